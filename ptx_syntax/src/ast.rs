@@ -1,0 +1,362 @@
+//! The syntax tree of a PTX module: what the text says, nothing resolved.
+//!
+//! Names keep their sigils (`%r1`, `$L__BB0_2`); registers are ordinary names until a consumer
+//! looks them up in the declarations of the enclosing function. Lines count from 1.
+//!
+//! Source: PTX ISA 9.0, chapters 4 (syntax), 5 (state spaces, types, variables), 11 (directives).
+
+/// A whole module: one `.ptx` file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Module {
+    /// `.version major.minor`.
+    pub version: (u32, u32),
+    /// `.target` list; the first is the architecture (`sm_90a`).
+    pub targets: Vec<String>,
+    /// `.address_size`, 64 unless the text says 32.
+    pub address_size: u32,
+    /// `.file` directives: index and path, for `.loc`.
+    pub files: Vec<(u32, String)>,
+    /// Module-scope variables, in order.
+    pub variables: Vec<Variable>,
+    /// Entries, functions and prototypes, in order.
+    pub functions: Vec<Function>,
+}
+
+/// `.entry` (a kernel) or `.func` (a device function).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FunctionKind {
+    /// Launchable from the host.
+    Entry,
+    /// Callable from device code.
+    Func,
+}
+
+/// Linkage directive before a variable or a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Linkage {
+    /// No directive: local to the module.
+    #[default]
+    Internal,
+    /// `.visible`
+    Visible,
+    /// `.extern`
+    Extern,
+    /// `.weak`
+    Weak,
+    /// `.common`
+    Common,
+}
+
+/// A kernel, a function, or a prototype when `body` is `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Name as written.
+    pub name: String,
+    /// Entry or function.
+    pub kind: FunctionKind,
+    /// Linkage directive.
+    pub linkage: Linkage,
+    /// Return parameters of a `.func`.
+    pub returns: Vec<Variable>,
+    /// Parameters, in order.
+    pub params: Vec<Variable>,
+    /// Performance directives between the signature and the body.
+    pub directives: Directives,
+    /// Statements; `None` for a prototype.
+    pub body: Option<Vec<Statement>>,
+    /// Line of the name.
+    pub line: u32,
+}
+
+/// Directives of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directives {
+    /// `.maxntid x, y, z`; missing extents are 1.
+    pub maxntid: Option<[u32; 3]>,
+    /// `.reqntid x, y, z`
+    pub reqntid: Option<[u32; 3]>,
+    /// `.minnctapersm n`
+    pub minnctapersm: Option<u32>,
+    /// `.maxnctapersm n`
+    pub maxnctapersm: Option<u32>,
+    /// `.maxnreg n`
+    pub maxnreg: Option<u32>,
+    /// `.reqnctapercluster x, y, z`
+    pub reqnctapercluster: Option<[u32; 3]>,
+    /// `.maxclusterrank n`
+    pub maxclusterrank: Option<u32>,
+    /// `.explicitcluster`
+    pub explicitcluster: bool,
+    /// `.noreturn`
+    pub noreturn: bool,
+    /// `.pragma` strings, unquoted.
+    pub pragmas: Vec<String>,
+}
+
+/// State space of a variable or an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// `.reg`
+    Reg,
+    /// `.const`
+    Const,
+    /// `.global`
+    Global,
+    /// `.local`
+    Local,
+    /// `.param`
+    Param,
+    /// `.shared`
+    Shared,
+}
+
+/// Fundamental types, and the packed ones that may be declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // each variant is the PTX type of that name
+pub enum ScalarType {
+    B8,
+    B16,
+    B32,
+    B64,
+    B128,
+    U8,
+    U16,
+    U32,
+    U64,
+    S8,
+    S16,
+    S32,
+    S64,
+    F16,
+    F16x2,
+    Bf16,
+    Bf16x2,
+    Tf32,
+    F32,
+    F64,
+    E4m3,
+    E5m2,
+    E4m3x2,
+    E5m2x2,
+    U16x2,
+    S16x2,
+    Pred,
+}
+
+/// A declared variable outside register space, or a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// State space.
+    pub space: Space,
+    /// Linkage directive.
+    pub linkage: Linkage,
+    /// `.align n` in bytes, where written.
+    pub align: Option<u32>,
+    /// Element type.
+    pub ty: ScalarType,
+    /// `.v2`/`.v4`: elements of a vector.
+    pub vector: Option<u8>,
+    /// Name as written.
+    pub name: String,
+    /// Array extents, outermost first; empty for a scalar; `None` for `[]` (size from elsewhere).
+    pub dims: Vec<Option<u64>>,
+    /// Initial value.
+    pub init: Option<Initializer>,
+    /// Line of the name.
+    pub line: u32,
+}
+
+/// Initial value of a module-scope variable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Initializer {
+    /// One value.
+    Value(Constant),
+    /// `{ .., .. }`, possibly nested.
+    List(Vec<Initializer>),
+}
+
+/// A constant in an initializer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Constant {
+    /// Integer, sign kept.
+    Integer(i128),
+    /// `0fXXXXXXXX`: the bits of an f32.
+    F32(u32),
+    /// `0dXXXXXXXXXXXXXXXX` or a decimal float: the bits of an f64.
+    F64(u64),
+    /// Address of a symbol, `generic(sym)+offset` or `sym+offset`; `mask` is the byte mask of
+    /// `mask(sym)` forms (`0xFF(sym)`).
+    Symbol {
+        /// The symbol's name.
+        name: String,
+        /// Byte offset added.
+        offset: i64,
+        /// Written as `generic(..)`.
+        generic: bool,
+        /// Byte mask, where written.
+        mask: Option<u64>,
+    },
+}
+
+/// One statement of a body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// `name:`
+    Label {
+        /// Name without the colon.
+        name: String,
+        /// Line.
+        line: u32,
+    },
+    /// An instruction.
+    Instruction(Instruction),
+    /// `.reg .type names;`
+    Registers(Registers),
+    /// `.shared`, `.local`, `.param` inside a body.
+    Variable(Variable),
+    /// `{ .. }`: names declared inside are local to it.
+    Block(Vec<Statement>),
+    /// `label: .branchtargets a, b;`
+    BranchTargets {
+        /// Label.
+        name: String,
+        /// Targets in order.
+        targets: Vec<String>,
+        /// Line.
+        line: u32,
+    },
+    /// `label: .calltargets f, g;`
+    CallTargets {
+        /// Label.
+        name: String,
+        /// Functions.
+        targets: Vec<String>,
+        /// Line.
+        line: u32,
+    },
+    /// `label: .callprototype (ret) _ (params);`
+    CallPrototype {
+        /// Label.
+        name: String,
+        /// Return parameters.
+        returns: Vec<Variable>,
+        /// Parameters.
+        params: Vec<Variable>,
+        /// Line.
+        line: u32,
+    },
+    /// `.loc file line column`; applies to what follows.
+    Loc {
+        /// Index into [`Module::files`].
+        file: u32,
+        /// Source line.
+        line: u32,
+        /// Source column.
+        column: u32,
+    },
+    /// `.pragma "..";`
+    Pragma(String),
+}
+
+/// `.reg .b32 %r<5>;` or `.reg .pred p, q;`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Registers {
+    /// Type.
+    pub ty: ScalarType,
+    /// `.v2`/`.v4`.
+    pub vector: Option<u8>,
+    /// The declared names.
+    pub names: Vec<RegisterNames>,
+    /// Line.
+    pub line: u32,
+}
+
+/// One declarator of a `.reg`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegisterNames {
+    /// A single name.
+    One(String),
+    /// `prefix<count>`: `prefix0` to `prefix{count-1}`.
+    Range {
+        /// The part before `<`.
+        prefix: String,
+        /// How many.
+        count: u32,
+    },
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instruction {
+    /// `@p` or `@!p`.
+    pub guard: Option<Guard>,
+    /// The first word of the mnemonic: `ld` of `ld.global.v4.f32`.
+    pub opcode: String,
+    /// The other words, in order, without dots: `["global", "v4", "f32"]`; `::` stays inside a
+    /// word (`shared::cta`).
+    pub modifiers: Vec<String>,
+    /// Operands in order.
+    pub operands: Vec<Operand>,
+    /// Line in the PTX text.
+    pub line: u32,
+}
+
+/// Guard predicate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Predicate register.
+    pub register: String,
+    /// `@!p`
+    pub negated: bool,
+}
+
+/// An operand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// A register, special register (`%tid.x` keeps its suffix), label, function or variable.
+    Name(String),
+    /// Integer literal (decimal, hex, octal, binary; `U` suffix dropped).
+    Integer(i128),
+    /// `0fXXXXXXXX`
+    F32(u32),
+    /// `0dXXXXXXXXXXXXXXXX`, or a decimal float.
+    F64(u64),
+    /// `[base+offset]`, `[base]`, `[imm]`; with coordinates `[map, {c0, c1}]` (tensor copies),
+    /// whose further bracketed items follow in order.
+    Address {
+        /// What stands before the offset.
+        base: AddressBase,
+        /// Byte offset.
+        offset: i64,
+        /// Items after a comma inside the brackets.
+        extra: Vec<Operand>,
+    },
+    /// `{a, b}`
+    Vector(Vec<Operand>),
+    /// `d|p`
+    Pair(Box<Operand>, Box<Operand>),
+    /// `!p`
+    Not(Box<Operand>),
+    /// `-x` before a name.
+    Negated(Box<Operand>),
+    /// `sym+offset` or `%v.x` style component is `Name`; this is a symbol with an offset.
+    SymbolOffset {
+        /// The symbol.
+        name: String,
+        /// Byte offset.
+        offset: i64,
+    },
+    /// `_`
+    Sink,
+    /// `(a, b)` of a call.
+    List(Vec<Operand>),
+}
+
+/// Base of an address operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressBase {
+    /// Register or variable name.
+    Name(String),
+    /// An absolute address.
+    Absolute(u64),
+}

@@ -1,0 +1,15 @@
+//! What device and host must agree on, written once: dtypes, tile configurations, the parameter
+//! structs that cross the launch, entry names.
+//!
+//! `no_std`, no dependencies. Kernels compile against it, the host launches by it.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod attention;
+mod dtype;
+pub mod elementwise;
+pub mod gemm;
+pub mod reduce;
+pub mod softmax;
+
+pub use dtype::DType;
