@@ -1,0 +1,140 @@
+//! Who may import whom: the arrows of the architecture, held by `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+/// For each package of the workspace, the packages of ours that it may name as a dependency of
+/// any kind. Device code never sees the host; the emulator never sees the host; the reference
+/// shares nothing with what it judges beyond `spec`.
+const MAY_IMPORT: [(&str, &[&str]); 13] = [
+    ("warpsmith-spec", &[]),
+    ("warpsmith-ptx-syntax", &[]),
+    ("warpsmith-cuda-std-macros", &[]),
+    (
+        "warpsmith-cuda-std",
+        &["warpsmith-cuda-std-macros", "warpsmith-spec"],
+    ),
+    ("kernels-gpu", &["warpsmith-cuda-std", "warpsmith-spec"]),
+    ("warpsmith-reference", &["warpsmith-spec"]),
+    ("warpsmith-emulator", &["warpsmith-ptx-syntax"]),
+    ("warpsmith-cuda-builder", &["warpsmith-ptx-syntax"]),
+    (
+        "warpsmith",
+        &[
+            "warpsmith-spec",
+            "warpsmith-ptx-syntax",
+            "warpsmith-emulator",
+            "warpsmith-reference",
+        ],
+    ),
+    (
+        "warpsmith-cli",
+        &[
+            "warpsmith-cuda-builder",
+            "warpsmith-ptx-syntax",
+            "warpsmith-emulator",
+            "warpsmith",
+        ],
+    ),
+    ("warpsmith-benches", &["warpsmith", "warpsmith-reference"]),
+    (
+        "warpsmith-examples",
+        &["warpsmith", "warpsmith-cuda-builder"],
+    ),
+    (
+        "warpsmith-tests",
+        &[
+            "kernels-gpu",
+            "warpsmith",
+            "warpsmith-cuda-builder",
+            "warpsmith-cuda-std",
+            "warpsmith-emulator",
+            "warpsmith-ptx-syntax",
+            "warpsmith-reference",
+            "warpsmith-spec",
+        ],
+    ),
+];
+
+/// Our packages and the packages of ours that each names.
+fn workspace_imports() -> Option<BTreeMap<String, BTreeSet<String>>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // The machine that lends a GPU has the test programs, but no cargo.
+    let output = Command::new(std::env::var_os("CARGO")?)
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(root)
+        .output()
+        .expect("cargo runs: it started this test");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let name = |value: &serde_json::Value| value["name"].as_str().expect("name").to_owned();
+    let ours: BTreeSet<String> = packages.iter().map(name).collect();
+    let imports = |package: &serde_json::Value| {
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        dependencies
+            .iter()
+            .map(name)
+            .filter(|d| ours.contains(d))
+            .collect()
+    };
+    Some(
+        packages
+            .iter()
+            .map(|package| (name(package), imports(package)))
+            .collect(),
+    )
+}
+
+#[test]
+fn crates_import_only_what_the_table_allows() {
+    let Some(imports) = workspace_imports() else {
+        println!("skipped: no cargo here");
+        return;
+    };
+    let table: BTreeMap<&str, &[&str]> = MAY_IMPORT.into_iter().collect();
+    let named: Vec<&str> = imports.keys().map(String::as_str).collect();
+    let listed: Vec<&str> = table.keys().copied().collect();
+    assert_eq!(
+        named, listed,
+        "a package is missing from the table, or gone from the workspace"
+    );
+    for (package, imported) in &imports {
+        for dependency in imported {
+            assert!(
+                table[package.as_str()].contains(&dependency.as_str()),
+                "{package} imports {dependency}, which the table does not allow",
+            );
+        }
+    }
+}
+
+#[test]
+fn the_table_has_no_cycle() {
+    let table: BTreeMap<&str, &[&str]> = MAY_IMPORT.into_iter().collect();
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    while done.len() < table.len() {
+        let ready: Vec<&str> = table
+            .iter()
+            .filter(|(name, deps)| !done.contains(*name) && deps.iter().all(|d| done.contains(d)))
+            .map(|(name, _)| *name)
+            .collect();
+        assert!(
+            !ready.is_empty(),
+            "cycle among {:?}",
+            table.keys().filter(|n| !done.contains(*n))
+        );
+        done.extend(ready);
+    }
+}
