@@ -1,11 +1,78 @@
 //! Attention: `o = softmax(softmax_scale * q @ k^T + mask) @ v`, online softmax.
 //!
 //! Portable SIMT entries: `flash_fwd_simt_<dtype>_d<head_dim cap>` with caps [`SIMT_HEAD_DIMS`];
-//! each takes `(q: *const T, k: *const T, v: *const T, o: *mut T, lse: *mut f32,
-//! params: FlashFwdParams)` and serves any head_dim and head_dim_v up to its cap.
+//! [`SimtEntry`] prints the name. Each takes `(q: *const T, k: *const T, v: *const T, o: *mut T,
+//! lse: *mut f32, params: FlashFwdParams)`, serves any head_dim and head_dim_v up to its cap, runs
+//! with [`SIMT_TILE`]`.threads` threads a block on the grid of [`FlashFwdParams::simt_grid`], and
+//! wants no dynamic shared memory. Pointers need the alignment of one element only; `lse` may be
+//! null where `write_lse` is 0.
+//!
+//! A query that sees no key gets o = 0 and lse = -inf.
+
+use core::fmt;
+
+use crate::DType;
 
 /// The head_dim caps that the portable kernels are built for.
 pub const SIMT_HEAD_DIMS: [u32; 3] = [64, 128, 256];
+
+/// Element types of the portable kernels.
+pub const SIMT_DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+/// Tile of one thread block and how it goes through shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TileConfig {
+    /// Queries a block computes.
+    pub tile_m: u32,
+    /// Keys it takes at a time.
+    pub tile_n: u32,
+    /// Depth of head_dim, and then of keys, staged in shared memory at once.
+    pub tile_k: u32,
+    /// Threads of the block.
+    pub threads: u32,
+}
+
+/// The tile of all portable kernels.
+pub const SIMT_TILE: TileConfig = TileConfig {
+    tile_m: 64,
+    tile_n: 64,
+    tile_k: 16,
+    threads: 128,
+};
+
+/// Blocks of the second and third grid dimension a device allows; the kernel strides over more.
+pub const GRID_YZ_MAX: u32 = 65_535;
+
+/// Blocks of the first grid dimension a device allows.
+const GRID_X_MAX: u32 = i32::MAX as u32;
+
+/// The smallest cap that serves both extents; `None` where they exceed all.
+pub const fn simt_head_dim_cap(head_dim: u32, head_dim_v: u32) -> Option<u32> {
+    let mut cap_idx = 0;
+    while cap_idx < SIMT_HEAD_DIMS.len() {
+        let cap = SIMT_HEAD_DIMS[cap_idx];
+        if head_dim <= cap && head_dim_v <= cap {
+            return Some(cap);
+        }
+        cap_idx += 1;
+    }
+    None
+}
+
+/// One portable kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SimtEntry {
+    /// Element type of q, k, v and o.
+    pub dtype: DType,
+    /// One of [`SIMT_HEAD_DIMS`].
+    pub head_dim_cap: u32,
+}
+
+impl fmt::Display for SimtEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flash_fwd_simt_{}_d{}", self.dtype, self.head_dim_cap)
+    }
+}
 
 /// Element strides of a `[batch, seqlen, heads, head_dim]` tensor whose last dimension is
 /// contiguous.
@@ -20,8 +87,7 @@ pub struct BshStrides {
     pub head: i64,
 }
 
-/// Extents, strides and scalars of one forward launch. Grid: x = query tiles, y = heads_q,
-/// z = batch.
+/// Extents, strides and scalars of one forward launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlashFwdParams {
@@ -53,4 +119,106 @@ pub struct FlashFwdParams {
     pub softmax_scale_log2: f32,
     /// 1: write lse, `[batch, heads_q, seqlen_q]` contiguous, natural log.
     pub write_lse: u32,
+}
+
+impl FlashFwdParams {
+    /// Grid of a launch of a portable kernel: x = query tiles, y = heads_q, z = batch. `None`
+    /// where there is nothing to launch (no query) or more tiles than a grid can hold.
+    pub const fn simt_grid(&self) -> Option<[u32; 3]> {
+        let tiles = self.seqlen_q.div_ceil(SIMT_TILE.tile_m);
+        if tiles == 0 || self.heads_q == 0 || self.batch == 0 || tiles > GRID_X_MAX {
+            return None;
+        }
+        Some([tiles, clip_yz(self.heads_q), clip_yz(self.batch)])
+    }
+
+    /// Keys that query `query_idx` sees: `0..visible_keys(query_idx)`. Causal is aligned to the
+    /// bottom-right corner, so the last query sees all.
+    pub const fn visible_keys(&self, query_idx: u32) -> u32 {
+        if self.causal == 0 {
+            return self.seqlen_k;
+        }
+        let visible = query_idx as i64 + 1 + self.seqlen_k as i64 - self.seqlen_q as i64;
+        if visible < 0 {
+            0
+        } else if visible > self.seqlen_k as i64 {
+            self.seqlen_k
+        } else {
+            visible as u32
+        }
+    }
+}
+
+const fn clip_yz(blocks: u32) -> u32 {
+    if blocks < GRID_YZ_MAX {
+        blocks
+    } else {
+        GRID_YZ_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    const NO_STRIDES: BshStrides = BshStrides {
+        batch: 0,
+        seq: 0,
+        head: 0,
+    };
+
+    fn params(seqlen_q: u32, seqlen_k: u32, causal: u32) -> FlashFwdParams {
+        FlashFwdParams {
+            batch: 70_000,
+            seqlen_q,
+            seqlen_k,
+            heads_q: 3,
+            heads_kv: 1,
+            head_dim: 8,
+            head_dim_v: 8,
+            causal,
+            q: NO_STRIDES,
+            k: NO_STRIDES,
+            v: NO_STRIDES,
+            o: NO_STRIDES,
+            softmax_scale_log2: 1.0,
+            write_lse: 0,
+        }
+    }
+
+    #[test]
+    fn causal_is_aligned_to_the_bottom_right_corner() {
+        let visible = |p: FlashFwdParams| (0..p.seqlen_q).map(move |i| p.visible_keys(i));
+        assert!(visible(params(2, 5, 1)).eq([4, 5]));
+        assert!(visible(params(5, 2, 1)).eq([0, 0, 0, 1, 2]));
+        assert!(visible(params(3, 2, 0)).eq([2, 2, 2]));
+        assert!(visible(params(2, 0, 1)).eq([0, 0]));
+    }
+
+    #[test]
+    fn grid_covers_all_queries_and_is_none_without_any() {
+        assert_eq!(params(65, 1, 0).simt_grid(), Some([2, 3, GRID_YZ_MAX]));
+        assert_eq!(params(0, 1, 0).simt_grid(), None);
+    }
+
+    #[test]
+    fn the_smallest_cap_that_fits_is_chosen() {
+        assert_eq!(simt_head_dim_cap(64, 1), Some(64));
+        assert_eq!(simt_head_dim_cap(64, 65), Some(128));
+        assert_eq!(simt_head_dim_cap(0, 256), Some(256));
+        assert_eq!(simt_head_dim_cap(257, 64), None);
+    }
+
+    #[test]
+    fn entry_names_are_as_documented() {
+        let entry = SimtEntry {
+            dtype: DType::Bf16,
+            head_dim_cap: 128,
+        };
+        assert_eq!(entry.to_string(), "flash_fwd_simt_bf16_d128");
+    }
 }

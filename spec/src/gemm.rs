@@ -2,8 +2,18 @@
 //!
 //! Portable SIMT entries are named `gemm_simt_<in>[_<out>]_<layout>_<tile>`, for example
 //! `gemm_simt_f32_nt_128x128x16` or `gemm_simt_bf16_f32_nn_64x64x16`; `<out>` stands there where
-//! it is not `<in>`. Each takes `(a: *const In, b: *const In, c: *const Out, d: *mut Out,
-//! params: GemmParams)`.
+//! it is not `<in>`. [`SimtEntry`] prints the name. Each takes `(a: *const In, b: *const In,
+//! c: *const Out, d: *mut Out, params: GemmParams)`, runs with [`TileConfig::threads`] threads a
+//! block on the grid of [`TileConfig::grid`], and wants no dynamic shared memory.
+//!
+//! Every element of D has one accumulator that takes the products in the order of k, by fused
+//! multiply-add in f32. So the bits do not depend on the tile, and a host may choose it freely.
+//! Pointers need the alignment of one element only. `c` may be null where `beta` is 0, `a` and `b`
+//! where `k` is 0; `c` may be `d` where their strides agree.
+
+use core::fmt;
+
+use crate::DType;
 
 /// How one operand lies in memory, the letters of a layout (`nt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +26,9 @@ pub enum Transpose {
 }
 
 impl Transpose {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::N, Self::T];
+
     /// `n` or `t`.
     pub const fn letter(self) -> char {
         match self {
@@ -38,7 +51,7 @@ pub struct TileConfig {
     pub threads: u32,
 }
 
-/// For large products: fills a multiprocessor with 8×8 results a thread.
+/// For large products: 8×8 results a thread.
 pub const SIMT_LARGE: TileConfig = TileConfig {
     tile_m: 128,
     tile_n: 128,
@@ -46,7 +59,7 @@ pub const SIMT_LARGE: TileConfig = TileConfig {
     threads: 256,
 };
 
-/// For small products, where large tiles would leave multiprocessors idle.
+/// For small products, where large tiles would leave multiprocessors idle: 4×4 results a thread.
 pub const SIMT_SMALL: TileConfig = TileConfig {
     tile_m: 64,
     tile_n: 64,
@@ -54,8 +67,126 @@ pub const SIMT_SMALL: TileConfig = TileConfig {
     threads: 256,
 };
 
-/// Scalars and strides of one launch. Grid: x = tiles of D (`m_tiles * n_tiles`, order is the
-/// kernel's), y = batch (at most 65,535; the kernel strides over the rest).
+/// Element types of the portable kernels, as (in, out).
+pub const SIMT_DTYPES: [(DType, DType); 5] = [
+    (DType::F32, DType::F32),
+    (DType::F16, DType::F16),
+    (DType::F16, DType::F32),
+    (DType::Bf16, DType::Bf16),
+    (DType::Bf16, DType::F32),
+];
+
+/// Tiles of the second grid dimension a device allows; the kernel strides over more batches.
+pub const GRID_Y_MAX: u32 = 65_535;
+
+/// Tiles of the first grid dimension a device allows.
+const GRID_X_MAX: u64 = i32::MAX as u64;
+
+/// Rows of tiles that blocks with neighbouring indices share: they read the same few rows of A
+/// and columns of B, which then stay in the L2 cache.
+const RASTER_TILES: u32 = 8;
+
+/// Elements by which a row of a staged tile is longer than its contents: a multiple of 4 keeps
+/// 16-byte loads aligned, and an odd number of fours spreads transposed stores over the banks.
+const SMEM_PAD: u32 = 4;
+
+impl TileConfig {
+    /// Chooses for `batch` products of `m`×`n` results on a device with `multiprocessors`: large
+    /// tiles as soon as every multiprocessor gets one.
+    pub const fn choose_simt(m: u32, n: u32, batch: u32, multiprocessors: u32) -> Self {
+        let blocks = SIMT_LARGE.tiles(m, n).saturating_mul(batch as u64);
+        if blocks >= multiprocessors as u64 {
+            SIMT_LARGE
+        } else {
+            SIMT_SMALL
+        }
+    }
+
+    /// Tiles that cover `m`×`n` results.
+    pub const fn tiles(&self, m: u32, n: u32) -> u64 {
+        m.div_ceil(self.tile_m) as u64 * n.div_ceil(self.tile_n) as u64
+    }
+
+    /// Grid of a launch over `batch` products of `m`×`n` results: x = tiles, y = batches up to
+    /// [`GRID_Y_MAX`]. `None` where there is nothing to launch (an extent is 0) or more tiles than
+    /// a grid can hold.
+    pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
+        let tiles = self.tiles(m, n);
+        if tiles == 0 || batch == 0 || tiles > GRID_X_MAX {
+            return None;
+        }
+        let y = if batch < GRID_Y_MAX {
+            batch
+        } else {
+            GRID_Y_MAX
+        };
+        Some([tiles as u32, y, 1])
+    }
+
+    /// Row and column, in tiles, of the tile that block `block_idx_x` computes.
+    ///
+    /// Blocks run down bands of eight rows of tiles, so that those in flight together share
+    /// operands.
+    pub const fn tile_coordinates(&self, block_idx_x: u32, m: u32, n: u32) -> (u32, u32) {
+        let m_tiles = m.div_ceil(self.tile_m);
+        let n_tiles = n.div_ceil(self.tile_n);
+        let band_tiles = RASTER_TILES * n_tiles;
+        let band_idx = block_idx_x / band_tiles;
+        let band_start = band_idx * RASTER_TILES;
+        let rows_left = m_tiles - band_start;
+        let rows = if rows_left < RASTER_TILES {
+            rows_left
+        } else {
+            RASTER_TILES
+        };
+        let idx_in_band = block_idx_x - band_idx * band_tiles;
+        (band_start + idx_in_band % rows, idx_in_band / rows)
+    }
+
+    /// f32 elements between rows (of one k) of a staged operand tile that is `tile_mn` wide.
+    pub const fn smem_pitch(tile_mn: u32) -> u32 {
+        tile_mn + SMEM_PAD
+    }
+
+    /// f32 elements of static shared memory: both operands, twice.
+    pub const fn smem_elements(&self) -> u32 {
+        2 * self.tile_k * (Self::smem_pitch(self.tile_m) + Self::smem_pitch(self.tile_n))
+    }
+}
+
+impl fmt::Display for TileConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}x{}", self.tile_m, self.tile_n, self.tile_k)
+    }
+}
+
+/// One portable kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SimtEntry {
+    /// Element type of A and B.
+    pub input: DType,
+    /// Element type of C and D.
+    pub output: DType,
+    /// How A lies.
+    pub trans_a: Transpose,
+    /// How B lies.
+    pub trans_b: Transpose,
+    /// [`SIMT_LARGE`] or [`SIMT_SMALL`].
+    pub tile: TileConfig,
+}
+
+impl fmt::Display for SimtEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gemm_simt_{}", self.input)?;
+        if self.output != self.input {
+            write!(f, "_{}", self.output)?;
+        }
+        let (a, b) = (self.trans_a.letter(), self.trans_b.letter());
+        write!(f, "_{a}{b}_{}", self.tile)
+    }
+}
+
+/// Scalars and strides of one launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmParams {
@@ -83,8 +214,84 @@ pub struct GemmParams {
     pub batch_stride_c: i64,
     /// Elements between consecutive D of the batch.
     pub batch_stride_d: i64,
-    /// Factor of the product.
+    /// Factor of the product, by IEEE rules: 0 still reads A and B, and 0 × ∞ is NaN.
     pub alpha: f32,
     /// Factor of C; at 0, C is never read.
     pub beta: f32,
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::{collections::HashSet, string::ToString, vec::Vec};
+
+    use super::*;
+
+    #[test]
+    fn every_block_computes_a_tile_of_its_own() {
+        for m in [1, 64, 65, 128, 1000, 1025, 2200] {
+            for n in [1, 63, 129, 640, 1100] {
+                for tile in [SIMT_LARGE, SIMT_SMALL] {
+                    let blocks = tile.tiles(m, n) as u32;
+                    let seen: HashSet<_> = (0..blocks)
+                        .map(|b| tile.tile_coordinates(b, m, n))
+                        .collect();
+                    assert_eq!(seen.len(), blocks as usize, "m {m}, n {n}");
+                    for (m_tile_idx, n_tile_idx) in seen {
+                        assert!(m_tile_idx * tile.tile_m < m, "m {m}, n {n}");
+                        assert!(n_tile_idx * tile.tile_n < n, "m {m}, n {n}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn grid_is_none_where_nothing_can_be_launched() {
+        assert_eq!(SIMT_LARGE.grid(0, 5, 1), None);
+        assert_eq!(SIMT_LARGE.grid(5, 0, 1), None);
+        assert_eq!(SIMT_LARGE.grid(5, 5, 0), None);
+        assert_eq!(SIMT_SMALL.grid(u32::MAX, u32::MAX, 1), None);
+        assert_eq!(SIMT_SMALL.grid(65, 64, 70_000), Some([2, GRID_Y_MAX, 1]));
+    }
+
+    #[test]
+    fn large_tiles_are_chosen_once_they_fill_the_device() {
+        assert_eq!(TileConfig::choose_simt(4096, 4096, 1, 132), SIMT_LARGE);
+        assert_eq!(TileConfig::choose_simt(512, 512, 1, 132), SIMT_SMALL);
+        assert_eq!(TileConfig::choose_simt(512, 512, 9, 132), SIMT_LARGE);
+    }
+
+    #[test]
+    fn entry_names_are_as_documented() {
+        let entry = SimtEntry {
+            input: DType::F32,
+            output: DType::F32,
+            trans_a: Transpose::N,
+            trans_b: Transpose::T,
+            tile: SIMT_LARGE,
+        };
+        assert_eq!(entry.to_string(), "gemm_simt_f32_nt_128x128x16");
+        let mixed = SimtEntry {
+            input: DType::Bf16,
+            trans_b: Transpose::N,
+            tile: SIMT_SMALL,
+            ..entry
+        };
+        assert_eq!(mixed.to_string(), "gemm_simt_bf16_f32_nn_64x64x16");
+    }
+
+    #[test]
+    fn shared_memory_fits_without_asking_for_more() {
+        const STATIC_SMEM_MAX_BYTES: u32 = 48 * 1024;
+        let bytes: Vec<u32> = [SIMT_LARGE, SIMT_SMALL]
+            .iter()
+            .map(|t| 4 * t.smem_elements())
+            .collect();
+        assert!(
+            bytes.iter().all(|&b| b <= STATIC_SMEM_MAX_BYTES),
+            "{bytes:?}"
+        );
+    }
 }
