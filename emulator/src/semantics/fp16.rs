@@ -1,0 +1,278 @@
+//! f16 and bf16 arithmetic, one at a time or two in a register.
+//!
+//! Every operation computes in f64, where products are exact, rounds that to odd, and rounds once
+//! more to 16 bits: the result is that of one rounding of the exact value. Only the default
+//! rounding exists in PTX.
+
+use super::fp32::{self, sum_to_odd};
+use super::packed::{map2, map3};
+use super::round::Format;
+use super::{FloatMode, Rounding, fp32::MinMaxMode};
+
+/// The NaN of every 16-bit operation.
+pub const NAN: u16 = 0x7fff;
+
+const SIGN: u16 = 0x8000;
+
+/// f16 or bf16, as bits.
+pub trait Half {
+    /// Its layout.
+    const FORMAT: Format;
+    /// Bits of `+inf`.
+    const INFINITY: u16;
+    /// Bits of 1.
+    const ONE: u16;
+    /// The value as f32; NaN gives [`fp32::NAN`].
+    fn widen(bits: u16) -> f32;
+    /// The nearest value, ties to even; NaN gives [`NAN`].
+    fn narrow(value: f32) -> u16;
+}
+
+/// `.f16`
+#[derive(Clone, Copy, Debug)]
+pub struct F16;
+
+/// `.bf16`
+#[derive(Clone, Copy, Debug)]
+pub struct Bf16;
+
+impl Half for F16 {
+    const FORMAT: Format = Format::F16;
+    const INFINITY: u16 = 0x7c00;
+    const ONE: u16 = 0x3c00;
+
+    #[inline(always)]
+    fn widen(bits: u16) -> f32 {
+        let magnitude = u32::from(bits & !SIGN);
+        let sign = u32::from(bits & SIGN) << 16;
+        // The same fields under f32's exponent bias: scaling by 2^112 is exact, subnormals too.
+        let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((112 + 127) << 23);
+        let finite = scaled.to_bits() | sign;
+        let special = if magnitude == 0x7c00 {
+            0x7f80_0000 | sign
+        } else {
+            fp32::NAN.to_bits()
+        };
+        f32::from_bits(if magnitude < 0x7c00 { finite } else { special })
+    }
+
+    #[inline(always)]
+    fn narrow(value: f32) -> u16 {
+        let sign = (value.to_bits() >> 16) as u16 & SIGN;
+        let magnitude = value.to_bits() & 0x7fff_ffff;
+        // The ulp of 0.5 is the least f16: this addition rounds subnormals.
+        let small = (f32::from_bits(magnitude) + 0.5)
+            .to_bits()
+            .wrapping_sub(0x3f00_0000);
+        let rebiased = magnitude.wrapping_sub(112 << 23);
+        let large = (rebiased.wrapping_add(0xfff + (rebiased >> 13 & 1)) >> 13).min(0x7c00);
+        let finite = if magnitude < 0x3880_0000 {
+            small
+        } else {
+            large
+        };
+        if magnitude > 0x7f80_0000 {
+            NAN
+        } else {
+            finite as u16 | sign
+        }
+    }
+}
+
+impl Half for Bf16 {
+    const FORMAT: Format = Format::BF16;
+    const INFINITY: u16 = 0x7f80;
+    const ONE: u16 = 0x3f80;
+
+    #[inline(always)]
+    fn widen(bits: u16) -> f32 {
+        fp32::canonical(f32::from_bits(u32::from(bits) << 16))
+    }
+
+    #[inline(always)]
+    fn narrow(value: f32) -> u16 {
+        let bits = value.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        if value.is_nan() { NAN } else { rounded as u16 }
+    }
+}
+
+/// The nearest 16-bit value of an f64 that is exact or rounded to odd.
+#[inline(always)]
+pub(super) fn narrow_f64<H: Half>(value: f64) -> u16 {
+    let toward_zero = fp32::narrow(value, Rounding::TowardZero);
+    let inexact = u32::from(f64::from(toward_zero) != value && !value.is_nan());
+    H::narrow(f32::from_bits(toward_zero.to_bits() | inexact))
+}
+
+/// The 16-bit value that `rounding` chooses for an f64; NaN gives [`NAN`].
+#[inline]
+pub fn narrow_with<H: Half>(value: f64, rounding: Rounding, satfinite: bool) -> u16 {
+    super::cvt::reformat(Format::F64, value.to_bits(), H::FORMAT, rounding, satfinite) as u16
+}
+
+/// What `.ftz` does to an operand or a result.
+#[inline(always)]
+pub fn flush<H: Half>(bits: u16) -> u16 {
+    if bits & H::INFINITY == 0 {
+        bits & SIGN
+    } else {
+        bits
+    }
+}
+
+#[inline(always)]
+fn input<H: Half>(mode: FloatMode, bits: u16) -> f64 {
+    f64::from(H::widen(if mode.ftz { flush::<H>(bits) } else { bits }))
+}
+
+#[inline(always)]
+fn output<H: Half>(mode: FloatMode, value: f64) -> u16 {
+    finish::<H>(mode, narrow_f64::<H>(value))
+}
+
+/// Applies `.ftz` and `.sat` to a result.
+#[inline(always)]
+pub(super) fn finish<H: Half>(mode: FloatMode, bits: u16) -> u16 {
+    let bits = if mode.ftz { flush::<H>(bits) } else { bits };
+    if mode.saturate {
+        saturate::<H>(bits)
+    } else {
+        bits
+    }
+}
+
+/// What `.sat` does to a result: NaN and negative numbers become `+0`, those above 1 become 1.
+#[inline(always)]
+pub fn saturate<H: Half>(bits: u16) -> u16 {
+    if bits > H::INFINITY {
+        0
+    } else {
+        bits.min(H::ONE)
+    }
+}
+
+/// `.relu` on a result: negative numbers become `+0`; NaN stays [`NAN`].
+#[inline(always)]
+pub fn relu<H: Half>(bits: u16) -> u16 {
+    if bits & !SIGN > H::INFINITY {
+        NAN
+    } else if bits & SIGN != 0 {
+        0
+    } else {
+        bits
+    }
+}
+
+/// `add`; only `.ftz` and `.sat` of the mode apply, here and below.
+#[inline(always)]
+pub fn add<H: Half>(mode: FloatMode, a: u16, b: u16) -> u16 {
+    let (a, b) = (input::<H>(mode, a), input::<H>(mode, b));
+    output::<H>(mode, sum_to_odd(a, b, Rounding::NearestEven))
+}
+
+/// `sub`
+#[inline(always)]
+pub fn sub<H: Half>(mode: FloatMode, a: u16, b: u16) -> u16 {
+    add::<H>(mode, a, b ^ SIGN)
+}
+
+/// `mul`
+#[inline(always)]
+pub fn mul<H: Half>(mode: FloatMode, a: u16, b: u16) -> u16 {
+    output::<H>(mode, input::<H>(mode, a) * input::<H>(mode, b))
+}
+
+/// `fma`: one rounding.
+#[inline(always)]
+pub fn fma<H: Half>(mode: FloatMode, a: u16, b: u16, c: u16) -> u16 {
+    let product = input::<H>(mode, a) * input::<H>(mode, b);
+    output::<H>(
+        mode,
+        sum_to_odd(product, input::<H>(mode, c), Rounding::NearestEven),
+    )
+}
+
+/// `neg`: flips the sign bit.
+#[inline(always)]
+pub fn neg(a: u16) -> u16 {
+    a ^ SIGN
+}
+
+/// `abs`: clears the sign bit.
+#[inline(always)]
+pub fn abs(a: u16) -> u16 {
+    a & !SIGN
+}
+
+/// `min` with any modifiers: `-0` is less than `+0`; a NaN loses to a number unless `.NaN`.
+#[inline(always)]
+pub fn min<H: Half>(mode: MinMaxMode, a: u16, b: u16) -> u16 {
+    H::narrow(fp32::min_with(
+        without_ftz(mode),
+        widen_in::<H>(mode, a),
+        widen_in::<H>(mode, b),
+    ))
+}
+
+/// `max` with any modifiers: `+0` is greater than `-0`; a NaN loses to a number unless `.NaN`.
+#[inline(always)]
+pub fn max<H: Half>(mode: MinMaxMode, a: u16, b: u16) -> u16 {
+    H::narrow(fp32::max_with(
+        without_ftz(mode),
+        widen_in::<H>(mode, a),
+        widen_in::<H>(mode, b),
+    ))
+}
+
+#[inline(always)]
+fn without_ftz(mode: MinMaxMode) -> MinMaxMode {
+    MinMaxMode { ftz: false, ..mode }
+}
+
+#[inline(always)]
+fn widen_in<H: Half>(mode: MinMaxMode, a: u16) -> f32 {
+    H::widen(if mode.ftz { flush::<H>(a) } else { a })
+}
+
+/// `add` on both halves.
+#[inline(always)]
+pub fn add_x2<H: Half>(mode: FloatMode, a: u32, b: u32) -> u32 {
+    map2(a, b, |a, b| add::<H>(mode, a, b))
+}
+
+/// `sub` on both halves.
+#[inline(always)]
+pub fn sub_x2<H: Half>(mode: FloatMode, a: u32, b: u32) -> u32 {
+    map2(a, b, |a, b| sub::<H>(mode, a, b))
+}
+
+/// `mul` on both halves.
+#[inline(always)]
+pub fn mul_x2<H: Half>(mode: FloatMode, a: u32, b: u32) -> u32 {
+    map2(a, b, |a, b| mul::<H>(mode, a, b))
+}
+
+/// `fma` on both halves.
+#[inline(always)]
+pub fn fma_x2<H: Half>(mode: FloatMode, a: u32, b: u32, c: u32) -> u32 {
+    map3(a, b, c, |a, b, c| fma::<H>(mode, a, b, c))
+}
+
+/// `min` on both halves.
+#[inline(always)]
+pub fn min_x2<H: Half>(mode: MinMaxMode, a: u32, b: u32) -> u32 {
+    map2(a, b, |a, b| min::<H>(mode, a, b))
+}
+
+/// `max` on both halves.
+#[inline(always)]
+pub fn max_x2<H: Half>(mode: MinMaxMode, a: u32, b: u32) -> u32 {
+    map2(a, b, |a, b| max::<H>(mode, a, b))
+}
+
+/// `.relu` on both halves of a result.
+#[inline(always)]
+pub fn relu_x2<H: Half>(a: u32) -> u32 {
+    map2(a, 0, |a, _| relu::<H>(a))
+}

@@ -1,0 +1,202 @@
+//! f64 arithmetic. Subnormals are always kept; there is no `.ftz` and no `.sat`.
+
+use super::Rounding;
+use super::round::Exact;
+
+/// What an f64 operation without a NaN operand gives when it has no number to give.
+pub const DEFAULT_NAN: f64 = f64::from_bits(0xfff8_0000_0000_0000);
+
+/// The NaN of an operation whose operands are `operands`, in that order.
+#[inline(always)]
+fn nan_of<const N: usize>(operands: [f64; N]) -> f64 {
+    let quiet = |x: f64| f64::from_bits(x.to_bits() | 0x0008_0000_0000_0000);
+    operands.into_iter().rev().fold(
+        DEFAULT_NAN,
+        |nan, x| if x.is_nan() { quiet(x) } else { nan },
+    )
+}
+
+#[inline(always)]
+fn settle<const N: usize>(result: f64, operands: [f64; N]) -> f64 {
+    if result.is_nan() {
+        nan_of(operands)
+    } else {
+        result
+    }
+}
+
+/// `add.rn`
+#[inline(always)]
+pub fn add(a: f64, b: f64) -> f64 {
+    settle(a + b, [a, b])
+}
+
+/// `sub.rn`
+#[inline(always)]
+pub fn sub(a: f64, b: f64) -> f64 {
+    settle(a - b, [a, b])
+}
+
+/// `mul.rn`
+#[inline(always)]
+pub fn mul(a: f64, b: f64) -> f64 {
+    settle(a * b, [a, b])
+}
+
+/// `fma.rn`, `mad.rn`
+#[inline(always)]
+pub fn fma(a: f64, b: f64, c: f64) -> f64 {
+    settle(a.mul_add(b, c), [a, b, c])
+}
+
+/// `div.rn`
+#[inline(always)]
+pub fn div(a: f64, b: f64) -> f64 {
+    settle(a / b, [a, b])
+}
+
+/// `rcp.rn`
+#[inline(always)]
+pub fn rcp(a: f64) -> f64 {
+    settle(1.0 / a, [a])
+}
+
+/// `sqrt.rn`
+#[inline(always)]
+pub fn sqrt(a: f64) -> f64 {
+    settle(a.sqrt(), [a])
+}
+
+/// `add` in any mode.
+#[inline]
+pub fn add_with(rounding: Rounding, a: f64, b: f64) -> f64 {
+    match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
+        (Rounding::NearestEven, ..) => add(a, b),
+        (_, Some(x), Some(y)) => x.plus(y, rounding).to_f64(rounding),
+        _ => add(a, b),
+    }
+}
+
+/// `sub` in any mode.
+#[inline]
+pub fn sub_with(rounding: Rounding, a: f64, b: f64) -> f64 {
+    match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
+        (Rounding::NearestEven, ..) => sub(a, b),
+        (_, Some(x), Some(y)) => x.plus(y.negated(), rounding).to_f64(rounding),
+        _ => sub(a, b),
+    }
+}
+
+/// `mul` in any mode.
+#[inline]
+pub fn mul_with(rounding: Rounding, a: f64, b: f64) -> f64 {
+    match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
+        (Rounding::NearestEven, ..) => mul(a, b),
+        (_, Some(x), Some(y)) => x.times(y).to_f64(rounding),
+        _ => mul(a, b),
+    }
+}
+
+/// `fma` and `mad` in any mode: one rounding.
+#[inline]
+pub fn fma_with(rounding: Rounding, a: f64, b: f64, c: f64) -> f64 {
+    match (
+        rounding,
+        Exact::from_f64(a),
+        Exact::from_f64(b),
+        Exact::from_f64(c),
+    ) {
+        (Rounding::NearestEven, ..) => fma(a, b, c),
+        (_, Some(x), Some(y), Some(z)) => x.times(y).plus(z, rounding).to_f64(rounding),
+        _ => fma(a, b, c),
+    }
+}
+
+/// `div` in any mode.
+#[inline]
+pub fn div_with(rounding: Rounding, a: f64, b: f64) -> f64 {
+    match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
+        (Rounding::NearestEven, ..) => div(a, b),
+        (_, Some(x), Some(y)) if a != 0.0 && b != 0.0 => x.over(y).to_f64(rounding),
+        _ => div(a, b),
+    }
+}
+
+/// `rcp` in any mode.
+#[inline]
+pub fn rcp_with(rounding: Rounding, a: f64) -> f64 {
+    settle(div_with(rounding, 1.0, a), [a])
+}
+
+/// `sqrt` in any mode.
+#[inline]
+pub fn sqrt_with(rounding: Rounding, a: f64) -> f64 {
+    match (rounding, Exact::from_f64(a)) {
+        (Rounding::NearestEven, _) => sqrt(a),
+        (_, Some(x)) if a > 0.0 => x.square_root().to_f64(rounding),
+        _ => sqrt(a),
+    }
+}
+
+/// `abs`: clears the sign bit.
+#[inline(always)]
+pub fn abs(a: f64) -> f64 {
+    a.abs()
+}
+
+/// `neg`: flips the sign bit.
+#[inline(always)]
+pub fn neg(a: f64) -> f64 {
+    -a
+}
+
+/// `copysign`: the sign of `a` on the magnitude of `b`.
+#[inline(always)]
+pub fn copysign(a: f64, b: f64) -> f64 {
+    b.copysign(a)
+}
+
+/// A key that orders f64 as integers do, `-0` before `+0`.
+#[inline(always)]
+fn order(a: f64) -> i64 {
+    let bits = a.to_bits() as i64;
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
+}
+
+/// `min`: `-0` is less than `+0`; a NaN loses to a number.
+#[inline(always)]
+pub fn min(a: f64, b: f64) -> f64 {
+    let least = if order(a) < order(b) { a } else { b };
+    pick_number(a, b, least)
+}
+
+/// `max`: `+0` is greater than `-0`; a NaN loses to a number.
+#[inline(always)]
+pub fn max(a: f64, b: f64) -> f64 {
+    let greatest = if order(a) > order(b) { a } else { b };
+    pick_number(a, b, greatest)
+}
+
+#[inline(always)]
+fn pick_number(a: f64, b: f64, chosen: f64) -> f64 {
+    let result = if a.is_nan() { b } else { chosen };
+    let result = if b.is_nan() { a } else { result };
+    if a.is_nan() & b.is_nan() {
+        nan_of([a, b])
+    } else {
+        result
+    }
+}
+
+/// `cvt.rni.f64.f64` and its like: to an integer value, the sign of zero kept.
+#[inline(always)]
+pub fn round_to_integer(rounding: Rounding, a: f64) -> f64 {
+    let result = match rounding {
+        Rounding::NearestEven => a.round_ties_even(),
+        Rounding::NearestAway => a.round(),
+        Rounding::TowardZero => a.trunc(),
+        Rounding::Down => a.floor(),
+        Rounding::Up => a.ceil(),
+    };
+    settle(result, [a])
+}

@@ -1,0 +1,99 @@
+//! What one PTX instruction computes for one thread: pure functions, no state, no memory.
+//!
+//! The executor picks a function (and its mode) when it decodes an instruction, then calls it in a
+//! loop over the 32 lanes of a warp. The functions that matter for speed are `#[inline(always)]`,
+//! free of branches and calls, so that such a loop becomes vector code.
+//!
+//! | module | PTX |
+//! |---|---|
+//! | [`int`] | `add sub mul mad mul24 mad24 sad div rem abs neg min max shl shr cnot`, carries |
+//! | [`bits`] | `popc clz bfind fns brev bfe bfi bmsk szext shf lop3 prmt` |
+//! | [`packed`] | `dp4a dp2a`, `add min max` on `u16x2 s16x2` |
+//! | [`compare`] | `setp set testp`, and the condition names |
+//! | [`fp32`] | f32 arithmetic, every rounding mode, `.ftz`, `.sat`; `min max abs neg copysign` |
+//! | [`fp64`] | f64 arithmetic, every rounding mode |
+//! | [`fp16`] | f16, bf16, f16x2, bf16x2 arithmetic |
+//! | [`cvt`] | `cvt` to, from and between floats |
+//! | [`fp8`] | `cvt` to and from e4m3x2, e5m2x2 |
+//! | [`round`] | exact arithmetic on unpacked numbers and one rounding to any format |
+//!
+//! # Conventions
+//! Integers travel as the Rust integer of their type, f32 and f64 as `f32` and `f64` (moves keep
+//! NaN payloads), 16-bit floats as `u16` bits and packed pairs as `u32`, the low half first.
+//!
+//! A name without suffix is the common form (round to nearest even, no `.ftz`, no `.sat`) and is
+//! the fast one. Its `_with` twin takes a [`FloatMode`] and does every modifier: a few nanoseconds
+//! for f32, some tens for f64 in a directed mode.
+//!
+//! # NaN
+//! An f32 operation that gives NaN gives `0x7fffffff`, a 16-bit one `0x7fff`. f64 operations hand
+//! on the payload of their first NaN operand, made quiet, and give `0xfff8000000000000` where no
+//! operand was NaN. `mov`, `selp`, `slct`, loads and stores change no bit.
+//!
+//! # FMA
+//! `fma` uses [`f32::mul_add`], which is one instruction when the caller is compiled with the
+//! `fma` target feature and otherwise a correctly rounded library call (about 5 ns, not
+//! vectorised). The results are the same.
+//!
+//! Source: PTX ISA 9.0, chapter 9; where it leaves a choice, what an H200 does.
+
+pub mod bits;
+pub mod compare;
+pub mod cvt;
+pub mod fp16;
+pub mod fp32;
+pub mod fp64;
+pub mod fp8;
+pub mod int;
+pub mod packed;
+pub mod round;
+
+/// A rounding modifier: of a float result (`.rn`), or to an integer value (`.rni`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// `.rn`, `.rni`: to nearest, ties to even.
+    #[default]
+    NearestEven,
+    /// `.rna`: to nearest, ties away from zero.
+    NearestAway,
+    /// `.rz`, `.rzi`: toward zero.
+    TowardZero,
+    /// `.rm`, `.rmi`: toward negative infinity.
+    Down,
+    /// `.rp`, `.rpi`: toward positive infinity.
+    Up,
+}
+
+impl Rounding {
+    /// The mode that a PTX modifier names (`rn rz rm rp rna`, or `rni rzi rmi rpi`).
+    #[must_use]
+    pub fn from_modifier(modifier: &str) -> Option<Self> {
+        Some(match modifier {
+            "rn" | "rni" => Self::NearestEven,
+            "rna" => Self::NearestAway,
+            "rz" | "rzi" => Self::TowardZero,
+            "rm" | "rmi" => Self::Down,
+            "rp" | "rpi" => Self::Up,
+            _ => return None,
+        })
+    }
+}
+
+/// The modifiers of a floating-point instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FloatMode {
+    /// Rounding of the result.
+    pub rounding: Rounding,
+    /// `.ftz`: subnormal inputs and results become zeros of the same sign.
+    pub ftz: bool,
+    /// `.sat`: the result is clamped to `[0, 1]`, NaN to `+0`.
+    pub saturate: bool,
+}
+
+impl FloatMode {
+    /// True for the form that the functions without suffix compute.
+    #[must_use]
+    pub fn is_plain(self) -> bool {
+        self == Self::default()
+    }
+}
