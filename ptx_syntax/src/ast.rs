@@ -16,10 +16,25 @@ pub struct Module {
     pub address_size: u32,
     /// `.file` directives: index and path, for `.loc`.
     pub files: Vec<(u32, String)>,
+    /// Module-scope `.pragma` strings, unquoted.
+    pub pragmas: Vec<String>,
     /// Module-scope variables, in order.
     pub variables: Vec<Variable>,
     /// Entries, functions and prototypes, in order.
     pub functions: Vec<Function>,
+    /// `.alias` directives, in order.
+    pub aliases: Vec<Alias>,
+}
+
+/// `.alias name, target;`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The new name; declared as a prototype in the same module.
+    pub name: String,
+    /// The function it stands for.
+    pub target: String,
+    /// Line.
+    pub line: u32,
 }
 
 /// `.entry` (a kernel) or `.func` (a device function).
@@ -60,6 +75,8 @@ pub struct Function {
     pub returns: Vec<Variable>,
     /// Parameters, in order.
     pub params: Vec<Variable>,
+    /// `.attribute(..)` items with their dot (`.unified(1, 2)`).
+    pub attributes: Vec<String>,
     /// Performance directives between the signature and the body.
     pub directives: Directives,
     /// Statements; `None` for a prototype.
@@ -87,8 +104,14 @@ pub struct Directives {
     pub maxclusterrank: Option<u32>,
     /// `.explicitcluster`
     pub explicitcluster: bool,
+    /// `.blocksareclusters`
+    pub blocksareclusters: bool,
     /// `.noreturn`
     pub noreturn: bool,
+    /// `.abi_preserve n`
+    pub abi_preserve: Option<u32>,
+    /// `.abi_preserve_control n`
+    pub abi_preserve_control: Option<u32>,
     /// `.pragma` strings, unquoted.
     pub pragmas: Vec<String>,
 }
@@ -141,6 +164,9 @@ pub enum ScalarType {
     U16x2,
     S16x2,
     Pred,
+    Texref,
+    Samplerref,
+    Surfref,
 }
 
 /// A declared variable outside register space, or a parameter.
@@ -152,6 +178,10 @@ pub struct Variable {
     pub linkage: Linkage,
     /// `.align n` in bytes, where written.
     pub align: Option<u32>,
+    /// `.attribute(..)` items with their dot (`.managed`).
+    pub attributes: Vec<String>,
+    /// `.ptr` attribute of a kernel parameter.
+    pub pointer: Option<PointerAttribute>,
     /// Element type.
     pub ty: ScalarType,
     /// `.v2`/`.v4`: elements of a vector.
@@ -164,6 +194,15 @@ pub struct Variable {
     pub init: Option<Initializer>,
     /// Line of the name.
     pub line: u32,
+}
+
+/// `.ptr .space .align n` of a kernel parameter: what its pointer points at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PointerAttribute {
+    /// State space pointed into; `None` means generic.
+    pub space: Option<Space>,
+    /// Alignment in bytes of what it points at.
+    pub align: Option<u32>,
 }
 
 /// Initial value of a module-scope variable.
@@ -242,6 +281,8 @@ pub enum Statement {
         returns: Vec<Variable>,
         /// Parameters.
         params: Vec<Variable>,
+        /// Directives after the parameters (`.noreturn`, `.abi_preserve`).
+        directives: Directives,
         /// Line.
         line: u32,
     },
@@ -344,6 +385,16 @@ pub enum Operand {
         /// The symbol.
         name: String,
         /// Byte offset.
+        offset: i64,
+    },
+    /// `array[3]`, `array[%r1]`, `array[%r1+3]`: an element of a variable; counts elements, not
+    /// bytes.
+    Element {
+        /// The variable.
+        array: String,
+        /// Index register.
+        register: Option<String>,
+        /// Constant part of the index.
         offset: i64,
     },
     /// `_`

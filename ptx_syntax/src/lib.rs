@@ -1,5 +1,14 @@
 //! PTX as text: lexer, parser, printer, lint; and the manifest that describes compiled modules.
+//!
+//! [`parse`] turns the text of a module into the tree of [`ast`]; nothing is resolved and nothing
+//! is executed. It takes whatever ptxas takes as text, so the output of LLVM, nvcc and Triton as
+//! well as code written by hand. Debug sections are skipped.
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod constant;
+mod lexer;
 pub mod manifest;
+mod parser;
+
+pub use parser::{ParseError, parse};

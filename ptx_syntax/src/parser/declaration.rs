@@ -1,0 +1,344 @@
+//! Variables, parameters, registers and initial values.
+
+use super::cursor::{Cursor, Result};
+use super::expression::{self, starts_constant};
+use crate::ast::{
+    Constant, Initializer, Linkage, PointerAttribute, RegisterNames, Registers, ScalarType, Space,
+    Variable,
+};
+use crate::constant::Value;
+use crate::lexer::Kind;
+
+/// Most variables that one `name<n>` outside register space may declare.
+const MAX_PARAMETERISED: u32 = 65_536;
+
+/// What stands before the names of a declaration.
+#[derive(Default)]
+struct Head {
+    align: Option<u32>,
+    attributes: Vec<String>,
+    pointer: Option<PointerAttribute>,
+    ty: Option<ScalarType>,
+    vector: Option<u8>,
+}
+
+pub(super) fn space(word: &str) -> Option<Space> {
+    Some(match word {
+        ".reg" => Space::Reg,
+        ".const" => Space::Const,
+        ".global" => Space::Global,
+        ".local" => Space::Local,
+        ".param" => Space::Param,
+        ".shared" => Space::Shared,
+        _ => return None,
+    })
+}
+
+/// The space word itself, stepped over.
+fn take_space(c: &mut Cursor) -> Result<Space> {
+    let token = c.peek();
+    match space(token.text).filter(|_| token.kind == Kind::Word) {
+        Some(found) => {
+            c.next();
+            Ok(found)
+        }
+        None => Err(c.expected("a state space")),
+    }
+}
+
+/// `.global .align 4 .u32 a = 1, b;` with its `;`.
+pub(super) fn variables(c: &mut Cursor, linkage: Linkage) -> Result<Vec<Variable>> {
+    let space = take_space(c)?;
+    let head = head(c)?;
+    let mut all = Vec::new();
+    loop {
+        declarator(c, space, linkage, &head, &mut all)?;
+        if !c.eat(",") {
+            break;
+        }
+    }
+    c.expect(";")?;
+    Ok(all)
+}
+
+/// `(.param .b64 a, .reg .b32 b)`, or nothing where there is no `(`.
+pub(super) fn parameters(c: &mut Cursor) -> Result<Vec<Variable>> {
+    let mut all = Vec::new();
+    if !c.eat("(") || c.eat(")") {
+        return Ok(all);
+    }
+    loop {
+        let space = take_space(c)?;
+        let head = head(c)?;
+        declarator(c, space, Linkage::Internal, &head, &mut all)?;
+        if !c.eat(",") {
+            break;
+        }
+    }
+    c.expect(")")?;
+    Ok(all)
+}
+
+/// `.reg .v2 .b32 %r<5>, %x;` with its `;`.
+pub(super) fn registers(c: &mut Cursor) -> Result<Registers> {
+    let line = c.line();
+    take_space(c)?;
+    let head = head(c)?;
+    let ty = head.ty.ok_or_else(|| c.expected("a type"))?;
+    let names = c.list(|c| {
+        let name = c.name("a register name")?;
+        Ok(match parameterised(c)? {
+            Some(count) => RegisterNames::Range {
+                prefix: name,
+                count,
+            },
+            None => RegisterNames::One(name),
+        })
+    })?;
+    c.expect(";")?;
+    Ok(Registers {
+        ty,
+        vector: head.vector,
+        names,
+        line,
+    })
+}
+
+/// `<5>` after a name.
+fn parameterised(c: &mut Cursor) -> Result<Option<u32>> {
+    if !c.eat("<") {
+        return Ok(None);
+    }
+    let token = c.peek();
+    let Kind::Integer { value, .. } = token.kind else {
+        return Err(c.expected("a count"));
+    };
+    let count =
+        u32::try_from(value).map_err(|_| c.error(format!("a count of {value} is too large")))?;
+    c.next();
+    c.expect(">")?;
+    Ok(Some(count))
+}
+
+fn head(c: &mut Cursor) -> Result<Head> {
+    let mut head = Head::default();
+    while c.peek().kind == Kind::Word {
+        let word = c.peek().text;
+        match word {
+            ".align" => {
+                c.next();
+                head.align = Some(expression::number(c, "an alignment")?);
+            }
+            ".attribute" => head.attributes.extend(attributes(c)?),
+            ".ptr" => head.pointer = Some(pointer(c)?),
+            ".v2" | ".v4" | ".v8" => {
+                c.next();
+                head.vector = word[2..].parse().ok();
+            }
+            _ => {
+                head.ty = Some(scalar(word).ok_or_else(|| c.expected("a type"))?);
+                c.next();
+            }
+        }
+    }
+    Ok(head)
+}
+
+/// `.ptr .global .align 16`
+fn pointer(c: &mut Cursor) -> Result<PointerAttribute> {
+    c.next();
+    let mut pointer = PointerAttribute::default();
+    if c.peek().kind == Kind::Word {
+        pointer.space = space(c.peek().text);
+        if pointer.space.is_some() || c.is_word(".generic") {
+            c.next();
+        }
+    }
+    if c.eat_word(".align") {
+        pointer.align = Some(expression::number(c, "an alignment")?);
+    }
+    Ok(pointer)
+}
+
+/// `.attribute(.managed, .unified(1, 2))`: the items as text.
+pub(super) fn attributes(c: &mut Cursor) -> Result<Vec<String>> {
+    c.next();
+    c.expect("(")?;
+    let items = c.list(|c| {
+        if c.peek().kind != Kind::Word {
+            return Err(c.expected("an attribute"));
+        }
+        let word = c.next().text;
+        if !c.eat("(") {
+            return Ok(word.to_owned());
+        }
+        let values = c.list(expression::integer)?;
+        c.expect(")")?;
+        let values: Vec<_> = values.iter().map(i128::to_string).collect();
+        Ok(format!("{word}({})", values.join(", ")))
+    })?;
+    c.expect(")")?;
+    Ok(items)
+}
+
+fn declarator(
+    c: &mut Cursor,
+    space: Space,
+    linkage: Linkage,
+    head: &Head,
+    all: &mut Vec<Variable>,
+) -> Result<()> {
+    let line = c.line();
+    let ty = head.ty.ok_or_else(|| c.expected("a type"))?;
+    let name = c.name("a variable name")?;
+    let mut variable = Variable {
+        space,
+        linkage,
+        align: head.align,
+        attributes: head.attributes.clone(),
+        pointer: head.pointer,
+        ty,
+        vector: head.vector,
+        name,
+        dims: Vec::new(),
+        init: None,
+        line,
+    };
+    if let Some(count) = parameterised(c)? {
+        if count > MAX_PARAMETERISED {
+            return Err(c.error(format!(
+                "`<{count}>` declares more than {MAX_PARAMETERISED}"
+            )));
+        }
+        let prefix = variable.name.clone();
+        all.extend((0..count).map(|index| Variable {
+            name: format!("{prefix}{index}"),
+            ..variable.clone()
+        }));
+        return Ok(());
+    }
+    while c.eat("[") {
+        let open = c.is("]");
+        let extent = if open {
+            None
+        } else {
+            Some(expression::number(c, "an array extent")?)
+        };
+        variable.dims.push(extent);
+        c.expect("]")?;
+    }
+    if c.eat("=") {
+        variable.init = Some(initializer(c)?);
+    }
+    all.push(variable);
+    Ok(())
+}
+
+fn initializer(c: &mut Cursor) -> Result<Initializer> {
+    if !c.eat("{") {
+        return Ok(Initializer::Value(constant(c)?));
+    }
+    if c.eat("}") {
+        return Ok(Initializer::List(Vec::new()));
+    }
+    let mut items = vec![c.nested(initializer)?];
+    while c.eat(",") && !c.is("}") {
+        items.push(c.nested(initializer)?);
+    }
+    c.expect("}")?;
+    Ok(Initializer::List(items))
+}
+
+/// A number, `sym+4`, `generic(sym)+4`, or `0xFF(sym)`.
+fn constant(c: &mut Cursor) -> Result<Constant> {
+    let is_name = c.peek().kind == Kind::Name && c.peek().text != "WARP_SZ";
+    if is_name {
+        return symbol(c, None);
+    }
+    if let (Kind::Integer { value, .. }, true) = (c.peek().kind, c.is_at(1, "(")) {
+        c.next();
+        c.expect("(")?;
+        let masked = symbol(c, Some(value))?;
+        c.expect(")")?;
+        return Ok(masked);
+    }
+    if !starts_constant(c) && !is_warp_size(c) {
+        return Err(c.expected("an initial value"));
+    }
+    Ok(match expression::constant(c)? {
+        Value::F32(bits) => Constant::F32(bits),
+        Value::F64(bits) => Constant::F64(bits),
+        Value::Integer {
+            bits,
+            unsigned: true,
+        } => Constant::Integer(i128::from(bits)),
+        Value::Integer {
+            bits,
+            unsigned: false,
+        } => Constant::Integer(i128::from(bits.cast_signed())),
+    })
+}
+
+fn is_warp_size(c: &Cursor) -> bool {
+    c.peek().kind == Kind::Name && c.peek().text == "WARP_SZ"
+}
+
+fn symbol(c: &mut Cursor, mask: Option<u64>) -> Result<Constant> {
+    let generic = c.peek().text == "generic" && c.is_at(1, "(");
+    if generic {
+        c.next();
+        c.next();
+    }
+    let name = c.name("a symbol")?;
+    if generic {
+        c.expect(")")?;
+    }
+    let offset = match (c.is("-"), c.eat("+")) {
+        (false, false) => 0,
+        _ => expression::number(c, "an offset")?,
+    };
+    Ok(Constant::Symbol {
+        name,
+        offset,
+        generic,
+        mask,
+    })
+}
+
+/// The type a word names.
+pub(super) fn scalar(word: &str) -> Option<ScalarType> {
+    use ScalarType as T;
+    Some(match word {
+        ".b8" => T::B8,
+        ".b16" => T::B16,
+        ".b32" => T::B32,
+        ".b64" => T::B64,
+        ".b128" => T::B128,
+        ".u8" => T::U8,
+        ".u16" => T::U16,
+        ".u32" => T::U32,
+        ".u64" => T::U64,
+        ".s8" => T::S8,
+        ".s16" => T::S16,
+        ".s32" => T::S32,
+        ".s64" => T::S64,
+        ".f16" => T::F16,
+        ".f16x2" => T::F16x2,
+        ".bf16" => T::Bf16,
+        ".bf16x2" => T::Bf16x2,
+        ".tf32" => T::Tf32,
+        ".f32" => T::F32,
+        ".f64" => T::F64,
+        ".e4m3" => T::E4m3,
+        ".e5m2" => T::E5m2,
+        ".e4m3x2" => T::E4m3x2,
+        ".e5m2x2" => T::E5m2x2,
+        ".u16x2" => T::U16x2,
+        ".s16x2" => T::S16x2,
+        ".pred" => T::Pred,
+        ".texref" => T::Texref,
+        ".samplerref" => T::Samplerref,
+        ".surfref" => T::Surfref,
+        _ => return None,
+    })
+}
