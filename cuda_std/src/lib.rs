@@ -1,2 +1,34 @@
-//! Placeholder.
-#![cfg_attr(not(test), no_std)]
+//! Device library: write GPU kernels in Rust and compile them with stock rustc.
+//!
+//! All inline PTX of warpsmith is in this crate. A kernels crate starts with
+//!
+//! ```ignore
+//! #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+//! use cuda_std::prelude::*;
+//! ```
+//!
+//! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
+//! kernels with the ordinary toolchain; a function that needs a GPU panics there with its name.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, stdarch_nvptx))]
+// On the device `cuda_std` itself uses its macros.
+extern crate self as cuda_std;
+
+#[macro_use]
+mod host;
+
+#[doc(hidden)]
+pub mod meta;
+pub mod prelude;
+pub mod shared;
+pub mod thread;
+
+pub use cuda_std_macros::kernel;
+
+/// A panic on the device traps: the launch fails and the host sees the error.
+#[cfg(target_arch = "nvptx64")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: `trap` has no precondition.
+    unsafe { core::arch::nvptx::trap() }
+}

@@ -1,0 +1,23 @@
+//! What device-only functions do on the host.
+
+/// Panics: `function` runs on a GPU only.
+#[cfg(not(target_arch = "nvptx64"))]
+#[cold]
+pub(crate) fn device_only(function: &str) -> ! {
+    panic!("cuda_std::{function} runs on a GPU only; launch the kernel on a device or the emulator")
+}
+
+/// The body of a device function: `$body` on nvptx64, a panic that names it on the host.
+macro_rules! on_device {
+    ($name:literal, ($($argument:expr),*), $body:block) => {{
+        #[cfg(target_arch = "nvptx64")]
+        {
+            $body
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            $(let _ = $argument;)*
+            $crate::host::device_only($name)
+        }
+    }};
+}

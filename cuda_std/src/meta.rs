@@ -1,0 +1,36 @@
+//! For `#[kernel]` alone: metadata with numbers that only constant evaluation knows.
+
+/// `template` with each run of `@` replaced by the next of `numbers`, padded on the left.
+///
+/// # Panics
+/// In constant evaluation: where the runs are not as many as the numbers, or too short for them.
+pub const fn fill<const LEN: usize>(template: &str, numbers: &[u64]) -> [u8; LEN] {
+    let mut out = [b' '; LEN];
+    let text = template.as_bytes();
+    assert!(text.len() == LEN);
+    let (mut at, mut used) = (0, 0);
+    while at < LEN {
+        if text[at] != b'@' {
+            out[at] = text[at];
+            at += 1;
+            continue;
+        }
+        let mut end = at;
+        while end < LEN && text[end] == b'@' {
+            end += 1;
+        }
+        assert!(used < numbers.len(), "more places than numbers");
+        let mut rest = numbers[used];
+        used += 1;
+        let mut digit = end;
+        while digit == end || rest > 0 {
+            assert!(digit > at, "a number of #[kernel(..)] is too large");
+            digit -= 1;
+            out[digit] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        at = end;
+    }
+    assert!(used == numbers.len(), "more numbers than places");
+    out
+}

@@ -1,0 +1,3 @@
+//! What most kernels use.
+
+pub use crate::{dynamic_shared, kernel, shared_array, thread};

@@ -1,0 +1,70 @@
+//! The arguments of `#[kernel(..)]`.
+
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprTuple, Ident, Token};
+
+/// What stands between the parentheses.
+#[derive(Default)]
+pub(crate) struct Attributes {
+    pub(crate) max_threads: Option<Expr>,
+    pub(crate) min_blocks: Option<Expr>,
+    pub(crate) cluster: Option<[Expr; 3]>,
+    pub(crate) dynamic_shared: Option<Expr>,
+}
+
+impl Parse for Attributes {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut attributes = Self::default();
+        while !input.is_empty() {
+            let name: Ident = input.parse()?;
+            input.parse::<Token![=]>()?;
+            let value: Expr = input.parse()?;
+            attributes.set(&name, value)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        if let (Some(min_blocks), None) = (&attributes.min_blocks, &attributes.max_threads) {
+            return Err(syn::Error::new(
+                min_blocks.span(),
+                "min_blocks needs max_threads: registers a thread follow from both",
+            ));
+        }
+        Ok(attributes)
+    }
+}
+
+impl Attributes {
+    fn set(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {
+        let twice = match name.to_string().as_str() {
+            "max_threads" => self.max_threads.replace(value).is_some(),
+            "min_blocks" => self.min_blocks.replace(value).is_some(),
+            "dynamic_shared" => self.dynamic_shared.replace(value).is_some(),
+            "cluster" => self.cluster.replace(extents(value)?).is_some(),
+            _ => {
+                return Err(syn::Error::new(
+                    name.span(),
+                    "unknown argument; there are max_threads, min_blocks, cluster, dynamic_shared",
+                ));
+            }
+        };
+        if twice {
+            return Err(syn::Error::new(
+                name.span(),
+                format!("{name} is given twice"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The three extents of `(x, y, z)`.
+fn extents(value: Expr) -> syn::Result<[Expr; 3]> {
+    let span = value.span();
+    let wrong = || syn::Error::new(span, "cluster takes three extents: (x, y, z)");
+    let Expr::Tuple(ExprTuple { elems, .. }) = value else {
+        return Err(wrong());
+    };
+    <[Expr; 3]>::try_from(elems.into_iter().collect::<Vec<_>>()).map_err(|_| wrong())
+}

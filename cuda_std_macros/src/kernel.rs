@@ -1,0 +1,162 @@
+//! `#[kernel]`: checks the function and writes the entry.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Type, parse2};
+
+use crate::attributes::Attributes;
+use crate::metadata;
+
+/// Expands the attribute.
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let attributes: Attributes = parse2(attribute)?;
+    let function: ItemFn = parse2(item)?;
+    check_signature(&function)?;
+    let params = params(&function)?;
+    let name = &function.sig.ident;
+    let metadata = metadata::expand(name, &params, &attributes);
+    let checks = params.iter().map(|(_, ty)| param_check(ty));
+
+    let ItemFn {
+        attrs,
+        vis,
+        sig,
+        block,
+    } = &function;
+    let inputs = &sig.inputs;
+    Ok(quote! {
+        #(#attrs)*
+        #[cfg(target_arch = "nvptx64")]
+        #[unsafe(no_mangle)]
+        #[allow(improper_ctypes_definitions)]
+        #vis unsafe extern "ptx-kernel" fn #name(#inputs) #block
+
+        #(#attrs)*
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[allow(clippy::too_many_arguments)]
+        #vis unsafe fn #name(#inputs) #block
+
+        #metadata
+        const _: () = { #(#checks)* };
+    })
+}
+
+/// Refuses what cannot be an entry.
+fn check_signature(function: &ItemFn) -> syn::Result<()> {
+    let sig = &function.sig;
+    let generic = (!sig.generics.params.is_empty()).then(|| sig.generics.span());
+    let refusals = [
+        (
+            generic,
+            "a kernel cannot be generic: an entry is one compiled function; write a generic \
+             #[inline(always)] body and an entry for each type",
+        ),
+        (sig.asyncness.span_if(), "a kernel cannot be async"),
+        (sig.constness.span_if(), "a kernel cannot be const"),
+        (sig.variadic.span_if(), "a kernel cannot be variadic"),
+        (
+            sig.abi.span_if(),
+            "#[kernel] chooses the ABI; remove `extern`",
+        ),
+        (
+            returned(sig),
+            "a kernel returns nothing: write results through a pointer",
+        ),
+    ];
+    for (span, message) in refusals {
+        if let Some(span) = span {
+            return Err(syn::Error::new(span, message));
+        }
+    }
+    if sig.unsafety.is_none() {
+        return Err(syn::Error::new(
+            sig.fn_token.span,
+            "a kernel is an `unsafe fn`: whoever launches it answers for its pointers",
+        ));
+    }
+    Ok(())
+}
+
+/// Where a return type other than `()` stands.
+fn returned(sig: &syn::Signature) -> Option<proc_macro2::Span> {
+    match &sig.output {
+        ReturnType::Default => None,
+        ReturnType::Type(_, ty) => match ty.as_ref() {
+            Type::Tuple(tuple) if tuple.elems.is_empty() => None,
+            other => Some(other.span()),
+        },
+    }
+}
+
+/// Names and types of the parameters.
+fn params(function: &ItemFn) -> syn::Result<Vec<(&Ident, &Type)>> {
+    function.sig.inputs.iter().map(param).collect()
+}
+
+fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
+    let FnArg::Typed(typed) = argument else {
+        return Err(syn::Error::new(
+            argument.span(),
+            "a kernel cannot be a method",
+        ));
+    };
+    let Pat::Ident(pattern) = typed.pat.as_ref() else {
+        return Err(syn::Error::new(
+            typed.pat.span(),
+            "a kernel's parameter has a plain name: it stands in the manifest",
+        ));
+    };
+    if let Some(message) = refused_type(&typed.ty) {
+        return Err(syn::Error::new(typed.ty.span(), message));
+    }
+    Ok((&pattern.ident, &typed.ty))
+}
+
+/// Why a type cannot be passed, as far as its spelling tells.
+fn refused_type(ty: &Type) -> Option<&'static str> {
+    match ty {
+        Type::ImplTrait(_) => Some("a kernel cannot be generic: name the type"),
+        Type::Reference(reference) => match reference.elem.as_ref() {
+            Type::Slice(_) => Some(
+                "a slice is two parameters of the entry: pass a pointer and a length \
+                 (`core::slice::from_raw_parts` makes a slice of them)",
+            ),
+            Type::TraitObject(_) => Some("a vtable of the host means nothing on the device"),
+            Type::Path(path) if path.path.is_ident("str") => {
+                Some("a str is two parameters of the entry: pass a pointer and a length")
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What only the compiler knows of a parameter's type.
+fn param_check(ty: &Type) -> TokenStream {
+    // Elided lifetimes cannot be named in a constant; references need no check.
+    if matches!(ty, Type::Reference(_)) {
+        return TokenStream::new();
+    }
+    quote! {
+        ::core::assert!(
+            ::core::mem::align_of::<#ty>() <= 8,
+            "a kernel parameter is aligned to 8 bytes at most: pass a pointer"
+        );
+        ::core::assert!(
+            !::core::mem::needs_drop::<#ty>(),
+            "a kernel parameter owns nothing: it is a copy of the launch's bytes"
+        );
+    }
+}
+
+/// The span of something optional.
+trait SpanIf {
+    fn span_if(&self) -> Option<proc_macro2::Span>;
+}
+
+impl<T: Spanned> SpanIf for Option<T> {
+    fn span_if(&self) -> Option<proc_macro2::Span> {
+        self.as_ref().map(Spanned::span)
+    }
+}

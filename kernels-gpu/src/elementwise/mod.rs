@@ -1,0 +1,1 @@
+//! Unary and binary operations element by element.

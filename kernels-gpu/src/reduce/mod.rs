@@ -1,0 +1,1 @@
+//! Reductions over everything or one axis.
