@@ -40,8 +40,8 @@ pub const SIMT_TILE: TileConfig = TileConfig {
     threads: 128,
 };
 
-/// Blocks of the second and third grid dimension a device allows; the kernel strides over more.
-pub const GRID_YZ_MAX: u32 = 65_535;
+/// Blocks of the second and third grid dimension a device allows.
+const GRID_YZ_MAX: u64 = 65_535;
 
 /// Blocks of the first grid dimension a device allows.
 const GRID_X_MAX: u32 = i32::MAX as u32;
@@ -122,14 +122,38 @@ pub struct FlashFwdParams {
 }
 
 impl FlashFwdParams {
-    /// Grid of a launch of a portable kernel: x = query tiles, y = heads_q, z = batch. `None`
-    /// where there is nothing to launch (no query) or more tiles than a grid can hold.
+    /// Grid of a launch of a portable kernel: x = query tiles, y and z = heads of all batches,
+    /// see [`head_and_batch`](Self::head_and_batch). `None` where there is nothing to launch (no
+    /// query) or more than a grid can hold.
     pub const fn simt_grid(&self) -> Option<[u32; 3]> {
         let tiles = self.seqlen_q.div_ceil(SIMT_TILE.tile_m);
-        if tiles == 0 || self.heads_q == 0 || self.batch == 0 || tiles > GRID_X_MAX {
+        let heads = self.heads_q as u64 * self.batch as u64;
+        if tiles == 0 || heads == 0 || tiles > GRID_X_MAX {
             return None;
         }
-        Some([tiles, clip_yz(self.heads_q), clip_yz(self.batch)])
+        let y = if heads < GRID_YZ_MAX {
+            heads
+        } else {
+            GRID_YZ_MAX
+        };
+        let z = heads.div_ceil(y);
+        if z > GRID_YZ_MAX {
+            return None;
+        }
+        Some([tiles, y as u32, z as u32])
+    }
+
+    /// Query head and batch that block (`block_idx_y`, `block_idx_z`) of a grid `grid_dim_y` high
+    /// works on. The last layer of a grid may hold blocks whose batch is beyond the last, which do
+    /// nothing.
+    pub const fn head_and_batch(
+        &self,
+        block_idx_y: u32,
+        block_idx_z: u32,
+        grid_dim_y: u32,
+    ) -> (u32, u32) {
+        let idx = block_idx_z * grid_dim_y + block_idx_y;
+        (idx % self.heads_q, idx / self.heads_q)
     }
 
     /// Keys that query `query_idx` sees: `0..visible_keys(query_idx)`. Causal is aligned to the
@@ -146,14 +170,6 @@ impl FlashFwdParams {
         } else {
             visible as u32
         }
-    }
-}
-
-const fn clip_yz(blocks: u32) -> u32 {
-    if blocks < GRID_YZ_MAX {
-        blocks
-    } else {
-        GRID_YZ_MAX
     }
 }
 
@@ -201,7 +217,7 @@ mod tests {
 
     #[test]
     fn grid_covers_all_queries_and_is_none_without_any() {
-        assert_eq!(params(65, 1, 0).simt_grid(), Some([2, 3, GRID_YZ_MAX]));
+        assert_eq!(params(65, 1, 0).simt_grid(), Some([2, 65_535, 4]));
         assert_eq!(params(0, 1, 0).simt_grid(), None);
     }
 

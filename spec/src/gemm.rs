@@ -76,7 +76,7 @@ pub const SIMT_DTYPES: [(DType, DType); 5] = [
     (DType::Bf16, DType::F32),
 ];
 
-/// Tiles of the second grid dimension a device allows; the kernel strides over more batches.
+/// Blocks of the second (and third) grid dimension a device allows.
 pub const GRID_Y_MAX: u32 = 65_535;
 
 /// Tiles of the first grid dimension a device allows.
@@ -107,9 +107,9 @@ impl TileConfig {
         m.div_ceil(self.tile_m) as u64 * n.div_ceil(self.tile_n) as u64
     }
 
-    /// Grid of a launch over `batch` products of `m`×`n` results: x = tiles, y = batches up to
-    /// [`GRID_Y_MAX`]. `None` where there is nothing to launch (an extent is 0) or more tiles than
-    /// a grid can hold.
+    /// Grid of a launch over `batch` products of `m`×`n` results: x = tiles, y and z = batches,
+    /// see [`batch_idx`]. `None` where there is nothing to launch (an extent is 0) or more tiles
+    /// than a grid can hold.
     pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
         let tiles = self.tiles(m, n);
         if tiles == 0 || batch == 0 || tiles > GRID_X_MAX {
@@ -120,7 +120,7 @@ impl TileConfig {
         } else {
             GRID_Y_MAX
         };
-        Some([tiles as u32, y, 1])
+        Some([tiles as u32, y, batch.div_ceil(y)])
     }
 
     /// Row and column, in tiles, of the tile that block `block_idx_x` computes.
@@ -152,6 +152,12 @@ impl TileConfig {
     pub const fn smem_elements(&self) -> u32 {
         2 * self.tile_k * (Self::smem_pitch(self.tile_m) + Self::smem_pitch(self.tile_n))
     }
+}
+
+/// The product that block (`block_idx_y`, `block_idx_z`) of a grid `grid_dim_y` high works on. The
+/// last layer of a grid may hold blocks beyond the batch, which do nothing.
+pub const fn batch_idx(block_idx_y: u32, block_idx_z: u32, grid_dim_y: u32) -> u64 {
+    block_idx_z as u64 * grid_dim_y as u64 + block_idx_y as u64
 }
 
 impl fmt::Display for TileConfig {
@@ -253,7 +259,7 @@ mod tests {
         assert_eq!(SIMT_LARGE.grid(5, 0, 1), None);
         assert_eq!(SIMT_LARGE.grid(5, 5, 0), None);
         assert_eq!(SIMT_SMALL.grid(u32::MAX, u32::MAX, 1), None);
-        assert_eq!(SIMT_SMALL.grid(65, 64, 70_000), Some([2, GRID_Y_MAX, 1]));
+        assert_eq!(SIMT_SMALL.grid(65, 64, 70_000), Some([2, GRID_Y_MAX, 2]));
     }
 
     #[test]
