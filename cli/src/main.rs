@@ -1,2 +1,54 @@
-//! Placeholder.
-fn main() {}
+//! The program `warpsmith`: GPU kernels written in Rust, built, looked at, and run on a GPU or on
+//! the emulator.
+//!
+//! To add a command: a file in `commands/` with an `Args` struct (its doc comment is the help
+//! text) and `run(&Args, &mut Output) -> anyhow::Result<Outcome>`, then a variant and an arm in
+//! `commands/mod.rs`. Everything a command prints goes through [`output::Output`]; a fault is an
+//! `anyhow` error, which ends up as one line on stderr.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod failure;
+mod output;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use commands::Command;
+use output::Output;
+
+/// GPU kernels written in Rust: build, look at, run and check them.
+///
+/// Every command that computes runs on a GPU or on the emulator, which needs no GPU; `--device`
+/// chooses.
+#[derive(Debug, Parser)]
+#[command(
+    name = "warpsmith",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Exit status: 0 done; 1 it failed; 2 wrong usage; 3 the emulator found a fault \
+                  in a kernel."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::report_usage(&error),
+    };
+    let mut output = Output::stdout();
+    let result = cli.command.run(&mut output).and_then(|outcome| {
+        output.flush()?;
+        Ok(outcome)
+    });
+    match result {
+        Ok(outcome) => outcome.into(),
+        Err(error) => failure::report(&error),
+    }
+}

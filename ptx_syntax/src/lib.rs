@@ -7,8 +7,12 @@
 
 pub mod ast;
 mod constant;
+pub mod explain;
+mod layout;
 mod lexer;
+pub mod lint;
 pub mod manifest;
 mod parser;
+mod walk;
 
 pub use parser::{ParseError, parse};

@@ -136,7 +136,11 @@ fn head(c: &mut Cursor) -> Result<Head> {
                 head.vector = word[2..].parse().ok();
             }
             _ => {
-                head.ty = Some(scalar(word).ok_or_else(|| c.expected("a type"))?);
+                head.ty = Some(
+                    word.strip_prefix('.')
+                        .and_then(ScalarType::from_word)
+                        .ok_or_else(|| c.expected("a type"))?,
+                );
                 c.next();
             }
         }
@@ -302,43 +306,5 @@ fn symbol(c: &mut Cursor, mask: Option<u64>) -> Result<Constant> {
         offset,
         generic,
         mask,
-    })
-}
-
-/// The type a word names.
-pub(super) fn scalar(word: &str) -> Option<ScalarType> {
-    use ScalarType as T;
-    Some(match word {
-        ".b8" => T::B8,
-        ".b16" => T::B16,
-        ".b32" => T::B32,
-        ".b64" => T::B64,
-        ".b128" => T::B128,
-        ".u8" => T::U8,
-        ".u16" => T::U16,
-        ".u32" => T::U32,
-        ".u64" => T::U64,
-        ".s8" => T::S8,
-        ".s16" => T::S16,
-        ".s32" => T::S32,
-        ".s64" => T::S64,
-        ".f16" => T::F16,
-        ".f16x2" => T::F16x2,
-        ".bf16" => T::Bf16,
-        ".bf16x2" => T::Bf16x2,
-        ".tf32" => T::Tf32,
-        ".f32" => T::F32,
-        ".f64" => T::F64,
-        ".e4m3" => T::E4m3,
-        ".e5m2" => T::E5m2,
-        ".e4m3x2" => T::E4m3x2,
-        ".e5m2x2" => T::E5m2x2,
-        ".u16x2" => T::U16x2,
-        ".s16x2" => T::S16x2,
-        ".pred" => T::Pred,
-        ".texref" => T::Texref,
-        ".samplerref" => T::Samplerref,
-        ".surfref" => T::Surfref,
-        _ => return None,
     })
 }

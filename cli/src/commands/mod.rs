@@ -1,0 +1,49 @@
+//! One file a command.
+
+mod completions;
+mod explain;
+mod lint;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+
+use crate::failure::Outcome;
+use crate::output::Output;
+
+/// The commands, in the order of the help text.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Lint(lint::Args),
+    Explain(explain::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    /// Runs the command.
+    pub(crate) fn run(&self, output: &mut Output) -> Result<Outcome> {
+        match self {
+            Command::Lint(args) => lint::run(args, output),
+            Command::Explain(args) => explain::run(args, output),
+            Command::Completions(args) => completions::run(args, output),
+        }
+    }
+}
+
+/// Text of a PTX file, with its name in every error.
+fn read_text(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    String::from_utf8(bytes).ok().with_context(|| {
+        format!(
+            "{} is not PTX: it is not text (a cubin or a fatbin?)",
+            path.display()
+        )
+    })
+}
+
+/// Reads and parses a PTX file.
+fn read_module(path: &Path) -> Result<ptx_syntax::ast::Module> {
+    let text = read_text(path)?;
+    ptx_syntax::parse(&text).with_context(|| format!("{} is not PTX", path.display()))
+}

@@ -1,0 +1,92 @@
+//! How a command ends: exit codes, and errors as one line on stderr.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+/// How a command that ran to its end ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well: exit code 0.
+    Done,
+    /// The command did its work and what it looked at is not well (`lint`, `doctor`): exit code 1.
+    FoundFaults,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => ExitCode::SUCCESS,
+            Outcome::FoundFaults => ExitCode::from(FAILURE),
+        }
+    }
+}
+
+/// Options that clap cannot judge by themselves and that make no sense: exit code 2.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// The emulator stopped a kernel: exit code 3. Displayed as the emulator's whole report.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct KernelFault(pub(crate) String);
+
+const FAILURE: u8 = 1;
+const USAGE: u8 = 2;
+const FAULT: u8 = 3;
+
+/// Prints what clap has to say (help and version too) and gives its exit code.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(FAILURE),
+        _ if error.use_stderr() => ExitCode::from(USAGE),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints `error: ..` with its causes on one line and gives the exit code.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    let broken_pipe = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
+    if broken_pipe {
+        return ExitCode::SUCCESS;
+    }
+    let fault = error.downcast_ref::<KernelFault>();
+    let text = match fault {
+        Some(fault) => fault.to_string(),
+        None => one_line(error),
+    };
+    // Nobody is left to tell when stderr is closed; the exit code still says it.
+    writeln!(io::stderr(), "error: {}", text.trim_end()).ok();
+    ExitCode::from(match error {
+        _ if fault.is_some() => FAULT,
+        _ if error.is::<UsageError>() => USAGE,
+        _ => FAILURE,
+    })
+}
+
+/// The chain of causes, joined by colons; a cause that its parent already quotes is left out.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if line.ends_with(&text) {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        line.push_str(&text);
+    }
+    let words: Vec<&str> = line
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    words.join(" ")
+}

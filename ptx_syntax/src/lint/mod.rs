@@ -1,0 +1,58 @@
+//! What is wrong, slow or undefined in a module, found in its text alone.
+//!
+//! Each finding has a [`Rule`]; the rule's page says what it means. Not seen here: anything that
+//! needs values (races, divergence, bank conflicts), which the emulator finds.
+
+mod finding;
+mod function;
+mod link;
+mod sync;
+
+pub use finding::{Finding, Rule, Severity};
+pub use sync::SyncCounts;
+
+use crate::ast::Module;
+
+/// What [`lint_with`] lets pass.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LintOptions {
+    /// Accept local memory in every function.
+    pub allow_local: bool,
+    /// Functions that may use local memory.
+    pub local_allowed_in: Vec<String>,
+}
+
+impl LintOptions {
+    /// The same options with local memory allowed everywhere or nowhere.
+    #[must_use]
+    pub fn allow_local(mut self, allow: bool) -> Self {
+        self.allow_local = allow;
+        self
+    }
+
+    /// The same options with local memory allowed in one more function.
+    #[must_use]
+    pub fn allow_local_in(mut self, function: impl Into<String>) -> Self {
+        self.local_allowed_in.push(function.into());
+        self
+    }
+}
+
+/// Lints a module with default options, in order of lines.
+pub fn lint(module: &Module) -> Vec<Finding> {
+    lint_with(module, &LintOptions::default())
+}
+
+/// Lints a module, in order of lines.
+pub fn lint_with(module: &Module, options: &LintOptions) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    link::check(module, &mut findings);
+    for function in &module.functions {
+        if function.body.is_some() {
+            function::check(function, options, &mut findings);
+        }
+    }
+    findings.sort_by_key(|finding| finding.line);
+    findings
+}

@@ -1,0 +1,103 @@
+//! Walks over the statements of a function, nested blocks included.
+
+use crate::ast::{AddressBase, Function, Instruction, Operand, Registers, Statement, Variable};
+
+impl Function {
+    /// Every statement of the body in textual order. A block comes before what is inside it.
+    pub fn statements(&self) -> impl Iterator<Item = &Statement> {
+        let mut open = vec![self.body.as_deref().unwrap_or_default().iter()];
+        std::iter::from_fn(move || {
+            loop {
+                match open.last_mut()?.next() {
+                    None => {
+                        open.pop();
+                    }
+                    Some(block @ Statement::Block(inner)) => {
+                        open.push(inner.iter());
+                        return Some(block);
+                    }
+                    Some(other) => return Some(other),
+                }
+            }
+        })
+    }
+
+    /// Every instruction in textual order.
+    pub fn instructions(&self) -> impl Iterator<Item = &Instruction> {
+        self.statements().filter_map(|statement| match statement {
+            Statement::Instruction(instruction) => Some(instruction),
+            _ => None,
+        })
+    }
+
+    /// Every variable the body declares outside register space.
+    pub fn local_variables(&self) -> impl Iterator<Item = &Variable> {
+        self.statements().filter_map(|statement| match statement {
+            Statement::Variable(variable) => Some(variable),
+            _ => None,
+        })
+    }
+
+    /// Every `.reg` declaration.
+    pub fn registers(&self) -> impl Iterator<Item = &Registers> {
+        self.statements().filter_map(|statement| match statement {
+            Statement::Registers(registers) => Some(registers),
+            _ => None,
+        })
+    }
+}
+
+impl Instruction {
+    /// Does the mnemonic hold this word (`"f32"`, `"shared::cta"`)?
+    pub fn has(&self, modifier: &str) -> bool {
+        self.modifiers.iter().any(|word| word == modifier)
+    }
+
+    /// The mnemonic as written: `ld.global.v4.f32`.
+    pub fn mnemonic(&self) -> String {
+        let mut text = self.opcode.clone();
+        for modifier in &self.modifiers {
+            text.push('.');
+            text.push_str(modifier);
+        }
+        text
+    }
+
+    /// Every name its operands mention: registers, symbols, labels.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for operand in &self.operands {
+            operand.collect_names(&mut names);
+        }
+        names
+    }
+}
+
+impl Operand {
+    fn collect_names<'a>(&'a self, out: &mut Vec<&'a str>) {
+        match self {
+            Operand::Name(name) | Operand::SymbolOffset { name, .. } => out.push(name),
+            Operand::Address { base, extra, .. } => {
+                if let AddressBase::Name(name) = base {
+                    out.push(name);
+                }
+                extra.iter().for_each(|item| item.collect_names(out));
+            }
+            Operand::Vector(items) | Operand::List(items) => {
+                items.iter().for_each(|item| item.collect_names(out));
+            }
+            Operand::Pair(a, b) => {
+                a.collect_names(out);
+                b.collect_names(out);
+            }
+            Operand::Not(inner) | Operand::Negated(inner) => inner.collect_names(out),
+            Operand::Element {
+                array, register, ..
+            } => {
+                out.push(array);
+                out.extend(register.as_deref());
+            }
+            Operand::Integer(_) | Operand::F32(_) | Operand::F64(_) | Operand::Sink => {}
+        }
+    }
+}
