@@ -1,0 +1,78 @@
+//! Embeds the compiled kernels: every `.ptx` of the folder `ptx` and its manifest, compressed.
+//!
+//! The folder is `ptx` beside this file in a published package (there it is a copy; here a symbolic
+//! link), or `../ptx` in a checkout whose file system has no links.
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let package = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    println!("cargo::rerun-if-changed=build.rs");
+    let folder = ["ptx", "../ptx"].map(|name| package.join(name)).into_iter();
+    let mut found = Vec::new();
+    match folder.clone().find(|folder| folder.is_dir()) {
+        Some(folder) => {
+            // Cargo looks at the whole folder, so files that come and go count too.
+            println!("cargo::rerun-if-changed={}", folder.display());
+            collect(&folder, &folder, &mut found)?;
+        }
+        None => {
+            for folder in folder {
+                println!("cargo::rerun-if-changed={}", folder.display());
+            }
+        }
+    }
+    found.sort();
+    fs::write(out.join("embedded.rs"), table(&found, &out)?)?;
+    Ok(())
+}
+
+/// All `.ptx` and `.json` files under `folder`: their paths relative to `root`, with `/`, and
+/// their places.
+fn collect(
+    root: &Path,
+    folder: &Path,
+    found: &mut Vec<(String, PathBuf)>,
+) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(root, &path, found)?;
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "ptx" || extension == "json")
+        {
+            let parts = path
+                .strip_prefix(root)?
+                .iter()
+                .map(|part| part.to_string_lossy());
+            found.push((parts.collect::<Vec<_>>().join("/"), path));
+        }
+    }
+    Ok(())
+}
+
+/// Compresses each file into `out`, and gives the source of a table of them.
+fn table(files: &[(String, PathBuf)], out: &Path) -> Result<String, Box<dyn Error>> {
+    let mut source = String::from("pub(super) static FILES: &[(&str, &[u8])] = &[\n");
+    for (index, (name, path)) in files.iter().enumerate() {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&fs::read(path)?)?;
+        let packed = out.join(format!("embedded_{index}.z"));
+        fs::write(&packed, encoder.finish()?)?;
+        writeln!(
+            source,
+            "    ({name:?}, include_bytes!({:?})),",
+            packed.display().to_string()
+        )?;
+    }
+    source.push_str("];\n");
+    Ok(source)
+}

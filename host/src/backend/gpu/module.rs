@@ -1,0 +1,210 @@
+//! Modules and kernels of the driver.
+
+use super::driver::{cu, describe};
+use super::{Context, cu_stream};
+use crate::backend::{KernelLimits, LoadedKernel, LoadedModule, RawStream};
+use crate::device::DeviceInfo;
+use crate::error::{Error, Result};
+use crate::launch::LaunchConfig;
+use cudarc::driver::sys::{
+    self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult,
+};
+use std::ffi::{CString, c_uint, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Dynamic and static shared memory that a launch may use without asking.
+const SHARED_BYTES_WITHOUT_ASKING: u32 = 48 << 10;
+
+/// Room for what the driver's compiler has to say.
+const LOG_BYTES: usize = 16 << 10;
+
+struct GpuModule(Arc<Handle>);
+
+struct Handle {
+    context: Context,
+    module: CUmodule,
+    max_shared_bytes: u32,
+}
+
+// SAFETY: the driver's modules may be used from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: the driver synchronises calls on one module itself.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: unloaded once, and only when no kernel of it can still run.
+        let unloaded = self.context.bind().and_then(|()| unsafe {
+            cu!(cuCtxSynchronize()).and_then(|()| cu!(cuModuleUnload(self.module)))
+        });
+        if let Err(error) = unloaded {
+            tracing::warn!(%error, "a module was not unloaded");
+        }
+    }
+}
+
+/// Compiles and loads PTX text for the bound device.
+pub(super) fn load(
+    context: Context,
+    info: &DeviceInfo,
+    ptx: &str,
+) -> Result<Box<dyn LoadedModule>> {
+    context.bind()?;
+    let text = CString::new(ptx).map_err(|error| Error::PtxSyntax {
+        line: ptx[..error.nul_position()].lines().count().max(1) as u32,
+        column: 1,
+        message: "a zero byte in the text".into(),
+    })?;
+    let mut log = vec![0_u8; LOG_BYTES];
+    let mut options = [
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ];
+    // The driver takes integers in the place of the pointers.
+    let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), LOG_BYTES as *mut c_void];
+    let mut module: CUmodule = std::ptr::null_mut();
+    // SAFETY: the text ends with a zero, options and values are arrays of the length given, and
+    // the log is as long as its option says.
+    let code = unsafe {
+        sys::cuModuleLoadDataEx(
+            &raw mut module,
+            text.as_ptr().cast(),
+            options.len() as c_uint,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    if code != CUresult::CUDA_SUCCESS {
+        let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+        return Err(Error::Jit {
+            device: info.to_string().into(),
+            code: describe(code).into(),
+            log: String::from_utf8_lossy(&log[..end]).trim_end().into(),
+        });
+    }
+    let max_shared_bytes = info.max_shared_bytes_per_block;
+    Ok(Box::new(GpuModule(Arc::new(Handle {
+        context,
+        module,
+        max_shared_bytes,
+    }))))
+}
+
+impl LoadedModule for GpuModule {
+    fn kernel(&self, name: &str) -> Result<Box<dyn LoadedKernel>> {
+        self.0.context.bind()?;
+        let c_name = CString::new(name).map_err(|_| Error::UnknownKernel {
+            name: name.into(),
+            known: "".into(),
+        })?;
+        let mut function: CUfunction = std::ptr::null_mut();
+        // SAFETY: the module is loaded, the name ends with a zero, `function` is a valid place.
+        unsafe {
+            cu!(cuModuleGetFunction(
+                &raw mut function,
+                self.0.module,
+                c_name.as_ptr()
+            ))
+        }?;
+        let limits = limits(function, self.0.max_shared_bytes)?;
+        let opted_in = SHARED_BYTES_WITHOUT_ASKING.saturating_sub(limits.static_shared_bytes);
+        Ok(Box::new(GpuKernel {
+            function,
+            module: self.0.clone(),
+            limits,
+            opted_in: AtomicU32::new(opted_in),
+            opting_in: Mutex::new(()),
+        }))
+    }
+}
+
+fn limits(function: CUfunction, max_shared_bytes: u32) -> Result<KernelLimits> {
+    use CUfunction_attribute as A;
+    let get = |which| {
+        let mut value = 0;
+        // SAFETY: `function` belongs to a loaded module, `value` is a valid place.
+        unsafe { cu!(cuFuncGetAttribute(&raw mut value, which, function)) }?;
+        Ok::<_, Error>(u32::try_from(value).unwrap_or(0))
+    };
+    let static_shared_bytes = get(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+    Ok(KernelLimits {
+        max_threads: get(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        static_shared_bytes,
+        max_dynamic_shared_bytes: max_shared_bytes.saturating_sub(static_shared_bytes),
+        registers: get(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+        local_bytes: get(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+    })
+}
+
+struct GpuKernel {
+    function: CUfunction,
+    module: Arc<Handle>,
+    limits: KernelLimits,
+    /// Dynamic shared memory that launches may use by now.
+    opted_in: AtomicU32,
+    /// Held while `opted_in` grows, so that it never shrinks.
+    opting_in: Mutex<()>,
+}
+
+// SAFETY: the driver's functions may be used from any thread; they live as long as their module.
+unsafe impl Send for GpuKernel {}
+// SAFETY: as above; what changes is atomic.
+unsafe impl Sync for GpuKernel {}
+
+impl GpuKernel {
+    #[cold]
+    fn opt_in(&self, shared_bytes: u32) -> Result<()> {
+        let _guard = self
+            .opting_in
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if shared_bytes > self.opted_in.load(Ordering::Relaxed) {
+            let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let value = i32::try_from(shared_bytes)
+                .map_err(|_| Error::Bug("shared memory was not held against the limit"))?;
+            // SAFETY: the function's module is loaded.
+            unsafe { cu!(cuFuncSetAttribute(self.function, which, value)) }?;
+            self.opted_in.store(shared_bytes, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl LoadedKernel for GpuKernel {
+    fn limits(&self) -> KernelLimits {
+        self.limits
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: RawStream,
+        config: &LaunchConfig,
+        args: &[*const c_void],
+        _sizes: &[u32],
+    ) -> Result<()> {
+        self.module.context.bind()?;
+        if config.shared_bytes > self.opted_in.load(Ordering::Acquire) {
+            self.opt_in(config.shared_bytes)?;
+        }
+        let [grid_x, grid_y, grid_z] = config.grid;
+        let [block_x, block_y, block_z] = config.block;
+        // SAFETY: the caller checked the launch against the kernel; the driver copies the
+        // arguments before it returns, and does not write through the pointers.
+        unsafe {
+            cu!(cuLaunchKernel(
+                self.function,
+                grid_x,
+                grid_y,
+                grid_z,
+                block_x,
+                block_y,
+                block_z,
+                config.shared_bytes,
+                cu_stream(stream),
+                args.as_ptr().cast_mut().cast(),
+                std::ptr::null_mut(),
+            ))
+        }
+    }
+}

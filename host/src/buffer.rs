@@ -1,0 +1,304 @@
+//! Typed device memory without a shape.
+
+use crate::backend::Pattern;
+use crate::device::Device;
+use crate::element::{Element, as_bytes, as_bytes_mut};
+use crate::error::{Error, Result};
+use crate::pinned::PinnedBuffer;
+use crate::storage::Storage;
+use crate::stream::Stream;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// `len` elements of device memory, with one owner.
+///
+/// Copies with a slice wait until they are done. Copies with a [`PinnedBuffer`], fills and copies
+/// between buffers only enqueue work on a stream.
+///
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{Device, DeviceBuffer};
+/// let device = Device::auto()?;
+/// let buffer = DeviceBuffer::from_slice(&device, &[1.0_f32, 2.0, 3.0])?;
+/// assert_eq!(buffer.to_vec()?, [1.0, 2.0, 3.0]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct DeviceBuffer<T: Element> {
+    storage: Arc<Storage>,
+    /// First in the layout that kernel arguments point at.
+    address: u64,
+    len: usize,
+    elements: PhantomData<T>,
+}
+
+impl<T: Element> DeviceBuffer<T> {
+    /// `len` elements that are not initialised: reading one before it is written gives any value
+    /// on a GPU, and a report on the emulator. Enqueued on `stream`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn uninit(stream: &Stream, len: usize) -> Result<Self> {
+        let bytes = (len as u64).checked_mul(size_of::<T>() as u64);
+        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {
+            shape: [len].into(),
+        })?;
+        Ok(Self::from_storage(
+            Arc::new(Storage::alloc(stream, bytes)?),
+            len,
+        ))
+    }
+
+    /// `len` zeros. Enqueued on `stream`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn zeros(stream: &Stream, len: usize) -> Result<Self> {
+        let mut buffer = Self::uninit(stream, len)?;
+        buffer.fill(T::default(), stream)?;
+        Ok(buffer)
+    }
+
+    /// A copy of `values` on the device; done when this returns.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn from_slice(device: &Device, values: &[T]) -> Result<Self> {
+        let mut buffer = Self::uninit(&device.default_stream(), values.len())?;
+        buffer.copy_from_slice(values)?;
+        Ok(buffer)
+    }
+
+    /// Memory that someone else owns and frees.
+    ///
+    /// # Safety
+    /// `address` is that of `len` elements of live memory of `device`, aligned to their size; it
+    /// stays live until the buffer, everything made of it, and all work that uses them are done;
+    /// and what was written to it is visible to the device's default stream.
+    pub unsafe fn borrowed(device: &Device, address: u64, len: usize) -> Self {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        // SAFETY: the caller's.
+        Self::from_storage(
+            Arc::new(unsafe { Storage::borrowed(device, address, bytes) }),
+            len,
+        )
+    }
+
+    pub(crate) fn from_storage(storage: Arc<Storage>, len: usize) -> Self {
+        Self {
+            address: storage.address(),
+            storage,
+            len,
+            elements: PhantomData,
+        }
+    }
+
+    pub(crate) fn into_storage(self) -> Arc<Storage> {
+        self.storage
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    pub(crate) fn address_ref(&self) -> &u64 {
+        &self.address
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True where there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device it lives on.
+    pub fn device(&self) -> &Device {
+        self.storage.device()
+    }
+
+    /// Its address, for a kernel's argument that outlives the borrow. Whoever launches with it
+    /// keeps the buffer alive and in order, which a launch with `&buffer` does by itself.
+    pub fn device_ptr(&self) -> DevicePtr<T> {
+        DevicePtr::from_raw(self.address)
+    }
+
+    /// Copies all of `values` here; done when this returns, and seen by every stream.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::Driver`].
+    pub fn copy_from_slice(&mut self, values: &[T]) -> Result<()> {
+        self.check_len("values copied to a buffer", values.len())?;
+        self.storage.write(0, as_bytes(values))
+    }
+
+    /// Copies all elements to `values`, after all work on all streams that uses this buffer.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::Driver`].
+    pub fn copy_to_slice(&self, values: &mut [T]) -> Result<()> {
+        self.check_len("values copied from a buffer", values.len())?;
+        self.storage.read(0, as_bytes_mut(values))
+    }
+
+    /// All elements, as [`DeviceBuffer::copy_to_slice`].
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut values = vec![T::default(); self.len];
+        self.copy_to_slice(&mut values)?;
+        Ok(values)
+    }
+
+    /// Enqueues a copy from pinned memory. Touching `from` again waits for the copy.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
+    pub fn copy_from_pinned(&mut self, from: &PinnedBuffer<T>, stream: &Stream) -> Result<()> {
+        self.check_len("values copied to a buffer", from.len())?;
+        self.storage.use_on("buffer", stream)?;
+        from.copy_to_device(self.address, stream)
+    }
+
+    /// Enqueues a copy to pinned memory. Reading `to` waits for the copy.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
+    pub fn copy_to_pinned(&self, to: &mut PinnedBuffer<T>, stream: &Stream) -> Result<()> {
+        self.check_len("values copied from a buffer", to.len())?;
+        self.storage.use_on("buffer", stream)?;
+        to.copy_from_device(self.address, stream)
+    }
+
+    /// Enqueues a copy from another buffer of the same device.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
+    pub fn copy_from_buffer(&mut self, from: &Self, stream: &Stream) -> Result<()> {
+        self.check_len("values copied to a buffer", from.len())?;
+        self.storage.use_on("destination", stream)?;
+        from.storage.use_on("source", stream)?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.len * size_of::<T>();
+        let backend = self.device().backend();
+        // SAFETY: both have `bytes` bytes, and one owner each, so they do not overlap; they are
+        // freed after this work.
+        unsafe { backend.copy(self.address, from.address, bytes, stream.raw()) }
+    }
+
+    /// Enqueues setting every element to `value`.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMismatch`], [`Error::Driver`].
+    pub fn fill(&mut self, value: T, stream: &Stream) -> Result<()> {
+        self.storage.use_on("buffer", stream)?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        let backend = self.device().backend();
+        // SAFETY: `len` elements lie in the storage, which is freed after this work.
+        unsafe { backend.fill(self.address, pattern(value), self.len, stream.raw()) }
+    }
+
+    fn check_len(&self, what: &'static str, got: usize) -> Result<()> {
+        if got == self.len {
+            return Ok(());
+        }
+        Err(Error::LengthMismatch {
+            what,
+            got,
+            want: self.len,
+        })
+    }
+}
+
+/// The bytes of one element.
+pub(crate) fn pattern<T: Element>(value: T) -> Pattern {
+    let bytes = as_bytes(std::slice::from_ref(&value));
+    match *bytes {
+        [a] => Pattern::B1(a),
+        [a, b] => Pattern::B2(u16::from_ne_bytes([a, b])),
+        [a, b, c, d] => Pattern::B4(u32::from_ne_bytes([a, b, c, d])),
+        // `Element` has no other sizes; a shorter value cannot get here.
+        _ => {
+            let mut all = [0; 8];
+            all.copy_from_slice(bytes);
+            Pattern::B8(u64::from_ne_bytes(all))
+        }
+    }
+}
+
+impl<T: Element> fmt::Debug for DeviceBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "DeviceBuffer<{}>({} elements on {})",
+            T::DTYPE,
+            self.len,
+            self.device()
+        )
+    }
+}
+
+/// An address in device memory, as a kernel's argument. Carries no lifetime: whoever launches with
+/// it vouches for the memory.
+#[repr(transparent)]
+pub struct DevicePtr<T>(u64, PhantomData<*mut T>);
+
+// SAFETY: a number; the host never dereferences it.
+unsafe impl<T> Send for DevicePtr<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for DevicePtr<T> {}
+
+impl<T> DevicePtr<T> {
+    /// For a pointer that the kernel does not use.
+    pub const NULL: Self = Self(0, PhantomData);
+
+    /// From an address of the device (`CUdeviceptr`).
+    pub const fn from_raw(address: u64) -> Self {
+        Self(address, PhantomData)
+    }
+
+    /// The address.
+    pub const fn as_raw(self) -> u64 {
+        self.0
+    }
+
+    /// `count` elements further on (or back).
+    pub const fn wrapping_offset(self, count: i64) -> Self {
+        Self(
+            self.0
+                .wrapping_add_signed(count.wrapping_mul(size_of::<T>() as i64)),
+            PhantomData,
+        )
+    }
+}
+
+impl<T> Clone for DevicePtr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for DevicePtr<T> {}
+
+impl<T> PartialEq for DevicePtr<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T> Eq for DevicePtr<T> {}
+
+impl<T> fmt::Debug for DevicePtr<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DevicePtr(0x{:x})", self.0)
+    }
+}

@@ -1,0 +1,113 @@
+//! Events: points in a stream's work, to wait for and to measure between.
+
+use crate::backend::{EventUse, RawEvent};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+use std::fmt;
+
+/// A point in the work of a stream.
+///
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// let device = warpsmith::Device::auto()?;
+/// let stream = device.stream()?;
+/// let start = stream.record()?;
+/// // .. give work to the stream ..
+/// let end = stream.record()?;
+/// end.synchronize()?;
+/// println!("{} ms", start.elapsed_ms(&end)?);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Event {
+    device: Device,
+    raw: RawEvent,
+    is_recorded: bool,
+}
+
+impl Event {
+    /// An event that has recorded nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn new(device: &Device) -> Result<Self> {
+        let raw = device.backend().create_event(EventUse::Timing)?;
+        Ok(Self {
+            device: device.clone(),
+            raw,
+            is_recorded: false,
+        })
+    }
+
+    /// Records the point that `stream` has reached; an earlier recording is forgotten.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMismatch`], [`Error::Driver`].
+    pub fn record(&mut self, stream: &Stream) -> Result<()> {
+        self.device.check_same("stream", stream.device())?;
+        self.device.backend().record_event(self.raw, stream.raw())?;
+        self.is_recorded = true;
+        Ok(())
+    }
+
+    /// Waits until the recorded point is reached.
+    ///
+    /// # Errors
+    /// [`Error::EventNotReady`] where nothing was recorded, [`Error::Driver`].
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.backend().synchronize_event(self.recorded()?)
+    }
+
+    /// Whether the recorded point is reached.
+    ///
+    /// # Errors
+    /// [`Error::EventNotReady`] where nothing was recorded, [`Error::Driver`].
+    pub fn is_done(&self) -> Result<bool> {
+        self.device.backend().event_is_done(self.recorded()?)
+    }
+
+    /// Milliseconds of device time from this event to `end`.
+    ///
+    /// # Errors
+    /// [`Error::EventNotReady`] where one of them was not recorded or not reached,
+    /// [`Error::DeviceMismatch`], [`Error::Driver`].
+    pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
+        self.device.check_same("event", &end.device)?;
+        self.device
+            .backend()
+            .elapsed_ms(self.recorded()?, end.recorded()?)
+    }
+
+    /// The device it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn recorded(&self) -> Result<RawEvent> {
+        if self.is_recorded {
+            Ok(self.raw)
+        } else {
+            Err(Error::EventNotReady(
+                "nothing was recorded; call record first",
+            ))
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.device.backend().destroy_event(self.raw);
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_recorded {
+            "recorded"
+        } else {
+            "not recorded"
+        };
+        write!(f, "Event({state}, {})", self.device)
+    }
+}

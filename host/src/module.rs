@@ -1,0 +1,347 @@
+//! Modules of PTX and their kernels.
+
+use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::launch::{KernelArgs, LaunchConfig, MAX_ARGUMENTS};
+use crate::signature::{ParamInfo, Signature, parse, signatures};
+use crate::stream::Stream;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+/// PTX that was loaded on a device. Cloning is cheap.
+#[derive(Clone)]
+pub struct Module(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    loaded: Box<dyn LoadedModule>,
+    signatures: Vec<Signature>,
+}
+
+impl Module {
+    pub(crate) fn load(device: &Device, ptx: &str) -> Result<Self> {
+        Self::load_parsed(device, ptx, signatures(&parse(ptx)?)?)
+    }
+
+    /// Loads text whose kernels are known to be `signatures`.
+    pub(crate) fn load_parsed(
+        device: &Device,
+        ptx: &str,
+        signatures: Vec<Signature>,
+    ) -> Result<Self> {
+        let loaded = device.backend().load(ptx)?;
+        Ok(Self(Arc::new(Inner {
+            device: device.clone(),
+            loaded,
+            signatures,
+        })))
+    }
+
+    /// The device it was loaded on.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// Names of its kernels, in the text's order.
+    pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
+        self.0.signatures.iter().map(|signature| &*signature.name)
+    }
+
+    /// The kernel of that name, which keeps the module alive. Keep it: looking it up costs more
+    /// than launching it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`], [`Error::Driver`].
+    pub fn kernel(&self, name: &str) -> Result<Kernel> {
+        let inner = &self.0;
+        let Some(signature) = inner.signatures.iter().find(|known| *known.name == *name) else {
+            let known: Vec<&str> = self.kernel_names().collect();
+            return Err(Error::UnknownKernel {
+                name: name.into(),
+                known: known.join(", ").into(),
+            });
+        };
+        if signature.params.len() > MAX_ARGUMENTS {
+            return Err(Error::Unsupported {
+                what: format!("kernel `{name}` with {} parameters", signature.params.len()).into(),
+                supported: format!("up to {MAX_ARGUMENTS} parameters").into(),
+            });
+        }
+        let loaded = inner.loaded.kernel(name)?;
+        let mut limits = loaded.limits();
+        let of_text = signature.max_threads.unwrap_or(u32::MAX);
+        let of_device = inner.device.info().max_threads_per_block;
+        limits.max_threads = limits.max_threads.min(of_text).min(of_device);
+        Ok(Kernel(Arc::new(KernelInner {
+            device: inner.device.clone(),
+            signature: signature.clone(),
+            sizes: signature
+                .params
+                .iter()
+                .map(|param| param.size_bytes)
+                .collect(),
+            limits,
+            loaded,
+            _module: self.clone(),
+        })))
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.kernel_names().collect();
+        write!(f, "Module({names:?} on {})", self.device())
+    }
+}
+
+/// A kernel on a device. Cloning is cheap.
+#[derive(Clone)]
+pub struct Kernel(Arc<KernelInner>);
+
+struct KernelInner {
+    device: Device,
+    signature: Signature,
+    /// Of the parameters, in bytes.
+    sizes: Box<[u32]>,
+    limits: KernelLimits,
+    loaded: Box<dyn LoadedKernel>,
+    _module: Module,
+}
+
+impl Kernel {
+    /// Entry name.
+    pub fn name(&self) -> &str {
+        &self.0.signature.name
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// Sizes and alignments of its parameters, in order.
+    pub fn params(&self) -> &[ParamInfo] {
+        &self.0.signature.params
+    }
+
+    /// Most threads of a block, by the kernel's bounds, its registers and the device.
+    pub fn max_threads(&self) -> u32 {
+        self.0.limits.max_threads
+    }
+
+    /// Statically declared shared memory in bytes.
+    pub fn static_shared_bytes(&self) -> u32 {
+        self.0.limits.static_shared_bytes
+    }
+
+    /// Most dynamic shared memory of a launch, in bytes.
+    pub fn max_dynamic_shared_bytes(&self) -> u32 {
+        self.0.limits.max_dynamic_shared_bytes
+    }
+
+    /// Registers a thread; `None` on the emulator, which does not allocate them.
+    pub fn registers(&self) -> Option<u32> {
+        Some(self.0.limits.registers).filter(|&registers| registers > 0)
+    }
+
+    /// Local memory of a thread in bytes: what was spilled or indexed.
+    pub fn local_bytes(&self) -> u32 {
+        self.0.limits.local_bytes
+    }
+
+    /// Enqueues one launch on `stream`.
+    ///
+    /// Buffers and tensors among the arguments stay allocated until the launch is done, whatever
+    /// happens to them on the host. Arguments are held against the kernel's parameters in number
+    /// and size, the shape against the limits of kernel and device; nothing is launched where
+    /// they do not fit.
+    ///
+    /// ```
+    /// # fn main() -> warpsmith::Result<()> {
+    /// use warpsmith::{Device, DeviceBuffer, LaunchConfig};
+    /// let device = Device::auto()?;
+    /// let module = device.load_ptx(
+    ///     ".version 7.0
+    ///      .target sm_75
+    ///      .address_size 64
+    ///      .visible .entry store(.param .u64 out, .param .u32 value) {
+    ///          .reg .u64 %rd<2>;
+    ///          .reg .u32 %r<1>;
+    ///          ld.param.u64 %rd0, [out];
+    ///          cvta.to.global.u64 %rd1, %rd0;
+    ///          ld.param.u32 %r0, [value];
+    ///          st.global.u32 [%rd1], %r0;
+    ///          ret;
+    ///      }",
+    /// )?;
+    /// let stream = device.stream()?;
+    /// let mut out = DeviceBuffer::<u32>::zeros(&stream, 1)?;
+    /// // SAFETY: the kernel writes one u32 through its first argument.
+    /// unsafe {
+    ///     module.kernel("store")?.launch(&stream, LaunchConfig::linear(1, 1), (&mut out, 7_u32))?;
+    /// }
+    /// assert_eq!(out.to_vec()?, [7]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
+    /// [`Error::LaunchLimit`], [`Error::InvalidValue`] for a block or cluster other than the
+    /// kernel demands, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of the kernel is
+    /// returned here as [`Error::Emulator`] by the emulator; on a GPU it shows when something
+    /// waits for the launch.
+    ///
+    /// # Safety
+    /// The arguments are what the kernel expects at their places: pointers to device memory of the
+    /// extent that it accesses, aligned for its accesses, and in an order with other work on that
+    /// memory.
+    pub unsafe fn launch<A: KernelArgs>(
+        &self,
+        stream: &Stream,
+        config: LaunchConfig,
+        args: A,
+    ) -> Result<()> {
+        let inner = &*self.0;
+        stream.device().check_same("kernel", &inner.device)?;
+        self.check_shape(&config)?;
+        if args.count() != inner.sizes.len() {
+            return Err(self.argument_count(args.count()));
+        }
+        let mut pointers: [*const c_void; MAX_ARGUMENTS] = [std::ptr::null(); MAX_ARGUMENTS];
+        let mut index = 0;
+        args.visit(&mut |argument| {
+            // `visit` and `count` agree for every implementation that may exist; a wrong one of
+            // another crate must not get past here.
+            let (Some(pointer), Some(&size)) = (pointers.get_mut(index), inner.sizes.get(index))
+            else {
+                return Err(self.argument_count(index + 1));
+            };
+            if argument.size_bytes() != size as usize {
+                return Err(self.argument_size(index, argument.size_bytes()));
+            }
+            argument.use_on(stream)?;
+            *pointer = argument.bytes();
+            index += 1;
+            Ok(())
+        })?;
+        if index != inner.sizes.len() {
+            return Err(self.argument_count(index));
+        }
+        // SAFETY: number and sizes fit; the rest is the caller's. `args` outlives the call.
+        unsafe {
+            inner
+                .loaded
+                .launch(stream.raw(), &config, &pointers[..index], &inner.sizes)
+        }
+    }
+
+    fn check_shape(&self, config: &LaunchConfig) -> Result<()> {
+        let inner = &*self.0;
+        let info = inner.device.info();
+        for (what, extents, limits) in [
+            ("grid", config.grid, info.max_grid),
+            ("block", config.block, info.max_block),
+        ] {
+            if extents.contains(&0) {
+                return Err(Error::EmptyLaunch {
+                    kernel: self.name().into(),
+                    what,
+                    got: extents,
+                });
+            }
+            for (&got, &limit) in extents.iter().zip(&limits) {
+                if got > limit {
+                    return Err(self.limit(what, got.into(), limit.into()));
+                }
+            }
+        }
+        let threads: u64 = config
+            .block
+            .iter()
+            .map(|&extent| u64::from(extent))
+            .product();
+        if threads > u64::from(inner.limits.max_threads) {
+            return Err(self.limit(
+                "threads of a block",
+                threads,
+                inner.limits.max_threads.into(),
+            ));
+        }
+        let most_shared = inner.limits.max_dynamic_shared_bytes;
+        if config.shared_bytes > most_shared {
+            let got = config.shared_bytes.into();
+            return Err(self.limit("dynamic shared memory in bytes", got, most_shared.into()));
+        }
+        self.check_demands(config)
+    }
+
+    /// Block and cluster extents that the kernel was compiled for.
+    fn check_demands(&self, config: &LaunchConfig) -> Result<()> {
+        let signature = &self.0.signature;
+        if let Some(block) = signature
+            .required_block
+            .filter(|&block| block != config.block)
+        {
+            return Err(Error::InvalidValue {
+                what: "block",
+                got: format!("{:?}", config.block).into(),
+                want: format!("{block:?}, which `{}` demands", self.name()).into(),
+            });
+        }
+        let Some(cluster) = signature.cluster else {
+            return Ok(());
+        };
+        if config
+            .grid
+            .iter()
+            .zip(&cluster)
+            .all(|(grid, &extent)| grid.is_multiple_of(extent))
+        {
+            return Ok(());
+        }
+        Err(Error::InvalidValue {
+            what: "grid",
+            got: format!("{:?}", config.grid).into(),
+            want: format!("a multiple of the cluster {cluster:?} of `{}`", self.name()).into(),
+        })
+    }
+
+    #[cold]
+    fn limit(&self, what: &'static str, got: u64, limit: u64) -> Error {
+        Error::LaunchLimit {
+            kernel: self.name().into(),
+            what,
+            got,
+            limit,
+        }
+    }
+
+    #[cold]
+    fn argument_count(&self, got: usize) -> Error {
+        Error::ArgumentCount {
+            kernel: self.name().into(),
+            got,
+            want: self.0.sizes.len(),
+        }
+    }
+
+    #[cold]
+    fn argument_size(&self, index: usize, got_bytes: usize) -> Error {
+        let want_bytes = self.0.sizes.get(index).map_or(0, |&size| size as usize);
+        Error::ArgumentSize {
+            kernel: self.name().into(),
+            index,
+            got_bytes,
+            want_bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} on {})", self.name(), self.device())
+    }
+}

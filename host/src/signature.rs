@@ -1,0 +1,69 @@
+//! What PTX text says of its kernels: parameters, and how they may be launched.
+
+use crate::error::{Error, Result};
+use ptx_syntax::ast::{self, FunctionKind};
+
+/// One parameter of a kernel. In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParamInfo {
+    /// Size.
+    pub size_bytes: u32,
+    /// Alignment.
+    pub align_bytes: u32,
+}
+
+/// One kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature {
+    pub(crate) name: Box<str>,
+    pub(crate) params: Box<[ParamInfo]>,
+    /// `.reqntid`: the only block it may be launched with.
+    pub(crate) required_block: Option<[u32; 3]>,
+    /// Product of `.maxntid`.
+    pub(crate) max_threads: Option<u32>,
+    /// `.reqnctapercluster`
+    pub(crate) cluster: Option<[u32; 3]>,
+}
+
+/// Parses PTX text.
+pub(crate) fn parse(ptx: &str) -> Result<ast::Module> {
+    ptx_syntax::parse(ptx).map_err(|error| Error::PtxSyntax {
+        line: error.line,
+        column: error.column,
+        message: error.message.into(),
+    })
+}
+
+/// The kernels of a module, in order.
+pub(crate) fn signatures(module: &ast::Module) -> Result<Vec<Signature>> {
+    let entries = module
+        .functions
+        .iter()
+        .filter(|f| f.kind == FunctionKind::Entry && f.body.is_some());
+    entries.map(signature).collect()
+}
+
+fn signature(entry: &ast::Function) -> Result<Signature> {
+    let params = entry.params.iter().map(|param| {
+        let size_bytes = param.bytes().and_then(|bytes| u32::try_from(bytes).ok());
+        let size_bytes = size_bytes.ok_or_else(|| Error::PtxSyntax {
+            line: param.line,
+            column: 1,
+            message: format!("parameter `{}` has no size", param.name).into(),
+        })?;
+        Ok(ParamInfo {
+            size_bytes,
+            align_bytes: param.alignment(),
+        })
+    });
+    let directives = &entry.directives;
+    let product = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
+    Ok(Signature {
+        name: entry.name.as_str().into(),
+        params: params.collect::<Result<_>>()?,
+        required_block: directives.reqntid,
+        max_threads: directives.maxntid.map(product),
+        cluster: directives.reqnctapercluster,
+    })
+}

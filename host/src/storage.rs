@@ -1,0 +1,177 @@
+//! Device memory with an owner: usable on every stream of its device, freed after its last use.
+//!
+//! Memory belongs to the stream it was allocated on, its home. The first use on another stream
+//! makes that stream wait for home, so it sees the allocation (and what home did with it before).
+//! A bit remembers each stream that used the memory; freeing makes home wait for all of them.
+
+use crate::backend::RawStream;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::stream::{Slot, Stream};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An allocation.
+pub(crate) struct Storage {
+    device: Device,
+    address: u64,
+    bytes: u64,
+    home: Slot,
+    /// Bits of the slots that used it.
+    used_by: AtomicU64,
+    is_owned: bool,
+}
+
+impl Storage {
+    /// `bytes` of uninitialised memory, usable on `stream` (and any other) from now on.
+    pub(crate) fn alloc(stream: &Stream, bytes: u64) -> Result<Self> {
+        let device = stream.device();
+        // A foreign stream may die before the memory does, so it is nobody's home.
+        let home = if stream.slot() == Slot::FOREIGN {
+            Slot::DEFAULT
+        } else {
+            stream.slot()
+        };
+        let storage = Self {
+            device: device.clone(),
+            address: match bytes {
+                0 => 0,
+                _ => device.backend().alloc(bytes, home_stream(device, home)?)?,
+            },
+            bytes,
+            home,
+            used_by: AtomicU64::new(home.bit()),
+            is_owned: bytes > 0,
+        };
+        storage.use_on("allocation", stream)?;
+        Ok(storage)
+    }
+
+    /// Memory that someone else owns.
+    ///
+    /// # Safety
+    /// `address` is `bytes` of live memory of `device`, until all work that uses it is done.
+    pub(crate) unsafe fn borrowed(device: &Device, address: u64, bytes: u64) -> Self {
+        Self {
+            device: device.clone(),
+            address,
+            bytes,
+            home: Slot::DEFAULT,
+            used_by: AtomicU64::new(Slot::DEFAULT.bit()),
+            is_owned: false,
+        }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Announces work on `stream` that uses this memory: called before the work is given.
+    #[inline]
+    pub(crate) fn use_on(&self, operand: &'static str, stream: &Stream) -> Result<()> {
+        if self.device != *stream.device() {
+            return stream.device().check_same(operand, &self.device);
+        }
+        let bit = stream.slot().bit();
+        if self.used_by.load(Ordering::Acquire) & bit != 0 && stream.slot() != Slot::FOREIGN {
+            return Ok(());
+        }
+        self.first_use_on(stream)
+    }
+
+    #[cold]
+    fn first_use_on(&self, stream: &Stream) -> Result<()> {
+        let home = home_stream(&self.device, self.home)?;
+        self.device.order(home, stream.raw())?;
+        // Set after the wait was enqueued: who sees the bit comes after the wait.
+        self.used_by.fetch_or(stream.slot().bit(), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Makes home wait for every other stream that used this memory; gives home.
+    pub(crate) fn join_uses(&self) -> Result<RawStream> {
+        let home = home_stream(&self.device, self.home)?;
+        let used_by = self.used_by.load(Ordering::Acquire);
+        if used_by & Slot::FOREIGN.bit() != 0 {
+            // Foreign handles may be dead by now, but not their work.
+            self.device.backend().synchronize()?;
+        }
+        for other in self.device.streams().of_mask(used_by & !self.home.bit()) {
+            self.device.order(other, home)?;
+        }
+        Ok(home)
+    }
+
+    /// Copies from the host and waits; other streams see it without further ado.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] where the range is not inside.
+    pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
+        self.check_range(offset, from.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        let home = self.join_uses()?;
+        let backend = self.device.backend();
+        // SAFETY: the range was checked; the host bytes live until the synchronize returns.
+        unsafe { backend.copy_in(self.address + offset, from.as_ptr(), from.len(), home) }?;
+        backend.synchronize_stream(home)
+    }
+
+    /// Waits for all uses on all streams, then copies to the host.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] where the range is not inside.
+    pub(crate) fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
+        self.check_range(offset, to.len())?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        let home = self.join_uses()?;
+        let backend = self.device.backend();
+        // SAFETY: the range was checked; the host bytes live until the synchronize returns.
+        unsafe { backend.copy_out(to.as_mut_ptr(), self.address + offset, to.len(), home) }?;
+        backend.synchronize_stream(home)
+    }
+
+    pub(crate) fn check_range(&self, offset: u64, bytes: usize) -> Result<()> {
+        match offset.checked_add(bytes as u64) {
+            Some(end) if end <= self.bytes => Ok(()),
+            end => Err(Error::OutOfBounds {
+                what: "end of a copy in bytes",
+                got: end.unwrap_or(u64::MAX),
+                limit: self.bytes.saturating_add(1),
+            }),
+        }
+    }
+}
+
+fn home_stream(device: &Device, home: Slot) -> Result<RawStream> {
+    device
+        .streams()
+        .raw(home)
+        .ok_or(Error::Bug("an allocation's home stream does not exist"))
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if !self.is_owned {
+            return;
+        }
+        let freed = self.join_uses().and_then(|home| {
+            // SAFETY: allocated in `alloc`, freed once, and home waits for every use.
+            unsafe { self.device.backend().free(self.address, home) }
+        });
+        if let Err(error) = freed {
+            // After a kernel's fault every call fails; the memory goes with the context.
+            tracing::warn!(%error, "device memory was not freed");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! ndarray in and out.
+
+use super::Tensor;
+use super::layout::Layout;
+use crate::buffer::DeviceBuffer;
+use crate::device::Device;
+use crate::element::{Element, as_bytes_mut};
+use crate::error::{Error, Result};
+use ndarray::{ArrayBase, ArrayD, ArrayView, ArrayViewD, Data, Dimension, IxDyn, ShapeBuilder};
+
+impl<T: Element> Tensor<T> {
+    /// A copy of an array on the device; done when this returns.
+    ///
+    /// An array without gaps keeps its layout (Fortran order stays Fortran order, a reversed axis
+    /// keeps its negative stride); any other becomes row-major.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] for more than [`MAX_RANK`](super::MAX_RANK) dimensions,
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn from_ndarray<S, D>(device: &Device, array: &ArrayBase<S, D>) -> Result<Self>
+    where
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        let shape = array.shape();
+        let Some(values) = array.as_slice_memory_order() else {
+            let values: Vec<T> = array.iter().copied().collect();
+            return Self::from_slice(device, shape, &values);
+        };
+        let strides: Vec<i64> = array
+            .strides()
+            .iter()
+            .map(|&stride| stride as i64)
+            .collect();
+        let offset = lowest_to_first(shape, &strides);
+        // An array without elements may have any strides.
+        let layout = if values.is_empty() {
+            Layout::contiguous(shape)?
+        } else {
+            Layout::new(shape, &strides, offset, values.len())?
+        };
+        let buffer = DeviceBuffer::from_slice(device, values)?;
+        Ok(Self::from_parts(buffer.into_storage(), layout))
+    }
+
+    /// All elements as an array in row-major order, after all work on all streams that uses this
+    /// tensor's storage.
+    ///
+    /// A view with gaps is read with its gaps and gathered on the host.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn to_ndarray(&self) -> Result<ArrayD<T>> {
+        let shape = IxDyn(self.shape());
+        let bug = |_| Error::Bug("a tensor's layout was refused by ndarray");
+        let Some((first, last)) = self.layout.bounds() else {
+            return ArrayD::from_shape_vec(shape, Vec::new()).map_err(bug);
+        };
+        let len = (last - first + 1) as usize;
+        let mut values = vec![T::default(); len];
+        let size = size_of::<T>() as u64;
+        self.storage
+            .read(first as u64 * size, as_bytes_mut(&mut values))?;
+        if self.is_contiguous() {
+            return ArrayD::from_shape_vec(shape, values).map_err(bug);
+        }
+        // ndarray takes no negative strides here, so reversed axes are turned and turned back.
+        let strides: Vec<usize> = self
+            .strides()
+            .iter()
+            .map(|&stride| stride.unsigned_abs() as usize)
+            .collect();
+        let mut view: ArrayViewD<'_, T> =
+            ArrayView::from_shape(shape.strides(IxDyn(&strides)), &values).map_err(bug)?;
+        for (axis, &stride) in self.strides().iter().enumerate() {
+            if stride < 0 {
+                view.invert_axis(ndarray::Axis(axis));
+            }
+        }
+        Ok(view.as_standard_layout().into_owned())
+    }
+
+    /// All elements in row-major order, as [`Tensor::to_ndarray`].
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let (values, _) = self.to_ndarray()?.into_raw_vec_and_offset();
+        Ok(values)
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`] unless there is exactly one, [`Error::Driver`].
+    pub fn item(&self) -> Result<T> {
+        match *self.to_vec_if_single()? {
+            [value] => Ok(value),
+            _ => Err(Error::ShapeMismatch {
+                operand: "item",
+                got: self.shape().into(),
+                want: "one element".into(),
+            }),
+        }
+    }
+
+    /// Nothing is copied where there is more than one element.
+    fn to_vec_if_single(&self) -> Result<Vec<T>> {
+        if self.len() == 1 {
+            self.to_vec()
+        } else {
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// Elements from the lowest address to the element at index (0, 0, ..).
+fn lowest_to_first(shape: &[usize], strides: &[i64]) -> usize {
+    let reach = |(&extent, &stride): (&usize, &i64)| {
+        if stride < 0 {
+            extent.saturating_sub(1) * stride.unsigned_abs() as usize
+        } else {
+            0
+        }
+    };
+    shape.iter().zip(strides).map(reach).sum()
+}

@@ -1,0 +1,365 @@
+//! Shape, strides and offset: which elements of a storage a tensor is, and how views change that.
+
+use super::dims::Dims;
+use crate::error::{Error, Result};
+
+/// Element `(i0, i1, ..)` stands at `offset + i0 * strides[0] + i1 * strides[1] + ..` of the
+/// storage. Every element of the shape lies inside of the storage it was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) shape: Dims<usize>,
+    /// In elements.
+    pub(crate) strides: Dims<i64>,
+    /// In elements.
+    pub(crate) offset: usize,
+}
+
+impl Layout {
+    /// Row-major, without gaps, from offset 0.
+    pub(crate) fn contiguous(shape: &[usize]) -> Result<Self> {
+        let overflow = || Error::ShapeOverflow {
+            shape: shape.into(),
+        };
+        let shape_dims = Dims::new(shape)?;
+        let mut strides = Dims::new(&[0; super::MAX_RANK][..shape.len()])?;
+        let mut stride = 1_i64;
+        for (axis, &extent) in shape.iter().enumerate().rev() {
+            strides[axis] = stride;
+            // An extent of 0 leaves no element to address, but strides stay what they would be.
+            let extent = i64::try_from(extent.max(1)).map_err(|_| overflow())?;
+            stride = stride.checked_mul(extent).ok_or_else(overflow)?;
+        }
+        Ok(Self {
+            shape: shape_dims,
+            strides,
+            offset: 0,
+        })
+    }
+
+    /// Any layout whose elements lie inside of a storage of `len` elements.
+    pub(crate) fn new(shape: &[usize], strides: &[i64], offset: usize, len: usize) -> Result<Self> {
+        if shape.len() != strides.len() {
+            return Err(Error::LengthMismatch {
+                what: "strides of a tensor",
+                got: strides.len(),
+                want: shape.len(),
+            });
+        }
+        let overflow = shape
+            .iter()
+            .try_fold(1_usize, |len, &extent| len.checked_mul(extent));
+        if overflow.is_none() {
+            return Err(Error::ShapeOverflow {
+                shape: shape.into(),
+            });
+        }
+        let layout = Self {
+            shape: Dims::new(shape)?,
+            strides: Dims::new(strides)?,
+            offset,
+        };
+        match layout.bounds() {
+            Some((first, last)) if first < 0 || last >= len as i128 => {
+                Err(Error::ViewOutOfBounds { first, last, len })
+            }
+            None if offset > len => {
+                let offset = offset as i128;
+                Err(Error::ViewOutOfBounds {
+                    first: offset,
+                    last: offset,
+                    len,
+                })
+            }
+            _ => Ok(layout),
+        }
+    }
+
+    /// Elements.
+    pub(crate) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// Lowest and highest element of the storage that is reached; `None` where there is none.
+    pub(crate) fn bounds(&self) -> Option<(i128, i128)> {
+        if self.is_empty() {
+            return None;
+        }
+        let start = self.offset as i128;
+        let mut bounds = (start, start);
+        for (&extent, &stride) in self.shape.iter().zip(&*self.strides) {
+            let reach = (extent as i128 - 1) * i128::from(stride);
+            if reach < 0 {
+                bounds.0 += reach;
+            } else {
+                bounds.1 += reach;
+            }
+        }
+        Some(bounds)
+    }
+
+    /// Row-major without gaps: the elements are one after the other. Strides of extents of 1 do
+    /// not matter, and a tensor without elements is contiguous.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut want = 1_i128;
+        self.shape
+            .iter()
+            .zip(&*self.strides)
+            .rev()
+            .all(|(&extent, &stride)| {
+                let is_dense = extent == 1 || i128::from(stride) == want;
+                want *= extent as i128;
+                is_dense
+            })
+    }
+
+    /// No two indices name one element, as far as nested strides tell: each stride is longer than
+    /// all that the shorter ones reach.
+    pub(crate) fn is_injective(&self) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut dims = [(0_u64, 0_usize); super::MAX_RANK];
+        let mut count = 0;
+        for (&extent, &stride) in self.shape.iter().zip(&*self.strides) {
+            if extent > 1 {
+                dims[count] = (stride.unsigned_abs(), extent);
+                count += 1;
+            }
+        }
+        let dims = &mut dims[..count];
+        dims.sort_unstable();
+        let mut reach = 0_u128;
+        dims.iter().all(|&(stride, extent)| {
+            let is_longer = u128::from(stride) > reach;
+            reach += u128::from(stride) * (extent as u128 - 1);
+            is_longer
+        })
+    }
+
+    /// Elements `start..end` of an axis, every `step`th; a negative step goes from the end.
+    pub(crate) fn slice(&self, axis: usize, start: usize, end: usize, step: i64) -> Result<Self> {
+        self.check_axis(axis)?;
+        let extent = self.shape[axis];
+        if end > extent || start > end {
+            let got = if end > extent { end } else { start };
+            let limit = if end > extent {
+                extent as u64 + 1
+            } else {
+                end as u64 + 1
+            };
+            return Err(Error::OutOfBounds {
+                what: "bound of a slice",
+                got: got as u64,
+                limit,
+            });
+        }
+        if step == 0 {
+            return Err(Error::InvalidValue {
+                what: "step of a slice",
+                got: "0".into(),
+                want: "a positive or negative number".into(),
+            });
+        }
+        let mut layout = *self;
+        let len = end - start;
+        let every = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+        layout.shape[axis] = len.div_ceil(every);
+        if len > 0 {
+            let first = if step > 0 { start } else { end - 1 };
+            layout.offset = self.offset_at(axis, first);
+        }
+        if layout.shape[axis] > 1 {
+            // Within the extent, so the product is a distance inside of the storage.
+            layout.strides[axis] = self.strides[axis].wrapping_mul(step);
+        }
+        Ok(layout)
+    }
+
+    /// The tensor at `index` of an axis, one dimension less.
+    pub(crate) fn index_axis(&self, axis: usize, index: usize) -> Result<Self> {
+        self.check_axis(axis)?;
+        if index >= self.shape[axis] {
+            let limit = self.shape[axis] as u64;
+            return Err(Error::OutOfBounds {
+                what: "index",
+                got: index as u64,
+                limit,
+            });
+        }
+        Ok(Self {
+            shape: self.shape.without(axis),
+            strides: self.strides.without(axis),
+            offset: self.offset_at(axis, index),
+        })
+    }
+
+    /// A new dimension of extent 1 before `axis`.
+    pub(crate) fn insert_axis(&self, axis: usize) -> Result<Self> {
+        if axis > self.shape.len() {
+            let limit = self.shape.len() as u64 + 1;
+            return Err(Error::OutOfBounds {
+                what: "axis",
+                got: axis as u64,
+                limit,
+            });
+        }
+        let mut shape = self.shape.to_vec();
+        let mut strides = self.strides.to_vec();
+        shape.insert(axis, 1);
+        strides.insert(axis, 0);
+        let (shape, strides) = (Dims::new(&shape)?, Dims::new(&strides)?);
+        Ok(Self {
+            shape,
+            strides,
+            offset: self.offset,
+        })
+    }
+
+    /// Dimension `axes[i]` becomes dimension `i`.
+    pub(crate) fn permute(&self, axes: &[usize]) -> Result<Self> {
+        let rank = self.shape.len();
+        let mut seen = [false; super::MAX_RANK];
+        let is_permutation = axes.len() == rank
+            && axes
+                .iter()
+                .all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
+        if !is_permutation {
+            return Err(Error::InvalidValue {
+                what: "axes of a permutation",
+                got: format!("{axes:?}").into(),
+                want: format!("each of 0..{rank} once").into(),
+            });
+        }
+        let mut layout = *self;
+        for (to, &from) in axes.iter().enumerate() {
+            layout.shape[to] = self.shape[from];
+            layout.strides[to] = self.strides[from];
+        }
+        Ok(layout)
+    }
+
+    /// The last two dimensions exchanged; fewer stay as they are.
+    pub(crate) fn transposed(&self) -> Self {
+        let mut layout = *self;
+        if let [.., _, _] = *layout.shape {
+            let last = layout.shape.len() - 1;
+            layout.shape.swap(last - 1, last);
+            layout.strides.swap(last - 1, last);
+        }
+        layout
+    }
+
+    /// The same elements in the same order under another shape.
+    pub(crate) fn reshape(&self, want: &[usize]) -> Result<Self> {
+        let len = want
+            .iter()
+            .try_fold(1_usize, |len, &extent| len.checked_mul(extent));
+        if len != Some(self.len()) {
+            return Err(Error::ShapeMismatch {
+                operand: "reshape",
+                got: want.into(),
+                want: format!("{} elements, as {:?} has", self.len(), self.shape).into(),
+            });
+        }
+        let mut layout = Self::contiguous(want)?;
+        layout.offset = self.offset;
+        if self.is_contiguous() {
+            return Ok(layout);
+        }
+        // Groups of dimensions on both sides with equal products; within one, the old dimensions
+        // must lie as if they were one.
+        let old: Vec<(usize, i64)> = self
+            .shape
+            .iter()
+            .copied()
+            .zip(self.strides.iter().copied())
+            .filter(|d| d.0 != 1)
+            .collect();
+        let needs_copy = || Error::ReshapeNeedsCopy {
+            shape: (*self.shape).into(),
+            strides: (*self.strides).into(),
+            want: want.into(),
+        };
+        let (mut from, mut to) = (0, 0);
+        while from < old.len() {
+            let (first_from, first_to) = (from, to);
+            let (mut old_len, mut new_len) = (old[from].0, 1);
+            from += 1;
+            while old_len != new_len {
+                if new_len < old_len {
+                    new_len *= *want.get(to).ok_or_else(needs_copy)?;
+                    to += 1;
+                } else {
+                    old_len *= old.get(from).ok_or_else(needs_copy)?.0;
+                    from += 1;
+                }
+            }
+            for pair in old[first_from..from].windows(2) {
+                if pair[0].1 as i128 != pair[1].1 as i128 * pair[1].0 as i128 {
+                    return Err(needs_copy());
+                }
+            }
+            let mut stride = old[from - 1].1;
+            for axis in (first_to..to).rev() {
+                layout.strides[axis] = stride;
+                stride = stride.wrapping_mul(want[axis] as i64);
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Dimensions of extent 1, and missing leading ones, repeated to `want` with stride 0.
+    pub(crate) fn broadcast_to(&self, want: &[usize]) -> Result<Self> {
+        let mismatch = || Error::ShapeMismatch {
+            operand: "broadcast",
+            got: (*self.shape).into(),
+            want: format!("1 or the same extents as the last of {want:?}").into(),
+        };
+        let added = want
+            .len()
+            .checked_sub(self.shape.len())
+            .ok_or_else(mismatch)?;
+        Self::contiguous(want)?; // rank and number of elements can be addressed
+        let mut strides = Dims::new(&[0; super::MAX_RANK][..want.len()])?;
+        for (axis, (&extent, &stride)) in self.shape.iter().zip(&*self.strides).enumerate() {
+            strides[added + axis] = match extent {
+                _ if extent == want[added + axis] => stride,
+                1 => 0,
+                _ => return Err(mismatch()),
+            };
+        }
+        Ok(Self {
+            shape: Dims::new(want)?,
+            strides,
+            offset: self.offset,
+        })
+    }
+
+    pub(crate) fn check_axis(&self, axis: usize) -> Result<()> {
+        if axis < self.shape.len() {
+            return Ok(());
+        }
+        let limit = self.shape.len() as u64;
+        Err(Error::OutOfBounds {
+            what: "axis",
+            got: axis as u64,
+            limit,
+        })
+    }
+
+    /// Where the element at `index` of an axis and 0 of all others stands. Inside of the storage
+    /// where the tensor has elements; without any, the offset stays.
+    fn offset_at(&self, axis: usize, index: usize) -> usize {
+        if self.is_empty() {
+            return self.offset;
+        }
+        (self.offset as i128 + index as i128 * i128::from(self.strides[axis])) as usize
+    }
+}

@@ -1,0 +1,345 @@
+//! Tensors: shape and strides over device memory.
+
+mod convert;
+mod dims;
+mod layout;
+mod overlap;
+mod views;
+
+pub use dims::MAX_RANK;
+
+use crate::buffer::{DeviceBuffer, DevicePtr, pattern};
+use crate::device::Device;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::storage::Storage;
+use crate::stream::Stream;
+use layout::Layout;
+use spec::DType;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// An array on a device: up to [`MAX_RANK`] dimensions, any strides, shared storage.
+///
+/// Cloning and views ([`slice`](Self::slice), [`permute`](Self::permute), [`t`](Self::t),
+/// [`reshape`](Self::reshape), [`broadcast_to`](Self::broadcast_to), ..) share the storage and
+/// copy nothing. Strides count elements and may be negative or 0.
+///
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use ndarray::array;
+/// use warpsmith::{Device, Tensor};
+/// let device = Device::auto()?;
+/// let x = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+/// assert_eq!(x.shape(), [2, 3]);
+/// assert_eq!(x.t().strides(), [1, 3]);
+/// assert_eq!(x.t().to_ndarray()?, array![[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]].into_dyn());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Tensor<T: Element> {
+    storage: Arc<Storage>,
+    /// Of the element at index (0, 0, ..).
+    address: u64,
+    layout: Layout,
+    elements: PhantomData<T>,
+}
+
+impl<T: Element> Tensor<T> {
+    /// A contiguous tensor that is not initialised: reading an element before it is written gives
+    /// any value on a GPU, and a report on the emulator. Enqueued on `stream`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than
+    /// [`MAX_RANK`] dimensions, [`Error::Driver`].
+    pub fn empty(stream: &Stream, shape: &[usize]) -> Result<Self> {
+        let layout = Layout::contiguous(shape)?;
+        let storage = Storage::alloc(stream, storage_bytes::<T>(shape)?)?;
+        Ok(Self::from_parts(Arc::new(storage), layout))
+    }
+
+    /// A contiguous tensor of zeros. Enqueued on `stream`.
+    ///
+    /// # Errors
+    /// As [`Tensor::empty`].
+    pub fn zeros(stream: &Stream, shape: &[usize]) -> Result<Self> {
+        Self::full(stream, shape, T::default())
+    }
+
+    /// A contiguous tensor of `value`s. Enqueued on `stream`.
+    ///
+    /// # Errors
+    /// As [`Tensor::empty`].
+    pub fn full(stream: &Stream, shape: &[usize], value: T) -> Result<Self> {
+        let tensor = Self::empty(stream, shape)?;
+        tensor.fill(value, stream)?;
+        Ok(tensor)
+    }
+
+    /// A contiguous tensor of `values` in row-major order; done when this returns.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] where the shape has another number of elements, else as
+    /// [`Tensor::empty`].
+    pub fn from_slice(device: &Device, shape: &[usize], values: &[T]) -> Result<Self> {
+        let layout = Layout::contiguous(shape)?;
+        check_len("values of a tensor", values.len(), layout.len())?;
+        let buffer = DeviceBuffer::from_slice(device, values)?;
+        Ok(Self::from_parts(buffer.into_storage(), layout))
+    }
+
+    /// A contiguous tensor over a buffer.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] where the shape has another number of elements.
+    pub fn from_buffer(buffer: DeviceBuffer<T>, shape: &[usize]) -> Result<Self> {
+        let layout = Layout::contiguous(shape)?;
+        check_len("buffer of a tensor", buffer.len(), layout.len())?;
+        Ok(Self::from_parts(buffer.into_storage(), layout))
+    }
+
+    /// A tensor over a buffer, with strides and the place of its first element in elements.
+    ///
+    /// # Errors
+    /// [`Error::ViewOutOfBounds`] where an index would reach outside of the buffer,
+    /// [`Error::LengthMismatch`] for shape and strides of different lengths.
+    pub fn from_buffer_strided(
+        buffer: DeviceBuffer<T>,
+        shape: &[usize],
+        strides: &[i64],
+        offset: usize,
+    ) -> Result<Self> {
+        let layout = Layout::new(shape, strides, offset, buffer.len())?;
+        Ok(Self::from_parts(buffer.into_storage(), layout))
+    }
+
+    /// A tensor over memory that someone else owns and frees: `storage_len` elements from
+    /// `address` on, of which the tensor is those that shape, strides and offset name.
+    ///
+    /// # Errors
+    /// As [`Tensor::from_buffer_strided`], and [`Error::Misaligned`].
+    ///
+    /// # Safety
+    /// As [`DeviceBuffer::borrowed`].
+    pub unsafe fn from_raw_parts(
+        device: &Device,
+        address: DevicePtr<T>,
+        storage_len: usize,
+        shape: &[usize],
+        strides: &[i64],
+        offset: usize,
+    ) -> Result<Self> {
+        let want_bytes = size_of::<T>() as u64;
+        if !address.as_raw().is_multiple_of(want_bytes) {
+            let got_bytes = 1 << address.as_raw().trailing_zeros();
+            return Err(Error::Misaligned {
+                operand: "raw parts",
+                got_bytes,
+                want_bytes,
+            });
+        }
+        let layout = Layout::new(shape, strides, offset, storage_len)?;
+        // SAFETY: the caller's.
+        let buffer = unsafe { DeviceBuffer::<T>::borrowed(device, address.as_raw(), storage_len) };
+        Ok(Self::from_parts(buffer.into_storage(), layout))
+    }
+
+    fn from_parts(storage: Arc<Storage>, layout: Layout) -> Self {
+        let address = storage.address() + layout.offset as u64 * size_of::<T>() as u64;
+        Self {
+            storage,
+            address,
+            layout,
+            elements: PhantomData,
+        }
+    }
+
+    /// Enqueues setting every element to `value`.
+    ///
+    /// # Errors
+    /// [`Error::StrideMismatch`] where the tensor is not contiguous, [`Error::DeviceMismatch`],
+    /// [`Error::Driver`].
+    pub fn fill(&self, value: T, stream: &Stream) -> Result<()> {
+        self.check_contiguous("fill")?;
+        self.storage.use_on("tensor", stream)?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        let backend = self.device().backend();
+        // SAFETY: contiguous, so `len` elements from `address` on, all inside of the storage,
+        // which is freed after this work.
+        unsafe { backend.fill(self.address, pattern(value), self.len(), stream.raw()) }
+    }
+
+    /// Enqueues a copy of all elements of `from`, which has the same shape. Both are contiguous.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+    /// [`Error::DeviceMismatch`], [`Error::Driver`].
+    pub fn copy_from(&self, from: &Self, stream: &Stream) -> Result<()> {
+        if self.shape() != from.shape() {
+            return Err(Error::ShapeMismatch {
+                operand: "source of a copy",
+                got: from.shape().into(),
+                want: format!("{:?}", self.shape()).into(),
+            });
+        }
+        self.check_contiguous("destination of a copy")?;
+        from.check_contiguous("source of a copy")?;
+        if self.overlaps(from) {
+            return Err(Error::Overlap {
+                output: "destination",
+                other: "source",
+            });
+        }
+        self.storage.use_on("destination", stream)?;
+        from.storage.use_on("source", stream)?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.len() * size_of::<T>();
+        let backend = self.device().backend();
+        // SAFETY: both contiguous with `bytes` bytes inside of their storage; they do not
+        // overlap, and are freed after this work.
+        unsafe { backend.copy(self.address, from.address, bytes, stream.raw()) }
+    }
+
+    /// Extents.
+    pub fn shape(&self) -> &[usize] {
+        &self.layout.shape
+    }
+
+    /// Strides in elements.
+    pub fn strides(&self) -> &[i64] {
+        &self.layout.strides
+    }
+
+    /// Where the element at index (0, 0, ..) stands in the storage, in elements.
+    pub fn offset(&self) -> usize {
+        self.layout.offset
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.layout.shape.len()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// True where an extent is 0.
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+
+    /// The device it lives on.
+    pub fn device(&self) -> &Device {
+        self.storage.device()
+    }
+
+    /// Row-major without gaps. Strides of extents of 1 do not matter.
+    pub fn is_contiguous(&self) -> bool {
+        self.layout.is_contiguous()
+    }
+
+    /// No element has two indices, as an output must be. Strides that interleave in ways that do
+    /// not nest count as overlapping.
+    pub fn is_injective(&self) -> bool {
+        self.layout.is_injective()
+    }
+
+    /// Whether some element may be one of `other` too. `false` is certain.
+    pub fn overlaps<U: Element>(&self, other: &Tensor<U>) -> bool {
+        if Arc::ptr_eq(&self.storage, &other.storage) && size_of::<T>() == size_of::<U>() {
+            return overlap::may_overlap(&self.layout, &other.layout);
+        }
+        match (self.byte_range(), other.byte_range()) {
+            (Some(a), Some(b)) => self.device() == other.device() && a.0 < b.1 && b.0 < a.1,
+            _ => false,
+        }
+    }
+
+    /// Address of the element at index (0, 0, ..).
+    pub fn device_ptr(&self) -> DevicePtr<T> {
+        DevicePtr::from_raw(self.address)
+    }
+
+    /// Largest power of two, up to 256, that divides the address.
+    pub fn alignment_bytes(&self) -> u64 {
+        1 << self.address.trailing_zeros().min(8)
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    pub(crate) fn address_ref(&self) -> &u64 {
+        &self.address
+    }
+
+    fn check_contiguous(&self, operand: &'static str) -> Result<()> {
+        if self.is_contiguous() {
+            return Ok(());
+        }
+        Err(Error::StrideMismatch {
+            operand,
+            got: self.strides().into(),
+            want: format!("those of a contiguous tensor of shape {:?}", self.shape()).into(),
+        })
+    }
+
+    /// First byte and the one after the last, of all elements.
+    fn byte_range(&self) -> Option<(i128, i128)> {
+        let (first, last) = self.layout.bounds()?;
+        let size = size_of::<T>() as i128;
+        let base = i128::from(self.storage.address());
+        Some((base + first * size, base + (last + 1) * size))
+    }
+}
+
+fn storage_bytes<T: Element>(shape: &[usize]) -> Result<u64> {
+    let len = shape
+        .iter()
+        .try_fold(1_u64, |len, &extent| len.checked_mul(extent as u64));
+    let bytes = len.and_then(|len| len.checked_mul(size_of::<T>() as u64));
+    bytes
+        .filter(|&bytes| i64::try_from(bytes).is_ok())
+        .ok_or_else(|| Error::ShapeOverflow {
+            shape: shape.into(),
+        })
+}
+
+fn check_len(what: &'static str, got: usize, want: usize) -> Result<()> {
+    if got == want {
+        Ok(())
+    } else {
+        Err(Error::LengthMismatch { what, got, want })
+    }
+}
+
+impl<T: Element> Clone for Tensor<T> {
+    /// Shares the storage.
+    fn clone(&self) -> Self {
+        Self::from_parts(self.storage.clone(), self.layout)
+    }
+}
+
+impl<T: Element> fmt::Debug for Tensor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shape, strides) = (self.shape(), self.strides());
+        write!(
+            f,
+            "Tensor<{}>({shape:?}, strides {strides:?}, on {})",
+            T::DTYPE,
+            self.device()
+        )
+    }
+}

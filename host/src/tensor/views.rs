@@ -1,0 +1,107 @@
+//! Views: other shapes and strides over the same storage. None of them copies.
+
+use super::Tensor;
+use super::layout::Layout;
+use crate::element::Element;
+use crate::error::Result;
+use std::ops::{Bound, RangeBounds};
+
+impl<T: Element> Tensor<T> {
+    /// Indices `range` of `axis`: `x.slice(1, 2..5)`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    pub fn slice(&self, axis: usize, range: impl RangeBounds<usize>) -> Result<Self> {
+        self.slice_step(axis, range, 1)
+    }
+
+    /// Every `step`th index of `range` of `axis`; a negative step begins at the range's end, so
+    /// `x.slice_step(0, .., -1)` turns an axis around.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds), and
+    /// [`Error::InvalidValue`](crate::Error::InvalidValue) for a step of 0.
+    pub fn slice_step(
+        &self,
+        axis: usize,
+        range: impl RangeBounds<usize>,
+        step: i64,
+    ) -> Result<Self> {
+        self.layout.check_axis(axis)?;
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&start) => start.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&end) => end.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.shape()[axis],
+        };
+        Ok(self.view(self.layout.slice(axis, start, end, step)?))
+    }
+
+    /// The tensor at `index` of `axis`, with one dimension less.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    pub fn index_axis(&self, axis: usize, index: usize) -> Result<Self> {
+        Ok(self.view(self.layout.index_axis(axis, index)?))
+    }
+
+    /// With a new dimension of extent 1 before `axis`; `axis == rank` appends it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for a bad axis or too many dimensions.
+    pub fn insert_axis(&self, axis: usize) -> Result<Self> {
+        Ok(self.view(self.layout.insert_axis(axis)?))
+    }
+
+    /// Dimension `axes[i]` becomes dimension `i`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidValue`](crate::Error::InvalidValue) unless `axes` is a permutation.
+    pub fn permute(&self, axes: &[usize]) -> Result<Self> {
+        Ok(self.view(self.layout.permute(axes)?))
+    }
+
+    /// The last two dimensions exchanged: the transpose of a matrix, or of each of a batch.
+    /// Tensors of fewer dimensions stay as they are.
+    #[must_use]
+    pub fn t(&self) -> Self {
+        self.view(self.layout.transposed())
+    }
+
+    /// The same elements in row-major order under another shape.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch) for another number of elements,
+    /// [`Error::ReshapeNeedsCopy`](crate::Error::ReshapeNeedsCopy) where strides cannot express it.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
+        Ok(self.view(self.layout.reshape(shape)?))
+    }
+
+    /// Dimensions of extent 1, and missing leading ones, repeated to `shape` with stride 0.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch).
+    pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
+        Ok(self.view(self.layout.broadcast_to(shape)?))
+    }
+
+    /// Any shape and strides over the same storage, with the place of the first element counted
+    /// from the storage's start.
+    ///
+    /// # Errors
+    /// [`Error::ViewOutOfBounds`](crate::Error::ViewOutOfBounds) where an index would reach
+    /// outside of the storage, [`Error::LengthMismatch`](crate::Error::LengthMismatch) for shape
+    /// and strides of different lengths.
+    pub fn as_strided(&self, shape: &[usize], strides: &[i64], offset: usize) -> Result<Self> {
+        let len = (self.storage.bytes() / size_of::<T>() as u64) as usize;
+        Ok(self.view(Layout::new(shape, strides, offset, len)?))
+    }
+
+    fn view(&self, layout: Layout) -> Self {
+        Self::from_parts(self.storage.clone(), layout)
+    }
+}
