@@ -107,35 +107,47 @@ pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     u32::MAX
 }
 
+/// A place or a length of a bit field: 32-bit fields take the low 8 bits of their operand. PTX
+/// leaves larger ones than 255 open for 64-bit fields too; hardware then takes all of the operand.
+#[inline(always)]
+fn field_operand<T: Bits>(operand: u32) -> u32 {
+    if T::BITS == 32 {
+        operand & 0xff
+    } else {
+        operand
+    }
+}
+
 /// Ones in the low `len` places, any `len`.
 #[inline(always)]
 fn low_ones<T: Bits>(len: u32) -> T {
     T::ZERO.not().shl(len).not()
 }
 
-/// `bfe.u32`, `bfe.u64`: `len` bits of `a` from `pos` on; only the low 8 bits of both count.
+/// `bfe.u32`, `bfe.u64`: `len` bits of `a` from `pos` on.
 #[inline(always)]
 pub fn bfe<T: Bits>(a: T, pos: u32, len: u32) -> T {
-    a.shr(pos & 0xff).and(low_ones(len & 0xff))
+    a.shr(field_operand::<T>(pos))
+        .and(low_ones(field_operand::<T>(len)))
 }
 
 /// `bfe.s32`, `bfe.s64`: as [`bfe`], extended with the highest bit of the field (the highest of
 /// `a`, where the field reaches past it). An empty field gives 0.
 #[inline(always)]
 pub fn bfe_signed<T: Bits>(a: T, pos: u32, len: u32) -> T {
-    let (pos, len) = (pos & 0xff, len & 0xff);
-    let top = (pos + len).wrapping_sub(1).min(T::BITS - 1);
+    let (pos, len) = (field_operand::<T>(pos), field_operand::<T>(len));
+    let top = pos.saturating_add(len).wrapping_sub(1).min(T::BITS - 1);
     let sign = len != 0 && a.shr(top).and(T::truncate(1)) != T::ZERO;
     let present = low_ones::<T>(len).and(low_ones(T::BITS.saturating_sub(pos)));
     let field = a.shr(pos).and(present);
     if sign { field.or(present.not()) } else { field }
 }
 
-/// `bfi`: `b` with the low `len` bits of `a` put in from `pos` on; only the low 8 bits of both
-/// count, and what reaches past the top is dropped.
+/// `bfi`: `b` with the low `len` bits of `a` put in from `pos` on; what reaches past the top is
+/// dropped.
 #[inline(always)]
 pub fn bfi<T: Bits>(a: T, b: T, pos: u32, len: u32) -> T {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = (field_operand::<T>(pos), field_operand::<T>(len));
     let field = low_ones::<T>(len).shl(pos);
     b.and(field.not()).or(a.shl(pos).and(field))
 }

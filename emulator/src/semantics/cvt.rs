@@ -4,7 +4,7 @@
 //! A 16-bit float converts to an integer, or to a wider float, by way of
 //! [`Half::widen`](super::fp16::Half::widen).
 
-use super::fp16::{self, Half};
+use super::fp16::{self, Bf16, F16, Half};
 use super::fp32;
 use super::fp64;
 use super::int::Integer;
@@ -65,23 +65,75 @@ pub fn int_to_half<S: Integer, H: Half>(a: S, rounding: Rounding) -> u16 {
     H::FORMAT.round(Exact::from_integer(a.to_i128()), rounding, false) as u16
 }
 
-/// f32 to f64: exact. NaN gives the f64 NaN of the same bits, made quiet.
+/// f32 to f32, which changes something only with `.ftz` or `.sat`.
 #[inline(always)]
-pub fn f32_to_f64(a: f32, mode: FloatMode) -> f64 {
-    let a = if mode.ftz { fp32::flush(a) } else { a };
-    let a = if mode.saturate { fp32::saturate(a) } else { a };
-    f64::from(a)
+pub fn f32_to_f32(a: f32, mode: FloatMode) -> f32 {
+    let a = if mode.ftz {
+        fp32::canonical(fp32::flush(a))
+    } else {
+        a
+    };
+    if mode.saturate { fp32::saturate(a) } else { a }
 }
 
-/// f64 to f32 with any modifiers.
+/// f32 to f64: exact. A NaN keeps sign and payload and is made quiet; under `.ftz` it is made
+/// [`fp32::NAN`] first.
+#[inline(always)]
+pub fn f32_to_f64(a: f32, mode: FloatMode) -> f64 {
+    let a = f32_to_f32(a, mode);
+    if a.is_nan() {
+        widen_nan(u64::from(a.to_bits()), Format::F32)
+    } else {
+        f64::from(a)
+    }
+}
+
+/// f16 to f64: exact. A NaN keeps sign and payload and is made quiet.
+#[inline(always)]
+pub fn f16_to_f64(a: u16, mode: FloatMode) -> f64 {
+    let wide = F16::widen(a);
+    if mode.saturate {
+        f64::from(fp32::saturate(wide))
+    } else if wide.is_nan() {
+        widen_nan(u64::from(a), Format::F16)
+    } else {
+        f64::from(wide)
+    }
+}
+
+/// bf16 to f64: exact. A NaN keeps sign and payload and is made quiet.
+#[inline(always)]
+pub fn bf16_to_f64(a: u16, mode: FloatMode) -> f64 {
+    f32_to_f64(Bf16::widen(a), mode)
+}
+
+/// The f64 NaN with the sign and payload of a NaN of a narrower format.
+#[inline(always)]
+fn widen_nan(bits: u64, from: Format) -> f64 {
+    let sign = (bits & from.sign_bit()) << (63 - from.sign_bit().trailing_zeros());
+    let payload = (bits & (from.sign_bit() - 1)) << (53 - from.precision);
+    f64::from_bits(sign | 0x7ff8_0000_0000_0000 | (payload & 0x000f_ffff_ffff_ffff))
+}
+
+/// The NaN of a narrower format with the sign and the upper payload of an f64 NaN, made quiet.
+#[inline(always)]
+fn narrow_nan(a: f64, to: Format) -> u64 {
+    let sign = (a.to_bits() >> 63) << to.sign_bit().trailing_zeros();
+    let payload = (a.to_bits() & 0x000f_ffff_ffff_ffff) >> (53 - to.precision);
+    sign | to.past_largest() | (1 << (to.precision - 2)) | payload
+}
+
+/// f64 to f32 with any modifiers. A NaN keeps sign and upper payload and is made quiet.
 #[inline(always)]
 pub fn f64_to_f32(a: f64, mode: FloatMode) -> f32 {
-    let result = fp32::narrow(a, mode.rounding);
-    let result = if mode.ftz {
-        fp32::flush(result)
+    let number = fp32::narrow(a, mode.rounding);
+    let number = if mode.ftz {
+        fp32::flush(number)
     } else {
-        result
+        number
     };
+    let nan = f32::from_bits(narrow_nan(a, Format::F32) as u32);
+    let result = if a.is_nan() { nan } else { number };
     if mode.saturate {
         fp32::saturate(result)
     } else {
@@ -89,14 +141,15 @@ pub fn f64_to_f32(a: f64, mode: FloatMode) -> f32 {
     }
 }
 
-/// f32 to f16 or bf16 with any modifiers; `satfinite` makes overflow the largest number.
+/// f32 to f16 or bf16; `satfinite` makes overflow the largest number, NaN gives [`fp16::NAN`].
+/// `.ftz` changes nothing: an f32 subnormal counts, and a 16-bit one is kept.
 #[inline(always)]
 pub fn f32_to_half<H: Half>(a: f32, mode: FloatMode, satfinite: bool) -> u16 {
-    let a = if mode.ftz { fp32::flush(a) } else { a };
     let bits = if mode.rounding == Rounding::NearestEven && !satfinite {
         H::narrow(a)
     } else {
-        fp16::narrow_with::<H>(f64::from(a), mode.rounding, satfinite)
+        let bits = u64::from(a.to_bits());
+        reformat(Format::F32, bits, H::FORMAT, mode.rounding, satfinite) as u16
     };
     if mode.saturate {
         fp16::saturate::<H>(bits)
@@ -105,10 +158,14 @@ pub fn f32_to_half<H: Half>(a: f32, mode: FloatMode, satfinite: bool) -> u16 {
     }
 }
 
-/// f64 to f16 or bf16: one rounding.
+/// f64 to f16 or bf16: one rounding. A NaN keeps sign and upper payload and is made quiet.
 #[inline(always)]
 pub fn f64_to_half<H: Half>(a: f64, mode: FloatMode) -> u16 {
-    let bits = fp16::narrow_with::<H>(a, mode.rounding, false);
+    let bits = if a.is_nan() {
+        narrow_nan(a, H::FORMAT) as u16
+    } else {
+        reformat(Format::F64, a.to_bits(), H::FORMAT, mode.rounding, false) as u16
+    };
     if mode.saturate {
         fp16::saturate::<H>(bits)
     } else {
@@ -132,23 +189,37 @@ pub fn f32_to_half_x2<H: Half>(
     half(a) << 16 | half(b)
 }
 
-/// `cvt.rna.tf32.f32`, `cvt.rn.tf32.f32`, `cvt.rz.tf32.f32`: an f32 whose low 13 bits are zero.
-/// NaN gives [`fp32::NAN`].
+/// `cvt.rn.tf32.f32`, `cvt.rz.tf32.f32`: an f32 whose low 13 bits are zero. NaN gives
+/// `0x7fffe000`. With `relu`, negative numbers become 0.
 #[inline(always)]
-pub fn f32_to_tf32(a: f32, rounding: Rounding, relu: bool, satfinite: bool) -> u32 {
+pub fn f32_to_tf32(a: f32, rounding: Rounding, relu: bool) -> u32 {
     let bits = reformat(
         Format::F32,
         u64::from(a.to_bits()),
         Format::TF32,
         rounding,
-        satfinite,
-    ) as u32;
-    if a.is_nan() {
-        fp32::NAN.to_bits()
-    } else if relu && a.is_sign_negative() {
+        false,
+    );
+    if relu && a.is_sign_negative() && !a.is_nan() {
         0
     } else {
-        bits << 13
+        (bits as u32) << 13
+    }
+}
+
+/// `cvt.rna.tf32.f32`: to nearest, ties away from zero. Infinities and NaN lose their low 13 bits;
+/// with `satfinite`, whatever then has the topmost exponent goes one place toward zero.
+#[inline(always)]
+pub fn f32_to_tf32_away(a: f32, satfinite: bool) -> u32 {
+    const TOP_EXPONENT: u32 = 0x7f80_0000;
+    let bits = a.to_bits();
+    let is_special = |bits: u32| bits & TOP_EXPONENT == TOP_EXPONENT;
+    let half = if is_special(bits) { 0 } else { 0x1000 };
+    let rounded = (bits + half) & !0x1fff;
+    if satfinite && is_special(rounded) {
+        rounded - 0x2000
+    } else {
+        rounded
     }
 }
 

@@ -22,7 +22,12 @@ pub trait Half {
     const INFINITY: u16;
     /// Bits of 1.
     const ONE: u16;
-    /// The value as f32; NaN gives [`fp32::NAN`].
+    /// The least positive normal number.
+    const LEAST_NORMAL: f64;
+    /// Half the distance from 1 to the number below it.
+    const HALF_ULP_BELOW_ONE: f64 = 0.5 / (1_u64 << Self::FORMAT.precision) as f64;
+    /// The value as f32, which is `cvt.f32`. A NaN of f16 gives [`fp32::NAN`], one of bf16 keeps
+    /// its bits.
     fn widen(bits: u16) -> f32;
     /// The nearest value, ties to even; NaN gives [`NAN`].
     fn narrow(value: f32) -> u16;
@@ -40,6 +45,7 @@ impl Half for F16 {
     const FORMAT: Format = Format::F16;
     const INFINITY: u16 = 0x7c00;
     const ONE: u16 = 0x3c00;
+    const LEAST_NORMAL: f64 = 1.0 / 16384.0;
 
     #[inline(always)]
     fn widen(bits: u16) -> f32 {
@@ -83,10 +89,11 @@ impl Half for Bf16 {
     const FORMAT: Format = Format::BF16;
     const INFINITY: u16 = 0x7f80;
     const ONE: u16 = 0x3f80;
+    const LEAST_NORMAL: f64 = f32::MIN_POSITIVE as f64;
 
     #[inline(always)]
     fn widen(bits: u16) -> f32 {
-        fp32::canonical(f32::from_bits(u32::from(bits) << 16))
+        f32::from_bits(u32::from(bits) << 16)
     }
 
     #[inline(always)]
@@ -103,12 +110,6 @@ pub(super) fn narrow_f64<H: Half>(value: f64) -> u16 {
     let toward_zero = fp32::narrow(value, Rounding::TowardZero);
     let inexact = u32::from(f64::from(toward_zero) != value && !value.is_nan());
     H::narrow(f32::from_bits(toward_zero.to_bits() | inexact))
-}
-
-/// The 16-bit value that `rounding` chooses for an f64; NaN gives [`NAN`].
-#[inline]
-pub fn narrow_with<H: Half>(value: f64, rounding: Rounding, satfinite: bool) -> u16 {
-    super::cvt::reformat(Format::F64, value.to_bits(), H::FORMAT, rounding, satfinite) as u16
 }
 
 /// What `.ftz` does to an operand or a result.
@@ -128,13 +129,10 @@ fn input<H: Half>(mode: FloatMode, bits: u16) -> f64 {
 
 #[inline(always)]
 fn output<H: Half>(mode: FloatMode, value: f64) -> u16 {
-    finish::<H>(mode, narrow_f64::<H>(value))
-}
-
-/// Applies `.ftz` and `.sat` to a result.
-#[inline(always)]
-pub(super) fn finish<H: Half>(mode: FloatMode, bits: u16) -> u16 {
-    let bits = if mode.ftz { flush::<H>(bits) } else { bits };
+    // As for f32, `.ftz` looks at the value rounded without end to the exponents.
+    let tiny = mode.ftz & (value.abs() < H::LEAST_NORMAL * (1.0 - H::HALF_ULP_BELOW_ONE));
+    let zero = (value.to_bits() >> 48) as u16 & SIGN;
+    let bits = if tiny { zero } else { narrow_f64::<H>(value) };
     if mode.saturate {
         saturate::<H>(bits)
     } else {
@@ -193,46 +191,55 @@ pub fn fma<H: Half>(mode: FloatMode, a: u16, b: u16, c: u16) -> u16 {
     )
 }
 
-/// `neg`: flips the sign bit.
+/// `neg`; NaN gives [`NAN`].
 #[inline(always)]
-pub fn neg(a: u16) -> u16 {
-    a ^ SIGN
+pub fn neg<H: Half>(a: u16) -> u16 {
+    if a & !SIGN > H::INFINITY {
+        NAN
+    } else {
+        a ^ SIGN
+    }
 }
 
-/// `abs`: clears the sign bit.
+/// `abs`; NaN gives [`NAN`].
 #[inline(always)]
-pub fn abs(a: u16) -> u16 {
-    a & !SIGN
+pub fn abs<H: Half>(a: u16) -> u16 {
+    if a & !SIGN > H::INFINITY {
+        NAN
+    } else {
+        a & !SIGN
+    }
 }
 
 /// `min` with any modifiers: `-0` is less than `+0`; a NaN loses to a number unless `.NaN`.
 #[inline(always)]
 pub fn min<H: Half>(mode: MinMaxMode, a: u16, b: u16) -> u16 {
-    H::narrow(fp32::min_with(
-        without_ftz(mode),
-        widen_in::<H>(mode, a),
-        widen_in::<H>(mode, b),
-    ))
+    min_max::<H>(mode, a, b, fp32::min)
 }
 
 /// `max` with any modifiers: `+0` is greater than `-0`; a NaN loses to a number unless `.NaN`.
 #[inline(always)]
 pub fn max<H: Half>(mode: MinMaxMode, a: u16, b: u16) -> u16 {
-    H::narrow(fp32::max_with(
-        without_ftz(mode),
-        widen_in::<H>(mode, a),
-        widen_in::<H>(mode, b),
-    ))
+    min_max::<H>(mode, a, b, fp32::max)
 }
 
 #[inline(always)]
-fn without_ftz(mode: MinMaxMode) -> MinMaxMode {
-    MinMaxMode { ftz: false, ..mode }
-}
-
-#[inline(always)]
-fn widen_in<H: Half>(mode: MinMaxMode, a: u16) -> f32 {
-    H::widen(if mode.ftz { flush::<H>(a) } else { a })
+fn min_max<H: Half>(mode: MinMaxMode, a: u16, b: u16, choose: impl Fn(f32, f32) -> f32) -> u16 {
+    let (a, b) = if mode.ftz {
+        (flush::<H>(a), flush::<H>(b))
+    } else {
+        (a, b)
+    };
+    // With `.xorsign.abs` a NaN's sign counts too.
+    let (sign, kept) = if mode.xorsign_abs {
+        ((a ^ b) & SIGN, !SIGN)
+    } else {
+        (0, u16::MAX)
+    };
+    let (x, y) = (H::widen(a & kept), H::widen(b & kept));
+    let chosen = H::narrow(choose(x, y));
+    let is_nan = x.is_nan() & y.is_nan() | mode.nan & (x.is_nan() | y.is_nan());
+    if is_nan { NAN } else { chosen ^ sign }
 }
 
 /// `add` on both halves.

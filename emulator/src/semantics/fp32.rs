@@ -6,13 +6,21 @@
 
 use super::{FloatMode, Rounding};
 
+const LEAST_NORMAL: f64 = f32::MIN_POSITIVE as f64;
+const EPSILON: f64 = f32::EPSILON as f64;
+
 /// The NaN of every f32 operation.
 pub const NAN: f32 = f32::from_bits(0x7fff_ffff);
 
 /// `a`, or the NaN that hardware gives in its place.
+///
+/// On the bits, as integers: LLVM counts the bits of a NaN that arithmetic gives as arbitrary, and
+/// folds `if sqrt(x).is_nan() { NAN } else { sqrt(x) }` to `sqrt(x)`.
 #[inline(always)]
 pub fn canonical(a: f32) -> f32 {
-    if a.is_nan() { NAN } else { a }
+    let bits = a.to_bits();
+    let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if is_nan { 0x7fff_ffff } else { bits })
 }
 
 /// `add.rn`
@@ -81,15 +89,35 @@ fn input(mode: FloatMode, a: f32) -> f32 {
     if mode.ftz { flush(a) } else { a }
 }
 
-/// Rounds a value that is exact, or rounded to odd, and applies `.ftz` and `.sat`.
+/// Rounds a value that is exact, or rounded to odd, and applies `.ftz` and `.sat`. What `.ftz`
+/// flushes is decided on the value rounded to 24 bits as if exponents had no end, so `1 - 2^-24` of
+/// the least normal number becomes zero, though it rounds to that number as a subnormal.
 #[inline(always)]
 fn output(mode: FloatMode, exact: f64) -> f32 {
-    finish(mode, narrow(exact, mode.rounding))
+    let rounds_away = match mode.rounding {
+        Rounding::Up => exact > 0.0,
+        Rounding::Down => exact < 0.0,
+        _ => false,
+    };
+    let magnitude = exact.abs();
+    let tiny = match mode.rounding {
+        Rounding::NearestEven => magnitude < LEAST_NORMAL * (1.0 - EPSILON / 4.0),
+        _ if rounds_away => magnitude <= LEAST_NORMAL * (1.0 - EPSILON / 2.0),
+        _ => magnitude < LEAST_NORMAL,
+    } & mode.ftz;
+    let zero = 0.0_f32.copysign(exact as f32);
+    saturated(
+        mode,
+        if tiny {
+            zero
+        } else {
+            narrow(exact, mode.rounding)
+        },
+    )
 }
 
 #[inline(always)]
-fn finish(mode: FloatMode, result: f32) -> f32 {
-    let result = if mode.ftz { flush(result) } else { result };
+fn saturated(mode: FloatMode, result: f32) -> f32 {
     if mode.saturate {
         saturate(result)
     } else {
@@ -162,7 +190,9 @@ pub(super) fn sum_to_odd(x: f64, y: f64, rounding: Rounding) -> f64 {
 pub fn add_with(mode: FloatMode, a: f32, b: f32) -> f32 {
     let (a, b) = (input(mode, a), input(mode, b));
     if mode.rounding == Rounding::NearestEven {
-        return finish(mode, add(a, b));
+        // A sum that is subnormal is exact, so flushing it after rounding is the same.
+        let sum = add(a, b);
+        return saturated(mode, if mode.ftz { flush(sum) } else { sum });
     }
     output(mode, sum_to_odd(f64::from(a), f64::from(b), mode.rounding))
 }
@@ -177,8 +207,8 @@ pub fn sub_with(mode: FloatMode, a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub fn mul_with(mode: FloatMode, a: f32, b: f32) -> f32 {
     let (a, b) = (input(mode, a), input(mode, b));
-    if mode.rounding == Rounding::NearestEven {
-        return finish(mode, mul(a, b));
+    if mode.rounding == Rounding::NearestEven && !mode.ftz {
+        return saturated(mode, mul(a, b));
     }
     output(mode, f64::from(a) * f64::from(b))
 }
@@ -187,8 +217,8 @@ pub fn mul_with(mode: FloatMode, a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub fn fma_with(mode: FloatMode, a: f32, b: f32, c: f32) -> f32 {
     let (a, b, c) = (input(mode, a), input(mode, b), input(mode, c));
-    if mode.rounding == Rounding::NearestEven {
-        return finish(mode, fma(a, b, c));
+    if mode.rounding == Rounding::NearestEven && !mode.ftz {
+        return saturated(mode, fma(a, b, c));
     }
     output(
         mode,
@@ -200,8 +230,8 @@ pub fn fma_with(mode: FloatMode, a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub fn div_with(mode: FloatMode, a: f32, b: f32) -> f32 {
     let (a, b) = (input(mode, a), input(mode, b));
-    if mode.rounding == Rounding::NearestEven {
-        return finish(mode, div(a, b));
+    if mode.rounding == Rounding::NearestEven && !mode.ftz {
+        return saturated(mode, div(a, b));
     }
     let (x, y) = (f64::from(a), f64::from(b));
     let quotient = x / y;
@@ -221,24 +251,24 @@ pub fn rcp_with(mode: FloatMode, a: f32) -> f32 {
 #[inline(always)]
 pub fn sqrt_with(mode: FloatMode, a: f32) -> f32 {
     let a = input(mode, a);
-    if mode.rounding == Rounding::NearestEven {
-        return finish(mode, sqrt(a));
+    if mode.rounding == Rounding::NearestEven && !mode.ftz {
+        return saturated(mode, sqrt(a));
     }
     let x = f64::from(a);
     let root = x.sqrt();
     output(mode, to_odd(root, (-root).mul_add(root, x)))
 }
 
-/// `abs`: clears the sign bit.
+/// `abs`; NaN gives [`NAN`].
 #[inline(always)]
 pub fn abs(a: f32) -> f32 {
-    a.abs()
+    canonical(a.abs())
 }
 
-/// `neg`: flips the sign bit.
+/// `neg`; NaN gives [`NAN`].
 #[inline(always)]
 pub fn neg(a: f32) -> f32 {
-    -a
+    canonical(-a)
 }
 
 /// `copysign`: the sign of `a` on the magnitude of `b`.

@@ -6,11 +6,19 @@ use super::round::Exact;
 /// What an f64 operation without a NaN operand gives when it has no number to give.
 pub const DEFAULT_NAN: f64 = f64::from_bits(0xfff8_0000_0000_0000);
 
-/// The NaN of an operation whose operands are `operands`, in that order.
+const SIGN: u64 = 1 << 63;
+const INFINITY: u64 = 0x7ff0_0000_0000_0000;
+
+/// `a`, a NaN, made quiet.
+#[inline(always)]
+fn quiet(a: f64) -> f64 {
+    f64::from_bits(a.to_bits() | 0x0008_0000_0000_0000)
+}
+
+/// The NaN of an operation on `operands`: the last NaN among them, made quiet.
 #[inline(always)]
 fn nan_of<const N: usize>(operands: [f64; N]) -> f64 {
-    let quiet = |x: f64| f64::from_bits(x.to_bits() | 0x0008_0000_0000_0000);
-    operands.into_iter().rev().fold(
+    operands.into_iter().fold(
         DEFAULT_NAN,
         |nan, x| if x.is_nan() { quiet(x) } else { nan },
     )
@@ -18,7 +26,8 @@ fn nan_of<const N: usize>(operands: [f64; N]) -> f64 {
 
 #[inline(always)]
 fn settle<const N: usize>(result: f64, operands: [f64; N]) -> f64 {
-    if result.is_nan() {
+    // On the bits, as in `fp32::canonical`.
+    if result.to_bits() & !SIGN > INFINITY {
         nan_of(operands)
     } else {
         result
@@ -49,10 +58,10 @@ pub fn fma(a: f64, b: f64, c: f64) -> f64 {
     settle(a.mul_add(b, c), [a, b, c])
 }
 
-/// `div.rn`
+/// `div.rn`. Of two NaN operands, the first is handed on.
 #[inline(always)]
 pub fn div(a: f64, b: f64) -> f64 {
-    settle(a / b, [a, b])
+    settle(a / b, [b, a])
 }
 
 /// `rcp.rn`
@@ -138,16 +147,16 @@ pub fn sqrt_with(rounding: Rounding, a: f64) -> f64 {
     }
 }
 
-/// `abs`: clears the sign bit.
+/// `abs`. A NaN is made quiet and keeps its sign.
 #[inline(always)]
 pub fn abs(a: f64) -> f64 {
-    a.abs()
+    settle(a.abs(), [a])
 }
 
-/// `neg`: flips the sign bit.
+/// `neg`. A NaN is made quiet and keeps its sign.
 #[inline(always)]
 pub fn neg(a: f64) -> f64 {
-    -a
+    settle(-a, [a])
 }
 
 /// `copysign`: the sign of `a` on the magnitude of `b`.

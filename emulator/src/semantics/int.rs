@@ -85,7 +85,7 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn rem(self, b: Self) -> Self {
-                if b == 0 { self } else { self.wrapping_rem(b) }
+                if b == 0 { (0 as $t).wrapping_sub(1) } else { self.wrapping_rem(b) }
             }
             #[inline(always)]
             fn shl(self, n: u32) -> Self {
@@ -210,7 +210,7 @@ pub fn div<T: Integer>(a: T, b: T) -> T {
     a.div(b)
 }
 
-/// `rem`, with the sign of `a`. By zero: `a`. `MIN % -1`: 0.
+/// `rem`, with the sign of `a`. By zero: all ones. `MIN % -1`: 0.
 #[inline(always)]
 pub fn rem<T: Integer>(a: T, b: T) -> T {
     a.rem(b)

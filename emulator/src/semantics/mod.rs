@@ -26,9 +26,10 @@
 //! for f32, some tens for f64 in a directed mode.
 //!
 //! # NaN
-//! An f32 operation that gives NaN gives `0x7fffffff`, a 16-bit one `0x7fff`. f64 operations hand
-//! on the payload of their first NaN operand, made quiet, and give `0xfff8000000000000` where no
-//! operand was NaN. `mov`, `selp`, `slct`, loads and stores change no bit.
+//! An f32 operation that gives NaN gives `0x7fffffff`, a 16-bit one `0x7fff`; `abs` and `neg` too.
+//! f64 operations hand on the payload of their last NaN operand (`div`: the first), made quiet, and
+//! give `0xfff8000000000000` where no operand was NaN. Conversions to and from f64 keep payloads.
+//! `mov`, `selp`, `slct`, `copysign`, loads and stores change no bit.
 //!
 //! # FMA
 //! `fma` uses [`f32::mul_add`], which is one instruction when the caller is compiled with the
