@@ -1,1 +1,43 @@
-//! Placeholder.
+//! Compiles a Rust crate of GPU kernels to PTX, with stock rustc and LLVM tools.
+//!
+//! ```no_run
+//! use cuda_builder::{Arch, CudaBuilder};
+//! CudaBuilder::new("kernels").arch(Arch::Sm75).copy_to("ptx").build()?;
+//! # Ok::<(), cuda_builder::Error>(())
+//! ```
+//!
+//! The steps: cargo and rustc compile the crate and `core` to unoptimised bitcode; llvm-link
+//! makes one module of it; a typed pass over its text ([`ir`]) says what rustc has no words for;
+//! opt and llc compile each family of kernels to PTX; the PTX is held against rules
+//! ([`Refusal`]), assembled by ptxas where there is one, and described by a manifest
+//! ([`ptx_syntax::manifest`]).
+//!
+//! # Which toolchain
+//! [`toolchain`] says where it looks and what is missing. Users of finished PTX need none.
+//!
+//! # The same source gives the same PTX
+//! Wherever the crate lies and whatever else is installed, as long as rustc and LLVM are of the
+//! same release (which the manifest records).
+#![forbid(unsafe_code)]
+
+mod arch;
+mod assemble;
+mod builder;
+mod codegen;
+mod compile;
+mod error;
+pub mod ir;
+mod link;
+mod lint;
+mod manifest;
+mod process;
+mod rounding;
+pub mod toolchain;
+mod write;
+
+pub use arch::{Arch, UnknownArch};
+pub use assemble::{Assembled, Usage, assemble};
+pub use builder::{BuildReport, BuiltModule, CudaBuilder, Profile, PtxasCheck};
+pub use error::{Error, Step};
+pub use lint::Refusal;
+pub use write::MANIFEST;

@@ -1,0 +1,108 @@
+//! GPU architectures that the builder knows.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A GPU architecture. PTX for a plain one runs on it and on everything newer; that of one with
+/// an `a` runs on that compute capability only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Arch {
+    /// Turing.
+    Sm75,
+    /// Ampere (A100).
+    Sm80,
+    /// Ampere (GeForce 30, A10, A40).
+    Sm86,
+    /// Ada (GeForce 40, L4, L40).
+    Sm89,
+    /// Hopper, portable features only.
+    Sm90,
+    /// Hopper with wgmma and setmaxnreg; runs on 9.0 only.
+    Sm90a,
+    /// Blackwell (B200) with tcgen05; runs on 10.0 only.
+    Sm100a,
+}
+
+impl Arch {
+    /// All, oldest first.
+    pub const ALL: [Self; 7] = [
+        Self::Sm75,
+        Self::Sm80,
+        Self::Sm86,
+        Self::Sm89,
+        Self::Sm90,
+        Self::Sm90a,
+        Self::Sm100a,
+    ];
+
+    /// As PTX, LLVM and rustc name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sm75 => "sm_75",
+            Self::Sm80 => "sm_80",
+            Self::Sm86 => "sm_86",
+            Self::Sm89 => "sm_89",
+            Self::Sm90 => "sm_90",
+            Self::Sm90a => "sm_90a",
+            Self::Sm100a => "sm_100a",
+        }
+    }
+
+    /// PTX ISA version that is asked for, major and minor.
+    ///
+    /// The least that has all the instructions `cuda_std` wraps for the architecture, so that old
+    /// drivers load the module: 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8 conversions), 8.3 is 12.3
+    /// (wgmma as it is now), 8.6 is 12.7 (tcgen05).
+    pub fn ptx_version(self) -> (u32, u32) {
+        match self {
+            Self::Sm75 | Self::Sm80 | Self::Sm86 => (7, 8),
+            Self::Sm89 | Self::Sm90 => (8, 1),
+            Self::Sm90a => (8, 3),
+            Self::Sm100a => (8, 6),
+        }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no architecture of [`Arch`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{got}` is no architecture that can be built for; known: {}", known())]
+pub struct UnknownArch {
+    /// The name given.
+    pub got: String,
+}
+
+fn known() -> String {
+    Arch::ALL.map(Arch::name).join(", ")
+}
+
+impl FromStr for Arch {
+    type Err = UnknownArch;
+
+    fn from_str(name: &str) -> Result<Self, UnknownArch> {
+        let found = Self::ALL.into_iter().find(|arch| arch.name() == name);
+        found.ok_or_else(|| UnknownArch {
+            got: name.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for arch in Arch::ALL {
+            assert_eq!(arch.name().parse(), Ok(arch));
+        }
+        let error = "sm_91".parse::<Arch>().map_err(|error| error.to_string());
+        assert!(error.is_err_and(|text| text.contains("`sm_91`") && text.contains("sm_90a")));
+    }
+}

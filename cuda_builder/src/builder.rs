@@ -1,0 +1,474 @@
+//! [`CudaBuilder`]: the options, and the order of the steps.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
+
+use crate::arch::Arch;
+use crate::assemble::{Assembled, assemble_text};
+use crate::codegen::Codegen;
+use crate::compile::{self, Request};
+use crate::error::{Error, Step};
+use crate::ir::families::{self, Family};
+use crate::ir::kernels::Kernel;
+use crate::ir::{self, Module};
+use crate::link;
+use crate::lint;
+use crate::manifest;
+use crate::toolchain::{DeviceToolchain, Ptxas};
+use crate::write;
+
+/// How the crate is compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Optimised; arithmetic wraps.
+    #[default]
+    Release,
+    /// Optimised, with debug assertions and overflow checks, which trap.
+    Checked,
+}
+
+/// When ptxas is run on the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PtxasCheck {
+    /// Where one is found.
+    #[default]
+    IfFound,
+    /// Always; none found is an error.
+    Required,
+    /// Never.
+    Never,
+}
+
+/// Builds the kernels of a crate.
+///
+/// The crate is an ordinary library; nothing in its `Cargo.toml` is special.
+///
+/// ```no_run
+/// use cuda_builder::{Arch, CudaBuilder};
+/// let report = CudaBuilder::new("kernels").arch(Arch::Sm80).copy_to("ptx").build()?;
+/// for module in &report.modules {
+///     println!("{}: {} kernels", module.entry.path, module.entry.kernels.len());
+/// }
+/// # Ok::<(), cuda_builder::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until `build`"]
+pub struct CudaBuilder {
+    krate: PathBuf,
+    archs: Vec<Arch>,
+    copy_to: Option<PathBuf>,
+    dump_ir: Option<PathBuf>,
+    target_dir: Option<PathBuf>,
+    contract: bool,
+    local: Vec<String>,
+    profile: Profile,
+    features: Vec<String>,
+    default_features: bool,
+    line_info: bool,
+    locked: bool,
+    ptxas: PtxasCheck,
+    record_registers: bool,
+    toolchain: Option<DeviceToolchain>,
+}
+
+/// What a build made.
+#[derive(Clone, Debug)]
+pub struct BuildReport {
+    /// The manifest, as written.
+    pub manifest: Manifest,
+    /// The modules, in the manifest's order.
+    pub modules: Vec<BuiltModule>,
+    /// Folder with `manifest.json` and `<arch>/<family>.ptx`, where one was written.
+    pub folder: Option<PathBuf>,
+    /// The toolchain used.
+    pub toolchain: DeviceToolchain,
+    /// The ptxas that checked the result, if any.
+    pub ptxas: Option<Ptxas>,
+    /// Source folders of the crate and its path dependencies.
+    pub sources: Vec<PathBuf>,
+}
+
+/// One PTX module.
+#[derive(Clone, Debug)]
+pub struct BuiltModule {
+    /// Architecture.
+    pub arch: Arch,
+    /// Family of kernels.
+    pub family: String,
+    /// The PTX.
+    pub ptx: String,
+    /// Its entry in the manifest.
+    pub entry: ModuleEntry,
+    /// What ptxas says of it, where it ran.
+    pub assembled: Option<Assembled>,
+}
+
+impl CudaBuilder {
+    /// A build of the crate in folder `krate` (or of the crate with that `Cargo.toml`), for
+    /// [`Arch::Sm75`] unless [`arch`](Self::arch) or [`archs`](Self::archs) say otherwise.
+    pub fn new(krate: impl Into<PathBuf>) -> Self {
+        Self {
+            krate: krate.into(),
+            archs: vec![Arch::Sm75],
+            copy_to: None,
+            dump_ir: None,
+            target_dir: None,
+            contract: true,
+            local: Vec::new(),
+            profile: Profile::Release,
+            features: Vec::new(),
+            default_features: true,
+            line_info: false,
+            locked: false,
+            ptxas: PtxasCheck::IfFound,
+            record_registers: false,
+            toolchain: None,
+        }
+    }
+
+    /// Builds for this architecture alone.
+    pub fn arch(self, arch: Arch) -> Self {
+        self.archs([arch])
+    }
+
+    /// Builds for these architectures; at least one.
+    pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
+        self.archs = archs.into_iter().collect();
+        self.archs.sort_unstable();
+        self.archs.dedup();
+        self
+    }
+
+    /// Writes `manifest.json` and `<arch>/<family>.ptx` into this folder, and removes what the
+    /// manifest found there names and this build no longer makes. Without it, a build script
+    /// writes to `$OUT_DIR/ptx` and any other program writes nothing.
+    pub fn copy_to(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.copy_to = Some(folder.into());
+        self
+    }
+
+    /// Leaves each module's IR before and after `opt` in `<folder>/<arch>/<family>.pre-opt.ll`
+    /// and `.post-opt.ll`.
+    pub fn dump_ir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.dump_ir = Some(folder.into());
+        self
+    }
+
+    /// Cargo's target folder for the device build. Default: `$OUT_DIR/warpsmith-target` in a
+    /// build script, else `target/warpsmith` in the crate. It is never the outer cargo's own, for
+    /// whose lock the build would wait forever.
+    pub fn target_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.target_dir = Some(folder.into());
+        self
+    }
+
+    /// Whether `a * b + c` is fused (default: yes, as nvcc does). Either way the PTX defines its
+    /// bits: ptxas may not fuse what is left.
+    pub fn contract(mut self, contract: bool) -> Self {
+        self.contract = contract;
+        self
+    }
+
+    /// Lets this kernel use local memory and spill registers; `"*"` lets all.
+    pub fn allow_local(mut self, kernel: impl Into<String>) -> Self {
+        self.local.push(kernel.into());
+        self
+    }
+
+    /// How the crate is compiled.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// [`Profile::Release`] or, with `false`, [`Profile::Checked`].
+    pub fn release(self, release: bool) -> Self {
+        self.profile(if release {
+            Profile::Release
+        } else {
+            Profile::Checked
+        })
+    }
+
+    /// Turns on features of the crate.
+    pub fn features<S: Into<String>>(mut self, features: impl IntoIterator<Item = S>) -> Self {
+        self.features.extend(features.into_iter().map(Into::into));
+        self
+    }
+
+    /// Whether the crate's default features are on (default: yes).
+    pub fn default_features(mut self, default_features: bool) -> Self {
+        self.default_features = default_features;
+        self
+    }
+
+    /// Writes `.loc` directives that lead from PTX to source lines (default: no).
+    pub fn line_info(mut self, line_info: bool) -> Self {
+        self.line_info = line_info;
+        self
+    }
+
+    /// Fails where `Cargo.lock` would have to change (default: no).
+    pub fn locked(mut self, locked: bool) -> Self {
+        self.locked = locked;
+        self
+    }
+
+    /// When ptxas checks the result (default: where one is found).
+    pub fn ptxas(mut self, check: PtxasCheck) -> Self {
+        self.ptxas = check;
+        self
+    }
+
+    /// Records each kernel's registers in the manifest, which then depends on the release of
+    /// ptxas; demands one. Default: no, so that a machine with and one without ptxas make the
+    /// same manifest.
+    pub fn record_registers(mut self, record: bool) -> Self {
+        self.record_registers = record;
+        self
+    }
+
+    /// Uses this toolchain instead of looking for one.
+    pub fn toolchain(mut self, toolchain: DeviceToolchain) -> Self {
+        self.toolchain = Some(toolchain);
+        self
+    }
+
+    /// Runs the build. In a build script it also prints `cargo:rerun-if-changed` for the sources
+    /// of the crate and its path dependencies.
+    ///
+    /// # Errors
+    /// [`Error`]: the toolchain is missing, the crate does not compile, has no kernel, or its PTX
+    /// breaks a rule. Nothing is written then.
+    pub fn build(&self) -> Result<BuildReport, Error> {
+        let krate = self.checked_crate()?;
+        let toolchain = match &self.toolchain {
+            Some(toolchain) => toolchain.clone(),
+            None => DeviceToolchain::discover()?,
+        };
+        let ptxas = self.find_ptxas()?;
+        let mut modules = Vec::new();
+        let mut sources = Vec::new();
+        for arch in &self.archs {
+            let build = ArchBuild {
+                options: self,
+                krate: &krate,
+                toolchain: &toolchain,
+                ptxas: ptxas.as_ref(),
+                arch: *arch,
+            };
+            let (built, watched) = build.run()?;
+            modules.extend(built);
+            sources.extend(watched);
+        }
+        sources.sort();
+        sources.dedup();
+        let manifest = Manifest {
+            format: FORMAT,
+            toolchain: Toolchain {
+                rustc: toolchain.rustc_version.clone(),
+                llvm: toolchain.llvm_version.clone(),
+                cuda_builder: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            modules: modules.iter().map(|module| module.entry.clone()).collect(),
+        };
+        let folder = self
+            .copy_to
+            .clone()
+            .or_else(|| Some(build_script_folder()?.join("ptx")));
+        if let Some(folder) = &folder {
+            write::write(folder, &manifest, &modules)?;
+        }
+        let report = BuildReport {
+            manifest,
+            modules,
+            folder,
+            toolchain,
+            ptxas,
+            sources,
+        };
+        if build_script_folder().is_some() {
+            report.print_rerun(&krate);
+        }
+        Ok(report)
+    }
+
+    fn checked_crate(&self) -> Result<PathBuf, Error> {
+        let not_a_crate = |reason: &str| Error::NotACrate {
+            path: self.krate.clone(),
+            reason: reason.to_owned(),
+        };
+        if self.archs.is_empty() {
+            let reason = "is empty; name at least one architecture".to_owned();
+            return Err(Error::Option {
+                option: "archs",
+                reason,
+            });
+        }
+        let folder = if self.krate.ends_with("Cargo.toml") {
+            self.krate.parent().unwrap_or(Path::new(".")).to_owned()
+        } else {
+            self.krate.clone()
+        };
+        let folder = if folder.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            folder
+        };
+        let folder = folder
+            .canonicalize()
+            .map_err(|error| not_a_crate(&error.to_string()))?;
+        if !folder.join("Cargo.toml").is_file() {
+            return Err(not_a_crate("it has no Cargo.toml"));
+        }
+        Ok(folder)
+    }
+
+    fn find_ptxas(&self) -> Result<Option<Ptxas>, Error> {
+        match self.ptxas {
+            PtxasCheck::Never if self.record_registers => Err(Error::Option {
+                option: "record_registers",
+                reason: "needs ptxas, which PtxasCheck::Never forbids".to_owned(),
+            }),
+            PtxasCheck::Never => Ok(None),
+            PtxasCheck::IfFound if !self.record_registers => Ok(Ptxas::discover().ok()),
+            _ => Ok(Some(Ptxas::discover()?)),
+        }
+    }
+}
+
+/// `OUT_DIR`, if this runs in a build script.
+fn build_script_folder() -> Option<PathBuf> {
+    env::var_os("NUM_JOBS")?;
+    env::var_os("OUT_DIR").map(PathBuf::from)
+}
+
+impl BuildReport {
+    fn print_rerun(&self, krate: &Path) {
+        println!(
+            "cargo:rerun-if-changed={}",
+            krate.join("Cargo.toml").display()
+        );
+        for folder in &self.sources {
+            println!("cargo:rerun-if-changed={}", folder.display());
+        }
+        use crate::toolchain::{LLVM_VARIABLE, PTXAS_VARIABLE, RUST_VARIABLE};
+        for variable in [RUST_VARIABLE, LLVM_VARIABLE, PTXAS_VARIABLE] {
+            println!("cargo:rerun-if-env-changed={variable}");
+        }
+    }
+}
+
+/// The build for one architecture.
+struct ArchBuild<'a> {
+    options: &'a CudaBuilder,
+    krate: &'a Path,
+    toolchain: &'a DeviceToolchain,
+    ptxas: Option<&'a Ptxas>,
+    arch: Arch,
+}
+
+impl ArchBuild<'_> {
+    fn run(&self) -> Result<(Vec<BuiltModule>, Vec<PathBuf>), Error> {
+        let work = tempfile::tempdir().map_err(|source| Error::Io {
+            step: Step::Link,
+            path: env::temp_dir(),
+            source,
+        })?;
+        let target_dir = self.options.target_dir.clone().unwrap_or_else(|| {
+            build_script_folder().map_or_else(
+                || self.krate.join("target/warpsmith"),
+                |folder| folder.join("warpsmith-target"),
+            )
+        });
+        let compiled = compile::compile(&Request {
+            toolchain: self.toolchain,
+            krate: self.krate,
+            target_dir: &target_dir,
+            arch: self.arch,
+            features: &self.options.features,
+            default_features: self.options.default_features,
+            checked: self.options.profile == Profile::Checked,
+            line_info: self.options.line_info,
+            locked: self.options.locked,
+        })?;
+        let linked = link::link(self.toolchain, &compiled, work.path())?;
+        let mut module = Module::parse(&linked);
+        let kernels = patch(&mut module, &compiled.crate_name)?;
+        let families = families::split(&module, &kernels).into_iter();
+        let built = families.map(|family| self.family(family, work.path()));
+        Ok((built.collect::<Result<_, _>>()?, compiled.sources))
+    }
+
+    fn family(&self, mut family: Family, work: &Path) -> Result<BuiltModule, Error> {
+        ir::names::apply(&mut family.module);
+        let codegen = Codegen {
+            toolchain: self.toolchain,
+            arch: self.arch,
+            contract: self.options.contract,
+            work,
+            dump: self.options.dump_ir.as_deref(),
+        };
+        let ptx = codegen.ptx(&family)?;
+        let (arch, name) = (self.arch, family.name.clone());
+        let module = ptx_syntax::parse(&ptx).map_err(|source| Error::Unreadable {
+            arch,
+            family: name.clone(),
+            source,
+        })?;
+        let mut refusals = lint::check(&module, &self.options.local);
+        let mut registers = BTreeMap::new();
+        let mut assembled = None;
+        if let (Some(ptxas), true) = (self.ptxas, refusals.is_empty()) {
+            let said = assemble_text(ptxas, &name, &ptx, arch.name(), work)?;
+            let local = &self.options.local;
+            refusals.extend(said.refusals(|kernel| {
+                local
+                    .iter()
+                    .any(|allowed| allowed == kernel || allowed == lint::EVERYWHERE)
+            }));
+            if self.options.record_registers {
+                let used = said
+                    .kernels
+                    .iter()
+                    .map(|(name, usage)| (name.clone(), usage.registers));
+                registers = used.collect();
+            }
+            assembled = Some(said);
+        }
+        if !refusals.is_empty() {
+            return Err(Error::Refused {
+                arch,
+                family: name,
+                refusals,
+            });
+        }
+        let entry =
+            manifest::module_entry((arch, &name), &ptx, &module, &family.kernels, &registers);
+        Ok(BuiltModule {
+            arch,
+            family: name,
+            ptx,
+            entry,
+            assembled,
+        })
+    }
+}
+
+/// The typed pass, but for what is done family by family.
+fn patch(module: &mut Module, crate_name: &str) -> Result<Vec<Kernel>, Error> {
+    let kernels = ir::kernels::extract(module, crate_name)?;
+    if kernels.is_empty() {
+        return Err(Error::NoKernels {
+            krate: crate_name.to_owned(),
+        });
+    }
+    ir::traps::apply(module);
+    ir::spaces::apply(module)?;
+    ir::convergent::apply(module);
+    ir::bounds::apply(module, &kernels);
+    Ok(kernels)
+}

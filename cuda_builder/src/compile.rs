@@ -1,0 +1,249 @@
+//! cargo and rustc: a kernels crate to rlibs of unoptimised bitcode.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::arch::Arch;
+use crate::error::{Error, Step};
+use crate::process;
+use crate::toolchain::DeviceToolchain;
+
+/// rustc's name of the device target.
+pub(crate) const TARGET: &str = "nvptx64-nvidia-cuda";
+/// Name of the cargo profile that is made for the build.
+const PROFILE: &str = "warpsmith-device";
+
+/// What to compile and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) toolchain: &'a DeviceToolchain,
+    /// Folder of the crate.
+    pub(crate) krate: &'a Path,
+    pub(crate) target_dir: &'a Path,
+    pub(crate) arch: Arch,
+    pub(crate) features: &'a [String],
+    pub(crate) default_features: bool,
+    /// Debug assertions and overflow checks (which trap).
+    pub(crate) checked: bool,
+    pub(crate) line_info: bool,
+    pub(crate) locked: bool,
+}
+
+/// rlibs, the crate's own first, then each before what it depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) crate_name: String,
+    pub(crate) rlibs: Vec<PathBuf>,
+    /// `src` folders of the packages that are not from a registry or the toolchain: to watch.
+    pub(crate) sources: Vec<PathBuf>,
+}
+
+/// The lines of cargo's JSON that matter.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    package_id: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    target: Option<TargetInfo>,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct TargetInfo {
+    name: String,
+    src_path: PathBuf,
+}
+
+pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
+    let mut command = cargo(request);
+    let manifest = request.krate.join("Cargo.toml");
+    let output = process::run(Step::Compile, &manifest, &mut command)?;
+    let warnings = String::from_utf8_lossy(&output.stderr);
+    if !warnings.trim().is_empty() {
+        tracing::warn!("{}", warnings.trim_end());
+    }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    collect(&stdout, &manifest).ok_or_else(|| Error::Output {
+        step: Step::Compile,
+        tool: request.toolchain.cargo.clone(),
+        cause: format!("no library of `{}` among what it built", manifest.display()),
+    })
+}
+
+fn cargo(request: &Request<'_>) -> Command {
+    let mut command = Command::new(&request.toolchain.cargo);
+    clean_environment(&mut command);
+    command
+        .current_dir(request.krate)
+        .env("RUSTC", &request.toolchain.rustc)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_TERM_COLOR", "never")
+        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(request))
+        .args([
+            "rustc",
+            "--lib",
+            "--crate-type",
+            "rlib",
+            "-Zbuild-std=core",
+            "--target",
+            TARGET,
+        ])
+        .args([
+            "--message-format",
+            "json-render-diagnostics",
+            "--quiet",
+            "--profile",
+            PROFILE,
+        ])
+        .arg("--target-dir")
+        .arg(request.target_dir);
+    for setting in profile(request) {
+        command
+            .arg("--config")
+            .arg(format!("profile.{PROFILE}.{setting}"));
+    }
+    if !request.features.is_empty() {
+        command.arg("--features").arg(request.features.join(","));
+    }
+    if !request.default_features {
+        command.arg("--no-default-features");
+    }
+    if request.locked {
+        command.arg("--locked");
+    }
+    command
+}
+
+/// Every setting is spelled out, so that a workspace's own profiles change nothing.
+fn profile(request: &Request<'_>) -> [String; 10] {
+    let checked = request.checked;
+    [
+        "inherits=\"release\"".to_owned(),
+        "opt-level=3".to_owned(),
+        "codegen-units=1".to_owned(),
+        "panic=\"abort\"".to_owned(),
+        "lto=\"off\"".to_owned(),
+        "debug=false".to_owned(),
+        "strip=false".to_owned(),
+        "incremental=false".to_owned(),
+        format!("debug-assertions={checked}"),
+        format!("overflow-checks={checked}"),
+    ]
+}
+
+fn rustflags(request: &Request<'_>) -> OsString {
+    let mut flags = vec![
+        OsString::from(format!("-Ctarget-cpu={}", request.arch)),
+        // Bitcode in the rlibs, before any of LLVM's passes has run: the typed pass comes first.
+        "-Clinker-plugin-lto".into(),
+        "-Cno-prepopulate-passes".into(),
+        // It copies barriers into both arms of a branch.
+        "-Zmir-enable-passes=-JumpThreading".into(),
+        // Names come out readable, whatever the release's default.
+        "-Csymbol-mangling-version=v0".into(),
+    ];
+    if request.line_info {
+        flags.push("-Cdebuginfo=line-directives-only".into());
+    }
+    for (from, to) in remapped(request) {
+        let mut flag = OsString::from("--remap-path-prefix=");
+        flag.push(from);
+        flag.push(format!("={to}"));
+        flags.push(flag);
+    }
+    flags.join("\u{1f}".as_ref())
+}
+
+/// Paths of this machine that would show in `.file` directives and panic locations.
+fn remapped(request: &Request<'_>) -> Vec<(PathBuf, &'static str)> {
+    let mut remapped = vec![(request.toolchain.library_sources(), "rust")];
+    let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    remapped.extend(cargo_home.or(home).map(|path| (path, "cargo")));
+    remapped.extend(request.krate.parent().map(|path| (path.to_owned(), ".")));
+    // rustc takes the last prefix that matches.
+    remapped.push((request.krate.to_owned(), "."));
+    remapped
+}
+
+/// Removes what an outer cargo, rustc or rustup put into the environment: this build may run
+/// inside a build script of a different toolchain, with different flags.
+fn clean_environment(command: &mut Command) {
+    let kept = ["CARGO_HOME", "RUSTUP_HOME"];
+    let kept_prefixes = [
+        "CARGO_HTTP_",
+        "CARGO_NET_",
+        "CARGO_REGISTR",
+        "CARGO_SOURCE_",
+        "CARGO_TERM_",
+    ];
+    let dropped_prefixes = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP", "DEP_"];
+    let dropped = [
+        "RUSTFLAGS",
+        "MAKEFLAGS",
+        "MFLAGS",
+        "TARGET",
+        "HOST",
+        "OUT_DIR",
+        "OPT_LEVEL",
+        "PROFILE",
+        "DEBUG",
+        "NUM_JOBS",
+    ];
+    let in_cargo = env::var_os("CARGO").is_some();
+    for (name, _) in env::vars_os() {
+        let Some(text) = name.to_str() else { continue };
+        let keep = kept.contains(&text) || kept_prefixes.iter().any(|p| text.starts_with(p));
+        let drop = dropped.contains(&text) || dropped_prefixes.iter().any(|p| text.starts_with(p));
+        // cargo sets the library path to its own toolchain's for what it runs.
+        if (drop && !keep) || (in_cargo && text == "LD_LIBRARY_PATH") {
+            command.env_remove(name);
+        }
+    }
+}
+
+fn collect(stdout: &str, manifest: &Path) -> Option<Compiled> {
+    let device = |file: &PathBuf| {
+        file.extension()
+            .is_some_and(|extension| extension == "rlib")
+            && file.components().any(|part| part.as_os_str() == TARGET)
+    };
+    let mut crate_name = None;
+    let mut rlibs = Vec::new();
+    let mut sources = Vec::new();
+    for message in messages(stdout).filter(|message| message.reason == "compiler-artifact") {
+        let Some(target) = message.target else {
+            continue;
+        };
+        let Some(rlib) = message.filenames.iter().find(|file| device(file)) else {
+            continue;
+        };
+        rlibs.push(rlib.clone());
+        if message.package_id.starts_with("path+") {
+            sources.extend(target.src_path.parent().map(Path::to_owned));
+        }
+        if message.manifest_path == manifest {
+            crate_name = Some(target.name.replace('-', "_"));
+        }
+    }
+    // cargo reports a crate after what it depends on.
+    rlibs.reverse();
+    Some(Compiled {
+        crate_name: crate_name?,
+        rlibs,
+        sources,
+    })
+}
+
+fn messages(stdout: &str) -> impl Iterator<Item = Message> {
+    stdout
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+}

@@ -1,0 +1,158 @@
+//! What can go wrong between a kernels crate and its PTX.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::arch::Arch;
+use crate::ir::kernels::MetadataError;
+use crate::ir::spaces::SpaceError;
+use crate::lint::Refusal;
+use crate::toolchain::ToolchainError;
+
+/// A step of the build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// cargo and rustc: crate to bitcode.
+    Compile,
+    /// llvm-ar: bitcode out of the rlibs.
+    Unpack,
+    /// llvm-link: one module.
+    Link,
+    /// opt.
+    Optimise,
+    /// llc: PTX.
+    Codegen,
+    /// Reading the PTX and holding it against the rules.
+    Lint,
+    /// ptxas.
+    Assemble,
+    /// Writing the results.
+    Write,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Compile => "compile",
+            Self::Unpack => "unpack",
+            Self::Link => "link",
+            Self::Optimise => "optimise",
+            Self::Codegen => "codegen",
+            Self::Lint => "lint",
+            Self::Assemble => "assemble",
+            Self::Write => "write",
+        })
+    }
+}
+
+/// Why a build failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The path is no crate.
+    #[error("`{}` is no kernels crate: {reason}", path.display())]
+    NotACrate {
+        /// The path given.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// No usable device toolchain or ptxas.
+    #[error(transparent)]
+    Toolchain(#[from] ToolchainError),
+    /// A tool could not be started.
+    #[error("{step}: cannot start {}: {source}", tool.display())]
+    Start {
+        /// The step.
+        step: Step,
+        /// The program.
+        tool: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A tool failed.
+    #[error("{step}: {} failed on {} ({status}):\n{cause}", tool.display(), file.display())]
+    Tool {
+        /// The step.
+        step: Step,
+        /// The program.
+        tool: PathBuf,
+        /// Its input.
+        file: PathBuf,
+        /// Exit status.
+        status: String,
+        /// The end of what it printed.
+        cause: String,
+    },
+    /// A tool gave something that was not expected of it.
+    #[error("{step}: {} gave what cannot be understood: {cause}", tool.display())]
+    Output {
+        /// The step.
+        step: Step,
+        /// The program.
+        tool: PathBuf,
+        /// What was wrong with it.
+        cause: String,
+    },
+    /// A file could not be read or written.
+    #[error("{step}: {}: {source}", path.display())]
+    Io {
+        /// The step.
+        step: Step,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Metadata of `#[kernel]` is not valid.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// A static cannot be moved to its address space.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    /// The crate has no kernel.
+    #[error(
+        "`{krate}` has no kernel: mark functions with `#[kernel]` and build them for nvptx64 \
+         (a `cfg` may leave them out)"
+    )]
+    NoKernels {
+        /// The crate.
+        krate: String,
+    },
+    /// LLVM made PTX that our parser cannot read.
+    #[error("lint: {arch}/{family}.ptx, {source}")]
+    Unreadable {
+        /// Architecture.
+        arch: Arch,
+        /// Family.
+        family: String,
+        /// Where and why.
+        source: ptx_syntax::ParseError,
+    },
+    /// The PTX breaks a rule.
+    #[error("lint: {arch}/{family}.ptx is refused:{}", list(refusals))]
+    Refused {
+        /// Architecture.
+        arch: Arch,
+        /// Family.
+        family: String,
+        /// Each rule broken.
+        refusals: Vec<Refusal>,
+    },
+    /// An option that contradicts another, or is empty.
+    #[error("option `{option}`: {reason}")]
+    Option {
+        /// The builder's method.
+        option: &'static str,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+}
+
+fn list(refusals: &[Refusal]) -> String {
+    refusals
+        .iter()
+        .map(|refusal| format!("\n  - {refusal}"))
+        .collect()
+}

@@ -1,0 +1,101 @@
+//! Everything is convergent.
+//!
+//! LLVM may duplicate, sink and hoist calls into divergent control flow unless they are
+//! `convergent`. rustc says so of functions but not of `asm!`, where all barriers, votes and
+//! shuffles are. As clang does for CUDA, every function, call and `asm` gets it here; LLVM takes
+//! it away again where it proves that nothing convergent is reached.
+
+use std::collections::BTreeMap;
+
+use super::{Module, text};
+
+/// Marks `module`.
+pub fn apply(module: &mut Module) {
+    for group in module.attributes.values_mut() {
+        if !group.split(' ').any(|word| word == "convergent") {
+            *group = format!("convergent {group}").trim_end().to_owned();
+        }
+    }
+    let alone = module.attribute_group("convergent");
+    for function in module.functions_mut() {
+        if !function.name.starts_with("llvm.") && function.attribute_group().is_none() {
+            function.set_attribute_group(alone);
+        }
+        for line in function.body.iter_mut().flatten() {
+            if is_call(line) && text::attribute_reference(line).is_none() {
+                text::set_attribute_reference(line, alone);
+            }
+        }
+    }
+}
+
+/// Whether a line of a body is a call.
+pub fn is_call(line: &str) -> bool {
+    let instruction = match line.split_once(" = ") {
+        Some((result, rest)) if result.trim_start().starts_with('%') => rest,
+        _ => line.trim_start(),
+    };
+    let words = ["call ", "tail call ", "musttail call ", "notail call "];
+    words.iter().any(|word| instruction.starts_with(word))
+}
+
+/// Text of the `asm` templates in a body, with how often each occurs.
+pub fn asm_templates(body: &[String]) -> BTreeMap<&str, usize> {
+    let mut templates = BTreeMap::new();
+    for line in body.iter().filter(|line| is_call(line)) {
+        let Some((_, asm)) = line.split_once(" asm ") else {
+            continue;
+        };
+        if let Some(template) = asm.split('"').nth(1) {
+            *templates.entry(template).or_default() += 1;
+        }
+    }
+    templates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_calls_and_asm_become_convergent() {
+        let mut module = Module::parse(
+            "define void @k() #0 {\n  call void asm sideeffect \"bar.sync 0;\", \"\"(), !srcloc !3\n  \
+             %1 = tail call i32 @f(i32 0) #1\n  ret void\n}\n\
+             declare i32 @f(i32)\ndeclare void @llvm.trap()\n\
+             attributes #0 = { nounwind }\nattributes #1 = { convergent nounwind }\n",
+        );
+        apply(&mut module);
+        assert_eq!(
+            module.to_string(),
+            "\ndefine void @k() #0 {\n  call void asm sideeffect \"bar.sync 0;\", \"\"() #2, !srcloc !3\n  \
+             %1 = tail call i32 @f(i32 0) #1\n  ret void\n}\n\
+             \ndeclare i32 @f(i32) #2\n\ndeclare void @llvm.trap()\n\
+             attributes #0 = { convergent nounwind }\nattributes #1 = { convergent nounwind }\n\
+             attributes #2 = { convergent }\n"
+        );
+    }
+
+    #[test]
+    fn marking_twice_changes_nothing() {
+        let mut once = Module::parse(
+            "define void @k() {\n  call void %3(i32 1)\n  store i32 0, ptr %2\n  ret void\n}\n",
+        );
+        apply(&mut once);
+        let mut twice = once.clone();
+        apply(&mut twice);
+        assert_eq!(once, twice);
+        assert_eq!(once.to_string().matches(" #0").count(), 3);
+    }
+
+    #[test]
+    fn asm_templates_are_counted() {
+        let body = [
+            "  call void asm sideeffect \"bar.sync 0;\", \"\"() #1".to_owned(),
+            "  %1 = call i32 asm \"mov.u32 $0, %laneid;\", \"=r\"()".to_owned(),
+            "  call void asm sideeffect \"bar.sync 0;\", \"\"()".to_owned(),
+        ];
+        assert_eq!(asm_templates(&body).get("bar.sync 0;"), Some(&2));
+        assert_eq!(asm_templates(&body).len(), 2);
+    }
+}

@@ -1,0 +1,82 @@
+//! What PTX must not have: the rules that a build enforces.
+
+use std::fmt;
+
+use ptx_syntax::ast::Module;
+use ptx_syntax::lint::{Finding, LintOptions, Rule, Severity, lint_with};
+
+/// Allows local memory in every kernel.
+pub(crate) const EVERYWHERE: &str = "*";
+
+/// A rule that the PTX breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Found by `ptx_syntax::lint`.
+    Finding(Finding),
+    /// ptxas spilled registers to local memory.
+    Spills {
+        /// The kernel.
+        kernel: String,
+        /// Bytes stored.
+        store_bytes: u32,
+        /// Bytes loaded.
+        load_bytes: u32,
+    },
+    /// A warning of ptxas that means slow or serialised code.
+    PtxasWarning {
+        /// Its text.
+        text: String,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finding(finding) => {
+                write!(f, "line {finding}")?;
+                match (&finding.rule, &finding.function) {
+                    (Rule::LocalMemory, Some(function)) => write!(
+                        f,
+                        " (index arrays by constants in loops that unroll, or allow it: \
+                         allow_local(\"{function}\"))"
+                    ),
+                    _ => Ok(()),
+                }
+            }
+            Self::Spills {
+                kernel,
+                store_bytes,
+                load_bytes,
+            } => write!(
+                f,
+                "`{kernel}` spills registers: {store_bytes} bytes stored, {load_bytes} loaded; \
+                 lower max_threads or min_blocks, or keep fewer values alive"
+            ),
+            Self::PtxasWarning { text } => write!(f, "ptxas: {text}"),
+        }
+    }
+}
+
+/// Holds a module against the rules that need no other tool.
+pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
+    let everywhere = local.iter().any(|kernel| kernel == EVERYWHERE);
+    let options = LintOptions::default().allow_local(everywhere);
+    let options = local
+        .iter()
+        .fold(options, |options, kernel| options.allow_local_in(kernel));
+    lint_with(module, &options)
+        .into_iter()
+        .filter(|finding| finding.severity == Severity::Error || forbidden(finding))
+        .map(Refusal::Finding)
+        .collect()
+}
+
+/// Rules that a build enforces although the text alone would load.
+fn forbidden(finding: &Finding) -> bool {
+    finding.severity == Severity::Warning
+        && matches!(
+            finding.rule,
+            Rule::LocalMemory | Rule::UnroundedFloat | Rule::SetmaxnregWithoutBounds
+        )
+}

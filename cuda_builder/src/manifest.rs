@@ -1,0 +1,62 @@
+//! `manifest.json` out of metadata and PTX.
+
+use std::collections::BTreeMap;
+
+use ptx_syntax::ast::Module;
+use ptx_syntax::explain::{KernelReport, explain};
+use ptx_syntax::manifest::{KernelEntry, ModuleEntry, ParamEntry, hash};
+
+use crate::arch::Arch;
+use crate::ir::kernels::Kernel;
+
+/// The manifest's entry of one PTX file; `registers` by kernel, where they are to be recorded.
+pub(crate) fn module_entry(
+    (arch, family): (Arch, &str),
+    text: &str,
+    module: &Module,
+    kernels: &[Kernel],
+    registers: &BTreeMap<String, u32>,
+) -> ModuleEntry {
+    let reports = explain(module).kernels;
+    let mut entries: Vec<KernelEntry> = reports
+        .iter()
+        .map(|report| {
+            let kernel = kernels.iter().find(|kernel| kernel.name == report.name);
+            kernel_entry(report, kernel, registers.get(&report.name).copied())
+        })
+        .collect();
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    ModuleEntry {
+        path: format!("{arch}/{family}.ptx"),
+        arch: arch.name().to_owned(),
+        hash: hash(text),
+        kernels: entries,
+    }
+}
+
+fn kernel_entry(
+    report: &KernelReport,
+    kernel: Option<&Kernel>,
+    registers: Option<u32>,
+) -> KernelEntry {
+    let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let params = report.params.iter().enumerate().map(|(index, param)| {
+        let source = kernel.and_then(|kernel| kernel.params.get(index));
+        ParamEntry {
+            name: source.map_or_else(|| param.name.clone(), |source| source.name.clone()),
+            ty: source.map_or_else(|| param.ty.clone(), |source| source.ty.clone()),
+            size: narrow(param.bytes.unwrap_or(0)),
+            align: param.align,
+        }
+    });
+    KernelEntry {
+        name: report.name.clone(),
+        params: params.collect(),
+        max_threads: kernel.and_then(|kernel| kernel.max_threads),
+        min_blocks: kernel.and_then(|kernel| kernel.min_blocks),
+        cluster: kernel.and_then(|kernel| kernel.cluster),
+        static_shared_bytes: narrow(report.static_shared_bytes),
+        dynamic_shared_bytes: kernel.and_then(|kernel| kernel.dynamic_shared_bytes),
+        registers,
+    }
+}

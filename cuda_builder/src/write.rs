@@ -1,0 +1,69 @@
+//! Writing the results.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use ptx_syntax::manifest::Manifest;
+
+use crate::builder::BuiltModule;
+use crate::error::{Error, Step};
+
+/// File name of the manifest.
+pub const MANIFEST: &str = "manifest.json";
+
+/// Writes PTX and manifest into `folder`, the manifest last, and removes the files that an
+/// earlier manifest there names and this one does not.
+pub(crate) fn write(
+    folder: &Path,
+    manifest: &Manifest,
+    modules: &[BuiltModule],
+) -> Result<(), Error> {
+    let path = folder.join(MANIFEST);
+    let kept: BTreeSet<&str> = manifest
+        .modules
+        .iter()
+        .map(|entry| entry.path.as_str())
+        .collect();
+    let old = fs::read_to_string(&path).ok();
+    let old: Option<Manifest> = old.and_then(|text| serde_json::from_str(&text).ok());
+    for module in modules {
+        let file = folder.join(&module.entry.path);
+        let parent = file.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(io(parent))?;
+        fs::write(&file, &module.ptx).map_err(io(&file))?;
+    }
+    for entry in old.iter().flat_map(|manifest| &manifest.modules) {
+        let file = folder.join(&entry.path);
+        if !kept.contains(entry.path.as_str()) && is_ours(&entry.path) && file.is_file() {
+            fs::remove_file(&file).map_err(io(&file))?;
+        }
+    }
+    fs::write(&path, text(manifest)?).map_err(io(&path))
+}
+
+/// The manifest as it stands in the file.
+pub(crate) fn text(manifest: &Manifest) -> Result<String, Error> {
+    let text = serde_json::to_string_pretty(manifest);
+    text.map(|text| text + "\n").map_err(|error| Error::Io {
+        step: Step::Write,
+        path: MANIFEST.into(),
+        source: error.into(),
+    })
+}
+
+/// `<arch>/<family>.ptx`: nothing else is removed on the word of a file.
+fn is_ours(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    matches!(parts[..], [arch, file] if arch.starts_with("sm_") && file.ends_with(".ptx"))
+        && !path.contains('\\')
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        step: Step::Write,
+        path,
+        source,
+    }
+}
