@@ -1,7 +1,7 @@
 //! GEMM: `D[m, n] = alpha * op(A)[m, k] @ op(B)[k, n] + beta * C[m, n]`, batched.
 //!
 //! Portable SIMT entries are named `gemm_simt_<in>[_<out>]_<layout>_<tile>`, for example
-//! `gemm_simt_f32_nt_128x128x16` or `gemm_simt_bf16_f32_nn_64x64x16`; `<out>` stands there where
+//! `gemm_simt_f32_nt_128x128x8` or `gemm_simt_bf16_f32_nn_64x64x16`; `<out>` stands there where
 //! it is not `<in>`. [`SimtEntry`] prints the name. Each takes `(a: *const In, b: *const In,
 //! c: *const Out, d: *mut Out, params: GemmParams)`, runs with [`TileConfig::threads`] threads a
 //! block on the grid of [`TileConfig::grid`], and wants no dynamic shared memory.
@@ -55,7 +55,7 @@ pub struct TileConfig {
 pub const SIMT_LARGE: TileConfig = TileConfig {
     tile_m: 128,
     tile_n: 128,
-    tile_k: 16,
+    tile_k: 8,
     threads: 256,
 };
 
@@ -278,7 +278,7 @@ mod tests {
             trans_b: Transpose::T,
             tile: SIMT_LARGE,
         };
-        assert_eq!(entry.to_string(), "gemm_simt_f32_nt_128x128x16");
+        assert_eq!(entry.to_string(), "gemm_simt_f32_nt_128x128x8");
         let mixed = SimtEntry {
             input: DType::Bf16,
             trans_b: Transpose::N,
