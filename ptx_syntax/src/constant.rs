@@ -5,7 +5,7 @@
 pub(crate) enum Value {
     /// Two's complement bits, and whether they are read unsigned.
     Integer { bits: u64, unsigned: bool },
-    /// `0fXXXXXXXX` that took part in no arithmetic but a sign.
+    /// `0fXXXXXXXX` that took part in no arithmetic.
     F32(u32),
     /// Any other float, as bits.
     F64(u64),
@@ -97,7 +97,9 @@ pub(crate) fn unary(operator: &str, value: Value) -> Result<Value, String> {
             bits: bits.wrapping_neg(),
             unsigned,
         },
-        ("-", Value::F32(bits)) => Value::F32(bits ^ 1 << 31),
+        ("-", Value::F32(_)) => {
+            return Err("a `0f` constant takes no minus: set its sign bit".into());
+        }
         ("-", Value::F64(bits)) => Value::F64(bits ^ 1 << 63),
         ("~", Value::Integer { bits, unsigned }) => Value::Integer {
             bits: !bits,
@@ -229,10 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_keeps_the_bits_of_a_float() {
-        assert_eq!(
-            unary("-", Value::F32(0x7f80_0001)),
-            Ok(Value::F32(0xff80_0001))
-        );
+    fn a_minus_sets_the_sign_of_a_decimal_float_and_refuses_bits() {
+        let one = Value::F64(1.0_f64.to_bits());
+        assert_eq!(unary("-", one), Ok(Value::F64((-1.0_f64).to_bits())));
+        assert!(unary("-", Value::F32(0x3f80_0000)).is_err());
     }
 }

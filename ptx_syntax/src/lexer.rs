@@ -134,6 +134,7 @@ impl<'a> Lexer<'a> {
             _ if self.at >= self.text.len() => Kind::End,
             b'0'..=b'9' => self.number()?,
             b'"' => return self.string(),
+            b'.' if self.starts_fraction() => self.decimal()?,
             b'.' if is_name_byte(self.peek(1)) => self.word(),
             b'%' if !is_name_byte(self.peek(1)) => self.punctuation()?,
             _ if first == b'%' || is_name_byte(first) => {
@@ -149,6 +150,15 @@ impl<'a> Lexer<'a> {
             line,
             column,
         })
+    }
+
+    /// `.5`: a digit after the dot, and no mnemonic before it as in `tex.2d`.
+    fn starts_fraction(&self) -> bool {
+        let before = self
+            .at
+            .checked_sub(1)
+            .map_or(b' ', |at| self.text.as_bytes()[at]);
+        self.peek(1).is_ascii_digit() && !is_name_byte(before)
     }
 
     fn skip_name(&mut self) {
@@ -275,17 +285,22 @@ impl<'a> Lexer<'a> {
         let digits = &self.text[digits_at..digits_at + length];
         let value = u64::from_str_radix(digits, radix).map_err(|_| {
             let what = if length == 0 {
-                "has no digits"
+                "not an integer"
             } else {
-                "does not fit 64 bits"
+                "larger than 64 bits"
             };
+            let end = digits_at
+                + self.text.as_bytes()[digits_at..]
+                    .iter()
+                    .take_while(|b| is_name_byte(**b))
+                    .count();
             self.error(format!(
-                "integer `{}` {what}",
-                &self.text[start..digits_at + length]
+                "`{}` is {what} in base {radix}",
+                &self.text[start..end]
             ))
         })?;
         self.at = digits_at + length;
-        let suffix = self.peek(0) == b'U' || self.peek(0) == b'u';
+        let suffix = self.peek(0) == b'U';
         self.at += usize::from(suffix);
         self.end_of_number()?;
         Ok(Kind::Integer {

@@ -10,9 +10,11 @@ mod constant;
 pub mod explain;
 mod layout;
 mod lexer;
+mod lines;
 pub mod lint;
 pub mod manifest;
 mod parser;
+mod print;
 mod walk;
 
 pub use parser::{ParseError, parse};

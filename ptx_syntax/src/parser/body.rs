@@ -24,9 +24,7 @@ fn statement(c: &mut Cursor, out: &mut Vec<Statement>) -> Result<()> {
     let token = c.peek();
     match token.kind {
         Kind::Punct if token.text == "{" => out.push(Statement::Block(block(c)?)),
-        Kind::Punct if token.text == ";" => {
-            c.next();
-        }
+
         Kind::Punct if token.text == "@" => out.push(instruction(c)?),
         Kind::Name if c.is_at(1, ":") => out.push(label(c)?),
         Kind::Name => out.push(instruction(c)?),
@@ -47,7 +45,7 @@ fn directive(c: &mut Cursor, out: &mut Vec<Statement>) -> Result<()> {
             out.extend(c.list(Cursor::text)?.into_iter().map(Statement::Pragma));
             c.expect(";")?;
         }
-        _ if space(word).is_some() => {
+        _ if space(word).is_some() || word == ".align" => {
             out.extend(
                 variables(c, Linkage::Internal)?
                     .into_iter()

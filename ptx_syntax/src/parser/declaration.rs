@@ -48,8 +48,10 @@ fn take_space(c: &mut Cursor) -> Result<Space> {
 
 /// `.global .align 4 .u32 a = 1, b;` with its `;`.
 pub(super) fn variables(c: &mut Cursor, linkage: Linkage) -> Result<Vec<Variable>> {
+    let early_align = align(c)?;
     let space = take_space(c)?;
-    let head = head(c)?;
+    let mut head = head(c)?;
+    head.align = head.align.or(early_align);
     let mut all = Vec::new();
     loop {
         declarator(c, space, linkage, &head, &mut all)?;
@@ -125,12 +127,11 @@ fn head(c: &mut Cursor) -> Result<Head> {
     while c.peek().kind == Kind::Word {
         let word = c.peek().text;
         match word {
-            ".align" => {
-                c.next();
-                head.align = Some(expression::number(c, "an alignment")?);
-            }
-            ".attribute" => head.attributes.extend(attributes(c)?),
+            // The type is last; only `.ptr` comes after it.
             ".ptr" => head.pointer = Some(pointer(c)?),
+            _ if head.ty.is_some() => return Err(c.expected("a name after the type")),
+            ".align" => head.align = align(c)?,
+            ".attribute" => head.attributes.extend(attributes(c)?),
             ".v2" | ".v4" | ".v8" => {
                 c.next();
                 head.vector = word[2..].parse().ok();
@@ -148,6 +149,14 @@ fn head(c: &mut Cursor) -> Result<Head> {
     Ok(head)
 }
 
+/// `.align 16`, or nothing.
+fn align(c: &mut Cursor) -> Result<Option<u32>> {
+    if !c.eat_word(".align") {
+        return Ok(None);
+    }
+    expression::number(c, "an alignment").map(Some)
+}
+
 /// `.ptr .global .align 16`
 fn pointer(c: &mut Cursor) -> Result<PointerAttribute> {
     c.next();
@@ -158,9 +167,7 @@ fn pointer(c: &mut Cursor) -> Result<PointerAttribute> {
             c.next();
         }
     }
-    if c.eat_word(".align") {
-        pointer.align = Some(expression::number(c, "an alignment")?);
-    }
+    pointer.align = align(c)?;
     Ok(pointer)
 }
 

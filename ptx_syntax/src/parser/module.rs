@@ -4,7 +4,7 @@ use super::cursor::{Cursor, Result};
 use super::declaration::{space, variables};
 use super::expression;
 use super::function::function;
-use crate::ast::{Alias, Linkage, Module};
+use crate::ast::{Alias, Linkage, Module, Space};
 use crate::lexer::Kind;
 
 /// A whole module.
@@ -45,16 +45,13 @@ fn item(c: &mut Cursor, module: &mut Module) -> Result<()> {
     let linkage = linkage(c);
     let word = c.peek().text;
     match word {
-        _ if c.peek().kind == Kind::Punct && word == ";" => {
-            c.next();
-        }
         _ if c.is("@") && c.is_at(1, "@") => skip_line(c),
         _ if c.peek().kind != Kind::Word => return Err(c.expected("a directive")),
         ".entry" | ".func" => {
             let function = function(c, linkage)?;
             module.functions.push(function);
         }
-        _ if space(word).is_some_and(|space| space != crate::ast::Space::Reg) => {
+        _ if word == ".align" || space(word).is_some_and(|space| space != Space::Reg) => {
             module.variables.extend(variables(c, linkage)?);
         }
         _ if linkage != Linkage::Internal => {

@@ -37,7 +37,11 @@ fn operand(c: &mut Cursor) -> Result<Operand> {
         return Ok(first);
     }
     c.next();
-    let second = c.nested(single)?;
+    let second = if c.peek().text == "_" {
+        single(c)?
+    } else {
+        named(c)?
+    };
     Ok(Operand::Pair(Box::new(first), Box::new(second)))
 }
 
@@ -98,7 +102,7 @@ fn named(c: &mut Cursor) -> Result<Operand> {
     if c.is("[") {
         return element(c, name);
     }
-    if c.is("+") || c.is("-") {
+    if c.is("+") {
         return Ok(Operand::SymbolOffset {
             name,
             offset: offset(c)?,
@@ -116,10 +120,9 @@ fn dotted_name(c: &mut Cursor, what: &str) -> Result<String> {
     Ok(name)
 }
 
-/// `+ expression`, `- expression`, or nothing.
+/// `+ expression`, or nothing; a negative offset is `+-4`.
 fn offset(c: &mut Cursor) -> Result<i64> {
-    // A minus sign is left for the expression to read.
-    if !c.eat("+") && !c.is("-") {
+    if !c.eat("+") {
         return Ok(0);
     }
     expression::number(c, "an offset")
