@@ -74,7 +74,7 @@ fn wgmma_wants_launch_bounds() {
 fn setmaxnreg_wants_both_bounds() {
     let body = "{\nsetmaxnreg.dec.sync.aligned.u32 24;\n}";
     let found = findings(&format!(".entry k() .maxntid 384\n{body}"));
-    assert_eq!(found, [(Severity::Error, Rule::SetmaxnregWithoutBounds, 2)]);
+    assert_eq!(found, [(Severity::Error, Rule::SetmaxnregWithoutBounds, 3)]);
     assert_eq!(
         findings(&format!(".entry k() .maxntid 384 .minnctapersm 1\n{body}")),
         []
