@@ -15,6 +15,8 @@ mod signature;
 mod storage;
 mod stream;
 mod tensor;
+#[doc(hidden)]
+pub mod testing;
 
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use builtin::builtin_manifest;

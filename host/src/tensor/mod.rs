@@ -4,6 +4,8 @@ mod convert;
 mod dims;
 mod layout;
 mod overlap;
+#[cfg(test)]
+mod tests;
 mod views;
 
 pub use dims::MAX_RANK;

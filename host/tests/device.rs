@@ -1,0 +1,580 @@
+//! Devices, streams, events, memory and launches, on every device that there is
+//! (`WARPSMITH_TEST_DEVICE` chooses).
+
+use half::{bf16, f16};
+use std::sync::Barrier;
+use warpsmith::testing::devices;
+use warpsmith::{
+    Device, DeviceBuffer, DeviceKind, DevicePtr, E4m3, E5m2, Element, Error, Event, KernelArg,
+    KernelParam, LaunchConfig, Module, PinnedBuffer, Stream,
+};
+
+const BASIC: &str = include_str!("kernels/basic.ptx");
+
+/// Parameters of `axpy`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct AxpyParams {
+    n: u32,
+    a: f32,
+}
+
+// SAFETY: two fields of 4 bytes: no padding; the layout that basic.ptx reads.
+unsafe impl KernelParam for AxpyParams {}
+
+fn basic(device: &Device) -> Module {
+    device.load_ptx(BASIC).expect("the test's PTX loads")
+}
+
+/// Enough rounds of `count_slowly` to keep a GPU busy for tens of milliseconds.
+fn rounds(device: &Device) -> u32 {
+    if device.is_emulator() { 500 } else { 50_000 }
+}
+
+fn count_slowly(module: &Module, stream: &Stream, out: &mut DeviceBuffer<u32>, rounds: u32) {
+    let kernel = module.kernel("count_slowly").expect("the kernel is there");
+    // SAFETY: `out` has the one u32 that the kernel counts in.
+    unsafe { kernel.launch(stream, LaunchConfig::linear(1, 1), (out, rounds)) }.expect("launches");
+}
+
+#[test]
+fn a_device_says_what_it_is_and_is_found_by_its_name() {
+    for device in devices() {
+        let info = device.info();
+        assert!(info.arch >= (7, 5), "{info:?}");
+        assert!(info.max_threads_per_block >= 1024, "{info:?}");
+        assert!(info.max_shared_bytes_per_block >= 48 << 10, "{info:?}");
+        assert!(info.memory_bytes > 0 && !info.name.is_empty(), "{info:?}");
+        let again = Device::from_name(&device.kind().to_string()).expect("its own name");
+        assert_eq!(again, device);
+        let memory = device.memory().expect("memory");
+        assert!(memory.free_bytes <= memory.total_bytes && memory.total_bytes > 0);
+        assert!(warpsmith::devices().expect("a list").contains(info));
+    }
+}
+
+#[test]
+fn unknown_names_and_missing_gpus_are_errors_and_never_another_device() {
+    for name in ["", "cpu", "gpu:", "gpu:x", "gpu:-1", "emulator:0", "GPU"] {
+        assert!(
+            matches!(Device::from_name(name), Err(Error::UnknownDevice { .. })),
+            "{name}"
+        );
+    }
+    let missing = Device::gpu(4096).expect_err("nobody has that many");
+    assert!(
+        matches!(missing, Error::NoDriver { .. } | Error::NoDevice { .. }),
+        "{missing}"
+    );
+    let auto = Device::auto().expect("some device");
+    match Device::gpu(0) {
+        Ok(gpu) => assert_eq!(auto, gpu),
+        Err(_) => assert_eq!(auto.kind(), DeviceKind::Emulator),
+    }
+}
+
+fn copies_of<T: Element + PartialEq + std::fmt::Debug>(device: &Device, values: &[T]) {
+    let stream = device.stream().expect("a stream");
+    let mut buffer = DeviceBuffer::from_slice(device, values).expect("allocates");
+    assert_eq!(buffer.to_vec().expect("reads"), values);
+    let twice = [values, values].concat();
+    assert!(matches!(
+        buffer.copy_from_slice(&twice),
+        Err(Error::LengthMismatch { .. })
+    ));
+
+    buffer.fill(values[0], &stream).expect("fills");
+    assert_eq!(
+        buffer.to_vec().expect("reads"),
+        vec![values[0]; values.len()]
+    );
+
+    let mut other = DeviceBuffer::zeros(&stream, values.len()).expect("allocates");
+    assert_eq!(
+        other.to_vec().expect("reads"),
+        vec![T::default(); values.len()]
+    );
+    buffer.copy_from_slice(values).expect("writes");
+    other.copy_from_buffer(&buffer, &stream).expect("copies");
+    assert_eq!(other.to_vec().expect("reads"), values);
+}
+
+#[test]
+fn copies_and_fills_keep_every_bit_of_every_element_type() {
+    for device in devices() {
+        copies_of(&device, &[1.0_f64, -0.0, f64::MIN_POSITIVE / 4.0, f64::MAX]);
+        copies_of(
+            &device,
+            &[1.5_f32, -0.0, f32::MIN_POSITIVE / 4.0, f32::INFINITY, 7.0],
+        );
+        copies_of(&device, &[f16::from_f32(-1.5), f16::MAX, f16::MIN_POSITIVE]);
+        copies_of(
+            &device,
+            &[bf16::from_f32(-1.5), bf16::MAX, bf16::MIN_POSITIVE],
+        );
+        copies_of(&device, &[E4m3(0x38), E4m3(0xff), E4m3(1)]);
+        copies_of(&device, &[E5m2(0x3c), E5m2(0x7f)]);
+        copies_of(&device, &[-1_i8, i8::MIN, 5]);
+        copies_of(&device, &[-1_i16, i16::MIN, 5]);
+        copies_of(&device, &[-1_i32, i32::MIN, 5]);
+        copies_of(&device, &[0x0123_4567_89ab_cdef_i64, i64::MIN, -1, 5, 6]);
+        copies_of(&device, &[1_u8, 255]);
+        copies_of(&device, &[1_u16, u16::MAX, 3]);
+        copies_of(&device, &[0xdead_beef_u32, 0]);
+        copies_of(&device, &[0xdead_beef_0000_0001_u64, u64::MAX, 0]);
+    }
+}
+
+#[test]
+fn nothing_can_be_copied_filled_and_read_too() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let mut empty = DeviceBuffer::<f32>::zeros(&stream, 0).expect("allocates nothing");
+        empty.fill(1.0, &stream).expect("fills nothing");
+        empty.copy_from_slice(&[]).expect("writes nothing");
+        let mut pinned = PinnedBuffer::<f32>::zeros(&device, 0).expect("allocates nothing");
+        empty
+            .copy_from_pinned(&pinned, &stream)
+            .expect("copies nothing");
+        empty
+            .copy_to_pinned(&mut pinned, &stream)
+            .expect("copies nothing");
+        assert!(empty.to_vec().expect("reads nothing").is_empty());
+        assert!(
+            pinned
+                .as_mut_slice()
+                .expect("nothing to wait for")
+                .is_empty()
+        );
+    }
+}
+
+#[test]
+fn pinned_copies_are_ordered_with_every_look_at_the_elements() {
+    for device in devices() {
+        let (first, second) = (
+            device.stream().expect("one"),
+            device.stream().expect("another"),
+        );
+        let module = basic(&device);
+        let len = 1 << 16;
+        let values: Vec<u32> = (0..len).collect();
+        let mut host = PinnedBuffer::from_slice(&device, &values).expect("pinned");
+        let mut a = DeviceBuffer::zeros(&first, len as usize).expect("a");
+        let mut busy = DeviceBuffer::zeros(&first, 1).expect("busy");
+        for _ in 0..3 {
+            // The copy waits behind the kernel; changing the elements must wait for the copy.
+            count_slowly(&module, &first, &mut busy, rounds(&device));
+            host.as_mut_slice().expect("idle").copy_from_slice(&values);
+            a.copy_from_pinned(&host, &first).expect("in");
+            host.as_mut_slice().expect("after the copy").fill(7);
+            assert_eq!(a.to_vec().expect("reads"), values);
+
+            // Out on one stream, in again on another: ordered through the pinned buffer.
+            count_slowly(&module, &first, &mut busy, rounds(&device));
+            a.copy_to_pinned(&mut host, &first).expect("out");
+            let mut b = DeviceBuffer::zeros(&second, len as usize).expect("b");
+            b.copy_from_pinned(&host, &second).expect("in");
+            assert_eq!(host.as_slice().expect("after the copies"), values);
+            assert_eq!(b.to_vec().expect("reads"), values);
+        }
+        a.copy_to_pinned(&mut host, &first).expect("out");
+        drop(host); // with the copy in flight
+        assert_eq!(a.to_vec().expect("reads"), values);
+    }
+}
+
+#[test]
+fn memory_dropped_with_work_in_flight_is_not_reused_before_the_work_is_done() {
+    for device in devices() {
+        let (first, second) = (
+            device.stream().expect("one"),
+            device.stream().expect("another"),
+        );
+        let module = basic(&device);
+        for round in 0..8_u32 {
+            // Allocated on the first stream, used last on the second, dropped with that in flight.
+            let mut counter = DeviceBuffer::<u32>::zeros(&first, 1 << 18).expect("allocates");
+            count_slowly(&module, &second, &mut counter, rounds(&device) / 8);
+            drop(counter);
+            // May get the same memory; the kernel must not count in it any more.
+            let mut fresh = DeviceBuffer::<u32>::uninit(&first, 1 << 18).expect("allocates");
+            fresh.fill(round, &first).expect("fills");
+            second.synchronize().expect("no fault");
+            assert!(
+                fresh
+                    .to_vec()
+                    .expect("reads")
+                    .iter()
+                    .all(|&value| value == round)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_read_waits_for_the_streams_that_used_the_memory() {
+    for device in devices() {
+        let module = basic(&device);
+        let mut counter = DeviceBuffer::<u32>::from_slice(&device, &[0]).expect("allocates");
+        let rounds = rounds(&device);
+        let streams: Vec<Stream> = (0..3).map(|_| device.stream().expect("a stream")).collect();
+        for (index, stream) in streams.iter().enumerate() {
+            if index > 0 {
+                stream
+                    .wait(&streams[index - 1].record().expect("records"))
+                    .expect("waits");
+            }
+            count_slowly(&module, stream, &mut counter, rounds);
+        }
+        assert_eq!(counter.to_vec().expect("reads"), [3 * rounds]);
+    }
+}
+
+#[test]
+fn events_tell_when_work_is_done_and_how_long_it_took() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let module = basic(&device);
+        let mut counter = DeviceBuffer::zeros(&stream, 1).expect("allocates");
+        count_slowly(&module, &stream, &mut counter, 1);
+        let start = stream.record().expect("records");
+        count_slowly(&module, &stream, &mut counter, rounds(&device));
+        let mut end = Event::new(&device).expect("an event");
+        assert!(matches!(end.synchronize(), Err(Error::EventNotReady(_))));
+        assert!(matches!(
+            start.elapsed_ms(&end),
+            Err(Error::EventNotReady(_))
+        ));
+        assert!(matches!(stream.wait(&end), Err(Error::EventNotReady(_))));
+        end.record(&stream).expect("records");
+        end.synchronize().expect("no fault");
+        assert!(end.is_done().expect("no fault") && start.is_done().expect("no fault"));
+        let ms = start.elapsed_ms(&end).expect("both are done");
+        assert!(ms > 0.0 && ms < 60_000.0, "{ms} ms");
+        stream.synchronize().expect("no fault");
+        assert!(stream.is_done().expect("no fault"));
+    }
+}
+
+#[test]
+fn a_launch_passes_buffers_structs_and_every_scalar() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let module = basic(&device);
+        let n = 1000_u32;
+        let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let x = DeviceBuffer::from_slice(&device, &x).expect("allocates");
+        let mut y = DeviceBuffer::zeros(&stream, n as usize).expect("allocates");
+        y.fill(0.5, &stream).expect("fills");
+        let axpy = module.kernel("axpy").expect("the kernel is there");
+        let config = LaunchConfig::for_elements(n.into(), 128);
+        assert_eq!(config.grid, [8, 1, 1]);
+        // SAFETY: x and y have n elements.
+        unsafe { axpy.launch(&stream, config, (&x, &mut y, AxpyParams { n, a: 2.0 })) }
+            .expect("launches");
+        let want: Vec<f32> = (0..n).map(|i| 2.0 * i as f32 + 0.5).collect();
+        assert_eq!(y.to_vec().expect("reads"), want);
+
+        let mut sum = DeviceBuffer::<f64>::zeros(&stream, 1).expect("allocates");
+        let add = module.kernel("add_scalars").expect("the kernel is there");
+        let one = LaunchConfig::linear(1, 1);
+        let args = (
+            &mut sum,
+            200_u8,
+            60_000_u16,
+            4_000_000_000_u32,
+            1_u64 << 40,
+            0.5_f32,
+            0.25,
+        );
+        // SAFETY: the kernel writes one f64.
+        unsafe { add.launch(&stream, one, args) }.expect("launches");
+        let want = 200.0 + 60_000.0 + 4e9 + (1_u64 << 40) as f64 + 0.5 + 0.25;
+        assert_eq!(sum.to_vec().expect("reads"), [want]);
+
+        // The same with arguments that are known at run time only.
+        let pointer = sum.device_ptr();
+        let args: [&dyn KernelArg; 7] =
+            [&pointer, &1_u8, &2_u16, &3_u32, &4_u64, &5.0_f32, &6.0_f64];
+        // SAFETY: as above; `sum` outlives the launch.
+        unsafe { add.launch(&stream, one, &args[..]) }.expect("launches");
+        assert_eq!(sum.to_vec().expect("reads"), [21.0]);
+    }
+}
+
+#[test]
+fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let module = basic(&device);
+        let axpy = module.kernel("axpy").expect("the kernel is there");
+        assert_eq!(axpy.params().len(), 3);
+        assert_eq!(axpy.params()[2].size_bytes, 8);
+        let mut y = DeviceBuffer::<f32>::zeros(&stream, 4).expect("allocates");
+        let params = AxpyParams { n: 4, a: 1.0 };
+        let one = LaunchConfig::linear(1, 4);
+        let null = DevicePtr::<f32>::NULL;
+
+        // SAFETY: each is refused before anything runs, which is what this test shows.
+        unsafe {
+            let too_few = axpy.launch(&stream, one, (&mut y, params));
+            assert!(matches!(
+                too_few,
+                Err(Error::ArgumentCount {
+                    got: 2,
+                    want: 3,
+                    ..
+                })
+            ));
+            let too_many = axpy.launch(&stream, one, (&mut y, null, params, 1_u32));
+            assert!(matches!(
+                too_many,
+                Err(Error::ArgumentCount {
+                    got: 4,
+                    want: 3,
+                    ..
+                })
+            ));
+            let wrong_size = axpy.launch(&stream, one, (null, &mut y, 1_u32));
+            assert!(matches!(
+                wrong_size,
+                Err(Error::ArgumentSize {
+                    index: 2,
+                    got_bytes: 4,
+                    want_bytes: 8,
+                    ..
+                })
+            ));
+            let swapped = axpy.launch(&stream, one, (1_u32, &mut y, params));
+            assert!(matches!(swapped, Err(Error::ArgumentSize { index: 0, .. })));
+
+            let good = (null, y.device_ptr(), AxpyParams { n: 0, a: 0.0 });
+            let no_grid = LaunchConfig {
+                grid: [1, 0, 1],
+                ..one
+            };
+            let refused = axpy.launch(&stream, no_grid, good);
+            assert!(matches!(
+                refused,
+                Err(Error::EmptyLaunch { what: "grid", .. })
+            ));
+            let no_block = LaunchConfig {
+                block: [0, 1, 1],
+                ..one
+            };
+            let refused = axpy.launch(&stream, no_block, good);
+            assert!(matches!(
+                refused,
+                Err(Error::EmptyLaunch { what: "block", .. })
+            ));
+            for config in [
+                LaunchConfig {
+                    block: [1025, 1, 1],
+                    ..one
+                },
+                LaunchConfig {
+                    block: [32, 33, 1],
+                    ..one
+                },
+                LaunchConfig {
+                    block: [1, 1, 65],
+                    ..one
+                },
+                LaunchConfig {
+                    grid: [1, 65_536, 1],
+                    ..one
+                },
+                LaunchConfig {
+                    grid: [u32::MAX, 1, 1],
+                    ..one
+                },
+                one.shared_bytes(device.info().max_shared_bytes_per_block + 1),
+            ] {
+                let refused = axpy.launch(&stream, config, good);
+                assert!(
+                    matches!(refused, Err(Error::LaunchLimit { .. })),
+                    "{config:?}"
+                );
+            }
+            let bounded = module
+                .kernel("at_most_64_threads")
+                .expect("the kernel is there");
+            bounded
+                .launch(&stream, LaunchConfig::linear(1, 64), ())
+                .expect("fits");
+            let refused = bounded.launch(&stream, LaunchConfig::linear(1, 65), ());
+            assert!(matches!(
+                refused,
+                Err(Error::LaunchLimit {
+                    got: 65,
+                    limit: 64,
+                    ..
+                })
+            ));
+
+            let exact = module
+                .kernel("exactly_32_by_2_threads")
+                .expect("the kernel is there");
+            let fits = LaunchConfig {
+                block: [32, 2, 1],
+                ..one
+            };
+            exact.launch(&stream, fits, ()).expect("fits");
+            let refused = exact.launch(&stream, LaunchConfig::linear(1, 64), ());
+            assert!(matches!(
+                refused,
+                Err(Error::InvalidValue { what: "block", .. })
+            ));
+        }
+        assert_eq!(y.to_vec().expect("reads"), [0.0; 4]);
+    }
+}
+
+#[test]
+fn dynamic_shared_memory_is_there_up_to_the_devices_limit() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let kernel = basic(&device)
+            .kernel("reverse_in_shared")
+            .expect("the kernel is there");
+        let limit = kernel.max_dynamic_shared_bytes();
+        assert_eq!(limit, device.info().max_shared_bytes_per_block);
+        for bytes in [256, 48 << 10, limit] {
+            let mut out = DeviceBuffer::<u32>::zeros(&stream, 64).expect("allocates");
+            let config = LaunchConfig::linear(1, 64).shared_bytes(bytes);
+            // SAFETY: 64 threads write 64 elements; they use the last 256 bytes of `bytes`.
+            unsafe { kernel.launch(&stream, config, (&mut out, bytes)) }.expect("launches");
+            let want: Vec<u32> = (0..64).rev().collect();
+            assert_eq!(out.to_vec().expect("reads"), want, "{bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn modules_that_do_not_load_say_why() {
+    for device in devices() {
+        let broken = BASIC.replace("bar.sync 0;", "bar.sync ;;}");
+        let error = device.load_ptx(&broken).expect_err("it does not parse");
+        assert!(
+            matches!(error, Error::PtxSyntax { line: 2.., .. }),
+            "{error}"
+        );
+
+        // Grammar is kept, but there is no such instruction.
+        let unknown = BASIC.replace("fma.rn.f32", "fmaaa.rn.f32");
+        let error = device.load_ptx(&unknown).expect_err("no device takes it");
+        assert!(error.to_string().contains("fmaaa"), "{error}");
+
+        let error = basic(&device)
+            .kernel("nothing")
+            .expect_err("there is no such kernel");
+        assert!(matches!(error, Error::UnknownKernel { .. }));
+        assert!(error.to_string().contains("axpy, count_slowly"), "{error}");
+        let error = device
+            .builtin_kernel("nothing")
+            .expect_err("there is no such kernel");
+        assert!(
+            matches!(
+                error,
+                Error::MissingKernel { .. } | Error::ManifestMismatch { .. }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn too_large_an_allocation_is_an_error_and_the_device_goes_on() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let total = device.memory().expect("memory").total_bytes;
+        let len = usize::try_from(total).expect("64 bits") + (1 << 30);
+        let error = DeviceBuffer::<u8>::uninit(&stream, len).expect_err("too large");
+        match error {
+            Error::OutOfMemory {
+                requested_bytes,
+                free_bytes,
+                ..
+            } => {
+                assert_eq!(requested_bytes, len as u64);
+                assert!(free_bytes <= total);
+            }
+            other => panic!("want OutOfMemory, got {other}"),
+        }
+        let error = DeviceBuffer::<u64>::uninit(&stream, usize::MAX).expect_err("too large");
+        assert!(matches!(error, Error::ShapeOverflow { .. }), "{error}");
+        assert_eq!(
+            DeviceBuffer::from_slice(&device, &[5])
+                .expect("fits")
+                .to_vec()
+                .expect("reads"),
+            [5]
+        );
+    }
+}
+
+#[test]
+fn many_threads_share_a_device() {
+    for device in devices() {
+        let module = basic(&device);
+        let threads = 8;
+        let start = Barrier::new(threads);
+        std::thread::scope(|scope| {
+            for thread in 0..threads as u32 {
+                let (device, module, start) = (&device, &module, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    let stream = device.stream().expect("a stream");
+                    for round in 0..10 {
+                        let mut counter =
+                            DeviceBuffer::from_slice(device, &[thread]).expect("allocates");
+                        count_slowly(module, &stream, &mut counter, 10 + round);
+                        let want = thread + 10 + round;
+                        assert_eq!(counter.to_vec().expect("reads"), [want]);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn more_streams_than_queues_still_work() {
+    for device in devices() {
+        let module = basic(&device);
+        let streams: Vec<Stream> = (0..100)
+            .map(|_| device.stream().expect("a stream"))
+            .collect();
+        let mut counters: Vec<DeviceBuffer<u32>> = streams
+            .iter()
+            .map(|stream| DeviceBuffer::zeros(stream, 1).expect("allocates"))
+            .collect();
+        for (stream, counter) in streams.iter().zip(&mut counters) {
+            count_slowly(&module, stream, counter, 20);
+        }
+        for counter in &counters {
+            assert_eq!(counter.to_vec().expect("reads"), [20]);
+        }
+    }
+}
+
+#[test]
+fn what_lives_on_another_device_is_refused() {
+    let devices = devices();
+    let [first, second] = &devices[..] else {
+        // One device only: the emulator's own test of this makes a second emulator.
+        return;
+    };
+    let stream = first.stream().expect("a stream");
+    let mut here = DeviceBuffer::<u32>::zeros(&stream, 1).expect("allocates");
+    let there = DeviceBuffer::<u32>::from_slice(second, &[1]).expect("allocates");
+    let refused = here.copy_from_buffer(&there, &stream);
+    assert!(matches!(refused, Err(Error::DeviceMismatch { .. })));
+    let kernel = basic(second)
+        .kernel("at_most_64_threads")
+        .expect("the kernel is there");
+    // SAFETY: refused before anything runs.
+    let refused = unsafe { kernel.launch(&stream, LaunchConfig::linear(1, 1), ()) };
+    assert!(matches!(refused, Err(Error::DeviceMismatch { .. })));
+}
