@@ -1,13 +1,16 @@
 //! Kernels that this build carries, and which of them a device uses.
 //!
 //! The files of `ptx/` are embedded compressed. A module is unpacked, parsed and held against the
-//! manifest when the first of its kernels is asked for, once a process.
+//! manifest when the first of its kernels is asked for, once a process. On the emulator it is then
+//! loaded as a whole, so that reports give the lines of the file; a GPU's driver compiles what it
+//! loads, so it gets one kernel at a time.
 
 use crate::device::{Device, lock};
 use crate::error::{Error, Result};
 use crate::module::{Kernel, Module};
 use crate::signature::{ParamInfo, Signature, parse, signatures};
 use flate2::read::ZlibDecoder;
+use ptx_syntax::ast::{self, FunctionKind};
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use std::collections::HashMap;
 use std::io::Read;
@@ -74,6 +77,12 @@ impl Device {
             device: self.info().to_string().into(),
         })?;
         let parsed = parsed_module(entry)?;
+        if !self.is_emulator() {
+            let text = alone(&parsed.tree, name).to_string();
+            let mut signatures = parsed.signatures.clone();
+            signatures.retain(|signature| *signature.name == *name);
+            return Module::load_parsed(self, &text, signatures)?.kernel(name);
+        }
         if let Some(module) = modules.get(entry.path.as_str()) {
             return module.kernel(name);
         }
@@ -162,6 +171,7 @@ fn rank(target: &str, arch: (u32, u32)) -> Option<u32> {
 /// An embedded module, unpacked.
 struct Parsed {
     text: String,
+    tree: ast::Module,
     signatures: Vec<Signature>,
 }
 
@@ -178,7 +188,11 @@ fn parsed_module(entry: &'static ModuleEntry) -> Result<Arc<Parsed>> {
     let tree = parse(&text)?;
     let signatures = signatures(&tree)?;
     hold_against(entry, &text, &signatures)?;
-    let module = Arc::new(Parsed { text, signatures });
+    let module = Arc::new(Parsed {
+        text,
+        tree,
+        signatures,
+    });
     parsed.insert(&entry.path, module.clone());
     Ok(module)
 }
@@ -236,6 +250,22 @@ fn hold_kernel_against(kernel: &KernelEntry, signature: &Signature) -> Result<()
         return Err(format!("cluster is {got:?}, the manifest has {want:?}"));
     }
     Ok(())
+}
+
+/// The module with one kernel only, and all that kernels share.
+fn alone(module: &ast::Module, name: &str) -> ast::Module {
+    let is_wanted =
+        |function: &&ast::Function| function.kind == FunctionKind::Func || function.name == name;
+    ast::Module {
+        version: module.version,
+        targets: module.targets.clone(),
+        address_size: module.address_size,
+        files: module.files.clone(),
+        pragmas: module.pragmas.clone(),
+        variables: module.variables.clone(),
+        functions: module.functions.iter().filter(is_wanted).cloned().collect(),
+        aliases: module.aliases.clone(),
+    }
 }
 
 #[cfg(test)]

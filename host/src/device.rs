@@ -138,7 +138,9 @@ impl Device {
                 tracing::info!(device = %device.info(), "auto took the GPU");
                 Ok(device)
             }
-            Err(absent @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
+            Err(absent @ (Error::NoDriver { .. } | Error::NoDevice { .. }))
+                if cfg!(feature = "emulator") =>
+            {
                 let device = Self::emulator()?;
                 tracing::info!(device = %device.info(), reason = %absent, "auto took the emulator");
                 Ok(device)

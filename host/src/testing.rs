@@ -20,7 +20,10 @@ pub fn devices() -> Vec<Device> {
         Some("all") => &["emulator", "gpu"],
         Some(other) => panic!("{VARIABLE} is `{other}`, want emulator, gpu or all"),
         None => {
-            let mut devices = vec![open("emulator")];
+            let mut devices = Vec::new();
+            if cfg!(feature = "emulator") {
+                devices.push(open("emulator"));
+            }
             match Device::gpu(0) {
                 Ok(device) => devices.push(device),
                 Err(Error::NoDriver { .. } | Error::NoDevice { .. }) => {}

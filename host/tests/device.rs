@@ -66,10 +66,10 @@ fn unknown_names_and_missing_gpus_are_errors_and_never_another_device() {
         matches!(missing, Error::NoDriver { .. } | Error::NoDevice { .. }),
         "{missing}"
     );
-    let auto = Device::auto().expect("some device");
-    match Device::gpu(0) {
-        Ok(gpu) => assert_eq!(auto, gpu),
-        Err(_) => assert_eq!(auto.kind(), DeviceKind::Emulator),
+    match (Device::gpu(0), Device::auto()) {
+        (Ok(gpu), auto) => assert_eq!(auto.expect("the GPU"), gpu),
+        (Err(_), Ok(auto)) => assert_eq!(auto.kind(), DeviceKind::Emulator),
+        (Err(_), Err(absent)) => assert!(!cfg!(feature = "emulator"), "{absent}"),
     }
 }
 
