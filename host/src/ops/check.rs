@@ -1,0 +1,105 @@
+//! Checks that several operations make.
+
+use crate::{Element, Error, Result, Stream, Tensor};
+
+/// `tensor` lives where `stream` does.
+pub(super) fn device<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+    stream: &Stream,
+) -> Result<()> {
+    stream.device().check_same(operand, tensor.device())
+}
+
+/// A tensor to be written: of this shape, on the stream's device, each element once.
+pub(super) fn output<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+    shape: &[usize],
+    stream: &Stream,
+) -> Result<()> {
+    device(operand, tensor, stream)?;
+    if tensor.shape() != shape {
+        return Err(shape_mismatch(operand, tensor, format!("{shape:?}")));
+    }
+    if !tensor.is_injective() {
+        return Err(Error::StrideMismatch {
+            operand,
+            got: tensor.strides().into(),
+            want: "strides that give every element a place of its own".into(),
+        });
+    }
+    Ok(())
+}
+
+/// The written tensor shares no element with `other`.
+pub(super) fn no_overlap<T: Element, U: Element>(
+    output: &'static str,
+    written: &Tensor<T>,
+    operand: &'static str,
+    other: &Tensor<U>,
+) -> Result<()> {
+    if written.overlaps(other) {
+        return Err(Error::Overlap {
+            output,
+            other: operand,
+        });
+    }
+    Ok(())
+}
+
+/// A [`Error::ShapeMismatch`] of `tensor`.
+pub(super) fn shape_mismatch<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+    want: impl Into<Box<str>>,
+) -> Error {
+    Error::ShapeMismatch {
+        operand,
+        got: tensor.shape().into(),
+        want: want.into(),
+    }
+}
+
+/// An extent as kernels take it.
+pub(super) fn extent(what: &'static str, extent: usize) -> Result<u32> {
+    // Kernels round extents up to whole tiles in u32.
+    const LIMIT: u32 = u32::MAX - 1024;
+    match u32::try_from(extent) {
+        Ok(extent) if extent <= LIMIT => Ok(extent),
+        _ => Err(Error::OutOfBounds {
+            what,
+            got: extent as u64,
+            limit: u64::from(LIMIT) + 1,
+        }),
+    }
+}
+
+/// `axis` is one of `tensor`'s.
+pub(super) fn axis<T: Element>(tensor: &Tensor<T>, axis: usize) -> Result<()> {
+    if axis < tensor.rank() {
+        return Ok(());
+    }
+    Err(Error::OutOfBounds {
+        what: "axis",
+        got: axis as u64,
+        limit: tensor.rank() as u64,
+    })
+}
+
+/// The written tensor is `other`, element for element, or shares no element with it.
+pub(super) fn no_partial_overlap<T: Element>(
+    output: &'static str,
+    written: &Tensor<T>,
+    operand: &'static str,
+    other: &Tensor<T>,
+) -> Result<()> {
+    let is_same = written.device_ptr() == other.device_ptr()
+        && written.shape() == other.shape()
+        && written.strides() == other.strides();
+    if is_same {
+        Ok(())
+    } else {
+        no_overlap(output, written, operand, other)
+    }
+}

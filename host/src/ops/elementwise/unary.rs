@@ -1,0 +1,126 @@
+//! Functions of one element.
+
+use super::Walk;
+use crate::ops::float::Float;
+use crate::ops::{check, kernels};
+use crate::{Error, Result, Stream, Tensor};
+use spec::elementwise::UnaryOp;
+
+/// A function of every element: `y = f(x)`.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `x` | any, up to 8 dimensions | f32, f16, bf16 | any |
+/// | `y` (written) | as `x` | as `x` | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
+///
+/// [`UnaryOp`] lists the functions. [`UnaryOp::Scale`] and [`UnaryOp::Offset`] take a
+/// [`scalar`](Unary::scalar).
+///
+/// # Numerics
+/// Computed in f32 within [`UnaryOp::ulps`] and rounded once. A NaN stays NaN. Same bits every run,
+/// on every device.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::InvalidValue`] (a scalar missing, or given to a function that takes none),
+/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
+/// error.
+///
+/// # Performance
+/// One read and one write an element. Dense tensors of one layout take the fast path.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{Device, Tensor, Unary, UnaryOp};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let x = Tensor::from_slice(&device, &[3], &[1.0_f32, 4.0, 9.0])?;
+/// let y = Unary::new(UnaryOp::Sqrt, &x).run(&stream)?;
+/// assert_eq!(y.to_vec()?, [1.0, 2.0, 3.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Unary<'a, T: Float> {
+    op: UnaryOp,
+    x: &'a Tensor<T>,
+    scalar: Option<f32>,
+}
+
+impl<'a, T: Float> Unary<'a, T> {
+    /// `op` of every element of `x`.
+    pub fn new(op: UnaryOp, x: &'a Tensor<T>) -> Self {
+        Self {
+            op,
+            x,
+            scalar: None,
+        }
+    }
+
+    /// The scalar of [`UnaryOp::Scale`] and [`UnaryOp::Offset`].
+    pub fn scalar(mut self, scalar: f32) -> Self {
+        self.scalar = Some(scalar);
+        self
+    }
+
+    /// The result in a new, contiguous tensor.
+    ///
+    /// # Errors
+    /// See [`Unary`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let scalar = self.validate(stream)?;
+        let y = Tensor::empty(stream, self.x.shape())?;
+        self.launch(scalar, &y, stream)?;
+        Ok(y)
+    }
+
+    /// The result into `y`, which may be `x` itself.
+    ///
+    /// # Errors
+    /// See [`Unary`].
+    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let scalar = self.validate(stream)?;
+        check::output("y", y, self.x.shape(), stream)?;
+        check::no_partial_overlap("y", y, "x", self.x)?;
+        self.launch(scalar, y, stream)
+    }
+
+    fn validate(&self, stream: &Stream) -> Result<f32> {
+        check::device("x", self.x, stream)?;
+        let takes_scalar = matches!(self.op, UnaryOp::Scale | UnaryOp::Offset);
+        let invalid = |got: String, want: &str| Error::InvalidValue {
+            what: "scalar",
+            got: got.into(),
+            want: want.into(),
+        };
+        match self.scalar {
+            Some(scalar) if takes_scalar => Ok(scalar),
+            None if !takes_scalar => Ok(0.0),
+            None => Err(invalid(
+                "missing".into(),
+                "a number: scale and offset take one",
+            )),
+            Some(scalar) => {
+                let want = format!("none: {} takes no scalar", self.op.name());
+                Err(invalid(scalar.to_string(), &want))
+            }
+        }
+    }
+
+    fn launch(&self, scalar: f32, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        if y.is_empty() {
+            return Ok(());
+        }
+        let kernel = kernels::kernel(stream, self.op.entry(T::DTYPE))?;
+        let walk = Walk::new(y.shape(), [y.strides(), self.x.strides()]);
+        let (config, params) = walk.launch(2, scalar);
+        // SAFETY: x and y have the walk's shape and strides, so every element it names lies inside
+        // of their storage; y is injective, and is x or does not overlap it.
+        unsafe { kernel.launch(stream, config, (self.x, y, params)) }
+    }
+}

@@ -1,0 +1,40 @@
+//! The element types that the operations compute with.
+
+use crate::Element;
+use half::{bf16, f16};
+
+/// f32, f16 or bf16: what operations read. Everything is computed in f32 and rounded once when it
+/// is written.
+pub trait Float: Element + sealed::Sealed {
+    /// The value in f32, exactly.
+    fn to_f32(self) -> f32;
+    /// `x` rounded to nearest, ties to even.
+    fn from_f32(x: f32) -> Self;
+}
+
+mod sealed {
+    /// Keeps [`Float`](super::Float) to the types that kernels exist for.
+    pub trait Sealed {}
+}
+
+macro_rules! floats {
+    ($($ty:ty: $to:expr, $from:expr;)*) => {$(
+        impl sealed::Sealed for $ty {}
+
+        impl Float for $ty {
+            fn to_f32(self) -> f32 {
+                $to(self)
+            }
+
+            fn from_f32(x: f32) -> Self {
+                $from(x)
+            }
+        }
+    )*};
+}
+
+floats! {
+    f32: std::convert::identity, std::convert::identity;
+    f16: f16::to_f32, f16::from_f32;
+    bf16: bf16::to_f32, bf16::from_f32;
+}

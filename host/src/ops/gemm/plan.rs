@@ -1,0 +1,189 @@
+//! From shapes and strides to one launch: which product, which layout, which tile.
+
+use crate::ops::check;
+use crate::ops::float::Float;
+use crate::{Device, Result, Tensor};
+use spec::gemm::{GemmParams, SimtEntry, TileConfig, Transpose};
+
+/// Extents of a validated product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GemmDesc {
+    pub(super) batch: Option<usize>,
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+}
+
+impl GemmDesc {
+    /// The product of tensors of the shapes of `a` and `b`.
+    pub(super) fn new<In: Float>(a: &Tensor<In>, b: &Tensor<In>) -> Result<Self> {
+        let (batch_a, m, k) = split("a", a)?;
+        let (batch_b, k_of_b, n) = split("b", b)?;
+        if k != k_of_b {
+            let want = format!("[.., {k}, n], as a is {:?}", a.shape());
+            return Err(check::shape_mismatch("b", b, want));
+        }
+        let batch = match (batch_a, batch_b) {
+            (None, batch) | (batch, None) => batch,
+            (Some(of_a), Some(of_b)) if of_a == of_b || of_b == 1 => Some(of_a),
+            (Some(1), of_b) => of_b,
+            (Some(of_a), Some(_)) => {
+                let want = format!("a batch of {of_a} or 1, as a is {:?}", a.shape());
+                return Err(check::shape_mismatch("b", b, want));
+            }
+        };
+        Ok(Self { batch, m, n, k })
+    }
+
+    /// The shape of `d`.
+    pub(super) fn shape(&self) -> Vec<usize> {
+        self.batch.into_iter().chain([self.m, self.n]).collect()
+    }
+}
+
+fn split<In: Float>(
+    operand: &'static str,
+    tensor: &Tensor<In>,
+) -> Result<(Option<usize>, usize, usize)> {
+    match *tensor.shape() {
+        [rows, columns] => Ok((None, rows, columns)),
+        [batch, rows, columns] => Ok((Some(batch), rows, columns)),
+        _ => Err(check::shape_mismatch(
+            operand,
+            tensor,
+            "2 dimensions, or 3 with a batch",
+        )),
+    }
+}
+
+/// How one operand lies: `[rows, columns]` a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MatrixLayout {
+    pub(super) transpose: Transpose,
+    /// Elements between rows as stored.
+    pub(super) ld: i64,
+    /// Elements between matrices; 0 repeats one.
+    pub(super) batch_stride: i64,
+}
+
+impl MatrixLayout {
+    /// `None` where neither rows nor columns lie without gaps.
+    pub(super) fn of(shape: &[usize], strides: &[i64]) -> Option<Self> {
+        let (&[rows, columns], &[row, column]) = (shape.last_chunk()?, strides.last_chunk()?);
+        let batch_stride = match (shape, strides) {
+            (&[batch, _, _], &[stride, _, _]) if batch > 1 => stride,
+            _ => 0,
+        };
+        let (transpose, ld) = match () {
+            () if column == 1 || columns <= 1 => (Transpose::N, row),
+            () if row == 1 || rows <= 1 => (Transpose::T, column),
+            () => return None,
+        };
+        Some(Self {
+            transpose,
+            ld,
+            batch_stride,
+        })
+    }
+}
+
+/// A launch that is valid by construction: the entry, its grid and its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct GemmPlan {
+    pub(super) entry: SimtEntry,
+    pub(super) grid: [u32; 3],
+    pub(super) params: GemmParams,
+}
+
+/// The layouts of all four operands; `c` as `d` where there is none.
+pub(super) struct Layouts {
+    pub(super) a: MatrixLayout,
+    pub(super) b: MatrixLayout,
+    pub(super) c: MatrixLayout,
+    pub(super) d: MatrixLayout,
+}
+
+impl GemmPlan {
+    /// `None` where there is nothing to compute. The layouts of `c` and `d` are row-major.
+    pub(super) fn new<In: Float, Out: Float>(
+        desc: &GemmDesc,
+        layouts: &Layouts,
+        (alpha, beta): (f32, f32),
+        device: &Device,
+    ) -> Result<Option<Self>> {
+        let m = check::extent("m", desc.m)?;
+        let n = check::extent("n", desc.n)?;
+        let k = check::extent("k", desc.k)?;
+        let batch = check::extent("batch", desc.batch.unwrap_or(1))?;
+        if m == 0 || n == 0 || batch == 0 {
+            return Ok(None);
+        }
+        let tile = TileConfig::choose_simt(m, n, batch, device.info().multiprocessors);
+        let Some(grid) = tile.grid(m, n, batch) else {
+            let limit = i32::MAX as u64 + 1;
+            let got = tile.tiles(m, n);
+            return Err(crate::Error::OutOfBounds {
+                what: "tiles of d",
+                got,
+                limit,
+            });
+        };
+        let Layouts { a, b, c, d } = layouts;
+        let entry = SimtEntry {
+            input: In::DTYPE,
+            output: Out::DTYPE,
+            trans_a: a.transpose,
+            trans_b: b.transpose,
+            tile,
+        };
+        let params = GemmParams {
+            m,
+            n,
+            k,
+            batch,
+            lda: a.ld,
+            ldb: b.ld,
+            ldc: c.ld,
+            ldd: d.ld,
+            batch_stride_a: a.batch_stride,
+            batch_stride_b: b.batch_stride,
+            batch_stride_c: c.batch_stride,
+            batch_stride_d: d.batch_stride,
+            alpha,
+            beta,
+        };
+        Ok(Some(Self {
+            entry,
+            grid,
+            params,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(shape: &[usize], strides: &[i64]) -> Option<(Transpose, i64, i64)> {
+        MatrixLayout::of(shape, strides).map(|l| (l.transpose, l.ld, l.batch_stride))
+    }
+
+    #[test]
+    fn the_dimension_without_gaps_names_the_layout() {
+        assert_eq!(layout(&[3, 4], &[4, 1]), Some((Transpose::N, 4, 0)));
+        assert_eq!(layout(&[3, 4], &[1, 3]), Some((Transpose::T, 3, 0)));
+        assert_eq!(layout(&[2, 3, 4], &[12, 4, 1]), Some((Transpose::N, 4, 12)));
+        assert_eq!(layout(&[1, 3, 4], &[99, 4, 1]), Some((Transpose::N, 4, 0)));
+        assert_eq!(layout(&[3, 4], &[-4, 1]), Some((Transpose::N, -4, 0)));
+        assert_eq!(layout(&[3, 4], &[0, 1]), Some((Transpose::N, 0, 0)));
+        assert_eq!(layout(&[3, 4], &[8, 2]), None);
+        assert_eq!(layout(&[3, 4], &[4, -1]), None);
+    }
+
+    #[test]
+    fn strides_of_single_rows_and_columns_do_not_matter() {
+        assert_eq!(layout(&[3, 1], &[7, 9]), Some((Transpose::N, 7, 0)));
+        assert_eq!(layout(&[1, 4], &[7, 9]), Some((Transpose::T, 9, 0)));
+        assert_eq!(layout(&[3, 0], &[7, 9]), Some((Transpose::N, 7, 0)));
+    }
+}
