@@ -6,4 +6,5 @@ pub mod attention;
 pub mod elementwise;
 pub mod gemm;
 pub mod reduce;
+mod simt;
 pub mod softmax;

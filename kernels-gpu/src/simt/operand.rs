@@ -1,0 +1,192 @@
+//! The way of one operand's tiles from global to shared memory.
+//!
+//! A tile is `WIDTH` of the operand's own extent (rows of A, columns of B) by `TILE_K` of the
+//! reduction. In shared memory it always lies as `[TILE_K][WIDTH]` f32 with a padded pitch. In
+//! global memory either the width or k is contiguous. Threads move chunks of 4 contiguous
+//! elements; where k is contiguous, staging a chunk transposes it.
+//!
+//! A tile that lies inside the operand and is aligned to chunks is read by vector loads, any other
+//! by guarded single loads, with 0 for what lies outside: the choice is the same for all threads of
+//! a block.
+
+use cuda_std::thread;
+use spec::gemm::TileConfig;
+
+use super::element::{CHUNK, F32x4, SimtElement};
+
+/// f32 elements between rows of a staged tile.
+pub(crate) const fn pitch(width: usize) -> usize {
+    TileConfig::smem_pitch(width as u32) as usize
+}
+
+/// f32 elements of a staged tile.
+pub(crate) const fn tile_elements(width: usize, tile_k: usize) -> usize {
+    tile_k * pitch(width)
+}
+
+/// Where one thread's chunks of consecutive tiles lie in global memory. `CHUNKS` is how many each
+/// thread moves a tile.
+pub(crate) struct Operand<
+    E,
+    const K_CONTIGUOUS: bool,
+    const WIDTH: usize,
+    const TILE_K: usize,
+    const CHUNKS: usize,
+> {
+    /// This thread's first chunk of the tile that is fetched next.
+    chunk: *const E,
+    /// Elements between consecutive chunks of this thread.
+    chunk_stride: i64,
+    /// Elements between consecutive tiles.
+    tile_stride: i64,
+    /// Of the operand's width, from the tile's first on.
+    width_left: u32,
+    /// Of k, from the next tile's first on.
+    k_left: u32,
+    /// All chunks of tiles inside the operand are aligned.
+    aligned: bool,
+}
+
+impl<
+    E: SimtElement,
+    const K_CONTIGUOUS: bool,
+    const WIDTH: usize,
+    const TILE_K: usize,
+    const CHUNKS: usize,
+> Operand<E, K_CONTIGUOUS, WIDTH, TILE_K, CHUNKS>
+{
+    /// Threads that move a tile.
+    const THREADS: usize = WIDTH * TILE_K / CHUNK / CHUNKS;
+    /// Chunks along the contiguous extent of a tile.
+    const CHUNKS_ACROSS: usize = if K_CONTIGUOUS { TILE_K } else { WIDTH } / CHUNK;
+    /// Rows (of the other extent) that all threads together cover at a time.
+    const ROWS: usize = {
+        assert!(
+            Self::THREADS * CHUNKS * CHUNK == WIDTH * TILE_K,
+            "the threads cover a tile exactly"
+        );
+        assert!(
+            Self::THREADS.is_multiple_of(Self::CHUNKS_ACROSS),
+            "the threads cover whole rows"
+        );
+        Self::THREADS / Self::CHUNKS_ACROSS
+    };
+
+    /// The operand whose element (width 0, k 0) is `base`, with `ld` elements between rows of its
+    /// contiguous extent, from `width_start` on, which is a multiple of `WIDTH` below `width`.
+    #[inline(always)]
+    pub(crate) fn new(base: *const E, ld: i64, width_start: u32, width: u32, k: u32) -> Self {
+        let (width_idx, k_idx) = Self::first_element();
+        let width_idx = i64::from(width_start) + i64::from(width_idx);
+        let k_idx = i64::from(k_idx);
+        let (row, column, tile_stride) = if K_CONTIGUOUS {
+            (width_idx, k_idx, TILE_K as i64)
+        } else {
+            (k_idx, width_idx, TILE_K as i64 * ld)
+        };
+        let chunk_bytes = size_of::<E::Chunk>();
+        Self {
+            chunk: base.wrapping_offset((row * ld + column) as isize),
+            chunk_stride: Self::ROWS as i64 * ld,
+            tile_stride,
+            width_left: width - width_start,
+            k_left: k,
+            aligned: base.addr().is_multiple_of(chunk_bytes) && ld % CHUNK as i64 == 0,
+        }
+    }
+
+    /// Width and k, within a tile, of this thread's first element.
+    #[inline(always)]
+    fn first_element() -> (u32, u32) {
+        let thread_idx = thread::thread_idx_x();
+        let across = (thread_idx % Self::CHUNKS_ACROSS as u32) * CHUNK as u32;
+        let row = thread_idx / Self::CHUNKS_ACROSS as u32;
+        if K_CONTIGUOUS {
+            (row, across)
+        } else {
+            (across, row)
+        }
+    }
+
+    /// Reads this thread's part of the next tile; zeros beyond the last.
+    ///
+    /// # Safety
+    /// All elements of the operand within its width and k can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn fetch(&mut self) -> [E::Chunk; CHUNKS] {
+        let inside = self.width_left >= WIDTH as u32 && self.k_left >= TILE_K as u32;
+        let chunks = if self.aligned && inside {
+            // SAFETY: the whole tile is inside the operand, and its chunks are aligned.
+            unsafe { self.fetch_whole() }
+        } else {
+            // SAFETY: the caller's; only elements inside the operand are read.
+            unsafe { self.fetch_guarded() }
+        };
+        self.chunk = self.chunk.wrapping_offset(self.tile_stride as isize);
+        self.k_left = self.k_left.saturating_sub(TILE_K as u32);
+        chunks
+    }
+
+    /// # Safety
+    /// The tile is inside the operand, and its chunks are aligned.
+    #[inline(always)]
+    unsafe fn fetch_whole(&self) -> [E::Chunk; CHUNKS] {
+        core::array::from_fn(|chunk_idx| {
+            let offset = chunk_idx as i64 * self.chunk_stride;
+            let chunk = self.chunk.wrapping_offset(offset as isize);
+            // SAFETY: the caller's.
+            unsafe { chunk.cast::<E::Chunk>().read() }
+        })
+    }
+
+    /// # Safety
+    /// All elements of the operand within its width and k can be read.
+    #[inline(always)]
+    unsafe fn fetch_guarded(&self) -> [E::Chunk; CHUNKS] {
+        let (width_idx, k_idx) = Self::first_element();
+        core::array::from_fn(|chunk_idx| {
+            let offset = chunk_idx as i64 * self.chunk_stride;
+            let chunk = self.chunk.wrapping_offset(offset as isize);
+            let row = (chunk_idx * Self::ROWS) as u32;
+            E::pack(core::array::from_fn(|column| {
+                let (width_idx, k_idx) = if K_CONTIGUOUS {
+                    (width_idx + row, k_idx + column as u32)
+                } else {
+                    (width_idx + column as u32, k_idx + row)
+                };
+                if width_idx < self.width_left && k_idx < self.k_left {
+                    // SAFETY: the caller's: the element is within width and k.
+                    unsafe { chunk.wrapping_add(column).read() }
+                } else {
+                    E::ZERO
+                }
+            }))
+        })
+    }
+
+    /// Stores what [`fetch`](Self::fetch) gave into the staged tile at `smem`.
+    ///
+    /// # Safety
+    /// `smem` holds [`tile_elements`], aligned to 16 bytes, that no thread reads before the next
+    /// barrier.
+    #[inline(always)]
+    pub(crate) unsafe fn stage(chunks: [E::Chunk; CHUNKS], smem: *mut f32) {
+        let (width_idx, k_idx) = Self::first_element();
+        let first = smem.wrapping_add(k_idx as usize * pitch(WIDTH) + width_idx as usize);
+        for chunk_idx in 0..CHUNKS {
+            let values = E::widen(chunks[chunk_idx]);
+            let row = chunk_idx * Self::ROWS;
+            if K_CONTIGUOUS {
+                for column in 0..CHUNK {
+                    let place = first.wrapping_add(column * pitch(WIDTH) + row);
+                    // SAFETY: within the staged tile, which the threads cover exactly.
+                    unsafe { place.write(values[column]) }
+                }
+            } else {
+                let place = first.wrapping_add(row * pitch(WIDTH)).cast::<F32x4>();
+                // SAFETY: as above; pitch and width index are multiples of 4.
+                unsafe { place.write(F32x4(values)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Register-blocked product of two staged tiles.
+
+use super::element::{CHUNK, F32x4, fma};
+use super::operand::pitch;
+
+/// Results of one thread: `ROWS`×`COLUMNS`.
+pub(crate) type Accumulator<const ROWS: usize, const COLUMNS: usize> = [[f32; COLUMNS]; ROWS];
+
+/// A thread's elements of one row of a staged tile: chunks of 4, `WIDTH / (COUNT / 4)` apart.
+pub(crate) type Fragment<const COUNT: usize> = [f32; COUNT];
+
+/// Elements between the chunks that one thread has of a tile `width` wide.
+pub(crate) const fn chunk_spacing(width: usize, count: usize) -> usize {
+    width / (count / CHUNK)
+}
+
+/// Reads a thread's fragment of row `k_idx` of the staged tile whose element (0, the thread's
+/// first) is `first`.
+///
+/// # Safety
+/// The tile is staged, its row `k_idx` within it, and `first` aligned to 16 bytes.
+#[inline(always)]
+pub(crate) unsafe fn read_fragment<const WIDTH: usize, const COUNT: usize>(
+    first: *const f32,
+    k_idx: usize,
+) -> Fragment<COUNT> {
+    let row = first.wrapping_add(k_idx * pitch(WIDTH));
+    let mut fragment = [0.0; COUNT];
+    for chunk_idx in 0..COUNT / CHUNK {
+        let chunk = row.wrapping_add(chunk_idx * chunk_spacing(WIDTH, COUNT));
+        // SAFETY: the caller's.
+        let values = unsafe { chunk.cast::<F32x4>().read() }.0;
+        for idx in 0..CHUNK {
+            fragment[CHUNK * chunk_idx + idx] = values[idx];
+        }
+    }
+    fragment
+}
+
+/// `acc[i][j] = fma(a[i], b[j], acc[i][j])`
+#[inline(always)]
+pub(crate) fn outer_product<const ROWS: usize, const COLUMNS: usize>(
+    acc: &mut Accumulator<ROWS, COLUMNS>,
+    a: &Fragment<ROWS>,
+    b: &Fragment<COLUMNS>,
+) {
+    for row in 0..ROWS {
+        for column in 0..COLUMNS {
+            acc[row][column] = fma(a[row], b[column], acc[row][column]);
+        }
+    }
+}
