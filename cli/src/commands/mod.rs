@@ -1,6 +1,9 @@
 //! One file a command.
 
+mod build;
 mod completions;
+mod devices;
+mod doctor;
 mod explain;
 mod lint;
 
@@ -15,8 +18,11 @@ use crate::output::Output;
 /// The commands, in the order of the help text.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Build(build::Args),
     Lint(lint::Args),
     Explain(explain::Args),
+    Devices(devices::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
 }
 
@@ -24,6 +30,9 @@ impl Command {
     /// Runs the command.
     pub(crate) fn run(&self, output: &mut Output) -> Result<Outcome> {
         match self {
+            Command::Build(args) => build::run(args, output),
+            Command::Devices(args) => devices::run(args, output),
+            Command::Doctor(args) => doctor::run(args, output),
             Command::Lint(args) => lint::run(args, output),
             Command::Explain(args) => explain::run(args, output),
             Command::Completions(args) => completions::run(args, output),

@@ -1,0 +1,202 @@
+//! `warpsmith build`
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use cuda_builder::{Arch, BuildReport, CudaBuilder, Error, PtxasCheck};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use crate::failure::Outcome;
+use crate::output::Output;
+
+/// Compile a crate of kernels to PTX and a manifest.
+///
+/// Writes `<DIR>/<arch>/<family>.ptx` and `<DIR>/manifest.json`, all of them or, on failure, none.
+/// Needs the device toolchain (`warpsmith doctor` says whether it is there), no GPU and no CUDA
+/// toolkit.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  warpsmith build my-kernels
+  warpsmith build my-kernels --arch sm_80 --arch sm_90a -o ptx
+  warpsmith build my-kernels --dump-ir ir --allow-local my_kernel")]
+pub(crate) struct Args {
+    /// The crate's folder.
+    #[arg(value_name = "CRATE", default_value = ".")]
+    krate: PathBuf,
+    /// Where to write; default: `ptx` in the crate.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Architecture to compile for; may be repeated. PTX for sm_75 runs on everything newer.
+    #[arg(long = "arch", value_name = "ARCH", default_value = "sm_75")]
+    archs: Vec<Arch>,
+    /// Keep a*b+c as two roundings.
+    #[arg(long)]
+    no_contract: bool,
+    /// Let this kernel use local memory; `*` means all. May be repeated.
+    #[arg(long, value_name = "KERNEL")]
+    allow_local: Vec<String>,
+    /// Compile with overflow checks and debug assertions, which trap.
+    #[arg(long)]
+    checked: bool,
+    /// Cargo features of the crate, separated by commas.
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    features: Vec<String>,
+    /// Leave out the crate's default features.
+    #[arg(long)]
+    no_default_features: bool,
+    /// Write `.loc` directives that lead from PTX to source lines.
+    #[arg(long)]
+    line_info: bool,
+    /// Leave the IR before and after optimisation here.
+    #[arg(long, value_name = "DIR")]
+    dump_ir: Option<PathBuf>,
+    /// Fail if Cargo.lock would have to change.
+    #[arg(long)]
+    locked: bool,
+    /// Fail if there is no ptxas to check the result.
+    #[arg(long, conflicts_with = "no_ptxas")]
+    require_ptxas: bool,
+    /// Do not check the result with ptxas.
+    #[arg(long)]
+    no_ptxas: bool,
+    /// Print each kernel as one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
+    let folder = args
+        .output
+        .clone()
+        .unwrap_or_else(|| args.krate.join("ptx"));
+    let started = Instant::now();
+    let spinner = spinner(args)?;
+    let built = builder(args).copy_to(&folder).build();
+    spinner.finish_and_clear();
+    let report = built.map_err(explained)?;
+    for module in &report.modules {
+        let path = folder.join(&module.entry.path);
+        for kernel in &module.entry.kernels {
+            let usage = module
+                .assembled
+                .as_ref()
+                .and_then(|a| a.kernels.get(&kernel.name));
+            if args.json {
+                let line = json!({
+                    "file": path.display().to_string(),
+                    "kernel": kernel,
+                    "registers": usage.map(|usage| usage.registers),
+                });
+                writeln!(output, "{line}")?;
+            } else {
+                let registers = usage.map_or("-".into(), |usage| usage.registers.to_string());
+                writeln!(
+                    output,
+                    "{}  {}  {registers} registers, {} bytes of shared memory",
+                    path.display(),
+                    kernel.name,
+                    kernel.static_shared_bytes
+                )?;
+            }
+        }
+    }
+    if !args.json {
+        summary(output, &report, started.elapsed())?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn builder(args: &Args) -> CudaBuilder {
+    let ptxas = match (args.require_ptxas, args.no_ptxas) {
+        (true, _) => PtxasCheck::Required,
+        (false, true) => PtxasCheck::Never,
+        (false, false) => PtxasCheck::IfFound,
+    };
+    let mut builder = CudaBuilder::new(&args.krate)
+        .archs(args.archs.iter().copied())
+        .contract(!args.no_contract)
+        .release(!args.checked)
+        .features(&args.features)
+        .default_features(!args.no_default_features)
+        .line_info(args.line_info)
+        .locked(args.locked)
+        .ptxas(ptxas);
+    for kernel in &args.allow_local {
+        builder = builder.allow_local(kernel);
+    }
+    match &args.dump_ir {
+        Some(folder) => builder.dump_ir(folder),
+        None => builder,
+    }
+}
+
+/// Shown on stderr while the build runs, if that is a terminal.
+fn spinner(args: &Args) -> Result<ProgressBar> {
+    let archs: Vec<&str> = args.archs.iter().map(|arch| arch.name()).collect();
+    let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
+        .context("the progress template is valid")?;
+    let spinner = ProgressBar::new_spinner().with_style(style);
+    spinner.set_message(format!(
+        "building {} for {}",
+        args.krate.display(),
+        archs.join(", ")
+    ));
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    Ok(spinner)
+}
+
+fn summary(output: &mut Output, report: &BuildReport, elapsed: Duration) -> Result<()> {
+    let toolchain = &report.toolchain;
+    writeln!(
+        output,
+        "{} modules in {:.1} s by rustc {} and LLVM {}, {}",
+        report.modules.len(),
+        elapsed.as_secs_f64(),
+        toolchain.rustc_version,
+        toolchain.llvm_version,
+        match &report.ptxas {
+            Some(ptxas) => format!("checked by ptxas {}", ptxas.version),
+            None => "not checked by ptxas".into(),
+        }
+    )?;
+    Ok(())
+}
+
+/// What a tool printed goes to stderr as it is; the error itself stays one line.
+fn explained(error: Error) -> anyhow::Error {
+    let detail = match &error {
+        Error::Tool { cause, .. } => cause.clone(),
+        Error::Refused { refusals, .. } => refusals
+            .iter()
+            .map(|refusal| format!("  {refusal}\n"))
+            .collect(),
+        _ => return error.into(),
+    };
+    // Nobody is left to read it when stderr is closed.
+    writeln!(io::stderr(), "{}", detail.trim_end()).ok();
+    match &error {
+        Error::Tool {
+            step,
+            tool,
+            file,
+            status,
+            ..
+        } => anyhow!(
+            "{step}: {} failed on {} ({status}); what it printed is above",
+            tool.display(),
+            file.display()
+        ),
+        Error::Refused {
+            arch,
+            family,
+            refusals,
+        } => anyhow!(
+            "lint: {arch}/{family}.ptx breaks {} rule(s); they are listed above",
+            refusals.len()
+        ),
+        _ => error.into(),
+    }
+}
