@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
@@ -9,6 +10,7 @@ use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 use crate::arch::Arch;
 use crate::assemble::{Assembled, assemble_text};
 use crate::codegen::Codegen;
+use crate::collectives;
 use crate::compile::{self, Request};
 use crate::error::{Error, Step};
 use crate::ir::families::{self, Family};
@@ -378,12 +380,7 @@ impl ArchBuild<'_> {
             path: env::temp_dir(),
             source,
         })?;
-        let target_dir = self.options.target_dir.clone().unwrap_or_else(|| {
-            build_script_folder().map_or_else(
-                || self.krate.join("target/warpsmith"),
-                |folder| folder.join("warpsmith-target"),
-            )
-        });
+        let (target_dir, lock) = self.target_dir()?;
         let compiled = compile::compile(&Request {
             toolchain: self.toolchain,
             krate: self.krate,
@@ -395,12 +392,45 @@ impl ArchBuild<'_> {
             line_info: self.options.line_info,
             locked: self.options.locked,
         })?;
-        let linked = link::link(self.toolchain, &compiled, work.path())?;
-        let mut module = Module::parse(&linked);
+        let mut module = link::link(self.toolchain, &compiled, work.path())?;
+        drop(lock);
         let kernels = patch(&mut module, &compiled.crate_name)?;
+        let clustered = kernels.iter().find(|kernel| kernel.cluster.is_some());
+        if let (Some(kernel), true) = (clustered, self.arch < Arch::Sm90) {
+            let kernel = kernel.name.clone();
+            return Err(Error::ClusterUnsupported {
+                kernel,
+                arch: self.arch,
+            });
+        }
         let families = families::split(&module, &kernels).into_iter();
         let built = families.map(|family| self.family(family, work.path()));
         Ok((built.collect::<Result<_, _>>()?, compiled.sources))
+    }
+
+    /// The folder for cargo, and a lock on it that holds until its rlibs have been read: a build
+    /// with other flags would write over them.
+    fn target_dir(&self) -> Result<(PathBuf, File), Error> {
+        let folder = self.options.target_dir.clone().unwrap_or_else(|| {
+            build_script_folder().map_or_else(
+                || self.krate.join("target/warpsmith"),
+                |folder| folder.join("warpsmith-target"),
+            )
+        });
+        // Cargo keeps one copy of `core` for all flags, and flags differ by architecture.
+        let lines = if self.options.line_info { "-lines" } else { "" };
+        let folder = folder.join(format!("{}{lines}", self.arch));
+        let locked = fs::create_dir_all(&folder)
+            .and_then(|()| File::create(folder.join("warpsmith.lock")))
+            .and_then(|file| file.lock().map(|()| file));
+        match locked {
+            Ok(file) => Ok((folder, file)),
+            Err(source) => Err(Error::Io {
+                step: Step::Compile,
+                path: folder,
+                source,
+            }),
+        }
     }
 
     fn family(&self, mut family: Family, work: &Path) -> Result<BuiltModule, Error> {
@@ -420,6 +450,10 @@ impl ArchBuild<'_> {
             source,
         })?;
         let mut refusals = lint::check(&module, &self.options.local);
+        refusals.extend(collectives::check(
+            &module,
+            &ir::collectives::count(&family.module),
+        ));
         let mut registers = BTreeMap::new();
         let mut assembled = None;
         if let (Some(ptxas), true) = (self.ptxas, refusals.is_empty()) {

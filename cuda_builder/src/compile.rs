@@ -33,11 +33,14 @@ pub(crate) struct Request<'a> {
     pub(crate) locked: bool,
 }
 
-/// rlibs, the crate's own first, then each before what it depends on.
+/// What came out.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
     pub(crate) crate_name: String,
-    pub(crate) rlibs: Vec<PathBuf>,
+    /// The crate's own rlib.
+    pub(crate) own: PathBuf,
+    /// Those of its dependencies, `core` and `compiler_builtins` last.
+    pub(crate) others: Vec<PathBuf>,
     /// `src` folders of the packages that are not from a registry or the toolchain: to watch.
     pub(crate) sources: Vec<PathBuf>,
 }
@@ -70,7 +73,7 @@ pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
         tracing::warn!("{}", warnings.trim_end());
     }
     let stdout = String::from_utf8_lossy(&output.stdout);
-    collect(&stdout, &manifest).ok_or_else(|| Error::Output {
+    collect(&stdout, &manifest, &request.toolchain.library_sources()).ok_or_else(|| Error::Output {
         step: Step::Compile,
         tool: request.toolchain.cargo.clone(),
         cause: format!("no library of `{}` among what it built", manifest.display()),
@@ -209,35 +212,38 @@ fn clean_environment(command: &mut Command) {
     }
 }
 
-fn collect(stdout: &str, manifest: &Path) -> Option<Compiled> {
+fn collect(stdout: &str, manifest: &Path, library: &Path) -> Option<Compiled> {
     let device = |file: &PathBuf| {
         file.extension()
             .is_some_and(|extension| extension == "rlib")
             && file.components().any(|part| part.as_os_str() == TARGET)
     };
-    let mut crate_name = None;
-    let mut rlibs = Vec::new();
+    let mut own = None;
+    let mut others = Vec::new();
     let mut sources = Vec::new();
     for message in messages(stdout).filter(|message| message.reason == "compiler-artifact") {
         let Some(target) = message.target else {
             continue;
         };
-        let Some(rlib) = message.filenames.iter().find(|file| device(file)) else {
+        let Some(rlib) = message.filenames.into_iter().find(device) else {
             continue;
         };
-        rlibs.push(rlib.clone());
-        if message.package_id.starts_with("path+") {
+        let in_toolchain = target.src_path.starts_with(library);
+        if message.package_id.starts_with("path+") && !in_toolchain {
             sources.extend(target.src_path.parent().map(Path::to_owned));
         }
         if message.manifest_path == manifest {
-            crate_name = Some(target.name.replace('-', "_"));
+            own = Some((target.name.replace('-', "_"), rlib));
+        } else {
+            others.push((in_toolchain, rlib));
         }
     }
-    // cargo reports a crate after what it depends on.
-    rlibs.reverse();
+    others.sort();
+    let (crate_name, own) = own?;
     Some(Compiled {
-        crate_name: crate_name?,
-        rlibs,
+        crate_name,
+        own,
+        others: others.into_iter().map(|(_, rlib)| rlib).collect(),
         sources,
     })
 }

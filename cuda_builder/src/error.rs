@@ -120,6 +120,16 @@ pub enum Error {
         /// The crate.
         krate: String,
     },
+    /// A cluster size for an architecture that has no clusters.
+    #[error(
+        "kernel `{kernel}` has a cluster size, which {arch} does not know: build it for sm_90 or newer"
+    )]
+    ClusterUnsupported {
+        /// The kernel.
+        kernel: String,
+        /// The architecture.
+        arch: Arch,
+    },
     /// LLVM made PTX that our parser cannot read.
     #[error("lint: {arch}/{family}.ptx, {source}")]
     Unreadable {

@@ -24,6 +24,7 @@ mod arch;
 mod assemble;
 mod builder;
 mod codegen;
+mod collectives;
 mod compile;
 mod error;
 pub mod ir;

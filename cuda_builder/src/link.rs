@@ -1,11 +1,13 @@
 //! llvm-ar and llvm-link: rlibs to one module of textual IR.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::compile::Compiled;
 use crate::error::{Error, Step};
+use crate::ir::Module;
 use crate::process;
 use crate::toolchain::DeviceToolchain;
 
@@ -14,33 +16,66 @@ pub(crate) fn link(
     toolchain: &DeviceToolchain,
     compiled: &Compiled,
     work: &Path,
-) -> Result<String, Error> {
-    let mut objects = Vec::new();
-    for (index, rlib) in compiled.rlibs.iter().enumerate() {
-        objects.push(unpack(toolchain, rlib, &work.join(format!("rlib{index}")))?);
+) -> Result<Module, Error> {
+    let own = unpack(toolchain, &compiled.own, &work.join("own"))?;
+    let own = join_own(toolchain, &own, work)?;
+    let mut others = Vec::new();
+    for (index, rlib) in compiled.others.iter().enumerate() {
+        others.extend(unpack(toolchain, rlib, &work.join(format!("rlib{index}")))?);
     }
-    let (own, others) = objects
-        .split_first()
-        .map_or((&[][..], &[][..]), |(own, others)| (own.as_slice(), others));
-    let all_own = join_own(toolchain, own, work)?;
+    // llvm-link takes from each input what is undefined when it gets there. Crates need each
+    // other in any order (core and compiler_builtins even both ways), so look again until that
+    // finds nothing more.
+    let mut looks = 1;
+    let mut open = None;
+    loop {
+        let module = link_once(toolchain, &own, &others, looks, work)?;
+        let undefined = undefined(&module);
+        if undefined.is_empty() || open.as_ref() == Some(&undefined) {
+            return Ok(module);
+        }
+        open = Some(undefined);
+        looks += 1;
+    }
+}
+
+fn link_once(
+    toolchain: &DeviceToolchain,
+    own: &Path,
+    others: &[PathBuf],
+    looks: usize,
+    work: &Path,
+) -> Result<Module, Error> {
     let linked = work.join("linked.ll");
     let mut command = Command::new(toolchain.llvm_tool("llvm-link"));
-    command
-        .arg("-S")
-        .arg(&all_own)
-        .arg("--only-needed")
-        .args(others.iter().flatten());
-    // core and compiler_builtins need each other; a second look finds what the first left open.
-    command
-        .args(others.iter().rev().take(2).flatten())
-        .arg("-o")
-        .arg(&linked);
-    process::run(Step::Link, &all_own, &mut command)?;
-    fs::read_to_string(&linked).map_err(|source| Error::Io {
+    command.arg("-S").arg(own).arg("--only-needed");
+    for _ in 0..looks {
+        command.args(others);
+    }
+    command.arg("-o").arg(&linked);
+    process::run(Step::Link, own, &mut command)?;
+    let text = fs::read_to_string(&linked).map_err(|source| Error::Io {
         step: Step::Link,
         path: linked,
         source,
-    })
+    })?;
+    Ok(Module::parse(&text))
+}
+
+/// Functions and variables that are declared only, but for LLVM's own.
+fn undefined(module: &Module) -> BTreeSet<String> {
+    let functions = module
+        .functions()
+        .filter(|function| function.body.is_none());
+    let functions = functions.map(|function| &function.name);
+    let globals = module
+        .globals()
+        .filter(|global| global.definition.starts_with("external "));
+    let names = functions.chain(globals.map(|global| &global.name));
+    names
+        .filter(|name| !name.starts_with("llvm."))
+        .cloned()
+        .collect()
 }
 
 /// `--only-needed` holds for every input but the first, so the crate's own come as one.

@@ -23,6 +23,17 @@ pub enum Refusal {
         /// Bytes loaded.
         load_bytes: u32,
     },
+    /// Barriers or wgmmas were copied into arms of a branch.
+    Copied {
+        /// The kernel.
+        kernel: String,
+        /// `barriers` or `wgmma`.
+        what: &'static str,
+        /// How many the source has, calls counted as often as they occur.
+        source: usize,
+        /// How many the PTX has.
+        ptx: usize,
+    },
     /// A warning of ptxas that means slow or serialised code.
     PtxasWarning {
         /// Its text.
@@ -52,6 +63,16 @@ impl fmt::Display for Refusal {
                 f,
                 "`{kernel}` spills registers: {store_bytes} bytes stored, {load_bytes} loaded; \
                  lower max_threads or min_blocks, or keep fewer values alive"
+            ),
+            Self::Copied {
+                kernel,
+                what,
+                source,
+                ptx,
+            } => write!(
+                f,
+                "`{kernel}` has {ptx} {what} where its source has {source}, not one after the \
+                 other: the compiler copied them into arms of a branch"
             ),
             Self::PtxasWarning { text } => write!(f, "ptxas: {text}"),
         }

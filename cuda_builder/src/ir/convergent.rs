@@ -5,8 +5,6 @@
 //! shuffles are. As clang does for CUDA, every function, call and `asm` gets it here; LLVM takes
 //! it away again where it proves that nothing convergent is reached.
 
-use std::collections::BTreeMap;
-
 use super::{Module, text};
 
 /// Marks `module`.
@@ -39,18 +37,9 @@ pub fn is_call(line: &str) -> bool {
     words.iter().any(|word| instruction.starts_with(word))
 }
 
-/// Text of the `asm` templates in a body, with how often each occurs.
-pub fn asm_templates(body: &[String]) -> BTreeMap<&str, usize> {
-    let mut templates = BTreeMap::new();
-    for line in body.iter().filter(|line| is_call(line)) {
-        let Some((_, asm)) = line.split_once(" asm ") else {
-            continue;
-        };
-        if let Some(template) = asm.split('"').nth(1) {
-            *templates.entry(template).or_default() += 1;
-        }
-    }
-    templates
+/// The template of a call of `asm`, as IR writes it.
+pub fn asm_template(line: &str) -> Option<&str> {
+    line.split_once(" asm ")?.1.split('"').nth(1)
 }
 
 #[cfg(test)]
@@ -89,13 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn asm_templates_are_counted() {
-        let body = [
-            "  call void asm sideeffect \"bar.sync 0;\", \"\"() #1".to_owned(),
-            "  %1 = call i32 asm \"mov.u32 $0, %laneid;\", \"=r\"()".to_owned(),
-            "  call void asm sideeffect \"bar.sync 0;\", \"\"()".to_owned(),
-        ];
-        assert_eq!(asm_templates(&body).get("bar.sync 0;"), Some(&2));
-        assert_eq!(asm_templates(&body).len(), 2);
+    fn templates_are_read() {
+        let line = "  %1 = call i32 asm sideeffect \"mov.u32 $0, %laneid;\", \"=r\"()";
+        assert_eq!(asm_template(line), Some("mov.u32 $0, %laneid;"));
+        assert_eq!(asm_template("  %1 = call i32 @f(ptr @x)"), None);
     }
 }

@@ -11,9 +11,11 @@
 //! | [`convergent`] | every function, call and `asm` is convergent |
 //! | [`bounds`] | launch bounds and cluster size as `nvvm.*` attributes |
 //! | [`families`] | one module for each family of kernels, with what it reaches and no more |
+//! | [`collectives`] | counts barriers, for the lint |
 //! | [`names`] | names and order that do not depend on where the crate lies |
 
 pub mod bounds;
+pub mod collectives;
 pub mod convergent;
 pub mod families;
 pub mod kernels;
