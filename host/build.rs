@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut found = Vec::new();
     match folder.clone().find(|folder| folder.is_dir()) {
         Some(folder) => {
+            let folder = folder.canonicalize()?;
             // Cargo looks at the whole folder, so files that come and go count too.
             println!("cargo::rerun-if-changed={}", folder.display());
             collect(&folder, &folder, &mut found)?;

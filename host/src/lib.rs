@@ -4,6 +4,8 @@
 mod backend;
 mod buffer;
 mod builtin;
+#[cfg(feature = "cust")]
+mod cust_interop;
 mod device;
 mod element;
 mod error;

@@ -69,7 +69,7 @@ impl Module {
                 supported: format!("up to {MAX_ARGUMENTS} parameters").into(),
             });
         }
-        let loaded = inner.loaded.kernel(name)?;
+        let loaded = inner.loaded.kernel(signature)?;
         let mut limits = loaded.limits();
         let of_text = signature.max_threads.unwrap_or(u32::MAX);
         let of_device = inner.device.info().max_threads_per_block;

@@ -24,6 +24,9 @@ pub(crate) struct Signature {
     pub(crate) max_threads: Option<u32>,
     /// `.reqnctapercluster`
     pub(crate) cluster: Option<[u32; 3]>,
+    /// Shared memory that the kernel and the functions it calls declare with a size.
+    #[cfg_attr(not(feature = "emulator"), allow(dead_code))] // a driver counts for itself
+    pub(crate) static_shared_bytes: u32,
 }
 
 /// Parses PTX text.
@@ -37,14 +40,21 @@ pub(crate) fn parse(ptx: &str) -> Result<ast::Module> {
 
 /// The kernels of a module, in order.
 pub(crate) fn signatures(module: &ast::Module) -> Result<Vec<Signature>> {
+    let reports = ptx_syntax::explain::explain(module).kernels;
+    let shared_bytes = |name: &str| {
+        let report = reports.iter().find(|report| report.name == name);
+        report.map_or(0, |report| report.static_shared_bytes)
+    };
     let entries = module
         .functions
         .iter()
         .filter(|f| f.kind == FunctionKind::Entry && f.body.is_some());
-    entries.map(signature).collect()
+    entries
+        .map(|entry| signature(entry, shared_bytes(&entry.name)))
+        .collect()
 }
 
-fn signature(entry: &ast::Function) -> Result<Signature> {
+fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let params = entry.params.iter().map(|param| {
         let size_bytes = param.bytes().and_then(|bytes| u32::try_from(bytes).ok());
         let size_bytes = size_bytes.ok_or_else(|| Error::PtxSyntax {
@@ -65,5 +75,6 @@ fn signature(entry: &ast::Function) -> Result<Signature> {
         required_block: directives.reqntid,
         max_threads: directives.maxntid.map(product),
         cluster: directives.reqnctapercluster,
+        static_shared_bytes: u32::try_from(shared_bytes).unwrap_or(u32::MAX),
     })
 }

@@ -10,6 +10,7 @@ pub(crate) mod gpu;
 use crate::device::{DeviceInfo, MemoryInfo};
 use crate::error::Result;
 use crate::launch::LaunchConfig;
+use crate::signature::Signature;
 use std::ffi::c_void;
 
 /// A stream of a backend.
@@ -99,8 +100,8 @@ pub(crate) trait Backend: Send + Sync {
 
 /// A module on a device; its kernels keep it alive.
 pub(crate) trait LoadedModule: Send + Sync {
-    /// The kernel of that name, which the module has.
-    fn kernel(&self, name: &str) -> Result<Box<dyn LoadedKernel>>;
+    /// The kernel that the module has of that signature.
+    fn kernel(&self, signature: &Signature) -> Result<Box<dyn LoadedKernel>>;
 }
 
 /// What the device says of a loaded kernel.

@@ -174,39 +174,6 @@ impl<T: Element> Tensor<T> {
         unsafe { backend.fill(self.address, pattern(value), self.len(), stream.raw()) }
     }
 
-    /// Enqueues a copy of all elements of `from`, which has the same shape. Both are contiguous.
-    ///
-    /// # Errors
-    /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-    /// [`Error::DeviceMismatch`], [`Error::Driver`].
-    pub fn copy_from(&self, from: &Self, stream: &Stream) -> Result<()> {
-        if self.shape() != from.shape() {
-            return Err(Error::ShapeMismatch {
-                operand: "source of a copy",
-                got: from.shape().into(),
-                want: format!("{:?}", self.shape()).into(),
-            });
-        }
-        self.check_contiguous("destination of a copy")?;
-        from.check_contiguous("source of a copy")?;
-        if self.overlaps(from) {
-            return Err(Error::Overlap {
-                output: "destination",
-                other: "source",
-            });
-        }
-        self.storage.use_on("destination", stream)?;
-        from.storage.use_on("source", stream)?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        let bytes = self.len() * size_of::<T>();
-        let backend = self.device().backend();
-        // SAFETY: both contiguous with `bytes` bytes inside of their storage; they do not
-        // overlap, and are freed after this work.
-        unsafe { backend.copy(self.address, from.address, bytes, stream.raw()) }
-    }
-
     /// Extents.
     pub fn shape(&self) -> &[usize] {
         &self.layout.shape

@@ -6,6 +6,7 @@ use crate::backend::{KernelLimits, LoadedKernel, LoadedModule, RawStream};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
+use crate::signature::Signature;
 use cudarc::driver::sys::{
     self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult,
 };
@@ -92,19 +93,17 @@ pub(super) fn load(
 }
 
 impl LoadedModule for GpuModule {
-    fn kernel(&self, name: &str) -> Result<Box<dyn LoadedKernel>> {
+    fn kernel(&self, signature: &Signature) -> Result<Box<dyn LoadedKernel>> {
         self.0.context.bind()?;
-        let c_name = CString::new(name).map_err(|_| Error::UnknownKernel {
-            name: name.into(),
-            known: "".into(),
-        })?;
+        // Parsed from text without a zero byte.
+        let name = CString::new(&*signature.name).map_err(|_| Error::Bug("a zero in a name"))?;
         let mut function: CUfunction = std::ptr::null_mut();
         // SAFETY: the module is loaded, the name ends with a zero, `function` is a valid place.
         unsafe {
             cu!(cuModuleGetFunction(
                 &raw mut function,
                 self.0.module,
-                c_name.as_ptr()
+                name.as_ptr()
             ))
         }?;
         let limits = limits(function, self.0.max_shared_bytes)?;

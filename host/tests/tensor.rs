@@ -1,0 +1,238 @@
+//! Tensors on every device that there is: ndarray in and out, views, and what is refused.
+
+use ndarray::{Array, Array2, ArrayD, Axis, IxDyn, ShapeBuilder, Slice, array, s};
+use proptest::prelude::*;
+use warpsmith::testing::devices;
+use warpsmith::{Device, DeviceBuffer, DevicePtr, Error, MAX_RANK, Tensor};
+
+/// An array in one of many memory layouts: axes permuted, some reversed, some with gaps.
+fn arrays() -> impl Strategy<Value = (ArrayD<i32>, Vec<usize>, Vec<i64>)> {
+    prop::collection::vec(
+        (
+            0..5_usize,
+            prop_oneof![Just(1_i64), Just(-1), Just(2), Just(-3)],
+        ),
+        0..5,
+    )
+    .prop_flat_map(|axes| {
+        let order: Vec<usize> = (0..axes.len()).collect();
+        (Just(axes), Just(order).prop_shuffle())
+    })
+    .prop_map(|(axes, order)| {
+        let extents: Vec<usize> = axes.iter().map(|&(extent, _)| extent).collect();
+        let steps = axes.iter().map(|&(_, step)| step).collect();
+        let len: usize = extents.iter().product();
+        let array = Array::from_iter(0..len as i32);
+        let array = array.into_shape_with_order(IxDyn(&extents)).expect("fits");
+        (array, order, steps)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_array_comes_back_as_it_went_in((array, order, steps) in arrays()) {
+        let mut view = array.view();
+        for (axis, &step) in steps.iter().enumerate() {
+            view.slice_axis_inplace(Axis(axis), Slice::new(0, None, step as isize));
+        }
+        let view = view.permuted_axes(IxDyn(&order));
+        for device in devices() {
+            let tensor = Tensor::from_ndarray(&device, &view).expect("a small array");
+            prop_assert_eq!(tensor.shape(), view.shape());
+            prop_assert_eq!(tensor.to_ndarray().expect("reads"), view.to_owned());
+            let row_major: Vec<i32> = view.iter().copied().collect();
+            prop_assert_eq!(tensor.to_vec().expect("reads"), row_major);
+        }
+    }
+
+    #[test]
+    fn views_of_a_tensor_read_as_views_of_the_array((array, order, steps) in arrays()) {
+        for device in devices() {
+            let mut tensor = Tensor::from_ndarray(&device, &array).expect("a small array");
+            let mut view = array.view();
+            for (axis, &step) in steps.iter().enumerate() {
+                tensor = tensor.slice_step(axis, .., step).expect("inside");
+                view.slice_axis_inplace(Axis(axis), Slice::new(0, None, step as isize));
+            }
+            let tensor = tensor.permute(&order).expect("a permutation");
+            let view = view.permuted_axes(IxDyn(&order));
+            prop_assert_eq!(tensor.to_ndarray().expect("reads"), view.to_owned());
+            let broadcast: Vec<usize> = [&[3], view.shape()].concat();
+            let tensor = tensor.broadcast_to(&broadcast).expect("a leading dimension");
+            let view = view.broadcast(IxDyn(&broadcast)).expect("a leading dimension");
+            prop_assert_eq!(tensor.to_ndarray().expect("reads"), view.to_owned());
+        }
+    }
+}
+
+#[test]
+fn fortran_order_and_reversed_axes_keep_their_strides() {
+    for device in devices() {
+        let array = Array2::from_shape_vec((2, 3).f(), vec![1, 2, 3, 4, 5, 6]).expect("six");
+        let tensor = Tensor::from_ndarray(&device, &array).expect("fits");
+        assert_eq!(tensor.strides(), [1, 2]);
+        assert!(!tensor.is_contiguous() && tensor.t().is_contiguous());
+        let reversed = array.slice(s![..;-1, ..]);
+        let tensor = Tensor::from_ndarray(&device, &reversed).expect("fits");
+        assert_eq!(tensor.strides(), [-1, 2]);
+        assert_eq!(tensor.offset(), 1);
+        assert_eq!(
+            tensor.to_ndarray().expect("reads"),
+            reversed.to_owned().into_dyn()
+        );
+        let gaps = array.slice(s![.., ..;2]);
+        let tensor = Tensor::from_ndarray(&device, &gaps).expect("fits");
+        assert_eq!(tensor.strides(), [2, 1]);
+    }
+}
+
+#[test]
+fn constructors_fill_and_items() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let ones = Tensor::full(&stream, &[2, 3], 1.5_f64).expect("fits");
+        assert_eq!(
+            ones.to_ndarray().expect("reads"),
+            ArrayD::from_elem(IxDyn(&[2, 3]), 1.5)
+        );
+        let scalar = Tensor::full(&stream, &[], 7_i64).expect("fits");
+        assert_eq!(scalar.item().expect("one element"), 7);
+        assert_eq!(
+            ones.index_axis(0, 1)
+                .and_then(|row| row.slice(0, 2..))
+                .expect("inside")
+                .item()
+                .expect("one"),
+            1.5
+        );
+        assert!(matches!(ones.item(), Err(Error::ShapeMismatch { .. })));
+        let nothing = Tensor::<f32>::zeros(&stream, &[3, 0, 2]).expect("nothing to allocate");
+        assert!(nothing.is_empty() && nothing.is_contiguous());
+        assert_eq!(
+            nothing.to_ndarray().expect("reads nothing").shape(),
+            [3, 0, 2]
+        );
+
+        // Filling a view leaves the rest alone.
+        let row = ones.index_axis(0, 0).expect("inside");
+        row.fill(-2.0, &stream).expect("contiguous");
+        let want = array![[-2.0, -2.0, -2.0], [1.5, 1.5, 1.5]].into_dyn();
+        assert_eq!(ones.to_ndarray().expect("reads"), want);
+        let column = ones.slice(1, 0..1).expect("inside");
+        assert!(matches!(
+            column.fill(0.0, &stream),
+            Err(Error::StrideMismatch { .. })
+        ));
+    }
+}
+
+#[test]
+fn a_view_keeps_its_storage_alive() {
+    for device in devices() {
+        let tensor = Tensor::from_slice(&device, &[4], &[1_u16, 2, 3, 4]).expect("fits");
+        let tail = tensor.slice(0, 2..).expect("inside");
+        drop(tensor);
+        assert_eq!(tail.to_vec().expect("reads"), [3, 4]);
+    }
+}
+
+#[test]
+fn overlap_is_seen_across_views_and_not_across_tensors() {
+    for device in devices() {
+        let a = Tensor::from_slice(&device, &[2, 4], &[0_f32; 8]).expect("fits");
+        let b = Tensor::from_slice(&device, &[2, 4], &[0_f32; 8]).expect("fits");
+        assert!(!a.overlaps(&b));
+        assert!(a.overlaps(&a.t()));
+        let (left, right) = (
+            a.slice(1, ..2).expect("inside"),
+            a.slice(1, 2..).expect("inside"),
+        );
+        assert!(!left.overlaps(&right) && left.overlaps(&a));
+        assert!(a.is_injective() && a.t().is_injective());
+        assert!(
+            !left
+                .broadcast_to(&[3, 2, 2])
+                .expect("a leading dimension")
+                .is_injective()
+        );
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let too_long = Tensor::from_slice(&device, &[2, 2], &[1_u8; 5]);
+        assert!(matches!(
+            too_long,
+            Err(Error::LengthMismatch {
+                got: 5,
+                want: 4,
+                ..
+            })
+        ));
+        let deep = Tensor::<u8>::zeros(&stream, &[1; MAX_RANK + 1]);
+        assert!(matches!(deep, Err(Error::OutOfBounds { .. })));
+        let huge = Tensor::<f64>::empty(&stream, &[1 << 31, 1 << 31]);
+        assert!(matches!(huge, Err(Error::ShapeOverflow { .. })));
+
+        let buffer = || DeviceBuffer::from_slice(&device, &[1_u32; 6]).expect("fits");
+        assert!(matches!(
+            Tensor::from_buffer(buffer(), &[7]),
+            Err(Error::LengthMismatch {
+                got: 6,
+                want: 7,
+                ..
+            })
+        ));
+        let strided = |shape: &[usize], strides: &[i64], offset| {
+            Tensor::from_buffer_strided(buffer(), shape, strides, offset)
+        };
+        assert_eq!(strided(&[2, 2], &[-3, 2], 3).expect("inside").len(), 4);
+        let outside = strided(&[2, 2], &[-3, 2], 2).expect_err("one before the start");
+        assert!(
+            matches!(
+                outside,
+                Error::ViewOutOfBounds {
+                    first: -1,
+                    last: 4,
+                    len: 6
+                }
+            ),
+            "{outside}"
+        );
+        assert!(matches!(
+            strided(&[2], &[1, 1], 0),
+            Err(Error::LengthMismatch { .. })
+        ));
+        let tensor = strided(&[6], &[1], 0).expect("inside");
+        assert!(matches!(
+            tensor.as_strided(&[2, 4], &[3, 1], 0),
+            Err(Error::ViewOutOfBounds { .. })
+        ));
+        assert_eq!(
+            tensor
+                .as_strided(&[4, 3], &[1, 1], 0)
+                .expect("a sliding window")
+                .len(),
+            12
+        );
+        misaligned_parts_are_refused(&device);
+    }
+}
+
+fn misaligned_parts_are_refused(device: &Device) {
+    let address = DevicePtr::<f32>::from_raw(0x1002);
+    // SAFETY: refused, so the memory that is not there is never used.
+    let refused = unsafe { Tensor::from_raw_parts(device, address, 1, &[1], &[1], 0) };
+    assert!(matches!(
+        refused,
+        Err(Error::Misaligned {
+            got_bytes: 2,
+            want_bytes: 4,
+            ..
+        })
+    ));
+}
