@@ -14,6 +14,7 @@
 //! | [`fp64`] | f64 arithmetic, every rounding mode |
 //! | [`fp16`] | f16, bf16, f16x2, bf16x2 arithmetic |
 //! | [`cvt`] | `cvt` to, from and between floats |
+//! | [`approx`] | `.approx` and `div.full` |
 //! | [`fp8`] | `cvt` to and from e4m3x2, e5m2x2 |
 //! | [`round`] | exact arithmetic on unpacked numbers and one rounding to any format |
 //!
@@ -38,6 +39,7 @@
 //!
 //! Source: PTX ISA 9.0, chapter 9; where it leaves a choice, what an H200 does.
 
+pub mod approx;
 pub mod bits;
 pub mod compare;
 pub mod cvt;
