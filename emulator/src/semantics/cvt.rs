@@ -2,7 +2,7 @@
 //! [`int`](super::int), fp8 in [`fp8`](super::fp8).
 //!
 //! A 16-bit float converts to an integer, or to a wider float, by way of
-//! [`Half::widen`](super::fp16::Half::widen).
+//! [`Half::widen`].
 
 use super::fp16::{self, Bf16, F16, Half};
 use super::fp32;

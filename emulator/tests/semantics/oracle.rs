@@ -172,9 +172,12 @@ impl Wide {
     pub(crate) fn new(value: Dyadic) -> Self {
         let mut limbs = [0; LIMBS];
         let place = (value.exponent + SCALE) as usize;
-        for bit in (0..128).filter(|bit| value.significand >> bit & 1 == 1) {
-            limbs[(place + bit) / 64] |= 1 << ((place + bit) % 64);
-        }
+        let (first, shift) = (place / 64, place % 64);
+        let low = u128::from(value.significand as u64) << shift;
+        let high = (value.significand >> 64) << shift;
+        limbs[first] = low as u64;
+        limbs[first + 1] = (low >> 64) as u64 | high as u64;
+        limbs[first + 2] = (high >> 64) as u64;
         let wide = Self(limbs);
         if value.negative { wide.negated() } else { wide }
     }
