@@ -3,7 +3,8 @@
 use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::float::Float;
-use crate::ops::kernels;
+use crate::ops::{kernels, model};
+use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::attention::{BshStrides, FlashFwdParams, SIMT_HEAD_DIMS, SIMT_TILE, SimtEntry};
 use std::f64::consts::LOG2_E;
@@ -148,6 +149,11 @@ impl<'a, T: Float> Attention<'a, T> {
             }
         }
         self.launch(&desc, o, lse, stream)
+    }
+
+    /// How the kernel computes, for the bound of [`reference::attention`](crate::reference).
+    pub fn model(&self) -> Model {
+        model::attention(self.k.shape().get(1).copied().unwrap_or(0))
     }
 
     fn validate(&self, stream: &Stream) -> Result<AttentionDesc> {

@@ -10,6 +10,8 @@ pub trait Float: Element + sealed::Sealed {
     fn to_f32(self) -> f32;
     /// `x` rounded to nearest, ties to even.
     fn from_f32(x: f32) -> Self;
+    /// `x` rounded once to nearest, ties to even.
+    fn from_f64(x: f64) -> Self;
 }
 
 mod sealed {
@@ -18,7 +20,7 @@ mod sealed {
 }
 
 macro_rules! floats {
-    ($($ty:ty: $to:expr, $from:expr;)*) => {$(
+    ($($ty:ty: $to:expr, $from:expr, $from_wide:expr;)*) => {$(
         impl sealed::Sealed for $ty {}
 
         impl Float for $ty {
@@ -29,12 +31,16 @@ macro_rules! floats {
             fn from_f32(x: f32) -> Self {
                 $from(x)
             }
+
+            fn from_f64(x: f64) -> Self {
+                $from_wide(x)
+            }
         }
     )*};
 }
 
 floats! {
-    f32: std::convert::identity, std::convert::identity;
-    f16: f16::to_f32, f16::from_f32;
-    bf16: bf16::to_f32, bf16::from_f32;
+    f32: std::convert::identity, std::convert::identity, |x| x as f32;
+    f16: f16::to_f32, f16::from_f32, f16::from_f64;
+    bf16: bf16::to_f32, bf16::from_f32, bf16::from_f64;
 }

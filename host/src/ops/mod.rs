@@ -7,6 +7,7 @@ mod elementwise;
 mod float;
 mod gemm;
 mod kernels;
+mod model;
 mod reduce;
 mod softmax;
 mod view;

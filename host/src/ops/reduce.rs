@@ -3,7 +3,8 @@
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::float::Float;
 use crate::ops::view::merge;
-use crate::ops::{check, kernels};
+use crate::ops::{check, kernels, model};
+use crate::reference::Model;
 use crate::{DeviceBuffer, Element, Error, LaunchConfig, Result, Stream, Tensor};
 use spec::reduce::{FinalEntry, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, THREADS};
 
@@ -118,6 +119,21 @@ impl<'a, T: Float> Reduce<'a, T> {
         self.run_typed_into(true, y, stream)
     }
 
+    /// How the kernels compute, for the bound of [`reference::reduce`](crate::reference).
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]: the axis.
+    pub fn model(&self) -> Result<Model> {
+        if let Some(axis) = self.axis {
+            check::axis(self.x, axis)?;
+        }
+        let view = match View::of(self.x, self.axis) {
+            Some(view) => view,
+            None => View::of_contiguous(self.x.shape(), self.axis),
+        };
+        Ok(model::sum(view.plan().additions(view.n.0 as u64)))
+    }
+
     fn run_typed<Out: Element>(&self, indices: bool, stream: &Stream) -> Result<Tensor<Out>> {
         let shape = self.validate(indices, stream)?;
         let y = Tensor::empty(stream, &shape)?;
@@ -194,20 +210,17 @@ impl<'a, T: Float> Reduce<'a, T> {
         }
         let (x, view) = match View::of(self.x, self.axis) {
             Some(view) => (self.x.clone(), view),
-            None => {
-                let x = contiguous(self.x, stream)?;
-                let view = View::of(&x, self.axis);
-                let view = view.ok_or(Error::Bug("a contiguous tensor does not step evenly"))?;
-                (x, view)
-            }
+            None => (
+                contiguous(self.x, stream)?,
+                View::of_contiguous(self.x.shape(), self.axis),
+            ),
         };
         let View { outer, n, inner } = view;
-        let [outer_len, n_len, inner_len] = [outer, n, inner].map(|(len, _)| len as u64);
-        let plan = ReducePlan::new(outer_len, n_len, inner_len, n.1, inner.1);
+        let plan = view.plan();
         let params = ReduceParams {
-            outer: outer_len,
-            n: n_len,
-            inner: inner_len,
+            outer: outer.0 as u64,
+            n: n.0 as u64,
+            inner: inner.0 as u64,
             outer_stride: outer.1,
             axis_stride: n.1,
             inner_stride: inner.1,
@@ -263,5 +276,25 @@ impl View {
             n: (shape[axis], strides[axis]),
             inner: merge(&shape[axis + 1..], &strides[axis + 1..])?,
         })
+    }
+
+    /// Of a contiguous tensor of this shape.
+    fn of_contiguous(shape: &[usize], axis: Option<usize>) -> Self {
+        let (before, n, after) = match axis {
+            Some(axis) => (&shape[..axis], shape[axis], &shape[axis + 1..]),
+            None => (&[][..], shape.iter().product(), &[][..]),
+        };
+        let inner: usize = after.iter().product();
+        let outer = before.iter().product();
+        Self {
+            outer: (outer, n.wrapping_mul(inner) as i64),
+            n: (n, inner as i64),
+            inner: (inner, 1),
+        }
+    }
+
+    fn plan(&self) -> ReducePlan {
+        let Self { outer, n, inner } = self;
+        ReducePlan::new(outer.0 as u64, n.0 as u64, inner.0 as u64, n.1, inner.1)
     }
 }

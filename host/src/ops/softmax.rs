@@ -3,7 +3,8 @@
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::float::Float;
 use crate::ops::view::merge;
-use crate::ops::{check, kernels};
+use crate::ops::{check, kernels, model};
+use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::softmax::{SoftmaxEntry, SoftmaxParams, THREADS, grid_blocks};
 
@@ -92,11 +93,24 @@ impl<'a, T: Float> Softmax<'a, T> {
         self.launch(axis, y, stream)
     }
 
-    fn validate(&self, stream: &Stream) -> Result<usize> {
-        check::device("x", self.x, stream)?;
+    /// How the kernel computes, for the bound of [`reference::softmax`](crate::reference).
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]: the axis.
+    pub fn model(&self) -> Result<Model> {
+        let n = self.x.shape()[self.checked_axis()?];
+        Ok(model::sum(spec::softmax::additions(n as u64)))
+    }
+
+    fn checked_axis(&self) -> Result<usize> {
         let axis = self.axis.unwrap_or(self.x.rank().saturating_sub(1));
         check::axis(self.x, axis)?;
         Ok(axis)
+    }
+
+    fn validate(&self, stream: &Stream) -> Result<usize> {
+        check::device("x", self.x, stream)?;
+        self.checked_axis()
     }
 
     fn launch(&self, axis: usize, y: &Tensor<T>, stream: &Stream) -> Result<()> {
