@@ -9,6 +9,7 @@
 
 mod commands;
 mod failure;
+mod npy;
 mod output;
 
 use std::io::Write;

@@ -1,11 +1,17 @@
 //! One file a command.
 
+mod attention;
 mod build;
 mod completions;
+mod compute;
+mod demo;
 mod devices;
 mod doctor;
 mod explain;
+mod gemm;
 mod lint;
+mod reduce;
+mod softmax;
 
 use std::path::Path;
 
@@ -18,6 +24,11 @@ use crate::output::Output;
 /// The commands, in the order of the help text.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Demo(demo::Args),
+    Gemm(gemm::Args),
+    Attention(attention::Args),
+    Reduce(reduce::Args),
+    Softmax(softmax::Args),
     Build(build::Args),
     Lint(lint::Args),
     Explain(explain::Args),
@@ -30,6 +41,11 @@ impl Command {
     /// Runs the command.
     pub(crate) fn run(&self, output: &mut Output) -> Result<Outcome> {
         match self {
+            Command::Demo(args) => demo::run(args, output),
+            Command::Gemm(args) => gemm::run(args, output),
+            Command::Attention(args) => attention::run(args, output),
+            Command::Reduce(args) => reduce::run(args, output),
+            Command::Softmax(args) => softmax::run(args, output),
             Command::Build(args) => build::run(args, output),
             Command::Devices(args) => devices::run(args, output),
             Command::Doctor(args) => doctor::run(args, output),

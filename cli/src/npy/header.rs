@@ -45,15 +45,19 @@ impl Header {
             }
             other => bail!("format version {other} is not known; known are 1, 2 and 3"),
         };
-        let (text, data) =
-            rest.split_at_checked(length as usize).context("the header is cut off")?;
+        let (text, data) = rest
+            .split_at_checked(length as usize)
+            .context("the header is cut off")?;
         let text = std::str::from_utf8(text).context("the header is not text")?;
         Ok((Self::parse(text)?, data))
     }
 
     /// Number of elements.
     pub(super) fn elements(&self) -> Result<usize> {
-        let product = self.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        let product = self
+            .shape
+            .iter()
+            .try_fold(1usize, |n, &extent| n.checked_mul(extent));
         product.with_context(|| format!("shape {:?} is too large", self.shape))
     }
 
@@ -75,7 +79,11 @@ impl Header {
                 break;
             }
         }
-        ensure!(literal.0.is_empty(), "the header goes on after its end: {}", literal.0);
+        ensure!(
+            literal.0.is_empty(),
+            "the header goes on after its end: {}",
+            literal.0
+        );
         let (dtype, order) = dtype(descr.context("the header has no 'descr'")?)?;
         Ok(Self {
             dtype,
@@ -120,7 +128,11 @@ impl<'a> Literal<'a> {
 
     fn expect(&mut self, token: char) -> Result<()> {
         let found = self.skip(token);
-        ensure!(found, "the header is not as numpy writes it: expected `{token}` at `{}`", self.0);
+        ensure!(
+            found,
+            "the header is not as numpy writes it: expected `{token}` at `{}`",
+            self.0
+        );
         Ok(())
     }
 
@@ -128,9 +140,15 @@ impl<'a> Literal<'a> {
         let quote = if self.0.starts_with('"') { '"' } else { '\'' };
         self.0 = self.0.strip_prefix(quote).with_context(|| {
             // Structured dtypes are lists; nothing else stands here.
-            format!("the header is not that of an array of floats: a string expected at `{}`", self.0)
+            format!(
+                "the header is not that of an array of floats: a string expected at `{}`",
+                self.0
+            )
         })?;
-        let (text, rest) = self.0.split_once(quote).context("a string in the header has no end")?;
+        let (text, rest) = self
+            .0
+            .split_once(quote)
+            .context("a string in the header has no end")?;
         self.0 = rest.trim_start();
         Ok(text)
     }
@@ -142,16 +160,24 @@ impl<'a> Literal<'a> {
                 return Ok(value);
             }
         }
-        bail!("the header is not as numpy writes it: True or False expected at `{}`", self.0)
+        bail!(
+            "the header is not as numpy writes it: True or False expected at `{}`",
+            self.0
+        )
     }
 
     fn tuple(&mut self) -> Result<Vec<usize>> {
         let mut extents = Vec::new();
         self.expect('(')?;
         while !self.skip(')') {
-            let end = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());
+            let end = self
+                .0
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(self.0.len());
             let (digits, rest) = self.0.split_at(end);
-            let extent = digits.parse().with_context(|| format!("an extent at `{}`", self.0))?;
+            let extent = digits
+                .parse()
+                .with_context(|| format!("an extent at `{}`", self.0))?;
             ensure!(extents.len() < MAX_RANK, "more than {MAX_RANK} dimensions");
             extents.push(extent);
             // Python 2 wrote long integers with a suffix.
@@ -169,7 +195,11 @@ impl<'a> Literal<'a> {
 pub(super) fn encode(descr: &str, shape: &[usize]) -> Result<Vec<u8>> {
     let extents: String = match shape {
         [single] => format!("{single},"),
-        _ => shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+        _ => shape
+            .iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     let mut text =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}");
@@ -191,7 +221,12 @@ mod tests {
 
     fn header(descr: &str, fortran: bool, shape: &[usize]) -> Header {
         let (dtype, order) = dtype(descr).unwrap();
-        Header { dtype, order, is_fortran: fortran, shape: shape.to_vec() }
+        Header {
+            dtype,
+            order,
+            is_fortran: fortran,
+            shape: shape.to_vec(),
+        }
     }
 
     #[test]
@@ -201,8 +236,14 @@ mod tests {
                 "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }   \n",
                 header("<f4", false, &[3, 4]),
             ),
-            ("{'descr': '>f8', 'fortran_order': True, 'shape': (3,), }", header(">f8", true, &[3])),
-            ("{'descr': '<f2', 'fortran_order': False, 'shape': (), }", header("<f2", false, &[])),
+            (
+                "{'descr': '>f8', 'fortran_order': True, 'shape': (3,), }",
+                header(">f8", true, &[3]),
+            ),
+            (
+                "{'descr': '<f2', 'fortran_order': False, 'shape': (), }",
+                header("<f2", false, &[]),
+            ),
             (
                 "{\"shape\": (2L, 0L), \"fortran_order\": False, \"descr\": \"<f4\"}",
                 header("<f4", false, &[2, 0]),
@@ -215,13 +256,31 @@ mod tests {
     #[test]
     fn refuses_what_is_not_an_array_of_floats() {
         for (text, word) in [
-            ("{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", "'<i4'"),
-            ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "'|O'"),
-            ("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }", "floats"),
+            (
+                "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }",
+                "'<i4'",
+            ),
+            (
+                "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+                "'|O'",
+            ),
+            (
+                "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }",
+                "floats",
+            ),
             ("{'descr': '<f4', 'fortran_order': False, }", "no 'shape'"),
-            ("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "True or False"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "extent"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } x", "after its end"),
+            (
+                "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }",
+                "True or False",
+            ),
+            (
+                "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+                "extent",
+            ),
+            (
+                "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } x",
+                "after its end",
+            ),
             ("{'descr': '<f4', 'extra': '', }", "unknown entry"),
             ("", "expected `{`"),
         ] {

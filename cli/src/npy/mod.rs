@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use half::f16;
 use ndarray::{ArrayD, ArrayViewD, IxDyn, ShapeBuilder};
 
@@ -89,7 +89,10 @@ fn parse_floats(bytes: &[u8]) -> Result<FloatArray> {
     let values = header.dtype.decode(data, header.order);
     let shape = IxDyn(&header.shape).set_f(header.is_fortran);
     let values = ArrayD::from_shape_vec(shape, values)?;
-    Ok(FloatArray { values, dtype: header.dtype })
+    Ok(FloatArray {
+        values,
+        dtype: header.dtype,
+    })
 }
 
 /// An element type that can be written.
@@ -130,17 +133,6 @@ pub(crate) fn write<T: Written>(to: &mut impl Write, array: &ArrayViewD<'_, T>) 
     Ok(())
 }
 
-/// The array as `N`-dimensional, or an error that names the operand.
-pub(crate) fn expect_rank(array: &FloatArray, operand: &str, ranks: &[usize]) -> Result<()> {
-    let shape = array.values.shape();
-    ensure!(
-        ranks.contains(&shape.len()),
-        "{operand} has shape {shape:?}; it has to have {} dimensions",
-        ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(" or ")
-    );
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use ndarray::{arr0, arr2};
@@ -173,9 +165,15 @@ mod tests {
 
     #[test]
     fn fortran_order_and_big_endian_are_read_as_meant() {
-        let data: Vec<u8> = [1f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|x| x.to_be_bytes()).collect();
+        let data: Vec<u8> = [1f32, 2.0, 3.0, 4.0, 5.0, 6.0]
+            .iter()
+            .flat_map(|x| x.to_be_bytes())
+            .collect();
         let read = parse_floats(&file(">f4", "True", "(2, 3)", &data)).unwrap();
-        assert_eq!(read.values, arr2(&[[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]).into_dyn());
+        assert_eq!(
+            read.values,
+            arr2(&[[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]).into_dyn()
+        );
     }
 
     #[test]
@@ -188,8 +186,14 @@ mod tests {
 
     #[test]
     fn a_wrong_length_is_refused_with_both_lengths() {
-        for (shape, data) in [("(2,)", [0u8; 12].as_slice()), ("(4,)", &[0; 12]), ("(0,)", &[0; 4])] {
-            let error = parse_floats(&file("<f4", "False", shape, data)).unwrap_err().to_string();
+        for (shape, data) in [
+            ("(2,)", [0u8; 12].as_slice()),
+            ("(4,)", &[0; 12]),
+            ("(0,)", &[0; 4]),
+        ] {
+            let error = parse_floats(&file("<f4", "False", shape, data))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("bytes of data"), "{error}");
         }
         let huge = "(4611686018427387904, 4611686018427387904)";

@@ -1,0 +1,267 @@
+//! What the commands that compute on arrays share: options, reading, timing, writing, reporting.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use ndarray::{ArrayD, ArrayViewD};
+use serde_json::{Value, json};
+use warpsmith::{Device, Element, Float, Stream, Tensor};
+
+use crate::npy::{self, FloatArray, Written};
+use crate::output::{Output, OutputFiles};
+
+/// Options of every command that computes.
+#[derive(Debug, clap::Args)]
+pub(super) struct DeviceArgs {
+    /// Where to compute: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: String,
+    /// Print what was done as one line of JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl DeviceArgs {
+    /// The device that was asked for, and a stream on it.
+    pub(super) fn open(&self) -> Result<(Device, Stream)> {
+        let device = Device::from_name(&self.device)?;
+        let stream = device.stream()?;
+        Ok((device, stream))
+    }
+}
+
+/// Element types that operands can be rounded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Dtype {
+    /// IEEE single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// bfloat16.
+    Bf16,
+}
+
+/// Calls a generic function with the element type that a [`Dtype`] names.
+macro_rules! with_dtype {
+    ($dtype:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        match $dtype {
+            $crate::commands::compute::Dtype::F32 => $function::<f32>($($argument),*),
+            $crate::commands::compute::Dtype::F16 => $function::<half::f16>($($argument),*),
+            $crate::commands::compute::Dtype::Bf16 => $function::<half::bf16>($($argument),*),
+        }
+    };
+}
+pub(super) use with_dtype;
+
+/// An input file, read.
+pub(super) struct Input {
+    /// `A`, as in the help text.
+    pub(super) name: &'static str,
+    pub(super) array: FloatArray,
+}
+
+impl Input {
+    pub(super) fn read(name: &'static str, path: &Path) -> Result<Self> {
+        Ok(Self {
+            name,
+            array: npy::read_floats(path)?,
+        })
+    }
+
+    /// Fails where the number of dimensions is none of `ranks`.
+    pub(super) fn expect_rank(&self, ranks: &[usize]) -> Result<()> {
+        let shape = self.array.values.shape();
+        ensure!(
+            ranks.contains(&shape.len()),
+            "{} has shape {shape:?}; it has to have {} dimensions",
+            self.name,
+            ranks
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(" or ")
+        );
+        Ok(())
+    }
+
+    /// The array on a device, each element rounded once to `T`.
+    pub(super) fn upload<T: Float>(&self, device: &Device) -> Result<Tensor<T>> {
+        let values = &self.array.values;
+        let rounded = values.mapv(|x| T::from_f64(x));
+        for ((index, &wide), narrow) in values.indexed_iter().zip(&rounded) {
+            ensure!(
+                !wide.is_finite() || narrow.to_f32().is_finite(),
+                "{} holds {wide:e} at {:?}, which is too large for {}",
+                self.name,
+                ndarray::Dimension::slice(&index),
+                T::DTYPE
+            );
+        }
+        Ok(Tensor::from_ndarray(device, &rounded)?)
+    }
+}
+
+/// Runs `compute` to its end on the device, with a spinner on stderr while it lasts, and measures
+/// it. A GPU runs it once before, so that loading kernels is not measured.
+pub(super) fn timed<T>(
+    what: &str,
+    stream: &Stream,
+    compute: impl Fn() -> warpsmith::Result<T>,
+) -> Result<(T, Duration)> {
+    let spinner = Spinner::start(format!("{what} on {}", stream.device()));
+    if !stream.device().is_emulator() {
+        compute()
+            .and_then(|_| stream.synchronize())
+            .map_err(fault)?;
+    }
+    let start = Instant::now();
+    let result = compute().map_err(fault)?;
+    stream.synchronize().map_err(fault)?;
+    let elapsed = start.elapsed();
+    drop(spinner);
+    Ok((result, elapsed))
+}
+
+/// An error of the device.
+fn fault(error: warpsmith::Error) -> anyhow::Error {
+    error.into()
+}
+
+/// A line on stderr that turns while something takes long; nothing where stderr is no terminal.
+struct Spinner(ProgressBar);
+
+impl Spinner {
+    fn start(message: String) -> Self {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(message);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The elements as f32.
+pub(super) fn download<T: Float>(tensor: &Tensor<T>) -> Result<ArrayD<f32>> {
+    Ok(tensor.to_ndarray().map_err(fault)?.mapv(T::to_f32))
+}
+
+/// The elements as they are.
+pub(super) fn download_exact<T: Element>(tensor: &Tensor<T>) -> Result<ArrayD<T>> {
+    tensor.to_ndarray().map_err(fault)
+}
+
+/// What was computed, for the line that is printed.
+pub(super) struct Report<'a> {
+    pub(super) operation: String,
+    pub(super) dtype: &'a str,
+    pub(super) device: &'a Device,
+    /// Names and shapes, inputs first.
+    pub(super) shapes: Vec<(&'static str, Vec<usize>)>,
+    pub(super) elapsed: Duration,
+    pub(super) files: Vec<PathBuf>,
+}
+
+impl Report<'_> {
+    /// Prints a sentence, or a line of JSON.
+    pub(super) fn print(&self, json: bool, output: &mut Output) -> Result<()> {
+        let files: Vec<String> = self
+            .files
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        if json {
+            let shapes: serde_json::Map<String, Value> = self
+                .shapes
+                .iter()
+                .map(|(name, shape)| ((*name).into(), json!(shape)))
+                .collect();
+            let line = json!({
+                "operation": self.operation,
+                "device": self.device.to_string(),
+                "dtype": self.dtype,
+                "shapes": shapes,
+                "time_ms": milliseconds(self.elapsed),
+                "files": files,
+            });
+            writeln!(output, "{line}")?;
+            return Ok(());
+        }
+        let shapes: Vec<String> = self
+            .shapes
+            .iter()
+            .map(|(name, shape)| format!("{name} {shape:?}"))
+            .collect();
+        writeln!(
+            output,
+            "{} in {} on {}: {}, {:.3} ms; wrote {}",
+            self.operation,
+            self.dtype,
+            self.device,
+            shapes.join(", "),
+            milliseconds(self.elapsed),
+            files.join(" and ")
+        )?;
+        Ok(())
+    }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Adds a file with `array` to those to be written.
+pub(super) fn add_npy<T: Written>(
+    files: &mut OutputFiles,
+    path: &Path,
+    array: &ArrayViewD<'_, T>,
+) -> Result<()> {
+    files.add(path, |writer| npy::write(writer, array))
+}
+
+/// Fails before any work where an output cannot be written or two have one place.
+pub(super) fn check_outputs(paths: &[&Path]) -> Result<()> {
+    for (i, path) in paths.iter().enumerate() {
+        OutputFiles::check(path)?;
+        ensure!(
+            !paths[..i].contains(path),
+            "two outputs would go to {}",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// An axis given from the front, or from the back by a negative number.
+pub(super) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
+    let from_front = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(from_front)
+        .ok()
+        .filter(|&axis| axis < rank)
+        .with_context(|| {
+            format!(
+                "axis {axis} of an array with {rank} dimensions; want -{rank} to {}",
+                rank as i64 - 1
+            )
+        })
+}
+
+/// The dtype as it is printed.
+pub(super) fn dtype_name(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F32 => "f32",
+        Dtype::F16 => "f16",
+        Dtype::Bf16 => "bf16",
+    }
+}
