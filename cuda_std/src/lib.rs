@@ -10,13 +10,17 @@
 //! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
 //! kernels with the ordinary toolchain; a function that needs a GPU panics there with its name.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
-#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, stdarch_nvptx))]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(asm_experimental_arch, core_float_math, stdarch_nvptx)
+)]
 // On the device `cuda_std` itself uses its macros.
 extern crate self as cuda_std;
 
 #[macro_use]
 mod host;
 
+pub mod math;
 #[doc(hidden)]
 pub mod meta;
 pub mod prelude;

@@ -1,0 +1,84 @@
+//! Single correctly rounded operations, by whichever name the target gives them.
+
+#[cfg(target_arch = "nvptx64")]
+use core::f32::math as target;
+
+/// The host's own, as free functions.
+#[cfg(not(target_arch = "nvptx64"))]
+mod target {
+    pub(super) use f32 as F;
+
+    pub(super) fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        F::mul_add(a, b, c)
+    }
+    pub(super) fn sqrt(x: f32) -> f32 {
+        F::sqrt(x)
+    }
+    pub(super) fn floor(x: f32) -> f32 {
+        F::floor(x)
+    }
+    pub(super) fn ceil(x: f32) -> f32 {
+        F::ceil(x)
+    }
+    pub(super) fn trunc(x: f32) -> f32 {
+        F::trunc(x)
+    }
+    pub(super) fn round_ties_even(x: f32) -> f32 {
+        F::round_ties_even(x)
+    }
+}
+
+/// `fma.rn.f32`: a · b + c, rounded once.
+#[inline(always)]
+pub fn fma(a: f32, b: f32, c: f32) -> f32 {
+    target::mul_add(a, b, c)
+}
+
+/// `mul.rn.f32`: a · b, rounded; no compiler contracts it with an addition.
+#[inline(always)]
+pub fn mul_rn(a: f32, b: f32) -> f32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let product: f32;
+        // SAFETY: one arithmetic instruction on registers.
+        unsafe {
+            core::arch::asm!("mul.rn.f32 {}, {}, {};", out(reg32) product, in(reg32) a,
+                in(reg32) b, options(pure, nomem, nostack));
+        }
+        product
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        a * b
+    }
+}
+
+/// `sqrt.rn.f32`: square root, correctly rounded.
+#[inline(always)]
+pub fn sqrt(x: f32) -> f32 {
+    target::sqrt(x)
+}
+
+/// Largest integer not above x.
+#[inline(always)]
+pub fn floor(x: f32) -> f32 {
+    target::floor(x)
+}
+
+/// Least integer not below x.
+#[inline(always)]
+pub fn ceil(x: f32) -> f32 {
+    target::ceil(x)
+}
+
+/// The integer part of x.
+#[inline(always)]
+pub fn trunc(x: f32) -> f32 {
+    target::trunc(x)
+}
+
+/// Nearest integer, ties to even.
+#[inline(always)]
+pub fn rint(x: f32) -> f32 {
+    target::round_ties_even(x)
+}

@@ -1,0 +1,133 @@
+//! Errors against f64, over a spread of all f32.
+
+use super::*;
+
+/// Error of `got` in ulp of `want`; 0 where both are the same special value.
+fn ulps(got: f32, want: f64) -> f64 {
+    if want.is_nan() || got.is_nan() {
+        return if want.is_nan() && got.is_nan() {
+            0.0
+        } else {
+            f64::INFINITY
+        };
+    }
+    if got.is_infinite() || want.is_infinite() || want.abs() >= 3.402_823_567_797_336_6e38 {
+        return if f64::from(got) == f64::from(want as f32) {
+            0.0
+        } else {
+            f64::INFINITY
+        };
+    }
+    let exponent = if want == 0.0 {
+        -126
+    } else {
+        (want.abs().log2().floor() as i32).max(-126)
+    };
+    (f64::from(got) - want).abs() / f64::from(exponent - 23).exp2()
+}
+
+/// Checks `f` at every 2,003rd f32 and at special values.
+fn holds(f: impl Fn(f32) -> f32, truth: impl Fn(f64) -> f64, bound: f64) {
+    let specials = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        f32::MIN,
+        f32::MIN_POSITIVE,
+        1e-45,
+        -1e-45,
+    ];
+    let mut worst = (0.0, 0.0f32);
+    for x in (0..=u32::MAX)
+        .step_by(2003)
+        .map(f32::from_bits)
+        .chain(specials)
+    {
+        let error = ulps(f(x), truth(f64::from(x)));
+        if error > worst.0 {
+            worst = (error, x);
+        }
+    }
+    let (error, x) = worst;
+    assert!(
+        error <= bound,
+        "{error} ulp at {x:e}: got {:e}, want {:e}",
+        f(x),
+        truth(f64::from(x))
+    );
+}
+
+#[test]
+fn exponentials_and_logarithms_are_within_an_ulp() {
+    holds(exp, f64::exp, 1.0);
+    holds(exp2, f64::exp2, 1.0);
+    holds(log, f64::ln, 1.0);
+    holds(log2, f64::log2, 1.0);
+    holds(rsqrt, |x| 1.0 / x.sqrt(), 1.0);
+}
+
+#[test]
+fn single_operations_are_correctly_rounded() {
+    holds(rcp, |x| 1.0 / x, 0.5);
+    holds(sqrt, f64::sqrt, 0.5);
+    holds(floor, f64::floor, 0.0);
+    holds(ceil, f64::ceil, 0.0);
+    holds(trunc, f64::trunc, 0.0);
+    holds(rint, f64::round_ties_even, 0.0);
+}
+
+#[test]
+fn trigonometry_holds_for_every_magnitude() {
+    holds(sin, f64::sin, 2.0);
+    holds(cos, f64::cos, 2.0);
+    holds(tanh, f64::tanh, 2.0);
+}
+
+#[test]
+fn error_functions_are_exact_into_the_tails() {
+    holds(erf, libm::erf, 2.0);
+    holds(erfc, libm::erfc, 4.5);
+    let gelu_truth = |x: f64| 0.5 * x * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2);
+    holds(gelu, gelu_truth, 6.0);
+}
+
+#[test]
+fn activations_are_exact_into_the_tails() {
+    holds(
+        sigmoid,
+        |x| {
+            if x < 0.0 {
+                x.exp() / (1.0 + x.exp())
+            } else {
+                1.0 / (1.0 + (-x).exp())
+            }
+        },
+        2.5,
+    );
+    let gate = |x: f64, v: f64| {
+        if v < 0.0 {
+            x * v.exp() / (1.0 + v.exp())
+        } else {
+            x / (1.0 + (-v).exp())
+        }
+    };
+    holds(silu, |x| gate(x, x), 4.5);
+    let slope = 2.0 * (2.0 / core::f64::consts::PI).sqrt();
+    holds(
+        gelu_tanh,
+        |x| gate(x, slope * (x + 0.044_715 * x * x * x)),
+        6.0,
+    );
+}
+
+#[test]
+fn larger_and_smaller_pass_nan_on() {
+    assert!(max_nan(f32::NAN, 1.0).is_nan() && max_nan(1.0, f32::NAN).is_nan());
+    assert!(min_nan(f32::NAN, 1.0).is_nan() && min_nan(1.0, f32::NAN).is_nan());
+    assert_eq!((max_nan(1.0, 2.0), min_nan(1.0, 2.0)), (2.0, 1.0));
+}
