@@ -20,12 +20,17 @@ extern crate self as cuda_std;
 #[macro_use]
 mod host;
 
+pub mod barrier;
+pub mod block;
+pub mod convert;
 pub mod math;
+pub mod mem;
 #[doc(hidden)]
 pub mod meta;
 pub mod prelude;
 pub mod shared;
 pub mod thread;
+pub mod warp;
 
 pub use cuda_std_macros::kernel;
 

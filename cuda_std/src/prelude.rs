@@ -1,3 +1,3 @@
 //! What most kernels use.
 
-pub use crate::{dynamic_shared, kernel, shared_array, thread};
+pub use crate::{block, convert, dynamic_shared, kernel, math, mem, shared_array, thread, warp};

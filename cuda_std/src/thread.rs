@@ -56,3 +56,149 @@ pub fn sync_threads() {
         unsafe { core::arch::asm!("bar.sync 0;", options(nostack)) }
     })
 }
+
+/// Index of the thread's lane in its warp.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn lane_idx() -> u32 {
+    flat_thread_idx() % WARP_THREADS
+}
+
+/// Index of the thread's warp in its block.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn warp_idx() -> u32 {
+    flat_thread_idx() / WARP_THREADS
+}
+
+/// Index of the thread in its block, x fastest: `x + dim_x * (y + dim_y * z)`. In a kernel that only
+/// uses one-dimensional blocks, [`thread_idx_x`] is the same for less.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn flat_thread_idx() -> u32 {
+    thread_idx_x() + block_dim_x() * (thread_idx_y() + block_dim_y() * thread_idx_z())
+}
+
+/// Index of the thread in the whole grid, x only: `block_idx_x * block_dim_x + thread_idx_x`.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn index_1d() -> u32 {
+    block_idx_x() * block_dim_x() + thread_idx_x()
+}
+
+/// Threads of the whole grid, x only.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn threads_1d() -> u64 {
+    u64::from(grid_dim_x()) * u64::from(block_dim_x())
+}
+
+/// The elements of `0..len` that are this thread's, where the whole grid strides over them.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn grid_stride(len: u64) -> GridStride {
+    GridStride {
+        next: u64::from(block_idx_x()) * u64::from(block_dim_x()) + u64::from(thread_idx_x()),
+        len,
+        step: threads_1d(),
+    }
+}
+
+/// Iterator of [`grid_stride`].
+#[derive(Clone, Debug)]
+pub struct GridStride {
+    next: u64,
+    len: u64,
+    step: u64,
+}
+
+impl Iterator for GridStride {
+    type Item = u64;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        let index = self.next;
+        (index < self.len).then(|| {
+            self.next = index.saturating_add(self.step);
+            index
+        })
+    }
+}
+
+/// `trap;`: ends the launch; the host sees an error.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn trap() -> ! {
+    on_device!("thread::trap", (), {
+        // SAFETY: `trap` has no precondition.
+        unsafe { nvptx::trap() }
+    })
+}
+
+/// `nanosleep.u32`: sleeps for about that long, at most 1 ms. *Since*: PTX 6.3, sm_70.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn nanosleep(duration_ns: u32) {
+    on_device!("thread::nanosleep", (duration_ns), {
+        // SAFETY: touches nothing.
+        unsafe {
+            core::arch::asm!("nanosleep.u32 {};", in(reg32) duration_ns, options(nostack));
+        }
+    })
+}
+
+/// `%globaltimer`: nanoseconds of a clock that all multiprocessors share.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn globaltimer_ns() -> u64 {
+    on_device!("thread::globaltimer_ns", (), {
+        let time: u64;
+        // SAFETY: reads a special register.
+        unsafe {
+            core::arch::asm!("mov.u64 {}, %globaltimer;", out(reg64) time, options(nostack));
+        }
+        time
+    })
+}
+
+macro_rules! fences {
+    ($($name:ident = $instruction:literal, $doc:literal;)*) => {$(
+        #[doc = concat!("`", $instruction, "`: ", $doc)]
+        ///
+        /// *Scope*: thread. *Since*: PTX 1.4, sm_10.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub fn $name() {
+            on_device!("thread::membar", (), {
+                // SAFETY: orders memory accesses and has no precondition.
+                unsafe { core::arch::asm!(concat!($instruction, ";"), options(nostack)) }
+            })
+        }
+    )*};
+}
+
+fences! {
+    membar_cta = "membar.cta", "orders the thread's accesses for its block.";
+    membar_gl = "membar.gl", "orders the thread's accesses for the device.";
+    membar_sys = "membar.sys", "orders the thread's accesses for device and host.";
+}

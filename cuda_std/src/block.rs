@@ -1,0 +1,36 @@
+//! What the threads of a block do together, in fixed orders.
+
+use crate::thread::{self, WARP_THREADS};
+use crate::warp::{self, Words};
+
+/// Most warps of a block, and so the elements of scratch that [`reduce`] needs.
+pub const WARPS_MAX: usize = 32;
+
+/// `op` over the values of all threads of a one-dimensional block, the result in every thread:
+/// butterflies in the warps ([`warp::reduce`]), then warp 0's result with each other's in turn.
+/// `op` is commutative. Ends with a barrier, so `scratch` may be used again at once.
+///
+/// # Safety
+/// Every thread of the block executes it, with whole warps. `scratch` is the same for all, shared
+/// memory for a `T` for each warp, which nobody else uses meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn reduce<T: Words>(value: T, scratch: *mut T, op: impl Fn(T, T) -> T) -> T {
+    // SAFETY: passed on to the caller; writes and reads are a barrier apart.
+    unsafe {
+        let value = warp::reduce(value, &op);
+        if thread::lane_idx() == 0 {
+            scratch.add(thread::warp_idx() as usize).write(value);
+        }
+        thread::sync_threads();
+        let warps = thread::block_dim_x().div_ceil(WARP_THREADS) as usize;
+        let mut total = scratch.read();
+        for i in 1..warps {
+            total = op(total, scratch.add(i).read());
+        }
+        thread::sync_threads();
+        total
+    }
+}

@@ -1,0 +1,98 @@
+//! The OCP 8-bit floats in software.
+
+/// Layout of an 8-bit float.
+#[derive(Clone, Copy)]
+struct Format {
+    mantissa_bits: u32,
+    bias: i32,
+    /// Bits of the largest finite value.
+    largest: u8,
+}
+
+const E4M3: Format = Format {
+    mantissa_bits: 3,
+    bias: 7,
+    largest: 0x7e,
+};
+const E5M2: Format = Format {
+    mantissa_bits: 2,
+    bias: 15,
+    largest: 0x7b,
+};
+
+/// Nearest value, ties to even; what is above the largest finite value becomes that.
+#[inline(always)]
+fn from_f32(x: f32, format: Format) -> u8 {
+    let sign = ((x.to_bits() >> 24) & 0x80) as u8;
+    let magnitude = x.to_bits() & 0x7fff_ffff;
+    if x.is_nan() {
+        return 0x7f;
+    }
+    let exponent = (magnitude >> 23) as i32 - 127;
+    // Below the least normal the spacing stays: more bits are dropped.
+    let below = (1 - format.bias - exponent).max(0) as u32;
+    let dropped = 23 - format.mantissa_bits + below;
+    if dropped > 24 {
+        return sign;
+    }
+    let significand = (magnitude & 0x007f_ffff) | 0x0080_0000;
+    let kept = significand >> dropped;
+    let rest = significand & ((1 << dropped) - 1);
+    let half = 1 << (dropped - 1);
+    let up = rest > half || (rest == half && kept & 1 == 1);
+    let rounded = kept + u32::from(up);
+    // A normal's leading bit counts one into the exponent; a carry into it is right by itself.
+    let field = if below > 0 {
+        0
+    } else {
+        (exponent + format.bias - 1) as u32
+    };
+    let bits = (field << format.mantissa_bits) + rounded;
+    sign | bits.min(u32::from(format.largest)) as u8
+}
+
+/// The value of a finite encoding: exact.
+#[inline(always)]
+fn finite_to_f32(bits: u8, format: Format) -> f32 {
+    let sign = u32::from(bits & 0x80) << 24;
+    let magnitude = u32::from(bits & 0x7f);
+    let mantissa = magnitude & ((1 << format.mantissa_bits) - 1);
+    let field = (magnitude >> format.mantissa_bits) as i32;
+    let power = |exponent: i32| f32::from_bits(((exponent + 127) as u32) << 23);
+    let value = if field == 0 {
+        mantissa as f32 * power(1 - format.bias - format.mantissa_bits as i32)
+    } else {
+        let significand = mantissa | 1 << format.mantissa_bits;
+        significand as f32 * power(field - format.bias - format.mantissa_bits as i32)
+    };
+    f32::from_bits(value.to_bits() | sign)
+}
+
+/// f32 to e4m3 as `cvt.rn.satfinite.e4m3x2.f32` does: nearest, beyond ±448 that, NaN to 0x7f.
+#[inline(always)]
+pub fn f32_to_e4m3_satfinite(x: f32) -> u8 {
+    from_f32(x, E4M3)
+}
+
+/// f32 to e5m2 as `cvt.rn.satfinite.e5m2x2.f32` does: nearest, beyond ±57344 that (infinities
+/// too), NaN to 0x7f.
+#[inline(always)]
+pub fn f32_to_e5m2_satfinite(x: f32) -> u8 {
+    from_f32(x, E5M2)
+}
+
+/// e4m3 to f32: exact; 0x7f and 0xff are NaN, there is no infinity.
+#[inline(always)]
+pub fn e4m3_to_f32(bits: u8) -> f32 {
+    if bits & 0x7f == 0x7f {
+        f32::from_bits(super::NAN_F32)
+    } else {
+        finite_to_f32(bits, E4M3)
+    }
+}
+
+/// e5m2 to f32: exact, as the upper byte of an f16; infinities at 0x7c and 0xfc, NaN above.
+#[inline(always)]
+pub fn e5m2_to_f32(bits: u8) -> f32 {
+    super::f16_to_f32(u16::from(bits) << 8)
+}

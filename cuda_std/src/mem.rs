@@ -1,0 +1,83 @@
+//! Memory accesses of 8 and 16 bytes, and through the read-only cache.
+//!
+//! Where LLVM sees that a pointer is a kernel parameter or a `shared_array!`, the plain vector
+//! accesses become `ld.global.v4`, `st.shared.v4` and so on; else they are generic.
+
+/// `T` at an address that is a multiple of 16.
+#[repr(C, align(16))]
+struct Align16<T>(T);
+
+/// `T` at an address that is a multiple of 8.
+#[repr(C, align(8))]
+struct Align8<T>(T);
+
+macro_rules! vectors {
+    ($($load:ident, $store:ident: [$ty:ty; $len:literal], $align:ident, $bytes:literal;)*) => {$(
+        #[doc = concat!("Loads ", stringify!($len), " elements in one access of ", $bytes, " bytes.")]
+        ///
+        /// # Safety
+        #[doc = concat!("`ptr` is aligned to ", $bytes, " bytes and so many are readable there.")]
+        #[inline(always)]
+        pub unsafe fn $load(ptr: *const $ty) -> [$ty; $len] {
+            // SAFETY: passed on to the caller.
+            unsafe { ptr.cast::<$align<[$ty; $len]>>().read().0 }
+        }
+
+        #[doc = concat!("Stores ", stringify!($len), " elements in one access of ", $bytes, " bytes.")]
+        ///
+        /// # Safety
+        #[doc = concat!("`ptr` is aligned to ", $bytes, " bytes and so many are writable there.")]
+        #[inline(always)]
+        pub unsafe fn $store(ptr: *mut $ty, values: [$ty; $len]) {
+            // SAFETY: passed on to the caller.
+            unsafe { ptr.cast::<$align<[$ty; $len]>>().write($align(values)) }
+        }
+    )*};
+}
+
+vectors! {
+    ld_v4_f32, st_v4_f32: [f32; 4], Align16, "16";
+    ld_v4_u32, st_v4_u32: [u32; 4], Align16, "16";
+    ld_v2_f32, st_v2_f32: [f32; 2], Align8, "8";
+    ld_v2_u32, st_v2_u32: [u32; 2], Align8, "8";
+    ld_v4_u16, st_v4_u16: [u16; 4], Align8, "8";
+    ld_v8_u16, st_v8_u16: [u16; 8], Align16, "16";
+    ld_v2_f64, st_v2_f64: [f64; 2], Align16, "16";
+}
+
+macro_rules! read_only {
+    ($($name:ident: $ty:ty = $instruction:literal, [$($part:ident),*], $list:literal;)*) => {$(
+        #[doc = concat!("`", $instruction, "`: a load through the read-only cache.")]
+        ///
+        /// *Scope*: thread. *Since*: PTX 3.1, sm_35.
+        ///
+        /// # Safety
+        /// `ptr` is aligned to the access and points to global memory that nobody writes while the
+        /// kernel runs.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $name(ptr: *const $ty) -> [$ty; [$(stringify!($part)),*].len()] {
+            on_device!("mem::ld_global_nc", (ptr), {
+                $(let $part: $ty;)*
+                // SAFETY: the caller's memory is readable and constant, so the load has no effect.
+                unsafe {
+                    core::arch::asm!(concat!($instruction, " ", $list, ", [{at}];"),
+                        $($part = out(reg32) $part,)* at = in(reg64) ptr,
+                        options(pure, readonly, nostack));
+                }
+                [$($part),*]
+            })
+        }
+    )*};
+}
+
+read_only! {
+    ld_global_nc_f32: f32 = "ld.global.nc.f32", [a], "{a}";
+    ld_global_nc_u32: u32 = "ld.global.nc.u32", [a], "{a}";
+    ld_global_nc_v2_f32: f32 = "ld.global.nc.v2.f32", [a, b], "{{{a}, {b}}}";
+    ld_global_nc_v2_u32: u32 = "ld.global.nc.v2.u32", [a, b], "{{{a}, {b}}}";
+    ld_global_nc_v4_f32: f32 = "ld.global.nc.v4.f32", [a, b, c, d], "{{{a}, {b}, {c}, {d}}}";
+    ld_global_nc_v4_u32: u32 = "ld.global.nc.v4.u32", [a, b, c, d], "{{{a}, {b}, {c}, {d}}}";
+}
