@@ -36,6 +36,14 @@ impl Parse for Attributes {
 }
 
 impl Attributes {
+    /// Every expression that was given.
+    pub(crate) fn constants(&self) -> impl Iterator<Item = &Expr> {
+        [&self.max_threads, &self.min_blocks, &self.dynamic_shared]
+            .into_iter()
+            .flatten()
+            .chain(self.cluster.iter().flatten())
+    }
+
     fn set(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {
         let twice = match name.to_string().as_str() {
             "max_threads" => self.max_threads.replace(value).is_some(),

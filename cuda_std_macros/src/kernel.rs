@@ -18,6 +18,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
     let metadata = metadata::expand(name, &params, &attributes);
     let checks = params.iter().map(|(_, ty)| param_check(ty));
 
+    let constants = attributes.constants();
     let ItemFn {
         attrs,
         vis,
@@ -38,7 +39,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
         #vis unsafe fn #name(#inputs) #block
 
         #metadata
-        const _: () = { #(#checks)* };
+        const _: () = { #(let _ = #constants;)* #(#checks)* };
     })
 }
 

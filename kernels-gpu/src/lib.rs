@@ -8,3 +8,7 @@ pub mod gemm;
 pub mod reduce;
 mod simt;
 pub mod softmax;
+
+mod element;
+mod online;
+mod rows;

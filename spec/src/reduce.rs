@@ -212,7 +212,7 @@ const fn row_blocks(items: u64, len: u64) -> u64 {
 /// thread's own, and the tree.
 const fn row_additions(len: u64) -> u64 {
     if len <= WARP_MAX {
-        len.div_ceil(32) + 5
+        len.div_ceil(32) + 3 + 5
     } else {
         len.div_ceil(THREADS as u64) + 3 + 5 + 7
     }
@@ -290,6 +290,6 @@ mod tests {
         let plan = ReducePlan::new(1, 1 << 30, 1, 1, 1);
         assert!(plan.additions(1 << 30) < 400, "{}", plan.additions(1 << 30));
         let plan = ReducePlan::new(1, 64, 1, 1, 1);
-        assert_eq!(plan.additions(64), 7);
+        assert_eq!(plan.additions(64), 10);
     }
 }

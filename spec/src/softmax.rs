@@ -35,9 +35,9 @@ pub const fn grid_blocks(rows: u64, n: u64) -> u32 {
 /// tree.
 pub const fn additions(n: u64) -> u64 {
     if n <= WARP_MAX {
-        n.div_ceil(32) + 5
+        n.div_ceil(32) + 4 + 5
     } else {
-        n.div_ceil(THREADS as u64) + 3 + 5 + 7
+        n.div_ceil(THREADS as u64) + 4 + 5 + 7
     }
 }
 

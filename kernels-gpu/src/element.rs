@@ -1,0 +1,90 @@
+//! Tensor elements: read to f32, written from it with one rounding.
+
+use cuda_std::{convert, mem};
+use half::{bf16, f16};
+
+/// An element type of the portable kernels.
+pub(crate) trait Element: Copy {
+    /// One element.
+    ///
+    /// # Safety
+    /// `ptr` is readable.
+    unsafe fn load(ptr: *const Self) -> f32;
+
+    /// Four neighbours in one access.
+    ///
+    /// # Safety
+    /// Four elements are readable at `ptr`, which is aligned to their size.
+    unsafe fn load4(ptr: *const Self) -> [f32; 4];
+
+    /// Writes one element.
+    ///
+    /// # Safety
+    /// `ptr` is writable.
+    unsafe fn store(ptr: *mut Self, value: f32);
+
+    /// Writes four neighbours in one access.
+    ///
+    /// # Safety
+    /// Four elements are writable at `ptr`, which is aligned to their size.
+    unsafe fn store4(ptr: *mut Self, values: [f32; 4]);
+
+    /// Whether four elements at `ptr` can be one access.
+    #[inline(always)]
+    fn is_vector_aligned(ptr: *const Self) -> bool {
+        ptr.addr().is_multiple_of(4 * size_of::<Self>())
+    }
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    unsafe fn load(ptr: *const Self) -> f32 {
+        // SAFETY: passed on to the caller.
+        unsafe { ptr.read() }
+    }
+    #[inline(always)]
+    unsafe fn load4(ptr: *const Self) -> [f32; 4] {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_v4_f32(ptr) }
+    }
+    #[inline(always)]
+    unsafe fn store(ptr: *mut Self, value: f32) {
+        // SAFETY: passed on to the caller.
+        unsafe { ptr.write(value) }
+    }
+    #[inline(always)]
+    unsafe fn store4(ptr: *mut Self, values: [f32; 4]) {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::st_v4_f32(ptr, values) }
+    }
+}
+
+macro_rules! sixteen_bits {
+    ($ty:ty, $widen:path, $narrow:path) => {
+        impl Element for $ty {
+            #[inline(always)]
+            unsafe fn load(ptr: *const Self) -> f32 {
+                // SAFETY: passed on to the caller.
+                $widen(unsafe { ptr.cast::<u16>().read() })
+            }
+            #[inline(always)]
+            unsafe fn load4(ptr: *const Self) -> [f32; 4] {
+                // SAFETY: passed on to the caller.
+                unsafe { mem::ld_v4_u16(ptr.cast()) }.map($widen)
+            }
+            #[inline(always)]
+            unsafe fn store(ptr: *mut Self, value: f32) {
+                // SAFETY: passed on to the caller.
+                unsafe { ptr.cast::<u16>().write($narrow(value)) }
+            }
+            #[inline(always)]
+            unsafe fn store4(ptr: *mut Self, values: [f32; 4]) {
+                // SAFETY: passed on to the caller.
+                unsafe { mem::st_v4_u16(ptr.cast(), values.map($narrow)) }
+            }
+        }
+    };
+}
+
+sixteen_bits!(f16, convert::f16_to_f32, convert::f32_to_f16);
+sixteen_bits!(bf16, convert::bf16_to_f32, convert::f32_to_bf16);
