@@ -5,7 +5,7 @@
 //! text) and `run(&Args, &mut Output) -> anyhow::Result<Outcome>`, then a variant and an arm in
 //! `commands/mod.rs`. Everything a command prints goes through [`output::Output`]; a fault is an
 //! `anyhow` error, which ends up as one line on stderr.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod commands;
 mod failure;

@@ -11,6 +11,7 @@ mod explain;
 mod gemm;
 mod lint;
 mod reduce;
+mod run;
 mod softmax;
 
 use std::path::Path;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Attention(attention::Args),
     Reduce(reduce::Args),
     Softmax(softmax::Args),
+    Run(run::Args),
     Build(build::Args),
     Lint(lint::Args),
     Explain(explain::Args),
@@ -46,6 +48,7 @@ impl Command {
             Command::Attention(args) => attention::run(args, output),
             Command::Reduce(args) => reduce::run(args, output),
             Command::Softmax(args) => softmax::run(args, output),
+            Command::Run(args) => run::run(args, output),
             Command::Build(args) => build::run(args, output),
             Command::Devices(args) => devices::run(args, output),
             Command::Doctor(args) => doctor::run(args, output),

@@ -32,23 +32,7 @@ pub(super) enum ByteOrder {
 impl Header {
     /// Splits a file into its header and its data.
     pub(super) fn split(bytes: &[u8]) -> Result<(Self, &[u8])> {
-        let rest = bytes.strip_prefix(MAGIC).context("not a .npy file")?;
-        let (&[major, _minor], rest) = rest.split_first_chunk().context("the header is cut off")?;
-        let (length, rest) = match major {
-            1 => {
-                let (length, rest) = rest.split_first_chunk().context("the header is cut off")?;
-                (u32::from(u16::from_le_bytes(*length)), rest)
-            }
-            2 | 3 => {
-                let (length, rest) = rest.split_first_chunk().context("the header is cut off")?;
-                (u32::from_le_bytes(*length), rest)
-            }
-            other => bail!("format version {other} is not known; known are 1, 2 and 3"),
-        };
-        let (text, data) = rest
-            .split_at_checked(length as usize)
-            .context("the header is cut off")?;
-        let text = std::str::from_utf8(text).context("the header is not text")?;
+        let (text, data) = sections(bytes)?;
         Ok((Self::parse(text)?, data))
     }
 
@@ -62,6 +46,48 @@ impl Header {
     }
 
     fn parse(text: &str) -> Result<Self> {
+        let entries = Entries::parse(text)?;
+        let (dtype, order) = dtype(entries.descr)?;
+        Ok(Self {
+            dtype,
+            order,
+            is_fortran: entries.is_fortran,
+            shape: entries.shape,
+        })
+    }
+}
+
+/// Splits a file into the text of its header and its data.
+pub(super) fn sections(bytes: &[u8]) -> Result<(&str, &[u8])> {
+    let rest = bytes.strip_prefix(MAGIC).context("not a .npy file")?;
+    let (&[major, _minor], rest) = rest.split_first_chunk().context("the header is cut off")?;
+    let (length, rest) = match major {
+        1 => {
+            let (length, rest) = rest.split_first_chunk().context("the header is cut off")?;
+            (u32::from(u16::from_le_bytes(*length)), rest)
+        }
+        2 | 3 => {
+            let (length, rest) = rest.split_first_chunk().context("the header is cut off")?;
+            (u32::from_le_bytes(*length), rest)
+        }
+        other => bail!("format version {other} is not known; known are 1, 2 and 3"),
+    };
+    let (text, data) = rest
+        .split_at_checked(length as usize)
+        .context("the header is cut off")?;
+    let text = std::str::from_utf8(text).context("the header is not text")?;
+    Ok((text, data))
+}
+
+/// The dictionary of a header, its element type not yet understood.
+pub(super) struct Entries<'a> {
+    pub(super) descr: &'a str,
+    pub(super) is_fortran: bool,
+    pub(super) shape: Vec<usize>,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self> {
         let mut literal = Literal(text.trim());
         let (mut descr, mut fortran, mut shape) = (None, None, None);
         literal.expect('{')?;
@@ -84,10 +110,8 @@ impl Header {
             "the header goes on after its end: {}",
             literal.0
         );
-        let (dtype, order) = dtype(descr.context("the header has no 'descr'")?)?;
         Ok(Self {
-            dtype,
-            order,
+            descr: descr.context("the header has no 'descr'")?,
             is_fortran: fortran.context("the header has no 'fortran_order'")?,
             shape: shape.context("the header has no 'shape'")?,
         })

@@ -1,9 +1,11 @@
 //! Arrays in numpy's `.npy` format.
 //!
-//! Read: f16, f32 and f64, of either byte order, in C or Fortran order, of format versions 1 to
-//! 3. Written: f32 and i64, little-endian, in C order, version 1.
+//! Read: floats of 16, 32 and 64 bits and integers, of either byte order, in C or Fortran order, of
+//! format versions 1 to 3. Written: floats of 32 and 64 bits and integers, little-endian, in C
+//! order, version 1.
 
 mod header;
+mod integers;
 
 use std::fs;
 use std::io::Write;
@@ -14,6 +16,7 @@ use half::f16;
 use ndarray::{ArrayD, ArrayViewD, IxDyn, ShapeBuilder};
 
 use header::{ByteOrder, Header};
+pub(crate) use integers::read_integers;
 
 /// A float array of a file. f64 holds every value of the narrower types, so nothing is lost yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,19 +106,22 @@ pub(crate) trait Written: Copy {
     fn encode(self, bytes: &mut Vec<u8>);
 }
 
-impl Written for f32 {
-    const DESCR: &'static str = "<f4";
-    fn encode(self, bytes: &mut Vec<u8>) {
-        bytes.extend(self.to_le_bytes());
-    }
+macro_rules! written {
+    ($($ty:ty => $descr:literal),* $(,)?) => {$(
+        impl Written for $ty {
+            const DESCR: &'static str = $descr;
+            fn encode(self, bytes: &mut Vec<u8>) {
+                bytes.extend(self.to_le_bytes());
+            }
+        }
+    )*};
 }
 
-impl Written for i64 {
-    const DESCR: &'static str = "<i8";
-    fn encode(self, bytes: &mut Vec<u8>) {
-        bytes.extend(self.to_le_bytes());
-    }
-}
+written!(
+    f32 => "<f4", f64 => "<f8",
+    i8 => "|i1", i16 => "<i2", i32 => "<i4", i64 => "<i8",
+    u8 => "|u1", u16 => "<u2", u32 => "<u4", u64 => "<u8",
+);
 
 /// Writes `array` in C order.
 pub(crate) fn write<T: Written>(to: &mut impl Write, array: &ArrayViewD<'_, T>) -> Result<()> {

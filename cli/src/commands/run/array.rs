@@ -1,0 +1,81 @@
+//! Buffers from and to .npy files.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use ndarray::{ArrayViewD, IxDyn};
+use warpsmith::DType;
+
+use super::small_float;
+use crate::npy::{self, Written};
+use crate::output::OutputFiles;
+
+/// The elements of the file as bytes of `dtype`, in C order.
+///
+/// Floats of any width become floats of `dtype`, rounded to nearest even; integers must be of
+/// `dtype` already.
+pub(super) fn read(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
+    let describe = || format!("fill: {}", path.display());
+    let is_float = small_float::append(dtype, 0.0, &mut Vec::new());
+    if !is_float {
+        return npy::read_integers(path, dtype, shape).with_context(describe);
+    }
+    let array = npy::read_floats(path).with_context(describe)?;
+    ensure!(
+        array.values.shape() == shape,
+        "fill: {} has shape {:?}, and `shape` says {shape:?}",
+        path.display(),
+        array.values.shape()
+    );
+    let mut bytes = Vec::with_capacity(array.values.len() * dtype.size_bytes());
+    for value in &array.values {
+        small_float::append(dtype, *value, &mut bytes);
+    }
+    Ok(bytes)
+}
+
+/// Adds the buffer to the files to write; floats of 16 bits and fewer become f32.
+pub(super) fn save(
+    files: &mut OutputFiles,
+    path: &Path,
+    dtype: DType,
+    shape: &[usize],
+    bytes: &[u8],
+) -> Result<()> {
+    match dtype {
+        DType::F64 => write(files, path, shape, &split(bytes, f64::from_le_bytes)),
+        DType::F32 => write(files, path, shape, &split(bytes, f32::from_le_bytes)),
+        DType::I8 => write(files, path, shape, &split(bytes, i8::from_le_bytes)),
+        DType::I16 => write(files, path, shape, &split(bytes, i16::from_le_bytes)),
+        DType::I32 => write(files, path, shape, &split(bytes, i32::from_le_bytes)),
+        DType::I64 => write(files, path, shape, &split(bytes, i64::from_le_bytes)),
+        DType::U8 => write(files, path, shape, bytes),
+        DType::U16 => write(files, path, shape, &split(bytes, u16::from_le_bytes)),
+        DType::U32 => write(files, path, shape, &split(bytes, u32::from_le_bytes)),
+        DType::U64 => write(files, path, shape, &split(bytes, u64::from_le_bytes)),
+        DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 => {
+            let values = small_float::widen(dtype, bytes).context("a float of 16 bits or fewer")?;
+            write(files, path, shape, &values)
+        }
+    }
+}
+
+fn write<T: Written>(
+    files: &mut OutputFiles,
+    path: &Path,
+    shape: &[usize],
+    values: &[T],
+) -> Result<()> {
+    let view = ArrayViewD::from_shape(IxDyn(shape), values)?;
+    files.add(path, |file| npy::write(file, &view))
+}
+
+/// The elements of size `N` that `bytes` holds.
+fn split<const N: usize, T>(bytes: &[u8], decode: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes
+        .as_chunks::<N>()
+        .0
+        .iter()
+        .map(|element| decode(*element))
+        .collect()
+}

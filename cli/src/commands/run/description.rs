@@ -1,0 +1,410 @@
+//! `launch.toml`: what to launch, with what.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use warpsmith::DType;
+
+use super::fill::Fill;
+
+/// A launch, as the file says it; names and sizes are checked, the kernel is not known yet.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub(super) kernel: String,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) shared_bytes: u32,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) args: Vec<Arg>,
+}
+
+/// A buffer in device memory.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    pub(super) name: String,
+    pub(super) dtype: DType,
+    pub(super) shape: Vec<usize>,
+    pub(super) bytes: usize,
+    pub(super) fill: Fill,
+    pub(super) seed: Option<u64>,
+    pub(super) save: Option<PathBuf>,
+}
+
+/// One argument of the kernel.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Arg {
+    /// Address of the buffer of that name.
+    Buffer(String),
+    U32(u32),
+    I32(i32),
+    U64(u64),
+    I64(i64),
+    F32(f32),
+    F64(f64),
+    /// A struct by value: fields laid out as `#[repr(C)]` does.
+    Struct(Vec<Field>),
+}
+
+/// A field of [`Arg::Struct`].
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Field {
+    U32(u32),
+    I32(i32),
+    U64(u64),
+    I64(i64),
+    F32(f32),
+    F64(f64),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLaunch {
+    kernel: String,
+    grid: Extents,
+    block: Extents,
+    #[serde(default)]
+    shared_bytes: u32,
+    #[serde(default)]
+    buffer: Vec<RawBuffer>,
+    #[serde(default)]
+    arg: Vec<Arg>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBuffer {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+    fill: String,
+    seed: Option<u64>,
+    save: Option<PathBuf>,
+}
+
+/// Reads and checks the file; paths in it become relative to the current directory.
+pub(super) fn read(path: &Path) -> Result<Launch> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    parse(&text, folder).with_context(|| path.display().to_string())
+}
+
+fn parse(text: &str, folder: &Path) -> Result<Launch> {
+    let raw: RawLaunch = toml::from_str(text).map_err(|error| located(text, &error))?;
+    let mut names = BTreeSet::new();
+    let mut places = BTreeSet::new();
+    let mut buffers = Vec::new();
+    for raw in raw.buffer {
+        let name = raw.name.clone();
+        ensure!(
+            names.insert(name.clone()),
+            "two buffers have the name `{name}`"
+        );
+        let buffer = buffer(raw, folder).with_context(|| format!("buffer `{name}`"))?;
+        if let Some(save) = &buffer.save {
+            let is_new = places.insert(save.clone());
+            ensure!(
+                is_new,
+                "buffer `{name}`: save: {} is saved to already",
+                save.display()
+            );
+        }
+        buffers.push(buffer);
+    }
+    for (index, arg) in raw.arg.iter().enumerate() {
+        let Arg::Buffer(name) = arg else { continue };
+        ensure!(
+            names.contains(name),
+            "arg {}: buffer = \"{name}\": no such buffer; there are: {}",
+            index + 1,
+            listed(&names)
+        );
+    }
+    Ok(Launch {
+        kernel: raw.kernel,
+        grid: positive("grid", raw.grid)?,
+        block: positive("block", raw.block)?,
+        shared_bytes: raw.shared_bytes,
+        buffers,
+        args: raw.arg,
+    })
+}
+
+/// The message with the line it is about; toml's own display draws the line.
+fn located(text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let message = error.message();
+    match error.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or_default();
+            anyhow!("line {}: {message}", before.matches('\n').count() + 1)
+        }
+        None => anyhow!("{message}"),
+    }
+}
+
+fn buffer(raw: RawBuffer, folder: &Path) -> Result<Buffer> {
+    let dtype = DType::from_name(&raw.dtype).with_context(|| {
+        let known = DType::ALL.map(DType::name).join(", ");
+        format!("dtype: `{}` is not one of {known}", raw.dtype)
+    })?;
+    let bytes = raw
+        .shape
+        .iter()
+        .try_fold(dtype.size_bytes(), |bytes, extent| {
+            bytes.checked_mul(*extent)
+        })
+        .filter(|bytes| isize::try_from(*bytes).is_ok())
+        .with_context(|| format!("shape: {:?} is larger than memory can be", raw.shape))?;
+    let fill = Fill::parse(&raw.fill, folder)?;
+    fill.check_dtype(dtype)?;
+    Ok(Buffer {
+        name: raw.name,
+        dtype,
+        shape: raw.shape,
+        bytes,
+        fill,
+        seed: raw.seed,
+        save: raw.save.map(|path| folder.join(path)),
+    })
+}
+
+fn positive(key: &str, extents: Extents) -> Result<[u32; 3]> {
+    let Extents(extents) = extents;
+    ensure!(
+        !extents.contains(&0),
+        "{key}: {extents:?} has an extent of 0; each is at least 1"
+    );
+    Ok(extents)
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    if names.is_empty() {
+        return "none".into();
+    }
+    names
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// `5`, `[5]`, `[5, 2]` or `[5, 2, 1]`; missing extents are 1.
+struct Extents([u32; 3]);
+
+impl<'de> Deserialize<'de> for Extents {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ExtentsVisitor)
+    }
+}
+
+struct ExtentsVisitor;
+
+impl<'de> Visitor<'de> for ExtentsVisitor {
+    type Value = Extents;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one to three extents: `4`, `[4, 2]` or `[4, 2, 1]`")
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Extents, E> {
+        match u32::try_from(value) {
+            Ok(x) => Ok(Extents([x, 1, 1])),
+            Err(_) => Err(E::invalid_value(de::Unexpected::Signed(value), &self)),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Extents, A::Error> {
+        let mut extents = [1; 3];
+        let mut count = 0;
+        while let Some(extent) = items.next_element()? {
+            *extents
+                .get_mut(count)
+                .ok_or_else(|| de::Error::invalid_length(count + 1, &self))? = extent;
+            count += 1;
+        }
+        if count == 0 {
+            return Err(de::Error::invalid_length(0, &self));
+        }
+        Ok(Extents(extents))
+    }
+}
+
+impl Arg {
+    /// The bytes of a value; `None` for a buffer, whose address is not known yet.
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
+        Some(match self {
+            Arg::Buffer(_) => return None,
+            Arg::U32(value) => value.to_le_bytes().into(),
+            Arg::I32(value) => value.to_le_bytes().into(),
+            Arg::U64(value) => value.to_le_bytes().into(),
+            Arg::I64(value) => value.to_le_bytes().into(),
+            Arg::F32(value) => value.to_le_bytes().into(),
+            Arg::F64(value) => value.to_le_bytes().into(),
+            Arg::Struct(fields) => laid_out(fields),
+        })
+    }
+
+    /// Size in bytes of the parameter it fills.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.bytes().map_or(size_of::<u64>(), |bytes| bytes.len())
+    }
+
+    /// Its key in the file.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Arg::Buffer(_) => "buffer",
+            Arg::U32(_) => "u32",
+            Arg::I32(_) => "i32",
+            Arg::U64(_) => "u64",
+            Arg::I64(_) => "i64",
+            Arg::F32(_) => "f32",
+            Arg::F64(_) => "f64",
+            Arg::Struct(_) => "struct",
+        }
+    }
+}
+
+/// Fields one after the other, each aligned to its size; padding is zero.
+fn laid_out(fields: &[Field]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut largest = 1;
+    for field in fields {
+        let value: Vec<u8> = match field {
+            Field::U32(value) => value.to_le_bytes().into(),
+            Field::I32(value) => value.to_le_bytes().into(),
+            Field::U64(value) => value.to_le_bytes().into(),
+            Field::I64(value) => value.to_le_bytes().into(),
+            Field::F32(value) => value.to_le_bytes().into(),
+            Field::F64(value) => value.to_le_bytes().into(),
+        };
+        largest = largest.max(value.len());
+        bytes.resize(bytes.len().next_multiple_of(value.len()), 0);
+        bytes.extend(value);
+    }
+    bytes.resize(bytes.len().next_multiple_of(largest), 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+kernel = "k"
+grid = [4, 2]
+block = 32
+shared_bytes = 16
+[[buffer]]
+name = "x"
+dtype = "bf16"
+shape = [3, 5]
+fill = "normal"
+seed = 7
+save = "x.npy"
+[[arg]]
+buffer = "x"
+[[arg]]
+u64 = 18446744073709551615
+[[arg]]
+f32 = 1
+[[arg]]
+struct = [{ u32 = 1 }, { f64 = -0.5 }, { i32 = -1 }]
+"#;
+
+    fn error(text: &str) -> String {
+        format!("{:#}", parse(text, Path::new("folder")).expect_err(text))
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let launch = parse(GOOD, Path::new("folder")).expect("a good file");
+        assert_eq!((launch.grid, launch.block), ([4, 2, 1], [32, 1, 1]));
+        assert_eq!(launch.shared_bytes, 16);
+        let x = &launch.buffers[0];
+        assert_eq!((x.dtype, x.bytes, x.seed), (DType::Bf16, 30, Some(7)));
+        assert_eq!(x.save.as_deref(), Some(Path::new("folder/x.npy")));
+        assert_eq!(launch.args[1], Arg::U64(u64::MAX));
+        assert_eq!(launch.args[2], Arg::F32(1.0));
+    }
+
+    #[test]
+    fn a_struct_is_padded_as_c_does() {
+        let arg = Arg::Struct(vec![Field::U32(1), Field::F64(-0.5), Field::I32(-1)]);
+        let mut want = vec![1, 0, 0, 0, 0, 0, 0, 0];
+        want.extend((-0.5_f64).to_le_bytes());
+        want.extend([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+        assert_eq!(arg.bytes(), Some(want));
+    }
+
+    #[test]
+    fn faults_name_line_and_key() {
+        for (from, to, want) in [
+            (
+                "block = 32",
+                "block = 32\nblocks = 1",
+                "line 5: unknown field `blocks`",
+            ),
+            ("seed = 7", "sed = 7", "unknown field `sed`"),
+            ("kernel = \"k\"", "", "missing field `kernel`"),
+            (
+                "grid = [4, 2]",
+                "grid = [4, 0]",
+                "grid: [4, 0, 1] has an extent of 0",
+            ),
+            ("grid = [4, 2]", "grid = []", "one to three extents"),
+            (
+                "grid = [4, 2]",
+                "grid = [1, 1, 1, 1]",
+                "one to three extents",
+            ),
+            ("grid = [4, 2]", "grid = -4", "one to three extents"),
+            ("grid = [4, 2]", "grid = \"4\"", "one to three extents"),
+            ("block = 32", "block = [4294967296]", "line 4: "),
+            (
+                "\"bf16\"",
+                "\"float\"",
+                "buffer `x`: dtype: `float` is not one of f64, f32",
+            ),
+            ("[3, 5]", "[-3, 5]", "line 9: "),
+            ("[3, 5]", "[9223372036854775807, 5]", "shape: "),
+            (
+                "\"normal\"",
+                "\"noise\"",
+                "buffer `x`: fill: `noise` is not one of normal",
+            ),
+            (
+                "buffer = \"x\"",
+                "buffer = \"y\"",
+                "arg 1: buffer = \"y\": no such buffer; there are: x",
+            ),
+            ("f32 = 1\n", "f32 = 1\nu32 = 1\n", "line "),
+            ("f32 = 1\n", "f16 = 1\n", "unknown variant `f16`"),
+            ("u64 = 18446744073709551615", "u32 = -1", "line "),
+            ("kernel = \"k\"", "kernel = ", "line 2: "),
+        ] {
+            let broken = GOOD.replacen(from, to, 1);
+            let message = error(&broken);
+            assert!(message.contains(want), "{to}: {message}");
+        }
+    }
+
+    #[test]
+    fn two_buffers_share_neither_name_nor_place() {
+        let second = "[[buffer]]\nname = \"NAME\"\ndtype = \"u8\"\nshape = []\nfill = \"zeros\"\n\
+                      save = \"PLACE\"\n";
+        let with = |name: &str, place: &str| {
+            error(&format!(
+                "{GOOD}{}",
+                second.replace("NAME", name).replace("PLACE", place)
+            ))
+        };
+        assert!(with("x", "y.npy").contains("two buffers have the name `x`"));
+        assert!(with("y", "x.npy").contains("is saved to already"));
+    }
+}

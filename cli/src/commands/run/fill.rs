@@ -1,0 +1,180 @@
+//! What a buffer holds before the launch.
+//!
+//! The bytes depend on fill, seed, dtype and shape alone: ChaCha8 seeded with `seed`, one value an
+//! element, rounded to the dtype by [`super::small_float`]; normal values by rand_distr's
+//! ziggurat. So every device gets the same bytes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+use warpsmith::DType;
+
+use super::description::Buffer;
+use super::{array, small_float};
+
+/// Where the bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Mean 0, deviation 1; floats only.
+    Normal,
+    /// Floats: [0, 1) before rounding. Integers: every value of the type, equally likely.
+    Uniform,
+    Zeros,
+    /// 0, 1, 2, ..; rounded for floats, wrapping for integers.
+    Iota,
+    /// Every byte 0xFF: NaN for every float type, -1 or the largest for integers.
+    Poison,
+    /// A .npy file.
+    File(PathBuf),
+}
+
+impl Fill {
+    pub(super) fn parse(text: &str, folder: &Path) -> Result<Self> {
+        Ok(match text {
+            "normal" => Fill::Normal,
+            "uniform" => Fill::Uniform,
+            "zeros" => Fill::Zeros,
+            "iota" => Fill::Iota,
+            "poison" => Fill::Poison,
+            _ => {
+                ensure!(
+                    text.ends_with(".npy"),
+                    "fill: `{text}` is not one of normal, uniform, zeros, iota, poison, or the \
+                     path of a .npy file"
+                );
+                Fill::File(folder.join(text))
+            }
+        })
+    }
+
+    pub(super) fn check_dtype(&self, dtype: DType) -> Result<()> {
+        ensure!(
+            *self != Fill::Normal || is_float(dtype),
+            "fill: `normal` is for floats, and dtype is {dtype}; use uniform, zeros, iota or poison"
+        );
+        Ok(())
+    }
+}
+
+fn is_float(dtype: DType) -> bool {
+    use DType as D;
+    matches!(
+        dtype,
+        D::F64 | D::F32 | D::F16 | D::Bf16 | D::E4m3 | D::E5m2
+    )
+}
+
+/// The bytes of a buffer, elements in C order.
+pub(super) fn bytes(buffer: &Buffer, seed: u64) -> Result<Vec<u8>> {
+    let dtype = buffer.dtype;
+    let elements = buffer.bytes / dtype.size_bytes();
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(buffer.bytes).with_context(|| {
+        format!(
+            "no host memory for the {} bytes of the buffer",
+            buffer.bytes
+        )
+    })?;
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    match &buffer.fill {
+        Fill::Zeros => bytes.resize(buffer.bytes, 0),
+        Fill::Poison => bytes.resize(buffer.bytes, 0xff),
+        Fill::Normal => (0..elements).for_each(|_| {
+            small_float::append(dtype, random.sample(StandardNormal), &mut bytes);
+        }),
+        Fill::Uniform if is_float(dtype) => (0..elements).for_each(|_| {
+            small_float::append(dtype, random.random(), &mut bytes);
+        }),
+        Fill::Uniform => {
+            bytes.resize(buffer.bytes, 0);
+            random.fill_bytes(&mut bytes);
+        }
+        Fill::Iota => (0..elements as u64).for_each(|index| {
+            if !small_float::append(dtype, index as f64, &mut bytes) {
+                bytes.extend(&index.to_le_bytes()[..dtype.size_bytes()]);
+            }
+        }),
+        Fill::File(path) => return array::read(path, dtype, &buffer.shape),
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(dtype: DType, elements: usize, fill: Fill) -> Buffer {
+        Buffer {
+            name: "x".into(),
+            dtype,
+            shape: vec![elements],
+            bytes: elements * dtype.size_bytes(),
+            fill,
+            seed: None,
+            save: None,
+        }
+    }
+
+    #[test]
+    fn every_fill_makes_every_dtype_in_full() {
+        for dtype in DType::ALL {
+            for fill in [Fill::Uniform, Fill::Zeros, Fill::Iota, Fill::Poison] {
+                let made = bytes(&buffer(dtype, 37, fill), 1).expect("no file");
+                assert_eq!(made.len(), 37 * dtype.size_bytes(), "{dtype}");
+            }
+            assert_eq!(Fill::Normal.check_dtype(dtype).is_ok(), is_float(dtype));
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_the_bytes() {
+        let x = buffer(DType::F32, 64, Fill::Normal);
+        assert_eq!(bytes(&x, 5).unwrap(), bytes(&x, 5).unwrap());
+        assert_ne!(bytes(&x, 5).unwrap(), bytes(&x, 6).unwrap());
+    }
+
+    #[test]
+    fn the_bytes_of_a_seed_stay_what_they_are() {
+        let first = |dtype, fill| bytes(&buffer(dtype, 2, fill), 42).expect("no file");
+        let normal = first(DType::F64, Fill::Normal);
+        let uniform = first(DType::F64, Fill::Uniform);
+        let value = |bytes: &[u8]| f64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
+        assert_eq!(
+            (value(&normal), value(&uniform)),
+            (PINNED_NORMAL, PINNED_UNIFORM)
+        );
+    }
+
+    const PINNED_NORMAL: f64 = 0.477_981_238_351_021_74;
+    const PINNED_UNIFORM: f64 = 0.681_896_192_306_671_4;
+
+    #[test]
+    fn normal_values_have_mean_0_and_deviation_1() {
+        let made = bytes(&buffer(DType::F64, 20_000, Fill::Normal), 3).expect("no file");
+        let values: Vec<f64> = made
+            .chunks_exact(8)
+            .map(|chunk| f64::from_le_bytes(chunk.try_into().expect("8 bytes")))
+            .collect();
+        let mean = values.iter().sum::<f64>() / 20_000.0;
+        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 20_000.0;
+        // Five standard errors of either.
+        assert!(mean.abs() < 5.0 / 20_000_f64.sqrt(), "{mean}");
+        assert!(
+            (variance - 1.0).abs() < 5.0 * (2.0 / 20_000_f64).sqrt(),
+            "{variance}"
+        );
+    }
+
+    #[test]
+    fn poison_is_nan_in_every_float() {
+        for dtype in [DType::F16, DType::Bf16, DType::E4m3, DType::E5m2] {
+            let made = bytes(&buffer(dtype, 1, Fill::Poison), 0).expect("no file");
+            let values = small_float::widen(dtype, &made).expect("a small float");
+            assert!(values[0].is_nan(), "{dtype}");
+        }
+        assert!(f32::from_le_bytes([0xff; 4]).is_nan() && f64::from_le_bytes([0xff; 8]).is_nan());
+    }
+}
