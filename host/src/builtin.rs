@@ -1,16 +1,15 @@
 //! Kernels that this build carries, and which of them a device uses.
 //!
-//! The files of `ptx/` are embedded compressed. A module is unpacked, parsed and held against the
-//! manifest when the first of its kernels is asked for, once a process. On the emulator it is then
-//! loaded as a whole, so that reports give the lines of the file; a GPU's driver compiles what it
-//! loads, so it gets one kernel at a time.
+//! The files of `ptx/` are embedded compressed. One is unpacked, and held against the manifest's
+//! hash, when the first of its kernels is asked for, once a process. A driver compiles what it
+//! loads, so a device gets one kernel at a time: the file's text with the lines of all other
+//! entries empty, which keeps the numbers of its own lines for reports and logs.
 
 use crate::device::{Device, lock};
 use crate::error::{Error, Result};
 use crate::module::{Kernel, Module};
 use crate::signature::{ParamInfo, Signature, parse, signatures};
 use flate2::read::ZlibDecoder;
-use ptx_syntax::ast::{self, FunctionKind};
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use std::collections::HashMap;
 use std::io::Read;
@@ -24,8 +23,15 @@ mod embedded {
 #[derive(Default)]
 pub(crate) struct Cache {
     kernels: RwLock<HashMap<Box<str>, Kernel>>,
-    /// Whole modules, by path.
-    modules: Mutex<HashMap<&'static str, Module>>,
+    /// Held while one is loaded, so that none is loaded twice.
+    loading: Mutex<()>,
+}
+
+impl Cache {
+    fn get(&self, name: &str) -> Option<Kernel> {
+        let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
+        kernels.get(name).cloned()
+    }
 }
 
 impl Device {
@@ -38,27 +44,15 @@ impl Device {
     /// of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
         let cache = self.builtin();
-        let known = cache
-            .kernels
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned();
-        if let Some(kernel) = known {
+        if let Some(kernel) = cache.get(name) {
             return Ok(kernel);
         }
-        // One thread loads at a time; another may have been faster.
-        let mut modules = lock(&cache.modules);
-        let known = cache
-            .kernels
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned();
-        if let Some(kernel) = known {
+        let _loading = lock(&cache.loading);
+        // Another thread may have been faster.
+        if let Some(kernel) = cache.get(name) {
             return Ok(kernel);
         }
-        let kernel = self.load_builtin(name, &mut modules)?;
+        let kernel = self.load_builtin(name)?;
         let mut kernels = cache
             .kernels
             .write()
@@ -67,28 +61,15 @@ impl Device {
         Ok(kernel)
     }
 
-    fn load_builtin(
-        &self,
-        name: &str,
-        modules: &mut HashMap<&'static str, Module>,
-    ) -> Result<Kernel> {
-        let entry = best_module(name, self.arch())?.ok_or_else(|| Error::MissingKernel {
-            name: name.into(),
-            device: self.info().to_string().into(),
-        })?;
-        let parsed = parsed_module(entry)?;
-        if !self.is_emulator() {
-            let text = alone(&parsed.tree, name).to_string();
-            let mut signatures = parsed.signatures.clone();
-            signatures.retain(|signature| *signature.name == *name);
-            return Module::load_parsed(self, &text, signatures)?.kernel(name);
-        }
-        if let Some(module) = modules.get(entry.path.as_str()) {
-            return module.kernel(name);
-        }
-        let module = Module::load_parsed(self, &parsed.text, parsed.signatures.clone())?;
-        modules.insert(&entry.path, module.clone());
-        module.kernel(name)
+    fn load_builtin(&self, name: &str) -> Result<Kernel> {
+        let Some((module, entry)) = best(name, self.arch())? else {
+            return Err(Error::MissingKernel {
+                name: name.into(),
+                device: self.info().to_string().into(),
+            });
+        };
+        let (text, signature) = one_kernel(module, entry)?;
+        Module::load_parsed(self, &text, vec![signature])?.kernel(name)
     }
 }
 
@@ -137,19 +118,23 @@ fn mismatch(module: &str, detail: impl AsRef<str>) -> Error {
     }
 }
 
-/// The module with the kernel `name` whose architecture is the highest that runs on `arch`.
-fn best_module(name: &str, arch: (u32, u32)) -> Result<Option<&'static ModuleEntry>> {
-    let mut best: Option<(u32, &'static ModuleEntry)> = None;
+/// The kernel `name` in the module whose architecture is the highest that runs on `arch`.
+fn best(
+    name: &str,
+    arch: (u32, u32),
+) -> Result<Option<(&'static ModuleEntry, &'static KernelEntry)>> {
+    let mut best = None;
+    let mut best_rank = 0;
     for module in &builtin_manifest()?.modules {
-        let Some(rank) = rank(&module.arch, arch) else {
-            continue;
-        };
-        let has_it = module.kernels.iter().any(|kernel| kernel.name == name);
-        if has_it && best.is_none_or(|(best_rank, _)| rank > best_rank) {
-            best = Some((rank, module));
+        let kernel = module.kernels.iter().find(|kernel| kernel.name == name);
+        if let (Some(rank), Some(kernel)) = (rank(&module.arch, arch), kernel)
+            && rank > best_rank
+        {
+            best_rank = rank;
+            best = Some((module, kernel));
         }
     }
-    Ok(best.map(|(_, module)| module))
+    Ok(best)
 }
 
 /// How well PTX for `target` suits a device of `arch`: higher is better, `None` does not run.
@@ -168,66 +153,83 @@ fn rank(target: &str, arch: (u32, u32)) -> Option<u32> {
     runs.then_some(sm * 4 + bonus)
 }
 
-/// An embedded module, unpacked.
-struct Parsed {
-    text: String,
-    tree: ast::Module,
-    signatures: Vec<Signature>,
-}
-
-/// Unpacks and parses once a process.
-fn parsed_module(entry: &'static ModuleEntry) -> Result<Arc<Parsed>> {
-    static PARSED: Mutex<Option<HashMap<&'static str, Arc<Parsed>>>> = Mutex::new(None);
-    let mut parsed = lock(&PARSED);
-    let parsed = parsed.get_or_insert_default();
-    if let Some(known) = parsed.get(entry.path.as_str()) {
-        return Ok(known.clone());
-    }
-    let text = file(&entry.path).map_err(|detail| mismatch(&entry.path, detail))?;
-    let text = text.ok_or_else(|| mismatch(&entry.path, "the file is not embedded"))?;
-    let tree = parse(&text)?;
-    let signatures = signatures(&tree)?;
-    hold_against(entry, &text, &signatures)?;
-    let module = Arc::new(Parsed {
-        text,
-        tree,
-        signatures,
-    });
-    parsed.insert(&entry.path, module.clone());
-    Ok(module)
-}
-
-/// A module must be the one that its manifest describes, kernel for kernel.
-fn hold_against(entry: &ModuleEntry, text: &str, signatures: &[Signature]) -> Result<()> {
-    let hash = manifest::hash(text);
-    if hash != entry.hash {
-        let detail = format!("the text's hash is {hash}, the manifest has {}", entry.hash);
-        return Err(mismatch(&entry.path, detail));
-    }
-    for kernel in &entry.kernels {
-        let Some(signature) = signatures.iter().find(|known| *known.name == *kernel.name) else {
-            return Err(mismatch(
-                &entry.path,
-                format!("no kernel `{}`", kernel.name),
-            ));
-        };
-        hold_kernel_against(kernel, signature).map_err(|detail| {
-            mismatch(&entry.path, format!("kernel `{}`: {detail}", kernel.name))
-        })?;
-    }
-    let unknown = signatures.iter().find(|signature| {
-        entry
-            .kernels
-            .iter()
-            .all(|kernel| *kernel.name != *signature.name)
-    });
-    match unknown {
-        Some(signature) => Err(mismatch(
-            &entry.path,
-            format!("`{}` is not in the manifest", signature.name),
+/// Text of a module that loads one kernel, which is as the manifest says.
+fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(String, Signature)> {
+    let text = alone(&module_text(module)?, &entry.name);
+    let mut found = signatures(&parse(&text)?)?;
+    match (found.pop(), found.is_empty()) {
+        (Some(signature), true) if *signature.name == *entry.name => {
+            hold_kernel_against(entry, &signature).map_err(|detail| {
+                mismatch(&module.path, format!("kernel `{}`: {detail}", entry.name))
+            })?;
+            Ok((text, signature))
+        }
+        _ => Err(mismatch(
+            &module.path,
+            format!("kernel `{}` is not in the text", entry.name),
         )),
-        None => Ok(()),
     }
+}
+
+/// The text of a module, which is the one that the manifest describes. Unpacked once a process.
+fn module_text(module: &'static ModuleEntry) -> Result<Arc<str>> {
+    static TEXTS: Mutex<Option<HashMap<&'static str, Arc<str>>>> = Mutex::new(None);
+    let mut texts = lock(&TEXTS);
+    let texts = texts.get_or_insert_default();
+    if let Some(text) = texts.get(module.path.as_str()) {
+        return Ok(text.clone());
+    }
+    let text = file(&module.path).map_err(|detail| mismatch(&module.path, detail))?;
+    let text = text.ok_or_else(|| mismatch(&module.path, "the file is not embedded"))?;
+    let hash = manifest::hash(&text);
+    if hash != module.hash {
+        let detail = format!(
+            "the text's hash is {hash}, the manifest has {}",
+            module.hash
+        );
+        return Err(mismatch(&module.path, detail));
+    }
+    let text: Arc<str> = text.into();
+    texts.insert(&module.path, text.clone());
+    Ok(text)
+}
+
+/// `text` with the lines of every entry but `name` empty. Entries begin and end on lines of their
+/// own, as compilers write them; [`one_kernel`] looks at what comes out.
+fn alone(text: &str, name: &str) -> String {
+    let mut alone = String::with_capacity(text.len() / 4);
+    let mut depth = 0_usize;
+    // Inside of an entry that is left out: whether its body has begun.
+    let mut left_out = None;
+    for line in text.lines() {
+        let code = line.split("//").next().unwrap_or_default();
+        if depth == 0 && left_out.is_none() {
+            let entry = code.split(".entry").nth(1).map(str::trim_start);
+            let is_other = entry.is_some_and(|rest| {
+                let end = rest.find(['(', ' ', '\t', '{']).unwrap_or(rest.len());
+                rest[..end] != *name
+            });
+            left_out = is_other.then_some(false);
+        }
+        for byte in code.bytes() {
+            match byte {
+                b'{' => {
+                    depth += 1;
+                    left_out = left_out.map(|_| true);
+                }
+                b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if left_out.is_none() {
+            alone.push_str(line);
+        }
+        alone.push('\n');
+        if depth == 0 && left_out == Some(true) {
+            left_out = None;
+        }
+    }
+    alone
 }
 
 fn hold_kernel_against(kernel: &KernelEntry, signature: &Signature) -> Result<(), String> {
@@ -252,25 +254,82 @@ fn hold_kernel_against(kernel: &KernelEntry, signature: &Signature) -> Result<()
     Ok(())
 }
 
-/// The module with one kernel only, and all that kernels share.
-fn alone(module: &ast::Module, name: &str) -> ast::Module {
-    let is_wanted =
-        |function: &&ast::Function| function.kind == FunctionKind::Func || function.name == name;
-    ast::Module {
-        version: module.version,
-        targets: module.targets.clone(),
-        address_size: module.address_size,
-        files: module.files.clone(),
-        pragmas: module.pragmas.clone(),
-        variables: module.variables.clone(),
-        functions: module.functions.iter().filter(is_wanted).cloned().collect(),
-        aliases: module.aliases.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_embedded_kernel_is_what_its_manifest_says() {
+        let manifest = builtin_manifest().expect("kernels are embedded");
+        assert!(!manifest.modules.is_empty());
+        for module in &manifest.modules {
+            assert!(!module.kernels.is_empty(), "{}", module.path);
+            let whole = module_text(module).expect("of the manifest's hash");
+            let lines: Vec<&str> = whole.lines().collect();
+            for entry in &module.kernels {
+                let (text, _) = one_kernel(module, entry).expect("as the manifest says");
+                let same_place =
+                    |(index, line): (usize, &str)| line.is_empty() || line == lines[index];
+                assert!(text.lines().enumerate().all(same_place), "{}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn one_kernel_is_cut_out_with_what_is_shared_and_its_line_numbers() {
+        let text = "\
+.version 7.0
+.target sm_75
+.global .align 4 .b8 table[8]; // { not a body
+.func helper() {
+    { ret; }
+}
+.visible .entry first(
+    .param .u64 x
+)
+{
+    { ret; }
+}
+.visible .entry first_too()
+{
+    ret;
+}
+";
+        let blank = |first: usize, last: usize| -> String {
+            let lines = text.lines().enumerate();
+            let lines = lines.map(|(i, line)| {
+                if (first..=last).contains(&i) {
+                    ""
+                } else {
+                    line
+                }
+            });
+            lines.map(|line| format!("{line}\n")).collect()
+        };
+        assert_eq!(alone(text, "first"), blank(12, 15));
+        assert_eq!(alone(text, "first_too"), blank(6, 11));
+    }
+
+    #[test]
+    fn a_module_that_contradicts_its_manifest_is_refused() {
+        let module = &builtin_manifest().expect("kernels are embedded").modules[0];
+        let entry = &module.kernels[0];
+        let mut renamed = entry.clone();
+        renamed.name.push('x');
+        let mut longer = entry.clone();
+        longer.params.push(entry.params[0].clone());
+        let mut wider = entry.clone();
+        wider.params[0].size += 4;
+        let mut clustered = entry.clone();
+        clustered.cluster = Some([7, 7, 7]);
+        for wrong in [renamed, longer, wider, clustered] {
+            let refused = one_kernel(module, &wrong).expect_err("not what the text says");
+            assert!(
+                matches!(refused, Error::ManifestMismatch { .. }),
+                "{refused}"
+            );
+        }
+    }
 
     #[test]
     fn portable_code_runs_on_everything_newer_and_arch_specific_code_on_its_own() {
