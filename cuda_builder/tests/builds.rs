@@ -3,46 +3,18 @@
 //! These tests need a device toolchain. Where there is none each says `skipped:` and why; with
 //! `WARPSMITH_REQUIRE_DEVICE_TOOLCHAIN` set that is a failure instead.
 
+mod common;
 mod expectations;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::error::Error as StdError;
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use cuda_builder::toolchain::DeviceToolchain;
+use common::{builder, fixture, toolchain};
 use cuda_builder::{Arch, BuildReport, CudaBuilder, Error, Profile};
 
 type Outcome = Result<(), Box<dyn StdError>>;
-
-/// The toolchain, or `None` after saying why the test is skipped.
-fn toolchain(test: &str) -> Option<DeviceToolchain> {
-    match DeviceToolchain::discover() {
-        Ok(toolchain) => Some(toolchain),
-        Err(error) => {
-            let required = env::var_os("WARPSMITH_REQUIRE_DEVICE_TOOLCHAIN").is_some();
-            assert!(!required, "{error}");
-            // Not through `eprintln!`, which the test harness keeps to itself.
-            let reason = error.to_string();
-            let reason = reason.lines().next().unwrap_or_default();
-            writeln!(std::io::stderr(), "{test}: skipped: {reason}").ok();
-            None
-        }
-    }
-}
-
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kernels")
-}
-
-/// All builds of the fixture share `core`, which takes longest.
-fn builder(toolchain: &DeviceToolchain) -> CudaBuilder {
-    CudaBuilder::new(fixture())
-        .toolchain(toolchain.clone())
-        .target_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures"))
-}
 
 fn ptx(report: &BuildReport) -> BTreeMap<&str, &str> {
     let modules = report.modules.iter();
@@ -59,7 +31,7 @@ fn every_family_has_the_ir_and_ptx_that_its_source_says() -> Outcome {
     let dump = tempfile::tempdir()?;
     let builder = builder(&toolchain).arch(Arch::Sm90).features(["cluster"]);
     let report = builder.dump_ir(dump.path()).build()?;
-    assert_eq!(report.modules.len(), 8);
+    assert_eq!(report.modules.len(), 9);
     for module in &report.modules {
         let source = fixture()
             .join("src")
@@ -91,7 +63,7 @@ fn all_architectures_build_and_say_so() -> Outcome {
             format!("{}/{}.ptx", module.arch, module.family)
         );
     }
-    assert_eq!(report.modules.len(), 7 * 7);
+    assert_eq!(report.modules.len(), 7 * 8);
     Ok(())
 }
 
