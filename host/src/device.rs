@@ -203,8 +203,8 @@ impl Device {
 
     /// A stream: work given to it happens in order, beside that of other streams.
     ///
-    /// Streams are reused: after [`StreamTable::SLOTS`] live ones, further ones share a queue with
-    /// an older one, which costs parallelism and nothing else.
+    /// Queues are reused: beyond 62 live streams, further ones share a queue with an older one,
+    /// which costs parallelism and nothing else.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -230,7 +230,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::PtxSyntax`] where the text does not parse, [`Error::Jit`] with the driver's log or
-    /// [`Error::EmulatorLoad`] where the device does not take it.
+    /// `Error::EmulatorLoad` where the device does not take it.
     pub fn load_ptx(&self, ptx: &str) -> Result<Module> {
         Module::load(self, ptx)
     }

@@ -237,6 +237,12 @@ pub enum Error {
         /// Bytes free at that moment.
         free_bytes: u64,
     },
+    /// The host has not that much memory to lock for copies.
+    #[error("out of host memory: asked for {requested_bytes} bytes that copies can reach")]
+    OutOfHostMemory {
+        /// Bytes asked for.
+        requested_bytes: u64,
+    },
     /// A driver call failed. Faults of a kernel surface at the next call that waits for it, and
     /// every later call on that device fails likewise.
     #[error("{call} failed with {code}: {message}")]

@@ -1,6 +1,55 @@
-//! GPU kernels in Rust: GEMM, attention, reductions; on a GPU or on an emulator.
-#![warn(missing_docs)]
-
+//! GPU kernels in Rust: matrix products, attention, reductions, softmax and elementwise operations,
+//! on an NVIDIA GPU or on an emulator of one. The same program and the same kernels run on both.
+//!
+//! ```
+//! # fn main() -> warpsmith::Result<()> {
+//! use ndarray::array;
+//! use warpsmith::{Device, Gemm, Softmax, Tensor};
+//!
+//! let device = Device::auto()?; // a GPU where there is one, else the emulator
+//! let stream = device.stream()?;
+//! let a = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+//! let b = Tensor::from_ndarray(&device, &array![[1.0_f32, 0.0, 2.0], [0.0, 1.0, 2.0]])?;
+//!
+//! let d = Gemm::new(&a, &b).alpha(0.5).run(&stream)?; // d = 0.5 * a @ b
+//! assert_eq!(d.index_axis(0, 2)?.to_vec()?, [2.5, 3.0, 11.0]); // its last row
+//!
+//! let p = Softmax::new(&d.t()).run(&stream)?; // over the columns of d: a view, no copy
+//! assert_eq!(p.shape(), [3, 3]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What you get
+//!
+//! - **No toolkit.** The kernels are PTX inside of this crate. A GPU needs NVIDIA's driver, which
+//!   is loaded at run time; without one the same binary runs on the emulator.
+//! - **A debugger in your tests.** The emulator checks every access of every thread: out of bounds,
+//!   misaligned, not initialised, freed, deadlocked. It names kernel, line, block and thread.
+//! - **Errors, not surprises.** Shapes, strides, devices and arguments are checked before anything
+//!   is launched; [`Error`] says what was got and what would be right. Nothing falls back silently:
+//!   [`Device::gpu`] is that GPU or an error.
+//! - **References.** [`reference`](mod@reference) computes each operation in f64 and bounds the
+//!   error that a correct kernel may make.
+//!
+//! # Where things happen
+//!
+//! A [`Device`] has [`Stream`]s; work given to one happens in order, and the call that gives it
+//! returns before it is done. Reading back ([`Tensor::to_ndarray`], [`DeviceBuffer::to_vec`])
+//! waits for what it needs. Memory is freed after its last use on any stream, so dropping a tensor
+//! early is always right. Two streams that share data need an order, by [`Stream::wait`].
+//!
+//! | | |
+//! |---|---|
+//! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
+//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`Unary`], [`Binary`] |
+//! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`] |
+//! | timing, ordering | [`Event`], [`Stream::record`] |
+//!
+//! # Features
+//!
+//! - `emulator` (default): the emulator as a device.
+//! - `cust`: launches on the streams and device pointers of the crate `cust`. Links `libcuda`.
 mod backend;
 mod buffer;
 mod builtin;
@@ -38,4 +87,5 @@ pub use spec::reduce::ReduceOp;
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor};
 
+/// CPU references in f64, and bounds on the error of each operation.
 pub use warpsmith_reference as reference;

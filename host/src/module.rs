@@ -191,7 +191,7 @@ impl Kernel {
     /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
     /// [`Error::LaunchLimit`], [`Error::InvalidValue`] for a block or cluster other than the
     /// kernel demands, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of the kernel is
-    /// returned here as [`Error::Emulator`] by the emulator; on a GPU it shows when something
+    /// returned here as `Error::Emulator` by the emulator; on a GPU it shows when something
     /// waits for the launch.
     ///
     /// # Safety

@@ -56,7 +56,7 @@ impl<T: Element> PinnedBuffer<T> {
     /// `len` zeros.
     ///
     /// # Errors
-    /// [`Error::Driver`] where the system does not lock that much memory.
+    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
     pub fn zeros(device: &Device, len: usize) -> Result<Self> {
         let bytes = len.checked_mul(size_of::<T>());
         let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {

@@ -390,15 +390,15 @@ impl Backend for GpuBackend {
     fn alloc_host(&self, bytes: usize) -> Result<*mut u8> {
         self.bind()?;
         let mut pointer = std::ptr::null_mut();
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: `pointer` is a valid place.
-        unsafe {
-            cu!(cuMemHostAlloc(
-                &raw mut pointer,
-                bytes,
-                sys::CU_MEMHOSTALLOC_PORTABLE
-            ))
-        }?;
-        Ok(pointer.cast())
+        match unsafe { sys::cuMemHostAlloc(&raw mut pointer, bytes, flags) } {
+            CUresult::CUDA_SUCCESS => Ok(pointer.cast()),
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::OutOfHostMemory {
+                requested_bytes: bytes as u64,
+            }),
+            code => Err(failure("cuMemHostAlloc", code)),
+        }
     }
 
     unsafe fn free_host(&self, pointer: *mut u8, _bytes: usize) {
