@@ -85,3 +85,69 @@ proptest! {
         prop_assert_eq!(approx::rcp(x, false), 1.0 / x);
     }
 }
+
+/// The bits that a form of `h200_approximations.txt` gives here.
+fn evaluate(form: &str, operands: &[u64]) -> u64 {
+    let words: Vec<&str> = form.split('.').collect();
+    let ftz = words.contains(&"ftz");
+    let single = |i: usize| f32::from_bits(operands[i] as u32);
+    let (half, double) = (operands[0] as u16, f64::from_bits(operands[0]));
+    let result = match (words[0], words[1], words[words.len() - 1]) {
+        ("rcp", _, "f64") => return approx::rcp_f64(double).to_bits(),
+        ("rsqrt", _, "f64") if ftz => return approx::rsqrt_f64_ftz(double).to_bits(),
+        ("rsqrt", _, "f64") => return approx::rsqrt_f64(double).to_bits(),
+        ("ex2", _, "f16") => return approx::ex2_half::<F16>(half, ftz).into(),
+        ("ex2", _, "bf16") => return approx::ex2_half::<Bf16>(half, ftz).into(),
+        ("tanh", _, "f16") => return approx::tanh_half::<F16>(half).into(),
+        ("tanh", _, "bf16") => return approx::tanh_half::<Bf16>(half).into(),
+        ("div", "full", _) => approx::div_full(single(0), single(1), ftz),
+        ("div", ..) => approx::div(single(0), single(1), ftz),
+        ("rcp", ..) => approx::rcp(single(0), ftz),
+        ("sqrt", ..) => approx::sqrt(single(0), ftz),
+        ("rsqrt", ..) => approx::rsqrt(single(0), ftz),
+        ("lg2", ..) => approx::lg2(single(0), ftz),
+        ("ex2", ..) => approx::ex2(single(0), ftz),
+        ("sin", ..) => approx::sin(single(0)),
+        ("cos", ..) => approx::cos(single(0)),
+        ("tanh", ..) => approx::tanh(single(0)),
+        _ => panic!("{form} is no approximate instruction"),
+    };
+    result.to_bits().into()
+}
+
+/// True if `got` is as near to `want` as the table of [`approx`] says.
+fn is_near(form: &str, operand: u64, got: u64, want: u64) -> bool {
+    let (x, y) = (f32::from_bits(got as u32), f32::from_bits(want as u32));
+    let absolute = (f64::from(x) - f64::from(y)).abs();
+    let ulps = got.abs_diff(want);
+    let words: Vec<&str> = form.split('.').collect();
+    match (words[0], words[words.len() - 1]) {
+        _ if got == want => true,
+        ("sin" | "cos", _) => absolute <= 2.0_f64.powf(-21.5),
+        ("lg2", _) if (0.5..=2.0).contains(&f32::from_bits(operand as u32)) => {
+            absolute <= 2.0_f64.powf(-22.4)
+        }
+        ("tanh", "f32") => absolute <= f64::from(y).abs() * 2.0_f64.powf(-16.6),
+        ("rcp" | "rsqrt", "f64") if words.contains(&"ftz") => ulps <= 1 << 32,
+        ("ex2" | "lg2" | "div", "f32") => ulps <= 2,
+        _ => ulps <= 1,
+    }
+}
+
+#[test]
+fn an_h200_is_as_near_as_the_documentation_says() {
+    let lines = include_str!("h200_approximations.txt").lines();
+    let mut compared = 0;
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let (form, numbers) = line.split_once(' ').expect("a form and numbers");
+        let numbers: Vec<u64> = numbers
+            .split(' ')
+            .map(|number| u64::from_str_radix(number, 16).expect("hexadecimal"))
+            .collect();
+        let (want, operands) = numbers.split_last().expect("a result");
+        let got = evaluate(form, operands);
+        assert!(is_near(form, operands[0], got, *want), "{line}: {got:x}");
+        compared += 1;
+    }
+    assert_eq!(compared, 26 * 64);
+}
