@@ -1,0 +1,5 @@
+//! The program from the outside: every command, with good input and with bad.
+
+mod pipe;
+mod ptx;
+mod support;
