@@ -1,9 +1,13 @@
 //! What only a GPU can show: foreign streams, the pool, the cost of a launch. Without a GPU
 //! these tests have nothing to run on and pass; `WARPSMITH_TEST_DEVICE=gpu` makes that an error.
 
+use cudarc::driver::sys;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ffi::CString;
 use std::time::Instant;
 use warpsmith::testing::devices;
-use warpsmith::{Device, DeviceBuffer, LaunchConfig, Stream};
+use warpsmith::{Device, DeviceBuffer, Gemm, LaunchConfig, Softmax, Stream, Tensor};
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
 
@@ -68,8 +72,46 @@ fn a_loop_that_allocates_and_frees_takes_no_new_memory_after_the_first_round() {
     }
 }
 
+/// Counts the allocations of the calling thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: all work is the system allocator's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Best time of one of 200 launches, over 20 rounds.
+fn best_ns(stream: &Stream, mut launch: impl FnMut()) -> u128 {
+    let mut best = u128::MAX;
+    for _ in 0..20 {
+        let start = Instant::now();
+        for _ in 0..200 {
+            launch();
+        }
+        best = best.min(start.elapsed().as_nanos() / 200);
+        stream.synchronize().expect("no fault");
+    }
+    best
+}
+
 #[test]
-fn a_launch_costs_little_more_than_the_drivers() {
+fn a_launch_costs_little_more_than_the_drivers_and_allocates_nothing() {
     for device in gpus() {
         let stream = device.stream().expect("a stream");
         let module = device.load_ptx(BASIC).expect("loads");
@@ -77,18 +119,76 @@ fn a_launch_costs_little_more_than_the_drivers() {
         let x = DeviceBuffer::<f32>::zeros(&stream, 32).expect("allocates");
         let mut y = DeviceBuffer::<f32>::zeros(&stream, 32).expect("allocates");
         let config = LaunchConfig::linear(1, 32);
-        let mut best_ns = u128::MAX;
-        for _ in 0..20 {
-            let start = Instant::now();
-            for _ in 0..200 {
-                // SAFETY: both have 32 elements; params are { n, a } as their bits.
-                unsafe { kernel.launch(&stream, config, (&x, &mut y, 32_u64)) }.expect("launches");
-            }
-            best_ns = best_ns.min(start.elapsed().as_nanos() / 200);
-            stream.synchronize().expect("no fault");
+        let mut launch = || {
+            // SAFETY: both have 32 elements; params are { n, a } as their bits.
+            unsafe { kernel.launch(&stream, config, (&x, &mut y, 32_u64)) }.expect("launches");
+        };
+        launch();
+        let before = ALLOCATIONS.get();
+        launch();
+        assert_eq!(ALLOCATIONS.get(), before, "a launch allocated on the host");
+        let ours = best_ns(&stream, launch);
+
+        // The same launch by the driver itself.
+        let function = raw_axpy();
+        let (x, y, params) = (x.device_ptr().as_raw(), y.device_ptr().as_raw(), 32_u64);
+        let mut args = [&x, &y, &params].map(|arg| std::ptr::from_ref(arg).cast_mut().cast());
+        let bare = best_ns(&stream, || {
+            // SAFETY: as above; the arguments live until the call returns.
+            let code = unsafe {
+                let (args, none) = (args.as_mut_ptr(), std::ptr::null_mut());
+                let stream = stream.as_raw().cast();
+                sys::cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, args, none)
+            };
+            assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
+        });
+        println!("host time of a launch: {ours} ns, of the driver's own call: {bare} ns");
+        assert!(
+            ours < bare + 5_000,
+            "{ours} ns, the driver's own call takes {bare} ns"
+        );
+    }
+}
+
+/// `axpy` loaded past our library, in the context that it made current.
+fn raw_axpy() -> sys::CUfunction {
+    let text = CString::new(BASIC).expect("no zero bytes");
+    let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: text and name end with a zero, the places are valid; the module is never unloaded.
+    let codes = unsafe {
+        [
+            sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()),
+            sys::cuModuleGetFunction(&raw mut function, module, c"axpy".as_ptr()),
+        ]
+    };
+    assert_eq!(codes, [sys::CUresult::CUDA_SUCCESS; 2]);
+    function
+}
+
+#[test]
+fn an_operation_allocates_no_device_memory_after_the_first() {
+    for device in gpus() {
+        let stream = device.stream().expect("a stream");
+        let a = Tensor::<f32>::full(&stream, &[256, 256], 0.5).expect("allocates");
+        let first = Instant::now();
+        let d = Gemm::new(&a, &a).run(&stream).expect("runs");
+        stream.synchronize().expect("no fault");
+        println!(
+            "first product, with the driver's compile: {:?}",
+            first.elapsed()
+        );
+        assert_eq!(d.to_vec().expect("reads"), vec![64.0; 256 * 256]);
+        let before = device.memory().expect("memory").free_bytes;
+        for _ in 0..100 {
+            let d = Gemm::new(&a, &a).run(&stream).expect("runs");
+            let p = Softmax::new(&d).run(&stream).expect("runs");
+            assert_eq!(p.shape(), [256, 256]);
         }
-        println!("launch through the public API: {best_ns} ns of host time");
-        // The driver's own call takes 1.5 to 3 microseconds; ours may add up to 5.
-        assert!(best_ns < 8_000, "{best_ns} ns a launch");
+        stream.synchronize().expect("no fault");
+        let after = device.memory().expect("memory").free_bytes;
+        assert!(
+            before.saturating_sub(after) < 256 << 20,
+            "{before} free, then {after}"
+        );
     }
 }
