@@ -519,6 +519,41 @@ fn too_large_an_allocation_is_an_error_and_the_device_goes_on() {
 }
 
 #[test]
+fn host_memory_that_is_not_there_is_an_error() {
+    for device in devices() {
+        let error = PinnedBuffer::<u8>::zeros(&device, 1 << 50).expect_err("a pebibyte");
+        assert!(
+            matches!(
+                error,
+                Error::OutOfHostMemory {
+                    requested_bytes: 0x4_0000_0000_0000
+                }
+            ),
+            "{error}"
+        );
+        let error = PinnedBuffer::<u64>::zeros(&device, usize::MAX).expect_err("more than that");
+        assert!(matches!(error, Error::ShapeOverflow { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_kernel_with_more_parameters_than_a_launch_takes_is_refused() {
+    for device in devices() {
+        let params: Vec<String> = (0..65).map(|i| format!(".param .u32 p{i}")).collect();
+        let params = params.join(", ");
+        let ptx = format!(
+            ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry wide({params}) {{ ret; }}"
+        );
+        let error = device
+            .load_ptx(&ptx)
+            .expect("loads")
+            .kernel("wide")
+            .expect_err("65 is more");
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    }
+}
+
+#[test]
 fn many_threads_share_a_device() {
     for device in devices() {
         let module = basic(&device);
