@@ -20,6 +20,7 @@ extern crate self as cuda_std;
 #[macro_use]
 mod host;
 
+pub mod atomic;
 pub mod barrier;
 pub mod block;
 pub mod convert;
@@ -28,6 +29,7 @@ pub mod mem;
 #[doc(hidden)]
 pub mod meta;
 pub mod prelude;
+pub mod print;
 pub mod shared;
 pub mod thread;
 pub mod warp;

@@ -6,7 +6,7 @@
 //!
 //! **Pipelines**: none. **Shared memory**: an accumulator for each warp, alive in `block::combine`.
 //!
-//! **Numerics**: f32 accumulators ([`ops`]), every order fixed, so a result has the same bits
+//! **Numerics**: f32 accumulators (`ops.rs`), every order fixed, so a result has the same bits
 //! each time. The additions that one element can go through are `ReducePlan::additions`: the
 //! thread's own (a chunk shared by 32 or 256 threads, or at most 256 in a column), then trees.
 //!

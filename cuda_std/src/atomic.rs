@@ -1,0 +1,230 @@
+//! Atomic operations on global and shared memory.
+//!
+//! Addresses are generic: the same function serves both spaces. Each takes the memory [`Order`] and
+//! the [`Scope`] of threads that see it as one operation; as constants they cost nothing. Float
+//! additions depend on the order of arrival in their last bits: kernels that promise the same bits
+//! every run do without.
+//!
+//! | function | types |
+//! |---|---|
+//! | [`atom_add`] | u32, i32, u64, i64, f32, f64 (integers wrap) |
+//! | [`atom_min`], [`atom_max`] | u32, i32, u64, i64 |
+//! | [`atom_and`], [`atom_or`], [`atom_xor`] | u32, i32, u64, i64 |
+//! | [`atom_exch`], [`atom_cas`] | u32, i32, u64, i64, f32, f64 (compared as bits) |
+
+/// What an atomic operation orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Nothing but the operation itself.
+    Relaxed,
+    /// Later accesses stay after it.
+    Acquire,
+    /// Earlier accesses stay before it.
+    Release,
+    /// Both.
+    AcqRel,
+}
+
+/// For whom an operation is atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The thread's block.
+    Cta,
+    /// The device.
+    Gpu,
+    /// Device and host.
+    Sys,
+}
+
+/// One `atom` instruction of each order and scope.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! atom {
+    ($order:expr, $scope:expr, $op:literal, $operands:literal, $($asm:tt)*) => {
+        match ($order, $scope) {
+            (Order::Relaxed, Scope::Cta) => atom!(@ "relaxed.cta", $op, $operands, $($asm)*),
+            (Order::Relaxed, Scope::Gpu) => atom!(@ "relaxed.gpu", $op, $operands, $($asm)*),
+            (Order::Relaxed, Scope::Sys) => atom!(@ "relaxed.sys", $op, $operands, $($asm)*),
+            (Order::Acquire, Scope::Cta) => atom!(@ "acquire.cta", $op, $operands, $($asm)*),
+            (Order::Acquire, Scope::Gpu) => atom!(@ "acquire.gpu", $op, $operands, $($asm)*),
+            (Order::Acquire, Scope::Sys) => atom!(@ "acquire.sys", $op, $operands, $($asm)*),
+            (Order::Release, Scope::Cta) => atom!(@ "release.cta", $op, $operands, $($asm)*),
+            (Order::Release, Scope::Gpu) => atom!(@ "release.gpu", $op, $operands, $($asm)*),
+            (Order::Release, Scope::Sys) => atom!(@ "release.sys", $op, $operands, $($asm)*),
+            (Order::AcqRel, Scope::Cta) => atom!(@ "acq_rel.cta", $op, $operands, $($asm)*),
+            (Order::AcqRel, Scope::Gpu) => atom!(@ "acq_rel.gpu", $op, $operands, $($asm)*),
+            (Order::AcqRel, Scope::Sys) => atom!(@ "acq_rel.sys", $op, $operands, $($asm)*),
+        }
+    };
+    (@ $how:literal, $op:literal, $operands:literal, $($asm:tt)*) => {
+        core::arch::asm!(concat!("atom.", $how, ".", $op, $operands), $($asm)*, options(nostack))
+    };
+}
+
+macro_rules! operations {
+    ($($name:ident, $private:ident, $what:literal, $doc:literal: [
+        $($ty:ty = $reg:ident, $op:literal;)*
+    ])*) => {$(
+        mod $private {
+            /// Types of the operation.
+            pub trait Operand: Copy {
+                /// The operation.
+                ///
+                /// # Safety
+                /// As for the function that calls it.
+                unsafe fn apply(
+                    ptr: *mut Self,
+                    value: Self,
+                    order: super::Order,
+                    scope: super::Scope,
+                ) -> Self;
+            }
+            $(
+                impl Operand for $ty {
+                    #[inline(always)]
+                    unsafe fn apply(
+                        ptr: *mut Self,
+                        value: Self,
+                        order: super::Order,
+                        scope: super::Scope,
+                    ) -> Self {
+                        on_device!($what, (ptr, value, order, scope), {
+                            use super::{Order, Scope};
+                            let before: Self;
+                            // SAFETY: the caller's pointer is valid for an atomic access.
+                            unsafe {
+                                atom!(order, scope, $op, " {}, [{}], {};", out($reg) before,
+                                    in(reg64) ptr, in($reg) value)
+                            }
+                            before
+                        })
+                    }
+                }
+            )*
+        }
+
+        #[doc = $doc]
+        /// Returns the value before.
+        ///
+        /// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+        ///
+        /// # Safety
+        /// `ptr` is aligned, in global or shared memory, and accessed only atomically meanwhile.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $name<T: $private::Operand>(
+            ptr: *mut T,
+            value: T,
+            order: Order,
+            scope: Scope,
+        ) -> T {
+            // SAFETY: passed on to the caller.
+            unsafe { T::apply(ptr, value, order, scope) }
+        }
+    )*};
+}
+
+operations! {
+    atom_add, add, "atomic::atom_add", "`atom.add`: adds `value`.": [
+        u32 = reg32, "add.u32"; i32 = reg32, "add.s32"; u64 = reg64, "add.u64";
+        i64 = reg64, "add.u64"; f32 = reg32, "add.f32"; f64 = reg64, "add.f64";
+    ]
+    atom_min, min, "atomic::atom_min", "`atom.min`: keeps the smaller.": [
+        u32 = reg32, "min.u32"; i32 = reg32, "min.s32"; u64 = reg64, "min.u64";
+        i64 = reg64, "min.s64";
+    ]
+    atom_max, max, "atomic::atom_max", "`atom.max`: keeps the larger.": [
+        u32 = reg32, "max.u32"; i32 = reg32, "max.s32"; u64 = reg64, "max.u64";
+        i64 = reg64, "max.s64";
+    ]
+    atom_and, and, "atomic::atom_and", "`atom.and`: bitwise and.": [
+        u32 = reg32, "and.b32"; i32 = reg32, "and.b32"; u64 = reg64, "and.b64";
+        i64 = reg64, "and.b64";
+    ]
+    atom_or, or, "atomic::atom_or", "`atom.or`: bitwise or.": [
+        u32 = reg32, "or.b32"; i32 = reg32, "or.b32"; u64 = reg64, "or.b64";
+        i64 = reg64, "or.b64";
+    ]
+    atom_xor, xor, "atomic::atom_xor", "`atom.xor`: bitwise exclusive or.": [
+        u32 = reg32, "xor.b32"; i32 = reg32, "xor.b32"; u64 = reg64, "xor.b64";
+        i64 = reg64, "xor.b64";
+    ]
+    atom_exch, exch, "atomic::atom_exch", "`atom.exch`: writes `value`.": [
+        u32 = reg32, "exch.b32"; i32 = reg32, "exch.b32"; u64 = reg64, "exch.b64";
+        i64 = reg64, "exch.b64"; f32 = reg32, "exch.b32"; f64 = reg64, "exch.b64";
+    ]
+}
+
+mod cas {
+    /// Types of the operation.
+    pub trait Operand: Copy {
+        /// The operation.
+        ///
+        /// # Safety
+        /// As for [`super::atom_cas`].
+        unsafe fn apply(
+            ptr: *mut Self,
+            compare: Self,
+            value: Self,
+            order: super::Order,
+            scope: super::Scope,
+        ) -> Self;
+    }
+
+    macro_rules! operands {
+        ($($ty:ty = $reg:ident, $op:literal;)*) => {$(
+            impl Operand for $ty {
+                #[inline(always)]
+                unsafe fn apply(
+                    ptr: *mut Self,
+                    compare: Self,
+                    value: Self,
+                    order: super::Order,
+                    scope: super::Scope,
+                ) -> Self {
+                    on_device!("atomic::atom_cas", (ptr, compare, value, order, scope), {
+                        use super::{Order, Scope};
+                        let before: Self;
+                        // SAFETY: the caller's pointer is valid for an atomic access.
+                        unsafe {
+                            atom!(order, scope, $op, " {}, [{}], {}, {};", out($reg) before,
+                                in(reg64) ptr, in($reg) compare, in($reg) value)
+                        }
+                        before
+                    })
+                }
+            }
+        )*};
+    }
+
+    operands! {
+        u32 = reg32, "cas.b32";
+        i32 = reg32, "cas.b32";
+        f32 = reg32, "cas.b32";
+        u64 = reg64, "cas.b64";
+        i64 = reg64, "cas.b64";
+        f64 = reg64, "cas.b64";
+    }
+}
+
+/// `atom.cas`: writes `value` where the bits there are those of `compare`. Returns the value before.
+///
+/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `ptr` is aligned, in global or shared memory, and accessed only atomically meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn atom_cas<T: cas::Operand>(
+    ptr: *mut T,
+    compare: T,
+    value: T,
+    order: Order,
+    scope: Scope,
+) -> T {
+    // SAFETY: passed on to the caller.
+    unsafe { T::apply(ptr, compare, value, order, scope) }
+}

@@ -1,0 +1,10 @@
+//! Kernels that exercise cuda_std. Each writes what it saw, one u32 or f32 a thread and question;
+//! the test beside this crate knows the answers.
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+
+pub mod atomics;
+pub mod barriers;
+pub mod floats;
+pub mod memory;
+pub mod output;
+pub mod warps;
