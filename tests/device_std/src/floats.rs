@@ -30,11 +30,9 @@ pub unsafe fn math_answers(x: *const f32, y: *mut f32, len: u32) {
             math::floor(x),
             math::rint(x),
         ];
-        let mut at = y.wrapping_add(i as usize);
-        for value in values {
+        for j in 0..17 {
             // SAFETY: one of the 17 results.
-            unsafe { at.write(value) };
-            at = at.wrapping_add(len as usize);
+            unsafe { y.add(j * len as usize + i as usize).write(values[j]) };
         }
     }
 }
@@ -59,11 +57,9 @@ pub unsafe fn approx_answers(x: *const f32, y: *mut f32, len: u32) {
             cos_approx(x),
             tanh_approx(x),
         ];
-        let mut at = y.wrapping_add(i as usize);
-        for value in values {
+        for j in 0..8 {
             // SAFETY: one of the 8 results.
-            unsafe { at.write(value) };
-            at = at.wrapping_add(len as usize);
+            unsafe { y.add(j * len as usize + i as usize).write(values[j]) };
         }
     }
 }
