@@ -49,23 +49,70 @@ impl LaunchConfig {
     }
 }
 
-/// A value that a kernel takes by value, as its bytes.
-///
-/// ```
-/// #[repr(C)]
-/// #[derive(Clone, Copy)]
-/// struct Params {
-///     rows: u32,
-///     scale: f32,
-/// }
-/// // SAFETY: two 4-byte fields: no padding, and the same struct on the device.
-/// unsafe impl warpsmith::KernelParam for Params {}
-/// ```
+/// A value that a kernel takes by value, as its bytes. [`kernel_param!`](crate::kernel_param)
+/// declares structs that are.
 ///
 /// # Safety
-/// The type has the layout that the kernel's parameter has (`#[repr(C)]` for a struct), and no
+/// The type has a layout that does not depend on the compiler (`#[repr(C)]` for a struct), and no
 /// padding: every byte is initialised.
 pub unsafe trait KernelParam: Copy {}
+
+/// Declares a struct that kernels take by value: `#[repr(C)]`, [`Copy`], and a [`KernelParam`].
+/// Fields are [`KernelParam`]s themselves. Padding between or after them is a compile error: order
+/// fields by falling size, and fill up with a field of zeros.
+///
+/// ```
+/// warpsmith::kernel_param! {
+///     /// Parameters of a kernel that scales rows.
+///     #[derive(Debug)]
+///     pub struct ScaleParams {
+///         pub row_stride: i64,
+///         pub rows: u32,
+///         pub scale: f32,
+///     }
+/// }
+/// let params = ScaleParams { row_stride: 64, rows: 8, scale: 0.5 };
+/// # let _ = params;
+/// ```
+///
+/// ```compile_fail
+/// warpsmith::kernel_param! {
+///     struct Padded {
+///         rows: u32,
+///         row_stride: i64, // four bytes of padding before it
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! kernel_param {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident {
+            $($(#[$field_attribute:meta])* $field_visibility:vis $field:ident: $ty:ty),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        $visibility struct $name {
+            $($(#[$field_attribute])* $field_visibility $field: $ty,)*
+        }
+
+        const _: () = {
+            const fn is_param<T: $crate::KernelParam>() -> usize {
+                ::core::mem::size_of::<T>()
+            }
+            assert!(
+                ::core::mem::size_of::<$name>() == 0 $(+ is_param::<$ty>())*,
+                "the parameter struct has padding"
+            );
+        };
+
+        // SAFETY: `#[repr(C)]`, and the assertion above shows that there is no padding: the fields,
+        // which have none themselves, add up to the whole.
+        unsafe impl $crate::KernelParam for $name {}
+    };
+}
 
 macro_rules! kernel_params {
     ($($ty:ty),* $(,)?) => {$(
@@ -90,6 +137,9 @@ kernel_params!(
     half::f16,
     half::bf16
 );
+
+// SAFETY: elements without padding, one after the other.
+unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}
 
 /// Fields add up to the whole: there is no padding.
 macro_rules! spec_params {

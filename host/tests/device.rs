@@ -6,21 +6,18 @@ use std::sync::Barrier;
 use warpsmith::testing::devices;
 use warpsmith::{
     Device, DeviceBuffer, DeviceKind, DevicePtr, E4m3, E5m2, Element, Error, Event, KernelArg,
-    KernelParam, LaunchConfig, Module, PinnedBuffer, Stream,
+    LaunchConfig, Module, PinnedBuffer, Stream,
 };
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
 
-/// Parameters of `axpy`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct AxpyParams {
-    n: u32,
-    a: f32,
+warpsmith::kernel_param! {
+    /// Parameters of `axpy`.
+    struct AxpyParams {
+        n: u32,
+        a: f32,
+    }
 }
-
-// SAFETY: two fields of 4 bytes: no padding; the layout that basic.ptx reads.
-unsafe impl KernelParam for AxpyParams {}
 
 fn basic(device: &Device) -> Module {
     device.load_ptx(BASIC).expect("the test's PTX loads")
