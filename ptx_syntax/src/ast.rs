@@ -98,6 +98,8 @@ pub struct Directives {
     pub maxnctapersm: Option<u32>,
     /// `.maxnreg n`
     pub maxnreg: Option<u32>,
+    /// `.local_maxnreg n`
+    pub local_maxnreg: Option<u32>,
     /// `.reqnctapercluster x, y, z`
     pub reqnctapercluster: Option<[u32; 3]>,
     /// `.maxclusterrank n`

@@ -253,7 +253,7 @@ fn initializer(c: &mut Cursor) -> Result<Initializer> {
         return Ok(Initializer::List(Vec::new()));
     }
     let mut items = vec![c.nested(initializer)?];
-    while c.eat(",") && !c.is("}") {
+    while c.eat(",") {
         items.push(c.nested(initializer)?);
     }
     c.expect("}")?;

@@ -59,6 +59,7 @@ pub(super) fn directives(c: &mut Cursor) -> Result<Directives> {
             ".maxnctapersm" => all.maxnctapersm = Some(count(c)?),
             ".maxnreg" => all.maxnreg = Some(count(c)?),
             ".maxclusterrank" => all.maxclusterrank = Some(count(c)?),
+            ".local_maxnreg" => all.local_maxnreg = Some(count(c)?),
             ".abi_preserve" => all.abi_preserve = Some(count(c)?),
             ".abi_preserve_control" => all.abi_preserve_control = Some(count(c)?),
             ".explicitcluster" => all.explicitcluster = true,

@@ -86,6 +86,7 @@ impl Display for Directives {
             (".maxnctapersm", self.maxnctapersm),
             (".maxnreg", self.maxnreg),
             (".maxclusterrank", self.maxclusterrank),
+            (".local_maxnreg", self.local_maxnreg),
             (".abi_preserve", self.abi_preserve),
             (".abi_preserve_control", self.abi_preserve_control),
         ];

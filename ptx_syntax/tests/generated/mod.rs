@@ -103,7 +103,7 @@ fn directives() -> impl Strategy<Value = Directives> {
         of(any::<u32>()),
         of(any::<u32>()),
     ];
-    let abi = (of(0..9_u32), of(0..9_u32));
+    let abi = (of(0..9_u32), of(0..9_u32), of(0..9_u32));
     (
         extents(),
         extents(),
@@ -127,6 +127,7 @@ fn directives() -> impl Strategy<Value = Directives> {
                 noreturn: flags[2],
                 abi_preserve: abi.0,
                 abi_preserve_control: abi.1,
+                local_maxnreg: abi.2,
                 pragmas,
             },
         )
