@@ -1,1 +1,18 @@
-//! Placeholder.
+//! What the tests across crates share: operands of any values and strides, poisoned outputs with
+//! guards, properties and tables of cases that run on every device there is.
+
+pub mod cases;
+pub mod element;
+pub mod operand;
+pub mod operation;
+pub mod output;
+pub mod property;
+pub mod values;
+
+/// What a check returns: why it failed, in words.
+pub type Checked = Result<(), String>;
+
+/// An error in words.
+pub fn say(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,126 @@
+//! Outputs: poison in every element and all around, so that what is not written shows, and what is
+//! written outside.
+
+use ndarray::{ArrayD, Dimension};
+use warpsmith::{Device, DeviceBuffer, Tensor};
+
+use crate::element::TestElement;
+use crate::operand::{Place, View};
+use crate::{Checked, say};
+
+/// Elements of poison before and after the storage of an output.
+const GUARD: usize = 64;
+
+/// A tensor to be written, inside of a storage full of poison.
+pub struct Output<T: TestElement> {
+    /// What the operation writes.
+    pub tensor: Tensor<T>,
+    storage: Tensor<T>,
+    place: Place,
+}
+
+impl<T: TestElement> Output<T> {
+    /// An output of that shape and layout.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn new(device: &Device, shape: &[usize], view: View) -> Result<Self, String> {
+        let mut place = view.place(shape);
+        place.offset += GUARD;
+        place.len += 2 * GUARD;
+        let buffer = DeviceBuffer::from_slice(device, &vec![T::POISON; place.len]).map_err(say)?;
+        let storage = Tensor::from_buffer(buffer, &[place.len]).map_err(say)?;
+        let tensor = storage
+            .as_strided(shape, &place.strides, place.offset)
+            .map_err(say)?;
+        Ok(Self {
+            tensor,
+            storage,
+            place,
+        })
+    }
+
+    /// Puts `values` in, as an operation that reads its output needs them.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn with(device: &Device, values: &ArrayD<T>, view: View) -> Result<Self, String> {
+        let mut output = Self::new(device, values.shape(), view)?;
+        let mut storage = vec![T::POISON; output.place.len];
+        for (index, &x) in values.indexed_iter() {
+            storage[output.place.position(index.slice())] = x;
+        }
+        let buffer = DeviceBuffer::from_slice(device, &storage).map_err(say)?;
+        output.storage = Tensor::from_buffer(buffer, &[output.place.len]).map_err(say)?;
+        let Place {
+            strides, offset, ..
+        } = &output.place;
+        output.tensor = output
+            .storage
+            .as_strided(values.shape(), strides, *offset)
+            .map_err(say)?;
+        Ok(output)
+    }
+
+    /// What was written. Fails where an element was not, or something beside them was.
+    ///
+    /// # Errors
+    /// The first element that is wrong, or what the device says.
+    pub fn read(&self) -> Result<ArrayD<T>, String> {
+        let mut storage = self.storage.to_vec().map_err(say)?;
+        let poison = T::POISON.bits();
+        let mut result = ArrayD::from_elem(self.tensor.shape(), T::POISON);
+        for (index, element) in result.indexed_iter_mut() {
+            let position = self.place.position(index.slice());
+            *element = std::mem::replace(&mut storage[position], T::POISON);
+            if element.bits() == poison {
+                return Err(format!("element {:?} was not written", index.slice()));
+            }
+        }
+        match storage.iter().position(|x| x.bits() != poison) {
+            None => Ok(result),
+            Some(position) => {
+                let first = self.place.offset as i64;
+                let distance = position as i64 - first;
+                Err(format!(
+                    "something was written {distance} elements from the first element"
+                ))
+            }
+        }
+    }
+
+    /// Fails where anything was written at all.
+    ///
+    /// # Errors
+    /// As [`Output::read`].
+    pub fn expect_untouched(&self) -> Checked {
+        let storage = self.storage.to_vec().map_err(say)?;
+        let poison = T::POISON.bits();
+        match storage.iter().position(|x| x.bits() != poison) {
+            None => Ok(()),
+            Some(position) => Err(format!("position {position} of the storage was written")),
+        }
+    }
+}
+
+/// Fails unless two results have the same bits.
+///
+/// # Errors
+/// The first difference.
+pub fn same_bits<T: TestElement>(first: &ArrayD<T>, second: &ArrayD<T>) -> Checked {
+    for ((index, x), y) in first.indexed_iter().zip(second) {
+        let (x, y) = (x.bits(), y.bits());
+        if x != y {
+            return Err(format!(
+                "element {:?} is {x:#x} once and {y:#x} again",
+                index.slice()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A result in f64.
+pub fn wide<T: TestElement>(result: &ArrayD<T>) -> ArrayD<f64> {
+    result.mapv(T::wide)
+}

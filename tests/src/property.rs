@@ -1,0 +1,65 @@
+//! Properties, on every device there is.
+
+use std::fmt::Debug;
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use warpsmith::Device;
+use warpsmith::testing::devices;
+
+use crate::Checked;
+
+/// How much a device is asked for: an emulator on two cores gets fewer and smaller cases than a
+/// GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Cases of a property on the emulator; a GPU gets five times as many.
+    pub cases: u32,
+    /// Largest extent on the emulator, and on a GPU.
+    pub largest: [usize; 2],
+}
+
+/// Checks a property on every device: `strategy` makes cases with extents up to the number it is
+/// given.
+///
+/// # Panics
+/// With the smallest case that fails, and why.
+pub fn holds<S>(
+    effort: Effort,
+    strategy: impl Fn(usize) -> S,
+    check: impl Fn(&S::Value, &Device) -> Checked,
+) where
+    S: Strategy,
+    S::Value: Debug,
+{
+    for device in devices() {
+        let (cases, largest) = match device.is_emulator() {
+            true => (effort.cases, effort.largest[0]),
+            false => (effort.cases * 5, effort.largest[1]),
+        };
+        let config = Config {
+            cases,
+            failure_persistence: None,
+            ..Config::default()
+        };
+        let outcome = TestRunner::new(config).run(&strategy(largest), |case| {
+            check(&case, &device).map_err(TestCaseError::fail)
+        });
+        if let Err(error) = outcome {
+            panic!("on {device}: {error}");
+        }
+    }
+}
+
+/// Extents where kernels go wrong: 0, 1, primes, powers of two, and one beside multiples of tiles,
+/// all up to `largest`.
+pub fn extent(largest: usize) -> impl Strategy<Value = usize> {
+    let edges: Vec<usize> = [
+        0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 97, 127, 128, 129,
+    ]
+    .into_iter()
+    .chain([191, 255, 256, 257, 511, 513, 1023, 1024, 1025])
+    .filter(|&extent| extent <= largest)
+    .collect();
+    proptest::prop_oneof![3 => proptest::sample::select(edges), 2 => 1..=largest]
+}

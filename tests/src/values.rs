@@ -1,0 +1,78 @@
+//! What operands hold.
+
+use ndarray::ArrayD;
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
+
+/// How the elements of an operand are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Values {
+    /// Uniform in -1..1.
+    #[default]
+    Uniform,
+    /// Integers from -4 to 4: sums of a few thousand products are exact in f32.
+    Integers,
+    /// Every magnitude from 2^-12 to 2^12, both signs.
+    Wide,
+    /// As `Uniform`, with zeros of both signs and denormals of each format among them.
+    Tiny,
+    /// As `Uniform`, with NaN, both infinities and zeros of both signs among them.
+    Special,
+}
+
+impl Values {
+    /// All of them, evenly.
+    pub fn any() -> impl Strategy<Value = Self> {
+        prop_oneof![
+            Just(Self::Uniform),
+            Just(Self::Integers),
+            Just(Self::Wide),
+            Just(Self::Tiny),
+            Just(Self::Special),
+        ]
+    }
+
+    /// Those without NaN and infinity.
+    pub fn finite() -> impl Strategy<Value = Self> {
+        prop_oneof![
+            Just(Self::Uniform),
+            Just(Self::Integers),
+            Just(Self::Wide),
+            Just(Self::Tiny)
+        ]
+    }
+
+    /// An array of such values; the same for the same seed.
+    pub fn draw(self, shape: &[usize], seed: u64) -> ArrayD<f64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        ArrayD::from_shape_simple_fn(shape, || self.one(&mut rng))
+    }
+
+    fn one(self, rng: &mut ChaCha8Rng) -> f64 {
+        let uniform = rng.random_range(-1.0..1.0);
+        match self {
+            Self::Uniform => uniform,
+            Self::Integers => f64::from(rng.random_range(-4..=4)),
+            Self::Wide => uniform * 2f64.powi(rng.random_range(-12..=12)),
+            Self::Tiny => match rng.random_range(0..8) {
+                0 => 0.0,
+                1 => -0.0,
+                2 => uniform * 2f64.powi(-127),
+                3 => uniform * 2f64.powi(-15),
+                4 => uniform * 2f64.powi(-140),
+                _ => uniform,
+            },
+            Self::Special => match rng.random_range(0..40) {
+                0 => f64::NAN,
+                1 => f64::INFINITY,
+                2 => f64::NEG_INFINITY,
+                3 => -0.0,
+                4 => 0.0,
+                _ => uniform,
+            },
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Every kernel that spec names, and how a case is made for it.
+
+use std::collections::BTreeMap;
+use std::f64::consts::LOG2_E;
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use spec::attention::{self, BshStrides, FlashFwdParams};
+use spec::elementwise::{
+    self, BinaryEntry, BinaryOp, CastEntry, CopyEntry, ElementwiseParams, MAX_RANK, UnaryEntry,
+    UnaryOp,
+};
+use spec::gemm::{self, GemmParams, Transpose};
+use spec::reduce::{self, FinalEntry, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, Strategy};
+use spec::softmax::{self, SoftmaxEntry, SoftmaxParams};
+use warpsmith::{DType, LaunchConfig};
+
+use crate::trial::{Arg, Trial};
+
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+/// A kernel, by what spec calls it.
+#[derive(Clone, Copy)]
+pub(crate) enum Family {
+    Gemm(gemm::SimtEntry),
+    Attention(attention::SimtEntry),
+    Reduce(ReduceEntry),
+    Final(FinalEntry),
+    Softmax(SoftmaxEntry),
+    Unary(UnaryEntry),
+    Binary(BinaryEntry),
+    Cast(CastEntry),
+    Copy(CopyEntry),
+}
+
+/// All of them, by entry name.
+pub(crate) fn catalogue() -> BTreeMap<String, Family> {
+    let mut all = BTreeMap::new();
+    for (input, output) in gemm::SIMT_DTYPES {
+        for trans_a in Transpose::ALL {
+            for trans_b in Transpose::ALL {
+                for tile in [gemm::SIMT_LARGE, gemm::SIMT_SMALL] {
+                    let entry = gemm::SimtEntry {
+                        input,
+                        output,
+                        trans_a,
+                        trans_b,
+                        tile,
+                    };
+                    all.insert(entry.to_string(), Family::Gemm(entry));
+                }
+            }
+        }
+    }
+    for dtype in attention::SIMT_DTYPES {
+        for head_dim_cap in attention::SIMT_HEAD_DIMS {
+            let entry = attention::SimtEntry {
+                dtype,
+                head_dim_cap,
+            };
+            all.insert(entry.to_string(), Family::Attention(entry));
+        }
+    }
+    for op in ReduceOp::ALL {
+        for dtype in FLOATS {
+            for strategy in [Strategy::Row, Strategy::Col] {
+                let entry = ReduceEntry {
+                    op,
+                    dtype,
+                    strategy,
+                };
+                all.insert(entry.to_string(), Family::Reduce(entry));
+            }
+        }
+        all.insert(
+            FinalEntry { op }.to_string(),
+            Family::Final(FinalEntry { op }),
+        );
+    }
+    for dtype in FLOATS {
+        all.insert(
+            SoftmaxEntry { dtype }.to_string(),
+            Family::Softmax(SoftmaxEntry { dtype }),
+        );
+        for op in UnaryOp::ALL {
+            all.insert(op.entry(dtype).to_string(), Family::Unary(op.entry(dtype)));
+        }
+        for op in BinaryOp::ALL {
+            all.insert(op.entry(dtype).to_string(), Family::Binary(op.entry(dtype)));
+        }
+        for to in FLOATS {
+            let entry = CastEntry { from: dtype, to };
+            all.insert(entry.to_string(), Family::Cast(entry));
+        }
+    }
+    for size_bytes in [1, 2, 4, 8] {
+        all.insert(
+            CopyEntry { size_bytes }.to_string(),
+            Family::Copy(CopyEntry { size_bytes }),
+        );
+    }
+    all
+}
+
+impl Family {
+    /// A random case.
+    pub(crate) fn trial(self, rng: &mut ChaCha8Rng) -> Trial {
+        match self {
+            Self::Gemm(entry) => product(entry, rng),
+            Self::Attention(entry) => attend(entry, rng),
+            Self::Reduce(entry) => reduction(entry, rng, false),
+            Self::Final(FinalEntry { op }) => {
+                let entry = ReduceEntry {
+                    op,
+                    dtype: DType::F32,
+                    strategy: Strategy::Col,
+                };
+                reduction(entry, rng, true)
+            }
+            Self::Softmax(entry) => rows(entry, rng),
+            Self::Unary(UnaryEntry { op, dtype }) => elementwise(
+                op.entry(dtype),
+                Some(dtype),
+                [dtype.size_bytes(); 2],
+                1,
+                rng,
+            ),
+            Self::Binary(BinaryEntry { op, dtype }) => elementwise(
+                op.entry(dtype),
+                Some(dtype),
+                [dtype.size_bytes(); 2],
+                2,
+                rng,
+            ),
+            Self::Cast(entry) => {
+                let sizes = [entry.from.size_bytes(), entry.to.size_bytes()];
+                elementwise(entry, Some(entry.from), sizes, 1, rng)
+            }
+            Self::Copy(entry) => elementwise(entry, None, [entry.size_bytes; 2], 1, rng),
+        }
+    }
+}
+
+fn product(entry: gemm::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let [m, n, k] = [150, 150, 70].map(|largest| rng.random_range(1..=largest));
+    let batch = rng.random_range(1..=2);
+    let mut operand = |dtype, rows: u32, columns: u32, transpose| {
+        let (stored_rows, stored_columns) = match transpose {
+            Transpose::N => (rows, columns),
+            Transpose::T => (columns, rows),
+        };
+        let ld = u64::from(stored_columns) + rng.random_range(0..4);
+        let stride = ld * u64::from(stored_rows) + rng.random_range(0..4);
+        (
+            trial.floats(dtype, stride * u64::from(batch), rng),
+            ld as i64,
+            stride as i64,
+        )
+    };
+    let (a, lda, batch_stride_a) = operand(entry.input, m, k, entry.trans_a);
+    let (b, ldb, batch_stride_b) = operand(entry.input, k, n, entry.trans_b);
+    let (c, ldc, batch_stride_c) = operand(entry.output, m, n, Transpose::N);
+    let (d, ldd, batch_stride_d) = operand(entry.output, m, n, Transpose::N);
+    let params = GemmParams {
+        m,
+        n,
+        k,
+        batch,
+        lda,
+        ldb,
+        ldc,
+        ldd,
+        batch_stride_a,
+        batch_stride_b,
+        batch_stride_c,
+        batch_stride_d,
+        alpha: [1.0, -0.75][rng.random_range(0..2)],
+        beta: [0.0, 1.0, 0.3][rng.random_range(0..3)],
+    };
+    let grid = entry.tile.grid(m, n, batch).expect("a small product");
+    let config = LaunchConfig {
+        grid,
+        block: [entry.tile.threads, 1, 1],
+        shared_bytes: 0,
+    };
+    trial.launch(entry, config, [a, b, c, d, Arg::params(params)]);
+    trial
+}
+
+fn attend(entry: attention::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let [seqlen_q, seqlen_k] = [100, 150].map(|largest| rng.random_range(1..=largest));
+    let [batch, heads_kv, group] = [2, 2, 2].map(|largest: u32| rng.random_range(1..=largest));
+    let [head_dim, head_dim_v] = [(); 2].map(|()| rng.random_range(1..=entry.head_dim_cap));
+    let heads_q = heads_kv * group;
+    let mut operand = |seqlen: u32, heads: u32, head_dim: u32| {
+        let head = i64::from(head_dim) + rng.random_range(0..3);
+        let seq = head * i64::from(heads) + rng.random_range(0..3);
+        let stride = seq * i64::from(seqlen) + rng.random_range(0..3);
+        let buffer = trial.floats(entry.dtype, stride as u64 * u64::from(batch), rng);
+        (
+            buffer,
+            BshStrides {
+                batch: stride,
+                seq,
+                head,
+            },
+        )
+    };
+    let (q, q_strides) = operand(seqlen_q, heads_q, head_dim);
+    let (k, k_strides) = operand(seqlen_k, heads_kv, head_dim);
+    let (v, v_strides) = operand(seqlen_k, heads_kv, head_dim_v);
+    let (o, o_strides) = operand(seqlen_q, heads_q, head_dim_v);
+    let lse = trial.noise(4 * u64::from(batch * heads_q * seqlen_q), rng);
+    let params = FlashFwdParams {
+        batch,
+        seqlen_q,
+        seqlen_k,
+        heads_q,
+        heads_kv,
+        head_dim,
+        head_dim_v,
+        causal: rng.random_range(0..2),
+        q: q_strides,
+        k: k_strides,
+        v: v_strides,
+        o: o_strides,
+        softmax_scale_log2: (LOG2_E / f64::from(head_dim).sqrt()) as f32,
+        write_lse: 1,
+    };
+    let grid = params.simt_grid().expect("a small attention");
+    let block = [attention::SIMT_TILE.threads, 1, 1];
+    let config = LaunchConfig {
+        grid,
+        block,
+        shared_bytes: 0,
+    };
+    trial.launch(entry, config, [q, k, v, o, lse, Arg::params(params)]);
+    trial
+}
+
+/// A reduction; a long one takes two passes.
+fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng, is_long: bool) -> Trial {
+    let mut trial = Trial::default();
+    let (n, inner) = match (entry.strategy, is_long) {
+        (Strategy::Row, _) => (rng.random_range(1..=2000), 1),
+        (Strategy::Col, false) => (rng.random_range(1..=200), rng.random_range(32..=70)),
+        (Strategy::Col, true) => (rng.random_range(300..=900), rng.random_range(32..=40)),
+    };
+    let outer = rng.random_range(1..=5);
+    let (axis_stride, inner_stride) = match entry.strategy {
+        Strategy::Row => (1, 0),
+        Strategy::Col => (inner as i64, 1),
+    };
+    let plan = ReducePlan::new(outer, n, inner, axis_stride, inner_stride);
+    assert_eq!(
+        plan.strategy, entry.strategy,
+        "extents of the other strategy"
+    );
+    let x = trial.floats(entry.dtype, outer * n * inner, rng);
+    let out_bytes = if entry.op.is_index() { 8 } else { 4 };
+    let out = trial.noise(outer * inner * out_bytes, rng);
+    let params = ReduceParams {
+        outer,
+        n,
+        inner,
+        outer_stride: (n * inner) as i64,
+        axis_stride,
+        inner_stride,
+        chunks: plan.chunks,
+        chunk_len: plan.chunk_len,
+    };
+    let config = LaunchConfig::linear(plan.blocks, reduce::THREADS);
+    let Arg::Buffer(out_number) = out else {
+        unreachable!("noise is a buffer")
+    };
+    if plan.chunks == 1 {
+        trial.launch(entry, config, [x, Arg::Null, out, Arg::params(params)]);
+        return trial;
+    }
+    let bytes = outer * inner * plan.chunks * entry.op.partial_bytes() as u64;
+    let partials = trial.noise(bytes.next_multiple_of(8), rng);
+    let Arg::Buffer(partials_number) = partials else {
+        unreachable!("noise is a buffer")
+    };
+    trial.launch(entry, config, [x, partials, out, Arg::params(params)]);
+    let config = LaunchConfig::linear(plan.final_blocks, reduce::THREADS);
+    let args = [
+        Arg::Buffer(partials_number),
+        Arg::Buffer(out_number),
+        Arg::params(params),
+    ];
+    trial.launch(FinalEntry { op: entry.op }, config, args);
+    trial
+}
+
+fn rows(entry: SoftmaxEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let n = [rng.random_range(1..=300), rng.random_range(1025..=3000)][rng.random_range(0..2)];
+    let rows = rng.random_range(1..=9_u64);
+    let mut operand = || {
+        let stride = rng.random_range(1..=2);
+        let row_stride = n * stride + rng.random_range(0..3);
+        let buffer = trial.floats(entry.dtype, row_stride * rows, rng);
+        (buffer, row_stride as i64, stride as i64)
+    };
+    let (x, x_row_stride, x_stride) = operand();
+    let (y, y_row_stride, y_stride) = operand();
+    let params = SoftmaxParams {
+        rows,
+        n,
+        x_row_stride,
+        x_stride,
+        y_row_stride,
+        y_stride,
+    };
+    let config = LaunchConfig::linear(softmax::grid_blocks(rows, n), softmax::THREADS);
+    trial.launch(entry, config, [x, y, Arg::params(params)]);
+    trial
+}
+
+/// A launch over two dimensions, or one without gaps; inputs of a float dtype, or bytes.
+fn elementwise(
+    entry: impl ToString,
+    dtype: Option<DType>,
+    [in_bytes, out_bytes]: [usize; 2],
+    inputs: usize,
+    rng: &mut ChaCha8Rng,
+) -> Trial {
+    let mut trial = Trial::default();
+    let [rows, columns] = [40, 60].map(|largest| rng.random_range(1..=largest));
+    let is_dense = rng.random_bool(0.5);
+    let mut params = ElementwiseParams {
+        len: rows * columns,
+        contiguous: u32::from(is_dense),
+        rank: 2,
+        shape: [1; MAX_RANK],
+        strides: [[0; MAX_RANK]; 3],
+        scalar: rng.random_range(-2.0..2.0),
+        reserved: 0,
+    };
+    params.shape[MAX_RANK - 2..].copy_from_slice(&[rows, columns]);
+    let mut lens = [rows * columns; 3];
+    for (tensor, strides) in params.strides.iter_mut().enumerate().take(1 + inputs) {
+        let (row, column) = match rng.random_range(0..3) {
+            _ if is_dense => (columns, 1),
+            0 => (1, rows),
+            1 if tensor > 0 => (0, 1),
+            _ => (2 * columns + 1, 2),
+        };
+        strides[MAX_RANK - 2..].copy_from_slice(&[row as i64, column as i64]);
+        lens[tensor] = (rows - 1) * row + (columns - 1) * column + 1;
+    }
+    let mut args: Vec<Arg> = (0..inputs)
+        .map(|input| match dtype {
+            Some(dtype) => trial.floats(dtype, lens[1 + input], rng),
+            None => trial.noise(lens[1 + input] * in_bytes as u64, rng),
+        })
+        .collect();
+    args.push(trial.noise(lens[0] * out_bytes as u64, rng));
+    args.push(Arg::params(params));
+    let blocks = elementwise::grid_blocks(rows * columns);
+    trial.launch(
+        entry,
+        LaunchConfig::linear(blocks, elementwise::THREADS),
+        args,
+    );
+    trial
+}

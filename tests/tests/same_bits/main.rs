@@ -1,0 +1,135 @@
+//! The same PTX gives the same bits on every device: each embedded kernel, launched by its
+//! parameters on random shapes, strides and values, NaN and infinities among them.
+//!
+//! With an emulator and a GPU (`WARPSMITH_TEST_DEVICE=all`) all buffers are compared byte for byte
+//! after each launch; with one device, each kernel still runs under its checks. The table is
+//! printed: `cargo test -p warpsmith-tests --test same_bits -- --nocapture`.
+
+mod catalogue;
+mod trial;
+
+use std::collections::BTreeMap;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use warpsmith::Device;
+use warpsmith::testing::devices;
+use warpsmith_tests::say;
+
+use catalogue::catalogue;
+use trial::Trial;
+
+/// Environment variable with the number of cases a kernel.
+const CASES: &str = "WARPSMITH_SAME_BITS_CASES";
+
+#[derive(Default)]
+struct Row {
+    cases: usize,
+    bytes: usize,
+    mismatches: usize,
+}
+
+#[test]
+fn every_kernel_gives_the_same_bits_on_every_device() {
+    let devices = devices();
+    let cases = match std::env::var(CASES) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{CASES} is `{text}`, want a number")),
+        Err(_) => 3,
+    };
+    let known = catalogue();
+    let manifest = warpsmith::builtin_manifest().expect("the embedded manifest");
+    let kernels: Vec<&str> = manifest
+        .modules
+        .iter()
+        .flat_map(|module| module.kernels.iter().map(|kernel| kernel.name.as_str()))
+        .collect();
+    assert!(!kernels.is_empty(), "this build embeds no kernels");
+    let mut table = BTreeMap::<&str, Row>::new();
+    let mut faults = Vec::new();
+    for kernel in kernels {
+        let Some(family) = known.get(kernel) else {
+            panic!("no case is made for kernel `{kernel}`: add it to the catalogue");
+        };
+        for case in 0..cases {
+            // The same cases every time; other ones with more cases.
+            let seed = case as u64 * 1_000_003 + kernel.bytes().map(u64::from).sum::<u64>();
+            let trial = family.trial(&mut ChaCha8Rng::seed_from_u64(seed));
+            match compare(&trial, &devices) {
+                Ok((bytes, mismatches)) => {
+                    let row = table.entry(kernel).or_default();
+                    row.cases += 1;
+                    row.bytes += bytes;
+                    row.mismatches += mismatches;
+                }
+                Err(fault) => faults.push(format!("{kernel}, case {case}: {fault}")),
+            }
+        }
+    }
+    print(&table, &devices);
+    assert!(
+        faults.is_empty(),
+        "{} launches failed:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+    let wrong: Vec<&&str> = table
+        .iter()
+        .filter(|(_, row)| row.mismatches > 0)
+        .map(|(kernel, _)| kernel)
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} kernels differ: {wrong:?}",
+        wrong.len()
+    );
+}
+
+/// Bytes compared, and how many differ from the first device's.
+fn compare(trial: &Trial, devices: &[Device]) -> Result<(usize, usize), String> {
+    let mut first: Option<Vec<Vec<u8>>> = None;
+    let (mut bytes, mut mismatches) = (0, 0);
+    for device in devices {
+        let buffers = trial
+            .run(device)
+            .map_err(|error| format!("on {device}: {}", say(error)))?;
+        match &first {
+            None => first = Some(buffers),
+            Some(first) => {
+                for (x, y) in first.iter().zip(&buffers) {
+                    bytes += x.len();
+                    mismatches += x.iter().zip(y).filter(|(x, y)| x != y).count();
+                }
+            }
+        }
+    }
+    Ok((bytes, mismatches))
+}
+
+fn print(table: &BTreeMap<&str, Row>, devices: &[Device]) {
+    let names: Vec<String> = devices.iter().map(Device::to_string).collect();
+    println!("\nSame bits on {}", names.join(" and "));
+    println!(
+        "{:<36} {:>6} {:>12} {:>16}",
+        "kernel", "cases", "bytes", "bytes that differ"
+    );
+    let mut total = Row::default();
+    for (kernel, row) in table {
+        println!(
+            "{kernel:<36} {:>6} {:>12} {:>16}",
+            row.cases, row.bytes, row.mismatches
+        );
+        total.cases += row.cases;
+        total.bytes += row.bytes;
+        total.mismatches += row.mismatches;
+    }
+    let name = format!("{} kernels", table.len());
+    println!(
+        "{name:<36} {:>6} {:>12} {:>16}",
+        total.cases, total.bytes, total.mismatches
+    );
+    if devices.len() == 1 {
+        println!("One device: nothing was compared. Set WARPSMITH_TEST_DEVICE=all.");
+    }
+}

@@ -1,0 +1,115 @@
+//! One case: buffers, and launches over them.
+
+use half::{bf16, f16};
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use warpsmith::{DType, Device, DeviceBuffer, KernelArg, KernelParam, LaunchConfig, Result};
+
+/// What is launched, on buffers that start out the same on every device.
+#[derive(Default)]
+pub(crate) struct Trial {
+    buffers: Vec<Vec<u8>>,
+    launches: Vec<Launch>,
+}
+
+struct Launch {
+    kernel: String,
+    config: LaunchConfig,
+    args: Vec<Arg>,
+}
+
+/// An argument.
+pub(crate) enum Arg {
+    /// The address of a buffer, by its number.
+    Buffer(usize),
+    /// No buffer.
+    Null,
+    /// Parameters by value.
+    Params(Box<dyn KernelArg>),
+}
+
+impl Arg {
+    pub(crate) fn params<P: KernelParam + 'static>(params: P) -> Self {
+        Self::Params(Box::new(params))
+    }
+}
+
+impl Trial {
+    /// A buffer of random elements of a float type; its number.
+    pub(crate) fn floats(&mut self, dtype: DType, len: u64, rng: &mut ChaCha8Rng) -> Arg {
+        let is_special = rng.random_bool(0.3);
+        let scale = 2f32.powi(rng.random_range(-3..=3));
+        let mut bytes = Vec::with_capacity(len as usize * dtype.size_bytes());
+        for _ in 0..len {
+            let x: f32 = match rng.random_range(0..60) {
+                0 if is_special => f32::NAN,
+                1 if is_special => f32::INFINITY,
+                2 if is_special => f32::NEG_INFINITY,
+                3 => -0.0,
+                4 => 1e-41,
+                _ => rng.random_range(-1.0..1.0) * scale,
+            };
+            match dtype {
+                DType::F32 => bytes.extend(x.to_le_bytes()),
+                DType::F16 => bytes.extend(f16::from_f32(x).to_le_bytes()),
+                DType::Bf16 => bytes.extend(bf16::from_f32(x).to_le_bytes()),
+                other => panic!("no kernel reads {other}"),
+            }
+        }
+        self.buffer(bytes)
+    }
+
+    /// A buffer of random bytes: what copies move, and what outputs start with.
+    pub(crate) fn noise(&mut self, bytes: u64, rng: &mut ChaCha8Rng) -> Arg {
+        let mut noise = vec![0; bytes as usize];
+        rng.fill(&mut noise[..]);
+        self.buffer(noise)
+    }
+
+    fn buffer(&mut self, bytes: Vec<u8>) -> Arg {
+        self.buffers.push(bytes);
+        Arg::Buffer(self.buffers.len() - 1)
+    }
+
+    pub(crate) fn launch(
+        &mut self,
+        kernel: impl ToString,
+        config: LaunchConfig,
+        args: impl Into<Vec<Arg>>,
+    ) {
+        self.launches.push(Launch {
+            kernel: kernel.to_string(),
+            config,
+            args: args.into(),
+        });
+    }
+
+    /// All buffers after all launches.
+    pub(crate) fn run(&self, device: &Device) -> Result<Vec<Vec<u8>>> {
+        let stream = device.stream()?;
+        let buffers = self
+            .buffers
+            .iter()
+            .map(|bytes| DeviceBuffer::from_slice(device, bytes))
+            .collect::<Result<Vec<_>>>()?;
+        let borrowed: Vec<&DeviceBuffer<u8>> = buffers.iter().collect();
+        let null: Option<&DeviceBuffer<u8>> = None;
+        for launch in &self.launches {
+            let args: Vec<&dyn KernelArg> = launch
+                .args
+                .iter()
+                .map(|arg| match arg {
+                    Arg::Buffer(number) => &borrowed[*number] as &dyn KernelArg,
+                    Arg::Null => &null,
+                    Arg::Params(params) => &**params,
+                })
+                .collect();
+            let kernel = device.builtin_kernel(&launch.kernel)?;
+            // SAFETY: the catalogue makes buffers as large as the extents and strides of the
+            // parameters say, and no output that is also an input.
+            unsafe { kernel.launch(&stream, launch.config, &args[..]) }?;
+        }
+        stream.synchronize()?;
+        buffers.iter().map(DeviceBuffer::to_vec).collect()
+    }
+}
