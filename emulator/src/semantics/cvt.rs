@@ -163,6 +163,8 @@ pub fn f32_to_half<H: Half>(a: f32, mode: FloatMode, satfinite: bool) -> u16 {
 pub fn f64_to_half<H: Half>(a: f64, mode: FloatMode) -> u16 {
     let bits = if a.is_nan() {
         narrow_nan(a, H::FORMAT) as u16
+    } else if mode.rounding == Rounding::NearestEven {
+        fp16::narrow_f64::<H>(a)
     } else {
         reformat(Format::F64, a.to_bits(), H::FORMAT, mode.rounding, false) as u16
     };

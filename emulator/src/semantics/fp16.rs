@@ -5,7 +5,6 @@
 //! rounding exists in PTX.
 
 use super::fp32::{self, sum_to_odd};
-use super::packed::{map2, map3};
 use super::round::Format;
 use super::{FloatMode, Rounding, fp32::MinMaxMode};
 
@@ -51,15 +50,17 @@ impl Half for F16 {
     fn widen(bits: u16) -> f32 {
         let magnitude = u32::from(bits & !SIGN);
         let sign = u32::from(bits & SIGN) << 16;
-        // The same fields under f32's exponent bias: scaling by 2^112 is exact, subnormals too.
-        let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((112 + 127) << 23);
-        let finite = scaled.to_bits() | sign;
-        let special = if magnitude == 0x7c00 {
-            0x7f80_0000 | sign
+        // Subnormals as integers, numbers by moving the exponent, infinity to f32's.
+        let subnormal = (magnitude as i32 as f32 * (1.0 / 16_777_216.0)).to_bits();
+        let normal = (magnitude << 13) + (112 << 23);
+        let number = if magnitude < 0x400 { subnormal } else { normal };
+        let finite = if magnitude == 0x7c00 {
+            0x7f80_0000
         } else {
-            fp32::NAN.to_bits()
-        };
-        f32::from_bits(if magnitude < 0x7c00 { finite } else { special })
+            number
+        } | sign;
+        let is_nan = magnitude > 0x7c00;
+        f32::from_bits(if is_nan { fp32::NAN.to_bits() } else { finite })
     }
 
     #[inline(always)]
@@ -107,9 +108,11 @@ impl Half for Bf16 {
 /// The nearest 16-bit value of an f64 that is exact or rounded to odd.
 #[inline(always)]
 pub(super) fn narrow_f64<H: Half>(value: f64) -> u16 {
-    let toward_zero = fp32::narrow(value, Rounding::TowardZero);
-    let inexact = u32::from(f64::from(toward_zero) != value && !value.is_nan());
-    H::narrow(f32::from_bits(toward_zero.to_bits() | inexact))
+    // To odd again, in f32: the neighbour on the side of zero, its last bit set if inexact.
+    let nearest = value as f32;
+    let back = f64::from(nearest);
+    let toward_zero = nearest.to_bits() - u32::from(back.abs() > value.abs());
+    H::narrow(f32::from_bits(toward_zero | u32::from(back != value)))
 }
 
 /// What `.ftz` does to an operand or a result.
@@ -242,44 +245,72 @@ fn min_max<H: Half>(mode: MinMaxMode, a: u16, b: u16, choose: impl Fn(f32, f32) 
     if is_nan { NAN } else { chosen ^ sign }
 }
 
+#[inline(always)]
+fn high(a: u32) -> u16 {
+    (a >> 16) as u16
+}
+
+#[inline(always)]
+fn join(high: u16, low: u16) -> u32 {
+    u32::from(high) << 16 | u32::from(low)
+}
+
 /// `add` on both halves.
 #[inline(always)]
 pub fn add_x2<H: Half>(mode: FloatMode, a: u32, b: u32) -> u32 {
-    map2(a, b, |a, b| add::<H>(mode, a, b))
+    join(
+        add::<H>(mode, high(a), high(b)),
+        add::<H>(mode, a as u16, b as u16),
+    )
 }
 
 /// `sub` on both halves.
 #[inline(always)]
 pub fn sub_x2<H: Half>(mode: FloatMode, a: u32, b: u32) -> u32 {
-    map2(a, b, |a, b| sub::<H>(mode, a, b))
+    join(
+        sub::<H>(mode, high(a), high(b)),
+        sub::<H>(mode, a as u16, b as u16),
+    )
 }
 
 /// `mul` on both halves.
 #[inline(always)]
 pub fn mul_x2<H: Half>(mode: FloatMode, a: u32, b: u32) -> u32 {
-    map2(a, b, |a, b| mul::<H>(mode, a, b))
+    join(
+        mul::<H>(mode, high(a), high(b)),
+        mul::<H>(mode, a as u16, b as u16),
+    )
 }
 
 /// `fma` on both halves.
 #[inline(always)]
 pub fn fma_x2<H: Half>(mode: FloatMode, a: u32, b: u32, c: u32) -> u32 {
-    map3(a, b, c, |a, b, c| fma::<H>(mode, a, b, c))
+    join(
+        fma::<H>(mode, high(a), high(b), high(c)),
+        fma::<H>(mode, a as u16, b as u16, c as u16),
+    )
 }
 
 /// `min` on both halves.
 #[inline(always)]
 pub fn min_x2<H: Half>(mode: MinMaxMode, a: u32, b: u32) -> u32 {
-    map2(a, b, |a, b| min::<H>(mode, a, b))
+    join(
+        min::<H>(mode, high(a), high(b)),
+        min::<H>(mode, a as u16, b as u16),
+    )
 }
 
 /// `max` on both halves.
 #[inline(always)]
 pub fn max_x2<H: Half>(mode: MinMaxMode, a: u32, b: u32) -> u32 {
-    map2(a, b, |a, b| max::<H>(mode, a, b))
+    join(
+        max::<H>(mode, high(a), high(b)),
+        max::<H>(mode, a as u16, b as u16),
+    )
 }
 
 /// `.relu` on both halves of a result.
 #[inline(always)]
 pub fn relu_x2<H: Half>(a: u32) -> u32 {
-    map2(a, 0, |a, _| relu::<H>(a))
+    join(relu::<H>(high(a)), relu::<H>(a as u16))
 }

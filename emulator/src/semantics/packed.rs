@@ -44,16 +44,9 @@ pub fn dp2a(a: u32, b: u32, c: u32, signed_a: bool, signed_b: bool, high: bool) 
 
 /// `f` on both halves.
 #[inline(always)]
-pub fn map2(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
+fn map2(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
     let high = f((a >> 16) as u16, (b >> 16) as u16);
     u32::from(high) << 16 | u32::from(f(a as u16, b as u16))
-}
-
-/// `f` on both halves of three operands.
-#[inline(always)]
-pub fn map3(a: u32, b: u32, c: u32, f: impl Fn(u16, u16, u16) -> u16) -> u32 {
-    let high = f((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16);
-    u32::from(high) << 16 | u32::from(f(a as u16, b as u16, c as u16))
 }
 
 /// `add.u16x2`, `add.s16x2`
