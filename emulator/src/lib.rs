@@ -1,3 +1,68 @@
 //! Runs PTX on the CPU, and finds what is wrong with it.
+//!
+//! An [`Emulator`] is a virtual GPU. It loads the text of PTX modules, keeps global memory, and
+//! launches kernels; a kernel that reads out of bounds, waits for what cannot come or otherwise
+//! goes wrong ends in a [`Report`] that names kernel, PTX line, block and thread.
+//!
+//! ```
+//! use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig};
+//!
+//! let emulator = Emulator::new(EmulatorConfig::default());
+//! let module = emulator.load(
+//!     ".version 7.0 .target sm_75 .address_size 64
+//!      .visible .entry double(.param .u64 data) {
+//!          .reg .u64 %a; .reg .u32 %t, %v;
+//!          ld.param.u64 %a, [data];
+//!          mov.u32 %t, %tid.x;
+//!          mad.wide.u32 %a, %t, 4, %a;
+//!          ld.global.u32 %v, [%a];
+//!          add.u32 %v, %v, %v;
+//!          st.global.u32 [%a], %v;
+//!          ret;
+//!      }",
+//! )?;
+//! let data = emulator.alloc(8)?;
+//! emulator.write(data, &[3, 0, 0, 0, 5, 0, 0, 0])?;
+//! let shape = LaunchConfig { grid: [1; 3], block: [2, 1, 1], shared_bytes: 0 };
+//! let stats = emulator.launch(&module, "double", &shape, &[&data.to_le_bytes()])?;
+//! let mut out = [0; 8];
+//! emulator.read(data, &mut out)?;
+//! assert_eq!(out, [6, 0, 0, 0, 10, 0, 0, 0]);
+//! assert_eq!(stats.lane_instructions, 2 * 7);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Determinism
+//! Same module, memory, launch and seed give the same bits, whatever the number of host threads.
+//! Blocks run in parallel unless the kernel has atomics on global memory or volatile (or stronger)
+//! loads from it; such a kernel runs block after block on one host thread. A kernel whose blocks
+//! race through plain accesses has no defined result on a GPU, and none here.
+//!
+//! # What the checks find
+//! | fault | found |
+//! |---|---|
+//! | global access outside an allocation, in a guard gap, or in freed memory | always, except an access that lands in another live allocation |
+//! | access not aligned to its size | always |
+//! | read of bytes that neither host nor kernel wrote | always, byte by byte, in global, shared and local memory |
+//! | shared or local access outside the block's or call's memory | always; from one variable into the next: never |
+//! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, for the lanes' way through the kernel that ran |
+//! | deadlock at barriers | always |
+//! | data races | never yet |
 
+mod config;
+mod emulator;
+mod error;
+mod exec;
+mod lower;
+mod memory;
+mod module;
+mod program;
+mod report;
 pub mod semantics;
+
+pub use config::{EmulatorConfig, LaunchConfig, LaunchStats, Output};
+pub use emulator::Emulator;
+pub use error::{LaunchError, LoadError, MemoryError};
+pub use lower::ParamLayout;
+pub use module::Module;
+pub use report::{FaultKind, Place, Report};

@@ -1,0 +1,224 @@
+//! The emulator: memory, modules, launches.
+
+use std::sync::Arc;
+
+use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
+use crate::error::{LaunchError, LoadError, MemoryError};
+use crate::exec::block::Launch;
+use crate::exec::grid;
+use crate::memory::global::GlobalMemory;
+use crate::memory::shared::SHARED_LIMIT;
+use crate::module::{Kernel, Module};
+
+/// Most threads of a block.
+const BLOCK_THREADS: u64 = 1024;
+/// Largest extents of a block.
+const BLOCK_LIMITS: [u32; 3] = [1024, 1024, 64];
+/// Largest extents of a grid.
+const GRID_LIMITS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+
+/// A virtual GPU: its global memory, and the host threads that run its blocks.
+///
+/// All methods take `&self` and may be called from any thread; launches of several threads run at
+/// the same time, as kernels of different streams do.
+#[derive(Debug)]
+pub struct Emulator {
+    config: EmulatorConfig,
+    memory: Arc<GlobalMemory>,
+    pool: rayon::ThreadPool,
+}
+
+impl Emulator {
+    /// An emulator with empty memory.
+    ///
+    /// # Panics
+    /// When the system does not give it threads.
+    pub fn new(config: EmulatorConfig) -> Self {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(config.threads.unwrap_or(0))
+            .thread_name(|index| format!("emulator-{index}"))
+            .build()
+            .expect("the system can start threads");
+        Self {
+            memory: Arc::new(GlobalMemory::new(config.memory_bytes)),
+            config,
+            pool,
+        }
+    }
+
+    /// Allocates global memory, aligned to 256 bytes. Kernels may not read it before they or the
+    /// host have written it. Zero bytes give an address of their own that nothing may access.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`]
+    pub fn alloc(&self, bytes: u64) -> Result<u64, MemoryError> {
+        self.memory.alloc(bytes, false)
+    }
+
+    /// Frees what [`alloc`](Self::alloc) gave. Its addresses are never given out again.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotAllocated`]
+    pub fn free(&self, address: u64) -> Result<(), MemoryError> {
+        self.memory.free(address)
+    }
+
+    /// Copies bytes into one allocation.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`]
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.memory.write(address, bytes)
+    }
+
+    /// Copies bytes out of one allocation; what nobody wrote reads as zero.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`]
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        self.memory.read(address, out)
+    }
+
+    /// Sets `len` bytes of one allocation to `byte`.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`]
+    pub fn fill(&self, address: u64, byte: u8, len: u64) -> Result<(), MemoryError> {
+        self.memory.fill(address, byte, len)
+    }
+
+    /// Loads PTX: parses it, places its variables, and lowers every kernel.
+    ///
+    /// # Errors
+    /// [`LoadError`], which names what is wrong or not supported and its line.
+    pub fn load(&self, ptx: &str) -> Result<Module, LoadError> {
+        Module::load(&self.memory, ptx)
+    }
+
+    /// Runs a kernel to its end. `params` are the bytes of each parameter, in order.
+    ///
+    /// # Errors
+    /// A launch that is refused has changed nothing. [`LaunchError::Fault`] carries the report of
+    /// what went wrong in the kernel; the blocks that ran have written what they wrote.
+    pub fn launch(
+        &self,
+        module: &Module,
+        kernel: &str,
+        config: &LaunchConfig,
+        params: &[&[u8]],
+    ) -> Result<LaunchStats, LaunchError> {
+        if !module.belongs_to(&self.memory) {
+            return Err(LaunchError::ForeignModule);
+        }
+        let Some(found) = module.kernel(kernel) else {
+            return Err(LaunchError::UnknownKernel {
+                name: kernel.to_owned(),
+                available: module.kernels().into_iter().map(str::to_owned).collect(),
+            });
+        };
+        check_shape(found, config)?;
+        let launch = Launch {
+            kernel: found.name.clone(),
+            program: found.program.clone(),
+            config: *config,
+            params: pack_params(found, params)?,
+            global: self.memory.clone(),
+            memory: self.memory.snapshot(),
+            seed: self.config.seed,
+            budget: self.config.instruction_budget.unwrap_or(u64::MAX),
+        };
+        grid::run(&launch, &self.pool, &self.config.output, module.source())
+            .map_err(LaunchError::Fault)
+    }
+}
+
+fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError> {
+    let refuse = |what, got, allowed: String| {
+        Err(LaunchError::Shape {
+            kernel: kernel.name.clone(),
+            what,
+            got,
+            allowed,
+        })
+    };
+    for (got, limits, what) in [
+        (config.grid, GRID_LIMITS, "the grid"),
+        (config.block, BLOCK_LIMITS, "the block"),
+    ] {
+        if got
+            .iter()
+            .zip(limits)
+            .any(|(extent, limit)| *extent == 0 || *extent > limit)
+        {
+            return refuse(what, got, format!("1 to {limits:?}"));
+        }
+    }
+    let threads: u64 = config
+        .block
+        .iter()
+        .map(|extent| u64::from(*extent))
+        .product();
+    if threads > BLOCK_THREADS {
+        return refuse(
+            "the block",
+            config.block,
+            format!("{BLOCK_THREADS} threads"),
+        );
+    }
+    if let Some(required) = kernel.reqntid
+        && required != config.block
+    {
+        return refuse(
+            "the block",
+            config.block,
+            format!("{required:?} (.reqntid)"),
+        );
+    }
+    let most = kernel
+        .maxntid
+        .map(|extents| extents.iter().map(|e| u64::from(*e)).product::<u64>());
+    if let Some(most) = most
+        && threads > most
+    {
+        return refuse(
+            "the block",
+            config.block,
+            format!("{most} threads (.maxntid)"),
+        );
+    }
+    let (fixed, dynamic) = (kernel.program.shared_bytes, u64::from(config.shared_bytes));
+    if fixed + dynamic > SHARED_LIMIT {
+        return Err(LaunchError::SharedMemory {
+            kernel: kernel.name.clone(),
+            static_bytes: fixed,
+            dynamic_bytes: dynamic,
+            limit: SHARED_LIMIT,
+        });
+    }
+    Ok(())
+}
+
+/// The parameters at their places.
+fn pack_params(kernel: &Kernel, params: &[&[u8]]) -> Result<Vec<u8>, LaunchError> {
+    if params.len() != kernel.params.len() {
+        return Err(LaunchError::ParameterCount {
+            kernel: kernel.name.clone(),
+            got: params.len(),
+            want: kernel.params.len(),
+        });
+    }
+    let mut packed = Vec::new();
+    for (index, (given, layout)) in params.iter().zip(&kernel.params).enumerate() {
+        if given.len() as u64 != layout.bytes {
+            return Err(LaunchError::ParameterSize {
+                kernel: kernel.name.clone(),
+                index,
+                got: given.len(),
+                want: layout.bytes as usize,
+            });
+        }
+        packed.resize(layout.offset as usize, 0);
+        packed.extend_from_slice(given);
+    }
+    Ok(packed)
+}

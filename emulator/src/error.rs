@@ -1,0 +1,173 @@
+//! Error types of the three things a caller does: manage memory, load a module, launch a kernel.
+
+use crate::report::Report;
+
+/// A request on global memory that cannot be met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The capacity set in the configuration is used up.
+    #[error("out of memory: {requested} bytes requested, {free} of {capacity} bytes are free")]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes left.
+        free: u64,
+        /// Bytes in all.
+        capacity: u64,
+    },
+    /// `free` of something that `alloc` did not return, or that was freed before.
+    #[error("0x{address:x} is not the start of a live allocation")]
+    NotAllocated {
+        /// The address given.
+        address: u64,
+    },
+    /// A host copy or fill that leaves its allocation.
+    #[error(
+        "{bytes} bytes at 0x{address:x} are not inside one live allocation{}",
+        describe_nearest(.nearest)
+    )]
+    OutOfBounds {
+        /// First byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: u64,
+        /// The allocation that holds the first byte: base and length in bytes.
+        nearest: Option<(u64, u64)>,
+    },
+}
+
+fn describe_nearest(allocation: &Option<(u64, u64)>) -> String {
+    match allocation {
+        Some((base, len)) => format!("; the allocation at 0x{base:x} has {len} bytes"),
+        None => String::new(),
+    }
+}
+
+/// A module that cannot be loaded.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The text is not PTX.
+    #[error("{0}")]
+    Syntax(#[from] ptx_syntax::ParseError),
+    /// An instruction, modifier or directive that the emulator does not have.
+    #[error("PTX line {line}: `{what}` is not supported")]
+    Unsupported {
+        /// Name as written, with its modifiers.
+        what: String,
+        /// Line in the text, from 1.
+        line: u32,
+    },
+    /// An instruction whose operands do not fit it.
+    #[error("PTX line {line}: {message}")]
+    Invalid {
+        /// What is wrong, and what would be right.
+        message: String,
+        /// Line in the text, from 1.
+        line: u32,
+    },
+    /// A name that nothing declares.
+    #[error("PTX line {line}: `{name}` is not declared")]
+    Undeclared {
+        /// The name.
+        name: String,
+        /// Line in the text, from 1.
+        line: u32,
+    },
+    /// A function that is called but has no body in the module.
+    #[error("PTX line {line}: `{name}` is external, and nothing defines it")]
+    Unresolved {
+        /// The function.
+        name: String,
+        /// Line in the text, from 1.
+        line: u32,
+    },
+    /// A module-scope variable that could not be placed.
+    #[error("PTX line {line}: variable `{name}`: {source}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// Line in the text, from 1.
+        line: u32,
+        /// Why.
+        source: MemoryError,
+    },
+}
+
+/// A launch that was refused, or that ran into a fault.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The module has no such kernel.
+    #[error("no kernel `{name}` in the module; it has {}", list(.available))]
+    UnknownKernel {
+        /// The name given.
+        name: String,
+        /// The kernels there are.
+        available: Vec<String>,
+    },
+    /// The module belongs to another emulator.
+    #[error("the module was loaded by another emulator; load it into this one")]
+    ForeignModule,
+    /// A wrong number of parameters.
+    #[error("kernel `{kernel}` takes {want} parameters, {got} were given")]
+    ParameterCount {
+        /// The kernel.
+        kernel: String,
+        /// Given.
+        got: usize,
+        /// Declared.
+        want: usize,
+    },
+    /// A parameter of the wrong size.
+    #[error("parameter {index} of kernel `{kernel}` has {want} bytes, {got} were given")]
+    ParameterSize {
+        /// The kernel.
+        kernel: String,
+        /// Position from 0.
+        index: usize,
+        /// Bytes given.
+        got: usize,
+        /// Bytes declared.
+        want: usize,
+    },
+    /// A grid or block shape that no device takes, or that the kernel forbids.
+    #[error("kernel `{kernel}`: {what} is {got:?}, allowed is {allowed}")]
+    Shape {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong: grid, block, block size.
+        what: &'static str,
+        /// Extents given.
+        got: [u32; 3],
+        /// What is allowed.
+        allowed: String,
+    },
+    /// More shared memory than a block can have.
+    #[error(
+        "kernel `{kernel}` needs {static_bytes} bytes of static and {dynamic_bytes} bytes of \
+         dynamic shared memory; a block can have {limit}"
+    )]
+    SharedMemory {
+        /// The kernel.
+        kernel: String,
+        /// Declared in the module.
+        static_bytes: u64,
+        /// Asked for by the launch.
+        dynamic_bytes: u64,
+        /// Most a block can have.
+        limit: u64,
+    },
+    /// The kernel ran into a fault.
+    #[error("{0}")]
+    Fault(Box<Report>),
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}

@@ -1,0 +1,371 @@
+//! Loads and stores: addresses of the lanes, the space they fall into, and the checks.
+
+use super::access_faults::{bad_access, describe, no_allocation, out_of_space, uninitialized};
+use super::block::Block;
+use super::fault::{Checked, Fault};
+use super::planes::{pack_planes, unpack_planes};
+use super::row::{LANES, Lanes, Row};
+use super::warp::Warp;
+use crate::memory::global::{Allocation, at_or_below};
+use crate::memory::lanes::{self, Pattern, Planes};
+use crate::memory::shared::SHARED_BASE;
+use crate::memory::space::Space;
+use crate::program::{Access, Base, Width};
+use crate::report::FaultKind;
+
+/// What an access wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Intent {
+    Read,
+    Write,
+}
+
+impl Intent {
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Runs a function in its fast version where the machine has one.
+macro_rules! if_fast {
+    ($f:ident $(:: $g:ident)* ($($arg:expr),* $(,)?)) => {
+        $f$(::$g)*($($arg),*)
+    };
+}
+impl Warp {
+    /// Runs a load for the lanes of `mask`.
+    pub(crate) fn load(
+        &mut self,
+        block: &mut Block<'_>,
+        access: &Access,
+        path: usize,
+        mask: u32,
+    ) -> Checked<()> {
+        let addresses = self.addresses(block, access.base, access.offset, path);
+        self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
+            warp.read(block, space, own, mask, access.bytes)
+        })?;
+        if_fast!(unpack_planes(&mut self.regs, &self.planes, access, mask));
+        Ok(())
+    }
+
+    /// Runs a store for the lanes of `mask`.
+    pub(crate) fn store(
+        &mut self,
+        block: &mut Block<'_>,
+        access: &Access,
+        path: usize,
+        mask: u32,
+    ) -> Checked<()> {
+        let addresses = self.addresses(block, access.base, access.offset, path);
+        let constants = &block.launch.program.constants;
+        if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
+        self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
+            warp.write(block, space, own, mask, access.bytes)
+        })
+    }
+
+    /// The address of each lane.
+    pub(crate) fn addresses(
+        &self,
+        block: &Block<'_>,
+        base: Base,
+        offset: u64,
+        path: usize,
+    ) -> Row<u64> {
+        let constants = &block.launch.program.constants;
+        match base {
+            Base::Absolute => Row([offset; LANES]),
+            Base::Frame => Row([self.paths.list[path].frame().local.wrapping_add(offset); LANES]),
+            Base::Register(reg) if reg.width == Width::B32 => {
+                let low = self.regs.row::<u32>(constants, reg.slot);
+                Row(low.0.map(|low| u64::from(low.wrapping_add(offset as u32))))
+            }
+            Base::Register(reg) => {
+                let base = self.regs.row::<u64>(constants, reg.slot);
+                Row(base.0.map(|base| base.wrapping_add(offset)))
+            }
+        }
+    }
+
+    /// Calls `f` once for each space that the lanes address, with addresses in that space.
+    pub(crate) fn each_space(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        mask: u32,
+        mut f: impl FnMut(&mut Self, Space, &Row<u64>, u32) -> Checked<()>,
+    ) -> Checked<()> {
+        if space != Space::Generic {
+            return f(self, space, addresses, mask);
+        }
+        let mut rest = mask;
+        while rest != 0 {
+            let first = addresses.0[rest.trailing_zeros() as usize];
+            let space = Space::of_generic(first);
+            let same = Lanes(rest)
+                .filter(|&lane| Space::of_generic(addresses.0[lane]) == space)
+                .fold(0, |mask, lane| mask | 1 << lane);
+            rest &= !same;
+            let window = space.window();
+            let own = Row(addresses.0.map(|address| address.wrapping_sub(window)));
+            f(self, space, &own, same)?;
+        }
+        Ok(())
+    }
+
+    /// Reads `bytes` of the lanes of `mask` into the planes.
+    pub(crate) fn read(
+        &mut self,
+        block: &mut Block<'_>,
+        space: Space,
+        addresses: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+    ) -> Checked<()> {
+        let intent = Intent::Read;
+        match space {
+            Space::Global | Space::Generic => {
+                let planes = &mut *self.planes;
+                global(
+                    block,
+                    addresses,
+                    mask,
+                    bytes,
+                    intent,
+                    |region, pattern, offsets, mask| {
+                        if_fast!(lanes::load(
+                            region.bytes(),
+                            pattern,
+                            offsets,
+                            mask,
+                            bytes,
+                            planes
+                        ))
+                    },
+                )
+            }
+            Space::Shared => {
+                let mut offsets = Row::default();
+                let region = (SHARED_BASE, block.shared.len() - SHARED_BASE);
+                let pattern = place(addresses, mask, 0, block.shared.len(), bytes, &mut offsets);
+                check_shared(pattern, addresses, mask, bytes, region, intent)?;
+                let memory = block.shared.bytes();
+                let planes = &mut *self.planes;
+                if_fast!(lanes::load(memory, pattern, &offsets, mask, bytes, planes))
+                    .map_err(|lane| uninitialized(space, addresses, lane, bytes))
+            }
+            Space::Local => {
+                let limit = self.local_limit(block);
+                check_plain(addresses, mask, bytes, limit, space, intent)?;
+                self.local
+                    .load(addresses, mask, bytes, &mut self.planes)
+                    .map_err(|lane| uninitialized(space, addresses, lane, bytes))
+            }
+            Space::Param => {
+                let params = &block.launch.params;
+                check_plain(addresses, mask, bytes, params.len() as u64, space, intent)?;
+                read_params(params, addresses, mask, bytes, &mut self.planes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes `bytes` of the lanes of `mask` from the planes.
+    pub(crate) fn write(
+        &mut self,
+        block: &mut Block<'_>,
+        space: Space,
+        addresses: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+    ) -> Checked<()> {
+        let intent = Intent::Write;
+        match space {
+            Space::Global | Space::Generic => {
+                let planes = &*self.planes;
+                global(
+                    block,
+                    addresses,
+                    mask,
+                    bytes,
+                    intent,
+                    |region, pattern, offsets, mask| {
+                        if_fast!(lanes::store(
+                            region.bytes(),
+                            pattern,
+                            offsets,
+                            mask,
+                            bytes,
+                            planes
+                        ));
+                        Ok(())
+                    },
+                )
+            }
+            Space::Shared => {
+                let mut offsets = Row::default();
+                let region = (SHARED_BASE, block.shared.len() - SHARED_BASE);
+                let pattern = place(addresses, mask, 0, block.shared.len(), bytes, &mut offsets);
+                check_shared(pattern, addresses, mask, bytes, region, intent)?;
+                let (memory, planes) = (block.shared.bytes(), &*self.planes);
+                if_fast!(lanes::store(memory, pattern, &offsets, mask, bytes, planes));
+                Ok(())
+            }
+            Space::Local => {
+                let limit = self.local_limit(block);
+                check_plain(addresses, mask, bytes, limit, space, intent)?;
+                self.local.store(addresses, mask, bytes, &self.planes);
+                Ok(())
+            }
+            Space::Param => {
+                let lane = mask.trailing_zeros();
+                let message = format!("a write of {bytes} bytes to a kernel parameter");
+                let fault = Fault::new(FaultKind::ReadOnly, Some(lane), message);
+                Err(fault.at(addresses.0[lane as usize]))
+            }
+        }
+    }
+
+    /// End of the local memory of the deepest call.
+    fn local_limit(&self, block: &Block<'_>) -> u64 {
+        let functions = &block.launch.program.functions;
+        let end = |path: &super::path::Path| {
+            let frame = path.frame();
+            frame.local + functions[frame.function as usize].frame_bytes
+        };
+        self.paths.list.iter().map(end).max().unwrap_or(0)
+    }
+}
+
+fn place(
+    addresses: &Row<u64>,
+    mask: u32,
+    base: u64,
+    len: u64,
+    bytes: usize,
+    offsets: &mut Row<u64>,
+) -> Pattern {
+    lanes::classify(addresses, mask, base, len, bytes as u64, offsets)
+}
+
+/// Finds the allocations that the lanes address and calls `f` for each. `f` fails with the first
+/// lane that reads uninitialised bytes.
+pub(crate) fn global(
+    block: &mut Block<'_>,
+    addresses: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    intent: Intent,
+    mut f: impl FnMut(&Allocation, Pattern, &Row<u64>, u32) -> Result<(), u32>,
+) -> Checked<()> {
+    let snapshot = block.launch.memory.clone();
+    let mut offsets = Row::default();
+    let mut rest = mask;
+    while rest != 0 {
+        let lane = rest.trailing_zeros();
+        let address = addresses.0[lane as usize];
+        let hint = snapshot.get(block.recent);
+        let holds = |found: &Allocation| address.wrapping_sub(found.base) < found.len;
+        let found = match hint.filter(|found| holds(found)) {
+            Some(found) => found,
+            None => match at_or_below(&snapshot, address).filter(|found| holds(found)) {
+                Some(found) => {
+                    block.recent = snapshot.partition_point(|a| a.base < found.base);
+                    found
+                }
+                None => return Err(no_allocation(block, addresses, lane, bytes, intent)),
+            },
+        };
+        let mut part = rest;
+        let mut pattern = place(addresses, rest, found.base, found.len, bytes, &mut offsets);
+        if pattern == Pattern::Faulty {
+            part = Lanes(rest)
+                .filter(|&lane| addresses.0[lane].wrapping_sub(found.base) < found.len)
+                .fold(0, |mask, lane| mask | 1 << lane);
+            pattern = place(addresses, part, found.base, found.len, bytes, &mut offsets);
+        }
+        if pattern == Pattern::Faulty
+            || found.is_freed()
+            || intent == Intent::Write && found.read_only
+        {
+            return Err(bad_access(addresses, part, bytes, found, intent));
+        }
+        f(found, pattern, &offsets, part).map_err(|lane| {
+            uninitialized(Space::Global, addresses, lane, bytes).note(describe(found))
+        })?;
+        rest &= !part;
+    }
+    Ok(())
+}
+
+/// Bounds and alignment in shared memory, of which the part below [`SHARED_BASE`] is nobody's.
+pub(crate) fn check_shared(
+    pattern: Pattern,
+    addresses: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    region: (u64, u64),
+    intent: Intent,
+) -> Checked<()> {
+    let (base, len) = region;
+    let low = Lanes(mask).find(|&lane| addresses.0[lane] < base);
+    if pattern != Pattern::Faulty && low.is_none() {
+        return Ok(());
+    }
+    Err(out_of_space(
+        addresses,
+        mask,
+        bytes,
+        base,
+        base + len,
+        Space::Shared,
+        intent,
+    ))
+}
+
+/// Bounds and alignment in a space that begins at 0.
+fn check_plain(
+    addresses: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    len: u64,
+    space: Space,
+    intent: Intent,
+) -> Checked<()> {
+    let mut low = 0;
+    let mut outside = 0;
+    for lane in 0..LANES {
+        let active = u64::from(mask >> lane & 1).wrapping_neg();
+        low |= addresses.0[lane] & active;
+        let end = addresses.0[lane].saturating_add(bytes as u64);
+        outside |= u64::from(end > len) & active;
+    }
+    if outside == 0 && low & (bytes as u64 - 1) == 0 {
+        return Ok(());
+    }
+    Err(out_of_space(addresses, mask, bytes, 0, len, space, intent))
+}
+
+fn read_params(params: &[u8], addresses: &Row<u64>, mask: u32, bytes: usize, planes: &mut Planes) {
+    let word = |at: usize| {
+        let mut word = [0; 4];
+        let take = bytes.min(4);
+        word[..take].copy_from_slice(&params[at..at + take]);
+        u32::from_le_bytes(word)
+    };
+    let first = addresses.0[mask.trailing_zeros() as usize];
+    let uniform = Lanes(mask).all(|lane| addresses.0[lane] == first);
+    for (p, plane) in planes.iter_mut().enumerate().take(bytes.div_ceil(4)) {
+        if uniform {
+            *plane = Row([word(first as usize + 4 * p); LANES]);
+        } else {
+            for lane in Lanes(mask) {
+                plane.0[lane] = word(addresses.0[lane] as usize + 4 * p);
+            }
+        }
+    }
+}

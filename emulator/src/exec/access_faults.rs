@@ -1,0 +1,135 @@
+//! The faults of accesses, with the values that explain them.
+
+use super::access::Intent;
+use super::block::Block;
+use super::fault::Fault;
+use super::row::{Lanes, Row};
+use crate::memory::global::{Allocation, at_or_below};
+use crate::memory::space::Space;
+use crate::report::FaultKind;
+
+pub(super) fn describe(found: &Allocation) -> String {
+    format!(
+        "the allocation has {} bytes at 0x{:x}",
+        found.len, found.base
+    )
+}
+
+#[cold]
+pub(super) fn no_allocation(
+    block: &Block<'_>,
+    addresses: &Row<u64>,
+    lane: u32,
+    bytes: usize,
+    intent: Intent,
+) -> Box<Fault> {
+    let address = addresses.0[lane as usize];
+    let verb = intent.verb();
+    if let Some((base, len)) = block.launch.global.freed_at(address) {
+        let message = format!("a {verb} of {bytes} bytes at 0x{address:x} in freed memory");
+        return Fault::new(FaultKind::UseAfterFree, Some(lane), message)
+            .at(address)
+            .note(format!(
+                "the freed allocation had {len} bytes at 0x{base:x}"
+            ));
+    }
+    let message = format!("a {verb} of {bytes} bytes at 0x{address:x} of global memory");
+    let fault = Fault::new(FaultKind::OutOfBounds, Some(lane), message).at(address);
+    match at_or_below(&block.launch.memory, address) {
+        Some(below) => fault.note(format!(
+            "the nearest allocation below has {} bytes at 0x{:x}: the access begins {} bytes \
+             behind its end",
+            below.len,
+            below.base,
+            address - (below.base + below.len)
+        )),
+        None => fault.note("no allocation lies below this address".to_owned()),
+    }
+}
+
+#[cold]
+pub(super) fn bad_access(
+    addresses: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    found: &Allocation,
+    intent: Intent,
+) -> Box<Fault> {
+    let verb = intent.verb();
+    let limit = found.len.saturating_sub(bytes as u64);
+    let outside = |lane: &usize| {
+        found.len < bytes as u64 || addresses.0[*lane].wrapping_sub(found.base) > limit
+    };
+    let crooked = |lane: &usize| !addresses.0[*lane].is_multiple_of(bytes as u64);
+    let (kind, lane, what) = if found.is_freed() {
+        (
+            FaultKind::UseAfterFree,
+            Lanes(mask).next(),
+            "in memory freed during the launch",
+        )
+    } else if let Some(lane) = Lanes(mask).find(crooked) {
+        (
+            FaultKind::Misaligned,
+            Some(lane),
+            "is not a multiple of its size",
+        )
+    } else if let Some(lane) = Lanes(mask).find(outside) {
+        (FaultKind::OutOfBounds, Some(lane), "leaves its allocation")
+    } else {
+        (
+            FaultKind::ReadOnly,
+            Lanes(mask).next(),
+            "in constant memory",
+        )
+    };
+    let lane = lane.unwrap_or(0);
+    let address = addresses.0[lane];
+    let message = format!("a {verb} of {bytes} bytes at 0x{address:x} {what}");
+    Fault::new(kind, Some(lane as u32), message)
+        .at(address)
+        .note(describe(found))
+}
+
+#[cold]
+pub(super) fn uninitialized(
+    space: Space,
+    addresses: &Row<u64>,
+    lane: u32,
+    bytes: usize,
+) -> Box<Fault> {
+    let address = addresses.0[lane as usize];
+    let message = format!(
+        "a read of {bytes} bytes at 0x{address:x} of {} memory that nothing wrote",
+        space.name()
+    );
+    Fault::new(FaultKind::Uninitialized, Some(lane), message).at(address)
+}
+
+#[cold]
+pub(super) fn out_of_space(
+    addresses: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    start: u64,
+    end: u64,
+    space: Space,
+    intent: Intent,
+) -> Box<Fault> {
+    let crooked = Lanes(mask).find(|&lane| !addresses.0[lane].is_multiple_of(bytes as u64));
+    let outside = Lanes(mask).find(|&lane| {
+        addresses.0[lane] < start || addresses.0[lane].saturating_add(bytes as u64) > end
+    });
+    let (kind, lane) = match (crooked, outside) {
+        (_, Some(lane)) => (FaultKind::OutOfBounds, lane),
+        (Some(lane), None) => (FaultKind::Misaligned, lane),
+        (None, None) => (FaultKind::OutOfBounds, mask.trailing_zeros() as usize),
+    };
+    let address = addresses.0[lane];
+    let (verb, name) = (intent.verb(), space.name());
+    let message = format!("a {verb} of {bytes} bytes at 0x{address:x} of {name} memory");
+    Fault::new(kind, Some(lane as u32), message)
+        .at(address)
+        .note(format!(
+            "the {name} memory here spans 0x{start:x} to 0x{end:x}"
+        ))
+}

@@ -1,0 +1,143 @@
+//! Calls and returns.
+
+use super::block::Block;
+use super::fault::{Checked, Fault};
+use super::path::{Frame, Path, State};
+use super::row::Lanes;
+use super::warp::Warp;
+use crate::memory::local::LOCAL_LIMIT;
+use crate::program::{Call, Callee, FUNCTION_HANDLES, Op};
+use crate::report::FaultKind;
+
+impl Warp {
+    /// Calls for the lanes of `active`; the path is left with those that do not.
+    pub(crate) fn call(
+        &mut self,
+        block: &Block<'_>,
+        call: &Call,
+        index: usize,
+        active: u32,
+    ) -> Checked<()> {
+        let path = self.paths.list[index].clone();
+        let own = &mut self.paths.list[index];
+        own.mask &= !active;
+        own.pc += 1;
+        match call.callee {
+            Callee::Direct(function) => self.enter(block, call, &path, function, active),
+            Callee::Indirect(slot) => {
+                let handles = *self.regs.row::<u64>(&block.launch.program.constants, slot);
+                let mut rest = active;
+                while rest != 0 {
+                    let lane = rest.trailing_zeros() as usize;
+                    let handle = handles.0[lane];
+                    let same = Lanes(rest)
+                        .filter(|&lane| handles.0[lane] == handle)
+                        .fold(0, |mask, lane| mask | 1 << lane);
+                    let function = self.callee(block, call, handle, lane as u32)?;
+                    self.enter(block, call, &path, function, same)?;
+                    rest &= !same;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The function that a handle names, if the call fits it.
+    fn callee(&self, block: &Block<'_>, call: &Call, handle: u64, lane: u32) -> Checked<u32> {
+        let functions = &block.launch.program.functions;
+        let index = handle.wrapping_sub(FUNCTION_HANDLES);
+        let sizes = |list: &[(u64, u64)]| list.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>();
+        let message = match functions.get(index as usize) {
+            Some(function)
+                if index != 0
+                    && sizes(&function.params) == sizes(&call.args)
+                    && sizes(&function.results) == sizes(&call.results) =>
+            {
+                return Ok(index as u32);
+            }
+            Some(function) => {
+                format!("the call does not fit the signature of `{}`", function.name)
+            }
+            None => format!("0x{handle:x} is not the address of a function"),
+        };
+        Err(Fault::new(FaultKind::BadTarget, Some(lane), message))
+    }
+
+    fn enter(
+        &mut self,
+        block: &Block<'_>,
+        call: &Call,
+        path: &Path,
+        function: u32,
+        active: u32,
+    ) -> Checked<()> {
+        let functions = &block.launch.program.functions;
+        let info = &functions[function as usize];
+        let caller = path.frame();
+        let caller_info = &functions[caller.function as usize];
+        let frame = Frame {
+            function,
+            call: path.pc,
+            window: caller.window.after(caller_info.registers),
+            local: caller.local + caller_info.frame_bytes,
+        };
+        let end = frame.local + info.frame_bytes;
+        if end > LOCAL_LIMIT || path.frames.len() >= 4096 {
+            let message = format!(
+                "calling `{}` needs {end} bytes of local memory at depth {}; a thread has \
+                 {LOCAL_LIMIT}",
+                info.name,
+                path.frames.len()
+            );
+            let lane = Some(active.trailing_zeros());
+            return Err(Fault::new(FaultKind::StackOverflow, lane, message));
+        }
+        self.regs.reserve(frame.window.after(info.registers));
+        self.local.reserve(end);
+        self.local.forget(frame.local, end, active);
+        for ((from, bytes), (to, _)) in call.args.iter().zip(&info.params) {
+            self.local
+                .copy(caller.local + from, frame.local + to, *bytes, active);
+        }
+        let mut frames = path.frames.clone();
+        frames.push(frame);
+        let state = State::Ready;
+        let chosen = path.chosen;
+        self.paths.list.push(Path {
+            pc: info.entry,
+            mask: active,
+            frames,
+            state,
+            chosen,
+        });
+        Ok(())
+    }
+
+    /// Returns the lanes of `active` to their caller.
+    pub(crate) fn return_lanes(&mut self, block: &Block<'_>, index: usize, active: u32) {
+        let program = &block.launch.program;
+        let path = &mut self.paths.list[index];
+        let mut frames = path.frames.clone();
+        let (Some(callee), Some(caller)) = (frames.pop(), frames.last().copied()) else {
+            return;
+        };
+        let chosen = path.chosen;
+        path.mask &= !active;
+        path.pc += 1;
+        let info = &program.functions[callee.function as usize];
+        if let Op::Call(call) = &program.code[callee.call as usize].op {
+            for ((to, bytes), (from, _)) in call.results.iter().zip(&info.results) {
+                self.local
+                    .copy(callee.local + from, caller.local + to, *bytes, active);
+            }
+        }
+        let (pc, state) = (callee.call + 1, State::Ready);
+        self.paths.list.push(Path {
+            pc,
+            mask: active,
+            frames,
+            state,
+            chosen,
+        });
+    }
+}

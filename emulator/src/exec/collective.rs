@@ -1,0 +1,127 @@
+//! What the lanes of a warp compute together: shuffles, votes, matches, reductions.
+
+use super::block::Block;
+use super::row::{LANES, Lanes, Row};
+use super::warp::Warp;
+use crate::program::{Collective, CollectiveKind as Kind, Redux, Shuffle, Width};
+
+impl Warp {
+    /// Runs a collective for the lanes of `active`, all of which are here.
+    pub(crate) fn collective(&mut self, block: &Block<'_>, op: &Collective, active: u32) {
+        let constants = &block.launch.program.constants;
+        let (value, predicate) = match op.kind {
+            Kind::Shuffle(mode) => self.shuffle(block, op, mode, active),
+            Kind::VoteAll | Kind::VoteAny | Kind::VoteUni | Kind::Ballot => {
+                let yes = op.source.map_or(0, |source| self.holds(block, source)) & active;
+                vote(op.kind, yes, active)
+            }
+            Kind::MatchAny | Kind::MatchAll => {
+                let values = match op.a {
+                    Some(a) if a.width == Width::B64 => *self.regs.row::<u64>(constants, a.slot),
+                    Some(a) => Row(self.row32(block, a.slot).0.map(u64::from)),
+                    None => Row::default(),
+                };
+                matching(op.kind, &values, active)
+            }
+            Kind::Redux(redux) => {
+                let values = op.a.map_or(Row::default(), |a| self.row32(block, a.slot));
+                (Row([reduce(redux, &values, active); LANES]), 0)
+            }
+            Kind::Elect => {
+                let leader = active.trailing_zeros();
+                (Row([leader; LANES]), 1 << leader)
+            }
+            Kind::ActiveMask => (Row([active; LANES]), 0),
+            Kind::SyncWarp => return,
+        };
+        if let Some(d) = op.d {
+            self.regs.put(d.slot, &value, active);
+        }
+        if let Some(p) = op.p {
+            self.regs.set_pred(p, predicate, active);
+        }
+    }
+
+    /// `shfl.sync`: the value of another lane, and whether that lane is in range. A lane out of
+    /// range keeps its own value; so does one whose source does not take part, which PTX leaves
+    /// undefined.
+    fn shuffle(
+        &self,
+        block: &Block<'_>,
+        op: &Collective,
+        mode: Shuffle,
+        active: u32,
+    ) -> (Row<u32>, u32) {
+        let operand = |slot: Option<_>| slot.map_or(Row::default(), |s| self.row32(block, s));
+        let values = operand(op.a.map(|a| a.slot));
+        let (lanes, controls) = (operand(op.b), operand(op.c));
+        let mut out = values;
+        let mut in_range = 0;
+        for lane in 0..LANES as u32 {
+            let b = lanes.0[lane as usize] & 31;
+            let control = controls.0[lane as usize];
+            let (clamp, segment) = (control & 31, control >> 8 & 31);
+            let most = lane & segment | clamp & !segment;
+            let least = lane & segment;
+            let (source, inside) = match mode {
+                Shuffle::Up => {
+                    let source = lane.wrapping_sub(b);
+                    (source, source as i32 >= most as i32)
+                }
+                Shuffle::Down => (lane + b, lane + b <= most),
+                Shuffle::Butterfly => (lane ^ b, lane ^ b <= most),
+                Shuffle::Index => {
+                    let source = least | b & !segment;
+                    (source, source <= most)
+                }
+            };
+            let source = if inside { source & 31 } else { lane };
+            in_range |= u32::from(inside) << lane;
+            if active >> source & 1 != 0 {
+                out.0[lane as usize] = values.0[source as usize];
+            }
+        }
+        (out, in_range)
+    }
+}
+
+fn vote(kind: Kind, yes: u32, active: u32) -> (Row<u32>, u32) {
+    let holds = match kind {
+        Kind::VoteAll => yes == active,
+        Kind::VoteAny => yes != 0,
+        _ => yes == 0 || yes == active,
+    };
+    (Row([yes; LANES]), if holds { u32::MAX } else { 0 })
+}
+
+fn matching(kind: Kind, values: &Row<u64>, active: u32) -> (Row<u32>, u32) {
+    let mut same = Row([0; LANES]);
+    for lane in Lanes(active) {
+        same.0[lane] = Lanes(active)
+            .filter(|&other| values.0[other] == values.0[lane])
+            .fold(0, |mask, other| mask | 1 << other);
+    }
+    if kind == Kind::MatchAny {
+        return (same, 0);
+    }
+    let all = same.0[active.trailing_zeros() as usize] == active;
+    (
+        Row([if all { active } else { 0 }; LANES]),
+        if all { u32::MAX } else { 0 },
+    )
+}
+
+fn reduce(op: Redux, values: &Row<u32>, active: u32) -> u32 {
+    let lanes = Lanes(active).map(|lane| values.0[lane]);
+    let combine = |a: u32, b: u32| match op {
+        Redux::Add => a.wrapping_add(b),
+        Redux::MinU => a.min(b),
+        Redux::MaxU => a.max(b),
+        Redux::MinS => (a as i32).min(b as i32) as u32,
+        Redux::MaxS => (a as i32).max(b as i32) as u32,
+        Redux::And => a & b,
+        Redux::Or => a | b,
+        Redux::Xor => a ^ b,
+    };
+    lanes.reduce(combine).unwrap_or(0)
+}

@@ -1,0 +1,49 @@
+//! Faults inside the executor, before they become reports.
+
+use crate::report::FaultKind;
+
+/// What went wrong, where the executor knows it; [`block`](super::block) adds the rest.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    /// Position of the instruction.
+    pub(crate) pc: u32,
+    /// Warp of the block.
+    pub(crate) warp: u32,
+    /// Lane, where the fault is one lane's.
+    pub(crate) lane: Option<u32>,
+    pub(crate) address: Option<u64>,
+    pub(crate) message: String,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Fault {
+    /// A fault of which warp and position are filled in later.
+    #[cold]
+    pub(crate) fn new(kind: FaultKind, lane: Option<u32>, message: String) -> Box<Self> {
+        Box::new(Self {
+            kind,
+            pc: 0,
+            warp: 0,
+            lane,
+            address: None,
+            message,
+            notes: Vec::new(),
+        })
+    }
+
+    #[cold]
+    pub(crate) fn at(mut self: Box<Self>, address: u64) -> Box<Self> {
+        self.address = Some(address);
+        self
+    }
+
+    #[cold]
+    pub(crate) fn note(mut self: Box<Self>, note: String) -> Box<Self> {
+        self.notes.push(note);
+        self
+    }
+}
+
+/// Result of a step.
+pub(crate) type Checked<T> = Result<T, Box<Fault>>;

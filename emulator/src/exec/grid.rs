@@ -1,0 +1,189 @@
+//! A launch: distributes the blocks over host threads.
+//!
+//! Blocks that cannot see each other's work run in parallel. When the program has atomics on
+//! global memory, or loads from it that are volatile or stronger, the result could depend on the
+//! order of the blocks; then one host thread runs them, in order. A block that does not come to an
+//! end in its turn, because it waits for another one, is put aside while the next ones run, up to
+//! as many as an H200 would hold at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::block::{BlockRun, Launch};
+use super::fault::Fault;
+use crate::config::{LaunchStats, Output};
+use crate::report::{Place, Report};
+
+/// Turns of each warp before the next block of an ordered launch runs.
+const ROUNDS: u64 = 64;
+/// Threads that an H200 holds at a time: 132 multiprocessors of 2048.
+const RESIDENT_THREADS: u64 = 132 * 2048;
+
+/// What one block left.
+struct Outcome {
+    linear: u64,
+    printed: Vec<u8>,
+}
+
+/// Runs every block.
+pub(crate) fn run(
+    launch: &Launch,
+    pool: &rayon::ThreadPool,
+    output: &Output,
+    source: &crate::module::Source,
+) -> Result<LaunchStats, Box<Report>> {
+    let blocks: u64 = launch
+        .config
+        .grid
+        .iter()
+        .map(|extent| u64::from(*extent))
+        .product();
+    if launch.program.ordered || blocks == 1 || pool.current_num_threads() == 1 {
+        return ordered(launch, blocks, output, source);
+    }
+    parallel(launch, blocks, pool, output, source)
+}
+
+fn ordered(
+    launch: &Launch,
+    blocks: u64,
+    output: &Output,
+    source: &crate::module::Source,
+) -> Result<LaunchStats, Box<Report>> {
+    let mut stats = LaunchStats::default();
+    let threads: u64 = launch
+        .config
+        .block
+        .iter()
+        .map(|extent| u64::from(*extent))
+        .product();
+    let resident = (RESIDENT_THREADS / threads).max(1) as usize;
+    let rounds = if launch.program.ordered {
+        ROUNDS
+    } else {
+        u64::MAX
+    };
+    let mut next = 0;
+    let mut running: std::collections::VecDeque<BlockRun<'_>> = Default::default();
+    let mut spare = Vec::new();
+    while next < blocks || !running.is_empty() {
+        // A new block begins only when the waiting ones have had a turn.
+        let begin = next < blocks && running.len() < resident;
+        let mut run = match (begin, running.pop_front()) {
+            (true, waiting) => {
+                running.extend(waiting);
+                let mut run = spare.pop().unwrap_or_else(|| BlockRun::new(launch));
+                run.start(next);
+                next += 1;
+                run
+            }
+            (false, Some(run)) => run,
+            (false, None) => break,
+        };
+        match run.run(rounds) {
+            Ok(true) => {
+                stats.add(&run.stats());
+                output.write(&run.block.printed);
+                spare.push(run);
+            }
+            Ok(false) => running.push_back(run),
+            Err(fault) => {
+                output.write(&run.block.printed);
+                return Err(Box::new(report(&run, *fault, source)));
+            }
+        }
+    }
+    Ok(stats)
+}
+
+fn parallel(
+    launch: &Launch,
+    blocks: u64,
+    pool: &rayon::ThreadPool,
+    output: &Output,
+    source: &crate::module::Source,
+) -> Result<LaunchStats, Box<Report>> {
+    let next = AtomicU64::new(0);
+    // Blocks from this one on need not run: one before it has failed.
+    let failed = AtomicU64::new(u64::MAX);
+    let fault: Mutex<Option<(u64, Box<Report>)>> = Mutex::new(None);
+    let total = Mutex::new(LaunchStats::default());
+    let outcomes: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
+    let worker = || {
+        let mut run = BlockRun::new(launch);
+        let mut stats = LaunchStats::default();
+        loop {
+            let linear = next.fetch_add(1, Ordering::Relaxed);
+            if linear >= blocks || linear >= failed.load(Ordering::Relaxed) {
+                break;
+            }
+            run.start(linear);
+            let result = run.run(u64::MAX);
+            if !run.block.printed.is_empty() {
+                let printed = std::mem::take(&mut run.block.printed);
+                locked(&outcomes).push(Outcome { linear, printed });
+            }
+            match result {
+                Ok(_) => stats.add(&run.stats()),
+                Err(error) => {
+                    failed.fetch_min(linear, Ordering::Relaxed);
+                    let mut first = locked(&fault);
+                    if first.as_ref().is_none_or(|(before, _)| linear < *before) {
+                        *first = Some((linear, Box::new(report(&run, *error, source))));
+                    }
+                }
+            }
+        }
+        locked(&total).add(&stats);
+    };
+    let workers = pool
+        .current_num_threads()
+        .min(usize::try_from(blocks).unwrap_or(usize::MAX));
+    pool.scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|_| worker());
+        }
+    });
+    let fault = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut outcomes = outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|outcome| outcome.linear);
+    let last = fault.as_ref().map_or(u64::MAX, |(linear, _)| *linear);
+    for outcome in outcomes.iter().filter(|outcome| outcome.linear <= last) {
+        output.write(&outcome.printed);
+    }
+    match fault {
+        Some((_, report)) => Err(report),
+        None => Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner)),
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds to a fault where it happened.
+fn report(run: &BlockRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
+    let launch = run.block.launch;
+    let line = launch
+        .program
+        .code
+        .get(fault.pc as usize)
+        .map_or(0, |inst| inst.line);
+    Report {
+        kind: fault.kind,
+        kernel: launch.kernel.clone(),
+        place: Place {
+            ptx_line: line,
+            ptx_text: source.line(line),
+            source: source.origin(line),
+            block: run.block.index,
+            warp: fault.warp,
+            thread: fault.lane.and_then(|lane| run.thread(fault.warp, lane)),
+        },
+        address: fault.address,
+        message: fault.message,
+        notes: fault.notes,
+    }
+}

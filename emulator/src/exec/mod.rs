@@ -1,0 +1,25 @@
+//! The executor: runs a [`Program`](crate::program::Program) warp by warp.
+//!
+//! A warp is 32 lanes and a set of [paths](path): groups of lanes that share a position and a call
+//! stack. Paths part at divergent branches and meet again when they reach the same position with
+//! the same stack; of several, the one with the deepest stack and then the lowest position runs,
+//! so that those behind catch up, and now and then another one, so that lanes that spin on what
+//! others write do not spin for ever.
+
+pub(crate) mod access;
+mod access_faults;
+pub(crate) mod atomic;
+pub(crate) mod barrier;
+pub(crate) mod block;
+pub(crate) mod call;
+pub(crate) mod collective;
+pub(crate) mod fault;
+pub(crate) mod grid;
+pub(crate) mod kernel;
+pub(crate) mod path;
+mod planes;
+pub(crate) mod printf;
+pub(crate) mod registers;
+pub(crate) mod row;
+pub(crate) mod special;
+pub(crate) mod warp;

@@ -1,0 +1,119 @@
+//! Paths: the groups of lanes of a warp that run together.
+
+use super::registers::Extent;
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Function that runs in it.
+    pub(crate) function: u32,
+    /// Position of the call; `u32::MAX` in the kernel.
+    pub(crate) call: u32,
+    /// Its registers.
+    pub(crate) window: Extent,
+    /// Its local memory in bytes.
+    pub(crate) local: u64,
+}
+
+/// What a path does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Can run.
+    Ready,
+    /// At an instruction that other lanes of the warp must reach too.
+    Converging,
+    /// At a barrier of the block.
+    Waiting,
+}
+
+/// Lanes with one position and one call stack.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) state: State,
+    /// When it was last chosen.
+    pub(crate) chosen: u64,
+}
+
+impl Path {
+    /// The call that runs.
+    pub(crate) fn frame(&self) -> &Frame {
+        self.frames
+            .last()
+            .expect("a path is in the kernel or in a function it called")
+    }
+
+    /// Order in which paths run: deepest first, then lowest position.
+    fn rank(&self) -> (std::cmp::Reverse<usize>, u32) {
+        (std::cmp::Reverse(self.frames.len()), self.pc)
+    }
+}
+
+/// The paths of one warp. Their masks are disjoint and together hold the lanes that have not
+/// exited.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Paths {
+    pub(crate) list: Vec<Path>,
+    clock: u64,
+}
+
+impl Paths {
+    /// The lanes that have not exited.
+    pub(crate) fn live(&self) -> u32 {
+        self.list.iter().fold(0, |lanes, path| lanes | path.mask)
+    }
+
+    /// Joins paths that are at the same place, and drops empty ones.
+    pub(crate) fn merge(&mut self) {
+        self.list.retain(|path| path.mask != 0);
+        let mut i = 0;
+        while i < self.list.len() {
+            let mut j = i + 1;
+            while j < self.list.len() {
+                let (a, b) = (&self.list[i], &self.list[j]);
+                let waits = a.state == State::Waiting || b.state == State::Waiting;
+                if a.pc == b.pc && !waits && a.frames == b.frames {
+                    let other = self.list.swap_remove(j);
+                    self.list[i].mask |= other.mask;
+                    self.list[i].state = State::Ready;
+                } else {
+                    j += 1;
+                }
+            }
+            i += 1;
+        }
+    }
+
+    /// Chooses a path to run: the first by rank, or when `fair` the one that waited longest.
+    pub(crate) fn choose(&mut self, fair: bool) -> Option<usize> {
+        let ready = self
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(_, path)| path.state == State::Ready);
+        let (index, _) = if fair {
+            ready.min_by_key(|(_, path)| path.chosen)?
+        } else {
+            ready.min_by_key(|(_, path)| path.rank())?
+        };
+        self.clock += 1;
+        self.list[index].chosen = self.clock;
+        Some(index)
+    }
+
+    /// Whether another path should run before `index`, or may join it.
+    #[inline]
+    pub(crate) fn behind(&self, index: usize) -> bool {
+        let rank = self.list[index].rank();
+        self.list.iter().enumerate().any(|(i, path)| {
+            i != index
+                && match path.state {
+                    State::Ready => path.rank() <= rank,
+                    State::Converging => path.rank() == rank,
+                    State::Waiting => false,
+                }
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! The register file of a warp: one file a width, each laid out as `[slot][32 lanes]`.
+//!
+//! Every function call gets a window of each file. Lanes of a warp may be in different functions
+//! at the same depth: their windows overlap, but no two lanes share a cell, because a cell belongs
+//! to one lane whatever the slot means.
+
+use super::row::{FULL_MASK, LANES, Row};
+use crate::program::Width;
+
+/// A register of the current window, or a constant of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    const CONSTANT: u32 = 1 << 31;
+
+    /// Register `index` of the current window.
+    pub(crate) fn register(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Constant `index` of the program.
+    pub(crate) fn constant(index: u32) -> Self {
+        Self(index | Self::CONSTANT)
+    }
+
+    /// Position in the window, or among the constants.
+    pub(crate) fn index(self) -> usize {
+        (self.0 & !Self::CONSTANT) as usize
+    }
+
+    #[inline(always)]
+    fn is_constant(self) -> bool {
+        self.0 & Self::CONSTANT != 0
+    }
+}
+
+/// Slots of each width; as a size of a window, or as the position of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) b16: u32,
+    pub(crate) b32: u32,
+    pub(crate) b64: u32,
+    pub(crate) pred: u32,
+}
+
+impl Extent {
+    /// The position after a window of size `size` at `self`.
+    pub(crate) fn after(self, size: Self) -> Self {
+        Self {
+            b16: self.b16 + size.b16,
+            b32: self.b32 + size.b32,
+            b64: self.b64 + size.b64,
+            pred: self.pred + size.pred,
+        }
+    }
+}
+
+/// Constants of a program, each the same in all lanes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constants {
+    pub(crate) b16: Vec<Row<u16>>,
+    pub(crate) b32: Vec<Row<u32>>,
+    pub(crate) b64: Vec<Row<u64>>,
+    pub(crate) pred: Vec<u32>,
+}
+
+/// The register files of one warp, and the window in use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registers {
+    b16: Vec<Row<u16>>,
+    b32: Vec<Row<u32>>,
+    b64: Vec<Row<u64>>,
+    pred: Vec<u32>,
+    window: Extent,
+}
+
+impl Registers {
+    /// Moves to the window at `window`.
+    #[inline]
+    pub(crate) fn enter(&mut self, window: Extent) {
+        self.window = window;
+    }
+
+    /// Makes room up to `end`.
+    pub(crate) fn reserve(&mut self, end: Extent) {
+        grow(&mut self.b16, end.b16, Row::default());
+        grow(&mut self.b32, end.b32, Row::default());
+        grow(&mut self.b64, end.b64, Row::default());
+        grow(&mut self.pred, end.pred, 0);
+    }
+
+    /// The lanes of a predicate.
+    #[inline(always)]
+    pub(crate) fn pred(&self, constants: &Constants, slot: Slot) -> u32 {
+        if slot.is_constant() {
+            constants.pred[slot.index()]
+        } else {
+            self.pred[slot.index() + self.window.pred as usize]
+        }
+    }
+
+    /// Sets the lanes of `mask` of a predicate.
+    #[inline(always)]
+    pub(crate) fn set_pred(&mut self, slot: Slot, value: u32, mask: u32) {
+        let cell = &mut self.pred[slot.index() + self.window.pred as usize];
+        *cell = *cell & !mask | value & mask;
+    }
+
+    /// A row.
+    #[inline(always)]
+    pub(crate) fn row<'a, T: Lane>(&'a self, constants: &'a Constants, slot: Slot) -> &'a Row<T> {
+        if slot.is_constant() {
+            &T::constants(constants)[slot.index()]
+        } else {
+            &T::file(self)[slot.index() + T::base(self.window)]
+        }
+    }
+
+    /// A row to write to. Constants are never written: destinations are always registers.
+    #[inline(always)]
+    pub(crate) fn row_mut<T: Lane>(&mut self, slot: Slot) -> &mut Row<T> {
+        let base = T::base(self.window);
+        &mut T::file_mut(self)[slot.index() + base]
+    }
+
+    /// Writes the lanes of `mask`.
+    #[inline(always)]
+    pub(crate) fn put<T: Lane>(&mut self, slot: Slot, value: &Row<T>, mask: u32) {
+        self.row_mut(slot).blend(value, mask);
+    }
+
+    /// Writes one value to the lanes of `mask`.
+    #[inline(always)]
+    pub(crate) fn splat<T: Lane>(&mut self, slot: Slot, value: T, mask: u32) {
+        let row = Row([value; LANES]);
+        if mask == FULL_MASK {
+            *self.row_mut(slot) = row;
+        } else {
+            self.put(slot, &row, mask);
+        }
+    }
+}
+
+fn grow<T: Clone>(file: &mut Vec<T>, len: u32, fresh: T) {
+    if file.len() < len as usize {
+        file.resize(len as usize, fresh);
+    }
+}
+
+/// A register width with a file of its own.
+pub(crate) trait Lane: Copy + Default {
+    const WIDTH: Width;
+    fn file(registers: &Registers) -> &[Row<Self>];
+    fn file_mut(registers: &mut Registers) -> &mut [Row<Self>];
+    fn constants(constants: &Constants) -> &[Row<Self>];
+    fn base(window: Extent) -> usize;
+}
+
+macro_rules! lane {
+    ($($t:ty => $file:ident, $width:ident;)*) => {$(
+        impl Lane for $t {
+            const WIDTH: Width = Width::$width;
+
+            #[inline(always)]
+            fn file(registers: &Registers) -> &[Row<Self>] {
+                &registers.$file
+            }
+
+            #[inline(always)]
+            fn file_mut(registers: &mut Registers) -> &mut [Row<Self>] {
+                &mut registers.$file
+            }
+
+            #[inline(always)]
+            fn constants(constants: &Constants) -> &[Row<Self>] {
+                &constants.$file
+            }
+
+            #[inline(always)]
+            fn base(window: Extent) -> usize {
+                window.$file as usize
+            }
+        }
+    )*};
+}
+
+lane!(u16 => b16, B16; u32 => b32, B32; u64 => b64, B64;);

@@ -1,0 +1,98 @@
+//! Special registers, and moves between registers of different widths.
+
+use super::block::Block;
+use super::row::{LANES, Row};
+use super::warp::Warp;
+use crate::program::{Reg, Special, Width};
+
+impl Warp {
+    /// Reads a special register.
+    pub(crate) fn special(&mut self, block: &Block<'_>, d: Reg, source: Special, mask: u32) {
+        let launch = block.launch;
+        let by_lane = |f: fn(u32) -> u32| Row(std::array::from_fn(|lane| f(lane as u32)));
+        let all = |value: u32| Row([value; LANES]);
+        let row = match source {
+            Special::Tid(axis) => self.tid[axis as usize],
+            Special::Ntid(axis) => all(launch.config.block[axis as usize]),
+            Special::Ctaid(axis) => all(block.index[axis as usize]),
+            Special::Nctaid(axis) => all(launch.config.grid[axis as usize]),
+            Special::Laneid => by_lane(|lane| lane),
+            Special::Warpid => all(self.index),
+            Special::Nwarpid => all(64),
+            Special::LanemaskEq => by_lane(|lane| 1 << lane),
+            Special::LanemaskLe => by_lane(|lane| u32::MAX >> (31 - lane)),
+            Special::LanemaskLt => by_lane(|lane| (1 << lane) - 1),
+            Special::LanemaskGe => by_lane(|lane| u32::MAX << lane),
+            Special::LanemaskGt => by_lane(|lane| u32::MAX << lane << 1),
+            Special::Smid => all((block.linear % u64::from(SMS)) as u32),
+            Special::Nsmid => all(SMS),
+            Special::Clock(high) => {
+                let now = self.warp_instructions;
+                if d.width == Width::B64 {
+                    return self.regs.splat(d.slot, now, mask);
+                }
+                all((now >> if high { 32 } else { 0 }) as u32)
+            }
+            Special::Gridid => return self.regs.splat(d.slot, 0u64, mask),
+            Special::DynamicSharedSize => all(launch.config.shared_bytes),
+            Special::TotalSharedSize => {
+                all((block.shared.len() - crate::memory::shared::SHARED_BASE) as u32)
+            }
+        };
+        self.regs.put(d.slot, &row, mask);
+    }
+
+    /// Joins registers into a wider one, the first lowest.
+    pub(crate) fn pack(&mut self, block: &Block<'_>, d: Reg, parts: &[Reg], mask: u32) {
+        let constants = &block.launch.program.constants;
+        let mut whole = Row([0u64; LANES]);
+        for (i, part) in parts.iter().enumerate() {
+            let shift = i as u32 * part.width.bits();
+            match part.width {
+                Width::B16 => {
+                    let part = self.regs.row::<u16>(constants, part.slot);
+                    for lane in 0..LANES {
+                        whole.0[lane] |= u64::from(part.0[lane]) << shift;
+                    }
+                }
+                _ => {
+                    let part = self.regs.row::<u32>(constants, part.slot);
+                    for lane in 0..LANES {
+                        whole.0[lane] |= u64::from(part.0[lane]) << shift;
+                    }
+                }
+            }
+        }
+        if d.width == Width::B64 {
+            self.regs.put(d.slot, &whole, mask);
+        } else {
+            self.regs
+                .put(d.slot, &Row(whole.0.map(|value| value as u32)), mask);
+        }
+    }
+
+    /// Splits a register into narrower ones, the lowest first.
+    pub(crate) fn unpack(&mut self, block: &Block<'_>, parts: &[Reg], a: Reg, mask: u32) {
+        let constants = &block.launch.program.constants;
+        let whole = if a.width == Width::B64 {
+            *self.regs.row::<u64>(constants, a.slot)
+        } else {
+            Row(self.regs.row::<u32>(constants, a.slot).0.map(u64::from))
+        };
+        for (i, part) in parts.iter().enumerate() {
+            let shift = i as u32 * part.width.bits();
+            match part.width {
+                Width::B16 => {
+                    self.regs
+                        .put(part.slot, &Row(whole.0.map(|v| (v >> shift) as u16)), mask);
+                }
+                _ => self
+                    .regs
+                    .put(part.slot, &Row(whole.0.map(|v| (v >> shift) as u32)), mask),
+            }
+        }
+    }
+}
+
+/// Multiprocessors of the device that is imitated: an H200 has 132.
+const SMS: u32 = 132;

@@ -1,0 +1,445 @@
+//! One warp: its registers, local memory and paths, and the loop that runs it.
+
+use super::block::Block;
+use super::fault::{Checked, Fault};
+use super::path::{Frame, Path, Paths, State};
+use super::registers::{Extent, Registers, Slot};
+use super::row::{Lanes, Row};
+use crate::memory::lanes::Planes;
+use crate::memory::local::LocalMemory;
+use crate::program::{Guard, Inst, Op};
+use crate::report::FaultKind;
+
+/// Instructions that a path runs before another ready path gets a turn.
+const PATIENCE: u32 = 4096;
+
+/// State of one warp.
+#[derive(Debug, Default)]
+pub(crate) struct Warp {
+    pub(crate) index: u32,
+    pub(crate) regs: Registers,
+    pub(crate) local: LocalMemory,
+    pub(crate) paths: Paths,
+    /// Lanes that hold a thread of the block.
+    pub(crate) lanes: u32,
+    /// Thread index of each lane.
+    pub(crate) tid: [Row<u32>; 3],
+    /// Data of the access that runs.
+    pub(crate) planes: Box<Planes>,
+    pub(crate) lane_instructions: u64,
+    pub(crate) warp_instructions: u64,
+    /// Turns left of the budget.
+    pub(crate) budget: u64,
+}
+
+/// Why a warp stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// All lanes have exited.
+    Done,
+    /// All paths wait at barriers.
+    Blocked,
+    /// It could go on, but others should have a turn.
+    Yielded,
+}
+
+/// What an instruction does to the path that ran it.
+enum Flow {
+    Next,
+    Jump(u32),
+    /// Lanes go different ways; the paths are arranged.
+    Parted,
+    /// Next, but let others run.
+    Yield,
+}
+
+impl Warp {
+    /// Sets the warp up for a new block: every lane at the start of the kernel.
+    pub(crate) fn start(&mut self, block: &Block<'_>) {
+        let kernel = &block.launch.program.functions[0];
+        let frame = Frame {
+            function: 0,
+            call: u32::MAX,
+            window: Extent::default(),
+            local: 0,
+        };
+        self.regs.reserve(kernel.registers);
+        self.local.reserve(kernel.frame_bytes);
+        self.local.forget(0, kernel.frame_bytes, self.lanes);
+        self.paths.list.clear();
+        self.paths.list.push(Path {
+            pc: kernel.entry,
+            mask: self.lanes,
+            frames: vec![frame],
+            state: State::Ready,
+            chosen: 0,
+        });
+        self.lane_instructions = 0;
+        self.warp_instructions = 0;
+        self.budget = block.launch.budget;
+    }
+
+    /// The lanes in which a predicate operand holds.
+    #[inline(always)]
+    pub(crate) fn holds(&self, block: &Block<'_>, guard: Guard) -> u32 {
+        let pred = self.regs.pred(&block.launch.program.constants, guard.pred);
+        if guard.negated { !pred } else { pred }
+    }
+
+    /// A 32-bit operand.
+    pub(crate) fn row32(&self, block: &Block<'_>, slot: Slot) -> Row<u32> {
+        *self.regs.row::<u32>(&block.launch.program.constants, slot)
+    }
+
+    /// Runs until all lanes have exited or wait, or `turns` instructions are over.
+    pub(crate) fn run(&mut self, block: &mut Block<'_>, turns: u64) -> Checked<Stop> {
+        let end = self.warp_instructions.saturating_add(turns);
+        let mut fair = false;
+        loop {
+            self.paths.merge();
+            let Some(index) = self.paths.choose(fair) else {
+                return self.stuck(block);
+            };
+            let reason = self.run_path(block, index, end)?;
+            fair = reason == Pause::Patience;
+            if reason == Pause::Turns {
+                return Ok(Stop::Yielded);
+            }
+        }
+    }
+
+    /// No path is ready.
+    fn stuck(&mut self, block: &mut Block<'_>) -> Checked<Stop> {
+        if self.paths.list.is_empty() {
+            return Ok(Stop::Done);
+        }
+        if self
+            .paths
+            .list
+            .iter()
+            .all(|path| path.state == State::Waiting)
+        {
+            return Ok(Stop::Blocked);
+        }
+        if self
+            .paths
+            .list
+            .iter()
+            .any(|path| path.state == State::Waiting)
+        {
+            // The block may let the waiting lanes go on; the fault is certain only then.
+            return Ok(Stop::Blocked);
+        }
+        Err(self.cannot_converge(block))
+    }
+
+    /// The fault of lanes that wait for each other at different instructions.
+    pub(crate) fn cannot_converge(&self, block: &Block<'_>) -> Box<Fault> {
+        let first = self
+            .paths
+            .list
+            .iter()
+            .find(|path| path.state == State::Converging);
+        let pc = first.map_or(0, |path| path.pc);
+        let mask = first.map_or(0, |path| path.mask);
+        let program = &block.launch.program;
+        let is_barrier = matches!(program.code[pc as usize].op, Op::Barrier(_));
+        let (kind, what) = if is_barrier {
+            (FaultKind::DivergentBarrier, "an aligned barrier")
+        } else {
+            (FaultKind::Deadlock, "a warp-wide instruction")
+        };
+        let message = format!(
+            "{what} is reached by lanes 0x{mask:08x} of warp {}, but lanes 0x{:08x} do not come",
+            self.index,
+            self.paths.live() & !mask
+        );
+        let mut fault = Fault::new(kind, None, message);
+        fault.pc = pc;
+        fault.warp = self.index;
+        for path in self.paths.list.iter().filter(|path| path.pc != pc) {
+            let line = program.code[path.pc as usize].line;
+            fault = fault.note(format!("lanes 0x{:08x} wait at PTX line {line}", path.mask));
+        }
+        fault
+    }
+
+    /// Runs one path until it should give way.
+    fn run_path(&mut self, block: &mut Block<'_>, index: usize, end: u64) -> Checked<Pause> {
+        let launch = block.launch;
+        let code = launch.program.code.as_slice();
+        let constants = &launch.program.constants;
+        let mut patience = PATIENCE;
+        let path = &self.paths.list[index];
+        self.regs.enter(path.frame().window);
+        let (mut pc, mut mask) = (path.pc, path.mask);
+        let mut alone = self.paths.list.len() == 1;
+        loop {
+            let inst = &code[pc as usize];
+            let active = match inst.guard {
+                None => mask,
+                Some(guard) => {
+                    let pred = self.regs.pred(constants, guard.pred);
+                    mask & if guard.negated { !pred } else { pred }
+                }
+            };
+            self.warp_instructions += u64::from(inst.weight);
+            self.lane_instructions += u64::from(active.count_ones() * inst.weight);
+            let flow = if let Op::Lanes(kernel, args) = &inst.op {
+                if active != 0 {
+                    kernel.run(&mut self.regs, constants, args, active);
+                }
+                Flow::Next
+            } else {
+                self.paths.list[index].pc = pc;
+                self.step(block, inst, index, active).map_err(|mut fault| {
+                    fault.pc = pc;
+                    fault.warp = self.index;
+                    fault
+                })?
+            };
+            match flow {
+                Flow::Next => pc += 1,
+                Flow::Jump(target) => pc = target,
+                Flow::Parted => return Ok(Pause::Parted),
+                Flow::Yield => {
+                    self.paths.list[index].pc = pc + 1;
+                    return Ok(if alone { Pause::Turns } else { Pause::Patience });
+                }
+            }
+            if self.warp_instructions >= end {
+                self.paths.list[index].pc = pc;
+                return Ok(Pause::Turns);
+            }
+            if !alone {
+                self.paths.list[index].pc = pc;
+                patience -= 1;
+                if patience == 0 {
+                    return Ok(Pause::Patience);
+                }
+                if self.paths.behind(index) {
+                    return Ok(Pause::Parted);
+                }
+            }
+            if self.paths.list.len() == 1 {
+                alone = true;
+                mask = self.paths.list[index].mask;
+            }
+        }
+    }
+
+    /// Runs one instruction that is not lane-wise.
+    fn step(
+        &mut self,
+        block: &mut Block<'_>,
+        inst: &Inst,
+        index: usize,
+        active: u32,
+    ) -> Checked<Flow> {
+        match &inst.op {
+            Op::Branch { target } => return Ok(self.branch(index, active, *target)),
+            Op::Collective(collective) => return self.meet(block, collective, index, active),
+            Op::Barrier(barrier) => {
+                return Ok(if self.barrier(block, barrier, index, active)? {
+                    Flow::Parted
+                } else {
+                    Flow::Next
+                });
+            }
+            _ if active == 0 => return Ok(Flow::Next),
+            Op::Exit => return Ok(self.exit(block, index, active)),
+            Op::Return => {
+                self.return_lanes(block, index, active);
+                return Ok(Flow::Parted);
+            }
+            Op::Call(call) => {
+                self.call(block, call, index, active)?;
+                return Ok(Flow::Parted);
+            }
+            Op::BranchIndexed {
+                index: slot,
+                targets,
+            } => {
+                let choice = self.row32(block, *slot);
+                self.branch_indexed(index, active, &choice, targets)?;
+                return Ok(Flow::Parted);
+            }
+            Op::Load(access) => self.load(block, access, index, active)?,
+            Op::Store(access) => self.store(block, access, index, active)?,
+            Op::Atomic(atomic) => self.atomic(block, atomic, index, active)?,
+            Op::Special { d, source } => self.special(block, *d, *source, active),
+            Op::FrameAddress { d, offset } => {
+                let address = self.paths.list[index].frame().local + offset;
+                match d.width {
+                    crate::program::Width::B64 => self.regs.splat(d.slot, address, active),
+                    _ => self.regs.splat(d.slot, address as u32, active),
+                }
+            }
+            Op::Pack { d, parts } => self.pack(block, *d, parts, active),
+            Op::Unpack { parts, a } => self.unpack(block, parts, *a, active),
+            Op::Printf(printf) => self.printf(block, printf, index, active)?,
+            Op::Trap => {
+                let lane = Some(active.trailing_zeros());
+                return Err(Fault::new(
+                    FaultKind::Trap,
+                    lane,
+                    format!("lanes 0x{active:08x} ran into a trap"),
+                ));
+            }
+            Op::Yield => return Ok(Flow::Yield),
+            Op::Nothing | Op::Lanes(..) => {}
+        }
+        Ok(Flow::Next)
+    }
+
+    fn branch(&mut self, index: usize, taken: u32, target: u32) -> Flow {
+        let path = &mut self.paths.list[index];
+        if taken == path.mask {
+            return Flow::Jump(target);
+        }
+        if taken == 0 {
+            return Flow::Next;
+        }
+        let other = Path {
+            pc: target,
+            mask: taken,
+            ..path.clone()
+        };
+        path.mask &= !taken;
+        path.pc += 1;
+        self.paths.list.push(other);
+        Flow::Parted
+    }
+
+    fn branch_indexed(
+        &mut self,
+        index: usize,
+        active: u32,
+        choice: &Row<u32>,
+        targets: &[u32],
+    ) -> Checked<()> {
+        let path = self.paths.list[index].clone();
+        let mut rest = active;
+        let mut parts = Vec::new();
+        while rest != 0 {
+            let lane = rest.trailing_zeros();
+            let chosen = choice.0[lane as usize];
+            let Some(target) = targets.get(chosen as usize) else {
+                let message = format!(
+                    "index {chosen} of a list of {} branch targets",
+                    targets.len()
+                );
+                return Err(Fault::new(FaultKind::BadTarget, Some(lane), message));
+            };
+            let same = Lanes(rest)
+                .filter(|&lane| choice.0[lane] == chosen)
+                .fold(0, |mask, lane| mask | 1 << lane);
+            rest &= !same;
+            parts.push(Path {
+                pc: *target,
+                mask: same,
+                ..path.clone()
+            });
+        }
+        let own = &mut self.paths.list[index];
+        own.mask &= !active;
+        own.pc += 1;
+        self.paths.list.append(&mut parts);
+        Ok(())
+    }
+
+    fn exit(&mut self, block: &mut Block<'_>, index: usize, active: u32) -> Flow {
+        let path = &mut self.paths.list[index];
+        path.mask &= !active;
+        path.pc += 1;
+        block.exited |= active != 0;
+        // Lanes that wait for these to converge look again at who is left.
+        for path in &mut self.paths.list {
+            if path.state == State::Converging {
+                path.state = State::Ready;
+            }
+        }
+        Flow::Parted
+    }
+
+    /// Splits the lanes of `wait` off a path to stay where it is, while the others go on. Returns
+    /// the path of `wait`.
+    pub(crate) fn part(&mut self, index: usize, wait: u32, state: State) -> usize {
+        let path = &mut self.paths.list[index];
+        if path.mask == wait {
+            path.state = state;
+            return index;
+        }
+        let waiting = Path {
+            mask: wait,
+            state,
+            ..path.clone()
+        };
+        path.mask &= !wait;
+        path.pc += 1;
+        self.paths.list.push(waiting);
+        self.paths.list.len() - 1
+    }
+
+    /// Takes back the count of an instruction that will run again.
+    pub(crate) fn uncount(&mut self, active: u32) {
+        self.warp_instructions -= 1;
+        self.lane_instructions -= u64::from(active.count_ones());
+    }
+
+    /// A collective: runs when the lanes it names are all here, otherwise waits for them.
+    fn meet(
+        &mut self,
+        block: &mut Block<'_>,
+        collective: &crate::program::Collective,
+        index: usize,
+        active: u32,
+    ) -> Checked<Flow> {
+        if active == 0 {
+            return Ok(Flow::Next);
+        }
+        let Some(members) = collective.members else {
+            self.collective(block, collective, active);
+            return Ok(Flow::Next);
+        };
+        let members = self.row32(block, members);
+        for lane in Lanes(active) {
+            let own = members.0[lane];
+            if own >> lane & 1 == 0 {
+                let message = format!("lane {lane} is not in its member mask 0x{own:08x}");
+                return Err(Fault::new(
+                    FaultKind::BarrierMisuse,
+                    Some(lane as u32),
+                    message,
+                ));
+            }
+        }
+        // Lanes of this path may name different sets, each complete by itself.
+        let missing = Lanes(active).fold(0, |missing, lane| missing | members.0[lane])
+            & self.paths.live()
+            & !active;
+        if missing == 0 {
+            let mut rest = active;
+            while rest != 0 {
+                let set = members.0[rest.trailing_zeros() as usize] & active;
+                self.collective(block, collective, set);
+                rest &= !set;
+            }
+            return Ok(Flow::Next);
+        }
+        self.uncount(active);
+        self.part(index, active, State::Converging);
+        Ok(Flow::Parted)
+    }
+}
+
+/// Why a path stopped running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// The paths changed, or another one is behind.
+    Parted,
+    /// It ran long while others were ready.
+    Patience,
+    /// The warp's turns are over.
+    Turns,
+}

@@ -1,0 +1,252 @@
+//! Comparisons and selections: `setp set testp selp slct`.
+
+use ptx_syntax::ast::ScalarType as T;
+
+use super::mods::Mods;
+use super::recipe::{Recipe, op, typed, width_of};
+use crate::error::LoadError;
+use crate::exec::kernel::{Args, kernel, test2};
+use crate::exec::registers::{Constants, Lane, Registers};
+use crate::exec::row::{FULL_MASK, LANES, Row, mask_of};
+use crate::program::Width;
+use crate::semantics::compare::{Compare, TestProperty};
+use crate::semantics::fp16::{Bf16, F16, Half};
+use crate::semantics::fp32;
+
+/// How `setp` and `set` combine the comparison with a predicate; bits of [`Args::imm`].
+const AND: u32 = 1;
+const OR: u32 = 2;
+const XOR: u32 = 3;
+const OPERATION: u32 = 3;
+/// The predicate is negated.
+pub(super) const NEGATED: u32 = 4;
+/// `setp` writes a second predicate.
+pub(super) const BOTH: u32 = 8;
+/// Subnormal f32 count as zero.
+const FLUSH: u32 = 16;
+
+/// `setp`: the predicates `d` and, with [`BOTH`], `e`; its third source is the predicate `c`.
+pub(super) fn setp(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+    let unsigned_operator = mods
+        .rest()
+        .iter()
+        .any(|word| matches!(*word, "lo" | "ls" | "hi" | "hs"));
+    let (compare, imm) = conditions(mods)?;
+    let ty = if unsigned_operator { unsigned(ty) } else { ty };
+    macro_rules! by {
+        ($t:ty, |$x:ident, $a:ident, $b:ident| $e:expr) => {
+            (
+                kernel!(|regs, k, args, mask| {
+                    let test = test2::<$t, $t>(
+                        regs,
+                        k,
+                        args,
+                        #[inline(always)]
+                        |$x, $a, $b| $e,
+                    );
+                    set_predicates(regs, k, args, mask, test);
+                }),
+                width_of::<$t>(),
+            )
+        };
+    }
+    let (kernel, width) = match ty {
+        T::U16 | T::B16 => by!(u16, |x, a, b| x.compare.int(a, b)),
+        T::S16 => by!(i16, |x, a, b| x.compare.int(a, b)),
+        T::U32 | T::B32 => by!(u32, |x, a, b| x.compare.int(a, b)),
+        T::S32 => by!(i32, |x, a, b| x.compare.int(a, b)),
+        T::U64 | T::B64 => by!(u64, |x, a, b| x.compare.int(a, b)),
+        T::S64 => by!(i64, |x, a, b| x.compare.int(a, b)),
+        T::F32 => by!(f32, |x, a, b| x.compare.f32(flushed(x, a), flushed(x, b))),
+        T::F64 => by!(f64, |x, a, b| x.compare.f64(a, b)),
+        T::F16 => by!(u16, |x, a, b| x.compare.f32(F16::widen(a), F16::widen(b))),
+        T::Bf16 => by!(u16, |x, a, b| x.compare.f32(Bf16::widen(a), Bf16::widen(b))),
+        _ => return Err(mods.unsupported()),
+    };
+    let mut recipe = Recipe::new(kernel, Width::Pred, &[width, width]);
+    if imm & OPERATION != 0 {
+        recipe.sources.push(Width::Pred);
+    }
+    recipe.compare = compare;
+    Ok(recipe.imm(imm))
+}
+
+fn unsigned(ty: T) -> T {
+    match ty {
+        T::S16 | T::B16 => T::U16,
+        T::S32 | T::B32 => T::U32,
+        T::S64 | T::B64 => T::U64,
+        other => other,
+    }
+}
+
+#[inline(always)]
+fn flushed(x: &Args, a: f32) -> f32 {
+    if x.imm & FLUSH != 0 {
+        fp32::flush(a)
+    } else {
+        a
+    }
+}
+
+/// Takes comparison, combination and `.ftz`.
+fn conditions(mods: &mut Mods<'_>) -> Result<(Compare, u32), LoadError> {
+    let compare = mods
+        .take_map(Compare::from_modifier)
+        .ok_or_else(|| mods.unsupported())?;
+    let operation = mods.take_map(|word| match word {
+        "and" => Some(AND),
+        "or" => Some(OR),
+        "xor" => Some(XOR),
+        _ => None,
+    });
+    let flush = if mods.take("ftz") { FLUSH } else { 0 };
+    Ok((compare, operation.unwrap_or(0) | flush))
+}
+
+/// The comparison, and its opposite, each combined with the predicate.
+#[inline(always)]
+fn combined(regs: &Registers, k: &Constants, x: &Args, test: u32) -> (u32, u32) {
+    if x.imm & OPERATION == 0 {
+        return (test, !test);
+    }
+    let c = regs.pred(k, x.c) ^ if x.imm & NEGATED != 0 { FULL_MASK } else { 0 };
+    match x.imm & OPERATION {
+        AND => (test & c, !test & c),
+        OR => (test | c, !test | c),
+        _ => (test ^ c, !test ^ c),
+    }
+}
+
+#[inline(always)]
+fn set_predicates(regs: &mut Registers, k: &Constants, x: &Args, mask: u32, test: u32) {
+    let (p, q) = combined(regs, k, x, test);
+    regs.set_pred(x.d, p, mask);
+    if x.imm & BOTH != 0 {
+        regs.set_pred(x.e, q, mask);
+    }
+}
+
+/// `set`: all ones or zero as an integer, 1 or 0 as f32.
+pub(super) fn set(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    let source = mods.ty()?;
+    let target = mods.ty()?;
+    let mut recipe = setp(mods, source)?;
+    let (yes, width) = match target {
+        T::U32 | T::S32 => (u32::MAX, Width::B32),
+        T::F32 => (1.0f32.to_bits(), Width::B32),
+        _ => return Err(mods.unsupported()),
+    };
+    recipe.d = width;
+    // The predicate lands in a scratch register, from which `select_constant` makes the number.
+    recipe.imm |= u32::from(yes == u32::MAX) << 8;
+    Ok(recipe)
+}
+
+/// The second half of `set`: the constant for the lanes of predicate `a`.
+pub(super) fn select_constant(recipe: &Recipe) -> Recipe {
+    let kernel = kernel!(|regs, k, x, mask| {
+        let chosen = regs.pred(k, x.a);
+        let mut row = Row([0u32; LANES]);
+        row.blend(&Row([x.imm; LANES]), chosen);
+        regs.put(x.d, &row, mask);
+    });
+    let yes = if recipe.imm >> 8 & 1 != 0 {
+        u32::MAX
+    } else {
+        1.0f32.to_bits()
+    };
+    Recipe::new(kernel, Width::B32, &[Width::Pred]).imm(yes)
+}
+
+/// `testp`
+pub(super) fn testp(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+    let property = mods
+        .take_map(TestProperty::from_modifier)
+        .ok_or_else(|| mods.unsupported())?;
+    macro_rules! by_property {
+        ($t:ty, $f:ident, $($p:ident),*) => {
+            match property {
+                $(TestProperty::$p => kernel!(|regs, k, x, mask| {
+                    let a = *regs.row::<<$t as crate::exec::kernel::Value>::Bits>(k, x.a);
+                    let test = mask_of(
+                        #[inline(always)] |i| TestProperty::$p.$f(<$t>::from_bits(a.0[i])));
+                    regs.set_pred(x.d, test, mask);
+                }),)*
+            }
+        };
+    }
+    match ty {
+        T::F32 => {
+            let kernel = by_property!(
+                f32, f32, Finite, Infinite, Number, NotANumber, Normal, Subnormal
+            );
+            Ok(Recipe::new(kernel, Width::Pred, &[Width::B32]))
+        }
+        T::F64 => {
+            let kernel = by_property!(
+                f64, f64, Finite, Infinite, Number, NotANumber, Normal, Subnormal
+            );
+            Ok(Recipe::new(kernel, Width::Pred, &[Width::B64]))
+        }
+        _ => Err(mods.unsupported()),
+    }
+}
+
+#[inline(always)]
+fn select<T: Lane>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
+    let chosen = regs.pred(k, x.c);
+    let mut row = *regs.row::<T>(k, x.b);
+    row.blend(regs.row::<T>(k, x.a), chosen);
+    regs.put(x.d, &row, mask);
+}
+
+/// `selp`
+pub(super) fn selp(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+    let (kernel, width) = match ty.bytes() {
+        2 => (
+            kernel!(|regs, k, x, mask| select::<u16>(regs, k, x, mask)),
+            Width::B16,
+        ),
+        4 => (
+            kernel!(|regs, k, x, mask| select::<u32>(regs, k, x, mask)),
+            Width::B32,
+        ),
+        8 => (
+            kernel!(|regs, k, x, mask| select::<u64>(regs, k, x, mask)),
+            Width::B64,
+        ),
+        _ => return Err(mods.unsupported()),
+    };
+    Ok(Recipe::new(kernel, width, &[width, width, Width::Pred]))
+}
+
+/// `slct`
+pub(super) fn slct(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    let chooser = mods.ty()?;
+    let ty = mods.ty()?;
+    let flush = u32::from(mods.take("ftz"));
+    let recipe = match chooser {
+        T::S32 => typed!(bits_of(ty), [B16: u16, B32: u32, B64: u64], W => {
+            op!(|x, a: W, b: W, c: i32| -> W { if c >= 0 { a } else { b } })
+        }),
+        // A NaN chooses the second source; -0 counts as zero.
+        T::F32 => typed!(bits_of(ty), [B16: u16, B32: u32, B64: u64], W => {
+            op!(|x, a: W, b: W, c: f32| -> W {
+                let c = if x.imm != 0 { fp32::flush(c) } else { c };
+                if c >= 0.0 { a } else { b }
+            })
+        }),
+        _ => None,
+    };
+    Ok(recipe.ok_or_else(|| mods.unsupported())?.imm(flush))
+}
+
+fn bits_of(ty: T) -> T {
+    match ty.bytes() {
+        2 => T::B16,
+        4 => T::B32,
+        8 => T::B64,
+        _ => ty,
+    }
+}

@@ -1,0 +1,175 @@
+//! Branches, exits, barriers and fences.
+
+use ptx_syntax::ast::{Instruction, Operand};
+
+use super::FunctionLowering;
+use super::mods::Mods;
+use super::scope::Symbol;
+use crate::error::LoadError;
+use crate::program::{Barrier, BarrierKind, Op, Reg, Width};
+
+impl<'a> FunctionLowering<'a, '_> {
+    pub(super) fn control(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        let mut mods = Mods::new(inst);
+        match inst.opcode.as_str() {
+            "bra" => {
+                mods.ignore(&["uni"]);
+                mods.finish()?;
+                let [Operand::Name(label)] = inst.operands.as_slice() else {
+                    return Err(self.invalid("`bra` takes a label"));
+                };
+                let target = self.label(label)?;
+                self.emit(Op::Branch { target });
+                Ok(())
+            }
+            "brx" => self.branch_indexed(inst, mods),
+            "bar" | "barrier" => self.barrier(inst, mods),
+            "ret" | "exit" | "trap" => {
+                mods.ignore(&["uni"]);
+                mods.finish()?;
+                self.emit(match inst.opcode.as_str() {
+                    "trap" => Op::Trap,
+                    "ret" if !self.is_kernel() => Op::Return,
+                    _ => Op::Exit,
+                });
+                Ok(())
+            }
+            "nanosleep" => {
+                mods.ignore(&["u32"]);
+                mods.finish()?;
+                self.emit(Op::Yield);
+                Ok(())
+            }
+            "membar" | "fence" => self.fence(mods),
+            "griddepcontrol" => {
+                // One launch at a time: the launches before it have ended.
+                if !mods.take("wait") {
+                    mods.ignore(&["launch_dependents"]);
+                }
+                mods.finish()?;
+                self.emit(Op::Nothing);
+                Ok(())
+            }
+            _ => {
+                mods.ignore(&["mask"]);
+                mods.finish()?;
+                self.emit(if inst.opcode == "brkpt" {
+                    Op::Trap
+                } else {
+                    Op::Nothing
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn label(&self, name: &str) -> Result<u32, LoadError> {
+        match self.scopes.get(name) {
+            Some(Symbol::Label(label)) => Ok(*label),
+            Some(_) => Err(self.invalid(format!("`{name}` is not a label"))),
+            None => Err(self.undeclared(name)),
+        }
+    }
+
+    fn branch_indexed(&mut self, inst: &Instruction, mut mods: Mods<'_>) -> Result<(), LoadError> {
+        if !mods.take("idx") {
+            return Err(mods.unsupported());
+        }
+        mods.ignore(&["uni"]);
+        mods.finish()?;
+        let [index, Operand::Name(list)] = inst.operands.as_slice() else {
+            return Err(self.invalid("`brx.idx` takes an index and a target list"));
+        };
+        let names = match self.scopes.get(list) {
+            Some(Symbol::BranchTargets(names)) => names.clone(),
+            _ => return Err(self.undeclared(list)),
+        };
+        let targets = names
+            .iter()
+            .map(|name| self.label(name))
+            .collect::<Result<_, _>>()?;
+        let index = self.source(index, Width::B32)?;
+        self.emit(Op::BranchIndexed { index, targets });
+        Ok(())
+    }
+
+    fn fence(&mut self, mut mods: Mods<'_>) -> Result<(), LoadError> {
+        mods.ignore(&[
+            "sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl",
+        ]);
+        mods.finish()?;
+        self.emit(Op::Nothing);
+        Ok(())
+    }
+
+    fn barrier(&mut self, inst: &Instruction, mut mods: Mods<'_>) -> Result<(), LoadError> {
+        if mods.take("warp") {
+            return self.sync_warp(inst, mods);
+        }
+        mods.ignore(&["cta"]);
+        let aligned = mods.take("aligned") || inst.opcode == "bar";
+        let kind = if mods.take("sync") {
+            BarrierKind::Sync
+        } else if mods.take("arrive") {
+            BarrierKind::Arrive
+        } else if mods.take("red") {
+            mods.take_map(|word| match word {
+                "and" => Some(BarrierKind::RedAnd),
+                "or" => Some(BarrierKind::RedOr),
+                "popc" => Some(BarrierKind::RedPopc),
+                _ => None,
+            })
+            .ok_or_else(|| mods.unsupported())?
+        } else {
+            return Err(mods.unsupported());
+        };
+        let reduces = !matches!(kind, BarrierKind::Sync | BarrierKind::Arrive);
+        if reduces {
+            mods.ignore(&["pred", "u32"]);
+        }
+        mods.finish()?;
+        let mut operands = inst.operands.as_slice();
+        let d = match (reduces, operands) {
+            (true, [d, rest @ ..]) => {
+                operands = rest;
+                let popc = kind == BarrierKind::RedPopc;
+                let width = if popc { Width::B32 } else { Width::Pred };
+                Some(Reg {
+                    slot: self.destination_of(d, width)?,
+                    width,
+                })
+            }
+            _ => None,
+        };
+        let operand = match (reduces, operands) {
+            (true, [rest @ .., last]) => {
+                operands = rest;
+                Some(self.predicate(last)?)
+            }
+            _ => None,
+        };
+        let (id, count) = match operands {
+            [id] if kind != BarrierKind::Arrive => (id, None),
+            [id, count] => (id, Some(count)),
+            _ => return Err(self.invalid("a barrier takes an id, and a count to arrive at")),
+        };
+        if let Operand::Integer(id) = id
+            && !(0..16).contains(id)
+        {
+            return Err(self.invalid(format!("barrier {id}: there are 16, 0 to 15")));
+        }
+        let id = self.source(id, Width::B32)?;
+        let count = count
+            .map(|count| self.source(count, Width::B32))
+            .transpose()?;
+        self.emit(Op::Barrier(Box::new(Barrier {
+            kind,
+            aligned,
+            id,
+            count,
+            d,
+            operand,
+        })));
+        Ok(())
+    }
+}

@@ -1,0 +1,350 @@
+//! Instructions that work lane by lane: finds the operation, then its operands.
+
+use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
+
+use super::mods::Mods;
+use super::recipe::Recipe;
+use super::{FunctionLowering, approx, compare, convert, float, half, integer, logic};
+use crate::error::LoadError;
+use crate::exec::kernel::Args;
+use crate::exec::registers::Slot;
+use crate::program::{Op, Reg, Width};
+
+impl<'a> FunctionLowering<'a, '_> {
+    pub(super) fn lanewise(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        let mut mods = Mods::new(inst);
+        match inst.opcode.as_str() {
+            "mov" => return self.mov(inst, mods),
+            "cvt" => return self.cvt(inst, mods),
+            "setp" => return self.setp(inst, mods),
+            "set" => return self.set(inst, mods),
+            "lop3" => return self.lop3(inst, mods),
+            _ => {}
+        }
+        let carries = mods.take("cc") || matches!(inst.opcode.as_str(), "addc" | "subc" | "madc");
+        let recipe = if carries {
+            let ty = mods.ty()?;
+            integer::carry(&inst.opcode, &mut mods, ty)?
+        } else {
+            find(&inst.opcode, &mut mods)?
+        };
+        mods.finish()?;
+        let mut args = self.args(inst, &recipe)?;
+        if carries {
+            // Without `.cc` the flag is read but not written: it goes to a scratch predicate.
+            let writes = inst.has("cc");
+            args.f = self.carry;
+            args.e = if writes {
+                self.carry
+            } else {
+                self.fresh(Width::Pred).slot
+            };
+        }
+        self.emit(Op::Lanes(recipe.kernel, args));
+        Ok(())
+    }
+
+    /// Operands of the common form `d, a, b, ..`.
+    fn args(&mut self, inst: &'a Instruction, recipe: &Recipe) -> Result<Args, LoadError> {
+        let [d, sources @ ..] = inst.operands.as_slice() else {
+            return Err(self.invalid("an instruction without operands"));
+        };
+        let d = self.destination_of(d, recipe.d)?;
+        self.args_with(
+            Reg {
+                slot: d,
+                width: recipe.d,
+            },
+            sources,
+            recipe,
+        )
+    }
+
+    /// Operands with the destination found already.
+    fn args_with(
+        &mut self,
+        d: Reg,
+        sources: &[Operand],
+        recipe: &Recipe,
+    ) -> Result<Args, LoadError> {
+        if sources.len() != recipe.sources.len() {
+            return Err(self.invalid(format!(
+                "{} sources given, {} are needed",
+                sources.len(),
+                recipe.sources.len()
+            )));
+        }
+        let mut args = self.no_args(d, recipe);
+        let places = [&mut args.a, &mut args.b, &mut args.c, &mut args.f];
+        for ((place, operand), width) in places.into_iter().zip(sources).zip(&recipe.sources) {
+            *place = self.source(operand, *width)?;
+        }
+        Ok(args)
+    }
+
+    fn no_args(&self, d: Reg, recipe: &Recipe) -> Args {
+        let unused = Slot::register(0);
+        Args {
+            d: d.slot,
+            e: unused,
+            a: unused,
+            b: unused,
+            c: unused,
+            f: unused,
+            float: recipe.float,
+            minmax: recipe.minmax,
+            compare: recipe.compare,
+            imm: recipe.imm,
+        }
+    }
+
+    /// One source, register to register.
+    fn emit_unary(&mut self, recipe: &Recipe, d: Reg, a: Slot) {
+        let args = Args {
+            a,
+            ..self.no_args(d, recipe)
+        };
+        self.emit(Op::Lanes(recipe.kernel, args));
+    }
+
+    fn mov(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let ty = mods.ty()?;
+        let width = super::operands::register_width(ty).ok_or_else(|| mods.unsupported())?;
+        mods.finish()?;
+        let [d, a] = inst.operands.as_slice() else {
+            return Err(self.invalid("`mov` takes two operands"));
+        };
+        match (d, a) {
+            (Operand::Vector(parts), a) => {
+                let a = self.source(a, width)?;
+                let parts = self.parts(parts, width)?;
+                self.emit(Op::Unpack {
+                    parts,
+                    a: Reg { slot: a, width },
+                });
+            }
+            (d, Operand::Vector(parts)) => {
+                let parts = self.parts(parts, width)?;
+                let slot = self.destination_of(d, width)?;
+                self.emit(Op::Pack {
+                    d: Reg { slot, width },
+                    parts,
+                });
+            }
+            (d, Operand::Name(name))
+                if name.starts_with('%') && self.reads_special(name, width) =>
+            {
+                let slot = self.destination_of(d, width)?;
+                self.read_special(name, Reg { slot, width });
+            }
+            _ => {
+                let slot = self.destination_of(d, width)?;
+                let a = match self.source_any(a, width)? {
+                    a if a.width == width => a.slot,
+                    // `mov.u32` of a 64-bit special register takes its low half.
+                    a => self.converted(a, width)?,
+                };
+                self.emit_unary(&logic::mov(width), Reg { slot, width }, a);
+            }
+        }
+        Ok(())
+    }
+
+    fn converted(&mut self, a: Reg, to: Width) -> Result<Slot, LoadError> {
+        let recipe = convert::narrow(a.width, to).or_else(|| convert::extend(a.width, to, false));
+        let is_special = matches!(
+            self.build.code.last().map(|inst| &inst.op),
+            Some(Op::Special { d, .. }) if *d == a
+        );
+        let Some(recipe) = recipe.filter(|_| is_special) else {
+            self.expect_width(a, to)?;
+            return Ok(a.slot);
+        };
+        let d = self.fresh(to);
+        self.emit_unary(&recipe, d, a.slot);
+        Ok(d.slot)
+    }
+
+    /// The elements of a vector operand of `mov`.
+    fn parts(&mut self, parts: &[Operand], whole: Width) -> Result<Box<[Reg]>, LoadError> {
+        let each = match (whole, parts.len()) {
+            (Width::B32, 2) | (Width::B64, 4) => Width::B16,
+            (Width::B64, 2) => Width::B32,
+            _ => return Err(self.unsupported("mov of a vector of this shape")),
+        };
+        parts
+            .iter()
+            .map(|part| match part {
+                Operand::Sink => Ok(self.fresh(each)),
+                other => Ok(Reg {
+                    slot: self.source(other, each)?,
+                    width: each,
+                }),
+            })
+            .collect()
+    }
+
+    fn cvt(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        if mods.take("pack") {
+            return Err(mods.unsupported());
+        }
+        let from = mods.ty()?;
+        let to = mods.ty()?;
+        let recipe = convert::recipe(&mut mods, to, from)?;
+        mods.finish()?;
+        let [d, sources @ ..] = inst.operands.as_slice() else {
+            return Err(self.invalid("`cvt` takes two operands"));
+        };
+        let d = self.destination(d, recipe.d)?;
+        let target = if d.width == recipe.d {
+            d
+        } else {
+            self.fresh(recipe.d)
+        };
+        if let ([a], [width]) = (sources, recipe.sources.as_slice()) {
+            let mut a = self.source_any(a, *width)?;
+            if a.width != *width {
+                let cut = convert::narrow(a.width, *width)
+                    .ok_or_else(|| self.invalid("the source register is too narrow"))?;
+                let cut_to = self.fresh(*width);
+                self.emit_unary(&cut, cut_to, a.slot);
+                a = cut_to;
+            }
+            self.emit_unary(&recipe, target, a.slot);
+        } else {
+            let args = self.args_with(target, sources, &recipe)?;
+            self.emit(Op::Lanes(recipe.kernel, args));
+        }
+        if target != d {
+            let extend = convert::extend(recipe.d, d.width, convert::is_signed(to))
+                .ok_or_else(|| self.invalid("the destination register is too narrow"))?;
+            self.emit_unary(&extend, d, target.slot);
+        }
+        Ok(())
+    }
+
+    fn setp(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let ty = mods.ty()?;
+        let mut recipe = compare::setp(&mut mods, ty)?;
+        mods.finish()?;
+        let [d, sources @ ..] = inst.operands.as_slice() else {
+            return Err(self.invalid("`setp` takes at least three operands"));
+        };
+        let (p, q) = match d {
+            Operand::Pair(p, q) => {
+                recipe.imm |= compare::BOTH;
+                (
+                    self.destination_of(p, Width::Pred)?,
+                    self.destination_of(q, Width::Pred)?,
+                )
+            }
+            p => (self.destination_of(p, Width::Pred)?, Slot::register(0)),
+        };
+        let mut args = self.condition_args(p, sources, &mut recipe)?;
+        args.e = q;
+        self.emit(Op::Lanes(recipe.kernel, args));
+        Ok(())
+    }
+
+    /// Sources of `setp` and `set`, of which a third is a predicate that may be negated.
+    fn condition_args(
+        &mut self,
+        p: Slot,
+        sources: &[Operand],
+        recipe: &mut Recipe,
+    ) -> Result<Args, LoadError> {
+        let mut plain = sources.to_vec();
+        if let Some(Operand::Not(inner)) = plain.get(2) {
+            recipe.imm |= compare::NEGATED;
+            plain[2] = (**inner).clone();
+        }
+        self.args_with(
+            Reg {
+                slot: p,
+                width: Width::Pred,
+            },
+            &plain,
+            recipe,
+        )
+    }
+
+    fn set(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let mut recipe = compare::set(&mut mods)?;
+        mods.finish()?;
+        let [d, sources @ ..] = inst.operands.as_slice() else {
+            return Err(self.invalid("`set` takes at least three operands"));
+        };
+        let slot = self.destination_of(d, recipe.d)?;
+        let p = self.fresh(Width::Pred).slot;
+        let args = self.condition_args(p, sources, &mut recipe)?;
+        self.emit(Op::Lanes(recipe.kernel, args));
+        let choose = compare::select_constant(&recipe);
+        self.emit_unary(
+            &choose,
+            Reg {
+                slot,
+                width: Width::B32,
+            },
+            p,
+        );
+        Ok(())
+    }
+
+    fn lop3(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        if mods.ty()? != T::B32 {
+            return Err(mods.unsupported());
+        }
+        mods.finish()?;
+        let [d, a, b, c, Operand::Integer(table)] = inst.operands.as_slice() else {
+            return Err(self.invalid("`lop3` takes four operands and a table"));
+        };
+        let Ok(table) = u8::try_from(*table) else {
+            return Err(self.invalid(format!("the table is {table}, allowed is 0 to 255")));
+        };
+        let recipe = logic::lop3(table);
+        let slot = self.destination_of(d, Width::B32)?;
+        let sources = [a.clone(), b.clone(), c.clone()];
+        let args = self.args_with(
+            Reg {
+                slot,
+                width: Width::B32,
+            },
+            &sources,
+            &recipe,
+        )?;
+        self.emit(Op::Lanes(recipe.kernel, args));
+        Ok(())
+    }
+}
+
+/// The operation that a mnemonic names.
+fn find(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    match opcode {
+        "dp4a" | "dp2a" => return integer::dot_product(opcode, mods),
+        "slct" => return compare::slct(mods),
+        _ => {}
+    }
+    let ty = mods.ty()?;
+    match opcode {
+        "selp" => compare::selp(mods, ty),
+        "testp" => compare::testp(mods, ty),
+        "copysign" => float::copysign(mods, ty),
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rcp" | "sqrt" | "min" | "max" | "abs"
+        | "neg" | "rem" | "sad" | "mul24" | "mad24" | "ex2" | "lg2" | "sin" | "cos" | "rsqrt"
+        | "tanh" => arithmetic(opcode, mods, ty),
+        _ => logic::recipe(opcode, mods, ty),
+    }
+}
+
+fn arithmetic(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+    let approximate = matches!(opcode, "ex2" | "lg2" | "sin" | "cos" | "rsqrt" | "tanh")
+        || mods.take("approx")
+        || mods.rest().contains(&"full");
+    match ty {
+        _ if approximate => approx::recipe(opcode, mods, ty),
+        T::F32 => float::f32_recipe(opcode, mods),
+        T::F64 => float::f64_recipe(opcode, mods),
+        T::F16 | T::Bf16 | T::F16x2 | T::Bf16x2 => half::recipe(opcode, mods, ty),
+        _ => integer::recipe(opcode, mods, ty),
+    }
+}

@@ -1,0 +1,149 @@
+//! Where variables lie: kernel parameters, frames, static shared memory.
+
+use std::collections::HashMap;
+
+use ptx_syntax::ast::{Function, Module, Space, Variable};
+
+use crate::error::LoadError;
+use crate::memory::shared::SHARED_BASE;
+
+/// Place of a kernel parameter, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamLayout {
+    /// Offset in parameter space.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Alignment.
+    pub align: u64,
+}
+
+/// Places of a kernel's parameters, in order.
+pub(crate) fn param_layout(kernel: &Function) -> Vec<ParamLayout> {
+    let mut end = 0u64;
+    kernel
+        .params
+        .iter()
+        .map(|param| {
+            let (bytes, align) = (
+                param.bytes().unwrap_or(0),
+                u64::from(param.alignment()).max(1),
+            );
+            let offset = end.next_multiple_of(align);
+            end = offset + bytes;
+            ParamLayout {
+                offset,
+                bytes,
+                align,
+            }
+        })
+        .collect()
+}
+
+/// The frame of a function, as it grows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Frame {
+    end: u64,
+}
+
+impl Frame {
+    /// Bytes up to which frames are aligned.
+    const ALIGN: u64 = 16;
+
+    /// Places a variable; its words belong to no other variable.
+    pub(super) fn place(&mut self, bytes: u64, align: u64) -> u64 {
+        let offset = self.end.next_multiple_of(align.max(4));
+        self.end = offset + bytes;
+        offset
+    }
+
+    pub(super) fn bytes(self) -> u64 {
+        self.end.next_multiple_of(Self::ALIGN)
+    }
+}
+
+/// The kernel and every function with a body that it may reach: by call, or by taking an address.
+pub(super) fn reached<'a>(module: &'a Module, kernel: &'a Function) -> Vec<&'a Function> {
+    let bodies: HashMap<&str, &Function> = module
+        .functions
+        .iter()
+        .filter(|function| function.body.is_some())
+        .map(|function| (function.name.as_str(), function))
+        .collect();
+    let mut reached = vec![kernel];
+    let mut next = 0;
+    while let Some(function) = reached.get(next).copied() {
+        next += 1;
+        for name in function.instructions().flat_map(|inst| inst.names()) {
+            if let Some(callee) = bodies.get(name)
+                && !reached.iter().any(|known| known.name == callee.name)
+            {
+                reached.push(callee);
+            }
+        }
+    }
+    reached
+}
+
+/// Static shared memory of a program.
+pub(super) struct SharedLayout {
+    pub(super) addresses: HashMap<String, u64>,
+    pub(super) bytes: u64,
+}
+
+/// Places the shared variables that the functions use; dynamic ones share the end.
+pub(super) fn shared_layout(
+    module: &Module,
+    functions: &[&Function],
+) -> Result<SharedLayout, LoadError> {
+    let mut used: Vec<&Variable> = Vec::new();
+    let names: Vec<&str> = functions
+        .iter()
+        .flat_map(|f| f.instructions())
+        .flat_map(|inst| inst.names())
+        .collect();
+    let of_module = module
+        .variables
+        .iter()
+        .filter(|v| names.contains(&v.name.as_str()));
+    let of_functions = functions.iter().flat_map(|f| f.local_variables());
+    used.extend(
+        of_module
+            .chain(of_functions)
+            .filter(|v| v.space == Space::Shared),
+    );
+    let mut addresses = HashMap::new();
+    let mut end = SHARED_BASE;
+    for variable in used.iter().filter(|v| !is_dynamic(v)) {
+        let bytes = variable.bytes().unwrap_or(0);
+        let address = end.next_multiple_of(u64::from(variable.alignment()).max(1));
+        end = address + bytes;
+        if addresses.insert(variable.name.clone(), address).is_some() {
+            return Err(LoadError::Unsupported {
+                what: format!("two shared variables named `{}`", variable.name),
+                line: variable.line,
+            });
+        }
+    }
+    let dynamic: Vec<_> = used.iter().filter(|v| is_dynamic(v)).collect();
+    let align = dynamic
+        .iter()
+        .map(|v| u64::from(v.alignment()))
+        .max()
+        .unwrap_or(1)
+        .max(1);
+    if !dynamic.is_empty() {
+        end = end.next_multiple_of(align);
+    }
+    addresses.extend(dynamic.iter().map(|variable| (variable.name.clone(), end)));
+    Ok(SharedLayout {
+        addresses,
+        bytes: end - SHARED_BASE,
+    })
+}
+
+/// `.extern .shared name[]`: its size comes from the launch.
+fn is_dynamic(variable: &Variable) -> bool {
+    variable.bytes().is_none()
+        || (variable.linkage == ptx_syntax::ast::Linkage::Extern && variable.bytes() == Some(0))
+}

@@ -1,0 +1,418 @@
+//! Loads, stores, atomics and address conversions.
+
+use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
+
+use super::FunctionLowering;
+use super::mods::Mods;
+use crate::error::LoadError;
+use crate::exec::kernel::{Args, kernel};
+use crate::memory::space::{Space, WINDOW_BYTES};
+use crate::program::{Access, Atomic, AtomicOp, AtomicType, Op, Reg, Width};
+
+/// Words that order or hint, and change no value.
+const ORDERING: [&str; 26] = [
+    "weak",
+    "volatile",
+    "relaxed",
+    "acquire",
+    "release",
+    "acq_rel",
+    "sc",
+    "mmio",
+    "cta",
+    "cluster",
+    "gpu",
+    "sys",
+    "gl",
+    "nc",
+    "ca",
+    "cg",
+    "cs",
+    "lu",
+    "cv",
+    "wb",
+    "wt",
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+];
+/// Prefetch hints.
+const PREFETCH: [&str; 6] = [
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
+    "L2::evict_last",
+    "L2::evict_normal",
+    "L2::evict_first",
+];
+/// Words that say that another block may write what is read.
+const STRONG: [&str; 5] = ["volatile", "relaxed", "acquire", "mmio", "acq_rel"];
+
+impl<'a> FunctionLowering<'a, '_> {
+    pub(super) fn memory(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        let mut mods = Mods::new(inst);
+        match inst.opcode.as_str() {
+            "ld" | "ldu" => self.load(inst, mods),
+            "st" => self.store(inst, mods),
+            "atom" => self.atomic(inst, mods, true),
+            "red" => self.atomic(inst, mods, false),
+            "cvta" => self.cvta(inst, mods),
+            "isspacep" => self.is_space(inst, mods),
+            _ => {
+                mods.ignore(&["global", "local", "L1", "L2", "L2::128B", "tensormap"]);
+                mods.ignore(&PREFETCH);
+                mods.ignore(&["L2::evict_last", "L2::evict_normal"]);
+                if inst.has("tensormap") {
+                    return Err(mods.unsupported());
+                }
+                mods.finish()?;
+                self.emit(Op::Nothing);
+                Ok(())
+            }
+        }
+    }
+
+    fn load(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let [d, address] = inst.operands.as_slice() else {
+            return Err(self.invalid("a load takes a destination and an address"));
+        };
+        let (mut access, ty) = self.access(inst, &mut mods, address)?;
+        mods.finish()?;
+        access.signed = super::convert::is_signed(ty);
+        access.regs = match d {
+            Operand::Vector(items) => items
+                .iter()
+                .map(|item| match item {
+                    Operand::Sink => Ok(None),
+                    other => self.element(other, &access).map(Some),
+                })
+                .collect::<Result<_, _>>()?,
+            Operand::Sink => Box::new([None]),
+            other => Box::new([Some(self.element(other, &access)?)]),
+        };
+        self.check_count(&access)?;
+        self.emit(Op::Load(Box::new(access)));
+        Ok(())
+    }
+
+    fn element(&mut self, operand: &Operand, access: &Access) -> Result<Reg, LoadError> {
+        let reg = self.destination(operand, Width::B64)?;
+        self.check_element(reg, access)?;
+        Ok(reg)
+    }
+
+    fn check_element(&self, reg: Reg, access: &Access) -> Result<(), LoadError> {
+        if reg.width == Width::Pred || (reg.width.bits() as usize) < 8 * access.element {
+            return Err(self.invalid(format!(
+                "a register of {} bits cannot hold {} bytes",
+                reg.width.bits(),
+                access.element
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_count(&self, access: &Access) -> Result<(), LoadError> {
+        let want = access.bytes / access.element;
+        if access.regs.len() == want {
+            return Ok(());
+        }
+        Err(self.invalid(format!(
+            "{} elements given, {want} are needed",
+            access.regs.len()
+        )))
+    }
+
+    fn store(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let [address, value] = inst.operands.as_slice() else {
+            return Err(self.invalid("a store takes an address and a value"));
+        };
+        let (mut access, ty) = self.access(inst, &mut mods, address)?;
+        mods.finish()?;
+        let natural = super::convert::natural(ty).unwrap_or(Width::B64);
+        let items = match value {
+            Operand::Vector(items) => items.as_slice(),
+            other => std::slice::from_ref(other),
+        };
+        access.regs = items
+            .iter()
+            .map(|item| {
+                let reg = self.source_any(item, natural)?;
+                self.check_element(reg, &access)?;
+                Ok(Some(reg))
+            })
+            .collect::<Result<_, LoadError>>()?;
+        self.check_count(&access)?;
+        self.emit(Op::Store(Box::new(access)));
+        Ok(())
+    }
+
+    /// Takes the modifiers of a load or store and resolves its address.
+    fn access(
+        &mut self,
+        inst: &Instruction,
+        mods: &mut Mods<'a>,
+        address: &Operand,
+    ) -> Result<(Access, T), LoadError> {
+        let ty = mods.ty()?;
+        let strong = mods.rest().iter().any(|word| STRONG.contains(word));
+        mods.ignore(&ORDERING);
+        mods.ignore(&PREFETCH);
+        let count = mods
+            .take_map(|word| match word {
+                "v2" => Some(2),
+                "v4" => Some(4),
+                "v8" => Some(8),
+                _ => None,
+            })
+            .unwrap_or(1);
+        let declared = self.space(mods)?;
+        let address = self.address(address)?;
+        let space = match declared {
+            // The parameters of a device function are in its frame.
+            Some(Space::Param) if !self.is_kernel() => Space::Local,
+            Some(Space::Param) => address.space.unwrap_or(Space::Param),
+            Some(space) => space,
+            None => match address.space {
+                Some(space) if !matches!(address.base, crate::program::Base::Register(_)) => space,
+                _ => Space::Generic,
+            },
+        };
+        let element = ty.bytes() as usize;
+        let bytes = element * count;
+        if element > 8 || bytes > 32 || ty == T::Pred {
+            return Err(LoadError::Unsupported {
+                what: inst.mnemonic(),
+                line: inst.line,
+            });
+        }
+        if strong && matches!(space, Space::Global | Space::Generic) {
+            self.build.ordered = true;
+        }
+        let access = Access {
+            space,
+            base: address.base,
+            offset: address.offset,
+            element,
+            bytes,
+            signed: false,
+            regs: Box::new([]),
+        };
+        Ok((access, ty))
+    }
+
+    /// Takes the state space; `None` is generic.
+    fn space(&self, mods: &mut Mods<'_>) -> Result<Option<Space>, LoadError> {
+        if mods.rest().contains(&"shared::cluster") {
+            return Err(mods.unsupported());
+        }
+        Ok(mods.take_map(|word| match word {
+            "global" | "const" => Some(Space::Global),
+            "shared" | "shared::cta" => Some(Space::Shared),
+            "local" => Some(Space::Local),
+            "param" | "param::entry" | "param::func" => Some(Space::Param),
+            _ => None,
+        }))
+    }
+
+    fn atomic(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+        returns: bool,
+    ) -> Result<(), LoadError> {
+        let ty = mods.ty()?;
+        mods.ignore(&ORDERING);
+        mods.ignore(&["noftz"]);
+        let space = self.space(&mut mods)?.unwrap_or(Space::Generic);
+        let op = mods
+            .take_map(|word| {
+                Some(match word {
+                    "exch" => AtomicOp::Exch,
+                    "cas" => AtomicOp::Cas,
+                    "add" => AtomicOp::Add,
+                    "min" => AtomicOp::Min,
+                    "max" => AtomicOp::Max,
+                    "inc" => AtomicOp::Inc,
+                    "dec" => AtomicOp::Dec,
+                    "and" => AtomicOp::And,
+                    "or" => AtomicOp::Or,
+                    "xor" => AtomicOp::Xor,
+                    _ => return None,
+                })
+            })
+            .ok_or_else(|| mods.unsupported())?;
+        let ty = atomic_type(op, ty).ok_or_else(|| mods.unsupported())?;
+        mods.finish()?;
+        let width = match ty.bytes() {
+            2 => Width::B16,
+            4 => Width::B32,
+            _ => Width::B64,
+        };
+        let mut operands = inst.operands.iter();
+        let mut next = |what: &str| {
+            operands.next().ok_or_else(|| LoadError::Invalid {
+                message: format!("no {what}"),
+                line: inst.line,
+            })
+        };
+        let d = if returns {
+            Some(next("destination")?)
+        } else {
+            None
+        };
+        let (address, b) = (next("address")?, next("operand")?);
+        let c = if op == AtomicOp::Cas {
+            Some(next("new value")?)
+        } else {
+            None
+        };
+        let address = self.address(address)?;
+        let d = match d {
+            None | Some(Operand::Sink) => None,
+            Some(d) => Some(Reg {
+                slot: self.destination_of(d, width)?,
+                width,
+            }),
+        };
+        let b = Reg {
+            slot: self.source(b, width)?,
+            width,
+        };
+        let c = match c {
+            None => None,
+            Some(c) => Some(Reg {
+                slot: self.source(c, width)?,
+                width,
+            }),
+        };
+        if matches!(space, Space::Global | Space::Generic) {
+            self.build.ordered = true;
+        }
+        let (base, offset) = (address.base, address.offset);
+        self.emit(Op::Atomic(Box::new(Atomic {
+            space,
+            base,
+            offset,
+            op,
+            ty,
+            d,
+            b,
+            c,
+        })));
+        Ok(())
+    }
+
+    fn cvta(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let to = mods.take("to");
+        let Some(space) = self.space(&mut mods)? else {
+            return Err(mods.unsupported());
+        };
+        let width = match mods.ty()? {
+            T::U64 => Width::B64,
+            T::U32 => return Err(mods.unsupported()),
+            _ => return Err(mods.unsupported()),
+        };
+        mods.finish()?;
+        let [d, a] = inst.operands.as_slice() else {
+            return Err(self.invalid("`cvta` takes two operands"));
+        };
+        // A function's parameters are in its frame.
+        let space = match space {
+            Space::Param if !self.is_kernel() => Space::Local,
+            other => other,
+        };
+        let d = self.destination_of(d, width)?;
+        let a = self.source(a, width)?;
+        let window = space.window();
+        let delta = if to { window.wrapping_neg() } else { window };
+        let b = self.build.pool.slot(width, delta);
+        let recipe = super::recipe::op!(|x, a: u64, b: u64| -> u64 { a.wrapping_add(b) });
+        let args = self.bare_args(d, a, b);
+        self.emit(Op::Lanes(recipe.kernel, args));
+        Ok(())
+    }
+
+    fn bare_args(
+        &self,
+        d: crate::exec::registers::Slot,
+        a: crate::exec::registers::Slot,
+        b: crate::exec::registers::Slot,
+    ) -> Args {
+        let unused = crate::exec::registers::Slot::register(0);
+        Args {
+            d,
+            e: unused,
+            a,
+            b,
+            c: unused,
+            f: unused,
+            float: Default::default(),
+            minmax: Default::default(),
+            compare: crate::semantics::compare::Compare::EQ,
+            imm: 0,
+        }
+    }
+
+    fn is_space(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let constant = mods.rest().contains(&"const");
+        let Some(space) = self.space(&mut mods)? else {
+            return Err(mods.unsupported());
+        };
+        mods.finish()?;
+        let [p, a] = inst.operands.as_slice() else {
+            return Err(self.invalid("`isspacep` takes two operands"));
+        };
+        let p = self.destination_of(p, Width::Pred)?;
+        let a = self.source(a, Width::B64)?;
+        let kernel = match space {
+            // Constants live in global memory, but are not what the instruction asks for.
+            Space::Global if constant => kernel!(|regs, _k, x, mask| regs.set_pred(x.d, 0, mask)),
+            Space::Global => kernel!(|regs, k, x, mask| {
+                let a = *regs.row::<u64>(k, x.a);
+                let test = crate::exec::row::mask_of(
+                    #[inline(always)]
+                    |i| Space::of_generic(a.0[i]) == Space::Global,
+                );
+                regs.set_pred(x.d, test, mask);
+            }),
+            _ => kernel!(|regs, k, x, mask| {
+                let (a, base) = (*regs.row::<u64>(k, x.a), *regs.row::<u64>(k, x.b));
+                let test = crate::exec::row::mask_of(
+                    #[inline(always)]
+                    |i| a.0[i].wrapping_sub(base.0[i]) < WINDOW_BYTES,
+                );
+                regs.set_pred(x.d, test, mask);
+            }),
+        };
+
+        let b = self.build.pool.slot(Width::B64, space.window());
+        let args = self.bare_args(p, a, b);
+        self.emit(Op::Lanes(kernel, args));
+        Ok(())
+    }
+}
+
+/// How an atomic of PTX type `ty` works; `None` where PTX has no such form.
+fn atomic_type(op: AtomicOp, ty: T) -> Option<AtomicType> {
+    use AtomicOp as O;
+    Some(match (op, ty) {
+        (O::Cas | O::Exch, T::B16) => AtomicType::B16,
+        (O::Cas | O::Exch | O::And | O::Or | O::Xor, T::B32 | T::U32 | T::S32) => AtomicType::B32,
+        (O::Exch, T::F32) => AtomicType::B32,
+        (O::Cas | O::Exch | O::And | O::Or | O::Xor, T::B64 | T::U64 | T::S64) => AtomicType::B64,
+        (O::Add | O::Min | O::Max, T::U32) | (O::Inc | O::Dec, T::U32) => AtomicType::B32,
+        (O::Add | O::Min | O::Max, T::S32) => AtomicType::S32,
+        (O::Add | O::Min | O::Max, T::U64) => AtomicType::B64,
+        (O::Add | O::Min | O::Max, T::S64) => AtomicType::S64,
+        (O::Add, T::F32) => AtomicType::F32,
+        (O::Add, T::F64) => AtomicType::F64,
+        (O::Add | O::Min | O::Max, T::F16) => AtomicType::F16,
+        (O::Add | O::Min | O::Max, T::Bf16) => AtomicType::Bf16,
+        (O::Add | O::Min | O::Max, T::F16x2) => AtomicType::F16x2,
+        (O::Add | O::Min | O::Max, T::Bf16x2) => AtomicType::Bf16x2,
+        _ => return None,
+    })
+}

@@ -1,0 +1,396 @@
+//! Lowering: from the syntax tree to a [`Program`], once, when a module is loaded.
+//!
+//! Registers become slots, labels become positions, symbols become addresses, and each mnemonic
+//! becomes an operation with its types decided. What is not known is refused by name and line.
+
+mod approx;
+mod call;
+mod compare;
+mod control;
+mod convert;
+mod float;
+mod half;
+mod integer;
+mod lanewise;
+mod layout;
+mod logic;
+mod memory;
+mod mods;
+mod operands;
+mod recipe;
+mod scope;
+mod special;
+mod warp;
+
+use std::collections::HashMap;
+
+use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement, Variable};
+
+use crate::error::LoadError;
+use crate::exec::registers::{Constants, Extent, Slot};
+use crate::program::{FunctionInfo, Guard, Inst, Op, Program, Reg, Width};
+use layout::Frame;
+pub use layout::ParamLayout;
+pub(crate) use layout::param_layout;
+use scope::{Scopes, Symbol};
+
+/// Lowers one kernel and what it may call. `globals` maps module-scope variables in global and
+/// constant memory to their addresses.
+pub(crate) fn lower_kernel(
+    module: &Module,
+    globals: &HashMap<String, u64>,
+    kernel: &Function,
+) -> Result<Program, LoadError> {
+    let reached = layout::reached(module, kernel);
+    let shared = layout::shared_layout(module, &reached)?;
+    let mut build = Build {
+        module,
+        globals,
+        shared: shared.addresses,
+        functions: reached
+            .iter()
+            .enumerate()
+            .map(|(i, f)| (f.name.clone(), i as u32))
+            .collect(),
+        pool: Pool::default(),
+        code: Vec::new(),
+        ordered: false,
+    };
+    let mut functions = Vec::new();
+    for function in &reached {
+        functions.push(FunctionLowering::run(&mut build, function)?);
+    }
+    for (info, function) in functions.iter().zip(&reached) {
+        tracing::trace!(name = info.name, line = function.line, "lowered");
+    }
+    Ok(Program {
+        code: build.code,
+        constants: build.pool.constants,
+        functions,
+        shared_bytes: shared.bytes,
+        ordered: build.ordered,
+    })
+}
+
+/// What the functions of one program share while it is built.
+struct Build<'a> {
+    module: &'a Module,
+    globals: &'a HashMap<String, u64>,
+    shared: HashMap<String, u64>,
+    functions: HashMap<String, u32>,
+    pool: Pool,
+    code: Vec<Inst>,
+    ordered: bool,
+}
+
+/// Constants, each stored once.
+#[derive(Default)]
+struct Pool {
+    constants: Constants,
+    known: HashMap<(Width, u64), Slot>,
+}
+
+impl Pool {
+    fn slot(&mut self, width: Width, value: u64) -> Slot {
+        use crate::exec::row::{LANES, Row};
+        if let Some(slot) = self.known.get(&(width, value)) {
+            return *slot;
+        }
+        let constants = &mut self.constants;
+        let index = match width {
+            Width::Pred => {
+                constants.pred.push(if value != 0 { u32::MAX } else { 0 });
+                constants.pred.len()
+            }
+            Width::B16 => {
+                constants.b16.push(Row([value as u16; LANES]));
+                constants.b16.len()
+            }
+            Width::B32 => {
+                constants.b32.push(Row([value as u32; LANES]));
+                constants.b32.len()
+            }
+            Width::B64 => {
+                constants.b64.push(Row([value; LANES]));
+                constants.b64.len()
+            }
+        };
+        let slot = Slot::constant(index as u32 - 1);
+        self.known.insert((width, value), slot);
+        slot
+    }
+}
+
+/// Lowering of one function.
+struct FunctionLowering<'a, 'b> {
+    build: &'b mut Build<'a>,
+    function: &'a Function,
+    scopes: Scopes,
+    registers: Extent,
+    frame: Frame,
+    /// Position of each label, once seen.
+    labels: Vec<Option<u32>>,
+    /// The carry flag.
+    carry: Slot,
+    /// Line of the instruction being lowered.
+    line: u32,
+    /// Its guard.
+    guard: Option<Guard>,
+}
+
+impl<'a, 'b> FunctionLowering<'a, 'b> {
+    fn run(build: &'b mut Build<'a>, function: &'a Function) -> Result<FunctionInfo, LoadError> {
+        let entry = build.code.len() as u32;
+        let mut this = Self {
+            build,
+            function,
+            scopes: Scopes::default(),
+            registers: Extent::default(),
+            frame: Frame::default(),
+            labels: Vec::new(),
+            carry: Slot::register(0),
+            line: function.line,
+            guard: None,
+        };
+        this.carry = this.fresh(Width::Pred).slot;
+        let (params, results) = this.declare_signature()?;
+        this.statements(function.body.as_deref().unwrap_or_default())?;
+        this.emit(if this.is_kernel() {
+            Op::Exit
+        } else {
+            Op::Return
+        });
+        this.patch(entry as usize)?;
+        Ok(FunctionInfo {
+            name: function.name.clone(),
+            entry,
+            registers: this.registers,
+            frame_bytes: this.frame.bytes(),
+            params,
+            results,
+        })
+    }
+
+    fn is_kernel(&self) -> bool {
+        self.function.kind == FunctionKind::Entry
+    }
+
+    /// Parameters of a kernel lie in parameter space, those of a function in its frame.
+    #[allow(clippy::type_complexity)] // two lists of (offset, size)
+    fn declare_signature(&mut self) -> Result<(Vec<(u64, u64)>, Vec<(u64, u64)>), LoadError> {
+        self.scopes.open();
+        if self.is_kernel() {
+            for (param, layout) in self.function.params.iter().zip(param_layout(self.function)) {
+                self.scopes
+                    .declare(&param.name, Symbol::KernelParam(layout.offset));
+            }
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let params = self.frame_variables(&self.function.params)?;
+        let results = self.frame_variables(&self.function.returns)?;
+        Ok((params, results))
+    }
+
+    fn frame_variables(&mut self, variables: &[Variable]) -> Result<Vec<(u64, u64)>, LoadError> {
+        variables
+            .iter()
+            .map(|variable| {
+                if variable.space == ptx_syntax::ast::Space::Reg {
+                    return Err(self.unsupported(".reg parameter"));
+                }
+                let bytes = self.sized(variable)?;
+                let offset = self.frame.place(bytes, u64::from(variable.alignment()));
+                self.scopes
+                    .declare(&variable.name, Symbol::Frame(offset, bytes));
+                Ok((offset, bytes))
+            })
+            .collect()
+    }
+
+    fn sized(&self, variable: &Variable) -> Result<u64, LoadError> {
+        variable.bytes().ok_or_else(|| LoadError::Invalid {
+            message: format!("`{}` has no size", variable.name),
+            line: variable.line,
+        })
+    }
+
+    fn statements(&mut self, statements: &'a [Statement]) -> Result<(), LoadError> {
+        self.scopes.open();
+        self.declare_labels(statements);
+        for statement in statements {
+            match statement {
+                Statement::Label { name, .. } => self.place_label(name),
+                Statement::Instruction(inst) => self.instruction(inst)?,
+                Statement::Registers(registers) => self.declare_registers(registers)?,
+                Statement::Variable(variable) => self.declare_variable(variable)?,
+                Statement::Block(inner) => self.statements(inner)?,
+                Statement::BranchTargets { .. }
+                | Statement::CallTargets { .. }
+                | Statement::CallPrototype { .. }
+                | Statement::Loc { .. }
+                | Statement::Pragma(_) => {}
+            }
+        }
+        self.scopes.close();
+        Ok(())
+    }
+
+    fn declare_labels(&mut self, statements: &'a [Statement]) {
+        for statement in statements {
+            match statement {
+                Statement::Label { name, .. } => {
+                    self.scopes
+                        .declare(name, Symbol::Label(self.labels.len() as u32));
+                    self.labels.push(None);
+                }
+                Statement::BranchTargets { name, targets, .. } => {
+                    self.scopes
+                        .declare(name, Symbol::BranchTargets(targets.clone()));
+                }
+                Statement::CallTargets { name, .. } | Statement::CallPrototype { name, .. } => {
+                    self.scopes.declare(name, Symbol::Prototype);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn place_label(&mut self, name: &str) {
+        if let Some(Symbol::Label(label)) = self.scopes.get(name) {
+            self.labels[*label as usize] = Some(self.build.code.len() as u32);
+        }
+    }
+
+    fn declare_variable(&mut self, variable: &Variable) -> Result<(), LoadError> {
+        use ptx_syntax::ast::Space;
+        self.line = variable.line;
+        let symbol = match variable.space {
+            Space::Local | Space::Param => {
+                let bytes = self.sized(variable)?;
+                let offset = self.frame.place(bytes, u64::from(variable.alignment()));
+                Symbol::Frame(offset, bytes)
+            }
+            Space::Shared => match self.build.shared.get(&variable.name) {
+                Some(address) => Symbol::Shared(*address),
+                None => return Err(self.undeclared(&variable.name)),
+            },
+            Space::Global | Space::Const | Space::Reg => {
+                return Err(self.unsupported(&format!("variable `{}` here", variable.name)));
+            }
+        };
+        self.scopes.declare(&variable.name, symbol);
+        Ok(())
+    }
+
+    fn instruction(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        self.line = inst.line;
+        self.guard = match &inst.guard {
+            None => None,
+            Some(guard) => {
+                let pred = self.register(&guard.register)?;
+                self.expect_width(pred, Width::Pred)?;
+                Some(Guard {
+                    pred: pred.slot,
+                    negated: guard.negated,
+                })
+            }
+        };
+        let first = self.build.code.len();
+        self.dispatch(inst)?;
+        if let [preparations @ .., _] = &mut self.build.code[first..] {
+            preparations
+                .iter_mut()
+                .for_each(|operation| operation.weight = 0);
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        match inst.opcode.as_str() {
+            "ld" | "ldu" | "st" | "atom" | "red" | "cvta" | "isspacep" | "prefetch"
+            | "prefetchu" | "applypriority" | "discard" => self.memory(inst),
+            "bra" | "brx" | "ret" | "exit" | "trap" | "bar" | "barrier" | "membar" | "fence"
+            | "nanosleep" | "brkpt" | "pmevent" | "griddepcontrol" => self.control(inst),
+            "call" => self.call(inst),
+            "shfl" | "vote" | "match" | "activemask" | "redux" | "elect" => self.warp(inst),
+            _ => self.lanewise(inst),
+        }
+    }
+
+    /// Appends an operation with the current guard and line.
+    fn emit(&mut self, op: Op) {
+        self.build.code.push(Inst {
+            op,
+            guard: self.guard,
+            line: self.line,
+            weight: 1,
+        });
+    }
+
+    /// Appends an operation that runs whatever the guard says, as preparation of the next.
+    fn emit_unguarded(&mut self, op: Op) {
+        self.build.code.push(Inst {
+            op,
+            guard: None,
+            line: self.line,
+            weight: 1,
+        });
+    }
+
+    /// A new register.
+    fn fresh(&mut self, width: Width) -> Reg {
+        let counter = match width {
+            Width::Pred => &mut self.registers.pred,
+            Width::B16 => &mut self.registers.b16,
+            Width::B32 => &mut self.registers.b32,
+            Width::B64 => &mut self.registers.b64,
+        };
+        let slot = Slot::register(*counter);
+        *counter += 1;
+        Reg { slot, width }
+    }
+
+    /// Replaces label numbers by positions.
+    fn patch(&mut self, from: usize) -> Result<(), LoadError> {
+        let labels = &self.labels;
+        let position = |label: u32, line| {
+            labels[label as usize].ok_or_else(|| LoadError::Invalid {
+                message: "branch to a label that is not placed".to_owned(),
+                line,
+            })
+        };
+        for inst in &mut self.build.code[from..] {
+            match &mut inst.op {
+                Op::Branch { target } => *target = position(*target, inst.line)?,
+                Op::BranchIndexed { targets, .. } => {
+                    for target in targets.iter_mut() {
+                        *target = position(*target, inst.line)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn unsupported(&self, what: &str) -> LoadError {
+        LoadError::Unsupported {
+            what: what.to_owned(),
+            line: self.line,
+        }
+    }
+
+    fn invalid(&self, message: impl Into<String>) -> LoadError {
+        LoadError::Invalid {
+            message: message.into(),
+            line: self.line,
+        }
+    }
+
+    fn undeclared(&self, name: &str) -> LoadError {
+        LoadError::Undeclared {
+            name: name.to_owned(),
+            line: self.line,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A lane-wise operation before its operands are known.
+
+use crate::exec::kernel::Kernel;
+use crate::program::Width;
+use crate::semantics::FloatMode;
+use crate::semantics::compare::Compare;
+use crate::semantics::fp32::MinMaxMode;
+
+/// An operation, the widths of its operands, and its modes.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) kernel: Kernel,
+    /// Width of the destination.
+    pub(crate) d: Width,
+    /// Widths of the sources, in PTX order.
+    pub(crate) sources: Vec<Width>,
+    pub(crate) float: FloatMode,
+    pub(crate) minmax: MinMaxMode,
+    pub(crate) compare: Compare,
+    pub(crate) imm: u32,
+}
+
+impl Recipe {
+    pub(crate) fn new(kernel: Kernel, d: Width, sources: &[Width]) -> Self {
+        Self {
+            kernel,
+            d,
+            sources: sources.to_vec(),
+            float: FloatMode::default(),
+            minmax: MinMaxMode::default(),
+            compare: Compare::EQ,
+            imm: 0,
+        }
+    }
+
+    pub(crate) fn float(self, float: FloatMode) -> Self {
+        Self { float, ..self }
+    }
+
+    pub(crate) fn minmax(self, minmax: MinMaxMode) -> Self {
+        Self { minmax, ..self }
+    }
+
+    pub(crate) fn imm(self, imm: u32) -> Self {
+        Self { imm, ..self }
+    }
+}
+
+/// Width of the register that holds a value of a type.
+pub(crate) const fn width_of<T: crate::exec::kernel::Value>() -> Width {
+    <T::Bits as crate::exec::registers::Lane>::WIDTH
+}
+
+/// A [`Recipe`] of a function of typed sources; the form of
+/// [`lanes!`](crate::exec::kernel::lanes).
+macro_rules! op {
+    (|$x:ident, $($a:ident: $t:ty),+| -> $r:ty $body:block) => {
+        $crate::lower::recipe::Recipe::new(
+            $crate::exec::kernel::lanes!(|$x, $($a: $t),+| -> $r $body),
+            $crate::lower::recipe::width_of::<$r>(),
+            &[$($crate::lower::recipe::width_of::<$t>()),+],
+        )
+    };
+}
+
+/// `Some` of an expression in which a type name stands for the Rust type of a PTX type; `None`
+/// for the PTX types that are not listed.
+macro_rules! typed {
+    ($ty:expr, [$($v:ident: $t:ty),+], $name:ident => $e:expr) => {
+        match $ty {
+            $(ptx_syntax::ast::ScalarType::$v => {
+                type $name = $t;
+                Some($e)
+            })+
+            _ => None,
+        }
+    };
+}
+
+/// [`typed!`] for the integers of 16, 32 and 64 bits.
+macro_rules! integers {
+    ($ty:expr, $name:ident => $e:expr) => {
+        $crate::lower::recipe::typed!(
+            $ty,
+            [U16: u16, S16: i16, U32: u32, S32: i32, U64: u64, S64: i64],
+            $name => $e
+        )
+    };
+}
+
+pub(crate) use {integers, op, typed};

@@ -1,0 +1,47 @@
+//! Names in the nested blocks of a function.
+
+use std::collections::HashMap;
+
+use crate::program::Reg;
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Symbol {
+    Register(Reg),
+    /// Number of a label.
+    Label(u32),
+    /// Labels of a `.branchtargets`.
+    BranchTargets(Vec<String>),
+    /// A `.callprototype` or `.calltargets`, which tells the emulator nothing.
+    Prototype,
+    /// Offset of a kernel parameter.
+    KernelParam(u64),
+    /// Offset and size of a variable in the function's frame.
+    Frame(u64, u64),
+    /// Address in shared memory.
+    Shared(u64),
+}
+
+/// The open blocks, innermost last.
+#[derive(Debug, Default)]
+pub(super) struct Scopes(Vec<HashMap<String, Symbol>>);
+
+impl Scopes {
+    pub(super) fn open(&mut self) {
+        self.0.push(HashMap::new());
+    }
+
+    pub(super) fn close(&mut self) {
+        self.0.pop();
+    }
+
+    pub(super) fn declare(&mut self, name: &str, symbol: Symbol) {
+        if let Some(innermost) = self.0.last_mut() {
+            innermost.insert(name.to_owned(), symbol);
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Symbol> {
+        self.0.iter().rev().find_map(|scope| scope.get(name))
+    }
+}

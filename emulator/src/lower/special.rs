@@ -1,0 +1,71 @@
+//! Special registers.
+
+use crate::program::{Special, Width};
+
+/// How a special register is read.
+pub(super) enum Value {
+    /// The same for every thread of every launch.
+    Constant(u64),
+    /// Read when the instruction runs.
+    Read(Special),
+}
+
+/// The special register of that name, and its width.
+pub(super) fn special(name: &str) -> Option<(Value, Width)> {
+    let b32 = |special| Some((Value::Read(special), Width::B32));
+    if let Some((base, axis)) = name.split_once('.') {
+        let axis = match axis {
+            "x" => 0,
+            "y" => 1,
+            "z" => 2,
+            _ => return None,
+        };
+        return match base {
+            "%tid" => b32(Special::Tid(axis)),
+            "%ntid" => b32(Special::Ntid(axis)),
+            "%ctaid" => b32(Special::Ctaid(axis)),
+            "%nctaid" => b32(Special::Nctaid(axis)),
+            _ => None,
+        };
+    }
+    match name {
+        "%laneid" => b32(Special::Laneid),
+        "%warpid" => b32(Special::Warpid),
+        "%nwarpid" => b32(Special::Nwarpid),
+        "%lanemask_eq" => b32(Special::LanemaskEq),
+        "%lanemask_le" => b32(Special::LanemaskLe),
+        "%lanemask_lt" => b32(Special::LanemaskLt),
+        "%lanemask_ge" => b32(Special::LanemaskGe),
+        "%lanemask_gt" => b32(Special::LanemaskGt),
+        "%smid" => b32(Special::Smid),
+        "%nsmid" => b32(Special::Nsmid),
+        "%gridid" => Some((Value::Read(Special::Gridid), Width::B64)),
+        "%clock" => b32(Special::Clock(false)),
+        "%clock_hi" => b32(Special::Clock(true)),
+        "%clock64" | "%globaltimer" => Some((Value::Read(Special::Clock(false)), Width::B64)),
+        "%globaltimer_lo" => b32(Special::Clock(false)),
+        "%globaltimer_hi" => b32(Special::Clock(true)),
+        "%dynamic_smem_size" => b32(Special::DynamicSharedSize),
+        "%total_smem_size" => b32(Special::TotalSharedSize),
+        "%reserved_smem_offset_begin" => Some((Value::Constant(0), Width::B32)),
+        "%reserved_smem_offset_end" => Some((
+            Value::Constant(crate::memory::shared::SHARED_BASE),
+            Width::B32,
+        )),
+        _ => None,
+    }
+}
+
+/// Whether a name is one of PTX's special registers that the emulator does not have.
+pub(super) fn is_special(name: &str) -> bool {
+    [
+        "%cluster",
+        "%is_explicit_cluster",
+        "%envreg",
+        "%pm",
+        "%reserved_smem",
+        "%aggr_smem",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
+}

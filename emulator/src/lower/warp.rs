@@ -1,0 +1,247 @@
+//! Instructions that the lanes of a warp run together.
+
+use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
+
+use super::FunctionLowering;
+use super::mods::Mods;
+use crate::error::LoadError;
+use crate::program::{Collective, CollectiveKind as Kind, Op, Redux, Reg, Shuffle, Width};
+
+/// A collective without operands.
+const EMPTY: Collective = Collective {
+    kind: Kind::ActiveMask,
+    d: None,
+    p: None,
+    a: None,
+    b: None,
+    c: None,
+    source: None,
+    members: None,
+};
+
+impl<'a> FunctionLowering<'a, '_> {
+    pub(super) fn warp(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        let mods = Mods::new(inst);
+        let collective = match inst.opcode.as_str() {
+            "shfl" => self.shuffle(inst, mods)?,
+            "vote" => self.vote(inst, mods)?,
+            "match" => self.matching(inst, mods)?,
+            "redux" => self.redux(inst, mods)?,
+            "elect" => self.elect(inst, mods)?,
+            _ => {
+                let mut mods = mods;
+                mods.ignore(&["b32"]);
+                mods.finish()?;
+                let [d] = inst.operands.as_slice() else {
+                    return Err(self.invalid("`activemask` takes a destination"));
+                };
+                Collective {
+                    d: Some(self.b32(d)?),
+                    ..EMPTY
+                }
+            }
+        };
+        self.emit(Op::Collective(Box::new(collective)));
+        Ok(())
+    }
+
+    fn b32(&mut self, operand: &Operand) -> Result<Reg, LoadError> {
+        Ok(Reg {
+            slot: self.destination_of(operand, Width::B32)?,
+            width: Width::B32,
+        })
+    }
+
+    /// `.sync` is not optional since sm_70.
+    fn require_sync(&self, mods: &mut Mods<'_>) -> Result<(), LoadError> {
+        if mods.take("sync") {
+            Ok(())
+        } else {
+            Err(mods.unsupported())
+        }
+    }
+
+    fn shuffle(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<Collective, LoadError> {
+        self.require_sync(&mut mods)?;
+        let mode = mods
+            .take_map(|word| match word {
+                "up" => Some(Shuffle::Up),
+                "down" => Some(Shuffle::Down),
+                "bfly" => Some(Shuffle::Butterfly),
+                "idx" => Some(Shuffle::Index),
+                _ => None,
+            })
+            .ok_or_else(|| mods.unsupported())?;
+        mods.ignore(&["b32"]);
+        mods.finish()?;
+        let [d, a, b, c, members] = inst.operands.as_slice() else {
+            return Err(self.invalid("`shfl.sync` takes five operands"));
+        };
+        let (d, p) = match d {
+            Operand::Pair(d, p) => (d.as_ref(), Some(self.destination_of(p, Width::Pred)?)),
+            d => (d, None),
+        };
+        Ok(Collective {
+            kind: Kind::Shuffle(mode),
+            d: Some(self.b32(d)?),
+            p,
+            a: Some(Reg {
+                slot: self.source(a, Width::B32)?,
+                width: Width::B32,
+            }),
+            b: Some(self.source(b, Width::B32)?),
+            c: Some(self.source(c, Width::B32)?),
+            members: Some(self.source(members, Width::B32)?),
+            ..EMPTY
+        })
+    }
+
+    fn vote(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<Collective, LoadError> {
+        self.require_sync(&mut mods)?;
+        let kind = mods
+            .take_map(|word| match word {
+                "all" => Some(Kind::VoteAll),
+                "any" => Some(Kind::VoteAny),
+                "uni" => Some(Kind::VoteUni),
+                "ballot" => Some(Kind::Ballot),
+                _ => None,
+            })
+            .ok_or_else(|| mods.unsupported())?;
+        mods.ignore(&["pred", "b32"]);
+        mods.finish()?;
+        let [d, source, members] = inst.operands.as_slice() else {
+            return Err(self.invalid("`vote.sync` takes three operands"));
+        };
+        let (d, p) = if kind == Kind::Ballot {
+            (Some(self.b32(d)?), None)
+        } else {
+            (None, Some(self.destination_of(d, Width::Pred)?))
+        };
+        Ok(Collective {
+            kind,
+            d,
+            p,
+            source: Some(self.predicate(source)?),
+            members: Some(self.source(members, Width::B32)?),
+            ..EMPTY
+        })
+    }
+
+    fn matching(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<Collective, LoadError> {
+        let all = mods.take("all");
+        if !all && !mods.take("any") {
+            return Err(mods.unsupported());
+        }
+        self.require_sync(&mut mods)?;
+        let width = match mods.ty()? {
+            T::B32 => Width::B32,
+            T::B64 => Width::B64,
+            _ => return Err(mods.unsupported()),
+        };
+        mods.finish()?;
+        let [d, a, members] = inst.operands.as_slice() else {
+            return Err(self.invalid("`match.sync` takes three operands"));
+        };
+        let (d, p) = match d {
+            Operand::Pair(d, p) => (d.as_ref(), Some(self.destination_of(p, Width::Pred)?)),
+            d => (d, None),
+        };
+        Ok(Collective {
+            kind: if all { Kind::MatchAll } else { Kind::MatchAny },
+            d: Some(self.b32(d)?),
+            p,
+            a: Some(Reg {
+                slot: self.source(a, width)?,
+                width,
+            }),
+            members: Some(self.source(members, Width::B32)?),
+            ..EMPTY
+        })
+    }
+
+    fn redux(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<Collective, LoadError> {
+        self.require_sync(&mut mods)?;
+        let ty = mods.ty()?;
+        let op = mods
+            .take_map(|word| {
+                Some(match (word, ty) {
+                    ("add", T::U32 | T::S32) => Redux::Add,
+                    ("min", T::U32) => Redux::MinU,
+                    ("max", T::U32) => Redux::MaxU,
+                    ("min", T::S32) => Redux::MinS,
+                    ("max", T::S32) => Redux::MaxS,
+                    ("and", T::B32) => Redux::And,
+                    ("or", T::B32) => Redux::Or,
+                    ("xor", T::B32) => Redux::Xor,
+                    _ => return None,
+                })
+            })
+            .ok_or_else(|| mods.unsupported())?;
+        mods.finish()?;
+        let [d, a, members] = inst.operands.as_slice() else {
+            return Err(self.invalid("`redux.sync` takes three operands"));
+        };
+        Ok(Collective {
+            kind: Kind::Redux(op),
+            d: Some(self.b32(d)?),
+            a: Some(Reg {
+                slot: self.source(a, Width::B32)?,
+                width: Width::B32,
+            }),
+            members: Some(self.source(members, Width::B32)?),
+            ..EMPTY
+        })
+    }
+
+    fn elect(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<Collective, LoadError> {
+        self.require_sync(&mut mods)?;
+        mods.finish()?;
+        let [Operand::Pair(d, p), members] = inst.operands.as_slice() else {
+            return Err(self.invalid("`elect.sync` takes `d|p` and a member mask"));
+        };
+        Ok(Collective {
+            kind: Kind::Elect,
+            d: Some(self.b32(d)?),
+            p: Some(self.destination_of(p, Width::Pred)?),
+            members: Some(self.source(members, Width::B32)?),
+            ..EMPTY
+        })
+    }
+
+    /// `bar.warp.sync`
+    pub(super) fn sync_warp(
+        &mut self,
+        inst: &Instruction,
+        mut mods: Mods<'_>,
+    ) -> Result<(), LoadError> {
+        self.require_sync(&mut mods)?;
+        mods.finish()?;
+        let [members] = inst.operands.as_slice() else {
+            return Err(self.invalid("`bar.warp.sync` takes a member mask"));
+        };
+        let members = Some(self.source(members, Width::B32)?);
+        let collective = Collective {
+            kind: Kind::SyncWarp,
+            members,
+            ..EMPTY
+        };
+        self.emit(Op::Collective(Box::new(collective)));
+        Ok(())
+    }
+}

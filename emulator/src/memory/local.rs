@@ -1,0 +1,127 @@
+//! Local memory of the threads of a warp: stack frames, and the parameters of device functions.
+//!
+//! Word `w` of all lanes lies in row `w`, as hardware interleaves it: lanes that use the same
+//! offset, which is nearly always, touch one row.
+
+use super::lanes::Planes;
+use super::words::low_bits;
+use crate::exec::row::{LANES, Lanes, Row};
+
+/// Most local memory that a thread can have in bytes.
+pub(crate) const LOCAL_LIMIT: u64 = 512 << 10;
+
+/// Rows of words, and for each word of each lane the bits of the bytes that were written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalMemory {
+    words: Vec<Row<u32>>,
+    init: Vec<Row<u8>>,
+}
+
+impl LocalMemory {
+    /// Makes room for `bytes` a thread.
+    pub(crate) fn reserve(&mut self, bytes: u64) {
+        let rows = bytes.div_ceil(4) as usize;
+        if self.words.len() < rows {
+            self.words.resize(rows, Row::default());
+            self.init.resize(rows, Row::default());
+        }
+    }
+
+    /// Forgets what the lanes of `mask` wrote to a range.
+    pub(crate) fn forget(&mut self, start: u64, end: u64, mask: u32) {
+        for row in &mut self.init[start as usize / 4..end.div_ceil(4) as usize] {
+            row.blend(&Row::default(), mask);
+        }
+    }
+
+    /// Loads `bytes` for the lanes of `mask`, whose offsets are in bounds and aligned.
+    ///
+    /// # Errors
+    /// The first lane that reads a byte nobody wrote.
+    pub(crate) fn load(
+        &self,
+        offsets: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+        out: &mut Planes,
+    ) -> Result<(), u32> {
+        if bytes >= 4
+            && let Some(first) = uniform(offsets, mask)
+        {
+            return self.load_rows(first / 4, mask, bytes / 4, out);
+        }
+        for lane in Lanes(mask) {
+            let at = offsets.0[lane] as usize;
+            for (p, plane) in out.iter_mut().enumerate().take(bytes.div_ceil(4)) {
+                let row = at / 4 + p;
+                let shift = at % 4;
+                let want = (low_bits(bytes.min(4)) as u8) << shift;
+                if self.init[row].0[lane] & want != want {
+                    return Err(lane as u32);
+                }
+                plane.0[lane] = self.words[row].0[lane] >> (8 * shift) & low_bits(8 * bytes.min(4));
+            }
+        }
+        Ok(())
+    }
+
+    fn load_rows(&self, row: usize, mask: u32, words: usize, out: &mut Planes) -> Result<(), u32> {
+        for (p, plane) in out.iter_mut().enumerate().take(words) {
+            let written = &self.init[row + p].0;
+            let mut missing = 0u32;
+            for (i, bits) in written.iter().enumerate() {
+                missing |= u32::from(*bits != 0xf) << i;
+            }
+            if missing & mask != 0 {
+                return Err((missing & mask).trailing_zeros());
+            }
+            *plane = self.words[row + p];
+        }
+        Ok(())
+    }
+
+    /// Stores `bytes` of the lanes of `mask`, whose offsets are in bounds and aligned.
+    pub(crate) fn store(&mut self, offsets: &Row<u64>, mask: u32, bytes: usize, data: &Planes) {
+        if bytes >= 4
+            && let Some(first) = uniform(offsets, mask)
+        {
+            for (p, plane) in data.iter().enumerate().take(bytes / 4) {
+                self.words[first / 4 + p].blend(plane, mask);
+                self.init[first / 4 + p].blend(&Row([0xf; LANES]), mask);
+            }
+            return;
+        }
+        for lane in Lanes(mask) {
+            let at = offsets.0[lane] as usize;
+            for (p, plane) in data.iter().enumerate().take(bytes.div_ceil(4)) {
+                let (row, shift) = (at / 4 + p, at % 4);
+                let keep = low_bits(8 * bytes.min(4)) << (8 * shift);
+                let word = &mut self.words[row].0[lane];
+                *word = *word & !keep | plane.0[lane] << (8 * shift) & keep;
+                self.init[row].0[lane] |= (low_bits(bytes.min(4)) as u8) << shift;
+            }
+        }
+    }
+
+    /// Copies `bytes` from offset `from` to offset `to` for the lanes of `mask`, with what is
+    /// known of their being written. Both are multiples of 4.
+    pub(crate) fn copy(&mut self, from: u64, to: u64, bytes: u64, mask: u32) {
+        for word in 0..bytes.div_ceil(4) as usize {
+            let (source, target) = (from as usize / 4 + word, to as usize / 4 + word);
+            let (value, init) = (self.words[source], self.init[source]);
+            self.words[target].blend(&value, mask);
+            self.init[target].blend(&init, mask);
+        }
+    }
+}
+
+/// The offset that all lanes of `mask` share.
+#[inline]
+fn uniform(offsets: &Row<u64>, mask: u32) -> Option<usize> {
+    let first = offsets.0[mask.trailing_zeros() as usize];
+    let mut differ = 0;
+    for i in 0..LANES {
+        differ |= (offsets.0[i] ^ first) & (u64::from(mask >> i & 1)).wrapping_neg();
+    }
+    (differ == 0).then_some(first as usize)
+}

@@ -1,0 +1,46 @@
+//! Shared memory of one block.
+
+use std::cell::Cell;
+
+use super::words::Bytes;
+
+/// First address of a block's own variables. Hardware keeps the kilobyte below for itself.
+pub(crate) const SHARED_BASE: u64 = 1024;
+/// Most shared memory that a block can have, static and dynamic together, in bytes.
+pub(crate) const SHARED_LIMIT: u64 = 227 * 1024;
+
+/// Words of shared memory; one host thread at a time runs a block, so cells suffice.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    words: Vec<Cell<u32>>,
+    init: Vec<Cell<u32>>,
+    len: u64,
+}
+
+impl SharedMemory {
+    pub(crate) fn new(len: u64) -> Self {
+        Self {
+            words: vec![Cell::new(0); len.div_ceil(4) as usize],
+            init: vec![Cell::new(0); len.div_ceil(32) as usize],
+            len,
+        }
+    }
+
+    /// Forgets what was written, for the next block.
+    pub(crate) fn reset(&mut self) {
+        self.init.fill(Cell::new(0));
+    }
+
+    /// Size in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> Bytes<'_, Cell<u32>> {
+        Bytes {
+            words: &self.words,
+            init: &self.init,
+        }
+    }
+}

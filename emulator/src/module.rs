@@ -1,0 +1,305 @@
+//! Loaded modules.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Statement, Variable};
+
+use crate::error::LoadError;
+use crate::lower::{self, ParamLayout};
+use crate::memory::global::GlobalMemory;
+use crate::program::Program;
+
+/// A module that an [`Emulator`](crate::Emulator) has loaded; clones share it.
+#[derive(Clone, Debug)]
+pub struct Module(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kernels: Vec<Kernel>,
+    source: Source,
+    /// Module-scope variables by name: address and size in bytes.
+    variables: HashMap<String, (u64, u64)>,
+    memory: Arc<GlobalMemory>,
+}
+
+/// One kernel of a module.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) params: Vec<ParamLayout>,
+    pub(crate) maxntid: Option<[u32; 3]>,
+    pub(crate) reqntid: Option<[u32; 3]>,
+    pub(crate) program: Arc<Program>,
+}
+
+/// The text that reports quote.
+#[derive(Debug)]
+pub(crate) struct Source {
+    lines: Vec<String>,
+    /// PTX line, source file, source line of each `.loc`, in order.
+    locations: Vec<(u32, String, u32)>,
+}
+
+impl Source {
+    /// A line of the text, from 1.
+    pub(crate) fn line(&self, line: u32) -> String {
+        let index = (line as usize).checked_sub(1);
+        index
+            .and_then(|index| self.lines.get(index))
+            .map_or(String::new(), Clone::clone)
+    }
+
+    /// The source line that a PTX line comes from.
+    pub(crate) fn origin(&self, line: u32) -> Option<(String, u32)> {
+        let after = self.locations.partition_point(|(at, ..)| *at <= line);
+        let (_, file, source) = self.locations.get(after.checked_sub(1)?)?;
+        Some((file.clone(), *source))
+    }
+}
+
+impl Module {
+    /// Names of the kernels, in the order of the text.
+    pub fn kernels(&self) -> Vec<&str> {
+        self.0
+            .kernels
+            .iter()
+            .map(|kernel| kernel.name.as_str())
+            .collect()
+    }
+
+    /// Sizes and alignments of a kernel's parameters; `None` if there is no such kernel.
+    pub fn params(&self, kernel: &str) -> Option<&[ParamLayout]> {
+        self.kernel(kernel).map(|kernel| kernel.params.as_slice())
+    }
+
+    /// Address and size in bytes of a module-scope variable in global or constant memory.
+    pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
+        self.0.variables.get(name).copied()
+    }
+
+    /// Static shared memory of a kernel in bytes; `None` if there is no such kernel.
+    pub fn shared_bytes(&self, kernel: &str) -> Option<u64> {
+        self.kernel(kernel)
+            .map(|kernel| kernel.program.shared_bytes)
+    }
+
+    pub(crate) fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.0.kernels.iter().find(|kernel| kernel.name == name)
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.0.source
+    }
+
+    pub(crate) fn belongs_to(&self, memory: &Arc<GlobalMemory>) -> bool {
+        Arc::ptr_eq(&self.0.memory, memory)
+    }
+
+    /// Parses, places variables, lowers every kernel.
+    pub(crate) fn load(memory: &Arc<GlobalMemory>, text: &str) -> Result<Self, LoadError> {
+        let ast = ptx_syntax::parse(text)?;
+        if ast.address_size != 64 {
+            let what = format!(".address_size {}", ast.address_size);
+            return Err(LoadError::Unsupported { what, line: 1 });
+        }
+        let mut inner = Inner {
+            kernels: Vec::new(),
+            source: Source {
+                lines: Vec::new(),
+                locations: Vec::new(),
+            },
+            variables: HashMap::new(),
+            memory: memory.clone(),
+        };
+        // From here on, dropping `inner` frees what it has placed.
+        for variable in &ast.variables {
+            if matches!(variable.space, Space::Global | Space::Const) {
+                inner.place(variable)?;
+            }
+        }
+        let addresses: HashMap<String, u64> = inner
+            .variables
+            .iter()
+            .map(|(name, (at, _))| (name.clone(), *at))
+            .collect();
+        for variable in &ast.variables {
+            if matches!(variable.space, Space::Global | Space::Const) {
+                inner.initialize(variable, &addresses)?;
+            }
+        }
+        for kernel in ast
+            .functions
+            .iter()
+            .filter(|f| f.kind == FunctionKind::Entry)
+        {
+            if kernel.body.is_none() {
+                continue;
+            }
+            let program = lower::lower_kernel(&ast, &addresses, kernel)?;
+            inner.kernels.push(Kernel {
+                name: kernel.name.clone(),
+                params: lower::param_layout(kernel),
+                maxntid: kernel.directives.maxntid,
+                reqntid: kernel.directives.reqntid,
+                program: Arc::new(program),
+            });
+        }
+        inner.source = Source {
+            lines: text.lines().map(|line| line.trim().to_owned()).collect(),
+            locations: locations(&ast),
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+}
+
+impl Inner {
+    fn place(&mut self, variable: &Variable) -> Result<(), LoadError> {
+        let Some(bytes) = variable.bytes().or_else(|| open_size(variable)) else {
+            let what = format!("external variable `{}`", variable.name);
+            return Err(LoadError::Unsupported {
+                what,
+                line: variable.line,
+            });
+        };
+        let read_only = variable.space == Space::Const;
+        let address =
+            self.memory
+                .alloc(bytes, read_only)
+                .map_err(|source| LoadError::Variable {
+                    name: variable.name.clone(),
+                    line: variable.line,
+                    source,
+                })?;
+        self.variables
+            .insert(variable.name.clone(), (address, bytes));
+        Ok(())
+    }
+
+    /// Writes the initial value; what has none is zero.
+    fn initialize(
+        &self,
+        variable: &Variable,
+        addresses: &HashMap<String, u64>,
+    ) -> Result<(), LoadError> {
+        let Some(&(address, bytes)) = self.variables.get(&variable.name) else {
+            return Ok(());
+        };
+        let mut image = Vec::new();
+        if let Some(init) = &variable.init {
+            flatten(init, variable, addresses, &mut image)?;
+        }
+        if image.len() as u64 > bytes {
+            return Err(LoadError::Invalid {
+                message: format!("the value of `{}` is longer than it", variable.name),
+                line: variable.line,
+            });
+        }
+        image.resize(bytes as usize, 0);
+        self.memory
+            .write(address, &image)
+            .map_err(|source| LoadError::Variable {
+                name: variable.name.clone(),
+                line: variable.line,
+                source,
+            })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for (address, _) in self.variables.values() {
+            if let Err(error) = self.memory.free(*address) {
+                tracing::debug!(%error, "a module's variable was freed already");
+            }
+        }
+    }
+}
+
+/// Size of `name[] = {..}`: as long as its value.
+fn open_size(variable: &Variable) -> Option<u64> {
+    match (&variable.init, variable.dims.as_slice()) {
+        (Some(Initializer::List(items)), [None]) => {
+            Some(items.len() as u64 * u64::from(variable.ty.bytes()))
+        }
+        _ => None,
+    }
+}
+
+/// Appends the bytes of a value.
+fn flatten(
+    init: &Initializer,
+    variable: &Variable,
+    addresses: &HashMap<String, u64>,
+    out: &mut Vec<u8>,
+) -> Result<(), LoadError> {
+    match init {
+        Initializer::List(items) => items
+            .iter()
+            .try_for_each(|item| flatten(item, variable, addresses, out)),
+        Initializer::Value(constant) => {
+            let size = variable.ty.bytes() as usize;
+            let bits = match constant {
+                Constant::Integer(value) => *value as u64,
+                Constant::F32(bits) => u64::from(*bits),
+                Constant::F64(bits) if size == 4 => {
+                    u64::from((f64::from_bits(*bits) as f32).to_bits())
+                }
+                Constant::F64(bits) => *bits,
+                Constant::Symbol {
+                    name, offset, mask, ..
+                } => {
+                    let address = addresses.get(name).ok_or_else(|| LoadError::Undeclared {
+                        name: name.clone(),
+                        line: variable.line,
+                    })?;
+                    let address = address.wrapping_add_signed(*offset);
+                    mask.map_or(address, |mask| masked(address, mask))
+                }
+            };
+            out.extend_from_slice(&bits.to_le_bytes()[..size.min(8)]);
+            Ok(())
+        }
+    }
+}
+
+/// The bits of `value` under `mask`, shifted down.
+fn masked(value: u64, mask: u64) -> u64 {
+    if mask == 0 {
+        0
+    } else {
+        (value & mask) >> mask.trailing_zeros()
+    }
+}
+
+/// `.loc` directives with the PTX lines that they apply to.
+fn locations(ast: &ptx_syntax::ast::Module) -> Vec<(u32, String, u32)> {
+    let mut found = Vec::new();
+    for function in &ast.functions {
+        collect_locations(function, &ast.files, &mut found);
+    }
+    found.sort_by_key(|(line, ..)| *line);
+    found
+}
+
+fn collect_locations(
+    function: &Function,
+    files: &[(u32, String)],
+    out: &mut Vec<(u32, String, u32)>,
+) {
+    let mut current = None;
+    for statement in function.statements() {
+        match statement {
+            Statement::Loc { file, line, .. } => {
+                let path = files.iter().find(|(index, _)| index == file);
+                current = path.map(|(_, path)| (path.clone(), *line));
+            }
+            Statement::Instruction(inst) => {
+                if let Some((path, line)) = &current {
+                    out.push((inst.line, path.clone(), *line));
+                }
+            }
+            _ => {}
+        }
+    }
+}

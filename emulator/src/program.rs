@@ -1,0 +1,355 @@
+//! The compact form of a kernel that the executor runs.
+
+use crate::exec::kernel::{Args, Kernel};
+use crate::exec::registers::{Constants, Extent, Slot};
+use crate::memory::space::Space;
+
+/// Width of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Width {
+    Pred,
+    B16,
+    B32,
+    B64,
+}
+
+impl Width {
+    /// Bits of the register.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Self::Pred => 1,
+            Self::B16 => 16,
+            Self::B32 => 32,
+            Self::B64 => 64,
+        }
+    }
+}
+
+/// A register or constant with its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Reg {
+    pub(crate) slot: Slot,
+    pub(crate) width: Width,
+}
+
+/// Guard of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guard {
+    pub(crate) pred: Slot,
+    pub(crate) negated: bool,
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    pub(crate) guard: Option<Guard>,
+    /// Line in the PTX text.
+    pub(crate) line: u32,
+    /// 1, or 0 for all but the last of the operations that one PTX instruction becomes.
+    pub(crate) weight: u32,
+}
+
+/// What an instruction does.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// Lane by lane, registers to registers.
+    Lanes(Kernel, Args),
+    /// Reads a special register.
+    Special {
+        d: Reg,
+        source: Special,
+    },
+    /// Address of a variable in the frame of the current function.
+    FrameAddress {
+        d: Reg,
+        offset: u64,
+    },
+    /// `mov` of a vector into one register, lowest first.
+    Pack {
+        d: Reg,
+        parts: Box<[Reg]>,
+    },
+    /// `mov` of one register into a vector, lowest first.
+    Unpack {
+        parts: Box<[Reg]>,
+        a: Reg,
+    },
+    Load(Box<Access>),
+    Store(Box<Access>),
+    Atomic(Box<Atomic>),
+    /// To a position in the code.
+    Branch {
+        target: u32,
+    },
+    BranchIndexed {
+        index: Slot,
+        targets: Box<[u32]>,
+    },
+    Call(Box<Call>),
+    Return,
+    Exit,
+    Trap,
+    Barrier(Box<Barrier>),
+    Collective(Box<Collective>),
+    Printf(Box<Printf>),
+    /// Lets other threads run: `nanosleep`.
+    Yield,
+    /// Something that only orders or hints.
+    Nothing,
+}
+
+/// A special register, as the executor computes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    /// Thread index in x, y or z.
+    Tid(u8),
+    /// Block extent.
+    Ntid(u8),
+    /// Block index.
+    Ctaid(u8),
+    /// Grid extent.
+    Nctaid(u8),
+    Laneid,
+    Warpid,
+    Nwarpid,
+    LanemaskEq,
+    LanemaskLe,
+    LanemaskLt,
+    LanemaskGe,
+    LanemaskGt,
+    Smid,
+    Nsmid,
+    Gridid,
+    /// Warp instructions of the block so far; high half with `true`.
+    Clock(bool),
+    DynamicSharedSize,
+    TotalSharedSize,
+}
+
+/// Where an access finds its address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    /// A 32- or 64-bit register.
+    Register(Reg),
+    /// A fixed address.
+    Absolute,
+    /// The frame of the current function.
+    Frame,
+}
+
+/// A load or a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) space: Space,
+    pub(crate) base: Base,
+    pub(crate) offset: u64,
+    /// Bytes of one element: 1, 2, 4 or 8.
+    pub(crate) element: usize,
+    /// Bytes of the access.
+    pub(crate) bytes: usize,
+    /// Loads extend with the sign.
+    pub(crate) signed: bool,
+    /// Destinations or sources, one an element; `None` for `_`.
+    pub(crate) regs: Box<[Option<Reg>]>,
+}
+
+/// An operation of `atom` and `red`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtomicOp {
+    Exch,
+    Cas,
+    Add,
+    Min,
+    Max,
+    Inc,
+    Dec,
+    And,
+    Or,
+    Xor,
+}
+
+/// How the bits of an atomic are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtomicType {
+    B16,
+    B32,
+    B64,
+    S32,
+    S64,
+    F32,
+    F64,
+    F16,
+    Bf16,
+    F16x2,
+    Bf16x2,
+}
+
+impl AtomicType {
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::B16 | Self::F16 | Self::Bf16 => 2,
+            Self::B32 | Self::S32 | Self::F32 | Self::F16x2 | Self::Bf16x2 => 4,
+            Self::B64 | Self::S64 | Self::F64 => 8,
+        }
+    }
+}
+
+/// `atom` or `red`.
+#[derive(Clone, Debug)]
+pub(crate) struct Atomic {
+    pub(crate) space: Space,
+    pub(crate) base: Base,
+    pub(crate) offset: u64,
+    pub(crate) op: AtomicOp,
+    pub(crate) ty: AtomicType,
+    /// The old value; `None` for `red`.
+    pub(crate) d: Option<Reg>,
+    /// Operand; for `cas`, what is compared.
+    pub(crate) b: Reg,
+    /// For `cas`, the new value.
+    pub(crate) c: Option<Reg>,
+}
+
+/// Which function a call reaches.
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    /// A function of the program.
+    Direct(u32),
+    /// The function whose handle a register holds.
+    Indirect(Slot),
+}
+
+/// `call`
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) callee: Callee,
+    /// Frame offsets and sizes of the arguments in the caller.
+    pub(crate) args: Box<[(u64, u64)]>,
+    /// The same of the results.
+    pub(crate) results: Box<[(u64, u64)]>,
+}
+
+/// A call of `vprintf`.
+#[derive(Clone, Debug)]
+pub(crate) struct Printf {
+    /// Frame offset of the format pointer.
+    pub(crate) format: u64,
+    /// Frame offset of the argument pointer.
+    pub(crate) arguments: u64,
+    /// Frame offset of the result.
+    pub(crate) result: Option<u64>,
+}
+
+/// What a barrier instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BarrierKind {
+    Sync,
+    Arrive,
+    /// `bar.red`, of a predicate.
+    RedAnd,
+    RedOr,
+    RedPopc,
+}
+
+/// `bar` and `barrier`.
+#[derive(Clone, Debug)]
+pub(crate) struct Barrier {
+    pub(crate) kind: BarrierKind,
+    /// All threads of the warp must arrive together.
+    pub(crate) aligned: bool,
+    pub(crate) id: Slot,
+    pub(crate) count: Option<Slot>,
+    /// Result of a reduction.
+    pub(crate) d: Option<Reg>,
+    /// Its operand, and whether it is negated.
+    pub(crate) operand: Option<Guard>,
+}
+
+/// Mode of `shfl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+/// Integer operation of `redux`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redux {
+    Add,
+    MinU,
+    MaxU,
+    MinS,
+    MaxS,
+    And,
+    Or,
+    Xor,
+}
+
+/// What lanes of a warp do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CollectiveKind {
+    Shuffle(Shuffle),
+    VoteAll,
+    VoteAny,
+    VoteUni,
+    Ballot,
+    MatchAny,
+    MatchAll,
+    Redux(Redux),
+    Elect,
+    SyncWarp,
+    /// Needs no one: the lanes that run it now.
+    ActiveMask,
+}
+
+/// A warp-wide instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Collective {
+    pub(crate) kind: CollectiveKind,
+    pub(crate) d: Option<Reg>,
+    /// Predicate destination.
+    pub(crate) p: Option<Slot>,
+    pub(crate) a: Option<Reg>,
+    pub(crate) b: Option<Slot>,
+    pub(crate) c: Option<Slot>,
+    /// Predicate source of votes.
+    pub(crate) source: Option<Guard>,
+    /// Member mask; `None` for `activemask`.
+    pub(crate) members: Option<Slot>,
+}
+
+/// A function of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionInfo {
+    pub(crate) name: String,
+    /// Position of its first instruction.
+    pub(crate) entry: u32,
+    /// Registers it uses.
+    pub(crate) registers: Extent,
+    /// Bytes of its frame: parameters, results, local variables.
+    pub(crate) frame_bytes: u64,
+    /// Frame offsets and sizes of the parameters.
+    pub(crate) params: Vec<(u64, u64)>,
+    /// The same of the results.
+    pub(crate) results: Vec<(u64, u64)>,
+}
+
+/// A kernel with every function that it may reach.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) code: Vec<Inst>,
+    pub(crate) constants: Constants,
+    /// Function 0 is the kernel.
+    pub(crate) functions: Vec<FunctionInfo>,
+    /// Static shared memory in bytes, from [`SHARED_BASE`](crate::memory::shared::SHARED_BASE).
+    pub(crate) shared_bytes: u64,
+    /// Whether blocks may talk to each other through global memory, so that they must run on one
+    /// host thread, in order, to be deterministic.
+    pub(crate) ordered: bool,
+}
+
+/// Handle of function `index`: what `mov` of a function's name gives.
+pub(crate) const FUNCTION_HANDLES: u64 = 0x0500_0000_0000;

@@ -1,0 +1,144 @@
+//! Reports of faults: the data, and in this file only, their text.
+
+use std::fmt;
+
+/// What went wrong in a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An address outside every live allocation, frame or block.
+    OutOfBounds,
+    /// An address inside an allocation that was freed.
+    UseAfterFree,
+    /// An address that is no multiple of the access's size.
+    Misaligned,
+    /// A read of bytes that nothing wrote.
+    Uninitialized,
+    /// A write to constant memory or to a kernel parameter.
+    ReadOnly,
+    /// An aligned barrier or collective that lanes of one warp do not reach together.
+    DivergentBarrier,
+    /// A barrier used with different thread counts, or with one it cannot have.
+    BarrierMisuse,
+    /// Threads wait for what cannot come.
+    Deadlock,
+    /// `trap`, or a failed device-side assertion.
+    Trap,
+    /// A call or jump through a value that names no function or label.
+    BadTarget,
+    /// Calls nested deeper than the local memory of a thread allows.
+    StackOverflow,
+    /// The instruction budget of the configuration ran out.
+    InstructionBudget,
+    /// A `vprintf` whose format or arguments cannot be read.
+    BadFormat,
+}
+
+impl FaultKind {
+    /// The name that reports begin with.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OutOfBounds => "out-of-bounds access",
+            Self::UseAfterFree => "use after free",
+            Self::Misaligned => "misaligned access",
+            Self::Uninitialized => "read of uninitialised memory",
+            Self::ReadOnly => "write to read-only memory",
+            Self::DivergentBarrier => "divergent barrier",
+            Self::BarrierMisuse => "barrier misuse",
+            Self::Deadlock => "deadlock",
+            Self::Trap => "trap",
+            Self::BadTarget => "bad branch or call target",
+            Self::StackOverflow => "stack overflow",
+            Self::InstructionBudget => "instruction budget exhausted",
+            Self::BadFormat => "bad printf format",
+        }
+    }
+}
+
+/// A place in a kernel: an instruction, and who ran it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Line in the PTX text, from 1.
+    pub ptx_line: u32,
+    /// That line, trimmed.
+    pub ptx_text: String,
+    /// Source file and line, where the PTX has `.loc`.
+    pub source: Option<(String, u32)>,
+    /// Block index in x, y, z.
+    pub block: [u32; 3],
+    /// Warp in the block.
+    pub warp: u32,
+    /// Thread index in x, y, z; `None` where the fault is not one thread's.
+    pub thread: Option<[u32; 3]>,
+}
+
+/// A fault that a kernel ran into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What went wrong.
+    pub kind: FaultKind,
+    /// Kernel that was launched.
+    pub kernel: String,
+    /// Where.
+    pub place: Place,
+    /// The offending address, in the space of the access.
+    pub address: Option<u64>,
+    /// One sentence with the values that matter.
+    pub message: String,
+    /// What else helps: the allocation concerned, who waits where.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "error: {}: {}", self.kind.name(), self.message)?;
+        write!(
+            f,
+            "{}",
+            Located {
+                kernel: &self.kernel,
+                place: &self.place
+            }
+        )?;
+        for note in &self.notes {
+            write!(f, "\n  = note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The lines of a report that say where.
+struct Located<'a> {
+    kernel: &'a str,
+    place: &'a Place,
+}
+
+impl fmt::Display for Located<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place;
+        writeln!(
+            f,
+            " --> kernel {}, PTX line {}",
+            self.kernel, place.ptx_line
+        )?;
+        writeln!(f, "  | {}", place.ptx_text)?;
+        if let Some((file, line)) = &place.source {
+            writeln!(f, "  = source: {file}:{line}")?;
+        }
+        write!(f, "  = block {}, warp {}", Triple(place.block), place.warp)?;
+        if let Some(thread) = place.thread {
+            write!(f, ", thread {}", Triple(thread))?;
+        }
+        Ok(())
+    }
+}
+
+/// `(x, y, z)`
+pub(crate) struct Triple(pub(crate) [u32; 3]);
+
+impl fmt::Display for Triple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "({x}, {y}, {z})")
+    }
+}
