@@ -201,6 +201,12 @@ impl Device {
         self.backend().memory()
     }
 
+    /// Instructions that the emulator has run, each counted for every active lane: exact, and the
+    /// same every time. `None` on a GPU.
+    pub fn lane_instructions(&self) -> Option<u64> {
+        self.backend().lane_instructions()
+    }
+
     /// A stream: work given to it happens in order, beside that of other streams.
     ///
     /// Queues are reused: beyond 62 live streams, further ones share a queue with an older one,

@@ -62,6 +62,8 @@ mod event;
 mod launch;
 mod module;
 mod ops;
+#[cfg(test)]
+mod ordering_tests;
 mod pinned;
 mod signature;
 mod storage;
@@ -87,5 +89,8 @@ pub use spec::reduce::ReduceOp;
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor};
 
+/// The emulator itself: its settings for [`Device::emulator_with`], and its reports.
+#[cfg(feature = "emulator")]
+pub use warpsmith_emulator as emulator;
 /// CPU references in f64, and bounds on the error of each operation.
 pub use warpsmith_reference as reference;

@@ -5,7 +5,11 @@
 //! what hangs off it) own the rules on lifetimes: a handle is used only while its owner lives, and
 //! memory is freed in an order that follows all its uses.
 
+#[cfg(feature = "emulator")]
+pub(crate) mod emulator;
 pub(crate) mod gpu;
+#[cfg(test)]
+pub(crate) mod recorder;
 
 use crate::device::{DeviceInfo, MemoryInfo};
 use crate::error::Result;
@@ -93,6 +97,9 @@ pub(crate) trait Backend: Send + Sync {
     fn alloc_host(&self, bytes: usize) -> Result<*mut u8>;
     /// Frees host memory that no copy in flight uses.
     unsafe fn free_host(&self, pointer: *mut u8, bytes: usize);
+
+    /// Instructions times active lanes, of all launches so far; `None` where nobody counts.
+    fn lane_instructions(&self) -> Option<u64>;
 
     /// Loads PTX text.
     fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>>;

@@ -411,6 +411,10 @@ impl Backend for GpuBackend {
         }
     }
 
+    fn lane_instructions(&self) -> Option<u64> {
+        None
+    }
+
     fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>> {
         module::load(self.context, &self.info, ptx)
     }

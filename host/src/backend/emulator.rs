@@ -1,0 +1,372 @@
+//! The emulator as a backend.
+//!
+//! Work is done when the call that gives it returns, one piece at a time on each stream. That is
+//! one of the orders that a GPU may take, so nothing that is right there is wrong here; and a
+//! kernel's fault is the error of its launch.
+
+use super::{
+    Backend, EventUse, KernelLimits, LoadedKernel, LoadedModule, Pattern, RawEvent, RawStream,
+};
+use crate::device::{DeviceInfo, DeviceKind, MemoryInfo, lock};
+use crate::error::{Error, Result};
+use crate::launch::LaunchConfig;
+use crate::signature::Signature;
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use warpsmith_emulator::{Emulator, EmulatorConfig, MemoryError, Module};
+
+/// Alignment of host memory for copies.
+const HOST_ALIGN: usize = 64;
+
+/// Limits of the device that the emulator stands for: compute capability 9.0.
+const ARCH: (u32, u32) = (9, 0);
+const MAX_THREADS_PER_BLOCK: u32 = 1024;
+const MAX_SHARED_BYTES_PER_BLOCK: u32 = 227 << 10;
+
+/// An emulator with streams and events.
+pub(crate) struct EmulatorBackend {
+    info: DeviceInfo,
+    shared: Arc<Shared>,
+}
+
+/// What kernels need too.
+struct Shared {
+    emulator: Emulator,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Sizes of the live allocations, by address.
+    allocated: HashMap<u64, u64>,
+    /// A stream is a right to work, held while one piece of its work is done.
+    streams: Vec<Arc<Mutex<()>>>,
+    /// Time stamps of the live events that were recorded.
+    events: HashMap<usize, Instant>,
+    next_event: usize,
+    /// Of all launches together.
+    lane_instructions: u64,
+}
+
+impl EmulatorBackend {
+    pub(crate) fn new(config: EmulatorConfig) -> Self {
+        let threads = config
+            .threads
+            .or_else(|| std::thread::available_parallelism().ok().map(Into::into));
+        let info = DeviceInfo {
+            kind: DeviceKind::Emulator,
+            name: "warpsmith emulator".into(),
+            arch: ARCH,
+            memory_bytes: config.memory_bytes,
+            multiprocessors: threads.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+            max_threads_per_block: MAX_THREADS_PER_BLOCK,
+            max_block: [1024, 1024, 64],
+            max_grid: [i32::MAX as u32, 65_535, 65_535],
+            max_shared_bytes_per_block: MAX_SHARED_BYTES_PER_BLOCK,
+            driver_version: None,
+        };
+        let state = State {
+            allocated: HashMap::new(),
+            streams: Vec::new(),
+            events: HashMap::new(),
+            next_event: 0,
+            lane_instructions: 0,
+        };
+        let shared = Shared {
+            emulator: Emulator::new(config),
+            state: Mutex::new(state),
+        };
+        Self {
+            info,
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+impl Shared {
+    /// The right to work on a stream, once all earlier work on it is done.
+    fn stream(&self, stream: RawStream) -> Result<Arc<Mutex<()>>> {
+        let streams = &lock(&self.state).streams;
+        streams
+            .get(stream.0)
+            .cloned()
+            .ok_or(Error::Bug("a stream that the emulator did not make"))
+    }
+
+    /// Does one piece of work of a stream.
+    fn on_stream<T>(&self, stream: RawStream, work: impl FnOnce(&Emulator) -> T) -> Result<T> {
+        let stream = self.stream(stream)?;
+        let _turn = lock(&stream);
+        Ok(work(&self.emulator))
+    }
+}
+
+fn memory_error(error: MemoryError) -> Error {
+    Error::EmulatorMemory(Box::new(error))
+}
+
+impl Backend for EmulatorBackend {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn memory(&self) -> Result<MemoryInfo> {
+        let used: u64 = lock(&self.shared.state).allocated.values().sum();
+        let total_bytes = self.info.memory_bytes;
+        Ok(MemoryInfo {
+            free_bytes: total_bytes.saturating_sub(used),
+            total_bytes,
+        })
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        let streams = lock(&self.shared.state).streams.clone();
+        for stream in streams {
+            drop(lock(&stream));
+        }
+        Ok(())
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        let streams = &mut lock(&self.shared.state).streams;
+        streams.push(Arc::default());
+        Ok(RawStream(streams.len() - 1))
+    }
+
+    fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
+        self.shared.on_stream(stream, |_| ())
+    }
+
+    fn stream_is_done(&self, stream: RawStream) -> Result<bool> {
+        Ok(self.shared.stream(stream)?.try_lock().is_ok())
+    }
+
+    fn wait_event(&self, _stream: RawStream, _event: RawEvent) -> Result<()> {
+        // What an event records is done by then.
+        Ok(())
+    }
+
+    fn create_event(&self, _usage: EventUse) -> Result<RawEvent> {
+        let mut state = lock(&self.shared.state);
+        state.next_event += 1;
+        Ok(RawEvent(state.next_event))
+    }
+
+    fn destroy_event(&self, event: RawEvent) {
+        lock(&self.shared.state).events.remove(&event.0);
+    }
+
+    fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
+        let now = self.shared.on_stream(stream, |_| Instant::now())?;
+        lock(&self.shared.state).events.insert(event.0, now);
+        Ok(())
+    }
+
+    fn synchronize_event(&self, _event: RawEvent) -> Result<()> {
+        Ok(())
+    }
+
+    fn event_is_done(&self, _event: RawEvent) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn elapsed_ms(&self, start: RawEvent, end: RawEvent) -> Result<f32> {
+        let events = &lock(&self.shared.state).events;
+        let (Some(&start), Some(&end)) = (events.get(&start.0), events.get(&end.0)) else {
+            return Err(Error::Bug("an event's recording was lost"));
+        };
+        let signed = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f32();
+        Ok((signed(start, end) - signed(end, start)) * 1e3)
+    }
+
+    fn alloc(&self, bytes: u64, _stream: RawStream) -> Result<u64> {
+        let address = self
+            .shared
+            .emulator
+            .alloc(bytes)
+            .map_err(|error| match error {
+                MemoryError::OutOfMemory {
+                    requested, free, ..
+                } => Error::OutOfMemory {
+                    device: self.info.to_string().into(),
+                    requested_bytes: requested,
+                    free_bytes: free,
+                },
+                other => memory_error(other),
+            })?;
+        lock(&self.shared.state).allocated.insert(address, bytes);
+        Ok(address)
+    }
+
+    unsafe fn free(&self, address: u64, stream: RawStream) -> Result<()> {
+        self.shared
+            .on_stream(stream, |emulator| emulator.free(address))?
+            .map_err(memory_error)?;
+        lock(&self.shared.state).allocated.remove(&address);
+        Ok(())
+    }
+
+    unsafe fn copy_in(&self, to: u64, from: *const u8, bytes: usize, on: RawStream) -> Result<()> {
+        // SAFETY: the caller's: `bytes` initialised bytes of host memory.
+        let from = unsafe { std::slice::from_raw_parts(from, bytes) };
+        self.shared
+            .on_stream(on, |emulator| emulator.write(to, from))?
+            .map_err(memory_error)
+    }
+
+    unsafe fn copy_out(&self, to: *mut u8, from: u64, bytes: usize, on: RawStream) -> Result<()> {
+        // SAFETY: the caller's: `bytes` bytes of host memory that nobody else looks at.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
+        self.shared
+            .on_stream(on, |emulator| emulator.read(from, to))?
+            .map_err(memory_error)
+    }
+
+    unsafe fn copy(&self, to: u64, from: u64, bytes: usize, on: RawStream) -> Result<()> {
+        let copied = self.shared.on_stream(on, |emulator| {
+            let mut staging = vec![0; bytes.min(COPY_CHUNK)];
+            let mut done = 0;
+            while done < bytes {
+                let chunk = &mut staging[..(bytes - done).min(COPY_CHUNK)];
+                emulator.read(from + done as u64, chunk)?;
+                emulator.write(to + done as u64, chunk)?;
+                done += chunk.len();
+            }
+            Ok(())
+        })?;
+        copied.map_err(memory_error)
+    }
+
+    unsafe fn fill(&self, to: u64, pattern: Pattern, count: usize, on: RawStream) -> Result<()> {
+        let filled = self.shared.on_stream(on, |emulator| {
+            let unit: &[u8] = match &pattern {
+                Pattern::B1(byte) => return emulator.fill(to, *byte, count as u64),
+                Pattern::B2(value) => &value.to_le_bytes(),
+                Pattern::B4(value) => &value.to_le_bytes(),
+                Pattern::B8(value) => &value.to_le_bytes(),
+            };
+            if unit.iter().all(|byte| *byte == unit[0]) {
+                return emulator.fill(to, unit[0], (count * unit.len()) as u64);
+            }
+            let bytes = count * unit.len();
+            let block = unit.repeat(count.min(COPY_CHUNK / unit.len()));
+            let mut done = 0;
+            while done < bytes {
+                let chunk = &block[..(bytes - done).min(block.len())];
+                emulator.write(to + done as u64, chunk)?;
+                done += chunk.len();
+            }
+            Ok(())
+        })?;
+        filled.map_err(memory_error)
+    }
+
+    fn alloc_host(&self, bytes: usize) -> Result<*mut u8> {
+        let layout = host_layout(bytes)?;
+        // SAFETY: `bytes` is not 0, by this trait's contract.
+        let pointer = unsafe { std::alloc::alloc(layout) };
+        if pointer.is_null() {
+            return Err(Error::OutOfHostMemory {
+                requested_bytes: bytes as u64,
+            });
+        }
+        Ok(pointer)
+    }
+
+    unsafe fn free_host(&self, pointer: *mut u8, bytes: usize) {
+        if let Ok(layout) = host_layout(bytes) {
+            // SAFETY: the caller's: `alloc_host` gave it for as many bytes, and it is freed once.
+            unsafe { std::alloc::dealloc(pointer, layout) };
+        }
+    }
+
+    fn lane_instructions(&self) -> Option<u64> {
+        Some(lock(&self.shared.state).lane_instructions)
+    }
+
+    fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>> {
+        let loaded = self.shared.emulator.load(ptx);
+        let module = loaded.map_err(|error| Error::EmulatorLoad(Box::new(error)))?;
+        Ok(Box::new(EmulatorModule {
+            module,
+            shared: self.shared.clone(),
+        }))
+    }
+}
+
+/// Bytes that copies and fills stage on the host at once.
+const COPY_CHUNK: usize = 1 << 20;
+
+fn host_layout(bytes: usize) -> Result<Layout> {
+    Layout::from_size_align(bytes, HOST_ALIGN).map_err(|_| Error::ShapeOverflow {
+        shape: [bytes].into(),
+    })
+}
+
+struct EmulatorModule {
+    module: Module,
+    shared: Arc<Shared>,
+}
+
+impl LoadedModule for EmulatorModule {
+    fn kernel(&self, signature: &Signature) -> Result<Box<dyn LoadedKernel>> {
+        let static_shared_bytes = signature.static_shared_bytes;
+        let limits = KernelLimits {
+            max_threads: MAX_THREADS_PER_BLOCK,
+            static_shared_bytes,
+            max_dynamic_shared_bytes: MAX_SHARED_BYTES_PER_BLOCK
+                .saturating_sub(static_shared_bytes),
+            registers: 0,
+            local_bytes: 0,
+        };
+        Ok(Box::new(EmulatorKernel {
+            module: self.module.clone(),
+            name: signature.name.clone(),
+            limits,
+            shared: self.shared.clone(),
+        }))
+    }
+}
+
+struct EmulatorKernel {
+    module: Module,
+    name: Box<str>,
+    limits: KernelLimits,
+    shared: Arc<Shared>,
+}
+
+impl LoadedKernel for EmulatorKernel {
+    fn limits(&self) -> KernelLimits {
+        self.limits
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: RawStream,
+        config: &LaunchConfig,
+        args: &[*const c_void],
+        sizes: &[u32],
+    ) -> Result<()> {
+        let params: Vec<&[u8]> = args
+            .iter()
+            .zip(sizes)
+            // SAFETY: the caller's: each argument has its parameter's size, initialised.
+            .map(|(&arg, &size)| unsafe {
+                std::slice::from_raw_parts(arg.cast::<u8>(), size as usize)
+            })
+            .collect();
+        let config = warpsmith_emulator::LaunchConfig {
+            grid: config.grid,
+            block: config.block,
+            shared_bytes: config.shared_bytes,
+        };
+        let launched = self.shared.on_stream(stream, |emulator| {
+            emulator.launch(&self.module, &self.name, &config, &params)
+        })?;
+        let stats = launched.map_err(|error| Error::Emulator(Box::new(error)))?;
+        lock(&self.shared.state).lane_instructions += stats.lane_instructions;
+        Ok(())
+    }
+}
