@@ -3,9 +3,9 @@
 //! Portable SIMT entries: `flash_fwd_simt_<dtype>_d<head_dim cap>` with caps [`SIMT_HEAD_DIMS`];
 //! [`SimtEntry`] prints the name. Each takes `(q: *const T, k: *const T, v: *const T, o: *mut T,
 //! lse: *mut f32, params: FlashFwdParams)`, serves any head_dim and head_dim_v up to its cap, runs
-//! with [`SIMT_TILE`]`.threads` threads a block on the grid of [`FlashFwdParams::simt_grid`], and
-//! wants no dynamic shared memory. Pointers need the alignment of one element only; `lse` may be
-//! null where `write_lse` is 0.
+//! with as many threads a block as [`SimtEntry::tile`] says, on the grid of
+//! [`FlashFwdParams::simt_grid`], and wants no dynamic shared memory. Pointers need the alignment
+//! of one element only; `lse` may be null where `write_lse` is 0.
 //!
 //! A query that sees no key gets o = 0 and lse = -inf.
 
@@ -26,19 +26,35 @@ pub struct TileConfig {
     pub tile_m: u32,
     /// Keys it takes at a time.
     pub tile_n: u32,
-    /// Depth of head_dim, and then of keys, staged in shared memory at once.
+    /// Depth of head_dim staged in shared memory at once.
     pub tile_k: u32,
     /// Threads of the block.
     pub threads: u32,
 }
 
-/// The tile of all portable kernels.
+/// The tile of the portable kernels for caps up to 128.
 pub const SIMT_TILE: TileConfig = TileConfig {
     tile_m: 64,
     tile_n: 64,
-    tile_k: 16,
+    tile_k: 8,
     threads: 128,
 };
+
+/// That for larger caps: twice the threads, so that o fits in their registers.
+pub const SIMT_WIDE_TILE: TileConfig = TileConfig {
+    tile_k: 16,
+    threads: 256,
+    ..SIMT_TILE
+};
+
+/// The tile of the portable kernels for a head_dim cap.
+pub const fn simt_tile(head_dim_cap: u32) -> TileConfig {
+    if head_dim_cap <= 128 {
+        SIMT_TILE
+    } else {
+        SIMT_WIDE_TILE
+    }
+}
 
 /// Blocks of the second and third grid dimension a device allows.
 const GRID_YZ_MAX: u64 = 65_535;
@@ -66,6 +82,13 @@ pub struct SimtEntry {
     pub dtype: DType,
     /// One of [`SIMT_HEAD_DIMS`].
     pub head_dim_cap: u32,
+}
+
+impl SimtEntry {
+    /// Its tile.
+    pub const fn tile(&self) -> TileConfig {
+        simt_tile(self.head_dim_cap)
+    }
 }
 
 impl fmt::Display for SimtEntry {
@@ -159,16 +182,22 @@ impl FlashFwdParams {
     /// Keys that query `query_idx` sees: `0..visible_keys(query_idx)`. Causal is aligned to the
     /// bottom-right corner, so the last query sees all.
     pub const fn visible_keys(&self, query_idx: u32) -> u32 {
-        if self.causal == 0 {
-            return self.seqlen_k;
-        }
-        let visible = query_idx as i64 + 1 + self.seqlen_k as i64 - self.seqlen_q as i64;
+        let visible = query_idx as i64 + self.diagonal();
         if visible < 0 {
             0
         } else if visible > self.seqlen_k as i64 {
             self.seqlen_k
         } else {
             visible as u32
+        }
+    }
+
+    /// Query i sees the keys there are below `i + diagonal()`.
+    pub const fn diagonal(&self) -> i64 {
+        if self.causal == 0 {
+            self.seqlen_k as i64
+        } else {
+            1 + self.seqlen_k as i64 - self.seqlen_q as i64
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::ops::float::Float;
 use crate::ops::{kernels, model};
 use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use spec::attention::{BshStrides, FlashFwdParams, SIMT_HEAD_DIMS, SIMT_TILE, SimtEntry};
+use spec::attention::{BshStrides, FlashFwdParams, SIMT_HEAD_DIMS, SimtEntry};
 use std::f64::consts::LOG2_E;
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
@@ -222,7 +222,7 @@ impl<'a, T: Float> Attention<'a, T> {
         let kernel = kernels::kernel(stream, entry)?;
         let config = LaunchConfig {
             grid,
-            block: [SIMT_TILE.threads, 1, 1],
+            block: [entry.tile().threads, 1, 1],
             shared_bytes: 0,
         };
         // SAFETY: extents and strides are those of the tensors, whose layouts lie inside of their

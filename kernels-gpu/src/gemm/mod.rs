@@ -1,11 +1,10 @@
 //! Matrix products.
 #![expect(
     clippy::needless_range_loop,
-    reason = "LLVM keeps an array in registers where it is indexed, not where it is iterated over"
+    reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
 )]
 
 mod entries;
-mod epilogue;
 mod simt;
 
 pub use entries::*;

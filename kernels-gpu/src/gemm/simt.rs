@@ -20,9 +20,8 @@
 //!
 //! # Timeline
 //! For each k tile: issue the global loads of the next; for each k: read the fragments of the next
-//! k, then `RESULTS`² fused multiply-adds. Before the last k: convert and stage the next tile, one
-//! barrier, and read its first fragments, so that they arrive under the last multiply-adds. The
-//! tile after the last one is zeros that nothing reads from memory.
+//! k, then `RESULTS`² fused multiply-adds. Before the last k: widen and stage the next tile, one
+//! barrier, and read its first fragments, so that they arrive under the last multiply-adds.
 //!
 //! # Numerics
 //! One f32 accumulator an element, from +0, `fma(a, b, acc)` with k ascending; then
@@ -37,13 +36,15 @@
 //! `ptxas -v -arch=sm_75` and `sm_90` must show no spills at two blocks a multiprocessor; run
 //! `cargo test -p warpsmith-tests gemm` and, on a GPU, `compare_gemm` of benches.
 
+use cuda_std::math::fma;
 use cuda_std::thread;
 use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
-use super::epilogue::{Epilogue, Lines};
 use crate::simt::element::{CHUNK, SimtElement};
-use crate::simt::operand::{Operand, tile_elements};
-use crate::simt::product::{Accumulator, chunk_spacing, outer_product, read_fragment};
+use crate::simt::operand::Operand;
+use crate::simt::product::{Accumulator, chunk_spacing};
+use crate::simt::results::{Lines, Results};
+use crate::simt::staged::StagedProduct;
 
 /// Lanes of a warp down and across its results.
 const LANES_DOWN: u32 = 8;
@@ -79,198 +80,83 @@ pub(super) unsafe fn gemm<
     if batch >= u64::from(params.batch) {
         return;
     }
+    let batch = batch as i64;
+    let a = a.wrapping_offset((batch * params.batch_stride_a) as isize);
+    let b = b.wrapping_offset((batch * params.batch_stride_b) as isize);
+    let c = c.wrapping_offset((batch * params.batch_stride_c) as isize);
+    let d = d.wrapping_offset((batch * params.batch_stride_d) as isize);
+
+    let Results { rows, columns } = own_results::<TILE, RESULTS>(params, config);
+    let product = StagedProduct::<In, A_K, B_K, TILE, TILE, TILE_K, 1, 1> {
+        a: Operand::new(a, params.lda, rows.tile_start, params.m, params.k),
+        b: Operand::new(b, params.ldb, columns.tile_start, params.n, params.k),
+        smem,
+        first: (rows.first, columns.first),
+    };
+    // SAFETY: the caller's; the block's shared memory is this product's alone.
+    let mut acc = unsafe { product.accumulate::<RESULTS, RESULTS>(params.k) };
+    scale(&mut acc, params.alpha);
+    let results = Results { rows, columns };
+    if params.beta != 0.0 {
+        // SAFETY: the caller's.
+        unsafe { results.combine(&mut acc, c, params.ldc, |acc, c| fma(params.beta, c, acc)) }
+    }
+    // SAFETY: the caller's; threads own different results.
+    unsafe { results.write(&acc, d, params.ldd) }
+}
+
+/// The rows and columns of D that are this thread's.
+#[inline(always)]
+fn own_results<const TILE: usize, const RESULTS: usize>(
+    params: &GemmParams,
+    config: &TileConfig,
+) -> Results {
     let (m_tile_idx, n_tile_idx) =
         config.tile_coordinates(thread::block_idx_x(), params.m, params.n);
     let (first_row, first_column) = first_result::<TILE, RESULTS>();
     let spacing = chunk_spacing(TILE, RESULTS) as u32;
-    let rows = Lines {
-        tile_start: m_tile_idx * TILE as u32,
-        first: first_row,
-        spacing,
-    };
-    let columns = Lines {
-        tile_start: n_tile_idx * TILE as u32,
-        first: first_column,
-        spacing,
-    };
-
-    let batch = batch as i64;
-    let mut tiles = OperandTiles::<In, A_K, B_K, TILE, TILE_K> {
-        a: Operand::new(
-            a.wrapping_offset((batch * params.batch_stride_a) as isize),
-            params.lda,
-            rows.tile_start,
-            params.m,
-            params.k,
-        ),
-        b: Operand::new(
-            b.wrapping_offset((batch * params.batch_stride_b) as isize),
-            params.ldb,
-            columns.tile_start,
-            params.n,
-            params.k,
-        ),
-        smem,
-    };
-    // SAFETY: the caller's.
-    let acc = unsafe {
-        accumulate::<In, A_K, B_K, TILE, TILE_K, RESULTS>(
-            &mut tiles,
-            params.k,
-            rows.first,
-            columns.first,
-        )
-    };
-    let epilogue = Epilogue {
-        c: c.wrapping_offset((batch * params.batch_stride_c) as isize),
-        d: d.wrapping_offset((batch * params.batch_stride_d) as isize),
-        params,
-        rows,
-        columns,
-    };
-    // SAFETY: the caller's; threads own different results.
-    unsafe { epilogue.write(&acc) }
+    Results {
+        rows: Lines {
+            tile_start: m_tile_idx * TILE as u32,
+            first: first_row,
+            spacing,
+            extent: params.m,
+        },
+        columns: Lines {
+            tile_start: n_tile_idx * TILE as u32,
+            first: first_column,
+            spacing,
+            extent: params.n,
+        },
+    }
 }
 
 /// Row and column, in the tile, of this thread's first result.
+///
+/// Lanes 0, 1, 16, 17 are four neighbours across, pairs of lanes are neighbours down: the lanes
+/// that one phase of a 16-byte shared load serves then ask for few different words.
 #[inline(always)]
 fn first_result<const TILE: usize, const RESULTS: usize>() -> (u32, u32) {
-    /// Lanes 0, 1 and 16, 17 (and so on) read neighbouring columns, pairs of lanes neighbouring
-    /// rows: half-warps then ask for few different 16-byte words.
-    const fn lane_position(lane_idx: u32) -> (u32, u32) {
-        let down = (lane_idx / 2) % LANES_DOWN;
-        let across = (lane_idx / 16) * 2 + lane_idx % 2;
-        (down, across)
-    }
-    let thread_idx = thread::thread_idx_x();
-    let (warp_idx, lane_idx) = (
-        thread_idx / thread::WARP_THREADS,
-        thread_idx % thread::WARP_THREADS,
-    );
-    let threads_across = (TILE / RESULTS) as u32;
-    let warps_across = threads_across / LANES_ACROSS;
-    let (down, across) = lane_position(lane_idx);
+    let warp_idx = thread::thread_idx_x() / thread::WARP_THREADS;
+    let lane_idx = thread::thread_idx_x() % thread::WARP_THREADS;
+    let down = (lane_idx / 2) % LANES_DOWN;
+    let across = (lane_idx / 16) * 2 + lane_idx % 2;
+
+    let warps_across = (TILE / RESULTS) as u32 / LANES_ACROSS;
     let thread_row = (warp_idx / warps_across) * LANES_DOWN + down;
     let thread_column = (warp_idx % warps_across) * LANES_ACROSS + across;
     (thread_row * CHUNK as u32, thread_column * CHUNK as u32)
 }
 
-/// Both operands on their way into shared memory, which holds two stages of each.
-struct OperandTiles<In, const A_K: bool, const B_K: bool, const TILE: usize, const TILE_K: usize> {
-    a: Operand<In, A_K, TILE, TILE_K, 1>,
-    b: Operand<In, B_K, TILE, TILE_K, 1>,
-    smem: *mut f32,
-}
-
-impl<In: SimtElement, const A_K: bool, const B_K: bool, const TILE: usize, const TILE_K: usize>
-    OperandTiles<In, A_K, B_K, TILE, TILE_K>
-{
-    /// f32 elements of a stage of both operands.
-    const STAGE: usize = 2 * tile_elements(TILE, TILE_K);
-
-    /// A's staged tile; B's follows it.
-    #[inline(always)]
-    fn smem_a(&self, stage_idx: usize) -> *mut f32 {
-        self.smem.wrapping_add(stage_idx * Self::STAGE)
-    }
-
-    #[inline(always)]
-    fn smem_b(&self, stage_idx: usize) -> *mut f32 {
-        self.smem_a(stage_idx)
-            .wrapping_add(tile_elements(TILE, TILE_K))
-    }
-
-    /// # Safety
-    /// All elements of the operands can be read.
-    #[inline(always)]
-    unsafe fn fetch(&mut self) -> ([In::Chunk; 1], [In::Chunk; 1]) {
-        // SAFETY: the caller's.
-        unsafe { (self.a.fetch(), self.b.fetch()) }
-    }
-
-    /// # Safety
-    /// No thread reads the stage before the next barrier.
-    #[inline(always)]
-    unsafe fn stage(&self, (a, b): ([In::Chunk; 1], [In::Chunk; 1]), stage_idx: usize) {
-        // SAFETY: the caller's; `smem` holds two stages of both tiles.
-        unsafe {
-            Operand::<In, A_K, TILE, TILE_K, 1>::stage(a, self.smem_a(stage_idx));
-            Operand::<In, B_K, TILE, TILE_K, 1>::stage(b, self.smem_b(stage_idx));
-        }
-    }
-}
-
-/// The products of all k tiles.
-///
-/// # Safety
-/// All elements of the operands can be read.
+/// `acc *= alpha`
 #[inline(always)]
-unsafe fn accumulate<
-    In: SimtElement,
-    const A_K: bool,
-    const B_K: bool,
-    const TILE: usize,
-    const TILE_K: usize,
-    const RESULTS: usize,
->(
-    tiles: &mut OperandTiles<In, A_K, B_K, TILE, TILE_K>,
-    k: u32,
-    row: u32,
-    column: u32,
-) -> Accumulator<RESULTS, RESULTS> {
-    let mut acc = [[0.0; RESULTS]; RESULTS];
-    let mut stage_idx = 0;
-    // SAFETY: the caller's; nothing was staged before.
-    unsafe {
-        let first = tiles.fetch();
-        tiles.stage(first, stage_idx);
-    }
-    thread::sync_threads(); // tile 0 is staged
-
-    let mut smem_a = tiles
-        .smem_a(stage_idx)
-        .wrapping_add(row as usize)
-        .cast_const();
-    let mut smem_b = tiles
-        .smem_b(stage_idx)
-        .wrapping_add(column as usize)
-        .cast_const();
-    // SAFETY: tile 0 is staged, with at least one row.
-    let (mut frag_a, mut frag_b) = unsafe {
-        (
-            read_fragment::<TILE, RESULTS>(smem_a, 0),
-            read_fragment::<TILE, RESULTS>(smem_b, 0),
-        )
-    };
-    for _ in 0..k.div_ceil(TILE_K as u32) {
-        // SAFETY: the caller's.
-        let next = unsafe { tiles.fetch() };
-        for k_idx in 0..TILE_K {
-            if k_idx == TILE_K - 1 {
-                stage_idx = 1 - stage_idx;
-                // SAFETY: that stage's last fragments were read before the last barrier.
-                unsafe { tiles.stage(next, stage_idx) };
-                thread::sync_threads(); // the next tile is staged
-                smem_a = tiles
-                    .smem_a(stage_idx)
-                    .wrapping_add(row as usize)
-                    .cast_const();
-                smem_b = tiles
-                    .smem_b(stage_idx)
-                    .wrapping_add(column as usize)
-                    .cast_const();
-            }
-            let next_k_idx = (k_idx + 1) % TILE_K;
-            // SAFETY: the row is in the staged tile: this one's, or the next one's first.
-            let (next_a, next_b) = unsafe {
-                (
-                    read_fragment::<TILE, RESULTS>(smem_a, next_k_idx),
-                    read_fragment::<TILE, RESULTS>(smem_b, next_k_idx),
-                )
-            };
-            outer_product(&mut acc, &frag_a, &frag_b);
-            (frag_a, frag_b) = (next_a, next_b);
+fn scale<const ROWS: usize, const COLUMNS: usize>(
+    acc: &mut Accumulator<ROWS, COLUMNS>,
+    alpha: f32,
+) {
+    for row in 0..ROWS {
+        for column in 0..COLUMNS {
+            acc[row][column] *= alpha;
         }
     }
-    acc
 }

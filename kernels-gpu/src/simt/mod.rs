@@ -1,10 +1,13 @@
-//! Parts that the portable kernels share: elements and their chunks of four, the way of an operand
-//! tile from global to shared memory, and the register-blocked product of staged tiles.
+//! Parts that the portable kernels share: elements and their chunks of four, the way of operand
+//! tiles from global to shared memory, the register-blocked product of staged tiles, and the way
+//! of results to global memory.
 #![expect(
     clippy::needless_range_loop,
-    reason = "LLVM keeps an array in registers where it is indexed, not where it is iterated over"
+    reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
 )]
 
 pub(crate) mod element;
 pub(crate) mod operand;
 pub(crate) mod product;
+pub(crate) mod results;
+pub(crate) mod staged;

@@ -131,37 +131,45 @@ impl<
     /// The tile is inside the operand, and its chunks are aligned.
     #[inline(always)]
     unsafe fn fetch_whole(&self) -> [E::Chunk; CHUNKS] {
-        core::array::from_fn(|chunk_idx| {
-            let offset = chunk_idx as i64 * self.chunk_stride;
-            let chunk = self.chunk.wrapping_offset(offset as isize);
+        let mut chunks = [E::pack([E::ZERO; CHUNK]); CHUNKS];
+        for chunk_idx in 0..CHUNKS {
             // SAFETY: the caller's.
-            unsafe { chunk.cast::<E::Chunk>().read() }
-        })
+            chunks[chunk_idx] = unsafe { self.chunk_at(chunk_idx).cast::<E::Chunk>().read() };
+        }
+        chunks
     }
 
     /// # Safety
     /// All elements of the operand within its width and k can be read.
     #[inline(always)]
     unsafe fn fetch_guarded(&self) -> [E::Chunk; CHUNKS] {
+        let mut chunks = [E::pack([E::ZERO; CHUNK]); CHUNKS];
         let (width_idx, k_idx) = Self::first_element();
-        core::array::from_fn(|chunk_idx| {
-            let offset = chunk_idx as i64 * self.chunk_stride;
-            let chunk = self.chunk.wrapping_offset(offset as isize);
+        for chunk_idx in 0..CHUNKS {
+            let mut elements = [E::ZERO; CHUNK];
             let row = (chunk_idx * Self::ROWS) as u32;
-            E::pack(core::array::from_fn(|column| {
+            for column in 0..CHUNK {
                 let (width_idx, k_idx) = if K_CONTIGUOUS {
                     (width_idx + row, k_idx + column as u32)
                 } else {
                     (width_idx + column as u32, k_idx + row)
                 };
                 if width_idx < self.width_left && k_idx < self.k_left {
+                    let element = self.chunk_at(chunk_idx).wrapping_add(column);
                     // SAFETY: the caller's: the element is within width and k.
-                    unsafe { chunk.wrapping_add(column).read() }
-                } else {
-                    E::ZERO
+                    elements[column] = unsafe { element.read() };
                 }
-            }))
-        })
+            }
+            chunks[chunk_idx] = E::pack(elements);
+        }
+        chunks
+    }
+
+    /// This thread's `chunk_idx`-th chunk of the tile that is fetched next.
+    #[inline(always)]
+    fn chunk_at(&self, chunk_idx: usize) -> *const E {
+        let offset = chunk_idx as i64 * self.chunk_stride;
+        self.chunk.wrapping_offset(offset as isize)
     }
 
     /// Stores what [`fetch`](Self::fetch) gave into the staged tile at `smem`.

@@ -1,6 +1,8 @@
 //! Register-blocked product of two staged tiles.
 
-use super::element::{CHUNK, F32x4, fma};
+use cuda_std::math::fma;
+
+use super::element::{CHUNK, F32x4};
 use super::operand::pitch;
 
 /// Results of one thread: `ROWS`×`COLUMNS`.

@@ -1,0 +1,111 @@
+//! Online softmax over tiles of scores in base 2.
+//!
+//! A row's scores are spread over [`ROW_LANES`] lanes of a warp. Each lane keeps the row's maximum
+//! and its own part of the row's sum; the parts meet at the end.
+
+use cuda_std::math::{exp2, log2, rcp};
+use cuda_std::warp::{FULL_MASK, shfl_bfly};
+
+/// Lanes that share a row.
+pub(super) const ROW_LANES: u32 = 16;
+
+/// State of a thread's rows.
+pub(super) struct OnlineSoftmax<const ROWS: usize> {
+    /// Largest score so far, times log2 e.
+    row_max: [f32; ROWS],
+    /// This lane's part of `Σ exp2(s - row_max)`.
+    row_sum: [f32; ROWS],
+}
+
+/// What the end of a row's softmax gives.
+pub(super) struct Normalizer<const ROWS: usize> {
+    /// Factor of the accumulated values: 1 / sum, or 0 for a row that sees no key.
+    pub(super) inverse_sum: [f32; ROWS],
+    /// Natural logarithm of `Σ exp(score)`; -inf for a row that sees no key.
+    pub(super) lse: [f32; ROWS],
+}
+
+impl<const ROWS: usize> OnlineSoftmax<ROWS> {
+    /// Before any key.
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self {
+            row_max: [f32::NEG_INFINITY; ROWS],
+            row_sum: [0.0; ROWS],
+        }
+    }
+
+    /// Takes a tile of scores, makes probabilities of them, and returns the factors by which what
+    /// was accumulated before shrinks.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together.
+    #[inline(always)]
+    pub(super) unsafe fn update<const COLUMNS: usize>(
+        &mut self,
+        s: &mut [[f32; COLUMNS]; ROWS],
+    ) -> [f32; ROWS] {
+        let mut rescale = [0.0; ROWS];
+        for row in 0..ROWS {
+            let mut tile_max = s[row][0];
+            for column in 1..COLUMNS {
+                tile_max = tile_max.max(s[row][column]);
+            }
+            // SAFETY: the caller's.
+            let tile_max = unsafe { across_row(tile_max, f32::max) };
+            let row_max = self.row_max[row].max(tile_max);
+            // With all keys so far masked, -inf - -inf would be NaN.
+            let base = if row_max == f32::NEG_INFINITY {
+                0.0
+            } else {
+                row_max
+            };
+            rescale[row] = exp2(self.row_max[row] - base);
+            let mut tile_sum = 0.0;
+            for column in 0..COLUMNS {
+                let p = exp2(s[row][column] - base);
+                s[row][column] = p;
+                tile_sum += p;
+            }
+            self.row_sum[row] = self.row_sum[row] * rescale[row] + tile_sum;
+            self.row_max[row] = row_max;
+        }
+        rescale
+    }
+
+    /// After the last key.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together.
+    #[inline(always)]
+    pub(super) unsafe fn finalize(&self) -> Normalizer<ROWS> {
+        const LN_2: f32 = core::f32::consts::LN_2;
+        let mut inverse_sum = [0.0; ROWS];
+        let mut lse = [f32::NEG_INFINITY; ROWS];
+        for row in 0..ROWS {
+            // SAFETY: the caller's.
+            let sum = unsafe { across_row(self.row_sum[row], |a, b| a + b) };
+            if sum != 0.0 {
+                inverse_sum[row] = rcp(sum);
+                lse[row] = (self.row_max[row] + log2(sum)) * LN_2;
+            }
+        }
+        Normalizer { inverse_sum, lse }
+    }
+}
+
+/// Combines the values of the lanes that share a row, in the order of a butterfly.
+///
+/// # Safety
+/// All lanes of the warp call it together.
+#[inline(always)]
+unsafe fn across_row(mut value: f32, op: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut distance = ROW_LANES / 2;
+    while distance > 0 {
+        // SAFETY: the caller's: all lanes take part.
+        let other = unsafe { shfl_bfly(FULL_MASK, value, distance) };
+        value = op(value, other);
+        distance /= 2;
+    }
+    value
+}

@@ -1,0 +1,161 @@
+//! The way of a thread's results between registers and a matrix in global memory.
+
+use super::element::{CHUNK, SimtElement};
+use super::product::Accumulator;
+
+/// One thread's rows or columns of the block's tile: chunks of 4 from `first` on, `spacing` apart,
+/// that end with the tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines {
+    /// First of the tile, in the matrix; below `extent`.
+    pub(crate) tile_start: u32,
+    /// First of the thread, in the tile.
+    pub(crate) first: u32,
+    /// Between chunks.
+    pub(crate) spacing: u32,
+    /// Of the matrix.
+    pub(crate) extent: u32,
+}
+
+impl Lines {
+    /// Row or column, in the matrix, of the thread's `idx`-th.
+    #[inline(always)]
+    pub(crate) fn at(&self, idx: usize) -> u32 {
+        let (chunk_idx, idx_in_chunk) = ((idx / CHUNK) as u32, (idx % CHUNK) as u32);
+        self.tile_start + self.first + chunk_idx * self.spacing + idx_in_chunk
+    }
+
+    /// True where the tile, of which each thread has `count`, is inside the matrix.
+    #[inline(always)]
+    fn tile_is_inside(&self, count: usize) -> bool {
+        self.extent - self.tile_start >= self.spacing * (count / CHUNK) as u32
+    }
+}
+
+/// Which rows and columns of a matrix a thread's accumulator holds.
+///
+/// Where the block's tile is inside the matrix and aligned, chunks of 4 move at once, else one
+/// element at a time: the choice is the same for all threads of a block.
+#[derive(Clone, Copy)]
+pub(crate) struct Results {
+    pub(crate) rows: Lines,
+    pub(crate) columns: Lines,
+}
+
+impl Results {
+    /// Writes the accumulator, rounded, to the matrix at `base` with `ld` elements between rows.
+    ///
+    /// # Safety
+    /// Elements within the extents can be written; no other thread has the same.
+    #[inline(always)]
+    pub(crate) unsafe fn write<E: SimtElement, const ROWS: usize, const COLUMNS: usize>(
+        &self,
+        acc: &Accumulator<ROWS, COLUMNS>,
+        base: *mut E,
+        ld: i64,
+    ) {
+        if self.moves_chunks::<E, ROWS, COLUMNS>(base, ld) {
+            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, _| {
+                let values = chunk_of(acc, row, column);
+                // SAFETY: the caller's; the tile is inside and aligned.
+                unsafe { place.cast_mut().cast::<E::Chunk>().write(E::narrow(values)) }
+            });
+        } else {
+            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, inside| {
+                for idx in 0..CHUNK {
+                    if (idx as u32) < inside {
+                        let value = E::from_f32(acc[row][column + idx]);
+                        // SAFETY: the caller's: the element is within the extents.
+                        unsafe { place.cast_mut().wrapping_add(idx).write(value) }
+                    }
+                }
+            });
+        }
+    }
+
+    /// `acc = combine(acc, element)` with the elements of the matrix at `base`.
+    ///
+    /// # Safety
+    /// Elements within the extents can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn combine<E: SimtElement, const ROWS: usize, const COLUMNS: usize>(
+        &self,
+        acc: &mut Accumulator<ROWS, COLUMNS>,
+        base: *const E,
+        ld: i64,
+        combine: impl Fn(f32, f32) -> f32,
+    ) {
+        if self.moves_chunks::<E, ROWS, COLUMNS>(base, ld) {
+            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, _| {
+                // SAFETY: the caller's; the tile is inside and aligned.
+                let values = E::widen(unsafe { place.cast::<E::Chunk>().read() });
+                for idx in 0..CHUNK {
+                    acc[row][column + idx] = combine(acc[row][column + idx], values[idx]);
+                }
+            });
+        } else {
+            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, inside| {
+                for idx in 0..CHUNK {
+                    if (idx as u32) < inside {
+                        // SAFETY: the caller's: the element is within the extents.
+                        let value = unsafe { place.wrapping_add(idx).read() }.to_f32();
+                        acc[row][column + idx] = combine(acc[row][column + idx], value);
+                    }
+                }
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn moves_chunks<E: SimtElement, const ROWS: usize, const COLUMNS: usize>(
+        &self,
+        base: *const E,
+        ld: i64,
+    ) -> bool {
+        let inside = self.rows.tile_is_inside(ROWS) && self.columns.tile_is_inside(COLUMNS);
+        let aligned = base.addr().is_multiple_of(size_of::<E::Chunk>()) && ld % CHUNK as i64 == 0;
+        inside && aligned
+    }
+
+    /// Calls `visit` with row and first column in the accumulator, the place in the matrix, and how
+    /// many of the chunk's elements are inside it.
+    #[inline(always)]
+    fn for_each_chunk<E, const ROWS: usize, const COLUMNS: usize>(
+        &self,
+        base: *const E,
+        ld: i64,
+        mut visit: impl FnMut(usize, usize, *const E, u32),
+    ) {
+        for row in 0..ROWS {
+            let matrix_row = self.rows.at(row);
+            let row_base = base.wrapping_offset((i64::from(matrix_row) * ld) as isize);
+            for chunk_idx in 0..COLUMNS / CHUNK {
+                let column = chunk_idx * CHUNK;
+                let matrix_column = self.columns.at(column);
+                let inside = if matrix_row < self.rows.extent {
+                    self.columns.extent.saturating_sub(matrix_column)
+                } else {
+                    0
+                };
+                let place = row_base.wrapping_add(matrix_column as usize);
+                visit(row, column, place, inside);
+            }
+        }
+    }
+}
+
+/// Four neighbours of an accumulator's row.
+#[inline(always)]
+fn chunk_of<const ROWS: usize, const COLUMNS: usize>(
+    acc: &Accumulator<ROWS, COLUMNS>,
+    row: usize,
+    column: usize,
+) -> [f32; CHUNK] {
+    let line = &acc[row];
+    [
+        line[column],
+        line[column + 1],
+        line[column + 2],
+        line[column + 3],
+    ]
+}

@@ -1,0 +1,147 @@
+//! The product of two operands in global memory, through two stages of shared memory.
+
+use cuda_std::thread;
+
+use super::element::SimtElement;
+use super::operand::{Operand, tile_elements};
+use super::product::{Accumulator, outer_product, read_fragment};
+
+/// Both operands on their way into shared memory, and where this thread reads them there.
+pub(crate) struct StagedProduct<
+    E,
+    const A_K: bool,
+    const B_K: bool,
+    const WIDTH_A: usize,
+    const WIDTH_B: usize,
+    const TILE_K: usize,
+    const CHUNKS_A: usize,
+    const CHUNKS_B: usize,
+> {
+    pub(crate) a: Operand<E, A_K, WIDTH_A, TILE_K, CHUNKS_A>,
+    pub(crate) b: Operand<E, B_K, WIDTH_B, TILE_K, CHUNKS_B>,
+    /// Shared memory of [`smem_elements`], aligned to 16 bytes, that is this product's alone.
+    pub(crate) smem: *mut f32,
+    /// This thread's first row of A's tiles and first column of B's, multiples of 4.
+    pub(crate) first: (u32, u32),
+}
+
+/// Chunks that a thread has fetched of a tile of each operand.
+type Fetched<E, const CHUNKS_A: usize, const CHUNKS_B: usize> = (
+    [<E as SimtElement>::Chunk; CHUNKS_A],
+    [<E as SimtElement>::Chunk; CHUNKS_B],
+);
+
+/// f32 elements of shared memory that a product needs: two stages of both operands.
+pub(crate) const fn smem_elements(width_a: usize, width_b: usize, tile_k: usize) -> usize {
+    2 * (tile_elements(width_a, tile_k) + tile_elements(width_b, tile_k))
+}
+
+impl<
+    E: SimtElement,
+    const A_K: bool,
+    const B_K: bool,
+    const WIDTH_A: usize,
+    const WIDTH_B: usize,
+    const TILE_K: usize,
+    const CHUNKS_A: usize,
+    const CHUNKS_B: usize,
+> StagedProduct<E, A_K, B_K, WIDTH_A, WIDTH_B, TILE_K, CHUNKS_A, CHUNKS_B>
+{
+    /// Element (k 0, width 0) of A's tile of a stage.
+    #[inline(always)]
+    fn smem_a(&self, stage_idx: usize) -> *mut f32 {
+        let stage = smem_elements(WIDTH_A, WIDTH_B, TILE_K) / 2;
+        self.smem.wrapping_add(stage_idx * stage)
+    }
+
+    /// That of B's, which follows.
+    #[inline(always)]
+    fn smem_b(&self, stage_idx: usize) -> *mut f32 {
+        self.smem_a(stage_idx)
+            .wrapping_add(tile_elements(WIDTH_A, TILE_K))
+    }
+
+    /// # Safety
+    /// All elements of the operands can be read.
+    #[inline(always)]
+    unsafe fn fetch(&mut self) -> Fetched<E, CHUNKS_A, CHUNKS_B> {
+        // SAFETY: the caller's.
+        unsafe { (self.a.fetch(), self.b.fetch()) }
+    }
+
+    /// # Safety
+    /// No thread reads the stage before the next barrier.
+    #[inline(always)]
+    unsafe fn stage(&self, (a, b): Fetched<E, CHUNKS_A, CHUNKS_B>, stage_idx: usize) {
+        // SAFETY: the caller's; `smem` holds two stages of both tiles.
+        unsafe {
+            Operand::<E, A_K, WIDTH_A, TILE_K, CHUNKS_A>::stage(a, self.smem_a(stage_idx));
+            Operand::<E, B_K, WIDTH_B, TILE_K, CHUNKS_B>::stage(b, self.smem_b(stage_idx));
+        }
+    }
+
+    /// Row `k_idx` of this thread's fragments of a staged tile.
+    ///
+    /// # Safety
+    /// The tile is staged.
+    #[inline(always)]
+    unsafe fn fragments<const ROWS: usize, const COLUMNS: usize>(
+        &self,
+        stage_idx: usize,
+        k_idx: usize,
+    ) -> ([f32; ROWS], [f32; COLUMNS]) {
+        let a = self.smem_a(stage_idx).wrapping_add(self.first.0 as usize);
+        let b = self.smem_b(stage_idx).wrapping_add(self.first.1 as usize);
+        // SAFETY: the caller's; `first` is within the tiles and a multiple of 4.
+        unsafe {
+            (
+                read_fragment::<WIDTH_A, ROWS>(a, k_idx),
+                read_fragment::<WIDTH_B, COLUMNS>(b, k_idx),
+            )
+        }
+    }
+
+    /// `Σ_k a[k][i] * b[k][j]` over all `k`, ascending, by fused multiply-adds from +0.
+    ///
+    /// Global loads of the next tile are issued before this tile's products. Before the last row
+    /// of products the next tile is staged, and its first fragments read, so that neither barrier
+    /// nor shared memory is waited for in between. Beyond the last tile there are zeros.
+    ///
+    /// # Safety
+    /// All elements of the operands can be read. All threads of the block call it together, and
+    /// none touches `smem` before it, since the last barrier, or after it, until the next.
+    #[inline(always)]
+    pub(crate) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
+        mut self,
+        k: u32,
+    ) -> Accumulator<ROWS, COLUMNS> {
+        let mut acc = [[0.0; COLUMNS]; ROWS];
+        let mut stage_idx = 0;
+        // SAFETY: the caller's; nothing was staged before.
+        unsafe {
+            let first = self.fetch();
+            self.stage(first, stage_idx);
+        }
+        thread::sync_threads(); // tile 0 is staged
+
+        // SAFETY: tile 0 is staged.
+        let (mut frag_a, mut frag_b) = unsafe { self.fragments(stage_idx, 0) };
+        for _ in 0..k.div_ceil(TILE_K as u32) {
+            // SAFETY: the caller's.
+            let next = unsafe { self.fetch() };
+            for k_idx in 0..TILE_K {
+                if k_idx == TILE_K - 1 {
+                    stage_idx = 1 - stage_idx;
+                    // SAFETY: the last fragments of that stage were read before the last barrier.
+                    unsafe { self.stage(next, stage_idx) };
+                    thread::sync_threads(); // the next tile is staged
+                }
+                // SAFETY: the row is staged: of this tile, or the first of the next.
+                let (next_a, next_b) = unsafe { self.fragments(stage_idx, (k_idx + 1) % TILE_K) };
+                outer_product(&mut acc, &frag_a, &frag_b);
+                (frag_a, frag_b) = (next_a, next_b);
+            }
+        }
+        acc
+    }
+}
