@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Leave the IR before and after optimisation here.
     #[arg(long, value_name = "DIR")]
     dump_ir: Option<PathBuf>,
+    /// Cargo's target folder for the build; default: `target/warpsmith` in the crate.
+    #[arg(long, value_name = "DIR")]
+    target_dir: Option<PathBuf>,
     /// Fail if Cargo.lock would have to change.
     #[arg(long)]
     locked: bool,
@@ -126,6 +129,9 @@ fn builder(args: &Args) -> CudaBuilder {
         .ptxas(ptxas);
     for kernel in &args.allow_local {
         builder = builder.allow_local(kernel);
+    }
+    if let Some(folder) = &args.target_dir {
+        builder = builder.target_dir(folder);
     }
     match &args.dump_ir {
         Some(folder) => builder.dump_ir(folder),
