@@ -1,24 +1,14 @@
-//! [`CudaBuilder`]: the options, and the order of the steps.
+//! [`CudaBuilder`]: the options, and what comes back.
 
-use std::collections::BTreeMap;
 use std::env;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 
 use crate::arch::Arch;
-use crate::assemble::{Assembled, assemble_text};
-use crate::codegen::Codegen;
-use crate::collectives;
-use crate::compile::{self, Request};
-use crate::error::{Error, Step};
-use crate::ir::families::{self, Family};
-use crate::ir::kernels::Kernel;
-use crate::ir::{self, Module};
-use crate::link;
-use crate::lint;
-use crate::manifest;
+use crate::assemble::Assembled;
+use crate::error::Error;
+use crate::pipeline::ArchBuild;
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
 
@@ -62,17 +52,17 @@ pub struct CudaBuilder {
     krate: PathBuf,
     archs: Vec<Arch>,
     copy_to: Option<PathBuf>,
-    dump_ir: Option<PathBuf>,
-    target_dir: Option<PathBuf>,
-    contract: bool,
-    local: Vec<String>,
-    profile: Profile,
-    features: Vec<String>,
-    default_features: bool,
-    line_info: bool,
-    locked: bool,
+    pub(crate) dump_ir: Option<PathBuf>,
+    pub(crate) target_dir: Option<PathBuf>,
+    pub(crate) contract: bool,
+    pub(crate) local: Vec<String>,
+    pub(crate) profile: Profile,
+    pub(crate) features: Vec<String>,
+    pub(crate) default_features: bool,
+    pub(crate) line_info: bool,
+    pub(crate) locked: bool,
     ptxas: PtxasCheck,
-    record_registers: bool,
+    pub(crate) record_registers: bool,
     toolchain: Option<DeviceToolchain>,
 }
 
@@ -343,7 +333,7 @@ impl CudaBuilder {
 }
 
 /// `OUT_DIR`, if this runs in a build script.
-fn build_script_folder() -> Option<PathBuf> {
+pub(crate) fn build_script_folder() -> Option<PathBuf> {
     env::var_os("NUM_JOBS")?;
     env::var_os("OUT_DIR").map(PathBuf::from)
 }
@@ -362,147 +352,4 @@ impl BuildReport {
             println!("cargo:rerun-if-env-changed={variable}");
         }
     }
-}
-
-/// The build for one architecture.
-struct ArchBuild<'a> {
-    options: &'a CudaBuilder,
-    krate: &'a Path,
-    toolchain: &'a DeviceToolchain,
-    ptxas: Option<&'a Ptxas>,
-    arch: Arch,
-}
-
-impl ArchBuild<'_> {
-    fn run(&self) -> Result<(Vec<BuiltModule>, Vec<PathBuf>), Error> {
-        let work = tempfile::tempdir().map_err(|source| Error::Io {
-            step: Step::Link,
-            path: env::temp_dir(),
-            source,
-        })?;
-        let (target_dir, lock) = self.target_dir()?;
-        let compiled = compile::compile(&Request {
-            toolchain: self.toolchain,
-            krate: self.krate,
-            target_dir: &target_dir,
-            arch: self.arch,
-            features: &self.options.features,
-            default_features: self.options.default_features,
-            checked: self.options.profile == Profile::Checked,
-            line_info: self.options.line_info,
-            locked: self.options.locked,
-        })?;
-        let mut module = link::link(self.toolchain, &compiled, work.path())?;
-        drop(lock);
-        let kernels = patch(&mut module, &compiled.crate_name)?;
-        let clustered = kernels.iter().find(|kernel| kernel.cluster.is_some());
-        if let (Some(kernel), true) = (clustered, self.arch < Arch::Sm90) {
-            let kernel = kernel.name.clone();
-            return Err(Error::ClusterUnsupported {
-                kernel,
-                arch: self.arch,
-            });
-        }
-        let families = families::split(&module, &kernels).into_iter();
-        let built = families.map(|family| self.family(family, work.path()));
-        Ok((built.collect::<Result<_, _>>()?, compiled.sources))
-    }
-
-    /// The folder for cargo, and a lock on it that holds until its rlibs have been read: a build
-    /// with other flags would write over them.
-    fn target_dir(&self) -> Result<(PathBuf, File), Error> {
-        let folder = self.options.target_dir.clone().unwrap_or_else(|| {
-            build_script_folder().map_or_else(
-                || self.krate.join("target/warpsmith"),
-                |folder| folder.join("warpsmith-target"),
-            )
-        });
-        // Cargo keeps one copy of `core` for all flags, and flags differ by architecture.
-        let lines = if self.options.line_info { "-lines" } else { "" };
-        let folder = folder.join(format!("{}{lines}", self.arch));
-        let locked = fs::create_dir_all(&folder)
-            .and_then(|()| File::create(folder.join("warpsmith.lock")))
-            .and_then(|file| file.lock().map(|()| file));
-        match locked {
-            Ok(file) => Ok((folder, file)),
-            Err(source) => Err(Error::Io {
-                step: Step::Compile,
-                path: folder,
-                source,
-            }),
-        }
-    }
-
-    fn family(&self, mut family: Family, work: &Path) -> Result<BuiltModule, Error> {
-        ir::names::apply(&mut family.module);
-        let codegen = Codegen {
-            toolchain: self.toolchain,
-            arch: self.arch,
-            contract: self.options.contract,
-            work,
-            dump: self.options.dump_ir.as_deref(),
-        };
-        let ptx = codegen.ptx(&family)?;
-        let (arch, name) = (self.arch, family.name.clone());
-        let module = ptx_syntax::parse(&ptx).map_err(|source| Error::Unreadable {
-            arch,
-            family: name.clone(),
-            source,
-        })?;
-        let mut refusals = lint::check(&module, &self.options.local);
-        refusals.extend(collectives::check(
-            &module,
-            &ir::collectives::count(&family.module),
-        ));
-        let mut registers = BTreeMap::new();
-        let mut assembled = None;
-        if let (Some(ptxas), true) = (self.ptxas, refusals.is_empty()) {
-            let said = assemble_text(ptxas, &name, &ptx, arch.name(), work)?;
-            let local = &self.options.local;
-            refusals.extend(said.refusals(|kernel| {
-                local
-                    .iter()
-                    .any(|allowed| allowed == kernel || allowed == lint::EVERYWHERE)
-            }));
-            if self.options.record_registers {
-                let used = said
-                    .kernels
-                    .iter()
-                    .map(|(name, usage)| (name.clone(), usage.registers));
-                registers = used.collect();
-            }
-            assembled = Some(said);
-        }
-        if !refusals.is_empty() {
-            return Err(Error::Refused {
-                arch,
-                family: name,
-                refusals,
-            });
-        }
-        let entry =
-            manifest::module_entry((arch, &name), &ptx, &module, &family.kernels, &registers);
-        Ok(BuiltModule {
-            arch,
-            family: name,
-            ptx,
-            entry,
-            assembled,
-        })
-    }
-}
-
-/// The typed pass, but for what is done family by family.
-fn patch(module: &mut Module, crate_name: &str) -> Result<Vec<Kernel>, Error> {
-    let kernels = ir::kernels::extract(module, crate_name)?;
-    if kernels.is_empty() {
-        return Err(Error::NoKernels {
-            krate: crate_name.to_owned(),
-        });
-    }
-    ir::traps::apply(module);
-    ir::spaces::apply(module)?;
-    ir::convergent::apply(module);
-    ir::bounds::apply(module, &kernels);
-    Ok(kernels)
 }

@@ -253,3 +253,56 @@ fn messages(stdout: &str) -> impl Iterator<Item = Message> {
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artifact(package: &str, name: &str, file: &str) -> String {
+        let reason = "compiler-artifact";
+        serde_json::json!({
+            "reason": reason,
+            "package_id": package,
+            "manifest_path": format!("/k/{name}/Cargo.toml"),
+            "target": { "name": name, "src_path": format!("/k/{name}/src/lib.rs"), "kind": ["lib"] },
+            "filenames": [file, format!("{file}.rmeta")],
+            "fresh": true,
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn the_rlibs_of_the_device_are_collected_and_nothing_else() {
+        let device = "/t/nvptx64-nvidia-cuda/warpsmith-device/deps";
+        let lines = [
+            artifact(
+                "registry+x#syn",
+                "syn",
+                "/t/warpsmith-device/deps/libsyn.rlib",
+            ),
+            artifact(
+                "path+file:///k/core",
+                "core",
+                &format!("{device}/libcore.rlib"),
+            ),
+            artifact(
+                "path+file:///k/my-k",
+                "my-k",
+                &format!("{device}/libmy_k.rlib"),
+            ),
+            artifact("registry+x#half", "half", &format!("{device}/libhalf.rlib")),
+            artifact("path+file:///k/mac", "mac", &format!("{device}/libmac.so")),
+            "{\"reason\":\"build-finished\",\"success\":true}".to_owned(),
+        ];
+        let manifest = Path::new("/k/my-k/Cargo.toml");
+        let compiled = collect(&lines.join("\n"), manifest, Path::new("/k/core"));
+        let compiled = compiled.expect("the crate is among them");
+        assert_eq!(compiled.crate_name, "my_k");
+        assert_eq!(compiled.own, Path::new(device).join("libmy_k.rlib"));
+        let others = ["libhalf.rlib", "libcore.rlib"].map(|file| Path::new(device).join(file));
+        assert_eq!(compiled.others, others);
+        assert_eq!(compiled.sources, [Path::new("/k/my-k/src")]);
+        let elsewhere = Path::new("/k/other/Cargo.toml");
+        assert!(collect(&lines.join("\n"), elsewhere, Path::new("/k/core")).is_none());
+    }
+}

@@ -12,6 +12,18 @@
 //! ([`Refusal`]), assembled by ptxas where there is one, and described by a manifest
 //! ([`ptx_syntax::manifest`]).
 //!
+//! # In a build script
+//! ```no_run
+//! // build.rs of a program whose kernels lie in the folder `kernels`
+//! fn main() -> Result<(), cuda_builder::Error> {
+//!     cuda_builder::CudaBuilder::new("kernels").build()?;
+//!     Ok(())
+//! }
+//! ```
+//! writes `$OUT_DIR/ptx`, for
+//! `include_str!(concat!(env!("OUT_DIR"), "/ptx/sm_75/kernels.ptx"))`. The outer cargo's
+//! toolchain, flags and target folder do not reach the kernels.
+//!
 //! # Which toolchain
 //! [`toolchain`] says where it looks and what is missing. Users of finished PTX need none.
 //!
@@ -31,6 +43,7 @@ pub mod ir;
 mod link;
 mod lint;
 mod manifest;
+mod pipeline;
 mod process;
 mod rounding;
 pub mod toolchain;

@@ -67,3 +67,22 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_modules_are_removed_on_the_word_of_a_manifest() {
+        assert!(is_ours("sm_90a/gemm.ptx"));
+        for path in [
+            "gemm.ptx",
+            "../gemm.ptx",
+            "sm_75/../x.ptx",
+            "/sm_75/x.ptx",
+            "sm_75/x.rs",
+        ] {
+            assert!(!is_ours(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The steps of a build for one architecture, in their order.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::arch::Arch;
+use crate::assemble::assemble_text;
+use crate::builder::{BuiltModule, CudaBuilder, Profile, build_script_folder};
+use crate::codegen::Codegen;
+use crate::collectives;
+use crate::compile::{self, Request};
+use crate::error::{Error, Step};
+use crate::ir::families::{self, Family};
+use crate::ir::kernels::Kernel;
+use crate::ir::{self, Module};
+use crate::link;
+use crate::lint;
+use crate::manifest;
+use crate::toolchain::{DeviceToolchain, Ptxas};
+
+/// The build for one architecture.
+pub(crate) struct ArchBuild<'a> {
+    pub(crate) options: &'a CudaBuilder,
+    pub(crate) krate: &'a Path,
+    pub(crate) toolchain: &'a DeviceToolchain,
+    pub(crate) ptxas: Option<&'a Ptxas>,
+    pub(crate) arch: Arch,
+}
+
+impl ArchBuild<'_> {
+    /// From the crate to its modules, and the source folders it was made of.
+    pub(crate) fn run(&self) -> Result<(Vec<BuiltModule>, Vec<PathBuf>), Error> {
+        let work = tempfile::tempdir().map_err(|source| Error::Io {
+            step: Step::Link,
+            path: env::temp_dir(),
+            source,
+        })?;
+        let (target_dir, lock) = self.target_dir()?;
+        let compiled = compile::compile(&Request {
+            toolchain: self.toolchain,
+            krate: self.krate,
+            target_dir: &target_dir,
+            arch: self.arch,
+            features: &self.options.features,
+            default_features: self.options.default_features,
+            checked: self.options.profile == Profile::Checked,
+            line_info: self.options.line_info,
+            locked: self.options.locked,
+        })?;
+        let mut module = link::link(self.toolchain, &compiled, work.path())?;
+        drop(lock);
+        let kernels = patch(&mut module, &compiled.crate_name)?;
+        let clustered = kernels.iter().find(|kernel| kernel.cluster.is_some());
+        if let (Some(kernel), true) = (clustered, self.arch < Arch::Sm90) {
+            let kernel = kernel.name.clone();
+            return Err(Error::ClusterUnsupported {
+                kernel,
+                arch: self.arch,
+            });
+        }
+        let families = families::split(&module, &kernels).into_iter();
+        let built = families.map(|family| self.family(family, work.path()));
+        Ok((built.collect::<Result<_, _>>()?, compiled.sources))
+    }
+
+    /// The folder for cargo, and a lock on it that holds until its rlibs have been read: a build
+    /// with other flags would write over them.
+    fn target_dir(&self) -> Result<(PathBuf, File), Error> {
+        let folder = self.options.target_dir.clone().unwrap_or_else(|| {
+            build_script_folder().map_or_else(
+                || self.krate.join("target/warpsmith"),
+                |folder| folder.join("warpsmith-target"),
+            )
+        });
+        // Cargo keeps one copy of `core` for all flags, and flags differ by architecture.
+        let lines = if self.options.line_info { "-lines" } else { "" };
+        let folder = folder.join(format!("{}{lines}", self.arch));
+        let locked = fs::create_dir_all(&folder)
+            .and_then(|()| File::create(folder.join("warpsmith.lock")))
+            .and_then(|file| file.lock().map(|()| file));
+        match locked {
+            Ok(file) => Ok((folder, file)),
+            Err(source) => Err(Error::Io {
+                step: Step::Compile,
+                path: folder,
+                source,
+            }),
+        }
+    }
+
+    fn family(&self, mut family: Family, work: &Path) -> Result<BuiltModule, Error> {
+        ir::names::apply(&mut family.module);
+        let codegen = Codegen {
+            toolchain: self.toolchain,
+            arch: self.arch,
+            contract: self.options.contract,
+            work,
+            dump: self.options.dump_ir.as_deref(),
+        };
+        let ptx = codegen.ptx(&family)?;
+        let (arch, name) = (self.arch, family.name.clone());
+        let module = ptx_syntax::parse(&ptx).map_err(|source| Error::Unreadable {
+            arch,
+            family: name.clone(),
+            source,
+        })?;
+        let mut refusals = lint::check(&module, &self.options.local);
+        refusals.extend(collectives::check(
+            &module,
+            &ir::collectives::count(&family.module),
+        ));
+        let mut registers = BTreeMap::new();
+        let mut assembled = None;
+        if let (Some(ptxas), true) = (self.ptxas, refusals.is_empty()) {
+            let said = assemble_text(ptxas, &name, &ptx, arch.name(), work)?;
+            let local = &self.options.local;
+            refusals.extend(said.refusals(|kernel| {
+                local
+                    .iter()
+                    .any(|allowed| allowed == kernel || allowed == lint::EVERYWHERE)
+            }));
+            if self.options.record_registers {
+                let used = said
+                    .kernels
+                    .iter()
+                    .map(|(name, usage)| (name.clone(), usage.registers));
+                registers = used.collect();
+            }
+            assembled = Some(said);
+        }
+        if !refusals.is_empty() {
+            return Err(Error::Refused {
+                arch,
+                family: name,
+                refusals,
+            });
+        }
+        let entry =
+            manifest::module_entry((arch, &name), &ptx, &module, &family.kernels, &registers);
+        Ok(BuiltModule {
+            arch,
+            family: name,
+            ptx,
+            entry,
+            assembled,
+        })
+    }
+}
+
+/// The typed pass, but for what is done family by family.
+fn patch(module: &mut Module, crate_name: &str) -> Result<Vec<Kernel>, Error> {
+    let kernels = ir::kernels::extract(module, crate_name)?;
+    if kernels.is_empty() {
+        return Err(Error::NoKernels {
+            krate: crate_name.to_owned(),
+        });
+    }
+    ir::traps::apply(module);
+    ir::spaces::apply(module)?;
+    ir::convergent::apply(module);
+    ir::bounds::apply(module, &kernels);
+    Ok(kernels)
+}
