@@ -50,6 +50,7 @@ use description::{Buffer, Launch};
 ///
 /// Nothing is written unless everything went well.
 #[derive(Debug, clap::Args)]
+#[allow(rustdoc::broken_intra_doc_links)] // the text is a terminal's, TOML and not markdown
 #[command(
     verbatim_doc_comment,
     after_help = "Examples:
