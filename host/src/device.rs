@@ -232,6 +232,15 @@ impl Device {
         self.backend().synchronize()
     }
 
+    /// Waits for all work on the device, and gives memory that the pool keeps for later
+    /// allocations back to the system, for others to use.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn trim_memory(&self) -> Result<()> {
+        self.backend().trim()
+    }
+
     /// Loads a module of PTX text.
     ///
     /// # Errors

@@ -440,7 +440,12 @@ fn dynamic_shared_memory_is_there_up_to_the_devices_limit() {
             .kernel("reverse_in_shared")
             .expect("the kernel is there");
         let limit = kernel.max_dynamic_shared_bytes();
-        assert_eq!(limit, device.info().max_shared_bytes_per_block);
+        // A driver may keep a kilobyte of each block for itself.
+        let most = device.info().max_shared_bytes_per_block;
+        assert!(
+            limit <= most && limit + 1024 >= most,
+            "{limit} of {most} bytes"
+        );
         for bytes in [256, 48 << 10, limit] {
             let mut out = DeviceBuffer::<u32>::zeros(&stream, 64).expect("allocates");
             let config = LaunchConfig::linear(1, 64).shared_bytes(bytes);
@@ -512,6 +517,16 @@ fn too_large_an_allocation_is_an_error_and_the_device_goes_on() {
                 .expect("reads"),
             [5]
         );
+    }
+}
+
+#[test]
+fn trimming_gives_back_what_nobody_uses_and_nothing_else() {
+    for device in devices() {
+        let kept = DeviceBuffer::from_slice(&device, &[7_u32; 1000]).expect("allocates");
+        drop(DeviceBuffer::<u8>::zeros(&device.default_stream(), 64 << 20).expect("allocates"));
+        device.trim_memory().expect("no fault");
+        assert_eq!(kept.to_vec().expect("reads"), [7; 1000]);
     }
 }
 

@@ -129,6 +129,10 @@ impl Backend for EmulatorBackend {
         Ok(())
     }
 
+    fn trim(&self) -> Result<()> {
+        self.synchronize()
+    }
+
     fn create_stream(&self) -> Result<RawStream> {
         let streams = &mut lock(&self.shared.state).streams;
         streams.push(Arc::default());

@@ -57,6 +57,8 @@ pub(crate) trait Backend: Send + Sync {
     fn memory(&self) -> Result<MemoryInfo>;
     /// Waits for all work on the device.
     fn synchronize(&self) -> Result<()>;
+    /// Waits for all work, and gives memory that is kept for later back to the system.
+    fn trim(&self) -> Result<()>;
 
     /// A new stream, independent of all others.
     fn create_stream(&self) -> Result<RawStream>;

@@ -80,6 +80,10 @@ impl Backend for Recorder {
         Ok(())
     }
 
+    fn trim(&self) -> Result<()> {
+        self.synchronize()
+    }
+
     fn create_stream(&self) -> Result<RawStream> {
         let mut state = lock(&self.state);
         state.streams += 1;

@@ -87,17 +87,6 @@ impl GpuBackend {
         };
         (code, address)
     }
-
-    /// Gives memory that the pool keeps for later back to the system.
-    fn trim(&self) -> Result<()> {
-        // SAFETY: the context is bound.
-        unsafe { cu!(cuCtxSynchronize()) }?;
-        if let Some(Pool(pool)) = self.pool {
-            // SAFETY: `pool` is the device's default pool.
-            unsafe { cu!(cuMemPoolTrimTo(pool, 0)) }?;
-        }
-        Ok(())
-    }
 }
 
 /// What the driver says of a GPU, without starting work on it.
@@ -223,6 +212,15 @@ impl Backend for GpuBackend {
         self.bind()?;
         // SAFETY: the context is bound.
         unsafe { cu!(cuCtxSynchronize()) }
+    }
+
+    fn trim(&self) -> Result<()> {
+        self.synchronize()?;
+        if let Some(Pool(pool)) = self.pool {
+            // SAFETY: `pool` is the device's default pool.
+            unsafe { cu!(cuMemPoolTrimTo(pool, 0)) }?;
+        }
+        Ok(())
     }
 
     fn create_stream(&self) -> Result<RawStream> {
