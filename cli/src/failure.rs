@@ -1,9 +1,10 @@
-//! How a command ends: exit codes, and errors as one line on stderr.
+//! How a command ends: exit codes, errors as one line on stderr, reports of the emulator.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use thiserror::Error;
+use warpsmith_emulator::{LaunchError, Report};
 
 /// How a command that ran to its end ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +29,6 @@ impl From<Outcome> for ExitCode {
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// The emulator stopped a kernel: exit code 3. Displayed as the emulator's whole report.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub(crate) struct KernelFault(pub(crate) String);
-
 const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 const FAULT: u8 = 3;
@@ -56,18 +52,30 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if broken_pipe {
         return ExitCode::SUCCESS;
     }
-    let fault = error.downcast_ref::<KernelFault>();
+    let fault = error.chain().find_map(kernel_fault);
     let text = match fault {
-        Some(fault) => fault.to_string(),
-        None => one_line(error),
+        // A report has lines of its own: where, and what else helps.
+        Some(report) => report.to_string(),
+        None => format!("error: {}", one_line(error)),
     };
     // Nobody is left to tell when stderr is closed; the exit code still says it.
-    writeln!(io::stderr(), "error: {}", text.trim_end()).ok();
+    writeln!(io::stderr(), "{}", text.trim_end()).ok();
     ExitCode::from(match error {
         _ if fault.is_some() => FAULT,
         _ if error.is::<UsageError>() => USAGE,
         _ => FAILURE,
     })
+}
+
+/// The emulator's report, if that is what this is.
+fn kernel_fault<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e Report> {
+    match cause.downcast_ref()? {
+        warpsmith::Error::Emulator(error) => match &**error {
+            LaunchError::Fault(report) => Some(report),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The chain of causes, joined by colons; a cause that its parent already quotes is left out.

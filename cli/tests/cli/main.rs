@@ -1,6 +1,9 @@
 //! The program from the outside: every command, with good input and with bad.
 
+mod arrays;
 mod build;
+mod environment;
 mod pipe;
 mod ptx;
+mod run;
 mod support;

@@ -106,3 +106,49 @@ impl Folder {
         names
     }
 }
+/// A little-endian array in C order, as numpy writes it: its type, its shape as Python prints it,
+/// and its data. Own code, so that the program's reader and writer are not their own judges.
+pub(crate) struct Npy {
+    pub(crate) descr: String,
+    pub(crate) shape: String,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Npy {
+    pub(crate) fn read(path: &Path) -> Self {
+        let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00", "{}", path.display());
+        let length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+        assert_eq!((10 + length) % 64, 0, "the data is aligned");
+        let header = std::str::from_utf8(&bytes[10..10 + length]).expect("ASCII");
+        assert!(header.contains("'fortran_order': False"), "{header}");
+        let between = |from: &str, to: &str| {
+            let (_, rest) = header.split_once(from).expect("the header has it");
+            rest.split_once(to)
+                .expect("the header has its end")
+                .0
+                .to_owned()
+        };
+        Npy {
+            descr: between("'descr': '", "'"),
+            shape: between("'shape': (", ")"),
+            data: bytes[10 + length..].to_vec(),
+        }
+    }
+
+    pub(crate) fn f32s(&self) -> Vec<f32> {
+        assert_eq!(self.descr, "<f4");
+        let elements = self.data.chunks_exact(4);
+        elements
+            .map(|e| f32::from_le_bytes(e.try_into().expect("4 bytes")))
+            .collect()
+    }
+
+    pub(crate) fn i64s(&self) -> Vec<i64> {
+        assert_eq!(self.descr, "<i8");
+        let elements = self.data.chunks_exact(8);
+        elements
+            .map(|e| i64::from_le_bytes(e.try_into().expect("8 bytes")))
+            .collect()
+    }
+}

@@ -6,7 +6,7 @@ mod fill;
 mod launch;
 mod small_float;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use ptx_syntax::ast::{Function, FunctionKind, Module};
 use serde_json::{Value, json};
 use warpsmith::{Device, DeviceBuffer};
+use warpsmith_emulator::EmulatorConfig;
 
 use super::read_text;
 use crate::failure::Outcome;
@@ -125,8 +126,21 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The device asked for; an emulator gets the seed.
 fn device(args: &Args) -> Result<Device> {
-    Ok(Device::from_name(&args.device)?)
+    let device = Device::from_name(&args.device)?;
+    if !device.is_emulator() {
+        return Ok(device);
+    }
+    let mut config = EmulatorConfig {
+        seed: args.seed,
+        ..EmulatorConfig::default()
+    };
+    if args.json {
+        // What a kernel prints must not come between the lines of JSON.
+        config.output = warpsmith_emulator::Output::to(io::stderr());
+    }
+    Ok(Device::emulator_with(config)?)
 }
 
 fn find<'m>(module: &'m Module, name: &str) -> Result<&'m Function> {

@@ -1,0 +1,200 @@
+//! gemm, attention, reduce and softmax on files that numpy wrote (tests/data/make.py), against
+//! what numpy computed.
+
+use std::path::Path;
+
+use crate::support::{Folder, Npy, Ran, data, warpsmith};
+
+/// Runs the command with files of tests/data for words that name one, output into `folder`.
+fn compute(folder: &Folder, words: &str) -> Ran {
+    let args = words
+        .split(' ')
+        .map(|word| match word.strip_prefix("out:") {
+            Some(name) => folder.path(name).into_os_string(),
+            None if word.ends_with(".npy") => data(word).into_os_string(),
+            None => word.into(),
+        });
+    warpsmith(args.chain(["--device".into(), "emulator".into()]))
+}
+
+fn assert_close(got: &Path, want: &str, tolerance: f32) {
+    let (got, want) = (Npy::read(got), Npy::read(&data(want)));
+    assert_eq!(got.shape, want.shape);
+    for (index, (got, want)) in got.f32s().iter().zip(want.f32s()).enumerate() {
+        let bound = tolerance * want.abs().max(1.0);
+        assert!(
+            (got - want).abs() <= bound,
+            "element {index}: {got}, numpy says {want}"
+        );
+    }
+}
+
+#[test]
+fn gemm_multiplies_files_of_every_float_type_and_order() {
+    for (a, b) in [
+        ("a_f32_c.npy", "b_f32_c.npy"),
+        ("a_f64_fortran.npy", "b_f16_fortran.npy"),
+        ("a_f16_big_endian.npy", "b_f32_c.npy"),
+        ("--trans-a at_f32_c.npy", "b_f16_fortran.npy"),
+    ] {
+        for dtype in ["f32", "f16", "bf16"] {
+            let folder = Folder::new();
+            compute(
+                &folder,
+                &format!("gemm {a} {b} -o out:d.npy --dtype {dtype}"),
+            )
+            .done();
+            // Small integers and halves: exact in each of the types.
+            assert_close(&folder.path("d.npy"), "d.npy", 0.0);
+            assert_eq!(folder.names(), ["d.npy"]);
+        }
+    }
+}
+
+#[test]
+fn gemm_scales_and_adds_c() {
+    let folder = Folder::new();
+    let words = "gemm a_f32_c.npy b_f32_c.npy --c c_f64_c.npy --alpha 0.5 --beta 2 -o out:d.npy";
+    compute(&folder, words).done();
+    assert_close(&folder.path("d.npy"), "d_alpha_half_beta_2.npy", 0.0);
+}
+
+#[test]
+fn gemm_prints_one_line_of_json() {
+    let folder = Folder::new();
+    let text = compute(&folder, "gemm a_f32_c.npy b_f32_c.npy -o out:d.npy --json").done();
+    assert_eq!(text.lines().count(), 1);
+    let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(line["shapes"]["d"], serde_json::json!([3, 5]));
+    assert!(
+        line["device"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("emulator"))
+    );
+    assert!(line["time_ms"].as_f64().is_some_and(|time| time > 0.0));
+}
+
+#[test]
+fn reductions_agree_with_numpy() {
+    for x in ["x_f64_c.npy", "x_f32_fortran.npy"] {
+        for (words, want) in [
+            ("sum", "sum.npy"),
+            ("sum --axis 1", "sum_axis_1.npy"),
+            ("sum --axis -1", "sum_axis_1.npy"),
+            ("max --axis 0", "max_axis_0.npy"),
+        ] {
+            let folder = Folder::new();
+            let (op, rest) = words.split_once(' ').unwrap_or((words, "--json"));
+            compute(&folder, &format!("reduce {op} {x} -o out:y.npy {rest}")).done();
+            assert_close(&folder.path("y.npy"), want, 0.0);
+        }
+        let folder = Folder::new();
+        compute(&folder, &format!("reduce argmin {x} -o out:y.npy --axis 1")).done();
+        let (got, want) = (
+            Npy::read(&folder.path("y.npy")),
+            Npy::read(&data("argmin_axis_1.npy")),
+        );
+        assert_eq!(
+            (got.shape.as_str(), got.i64s()),
+            (want.shape.as_str(), want.i64s())
+        );
+    }
+}
+
+#[test]
+fn softmax_agrees_with_numpy() {
+    let folder = Folder::new();
+    compute(&folder, "softmax x_f64_c.npy -o out:y.npy").done();
+    assert_close(&folder.path("y.npy"), "softmax.npy", 1e-6);
+}
+
+#[test]
+fn bad_arrays_are_refused_with_their_name_and_nothing_is_written() {
+    for (words, want) in [
+        (
+            "gemm missing.npy b_f32_c.npy",
+            &["missing.npy", "No such file"][..],
+        ),
+        ("gemm a_f32_c.npy a_f32_c.npy", &["shape", "[3, 4]"]),
+        ("gemm a_f32_c.npy structured.npy", &["structured.npy"]),
+        ("gemm a_f32_c.npy complex.npy", &["complex.npy", "'<c8'"]),
+        ("gemm a_f32_c.npy i32.npy", &["i32.npy", "'<i4'"]),
+        (
+            "gemm a_f32_c.npy q_f16_c.npy",
+            &["B has shape [1, 3, 2, 8]"],
+        ),
+        (
+            "attention a_f32_c.npy a_f32_c.npy a_f32_c.npy",
+            &["Q has shape [3, 4]"],
+        ),
+        ("reduce sum x_f64_c.npy --axis 2", &["axis 2"]),
+        ("reduce sum x_f64_c.npy --axis -3", &["axis -3"]),
+    ] {
+        let folder = Folder::new();
+        compute(&folder, &format!("{words} -o out:y.npy")).failed(1, want);
+        assert_eq!(folder.names(), Vec::<String>::new(), "{words}");
+    }
+}
+
+#[test]
+fn a_damaged_array_is_refused_with_its_name() {
+    let folder = Folder::new();
+    let whole = std::fs::read(data("b_f32_c.npy")).expect("test data");
+    let mut longer = whole.clone();
+    longer.push(0);
+    for (name, bytes) in [
+        ("cut_data.npy", &whole[..whole.len() - 1]),
+        ("cut_header.npy", &whole[..40]),
+        ("cut_magic.npy", &whole[..4]),
+        ("empty.npy", &[]),
+        ("longer.npy", &longer),
+        ("text.npy", b"1 2 3 4"),
+    ] {
+        let path = folder.write(name, bytes);
+        let a = data("a_f32_c.npy");
+        let out = folder.path("d.npy");
+        warpsmith([
+            "gemm".as_ref(),
+            a.as_os_str(),
+            path.as_os_str(),
+            "-o".as_ref(),
+            out.as_os_str(),
+        ])
+        .failed(1, &["cannot read", name]);
+        assert!(!out.exists());
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_is_refused_before_any_work() {
+    let folder = Folder::new();
+    compute(&folder, "gemm a_f32_c.npy b_f32_c.npy -o out:no/such/d.npy")
+        .failed(1, &["the directory", "does not exist"]);
+    compute(&folder, "softmax x_f64_c.npy -o out:").failed(1, &["it is a directory"]);
+    let words = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy";
+    compute(&folder, &format!("{words} -o out:o.npy --lse out:o.npy")).failed(1, &["two outputs"]);
+    assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+#[test]
+fn unknown_devices_are_named() {
+    let folder = Folder::new();
+    let args = [
+        "softmax".into(),
+        data("x_f64_c.npy"),
+        "-o".into(),
+        folder.path("y.npy"),
+    ];
+    let device = ["--device".into(), "tpu".into()];
+    warpsmith(args.into_iter().chain(device)).failed(1, &["unknown device `tpu`", "emulator"]);
+}
+
+#[test]
+fn a_beta_without_c_is_wrong_usage() {
+    let folder = Folder::new();
+    compute(
+        &folder,
+        "gemm a_f32_c.npy b_f32_c.npy --beta 1 -o out:d.npy",
+    )
+    .failed(2, &["--beta needs --c"]);
+}

@@ -1,0 +1,373 @@
+//! `warpsmith run` with tests/data/kernels.ptx.
+
+use serde_json::Value;
+
+use crate::support::{Folder, Npy, Ran, data, warpsmith};
+
+const SAXPY: &str = r#"
+kernel = "saxpy"
+grid = 2
+block = 64
+
+[[buffer]]
+name = "x"
+dtype = "f32"
+shape = [100]
+fill = "iota"
+
+[[buffer]]
+name = "y"
+dtype = "f32"
+shape = [100]
+fill = "normal"
+seed = 3
+save = "y.npy"
+
+[[arg]]
+buffer = "x"
+[[arg]]
+buffer = "y"
+[[arg]]
+f32 = 0.0
+[[arg]]
+u32 = 100
+"#;
+
+fn run(folder: &Folder, toml: &str, options: &[&str]) -> Ran {
+    let toml = folder.write("launch.toml", toml);
+    let args = [data("kernels.ptx").into_os_string(), toml.into_os_string()];
+    let options = options.iter().map(|option| (*option).into());
+    let device = ["--device".into(), "emulator".into()];
+    warpsmith(
+        ["run".into()]
+            .into_iter()
+            .chain(args)
+            .chain(device)
+            .chain(options),
+    )
+}
+
+/// A launch of `leave`, which only fills a buffer and saves it.
+fn filled(dtype: &str, shape: &str, rest: &str) -> String {
+    format!(
+        "kernel = \"leave\"\ngrid = 1\nblock = 1\n[[buffer]]\nname = \"x\"\ndtype = \"{dtype}\"\n\
+         shape = {shape}\nsave = \"x.npy\"\n{rest}\n[[arg]]\nbuffer = \"x\"\n"
+    )
+}
+
+#[test]
+fn a_kernel_runs_and_its_buffers_are_saved() {
+    let folder = Folder::new();
+    let text = run(
+        &folder,
+        &SAXPY
+            .replace("\"normal\"", "\"iota\"")
+            .replace("0.0", "2.5"),
+        &[],
+    );
+    let text = text.done();
+    assert!(
+        text.contains("saxpy on emulator") && text.contains("y.npy"),
+        "{text}"
+    );
+    let y = Npy::read(&folder.path("y.npy"));
+    assert_eq!(y.shape, "100,");
+    let want: Vec<f32> = (0..100).map(|i| 3.5 * i as f32).collect();
+    assert_eq!(y.f32s(), want);
+    assert_eq!(folder.names(), ["launch.toml", "y.npy"]);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
+    let hash = |toml: &str, options: &[&str]| {
+        let folder = Folder::new();
+        let options = [options, &["--json"]].concat();
+        let line = run(&folder, toml, &options).done();
+        let line: Value = serde_json::from_str(&line).expect("one line of JSON");
+        assert_eq!(line["device"], "emulator");
+        assert_eq!(line["kernel"], "saxpy");
+        assert_eq!(line["grid"], serde_json::json!([2, 1, 1]));
+        line["buffers"][1]["hash"]
+            .as_str()
+            .expect("a hash")
+            .to_owned()
+    };
+    let fixed = hash(SAXPY, &[]);
+    assert_eq!(
+        hash(SAXPY, &["--seed", "9"]),
+        fixed,
+        "a buffer's own seed wins"
+    );
+    assert_ne!(hash(&SAXPY.replace("seed = 3", "seed = 4"), &[]), fixed);
+    let open = SAXPY.replace("seed = 3", "");
+    assert_eq!(hash(&open, &["--seed", "5"]), hash(&open, &["--seed", "5"]));
+    assert_ne!(hash(&open, &["--seed", "5"]), hash(&open, &["--seed", "6"]));
+    assert_eq!(
+        hash(&open, &["--seed", "2"]),
+        fixed,
+        "the position is added to --seed"
+    );
+}
+
+#[test]
+fn every_dtype_is_filled_and_saved() {
+    for (dtype, descr) in [
+        ("f64", "<f8"),
+        ("f32", "<f4"),
+        ("f16", "<f4"),
+        ("bf16", "<f4"),
+        ("e4m3", "<f4"),
+        ("e5m2", "<f4"),
+        ("i8", "|i1"),
+        ("i16", "<i2"),
+        ("i32", "<i4"),
+        ("i64", "<i8"),
+        ("u8", "|u1"),
+        ("u16", "<u2"),
+        ("u32", "<u4"),
+        ("u64", "<u8"),
+    ] {
+        for fill in ["normal", "uniform", "zeros", "iota", "poison"] {
+            let folder = Folder::new();
+            let ran = run(
+                &folder,
+                &filled(dtype, "[3, 4]", &format!("fill = \"{fill}\"")),
+                &[],
+            );
+            if fill == "normal" && (dtype.starts_with('i') || dtype.starts_with('u')) {
+                ran.failed(1, &["buffer `x`", "fill: `normal` is for floats"]);
+                assert_eq!(folder.names(), ["launch.toml"]);
+                continue;
+            }
+            ran.done();
+            let x = Npy::read(&folder.path("x.npy"));
+            assert_eq!(
+                (x.descr.as_str(), x.shape.as_str()),
+                (descr, "3, 4"),
+                "{dtype} {fill}"
+            );
+            match (fill, descr) {
+                ("zeros", _) => assert!(x.data.iter().all(|byte| *byte == 0), "{dtype}"),
+                ("poison", "<f4") => assert!(x.f32s().iter().all(|v| v.is_nan()), "{dtype}"),
+                ("poison", _) => assert!(x.data.iter().all(|byte| *byte == 0xff), "{dtype}"),
+                // Up to 8, every float type has every integer.
+                ("iota", "<f4") => {
+                    let want: Vec<f32> = (0..=8).map(|i| i as f32).collect();
+                    assert_eq!(x.f32s()[..9], want, "{dtype}");
+                }
+                ("uniform", "<f4") => {
+                    assert!(x.f32s().iter().all(|v| (0.0..=1.0).contains(v)), "{dtype}");
+                }
+                _ => assert_ne!(x.data, vec![0; x.data.len()], "{dtype} {fill}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn buffers_are_read_from_files_that_numpy_wrote() {
+    let copy = |folder: &Folder, name: &str| {
+        let bytes = std::fs::read(data(name)).expect("test data");
+        folder.write("in.npy", bytes);
+    };
+    for (name, dtype) in [
+        ("a_f32_c.npy", "f64"),
+        ("a_f64_fortran.npy", "bf16"),
+        ("a_f16_big_endian.npy", "f32"),
+    ] {
+        let folder = Folder::new();
+        copy(&folder, name);
+        run(&folder, &filled(dtype, "[3, 4]", "fill = \"in.npy\""), &[]).done();
+        let x = Npy::read(&folder.path("x.npy"));
+        let values: Vec<f32> = match dtype {
+            "f64" => {
+                let elements = x.data.chunks_exact(8);
+                elements
+                    .map(|e| f64::from_le_bytes(e.try_into().expect("8")) as f32)
+                    .collect()
+            }
+            _ => x.f32s(),
+        };
+        assert_eq!(values, Npy::read(&data("a_f32_c.npy")).f32s(), "{name}");
+    }
+    for name in ["i32.npy", "i32_fortran.npy"] {
+        let folder = Folder::new();
+        copy(&folder, name);
+        run(&folder, &filled("i32", "[2, 3]", "fill = \"in.npy\""), &[]).done();
+        assert_eq!(
+            Npy::read(&folder.path("x.npy")).data,
+            Npy::read(&data("i32.npy")).data
+        );
+    }
+    for (name, dtype, shape, want) in [
+        ("i32.npy", "u32", "[2, 3]", "want '<u4' for dtype u32"),
+        ("i32.npy", "f32", "[2, 3]", "'<i4'"),
+        ("i32.npy", "i32", "[3, 2]", "`shape` says [3, 2]"),
+        ("a_f32_c.npy", "f32", "[4, 3]", "`shape` says [4, 3]"),
+        ("a_f32_c.npy", "i32", "[3, 4]", "'<f4'"),
+        ("structured.npy", "f32", "[2]", "in.npy"),
+    ] {
+        let folder = Folder::new();
+        copy(&folder, name);
+        run(&folder, &filled(dtype, shape, "fill = \"in.npy\""), &[])
+            .failed(1, &["buffer `x`", want]);
+        assert_eq!(folder.names(), ["in.npy", "launch.toml"]);
+    }
+    let folder = Folder::new();
+    run(&folder, &filled("f32", "[2]", "fill = \"in.npy\""), &[])
+        .failed(1, &["in.npy", "No such file"]);
+}
+
+#[test]
+fn a_struct_goes_by_value() {
+    let folder = Folder::new();
+    let toml = "kernel = \"unpack\"\ngrid = 1\nblock = 1\n[[buffer]]\nname = \"out\"\n\
+                dtype = \"i64\"\nshape = [3]\nfill = \"zeros\"\nsave = \"out.npy\"\n\
+                [[arg]]\nbuffer = \"out\"\n\
+                [[arg]]\nstruct = [{ i32 = -5 }, { i64 = 77 }, { f64 = 1.5 }]\n";
+    run(&folder, toml, &[]).done();
+    let out = Npy::read(&folder.path("out.npy")).i64s();
+    assert_eq!(out, [-5, 77, 1.5_f64.to_bits().cast_signed()]);
+    run(&folder, &toml.replace("{ i32 = -5 }, ", ""), &[])
+        .failed(1, &["arg 2: `struct` has 16 bytes, parameter `s` has 24"]);
+}
+
+#[test]
+fn a_kernel_at_fault_is_reported_with_exit_code_3_and_nothing_is_saved() {
+    let folder = Folder::new();
+    let toml = filled("u32", "[10]", "fill = \"zeros\"").replace("\"leave\"", "\"overrun\"")
+        + "[[arg]]\nu64 = 40\n";
+    let ran = run(&folder, &toml, &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (3, ""), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("overrun"), "{}", ran.stderr);
+    assert_eq!(folder.names(), ["launch.toml"]);
+}
+
+#[test]
+fn launches_that_do_not_fit_the_kernel_are_refused() {
+    for (from, to, want) in [
+        (
+            "\"saxpy\"",
+            "\"daxpy\"",
+            &["no `daxpy`", "saxpy, unpack, leave, overrun"][..],
+        ),
+        (
+            "[[arg]]\nu32 = 100\n",
+            "",
+            &["3 [[arg]] tables for the 4 parameters of saxpy("],
+        ),
+        (
+            "u32 = 100\n",
+            "u64 = 100\n",
+            &["arg 4: `u64` has 8 bytes, parameter `n` has 4"],
+        ),
+        (
+            "[[arg]]\nf32 = 0.0",
+            "[[arg]]\nbuffer = \"x\"",
+            &["arg 3: `buffer` has 8 bytes"],
+        ),
+        (
+            "grid = 2",
+            "grid = 0",
+            &["grid: [0, 1, 1] has an extent of 0"],
+        ),
+        ("block = 64", "block = [16, 0]", &["block: [16, 0, 1]"]),
+        ("block = 64", "block = 129", &["129", "128"]),
+        ("block = 64", "block = [1, 1, 65]", &["65", "64"]),
+        ("grid = 2", "grid = [1, 65536]", &["65536", "65535"]),
+        (
+            "block = 64",
+            "block = 64\nshared_bytes = 300000",
+            &["300000"],
+        ),
+        ("[100]", "[1000000000000]", &["the buffers need"]),
+        (
+            "\"y.npy\"",
+            "\"no/such/y.npy\"",
+            &["no/such does not exist"],
+        ),
+    ] {
+        let folder = Folder::new();
+        run(&folder, &SAXPY.replacen(from, to, 1), &[]).failed(1, want);
+        assert_eq!(folder.names(), ["launch.toml"], "{to}");
+    }
+}
+
+#[test]
+fn faults_of_the_description_name_file_and_key() {
+    for (from, to, want) in [
+        (
+            "grid = 2",
+            "grids = 2",
+            &["line 3: unknown field `grids`"][..],
+        ),
+        (
+            "fill = \"iota\"",
+            "fil = \"iota\"",
+            &["unknown field `fil`"],
+        ),
+        ("f32 = 0.0", "f32 = 0.0\nf64 = 0.0", &["line "]),
+        ("u32 = 100", "u32 = -1", &["line "]),
+        (
+            "u32 = 100",
+            "u16 = 100",
+            &["unknown variant `u16`", "`u32`"],
+        ),
+        (
+            "\"f32\"",
+            "\"fp32\"",
+            &["buffer `x`: dtype: `fp32` is not one of"],
+        ),
+        (
+            "\"iota\"",
+            "\"ones\"",
+            &["buffer `x`: fill: `ones` is not one of"],
+        ),
+        (
+            "name = \"y\"",
+            "name = \"x\"",
+            &["two buffers have the name `x`"],
+        ),
+        (
+            "buffer = \"y\"",
+            "buffer = \"z\"",
+            &["arg 2: buffer = \"z\"", "x, y"],
+        ),
+        ("kernel = \"saxpy\"", "kernel = saxpy", &["line 2: "]),
+    ] {
+        let folder = Folder::new();
+        let ran = run(&folder, &SAXPY.replacen(from, to, 1), &[]);
+        ran.failed(1, &[&["launch.toml: "], want].concat());
+    }
+}
+
+#[test]
+fn missing_and_wrong_files_are_named() {
+    let folder = Folder::new();
+    let toml = folder.write("launch.toml", SAXPY);
+    let kernels = data("kernels.ptx");
+    let run = |ptx: &std::path::Path, toml: &std::path::Path| {
+        warpsmith(["run".as_ref(), ptx.as_os_str(), toml.as_os_str()])
+    };
+    run(&kernels, &folder.path("none.toml")).failed(1, &["none.toml", "No such file"]);
+    run(&folder.path("none.ptx"), &toml).failed(1, &["none.ptx", "No such file"]);
+    run(&toml, &toml).failed(1, &["launch.toml is not PTX"]);
+    run(&data("a_f32_c.npy"), &toml).failed(1, &["is not PTX"]);
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_an_error_and_no_emulator() {
+    let folder = Folder::new();
+    let toml = folder.write("launch.toml", SAXPY);
+    let kernels = data("kernels.ptx");
+    let ran = warpsmith([
+        "run".as_ref(),
+        kernels.as_os_str(),
+        toml.as_os_str(),
+        "--device".as_ref(),
+        "gpu:99".as_ref(),
+    ]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    assert_eq!(folder.names(), ["launch.toml"]);
+}
