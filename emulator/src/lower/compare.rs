@@ -10,7 +10,7 @@ use crate::exec::registers::{Constants, Lane, Registers};
 use crate::exec::row::{FULL_MASK, LANES, Row, mask_of};
 use crate::program::Width;
 use crate::semantics::compare::{Compare, TestProperty};
-use crate::semantics::fp16::{Bf16, F16, Half};
+use crate::semantics::fp16::{self, Bf16, F16, Half};
 use crate::semantics::fp32;
 
 /// How `setp` and `set` combine the comparison with a predicate; bits of [`Args::imm`].
@@ -22,7 +22,7 @@ const OPERATION: u32 = 3;
 pub(super) const NEGATED: u32 = 4;
 /// `setp` writes a second predicate.
 pub(super) const BOTH: u32 = 8;
-/// Subnormal f32 count as zero.
+/// Subnormals count as zero.
 const FLUSH: u32 = 16;
 
 /// `setp`: the predicates `d` and, with [`BOTH`], `e`; its third source is the predicate `c`.
@@ -59,8 +59,16 @@ pub(super) fn setp(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
         T::S64 => by!(i64, |x, a, b| x.compare.int(a, b)),
         T::F32 => by!(f32, |x, a, b| x.compare.f32(flushed(x, a), flushed(x, b))),
         T::F64 => by!(f64, |x, a, b| x.compare.f64(a, b)),
-        T::F16 => by!(u16, |x, a, b| x.compare.f32(F16::widen(a), F16::widen(b))),
-        T::Bf16 => by!(u16, |x, a, b| x.compare.f32(Bf16::widen(a), Bf16::widen(b))),
+        T::F16 => by!(u16, |x, a, b| test_half::<F16>(x, a, b)),
+        T::Bf16 => by!(u16, |x, a, b| test_half::<Bf16>(x, a, b)),
+        T::F16x2 => (
+            kernel!(|r, k, x, m| setp_pair::<F16>(r, k, x, m)),
+            Width::B32,
+        ),
+        T::Bf16x2 => (
+            kernel!(|r, k, x, m| setp_pair::<Bf16>(r, k, x, m)),
+            Width::B32,
+        ),
         _ => return Err(mods.unsupported()),
     };
     let mut recipe = Recipe::new(kernel, Width::Pred, &[width, width]);
@@ -86,6 +94,48 @@ fn flushed(x: &Args, a: f32) -> f32 {
         fp32::flush(a)
     } else {
         a
+    }
+}
+
+#[inline(always)]
+fn test_half<H: Half>(x: &Args, a: u16, b: u16) -> bool {
+    let value = |bits: u16| {
+        H::widen(if x.imm & FLUSH != 0 {
+            fp16::flush::<H>(bits)
+        } else {
+            bits
+        })
+    };
+    x.compare.f32(value(a), value(b))
+}
+
+#[inline(always)]
+fn test_high<H: Half>(x: &Args, a: u32, b: u32) -> bool {
+    test_half::<H>(x, (a >> 16) as u16, (b >> 16) as u16)
+}
+
+/// `setp` of pairs: the predicate `d` is about the low halves, `e` about the high ones.
+#[inline(always)]
+fn setp_pair<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
+    let low = test2::<u32, u32>(
+        regs,
+        k,
+        x,
+        #[inline(always)]
+        |x, a, b| test_half::<H>(x, a as u16, b as u16),
+    );
+    let high = test2::<u32, u32>(
+        regs,
+        k,
+        x,
+        #[inline(always)]
+        |x, a, b| test_high::<H>(x, a, b),
+    );
+    let (p, _) = combined(regs, k, x, low);
+    let (q, _) = combined(regs, k, x, high);
+    regs.set_pred(x.d, p, mask);
+    if x.imm & BOTH != 0 {
+        regs.set_pred(x.e, q, mask);
     }
 }
 
@@ -127,36 +177,93 @@ fn set_predicates(regs: &mut Registers, k: &Constants, x: &Args, mask: u32, test
     }
 }
 
-/// `set`: all ones or zero as an integer, 1 or 0 as f32.
-pub(super) fn set(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
-    let source = mods.ty()?;
-    let target = mods.ty()?;
-    let mut recipe = setp(mods, source)?;
-    let (yes, width) = match target {
-        T::U32 | T::S32 => (u32::MAX, Width::B32),
-        T::F32 => (1.0f32.to_bits(), Width::B32),
-        _ => return Err(mods.unsupported()),
-    };
-    recipe.d = width;
-    // The predicate lands in a scratch register, from which `select_constant` makes the number.
-    recipe.imm |= u32::from(yes == u32::MAX) << 8;
-    Ok(recipe)
+/// `set`, in one step or two.
+pub(super) struct Set {
+    /// Writes the result, or, where `choose` is there, a scratch predicate.
+    pub(super) first: Recipe,
+    /// Makes the number of that predicate.
+    pub(super) choose: Option<Recipe>,
 }
 
-/// The second half of `set`: the constant for the lanes of predicate `a`.
-pub(super) fn select_constant(recipe: &Recipe) -> Recipe {
-    let kernel = kernel!(|regs, k, x, mask| {
-        let chosen = regs.pred(k, x.a);
-        let mut row = Row([0u32; LANES]);
-        row.blend(&Row([x.imm; LANES]), chosen);
-        regs.put(x.d, &row, mask);
-    });
-    let yes = if recipe.imm >> 8 & 1 != 0 {
-        u32::MAX
-    } else {
-        1.0f32.to_bits()
+/// `set`: all ones or zero as an integer, 1 or 0 as a float.
+pub(super) fn set(mods: &mut Mods<'_>) -> Result<Set, LoadError> {
+    let source = mods.ty()?;
+    let target = mods.ty()?;
+    if matches!(source, T::F16x2 | T::Bf16x2) {
+        let first = set_pair(mods, target, source)?;
+        return Ok(Set {
+            first,
+            choose: None,
+        });
+    }
+    let first = setp(mods, source)?;
+    let (_, yes, width) = TRUE_NUMBERS
+        .into_iter()
+        .find(|(types, ..)| types.contains(&target))
+        .ok_or_else(|| mods.unsupported())?;
+    Ok(Set {
+        first,
+        choose: Some(number_of_predicate(yes, width)),
+    })
+}
+
+/// Where [`Args::imm`] of `set` on pairs keeps what the true halves get.
+const YES: u32 = 8;
+
+/// What is true, by the type that `set` writes.
+const TRUE_NUMBERS: [(&[T], u32, Width); 5] = [
+    (&[T::U32, T::S32], u32::MAX, Width::B32),
+    (&[T::F32], 0x3f80_0000, Width::B32),
+    (&[T::U16, T::S16], 0xffff, Width::B16),
+    (&[T::F16], 0x3c00, Width::B16),
+    (&[T::Bf16], 0x3f80, Width::B16),
+];
+
+/// `set` of pairs: each half of the result is about its halves.
+fn set_pair(mods: &mut Mods<'_>, target: T, source: T) -> Result<Recipe, LoadError> {
+    let yes = match (target, source) {
+        (T::U32 | T::S32, _) => 0xffff,
+        (T::F16x2, T::F16x2) => 0x3c00,
+        (T::Bf16x2, T::Bf16x2) => 0x3f80,
+        _ => return Err(mods.unsupported()),
     };
-    Recipe::new(kernel, Width::B32, &[Width::Pred]).imm(yes)
+    let (compare, imm) = conditions(mods)?;
+    if imm & OPERATION != 0 {
+        return Err(mods.unsupported());
+    }
+    let mut recipe = if source == T::F16x2 {
+        op!(|x, a: u32, b: u32| -> u32 { numbers_of_pair::<F16>(x, a, b) })
+    } else {
+        op!(|x, a: u32, b: u32| -> u32 { numbers_of_pair::<Bf16>(x, a, b) })
+    };
+    recipe.compare = compare;
+    Ok(recipe.imm(imm | yes << YES))
+}
+
+#[inline(always)]
+fn numbers_of_pair<H: Half>(x: &Args, a: u32, b: u32) -> u32 {
+    let yes = x.imm >> YES;
+    let low = u32::from(test_half::<H>(x, a as u16, b as u16)) * yes;
+    let high = u32::from(test_high::<H>(x, a, b)) * yes;
+    low | high << 16
+}
+
+/// `yes` in the lanes of predicate `a`, else 0.
+fn number_of_predicate(yes: u32, width: Width) -> Recipe {
+    let kernel = if width == Width::B16 {
+        kernel!(|regs, k, x, mask| choose(regs, k, x, mask, x.imm as u16))
+    } else {
+        kernel!(|regs, k, x, mask| choose(regs, k, x, mask, x.imm))
+    };
+    Recipe::new(kernel, width, &[Width::Pred]).imm(yes)
+}
+
+#[inline(always)]
+fn choose<L: Lane>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32, yes: L) {
+    let chosen = regs.pred(k, x.a);
+    let mut row = Row::<L>::default();
+    row.blend(&Row([yes; LANES]), chosen);
+    regs.put(x.d, &row, mask);
 }
 
 /// `testp`

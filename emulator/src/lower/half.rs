@@ -21,7 +21,7 @@ pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe,
 
 macro_rules! family {
     ($name:ident, $t:ty, $add:path, $sub:path, $mul:path, $fma:path, $min:path, $max:path,
-     $relu:path, $neg:expr, $abs:expr) => {
+     $relu:path, $flush:path, $neg:expr, $abs:expr) => {
         fn $name(opcode: &str, mods: &mut Mods<'_>) -> Option<Recipe> {
             if matches!(opcode, "min" | "max") {
                 let mode = min_max_mode(mods);
@@ -33,10 +33,12 @@ macro_rules! family {
                 return Some(recipe.minmax(mode));
             }
             if matches!(opcode, "neg" | "abs") {
-                return Some(if opcode == "neg" {
-                    op!(|x, a: $t| -> $t { $neg(a) })
-                } else {
-                    op!(|x, a: $t| -> $t { $abs(a) })
+                let flushed = mods.take("ftz");
+                return Some(match (opcode, flushed) {
+                    ("neg", false) => op!(|x, a: $t| -> $t { $neg(a) }),
+                    ("neg", true) => op!(|x, a: $t| -> $t { $neg($flush(a)) }),
+                    (_, false) => op!(|x, a: $t| -> $t { $abs(a) }),
+                    (_, true) => op!(|x, a: $t| -> $t { $abs($flush(a)) }),
                 });
             }
             let mode = mods.float_mode();
@@ -65,6 +67,7 @@ family!(
     fp16::min::<F16>,
     fp16::max::<F16>,
     fp16::relu::<F16>,
+    fp16::flush::<F16>,
     fp16::neg::<F16>,
     fp16::abs::<F16>
 );
@@ -78,6 +81,7 @@ family!(
     fp16::min::<Bf16>,
     fp16::max::<Bf16>,
     fp16::relu::<Bf16>,
+    fp16::flush::<Bf16>,
     fp16::neg::<Bf16>,
     fp16::abs::<Bf16>
 );
@@ -91,6 +95,7 @@ family!(
     fp16::min_x2::<F16>,
     fp16::max_x2::<F16>,
     fp16::relu_x2::<F16>,
+    flush_x2::<F16>,
     neg_x2::<F16>,
     abs_x2::<F16>
 );
@@ -104,6 +109,7 @@ family!(
     fp16::min_x2::<Bf16>,
     fp16::max_x2::<Bf16>,
     fp16::relu_x2::<Bf16>,
+    flush_x2::<Bf16>,
     neg_x2::<Bf16>,
     abs_x2::<Bf16>
 );
@@ -116,4 +122,9 @@ fn neg_x2<H: Half>(a: u32) -> u32 {
 #[inline(always)]
 fn abs_x2<H: Half>(a: u32) -> u32 {
     u32::from(fp16::abs::<H>((a >> 16) as u16)) << 16 | u32::from(fp16::abs::<H>(a as u16))
+}
+
+#[inline(always)]
+fn flush_x2<H: Half>(a: u32) -> u32 {
+    u32::from(fp16::flush::<H>((a >> 16) as u16)) << 16 | u32::from(fp16::flush::<H>(a as u16))
 }

@@ -269,24 +269,22 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     fn set(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
-        let mut recipe = compare::set(&mut mods)?;
+        let mut set = compare::set(&mut mods)?;
         mods.finish()?;
         let [d, sources @ ..] = inst.operands.as_slice() else {
             return Err(self.invalid("`set` takes at least three operands"));
         };
-        let slot = self.destination_of(d, recipe.d)?;
-        let p = self.fresh(Width::Pred).slot;
-        let args = self.condition_args(p, sources, &mut recipe)?;
-        self.emit(Op::Lanes(recipe.kernel, args));
-        let choose = compare::select_constant(&recipe);
-        self.emit_unary(
-            &choose,
-            Reg {
-                slot,
-                width: Width::B32,
-            },
-            p,
-        );
+        let width = set.choose.as_ref().map_or(set.first.d, |choose| choose.d);
+        let slot = self.destination_of(d, width)?;
+        let written = match set.choose {
+            Some(_) => self.fresh(Width::Pred).slot,
+            None => slot,
+        };
+        let args = self.condition_args(written, sources, &mut set.first)?;
+        self.emit(Op::Lanes(set.first.kernel, args));
+        if let Some(choose) = set.choose {
+            self.emit_unary(&choose, Reg { slot, width }, written);
+        }
         Ok(())
     }
 
