@@ -11,6 +11,7 @@ mod commands;
 mod failure;
 mod npy;
 mod output;
+mod progress;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use cuda_builder::{Arch, BuildReport, CudaBuilder, Error, PtxasCheck};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::progress::Spinner;
 
 /// Compile a crate of kernels to PTX and a manifest.
 ///
@@ -76,9 +76,11 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .clone()
         .unwrap_or_else(|| args.krate.join("ptx"));
     let started = Instant::now();
-    let spinner = spinner(args)?;
+    let archs: Vec<&str> = args.archs.iter().map(|arch| arch.name()).collect();
+    let message = format!("building {} for {}", args.krate.display(), archs.join(", "));
+    let spinner = Spinner::start(message);
     let built = builder(args).copy_to(&folder).build();
-    spinner.finish_and_clear();
+    drop(spinner);
     let report = built.map_err(explained)?;
     for module in &report.modules {
         let path = folder.join(&module.entry.path);
@@ -137,21 +139,6 @@ fn builder(args: &Args) -> CudaBuilder {
         Some(folder) => builder.dump_ir(folder),
         None => builder,
     }
-}
-
-/// Shown on stderr while the build runs, if that is a terminal.
-fn spinner(args: &Args) -> Result<ProgressBar> {
-    let archs: Vec<&str> = args.archs.iter().map(|arch| arch.name()).collect();
-    let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
-        .context("the progress template is valid")?;
-    let spinner = ProgressBar::new_spinner().with_style(style);
-    spinner.set_message(format!(
-        "building {} for {}",
-        args.krate.display(),
-        archs.join(", ")
-    ));
-    spinner.enable_steady_tick(Duration::from_millis(100));
-    Ok(spinner)
 }
 
 fn summary(output: &mut Output, report: &BuildReport, elapsed: Duration) -> Result<()> {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::{ArrayD, ArrayViewD};
 use serde_json::{Value, json};
 use warpsmith::{Device, Element, Float, Stream, Tensor};
 
 use crate::npy::{self, FloatArray, Written};
 use crate::output::{Output, OutputFiles};
+use crate::progress::Spinner;
 
 /// Options of every command that computes.
 #[derive(Debug, clap::Args)]
@@ -129,27 +129,6 @@ pub(super) fn timed<T>(
 /// An error of the device.
 fn fault(error: warpsmith::Error) -> anyhow::Error {
     error.into()
-}
-
-/// A line on stderr that turns while something takes long; nothing where stderr is no terminal.
-struct Spinner(ProgressBar);
-
-impl Spinner {
-    fn start(message: String) -> Self {
-        let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-            bar.set_style(style);
-        }
-        bar.set_message(message);
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
-    }
-}
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }
 
 /// The elements as f32.

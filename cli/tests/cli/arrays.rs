@@ -75,6 +75,22 @@ fn gemm_prints_one_line_of_json() {
 }
 
 #[test]
+fn attention_agrees_with_numpy() {
+    for (option, suffix) in [("", ""), (" --causal", "_causal")] {
+        let folder = Folder::new();
+        let words = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy";
+        compute(
+            &folder,
+            &format!("{words} -o out:o.npy --lse out:lse.npy{option}"),
+        )
+        .done();
+        assert_close(&folder.path("o.npy"), &format!("o{suffix}.npy"), 1e-5);
+        assert_close(&folder.path("lse.npy"), &format!("lse{suffix}.npy"), 1e-5);
+        assert_eq!(folder.names(), ["lse.npy", "o.npy"]);
+    }
+}
+
+#[test]
 fn reductions_agree_with_numpy() {
     for x in ["x_f64_c.npy", "x_f32_fortran.npy"] {
         for (words, want) in [

@@ -307,7 +307,11 @@ fn faults_of_the_description_name_file_and_key() {
             "fil = \"iota\"",
             &["unknown field `fil`"],
         ),
-        ("f32 = 0.0", "f32 = 0.0\nf64 = 0.0", &["line "]),
+        (
+            "f32 = 0.0",
+            "f32 = 0.0\nf64 = 0.0",
+            &["line 2", "a value is one key: buffer"],
+        ),
         ("u32 = 100", "u32 = -1", &["line "]),
         (
             "u32 = 100",

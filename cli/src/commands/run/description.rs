@@ -138,7 +138,13 @@ fn parse(text: &str, folder: &Path) -> Result<Launch> {
 
 /// The message with the line it is about; toml's own display draws the line.
 fn located(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let message = error.message();
+    let message = match error.message() {
+        // serde's words for a table that stands for a choice.
+        words if words.starts_with("wanted exactly 1 element") => {
+            "a value is one key: buffer, u32, i32, u64, i64, f32, f64 or struct"
+        }
+        words => words,
+    };
     match error.span() {
         Some(span) => {
             let before = text.get(..span.start).unwrap_or_default();

@@ -19,6 +19,7 @@ use warpsmith_emulator::EmulatorConfig;
 use super::read_text;
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
+use crate::progress::Spinner;
 use description::{Buffer, Launch};
 
 /// Launch a kernel of any PTX file, on a GPU or on the emulator.
@@ -110,7 +111,9 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
             made.with_context(|| format!("{}: buffer `{}`", args.launch.display(), buffer.name))
         })
         .collect::<Result<Vec<_>>>()?;
+    let spinner = Spinner::start(format!("{} on {device}", description.kernel));
     let time = launch::launch(&device, &loaded, &description, &buffers)?;
+    drop(spinner);
     let contents = buffers
         .iter()
         .map(|buffer| buffer.to_vec().context("copying a result back"))

@@ -1,0 +1,27 @@
+//! Signs of life on stderr while something takes long.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line on stderr that turns while something takes long; nothing where stderr is no terminal.
+pub(crate) struct Spinner(ProgressBar);
+
+impl Spinner {
+    /// Starts it; dropping it wipes it away.
+    pub(crate) fn start(message: String) -> Self {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(message);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
