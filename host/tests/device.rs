@@ -1,23 +1,15 @@
-//! Devices, streams, events, memory and launches, on every device that there is
+//! Devices, streams, events and memory, on every device that there is
 //! (`WARPSMITH_TEST_DEVICE` chooses).
 
 use half::{bf16, f16};
 use std::sync::Barrier;
 use warpsmith::testing::devices;
 use warpsmith::{
-    Device, DeviceBuffer, DeviceKind, DevicePtr, E4m3, E5m2, Element, Error, Event, KernelArg,
-    LaunchConfig, Module, PinnedBuffer, Stream,
+    Device, DeviceBuffer, DeviceKind, E4m3, E5m2, Element, Error, Event, LaunchConfig, Module,
+    PinnedBuffer, Stream,
 };
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
-
-warpsmith::kernel_param! {
-    /// Parameters of `axpy`.
-    struct AxpyParams {
-        n: u32,
-        a: f32,
-    }
-}
 
 fn basic(device: &Device) -> Module {
     device.load_ptx(BASIC).expect("the test's PTX loads")
@@ -259,238 +251,6 @@ fn events_tell_when_work_is_done_and_how_long_it_took() {
 }
 
 #[test]
-fn a_launch_passes_buffers_structs_and_every_scalar() {
-    for device in devices() {
-        let stream = device.stream().expect("a stream");
-        let module = basic(&device);
-        let n = 1000_u32;
-        let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
-        let x = DeviceBuffer::from_slice(&device, &x).expect("allocates");
-        let mut y = DeviceBuffer::zeros(&stream, n as usize).expect("allocates");
-        y.fill(0.5, &stream).expect("fills");
-        let axpy = module.kernel("axpy").expect("the kernel is there");
-        let config = LaunchConfig::for_elements(n.into(), 128);
-        assert_eq!(config.grid, [8, 1, 1]);
-        // SAFETY: x and y have n elements.
-        unsafe { axpy.launch(&stream, config, (&x, &mut y, AxpyParams { n, a: 2.0 })) }
-            .expect("launches");
-        let want: Vec<f32> = (0..n).map(|i| 2.0 * i as f32 + 0.5).collect();
-        assert_eq!(y.to_vec().expect("reads"), want);
-
-        let mut sum = DeviceBuffer::<f64>::zeros(&stream, 1).expect("allocates");
-        let add = module.kernel("add_scalars").expect("the kernel is there");
-        let one = LaunchConfig::linear(1, 1);
-        let args = (
-            &mut sum,
-            200_u8,
-            60_000_u16,
-            4_000_000_000_u32,
-            1_u64 << 40,
-            0.5_f32,
-            0.25,
-        );
-        // SAFETY: the kernel writes one f64.
-        unsafe { add.launch(&stream, one, args) }.expect("launches");
-        let want = 200.0 + 60_000.0 + 4e9 + (1_u64 << 40) as f64 + 0.5 + 0.25;
-        assert_eq!(sum.to_vec().expect("reads"), [want]);
-
-        // The same with arguments that are known at run time only.
-        let pointer = sum.device_ptr();
-        let args: [&dyn KernelArg; 7] =
-            [&pointer, &1_u8, &2_u16, &3_u32, &4_u64, &5.0_f32, &6.0_f64];
-        // SAFETY: as above; `sum` outlives the launch.
-        unsafe { add.launch(&stream, one, &args[..]) }.expect("launches");
-        assert_eq!(sum.to_vec().expect("reads"), [21.0]);
-    }
-}
-
-#[test]
-fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
-    for device in devices() {
-        let stream = device.stream().expect("a stream");
-        let module = basic(&device);
-        let axpy = module.kernel("axpy").expect("the kernel is there");
-        assert_eq!(axpy.params().len(), 3);
-        assert_eq!(axpy.params()[2].size_bytes, 8);
-        let mut y = DeviceBuffer::<f32>::zeros(&stream, 4).expect("allocates");
-        let params = AxpyParams { n: 4, a: 1.0 };
-        let one = LaunchConfig::linear(1, 4);
-        let null = DevicePtr::<f32>::NULL;
-
-        // SAFETY: each is refused before anything runs, which is what this test shows.
-        unsafe {
-            let too_few = axpy.launch(&stream, one, (&mut y, params));
-            assert!(matches!(
-                too_few,
-                Err(Error::ArgumentCount {
-                    got: 2,
-                    want: 3,
-                    ..
-                })
-            ));
-            let too_many = axpy.launch(&stream, one, (&mut y, null, params, 1_u32));
-            assert!(matches!(
-                too_many,
-                Err(Error::ArgumentCount {
-                    got: 4,
-                    want: 3,
-                    ..
-                })
-            ));
-            let wrong_size = axpy.launch(&stream, one, (null, &mut y, 1_u32));
-            assert!(matches!(
-                wrong_size,
-                Err(Error::ArgumentSize {
-                    index: 2,
-                    got_bytes: 4,
-                    want_bytes: 8,
-                    ..
-                })
-            ));
-            let swapped = axpy.launch(&stream, one, (1_u32, &mut y, params));
-            assert!(matches!(swapped, Err(Error::ArgumentSize { index: 0, .. })));
-
-            let good = (null, y.device_ptr(), AxpyParams { n: 0, a: 0.0 });
-            let no_grid = LaunchConfig {
-                grid: [1, 0, 1],
-                ..one
-            };
-            let refused = axpy.launch(&stream, no_grid, good);
-            assert!(matches!(
-                refused,
-                Err(Error::EmptyLaunch { what: "grid", .. })
-            ));
-            let no_block = LaunchConfig {
-                block: [0, 1, 1],
-                ..one
-            };
-            let refused = axpy.launch(&stream, no_block, good);
-            assert!(matches!(
-                refused,
-                Err(Error::EmptyLaunch { what: "block", .. })
-            ));
-            for config in [
-                LaunchConfig {
-                    block: [1025, 1, 1],
-                    ..one
-                },
-                LaunchConfig {
-                    block: [32, 33, 1],
-                    ..one
-                },
-                LaunchConfig {
-                    block: [1, 1, 65],
-                    ..one
-                },
-                LaunchConfig {
-                    grid: [1, 65_536, 1],
-                    ..one
-                },
-                LaunchConfig {
-                    grid: [u32::MAX, 1, 1],
-                    ..one
-                },
-                one.shared_bytes(device.info().max_shared_bytes_per_block + 1),
-            ] {
-                let refused = axpy.launch(&stream, config, good);
-                assert!(
-                    matches!(refused, Err(Error::LaunchLimit { .. })),
-                    "{config:?}"
-                );
-            }
-            let bounded = module
-                .kernel("at_most_64_threads")
-                .expect("the kernel is there");
-            bounded
-                .launch(&stream, LaunchConfig::linear(1, 64), ())
-                .expect("fits");
-            let refused = bounded.launch(&stream, LaunchConfig::linear(1, 65), ());
-            assert!(matches!(
-                refused,
-                Err(Error::LaunchLimit {
-                    got: 65,
-                    limit: 64,
-                    ..
-                })
-            ));
-
-            let exact = module
-                .kernel("exactly_32_by_2_threads")
-                .expect("the kernel is there");
-            let fits = LaunchConfig {
-                block: [32, 2, 1],
-                ..one
-            };
-            exact.launch(&stream, fits, ()).expect("fits");
-            let refused = exact.launch(&stream, LaunchConfig::linear(1, 64), ());
-            assert!(matches!(
-                refused,
-                Err(Error::InvalidValue { what: "block", .. })
-            ));
-        }
-        assert_eq!(y.to_vec().expect("reads"), [0.0; 4]);
-    }
-}
-
-#[test]
-fn dynamic_shared_memory_is_there_up_to_the_devices_limit() {
-    for device in devices() {
-        let stream = device.stream().expect("a stream");
-        let kernel = basic(&device)
-            .kernel("reverse_in_shared")
-            .expect("the kernel is there");
-        let limit = kernel.max_dynamic_shared_bytes();
-        // A driver may keep a kilobyte of each block for itself.
-        let most = device.info().max_shared_bytes_per_block;
-        assert!(
-            limit <= most && limit + 1024 >= most,
-            "{limit} of {most} bytes"
-        );
-        for bytes in [256, 48 << 10, limit] {
-            let mut out = DeviceBuffer::<u32>::zeros(&stream, 64).expect("allocates");
-            let config = LaunchConfig::linear(1, 64).shared_bytes(bytes);
-            // SAFETY: 64 threads write 64 elements; they use the last 256 bytes of `bytes`.
-            unsafe { kernel.launch(&stream, config, (&mut out, bytes)) }.expect("launches");
-            let want: Vec<u32> = (0..64).rev().collect();
-            assert_eq!(out.to_vec().expect("reads"), want, "{bytes} bytes");
-        }
-    }
-}
-
-#[test]
-fn modules_that_do_not_load_say_why() {
-    for device in devices() {
-        let broken = BASIC.replace("bar.sync 0;", "bar.sync ;;}");
-        let error = device.load_ptx(&broken).expect_err("it does not parse");
-        assert!(
-            matches!(error, Error::PtxSyntax { line: 2.., .. }),
-            "{error}"
-        );
-
-        // Grammar is kept, but there is no such instruction.
-        let unknown = BASIC.replace("fma.rn.f32", "fmaaa.rn.f32");
-        let error = device.load_ptx(&unknown).expect_err("no device takes it");
-        assert!(error.to_string().contains("fmaaa"), "{error}");
-
-        let error = basic(&device)
-            .kernel("nothing")
-            .expect_err("there is no such kernel");
-        assert!(matches!(error, Error::UnknownKernel { .. }));
-        assert!(error.to_string().contains("axpy, count_slowly"), "{error}");
-        let error = device
-            .builtin_kernel("nothing")
-            .expect_err("there is no such kernel");
-        assert!(
-            matches!(
-                error,
-                Error::MissingKernel { .. } | Error::ManifestMismatch { .. }
-            ),
-            "{error}"
-        );
-    }
-}
-
-#[test]
 fn too_large_an_allocation_is_an_error_and_the_device_goes_on() {
     for device in devices() {
         let stream = device.stream().expect("a stream");
@@ -545,23 +305,6 @@ fn host_memory_that_is_not_there_is_an_error() {
         );
         let error = PinnedBuffer::<u64>::zeros(&device, usize::MAX).expect_err("more than that");
         assert!(matches!(error, Error::ShapeOverflow { .. }), "{error}");
-    }
-}
-
-#[test]
-fn a_kernel_with_more_parameters_than_a_launch_takes_is_refused() {
-    for device in devices() {
-        let params: Vec<String> = (0..65).map(|i| format!(".param .u32 p{i}")).collect();
-        let params = params.join(", ");
-        let ptx = format!(
-            ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry wide({params}) {{ ret; }}"
-        );
-        let error = device
-            .load_ptx(&ptx)
-            .expect("loads")
-            .kernel("wide")
-            .expect_err("65 is more");
-        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     }
 }
 
