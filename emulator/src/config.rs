@@ -86,7 +86,7 @@ pub struct LaunchConfig {
 /// What a launch counted. The figures are exact and do not depend on the number of host threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchStats {
-    /// Instructions times active lanes.
+    /// Instructions times the lanes that run them: active, and let through by the guard.
     pub lane_instructions: u64,
     /// Instructions issued to warps.
     pub warp_instructions: u64,

@@ -148,6 +148,8 @@ pub(crate) struct Access {
     pub(crate) element: usize,
     /// Bytes of the access.
     pub(crate) bytes: usize,
+    /// A load of what another block may write: volatile, relaxed or stronger.
+    pub(crate) strong: bool,
     /// Loads extend with the sign.
     pub(crate) signed: bool,
     /// Destinations or sources, one an element; `None` for `_`.

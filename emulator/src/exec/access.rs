@@ -44,6 +44,7 @@ impl Warp {
         path: usize,
         mask: u32,
     ) -> Checked<()> {
+        self.polls += u32::from(access.strong);
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.read(block, space, own, mask, access.bytes)
@@ -361,7 +362,7 @@ fn read_params(params: &[u8], addresses: &Row<u64>, mask: u32, bytes: usize, pla
     let uniform = Lanes(mask).all(|lane| addresses.0[lane] == first);
     for (p, plane) in planes.iter_mut().enumerate().take(bytes.div_ceil(4)) {
         if uniform {
-            *plane = Row([word(first as usize + 4 * p); LANES]);
+            plane.blend(&Row([word(first as usize + 4 * p); LANES]), mask);
         } else {
             for lane in Lanes(mask) {
                 plane.0[lane] = word(addresses.0[lane] as usize + 4 * p);

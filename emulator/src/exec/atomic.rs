@@ -19,6 +19,7 @@ impl Warp {
         path: usize,
         mask: u32,
     ) -> Checked<()> {
+        self.polls += u32::from(matches!(atomic.op, AtomicOp::Cas | AtomicOp::Exch));
         let addresses = self.addresses(block, atomic.base, atomic.offset, path);
         let b = self.widened(block, atomic.b);
         let c = atomic.c.map_or(Row::default(), |c| self.widened(block, c));

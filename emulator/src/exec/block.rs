@@ -109,7 +109,8 @@ impl<'a> BlockRun<'a> {
         self.done = vec![false; self.warps.len()];
     }
 
-    /// Runs until the block is over (true) or every warp has had `rounds` turns.
+    /// Runs until the block is over (true), or every warp has had `rounds` turns or waits for
+    /// other blocks.
     pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
         let count = self.warps.len();
         // The seed decides which warp begins.
@@ -121,7 +122,7 @@ impl<'a> BlockRun<'a> {
             first
         };
         for _ in 0..rounds {
-            let mut progress = false;
+            let (mut progress, mut polling) = (false, true);
             for i in 0..count {
                 let w = (first + i) % count;
                 if self.done[w] {
@@ -131,10 +132,11 @@ impl<'a> BlockRun<'a> {
                 match self.warps[w].run(&mut self.block, TURNS)? {
                     Stop::Done => {
                         self.done[w] = true;
-                        progress = true;
+                        (progress, polling) = (true, false);
                     }
                     Stop::Blocked => progress |= self.warps[w].warp_instructions != before,
-                    Stop::Yielded => progress = true,
+                    Stop::Yielded => (progress, polling) = (true, false),
+                    Stop::Polling => progress = true,
                 }
                 self.over_budget(w)?;
                 self.complete_barriers();
@@ -142,10 +144,13 @@ impl<'a> BlockRun<'a> {
             if self.done.iter().all(|done| *done) {
                 return Ok(true);
             }
-            if !progress && !std::mem::take(&mut self.block.released) {
+            if !progress && !self.block.released {
                 return Err(self.deadlock());
             }
-            self.block.released = false;
+            polling &= !std::mem::take(&mut self.block.released);
+            if polling && rounds != u64::MAX {
+                return Ok(false);
+            }
         }
         Ok(false)
     }

@@ -12,6 +12,8 @@ use crate::report::FaultKind;
 
 /// Instructions that a path runs before another ready path gets a turn.
 const PATIENCE: u32 = 4096;
+/// Strong loads and attempts at a lock that a path makes before it counts as polling.
+const POLLS: u32 = 32;
 
 /// State of one warp.
 #[derive(Debug, Default)]
@@ -28,7 +30,9 @@ pub(crate) struct Warp {
     pub(crate) planes: Box<Planes>,
     pub(crate) lane_instructions: u64,
     pub(crate) warp_instructions: u64,
-    /// Turns left of the budget.
+    /// Polls since the path was chosen.
+    pub(crate) polls: u32,
+    /// Warp instructions that it may run.
     pub(crate) budget: u64,
 }
 
@@ -41,6 +45,8 @@ pub(crate) enum Stop {
     Blocked,
     /// It could go on, but others should have a turn.
     Yielded,
+    /// Every path that can run asks again and again for what another warp or block writes.
+    Polling,
 }
 
 /// What an instruction does to the path that ran it.
@@ -95,13 +101,20 @@ impl Warp {
     pub(crate) fn run(&mut self, block: &mut Block<'_>, turns: u64) -> Checked<Stop> {
         let end = self.warp_instructions.saturating_add(turns);
         let mut fair = false;
+        let mut polling = 0;
         loop {
             self.paths.merge();
             let Some(index) = self.paths.choose(fair) else {
                 return self.stuck(block);
             };
             let reason = self.run_path(block, index, end)?;
-            fair = reason == Pause::Patience;
+            fair = matches!(reason, Pause::Patience | Pause::Polling);
+            if reason == Pause::Polling {
+                polling += 1;
+                if polling > self.paths.list.len() {
+                    return Ok(Stop::Polling);
+                }
+            }
             if reason == Pause::Turns {
                 return Ok(Stop::Yielded);
             }
@@ -170,6 +183,7 @@ impl Warp {
         let code = launch.program.code.as_slice();
         let constants = &launch.program.constants;
         let mut patience = PATIENCE;
+        self.polls = 0;
         let path = &self.paths.list[index];
         self.regs.enter(path.frame().window);
         let (mut pc, mut mask) = (path.pc, path.mask);
@@ -204,8 +218,12 @@ impl Warp {
                 Flow::Parted => return Ok(Pause::Parted),
                 Flow::Yield => {
                     self.paths.list[index].pc = pc + 1;
-                    return Ok(if alone { Pause::Turns } else { Pause::Patience });
+                    return Ok(Pause::Polling);
                 }
+            }
+            if self.polls >= POLLS {
+                self.paths.list[index].pc = pc;
+                return Ok(Pause::Polling);
             }
             if self.warp_instructions >= end {
                 self.paths.list[index].pc = pc;
@@ -440,6 +458,8 @@ enum Pause {
     Parted,
     /// It ran long while others were ready.
     Patience,
+    /// It asks again and again for the same, or sleeps.
+    Polling,
     /// The warp's turns are over.
     Turns,
 }

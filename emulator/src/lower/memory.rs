@@ -197,6 +197,7 @@ impl<'a> FunctionLowering<'a, '_> {
             offset: address.offset,
             element,
             bytes,
+            strong,
             signed: false,
             regs: Box::new([]),
         };

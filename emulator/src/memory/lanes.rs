@@ -88,7 +88,8 @@ pub(crate) fn load<W: Word>(
                 return Err(mask.trailing_zeros());
             }
             for (p, plane) in out.iter_mut().enumerate().take(bytes.div_ceil(4)) {
-                *plane = Row([load_part(memory.words, at + 4 * p, bytes); LANES]);
+                let value = load_part(memory.words, at + 4 * p, bytes);
+                plane.blend(&Row([value; LANES]), mask);
             }
             Ok(())
         }

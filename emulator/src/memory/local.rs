@@ -75,7 +75,7 @@ impl LocalMemory {
             if missing & mask != 0 {
                 return Err((missing & mask).trailing_zeros());
             }
-            *plane = self.words[row + p];
+            plane.blend(&self.words[row + p], mask);
         }
         Ok(())
     }

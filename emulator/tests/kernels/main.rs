@@ -1,0 +1,8 @@
+//! Kernels in PTX, by hand: in pass/ those that must run and give the right answer, in fail/ those
+//! that must end in a report, which is kept beside them.
+
+mod common;
+mod fail;
+mod pass;
+mod printf;
+mod refused;

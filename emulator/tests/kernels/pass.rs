@@ -1,0 +1,211 @@
+//! Kernels that must run.
+
+use crate::common::Case;
+
+/// Runs a case on one buffer and compares every word.
+fn check(case: &Case, want: impl Fn(u32) -> u32) {
+    let ran = case.run();
+    if let Err(error) = &ran.result {
+        panic!("{}: {error}", case.path.display());
+    }
+    let out = ran.buffers.first().expect("the case has a buffer");
+    for (i, got) in out.iter().enumerate() {
+        assert_eq!(*got, want(i as u32), "word {i} of {}", case.path.display());
+    }
+}
+
+fn collatz(mut n: u32) -> u32 {
+    let mut steps = 0;
+    while n > 1 {
+        n = if n % 2 == 0 { n / 2 } else { 3 * n + 1 };
+        steps += 1;
+    }
+    steps
+}
+
+#[test]
+fn loops_of_different_lengths_give_each_lane_its_own_result() {
+    for threads in [1, 31, 32, 33, 100, 1024] {
+        let words = 3 * threads as usize;
+        let case = Case::new("pass", "nested_divergence", 3, threads).zeros(words);
+        check(&case, |i| collatz(i + 1));
+    }
+}
+
+#[test]
+fn lanes_of_a_warp_pass_a_lock_on() {
+    check(
+        &Case::new("pass", "lock_within_a_warp", 1, 64).zeros(64),
+        |_| 64,
+    );
+}
+
+#[test]
+fn a_lane_that_spins_lets_the_others_run() {
+    check(
+        &Case::new("pass", "lane_waits_for_lane", 1, 32).zeros(32),
+        |i| {
+            if i == 0 { 77 } else { i }
+        },
+    );
+}
+
+#[test]
+fn recursion_of_divergent_depth() {
+    let fibonacci = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34];
+    check(&Case::new("pass", "recursion", 1, 45).zeros(45), |i| {
+        fibonacci[i as usize % 10]
+    });
+}
+
+#[test]
+fn lanes_call_different_functions_through_one_register() {
+    check(&Case::new("pass", "indirect_call", 1, 32).zeros(32), |i| {
+        if i % 2 == 1 { 2 * i } else { i * i }
+    });
+}
+
+#[test]
+fn named_barriers_hand_tiles_over() {
+    check(
+        &Case::new("pass", "producer_consumer", 1, 64).zeros(32),
+        |i| 1000 + 5 * i,
+    );
+}
+
+#[test]
+fn blocks_of_odd_sizes_meet_at_barriers() {
+    for threads in [1, 7, 32, 41, 63, 97, 1000] {
+        let mut case = Case::new("pass", "odd_block_sum", 3, threads).zeros(3);
+        case.shape.shared_bytes = 4 * threads;
+        check(&case, |_| threads * (threads - 1) / 2);
+    }
+}
+
+#[test]
+fn reductions_at_barriers() {
+    check(
+        &Case::new("pass", "barrier_reductions", 1, 70).zeros(70),
+        |_| 150,
+    );
+}
+
+#[test]
+fn shuffles_votes_and_matches() {
+    let case = Case::new("pass", "warp_collectives", 1, 32).zeros(32 * 12);
+    check(&case, |word| {
+        let (lane, field) = (word / 12, word % 12);
+        let (up, down) = (lane >= 1, lane <= 29);
+        match field {
+            0 => 3 * if up { lane - 1 } else { lane },
+            1 => u32::from(up),
+            2 => 3 * if down { lane + 2 } else { lane },
+            3 => u32::from(down),
+            4 => 3 * (lane ^ 16),
+            // Segments of 8 lanes: lane 5 of each.
+            5 => 3 * (lane & 0x18 | 5),
+            6 => !0x3ff,
+            7 => 0x1111_1111 << (lane % 4),
+            8 => 1,
+            _ => 0,
+        }
+    });
+}
+
+#[test]
+fn atomics_of_all_blocks_add_up_and_give_every_ticket_once() {
+    let ran = Case::new("pass", "histogram", 40, 96)
+        .zeros(17)
+        .zeros(40 * 96)
+        .run();
+    ran.result.expect("the kernel runs");
+    assert!(
+        ran.buffers[0][..16]
+            .iter()
+            .all(|count| *count == 40 * 96 / 16)
+    );
+    let mut tickets = ran.buffers[1].clone();
+    tickets.sort_unstable();
+    assert!(
+        tickets
+            .iter()
+            .enumerate()
+            .all(|(i, ticket)| i == *ticket as usize)
+    );
+}
+
+#[test]
+fn blocks_that_wait_for_later_blocks_come_to_an_end() {
+    check(&Case::new("pass", "grid_barrier", 50, 1).zeros(51), |_| 50);
+}
+
+#[test]
+fn generic_addresses_reach_every_space() {
+    check(
+        &Case::new("pass", "generic_addresses", 1, 32).zeros(33),
+        |i| match i {
+            0 => 100,
+            i => [100, 207, 300][(i as usize - 1) % 3],
+        },
+    );
+}
+
+#[test]
+fn jump_tables_part_and_join_lanes() {
+    check(&Case::new("pass", "jump_table", 1, 32).zeros(32), |i| {
+        10 * (i % 4 + 1)
+    });
+}
+
+#[test]
+fn bytes_and_halves_are_merged_into_words() {
+    let case = Case::new("pass", "narrow_stores", 1, 37)
+        .zeros(37)
+        .uninitialized(64);
+    check(&case, |i| {
+        (i32::from((i + 200) as u8 as i8) - i as i32) as u32
+    });
+}
+
+#[test]
+fn carries_and_packed_moves() {
+    let case = Case::new("pass", "wide_arithmetic", 1, 32).zeros(32);
+    // Without a carry (thread 0) the upper word is 0.
+    check(&case, |i| 0x0003_0007 + u32::from(i != 0));
+}
+
+#[test]
+fn variables_of_the_module_have_their_values() {
+    check(
+        &Case::new("pass", "module_variables", 1, 32).zeros(32),
+        |i| 13 + i % 4,
+    );
+}
+
+#[test]
+fn same_bits_and_counts_whatever_the_number_of_threads() {
+    for name in ["nested_divergence", "grid_barrier"] {
+        let run = |threads| {
+            let mut case = Case::new("pass", name, 50, 1).zeros(51);
+            case.config.threads = Some(threads);
+            let ran = case.run();
+            (ran.result.expect("the kernel runs"), ran.buffers)
+        };
+        assert_eq!(run(1), run(2), "{name}");
+        assert_eq!(run(1), run(5), "{name}");
+    }
+}
+
+#[test]
+fn llc_made_vector_add() {
+    let ran = Case::new("pass", "vector_add", 8, 128)
+        .zeros(1000)
+        .zeros(1000)
+        .uninitialized(1000)
+        .scalar(1000)
+        .run();
+    let stats = ran.result.expect("the kernel runs");
+    assert!(ran.buffers[2].iter().all(|word| *word == 0));
+    // All threads run 6 instructions and `ret`, 1000 of them 11 more, the others the branch.
+    assert_eq!(stats.lane_instructions, 1024 * 7 + 1000 * 11 + 24);
+}

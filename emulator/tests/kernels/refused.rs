@@ -1,0 +1,235 @@
+//! What cannot be loaded or launched is refused with its name, and nothing runs.
+
+use warpsmith_emulator::{
+    Emulator, EmulatorConfig, LaunchConfig, LaunchError, LoadError, MemoryError,
+};
+
+const HEADER: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n";
+
+fn emulator() -> Emulator {
+    Emulator::new(EmulatorConfig::default())
+}
+
+/// The error of loading a kernel of one instruction, which is on line 9.
+fn load_error(instruction: &str) -> LoadError {
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p)\n{{\n.reg .pred %p<4>;\n.reg .b32 %r<9>; .reg .f32 %f<9>;\n.reg .b64 %rd<9>;\n{instruction}\nret;\n}}\n"
+    );
+    emulator().load(&text).expect_err(instruction)
+}
+
+#[test]
+fn unknown_instructions_are_named_with_their_line() {
+    for (instruction, name) in [
+        ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned"),
+        (
+            "mbarrier.init.shared::cta.b64 [%rd1], 1;",
+            "mbarrier.init.shared::cta.b64",
+        ),
+        ("cp.async.commit_group;", "cp.async.commit_group"),
+        (
+            "barrier.cluster.arrive.aligned;",
+            "barrier.cluster.arrive.aligned",
+        ),
+        ("frobnicate.u32 %r1, %r2;", "frobnicate.u32"),
+        ("add.upside_down.u32 %r1, %r2, %r3;", "add.upside_down.u32"),
+        (
+            "ld.global.sideways.u32 %r1, [%rd1];",
+            "ld.global.sideways.u32",
+        ),
+        ("fence.proxy.async;", "fence.proxy.async"),
+    ] {
+        assert_eq!(
+            load_error(instruction),
+            LoadError::Unsupported {
+                what: name.to_owned(),
+                line: 9
+            }
+        );
+    }
+}
+
+#[test]
+fn wrong_operands_are_refused() {
+    for instruction in [
+        "add.u32 %r1, %r2, %rd3;",
+        "add.u32 %r1, %r2;",
+        "ld.global.v4.u32 {%r1, %r2}, [%rd1];",
+        "ld.global.u64 %r1, [%rd1];",
+        "bar.sync 16;",
+        "bra.uni %r1;",
+    ] {
+        let error = load_error(instruction);
+        assert!(
+            matches!(error, LoadError::Invalid { line: 9, .. }),
+            "{instruction}: {error}"
+        );
+    }
+    let error = load_error("mov.u32 %r1, nobody;");
+    assert_eq!(
+        error,
+        LoadError::Undeclared {
+            name: "nobody".to_owned(),
+            line: 9
+        }
+    );
+}
+
+#[test]
+fn unresolved_functions_are_refused() {
+    let text = format!(
+        "{HEADER}.extern .func malloc(.param .b64 size);\n.visible .entry k()\n{{\n.param .b64 s;\ncall malloc, (s);\nret;\n}}\n"
+    );
+    let error = emulator().load(&text).expect_err("malloc has no body");
+    assert_eq!(
+        error,
+        LoadError::Unresolved {
+            name: "malloc".to_owned(),
+            line: 8
+        }
+    );
+}
+
+#[test]
+fn launches_that_no_device_takes_are_refused() -> Result<(), Box<dyn std::error::Error>> {
+    let emulator = emulator();
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u32 n) .maxntid 128, 1, 1\n{{\n.shared .align 4 .b8 s[200000];\n.reg .b32 %r<2>;\nmov.u32 %r1, s;\nret;\n}}\n.visible .entry exact() .reqntid 32, 2, 1\n{{\nret;\n}}\n"
+    );
+    let module = emulator.load(&text)?;
+    let launch = |kernel: &str, grid, block, shared_bytes, params: &[&[u8]]| {
+        emulator.launch(
+            &module,
+            kernel,
+            &LaunchConfig {
+                grid,
+                block,
+                shared_bytes,
+            },
+            params,
+        )
+    };
+    let four: &[u8] = &[0; 4];
+    assert!(launch("k", [1; 3], [128, 1, 1], 32_448, &[four]).is_ok());
+    assert!(matches!(
+        launch("k", [1; 3], [128, 1, 1], 32_449, &[four]),
+        Err(LaunchError::SharedMemory {
+            static_bytes: 200_000,
+            limit: 232_448,
+            ..
+        })
+    ));
+    for (grid, block) in [
+        ([1; 3], [129, 1, 1]),
+        ([1; 3], [0, 1, 1]),
+        ([1; 3], [1, 1, 65]),
+        ([0, 1, 1], [1; 3]),
+        ([1, 65_536, 1], [1; 3]),
+    ] {
+        let result = launch("k", grid, block, 0, &[four]);
+        assert!(
+            matches!(result, Err(LaunchError::Shape { .. })),
+            "{grid:?} {block:?}"
+        );
+    }
+    assert!(launch("exact", [1; 3], [32, 2, 1], 0, &[]).is_ok());
+    assert!(matches!(
+        launch("exact", [1; 3], [64, 1, 1], 0, &[]),
+        Err(LaunchError::Shape { .. })
+    ));
+    assert!(matches!(
+        launch("k", [1; 3], [1; 3], 0, &[]),
+        Err(LaunchError::ParameterCount {
+            got: 0,
+            want: 1,
+            ..
+        })
+    ));
+    assert!(matches!(
+        launch("k", [1; 3], [1; 3], 0, &[&[0; 8]]),
+        Err(LaunchError::ParameterSize {
+            index: 0,
+            got: 8,
+            want: 4,
+            ..
+        })
+    ));
+    assert!(matches!(
+        launch("nobody", [1; 3], [1; 3], 0, &[]),
+        Err(LaunchError::UnknownKernel { .. })
+    ));
+    let other = Emulator::new(EmulatorConfig::default());
+    let shape = LaunchConfig {
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+    };
+    assert_eq!(
+        other.launch(&module, "k", &shape, &[four]),
+        Err(LaunchError::ForeignModule)
+    );
+    Ok(())
+}
+
+#[test]
+fn memory_is_accounted_for() -> Result<(), MemoryError> {
+    let emulator = Emulator::new(EmulatorConfig {
+        memory_bytes: 1000,
+        ..EmulatorConfig::default()
+    });
+    let a = emulator.alloc(600)?;
+    assert_eq!(a % 256, 0);
+    assert_eq!(
+        emulator.alloc(500),
+        Err(MemoryError::OutOfMemory {
+            requested: 500,
+            free: 400,
+            capacity: 1000
+        })
+    );
+    emulator.write(a + 1, &[1, 2, 3, 4, 5])?;
+    emulator.fill(a + 3, 9, 2)?;
+    let mut out = [0; 7];
+    emulator.read(a, &mut out)?;
+    assert_eq!(out, [0, 1, 2, 9, 9, 5, 0]);
+    assert!(matches!(
+        emulator.write(a + 598, &[0; 3]),
+        Err(MemoryError::OutOfBounds { .. })
+    ));
+    assert_eq!(
+        emulator.free(a + 1),
+        Err(MemoryError::NotAllocated { address: a + 1 })
+    );
+    emulator.free(a)?;
+    assert_eq!(
+        emulator.free(a),
+        Err(MemoryError::NotAllocated { address: a })
+    );
+    assert!(emulator.alloc(1000).is_ok());
+    Ok(())
+}
+
+#[test]
+fn freed_memory_is_recognised() -> Result<(), Box<dyn std::error::Error>> {
+    let emulator = emulator();
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p)\n{{\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\nst.global.u32 [%rd1+8], 1;\nret;\n}}\n"
+    );
+    let module = emulator.load(&text)?;
+    let address = emulator.alloc(64)?;
+    let shape = LaunchConfig {
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+    };
+    emulator.launch(&module, "k", &shape, &[&address.to_le_bytes()])?;
+    emulator.free(address)?;
+    match emulator.launch(&module, "k", &shape, &[&address.to_le_bytes()]) {
+        Err(LaunchError::Fault(report)) => {
+            assert_eq!(report.kind, warpsmith_emulator::FaultKind::UseAfterFree);
+            assert_eq!(report.address, Some(address + 8));
+        }
+        other => panic!("a fault was expected, got {other:?}"),
+    }
+    Ok(())
+}
