@@ -93,8 +93,8 @@ fn floats() {
         "2 2.00000 1.23e+03"
     );
     assert_eq!(
-        print("%a %.2a %a", &[bits(1.0), bits(3.14), bits(0.0)]),
-        "0x1p+0 0x1.92p+1 0x0p+0"
+        print("%a %.2a %a", &[bits(1.0), bits(3.125), bits(0.0)]),
+        "0x1p+0 0x1.90p+1 0x0p+0"
     );
     assert_eq!(
         print(
