@@ -189,7 +189,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 fn unary_functions_are_within_their_ulps_for_every_layout_and_dtype() {
     let op = prop::sample::select(UnaryOp::ALL.to_vec());
     let effort = Effort {
-        cases: 200,
+        cases: 400,
         largest: [100, 20_000],
     };
     holds(
@@ -226,7 +226,7 @@ fn every_unary_function_survives_special_values() {
 fn binary_functions_broadcast_and_are_within_their_ulps() {
     let op = prop::sample::select(BinaryOp::ALL.to_vec());
     let effort = Effort {
-        cases: 150,
+        cases: 300,
         largest: [100, 20_000],
     };
     holds(
@@ -239,7 +239,7 @@ fn binary_functions_broadcast_and_are_within_their_ulps() {
 #[test]
 fn casts_and_copies_are_exact_for_every_layout_and_dtype() {
     let effort = Effort {
-        cases: 100,
+        cases: 200,
         largest: [100, 20_000],
     };
     holds(effort, case, check_moves);

@@ -194,7 +194,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 fn gemm_matches_its_reference_for_every_shape_layout_and_dtype() {
     holds(
         Effort {
-            cases: 60,
+            cases: 150,
             largest: [140, 700],
         },
         case,

@@ -43,15 +43,24 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let stream = device.stream().map_err(say)?;
     let model = operation.model().map_err(say)?;
     let axis = case.axis.unwrap_or(case.shape.len() - 1);
-    let want = softmax(&x.values.view(), axis, T::DTYPE, &model).map_err(say)?;
+    let values = x.values.clone();
+    let wide_values = values.view();
+    let want = softmax(&wide_values, axis, T::DTYPE, &model).map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.view_y);
     let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
     agrees(&got, &want)?;
-    // In place the same.
+    // In place; where the layout is another one, sums may be taken in another order.
     let x = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_y)?;
     let in_place = Softmax::new(&x.tensor).axis(axis);
+    let model = in_place.model().map_err(say)?;
+    let want = softmax(&wide_values, axis, T::DTYPE, &model).map_err(say)?;
     in_place.run_into(&x.tensor, &stream).map_err(say)?;
-    same_bits(&got, &x.read()?).map_err(|error| format!("in place: {error}"))
+    let again = x.read()?;
+    agrees(&again, &want).map_err(|error| format!("in place: {error}"))?;
+    match case.view == case.view_y {
+        true => same_bits(&got, &again).map_err(|error| format!("in place: {error}")),
+        false => Ok(()),
+    }
 }
 
 fn case(largest: usize) -> impl Strategy<Value = Case> {
@@ -81,7 +90,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 fn softmax_matches_its_reference_for_every_axis_layout_and_dtype() {
     holds(
         Effort {
-            cases: 100,
+            cases: 300,
             largest: [300, 20_000],
         },
         case,

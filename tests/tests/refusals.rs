@@ -1,0 +1,345 @@
+//! What the operations refuse: typed errors that name the value got, and nothing written.
+
+use warpsmith::{
+    Attention, Binary, BinaryOp, Device, Error, Gemm, Reduce, ReduceOp, Softmax, Stream, Tensor,
+    Unary, UnaryOp,
+};
+use warpsmith_tests::operand::View;
+use warpsmith_tests::output::Output;
+
+/// Runs `test` on every device, with a stream.
+fn on_every_device(test: impl Fn(&Device, &Stream)) {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        test(&device, &stream);
+    }
+}
+
+fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
+    Tensor::full(stream, shape, 1.0).expect("a tensor")
+}
+
+/// A poisoned output of that shape.
+fn output(device: &Device, shape: &[usize]) -> Output<f32> {
+    Output::new(device, shape, View::Contiguous).expect("an output")
+}
+
+/// The error is of this variant, its text says all of `words`.
+macro_rules! refused {
+    ($result:expr, $variant:ident, $($word:expr),+ $(,)?) => {
+        match $result {
+            Err(error @ Error::$variant { .. }) => {
+                let text = error.to_string();
+                $(assert!(text.contains($word), "`{text}` does not say `{}`", $word);)+
+            }
+            Err(other) => panic!("{other}, which is not {}", stringify!($variant)),
+            Ok(_) => panic!("it was accepted"),
+        }
+    };
+}
+
+#[test]
+fn gemm_refuses_shapes_that_do_not_fit() {
+    on_every_device(|device, stream| {
+        let (a, b) = (ones(stream, &[3, 4]), ones(stream, &[5, 6]));
+        refused!(
+            Gemm::new(&a, &b).run(stream),
+            ShapeMismatch,
+            "`b`",
+            "[5, 6]",
+            "[.., 4, n]"
+        );
+        let vector = ones(stream, &[4]);
+        refused!(
+            Gemm::new(&a, &vector).run(stream),
+            ShapeMismatch,
+            "`b`",
+            "2 dimensions"
+        );
+        refused!(
+            Gemm::new(&vector, &a).run(stream),
+            ShapeMismatch,
+            "`a`",
+            "[4]"
+        );
+        let (a3, b3) = (ones(stream, &[2, 3, 4]), ones(stream, &[5, 4, 6]));
+        refused!(
+            Gemm::new(&a3, &b3).run(stream),
+            ShapeMismatch,
+            "`b`",
+            "[5, 4, 6]",
+            "batch of 2"
+        );
+        let (b, c) = (ones(stream, &[4, 6]), ones(stream, &[6, 3]));
+        let with_c = Gemm::new(&a, &b).beta(1.0, &c);
+        refused!(with_c.run(stream), ShapeMismatch, "`c`", "[6, 3]", "[3, 6]");
+        // A c that does not fit is refused even where it would not be read.
+        refused!(
+            Gemm::new(&a, &b).beta(0.0, &c).run(stream),
+            ShapeMismatch,
+            "`c`"
+        );
+        let d = output(device, &[6, 3]);
+        let into = Gemm::new(&a, &b).run_into(&d.tensor, stream);
+        refused!(into, ShapeMismatch, "`d`", "[6, 3]", "[3, 6]");
+        d.expect_untouched().expect("nothing written");
+    });
+}
+
+#[test]
+fn gemm_refuses_outputs_that_overlap() {
+    on_every_device(|_, stream| {
+        let a = ones(stream, &[4, 4]);
+        let b = ones(stream, &[4, 4]);
+        refused!(
+            Gemm::new(&a, &b).run_into(&a, stream),
+            Overlap,
+            "`d`",
+            "`a`"
+        );
+        refused!(
+            Gemm::new(&a, &b).run_into(&b.t(), stream),
+            Overlap,
+            "`d`",
+            "`b`"
+        );
+        let c = ones(stream, &[4, 4]);
+        let shifted = Gemm::new(&a, &b).beta(1.0, &c).run_into(&c.t(), stream);
+        refused!(shifted, Overlap, "`d`", "`c`");
+        // At beta 0, c is not read, and may be anywhere.
+        Gemm::new(&a, &b)
+            .beta(0.0, &c)
+            .run_into(&c.t(), stream)
+            .expect("c is not read");
+        let wide = ones(stream, &[1, 4]).broadcast_to(&[4, 4]).expect("a view");
+        refused!(
+            Gemm::new(&a, &b).run_into(&wide, stream),
+            StrideMismatch,
+            "`d`",
+            "[0, 1]"
+        );
+    });
+}
+
+#[test]
+fn attention_refuses_shapes_that_do_not_fit() {
+    on_every_device(|device, stream| {
+        let q = ones(stream, &[2, 5, 4, 8]);
+        let good = ones(stream, &[2, 7, 2, 8]);
+        let flat = ones(stream, &[2, 5, 32]);
+        let run =
+            |q: &Tensor<f32>, k: &Tensor<f32>, v: &Tensor<f32>| Attention::new(q, k, v).run(stream);
+        refused!(
+            run(&flat, &good, &good),
+            ShapeMismatch,
+            "`q`",
+            "[2, 5, 32]",
+            "head_dim]"
+        );
+        for shape in [[3, 7, 2, 8], [2, 7, 2, 9]] {
+            let k = ones(stream, &shape);
+            refused!(
+                run(&q, &k, &good),
+                ShapeMismatch,
+                "`k`",
+                &format!("{shape:?}")
+            );
+        }
+        for shape in [[2, 6, 2, 8], [2, 7, 4, 8], [1, 7, 2, 8]] {
+            let v = ones(stream, &shape);
+            refused!(
+                run(&q, &good, &v),
+                ShapeMismatch,
+                "`v`",
+                &format!("{shape:?}")
+            );
+        }
+        let three_heads = ones(stream, &[2, 7, 3, 8]);
+        refused!(
+            run(&q, &three_heads, &three_heads),
+            ShapeMismatch,
+            "`k`",
+            "divides q's 4 heads"
+        );
+        let wide = ones(stream, &[2, 7, 4, 257]);
+        refused!(run(&wide, &wide, &wide), Unsupported, "257", "256");
+        let scaled = Attention::new(&q, &good, &good)
+            .softmax_scale(f32::NAN)
+            .run(stream);
+        refused!(scaled, InvalidValue, "softmax_scale", "NaN", "finite");
+        let (o, lse) = (output(device, &[2, 5, 4, 9]), output(device, &[2, 4, 5]));
+        let into = Attention::new(&q, &good, &good);
+        let into = into.run_into(&o.tensor, Some(&lse.tensor), stream);
+        refused!(into, ShapeMismatch, "`o`", "[2, 5, 4, 9]", "[2, 5, 4, 8]");
+        o.expect_untouched().expect("nothing written");
+        lse.expect_untouched().expect("nothing written");
+    });
+}
+
+#[test]
+fn attention_refuses_outputs_that_overlap() {
+    on_every_device(|_, stream| {
+        let q = ones(stream, &[1, 4, 4, 4]);
+        let kv = ones(stream, &[1, 4, 4, 4]);
+        let o = ones(stream, &[1, 4, 4, 4]);
+        let attention = Attention::new(&q, &kv, &kv);
+        refused!(attention.run_into(&q, None, stream), Overlap, "`o`", "`q`");
+        refused!(attention.run_into(&kv, None, stream), Overlap, "`o`", "`k`");
+        let lse = o
+            .reshape(&[64])
+            .and_then(|o| o.slice(0, ..16))
+            .expect("a view");
+        let lse = lse.reshape(&[1, 4, 4]).expect("a view");
+        refused!(
+            attention.run_into(&o, Some(&lse), stream),
+            Overlap,
+            "`lse`",
+            "`o`"
+        );
+        let lse = ones(stream, &[1, 4, 4]).t();
+        let into = attention.run_into(&o, Some(&lse), stream);
+        refused!(into, StrideMismatch, "`lse`", "contiguous");
+    });
+}
+
+#[test]
+fn reduce_refuses_axes_and_operations_without_a_result() {
+    on_every_device(|device, stream| {
+        let x = ones(stream, &[3, 4]);
+        let none = Reduce::new(ReduceOp::Sum, &x).axis(2).run(stream);
+        refused!(none, OutOfBounds, "axis", "2");
+        let values = Reduce::new(ReduceOp::Argmax, &x).run(stream);
+        refused!(values, InvalidValue, "argmax", "run_indices");
+        let indices = Reduce::new(ReduceOp::Mean, &x).run_indices(stream);
+        refused!(indices, InvalidValue, "mean");
+        let empty = ones(stream, &[3, 0]);
+        for op in [ReduceOp::Max, ReduceOp::Min] {
+            refused!(
+                Reduce::new(op, &empty).axis(1).run(stream),
+                InvalidValue,
+                op.name()
+            );
+        }
+        for op in [ReduceOp::Argmax, ReduceOp::Argmin] {
+            refused!(
+                Reduce::new(op, &empty).run_indices(stream),
+                InvalidValue,
+                op.name()
+            );
+        }
+        let y = output(device, &[4]);
+        let into = Reduce::new(ReduceOp::Sum, &x)
+            .axis(1)
+            .run_into(&y.tensor, stream);
+        refused!(into, ShapeMismatch, "`y`", "[4]", "[3]");
+        y.expect_untouched().expect("nothing written");
+        let part = x.index_axis(0, 1).expect("a view");
+        let into = Reduce::new(ReduceOp::Sum, &x)
+            .axis(0)
+            .run_into(&part, stream);
+        refused!(into, Overlap, "`y`", "`x`");
+    });
+}
+
+#[test]
+fn softmax_and_elementwise_refuse_what_does_not_fit() {
+    on_every_device(|device, stream| {
+        let x = ones(stream, &[3, 4]);
+        refused!(
+            Softmax::new(&x).axis(2).run(stream),
+            OutOfBounds,
+            "axis",
+            "2"
+        );
+        let scalar = ones(stream, &[]);
+        refused!(Softmax::new(&scalar).run(stream), OutOfBounds, "axis", "0");
+        let y = output(device, &[4, 3]);
+        refused!(
+            Softmax::new(&x).run_into(&y.tensor, stream),
+            ShapeMismatch,
+            "`y`",
+            "[4, 3]"
+        );
+        let square = ones(stream, &[4, 4]);
+        refused!(
+            Softmax::new(&square).run_into(&square.t(), stream),
+            Overlap,
+            "`y`",
+            "`x`"
+        );
+
+        let into = Unary::new(UnaryOp::Exp, &x).run_into(&y.tensor, stream);
+        refused!(into, ShapeMismatch, "`y`", "[4, 3]", "[3, 4]");
+        refused!(
+            Unary::new(UnaryOp::Scale, &x).run(stream),
+            InvalidValue,
+            "scalar",
+            "missing"
+        );
+        let exp = Unary::new(UnaryOp::Exp, &x).scalar(2.0).run(stream);
+        refused!(exp, InvalidValue, "scalar", "2", "exp");
+        let into = Unary::new(UnaryOp::Exp, &square).run_into(&square.t(), stream);
+        refused!(into, Overlap, "`y`", "`x`");
+
+        let z = ones(stream, &[3, 5]);
+        let sum = Binary::new(BinaryOp::Add, &x, &z).run(stream);
+        refused!(sum, ShapeMismatch, "`b`", "[3, 5]", "[3, 4]");
+        let row = ones(stream, &[4]);
+        let sum = Binary::new(BinaryOp::Add, &x, &row).run_into(&row, stream);
+        refused!(sum, ShapeMismatch, "`y`", "[4]", "[3, 4]");
+        refused!(
+            y.tensor.assign(&x, stream),
+            ShapeMismatch,
+            "[4, 3]",
+            "[3, 4]"
+        );
+        refused!(square.assign(&square.t(), stream), Overlap, "source");
+        y.expect_untouched().expect("nothing written");
+    });
+}
+
+#[test]
+fn operands_of_another_device_are_refused() {
+    // Two emulators are two devices.
+    let [here, there] = [(); 2].map(|()| {
+        Device::emulator_with(warpsmith::emulator::EmulatorConfig::default()).expect("an emulator")
+    });
+    let (stream, far) = (
+        here.stream().expect("a stream"),
+        there.stream().expect("a stream"),
+    );
+    let (x, y) = (ones(&stream, &[4, 4]), ones(&far, &[4, 4]));
+    refused!(Gemm::new(&x, &y).run(&stream), DeviceMismatch, "`b`");
+    refused!(Gemm::new(&y, &x).run(&stream), DeviceMismatch, "`a`");
+    refused!(
+        Gemm::new(&x, &x).beta(1.0, &y).run(&stream),
+        DeviceMismatch,
+        "`c`"
+    );
+    refused!(
+        Gemm::new(&x, &x).run_into(&y, &stream),
+        DeviceMismatch,
+        "`d`"
+    );
+    refused!(
+        Reduce::new(ReduceOp::Sum, &y).run(&stream),
+        DeviceMismatch,
+        "`x`"
+    );
+    refused!(Softmax::new(&y).run(&stream), DeviceMismatch, "`x`");
+    refused!(
+        Unary::new(UnaryOp::Neg, &y).run(&stream),
+        DeviceMismatch,
+        "`x`"
+    );
+    refused!(
+        Binary::new(BinaryOp::Add, &x, &y).run(&stream),
+        DeviceMismatch,
+        "`b`"
+    );
+    refused!(y.contiguous(&stream), DeviceMismatch, "tensor");
+    refused!(x.cast::<half::f16>(&far), DeviceMismatch, "tensor");
+    let heads = |x: &Tensor<f32>| x.reshape(&[1, 4, 1, 4]).expect("a view");
+    let attention = Attention::new(&heads(&x), &heads(&y), &heads(&x)).run(&stream);
+    refused!(attention, DeviceMismatch, "`k`");
+}
