@@ -29,7 +29,7 @@ use crate::{Expected, Model, ReferenceError};
 pub struct AttentionOptions {
     /// Whether queries see only keys up to their own position, aligned bottom-right.
     pub causal: bool,
-    /// Factor of the scores; `None` is `1 / sqrt(head_dim)`.
+    /// Factor of the scores; `None` is `1 / sqrt(head_dim)`, or 1 where that is 0.
     pub softmax_scale: Option<f32>,
     /// The dtype of `o`.
     pub dtype: DType,
@@ -64,7 +64,7 @@ pub fn attention(
     let head_dim_v = v.dim().3;
     let scale = options
         .softmax_scale
-        .map_or(1.0 / (head_dim as f64).sqrt(), f64::from);
+        .map_or(1.0 / (head_dim.max(1) as f64).sqrt(), f64::from);
     let heads: Vec<(usize, usize)> = (0..batch)
         .flat_map(|b| (0..heads_q).map(move |h| (b, h)))
         .collect();

@@ -114,31 +114,24 @@ pub(super) fn timed<T>(
 ) -> Result<(T, Duration)> {
     let spinner = Spinner::start(format!("{what} on {}", stream.device()));
     if !stream.device().is_emulator() {
-        compute()
-            .and_then(|_| stream.synchronize())
-            .map_err(fault)?;
+        compute().and_then(|_| stream.synchronize())?;
     }
     let start = Instant::now();
-    let result = compute().map_err(fault)?;
-    stream.synchronize().map_err(fault)?;
+    let result = compute()?;
+    stream.synchronize()?;
     let elapsed = start.elapsed();
     drop(spinner);
     Ok((result, elapsed))
 }
 
-/// An error of the device.
-fn fault(error: warpsmith::Error) -> anyhow::Error {
-    error.into()
-}
-
 /// The elements as f32.
 pub(super) fn download<T: Float>(tensor: &Tensor<T>) -> Result<ArrayD<f32>> {
-    Ok(tensor.to_ndarray().map_err(fault)?.mapv(T::to_f32))
+    Ok(tensor.to_ndarray()?.mapv(T::to_f32))
 }
 
 /// The elements as they are.
 pub(super) fn download_exact<T: Element>(tensor: &Tensor<T>) -> Result<ArrayD<T>> {
-    tensor.to_ndarray().map_err(fault)
+    Ok(tensor.to_ndarray()?)
 }
 
 /// What was computed, for the line that is printed.

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod build;
+mod demo;
 mod environment;
 mod pipe;
 mod ptx;

@@ -94,7 +94,7 @@ fn draw(digits: &Digits, answers: &Answers, output: &mut Output) -> Result<()> {
             let (answer, label) = (answers.by_attention[query], truth[query]);
             let caption = match answer == label {
                 true => format!("{answer}"),
-                false => format!("{answer}, but is a {label}"),
+                false => format!("{answer} (is {label})"),
             };
             (digits.images.row(KEYS + query), caption)
         })
