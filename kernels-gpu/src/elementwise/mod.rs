@@ -11,7 +11,7 @@
 //! as the dtype's conversion does.
 //!
 //! **Before you change this**: every entry holds the function six times (four vector elements, a
-//! tail, strides), which is most of the module's size. `cargo test -p kernels-gpu` runs it on the
+//! tail, strides), which is most of the module's size. `cargo test -p warpsmith-tests` runs it on the
 //! emulator.
 
 mod binary;

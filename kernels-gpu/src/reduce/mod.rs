@@ -11,7 +11,7 @@
 //! thread's own (a chunk shared by 32 or 256 threads, or at most 256 in a column), then trees.
 //!
 //! **Before you change this**: `spec::reduce::ReducePlan` promises the chain lengths;
-//! `cargo test -p kernels-gpu` runs it on the emulator.
+//! `cargo test -p warpsmith-tests` runs it on the emulator.
 
 mod entries;
 mod ops;

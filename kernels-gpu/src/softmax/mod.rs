@@ -17,7 +17,7 @@
 //! **Sources**: Milakov and Gimelshein, Online normalizer calculation for softmax,
 //! arXiv:1805.02867.
 //!
-//! **Before you change this**: `cargo test -p kernels-gpu` runs it on the emulator.
+//! **Before you change this**: `cargo test -p warpsmith-tests` runs it on the emulator.
 
 use cuda_std::{kernel, math, shared_array, thread};
 use half::{bf16, f16};

@@ -1,0 +1,5 @@
+//! Kernels of the examples, a module each; each becomes one PTX file.
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+
+pub mod row_norms;
+pub mod vector_add;
