@@ -1,0 +1,340 @@
+//! Every wrapper of `cuda_std`, by the kernels of `device_std/`: what the device answers.
+//!
+//! After a change of the kernels or of cuda_std, rebuild their PTX:
+//! `cargo run -p warpsmith-cli -- build tests/device_std --arch sm_80 --allow-local print_lines
+//! --allow-local index_or_trap`.
+
+use cuda_std::{convert, math};
+use warpsmith::testing::devices;
+use warpsmith::{Device, DeviceBuffer, Element, Kernel, KernelArgs, LaunchConfig};
+
+macro_rules! ptx {
+    ($family:literal) => {
+        include_str!(concat!("../device_std/ptx/sm_80/", $family, ".ptx"))
+    };
+}
+
+/// A kernel of PTX `text`.
+fn kernel(device: &Device, text: &str, name: &str) -> Kernel {
+    device
+        .load_ptx(text)
+        .and_then(|module| module.kernel(name))
+        .unwrap_or_else(|error| panic!("{name} on {}: {error}", device.name()))
+}
+
+/// Launches and waits.
+fn launch(
+    kernel: &Kernel,
+    config: LaunchConfig,
+    arguments: impl KernelArgs,
+) -> warpsmith::Result<()> {
+    let stream = kernel.device().stream()?;
+    // SAFETY: each test gives what the kernel's documentation demands.
+    unsafe { kernel.launch(&stream, config, arguments)? };
+    stream.synchronize()
+}
+
+/// A buffer with these values.
+fn buffer<T: Element>(device: &Device, values: &[T]) -> DeviceBuffer<T> {
+    DeviceBuffer::from_slice(device, values).expect("the device has memory")
+}
+
+/// Its values.
+fn values<T: Element>(buffer: &DeviceBuffer<T>) -> Vec<T> {
+    buffer.to_vec().expect("the buffer can be read")
+}
+
+#[test]
+fn a_warp_shuffles_votes_and_reduces() {
+    let answers: [(&str, fn(u32) -> u32); 23] = [
+        ("shfl_idx", |_| 50),
+        ("shfl_up", |lane| lane.checked_sub(3).unwrap_or(lane)),
+        ("shfl_down", |lane| if lane < 29 { lane + 3 } else { lane }),
+        ("shfl_bfly", |lane| lane ^ 8),
+        ("shfl_bfly u64", |lane| lane ^ 1),
+        ("shfl_down f64", |lane| (lane + 1).min(31)),
+        ("vote_all", |_| 1),
+        ("vote_all but one", |_| 0),
+        ("vote_any", |_| 1),
+        ("vote_uni", |_| 1),
+        ("vote_uni mixed", |_| 0),
+        ("vote_ballot", |_| {
+            (0..32).step_by(3).map(|lane| 1 << lane).sum()
+        }),
+        ("match_any", |lane| 0xff << (lane / 8 * 8)),
+        ("match_all", |_| u32::MAX),
+        ("match_all mixed", |_| 0),
+        ("redux_add_u32", |_| 496),
+        ("redux_min_i32", |_| -26_i32 as u32),
+        ("redux_max_u32", |_| 31),
+        ("redux_xor", |_| u32::MAX),
+        ("reduce_sum", |_| 496),
+        ("reduce_max", |_| 31),
+        ("activemask", |_| u32::MAX),
+        ("lane_idx, warp_idx", |lane| lane),
+    ];
+    for device in devices() {
+        let mut out = buffer(&device, &vec![0_u32; answers.len() * 32]);
+        let kernel = kernel(&device, ptx!("warps"), "warp_answers");
+        launch(&kernel, LaunchConfig::linear(1, 32), (&mut out,)).expect("it runs");
+        for ((name, want), got) in answers.iter().zip(values(&out).chunks(32)) {
+            let want: Vec<u32> = (0..32).map(want).collect();
+            assert_eq!(got, want, "{name} on {}", device.name());
+        }
+    }
+}
+
+#[test]
+fn a_block_meets_at_barriers() {
+    let answers: [(&str, fn(u32) -> u32); 6] = [
+        ("bar_red_popc", |_| 32),
+        ("bar_red_and", |_| 1),
+        ("bar_red_or", |_| 1),
+        ("block::reduce", |_| 127 * 64),
+        ("bar_sync, dynamic_shared", |thread| (127 - thread) * 3),
+        ("bar_arrive", |thread| {
+            if thread < 64 { 0 } else { thread - 64 + 1000 }
+        }),
+    ];
+    for device in devices() {
+        let mut out = buffer(&device, &vec![0_u32; answers.len() * 128]);
+        let kernel = kernel(&device, ptx!("barriers"), "block_answers");
+        let config = LaunchConfig::linear(1, 128).shared_bytes(512);
+        launch(&kernel, config, (&mut out,)).expect("it runs");
+        for ((name, want), got) in answers.iter().zip(values(&out).chunks(128)) {
+            let want: Vec<u32> = (0..128).map(want).collect();
+            assert_eq!(got, want, "{name} on {}", device.name());
+        }
+    }
+}
+
+#[test]
+fn atomics_lose_nothing() {
+    for device in devices() {
+        let mut words = buffer(&device, &[0_u32, 3, 5, u32::MAX, 0, 0, 77, 0, 100, 0]);
+        let mut wide = buffer(&device, &[0_u64, -100_i64 as u64, 0, 0]);
+        let kernel = kernel(&device, ptx!("atomics"), "atomic_answers");
+        launch(
+            &kernel,
+            LaunchConfig::linear(1, 64),
+            (&mut words, &mut wide),
+        )
+        .expect("it runs");
+        let words = values(&words);
+        let name = device.name();
+        let want = [63 * 32, -63_i32 as u32, 63, 0, 0xffff, 0, 4, 77];
+        assert_eq!(
+            words[..8],
+            want,
+            "add min max and or xor exch before, on {name}"
+        );
+        assert!(
+            words[8] < 64,
+            "cas: one thread wins: {} on {name}",
+            words[8]
+        );
+        assert_eq!(words[9], 129, "shared, on {name}");
+        let f64_sum = 16.0_f64.to_bits();
+        let f32_sum = u64::from(32.0_f32.to_bits());
+        assert_eq!(
+            values(&wide),
+            [64 << 33, -5_i64 as u64, f64_sum, f32_sum],
+            "on {name}"
+        );
+    }
+}
+
+/// A spread of f32 with special values, and how many there are.
+fn spread(step: usize) -> (Vec<f32>, u32) {
+    let specials = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        1e-40,
+    ];
+    let all = (0..=u32::MAX).step_by(step).map(f32::from_bits);
+    let x: Vec<f32> = specials.into_iter().chain(all).collect();
+    let len = u32::try_from(x.len()).expect("a step of more than 1");
+    (x, len)
+}
+
+#[test]
+fn functions_have_the_hosts_bits() {
+    let functions: [(&str, fn(f32) -> f32); 17] = [
+        ("exp", math::exp),
+        ("exp2", math::exp2),
+        ("log", math::log),
+        ("log2", math::log2),
+        ("tanh", math::tanh),
+        ("erf", math::erf),
+        ("erfc", math::erfc),
+        ("gelu", math::gelu),
+        ("gelu_tanh", math::gelu_tanh),
+        ("silu", math::silu),
+        ("sigmoid", math::sigmoid),
+        ("sin", math::sin),
+        ("cos", math::cos),
+        ("rcp", math::rcp),
+        ("rsqrt", math::rsqrt),
+        ("floor", math::floor),
+        ("rint", math::rint),
+    ];
+    let (x, len) = spread(100_003);
+    for device in devices() {
+        let x_device = buffer(&device, &x);
+        let mut y = buffer(&device, &vec![0_f32; functions.len() * x.len()]);
+        let kernel = kernel(&device, ptx!("floats"), "math_answers");
+        launch(
+            &kernel,
+            LaunchConfig::linear(16, 256),
+            (&x_device, &mut y, len),
+        )
+        .expect("it runs");
+        for ((name, function), got) in functions.iter().zip(values(&y).chunks(x.len())) {
+            for (&x, &got) in x.iter().zip(got) {
+                let want = function(x);
+                let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+                assert!(
+                    same,
+                    "{name}({x:e}) is {got:e} on {}, {want:e} here",
+                    device.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn approximations_are_as_near_as_the_manual_says() {
+    /// A name, the truth, the greatest relative error, and the arguments it is for.
+    type Claim = (&'static str, fn(f64) -> f64, f64, [f64; 2]);
+    let claims: [Claim; 8] = [
+        ("ex2", f64::exp2, -21.5, [-100.0, 100.0]),
+        ("lg2", f64::log2, -21.0, [2.0, 1e30]),
+        ("rcp", |x| 1.0 / x, -22.0, [1e-30, 1e30]),
+        ("rsqrt", |x| 1.0 / x.sqrt(), -22.0, [1e-30, 1e30]),
+        ("sqrt", f64::sqrt, -22.0, [1e-30, 1e30]),
+        ("sin", f64::sin, -18.0, [0.1, 1.5]),
+        ("cos", f64::cos, -17.0, [-1.0, 1.0]),
+        ("tanh", f64::tanh, -10.0, [0.01, 5.0]),
+    ];
+    let (x, len) = spread(100_003);
+    for device in devices() {
+        let x_device = buffer(&device, &x);
+        let mut y = buffer(&device, &vec![0_f32; claims.len() * x.len()]);
+        let kernel = kernel(&device, ptx!("floats"), "approx_answers");
+        launch(
+            &kernel,
+            LaunchConfig::linear(16, 256),
+            (&x_device, &mut y, len),
+        )
+        .expect("it runs");
+        for ((name, truth, log2_error, [low, high]), got) in
+            claims.iter().zip(values(&y).chunks(x.len()))
+        {
+            let inside = |x: &f32| (*low..=*high).contains(&f64::from(*x));
+            assert!(
+                x.iter().filter(|x| inside(x)).count() > 100,
+                "{name} is tried"
+            );
+            for (x, &got) in x.iter().zip(got).filter(|(x, _)| inside(x)) {
+                let want = truth(f64::from(*x));
+                let error = (f64::from(got) - want).abs() / want.abs();
+                assert!(
+                    error <= log2_error.exp2(),
+                    "{name}({x:e}) is {got:e} on {}, want {want:e}",
+                    device.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn conversions_have_the_hosts_bits() {
+    let (x, len) = spread(50_021);
+    let host = |x: f32| {
+        let (f16, e4m3) = (convert::f32_to_f16(x), convert::f32_to_e4m3_satfinite(x));
+        [
+            u32::from(f16),
+            u32::from(convert::f32_to_bf16(x)),
+            u32::from(convert::f32_to_bf16(x)),
+            u32::from(e4m3),
+            u32::from(convert::f32_to_e5m2_satfinite(x)),
+            convert::f16_to_f32(f16).to_bits(),
+            convert::e4m3_to_f32(e4m3).to_bits(),
+        ]
+    };
+    for device in devices() {
+        let x_device = buffer(&device, &x);
+        let mut y = buffer(&device, &vec![0_u32; 7 * x.len()]);
+        let kernel = kernel(&device, ptx!("floats"), "convert_answers");
+        launch(
+            &kernel,
+            LaunchConfig::linear(16, 256),
+            (&x_device, &mut y, len),
+        )
+        .expect("it runs");
+        for (&x, got) in x.iter().zip(values(&y).chunks(7)) {
+            assert_eq!(got, host(x), "of {x:e} on {}", device.name());
+        }
+    }
+}
+
+#[test]
+fn vectors_are_copied_whole() {
+    let x: Vec<f32> = (0..400).map(|i| i as f32).collect();
+    for device in devices() {
+        let x_device = buffer(&device, &x);
+        let mut y = buffer(&device, &vec![-1_f32; 1200]);
+        let kernel = kernel(&device, ptx!("memory"), "vector_copies");
+        launch(
+            &kernel,
+            LaunchConfig::linear(4, 32),
+            (&x_device, &mut y, 100_u32),
+        )
+        .expect("it runs");
+        assert_eq!(
+            values(&y),
+            [&x[..], &x, &x].concat(),
+            "on {}",
+            device.name()
+        );
+    }
+}
+
+#[test]
+fn an_index_out_of_bounds_ends_the_launch() {
+    // On the emulator: a trap leaves a GPU's context unusable for the tests that follow.
+    let device = Device::emulator().expect("there is always an emulator");
+    let kernel = kernel(&device, ptx!("output"), "index_or_trap");
+    let mut out = buffer(&device, &[0_u32]);
+    launch(&kernel, LaunchConfig::linear(1, 1), (&mut out, 2_u32)).expect("2 is in bounds");
+    assert_eq!(values(&out), [7]);
+    let error = launch(&kernel, LaunchConfig::linear(1, 1), (&mut out, 4_u32));
+    let error = error.expect_err("4 is not");
+    assert!(
+        format!("{error:?}").to_lowercase().contains("trap"),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn kernels_print_lines_as_c_does() {
+    use warpsmith_emulator::{EmulatorConfig, Output};
+    let (output, written) = Output::buffer();
+    let config = EmulatorConfig {
+        output,
+        ..EmulatorConfig::default()
+    };
+    let device = Device::emulator_with(config).expect("there is always an emulator");
+    let kernel = kernel(&device, ptx!("output"), "print_lines");
+    launch(&kernel, LaunchConfig::linear(2, 32), (2.0_f32,)).expect("it runs");
+    let written = written.lock().expect("nobody panicked").clone();
+    let text = String::from_utf8(written).expect("it is text");
+    assert_eq!(text, "100% of 7 is 0.5, {really}\n-3 1 200 text\n");
+}
