@@ -22,7 +22,7 @@ fn erfc_tail(a: f32) -> f32 {
     ];
     let a = if a > 10.2 { 10.2 } else { a };
     let r = horner((a - 3.0) / (a + 3.0), R) / fma(a, 2.0, 1.0);
-    r * exp_neg_product(a, a)
+    mul_rn(r, exp_neg_product(a, a))
 }
 
 /// exp(-(x · y)), the product not rounded.
@@ -94,7 +94,7 @@ pub fn gelu(x: f32) -> f32 {
     let upper_tail_of_x = if x < 0.0 { x } else { a } * r;
     let e = exp_neg_product(0.5 * a, a);
     if x < 0.0 {
-        upper_tail_of_x * e
+        mul_rn(upper_tail_of_x, e)
     } else {
         fma(-upper_tail_of_x, e, x)
     }

@@ -4,7 +4,7 @@
 //! other way, x = 2^k·(1 + f) with √½ ≤ 1 + f < √2. Coefficients are weighted minimax fits made
 //! for this file.
 
-use super::{fma, horner};
+use super::{fma, horner, mul_rn};
 
 /// Adding it rounds an |x| < 2^22 to an integer, which stands in the low bits.
 pub(super) const ROUND: f32 = 12_582_912.0;
@@ -24,7 +24,7 @@ const LN_2_15_LO: f32 = -2.121_944_4e-4;
 fn scale(p: f32, k: i32) -> f32 {
     let half = k >> 1;
     let power = |k: i32| f32::from_bits((k.wrapping_add(127) as u32) << 23);
-    p * power(half) * power(k.wrapping_sub(half))
+    mul_rn(p * power(half), power(k.wrapping_sub(half)))
 }
 
 /// The integer that adding [`ROUND`] left in `rounded`.

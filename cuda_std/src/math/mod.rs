@@ -1,7 +1,7 @@
 //! Functions of f32, the same bits on host, emulator and GPU.
 //!
 //! Everything here is made of IEEE operations in a fixed order (multiply-adds are written as
-//! such), so a kernel can be tested against the same function on the host, bit for bit, NaN
+//! such, products that an addition follows as [`mul_rn`]), so a kernel can be tested against the same function on the host, bit for bit, NaN
 //! payloads excepted. No subnormal is flushed. [`approx`] holds the hardware's fast
 //! approximations, which are bits of the GPU's own.
 //!

@@ -29,6 +29,7 @@ pub unsafe fn block_answers(out: *mut u32) {
         words.add(thread as usize).write(thread * 3);
         barrier::bar_sync(1, THREADS);
         answer(words.add((THREADS - 1 - thread) as usize).read());
+        thread::sync_threads();
         // The first two warps produce, the others consume.
         if thread < THREADS / 2 {
             words.add(thread as usize).write(thread + 1000);

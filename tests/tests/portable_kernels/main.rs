@@ -32,8 +32,8 @@ macro_rules! elements {
 
 elements! {
     f32, 23, |x| x as f32;
-    f16, 10, |x| f16::from_f64(x);
-    bf16, 7, |x| bf16::from_f64(x);
+    f16, 10, |x| f16::from_f32(x as f32);
+    bf16, 7, |x| bf16::from_f32(x as f32);
 }
 
 fn module(device: &Device, ptx: &str) -> Module {
