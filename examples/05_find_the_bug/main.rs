@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     let launched = unsafe { kernel.launch(&stream, config, (&a, &b, &mut c)) };
     match launched.and_then(|()| stream.synchronize()) {
         Ok(()) => bail!("the emulator missed the bug"),
-        Err(report) => println!("found it:\n{:#}", anyhow::Error::new(report)),
+        Err(report) => println!("found it:\n{report}"),
     }
     Ok(())
 }

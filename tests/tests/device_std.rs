@@ -14,6 +14,12 @@ macro_rules! ptx {
     };
 }
 
+/// A question to a device, and what each thread is to answer.
+type Answer = (&'static str, fn(u32) -> u32);
+
+/// A function of the host.
+type Function = (&'static str, fn(f32) -> f32);
+
 /// A kernel of PTX `text`.
 fn kernel(device: &Device, text: &str, name: &str) -> Kernel {
     device
@@ -46,7 +52,7 @@ fn values<T: Element>(buffer: &DeviceBuffer<T>) -> Vec<T> {
 
 #[test]
 fn a_warp_shuffles_votes_and_reduces() {
-    let answers: [(&str, fn(u32) -> u32); 23] = [
+    let answers: [Answer; 23] = [
         ("shfl_idx", |_| 50),
         ("shfl_up", |lane| lane.checked_sub(3).unwrap_or(lane)),
         ("shfl_down", |lane| if lane < 29 { lane + 3 } else { lane }),
@@ -86,7 +92,7 @@ fn a_warp_shuffles_votes_and_reduces() {
 
 #[test]
 fn a_block_meets_at_barriers() {
-    let answers: [(&str, fn(u32) -> u32); 6] = [
+    let answers: [Answer; 6] = [
         ("bar_red_popc", |_| 32),
         ("bar_red_and", |_| 1),
         ("bar_red_or", |_| 1),
@@ -164,7 +170,7 @@ fn spread(step: usize) -> (Vec<f32>, u32) {
 
 #[test]
 fn functions_have_the_hosts_bits() {
-    let functions: [(&str, fn(f32) -> f32); 17] = [
+    let functions: [Function; 17] = [
         ("exp", math::exp),
         ("exp2", math::exp2),
         ("log", math::log),

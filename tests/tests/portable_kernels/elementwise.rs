@@ -115,7 +115,7 @@ fn check_binary<T: Value>(module: &Module) {
         params.strides[2][MAX_RANK - 3 + d] = [0, 1, 0][d];
     }
     for op in BinaryOp::ALL {
-        let mut y = upload(device, &vec![T::new(0.0); 60]);
+        let mut y = upload(device, &[T::new(0.0); 60]);
         let entry = op.entry(T::DTYPE).to_string();
         let kernel = module.kernel(&entry).expect("every entry is there");
         let arguments = (&upload(device, &a), &upload(device, &b), &mut y, params);
