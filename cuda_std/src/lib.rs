@@ -2,10 +2,22 @@
 //!
 //! All inline PTX of warpsmith is in this crate. A kernels crate starts with
 //!
-//! ```ignore
+//! ```
 //! #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 //! use cuda_std::prelude::*;
 //! ```
+//!
+//! A panic (`assert!`, an index out of bounds) becomes a trap: the launch ends and the host sees an
+//! error. It prints nothing; [`println!`] does.
+//!
+//! | to | see |
+//! |---|---|
+//! | mark an entry | [`macro@kernel`] |
+//! | know which thread this is, wait for the block | [`thread`] |
+//! | share memory in a block | [`shared_array!`], [`dynamic_shared!`] |
+//! | work together | [`warp`], [`block`], [`barrier`], [`atomic`] |
+//! | compute | [`math`], [`convert`] |
+//! | access memory by 8 and 16 bytes | [`mem`] |
 //!
 //! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
 //! kernels with the ordinary toolchain; a function that needs a GPU panics there with its name.
@@ -34,6 +46,23 @@ pub mod shared;
 pub mod thread;
 pub mod warp;
 
+/// What only the compiler can tell of a parameter's type is refused too:
+/// ```compile_fail
+/// #[cuda_std::kernel]
+/// pub unsafe fn owns_something(x: Vec<f32>) {}
+/// ```
+/// ```compile_fail
+/// #[repr(C, align(64))]
+/// pub struct TensorMap([u64; 16]);
+/// #[cuda_std::kernel]
+/// pub unsafe fn over_aligned(map: TensorMap) {}
+/// ```
+/// ```
+/// #[repr(C, align(64))]
+/// pub struct TensorMap([u64; 16]);
+/// #[cuda_std::kernel]
+/// pub unsafe fn by_pointer(map: *const TensorMap) {}
+/// ```
 pub use cuda_std_macros::kernel;
 
 /// A panic on the device traps: the launch fails and the host sees the error.

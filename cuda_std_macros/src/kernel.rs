@@ -161,3 +161,63 @@ impl<T: Spanned> SpanIf for Option<T> {
         self.as_ref().map(Spanned::span)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the compiler is told of `#[kernel(attribute)] item`.
+    fn refusal(attribute: &str, item: &str) -> String {
+        let parse = |text: &str| text.parse().expect("the test's text is tokens");
+        match expand(parse(attribute), parse(item)) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_an_entry_is_refused_with_the_reason() {
+        let cases = [
+            ("unsafe fn f<T>(x: *mut T) {}", "cannot be generic"),
+            ("unsafe fn f<'a>(x: &'a f32) {}", "cannot be generic"),
+            ("unsafe fn f(x: impl Copy) {}", "cannot be generic"),
+            ("async unsafe fn f() {}", "cannot be async"),
+            ("const unsafe fn f() {}", "cannot be const"),
+            ("unsafe extern \"C\" fn f() {}", "chooses the ABI"),
+            ("unsafe fn f() -> u32 { 1 }", "returns nothing"),
+            ("fn f() {}", "is an `unsafe fn`"),
+            ("unsafe fn f(&self) {}", "cannot be a method"),
+            ("unsafe fn f((a, b): (u32, u32)) {}", "plain name"),
+            ("unsafe fn f(x: &[f32]) {}", "two parameters"),
+            ("unsafe fn f(x: &str) {}", "two parameters"),
+            ("unsafe fn f(x: &dyn Fn()) {}", "vtable"),
+        ];
+        for (item, want) in cases {
+            let got = refusal("", item);
+            assert!(got.contains(want), "`{item}`: {got:?}, want {want:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused_with_the_reason() {
+        let cases = [
+            ("threads = 4", "unknown argument"),
+            ("max_threads = 4, max_threads = 5", "given twice"),
+            ("min_blocks = 2", "needs max_threads"),
+            ("cluster = 2", "three extents"),
+            ("cluster = (2, 1)", "three extents"),
+        ];
+        for (attribute, want) in cases {
+            let got = refusal(attribute, "unsafe fn f() {}");
+            assert!(got.contains(want), "`{attribute}`: {got:?}, want {want:?}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_an_entry_is_accepted() {
+        let attribute =
+            "max_threads = 8 * 32, min_blocks = 1, cluster = (2, 1, 1), dynamic_shared = N";
+        let item = "pub unsafe fn f(x: &f32, mut n: usize, p: Params) -> () { n += 1; }";
+        assert_eq!(refusal(attribute, item), "");
+    }
+}

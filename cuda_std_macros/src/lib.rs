@@ -11,7 +11,7 @@ use proc_macro::TokenStream;
 
 /// Makes an `unsafe fn` an entry point of the GPU module.
 ///
-/// ```ignore
+/// ```text
 /// #[kernel(max_threads = 256)]
 /// pub unsafe fn vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize) { .. }
 /// ```
