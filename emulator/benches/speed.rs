@@ -4,7 +4,7 @@
 //! an instruction of one lane. What was measured is in docs/emulator.md.
 
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkGroup, Criterion, Throughput};
 use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig, Module};
 
 const HEADER: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
@@ -183,5 +183,8 @@ fn speed(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, speed);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    speed(&mut criterion);
+    criterion.final_summary();
+}

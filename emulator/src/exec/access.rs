@@ -1,8 +1,9 @@
 //! Loads and stores: addresses of the lanes, the space they fall into, and the checks.
 
 use super::access_faults::{bad_access, describe, no_allocation, out_of_space, uninitialized};
-use super::block::Block;
+use super::block::{Block, RECENT};
 use super::fault::{Checked, Fault};
+use super::kernel::vectorized;
 use super::planes::{pack_planes, unpack_planes};
 use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
@@ -29,12 +30,13 @@ impl Intent {
     }
 }
 
-/// Runs a function in its fast version where the machine has one.
+/// Runs a function, compiled for AVX2 where the machine has it.
 macro_rules! if_fast {
-    ($f:ident $(:: $g:ident)* ($($arg:expr),* $(,)?)) => {
-        $f$(::$g)*($($arg),*)
+    ($($call:tt)*) => {
+        vectorized(#[inline(always)] || $($call)*)
     };
 }
+
 impl Warp {
     /// Runs a load for the lanes of `mask`.
     pub(crate) fn load(
@@ -83,11 +85,11 @@ impl Warp {
             Base::Frame => Row([self.paths.list[path].frame().local.wrapping_add(offset); LANES]),
             Base::Register(reg) if reg.width == Width::B32 => {
                 let low = self.regs.row::<u32>(constants, reg.slot);
-                Row(low.0.map(|low| u64::from(low.wrapping_add(offset as u32))))
+                low.map(|low| u64::from(low.wrapping_add(offset as u32)))
             }
             Base::Register(reg) => {
                 let base = self.regs.row::<u64>(constants, reg.slot);
-                Row(base.0.map(|base| base.wrapping_add(offset)))
+                base.map(|base| base.wrapping_add(offset))
             }
         }
     }
@@ -112,7 +114,7 @@ impl Warp {
                 .fold(0, |mask, lane| mask | 1 << lane);
             rest &= !same;
             let window = space.window();
-            let own = Row(addresses.0.map(|address| address.wrapping_sub(window)));
+            let own = addresses.map(|address| address.wrapping_sub(window));
             f(self, space, &own, same)?;
         }
         Ok(())
@@ -250,7 +252,14 @@ fn place(
     bytes: usize,
     offsets: &mut Row<u64>,
 ) -> Pattern {
-    lanes::classify(addresses, mask, base, len, bytes as u64, offsets)
+    if_fast!(lanes::classify(
+        addresses,
+        mask,
+        base,
+        len,
+        bytes as u64,
+        offsets
+    ))
 }
 
 /// Finds the allocations that the lanes address and calls `f` for each. `f` fails with the first
@@ -263,19 +272,20 @@ pub(crate) fn global(
     intent: Intent,
     mut f: impl FnMut(&Allocation, Pattern, &Row<u64>, u32) -> Result<(), u32>,
 ) -> Checked<()> {
-    let snapshot = block.launch.memory.clone();
+    let snapshot = &block.launch.memory;
     let mut offsets = Row::default();
     let mut rest = mask;
     while rest != 0 {
         let lane = rest.trailing_zeros();
         let address = addresses.0[lane as usize];
-        let hint = snapshot.get(block.recent);
         let holds = |found: &Allocation| address.wrapping_sub(found.base) < found.len;
-        let found = match hint.filter(|found| holds(found)) {
+        let recent = block.recent.iter().filter_map(|index| snapshot.get(*index));
+        let found = match recent.clone().find(|found| holds(found)) {
             Some(found) => found,
-            None => match at_or_below(&snapshot, address).filter(|found| holds(found)) {
-                Some(found) => {
-                    block.recent = snapshot.partition_point(|a| a.base < found.base);
+            None => match at_or_below(snapshot, address).filter(|(_, found)| holds(found)) {
+                Some((index, found)) => {
+                    block.recent[block.turn % RECENT] = index;
+                    block.turn += 1;
                     found
                 }
                 None => return Err(no_allocation(block, addresses, lane, bytes, intent)),

@@ -36,7 +36,7 @@ pub(super) fn no_allocation(
     let message = format!("a {verb} of {bytes} bytes at 0x{address:x} of global memory");
     let fault = Fault::new(FaultKind::OutOfBounds, Some(lane), message).at(address);
     match at_or_below(&block.launch.memory, address) {
-        Some(below) => fault.note(format!(
+        Some((_, below)) => fault.note(format!(
             "the nearest allocation below has {} bytes at 0x{:x}: the access begins {} bytes \
              behind its end",
             below.len,

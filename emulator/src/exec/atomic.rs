@@ -26,8 +26,8 @@ impl Warp {
         let mut old = Row::<u64>::default();
         let bytes = atomic.ty.bytes();
         self.each_space(atomic.space, &addresses, mask, |warp, space, own, mask| {
-            let global = block.launch.global.clone();
-            let _excluded = (space == Space::Global).then(|| global.lock_atomics());
+            let launch = block.launch;
+            let _excluded = (space == Space::Global).then(|| launch.global.lock_atomics());
             for lane in Lanes(mask) {
                 warp.read(block, space, own, 1 << lane, bytes)?;
                 let high = if bytes == 8 {
@@ -45,10 +45,10 @@ impl Warp {
         })?;
         match atomic.d {
             Some(d) if d.width == Width::B16 => {
-                self.regs.put(d.slot, &Row(old.0.map(|v| v as u16)), mask);
+                self.regs.put(d.slot, &old.map(|v| v as u16), mask);
             }
             Some(d) if d.width == Width::B32 => {
-                self.regs.put(d.slot, &Row(old.0.map(|v| v as u32)), mask);
+                self.regs.put(d.slot, &old.map(|v| v as u32), mask);
             }
             Some(d) => self.regs.put(d.slot, &old, mask),
             None => {}
@@ -60,9 +60,9 @@ impl Warp {
     fn widened(&self, block: &Block<'_>, reg: Reg) -> Row<u64> {
         let constants = &block.launch.program.constants;
         match reg.width {
-            Width::B16 => Row(self.regs.row::<u16>(constants, reg.slot).0.map(u64::from)),
+            Width::B16 => self.regs.row::<u16>(constants, reg.slot).map(u64::from),
             Width::B64 => *self.regs.row::<u64>(constants, reg.slot),
-            _ => Row(self.regs.row::<u32>(constants, reg.slot).0.map(u64::from)),
+            _ => self.regs.row::<u32>(constants, reg.slot).map(u64::from),
         }
     }
 }

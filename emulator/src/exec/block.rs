@@ -18,6 +18,9 @@ pub(crate) const BARRIERS: usize = 16;
 /// Instructions that a warp runs before the next one gets a turn.
 const TURNS: u64 = 64 << 10;
 
+/// Allocations that a block remembers.
+pub(crate) const RECENT: usize = 4;
+
 /// What all blocks of a launch share.
 #[derive(Debug)]
 pub(crate) struct Launch {
@@ -51,8 +54,10 @@ pub(crate) struct Block<'a> {
     pub(crate) exited: bool,
     /// A barrier let warps go on.
     pub(crate) released: bool,
-    /// Allocation that was last used.
-    pub(crate) recent: usize,
+    /// Places in the snapshot of the allocations that were last found.
+    pub(crate) recent: [usize; RECENT],
+    /// Which of them is replaced next.
+    pub(crate) turn: usize,
     /// What `vprintf` wrote.
     pub(crate) printed: Vec<u8>,
 }
@@ -76,7 +81,8 @@ impl<'a> BlockRun<'a> {
             barriers: Default::default(),
             exited: false,
             released: false,
-            recent: 0,
+            recent: [0; RECENT],
+            turn: 0,
             printed: Vec::new(),
         };
         let threads = launch.threads();

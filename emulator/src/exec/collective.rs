@@ -18,7 +18,7 @@ impl Warp {
             Kind::MatchAny | Kind::MatchAll => {
                 let values = match op.a {
                     Some(a) if a.width == Width::B64 => *self.regs.row::<u64>(constants, a.slot),
-                    Some(a) => Row(self.row32(block, a.slot).0.map(u64::from)),
+                    Some(a) => self.row32(block, a.slot).map(u64::from),
                     None => Row::default(),
                 };
                 matching(op.kind, &values, active)

@@ -57,12 +57,38 @@ impl Kernel {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn fast() -> bool {
-    std::arch::is_x86_feature_detected!("avx2")
-        && std::arch::is_x86_feature_detected!("fma")
-        && std::arch::is_x86_feature_detected!("bmi1")
-        && std::arch::is_x86_feature_detected!("bmi2")
-        && std::arch::is_x86_feature_detected!("lzcnt")
-        && std::arch::is_x86_feature_detected!("popcnt")
+    static FAST: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *FAST.get_or_init(|| {
+        std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("fma")
+            && std::arch::is_x86_feature_detected!("bmi1")
+            && std::arch::is_x86_feature_detected!("bmi2")
+            && std::arch::is_x86_feature_detected!("lzcnt")
+            && std::arch::is_x86_feature_detected!("popcnt")
+    })
+}
+
+/// Calls a closure, compiled for AVX2 where the machine has it.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn vectorized<R>(f: impl FnOnce() -> R) -> R {
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+    fn call<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+    if fast() {
+        // SAFETY: the machine has the features.
+        unsafe { call(f) }
+    } else {
+        f()
+    }
+}
+
+/// Calls a closure.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn vectorized<R>(f: impl FnOnce() -> R) -> R {
+    f()
 }
 
 /// Makes a [`Kernel`] of `|registers, constants, args, mask| body`, in both versions.

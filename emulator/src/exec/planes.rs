@@ -49,16 +49,12 @@ fn put_extended(
         };
     }
     match reg.width {
-        Width::B16 => regs.put(reg.slot, &Row(value.0.map(|v| v as u16)), mask),
+        Width::B16 => regs.put(reg.slot, &value.map(|v| v as u16), mask),
         Width::B32 => regs.put(reg.slot, &value, mask),
         _ if access.signed => {
-            regs.put(
-                reg.slot,
-                &Row(value.0.map(|v| v as i32 as i64 as u64)),
-                mask,
-            );
+            regs.put(reg.slot, &value.map(|v| v as i32 as i64 as u64), mask);
         }
-        _ => regs.put(reg.slot, &Row(value.0.map(u64::from)), mask),
+        _ => regs.put(reg.slot, &value.map(u64::from), mask),
     }
 }
 
@@ -83,8 +79,8 @@ pub(super) fn pack_planes(
         let at = i * access.element;
         let (plane, shift) = (&mut planes[at / 4], 8 * (at % 4) as u32);
         let value = match reg.width {
-            Width::B16 => Row(regs.row::<u16>(constants, reg.slot).0.map(u32::from)),
-            Width::B64 => Row(regs.row::<u64>(constants, reg.slot).0.map(|v| v as u32)),
+            Width::B16 => regs.row::<u16>(constants, reg.slot).map(u32::from),
+            Width::B64 => regs.row::<u64>(constants, reg.slot).map(|v| v as u32),
             _ => *regs.row::<u32>(constants, reg.slot),
         };
         if access.element == 4 {

@@ -17,6 +17,16 @@ impl<T: Copy + Default> Default for Row<T> {
 }
 
 impl<T: Copy> Row<T> {
+    /// `f` of each value.
+    #[inline(always)]
+    pub(crate) fn map<R: Copy + Default>(self, f: impl Fn(T) -> R) -> Row<R> {
+        let mut out = Row::default();
+        for i in 0..LANES {
+            out.0[i] = f(self.0[i]);
+        }
+        out
+    }
+
     /// Takes the lanes of `mask` from `new`.
     #[inline(always)]
     pub(crate) fn blend(&mut self, new: &Self, mask: u32) {

@@ -67,7 +67,7 @@ impl Warp {
             self.regs.put(d.slot, &whole, mask);
         } else {
             self.regs
-                .put(d.slot, &Row(whole.0.map(|value| value as u32)), mask);
+                .put(d.slot, &whole.map(|value| value as u32), mask);
         }
     }
 
@@ -77,18 +77,18 @@ impl Warp {
         let whole = if a.width == Width::B64 {
             *self.regs.row::<u64>(constants, a.slot)
         } else {
-            Row(self.regs.row::<u32>(constants, a.slot).0.map(u64::from))
+            self.regs.row::<u32>(constants, a.slot).map(u64::from)
         };
         for (i, part) in parts.iter().enumerate() {
             let shift = i as u32 * part.width.bits();
             match part.width {
                 Width::B16 => {
                     self.regs
-                        .put(part.slot, &Row(whole.0.map(|v| (v >> shift) as u16)), mask);
+                        .put(part.slot, &whole.map(|v| (v >> shift) as u16), mask);
                 }
                 _ => self
                     .regs
-                    .put(part.slot, &Row(whole.0.map(|v| (v >> shift) as u32)), mask),
+                    .put(part.slot, &whole.map(|v| (v >> shift) as u32), mask),
             }
         }
     }

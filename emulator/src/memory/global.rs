@@ -207,8 +207,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Finds the allocation that holds or precedes an address.
-pub(crate) fn at_or_below(snapshot: &[Arc<Allocation>], address: u64) -> Option<&Arc<Allocation>> {
+/// Finds the allocation that holds or precedes an address, and its place in the snapshot.
+pub(crate) fn at_or_below(
+    snapshot: &[Arc<Allocation>],
+    address: u64,
+) -> Option<(usize, &Allocation)> {
     let after = snapshot.partition_point(|allocation| allocation.base <= address);
-    after.checked_sub(1).map(|index| &snapshot[index])
+    after.checked_sub(1).map(|index| (index, &*snapshot[index]))
 }
