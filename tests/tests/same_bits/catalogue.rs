@@ -230,7 +230,7 @@ fn attend(entry: attention::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
         write_lse: 1,
     };
     let grid = params.simt_grid().expect("a small attention");
-    let block = [attention::SIMT_TILE.threads, 1, 1];
+    let block = [entry.tile().threads, 1, 1];
     let config = LaunchConfig {
         grid,
         block,
