@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crate::arch::Arch;
 use crate::assemble::assemble_text;
@@ -60,9 +63,33 @@ impl ArchBuild<'_> {
                 arch: self.arch,
             });
         }
-        let families = families::split(&module, &kernels).into_iter();
-        let built = families.map(|family| self.family(family, work.path()));
-        Ok((built.collect::<Result<_, _>>()?, compiled.sources))
+        let built = self.families(families::split(&module, &kernels), work.path())?;
+        Ok((built, compiled.sources))
+    }
+
+    /// Compiles families side by side, a core each; they come back in their order, and of
+    /// several errors the first by that order.
+    fn families(&self, families: Vec<Family>, work: &Path) -> Result<Vec<BuiltModule>, Error> {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let todo = Mutex::new(families.into_iter().enumerate());
+        let done = Mutex::new(BTreeMap::new());
+        let worker = || {
+            loop {
+                // Taken in a statement of its own, so that the lock is free while compiling.
+                let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((index, family)) = next else { break };
+                let built = self.family(family, work);
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                done.insert(index, built);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..cores {
+                scope.spawn(worker);
+            }
+        });
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.into_values().collect()
     }
 
     /// The folder for cargo, and a lock on it that holds until its rlibs have been read: a build
