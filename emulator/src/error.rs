@@ -16,6 +16,12 @@ pub enum MemoryError {
         /// Bytes in all.
         capacity: u64,
     },
+    /// The machine does not have the memory, though the configuration allows it.
+    #[error("the host has no memory for an allocation of {requested} bytes")]
+    HostMemory {
+        /// Bytes asked for.
+        requested: u64,
+    },
     /// `free` of something that `alloc` did not return, or that was freed before.
     #[error("0x{address:x} is not the start of a live allocation")]
     NotAllocated {

@@ -93,6 +93,8 @@ pub(crate) enum Op {
     Barrier(Box<Barrier>),
     Collective(Box<Collective>),
     Printf(Box<Printf>),
+    /// `__assertfail`: frame offsets of message, file, line and function.
+    AssertFail(Box<[u64; 4]>),
     /// Lets other threads run: `nanosleep`.
     Yield,
     /// Something that only orders or hints.

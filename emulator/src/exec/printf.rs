@@ -46,6 +46,31 @@ impl Warp {
         Ok(())
     }
 
+    /// The fault of a device-side assertion that failed.
+    pub(crate) fn assertion(
+        &mut self,
+        block: &mut Block<'_>,
+        places: &[u64; 4],
+        path: usize,
+        mask: u32,
+    ) -> Checked<Box<Fault>> {
+        let lane = mask.trailing_zeros() as usize;
+        let frame = self.paths.list[path].frame().local;
+        let [message, file, line, function] = *places;
+        let mut text = |place: u64| -> Checked<String> {
+            let at = self
+                .peek(block, Space::Local, frame + place, 1 << lane, 8)?
+                .0[lane];
+            Ok(String::from_utf8_lossy(&self.string(block, at, lane)?).into_owned())
+        };
+        let (message, file, function) = (text(message)?, text(file)?, text(function)?);
+        let line = self
+            .peek(block, Space::Local, frame + line, 1 << lane, 4)?
+            .0[lane];
+        let message = format!("assertion `{message}` failed at {file}:{line} in `{function}`");
+        Ok(Fault::new(FaultKind::Trap, Some(lane as u32), message))
+    }
+
     /// Reads up to 8 bytes at one address for the lanes of `mask`.
     fn peek(
         &mut self,

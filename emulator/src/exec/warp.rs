@@ -296,6 +296,9 @@ impl Warp {
             Op::Pack { d, parts } => self.pack(block, *d, parts, active),
             Op::Unpack { parts, a } => self.unpack(block, parts, *a, active),
             Op::Printf(printf) => self.printf(block, printf, index, active)?,
+            Op::AssertFail(places) => {
+                return Err(self.assertion(block, places, index, active)?);
+            }
             Op::Trap => {
                 let lane = Some(active.trailing_zeros());
                 return Err(Fault::new(

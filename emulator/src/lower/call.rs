@@ -68,6 +68,12 @@ impl<'a> FunctionLowering<'a, '_> {
                 })));
                 Ok(())
             }
+            ("__assertfail", [(message, 8), (file, 8), (line, 4), (function, 8), _]) => {
+                self.emit(Op::AssertFail(Box::new([
+                    *message, *file, *line, *function,
+                ])));
+                Ok(())
+            }
             _ if self.build.module.functions.iter().any(|f| f.name == name) => {
                 Err(LoadError::Unresolved {
                     name: name.to_owned(),

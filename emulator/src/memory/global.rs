@@ -1,5 +1,6 @@
 //! Global memory: allocations with guard gaps, and the table that finds them.
 
+use std::alloc::Layout;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,15 +29,15 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
-    fn new(base: u64, len: u64, read_only: bool) -> Self {
-        Self {
+    fn new(base: u64, len: u64, read_only: bool) -> Option<Self> {
+        Some(Self {
             base,
             len,
             read_only,
             freed: AtomicBool::new(false),
-            words: zeroed(len.div_ceil(4) as usize),
-            init: zeroed(len.div_ceil(32) as usize),
-        }
+            words: zeroed(len.div_ceil(4))?,
+            init: zeroed(len.div_ceil(32))?,
+        })
     }
 
     /// The bytes, and which of them were written.
@@ -54,11 +55,22 @@ impl Allocation {
     }
 }
 
-/// Zeroed words that take no host memory until they are touched.
-fn zeroed(len: usize) -> Box<[AtomicU32]> {
-    let words = vec![0u32; len].into_boxed_slice();
-    // SAFETY: `AtomicU32` has the size, alignment and bit validity of `u32`, and the box is owned.
-    unsafe { Box::from_raw(Box::into_raw(words) as *mut [AtomicU32]) }
+/// Zeroed words that take no host memory until they are touched; `None` if the host refuses.
+fn zeroed(len: u64) -> Option<Box<[AtomicU32]>> {
+    let len = usize::try_from(len).ok()?;
+    if len == 0 {
+        return Some(Box::default());
+    }
+    let layout = Layout::array::<AtomicU32>(len).ok()?;
+    // SAFETY: the layout's size is not zero.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    if start.is_null() {
+        return None;
+    }
+    let words = std::ptr::slice_from_raw_parts_mut(start.cast::<AtomicU32>(), len);
+    // SAFETY: `words` was allocated just now by the global allocator with the layout of such a
+    // slice, all of it is zero, which is a valid `AtomicU32`, and nothing else owns it.
+    Some(unsafe { Box::from_raw(words) })
 }
 
 /// The live allocations at one moment, by address.
@@ -106,11 +118,12 @@ impl GlobalMemory {
             });
         }
         let base = table.next;
+        let Some(allocation) = Allocation::new(base, len, read_only) else {
+            return Err(MemoryError::HostMemory { requested: len });
+        };
         table.next = (base + len + GUARD).next_multiple_of(ALIGN);
         table.used += len;
-        table
-            .live
-            .insert(base, Arc::new(Allocation::new(base, len, read_only)));
+        table.live.insert(base, Arc::new(allocation));
         table.snapshot = None;
         Ok(base)
     }

@@ -116,6 +116,11 @@ fn trap() {
 }
 
 #[test]
+fn assertion_that_fails() {
+    check(&one_warp("assertion_that_fails"), FaultKind::Trap);
+}
+
+#[test]
 fn call_of_no_function() {
     check(&one_warp("call_of_no_function"), FaultKind::BadTarget);
 }

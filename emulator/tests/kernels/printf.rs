@@ -124,3 +124,10 @@ fn width_and_precision_from_arguments() {
     );
     assert_eq!(print("[%.*f]", &[2, 1.0f64.to_bits()]), "[1.00]");
 }
+
+#[test]
+fn strings() {
+    // The first global variable is the format, in 256 bytes and the guard behind it; `word` is next.
+    let word = 0x7f00_0000_0000_u64 + (64 << 10) + 256;
+    assert_eq!(print("%s|%5s|%-5s|%.2s", &[word; 4]), "abc|  abc|abc  |ab");
+}
