@@ -43,7 +43,7 @@ macro_rules! entries {
 
 // Blocks a multiprocessor: what the registers of o and of the scores leave room for.
 entries! {
-    flash_fwd_simt_f32_d64: f32, 64, min_blocks = 3;
+    flash_fwd_simt_f32_d64: f32, 64, min_blocks = 2;
     flash_fwd_simt_f32_d128: f32, 128, min_blocks = 2;
     flash_fwd_simt_f32_d256: f32, 256, min_blocks = 1;
     flash_fwd_simt_f16_d64: f16, 64, min_blocks = 2;

@@ -1,6 +1,7 @@
 //! Element types as the portable kernels see them: f32 inside, chunks of four in memory.
 
 use cuda_std::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use cuda_std::mem::{ld_global_nc_v2_u32, ld_global_nc_v4_f32};
 use half::{bf16, f16};
 
 /// Elements of a chunk.
@@ -22,6 +23,16 @@ pub(crate) trait SimtElement: Copy {
     type Chunk: Copy;
     /// Zero.
     const ZERO: Self;
+
+    /// Loads a chunk in one instruction.
+    ///
+    /// NOTE(perf): not a plain read, of which LLVM would share elements with the guarded loads
+    /// beside it; the double load cost a quarter of the f32 GEMM's speed (docs/gemm-simt.md).
+    ///
+    /// # Safety
+    /// Four elements at `ptr`, which is aligned to the chunk, are in global memory and can be read,
+    /// and nothing writes them while the kernel runs.
+    unsafe fn load_chunk(ptr: *const Self) -> Self::Chunk;
 
     /// Four elements as a chunk.
     fn pack(elements: [Self; CHUNK]) -> Self::Chunk;
@@ -59,6 +70,11 @@ impl SimtElement for f32 {
     const ZERO: Self = 0.0;
 
     #[inline(always)]
+    unsafe fn load_chunk(ptr: *const Self) -> F32x4 {
+        // SAFETY: the caller's.
+        F32x4(unsafe { ld_global_nc_v4_f32(ptr) })
+    }
+    #[inline(always)]
     fn pack(elements: [Self; CHUNK]) -> F32x4 {
         F32x4(elements)
     }
@@ -82,6 +98,18 @@ macro_rules! half_elements {
             type Chunk = B16x4<$half>;
             const ZERO: Self = $half::ZERO;
 
+            #[inline(always)]
+            unsafe fn load_chunk(ptr: *const Self) -> B16x4<$half> {
+                // SAFETY: the caller's.
+                let [low, high] = unsafe { ld_global_nc_v2_u32(ptr.cast()) };
+                let element = |pair: u32, shift: u32| $half::from_bits((pair >> shift) as u16);
+                B16x4([
+                    element(low, 0),
+                    element(low, 16),
+                    element(high, 0),
+                    element(high, 16),
+                ])
+            }
             #[inline(always)]
             fn pack(elements: [Self; CHUNK]) -> B16x4<$half> {
                 B16x4(elements)

@@ -111,7 +111,8 @@ impl<
     /// Reads this thread's part of the next tile; zeros beyond the last.
     ///
     /// # Safety
-    /// All elements of the operand within its width and k can be read.
+    /// All elements of the operand within its width and k can be read, and nothing writes them
+    /// while the kernel runs.
     #[inline(always)]
     pub(crate) unsafe fn fetch(&mut self) -> [E::Chunk; CHUNKS] {
         let inside = self.width_left >= WIDTH as u32 && self.k_left >= TILE_K as u32;
@@ -128,19 +129,20 @@ impl<
     }
 
     /// # Safety
-    /// The tile is inside the operand, and its chunks are aligned.
+    /// As [`fetch`](Self::fetch); the tile is inside the operand, and its chunks are aligned.
     #[inline(always)]
     unsafe fn fetch_whole(&self) -> [E::Chunk; CHUNKS] {
         let mut chunks = [E::pack([E::ZERO; CHUNK]); CHUNKS];
         for chunk_idx in 0..CHUNKS {
             // SAFETY: the caller's.
-            chunks[chunk_idx] = unsafe { self.chunk_at(chunk_idx).cast::<E::Chunk>().read() };
+            chunks[chunk_idx] = unsafe { E::load_chunk(self.chunk_at(chunk_idx)) };
         }
         chunks
     }
 
     /// # Safety
-    /// All elements of the operand within its width and k can be read.
+    /// All elements of the operand within its width and k can be read, and nothing writes them
+    /// while the kernel runs.
     #[inline(always)]
     unsafe fn fetch_guarded(&self) -> [E::Chunk; CHUNKS] {
         let mut chunks = [E::pack([E::ZERO; CHUNK]); CHUNKS];
