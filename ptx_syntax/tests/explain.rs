@@ -90,6 +90,7 @@ fn the_table_shows_bounds_and_shares() {
         "  parameters    u64 (8 bytes), b8 (24 bytes), f32 (4 bytes)",
         "  launch bounds at most 256 x 1 x 1 threads, at least 2 blocks a multiprocessor",
         "  shared memory 32 bytes + dynamic",
+        "  collective    1 aligned barriers",
         "    control            2   20.0 %",
     ] {
         assert!(

@@ -165,6 +165,36 @@ fn every_dtype_is_filled_and_saved() {
 }
 
 #[test]
+fn empty_buffers_and_scalars_are_arrays_too() {
+    for (shape, python, elements) in [("[0, 4]", "0, 4", 0), ("[]", "", 1)] {
+        let folder = Folder::new();
+        run(&folder, &filled("f32", shape, "fill = \"poison\""), &[]).done();
+        let x = Npy::read(&folder.path("x.npy"));
+        assert_eq!((x.shape.as_str(), x.f32s().len()), (python, elements));
+    }
+}
+
+#[test]
+fn a_module_the_emulator_cannot_run_is_refused_with_its_line() {
+    let folder = Folder::new();
+    let toml = folder.write("launch.toml", filled("f32", "[1]", "fill = \"zeros\""));
+    let text = std::fs::read_to_string(data("kernels.ptx")).expect("test data");
+    let odd = folder.write(
+        "odd.ptx",
+        text.replacen("\tret;", "\tno.such.instruction;", 1),
+    );
+    let args = [
+        "run".into(),
+        odd,
+        toml,
+        "--device".into(),
+        "emulator".into(),
+    ];
+    warpsmith(args).failed(1, &["odd.ptx", "PTX line 34", "`no.such.instruction`"]);
+    assert_eq!(folder.names(), ["launch.toml", "odd.ptx"]);
+}
+
+#[test]
 fn buffers_are_read_from_files_that_numpy_wrote() {
     let copy = |folder: &Folder, name: &str| {
         let bytes = std::fs::read(data(name)).expect("test data");

@@ -106,6 +106,9 @@ impl fmt::Display for KernelReport {
             &format!("{} bytes{dynamic}", self.static_shared_bytes),
         )?;
         row(f, "local memory", &format!("{} bytes", self.local_bytes))?;
+        if let Some(text) = self.sync_text() {
+            row(f, "collective", &text)?;
+        }
         if !self.calls.is_empty() {
             row(f, "calls", &self.calls.join(", "))?;
         }
@@ -127,6 +130,23 @@ impl KernelReport {
         }
         let all: Vec<String> = self.params.iter().map(ParamReport::to_string).collect();
         all.join(", ")
+    }
+
+    /// Collective instructions by kind; `None` where there are none.
+    fn sync_text(&self) -> Option<String> {
+        let sync = &self.sync;
+        let all: Vec<String> = [
+            (sync.aligned_barriers, "aligned barriers"),
+            (sync.unaligned_barriers, "unaligned barriers"),
+            (sync.cluster_barriers, "cluster barriers"),
+            (sync.wgmma, "wgmma"),
+            (sync.other_aligned, "other aligned"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 
     fn bounds_text(&self) -> String {

@@ -98,6 +98,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let loaded = device
         .load_ptx(&text)
         .with_context(|| args.ptx.display().to_string())?;
+    let spinner = Spinner::start(format!("{} on {device}", description.kernel));
     let buffers = description
         .buffers
         .iter()
@@ -111,7 +112,6 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
             made.with_context(|| format!("{}: buffer `{}`", args.launch.display(), buffer.name))
         })
         .collect::<Result<Vec<_>>>()?;
-    let spinner = Spinner::start(format!("{} on {device}", description.kernel));
     let time = launch::launch(&device, &loaded, &description, &buffers)?;
     drop(spinner);
     let contents = buffers
