@@ -2,6 +2,7 @@
 //! guards, properties and tables of cases that run on every device there is.
 
 pub mod cases;
+pub mod differential;
 pub mod element;
 pub mod operand;
 pub mod operation;

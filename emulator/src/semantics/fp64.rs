@@ -52,10 +52,10 @@ pub fn mul(a: f64, b: f64) -> f64 {
     settle(a * b, [a, b])
 }
 
-/// `fma.rn`, `mad.rn`
+/// `fma.rn`, `mad.rn`. Of several NaN operands, `b` is handed on before `c`, `c` before `a`.
 #[inline(always)]
 pub fn fma(a: f64, b: f64, c: f64) -> f64 {
-    settle(a.mul_add(b, c), [a, b, c])
+    settle(a.mul_add(b, c), [a, c, b])
 }
 
 /// `div.rn`. Of two NaN operands, the first is handed on.

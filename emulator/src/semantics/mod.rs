@@ -28,8 +28,9 @@
 //!
 //! # NaN
 //! An f32 operation that gives NaN gives `0x7fffffff`, a 16-bit one `0x7fff`; `abs` and `neg` too.
-//! f64 operations hand on the payload of their last NaN operand (`div`: the first), made quiet, and
-//! give `0xfff8000000000000` where no operand was NaN. Conversions to and from f64 keep payloads.
+//! f64 operations hand on the payload of their last NaN operand (`div`: the first; `fma`: `b`, else
+//! `c`, else `a`), made quiet, and give `0xfff8000000000000` where no operand was NaN. Conversions to
+//! and from f64 keep payloads.
 //! `mov`, `selp`, `slct`, `copysign`, loads and stores change no bit.
 //!
 //! # FMA

@@ -265,7 +265,7 @@ fn flushing_looks_at_the_result_rounded_with_endless_exponents() {
 }
 
 #[test]
-fn f64_hands_on_the_last_nan_operand_and_div_the_first() {
+fn f64_hands_on_one_nan_operand_as_hardware_does() {
     let [a, b, c] = [
         0x7ff0_0000_0000_0001,
         0xfff8_0000_0000_0002,
@@ -276,7 +276,8 @@ fn f64_hands_on_the_last_nan_operand_and_div_the_first() {
     assert_eq!(fp64::add(nan(a), nan(b)).to_bits(), b);
     assert_eq!(fp64::add(nan(a), 1.0).to_bits(), quiet_a);
     assert_eq!(fp64::mul(nan(b), nan(a)).to_bits(), quiet_a);
-    assert_eq!(fp64::fma(nan(a), nan(b), nan(c)).to_bits(), c);
+    assert_eq!(fp64::fma(nan(a), nan(b), nan(c)).to_bits(), b);
+    assert_eq!(fp64::fma(nan(a), 1.0, nan(c)).to_bits(), c);
     assert_eq!(fp64::div(nan(a), nan(b)).to_bits(), quiet_a);
     assert_eq!(fp64::min(nan(a), nan(b)).to_bits(), b);
     assert_eq!(fp64::neg(nan(b)).to_bits(), b);
