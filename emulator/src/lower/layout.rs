@@ -18,6 +18,9 @@ pub struct ParamLayout {
     pub align: u64,
 }
 
+/// More bytes of parameters than any kernel has; keeps sums in range.
+const PARAM_LIMIT: u64 = 1 << 32;
+
 /// Places of a kernel's parameters, in order.
 pub(crate) fn param_layout(kernel: &Function) -> Vec<ParamLayout> {
     let mut end = 0u64;
@@ -30,7 +33,7 @@ pub(crate) fn param_layout(kernel: &Function) -> Vec<ParamLayout> {
                 u64::from(param.alignment()).max(1),
             );
             let offset = end.next_multiple_of(align);
-            end = offset + bytes;
+            end = offset.saturating_add(bytes).min(PARAM_LIMIT);
             ParamLayout {
                 offset,
                 bytes,
@@ -85,6 +88,9 @@ pub(super) fn reached<'a>(module: &'a Module, kernel: &'a Function) -> Vec<&'a F
     reached
 }
 
+/// A size beyond every limit, at which shared variables are counted that are larger.
+const SHARED_SIZES: u64 = 1 << 32;
+
 /// Static shared memory of a program.
 pub(super) struct SharedLayout {
     pub(super) addresses: HashMap<String, u64>,
@@ -115,7 +121,7 @@ pub(super) fn shared_layout(
     let mut addresses = HashMap::new();
     let mut end = SHARED_BASE;
     for variable in used.iter().filter(|v| !is_dynamic(v)) {
-        let bytes = variable.bytes().unwrap_or(0);
+        let bytes = variable.bytes().unwrap_or(0).min(SHARED_SIZES);
         let address = end.next_multiple_of(u64::from(variable.alignment()).max(1));
         end = address + bytes;
         if addresses.insert(variable.name.clone(), address).is_some() {

@@ -28,6 +28,7 @@ use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement, Va
 
 use crate::error::LoadError;
 use crate::exec::registers::{Constants, Extent, Slot};
+use crate::memory::local::LOCAL_LIMIT;
 use crate::program::{FunctionInfo, Guard, Inst, Op, Program, Reg, Width};
 use layout::Frame;
 pub use layout::ParamLayout;
@@ -208,8 +209,12 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
     }
 
     fn sized(&self, variable: &Variable) -> Result<u64, LoadError> {
-        variable.bytes().ok_or_else(|| LoadError::Invalid {
-            message: format!("`{}` has no size", variable.name),
+        let bytes = variable.bytes().filter(|bytes| *bytes <= LOCAL_LIMIT);
+        bytes.ok_or_else(|| LoadError::Invalid {
+            message: format!(
+                "`{}` must have a size, of at most {LOCAL_LIMIT} bytes",
+                variable.name
+            ),
             line: variable.line,
         })
     }

@@ -9,6 +9,9 @@ use crate::exec::registers::Slot;
 use crate::memory::space::Space;
 use crate::program::{Base, FUNCTION_HANDLES, Guard, Op, Reg, Width};
 
+/// Most registers of one declaration.
+const REGISTERS: u32 = 1 << 20;
+
 /// An address operand, resolved.
 pub(super) struct Address {
     pub(super) base: Base,
@@ -27,6 +30,12 @@ impl FunctionLowering<'_, '_> {
             return Err(self.unsupported(&format!(".reg .{}", registers.ty.word())));
         };
         for names in &registers.names {
+            if let RegisterNames::Range { count, prefix } = names
+                && *count > REGISTERS
+            {
+                let message = format!("{count} registers `{prefix}`, allowed are {REGISTERS}");
+                return Err(self.invalid(message));
+            }
             match names {
                 RegisterNames::One(name) => {
                     let reg = self.fresh(width);

@@ -76,6 +76,38 @@ fn wrong_operands_are_refused() {
 }
 
 #[test]
+fn sizes_beyond_every_limit_are_refused() {
+    for declaration in [
+        ".reg .b32 %x<4000000000>;",
+        ".local .align 1 .b8 x[18446744073709551615];",
+        ".local .align 1 .b8 x[600000];",
+    ] {
+        let error = load_error(declaration);
+        assert!(
+            matches!(error, LoadError::Invalid { line: 9, .. }),
+            "{declaration}: {error}"
+        );
+    }
+    let text = format!(
+        "{HEADER}.visible .entry k()\n{{\n.shared .align 1 .b8 x[18446744073709551615];\n.shared .align 1 .b8 y[18446744073709551615];\nret;\n}}\n"
+    );
+    let emulator = emulator();
+    let module = emulator
+        .load(&text)
+        .expect("the limit is checked at the launch");
+    let shape = LaunchConfig {
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: u32::MAX,
+    };
+    let result = emulator.launch(&module, "k", &shape, &[]);
+    assert!(
+        matches!(result, Err(LaunchError::SharedMemory { .. })),
+        "{result:?}"
+    );
+}
+
+#[test]
 fn unresolved_functions_are_refused() {
     let text = format!(
         "{HEADER}.extern .func malloc(.param .b64 size);\n.visible .entry k()\n{{\n.param .b64 s;\ncall malloc, (s);\nret;\n}}\n"
