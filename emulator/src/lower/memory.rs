@@ -228,23 +228,7 @@ impl<'a> FunctionLowering<'a, '_> {
         mods.ignore(&ORDERING);
         mods.ignore(&["noftz"]);
         let space = self.space(&mut mods)?.unwrap_or(Space::Generic);
-        let op = mods
-            .take_map(|word| {
-                Some(match word {
-                    "exch" => AtomicOp::Exch,
-                    "cas" => AtomicOp::Cas,
-                    "add" => AtomicOp::Add,
-                    "min" => AtomicOp::Min,
-                    "max" => AtomicOp::Max,
-                    "inc" => AtomicOp::Inc,
-                    "dec" => AtomicOp::Dec,
-                    "and" => AtomicOp::And,
-                    "or" => AtomicOp::Or,
-                    "xor" => AtomicOp::Xor,
-                    _ => return None,
-                })
-            })
-            .ok_or_else(|| mods.unsupported())?;
+        let op = mods.take_map(atomic_op).ok_or_else(|| mods.unsupported())?;
         let ty = atomic_type(op, ty).ok_or_else(|| mods.unsupported())?;
         mods.finish()?;
         let width = match ty.bytes() {
@@ -313,7 +297,6 @@ impl<'a> FunctionLowering<'a, '_> {
         };
         let width = match mods.ty()? {
             T::U64 => Width::B64,
-            T::U32 => return Err(mods.unsupported()),
             _ => return Err(mods.unsupported()),
         };
         mods.finish()?;
@@ -394,6 +377,23 @@ impl<'a> FunctionLowering<'a, '_> {
         self.emit(Op::Lanes(kernel, args));
         Ok(())
     }
+}
+
+/// The operation that a word names.
+fn atomic_op(word: &str) -> Option<AtomicOp> {
+    Some(match word {
+        "exch" => AtomicOp::Exch,
+        "cas" => AtomicOp::Cas,
+        "add" => AtomicOp::Add,
+        "min" => AtomicOp::Min,
+        "max" => AtomicOp::Max,
+        "inc" => AtomicOp::Inc,
+        "dec" => AtomicOp::Dec,
+        "and" => AtomicOp::And,
+        "or" => AtomicOp::Or,
+        "xor" => AtomicOp::Xor,
+        _ => return None,
+    })
 }
 
 /// How an atomic of PTX type `ty` works; `None` where PTX has no such form.
