@@ -3,25 +3,33 @@
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
+use serde::Deserialize;
 use warpsmith::reference::elementwise::{binary, erf, erfc, unary};
 use warpsmith::{Binary, BinaryOp, DType, Device, Float, Tensor, Unary, UnaryOp};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, agrees_exactly, run_twice};
+use warpsmith_tests::operation::{self, agrees, agrees_exactly, run_twice};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, say, with_float};
+use warpsmith_tests::{Checked, cases, say, with_float};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 struct Case {
     shape: Vec<usize>,
-    /// Extents of the second operand that are 1 instead.
+    /// Extents of the second operand that are 1 instead; missing ones are not.
+    #[serde(default)]
     broadcast: Vec<bool>,
+    #[serde(deserialize_with = "operation::dtype")]
     dtype: DType,
+    /// Of both operands and the result.
+    #[serde(default)]
     views: [View; 3],
+    #[serde(default)]
     values: Values,
+    #[serde(default)]
     scalar: f32,
+    #[serde(default)]
     seed: u64,
 }
 
@@ -95,7 +103,8 @@ fn check_unary(op: UnaryOp, case: &Case, device: &Device) -> Checked {
 
 fn check_binary(op: BinaryOp, case: &Case, device: &Device) -> Checked {
     fn typed<T: Float + TestElement>(op: BinaryOp, case: &Case, device: &Device) -> Checked {
-        let extents = case.shape.iter().zip(&case.broadcast);
+        let broadcast = case.broadcast.iter().chain(std::iter::repeat(&false));
+        let extents = case.shape.iter().zip(broadcast);
         let shape_b: Vec<usize> = extents
             .map(|(&extent, &one)| if one { 1 } else { extent })
             .collect();
@@ -243,4 +252,20 @@ fn casts_and_copies_are_exact_for_every_layout_and_dtype() {
         largest: [100, 20_000],
     };
     holds(effort, case, check_moves);
+}
+
+#[test]
+fn elementwise_matches_its_reference_on_the_table_of_cases() {
+    cases::run(
+        include_str!("../cases/elementwise.toml"),
+        |case: &Case, device| {
+            for op in UnaryOp::ALL {
+                check_unary(op, case, device)?;
+            }
+            for op in BinaryOp::ALL {
+                check_binary(op, case, device)?;
+            }
+            check_moves(case, device)
+        },
+    );
 }
