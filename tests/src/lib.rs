@@ -17,3 +17,8 @@ pub type Checked = Result<(), String>;
 pub fn say(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
+
+/// The README's examples compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
