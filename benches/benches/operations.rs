@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
 use warpsmith::{
@@ -41,7 +42,12 @@ fn case(
 ) {
     let (group, case) = name.split_once('/').unwrap_or((name, ""));
     let mut group = criterion.benchmark_group(group);
-    group.sample_size(10).throughput(throughput);
+    // A GPU's times hardly vary: short measurements, so that a lent machine gets through them all.
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .throughput(throughput);
     group.bench_function(case, |bencher| {
         bencher.iter(|| {
             let done = run().and_then(|()| stream.synchronize());
