@@ -96,5 +96,16 @@ fn one_line(error: &anyhow::Error) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    words.join(" ")
+    // What a file holds may be quoted: a terminal must not obey it.
+    words
+        .join(" ")
+        .chars()
+        .flat_map(|c| {
+            let (plain, escaped) = match c.is_control() {
+                true => (None, Some(c.escape_default())),
+                false => (Some(c), None),
+            };
+            plain.into_iter().chain(escaped.into_iter().flatten())
+        })
+        .collect()
 }

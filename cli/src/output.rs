@@ -57,7 +57,29 @@ impl OutputFiles {
             "cannot write {}: it is a directory",
             path.display()
         );
+        // A device or a pipe would be replaced by a file.
+        anyhow::ensure!(
+            path.is_file() || !path.exists(),
+            "cannot write {}: it is there and not a regular file",
+            path.display()
+        );
         Ok(())
+    }
+
+    /// Where `path` leads to, however it is spelled: two paths of one file have one place.
+    pub(crate) fn place(path: &Path) -> Result<PathBuf> {
+        let name = path.file_name().with_context(|| {
+            format!(
+                "cannot write '{}': an output needs a file name",
+                path.display()
+            )
+        })?;
+        let describe = || format!("cannot write {}", path.display());
+        if path.exists() {
+            return path.canonicalize().with_context(describe);
+        }
+        let folder = folder_of(path).canonicalize().with_context(describe)?;
+        Ok(folder.join(name))
     }
 
     /// Writes `path` through `fill`, under a temporary name for now.
@@ -67,15 +89,15 @@ impl OutputFiles {
         fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
     ) -> Result<()> {
         Self::check(path)?;
-        let place = path.to_owned();
+        let place = Self::place(path)?;
         let mut name = std::ffi::OsString::from(".");
-        name.push(path.file_name().context("an output file needs a name")?);
+        name.push(place.file_name().context("an output file needs a name")?);
         name.push(format!(
             ".{}-{}.part",
             std::process::id(),
             self.pending.len()
         ));
-        let temporary = folder_of(path).join(name);
+        let temporary = folder_of(&place).join(name);
         let describe = || format!("cannot write {}", path.display());
         let file = File::create_new(&temporary).with_context(describe)?;
         self.pending.push(Pending { temporary, place });

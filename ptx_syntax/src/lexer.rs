@@ -32,6 +32,10 @@ pub(crate) struct Token<'a> {
     pub(crate) column: u32,
 }
 
+/// Most tokens of a module: some hundred megabytes of PTX as compilers write it, and a bound for
+/// the memory that a text of nothing but brackets can ask for.
+const MAX_TOKENS: usize = 1 << 24;
+
 /// All tokens of `text`, an [`Kind::End`] last.
 pub(crate) fn tokenize(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let mut lexer = Lexer {
@@ -40,10 +44,15 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
         line: 1,
         line_start: 0,
     };
-    let mut tokens = Vec::with_capacity(text.len() / 4);
+    let mut tokens = Vec::with_capacity((text.len() / 4).min(MAX_TOKENS));
     loop {
         lexer.skip_blank()?;
         let token = lexer.next_token()?;
+        if tokens.len() == MAX_TOKENS {
+            return Err(lexer.error(format!(
+                "more than {MAX_TOKENS} tokens: split the module, or is it no PTX?"
+            )));
+        }
         tokens.push(token);
         if token.kind == Kind::End {
             return Ok(tokens);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use ndarray::{ArrayD, ArrayViewD};
 use serde_json::{Value, json};
-use warpsmith::{Device, Element, Float, Stream, Tensor};
+use warpsmith::{Device, Element, Float, MAX_RANK, Stream, Tensor};
 
 use crate::npy::{self, FloatArray, Written};
 use crate::output::{Output, OutputFiles};
@@ -91,6 +91,12 @@ impl Input {
     /// The array on a device, each element rounded once to `T`.
     pub(super) fn upload<T: Float>(&self, device: &Device) -> Result<Tensor<T>> {
         let values = &self.array.values;
+        ensure!(
+            values.ndim() <= MAX_RANK,
+            "{} has shape {:?}; it may have at most {MAX_RANK} dimensions",
+            self.name,
+            values.shape()
+        );
         let rounded = values.mapv(|x| T::from_f64(x));
         for ((index, &wide), narrow) in values.indexed_iter().zip(&rounded) {
             ensure!(
@@ -132,6 +138,15 @@ pub(super) fn download<T: Float>(tensor: &Tensor<T>) -> Result<ArrayD<f32>> {
 /// The elements as they are.
 pub(super) fn download_exact<T: Element>(tensor: &Tensor<T>) -> Result<ArrayD<T>> {
     Ok(tensor.to_ndarray()?)
+}
+
+/// A factor: any number that f32 has, but neither infinity nor NaN.
+pub(super) fn finite(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        Ok(value) => Err(format!("it is {value} in f32, want a finite number")),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// What was computed, for the line that is printed.
@@ -204,13 +219,16 @@ pub(super) fn add_npy<T: Written>(
 
 /// Fails before any work where an output cannot be written or two have one place.
 pub(super) fn check_outputs(paths: &[&Path]) -> Result<()> {
-    for (i, path) in paths.iter().enumerate() {
+    let mut places = Vec::new();
+    for path in paths {
         OutputFiles::check(path)?;
+        let place = OutputFiles::place(path)?;
         ensure!(
-            !paths[..i].contains(path),
+            !places.contains(&place),
             "two outputs would go to {}",
             path.display()
         );
+        places.push(place);
     }
     Ok(())
 }

@@ -34,10 +34,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "C.npy")]
     c: Option<PathBuf>,
     /// Factor of the product.
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = compute::finite)]
     alpha: f32,
     /// Factor of C [default: 1 with --c].
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = compute::finite)]
     beta: Option<f32>,
     /// A is stored transposed: [k, m].
     #[arg(long)]

@@ -14,6 +14,7 @@ mod reduce;
 mod run;
 mod softmax;
 
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -61,13 +62,26 @@ impl Command {
 
 /// Text of a PTX file, with its name in every error.
 fn read_text(path: &Path) -> Result<String> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = read_bounded(path).with_context(|| format!("cannot read {}", path.display()))?;
     String::from_utf8(bytes).ok().with_context(|| {
         format!(
             "{} is not PTX: it is not text (a cubin or a fatbin?)",
             path.display()
         )
     })
+}
+
+/// A file of text: of one without end, or of a size that no text has, not all is read.
+fn read_bounded(path: &Path) -> Result<Vec<u8>> {
+    const LIMIT: u64 = 256 << 20;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    anyhow::ensure!(
+        bytes.len() as u64 <= LIMIT,
+        "it is larger than {LIMIT} bytes, which is the most that is read"
+    );
+    Ok(bytes)
 }
 
 /// Reads and parses a PTX file.

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::FloatType;
 
-const MAGIC: &[u8] = b"\x93NUMPY";
+pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Headers are padded so that the data starts at a multiple of this.
 const ALIGNMENT: usize = 64;
@@ -38,11 +38,20 @@ impl Header {
 
     /// Number of elements.
     pub(super) fn elements(&self) -> Result<usize> {
+        // An array without elements has strides too, so no extent of 0 hides the others.
         let product = self
             .shape
             .iter()
-            .try_fold(1usize, |n, &extent| n.checked_mul(extent));
-        product.with_context(|| format!("shape {:?} is too large", self.shape))
+            .filter(|&&extent| extent != 0)
+            .try_fold(1usize, |n, &extent| n.checked_mul(extent))
+            .filter(|&n| isize::try_from(n).is_ok());
+        let product = product.with_context(|| {
+            format!(
+                "shape {:?} is too large, want at most 2^63 - 1 elements",
+                self.shape
+            )
+        })?;
+        Ok(if self.shape.contains(&0) { 0 } else { product })
     }
 
     fn parse(text: &str) -> Result<Self> {
@@ -108,7 +117,7 @@ impl<'a> Entries<'a> {
         ensure!(
             literal.0.is_empty(),
             "the header goes on after its end: {}",
-            literal.0
+            literal.ahead()
         );
         Ok(Self {
             descr: descr.context("the header has no 'descr'")?,
@@ -140,6 +149,15 @@ fn dtype(descr: &str) -> Result<(FloatType, ByteOrder)> {
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
+    /// What comes next, for an error: its beginning only, as a file may hold anything.
+    fn ahead(&self) -> String {
+        const SHOWN: usize = 40;
+        match self.0.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}..", &self.0[..end]),
+            None => self.0.to_owned(),
+        }
+    }
+
     fn skip(&mut self, token: char) -> bool {
         match self.0.strip_prefix(token) {
             Some(rest) => {
@@ -155,7 +173,7 @@ impl<'a> Literal<'a> {
         ensure!(
             found,
             "the header is not as numpy writes it: expected `{token}` at `{}`",
-            self.0
+            self.ahead()
         );
         Ok(())
     }
@@ -166,7 +184,7 @@ impl<'a> Literal<'a> {
             // Structured dtypes are lists; nothing else stands here.
             format!(
                 "the header is not that of an array of floats: a string expected at `{}`",
-                self.0
+                self.ahead()
             )
         })?;
         let (text, rest) = self
@@ -186,7 +204,7 @@ impl<'a> Literal<'a> {
         }
         bail!(
             "the header is not as numpy writes it: True or False expected at `{}`",
-            self.0
+            self.ahead()
         )
     }
 
@@ -199,9 +217,13 @@ impl<'a> Literal<'a> {
                 .find(|c: char| !c.is_ascii_digit())
                 .unwrap_or(self.0.len());
             let (digits, rest) = self.0.split_at(end);
-            let extent = digits
-                .parse()
-                .with_context(|| format!("an extent at `{}`", self.0))?;
+            let extent = digits.parse().ok().with_context(|| {
+                format!(
+                    "an extent of the shape is no number from 0 to {} at `{}`",
+                    usize::MAX,
+                    self.ahead()
+                )
+            })?;
             ensure!(extents.len() < MAX_RANK, "more than {MAX_RANK} dimensions");
             extents.push(extent);
             // Python 2 wrote long integers with a suffix.

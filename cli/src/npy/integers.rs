@@ -1,6 +1,5 @@
 //! Integer arrays, kept as bytes.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,7 +11,7 @@ use super::header::{self, ByteOrder};
 /// shape `shape`.
 pub(crate) fn read_integers(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let describe = || format!("cannot read {}", path.display());
-    let bytes = fs::read(path).with_context(describe)?;
+    let bytes = super::read(path).with_context(describe)?;
     parse(&bytes, dtype, shape).with_context(describe)
 }
 

@@ -7,11 +7,11 @@
 mod header;
 mod integers;
 
-use std::fs;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use half::f16;
 use ndarray::{ArrayD, ArrayViewD, IxDyn, ShapeBuilder};
 
@@ -71,8 +71,22 @@ impl FloatType {
 /// Reads the float array in `path`.
 pub(crate) fn read_floats(path: &Path) -> Result<FloatArray> {
     let describe = || format!("cannot read {}", path.display());
-    let bytes = fs::read(path).with_context(describe)?;
+    let bytes = read(path).with_context(describe)?;
     parse_floats(&bytes).with_context(describe)
+}
+
+/// The bytes of a .npy file; of anything else no more than its beginning is read.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    Read::by_ref(&mut file)
+        .take(header::MAGIC.len() as u64)
+        .read_to_end(&mut bytes)?;
+    ensure!(bytes == header::MAGIC, "not a .npy file");
+    let length = file.metadata()?.len();
+    bytes.try_reserve(usize::try_from(length)?)?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn parse_floats(bytes: &[u8]) -> Result<FloatArray> {

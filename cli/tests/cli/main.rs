@@ -4,6 +4,7 @@ mod arrays;
 mod build;
 mod demo;
 mod environment;
+mod hostile;
 mod pipe;
 mod ptx;
 mod run;

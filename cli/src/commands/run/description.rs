@@ -89,8 +89,12 @@ struct RawBuffer {
 
 /// Reads and checks the file; paths in it become relative to the current directory.
 pub(super) fn read(path: &Path) -> Result<Launch> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let describe = || format!("cannot read {}", path.display());
+    let bytes = crate::commands::read_bounded(path).with_context(describe)?;
+    let text = String::from_utf8(bytes)
+        .ok()
+        .context("it is not text")
+        .with_context(describe)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     parse(&text, folder).with_context(|| path.display().to_string())
 }

@@ -86,13 +86,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let kernel = find(&module, &description.kernel)
         .with_context(|| format!("{}: kernel", args.launch.display()))?;
     check_args(kernel, &description).with_context(|| args.launch.display().to_string())?;
-    for path in description
-        .buffers
-        .iter()
-        .filter_map(|buffer| buffer.save.as_deref())
-    {
-        OutputFiles::check(path)?;
-    }
+    check_places(args, &description.buffers)?;
     let device = device(args)?;
     check_memory(&device, &description.buffers)?;
     let loaded = device
@@ -182,6 +176,27 @@ fn check_args(kernel: &Function, launch: &Launch) -> Result<()> {
             want.map_or("an unknown number".into(), |want| want.to_string()),
             signature()
         );
+    }
+    Ok(())
+}
+
+/// Fails where a result cannot be saved, or would take the place of another or of the inputs.
+fn check_places(args: &Args, buffers: &[Buffer]) -> Result<()> {
+    let mut taken = vec![args.ptx.canonicalize()?, args.launch.canonicalize()?];
+    for buffer in buffers {
+        let Some(path) = &buffer.save else { continue };
+        OutputFiles::check(path)
+            .and_then(|()| OutputFiles::place(path))
+            .and_then(|place| {
+                ensure!(
+                    !taken.contains(&place),
+                    "save: {} is another result's place, or that of the PTX or TOML file",
+                    path.display()
+                );
+                taken.push(place);
+                Ok(())
+            })
+            .with_context(|| format!("{}: buffer `{}`", args.launch.display(), buffer.name))?;
     }
     Ok(())
 }
