@@ -237,8 +237,8 @@ pub enum Error {
         /// Bytes free at that moment.
         free_bytes: u64,
     },
-    /// The host has not that much memory to lock for copies.
-    #[error("out of host memory: asked for {requested_bytes} bytes that copies can reach")]
+    /// The host has not that much memory, or not that much to lock for copies.
+    #[error("out of host memory: asked for {requested_bytes} bytes")]
     OutOfHostMemory {
         /// Bytes asked for.
         requested_bytes: u64,

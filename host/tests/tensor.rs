@@ -236,3 +236,36 @@ fn misaligned_parts_are_refused(device: &Device) {
         })
     ));
 }
+
+#[test]
+fn empty_shapes_whose_other_extents_overflow_are_refused_in_every_order() {
+    for device in devices() {
+        let tensor = Tensor::from_ndarray(&device, &array![1_i32]).expect("a tensor");
+        let huge = 1_usize << 40;
+        for shape in [[0, huge, huge], [huge, 0, huge], [huge, huge, 0]] {
+            let view = tensor.as_strided(&shape, &[1, 1, 1], 0);
+            assert!(
+                matches!(view, Err(Error::ShapeOverflow { .. })),
+                "{shape:?}"
+            );
+        }
+        let empty = tensor
+            .as_strided(&[0, huge], &[1, 1], 0)
+            .expect("no element");
+        let turned = empty.permute(&[1, 0]).expect("a permutation");
+        assert_eq!((turned.len(), turned.to_vec().expect("empty")), (0, vec![]));
+    }
+}
+
+#[test]
+fn a_view_too_large_for_the_host_is_an_error_when_it_is_read() {
+    for device in devices() {
+        let one = Tensor::from_ndarray(&device, &array![1_i64]).expect("a tensor");
+        let many = one.broadcast_to(&[1 << 59]).expect("no memory of its own");
+        let read = many.to_ndarray();
+        assert!(
+            matches!(read, Err(Error::OutOfHostMemory { requested_bytes }) if requested_bytes == 1 << 62),
+            "{read:?}"
+        );
+    }
+}

@@ -49,7 +49,7 @@ impl<T: Element> Tensor<T> {
     /// A view with gaps is read with its gaps and gathered on the host.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
     pub fn to_ndarray(&self) -> Result<ArrayD<T>> {
         let shape = IxDyn(self.shape());
         let bug = |_| Error::Bug("a tensor's layout was refused by ndarray");
@@ -57,7 +57,10 @@ impl<T: Element> Tensor<T> {
             return ArrayD::from_shape_vec(shape, Vec::new()).map_err(bug);
         };
         let len = (last - first + 1) as usize;
-        let mut values = vec![T::default(); len];
+        // A view may name more elements than it has memory, or than the host has.
+        let mut values: Vec<T> = host_vec(len)?;
+        host_vec::<T>(self.len())?;
+        values.resize(len, T::default());
         let size = size_of::<T>() as u64;
         self.storage
             .read(first as u64 * size, as_bytes_mut(&mut values))?;
@@ -111,6 +114,17 @@ impl<T: Element> Tensor<T> {
         } else {
             Ok(Vec::new())
         }
+    }
+}
+
+/// An empty vector with room for `len` elements.
+fn host_vec<T>(len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    match values.try_reserve_exact(len) {
+        Ok(()) => Ok(values),
+        Err(_) => Err(Error::OutOfHostMemory {
+            requested_bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
+        }),
     }
 }
 

@@ -45,14 +45,7 @@ impl Layout {
                 want: shape.len(),
             });
         }
-        let overflow = shape
-            .iter()
-            .try_fold(1_usize, |len, &extent| len.checked_mul(extent));
-        if overflow.is_none() {
-            return Err(Error::ShapeOverflow {
-                shape: shape.into(),
-            });
-        }
+        Self::contiguous(shape)?; // rank and number of elements can be addressed
         let layout = Self {
             shape: Dims::new(shape)?,
             strides: Dims::new(strides)?,
