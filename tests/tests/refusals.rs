@@ -167,6 +167,11 @@ fn attention_refuses_shapes_that_do_not_fit() {
             .softmax_scale(f32::NAN)
             .run(stream);
         refused!(scaled, InvalidValue, "softmax_scale", "NaN", "finite");
+        // Finite, but not in base 2.
+        let scaled = Attention::new(&q, &q, &q)
+            .softmax_scale(f32::MAX)
+            .run(stream);
+        refused!(scaled, InvalidValue, "softmax_scale", "2.35e38");
         let (o, lse) = (output(device, &[2, 5, 4, 9]), output(device, &[2, 4, 5]));
         let into = Attention::new(&q, &good, &good);
         let into = into.run_into(&o.tensor, Some(&lse.tensor), stream);

@@ -90,7 +90,8 @@ impl<'a, T: Float> Attention<'a, T> {
         self
     }
 
-    /// Factor of the scores instead of `1 / sqrt(head_dim)`. Any finite number.
+    /// Factor of the scores instead of `1 / sqrt(head_dim)`. Any finite number up to f32's largest over
+    /// log2(e), about 2.35e38.
     pub fn softmax_scale(mut self, softmax_scale: f32) -> Self {
         self.softmax_scale = Some(softmax_scale);
         self
@@ -165,15 +166,17 @@ impl<'a, T: Float> Attention<'a, T> {
             }
         }
         if let Some(scale) = self.softmax_scale
-            && !scale.is_finite()
+            && !((f64::from(scale) * LOG2_E) as f32).is_finite()
         {
             return Err(Error::InvalidValue {
                 what: "softmax_scale",
                 got: scale.to_string().into(),
-                want: "a finite number".into(),
+                want: format!("a finite number, of magnitude up to {:e}", MAX_SCALE).into(),
             });
         }
-        AttentionDesc::new(self.q, self.k, self.v)
+        let desc = AttentionDesc::new(self.q, self.k, self.v)?;
+        desc.params()?; // before anything is copied or allocated
+        Ok(desc)
     }
 
     fn launch(
@@ -347,6 +350,9 @@ fn strides<T: Float>(tensor: &Tensor<T>) -> Result<BshStrides> {
         _ => Err(Error::Bug("attention's ranks were not checked")),
     }
 }
+
+/// Largest scale that is finite in base 2 too, rounded down.
+const MAX_SCALE: f32 = 2.35e38;
 
 /// Heads of all batches that a grid can hold, and one.
 const HEADS_LIMIT: u64 = 65_535 * 65_535 + 1;

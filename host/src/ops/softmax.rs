@@ -5,7 +5,7 @@ use crate::ops::float::Float;
 use crate::ops::view::merge;
 use crate::ops::{check, kernels, model};
 use crate::reference::Model;
-use crate::{Error, LaunchConfig, Result, Stream, Tensor};
+use crate::{Error, LaunchConfig, MAX_RANK, Result, Stream, Tensor};
 use spec::softmax::{SoftmaxEntry, SoftmaxParams, THREADS, grid_blocks};
 
 /// Softmax along an axis: `y_i = exp(x_i - max) / sum_j exp(x_j - max)`.
@@ -117,11 +117,10 @@ impl<'a, T: Float> Softmax<'a, T> {
         if y.is_empty() {
             return Ok(());
         }
-        let axes: Vec<usize> = (0..y.rank())
-            .filter(|&other| other != axis)
-            .chain([axis])
-            .collect();
-        let (x, y) = (self.x.permute(&axes)?, y.permute(&axes)?);
+        let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+        let axes = &mut axes[..y.rank()];
+        axes[axis..].rotate_left(1);
+        let (x, y) = (self.x.permute(axes)?, y.permute(axes)?);
         if let (Some(of_x), Some(of_y)) = (Rows::of(&x), Rows::of(&y)) {
             return launch_rows(&x, of_x, &y, of_y, stream);
         }

@@ -145,7 +145,7 @@ impl<'a, In: Float, Out: Float> Gemm<'a, In, Out> {
             check::device("c", c, stream)?;
             let shape = desc.shape();
             if c.broadcast_to(&shape).is_err() {
-                let want = format!("one that broadcasts to {shape:?}");
+                let want = format!("one that broadcasts to {:?}", &*shape);
                 return Err(check::shape_mismatch("c", c, want));
             }
         }

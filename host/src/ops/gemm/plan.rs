@@ -4,6 +4,7 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::{Device, Result, Tensor};
 use spec::gemm::{GemmParams, SimtEntry, TileConfig, Transpose};
+use std::ops::Deref;
 
 /// Extents of a validated product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +33,32 @@ impl GemmDesc {
                 return Err(check::shape_mismatch("b", b, want));
             }
         };
+        for (what, extent) in [("m", m), ("n", n), ("k", k), ("batch", batch.unwrap_or(1))] {
+            check::extent(what, extent)?; // before anything is copied or allocated
+        }
         Ok(Self { batch, m, n, k })
     }
 
     /// The shape of `d`.
-    pub(super) fn shape(&self) -> Vec<usize> {
-        self.batch.into_iter().chain([self.m, self.n]).collect()
+    pub(super) fn shape(&self) -> ProductShape {
+        ProductShape {
+            extents: [self.batch.unwrap_or(1), self.m, self.n],
+            has_batch: self.batch.is_some(),
+        }
+    }
+}
+
+/// `[m, n]` or `[batch, m, n]`, without the heap.
+pub(super) struct ProductShape {
+    extents: [usize; 3],
+    has_batch: bool,
+}
+
+impl Deref for ProductShape {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.extents[usize::from(!self.has_batch)..]
     }
 }
 
