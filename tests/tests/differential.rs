@@ -15,9 +15,14 @@ use warpsmith_tests::differential::program::{self, Program, Vocabulary};
 /// Random programs, each from its number.
 const PROGRAMS: u64 = 400;
 
-/// Programs that ptxas 13.0 compiles to something else: it moves the `vote.sync.uni` of 360 into a
-/// divergent branch.
-const MISCOMPILED: [u64; 1] = [360];
+/// Programs that ptxas 13.0 compiles to something else than PTX says. In 89 a 16-bit shift by the
+/// result of `cnot.b32` reads a register that was never given the amount; in 360 a `vote.sync.uni`
+/// is moved into a divergent branch.
+const MISCOMPILED: [u64; 2] = [89, 360];
+
+/// Programs whose answer PTX leaves to the machine: in 247 `abs.s16` of -32768 is +32768 in the 32
+/// bits that a GPU keeps 16-bit values in, and `sad.s16` takes it so; in 16 bits it is -32768.
+const MACHINE_SPECIFIC: [u64; 1] = [247];
 
 /// Failures described in full.
 const DESCRIBED: usize = 4;
@@ -165,13 +170,8 @@ fn every_instruction_form_gives_the_bits_of_an_h200() {
 fn random_programs_give_the_bits_of_an_h200() {
     let (devices, golden, mut tally) = (testing::devices(), golden(), Tally::default());
     let vocabulary = Vocabulary::new();
-    let has_gpu = devices.iter().any(|device| !device.is_emulator());
-    for seed in (0..PROGRAMS).filter(|seed| !MISCOMPILED.contains(seed)) {
-        // Without a GPU there is nothing to hold a program against but its committed answer.
-        let key = ("program".to_owned(), seed.to_string());
-        if !has_gpu && !golden.0.contains_key(&key) {
-            continue;
-        }
+    let left_out = |seed: &u64| MISCOMPILED.contains(seed) || MACHINE_SPECIFIC.contains(seed);
+    for seed in (0..PROGRAMS).filter(|seed| !left_out(seed)) {
         let program: Program = program::generate(seed, &vocabulary);
         let asked = ask(&devices, |device| engine::run_program(device, &program));
         tally.judge(&golden, ("program", seed.to_string()), &asked, |index| {
