@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpsmith::{Reduce, ReduceOp};
 
 use super::compute::{self, DeviceArgs, Input, Report};
@@ -21,8 +21,8 @@ use crate::output::{Output, OutputFiles};
   warpsmith reduce argmax X.npy -o Y.npy --axis -1")]
 pub(crate) struct Args {
     /// What to compute.
-    #[arg(value_enum)]
-    op: Op,
+    #[arg(value_parser = operations())]
+    op: ReduceOp,
     /// The array.
     #[arg(value_name = "X.npy")]
     x: PathBuf,
@@ -36,29 +36,12 @@ pub(crate) struct Args {
     device: DeviceArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Op {
-    Sum,
-    Mean,
-    Max,
-    Min,
-    Argmax,
-    Argmin,
-    Logsumexp,
-}
-
-impl From<Op> for ReduceOp {
-    fn from(op: Op) -> Self {
-        match op {
-            Op::Sum => Self::Sum,
-            Op::Mean => Self::Mean,
-            Op::Max => Self::Max,
-            Op::Min => Self::Min,
-            Op::Argmax => Self::Argmax,
-            Op::Argmin => Self::Argmin,
-            Op::Logsumexp => Self::Logsumexp,
-        }
-    }
+/// Reads the operations by the names that `spec` gives them.
+fn operations() -> impl TypedValueParser<Value = ReduceOp> {
+    PossibleValuesParser::new(ReduceOp::ALL.map(ReduceOp::name)).try_map(|name| {
+        let named = ReduceOp::ALL.into_iter().find(|op| op.name() == name);
+        named.ok_or("no reduction has this name")
+    })
 }
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
@@ -71,7 +54,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .transpose()?;
     let (device, stream) = args.device.open()?;
     let x = input.upload::<f32>(&device)?;
-    let op = ReduceOp::from(args.op);
+    let op = args.op;
     let mut reduce = Reduce::new(op, &x);
     if let Some(axis) = axis {
         reduce = reduce.axis(axis);

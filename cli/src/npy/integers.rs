@@ -97,16 +97,7 @@ fn c_order<'a>(elements: &[&'a [u8]], shape: &[usize]) -> Vec<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn file(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-        let text =
-            format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
-        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-        bytes.extend((text.len() as u16).to_le_bytes());
-        bytes.extend(text.bytes());
-        bytes.extend(data);
-        bytes
-    }
+    use crate::npy::tests::file;
 
     #[test]
     fn fortran_order_and_big_endian_are_read_as_meant() {

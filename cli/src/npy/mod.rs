@@ -159,7 +159,8 @@ mod tests {
 
     use super::*;
 
-    fn file(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    /// A file of version 1.0 with the header's fields as they would be written.
+    pub(super) fn file(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let text =
             format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
