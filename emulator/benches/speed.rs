@@ -132,6 +132,7 @@ fn measure(
         grid: [blocks, 1, 1],
         block: [256, 1, 1],
         shared_bytes: 0,
+        cluster: None,
     };
     let run = || {
         emulator

@@ -14,6 +14,8 @@ pub struct EmulatorConfig {
     /// Capacity of global memory in bytes; allocations beyond it fail. Host memory is only used
     /// for what is touched.
     pub memory_bytes: u64,
+    /// What is looked for besides faults of memory and synchronisation, which always are.
+    pub checks: Checks,
     /// Stop a block with a report after this many warp instructions; `None` never stops it.
     pub instruction_budget: Option<u64>,
     /// Where `vprintf` writes.
@@ -21,15 +23,36 @@ pub struct EmulatorConfig {
 }
 
 impl Default for EmulatorConfig {
-    /// All host threads, seed 0, 16 GiB, no instruction budget, standard output.
+    /// All host threads, seed 0, 16 GiB, all checks, no instruction budget, standard output.
     fn default() -> Self {
         Self {
             threads: None,
             seed: 0,
             memory_bytes: 16 << 30,
+            checks: Checks::default(),
             instruction_budget: None,
             output: Output::stdout(),
         }
+    }
+}
+
+/// What an emulator looks for besides faults of memory and synchronisation, which it always finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checks {
+    /// Accesses of different threads to the same bytes, one of them a write, that nothing orders.
+    pub races: bool,
+}
+
+impl Checks {
+    /// Everything that can be looked for.
+    pub const ALL: Self = Self { races: true };
+    /// The least: for speed.
+    pub const NONE: Self = Self { races: false };
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self::ALL
     }
 }
 
@@ -81,6 +104,9 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
+    /// Blocks of a cluster in x, y, z; `None` means what the kernel requires
+    /// (`.reqnctapercluster`), or clusters of one block.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// What a launch counted. The figures are exact and do not depend on the number of host threads.

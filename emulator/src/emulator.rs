@@ -12,6 +12,8 @@ use crate::module::{Kernel, Module};
 
 /// Most threads of a block.
 const BLOCK_THREADS: u64 = 1024;
+/// Most blocks of a cluster: what a device allows that is asked for it.
+const CLUSTER_BLOCKS: u64 = 16;
 /// Largest extents of a block.
 const BLOCK_LIMITS: [u32; 3] = [1024, 1024, 64];
 /// Largest extents of a grid.
@@ -117,14 +119,17 @@ impl Emulator {
             });
         };
         check_shape(found, config)?;
+        let cluster = check_cluster(found, config)?;
         let launch = Launch {
             kernel: found.name.clone(),
             program: found.program.clone(),
             config: *config,
+            cluster,
             params: pack_params(found, params)?,
             global: self.memory.clone(),
             memory: self.memory.snapshot(),
             seed: self.config.seed,
+            checks: self.config.checks,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
         };
         grid::run(&launch, &self.pool, &self.config.output, module.source())
@@ -196,6 +201,39 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
         });
     }
     Ok(())
+}
+
+/// The blocks of a cluster in x, y, z.
+fn check_cluster(kernel: &Kernel, config: &LaunchConfig) -> Result<[u32; 3], LaunchError> {
+    let refuse = |what, got, allowed: String| {
+        Err(LaunchError::Shape {
+            kernel: kernel.name.clone(),
+            what,
+            got,
+            allowed,
+        })
+    };
+    let cluster = config.cluster.or(kernel.cluster).unwrap_or([1; 3]);
+    if let Some(required) = kernel.cluster
+        && cluster != required
+    {
+        let allowed = format!("{required:?} (.reqnctapercluster)");
+        return refuse("the cluster", cluster, allowed);
+    }
+    let blocks: u64 = cluster.iter().map(|extent| u64::from(*extent)).product();
+    if blocks == 0 || blocks > CLUSTER_BLOCKS {
+        return refuse(
+            "the cluster",
+            cluster,
+            format!("1 to {CLUSTER_BLOCKS} blocks"),
+        );
+    }
+    let divides = |(grid, cluster): (u32, u32)| grid.is_multiple_of(cluster);
+    if !config.grid.into_iter().zip(cluster).all(divides) {
+        let allowed = format!("a multiple of the cluster, {cluster:?}");
+        return refuse("the grid", config.grid, allowed);
+    }
+    Ok(cluster)
 }
 
 /// The parameters at their places.

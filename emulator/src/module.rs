@@ -30,6 +30,7 @@ pub(crate) struct Kernel {
     pub(crate) params: Vec<ParamLayout>,
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) reqntid: Option<[u32; 3]>,
+    pub(crate) cluster: Option<[u32; 3]>,
     pub(crate) program: Arc<Program>,
 }
 
@@ -142,6 +143,7 @@ impl Module {
                 params: lower::param_layout(kernel),
                 maxntid: kernel.directives.maxntid,
                 reqntid: kernel.directives.reqntid,
+                cluster: kernel.directives.reqnctapercluster,
                 program: Arc::new(program),
             });
         }

@@ -101,6 +101,13 @@ pub(crate) enum Op {
     Nothing,
 }
 
+impl Op {
+    /// Whether the instruction may stop waiting before what it waits for has come.
+    pub(crate) fn has_time_limit(&self) -> bool {
+        false
+    }
+}
+
 /// A special register, as the executor computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
@@ -346,6 +353,9 @@ pub(crate) struct FunctionInfo {
 pub(crate) struct Program {
     pub(crate) code: Vec<Inst>,
     pub(crate) constants: Constants,
+    /// Registers that the instruction at each position names.
+    #[allow(dead_code)] // until wgmma looks at it
+    pub(crate) touched: Vec<Box<[Reg]>>,
     /// Function 0 is the kernel.
     pub(crate) functions: Vec<FunctionInfo>,
     /// Static shared memory in bytes, from [`SHARED_BASE`](crate::memory::shared::SHARED_BASE).

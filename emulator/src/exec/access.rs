@@ -1,7 +1,10 @@
 //! Loads and stores: addresses of the lanes, the space they fall into, and the checks.
 
-use super::access_faults::{bad_access, describe, no_allocation, out_of_space, uninitialized};
+use super::access_faults::{
+    bad_access, describe, exited_peer, no_allocation, no_such_rank, out_of_space, uninitialized,
+};
 use super::block::{Block, RECENT};
+use super::cluster::RANK_SHIFT;
 use super::fault::{Checked, Fault};
 use super::kernel::vectorized;
 use super::planes::{pack_planes, unpack_planes};
@@ -66,6 +69,7 @@ impl Warp {
         let addresses = self.addresses(block, access.base, access.offset, path);
         let constants = &block.launch.program.constants;
         if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
+        block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.write(block, space, own, mask, access.bytes)
         })
@@ -151,16 +155,17 @@ impl Warp {
                     },
                 )
             }
-            Space::Shared => {
+            Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
                 let mut offsets = Row::default();
-                let region = (SHARED_BASE, block.shared.len() - SHARED_BASE);
-                let pattern = place(addresses, mask, 0, block.shared.len(), bytes, &mut offsets);
-                check_shared(pattern, addresses, mask, bytes, region, intent)?;
-                let memory = block.shared.bytes();
+                let shared = &block.cluster.shared[rank as usize];
+                let region = (SHARED_BASE, shared.len() - SHARED_BASE);
+                let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
+                check_shared(pattern, own, mask, bytes, region, intent)?;
+                let memory = shared.bytes();
                 let planes = &mut *self.planes;
                 if_fast!(lanes::load(memory, pattern, &offsets, mask, bytes, planes))
-                    .map_err(|lane| uninitialized(space, addresses, lane, bytes))
-            }
+                    .map_err(|lane| uninitialized(space, own, lane, bytes))
+            }),
             Space::Local => {
                 let limit = self.local_limit(block);
                 check_plain(addresses, mask, bytes, limit, space, intent)?;
@@ -209,15 +214,16 @@ impl Warp {
                     },
                 )
             }
-            Space::Shared => {
+            Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
                 let mut offsets = Row::default();
-                let region = (SHARED_BASE, block.shared.len() - SHARED_BASE);
-                let pattern = place(addresses, mask, 0, block.shared.len(), bytes, &mut offsets);
-                check_shared(pattern, addresses, mask, bytes, region, intent)?;
-                let (memory, planes) = (block.shared.bytes(), &*self.planes);
+                let shared = &block.cluster.shared[rank as usize];
+                let region = (SHARED_BASE, shared.len() - SHARED_BASE);
+                let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
+                check_shared(pattern, own, mask, bytes, region, intent)?;
+                let (memory, planes) = (shared.bytes(), &*self.planes);
                 if_fast!(lanes::store(memory, pattern, &offsets, mask, bytes, planes));
                 Ok(())
-            }
+            }),
             Space::Local => {
                 let limit = self.local_limit(block);
                 check_plain(addresses, mask, bytes, limit, space, intent)?;
@@ -242,6 +248,44 @@ impl Warp {
         };
         self.paths.list.iter().map(end).max().unwrap_or(0)
     }
+}
+
+/// Calls `f` for each block of the cluster whose shared memory the lanes address, with its rank and
+/// offsets in its memory.
+fn each_rank(
+    block: &mut Block<'_>,
+    addresses: &Row<u64>,
+    mask: u32,
+    mut f: impl FnMut(&mut Block<'_>, u32, &Row<u64>, u32) -> Checked<()>,
+) -> Checked<()> {
+    let mut named = 0;
+    for (lane, address) in addresses.0.iter().enumerate() {
+        named |= address >> RANK_SHIFT & u64::from(mask >> lane & 1).wrapping_neg();
+    }
+    if named == 0 {
+        let rank = block.rank;
+        return f(block, rank, addresses, mask);
+    }
+    let own = block.rank;
+    let mut rest = mask;
+    while rest != 0 {
+        let lane = rest.trailing_zeros();
+        let address = addresses.0[lane as usize];
+        let cluster = block.cluster.clone();
+        let (rank, _) = cluster
+            .place(own, address)
+            .map_err(|rank| no_such_rank(address, lane, rank, cluster.shared.len()))?;
+        if cluster.exited[rank as usize].get() {
+            return Err(exited_peer(address, lane, rank));
+        }
+        let same = Lanes(rest)
+            .filter(|&lane| cluster.place(own, addresses.0[lane]).map(|at| at.0) == Ok(rank))
+            .fold(0, |mask, lane| mask | 1 << lane);
+        rest &= !same;
+        let offsets = addresses.map(|address| address & ((1 << RANK_SHIFT) - 1));
+        f(block, rank, &offsets, same)?;
+    }
+    Ok(())
 }
 
 fn place(

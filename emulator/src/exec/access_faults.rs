@@ -133,3 +133,21 @@ pub(super) fn out_of_space(
             "the {name} memory here spans 0x{start:x} to 0x{end:x}"
         ))
 }
+
+#[cold]
+pub(super) fn no_such_rank(address: u64, lane: u32, rank: u64, blocks: usize) -> Box<Fault> {
+    let message = format!(
+        "0x{address:x} names the shared memory of rank {rank} of a cluster of {blocks} blocks"
+    );
+    Fault::new(FaultKind::OutOfBounds, Some(lane), message).at(address)
+}
+
+#[cold]
+pub(super) fn exited_peer(address: u64, lane: u32, rank: u32) -> Box<Fault> {
+    let message = format!(
+        "0x{address:x} is in the shared memory of the block of rank {rank}, which has exited"
+    );
+    Fault::new(FaultKind::UseAfterFree, Some(lane), message)
+        .at(address)
+        .note("a block must not exit while others of its cluster use its shared memory".to_owned())
+}

@@ -24,6 +24,7 @@ impl Warp {
         let b = self.widened(block, atomic.b);
         let c = atomic.c.map_or(Row::default(), |c| self.widened(block, c));
         let mut old = Row::<u64>::default();
+        block.cluster.effect();
         let bytes = atomic.ty.bytes();
         self.each_space(atomic.space, &addresses, mask, |warp, space, own, mask| {
             let launch = block.launch;

@@ -1,23 +1,21 @@
-//! One block: its warps take turns until all have exited.
+//! One block: its warps, its barriers, and what they report.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::barrier::BarrierState;
+use super::cluster::{Cluster, waits};
 use super::fault::{Checked, Fault};
-use super::path::State;
+use super::path::{Path, State};
 use super::row::{LANES, Row};
 use super::warp::{Stop, Warp};
-use crate::config::LaunchConfig;
+use crate::config::{Checks, LaunchConfig};
 use crate::memory::global::{GlobalMemory, Snapshot};
-use crate::memory::shared::{SHARED_BASE, SharedMemory};
 use crate::program::{Op, Program};
 use crate::report::FaultKind;
 
 /// Barriers of a block.
 pub(crate) const BARRIERS: usize = 16;
-/// Instructions that a warp runs before the next one gets a turn.
-const TURNS: u64 = 64 << 10;
-
 /// Allocations that a block remembers.
 pub(crate) const RECENT: usize = 4;
 
@@ -27,11 +25,14 @@ pub(crate) struct Launch {
     pub(crate) kernel: String,
     pub(crate) program: Arc<Program>,
     pub(crate) config: LaunchConfig,
+    /// Blocks of a cluster in x, y, z; they divide the grid.
+    pub(crate) cluster: [u32; 3],
     pub(crate) params: Vec<u8>,
     pub(crate) global: Arc<GlobalMemory>,
     /// The allocations that were live at the launch.
     pub(crate) memory: Snapshot,
     pub(crate) seed: u64,
+    pub(crate) checks: Checks,
     /// Warp instructions that one warp may run.
     pub(crate) budget: u64,
 }
@@ -39,6 +40,26 @@ pub(crate) struct Launch {
 impl Launch {
     fn threads(&self) -> u32 {
         self.config.block.iter().product()
+    }
+
+    /// Blocks of a cluster.
+    pub(crate) fn cluster_blocks(&self) -> usize {
+        self.cluster.iter().product::<u32>() as usize
+    }
+
+    /// Clusters of the grid.
+    pub(crate) fn clusters(&self) -> u64 {
+        let blocks: u64 = self.config.grid.iter().map(|e| u64::from(*e)).product();
+        blocks / self.cluster_blocks() as u64
+    }
+
+    /// Index in the grid of the block of `rank` in cluster `linear`, x fastest.
+    fn block_index(&self, linear: u64, rank: u32) -> [u32; 3] {
+        let [cx, cy, _] = self.cluster;
+        let [gx, gy] = [0, 1].map(|axis| u64::from(self.config.grid[axis] / self.cluster[axis]));
+        let first = [linear % gx, linear / gx % gy, linear / (gx * gy)];
+        let within = [rank % cx, rank / cx % cy, rank / (cx * cy)];
+        std::array::from_fn(|axis| first[axis] as u32 * self.cluster[axis] + within[axis])
     }
 }
 
@@ -48,7 +69,9 @@ pub(crate) struct Block<'a> {
     pub(crate) launch: &'a Launch,
     pub(crate) index: [u32; 3],
     pub(crate) linear: u64,
-    pub(crate) shared: SharedMemory,
+    /// Place in the cluster.
+    pub(crate) rank: u32,
+    pub(crate) cluster: Rc<Cluster>,
     pub(crate) barriers: [BarrierState; BARRIERS],
     /// Lanes have exited since barriers were last looked at.
     pub(crate) exited: bool,
@@ -67,17 +90,17 @@ pub(crate) struct Block<'a> {
 pub(crate) struct BlockRun<'a> {
     pub(crate) block: Block<'a>,
     pub(crate) warps: Vec<Warp>,
-    done: Vec<bool>,
+    pub(super) done: Vec<bool>,
 }
 
 impl<'a> BlockRun<'a> {
-    pub(crate) fn new(launch: &'a Launch) -> Self {
-        let bytes = launch.program.shared_bytes + u64::from(launch.config.shared_bytes);
+    pub(crate) fn new(launch: &'a Launch, cluster: &Rc<Cluster>, rank: u32) -> Self {
         let block = Block {
             launch,
             index: [0; 3],
             linear: 0,
-            shared: SharedMemory::new(SHARED_BASE + bytes),
+            rank,
+            cluster: cluster.clone(),
             barriers: Default::default(),
             exited: false,
             released: false,
@@ -96,69 +119,69 @@ impl<'a> BlockRun<'a> {
         }
     }
 
-    /// Begins block `linear` of the grid, x fastest.
+    /// Begins the block of this rank in cluster `linear` of the grid.
     pub(crate) fn start(&mut self, linear: u64) {
+        let index = self.block.launch.block_index(linear, self.block.rank);
         let [x, y, _] = self.block.launch.config.grid.map(u64::from);
-        self.block.linear = linear;
-        self.block.index = [
-            (linear % x) as u32,
-            (linear / x % y) as u32,
-            (linear / (x * y)) as u32,
-        ];
-        self.block.shared.reset();
+        self.block.index = index;
+        let [i, j, k] = index.map(u64::from);
+        self.block.linear = i + x * (j + y * k);
         self.block.barriers = Default::default();
         self.block.exited = false;
+        self.block.released = false;
         self.block.printed.clear();
         for warp in &mut self.warps {
             warp.start(&self.block);
         }
-        self.done = vec![false; self.warps.len()];
+        self.done.clear();
+        self.done.resize(self.warps.len(), false);
     }
 
-    /// Runs until the block is over (true), or every warp has had `rounds` turns or waits for
-    /// other blocks.
-    pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
-        let count = self.warps.len();
-        // The seed decides which warp begins.
-        let first =
-            (self.block.launch.seed.wrapping_add(self.block.linear) % count as u64) as usize;
-        let first = if self.block.launch.seed == 0 {
-            0
-        } else {
-            first
-        };
-        for _ in 0..rounds {
-            let (mut progress, mut polling) = (false, true);
-            for i in 0..count {
-                let w = (first + i) % count;
-                if self.done[w] {
-                    continue;
-                }
-                let before = self.warps[w].warp_instructions;
-                match self.warps[w].run(&mut self.block, TURNS)? {
-                    Stop::Done => {
-                        self.done[w] = true;
-                        (progress, polling) = (true, false);
-                    }
-                    Stop::Blocked => progress |= self.warps[w].warp_instructions != before,
-                    Stop::Yielded => (progress, polling) = (true, false),
-                    Stop::Polling => progress = true,
-                }
-                self.over_budget(w)?;
-                self.complete_barriers();
-            }
-            if self.done.iter().all(|done| *done) {
-                return Ok(true);
-            }
-            if !progress && !self.block.released {
-                return Err(self.deadlock());
-            }
-            polling &= !std::mem::take(&mut self.block.released);
-            if polling && rounds != u64::MAX {
-                return Ok(false);
+    /// Whether every warp has exited.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.iter().all(|done| *done)
+    }
+
+    /// Runs warp `w` for at most `turns` instructions.
+    pub(crate) fn turn(&mut self, w: usize, turns: u64) -> Checked<Stop> {
+        let stop = self.warps[w].run(&mut self.block, turns)?;
+        if stop == Stop::Done {
+            self.done[w] = true;
+            if self.is_done() {
+                self.block.cluster.exited[self.block.rank as usize].set(true);
+                self.block.cluster.event.set(true);
             }
         }
-        Ok(false)
+        self.over_budget(w)?;
+        self.complete_barriers();
+        Ok(stop)
+    }
+
+    /// Lets blocked paths run their instruction again.
+    pub(crate) fn wake(&mut self) {
+        for path in self.paths_mut() {
+            if path.state == State::Blocked {
+                path.state = State::Ready;
+            }
+        }
+    }
+
+    /// Ends the waits that have a time limit; false if there are none.
+    pub(crate) fn expire(&mut self) -> bool {
+        let code = &self.block.launch.program.code;
+        let mut any = false;
+        for path in self.warps.iter_mut().flat_map(|warp| &mut warp.paths.list) {
+            if path.state == State::Blocked && code[path.pc as usize].op.has_time_limit() {
+                path.state = State::Ready;
+                path.expired = true;
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn paths_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.warps.iter_mut().flat_map(|warp| &mut warp.paths.list)
     }
 
     fn over_budget(&self, w: usize) -> Checked<()> {
@@ -173,49 +196,51 @@ impl<'a> BlockRun<'a> {
         Err(fault)
     }
 
-    /// No warp can go on: says who waits where.
-    fn deadlock(&self) -> Box<Fault> {
+    /// The fault of lanes that wait for each other at different instructions, if there are any.
+    pub(crate) fn cannot_converge(&self) -> Option<Box<Fault>> {
+        let stuck = |warp: &&Warp| {
+            let mut paths = warp.paths.list.iter();
+            paths.any(|path| path.state == State::Converging)
+        };
+        let warp = self.warps.iter().find(stuck)?;
+        Some(warp.cannot_converge(&self.block))
+    }
+
+    /// The first path that waits, and its warp.
+    pub(crate) fn first_waiting(&self) -> Option<(u32, &Path)> {
+        let mut paths = self.waiting();
+        paths.find(|(_, path)| waits(path.state))
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = (u32, &Path)> {
+        self.warps
+            .iter()
+            .flat_map(|warp| warp.paths.list.iter().map(|path| (warp.index, path)))
+    }
+
+    /// One line for each group of lanes that has not exited: where it waits, and for what.
+    pub(crate) fn who_waits(&self) -> Vec<String> {
         let code = &self.block.launch.program.code;
-        for warp in &self.warps {
-            if warp
-                .paths
-                .list
-                .iter()
-                .any(|path| path.state == State::Converging)
-            {
-                return warp.cannot_converge(&self.block);
-            }
-        }
-        let mut waiting = Vec::new();
-        for warp in &self.warps {
-            for path in &warp.paths.list {
-                waiting.push((warp.index, path.mask, path.pc));
-            }
-        }
-        let (warp, _, pc) = waiting.first().copied().unwrap_or((0, 0, 0));
-        let message = "every thread that has not exited waits at a barrier".to_owned();
-        let mut fault = Fault::new(FaultKind::Deadlock, None, message);
-        fault.pc = pc;
-        fault.warp = warp;
-        for (warp, mask, pc) in waiting {
-            let inst = &code[pc as usize];
+        let mut lines = Vec::new();
+        for (warp, path) in self.waiting() {
+            let inst = &code[path.pc as usize];
             let what = match &inst.op {
-                Op::Barrier(barrier) => self.describe_wait(warp, barrier, mask),
+                Op::Barrier(barrier) => self.describe_wait(warp, barrier, path.mask),
                 _ => String::new(),
             };
-            fault = fault.note(format!(
-                "warp {warp}, lanes 0x{mask:08x}: PTX line {}{what}",
-                inst.line
+            lines.push(format!(
+                "warp {warp}, lanes 0x{:08x}: PTX line {}{what}",
+                path.mask, inst.line
             ));
         }
         let exited = self.done.iter().filter(|done| **done).count();
         if exited > 0 {
-            fault = fault.note(format!(
+            lines.push(format!(
                 "{exited} of {} warps have exited",
                 self.warps.len()
             ));
         }
-        fault
+        lines
     }
 
     /// Statistics of the block that just ran.

@@ -109,6 +109,7 @@ impl Warp {
             frames,
             state,
             chosen,
+            expired: false,
         });
         Ok(())
     }
@@ -138,6 +139,7 @@ impl Warp {
             frames,
             state,
             chosen,
+            expired: false,
         });
     }
 }

@@ -8,6 +8,8 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// Position of the instruction.
     pub(crate) pc: u32,
+    /// Block of the cluster.
+    pub(crate) rank: u32,
     /// Warp of the block.
     pub(crate) warp: u32,
     /// Lane, where the fault is one lane's.
@@ -24,6 +26,7 @@ impl Fault {
         Box::new(Self {
             kind,
             pc: 0,
+            rank: 0,
             warp: 0,
             lane,
             address: None,

@@ -1,6 +1,6 @@
-//! A launch: distributes the blocks over host threads.
+//! A launch: distributes the clusters over host threads.
 //!
-//! Blocks that cannot see each other's work run in parallel. When the program has atomics on
+//! A plain launch has clusters of one block. Blocks that cannot see each other's work run in parallel. When the program has atomics on
 //! global memory, or loads from it that are volatile or stronger, the result could depend on the
 //! order of the blocks; then one host thread runs them, in order. A block that does not come to an
 //! end in its turn, because it waits for another one, is put aside while the next ones run, up to
@@ -9,7 +9,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::block::{BlockRun, Launch};
+use super::block::Launch;
+use super::cluster::ClusterRun;
 use super::fault::Fault;
 use crate::config::{LaunchStats, Output};
 use crate::report::{Place, Report};
@@ -19,7 +20,10 @@ const ROUNDS: u64 = 64;
 /// Threads that an H200 holds at a time: 132 multiprocessors of 2048.
 const RESIDENT_THREADS: u64 = 132 * 2048;
 
-/// What one block left.
+/// Passes over all clusters in which none did anything, before it is a deadlock.
+const QUIET_PASSES: usize = 1024;
+
+/// What one cluster left.
 struct Outcome {
     linear: u64,
     printed: Vec<u8>,
@@ -32,21 +36,16 @@ pub(crate) fn run(
     output: &Output,
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
-    let blocks: u64 = launch
-        .config
-        .grid
-        .iter()
-        .map(|extent| u64::from(*extent))
-        .product();
-    if launch.program.ordered || blocks == 1 || pool.current_num_threads() == 1 {
-        return ordered(launch, blocks, output, source);
+    let clusters = launch.clusters();
+    if launch.program.ordered || clusters == 1 || pool.current_num_threads() == 1 {
+        return ordered(launch, clusters, output, source);
     }
-    parallel(launch, blocks, pool, output, source)
+    parallel(launch, clusters, pool, output, source)
 }
 
 fn ordered(
     launch: &Launch,
-    blocks: u64,
+    clusters: u64,
     output: &Output,
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
@@ -57,22 +56,24 @@ fn ordered(
         .iter()
         .map(|extent| u64::from(*extent))
         .product();
-    let resident = (RESIDENT_THREADS / threads).max(1) as usize;
+    let resident = RESIDENT_THREADS / (threads * launch.cluster_blocks() as u64);
+    let resident = resident.max(1) as usize;
     let rounds = if launch.program.ordered {
         ROUNDS
     } else {
         u64::MAX
     };
     let mut next = 0;
-    let mut running: std::collections::VecDeque<BlockRun<'_>> = Default::default();
+    let mut idle = 0;
+    let mut running: std::collections::VecDeque<ClusterRun<'_>> = Default::default();
     let mut spare = Vec::new();
-    while next < blocks || !running.is_empty() {
-        // A new block begins only when the waiting ones have had a turn.
-        let begin = next < blocks && running.len() < resident;
+    while next < clusters || !running.is_empty() {
+        // A new cluster begins only when the waiting ones have had a turn.
+        let begin = next < clusters && running.len() < resident;
         let mut run = match (begin, running.pop_front()) {
             (true, waiting) => {
                 running.extend(waiting);
-                let mut run = spare.pop().unwrap_or_else(|| BlockRun::new(launch));
+                let mut run = spare.pop().unwrap_or_else(|| ClusterRun::new(launch));
                 run.start(next);
                 next += 1;
                 run
@@ -80,15 +81,30 @@ fn ordered(
             (false, Some(run)) => run,
             (false, None) => break,
         };
+        let before = run.effects();
         match run.run(rounds) {
             Ok(true) => {
+                idle = 0;
                 stats.add(&run.stats());
-                output.write(&run.block.printed);
+                output.write(&run.printed());
                 spare.push(run);
             }
-            Ok(false) => running.push_back(run),
+            Ok(false) => {
+                idle = if begin || run.effects() != before {
+                    0
+                } else {
+                    idle + 1
+                };
+                running.push_back(run);
+                if idle > QUIET_PASSES * running.len() {
+                    let first = running.front().map(|run| (run, run.waits_for_ever()));
+                    if let Some((run, fault)) = first {
+                        return Err(Box::new(report(run, *fault, source)));
+                    }
+                }
+            }
             Err(fault) => {
-                output.write(&run.block.printed);
+                output.write(&run.printed());
                 return Err(Box::new(report(&run, *fault, source)));
             }
         }
@@ -98,29 +114,29 @@ fn ordered(
 
 fn parallel(
     launch: &Launch,
-    blocks: u64,
+    clusters: u64,
     pool: &rayon::ThreadPool,
     output: &Output,
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
     let next = AtomicU64::new(0);
-    // Blocks from this one on need not run: one before it has failed.
+    // Clusters from this one on need not run: one before it has failed.
     let failed = AtomicU64::new(u64::MAX);
     let fault: Mutex<Option<(u64, Box<Report>)>> = Mutex::new(None);
     let total = Mutex::new(LaunchStats::default());
     let outcomes: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
     let worker = || {
-        let mut run = BlockRun::new(launch);
+        let mut run = ClusterRun::new(launch);
         let mut stats = LaunchStats::default();
         loop {
             let linear = next.fetch_add(1, Ordering::Relaxed);
-            if linear >= blocks || linear >= failed.load(Ordering::Relaxed) {
+            if linear >= clusters || linear >= failed.load(Ordering::Relaxed) {
                 break;
             }
             run.start(linear);
             let result = run.run(u64::MAX);
-            if !run.block.printed.is_empty() {
-                let printed = std::mem::take(&mut run.block.printed);
+            let printed = run.printed();
+            if !printed.is_empty() {
                 locked(&outcomes).push(Outcome { linear, printed });
             }
             match result {
@@ -138,7 +154,7 @@ fn parallel(
     };
     let workers = pool
         .current_num_threads()
-        .min(usize::try_from(blocks).unwrap_or(usize::MAX));
+        .min(usize::try_from(clusters).unwrap_or(usize::MAX));
     pool.scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|_| worker());
@@ -164,13 +180,14 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Adds to a fault where it happened.
-fn report(run: &BlockRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
-    let launch = run.block.launch;
+fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
+    let launch = run.launch;
     let line = launch
         .program
         .code
         .get(fault.pc as usize)
         .map_or(0, |inst| inst.line);
+    let block = &run.blocks[fault.rank as usize];
     Report {
         kind: fault.kind,
         kernel: launch.kernel.clone(),
@@ -178,9 +195,9 @@ fn report(run: &BlockRun<'_>, fault: Fault, source: &crate::module::Source) -> R
             ptx_line: line,
             ptx_text: source.line(line),
             source: source.origin(line),
-            block: run.block.index,
+            block: block.block.index,
             warp: fault.warp,
-            thread: fault.lane.and_then(|lane| run.thread(fault.warp, lane)),
+            thread: fault.lane.and_then(|lane| block.thread(fault.warp, lane)),
         },
         address: fault.address,
         message: fault.message,

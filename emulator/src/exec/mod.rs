@@ -12,13 +12,17 @@ pub(crate) mod atomic;
 pub(crate) mod barrier;
 pub(crate) mod block;
 pub(crate) mod call;
+pub(crate) mod cluster;
 pub(crate) mod collective;
+#[allow(dead_code)] // until asynchronous copies call it
+pub(crate) mod engine;
 pub(crate) mod fault;
 pub(crate) mod grid;
 pub(crate) mod kernel;
 pub(crate) mod path;
 mod planes;
 pub(crate) mod printf;
+mod random;
 pub(crate) mod registers;
 pub(crate) mod row;
 pub(crate) mod special;

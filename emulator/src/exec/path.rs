@@ -24,6 +24,8 @@ pub(crate) enum State {
     Converging,
     /// At a barrier of the block.
     Waiting,
+    /// At an instruction that waits for an event, and runs again when there was one.
+    Blocked,
 }
 
 /// Lanes with one position and one call stack.
@@ -35,6 +37,8 @@ pub(crate) struct Path {
     pub(crate) state: State,
     /// When it was last chosen.
     pub(crate) chosen: u64,
+    /// The time limit of the wait that the path is at has run out.
+    pub(crate) expired: bool,
 }
 
 impl Path {
@@ -73,7 +77,8 @@ impl Paths {
             let mut j = i + 1;
             while j < self.list.len() {
                 let (a, b) = (&self.list[i], &self.list[j]);
-                let waits = a.state == State::Waiting || b.state == State::Waiting;
+                let waits = |path: &Path| matches!(path.state, State::Waiting | State::Blocked);
+                let waits = waits(a) || waits(b);
                 if a.pc == b.pc && !waits && a.frames == b.frames {
                     let other = self.list.swap_remove(j);
                     self.list[i].mask |= other.mask;
@@ -112,7 +117,7 @@ impl Paths {
                 && match path.state {
                     State::Ready => path.rank() <= rank,
                     State::Converging => path.rank() == rank,
-                    State::Waiting => false,
+                    State::Waiting | State::Blocked => false,
                 }
         })
     }

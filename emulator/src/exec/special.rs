@@ -36,7 +36,7 @@ impl Warp {
             Special::Gridid => return self.regs.splat(d.slot, 0u64, mask),
             Special::DynamicSharedSize => all(launch.config.shared_bytes),
             Special::TotalSharedSize => {
-                all((block.shared.len() - crate::memory::shared::SHARED_BASE) as u32)
+                all((block.shared().len() - crate::memory::shared::SHARED_BASE) as u32)
             }
         };
         self.regs.put(d.slot, &row, mask);

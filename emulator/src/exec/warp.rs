@@ -1,6 +1,7 @@
 //! One warp: its registers, local memory and paths, and the loop that runs it.
 
 use super::block::Block;
+use super::cluster::waits;
 use super::fault::{Checked, Fault};
 use super::path::{Frame, Path, Paths, State};
 use super::registers::{Extent, Registers, Slot};
@@ -79,6 +80,7 @@ impl Warp {
             frames: vec![frame],
             state: State::Ready,
             chosen: 0,
+            expired: false,
         });
         self.lane_instructions = 0;
         self.warp_instructions = 0;
@@ -126,20 +128,10 @@ impl Warp {
         if self.paths.list.is_empty() {
             return Ok(Stop::Done);
         }
-        if self
-            .paths
-            .list
-            .iter()
-            .all(|path| path.state == State::Waiting)
-        {
+        if self.paths.list.iter().all(|path| waits(path.state)) {
             return Ok(Stop::Blocked);
         }
-        if self
-            .paths
-            .list
-            .iter()
-            .any(|path| path.state == State::Waiting)
-        {
+        if self.paths.list.iter().any(|path| waits(path.state)) {
             // The block may let the waiting lanes go on; the fault is certain only then.
             return Ok(Stop::Blocked);
         }
@@ -400,6 +392,14 @@ impl Warp {
         path.pc += 1;
         self.paths.list.push(waiting);
         self.paths.list.len() - 1
+    }
+
+    /// Lets the lanes of `wait` run their instruction again after the next event, while the others
+    /// of the path go on.
+    #[allow(dead_code)] // until mbarriers call it
+    pub(crate) fn block_on(&mut self, index: usize, wait: u32) {
+        self.uncount(wait);
+        self.part(index, wait, State::Blocked);
     }
 
     /// Takes back the count of an instruction that will run again.

@@ -6,7 +6,7 @@ use super::FunctionLowering;
 use super::mods::Mods;
 use crate::error::LoadError;
 use crate::exec::kernel::{Args, kernel};
-use crate::memory::space::{Space, WINDOW_BYTES};
+use crate::memory::space::Space;
 use crate::program::{Access, Atomic, AtomicOp, AtomicType, Op, Reg, Width};
 
 /// Words that order or hint, and change no value.
@@ -168,7 +168,7 @@ impl<'a> FunctionLowering<'a, '_> {
                 _ => None,
             })
             .unwrap_or(1);
-        let declared = self.space(mods)?;
+        let declared = Self::space(mods);
         let address = self.address(address)?;
         let space = match declared {
             // The parameters of a device function are in its frame.
@@ -205,17 +205,14 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// Takes the state space; `None` is generic.
-    fn space(&self, mods: &mut Mods<'_>) -> Result<Option<Space>, LoadError> {
-        if mods.rest().contains(&"shared::cluster") {
-            return Err(mods.unsupported());
-        }
-        Ok(mods.take_map(|word| match word {
+    fn space(mods: &mut Mods<'_>) -> Option<Space> {
+        mods.take_map(|word| match word {
             "global" | "const" => Some(Space::Global),
-            "shared" | "shared::cta" => Some(Space::Shared),
+            "shared" | "shared::cta" | "shared::cluster" => Some(Space::Shared),
             "local" => Some(Space::Local),
             "param" | "param::entry" | "param::func" => Some(Space::Param),
             _ => None,
-        }))
+        })
     }
 
     fn atomic(
@@ -227,7 +224,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let ty = mods.ty()?;
         mods.ignore(&ORDERING);
         mods.ignore(&["noftz"]);
-        let space = self.space(&mut mods)?.unwrap_or(Space::Generic);
+        let space = Self::space(&mut mods).unwrap_or(Space::Generic);
         let op = mods.take_map(atomic_op).ok_or_else(|| mods.unsupported())?;
         let ty = atomic_type(op, ty).ok_or_else(|| mods.unsupported())?;
         mods.finish()?;
@@ -292,7 +289,7 @@ impl<'a> FunctionLowering<'a, '_> {
 
     fn cvta(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
         let to = mods.take("to");
-        let Some(space) = self.space(&mut mods)? else {
+        let Some(space) = Self::space(&mut mods) else {
             return Err(mods.unsupported());
         };
         let width = match mods.ty()? {
@@ -342,7 +339,8 @@ impl<'a> FunctionLowering<'a, '_> {
 
     fn is_space(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
         let constant = mods.rest().contains(&"const");
-        let Some(space) = self.space(&mut mods)? else {
+        let of_cluster = mods.rest().contains(&"shared::cluster");
+        let Some(space) = Self::space(&mut mods) else {
             return Err(mods.unsupported());
         };
         mods.finish()?;
@@ -364,16 +362,25 @@ impl<'a> FunctionLowering<'a, '_> {
             }),
             _ => kernel!(|regs, k, x, mask| {
                 let (a, base) = (*regs.row::<u64>(k, x.a), *regs.row::<u64>(k, x.b));
+                let size = *regs.row::<u64>(k, x.c);
                 let test = crate::exec::row::mask_of(
                     #[inline(always)]
-                    |i| a.0[i].wrapping_sub(base.0[i]) < WINDOW_BYTES,
+                    |i| a.0[i].wrapping_sub(base.0[i]) < size.0[i],
                 );
                 regs.set_pred(x.d, test, mask);
             }),
         };
 
         let b = self.build.pool.slot(Width::B64, space.window());
-        let args = self.bare_args(p, a, b);
+        let bytes = match space {
+            Space::Shared if !of_cluster => 1 << crate::exec::cluster::RANK_SHIFT,
+            space => space.window_bytes(),
+        };
+        let c = self.build.pool.slot(Width::B64, bytes);
+        let args = Args {
+            c,
+            ..self.bare_args(p, a, b)
+        };
         self.emit(Op::Lanes(kernel, args));
         Ok(())
     }

@@ -55,18 +55,21 @@ pub(crate) fn lower_kernel(
             .collect(),
         pool: Pool::default(),
         code: Vec::new(),
+        touched: Vec::new(),
         ordered: false,
     };
     let mut functions = Vec::new();
     for function in &reached {
         functions.push(FunctionLowering::run(&mut build, function)?);
     }
+    build.touched.resize(build.code.len(), Box::default());
     for (info, function) in functions.iter().zip(&reached) {
         tracing::trace!(name = info.name, line = function.line, "lowered");
     }
     Ok(Program {
         code: build.code,
         constants: build.pool.constants,
+        touched: build.touched,
         functions,
         shared_bytes: shared.bytes,
         ordered: build.ordered,
@@ -81,6 +84,8 @@ struct Build<'a> {
     functions: HashMap<String, u32>,
     pool: Pool,
     code: Vec<Inst>,
+    /// Registers that each instruction names.
+    touched: Vec<Box<[Reg]>>,
     ordered: bool,
 }
 
@@ -137,6 +142,8 @@ struct FunctionLowering<'a, 'b> {
     line: u32,
     /// Its guard.
     guard: Option<Guard>,
+    /// Registers that it names.
+    named: std::cell::RefCell<Vec<Reg>>,
 }
 
 impl<'a, 'b> FunctionLowering<'a, 'b> {
@@ -152,6 +159,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             carry: Slot::register(0),
             line: function.line,
             guard: None,
+            named: Default::default(),
         };
         this.carry = this.fresh(Width::Pred).slot;
         let (params, results) = this.declare_signature()?;
@@ -302,6 +310,9 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         };
         let first = self.build.code.len();
         self.dispatch(inst)?;
+        let named: Box<[Reg]> = self.named.take().into();
+        self.build.touched.resize(first, Box::default());
+        self.build.touched.resize(self.build.code.len(), named);
         if let [preparations @ .., _] = &mut self.build.code[first..] {
             preparations
                 .iter_mut()

@@ -56,7 +56,10 @@ impl FunctionLowering<'_, '_> {
     /// The register of that name.
     pub(super) fn register(&self, name: &str) -> Result<Reg, LoadError> {
         match self.scopes.get(name) {
-            Some(Symbol::Register(reg)) => Ok(*reg),
+            Some(Symbol::Register(reg)) => {
+                self.named.borrow_mut().push(*reg);
+                Ok(*reg)
+            }
             Some(_) => Err(self.invalid(format!("`{name}` is not a register"))),
             None => Err(self.undeclared(name)),
         }
@@ -127,6 +130,7 @@ impl FunctionLowering<'_, '_> {
     fn named_source(&mut self, name: &str, offset: i64, width: Width) -> Result<Reg, LoadError> {
         if let Some(Symbol::Register(reg)) = self.scopes.get(name) {
             let reg = *reg;
+            self.named.borrow_mut().push(reg);
             if offset != 0 {
                 return Err(self.invalid(format!("`{name}` is a register: no offset here")));
             }
@@ -265,6 +269,7 @@ impl FunctionLowering<'_, '_> {
         };
         let (base, offset, space) = match self.scopes.get(name) {
             Some(Symbol::Register(reg)) if matches!(reg.width, Width::B32 | Width::B64) => {
+                self.named.borrow_mut().push(*reg);
                 (Base::Register(*reg), offset, None)
             }
             Some(Symbol::Register(_)) => {

@@ -27,8 +27,8 @@ impl SharedMemory {
     }
 
     /// Forgets what was written, for the next block.
-    pub(crate) fn reset(&mut self) {
-        self.init.fill(Cell::new(0));
+    pub(crate) fn reset(&self) {
+        self.init.iter().for_each(|word| word.set(0));
     }
 
     /// Size in bytes.

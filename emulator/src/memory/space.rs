@@ -8,9 +8,11 @@ pub(crate) const LOCAL_WINDOW: u64 = 0x0100_0000_0000;
 pub(crate) const SHARED_WINDOW: u64 = 0x0200_0000_0000;
 /// Window of the kernel's parameters.
 pub(crate) const PARAM_WINDOW: u64 = 0x0300_0000_0000;
-/// Size of each window in bytes. A block's shared memory is the first of its cluster's slots of
-/// this size, so that bits 24 and up of a shared address are free to name a block of the cluster.
-pub(crate) const WINDOW_BYTES: u64 = 1 << 24;
+/// Size of each window but that of shared memory in bytes.
+const WINDOW_BYTES: u64 = 1 << 24;
+/// Size of the window of shared memory: 24 bits of offset, and above them 0 for the block's own
+/// memory or 1 + the rank of a block of the cluster.
+const SHARED_WINDOW_BYTES: u64 = 1 << 32;
 
 /// State space of one access, after generic addresses are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +40,23 @@ impl Space {
         }
     }
 
+    /// Bytes of the window, 0 for global memory.
+    pub(crate) fn window_bytes(self) -> u64 {
+        match self {
+            Self::Generic | Self::Global => 0,
+            Self::Shared => SHARED_WINDOW_BYTES,
+            Self::Local | Self::Param => WINDOW_BYTES,
+        }
+    }
+
     /// The space that a generic address falls into.
     #[inline]
     pub(crate) fn of_generic(address: u64) -> Self {
+        if address & !(SHARED_WINDOW_BYTES - 1) == SHARED_WINDOW {
+            return Self::Shared;
+        }
         match address & !(WINDOW_BYTES - 1) {
             LOCAL_WINDOW => Self::Local,
-            SHARED_WINDOW => Self::Shared,
             PARAM_WINDOW => Self::Param,
             _ => Self::Global,
         }

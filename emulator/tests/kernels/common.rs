@@ -33,6 +33,7 @@ impl Case {
                 grid: [blocks, 1, 1],
                 block: [threads, 1, 1],
                 shared_bytes: 0,
+                cluster: None,
             },
             config: EmulatorConfig {
                 threads: Some(2),

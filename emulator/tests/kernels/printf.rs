@@ -46,6 +46,7 @@ fn print(format: &str, arguments: &[u64]) -> String {
         grid: [1; 3],
         block: [1, 1, 1],
         shared_bytes: 0,
+        cluster: None,
     };
     emulator
         .launch(&module, "print", &shape, &[])

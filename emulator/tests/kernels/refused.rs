@@ -99,6 +99,7 @@ fn sizes_beyond_every_limit_are_refused() {
         grid: [1; 3],
         block: [1; 3],
         shared_bytes: u32::MAX,
+        cluster: None,
     };
     let result = emulator.launch(&module, "k", &shape, &[]);
     assert!(
@@ -137,6 +138,7 @@ fn launches_that_no_device_takes_are_refused() -> Result<(), Box<dyn std::error:
                 grid,
                 block,
                 shared_bytes,
+                cluster: None,
             },
             params,
         )
@@ -195,6 +197,7 @@ fn launches_that_no_device_takes_are_refused() -> Result<(), Box<dyn std::error:
         grid: [1; 3],
         block: [1; 3],
         shared_bytes: 0,
+        cluster: None,
     };
     assert_eq!(
         other.launch(&module, "k", &shape, &[four]),
@@ -253,6 +256,7 @@ fn freed_memory_is_recognised() -> Result<(), Box<dyn std::error::Error>> {
         grid: [1; 3],
         block: [1; 3],
         shared_bytes: 0,
+        cluster: None,
     };
     emulator.launch(&module, "k", &shape, &[&address.to_le_bytes()])?;
     emulator.free(address)?;

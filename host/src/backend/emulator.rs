@@ -365,6 +365,7 @@ impl LoadedKernel for EmulatorKernel {
             grid: config.grid,
             block: config.block,
             shared_bytes: config.shared_bytes,
+            cluster: None,
         };
         let launched = self.shared.on_stream(stream, |emulator| {
             emulator.launch(&self.module, &self.name, &config, &params)

@@ -1,0 +1,32 @@
+//! What an agent knows to have happened.
+
+/// A vector clock over the agents of a cluster: for each, how far its accesses have happened, and
+/// how far they have passed a proxy fence. Empty, and free, when races are not looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(super) generic: Vec<u32>,
+    pub(super) fenced: Vec<u32>,
+}
+
+impl Stamp {
+    /// Takes up what another knows.
+    pub(crate) fn join(&mut self, other: &Self) {
+        raise(&mut self.generic, &other.generic);
+        raise(&mut self.fenced, &other.fenced);
+    }
+
+    /// Knows nothing again.
+    pub(crate) fn clear(&mut self) {
+        self.generic.clear();
+        self.fenced.clear();
+    }
+}
+
+fn raise(own: &mut Vec<u32>, other: &[u32]) {
+    if own.len() < other.len() {
+        own.resize(other.len(), 0);
+    }
+    for (own, other) in own.iter_mut().zip(other) {
+        *own = (*own).max(*other);
+    }
+}

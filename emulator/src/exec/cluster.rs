@@ -1,0 +1,323 @@
+//! A cluster: its blocks run together on one host thread, and share what this file keeps.
+//!
+//! A plain launch is one of clusters of one block. The warps of all blocks take turns. A path that
+//! waits for an event is blocked; when something happened that others may wait for, all blocked
+//! paths run their instruction again. When no warp can go on, asynchronous operations land, and
+//! when there are none, waits with a time limit expire; if that changes nothing either, nobody
+//! will ever go on, and the report says who waits where.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::block::{Block, BlockRun, Launch};
+use super::engine::Engine;
+use super::fault::{Checked, Fault};
+use super::path::State;
+use super::random::Random;
+use super::warp::Stop;
+use crate::check::Order;
+use crate::config::LaunchStats;
+use crate::memory::shared::{SHARED_BASE, SharedMemory};
+use crate::report::FaultKind;
+
+/// Instructions that a warp runs before the next one gets a turn, under seed 0.
+const TURNS: u64 = 64 << 10;
+/// The most that it runs under any other seed.
+const SHORT_TURNS: usize = 400;
+/// Bits of a shared address below those that name a block of the cluster.
+pub(crate) const RANK_SHIFT: u32 = 24;
+/// Rounds in which nothing but waits expired, or nothing but polls ran, before it is a deadlock.
+const QUIET_ROUNDS: u32 = 256;
+
+/// What the blocks of a cluster share.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// Shared memory by rank.
+    pub(crate) shared: Vec<SharedMemory>,
+    /// Blocks whose threads have all exited.
+    pub(crate) exited: Vec<Cell<bool>>,
+    pub(crate) engine: RefCell<Engine>,
+    pub(crate) order: RefCell<Order>,
+    /// Something happened that blocked paths may wait for.
+    pub(crate) event: Cell<bool>,
+    /// Counts what a thread did that another can see: stores, arrivals, operations issued.
+    pub(crate) effects: Cell<u64>,
+}
+
+impl Cluster {
+    fn new(launch: &Launch) -> Self {
+        let blocks = launch.cluster_blocks();
+        let bytes = launch.program.shared_bytes + u64::from(launch.config.shared_bytes);
+        Self {
+            shared: (0..blocks)
+                .map(|_| SharedMemory::new(SHARED_BASE + bytes))
+                .collect(),
+            exited: vec![Cell::new(false); blocks],
+            engine: RefCell::default(),
+            order: RefCell::new(Order::new(launch.checks.races)),
+            event: Cell::new(false),
+            effects: Cell::new(0),
+        }
+    }
+
+    /// Forgets the cluster before.
+    fn start(&self, launch: &Launch) {
+        self.shared.iter().for_each(SharedMemory::reset);
+        self.exited.iter().for_each(|exited| exited.set(false));
+        self.engine.replace(Engine::default());
+        self.order.replace(Order::new(launch.checks.races));
+        self.event.set(false);
+        self.effects.set(0);
+    }
+
+    /// Notes that a thread did something that another can see.
+    #[inline(always)]
+    pub(crate) fn effect(&self) {
+        self.effects.set(self.effects.get() + 1);
+    }
+
+    /// Block and offset of a shared address that a block of rank `own` uses.
+    ///
+    /// # Errors
+    /// The rank that the address names, when there is no such block.
+    pub(crate) fn place(&self, own: u32, address: u64) -> Result<(u32, u64), u64> {
+        let offset = address & ((1 << RANK_SHIFT) - 1);
+        match address >> RANK_SHIFT {
+            0 => Ok((own, offset)),
+            named if named <= self.shared.len() as u64 => Ok((named as u32 - 1, offset)),
+            named => Err(named - 1),
+        }
+    }
+}
+
+/// What a round of turns came to.
+struct Round {
+    /// A warp ran, exited, or was let go on.
+    progress: bool,
+    /// Every warp that ran only asks again and again.
+    polling: bool,
+}
+
+/// A cluster with the warps of its blocks; used again for one cluster after another.
+#[derive(Debug)]
+pub(crate) struct ClusterRun<'a> {
+    pub(crate) launch: &'a Launch,
+    pub(crate) blocks: Vec<BlockRun<'a>>,
+    cluster: Rc<Cluster>,
+    random: Random,
+    /// Block and warp, in the order of their turns.
+    turns: Vec<(usize, usize)>,
+    /// Effects that were counted when the last quiet round began, and how many there were.
+    quiet: (u64, u32),
+}
+
+impl<'a> ClusterRun<'a> {
+    pub(crate) fn new(launch: &'a Launch) -> Self {
+        let cluster = Rc::new(Cluster::new(launch));
+        let blocks: Vec<_> = (0..launch.cluster_blocks() as u32)
+            .map(|rank| BlockRun::new(launch, &cluster, rank))
+            .collect();
+        let turns = blocks
+            .iter()
+            .enumerate()
+            .flat_map(|(b, block)| (0..block.warps.len()).map(move |w| (b, w)))
+            .collect();
+        Self {
+            launch,
+            blocks,
+            cluster,
+            random: Random::new(launch.seed, 0),
+            turns,
+            quiet: (0, 0),
+        }
+    }
+
+    /// Begins cluster `linear` of the grid, x fastest.
+    pub(crate) fn start(&mut self, linear: u64) {
+        self.cluster.start(self.launch);
+        for run in &mut self.blocks {
+            run.start(linear);
+        }
+        self.random = Random::new(self.launch.seed, linear);
+        self.quiet = (0, 0);
+    }
+
+    /// Runs until the cluster is over (true), or every warp has had `rounds` turns or waits for
+    /// other clusters.
+    pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
+        for _ in 0..rounds {
+            let round = self.round()?;
+            if self.blocks.iter().all(BlockRun::is_done) {
+                return Ok(true);
+            }
+            if round.progress && !round.polling {
+                continue;
+            }
+            if self.land()? {
+                continue;
+            }
+            if round.progress && rounds != u64::MAX {
+                return Ok(false);
+            }
+            let expired = !round.progress && self.expire();
+            if !round.progress && !expired {
+                return Err(self.deadlock());
+            }
+            if self.is_quiet_for_good() {
+                return Err(self.deadlock());
+            }
+        }
+        Ok(false)
+    }
+
+    /// One turn for each warp.
+    fn round(&mut self) -> Checked<Round> {
+        let mut round = Round {
+            progress: false,
+            polling: true,
+        };
+        if self.launch.seed != 0 {
+            self.random.shuffle(&mut self.turns);
+        }
+        for i in 0..self.turns.len() {
+            let (b, w) = self.turns[i];
+            if self.blocks[b].done[w] {
+                continue;
+            }
+            let turns = match self.launch.seed {
+                0 => TURNS,
+                _ => 1 + self.random.below(SHORT_TURNS) as u64,
+            };
+            let run = &mut self.blocks[b];
+            let before = run.warps[w].warp_instructions;
+            let stop = run.turn(w, turns).map_err(|mut fault| {
+                fault.rank = b as u32;
+                fault
+            })?;
+            match stop {
+                Stop::Done | Stop::Yielded => (round.progress, round.polling) = (true, false),
+                Stop::Blocked => {
+                    round.progress |= self.blocks[b].warps[w].warp_instructions != before;
+                }
+                Stop::Polling => round.progress = true,
+            }
+            if std::mem::take(&mut self.blocks[b].block.released) {
+                (round.progress, round.polling) = (true, false);
+            }
+            if self.launch.seed != 0 && self.random.below(4) == 0 {
+                self.land()?;
+            }
+            if self.cluster.event.take() {
+                self.blocks.iter_mut().for_each(BlockRun::wake);
+                (round.progress, round.polling) = (true, false);
+            }
+        }
+        Ok(round)
+    }
+
+    /// Lets one asynchronous operation happen; false if none is in flight.
+    fn land(&mut self) -> Checked<bool> {
+        let flying = self.cluster.engine.borrow().len();
+        if flying == 0 {
+            return Ok(false);
+        }
+        let index = match self.launch.seed {
+            0 => 0,
+            _ => self.random.below(flying),
+        };
+        let operation = self.cluster.engine.borrow_mut().take(index);
+        operation.land(&self.cluster)?;
+        self.cluster.effect();
+        self.cluster.event.set(true);
+        Ok(true)
+    }
+
+    /// Lets the waits with a time limit end without what they wait for; false if there are none.
+    fn expire(&mut self) -> bool {
+        let mut any = false;
+        for run in &mut self.blocks {
+            any |= run.expire();
+        }
+        any
+    }
+
+    /// Whether nothing has happened for so long that nothing ever will.
+    fn is_quiet_for_good(&mut self) -> bool {
+        let effects = self.cluster.effects.get();
+        if self.quiet.0 != effects {
+            self.quiet = (effects, 0);
+        }
+        self.quiet.1 += 1;
+        self.quiet.1 > QUIET_ROUNDS
+    }
+
+    /// No warp can go on: says who waits where.
+    fn deadlock(&self) -> Box<Fault> {
+        for run in &self.blocks {
+            if let Some(mut fault) = run.cannot_converge() {
+                fault.rank = run.block.rank;
+                return fault;
+            }
+        }
+        let message = "every thread that has not exited waits at a barrier".to_owned();
+        let mut fault = Fault::new(FaultKind::Deadlock, None, message);
+        let first = self.blocks.iter().find_map(|run| {
+            let (warp, path) = run.first_waiting()?;
+            Some((run.block.rank, warp, path.pc))
+        });
+        if let Some((rank, warp, pc)) = first {
+            (fault.rank, fault.warp, fault.pc) = (rank, warp, pc);
+        }
+        for run in &self.blocks {
+            let block = match self.blocks.len() {
+                1 => String::new(),
+                _ => format!("block {}, ", crate::report::Triple(run.block.index)),
+            };
+            for note in run.who_waits() {
+                fault = fault.note(format!("{block}{note}"));
+            }
+        }
+        fault
+    }
+
+    /// The fault of a cluster that only polls, when no other will write what it polls for.
+    pub(crate) fn waits_for_ever(&self) -> Box<Fault> {
+        self.deadlock()
+    }
+
+    /// Effects so far, to see whether a turn did anything.
+    pub(crate) fn effects(&self) -> u64 {
+        self.cluster.effects.get()
+    }
+
+    /// Statistics of the cluster that just ran.
+    pub(crate) fn stats(&self) -> LaunchStats {
+        let mut stats = LaunchStats::default();
+        for run in &self.blocks {
+            stats.add(&run.stats());
+        }
+        stats
+    }
+
+    /// Takes out what the blocks printed, in their order.
+    pub(crate) fn printed(&mut self) -> Vec<u8> {
+        let mut printed = Vec::new();
+        for run in &mut self.blocks {
+            printed.append(&mut run.block.printed);
+        }
+        printed
+    }
+}
+
+impl Block<'_> {
+    /// The block's own shared memory.
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &SharedMemory {
+        &self.cluster.shared[self.rank as usize]
+    }
+}
+
+/// Whether a path waits for something, so that it counts in a report of a deadlock.
+pub(crate) fn waits(state: State) -> bool {
+    matches!(state, State::Waiting | State::Blocked)
+}

@@ -1,0 +1,36 @@
+//! Asynchronous operations in flight: they land when the scheduler says so.
+
+use std::fmt::Debug;
+
+use super::cluster::Cluster;
+use super::fault::Checked;
+
+/// An operation that was issued and has not happened yet.
+pub(crate) trait Landing: Debug {
+    /// Does what was asked for: moves the data, completes the transaction, ends its group.
+    fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()>;
+}
+
+/// The operations in flight in one cluster, in the order of their issue.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    flying: Vec<Box<dyn Landing>>,
+}
+
+impl Engine {
+    /// Takes up an operation.
+    pub(crate) fn issue(&mut self, operation: Box<dyn Landing>) {
+        self.flying.push(operation);
+    }
+
+    /// Operations in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.flying.len()
+    }
+
+    /// Takes out the operation at `index`, which lands next. It is not landed here, because landing
+    /// needs the cluster, of which the engine is a part.
+    pub(crate) fn take(&mut self, index: usize) -> Box<dyn Landing> {
+        self.flying.remove(index)
+    }
+}
