@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 /// Settings of an [`Emulator`](crate::Emulator); fixed for its lifetime.
 #[derive(Clone, Debug)]
 pub struct EmulatorConfig {
-    /// Host threads that run blocks; `None` means as many as the machine has.
+    /// Host threads that run blocks, 1 to 256 (other numbers are taken to the nearest of these);
+    /// `None` means as many as the machine has.
     pub threads: Option<usize>,
     /// Seed of everything that hardware leaves open, such as the order in which warps run.
     pub seed: u64,

@@ -14,6 +14,8 @@ use crate::module::{Kernel, Module};
 const BLOCK_THREADS: u64 = 1024;
 /// Most blocks of a cluster: what a device allows that is asked for it.
 const CLUSTER_BLOCKS: u64 = 16;
+/// Most host threads: more would only cost memory, and thousands take seconds to start.
+const HOST_THREADS: usize = 256;
 /// Largest extents of a block.
 const BLOCK_LIMITS: [u32; 3] = [1024, 1024, 64];
 /// Largest extents of a grid.
@@ -37,7 +39,7 @@ impl Emulator {
     /// When the system does not give it threads.
     pub fn new(config: EmulatorConfig) -> Self {
         let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(config.threads.unwrap_or(0))
+            .num_threads(host_threads(config.threads))
             .thread_name(|index| format!("emulator-{index}"))
             .build()
             .expect("the system can start threads");
@@ -135,6 +137,12 @@ impl Emulator {
         grid::run(&launch, &self.pool, &self.config.output, module.source())
             .map_err(LaunchError::Fault)
     }
+}
+
+/// Host threads to start.
+fn host_threads(asked: Option<usize>) -> usize {
+    let available = || std::thread::available_parallelism().map_or(1, usize::from);
+    asked.unwrap_or_else(available).clamp(1, HOST_THREADS)
 }
 
 fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError> {
