@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use crate::profile::Counters;
+
 /// Settings of an [`Emulator`](crate::Emulator); fixed for its lifetime.
 #[derive(Clone, Debug)]
 pub struct EmulatorConfig {
@@ -21,6 +23,8 @@ pub struct EmulatorConfig {
     pub instruction_budget: Option<u64>,
     /// Where `vprintf` writes.
     pub output: Output,
+    /// Count what launches do, in [`LaunchStats::counters`]. Costs time, so it is off by default.
+    pub profile: bool,
 }
 
 impl Default for EmulatorConfig {
@@ -33,6 +37,7 @@ impl Default for EmulatorConfig {
             checks: Checks::default(),
             instruction_budget: None,
             output: Output::stdout(),
+            profile: false,
         }
     }
 }
@@ -111,15 +116,27 @@ pub struct LaunchConfig {
 }
 
 /// What a launch counted. The figures are exact and do not depend on the number of host threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaunchStats {
     /// Instructions times the lanes that run them: active, and let through by the guard.
     pub lane_instructions: u64,
     /// Instructions issued to warps.
     pub warp_instructions: u64,
+    /// What else was counted; `None` unless [`EmulatorConfig::profile`] is set.
+    pub counters: Option<Box<Counters>>,
 }
 
 impl LaunchStats {
+    /// What a profile counted, for tests that assert on it.
+    ///
+    /// # Panics
+    /// When the emulator was made without [`EmulatorConfig::profile`].
+    pub fn counters(&self) -> &Counters {
+        let counters = self.counters.as_deref();
+        counters.expect("the emulator counts only where `EmulatorConfig::profile` is set")
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.lane_instructions += other.lane_instructions;
         self.warp_instructions += other.warp_instructions;

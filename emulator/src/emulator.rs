@@ -9,6 +9,7 @@ use crate::exec::grid;
 use crate::memory::global::GlobalMemory;
 use crate::memory::shared::SHARED_LIMIT;
 use crate::module::{Kernel, Module};
+use crate::profile::Collector;
 
 /// Most threads of a block.
 const BLOCK_THREADS: u64 = 1024;
@@ -133,9 +134,14 @@ impl Emulator {
             seed: self.config.seed,
             checks: self.config.checks,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
+            profile: self.config.profile.then(|| Collector::new(&found.program)),
         };
-        grid::run(&launch, &self.pool, &self.config.output, module.source())
-            .map_err(LaunchError::Fault)
+        let source = module.source();
+        let mut stats = grid::run(&launch, &self.pool, &self.config.output, source)
+            .map_err(LaunchError::Fault)?;
+        let counters = launch.profile.map(|all| all.finish(&found.program, source));
+        stats.counters = counters.map(Box::new);
+        Ok(stats)
     }
 }
 

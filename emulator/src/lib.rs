@@ -58,6 +58,7 @@ mod exec;
 mod lower;
 mod memory;
 mod module;
+pub mod profile;
 mod program;
 mod report;
 pub mod semantics;

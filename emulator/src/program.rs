@@ -3,6 +3,7 @@
 use crate::exec::kernel::{Args, Kernel};
 use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::space::Space;
+use crate::profile::Kind;
 
 /// Width of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -352,6 +353,8 @@ pub(crate) struct FunctionInfo {
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) code: Vec<Inst>,
+    /// Kind of each instruction, by its position.
+    pub(crate) kinds: Vec<Kind>,
     pub(crate) constants: Constants,
     /// Registers that the instruction at each position names.
     #[allow(dead_code)] // until wgmma looks at it

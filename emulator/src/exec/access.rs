@@ -14,6 +14,7 @@ use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::lanes::{self, Pattern, Planes};
 use crate::memory::shared::SHARED_BASE;
 use crate::memory::space::Space;
+use crate::profile::Touch;
 use crate::program::{Access, Base, Width};
 use crate::report::FaultKind;
 
@@ -52,7 +53,9 @@ impl Warp {
         self.polls += u32::from(access.strong);
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
-            warp.read(block, space, own, mask, access.bytes)
+            warp.read(block, space, own, mask, access.bytes)?;
+            count(block, space, Touch::Load, own, mask, access.bytes);
+            Ok(())
         })?;
         if_fast!(unpack_planes(&mut self.regs, &self.planes, access, mask));
         Ok(())
@@ -71,7 +74,9 @@ impl Warp {
         if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
         block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
-            warp.write(block, space, own, mask, access.bytes)
+            warp.write(block, space, own, mask, access.bytes)?;
+            count(block, space, Touch::Store, own, mask, access.bytes);
+            Ok(())
         })
     }
 
@@ -286,6 +291,26 @@ fn each_rank(
         f(block, rank, &offsets, same)?;
     }
     Ok(())
+}
+
+/// Counts an access that went well.
+#[inline(always)]
+pub(crate) fn count(
+    block: &Block<'_>,
+    space: Space,
+    touch: Touch,
+    addresses: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+) {
+    if !block.counters.is_on() {
+        return;
+    }
+    match space {
+        Space::Global | Space::Generic => block.counters.global(touch, addresses, mask, bytes),
+        Space::Shared => block.counters.shared(addresses, mask, bytes),
+        Space::Local | Space::Param => {}
+    }
 }
 
 fn place(

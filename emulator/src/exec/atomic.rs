@@ -1,10 +1,12 @@
 //! `atom` and `red`: lane after lane, lowest first.
 
+use super::access::count;
 use super::block::Block;
 use super::fault::Checked;
 use super::row::{Lanes, Row};
 use super::warp::Warp;
 use crate::memory::space::Space;
+use crate::profile::Touch;
 use crate::program::{Atomic, AtomicOp, AtomicType, Reg, Width};
 use crate::semantics::fp16::{self, Bf16, F16};
 use crate::semantics::fp32::{self, MinMaxMode};
@@ -42,6 +44,7 @@ impl Warp {
                 warp.planes[1].0[lane] = (new >> 32) as u32;
                 warp.write(block, space, own, 1 << lane, bytes)?;
             }
+            count(block, space, Touch::Atomic, own, mask, bytes);
             Ok(())
         })?;
         match atomic.d {

@@ -5,6 +5,7 @@ use super::fault::{Checked, Fault};
 use super::path::State;
 use super::row::{LANES, Lanes};
 use super::warp::Warp;
+use crate::profile::Waited;
 use crate::program::{Barrier, BarrierKind, Op};
 use crate::report::FaultKind;
 
@@ -38,6 +39,9 @@ impl Warp {
             self.uncount(active);
             self.part(index, active, State::Converging);
             return Ok(true);
+        }
+        if barrier.kind != BarrierKind::Arrive {
+            block.counters.wait(Waited::Barrier);
         }
         let (id, expected) = self.barrier_operands(block, barrier, active)?;
         let whole = active == self.paths.live();

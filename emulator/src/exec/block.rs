@@ -11,6 +11,7 @@ use super::row::{LANES, Row};
 use super::warp::{Stop, Warp};
 use crate::config::{Checks, LaunchConfig};
 use crate::memory::global::{GlobalMemory, Snapshot};
+use crate::profile::{Collector, Tally};
 use crate::program::{Op, Program};
 use crate::report::FaultKind;
 
@@ -35,6 +36,8 @@ pub(crate) struct Launch {
     pub(crate) checks: Checks,
     /// Warp instructions that one warp may run.
     pub(crate) budget: u64,
+    /// Where counts go; `None` without a profile.
+    pub(crate) profile: Option<Arc<Collector>>,
 }
 
 impl Launch {
@@ -83,6 +86,8 @@ pub(crate) struct Block<'a> {
     pub(crate) turn: usize,
     /// What `vprintf` wrote.
     pub(crate) printed: Vec<u8>,
+    /// Counts of a profile.
+    pub(crate) counters: Tally,
 }
 
 /// A block with its warps; used again for one block after another.
@@ -107,6 +112,7 @@ impl<'a> BlockRun<'a> {
             recent: [0; RECENT],
             turn: 0,
             printed: Vec::new(),
+            counters: cluster.counters.clone(),
         };
         let threads = launch.threads();
         let warps = (0..threads.div_ceil(LANES as u32))

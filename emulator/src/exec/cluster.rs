@@ -18,6 +18,7 @@ use super::warp::Stop;
 use crate::check::Order;
 use crate::config::LaunchStats;
 use crate::memory::shared::{SHARED_BASE, SharedMemory};
+use crate::profile::Tally;
 use crate::report::FaultKind;
 
 /// Instructions that a warp runs before the next one gets a turn, under seed 0.
@@ -42,6 +43,8 @@ pub(crate) struct Cluster {
     pub(crate) event: Cell<bool>,
     /// Counts what a thread did that another can see: stores, arrivals, operations issued.
     pub(crate) effects: Cell<u64>,
+    /// Counts of a profile; the blocks have clones of it.
+    pub(crate) counters: Tally,
 }
 
 impl Cluster {
@@ -57,6 +60,7 @@ impl Cluster {
             order: RefCell::new(Order::new(launch.checks.races)),
             event: Cell::new(false),
             effects: Cell::new(0),
+            counters: Tally::new(launch.profile.as_ref()),
         }
     }
 

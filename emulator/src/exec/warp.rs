@@ -180,8 +180,10 @@ impl Warp {
         self.regs.enter(path.frame().window);
         let (mut pc, mut mask) = (path.pc, path.mask);
         let mut alone = self.paths.list.len() == 1;
+        let counting = block.counters.is_on();
         loop {
             let inst = &code[pc as usize];
+            let before = (self.warp_instructions, self.lane_instructions);
             let active = match inst.guard {
                 None => mask,
                 Some(guard) => {
@@ -198,12 +200,21 @@ impl Warp {
                 Flow::Next
             } else {
                 self.paths.list[index].pc = pc;
+                if counting {
+                    block.counters.at(pc);
+                }
                 self.step(block, inst, index, active).map_err(|mut fault| {
                     fault.pc = pc;
                     fault.warp = self.index;
                     fault
                 })?
             };
+            if counting {
+                // What takes its count back because it will run again was not issued.
+                let warp = self.warp_instructions.wrapping_sub(before.0);
+                let lane = self.lane_instructions.wrapping_sub(before.1);
+                block.counters.issued(pc, warp, lane);
+            }
             match flow {
                 Flow::Next => pc += 1,
                 Flow::Jump(target) => pc = target,

@@ -25,10 +25,12 @@ mod warp;
 use std::collections::HashMap;
 
 use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement, Variable};
+use ptx_syntax::explain::Class;
 
 use crate::error::LoadError;
 use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::local::LOCAL_LIMIT;
+use crate::profile::Kind;
 use crate::program::{FunctionInfo, Guard, Inst, Op, Program, Reg, Width};
 use layout::Frame;
 pub use layout::ParamLayout;
@@ -56,6 +58,7 @@ pub(crate) fn lower_kernel(
         pool: Pool::default(),
         code: Vec::new(),
         touched: Vec::new(),
+        kinds: Vec::new(),
         ordered: false,
     };
     let mut functions = Vec::new();
@@ -68,6 +71,7 @@ pub(crate) fn lower_kernel(
     }
     Ok(Program {
         code: build.code,
+        kinds: build.kinds,
         constants: build.pool.constants,
         touched: build.touched,
         functions,
@@ -86,6 +90,7 @@ struct Build<'a> {
     code: Vec<Inst>,
     /// Registers that each instruction names.
     touched: Vec<Box<[Reg]>>,
+    kinds: Vec<Kind>,
     ordered: bool,
 }
 
@@ -169,6 +174,8 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         } else {
             Op::Return
         });
+        let end = Kind::plain(Class::Control);
+        this.build.kinds.resize(this.build.code.len(), end);
         this.patch(entry as usize)?;
         Ok(FunctionInfo {
             name: function.name.clone(),
@@ -313,6 +320,8 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         let named: Box<[Reg]> = self.named.take().into();
         self.build.touched.resize(first, Box::default());
         self.build.touched.resize(self.build.code.len(), named);
+        let kind = Kind::of(inst);
+        self.build.kinds.resize(self.build.code.len(), kind);
         if let [preparations @ .., _] = &mut self.build.code[first..] {
             preparations
                 .iter_mut()

@@ -5,4 +5,5 @@ mod common;
 mod fail;
 mod pass;
 mod printf;
+mod profile;
 mod refused;

@@ -1,0 +1,427 @@
+//! Counting while blocks run.
+
+#![allow(dead_code)] // copies, tensor cores and clusters count through here as they arrive
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::banks::wavefronts;
+use super::counters::{Counters, HotLine, Issued, Moved, Traffic};
+use super::kind::{Kind, Precision};
+use super::touched::Touched;
+use crate::exec::row::{LANES, Lanes, Row};
+use crate::module::Source;
+use crate::program::Program;
+
+/// Bytes of a sector of global memory.
+const SECTOR: u64 = 32;
+
+/// How global memory is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Load,
+    Store,
+    /// Reads and writes.
+    Atomic,
+    /// An asynchronous copy reads.
+    CopyIn,
+    /// An asynchronous copy writes.
+    CopyOut,
+}
+
+/// What copies, for [`Tally::copy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copied {
+    Lanes,
+    Bulk,
+    Tensor,
+    Stores,
+}
+
+/// What is waited for, for [`Tally::wait`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    Barrier,
+    Cluster,
+    Mbarrier,
+    Copies,
+    Wgmma,
+}
+
+/// Type of the inputs of a tensor-core instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TensorInput {
+    Half,
+    Tf32,
+    Fp8,
+    Integer,
+    Double,
+}
+
+/// Counts of one instruction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    issued: Issued,
+    sectors: u64,
+    wavefronts: u64,
+    bank_conflicts: u64,
+}
+
+impl Place {
+    fn add(&mut self, new: &Self) {
+        self.issued.warp = self.issued.warp.wrapping_add(new.issued.warp);
+        self.issued.lane = self.issued.lane.wrapping_add(new.issued.lane);
+        self.sectors += new.sectors;
+        self.wavefronts += new.wavefronts;
+        self.bank_conflicts += new.bank_conflicts;
+    }
+}
+
+/// All that is counted; sums and unions only.
+#[derive(Debug, Default)]
+struct Sums {
+    /// By position in the code.
+    places: Vec<Place>,
+    /// What does not belong to a position; its `instructions` and `lines` stay empty.
+    totals: Counters,
+    read: Touched,
+    written: Touched,
+}
+
+impl Sums {
+    fn add(&mut self, other: &Self) {
+        if self.places.len() < other.places.len() {
+            self.places.resize(other.places.len(), Place::default());
+        }
+        for (own, new) in self.places.iter_mut().zip(&other.places) {
+            own.add(new);
+        }
+        add_totals(&mut self.totals, &other.totals);
+        self.read.unite(&other.read);
+        self.written.unite(&other.written);
+    }
+}
+
+/// Adds every total. Written out by destructuring, so that a new figure cannot be forgotten.
+fn add_totals(own: &mut Counters, new: &Counters) {
+    let Counters {
+        instructions: _,
+        global,
+        shared,
+        flops: _,
+        tensor,
+        copies,
+        waits,
+        lines: _,
+    } = new;
+    let traffic = |own: &mut Traffic, new: &Traffic| {
+        own.requests += new.requests;
+        own.bytes += new.bytes;
+        own.sectors += new.sectors;
+    };
+    traffic(&mut own.global.loads, &global.loads);
+    traffic(&mut own.global.stores, &global.stores);
+    traffic(&mut own.global.atomics, &global.atomics);
+    traffic(&mut own.global.copies_in, &global.copies_in);
+    traffic(&mut own.global.copies_out, &global.copies_out);
+    own.shared.requests += shared.requests;
+    own.shared.bytes += shared.bytes;
+    own.shared.wavefronts += shared.wavefronts;
+    own.shared.bank_conflicts += shared.bank_conflicts;
+    own.tensor.wgmma += tensor.wgmma;
+    own.tensor.mma += tensor.mma;
+    own.tensor.half += tensor.half;
+    own.tensor.tf32 += tensor.tf32;
+    own.tensor.fp8 += tensor.fp8;
+    own.tensor.integer += tensor.integer;
+    own.tensor.double += tensor.double;
+    let moved = |own: &mut Moved, new: &Moved| {
+        own.copies += new.copies;
+        own.bytes += new.bytes;
+    };
+    moved(&mut own.copies.lanes, &copies.lanes);
+    moved(&mut own.copies.bulk, &copies.bulk);
+    moved(&mut own.copies.tensor, &copies.tensor);
+    moved(&mut own.copies.stores, &copies.stores);
+    own.waits.barrier += waits.barrier;
+    own.waits.cluster += waits.cluster;
+    own.waits.mbarrier += waits.mbarrier;
+    own.waits.copies += waits.copies;
+    own.waits.wgmma += waits.wgmma;
+}
+
+/// Where the tallies of a launch come together.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    sums: Mutex<Sums>,
+}
+
+impl Collector {
+    pub(crate) fn new(program: &Program) -> Arc<Self> {
+        let mut sums = Sums::default();
+        sums.places.resize(program.code.len(), Place::default());
+        Arc::new(Self {
+            sums: Mutex::new(sums),
+        })
+    }
+
+    /// The figures, once every tally is gone.
+    pub(crate) fn finish(&self, program: &Program, source: &Source) -> Counters {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counters = sums.totals.clone();
+        counters.global.distinct_read = sums.read.bytes();
+        counters.global.distinct_written = sums.written.bytes();
+        let mut lines: BTreeMap<(u32, u32), HotLine> = BTreeMap::new();
+        let mut pending = Place::default();
+        for (pc, place) in sums.places.iter().enumerate() {
+            let (Some(inst), Some(kind)) = (program.code.get(pc), program.kinds.get(pc)) else {
+                continue;
+            };
+            pending.add(place);
+            if inst.weight == 0 {
+                // A part of the instruction that the next position ends.
+                continue;
+            }
+            let place = &std::mem::take(&mut pending);
+            if place.issued.warp == 0 {
+                continue;
+            }
+            let of_kind = counters.instructions.entry(kind.class).or_default();
+            of_kind.warp += place.issued.warp;
+            of_kind.lane += place.issued.lane;
+            if let Some((precision, each)) = kind.flops {
+                let flops = place.issued.lane * u64::from(each);
+                match precision {
+                    Precision::Half => counters.flops.half += flops,
+                    Precision::Single => counters.flops.single += flops,
+                    Precision::Double => counters.flops.double += flops,
+                }
+            }
+            // Several instructions may stand on one line; each is an entry of its own.
+            lines.insert(
+                (inst.line, pc as u32),
+                hot_line(inst.line, *kind, place, source),
+            );
+        }
+        counters.lines = lines.into_values().collect();
+        counters
+    }
+}
+
+fn hot_line(line: u32, kind: Kind, place: &Place, source: &Source) -> HotLine {
+    HotLine {
+        ptx_line: line,
+        ptx_text: source.line(line),
+        source: source.origin(line),
+        class: kind.class,
+        issued: place.issued,
+        sectors: place.sectors,
+        wavefronts: place.wavefronts,
+        bank_conflicts: place.bank_conflicts,
+    }
+}
+
+/// Counts what the blocks of one host thread do. Clones count together; a tally of a launch
+/// without a profile does nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally(Option<Rc<Running>>);
+
+#[derive(Debug)]
+struct Running {
+    sums: RefCell<Sums>,
+    /// The instruction that runs.
+    pc: Cell<usize>,
+    collector: Arc<Collector>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let total = &mut *self
+            .collector
+            .sums
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        total.add(self.sums.get_mut());
+    }
+}
+
+impl Tally {
+    /// A tally that gives its sums to `collector`.
+    pub(crate) fn new(collector: Option<&Arc<Collector>>) -> Self {
+        Self(collector.map(|collector| {
+            Rc::new(Running {
+                sums: RefCell::default(),
+                pc: Cell::new(0),
+                collector: collector.clone(),
+            })
+        }))
+    }
+
+    /// Whether anything is counted.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What follows belongs to the instruction at `pc`.
+    pub(crate) fn at(&self, pc: u32) {
+        if let Some(running) = &self.0 {
+            running.pc.set(pc as usize);
+        }
+    }
+
+    /// The instruction at `pc` was issued so often, to so many lanes. Either may be "less than
+    /// zero" (wrapped) where an instruction takes back its count because it will run again.
+    pub(crate) fn issued(&self, pc: u32, warp: u64, lane: u64) {
+        self.with(|sums, _| {
+            let place = place(sums, pc as usize);
+            place.issued.warp = place.issued.warp.wrapping_add(warp);
+            place.issued.lane = place.issued.lane.wrapping_add(lane);
+        });
+    }
+
+    /// Lanes access `bytes` each of global memory.
+    pub(crate) fn global(&self, touch: Touch, addresses: &Row<u64>, mask: u32, bytes: usize) {
+        self.with(|sums, pc| {
+            let bytes = bytes as u64;
+            let mut sectors = [u64::MAX; LANES];
+            let mut count = 0;
+            for lane in Lanes(mask) {
+                let address = addresses.0[lane];
+                touch_bytes(sums, touch, address, bytes);
+                let sector = address / SECTOR;
+                // Neighbours mostly share a sector, so the last one is looked at first.
+                if !sectors[..count].iter().rev().any(|known| *known == sector) {
+                    sectors[count] = sector;
+                    count += 1;
+                }
+            }
+            let lanes = u64::from(mask.count_ones());
+            add_traffic(sums, touch, pc, 1, lanes * bytes, count as u64);
+        });
+    }
+
+    /// A copy accesses `len` bytes of global memory in one piece. Called for each row of a copy,
+    /// where it happens or where it is issued.
+    pub(crate) fn global_row(&self, touch: Touch, address: u64, len: u64) {
+        self.with(|sums, pc| {
+            touch_bytes(sums, touch, address, len);
+            let end = address.saturating_add(len);
+            let sectors = end.div_ceil(SECTOR).saturating_sub(address / SECTOR);
+            add_traffic(sums, touch, pc, 1, len, if len == 0 { 0 } else { sectors });
+        });
+    }
+
+    /// Lanes access `bytes` each of shared memory.
+    pub(crate) fn shared(&self, addresses: &Row<u64>, mask: u32, bytes: usize) {
+        self.with(|sums, pc| {
+            let found = wavefronts(addresses, mask, bytes);
+            let conflicts = found.taken - found.least;
+            let shared = &mut sums.totals.shared;
+            shared.requests += 1;
+            shared.bytes += u64::from(mask.count_ones()) * bytes as u64;
+            shared.wavefronts += found.taken;
+            shared.bank_conflicts += conflicts;
+            let place = place(sums, pc);
+            place.wavefronts += found.taken;
+            place.bank_conflicts += conflicts;
+        });
+    }
+
+    /// A warpgroup's `wgmma.mma_async` of so many operations (a multiply-add is two).
+    pub(crate) fn wgmma(&self, input: TensorInput, flops: u64) {
+        self.with(|sums, _| {
+            sums.totals.tensor.wgmma += 1;
+            add_tensor(sums, input, flops);
+        });
+    }
+
+    /// A warp's `mma.sync` of so many operations (a multiply-add is two).
+    pub(crate) fn mma(&self, input: TensorInput, flops: u64) {
+        self.with(|sums, _| {
+            sums.totals.tensor.mma += 1;
+            add_tensor(sums, input, flops);
+        });
+    }
+
+    /// `copies` asynchronous copies that move `bytes` together. Their global side is counted by
+    /// [`Tally::global_row`] or [`Tally::global`].
+    pub(crate) fn copy(&self, what: Copied, copies: u64, bytes: u64) {
+        self.with(|sums, _| {
+            let all = &mut sums.totals.copies;
+            let moved = match what {
+                Copied::Lanes => &mut all.lanes,
+                Copied::Bulk => &mut all.bulk,
+                Copied::Tensor => &mut all.tensor,
+                Copied::Stores => &mut all.stores,
+            };
+            moved.copies += copies;
+            moved.bytes += bytes;
+        });
+    }
+
+    /// A warp reaches something that waits.
+    pub(crate) fn wait(&self, what: Waited) {
+        self.with(|sums, _| {
+            let waits = &mut sums.totals.waits;
+            *match what {
+                Waited::Barrier => &mut waits.barrier,
+                Waited::Cluster => &mut waits.cluster,
+                Waited::Mbarrier => &mut waits.mbarrier,
+                Waited::Copies => &mut waits.copies,
+                Waited::Wgmma => &mut waits.wgmma,
+            } += 1;
+        });
+    }
+
+    #[inline]
+    fn with(&self, count: impl FnOnce(&mut Sums, usize)) {
+        if let Some(running) = &self.0 {
+            count(&mut running.sums.borrow_mut(), running.pc.get());
+        }
+    }
+}
+
+fn place(sums: &mut Sums, pc: usize) -> &mut Place {
+    if sums.places.len() <= pc {
+        sums.places.resize(pc + 1, Place::default());
+    }
+    &mut sums.places[pc]
+}
+
+fn touch_bytes(sums: &mut Sums, touch: Touch, address: u64, len: u64) {
+    if matches!(touch, Touch::Load | Touch::CopyIn | Touch::Atomic) {
+        sums.read.add(address, len);
+    }
+    if matches!(touch, Touch::Store | Touch::CopyOut | Touch::Atomic) {
+        sums.written.add(address, len);
+    }
+}
+
+fn add_traffic(sums: &mut Sums, touch: Touch, pc: usize, requests: u64, bytes: u64, sectors: u64) {
+    let global = &mut sums.totals.global;
+    let traffic = match touch {
+        Touch::Load => &mut global.loads,
+        Touch::Store => &mut global.stores,
+        Touch::Atomic => &mut global.atomics,
+        Touch::CopyIn => &mut global.copies_in,
+        Touch::CopyOut => &mut global.copies_out,
+    };
+    traffic.requests += requests;
+    traffic.bytes += bytes;
+    traffic.sectors += sectors;
+    place(sums, pc).sectors += sectors;
+}
+
+fn add_tensor(sums: &mut Sums, input: TensorInput, flops: u64) {
+    let tensor = &mut sums.totals.tensor;
+    *match input {
+        TensorInput::Half => &mut tensor.half,
+        TensorInput::Tf32 => &mut tensor.tf32,
+        TensorInput::Fp8 => &mut tensor.fp8,
+        TensorInput::Integer => &mut tensor.integer,
+        TensorInput::Double => &mut tensor.double,
+    } += flops;
+}
