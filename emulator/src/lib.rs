@@ -62,6 +62,7 @@ pub mod profile;
 mod program;
 mod report;
 pub mod semantics;
+mod tensor_map;
 
 pub use config::{Checks, EmulatorConfig, LaunchConfig, LaunchStats, Output};
 pub use emulator::Emulator;
@@ -69,3 +70,7 @@ pub use error::{LaunchError, LoadError, MemoryError};
 pub use lower::ParamLayout;
 pub use module::Module;
 pub use report::{FaultKind, Place, Report};
+pub use tensor_map::{
+    Fill, Im2col, Swizzle, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, TENSOR_MAP_RANK, TensorMapDesc,
+    TensorMapError, TensorMapType,
+};
