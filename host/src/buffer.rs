@@ -102,6 +102,10 @@ impl<T: Element> DeviceBuffer<T> {
         &self.storage
     }
 
+    pub(crate) fn shared_storage(&self) -> Arc<Storage> {
+        self.storage.clone()
+    }
+
     pub(crate) fn address_ref(&self) -> &u64 {
         &self.address
     }

@@ -207,6 +207,32 @@ impl Device {
         self.backend().lane_instructions()
     }
 
+    /// What the latest launch on this emulator counted: with
+    /// [`EmulatorConfig::profile`](warpsmith_emulator::EmulatorConfig::profile) all of its
+    /// [`Counters`](warpsmith_emulator::profile::Counters). `None` on a GPU, and before the first
+    /// launch that ran to its end.
+    ///
+    /// ```
+    /// # fn main() -> warpsmith::Result<()> {
+    /// use warpsmith::emulator::EmulatorConfig;
+    /// use warpsmith::{Device, Tensor, Unary, UnaryOp};
+    /// let device = Device::emulator_with(EmulatorConfig {
+    ///     profile: true,
+    ///     ..EmulatorConfig::default()
+    /// })?;
+    /// let x = Tensor::from_slice(&device, &[1024], &[1.0_f32; 1024])?;
+    /// Unary::new(UnaryOp::Neg, &x).run(&device.default_stream())?;
+    /// let stats = device.last_launch().expect("it was launched");
+    /// let global = &stats.counters().global;
+    /// assert_eq!(global.loads.bytes, global.distinct_read); // each byte is read once
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "emulator")]
+    pub fn last_launch(&self) -> Option<Arc<warpsmith_emulator::LaunchStats>> {
+        self.backend().last_launch()
+    }
+
     /// A stream: work given to it happens in order, beside that of other streams.
     ///
     /// Queues are reused: beyond 62 live streams, further ones share a queue with an older one,

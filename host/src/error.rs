@@ -116,6 +116,16 @@ pub enum Error {
         /// Which values make sense.
         want: Box<str>,
     },
+    /// A tensor map says what no tensor copy can do.
+    #[error("tensor map: {what} is {got}, want {want}")]
+    TensorMap {
+        /// Which value.
+        what: Box<str>,
+        /// It.
+        got: Box<str>,
+        /// The rule that it breaks.
+        want: Box<str>,
+    },
     /// A grid or a block has an extent of zero.
     #[error("kernel `{kernel}`: {what} is {got:?}, want every extent at least 1")]
     EmptyLaunch {

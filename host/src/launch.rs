@@ -16,6 +16,9 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
+    /// Blocks of a cluster in x, y, z, which divide the grid; `None` means what the kernel demands
+    /// (`.reqnctapercluster`), or no clusters.
+    pub cluster: Option<[u32; 3]>,
 }
 
 impl LaunchConfig {
@@ -25,6 +28,7 @@ impl LaunchConfig {
             grid: [blocks, 1, 1],
             block: [threads, 1, 1],
             shared_bytes: 0,
+            cluster: None,
         }
     }
 
@@ -45,6 +49,12 @@ impl LaunchConfig {
     /// The same with that much dynamic shared memory.
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
+        self
+    }
+
+    /// The same in clusters of so many blocks in x, y, z.
+    pub const fn cluster(mut self, blocks: [u32; 3]) -> Self {
+        self.cluster = Some(blocks);
         self
     }
 }

@@ -43,7 +43,7 @@
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
 //! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`Unary`], [`Binary`] |
-//! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`] |
+//! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
 //! # Features
@@ -69,6 +69,7 @@ mod signature;
 mod storage;
 mod stream;
 mod tensor;
+mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
 
@@ -88,6 +89,9 @@ pub use spec::elementwise::{BinaryOp, UnaryOp};
 pub use spec::reduce::ReduceOp;
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor};
+pub use tensor_map::{
+    Im2col, L2Promotion, TensorMap, TensorMapDesc, TensorMapFill, TensorMapSwizzle, TensorMapType,
+};
 
 /// The emulator itself: its settings for [`Device::emulator_with`], and its reports.
 #[cfg(feature = "emulator")]

@@ -10,6 +10,11 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
+/// Most blocks of a cluster: what a device allows that is asked for it.
+const MAX_CLUSTER_BLOCKS: u64 = 16;
+/// First compute capability with clusters.
+const CLUSTER_ARCH: (u32, u32) = (9, 0);
+
 /// PTX that was loaded on a device. Cloning is cheap.
 #[derive(Clone)]
 pub struct Module(Arc<Inner>);
@@ -291,22 +296,38 @@ impl Kernel {
                 want: format!("{block:?}, which `{}` demands", self.name()).into(),
             });
         }
-        let Some(cluster) = signature.cluster else {
+        let invalid = |what, got: [u32; 3], want: String| {
+            Err(Error::InvalidValue {
+                what,
+                got: format!("{got:?}").into(),
+                want: want.into(),
+            })
+        };
+        let Some(cluster) = config.cluster.or(signature.cluster) else {
             return Ok(());
         };
-        if config
-            .grid
-            .iter()
-            .zip(&cluster)
-            .all(|(grid, &extent)| grid.is_multiple_of(extent))
-        {
-            return Ok(());
+        if let Some(demanded) = signature.cluster.filter(|&demanded| demanded != cluster) {
+            let want = format!("{demanded:?}, which `{}` demands", self.name());
+            return invalid("cluster", cluster, want);
         }
-        Err(Error::InvalidValue {
-            what: "grid",
-            got: format!("{:?}", config.grid).into(),
-            want: format!("a multiple of the cluster {cluster:?} of `{}`", self.name()).into(),
-        })
+        let blocks: u64 = cluster.iter().map(|&extent| u64::from(extent)).product();
+        if !(1..=MAX_CLUSTER_BLOCKS).contains(&blocks) {
+            let want = format!("1 to {MAX_CLUSTER_BLOCKS} blocks");
+            return invalid("cluster", cluster, want);
+        }
+        let info = self.0.device.info();
+        if blocks > 1 && info.arch < CLUSTER_ARCH {
+            return Err(Error::Unsupported {
+                what: format!("a launch in clusters of {cluster:?} on {info}").into(),
+                supported: "clusters on GPUs of compute capability 9.0 and later".into(),
+            });
+        }
+        let mut extents = config.grid.iter().zip(&cluster);
+        if !extents.all(|(grid, &extent)| grid.is_multiple_of(extent)) {
+            let want = format!("a multiple of the cluster {cluster:?} of `{}`", self.name());
+            return invalid("grid", config.grid, want);
+        }
+        Ok(())
     }
 
     #[cold]

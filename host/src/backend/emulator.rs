@@ -11,12 +11,13 @@ use crate::device::{DeviceInfo, DeviceKind, MemoryInfo, lock};
 use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
 use crate::signature::Signature;
+use crate::tensor_map::{TensorMap, TensorMapDesc};
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use warpsmith_emulator::{Emulator, EmulatorConfig, MemoryError, Module};
+use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchStats, MemoryError, Module};
 
 /// Alignment of host memory for copies.
 const HOST_ALIGN: usize = 64;
@@ -48,6 +49,7 @@ struct State {
     next_event: usize,
     /// Of all launches together.
     lane_instructions: u64,
+    last_launch: Option<Arc<LaunchStats>>,
 }
 
 impl EmulatorBackend {
@@ -73,6 +75,7 @@ impl EmulatorBackend {
             events: HashMap::new(),
             next_event: 0,
             lane_instructions: 0,
+            last_launch: None,
         };
         let shared = Shared {
             emulator: Emulator::new(config),
@@ -290,6 +293,18 @@ impl Backend for EmulatorBackend {
         Some(lock(&self.shared.state).lane_instructions)
     }
 
+    fn last_launch(&self) -> Option<Arc<LaunchStats>> {
+        lock(&self.shared.state).last_launch.clone()
+    }
+
+    fn encode_tensor_map(
+        &self,
+        address: u64,
+        desc: &TensorMapDesc,
+    ) -> Result<[u8; TensorMap::BYTES]> {
+        super::tensor_map::encode(address, desc)
+    }
+
     fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>> {
         let loaded = self.shared.emulator.load(ptx);
         let module = loaded.map_err(|error| Error::EmulatorLoad(Box::new(error)))?;
@@ -365,13 +380,15 @@ impl LoadedKernel for EmulatorKernel {
             grid: config.grid,
             block: config.block,
             shared_bytes: config.shared_bytes,
-            cluster: None,
+            cluster: config.cluster,
         };
         let launched = self.shared.on_stream(stream, |emulator| {
             emulator.launch(&self.module, &self.name, &config, &params)
         })?;
         let stats = launched.map_err(|error| Error::Emulator(Box::new(error)))?;
-        lock(&self.shared.state).lane_instructions += stats.lane_instructions;
+        let mut state = lock(&self.shared.state);
+        state.lane_instructions += stats.lane_instructions;
+        state.last_launch = Some(Arc::new(stats));
         Ok(())
     }
 }

@@ -10,12 +10,17 @@ pub(crate) mod emulator;
 pub(crate) mod gpu;
 #[cfg(test)]
 pub(crate) mod recorder;
+#[cfg(feature = "emulator")]
+mod tensor_map;
 
 use crate::device::{DeviceInfo, MemoryInfo};
 use crate::error::Result;
 use crate::launch::LaunchConfig;
 use crate::signature::Signature;
+use crate::tensor_map::{TensorMap, TensorMapDesc};
 use std::ffi::c_void;
+#[cfg(feature = "emulator")]
+use std::sync::Arc;
 
 /// A stream of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,6 +107,18 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Instructions times active lanes, of all launches so far; `None` where nobody counts.
     fn lane_instructions(&self) -> Option<u64>;
+    /// What the latest launch counted; `None` where nobody counts, or before the first.
+    #[cfg(feature = "emulator")]
+    fn last_launch(&self) -> Option<Arc<warpsmith_emulator::LaunchStats>> {
+        None
+    }
+
+    /// The bytes of a tensor map that was held against the rules.
+    fn encode_tensor_map(
+        &self,
+        address: u64,
+        desc: &TensorMapDesc,
+    ) -> Result<[u8; TensorMap::BYTES]>;
 
     /// Loads PTX text.
     fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>>;

@@ -3,6 +3,7 @@
 use super::{Backend, EventUse, LoadedModule, Pattern, RawEvent, RawStream};
 use crate::device::{Device, DeviceInfo, DeviceKind, MemoryInfo, lock};
 use crate::error::{Error, Result};
+use crate::tensor_map::{TensorMap, TensorMapDesc};
 use std::sync::{Arc, Mutex};
 
 /// Calls in order, such as `wait s1 e2`.
@@ -178,6 +179,14 @@ impl Backend for Recorder {
 
     fn lane_instructions(&self) -> Option<u64> {
         None
+    }
+
+    fn encode_tensor_map(
+        &self,
+        _address: u64,
+        _desc: &TensorMapDesc,
+    ) -> Result<[u8; TensorMap::BYTES]> {
+        Err(Error::Bug("the recorder encodes nothing"))
     }
 
     fn load(&self, _ptx: &str) -> Result<Box<dyn LoadedModule>> {

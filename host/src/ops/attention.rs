@@ -227,6 +227,7 @@ impl<'a, T: Float> Attention<'a, T> {
             grid,
             block: [entry.tile().threads, 1, 1],
             shared_bytes: 0,
+            cluster: None,
         };
         // SAFETY: extents and strides are those of the tensors, whose layouts lie inside of their
         // storage and whose last dimensions are dense; o and lse are injective and overlap no

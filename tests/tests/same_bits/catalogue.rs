@@ -183,6 +183,7 @@ fn product(entry: gemm::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
         grid,
         block: [entry.tile.threads, 1, 1],
         shared_bytes: 0,
+        cluster: None,
     };
     trial.launch(entry, config, [a, b, c, d, Arg::params(params)]);
     trial
@@ -235,6 +236,7 @@ fn attend(entry: attention::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
         grid,
         block,
         shared_bytes: 0,
+        cluster: None,
     };
     trial.launch(entry, config, [q, k, v, o, lse, Arg::params(params)]);
     trial

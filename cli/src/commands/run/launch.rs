@@ -54,6 +54,7 @@ pub(super) fn launch(
         grid: launch.grid,
         block: launch.block,
         shared_bytes: launch.shared_bytes,
+        cluster: None,
     };
     let stream = device.stream()?;
     let started = Instant::now();

@@ -5,10 +5,12 @@
 
 pub(crate) mod driver;
 mod module;
+mod tensor_map;
 
 use super::{Backend, EventUse, LoadedModule, Pattern, RawEvent, RawStream};
 use crate::device::{DeviceInfo, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
+use crate::tensor_map::{TensorMap, TensorMapDesc};
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUmemPool_attribute,
     CUmemoryPool, CUresult, CUstream, CUstream_flags,
@@ -411,6 +413,15 @@ impl Backend for GpuBackend {
 
     fn lane_instructions(&self) -> Option<u64> {
         None
+    }
+
+    fn encode_tensor_map(
+        &self,
+        address: u64,
+        desc: &TensorMapDesc,
+    ) -> Result<[u8; TensorMap::BYTES]> {
+        self.bind()?;
+        tensor_map::encode(&self.info, address, desc)
     }
 
     fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>> {

@@ -1,6 +1,6 @@
 //! Modules and kernels of the driver.
 
-use super::driver::{cu, describe};
+use super::driver::{cu, describe, driver};
 use super::{Context, cu_stream};
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule, RawStream};
 use crate::device::DeviceInfo;
@@ -16,6 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Dynamic and static shared memory that a launch may use without asking.
 const SHARED_BYTES_WITHOUT_ASKING: u32 = 48 << 10;
+
+/// Blocks of a cluster that every device with clusters has room for.
+const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
+
+/// First version of CUDA whose driver launches clusters.
+const CLUSTER_DRIVER_VERSION: i32 = 11_080;
 
 /// Room for what the driver's compiler has to say.
 const LOG_BYTES: usize = 16 << 10;
@@ -112,6 +118,7 @@ impl LoadedModule for GpuModule {
             function,
             module: self.0.clone(),
             limits,
+            required_cluster: signature.cluster,
             opted_in: AtomicU32::new(opted_in),
             opting_in: Mutex::new(()),
         }))
@@ -140,6 +147,8 @@ struct GpuKernel {
     function: CUfunction,
     module: Arc<Handle>,
     limits: KernelLimits,
+    /// `.reqnctapercluster`
+    required_cluster: Option<[u32; 3]>,
     /// Dynamic shared memory that launches may use by now.
     opted_in: AtomicU32,
     /// Held while `opted_in` grows, so that it never shrinks.
@@ -170,6 +179,64 @@ impl GpuKernel {
     }
 }
 
+impl GpuKernel {
+    /// Clusters of more than eight blocks: not every device of the architecture has room for them,
+    /// so the driver wants to be asked.
+    #[cold]
+    fn allow_large_clusters(&self) -> Result<()> {
+        let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        // SAFETY: the function's module is loaded.
+        unsafe { cu!(cuFuncSetAttribute(self.function, which, 1)) }
+    }
+
+    /// # Safety
+    /// As [`LoadedKernel::launch`]; the device has clusters.
+    unsafe fn launch_clusters(
+        &self,
+        stream: RawStream,
+        config: &LaunchConfig,
+        cluster: [u32; 3],
+        args: &[*const c_void],
+    ) -> Result<()> {
+        if driver()?.version < CLUSTER_DRIVER_VERSION {
+            return Err(Error::Unsupported {
+                what: format!("a launch in clusters of {cluster:?} with this driver").into(),
+                supported: "drivers for CUDA 11.8 and later".into(),
+            });
+        }
+        let [x, y, z] = cluster;
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue {
+                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z },
+            },
+        };
+        let launch = sys::CUlaunchConfig {
+            gridDimX: config.grid[0],
+            gridDimY: config.grid[1],
+            gridDimZ: config.grid[2],
+            blockDimX: config.block[0],
+            blockDimY: config.block[1],
+            blockDimZ: config.block[2],
+            sharedMemBytes: config.shared_bytes,
+            hStream: cu_stream(stream),
+            attrs: &raw mut attribute,
+            numAttrs: 1,
+        };
+        // SAFETY: the caller checked the launch against the kernel; the driver copies arguments
+        // and attributes before it returns.
+        unsafe {
+            cu!(cuLaunchKernelEx(
+                &raw const launch,
+                self.function,
+                args.as_ptr().cast_mut().cast(),
+                std::ptr::null_mut(),
+            ))
+        }
+    }
+}
+
 impl LoadedKernel for GpuKernel {
     fn limits(&self) -> KernelLimits {
         self.limits
@@ -185,6 +252,20 @@ impl LoadedKernel for GpuKernel {
         self.module.context.bind()?;
         if config.shared_bytes > self.opted_in.load(Ordering::Acquire) {
             self.opt_in(config.shared_bytes)?;
+        }
+        let blocks = |cluster: [u32; 3]| cluster.into_iter().product::<u32>();
+        if let Some(cluster) = config.cluster.or(self.required_cluster)
+            && blocks(cluster) > PORTABLE_CLUSTER_BLOCKS
+        {
+            self.allow_large_clusters()?;
+        }
+        // Clusters that the kernel demands are in its code, and the driver wants no attribute.
+        if let Some(cluster) = config.cluster
+            && self.required_cluster.is_none()
+            && blocks(cluster) > 1
+        {
+            // SAFETY: the caller's.
+            return unsafe { self.launch_clusters(stream, config, cluster, args) };
         }
         let [grid_x, grid_y, grid_z] = config.grid;
         let [block_x, block_y, block_z] = config.block;

@@ -222,6 +222,7 @@ impl<'a, In: Float, Out: Float> Gemm<'a, In, Out> {
             grid: plan.grid,
             block: [plan.entry.tile.threads, 1, 1],
             shared_bytes: 0,
+            cluster: None,
         };
         // SAFETY: the plan's extents and strides are those of the tensors, whose layouts lie
         // inside of their storage; d is injective and overlaps neither a nor b, and c only where
