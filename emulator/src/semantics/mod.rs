@@ -16,6 +16,7 @@
 //! | [`cvt`] | `cvt` to, from and between floats |
 //! | [`approx`] | `.approx` and `div.full` |
 //! | [`fp8`] | `cvt` to and from e4m3x2, e5m2x2 |
+//! | `tensor` | `mma`, `wgmma`: layouts and sums |
 //! | [`round`] | exact arithmetic on unpacked numbers and one rounding to any format |
 //!
 //! # Conventions
@@ -51,6 +52,7 @@ pub mod fp8;
 pub mod int;
 pub mod packed;
 pub mod round;
+pub(crate) mod tensor;
 
 /// A rounding modifier: of a float result (`.rn`), or to an integer value (`.rni`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,0 +1,468 @@
+//! The sum of products of a float tensor core: aligned, cut off, added exactly.
+
+use super::arrange::{GROUPS, WIDTH, columns, rows};
+use super::float::{NOTHING, decode_all, f16_parts, f32_parts};
+use super::{Accumulator, Element};
+use crate::exec::kernel::vectorized;
+
+/// How a sum is formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Rule {
+    /// Bits kept below the largest exponent.
+    pub(crate) fraction: i32,
+    /// Bits cleared at the end of an f32 result.
+    pub(crate) cleared: u32,
+    /// Steps that the products are added in, from zero, before an ordinary addition to the
+    /// accumulator; 0: one step, together with the accumulator.
+    pub(crate) steps: usize,
+    pub(crate) accumulator: Accumulator,
+}
+
+impl Rule {
+    /// The rule of `mma.sync`.
+    pub(crate) fn of_mma(element: Element, accumulator: Accumulator) -> Self {
+        Self {
+            fraction: 25,
+            cleared: 0,
+            steps: if element.is_fp8() { 2 } else { 0 },
+            accumulator,
+        }
+    }
+
+    /// The rule of `wgmma`.
+    pub(crate) fn of_wgmma(element: Element, accumulator: Accumulator) -> Self {
+        let short = element.is_fp8();
+        Self {
+            fraction: if short { 13 } else { 25 },
+            cleared: if short { 10 } else { 0 },
+            steps: 0,
+            accumulator,
+        }
+    }
+
+    /// Where element `k` of `count` is added: fp8 of `mma` takes those with `k % 4 < 2` first.
+    pub(crate) fn place(self, k: usize, count: usize) -> usize {
+        if self.steps == 0 {
+            return k;
+        }
+        let within = k / 4 * 2 + k % 2;
+        if k % 4 < 2 { within } else { count / 2 + within }
+    }
+}
+
+/// Vectors of values and of exponents.
+#[derive(Debug)]
+pub(crate) struct Floats {
+    values: Vec<[f32; WIDTH]>,
+    exponents: Vec<[i32; WIDTH]>,
+    k: usize,
+}
+
+impl Floats {
+    /// A, from the bits of `[row][k]`.
+    pub(crate) fn of_a(element: Element, bits: &[u32], k: usize, negated: bool) -> Self {
+        vectorized(
+            #[inline(always)]
+            || {
+                let (mut values, exponents) = decoded(element, bits);
+                if negated {
+                    values.iter_mut().for_each(|value| *value = -*value);
+                }
+                Self {
+                    values: rows(&values, k),
+                    exponents: rows(&exponents, k),
+                    k,
+                }
+            },
+        )
+    }
+
+    /// B, from the bits of `[column][k]`.
+    pub(crate) fn of_b(element: Element, bits: &[u32], k: usize, negated: bool) -> Self {
+        vectorized(
+            #[inline(always)]
+            || {
+                let (mut values, exponents) = decoded(element, bits);
+                if negated {
+                    values.iter_mut().for_each(|value| *value = -*value);
+                }
+                Self {
+                    values: columns(&values, k),
+                    exponents: columns(&exponents, k),
+                    k,
+                }
+            },
+        )
+    }
+
+    fn vectors(&self, index: usize) -> Vectors<'_> {
+        let range = index * self.k..(index + 1) * self.k;
+        Vectors {
+            values: &self.values[range.clone()],
+            exponents: &self.exponents[range],
+        }
+    }
+}
+
+#[inline(always)]
+fn decoded(element: Element, bits: &[u32]) -> (Vec<f32>, Vec<i32>) {
+    let mut values = vec![0.0; bits.len()];
+    let mut exponents = vec![0; bits.len()];
+    decode_all(element, bits, &mut values, &mut exponents);
+    (values, exponents)
+}
+
+/// The elements of eight lanes along k.
+#[derive(Clone, Copy)]
+struct Vectors<'a> {
+    values: &'a [[f32; WIDTH]],
+    exponents: &'a [[i32; WIDTH]],
+}
+
+impl<'a> Vectors<'a> {
+    /// Part `index` of `count`.
+    fn part(self, index: usize, count: usize) -> Self {
+        let len = self.values.len() / count;
+        Self {
+            values: &self.values[index * len..(index + 1) * len],
+            exponents: &self.exponents[index * len..(index + 1) * len],
+        }
+    }
+}
+
+/// What accumulator register holds: block of columns, half of the rows, odd column.
+pub(crate) type Place = (usize, usize, usize);
+
+/// The 32 lanes of an accumulator register of f32 after the products are added.
+pub(crate) fn accumulate_f32(rule: Rule, a: &Floats, b: &Floats, at: Place, c: &[u32; 32]) -> [u32; 32] {
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut out = [0; 32];
+            each_group(a, b, at, |group, a, b| {
+                let own = &c[group * WIDTH..][..WIDTH];
+                let mut lanes = [0; WIDTH];
+                lanes.copy_from_slice(own);
+                out[group * WIDTH..][..WIDTH].copy_from_slice(&step_all::<F32>(rule, a, b, lanes));
+            });
+            out
+        },
+    )
+}
+
+/// The same of a register of f16 pairs; `at` names the even columns.
+pub(crate) fn accumulate_f16(rule: Rule, a: &Floats, b: &Floats, at: Place, c: &[u32; 32]) -> [u32; 32] {
+    let mut out = [0; 32];
+    for odd in 0..2 {
+        each_group(a, b, (at.0, at.1, odd), |group, a, b| {
+            let mut lanes = [0; WIDTH];
+            for (lane, c) in lanes.iter_mut().zip(&c[group * WIDTH..]) {
+                *lane = c >> (16 * odd) & 0xffff;
+            }
+            let sums = step_all::<F16>(rule, a, b, lanes);
+            for (out, sum) in out[group * WIDTH..].iter_mut().zip(sums) {
+                *out |= sum << (16 * odd);
+            }
+        });
+    }
+    out
+}
+
+#[inline(always)]
+fn each_group<'a>(
+    a: &'a Floats,
+    b: &'a Floats,
+    (block, half, odd): Place,
+    mut f: impl FnMut(usize, Vectors<'a>, Vectors<'a>),
+) {
+    let b = b.vectors(2 * block + odd);
+    for group in 0..GROUPS {
+        f(group, a.vectors(half * GROUPS + group), b);
+    }
+}
+
+/// Format of an accumulator.
+trait Format {
+    /// Value and exponent of its bits.
+    fn parts(bits: u32) -> (f32, i32);
+    /// Bits of an exact sum, cut off or rounded.
+    fn fit(sum: f64, cleared: u32) -> u32;
+    /// The same of a sum that is zero or in the normal range of f32.
+    fn fit_normal(sum: f64, cleared: u32) -> u32;
+    /// The ordinary sum.
+    fn add(a: u32, b: u32) -> u32;
+}
+
+struct F32;
+struct F16;
+
+impl Format for F32 {
+    #[inline(always)]
+    fn parts(bits: u32) -> (f32, i32) {
+        f32_parts(bits)
+    }
+
+    #[inline(always)]
+    fn fit(sum: f64, cleared: u32) -> u32 {
+        f32_toward_zero(sum) & u32::MAX << cleared
+    }
+
+    #[inline(always)]
+    fn fit_normal(sum: f64, cleared: u32) -> u32 {
+        // With the bits below the 24th cleared, the conversion is exact; adding 0 makes -0 +0.
+        let cut = f64::from_bits(sum.to_bits() & !((1 << 29) - 1));
+        (cut as f32 + 0.0).to_bits() & u32::MAX << cleared
+    }
+
+    fn add(a: u32, b: u32) -> u32 {
+        let sum = f32::from_bits(a) + f32::from_bits(b);
+        if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
+    }
+}
+
+impl Format for F16 {
+    #[inline(always)]
+    fn parts(bits: u32) -> (f32, i32) {
+        f16_parts(bits)
+    }
+
+    fn fit(sum: f64, _cleared: u32) -> u32 {
+        f16_nearest(sum)
+    }
+
+    fn fit_normal(sum: f64, _cleared: u32) -> u32 {
+        f16_nearest(sum)
+    }
+
+    fn add(a: u32, b: u32) -> u32 {
+        let sum = f64::from(f16_parts(a).0) + f64::from(f16_parts(b).0);
+        if sum.is_nan() {
+            0x7fff
+        } else if sum == 0.0 {
+            u32::from(sum.is_sign_negative()) << 15
+        } else {
+            f16_nearest(sum)
+        }
+    }
+}
+
+/// All steps for eight lanes.
+#[inline(always)]
+fn step_all<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) -> [u32; WIDTH] {
+    if rule.steps == 0 {
+        return step::<F>(rule, a, b, c);
+    }
+    let mut own = [0; WIDTH];
+    for i in 0..rule.steps {
+        own = step::<F>(rule, a.part(i, rule.steps), b.part(i, rule.steps), own);
+    }
+    let mut out = c;
+    for (out, own) in out.iter_mut().zip(own) {
+        *out = F::add(own, *out);
+    }
+    out
+}
+
+/// Exponents between which no f32 on the way to a sum over- or underflows.
+const SAFE: (i32, i32) = (-100, 120);
+
+/// One step for eight lanes.
+#[inline(always)]
+fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) -> [u32; WIDTH] {
+    let mut start = [0.0; WIDTH];
+    let mut top = [0; WIDTH];
+    for i in 0..WIDTH {
+        (start[i], top[i]) = F::parts(c[i]);
+    }
+    for (a, b) in a.exponents.iter().zip(b.exponents) {
+        for i in 0..WIDTH {
+            top[i] = top[i].max(a[i] + b[i]);
+        }
+    }
+    let mut unsafe_lanes = 0;
+    let mut scale = [0.0; WIDTH];
+    for i in 0..WIDTH {
+        let empty = top[i] < NOTHING / 2;
+        unsafe_lanes |= u32::from(top[i] > SAFE.1) | u32::from(!empty) & u32::from(top[i] < SAFE.0);
+        top[i] = top[i].clamp(SAFE.0, SAFE.1);
+        scale[i] = f32::from_bits(((rule.fraction - top[i] + 127) as u32) << 23);
+    }
+    if unsafe_lanes != 0 {
+        return step_by_lane::<F>(rule, a, b, c);
+    }
+    let mut sum = [0.0; WIDTH];
+    for i in 0..WIDTH {
+        sum[i] = f64::from((start[i] * scale[i]).trunc());
+    }
+    for (a, b) in a.values.iter().zip(b.values) {
+        for i in 0..WIDTH {
+            sum[i] += f64::from((a[i] * b[i] * scale[i]).trunc());
+        }
+    }
+    let mut out = [0; WIDTH];
+    for i in 0..WIDTH {
+        // The lowest place of the sum: a power of two in the range of f64.
+        let unit = f64::from_bits(((top[i] - rule.fraction + 1023) as u64) << 52);
+        out[i] = F::fit_normal(sum[i] * unit, rule.cleared);
+    }
+    out
+}
+
+#[cold]
+#[inline(never)]
+fn step_by_lane<F: Format>(
+    rule: Rule,
+    a: Vectors<'_>,
+    b: Vectors<'_>,
+    c: [u32; WIDTH],
+) -> [u32; WIDTH] {
+    let mut out = [0; WIDTH];
+    for (i, out) in out.iter_mut().enumerate() {
+        let (start, mut top) = F::parts(c[i]);
+        let mut ordinary = f64::from(start);
+        for k in 0..a.values.len() {
+            let product = f64::from(a.values[k][i]) * f64::from(b.values[k][i]);
+            top = top.max(a.exponents[k][i] + b.exponents[k][i]);
+            ordinary += product;
+        }
+        if !ordinary.is_finite() {
+            // Products of these formats stay far inside the range of f64.
+            *out = F::fit(ordinary, 0);
+            continue;
+        }
+        if top < NOTHING / 2 {
+            continue;
+        }
+        let scale = power_of_two(rule.fraction - top);
+        let mut sum = (f64::from(start) * scale).trunc();
+        for k in 0..a.values.len() {
+            let product = f64::from(a.values[k][i]) * f64::from(b.values[k][i]);
+            sum += (product * scale).trunc();
+        }
+        *out = F::fit(sum * power_of_two(top - rule.fraction), rule.cleared);
+    }
+    out
+}
+
+/// `2^exponent`, for a normal f64.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// The bits of the nearest f32 toward zero; `+0` for zero, infinity from `2^128` on.
+fn f32_toward_zero(value: f64) -> u32 {
+    if value.is_nan() {
+        return 0x7fff_ffff;
+    }
+    let sign = u32::from(value.is_sign_negative()) << 31;
+    let magnitude = value.abs();
+    if magnitude >= power_of_two(128) {
+        return sign | 0x7f80_0000;
+    }
+    if magnitude < f64::from(f32::MIN_POSITIVE) {
+        let bits = (magnitude * power_of_two(149)).trunc() as u32;
+        return if bits == 0 { 0 } else { sign | bits };
+    }
+    let cut = f64::from_bits(magnitude.to_bits() & !((1 << 29) - 1));
+    sign | (cut as f32).to_bits()
+}
+
+/// The bits of the nearest f16, ties to even; `+0` for zero.
+pub(crate) fn f16_nearest(value: f64) -> u32 {
+    if value.is_nan() {
+        return 0x7fff;
+    }
+    let sign = u32::from(value.is_sign_negative()) << 15;
+    let magnitude = value.abs();
+    if magnitude >= 65520.0 {
+        return sign | 0x7c00;
+    }
+    let field = (magnitude.to_bits() >> 52) as i32 - 1023;
+    let exponent = field.max(-14);
+    let units = (magnitude * power_of_two(10 - exponent)).round_ties_even() as u32;
+    // The leading bit of a normal number adds one to the exponent field.
+    let bits = ((exponent + 14) as u32) * 1024 + units;
+    if bits == 0 { 0 } else { sign | bits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(rule: Rule, element: Element, a: &[u32], b: &[u32], c: u32) -> u32 {
+        let k = a.len();
+        let a = Floats::of_a(element, &a.repeat(16), k, false);
+        let b = Floats::of_b(element, &b.repeat(8), k, false);
+        let got = match rule.accumulator {
+            Accumulator::F16 => accumulate_f16(rule, &a, &b, (0, 0, 0), &[c; 32]),
+            _ => accumulate_f32(rule, &a, &b, (0, 0, 0), &[c; 32]),
+        };
+        assert!(got.iter().all(|lane| *lane == got[0]));
+        got[0]
+    }
+
+    const BF16: Rule = Rule {
+        fraction: 25,
+        cleared: 0,
+        steps: 0,
+        accumulator: Accumulator::F32,
+    };
+
+    #[test]
+    fn what_lies_below_the_kept_bits_is_cut_off() {
+        let one_bf16 = 0x3f80;
+        let power = |e: i32| ((e + 127) as u32) << 7;
+        let tiny = [power(0), power(-26)];
+        let ones = [one_bf16; 2];
+        // 1 + 2^-26 and 1 - 2^-26 are both 1: the small one vanishes before the sum.
+        assert_eq!(one(BF16, Element::Bf16, &tiny, &ones, 0), 0x3f80_0000);
+        let minus = [power(0), power(-26) | 0x8000];
+        assert_eq!(one(BF16, Element::Bf16, &minus, &ones, 0), 0x3f80_0000);
+        // 1 - 2^-25 is kept in the sum, then cut off to the f32 below 1.
+        let minus = [power(0), power(-25) | 0x8000];
+        assert_eq!(one(BF16, Element::Bf16, &minus, &ones, 0), 0x3f7f_ffff);
+    }
+
+    #[test]
+    fn infinities_and_nan_come_through() {
+        let (inf, nan) = (0x7f80, 0x7fc0);
+        let ones = [0x3f80; 2];
+        assert_eq!(one(BF16, Element::Bf16, &[inf, 0x3f80], &ones, 0), 0x7f80_0000);
+        assert_eq!(one(BF16, Element::Bf16, &[inf, inf | 0x8000], &ones, 0), 0x7fff_ffff);
+        assert_eq!(one(BF16, Element::Bf16, &[inf, 0], &[0, 0x3f80], 0), 0x7fff_ffff);
+        assert_eq!(one(BF16, Element::Bf16, &[nan, 0], &[0, 0], 0), 0x7fff_ffff);
+        assert_eq!(one(BF16, Element::Bf16, &[0, 0], &ones, 0xff80_0000), 0xff80_0000);
+    }
+
+    #[test]
+    fn f16_results_are_rounded_to_nearest() {
+        assert_eq!(f16_nearest(1.0), 0x3c00);
+        assert_eq!(f16_nearest(65519.9), 0x7bff);
+        assert_eq!(f16_nearest(-65520.0), 0xfc00);
+        assert_eq!(f16_nearest(-(2f64.powi(-24))), 0x8001);
+        assert_eq!(f16_nearest(-(2f64.powi(-25))), 0);
+        assert_eq!(f16_nearest(1.0 + 2f64.powi(-11)), 0x3c00);
+        assert_eq!(f16_nearest(2047.9999), 0x6800);
+    }
+
+    #[test]
+    fn the_vector_path_agrees_with_the_lane_by_lane_one() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32
+        };
+        for (element, mask) in [(Element::F16, 0xbfff), (Element::Bf16, 0xc7ff), (Element::E4m3, 0xff)] {
+            let rule = Rule::of_wgmma(element, Accumulator::F32);
+            for _ in 0..200 {
+                let a: Vec<u32> = (0..16 * 16).map(|_| next() & mask).collect();
+                let b: Vec<u32> = (0..8 * 16).map(|_| next() & mask).collect();
+                let c = (next() & 0x81ff_ffff) + 0x3d00_0000;
+                let a = Floats::of_a(element, &a, 16, false);
+                let b = Floats::of_b(element, &b, 16, false);
+                let (a, b, c) = (a.vectors(3), b.vectors(1), [c; WIDTH]);
+                assert_eq!(step::<F32>(rule, a, b, c), step_by_lane::<F32>(rule, a, b, c));
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Sums of integers, of single bits, and of f64.
+
+use super::arrange::{GROUPS, WIDTH, columns, rows};
+use super::sum::Place;
+use super::{BitOp, Element};
+use crate::exec::kernel::vectorized;
+use crate::semantics::fp64;
+
+/// Vectors of integers, or of words of 32 single bits.
+#[derive(Debug)]
+pub(crate) struct Integers {
+    values: Vec<[i32; WIDTH]>,
+    k: usize,
+}
+
+impl Integers {
+    /// A, from the bits of `[row][k]`.
+    pub(crate) fn of_a(element: Element, bits: &[u32], k: usize) -> Self {
+        Self {
+            values: rows(&extended(element, bits), k),
+            k,
+        }
+    }
+
+    /// B, from the bits of `[column][k]`.
+    pub(crate) fn of_b(element: Element, bits: &[u32], k: usize) -> Self {
+        Self {
+            values: columns(&extended(element, bits), k),
+            k,
+        }
+    }
+
+    fn vectors(&self, index: usize) -> &[[i32; WIDTH]] {
+        &self.values[index * self.k..(index + 1) * self.k]
+    }
+}
+
+fn extended(element: Element, bits: &[u32]) -> Vec<i32> {
+    let signed = |width: u32| move |word: &u32| (*word << (32 - width)) as i32 >> (32 - width);
+    match element {
+        Element::S8 => bits.iter().map(signed(8)).collect(),
+        Element::S4 => bits.iter().map(signed(4)).collect(),
+        _ => bits.iter().map(|word| *word as i32).collect(),
+    }
+}
+
+/// How integers are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum IntegerRule {
+    /// Products; the result wraps, or with `true` is clamped to its range.
+    Products(bool),
+    /// Ones among the bits of each pair of words.
+    Ones(BitOp),
+}
+
+/// The 32 lanes of an accumulator register of s32 after the products are added.
+pub(crate) fn accumulate_s32(
+    rule: IntegerRule,
+    a: &Integers,
+    b: &Integers,
+    (block, half, odd): Place,
+    c: &[u32; 32],
+) -> [u32; 32] {
+    let b = b.vectors(2 * block + odd);
+    let mut out = [0; 32];
+    vectorized(
+        #[inline(always)]
+        || {
+            for group in 0..GROUPS {
+                let a = a.vectors(half * GROUPS + group);
+                // At most 64 products of 16 bits: no overflow.
+                let mut sum = [0i32; WIDTH];
+                for (a, b) in a.iter().zip(b) {
+                    for i in 0..WIDTH {
+                        sum[i] += match rule {
+                            IntegerRule::Products(_) => a[i] * b[i],
+                            IntegerRule::Ones(BitOp::Xor) => (a[i] ^ b[i]).count_ones() as i32,
+                            IntegerRule::Ones(BitOp::And) => (a[i] & b[i]).count_ones() as i32,
+                        };
+                    }
+                }
+                for i in 0..WIDTH {
+                    let lane = group * WIDTH + i;
+                    let start = c[lane] as i32;
+                    out[lane] = match rule {
+                        IntegerRule::Products(true) => start.saturating_add(sum[i]),
+                        _ => start.wrapping_add(sum[i]),
+                    } as u32;
+                }
+            }
+        },
+    );
+    out
+}
+
+/// The lanes of an accumulator register of f64: one fused multiply-add after another, from k 0 on.
+/// `a` is `[row][k]`, `b` `[column][k]`.
+pub(crate) fn accumulate_f64(
+    a: &[f64],
+    b: &[f64],
+    k: usize,
+    (_, half, odd): Place,
+    c: &[u64; 32],
+) -> [u64; 32] {
+    let mut out = *c;
+    for (lane, out) in out.iter_mut().enumerate() {
+        let (row, column) = (lane / 4 + 8 * half, lane % 4 * 2 + odd);
+        let mut sum = f64::from_bits(*out);
+        for i in 0..k {
+            sum = fp64::fma(a[row * k + i], b[column * k + i], sum);
+        }
+        *out = sum.to_bits();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saturation_is_of_the_whole_sum() {
+        let a = Integers::of_a(Element::S8, &[0x80; 64], 4);
+        let b = Integers::of_b(Element::S8, &[0x80; 32], 4);
+        let start = [i32::MAX as u32 - 1; 32];
+        let at = (0, 1, 1);
+        let clamped = accumulate_s32(IntegerRule::Products(true), &a, &b, at, &start);
+        assert_eq!(clamped, [i32::MAX as u32; 32]);
+        let wrapped = accumulate_s32(IntegerRule::Products(false), &a, &b, at, &start);
+        assert_eq!(wrapped, [(i32::MAX as u32 - 1).wrapping_add(4 << 14); 32]);
+    }
+
+    #[test]
+    fn signs_follow_the_element() {
+        let sum = |element, word| {
+            let a = Integers::of_a(element, &[word; 16], 1);
+            let b = Integers::of_b(Element::U8, &[1; 8], 1);
+            accumulate_s32(IntegerRule::Products(false), &a, &b, (0, 0, 0), &[0; 32])[0] as i32
+        };
+        assert_eq!(sum(Element::S8, 0xff), -1);
+        assert_eq!(sum(Element::U8, 0xff), 255);
+        assert_eq!(sum(Element::S4, 0xf), -1);
+        assert_eq!(sum(Element::U4, 0xf), 15);
+    }
+
+    #[test]
+    fn single_bits_are_counted() {
+        let a = Integers::of_a(Element::B1, &[0xff00_00ff; 32], 2);
+        let b = Integers::of_b(Element::B1, &[0x0f00_0000; 16], 2);
+        let count = |op| accumulate_s32(IntegerRule::Ones(op), &a, &b, (0, 0, 0), &[1; 32])[0];
+        assert_eq!(count(BitOp::And), 1 + 2 * 4);
+        assert_eq!(count(BitOp::Xor), 1 + 2 * 12);
+    }
+}
