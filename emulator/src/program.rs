@@ -1,5 +1,7 @@
 //! The compact form of a kernel that the executor runs.
 
+pub(crate) mod tensor;
+
 use crate::exec::kernel::{Args, Kernel};
 use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::space::Space;
@@ -93,6 +95,7 @@ pub(crate) enum Op {
     Trap,
     Barrier(Box<Barrier>),
     Collective(Box<Collective>),
+    Tensor(Box<tensor::TensorOp>),
     Printf(Box<Printf>),
     /// `__assertfail`: frame offsets of message, file, line and function.
     AssertFail(Box<[u64; 4]>),

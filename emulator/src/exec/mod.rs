@@ -26,4 +26,5 @@ mod random;
 pub(crate) mod registers;
 pub(crate) mod row;
 pub(crate) mod special;
+mod tensor;
 pub(crate) mod warp;

@@ -267,6 +267,13 @@ impl Warp {
                     Flow::Next
                 });
             }
+            Op::Tensor(op) => {
+                return Ok(if self.tensor(block, op, index, active)? {
+                    Flow::Next
+                } else {
+                    Flow::Parted
+                });
+            }
             _ if active == 0 => return Ok(Flow::Next),
             Op::Exit => return Ok(self.exit(block, index, active)),
             Op::Return => {

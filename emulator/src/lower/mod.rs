@@ -20,6 +20,7 @@ mod operands;
 mod recipe;
 mod scope;
 mod special;
+mod tensor;
 mod warp;
 
 use std::collections::HashMap;
@@ -337,6 +338,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             "bra" | "brx" | "ret" | "exit" | "trap" | "bar" | "barrier" | "membar" | "fence"
             | "nanosleep" | "brkpt" | "pmevent" | "griddepcontrol" => self.control(inst),
             "call" => self.call(inst),
+            "mma" | "ldmatrix" | "stmatrix" | "movmatrix" | "wgmma" => self.tensor(inst),
             "shfl" | "vote" | "match" | "activemask" | "redux" | "elect" => self.warp(inst),
             _ => self.lanewise(inst),
         }

@@ -157,7 +157,8 @@ mod tests {
                         let swapped = unit ^ lines_of_128 % (span / 16);
                         // Lines shorter than 128 bytes lie side by side in lines of 128.
                         let within = row * span % 128 / 16;
-                        let want = 4096 + lines_of_128 * 128 + ((within + unit) ^ (unit ^ swapped)) * 16;
+                        let want =
+                            4096 + lines_of_128 * 128 + ((within + unit) ^ (unit ^ swapped)) * 16;
                         assert_eq!(matrix.k_major(row, byte), want, "row {row} span {span}");
                     }
                 }
@@ -176,7 +177,11 @@ mod tests {
                     assert!(seen.insert(tall.k_major(row, byte)));
                 }
             }
-            let (leading, stride) = if mode == 0 { (4096, 128) } else { (16 * span, 8 * span) };
+            let (leading, stride) = if mode == 0 {
+                (4096, 128)
+            } else {
+                (16 * span, 8 * span)
+            };
             let wide = Descriptor::decode(encode(1024, leading, stride, 0, mode));
             let mut seen = HashSet::new();
             for byte in (0..512).step_by(16) {

@@ -23,7 +23,11 @@ fn decode<const BITS: u32, const MANTISSA: u32>(bits: u32) -> (f32, i32) {
     } else {
         let special = field == (1 << exponent_bits) - 1;
         let fraction = magnitude & ((1 << MANTISSA) - 1);
-        let odd = if fraction == 0 { f32::INFINITY } else { f32::NAN };
+        let odd = if fraction == 0 {
+            f32::INFINITY
+        } else {
+            f32::NAN
+        };
         (special, if special { odd } else { value })
     };
     let exponent = field.max(1) as i32 - bias as i32;
@@ -56,7 +60,12 @@ pub(crate) fn f16_parts(bits: u32) -> (f32, i32) {
 
 /// Decodes elements (each in the low bits of a word).
 #[inline(always)]
-pub(crate) fn decode_all(element: Element, bits: &[u32], values: &mut [f32], exponents: &mut [i32]) {
+pub(crate) fn decode_all(
+    element: Element,
+    bits: &[u32],
+    values: &mut [f32],
+    exponents: &mut [i32],
+) {
     let parts = bits.iter().zip(values.iter_mut().zip(exponents));
     match element {
         Element::F16 => parts.for_each(|(b, (v, e))| (*v, *e) = decode::<16, 10>(*b)),
@@ -71,14 +80,20 @@ pub(crate) fn decode_all(element: Element, bits: &[u32], values: &mut [f32], exp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::semantics::Rounding;
     use crate::semantics::cvt::reformat;
     use crate::semantics::round::Format;
-    use crate::semantics::Rounding;
 
     fn check(element: Element, format: Format, bits: u32) {
         let (mut value, mut exponent) = ([0.0], [0]);
         decode_all(element, &[bits], &mut value, &mut exponent);
-        let wide = reformat(format, u64::from(bits), Format::F32, Rounding::NearestEven, false);
+        let wide = reformat(
+            format,
+            u64::from(bits),
+            Format::F32,
+            Rounding::NearestEven,
+            false,
+        );
         let want = f32::from_bits(wide as u32);
         let (value, exponent) = (value[0], exponent[0]);
         if want.is_nan() {
@@ -111,7 +126,12 @@ mod tests {
     #[test]
     fn the_low_bits_of_tf32_do_not_count() {
         let (mut value, mut exponent) = ([0.0; 2], [0; 2]);
-        decode_all(Element::Tf32, &[0x3f80_1fff, 0x1fff], &mut value, &mut exponent);
+        decode_all(
+            Element::Tf32,
+            &[0x3f80_1fff, 0x1fff],
+            &mut value,
+            &mut exponent,
+        );
         assert_eq!((value, exponent), ([1.0, 0.0], [0, NOTHING]));
     }
 }

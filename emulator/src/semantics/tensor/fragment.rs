@@ -47,26 +47,41 @@ mod tests {
             let (group, thread) = (lane >> 2, lane % 4);
             for i in 0..8 {
                 // m16n8k16, 16 bits: "row = groupID for ai where 0 <= i < 2 || 4 <= i < 6".
-                let row = if i < 2 || (4..6).contains(&i) { group } else { group + 8 };
+                let row = if i < 2 || (4..6).contains(&i) {
+                    group
+                } else {
+                    group + 8
+                };
                 let col = thread * 2 + (i & 1) + if i >= 4 { 8 } else { 0 };
                 assert_eq!(a(16, 2, lane, i / 2, i % 2), (row, col));
             }
             for i in 0..16 {
                 // m16n8k32, 8 bits.
-                let row = if i < 4 || (8..12).contains(&i) { group } else { group + 8 };
+                let row = if i < 4 || (8..12).contains(&i) {
+                    group
+                } else {
+                    group + 8
+                };
                 let col = thread * 4 + (i & 3) + if i >= 8 { 16 } else { 0 };
                 assert_eq!(a(16, 4, lane, i / 4, i % 4), (row, col));
             }
             for i in 0..32 {
                 // m16n8k64, 4 bits.
-                let row = if i < 8 || (16..24).contains(&i) { group } else { group + 8 };
+                let row = if i < 8 || (16..24).contains(&i) {
+                    group
+                } else {
+                    group + 8
+                };
                 let col = thread * 8 + (i & 7) + if i >= 16 { 32 } else { 0 };
                 assert_eq!(a(16, 8, lane, i / 8, i % 8), (row, col));
             }
             for i in 0..4 {
                 // m16n8k8, tf32; m8n8k16, 8 bits.
                 let row = if i == 0 || i == 2 { group } else { group + 8 };
-                assert_eq!(a(16, 1, lane, i, 0), (row, thread + if i >= 2 { 4 } else { 0 }));
+                assert_eq!(
+                    a(16, 1, lane, i, 0),
+                    (row, thread + if i >= 2 { 4 } else { 0 })
+                );
                 assert_eq!(a(8, 4, lane, 0, i), (group, thread * 4 + i));
             }
         }

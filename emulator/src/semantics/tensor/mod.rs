@@ -30,6 +30,7 @@
 //! `inf - inf` give `0x7fffffff` (f16: `0x7fff`).
 
 pub(crate) mod arrange;
+#[allow(dead_code)] // until wgmma reads them
 pub(crate) mod descriptor;
 pub(crate) mod float;
 pub(crate) mod fragment;
@@ -86,14 +87,6 @@ impl Element {
     /// Whether it is one of the two 8-bit floats.
     pub(crate) fn is_fp8(self) -> bool {
         matches!(self, Self::E4m3 | Self::E5m2)
-    }
-
-    /// Whether its products are summed as floats of the tensor core.
-    pub(crate) fn is_float(self) -> bool {
-        matches!(
-            self,
-            Self::F16 | Self::Bf16 | Self::Tf32 | Self::E4m3 | Self::E5m2
-        )
     }
 
     /// Bits of the smallest unit that a matrix is handled in: single bits go by words of 32.

@@ -30,6 +30,7 @@ impl Rule {
     }
 
     /// The rule of `wgmma`.
+    #[allow(dead_code)] // until wgmma is lowered
     pub(crate) fn of_wgmma(element: Element, accumulator: Accumulator) -> Self {
         let short = element.is_fp8();
         Self {
@@ -46,7 +47,11 @@ impl Rule {
             return k;
         }
         let within = k / 4 * 2 + k % 2;
-        if k % 4 < 2 { within } else { count / 2 + within }
+        if k % 4 < 2 {
+            within
+        } else {
+            count / 2 + within
+        }
     }
 }
 
@@ -134,7 +139,13 @@ impl<'a> Vectors<'a> {
 pub(crate) type Place = (usize, usize, usize);
 
 /// The 32 lanes of an accumulator register of f32 after the products are added.
-pub(crate) fn accumulate_f32(rule: Rule, a: &Floats, b: &Floats, at: Place, c: &[u32; 32]) -> [u32; 32] {
+pub(crate) fn accumulate_f32(
+    rule: Rule,
+    a: &Floats,
+    b: &Floats,
+    at: Place,
+    c: &[u32; 32],
+) -> [u32; 32] {
     vectorized(
         #[inline(always)]
         || {
@@ -151,7 +162,13 @@ pub(crate) fn accumulate_f32(rule: Rule, a: &Floats, b: &Floats, at: Place, c: &
 }
 
 /// The same of a register of f16 pairs; `at` names the even columns.
-pub(crate) fn accumulate_f16(rule: Rule, a: &Floats, b: &Floats, at: Place, c: &[u32; 32]) -> [u32; 32] {
+pub(crate) fn accumulate_f16(
+    rule: Rule,
+    a: &Floats,
+    b: &Floats,
+    at: Place,
+    c: &[u32; 32],
+) -> [u32; 32] {
     let mut out = [0; 32];
     for odd in 0..2 {
         each_group(a, b, (at.0, at.1, odd), |group, a, b| {
@@ -216,7 +233,11 @@ impl Format for F32 {
 
     fn add(a: u32, b: u32) -> u32 {
         let sum = f32::from_bits(a) + f32::from_bits(b);
-        if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
+        if sum.is_nan() {
+            0x7fff_ffff
+        } else {
+            sum.to_bits()
+        }
     }
 }
 
@@ -248,7 +269,12 @@ impl Format for F16 {
 
 /// All steps for eight lanes.
 #[inline(always)]
-fn step_all<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) -> [u32; WIDTH] {
+fn step_all<F: Format>(
+    rule: Rule,
+    a: Vectors<'_>,
+    b: Vectors<'_>,
+    c: [u32; WIDTH],
+) -> [u32; WIDTH] {
     if rule.steps == 0 {
         return step::<F>(rule, a, b, c);
     }
@@ -427,11 +453,23 @@ mod tests {
     fn infinities_and_nan_come_through() {
         let (inf, nan) = (0x7f80, 0x7fc0);
         let ones = [0x3f80; 2];
-        assert_eq!(one(BF16, Element::Bf16, &[inf, 0x3f80], &ones, 0), 0x7f80_0000);
-        assert_eq!(one(BF16, Element::Bf16, &[inf, inf | 0x8000], &ones, 0), 0x7fff_ffff);
-        assert_eq!(one(BF16, Element::Bf16, &[inf, 0], &[0, 0x3f80], 0), 0x7fff_ffff);
+        assert_eq!(
+            one(BF16, Element::Bf16, &[inf, 0x3f80], &ones, 0),
+            0x7f80_0000
+        );
+        assert_eq!(
+            one(BF16, Element::Bf16, &[inf, inf | 0x8000], &ones, 0),
+            0x7fff_ffff
+        );
+        assert_eq!(
+            one(BF16, Element::Bf16, &[inf, 0], &[0, 0x3f80], 0),
+            0x7fff_ffff
+        );
         assert_eq!(one(BF16, Element::Bf16, &[nan, 0], &[0, 0], 0), 0x7fff_ffff);
-        assert_eq!(one(BF16, Element::Bf16, &[0, 0], &ones, 0xff80_0000), 0xff80_0000);
+        assert_eq!(
+            one(BF16, Element::Bf16, &[0, 0], &ones, 0xff80_0000),
+            0xff80_0000
+        );
     }
 
     #[test]
@@ -449,10 +487,16 @@ mod tests {
     fn the_vector_path_agrees_with_the_lane_by_lane_one() {
         let mut state = 1u64;
         let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (state >> 33) as u32
         };
-        for (element, mask) in [(Element::F16, 0xbfff), (Element::Bf16, 0xc7ff), (Element::E4m3, 0xff)] {
+        for (element, mask) in [
+            (Element::F16, 0xbfff),
+            (Element::Bf16, 0xc7ff),
+            (Element::E4m3, 0xff),
+        ] {
             let rule = Rule::of_wgmma(element, Accumulator::F32);
             for _ in 0..200 {
                 let a: Vec<u32> = (0..16 * 16).map(|_| next() & mask).collect();
@@ -461,7 +505,10 @@ mod tests {
                 let a = Floats::of_a(element, &a, 16, false);
                 let b = Floats::of_b(element, &b, 16, false);
                 let (a, b, c) = (a.vectors(3), b.vectors(1), [c; WIDTH]);
-                assert_eq!(step::<F32>(rule, a, b, c), step_by_lane::<F32>(rule, a, b, c));
+                assert_eq!(
+                    step::<F32>(rule, a, b, c),
+                    step_by_lane::<F32>(rule, a, b, c)
+                );
             }
         }
     }

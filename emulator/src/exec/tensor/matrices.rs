@@ -1,0 +1,123 @@
+//! `ldmatrix`, `stmatrix` and `movmatrix`: matrices of eight by eight 16-bit elements.
+//!
+//! Lane `8 * i + r` has the address of row `r` of matrix `i`; of each matrix, lane `l` holds
+//! elements `2 * (l % 4)` and the next of row `l / 4`, or of column `l / 4` with `.trans`.
+
+use crate::exec::access::{Intent, count};
+use crate::exec::block::Block;
+use crate::exec::fault::{Checked, Fault};
+use crate::exec::registers::Slot;
+use crate::exec::row::{FULL_MASK, LANES, Row};
+use crate::exec::warp::Warp;
+use crate::memory::space::Space;
+use crate::profile::Touch;
+use crate::program::tensor::Matrices;
+use crate::report::FaultKind;
+
+/// Bytes of a row.
+const ROW_BYTES: usize = 16;
+
+/// Row, word of the row and half of the word that element `e` of lane `lane` lies in.
+fn place(lane: usize, e: usize, transposed: bool) -> (usize, usize, usize) {
+    let (own, pair) = (lane / 4, 2 * (lane % 4) + e);
+    let (row, column) = if transposed { (pair, own) } else { (own, pair) };
+    (row, column / 2, column % 2)
+}
+
+impl Warp {
+    pub(super) fn load_matrices(
+        &mut self,
+        block: &mut Block<'_>,
+        matrices: &Matrices,
+        path: usize,
+    ) -> Checked<()> {
+        self.access_rows(block, matrices, path, Intent::Read)?;
+        for (i, d) in matrices.regs.iter().enumerate() {
+            let mut out = Row([0; LANES]);
+            for lane in 0..LANES {
+                for e in 0..2 {
+                    let (row, word, half) = place(lane, e, matrices.transposed);
+                    let bits = self.planes[word].0[8 * i + row] >> (16 * half) & 0xffff;
+                    out.0[lane] |= bits << (16 * e);
+                }
+            }
+            self.regs.put(*d, &out, FULL_MASK);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store_matrices(
+        &mut self,
+        block: &mut Block<'_>,
+        matrices: &Matrices,
+        path: usize,
+    ) -> Checked<()> {
+        let constants = &block.launch.program.constants;
+        for (i, source) in matrices.regs.iter().enumerate() {
+            let own = self.regs.row::<u32>(constants, *source);
+            for lane in 0..LANES {
+                for e in 0..2 {
+                    let (row, word, half) = place(lane, e, matrices.transposed);
+                    let cell = &mut self.planes[word].0[8 * i + row];
+                    let bits = own.0[lane] >> (16 * e) & 0xffff;
+                    *cell = *cell & !(0xffff << (16 * half)) | bits << (16 * half);
+                }
+            }
+        }
+        block.cluster.effect();
+        self.access_rows(block, matrices, path, Intent::Write)
+    }
+
+    /// Moves the rows between shared memory and the planes.
+    fn access_rows(
+        &mut self,
+        block: &mut Block<'_>,
+        matrices: &Matrices,
+        path: usize,
+        intent: Intent,
+    ) -> Checked<()> {
+        let addresses = self.addresses(block, matrices.base, matrices.offset, path);
+        let mask = u32::MAX >> (32 - 8 * matrices.regs.len());
+        self.each_space(
+            matrices.space,
+            &addresses,
+            mask,
+            |warp, space, own, mask| {
+                if space != Space::Shared {
+                    let lane = mask.trailing_zeros();
+                    let address = own.0[lane as usize];
+                    let message = format!("0x{address:x} is not an address of shared memory");
+                    let fault = Fault::new(FaultKind::OutOfBounds, Some(lane), message);
+                    return Err(fault.at(address));
+                }
+                let touch = match intent {
+                    Intent::Read => {
+                        warp.read(block, space, own, mask, ROW_BYTES)?;
+                        Touch::Load
+                    }
+                    Intent::Write => {
+                        warp.write(block, space, own, mask, ROW_BYTES)?;
+                        Touch::Store
+                    }
+                };
+                count(block, space, touch, own, mask, ROW_BYTES);
+                Ok(())
+            },
+        )
+    }
+
+    /// `movmatrix`: the transpose of a matrix.
+    pub(super) fn move_matrix(&mut self, block: &Block<'_>, d: Slot, a: Slot) {
+        let own = self.row32(block, a);
+        let mut out = Row([0; LANES]);
+        for lane in 0..LANES {
+            for e in 0..2 {
+                let (row, word, half) = place(lane, e, true);
+                // Row `row` is held by lanes `4 * row ..`, each a word.
+                let bits = own.0[4 * row + word] >> (16 * half) & 0xffff;
+                out.0[lane] |= bits << (16 * e);
+            }
+        }
+        self.regs.put(d, &out, FULL_MASK);
+    }
+}

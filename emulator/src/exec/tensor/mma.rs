@@ -1,0 +1,159 @@
+//! `mma.sync`: fragments in registers, one warp.
+
+use crate::exec::block::Block;
+use crate::exec::registers::Slot;
+use crate::exec::row::{FULL_MASK, LANES, Row};
+use crate::exec::warp::Warp;
+use crate::profile::TensorInput;
+use crate::program::tensor::{Mma, Product, Sum, TileSum};
+use crate::semantics::tensor::sum::{Floats, Rule, accumulate_f16, accumulate_f32};
+use crate::semantics::tensor::whole::{IntegerRule, Integers, accumulate_f64, accumulate_s32};
+use crate::semantics::tensor::{Accumulator, Element, fragment};
+
+/// A and B, ready for the sums.
+pub(super) enum Operands {
+    Float(Rule, Floats, Floats),
+    Integer(IntegerRule, Integers, Integers),
+}
+
+impl Operands {
+    /// From the bits of `[row][k]` and `[column][k]`, in the order of the sum.
+    pub(super) fn new(
+        product: &Product,
+        sum: TileSum,
+        a: &[u32],
+        b: &[u32],
+        negated: (bool, bool),
+    ) -> Self {
+        let units = product.units();
+        match sum {
+            TileSum::Integer(rule) => Self::Integer(
+                rule,
+                Integers::of_a(product.a, a, units),
+                Integers::of_b(product.b, b, units),
+            ),
+            TileSum::Float(rule) => Self::Float(
+                rule,
+                Floats::of_a(product.a, a, units, negated.0),
+                Floats::of_b(product.b, b, units, negated.1),
+            ),
+        }
+    }
+
+    /// Accumulator register `reg` of a tile of `rows` rows, after the products are added to `c`.
+    #[inline(always)]
+    pub(super) fn add(&self, reg: usize, rows: usize, c: &Row<u32>) -> Row<u32> {
+        Row(match self {
+            Self::Integer(rule, a, b) => {
+                accumulate_s32(*rule, a, b, fragment::accumulator(reg, rows, false), &c.0)
+            }
+            Self::Float(rule, a, b) if rule.accumulator == Accumulator::F16 => {
+                accumulate_f16(*rule, a, b, fragment::accumulator(reg, rows, true), &c.0)
+            }
+            Self::Float(rule, a, b) => {
+                accumulate_f32(*rule, a, b, fragment::accumulator(reg, rows, false), &c.0)
+            }
+        })
+    }
+}
+
+/// The kind that a profile counts.
+pub(super) fn input(element: Element) -> TensorInput {
+    match element {
+        Element::F16 | Element::Bf16 => TensorInput::Half,
+        Element::Tf32 => TensorInput::Tf32,
+        Element::E4m3 | Element::E5m2 => TensorInput::Fp8,
+        Element::F64 => TensorInput::Double,
+        _ => TensorInput::Integer,
+    }
+}
+
+impl Warp {
+    /// `mma.sync` of a whole warp.
+    pub(super) fn mma(&mut self, block: &Block<'_>, mma: &Mma) {
+        let product = &mma.product;
+        block.counters.mma(input(product.a), product.flops());
+        let Sum::Tile(sum) = product.sum else {
+            return self.mma_f64(block, mma);
+        };
+        let a = self.fragment_bits(block, product, product.a, &mma.a, |lane, reg, e, per| {
+            fragment::a(product.m, per, lane, reg, e)
+        });
+        let b = self.fragment_bits(block, product, product.b, &mma.b, |lane, reg, e, per| {
+            fragment::b(per, lane, reg, e)
+        });
+        let operands = Operands::new(product, sum, &a, &b, (false, false));
+        let constants = &block.launch.program.constants;
+        // D may be C, register by register; it may also be A or B, which have been read.
+        let sums: Vec<Row<u32>> = mma
+            .c
+            .iter()
+            .enumerate()
+            .map(|(i, c)| operands.add(i, product.m, self.regs.row::<u32>(constants, *c)))
+            .collect();
+        for (d, sum) in mma.d.iter().zip(&sums) {
+            self.regs.put(*d, sum, FULL_MASK);
+        }
+    }
+
+    /// The elements of a fragment as `[row or column][k]`, in the order of the sum.
+    pub(super) fn fragment_bits(
+        &self,
+        block: &Block<'_>,
+        product: &Product,
+        element: Element,
+        regs: &[Slot],
+        place: impl Fn(usize, usize, usize, usize) -> (usize, usize),
+    ) -> Vec<u32> {
+        let constants = &block.launch.program.constants;
+        let (units, bits) = (product.units(), element.unit_bits());
+        let per = 32 / bits;
+        let mask = u32::MAX >> (32 - bits);
+        let order = |k| match product.sum {
+            Sum::Tile(TileSum::Float(rule)) => rule.place(k, units),
+            _ => k,
+        };
+        let mut out = vec![0; regs.len() * LANES * per];
+        for (r, reg) in regs.iter().enumerate() {
+            let row = self.regs.row::<u32>(constants, *reg);
+            for (lane, word) in row.0.iter().enumerate() {
+                for e in 0..per {
+                    let (line, k) = place(lane, r, e, per);
+                    out[line * units + order(k)] = word >> (e * bits) & mask;
+                }
+            }
+        }
+        out
+    }
+
+    fn mma_f64(&mut self, block: &Block<'_>, mma: &Mma) {
+        let product = &mma.product;
+        let constants = &block.launch.program.constants;
+        let k = product.k;
+        let mut a = vec![0.0; product.m * k];
+        let mut b = vec![0.0; product.n * k];
+        for lane in 0..LANES {
+            for (r, reg) in mma.a.iter().enumerate() {
+                let (row, at) = fragment::a(product.m, 1, lane, r, 0);
+                a[row * k + at] = f64::from_bits(self.regs.row::<u64>(constants, *reg).0[lane]);
+            }
+            for (r, reg) in mma.b.iter().enumerate() {
+                let (column, at) = fragment::b(1, lane, r, 0);
+                b[column * k + at] = f64::from_bits(self.regs.row::<u64>(constants, *reg).0[lane]);
+            }
+        }
+        let sums: Vec<Row<u64>> = mma
+            .c
+            .iter()
+            .enumerate()
+            .map(|(i, c)| {
+                let at = fragment::accumulator(i, product.m, false);
+                let c = self.regs.row::<u64>(constants, *c);
+                Row(accumulate_f64(&a, &b, k, at, &c.0))
+            })
+            .collect();
+        for (d, sum) in mma.d.iter().zip(&sums) {
+            self.regs.put(*d, sum, FULL_MASK);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a warp does with its tensor core: the plumbing around
+//! [`semantics::tensor`](crate::semantics::tensor).
+
+mod matrices;
+mod mma;
+
+use super::block::Block;
+use super::fault::{Checked, Fault};
+use super::path::State;
+use super::row::FULL_MASK;
+use super::warp::Warp;
+use crate::program::tensor::TensorOp;
+use crate::report::FaultKind;
+
+impl Warp {
+    /// Runs an instruction of the tensor core once all lanes are here; false if they are not.
+    pub(crate) fn tensor(
+        &mut self,
+        block: &mut Block<'_>,
+        op: &TensorOp,
+        index: usize,
+        active: u32,
+    ) -> Checked<bool> {
+        if active == 0 {
+            return Ok(true);
+        }
+        if !self.all_lanes(index, active)? {
+            return Ok(false);
+        }
+        match op {
+            TensorOp::Mma(mma) => self.mma(block, mma),
+            TensorOp::LoadMatrix(matrices) => self.load_matrices(block, matrices, index)?,
+            TensorOp::StoreMatrix(matrices) => self.store_matrices(block, matrices, index)?,
+            TensorOp::MoveMatrix { d, a } => self.move_matrix(block, *d, *a),
+        }
+        Ok(true)
+    }
+
+    /// Whether all 32 lanes are here; those that are wait for the others.
+    fn all_lanes(&mut self, index: usize, active: u32) -> Checked<bool> {
+        if active == FULL_MASK {
+            return Ok(true);
+        }
+        let live = self.paths.live();
+        if live != FULL_MASK {
+            let gone = !live;
+            let message = format!(
+                "this instruction takes all 32 lanes, but lanes 0x{gone:08x} of warp {} have exited \
+                 or hold no thread",
+                self.index
+            );
+            return Err(Fault::new(FaultKind::BarrierMisuse, None, message));
+        }
+        self.uncount(active);
+        self.part(index, active, State::Converging);
+        Ok(false)
+    }
+}

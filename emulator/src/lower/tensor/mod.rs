@@ -1,0 +1,86 @@
+//! Instructions of the tensor cores.
+
+mod matrices;
+mod mma;
+
+use ptx_syntax::ast::{Instruction, Operand};
+
+use super::FunctionLowering;
+use super::mods::Mods;
+use crate::error::LoadError;
+use crate::exec::registers::Slot;
+use crate::program::Width;
+
+impl<'a> FunctionLowering<'a, '_> {
+    pub(super) fn tensor(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        let mut mods = Mods::new(inst);
+        if !(mods.take("sync") && mods.take("aligned")) {
+            return Err(mods.unsupported());
+        }
+        match inst.opcode.as_str() {
+            "mma" => self.mma(inst, mods),
+            "ldmatrix" => self.load_matrix(inst, mods),
+            "stmatrix" => self.store_matrix(inst, mods),
+            "movmatrix" => self.move_matrix(inst, mods),
+            _ => Err(mods.unsupported()),
+        }
+    }
+
+    /// The operands of a vector in braces; a lone operand is a vector of one.
+    fn vector<'o>(&self, operand: &'o Operand) -> &'o [Operand] {
+        match operand {
+            Operand::Vector(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// `count` source registers of a vector.
+    fn sources(
+        &mut self,
+        operand: &Operand,
+        count: usize,
+        width: Width,
+        what: &str,
+    ) -> Result<Box<[Slot]>, LoadError> {
+        let parts = self.counted(operand, count, what)?;
+        parts.iter().map(|part| self.source(part, width)).collect()
+    }
+
+    /// `count` destination registers of a vector.
+    fn destinations(
+        &mut self,
+        operand: &Operand,
+        count: usize,
+        width: Width,
+        what: &str,
+    ) -> Result<Box<[Slot]>, LoadError> {
+        let parts = self.counted(operand, count, what)?;
+        parts
+            .iter()
+            .map(|part| self.destination_of(part, width))
+            .collect()
+    }
+
+    fn counted<'o>(
+        &self,
+        operand: &'o Operand,
+        count: usize,
+        what: &str,
+    ) -> Result<&'o [Operand], LoadError> {
+        let parts = self.vector(operand);
+        if parts.len() == count {
+            return Ok(parts);
+        }
+        Err(self.invalid(format!(
+            "{what} takes {count} registers here, not {}",
+            parts.len()
+        )))
+    }
+}
+
+/// Extents of a shape such as `m16n8k16`.
+fn shape(word: &str) -> Option<(usize, usize, usize)> {
+    let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    Some((m.parse().ok()?, n.parse().ok()?, k.parse().ok()?))
+}
