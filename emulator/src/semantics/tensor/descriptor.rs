@@ -154,7 +154,7 @@ mod tests {
                     for byte in [0, 16] {
                         let unit = (32 * step + byte) / 16;
                         let lines_of_128 = row * span / 128;
-                        let swapped = unit ^ lines_of_128 % (span / 16);
+                        let swapped = unit ^ (lines_of_128 % (span / 16));
                         // Lines shorter than 128 bytes lie side by side in lines of 128.
                         let within = row * span % 128 / 16;
                         let want =

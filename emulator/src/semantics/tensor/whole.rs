@@ -71,20 +71,20 @@ pub(crate) fn accumulate_s32(
                 // At most 64 products of 16 bits: no overflow.
                 let mut sum = [0i32; WIDTH];
                 for (a, b) in a.iter().zip(b) {
-                    for i in 0..WIDTH {
-                        sum[i] += match rule {
-                            IntegerRule::Products(_) => a[i] * b[i],
-                            IntegerRule::Ones(BitOp::Xor) => (a[i] ^ b[i]).count_ones() as i32,
-                            IntegerRule::Ones(BitOp::And) => (a[i] & b[i]).count_ones() as i32,
+                    for ((sum, a), b) in sum.iter_mut().zip(a).zip(b) {
+                        *sum += match rule {
+                            IntegerRule::Products(_) => a * b,
+                            IntegerRule::Ones(BitOp::Xor) => (a ^ b).count_ones() as i32,
+                            IntegerRule::Ones(BitOp::And) => (a & b).count_ones() as i32,
                         };
                     }
                 }
-                for i in 0..WIDTH {
+                for (i, sum) in sum.into_iter().enumerate() {
                     let lane = group * WIDTH + i;
                     let start = c[lane] as i32;
                     out[lane] = match rule {
-                        IntegerRule::Products(true) => start.saturating_add(sum[i]),
-                        _ => start.wrapping_add(sum[i]),
+                        IntegerRule::Products(true) => start.saturating_add(sum),
+                        _ => start.wrapping_add(sum),
                     } as u32;
                 }
             }
