@@ -8,7 +8,7 @@ use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Stat
 use crate::error::LoadError;
 use crate::lower::{self, ParamLayout};
 use crate::memory::global::GlobalMemory;
-use crate::program::Program;
+use crate::program::{FUNCTION_HANDLES, Program};
 
 /// A module that an [`Emulator`](crate::Emulator) has loaded; clones share it.
 #[derive(Clone, Debug)]
@@ -119,25 +119,24 @@ impl Module {
                 inner.place(variable)?;
             }
         }
-        let addresses: HashMap<String, u64> = inner
+        let mut addresses: HashMap<String, u64> = inner
             .variables
             .iter()
             .map(|(name, (at, _))| (name.clone(), *at))
             .collect();
+        for (name, number) in lower::bodies(&ast) {
+            addresses.insert(name.to_owned(), FUNCTION_HANDLES + number as u64);
+        }
         for variable in &ast.variables {
             if matches!(variable.space, Space::Global | Space::Const) {
                 inner.initialize(variable, &addresses)?;
             }
         }
-        for kernel in ast
-            .functions
-            .iter()
-            .filter(|f| f.kind == FunctionKind::Entry)
-        {
-            if kernel.body.is_none() {
+        for (number, kernel) in ast.functions.iter().enumerate() {
+            if kernel.kind != FunctionKind::Entry || kernel.body.is_none() {
                 continue;
             }
-            let program = lower::lower_kernel(&ast, &addresses, kernel)?;
+            let program = lower::lower_kernel(&ast, &addresses, number)?;
             inner.kernels.push(Kernel {
                 name: kernel.name.clone(),
                 params: lower::param_layout(kernel),

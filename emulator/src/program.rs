@@ -364,12 +364,17 @@ pub(crate) struct Program {
     pub(crate) touched: Vec<Box<[Reg]>>,
     /// Function 0 is the kernel.
     pub(crate) functions: Vec<FunctionInfo>,
+    /// Function of each handle, less [`FUNCTION_HANDLES`]; `None` for what the kernel cannot reach.
+    pub(crate) handles: Vec<Option<u32>>,
     /// Static shared memory in bytes, from [`SHARED_BASE`](crate::memory::shared::SHARED_BASE).
     pub(crate) shared_bytes: u64,
+    /// First shared address that the kernel may use: 0 when it asks where the system's part is.
+    pub(crate) shared_from: u64,
     /// Whether blocks may talk to each other through global memory, so that they must run on one
     /// host thread, in order, to be deterministic.
     pub(crate) ordered: bool,
 }
 
-/// Handle of function `index`: what `mov` of a function's name gives.
+/// Handle of the module's function 0, the next function's is one more: what `mov` of a function's
+/// name gives. The same in all kernels of a module, since handles lie in its variables.
 pub(crate) const FUNCTION_HANDLES: u64 = 0x0500_0000_0000;

@@ -12,7 +12,6 @@ use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
 use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::lanes::{self, Pattern, Planes};
-use crate::memory::shared::SHARED_BASE;
 use crate::memory::space::Space;
 use crate::profile::Touch;
 use crate::program::{Access, Base, Width};
@@ -163,7 +162,8 @@ impl Warp {
             Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
                 let mut offsets = Row::default();
                 let shared = &block.cluster.shared[rank as usize];
-                let region = (SHARED_BASE, shared.len() - SHARED_BASE);
+                let from = block.launch.program.shared_from;
+                let region = (from, shared.len() - from);
                 let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
                 check_shared(pattern, own, mask, bytes, region, intent)?;
                 let memory = shared.bytes();
@@ -222,7 +222,8 @@ impl Warp {
             Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
                 let mut offsets = Row::default();
                 let shared = &block.cluster.shared[rank as usize];
-                let region = (SHARED_BASE, shared.len() - SHARED_BASE);
+                let from = block.launch.program.shared_from;
+                let region = (from, shared.len() - from);
                 let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
                 check_shared(pattern, own, mask, bytes, region, intent)?;
                 let (memory, planes) = (shared.bytes(), &*self.planes);
@@ -382,7 +383,8 @@ pub(crate) fn global(
     Ok(())
 }
 
-/// Bounds and alignment in shared memory, of which the part below [`SHARED_BASE`] is nobody's.
+/// Bounds and alignment in shared memory, of which the part below
+/// [`SHARED_BASE`](crate::memory::shared::SHARED_BASE) is the system's.
 pub(crate) fn check_shared(
     pattern: Pattern,
     addresses: &Row<u64>,

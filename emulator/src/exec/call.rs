@@ -44,21 +44,22 @@ impl Warp {
 
     /// The function that a handle names, if the call fits it.
     fn callee(&self, block: &Block<'_>, call: &Call, handle: u64, lane: u32) -> Checked<u32> {
-        let functions = &block.launch.program.functions;
-        let index = handle.wrapping_sub(FUNCTION_HANDLES);
+        let program = &block.launch.program;
         let sizes = |list: &[(u64, u64)]| list.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>();
-        let message = match functions.get(index as usize) {
-            Some(function)
-                if index != 0
-                    && sizes(&function.params) == sizes(&call.args)
+        let index = usize::try_from(handle.wrapping_sub(FUNCTION_HANDLES)).unwrap_or(usize::MAX);
+        let index = program.handles.get(index).copied().flatten();
+        let function = index.and_then(|index| program.functions.get(index as usize));
+        let message = match (index, function) {
+            (Some(index), Some(function))
+                if sizes(&function.params) == sizes(&call.args)
                     && sizes(&function.results) == sizes(&call.results) =>
             {
-                return Ok(index as u32);
+                return Ok(index);
             }
-            Some(function) => {
+            (_, Some(function)) => {
                 format!("the call does not fit the signature of `{}`", function.name)
             }
-            None => format!("0x{handle:x} is not the address of a function"),
+            (_, None) => format!("0x{handle:x} is not the address of a function"),
         };
         Err(Fault::new(FaultKind::BadTarget, Some(lane), message))
     }

@@ -108,13 +108,9 @@ impl<'a> FunctionLowering<'a, '_> {
         args: &[(u64, u64)],
         results: &[(u64, u64)],
     ) -> Result<(), LoadError> {
-        let Some(callee) = self
-            .build
-            .module
-            .functions
-            .iter()
-            .find(|function| function.name == name && function.body.is_some())
-        else {
+        let functions = &self.build.module.functions;
+        let number = self.build.bodies.get(name).copied();
+        let Some(callee) = number.and_then(|number| functions.get(number)) else {
             return Err(self.undeclared(name));
         };
         let fits = |given: &[(u64, u64)], wanted: &[ptx_syntax::ast::Variable]| {

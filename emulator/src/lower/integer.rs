@@ -187,7 +187,9 @@ pub(super) fn dot_product(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, L
 }
 
 /// The operations that write or read the carry flag: `add.cc addc sub.cc subc mad.cc madc`. The
-/// third source of additions is not used; the flag is read from `f` and written to `e`.
+/// third source of additions is not used; the flag is read from `f` and written to `e`. After a
+/// subtraction the flag is the complement of the borrow: nvcc's division of 128 bits reads it with
+/// `addc`.
 pub(super) fn carry(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     macro_rules! carries {
         ($I:ident, $sources:expr, |$a:ident, $b:ident, $c:ident, $carry:ident| $e:expr) => {
@@ -204,8 +206,8 @@ pub(super) fn carry(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, 
     let recipe = match opcode {
         "add" => carries!(I, 2, |a, b, c, _carry| int::add_carry(a, b, false)),
         "addc" => carries!(I, 2, |a, b, c, carry| int::add_carry(a, b, carry)),
-        "sub" => carries!(I, 2, |a, b, c, _carry| int::sub_borrow(a, b, false)),
-        "subc" => carries!(I, 2, |a, b, c, carry| int::sub_borrow(a, b, carry)),
+        "sub" => carries!(I, 2, |a, b, c, _carry| int::sub_carry(a, b, true)),
+        "subc" => carries!(I, 2, |a, b, c, carry| int::sub_carry(a, b, carry)),
         "mad" | "madc" => mad_carry(opcode == "madc", mods, ty),
         _ => None,
     };

@@ -4,7 +4,7 @@ use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
 use super::mods::Mods;
 use super::recipe::Recipe;
-use super::{FunctionLowering, approx, compare, convert, float, half, integer, logic};
+use super::{FunctionLowering, approx, compare, convert, float, half, integer, logic, video};
 use crate::error::LoadError;
 use crate::exec::kernel::Args;
 use crate::exec::registers::Slot;
@@ -320,6 +320,7 @@ fn find(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     match opcode {
         "dp4a" | "dp2a" => return integer::dot_product(opcode, mods),
         "slct" => return compare::slct(mods),
+        _ if video::is_video(opcode) => return video::recipe(opcode, mods),
         _ => {}
     }
     let ty = mods.ty()?;

@@ -1,8 +1,8 @@
 //! Where variables lie: kernel parameters, frames, static shared memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use ptx_syntax::ast::{Function, Module, Space, Variable};
+use ptx_syntax::ast::{Constant, Function, Initializer, Module, Space, Variable};
 
 use crate::error::LoadError;
 use crate::memory::shared::SHARED_BASE;
@@ -65,27 +65,68 @@ impl Frame {
     }
 }
 
-/// The kernel and every function with a body that it may reach: by call, or by taking an address.
-pub(super) fn reached<'a>(module: &'a Module, kernel: &'a Function) -> Vec<&'a Function> {
-    let bodies: HashMap<&str, &Function> = module
+/// Functions with a body, also by their aliases, with their numbers in the module.
+pub(crate) fn bodies(module: &Module) -> HashMap<&str, usize> {
+    let mut bodies: HashMap<&str, usize> = module
         .functions
         .iter()
-        .filter(|function| function.body.is_some())
-        .map(|function| (function.name.as_str(), function))
+        .enumerate()
+        .filter(|(_, function)| function.body.is_some())
+        .map(|(i, function)| (function.name.as_str(), i))
         .collect();
+    for alias in &module.aliases {
+        if let Some(target) = bodies.get(alias.target.as_str()).copied() {
+            bodies.entry(alias.name.as_str()).or_insert(target);
+        }
+    }
+    bodies
+}
+
+/// The kernel and every function with a body that it may reach, as numbers in the module: by call,
+/// by taking an address, and where it calls through registers, by addresses in variables.
+pub(super) fn reached(module: &Module, kernel: usize) -> Vec<usize> {
+    let bodies = bodies(module);
     let mut reached = vec![kernel];
+    let mut known = vec![false; module.functions.len()];
+    known[kernel] = true;
+    let mut tables = Some(addresses_in_variables(module));
     let mut next = 0;
-    while let Some(function) = reached.get(next).copied() {
+    while let Some(function) = reached.get(next).map(|&i| &module.functions[i]) {
         next += 1;
-        for name in function.instructions().flat_map(|inst| inst.names()) {
-            if let Some(callee) = bodies.get(name)
-                && !reached.iter().any(|known| known.name == callee.name)
-            {
-                reached.push(callee);
+        let mut names: Vec<&str> = Vec::new();
+        for inst in function.instructions() {
+            names.extend(inst.names());
+            let indirect =
+                inst.opcode == "call" && !inst.names().iter().any(|n| bodies.contains_key(n));
+            if indirect {
+                names.extend(tables.take().unwrap_or_default());
+            }
+        }
+        for callee in names.into_iter().filter_map(|name| bodies.get(name)) {
+            if !std::mem::replace(&mut known[*callee], true) {
+                reached.push(*callee);
             }
         }
     }
     reached
+}
+
+/// Symbols whose addresses the initial values of variables hold.
+fn addresses_in_variables(module: &Module) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut open: Vec<&Initializer> = module
+        .variables
+        .iter()
+        .filter_map(|v| v.init.as_ref())
+        .collect();
+    while let Some(init) = open.pop() {
+        match init {
+            Initializer::List(items) => open.extend(items),
+            Initializer::Value(Constant::Symbol { name, .. }) => names.push(name.as_str()),
+            Initializer::Value(_) => {}
+        }
+    }
+    names
 }
 
 /// A size beyond every limit, at which shared variables are counted that are larger.
@@ -103,7 +144,7 @@ pub(super) fn shared_layout(
     functions: &[&Function],
 ) -> Result<SharedLayout, LoadError> {
     let mut used: Vec<&Variable> = Vec::new();
-    let names: Vec<&str> = functions
+    let names: HashSet<&str> = functions
         .iter()
         .flat_map(|f| f.instructions())
         .flat_map(|inst| inst.names())
@@ -111,7 +152,7 @@ pub(super) fn shared_layout(
     let of_module = module
         .variables
         .iter()
-        .filter(|v| names.contains(&v.name.as_str()));
+        .filter(|v| names.contains(v.name.as_str()));
     let of_functions = functions.iter().flat_map(|f| f.local_variables());
     used.extend(
         of_module

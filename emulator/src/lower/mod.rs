@@ -21,6 +21,7 @@ mod recipe;
 mod scope;
 mod special;
 mod tensor;
+mod video;
 mod warp;
 
 use std::collections::HashMap;
@@ -31,31 +32,40 @@ use ptx_syntax::explain::Class;
 use crate::error::LoadError;
 use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::local::LOCAL_LIMIT;
+use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
 use crate::program::{FunctionInfo, Guard, Inst, Op, Program, Reg, Width};
 use layout::Frame;
 pub use layout::ParamLayout;
-pub(crate) use layout::param_layout;
+pub(crate) use layout::{bodies, param_layout};
 use scope::{Scopes, Symbol};
 
-/// Lowers one kernel and what it may call. `globals` maps module-scope variables in global and
-/// constant memory to their addresses.
+/// Lowers one kernel, by its number in the module, and what it may call. `globals` maps
+/// module-scope variables in global and constant memory to their addresses, and functions to their
+/// handles.
 pub(crate) fn lower_kernel(
     module: &Module,
     globals: &HashMap<String, u64>,
-    kernel: &Function,
+    kernel: usize,
 ) -> Result<Program, LoadError> {
-    let reached = layout::reached(module, kernel);
+    let numbers = layout::reached(module, kernel);
+    let mut handles = vec![None; module.functions.len()];
+    for (i, number) in numbers.iter().enumerate() {
+        handles[*number] = Some(i as u32);
+    }
+    let reached: Vec<&Function> = numbers.iter().map(|&i| &module.functions[i]).collect();
     let shared = layout::shared_layout(module, &reached)?;
+    let bodies = bodies(module);
     let mut build = Build {
         module,
         globals,
         shared: shared.addresses,
-        functions: reached
+        shared_from: SHARED_BASE,
+        functions: bodies
             .iter()
-            .enumerate()
-            .map(|(i, f)| (f.name.clone(), i as u32))
+            .filter_map(|(name, number)| Some(((*name).to_owned(), handles[*number]?)))
             .collect(),
+        bodies,
         pool: Pool::default(),
         code: Vec::new(),
         touched: Vec::new(),
@@ -76,7 +86,9 @@ pub(crate) fn lower_kernel(
         constants: build.pool.constants,
         touched: build.touched,
         functions,
+        handles,
         shared_bytes: shared.bytes,
+        shared_from: build.shared_from,
         ordered: build.ordered,
     })
 }
@@ -86,7 +98,11 @@ struct Build<'a> {
     module: &'a Module,
     globals: &'a HashMap<String, u64>,
     shared: HashMap<String, u64>,
+    /// See [`Program::shared_from`].
+    shared_from: u64,
     functions: HashMap<String, u32>,
+    /// Numbers in the module of all functions with a body.
+    bodies: HashMap<&'a str, usize>,
     pool: Pool,
     code: Vec<Inst>,
     /// Registers that each instruction names.

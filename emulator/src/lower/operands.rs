@@ -7,7 +7,7 @@ use super::{FunctionLowering, special};
 use crate::error::LoadError;
 use crate::exec::registers::Slot;
 use crate::memory::space::Space;
-use crate::program::{Base, FUNCTION_HANDLES, Guard, Op, Reg, Width};
+use crate::program::{Base, Guard, Op, Reg, Width};
 
 /// Most registers of one declaration.
 const REGISTERS: u32 = 1 << 20;
@@ -181,6 +181,9 @@ impl FunctionLowering<'_, '_> {
             }
             return Err(self.undeclared(name));
         };
+        if special::is_reserved_shared(name) {
+            self.build.shared_from = 0;
+        }
         match value {
             special::Value::Constant(value) => Ok(Reg {
                 slot: self.build.pool.slot(width, value),
@@ -210,16 +213,13 @@ impl FunctionLowering<'_, '_> {
         {
             return Ok(*address);
         }
-        match self.build.functions.get(name) {
-            Some(index) => Ok(FUNCTION_HANDLES + u64::from(*index)),
-            None if self.build.module.functions.iter().any(|f| f.name == name) => {
-                Err(LoadError::Unresolved {
-                    name: name.to_owned(),
-                    line: self.line,
-                })
-            }
-            None => Err(self.undeclared(name)),
+        if self.build.module.functions.iter().any(|f| f.name == name) {
+            return Err(LoadError::Unresolved {
+                name: name.to_owned(),
+                line: self.line,
+            });
         }
+        Err(self.undeclared(name))
     }
 
     /// A predicate source, `p` or `!p`.

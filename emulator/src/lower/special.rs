@@ -47,13 +47,24 @@ pub(super) fn special(name: &str) -> Option<(Value, Width)> {
         "%globaltimer_hi" => b32(Special::Clock(true)),
         "%dynamic_smem_size" => b32(Special::DynamicSharedSize),
         "%total_smem_size" => b32(Special::TotalSharedSize),
-        "%reserved_smem_offset_begin" => Some((Value::Constant(0), Width::B32)),
+        "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => {
+            Some((Value::Constant(0), Width::B32))
+        }
+        "%reserved_smem_offset_1" | "%reserved_smem_offset_cap" => Some((
+            Value::Constant(crate::memory::shared::SHARED_BASE / 2),
+            Width::B32,
+        )),
         "%reserved_smem_offset_end" => Some((
             Value::Constant(crate::memory::shared::SHARED_BASE),
             Width::B32,
         )),
         _ => None,
     }
+}
+
+/// Whether the name says where the system's part of shared memory is: whoever asks may use it.
+pub(super) fn is_reserved_shared(name: &str) -> bool {
+    matches!(name, "%reserved_smem_offset_0" | "%reserved_smem_offset_1")
 }
 
 /// Whether a name is one of PTX's special registers that the emulator does not have.

@@ -26,9 +26,15 @@ impl SharedMemory {
         }
     }
 
-    /// Forgets what was written, for the next block.
+    /// Forgets what was written, for the next block; the system's part is zero.
     pub(crate) fn reset(&self) {
-        self.init.iter().for_each(|word| word.set(0));
+        let (system, own) = self
+            .init
+            .split_at(self.init.len().min(SHARED_BASE as usize / 32));
+        system.iter().for_each(|word| word.set(u32::MAX));
+        own.iter().for_each(|word| word.set(0));
+        let system = self.words.iter().take(SHARED_BASE as usize / 4);
+        system.for_each(|word| word.set(0));
     }
 
     /// Size in bytes.

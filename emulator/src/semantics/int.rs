@@ -342,10 +342,18 @@ pub fn add_carry<T: Carry>(a: T, b: T, carry: bool) -> (T, bool) {
     a.add_carry(b, carry)
 }
 
-/// `sub.cc` (`borrow` false) and `subc`: the difference and the borrow out.
+/// The difference with `borrow` taken off, and the borrow out.
 #[inline(always)]
 pub fn sub_borrow<T: Carry>(a: T, b: T, borrow: bool) -> (T, bool) {
     a.sub_borrow(b, borrow)
+}
+
+/// `sub.cc` (`carry` true) and `subc` with the flag as hardware has it, the complement of the
+/// borrow: `a + !b + carry`.
+#[inline(always)]
+pub fn sub_carry<T: Carry>(a: T, b: T, carry: bool) -> (T, bool) {
+    let (difference, borrow) = a.sub_borrow(b, !carry);
+    (difference, !borrow)
 }
 
 /// `mad.lo.cc` (`carry` false) and `madc.lo`.

@@ -9,6 +9,7 @@
 //! | [`int`] | `add sub mul mad mul24 mad24 sad div rem abs neg min max shl shr cnot`, carries |
 //! | [`bits`] | `popc clz bfind fns brev bfe bfi bmsk szext shf lop3 prmt` |
 //! | [`packed`] | `dp4a dp2a`, `add min max` on `u16x2 s16x2` |
+//! | [`video`] | `vadd vsub vavrg vabsdiff vmin vmax` of 2 and 4 parts |
 //! | [`compare`] | `setp set testp`, and the condition names |
 //! | [`fp32`] | f32 arithmetic, every rounding mode, `.ftz`, `.sat`; `min max abs neg copysign` |
 //! | [`fp64`] | f64 arithmetic, every rounding mode |
@@ -52,7 +53,11 @@ pub mod fp8;
 pub mod int;
 pub mod packed;
 pub mod round;
+<<<<<<< HEAD
 pub(crate) mod tensor;
+=======
+pub mod video;
+>>>>>>> 4d4ebea (Run functions in tables, packed bytes and nvcc's carries, held by kernels of nvrtc against references)
 
 /// A rounding modifier: of a float result (`.rn`), or to an integer value (`.rni`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

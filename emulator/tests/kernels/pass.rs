@@ -213,3 +213,10 @@ fn llc_made_vector_add() {
     // All threads run 6 instructions and `ret`, 1000 of them 11 more, the others the branch.
     assert_eq!(stats.lane_instructions, 1024 * 7 + 1000 * 11 + 24);
 }
+
+#[test]
+fn additions_read_the_flag_of_subtractions() {
+    check(&Case::new("pass", "carry_flag", 1, 1).zeros(4), |i| {
+        [1, 0, 0, 6][i as usize]
+    });
+}

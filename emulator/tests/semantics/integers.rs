@@ -135,7 +135,9 @@ proptest! {
         let (mut sum, mut difference) = ([0; 4], [0; 4]);
         for i in 0..4 {
             (sum[i], carry) = int::add_carry(a[i], b[i], carry);
+            let flagged = int::sub_carry(a[i], b[i], !borrow);
             (difference[i], borrow) = int::sub_borrow(a[i], b[i], borrow);
+            prop_assert_eq!(flagged, (difference[i], !borrow));
         }
         prop_assert_eq!((join(sum), carry), join(a).overflowing_add(join(b)));
         prop_assert_eq!((join(difference), borrow), join(a).overflowing_sub(join(b)));

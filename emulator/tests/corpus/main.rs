@@ -1,0 +1,9 @@
+//! Kernels that nvrtc and Triton compiled, unchanged, against references in f64 or integers.
+//! The sources and their PTX are in `tests/corpus`; `scripts/corpus` compiles them.
+
+mod bits;
+mod calls;
+mod harness;
+mod norms;
+mod plain;
+mod warps;
