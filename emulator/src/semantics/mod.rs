@@ -53,11 +53,8 @@ pub mod fp8;
 pub mod int;
 pub mod packed;
 pub mod round;
-<<<<<<< HEAD
 pub(crate) mod tensor;
-=======
 pub mod video;
->>>>>>> 4d4ebea (Run functions in tables, packed bytes and nvcc's carries, held by kernels of nvrtc against references)
 
 /// A rounding modifier: of a float result (`.rn`), or to an integer value (`.rni`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -110,11 +110,7 @@ fn integers(a: u32, b: u32, c: u32) -> [u32; 32] {
         ((i64::from(sa) + i64::from(sb) + 1) >> 1) as u32,
         ((u64::from(a) + u64::from(b)) >> 1) as u32,
         (a & b) ^ (!c | a),
-        if b == 0 {
-            0
-        } else {
-            (a / b).wrapping_add(a % b)
-        },
+        a.checked_div(b).map_or(0, |q| q.wrapping_add(a % b)),
         if b == 0 {
             0
         } else {

@@ -74,14 +74,6 @@ impl Gpu {
         }
     }
 
-    /// The architecture in the file's name: 75, 80, 89 or 90.
-    pub(crate) fn arch(&self) -> u32 {
-        let name = self.file.to_string_lossy();
-        let arch = name.rsplit_once(".sm_").map(|(_, arch)| &arch[..2]);
-        arch.and_then(|arch| arch.parse().ok())
-            .expect("the name ends in the architecture")
-    }
-
     /// A buffer with these values.
     pub(crate) fn put<T: Element>(&self, values: &[T]) -> Buffer {
         let buffer = self.room::<T>(values.len());
@@ -173,7 +165,6 @@ pub(crate) enum Arg {
     F32(f32),
     U64(u64),
     At(Buffer),
-    Bytes(Vec<u8>),
 }
 
 impl Arg {
@@ -183,7 +174,6 @@ impl Arg {
             Self::F32(value) => value.to_le_bytes().to_vec(),
             Self::U64(value) => value.to_le_bytes().to_vec(),
             Self::At(buffer) => buffer.address.to_le_bytes().to_vec(),
-            Self::Bytes(bytes) => bytes.clone(),
         }
     }
 }

@@ -6,4 +6,5 @@ mod calls;
 mod harness;
 mod norms;
 mod plain;
+mod triton;
 mod warps;

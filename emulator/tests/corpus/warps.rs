@@ -7,7 +7,7 @@ fn collectives(x: &[i32], lane: usize) -> [u32; 16] {
     let ballot = |f: &dyn Fn(i32) -> bool| (0..32).fold(0u32, |m, l| m | u32::from(f(x[l])) << l);
     let up = if lane % 8 >= 3 { lane - 3 } else { lane };
     let down = if lane % 16 < 14 { lane + 2 } else { lane };
-    let third = lane % 3 == 0;
+    let third = lane.is_multiple_of(3);
     let next = if lane < 31 { lane + 1 } else { lane };
     let all_same = x.iter().all(|v| v / 1000 == x[0] / 1000);
     let all = x.iter().all(|v| *v < 1000);
