@@ -1,5 +1,6 @@
 //! How a command ends: exit codes, errors as one line on stderr, reports of the emulator.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -29,6 +30,28 @@ impl From<Outcome> for ExitCode {
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
+/// Where a fault was found: context of an error, which the report of a fault ends with.
+#[derive(Clone, Debug)]
+pub(crate) struct Reproduce {
+    pub(crate) seed: u64,
+    /// Schedules that were tried, with the one that failed.
+    pub(crate) ran: u64,
+    /// How many there were to try.
+    pub(crate) count: u64,
+    /// Options that bring it back.
+    pub(crate) options: String,
+}
+
+impl fmt::Display for Reproduce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.count > 1 {
+            let Self { ran, count, .. } = self;
+            writeln!(f, "  = note: found in schedule {ran} of {count}")?;
+        }
+        write!(f, "  = note: to reproduce: {}", self.options)
+    }
+}
+
 const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 const FAULT: u8 = 3;
@@ -52,10 +75,13 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if broken_pipe {
         return ExitCode::SUCCESS;
     }
-    let fault = error.chain().find_map(kernel_fault);
+    let fault = fault_of(error);
     let text = match fault {
         // A report has lines of its own: where, and what else helps.
-        Some(report) => report.to_string(),
+        Some(report) => match error.downcast_ref::<Reproduce>() {
+            Some(reproduce) => format!("{report}\n{reproduce}"),
+            None => report.to_string(),
+        },
         None => format!("error: {}", one_line(error)),
     };
     // Nobody is left to tell when stderr is closed; the exit code still says it.
@@ -65,6 +91,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         _ if error.is::<UsageError>() => USAGE,
         _ => FAILURE,
     })
+}
+
+/// The emulator's report among an error's causes.
+pub(crate) fn fault_of(error: &anyhow::Error) -> Option<&Report> {
+    error.chain().find_map(kernel_fault)
 }
 
 /// The emulator's report, if that is what this is.

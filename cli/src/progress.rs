@@ -25,3 +25,30 @@ impl Drop for Spinner {
         self.0.finish_and_clear();
     }
 }
+
+/// A bar on stderr for something of known length; nothing where stderr is no terminal.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// Starts it; dropping it wipes it away.
+    pub(crate) fn start(message: String, steps: u64) -> Self {
+        let bar = ProgressBar::new(steps);
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}") {
+            bar.set_style(style);
+        }
+        bar.set_message(message);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    /// One step is done.
+    pub(crate) fn step(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -139,7 +139,11 @@ impl Emulator {
         let source = module.source();
         let mut stats = grid::run(&launch, &self.pool, &self.config.output, source)
             .map_err(LaunchError::Fault)?;
-        let counters = launch.profile.map(|all| all.finish(&found.program, source));
+        let threads = config.block.iter().map(|e| u64::from(*e)).product();
+        let dynamic = config.shared_bytes.into();
+        let counters = launch
+            .profile
+            .map(|all| all.finish(found, source, threads, dynamic));
         stats.counters = counters.map(Box::new);
         Ok(stats)
     }

@@ -31,6 +31,7 @@ pub(crate) struct Kernel {
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) reqntid: Option<[u32; 3]>,
     pub(crate) cluster: Option<[u32; 3]>,
+    pub(crate) maxnreg: Option<u32>,
     pub(crate) program: Arc<Program>,
 }
 
@@ -143,6 +144,7 @@ impl Module {
                 maxntid: kernel.directives.maxntid,
                 reqntid: kernel.directives.reqntid,
                 cluster: kernel.directives.reqnctapercluster,
+                maxnreg: kernel.directives.maxnreg,
                 program: Arc::new(program),
             });
         }

@@ -1,6 +1,8 @@
 //! Tensor maps, on every device that there is (`WARPSMITH_TEST_DEVICE` chooses): what is refused
 //! is refused with the same words everywhere.
 
+#![cfg(feature = "emulator")]
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use warpsmith::testing::devices;

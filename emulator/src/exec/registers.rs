@@ -29,6 +29,11 @@ impl Slot {
         (self.0 & !Self::CONSTANT) as usize
     }
 
+    /// Its position in the window; `None` for a constant.
+    pub(crate) fn in_register(self) -> Option<usize> {
+        (!self.is_constant()).then(|| self.index())
+    }
+
     #[inline(always)]
     fn is_constant(self) -> bool {
         self.0 & Self::CONSTANT != 0

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use ptx_syntax::explain::Class;
 
+use super::occupancy::Occupancy;
+
 /// What a launch counted beyond its instructions, in
 /// [`LaunchStats::counters`](crate::LaunchStats::counters). Exact: the same on every machine and
 /// with any number of host threads.
@@ -24,6 +26,8 @@ pub struct Counters {
     pub copies: Copies,
     /// Instructions that wait, each time they are reached by a warp.
     pub waits: Waits,
+    /// What a multiprocessor would hold of the launch.
+    pub occupancy: Option<Occupancy>,
     /// Every line of PTX that ran, in the order of the text.
     pub lines: Vec<HotLine>,
 }

@@ -14,6 +14,8 @@
 mod banks;
 mod counters;
 mod kind;
+mod occupancy;
+mod registers;
 mod tally;
 mod touched;
 
@@ -21,6 +23,7 @@ pub use counters::{
     Copies, Counters, Flops, GlobalTraffic, HotLine, Issued, Moved, SharedTraffic, TensorFlops,
     Traffic, Waits,
 };
+pub use occupancy::{Occupancy, OccupancyLimit};
 pub use ptx_syntax::explain::Class;
 
 pub(crate) use kind::Kind;

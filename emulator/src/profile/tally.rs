@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::banks::wavefronts;
 use super::counters::{Counters, HotLine, Issued, Moved, Traffic};
 use super::kind::{Kind, Precision};
+use super::occupancy::Occupancy;
+use super::registers;
 use super::touched::Touched;
 use crate::exec::row::{LANES, Lanes, Row};
-use crate::module::Source;
+use crate::module::{Kernel, Source};
 use crate::program::Program;
 
 /// Bytes of a sector of global memory.
@@ -114,6 +116,7 @@ fn add_totals(own: &mut Counters, new: &Counters) {
         tensor,
         copies,
         waits,
+        occupancy: _,
         lines: _,
     } = new;
     let traffic = |own: &mut Traffic, new: &Traffic| {
@@ -167,8 +170,16 @@ impl Collector {
         })
     }
 
-    /// The figures, once every tally is gone.
-    pub(crate) fn finish(&self, program: &Program, source: &Source) -> Counters {
+    /// The figures of a launch of blocks of so many threads and bytes of dynamic shared memory,
+    /// once every tally is gone.
+    pub(crate) fn finish(
+        &self,
+        kernel: &Kernel,
+        source: &Source,
+        threads: u64,
+        dynamic: u64,
+    ) -> Counters {
+        let program = &*kernel.program;
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counters = sums.totals.clone();
         counters.global.distinct_read = sums.read.bytes();
@@ -206,6 +217,12 @@ impl Collector {
             );
         }
         counters.lines = lines.into_values().collect();
+        let is_estimated = kernel.maxnreg.is_none();
+        let registers = kernel
+            .maxnreg
+            .unwrap_or_else(|| registers::estimate(program));
+        let shared = program.shared_bytes + dynamic;
+        counters.occupancy = Some(Occupancy::new(registers, is_estimated, threads, shared));
         counters
     }
 }

@@ -1,15 +1,16 @@
 //! `launch.toml`: what to launch, with what.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use warpsmith::DType;
 
+use super::args::Arg;
+use super::extents::{Extents, positive};
 use super::fill::Fill;
+use super::tensor_map::{Map, RawMap};
 
 /// A launch, as the file says it; names and sizes are checked, the kernel is not known yet.
 #[derive(Debug)]
@@ -17,8 +18,10 @@ pub(super) struct Launch {
     pub(super) kernel: String,
     pub(super) grid: [u32; 3],
     pub(super) block: [u32; 3],
+    pub(super) cluster: Option<[u32; 3]>,
     pub(super) shared_bytes: u32,
     pub(super) buffers: Vec<Buffer>,
+    pub(super) maps: Vec<Map>,
     pub(super) args: Vec<Arg>,
 }
 
@@ -34,44 +37,19 @@ pub(super) struct Buffer {
     pub(super) save: Option<PathBuf>,
 }
 
-/// One argument of the kernel.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Arg {
-    /// Address of the buffer of that name.
-    Buffer(String),
-    U32(u32),
-    I32(i32),
-    U64(u64),
-    I64(i64),
-    F32(f32),
-    F64(f64),
-    /// A struct by value: fields laid out as `#[repr(C)]` does.
-    Struct(Vec<Field>),
-}
-
-/// A field of [`Arg::Struct`].
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Field {
-    U32(u32),
-    I32(i32),
-    U64(u64),
-    I64(i64),
-    F32(f32),
-    F64(f64),
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawLaunch {
     kernel: String,
     grid: Extents,
     block: Extents,
+    cluster: Option<Extents>,
     #[serde(default)]
     shared_bytes: u32,
     #[serde(default)]
     buffer: Vec<RawBuffer>,
+    #[serde(default)]
+    tensor_map: Vec<RawMap>,
     #[serde(default)]
     arg: Vec<Arg>,
 }
@@ -121,23 +99,38 @@ fn parse(text: &str, folder: &Path) -> Result<Launch> {
         }
         buffers.push(buffer);
     }
-    for (index, arg) in raw.arg.iter().enumerate() {
-        let Arg::Buffer(name) = arg else { continue };
-        ensure!(
-            names.contains(name),
-            "arg {}: buffer = \"{name}\": no such buffer; there are: {}",
-            index + 1,
-            listed(&names)
-        );
-    }
+    let maps = super::tensor_map::check(raw.tensor_map, &buffers)?;
+    check_names(&raw.arg, &buffers, &maps)?;
+    let cluster = raw.cluster.map(|cluster| positive("cluster", cluster));
     Ok(Launch {
         kernel: raw.kernel,
         grid: positive("grid", raw.grid)?,
         block: positive("block", raw.block)?,
+        cluster: cluster.transpose()?,
         shared_bytes: raw.shared_bytes,
         buffers,
+        maps,
         args: raw.arg,
     })
+}
+
+/// Every argument names what there is.
+fn check_names(args: &[Arg], buffers: &[Buffer], maps: &[Map]) -> Result<()> {
+    for (index, arg) in args.iter().enumerate() {
+        let (name, known): (_, Vec<&str>) = match arg {
+            Arg::Buffer(name) => (name, buffers.iter().map(|b| b.name.as_str()).collect()),
+            Arg::Map(name) => (name, maps.iter().map(|m| m.name.as_str()).collect()),
+            _ => continue,
+        };
+        let key = arg.key();
+        ensure!(
+            known.contains(&name.as_str()),
+            "arg {}: {key} = \"{name}\": no such {key}; there are: {}",
+            index + 1,
+            listed(&known)
+        );
+    }
+    Ok(())
 }
 
 /// The message with the line it is about; toml's own display draws the line.
@@ -145,7 +138,7 @@ fn located(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = match error.message() {
         // serde's words for a table that stands for a choice.
         words if words.starts_with("wanted exactly 1 element") => {
-            "a value is one key: buffer, u32, i32, u64, i64, f32, f64 or struct"
+            "a value is one key: buffer, map, u32, i32, u64, i64, f32, f64 or struct"
         }
         words => words,
     };
@@ -184,121 +177,11 @@ fn buffer(raw: RawBuffer, folder: &Path) -> Result<Buffer> {
     })
 }
 
-fn positive(key: &str, extents: Extents) -> Result<[u32; 3]> {
-    let Extents(extents) = extents;
-    ensure!(
-        !extents.contains(&0),
-        "{key}: {extents:?} has an extent of 0; each is at least 1"
-    );
-    Ok(extents)
-}
-
-fn listed(names: &BTreeSet<String>) -> String {
-    if names.is_empty() {
-        return "none".into();
+pub(super) fn listed(names: &[&str]) -> String {
+    match names {
+        [] => "none".into(),
+        names => names.join(", "),
     }
-    names
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// `5`, `[5]`, `[5, 2]` or `[5, 2, 1]`; missing extents are 1.
-struct Extents([u32; 3]);
-
-impl<'de> Deserialize<'de> for Extents {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ExtentsVisitor)
-    }
-}
-
-struct ExtentsVisitor;
-
-impl<'de> Visitor<'de> for ExtentsVisitor {
-    type Value = Extents;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one to three extents: `4`, `[4, 2]` or `[4, 2, 1]`")
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Extents, E> {
-        match u32::try_from(value) {
-            Ok(x) => Ok(Extents([x, 1, 1])),
-            Err(_) => Err(E::invalid_value(de::Unexpected::Signed(value), &self)),
-        }
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Extents, A::Error> {
-        let mut extents = [1; 3];
-        let mut count = 0;
-        while let Some(extent) = items.next_element()? {
-            *extents
-                .get_mut(count)
-                .ok_or_else(|| de::Error::invalid_length(count + 1, &self))? = extent;
-            count += 1;
-        }
-        if count == 0 {
-            return Err(de::Error::invalid_length(0, &self));
-        }
-        Ok(Extents(extents))
-    }
-}
-
-impl Arg {
-    /// The bytes of a value; `None` for a buffer, whose address is not known yet.
-    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
-        Some(match self {
-            Arg::Buffer(_) => return None,
-            Arg::U32(value) => value.to_le_bytes().into(),
-            Arg::I32(value) => value.to_le_bytes().into(),
-            Arg::U64(value) => value.to_le_bytes().into(),
-            Arg::I64(value) => value.to_le_bytes().into(),
-            Arg::F32(value) => value.to_le_bytes().into(),
-            Arg::F64(value) => value.to_le_bytes().into(),
-            Arg::Struct(fields) => laid_out(fields),
-        })
-    }
-
-    /// Size in bytes of the parameter it fills.
-    pub(super) fn size_bytes(&self) -> usize {
-        self.bytes().map_or(size_of::<u64>(), |bytes| bytes.len())
-    }
-
-    /// Its key in the file.
-    pub(super) fn key(&self) -> &'static str {
-        match self {
-            Arg::Buffer(_) => "buffer",
-            Arg::U32(_) => "u32",
-            Arg::I32(_) => "i32",
-            Arg::U64(_) => "u64",
-            Arg::I64(_) => "i64",
-            Arg::F32(_) => "f32",
-            Arg::F64(_) => "f64",
-            Arg::Struct(_) => "struct",
-        }
-    }
-}
-
-/// Fields one after the other, each aligned to its size; padding is zero.
-fn laid_out(fields: &[Field]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut largest = 1;
-    for field in fields {
-        let value: Vec<u8> = match field {
-            Field::U32(value) => value.to_le_bytes().into(),
-            Field::I32(value) => value.to_le_bytes().into(),
-            Field::U64(value) => value.to_le_bytes().into(),
-            Field::I64(value) => value.to_le_bytes().into(),
-            Field::F32(value) => value.to_le_bytes().into(),
-            Field::F64(value) => value.to_le_bytes().into(),
-        };
-        largest = largest.max(value.len());
-        bytes.resize(bytes.len().next_multiple_of(value.len()), 0);
-        bytes.extend(value);
-    }
-    bytes.resize(bytes.len().next_multiple_of(largest), 0);
-    bytes
 }
 
 #[cfg(test)]
@@ -341,15 +224,6 @@ struct = [{ u32 = 1 }, { f64 = -0.5 }, { i32 = -1 }]
         assert_eq!(x.save.as_deref(), Some(Path::new("folder/x.npy")));
         assert_eq!(launch.args[1], Arg::U64(u64::MAX));
         assert_eq!(launch.args[2], Arg::F32(1.0));
-    }
-
-    #[test]
-    fn a_struct_is_padded_as_c_does() {
-        let arg = Arg::Struct(vec![Field::U32(1), Field::F64(-0.5), Field::I32(-1)]);
-        let mut want = vec![1, 0, 0, 0, 0, 0, 0, 0];
-        want.extend((-0.5_f64).to_le_bytes());
-        want.extend([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
-        assert_eq!(arg.bytes(), Some(want));
     }
 
     #[test]

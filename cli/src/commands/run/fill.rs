@@ -1,8 +1,9 @@
 //! What a buffer holds before the launch.
 //!
-//! The bytes depend on fill, seed, dtype and shape alone: ChaCha8 seeded with `seed`, one value an
-//! element, rounded to the dtype by [`super::small_float`]; normal values by rand_distr's
-//! ziggurat. So every device gets the same bytes.
+//! The bytes depend on fill, seed, dtype and shape alone: ChaCha8 seeded with `seed`, a stream of
+//! it for each chunk of 65,536 elements, one value an element, rounded to the dtype by
+//! [`super::small_float`]; normal values by rand_distr's ziggurat. So every device gets the same
+//! bytes, and as many host threads as there are may make them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +11,15 @@ use anyhow::{Context, Result, ensure};
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
+use rayon::prelude::*;
 use warpsmith::DType;
 
 use super::description::Buffer;
 use super::{array, small_float};
+use crate::progress::Bar;
+
+/// Elements that are made together.
+const CHUNK: usize = 1 << 16;
 
 /// Where the bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +56,11 @@ impl Fill {
         })
     }
 
+    /// Whether a seed decides the bytes.
+    pub(super) fn is_random(&self) -> bool {
+        matches!(self, Fill::Normal | Fill::Uniform)
+    }
+
     pub(super) fn check_dtype(&self, dtype: DType) -> Result<()> {
         ensure!(
             *self != Fill::Normal || is_float(dtype),
@@ -67,10 +78,27 @@ fn is_float(dtype: DType) -> bool {
     )
 }
 
-/// The bytes of a buffer, elements in C order.
-pub(super) fn bytes(buffer: &Buffer, seed: u64) -> Result<Vec<u8>> {
-    let dtype = buffer.dtype;
-    let elements = buffer.bytes / dtype.size_bytes();
+/// The bytes of every buffer, elements in C order. Buffers without a seed of their own get `seed`
+/// and their position.
+pub(super) fn all(buffers: &[Buffer], seed: u64) -> Result<Vec<Vec<u8>>> {
+    let chunks = |buffer: &Buffer| buffer.bytes.div_ceil(chunk_bytes(buffer.dtype)) as u64;
+    let bar = Bar::start("filling".into(), buffers.iter().map(chunks).sum());
+    let filled = buffers.iter().enumerate().map(|(position, buffer)| {
+        let own = seed.wrapping_add(position as u64);
+        bytes(buffer, buffer.seed.unwrap_or(own), &bar)
+            .with_context(|| format!("buffer `{}`", buffer.name))
+    });
+    filled.collect()
+}
+
+fn chunk_bytes(dtype: DType) -> usize {
+    CHUNK * dtype.size_bytes()
+}
+
+fn bytes(buffer: &Buffer, seed: u64, bar: &Bar) -> Result<Vec<u8>> {
+    if let Fill::File(path) = &buffer.fill {
+        return array::read(path, buffer.dtype, &buffer.shape);
+    }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(buffer.bytes).with_context(|| {
         format!(
@@ -78,28 +106,43 @@ pub(super) fn bytes(buffer: &Buffer, seed: u64) -> Result<Vec<u8>> {
             buffer.bytes
         )
     })?;
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    match &buffer.fill {
-        Fill::Zeros => bytes.resize(buffer.bytes, 0),
-        Fill::Poison => bytes.resize(buffer.bytes, 0xff),
-        Fill::Normal => (0..elements).for_each(|_| {
-            small_float::append(dtype, random.sample(StandardNormal), &mut bytes);
-        }),
-        Fill::Uniform if is_float(dtype) => (0..elements).for_each(|_| {
-            small_float::append(dtype, random.random(), &mut bytes);
-        }),
-        Fill::Uniform => {
-            bytes.resize(buffer.bytes, 0);
-            random.fill_bytes(&mut bytes);
-        }
-        Fill::Iota => (0..elements as u64).for_each(|index| {
-            if !small_float::append(dtype, index as f64, &mut bytes) {
-                bytes.extend(&index.to_le_bytes()[..dtype.size_bytes()]);
-            }
-        }),
-        Fill::File(path) => return array::read(path, dtype, &buffer.shape),
-    }
+    bytes.resize(buffer.bytes, 0);
+    let chunks = bytes.par_chunks_mut(chunk_bytes(buffer.dtype));
+    chunks.enumerate().for_each(|(number, chunk)| {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(number as u64);
+        fill_chunk(buffer, number * CHUNK, &mut random, chunk);
+        bar.step();
+    });
     Ok(bytes)
+}
+
+/// Fills a chunk of zeros, whose first element is that of index `first`.
+fn fill_chunk(buffer: &Buffer, first: usize, random: &mut ChaCha8Rng, chunk: &mut [u8]) {
+    let dtype = buffer.dtype;
+    let size = dtype.size_bytes();
+    let elements = chunk.len() / size;
+    let mut floats = |mut next: Box<dyn FnMut(usize) -> f64 + '_>| {
+        let mut made = Vec::with_capacity(chunk.len());
+        for index in 0..elements {
+            small_float::append(dtype, next(index), &mut made);
+        }
+        chunk.copy_from_slice(&made);
+    };
+    match &buffer.fill {
+        // A file is read in one piece.
+        Fill::Zeros | Fill::File(_) => {}
+        Fill::Poison => chunk.fill(0xff),
+        Fill::Normal => floats(Box::new(|_| random.sample(StandardNormal))),
+        Fill::Uniform if is_float(dtype) => floats(Box::new(|_| random.random())),
+        Fill::Uniform => random.fill_bytes(chunk),
+        Fill::Iota if is_float(dtype) => floats(Box::new(|index| (first + index) as f64)),
+        Fill::Iota => {
+            for (index, element) in chunk.chunks_exact_mut(size).enumerate() {
+                element.copy_from_slice(&((first + index) as u64).to_le_bytes()[..size]);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,11 +161,31 @@ mod tests {
         }
     }
 
+    fn made(buffer: &Buffer, seed: u64) -> Result<Vec<u8>> {
+        bytes(buffer, seed, &Bar::start("filling".into(), 1))
+    }
+
+    #[test]
+    fn chunks_differ_and_threads_change_nothing() {
+        let x = buffer(DType::U32, 3 * CHUNK + 7, Fill::Uniform);
+        let pool = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.expect("threads")
+                .install(|| made(&x, 1).expect("no file"))
+        };
+        let one = pool(1);
+        assert_eq!(one, pool(5));
+        let chunk = 4 * CHUNK;
+        assert_ne!(one[..chunk], one[chunk..2 * chunk]);
+        let counted = made(&buffer(DType::I32, CHUNK + 2, Fill::Iota), 0).expect("no file");
+        assert_eq!(counted[4 * CHUNK..], [0, 0, 1, 0, 1, 0, 1, 0]);
+    }
+
     #[test]
     fn every_fill_makes_every_dtype_in_full() {
         for dtype in DType::ALL {
             for fill in [Fill::Uniform, Fill::Zeros, Fill::Iota, Fill::Poison] {
-                let made = bytes(&buffer(dtype, 37, fill), 1).expect("no file");
+                let made = made(&buffer(dtype, 37, fill), 1).expect("no file");
                 assert_eq!(made.len(), 37 * dtype.size_bytes(), "{dtype}");
             }
             assert_eq!(Fill::Normal.check_dtype(dtype).is_ok(), is_float(dtype));
@@ -132,13 +195,13 @@ mod tests {
     #[test]
     fn the_seed_decides_the_bytes() {
         let x = buffer(DType::F32, 64, Fill::Normal);
-        assert_eq!(bytes(&x, 5).unwrap(), bytes(&x, 5).unwrap());
-        assert_ne!(bytes(&x, 5).unwrap(), bytes(&x, 6).unwrap());
+        assert_eq!(made(&x, 5).unwrap(), made(&x, 5).unwrap());
+        assert_ne!(made(&x, 5).unwrap(), made(&x, 6).unwrap());
     }
 
     #[test]
     fn the_bytes_of_a_seed_stay_what_they_are() {
-        let first = |dtype, fill| bytes(&buffer(dtype, 2, fill), 42).expect("no file");
+        let first = |dtype, fill| made(&buffer(dtype, 2, fill), 42).expect("no file");
         let normal = first(DType::F64, Fill::Normal);
         let uniform = first(DType::F64, Fill::Uniform);
         let value = |bytes: &[u8]| f64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
@@ -153,7 +216,7 @@ mod tests {
 
     #[test]
     fn normal_values_have_mean_0_and_deviation_1() {
-        let made = bytes(&buffer(DType::F64, 20_000, Fill::Normal), 3).expect("no file");
+        let made = made(&buffer(DType::F64, 20_000, Fill::Normal), 3).expect("no file");
         let values: Vec<f64> = made
             .chunks_exact(8)
             .map(|chunk| f64::from_le_bytes(chunk.try_into().expect("8 bytes")))
@@ -171,7 +234,7 @@ mod tests {
     #[test]
     fn poison_is_nan_in_every_float() {
         for dtype in [DType::F16, DType::Bf16, DType::E4m3, DType::E5m2] {
-            let made = bytes(&buffer(dtype, 1, Fill::Poison), 0).expect("no file");
+            let made = made(&buffer(dtype, 1, Fill::Poison), 0).expect("no file");
             let values = small_float::widen(dtype, &made).expect("a small float");
             assert!(values[0].is_nan(), "{dtype}");
         }

@@ -4,10 +4,11 @@
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use warpsmith::{Device, DeviceBuffer, KernelArg, LaunchConfig, Module};
+use anyhow::{Context, Result};
+use warpsmith::{Device, DeviceBuffer, KernelArg, LaunchConfig, Module, TensorMap};
 
-use super::description::{Arg, Launch};
+use super::args::Arg;
+use super::description::Launch;
 
 /// A value of some size, passed as its bytes.
 struct Bytes(Vec<u8>);
@@ -27,7 +28,35 @@ unsafe impl KernelArg for Bytes {
 /// An argument with its owner or value.
 enum Bound<'b> {
     Buffer(&'b DeviceBuffer<u8>),
+    Map(&'b TensorMap),
     Value(Bytes),
+}
+
+/// The launch's tensor maps, encoded for a device.
+struct Maps {
+    encoded: Vec<TensorMap>,
+    /// Their bytes in device memory.
+    copies: Vec<DeviceBuffer<u8>>,
+}
+
+impl Maps {
+    fn new(device: &Device, launch: &Launch, buffers: &[DeviceBuffer<u8>]) -> Result<Self> {
+        let mut maps = Self {
+            encoded: Vec::new(),
+            copies: Vec::new(),
+        };
+        for map in &launch.maps {
+            let describe = || format!("tensor_map `{}`", map.name);
+            let encoded = map
+                .desc
+                .encode(&buffers[map.buffer])
+                .with_context(describe)?;
+            let copy = DeviceBuffer::from_slice(device, encoded.bytes()).with_context(describe)?;
+            maps.encoded.push(encoded);
+            maps.copies.push(copy);
+        }
+        Ok(maps)
+    }
 }
 
 /// Launches the kernel, waits for it, and gives the time it took (on a GPU by the GPU's clock).
@@ -38,15 +67,17 @@ pub(super) fn launch(
     buffers: &[DeviceBuffer<u8>],
 ) -> Result<Duration> {
     let kernel = module.kernel(&launch.kernel)?;
-    let bound: Vec<Bound<'_>> = launch
-        .args
-        .iter()
-        .map(|arg| bind(arg, launch, buffers))
-        .collect();
+    let maps = Maps::new(device, launch, buffers)?;
+    let bound = launch.args.iter().zip(kernel.params()).map(|(arg, param)| {
+        let by_value = param.size_bytes as usize == TensorMap::BYTES;
+        bind(arg, by_value, launch, buffers, &maps)
+    });
+    let bound: Vec<Bound<'_>> = bound.collect();
     let args: Vec<&dyn KernelArg> = bound
         .iter()
         .map(|bound| match bound {
             Bound::Buffer(buffer) => buffer as &dyn KernelArg,
+            Bound::Map(map) => map as &dyn KernelArg,
             Bound::Value(bytes) => bytes as &dyn KernelArg,
         })
         .collect();
@@ -54,7 +85,7 @@ pub(super) fn launch(
         grid: launch.grid,
         block: launch.block,
         shared_bytes: launch.shared_bytes,
-        cluster: None,
+        cluster: launch.cluster,
     };
     let stream = device.stream()?;
     let started = Instant::now();
@@ -73,14 +104,26 @@ pub(super) fn launch(
     ))
 }
 
-fn bind<'b>(arg: &Arg, launch: &Launch, buffers: &'b [DeviceBuffer<u8>]) -> Bound<'b> {
-    if let Arg::Buffer(name) = arg
-        && let Some(at) = launch
-            .buffers
-            .iter()
-            .position(|buffer| buffer.name == *name)
-    {
-        return Bound::Buffer(&buffers[at]);
+fn bind<'b>(
+    arg: &Arg,
+    by_value: bool,
+    launch: &Launch,
+    buffers: &'b [DeviceBuffer<u8>],
+    maps: &'b Maps,
+) -> Bound<'b> {
+    // Every name was found when the file was read.
+    match arg {
+        Arg::Buffer(name) => {
+            if let Some(at) = launch.buffers.iter().position(|own| own.name == *name) {
+                return Bound::Buffer(&buffers[at]);
+            }
+        }
+        Arg::Map(name) => match launch.maps.iter().position(|own| own.name == *name) {
+            Some(at) if by_value => return Bound::Map(&maps.encoded[at]),
+            Some(at) => return Bound::Buffer(&maps.copies[at]),
+            None => {}
+        },
+        _ => {}
     }
     Bound::Value(Bytes(arg.bytes().unwrap_or_default()))
 }

@@ -1,26 +1,31 @@
 //! `warpsmith run`
 
+mod args;
 mod array;
 mod description;
+mod device;
+mod extents;
 mod fill;
 mod launch;
+mod profile;
+mod report;
+mod roofline;
+mod schedules;
 mod small_float;
+mod tensor_map;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ptx_syntax::ast::{Function, FunctionKind, Module};
-use serde_json::{Value, json};
 use warpsmith::{Device, DeviceBuffer};
-use warpsmith_emulator::EmulatorConfig;
 
 use super::read_text;
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
-use crate::progress::Spinner;
 use description::{Buffer, Launch};
+use roofline::GpuModel;
 
 /// Launch a kernel of any PTX file, on a GPU or on the emulator.
 ///
@@ -30,6 +35,7 @@ use description::{Buffer, Launch};
 ///   grid = [4]                # one to three extents
 ///   block = [256]
 ///   shared_bytes = 0          # dynamic shared memory; 0 if left out
+///   cluster = [2]             # blocks of a cluster; what the kernel demands if left out
 ///
 ///   [[buffer]]
 ///   name = "x"
@@ -44,13 +50,26 @@ use description::{Buffer, Launch};
 ///   [[arg]]                   # u32, i32, u64, i64, f32, f64, or a struct of these by value:
 ///   f32 = 2.0                 # struct = [{ u32 = 3 }, { f32 = 0.5 }]
 ///
+///   [[tensor_map]]            # for tensor copies (TMA)
+///   name = "x"
+///   buffer = "x"              # the tensor begins with it, and has its type
+///   dims = [64, 1024]         # innermost first
+///   strides_bytes = [128]     # of all dimensions but the innermost
+///   box = [64, 64]
+///   element_strides = [1, 1]  # optional
+///   swizzle = 128             # 0, 32, 64 or 128; 0 if left out
+///   fill = "zeros"            # or "nan"; zeros if left out
+///   [[arg]]
+///   map = "x"                 # its address, or its 128 bytes where the parameter has 128
+///
 /// Fills: `normal` (mean 0, deviation 1; floats only), `uniform` (floats in [0, 1), integers over
 /// their whole range), `zeros`, `iota` (0, 1, 2, ..), `poison` (every byte 0xFF: NaN for floats),
 /// or a .npy file of that shape: floats of any width for float buffers, the same type for integer
 /// ones. The same fill, seed, dtype and shape give the same bytes on every device. Paths are
 /// relative to the TOML file. Saved floats of 16 bits and fewer are written as f32.
 ///
-/// Nothing is written unless everything went well.
+/// Nothing is written unless everything went well. Where the emulator finds a fault in the kernel,
+/// its report goes to stderr and the exit status is 3.
 #[derive(Debug, clap::Args)]
 #[allow(rustdoc::broken_intra_doc_links)] // the text is a terminal's, TOML and not markdown
 #[command(
@@ -58,7 +77,9 @@ use description::{Buffer, Launch};
     after_help = "Examples:
   warpsmith run saxpy.ptx launch.toml
   warpsmith run saxpy.ptx launch.toml --device gpu:1 --json
-  warpsmith run saxpy.ptx launch.toml --device emulator --seed 7"
+  warpsmith run saxpy.ptx launch.toml --device emulator --seed 7
+  warpsmith run saxpy.ptx launch.toml --check --schedules 16
+  warpsmith run saxpy.ptx launch.toml --profile --gpu-model a100"
 )]
 pub(crate) struct Args {
     /// The PTX file.
@@ -70,9 +91,33 @@ pub(crate) struct Args {
     /// Where to run: gpu, gpu:N, emulator, or auto (a GPU if there is one).
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     device: String,
-    /// Seed of buffers without one of their own, and of what the emulator leaves to chance.
+    /// Seed of what the emulator leaves to chance (the order of warps, when asynchronous work
+    /// lands), and of buffers without a seed of their own.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Seed of buffers without one of their own, if not --seed.
+    #[arg(long, value_name = "N")]
+    fill_seed: Option<u64>,
+    /// Run on the emulator with all of its checks, data races included.
+    #[arg(long)]
+    check: bool,
+    /// The same under N seeds from --seed on, each time from the same buffers; the report of a
+    /// fault says the seed that brings it back.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    schedules: Option<u64>,
+    /// Run on the emulator and print what it counted: instructions, traffic, bank conflicts, the
+    /// hottest lines, and an estimate of the time on a GPU.
+    #[arg(long)]
+    profile: bool,
+    /// The GPU of that estimate.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        requires = "profile",
+        value_name = "MODEL"
+    )]
+    gpu_model: GpuModel,
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
@@ -87,57 +132,74 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .with_context(|| format!("{}: kernel", args.launch.display()))?;
     check_args(kernel, &description).with_context(|| args.launch.display().to_string())?;
     check_places(args, &description.buffers)?;
-    let device = device(args)?;
+    let device = device::open(args, args.seed)?;
     check_memory(&device, &description.buffers)?;
-    let loaded = device
-        .load_ptx(&text)
-        .with_context(|| args.ptx.display().to_string())?;
-    let spinner = Spinner::start(format!("{} on {device}", description.kernel));
-    let buffers = description
-        .buffers
-        .iter()
-        .enumerate()
-        .map(|(position, buffer)| {
-            let seed = buffer
-                .seed
-                .unwrap_or(args.seed.wrapping_add(position as u64));
-            let made = fill::bytes(buffer, seed)
-                .and_then(|bytes| Ok(DeviceBuffer::from_slice(&device, &bytes)?));
-            made.with_context(|| format!("{}: buffer `{}`", args.launch.display(), buffer.name))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let time = launch::launch(&device, &loaded, &description, &buffers)?;
-    drop(spinner);
-    let contents = buffers
-        .iter()
-        .map(|buffer| buffer.to_vec().context("copying a result back"))
-        .collect::<Result<Vec<_>>>()?;
-    save(&description.buffers, &contents)?;
-    let report = Report {
-        device: &device,
+    let fill_seed = args.fill_seed.unwrap_or(args.seed);
+    let contents = fill::all(&description.buffers, fill_seed)
+        .with_context(|| args.launch.display().to_string())?;
+    let trial = Trial {
+        args,
+        text: &text,
         launch: &description,
         contents: &contents,
-        time,
     };
-    report.print(args.json, output)?;
+    let found = schedules::run(&trial, device);
+    let ran = match found {
+        Ok(ran) => ran,
+        Err(error) => {
+            if args.json {
+                report::print_finding(&error, &description, output)?;
+            }
+            return Err(error);
+        }
+    };
+    save(&description.buffers, &ran.first.contents)?;
+    report::print(args, &description, &ran, output)?;
     Ok(Outcome::Done)
 }
 
-/// The device asked for; an emulator gets the seed.
-fn device(args: &Args) -> Result<Device> {
-    let device = Device::from_name(&args.device)?;
-    if !device.is_emulator() {
-        return Ok(device);
+/// One kernel with its inputs, to be run once or under many seeds.
+struct Trial<'t> {
+    args: &'t Args,
+    text: &'t str,
+    launch: &'t Launch,
+    /// Of the buffers, before the launch.
+    contents: &'t [Vec<u8>],
+}
+
+/// What a run left.
+struct Ran {
+    device: Device,
+    /// Of the buffers, after the launch.
+    contents: Vec<Vec<u8>>,
+    time: Duration,
+}
+
+impl Trial<'_> {
+    /// Runs the kernel on a device, from fresh buffers.
+    fn run(&self, device: Device) -> Result<Ran> {
+        let loaded = device
+            .load_ptx(self.text)
+            .with_context(|| self.args.ptx.display().to_string())?;
+        let place = || self.args.launch.display().to_string();
+        let named = self.launch.buffers.iter().zip(self.contents);
+        let buffers = named
+            .map(|(buffer, bytes)| {
+                DeviceBuffer::from_slice(&device, bytes)
+                    .with_context(|| format!("{}: buffer `{}`", place(), buffer.name))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let time = launch::launch(&device, &loaded, self.launch, &buffers).with_context(place)?;
+        let contents = buffers
+            .iter()
+            .map(|buffer| buffer.to_vec().context("copying a result back"))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Ran {
+            device,
+            contents,
+            time,
+        })
     }
-    let mut config = EmulatorConfig {
-        seed: args.seed,
-        ..EmulatorConfig::default()
-    };
-    if args.json {
-        // What a kernel prints must not come between the lines of JSON.
-        config.output = warpsmith_emulator::Output::to(io::stderr());
-    }
-    Ok(Device::emulator_with(config)?)
 }
 
 fn find<'m>(module: &'m Module, name: &str) -> Result<&'m Function> {
@@ -166,12 +228,17 @@ fn check_args(kernel: &Function, launch: &Launch) -> Result<()> {
     );
     for (index, (arg, param)) in launch.args.iter().zip(&kernel.params).enumerate() {
         let want = param.bytes();
+        let sizes = arg.sizes_bytes();
         ensure!(
-            want == Some(arg.size_bytes() as u64),
+            want.is_some_and(|want| sizes.contains(&want)),
             "arg {}: `{}` has {} bytes, parameter `{}` has {} in {}",
             index + 1,
             arg.key(),
-            arg.size_bytes(),
+            sizes
+                .iter()
+                .map(u64::to_string)
+                .collect::<Vec<_>>()
+                .join(" or "),
             param.name,
             want.map_or("an unknown number".into(), |want| want.to_string()),
             signature()
@@ -222,83 +289,4 @@ fn save(buffers: &[Buffer], contents: &[Vec<u8>]) -> Result<()> {
         }
     }
     files.commit()
-}
-
-/// What is printed after a launch.
-struct Report<'r> {
-    device: &'r Device,
-    launch: &'r Launch,
-    contents: &'r [Vec<u8>],
-    time: Duration,
-}
-
-impl Report<'_> {
-    fn print(&self, as_json: bool, output: &mut Output) -> Result<()> {
-        let Launch {
-            kernel,
-            grid,
-            block,
-            shared_bytes,
-            ..
-        } = self.launch;
-        let milliseconds = self.time.as_secs_f64() * 1e3;
-        if as_json {
-            let line = json!({
-                "device": self.device.kind().to_string(),
-                "name": self.device.name(),
-                "kernel": kernel,
-                "grid": grid,
-                "block": block,
-                "shared_bytes": shared_bytes,
-                "time_ms": milliseconds,
-                "buffers": self.buffers().map(|(buffer, hash)| json!({
-                    "name": buffer.name,
-                    "dtype": buffer.dtype.name(),
-                    "shape": buffer.shape,
-                    "hash": hash,
-                    "save": buffer.save.as_ref().map(|path| path.display().to_string()),
-                })).collect::<Vec<Value>>(),
-            });
-            writeln!(output, "{line}")?;
-            return Ok(());
-        }
-        writeln!(
-            output,
-            "{kernel} on {}: grid {grid:?}, block {block:?}, {shared_bytes} bytes of dynamic \
-             shared memory, {milliseconds:.3} ms",
-            self.device
-        )?;
-        for (buffer, hash) in self.buffers() {
-            let saved = buffer
-                .save
-                .as_ref()
-                .map(|path| format!("  -> {}", path.display()));
-            writeln!(
-                output,
-                "  {:<12} {:<5} {:?}  hash {hash}{}",
-                buffer.name,
-                buffer.dtype.name(),
-                buffer.shape,
-                saved.unwrap_or_default()
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Each buffer with a hash of its bytes, so that two runs compare at a glance.
-    fn buffers(&self) -> impl Iterator<Item = (&Buffer, String)> {
-        self.launch
-            .buffers
-            .iter()
-            .zip(self.contents)
-            .map(|(buffer, bytes)| (buffer, hash(bytes)))
-    }
-}
-
-/// FNV-1a 64, in hex.
-fn hash(bytes: &[u8]) -> String {
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }

@@ -1,0 +1,48 @@
+//! The device that the options ask for.
+
+use std::io;
+
+use anyhow::Result;
+use warpsmith::Device;
+use warpsmith_emulator::{Checks, EmulatorConfig, Output};
+
+use super::Args;
+use crate::failure::UsageError;
+
+/// The device, on which the emulator gets this seed. Options that only the emulator has make
+/// `auto` the emulator.
+pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
+    let wanted = [
+        (args.check, "--check"),
+        (args.schedules.is_some(), "--schedules"),
+        (args.profile, "--profile"),
+    ];
+    let name = match wanted.iter().find(|(is_wanted, _)| *is_wanted) {
+        None => args.device.as_str(),
+        Some((_, option)) => match args.device.as_str() {
+            "auto" | "emulator" => "emulator",
+            other => {
+                let message = format!("{option} needs the emulator, and --device is {other}");
+                return Err(UsageError(message).into());
+            }
+        },
+    };
+    let device = Device::from_name(name)?;
+    if !device.is_emulator() {
+        return Ok(device);
+    }
+    let mut config = EmulatorConfig {
+        seed,
+        checks: match args.check || args.schedules.is_some() {
+            true => Checks::ALL,
+            false => Checks::NONE,
+        },
+        profile: args.profile,
+        ..EmulatorConfig::default()
+    };
+    if args.json {
+        // What a kernel prints must not come between the lines of JSON.
+        config.output = Output::to(io::stderr());
+    }
+    Ok(Device::emulator_with(config)?)
+}

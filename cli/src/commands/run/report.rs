@@ -1,0 +1,206 @@
+//! What is printed after a launch.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use warpsmith_emulator::{Place, Report};
+
+use super::description::{Buffer, Launch};
+use super::schedules::Schedules;
+use super::{Args, profile, roofline};
+use crate::failure::{Reproduce, fault_of};
+use crate::output::Output;
+
+/// Prints what was run and what it left: some lines, or one of JSON.
+pub(super) fn print(
+    args: &Args,
+    launch: &Launch,
+    ran: &Schedules,
+    output: &mut Output,
+) -> Result<()> {
+    if args.json {
+        writeln!(output, "{}", as_json(args, launch, ran))?;
+        return Ok(());
+    }
+    let first = &ran.first;
+    let Launch {
+        kernel,
+        grid,
+        block,
+        shared_bytes,
+        ..
+    } = launch;
+    let cluster = launch
+        .cluster
+        .map(|cluster| format!(", cluster {cluster:?}"));
+    writeln!(
+        output,
+        "{kernel} on {}: grid {grid:?}, block {block:?}{}, {shared_bytes} bytes of dynamic \
+         shared memory, {:.3} ms",
+        first.device,
+        cluster.unwrap_or_default(),
+        first.time.as_secs_f64() * 1e3,
+    )?;
+    for (buffer, hash) in buffers(launch, &first.contents) {
+        let saved = buffer
+            .save
+            .as_ref()
+            .map(|path| format!("  -> {}", path.display()));
+        writeln!(
+            output,
+            "  {:<12} {:<5} {:?}  hash {hash}{}",
+            buffer.name,
+            buffer.dtype.name(),
+            buffer.shape,
+            saved.unwrap_or_default()
+        )?;
+    }
+    print_checks(args, launch, ran, output)?;
+    if let Some((stats, estimate)) = profile(args, launch, ran) {
+        profile::print(&stats, &estimate, output)?;
+    }
+    Ok(())
+}
+
+/// The counters of the first run with what they mean for a GPU, where they were asked for.
+fn profile(
+    args: &Args,
+    launch: &Launch,
+    ran: &Schedules,
+) -> Option<(
+    std::sync::Arc<warpsmith_emulator::LaunchStats>,
+    roofline::Estimate,
+)> {
+    let stats = ran.first.device.last_launch()?;
+    let counters = stats.counters.as_deref()?;
+    let blocks = launch
+        .grid
+        .iter()
+        .map(|extent| u64::from(*extent))
+        .product();
+    let estimate = roofline::estimate(args.gpu_model, counters, blocks);
+    Some((stats, estimate))
+}
+
+fn print_checks(args: &Args, launch: &Launch, ran: &Schedules, output: &mut Output) -> Result<()> {
+    match args.schedules {
+        Some(count) => {
+            let last = args.seed.wrapping_add(count - 1);
+            writeln!(
+                output,
+                "check: nothing found under {count} seeds, {} to {last}",
+                args.seed
+            )?;
+        }
+        None if args.check => {
+            writeln!(output, "check: nothing found under seed {}", args.seed)?;
+        }
+        None => {}
+    }
+    for (position, seed) in &ran.differing {
+        writeln!(
+            output,
+            "note: buffer `{}` is not the same under seed {} and seed {seed}",
+            launch.buffers[*position].name, args.seed
+        )?;
+    }
+    Ok(())
+}
+
+fn as_json(args: &Args, launch: &Launch, ran: &Schedules) -> Value {
+    let first = &ran.first;
+    let buffers = buffers(launch, &first.contents).map(|(buffer, hash)| {
+        json!({
+            "name": buffer.name,
+            "dtype": buffer.dtype.name(),
+            "shape": buffer.shape,
+            "hash": hash,
+            "save": buffer.save.as_ref().map(|path| path.display().to_string()),
+        })
+    });
+    let mut line = json!({
+        "device": first.device.kind().to_string(),
+        "name": first.device.name(),
+        "kernel": launch.kernel,
+        "grid": launch.grid,
+        "block": launch.block,
+        "cluster": launch.cluster,
+        "shared_bytes": launch.shared_bytes,
+        "time_ms": first.time.as_secs_f64() * 1e3,
+        "buffers": buffers.collect::<Vec<Value>>(),
+    });
+    if args.check || args.schedules.is_some() {
+        let differing = ran.differing.iter().map(
+            |(position, seed)| json!({ "buffer": launch.buffers[*position].name, "seed": seed }),
+        );
+        line["check"] = json!({
+            "first_seed": args.seed,
+            "seeds": ran.count,
+            "differing": differing.collect::<Vec<Value>>(),
+        });
+    }
+    if let Some((stats, estimate)) = profile(args, launch, ran) {
+        line["profile"] = profile::as_json(&stats, &estimate);
+    }
+    line
+}
+
+/// One line of JSON for a fault that the emulator found; nothing for other errors.
+pub(super) fn print_finding(
+    error: &anyhow::Error,
+    launch: &Launch,
+    output: &mut Output,
+) -> Result<()> {
+    let Some(report) = fault_of(error) else {
+        return Ok(());
+    };
+    let reproduce = error.downcast_ref::<Reproduce>();
+    let line = json!({
+        "kernel": launch.kernel,
+        "finding": finding(report),
+        "seed": reproduce.map(|found| found.seed),
+        "reproduce": reproduce.map(|found| &found.options),
+    });
+    writeln!(output, "{line}")?;
+    output.flush()?;
+    Ok(())
+}
+
+fn finding(report: &Report) -> Value {
+    json!({
+        "kind": report.kind.name(),
+        "message": report.message,
+        "place": place(&report.place),
+        "address": report.address,
+        "notes": report.notes,
+    })
+}
+
+fn place(place: &Place) -> Value {
+    json!({
+        "ptx_line": place.ptx_line,
+        "ptx": place.ptx_text,
+        "source": place.source.as_ref().map(|(file, line)| json!({ "file": file, "line": line })),
+        "block": place.block,
+        "warp": place.warp,
+        "thread": place.thread,
+    })
+}
+
+/// Each buffer with a hash of its bytes, so that two runs compare at a glance.
+fn buffers<'l>(
+    launch: &'l Launch,
+    contents: &'l [Vec<u8>],
+) -> impl Iterator<Item = (&'l Buffer, String)> {
+    let named = launch.buffers.iter().zip(contents);
+    named.map(|(buffer, bytes)| (buffer, hash(bytes)))
+}
+
+/// FNV-1a 64, in hex.
+fn hash(bytes: &[u8]) -> String {
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

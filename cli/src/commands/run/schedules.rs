@@ -1,0 +1,80 @@
+//! One launch under one or more seeds.
+
+use anyhow::Result;
+use warpsmith::Device;
+
+use super::{Ran, Trial, device};
+use crate::failure::{Reproduce, fault_of};
+use crate::progress::{Bar, Spinner};
+
+/// What the runs left.
+pub(super) struct Schedules {
+    /// Under the first seed.
+    pub(super) first: Ran,
+    /// How many seeds there were.
+    pub(super) count: u64,
+    /// Buffers that were not the same under every seed, by position, with the first other seed.
+    pub(super) differing: Vec<(usize, u64)>,
+}
+
+/// Runs the trial under every seed, `first` being the device for the first one.
+pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
+    let args = trial.args;
+    let count = args.schedules.unwrap_or(1);
+    let what = format!("{} on {first}", trial.launch.kernel);
+    // A spinner for one run, of which nobody knows how long it takes.
+    let (bar, _spinner) = match args.schedules {
+        Some(count) => (Some(Bar::start(what, count)), None),
+        None => (None, Some(Spinner::start(what))),
+    };
+    let is_checked = args.check || args.schedules.is_some();
+    let attempt = |seed: u64, device: Device| {
+        let ran = trial.run(device).map_err(|error| match fault_of(&error) {
+            Some(_) if is_checked => error.context(reproduce(trial, seed, count)),
+            _ => error,
+        });
+        bar.iter().for_each(Bar::step);
+        ran
+    };
+    let first = attempt(args.seed, first)?;
+    let mut differing: Vec<(usize, u64)> = Vec::new();
+    for offset in 1..count {
+        let seed = args.seed.wrapping_add(offset);
+        let other = attempt(seed, device::open(args, seed)?)?;
+        for (position, (one, another)) in first.contents.iter().zip(&other.contents).enumerate() {
+            if one != another && differing.iter().all(|(known, _)| *known != position) {
+                differing.push((position, seed));
+            }
+        }
+    }
+    Ok(Schedules {
+        first,
+        count,
+        differing,
+    })
+}
+
+/// The options that bring a fault back.
+fn reproduce(trial: &Trial<'_>, seed: u64, count: u64) -> Reproduce {
+    let args = trial.args;
+    let mut options = Vec::new();
+    if args.check || args.schedules.is_some() {
+        options.push("--check".to_owned());
+    }
+    options.push(format!("--seed {seed}"));
+    let fill_seed = args.fill_seed.unwrap_or(args.seed);
+    let is_filled = trial
+        .launch
+        .buffers
+        .iter()
+        .any(|buffer| buffer.seed.is_none() && buffer.fill.is_random());
+    if fill_seed != seed && is_filled {
+        options.push(format!("--fill-seed {fill_seed}"));
+    }
+    Reproduce {
+        seed,
+        ran: seed.wrapping_sub(args.seed) + 1,
+        count,
+        options: options.join(" "),
+    }
+}
