@@ -1,6 +1,9 @@
 //! The compact form of a kernel that the executor runs.
 
+mod asynchrony;
 pub(crate) mod tensor;
+
+pub(crate) use asynchrony::*;
 
 use crate::exec::kernel::{Args, Kernel};
 use crate::exec::registers::{Constants, Extent, Slot};
@@ -96,6 +99,7 @@ pub(crate) enum Op {
     Barrier(Box<Barrier>),
     Collective(Box<Collective>),
     Tensor(Box<tensor::TensorOp>),
+    Asynchronous(Box<Asynchronous>),
     Printf(Box<Printf>),
     /// `__assertfail`: frame offsets of message, file, line and function.
     AssertFail(Box<[u64; 4]>),
@@ -108,7 +112,10 @@ pub(crate) enum Op {
 impl Op {
     /// Whether the instruction may stop waiting before what it waits for has come.
     pub(crate) fn has_time_limit(&self) -> bool {
-        false
+        match self {
+            Self::Asynchronous(op) => op.has_time_limit(),
+            _ => false,
+        }
     }
 }
 
@@ -137,6 +144,18 @@ pub(crate) enum Special {
     /// Warp instructions of the block so far; high half with `true`.
     Clock(bool),
     DynamicSharedSize,
+    /// Block index in its cluster.
+    ClusterCtaid(u8),
+    /// Extent of the cluster.
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    /// Index of the cluster in the grid.
+    Clusterid(u8),
+    /// Clusters of the grid.
+    Nclusterid(u8),
+    /// Whether the launch has clusters.
+    IsExplicitCluster,
     TotalSharedSize,
 }
 
@@ -352,6 +371,19 @@ pub(crate) struct FunctionInfo {
     pub(crate) results: Vec<(u64, u64)>,
 }
 
+/// What bounds the registers of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    /// Most threads of a block: `.maxntid` or `.reqntid`.
+    pub(crate) threads: Option<u32>,
+    /// `.minnctapersm`
+    pub(crate) blocks: u32,
+    /// `.maxnreg`
+    pub(crate) max_registers: Option<u32>,
+    /// Whether the kernel names its cluster.
+    pub(crate) explicit_cluster: bool,
+}
+
 /// A kernel with every function that it may reach.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -370,6 +402,8 @@ pub(crate) struct Program {
     pub(crate) shared_bytes: u64,
     /// First shared address that the kernel may use: 0 when it asks where the system's part is.
     pub(crate) shared_from: u64,
+    /// What the kernel promises of its launches.
+    pub(crate) bounds: Bounds,
     /// Whether blocks may talk to each other through global memory, so that they must run on one
     /// host thread, in order, to be deterministic.
     pub(crate) ordered: bool,

@@ -30,6 +30,14 @@ pub enum FaultKind {
     StackOverflow,
     /// The instruction budget of the configuration ran out.
     InstructionBudget,
+    /// An mbarrier that is not initialised, counted beyond its limits, or accessed as plain memory.
+    MbarrierMisuse,
+    /// A block that exits while copies from or to its shared memory are in flight.
+    LeftInFlight,
+    /// `setmaxnreg` that cannot be, or asks for more registers than the block has.
+    RegisterBudget,
+    /// A tensor copy through what is no valid tensor map.
+    TensorMap,
     /// A `vprintf` whose format or arguments cannot be read.
     BadFormat,
 }
@@ -50,6 +58,10 @@ impl FaultKind {
             Self::BadTarget => "bad branch or call target",
             Self::StackOverflow => "stack overflow",
             Self::InstructionBudget => "instruction budget exhausted",
+            Self::MbarrierMisuse => "mbarrier misuse",
+            Self::LeftInFlight => "work left in flight",
+            Self::RegisterBudget => "register budget",
+            Self::TensorMap => "bad tensor map",
             Self::BadFormat => "bad printf format",
         }
     }

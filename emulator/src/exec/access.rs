@@ -25,7 +25,7 @@ pub(crate) enum Intent {
 }
 
 impl Intent {
-    pub(super) fn verb(self) -> &'static str {
+    pub(in crate::exec) fn verb(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -160,6 +160,7 @@ impl Warp {
                 )
             }
             Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
+                guard(block, rank, own, mask, bytes, intent)?;
                 let mut offsets = Row::default();
                 let shared = &block.cluster.shared[rank as usize];
                 let from = block.launch.program.shared_from;
@@ -220,6 +221,7 @@ impl Warp {
                 )
             }
             Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
+                guard(block, rank, own, mask, bytes, intent)?;
                 let mut offsets = Row::default();
                 let shared = &block.cluster.shared[rank as usize];
                 let from = block.launch.program.shared_from;
@@ -312,6 +314,20 @@ pub(crate) fn count(
         Space::Shared => block.counters.shared(addresses, mask, bytes),
         Space::Local | Space::Param => {}
     }
+}
+
+/// Refuses to touch the bytes of an mbarrier.
+#[inline]
+fn guard(
+    block: &Block<'_>,
+    rank: u32,
+    offsets: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    intent: Intent,
+) -> Checked<()> {
+    let table = block.cluster.mbarriers.borrow();
+    table.guard(rank, offsets, mask, bytes, intent.verb())
 }
 
 fn place(

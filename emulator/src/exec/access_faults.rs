@@ -2,13 +2,14 @@
 
 use super::access::Intent;
 use super::block::Block;
+use super::cluster::Cluster;
 use super::fault::Fault;
 use super::row::{Lanes, Row};
 use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::space::Space;
 use crate::report::FaultKind;
 
-pub(super) fn describe(found: &Allocation) -> String {
+pub(in crate::exec) fn describe(found: &Allocation) -> String {
     format!(
         "the allocation has {} bytes at 0x{:x}",
         found.len, found.base
@@ -16,7 +17,7 @@ pub(super) fn describe(found: &Allocation) -> String {
 }
 
 #[cold]
-pub(super) fn no_allocation(
+pub(in crate::exec) fn no_allocation(
     block: &Block<'_>,
     addresses: &Row<u64>,
     lane: u32,
@@ -48,7 +49,7 @@ pub(super) fn no_allocation(
 }
 
 #[cold]
-pub(super) fn bad_access(
+pub(in crate::exec) fn bad_access(
     addresses: &Row<u64>,
     mask: u32,
     bytes: usize,
@@ -91,7 +92,7 @@ pub(super) fn bad_access(
 }
 
 #[cold]
-pub(super) fn uninitialized(
+pub(in crate::exec) fn uninitialized(
     space: Space,
     addresses: &Row<u64>,
     lane: u32,
@@ -106,7 +107,7 @@ pub(super) fn uninitialized(
 }
 
 #[cold]
-pub(super) fn out_of_space(
+pub(in crate::exec) fn out_of_space(
     addresses: &Row<u64>,
     mask: u32,
     bytes: usize,
@@ -135,7 +136,12 @@ pub(super) fn out_of_space(
 }
 
 #[cold]
-pub(super) fn no_such_rank(address: u64, lane: u32, rank: u64, blocks: usize) -> Box<Fault> {
+pub(in crate::exec) fn no_such_rank(
+    address: u64,
+    lane: u32,
+    rank: u64,
+    blocks: usize,
+) -> Box<Fault> {
     let message = format!(
         "0x{address:x} names the shared memory of rank {rank} of a cluster of {blocks} blocks"
     );
@@ -143,11 +149,95 @@ pub(super) fn no_such_rank(address: u64, lane: u32, rank: u64, blocks: usize) ->
 }
 
 #[cold]
-pub(super) fn exited_peer(address: u64, lane: u32, rank: u32) -> Box<Fault> {
+pub(in crate::exec) fn exited_peer(address: u64, lane: u32, rank: u32) -> Box<Fault> {
     let message = format!(
         "0x{address:x} is in the shared memory of the block of rank {rank}, which has exited"
     );
     Fault::new(FaultKind::UseAfterFree, Some(lane), message)
         .at(address)
         .note("a block must not exit while others of its cluster use its shared memory".to_owned())
+}
+
+/// An ordinary access, or a copy, that touches the bytes of an mbarrier.
+#[cold]
+pub(in crate::exec) fn touches_mbarrier(
+    verb: &str,
+    bytes: u64,
+    offset: u64,
+    at: u64,
+) -> Box<Fault> {
+    let message = format!(
+        "a {verb} of {bytes} bytes at 0x{offset:x} touches the mbarrier at 0x{at:x}, which only \
+         mbarrier instructions may do until mbarrier.inval ends it"
+    );
+    Fault::new(FaultKind::MbarrierMisuse, None, message).at(offset)
+}
+
+/// An operand of an asynchronous instruction that is no place in shared memory.
+#[cold]
+pub(in crate::exec) fn shared_fault(
+    offset: u64,
+    bytes: u64,
+    align: u64,
+    region: (u64, u64),
+    what: &str,
+) -> Box<Fault> {
+    if !offset.is_multiple_of(align) {
+        let message = format!("{what} at 0x{offset:x}: the address must be a multiple of {align}");
+        return Fault::new(FaultKind::Misaligned, None, message).at(offset);
+    }
+    let message = format!("{what} of {bytes} bytes at 0x{offset:x} of shared memory");
+    Fault::new(FaultKind::OutOfBounds, None, message)
+        .at(offset)
+        .note(format!(
+            "the shared memory here spans 0x{:x} to 0x{:x}",
+            region.0, region.1
+        ))
+}
+
+/// A range of global memory that a copy cannot touch.
+#[cold]
+pub(in crate::exec) fn range_fault(
+    cluster: &Cluster,
+    address: u64,
+    bytes: u64,
+    intent: Intent,
+) -> Box<Fault> {
+    let verb = intent.verb();
+    let what = format!("a {verb} of {bytes} bytes at 0x{address:x}");
+    let fault = |kind, message| Fault::new(kind, None, message).at(address);
+    if let Some((base, len)) = cluster.global.freed_at(address) {
+        let note = format!("the freed allocation had {len} bytes at 0x{base:x}");
+        return fault(FaultKind::UseAfterFree, format!("{what} in freed memory")).note(note);
+    }
+    match at_or_below(&cluster.memory, address) {
+        Some((_, found)) if address - found.base + bytes <= found.len => {
+            fault(FaultKind::ReadOnly, format!("{what} in constant memory")).note(describe(found))
+        }
+        Some((_, found)) if address - found.base < found.len => {
+            let message = format!("{what} leaves its allocation");
+            fault(FaultKind::OutOfBounds, message).note(describe(found))
+        }
+        Some((_, below)) => {
+            fault(FaultKind::OutOfBounds, format!("{what} of global memory")).note(format!(
+                "the nearest allocation below has {} bytes at 0x{:x}: the access begins {} bytes \
+                 behind its end",
+                below.len,
+                below.base,
+                address - (below.base + below.len)
+            ))
+        }
+        None => fault(FaultKind::OutOfBounds, format!("{what} of global memory"))
+            .note("no allocation lies below this address".to_owned()),
+    }
+}
+
+/// A range that a copy reads before anything was written there.
+#[cold]
+pub(in crate::exec) fn uninitialized_range(space: Space, address: u64, bytes: u64) -> Box<Fault> {
+    let message = format!(
+        "a read of {bytes} bytes at 0x{address:x} of {} memory, not all of which was written",
+        space.name()
+    );
+    Fault::new(FaultKind::Uninitialized, None, message).at(address)
 }

@@ -7,6 +7,7 @@ use super::barrier::BarrierState;
 use super::cluster::{Cluster, waits};
 use super::fault::{Checked, Fault};
 use super::path::{Path, State};
+use super::register_pool::RegisterPool;
 use super::row::{LANES, Row};
 use super::warp::{Stop, Warp};
 use crate::config::{Checks, LaunchConfig};
@@ -41,7 +42,7 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    fn threads(&self) -> u32 {
+    pub(super) fn threads(&self) -> u32 {
         self.config.block.iter().product()
     }
 
@@ -84,6 +85,7 @@ pub(crate) struct Block<'a> {
     pub(crate) recent: [usize; RECENT],
     /// Which of them is replaced next.
     pub(crate) turn: usize,
+    pub(crate) registers: RegisterPool,
     /// What `vprintf` wrote.
     pub(crate) printed: Vec<u8>,
     /// Counts of a profile.
@@ -111,6 +113,7 @@ impl<'a> BlockRun<'a> {
             released: false,
             recent: [0; RECENT],
             turn: 0,
+            registers: RegisterPool::default(),
             printed: Vec::new(),
             counters: cluster.counters.clone(),
         };
@@ -135,6 +138,7 @@ impl<'a> BlockRun<'a> {
         self.block.barriers = Default::default();
         self.block.exited = false;
         self.block.released = false;
+        self.block.registers = RegisterPool::new(self.block.launch);
         self.block.printed.clear();
         for warp in &mut self.warps {
             warp.start(&self.block);
@@ -154,6 +158,7 @@ impl<'a> BlockRun<'a> {
         if stop == Stop::Done {
             self.done[w] = true;
             if self.is_done() {
+                self.check_exit(w)?;
                 self.block.cluster.exited[self.block.rank as usize].set(true);
                 self.block.cluster.event.set(true);
             }
@@ -232,6 +237,7 @@ impl<'a> BlockRun<'a> {
             let inst = &code[path.pc as usize];
             let what = match &inst.op {
                 Op::Barrier(barrier) => self.describe_wait(warp, barrier, path.mask),
+                Op::Asynchronous(op) => self.describe_asynchronous(path, warp, op),
                 _ => String::new(),
             };
             lines.push(format!(

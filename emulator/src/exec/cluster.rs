@@ -8,15 +8,21 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::block::{Block, BlockRun, Launch};
+use super::cluster_barrier::ClusterBarrier;
 use super::engine::Engine;
 use super::fault::{Checked, Fault};
+use super::groups::AllGroups;
+use super::mbarrier::Mbarriers;
 use super::path::State;
 use super::random::Random;
+use super::row::LANES;
 use super::warp::Stop;
 use crate::check::Order;
 use crate::config::LaunchStats;
+use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::shared::{SHARED_BASE, SharedMemory};
 use crate::profile::Tally;
 use crate::report::FaultKind;
@@ -39,6 +45,12 @@ pub(crate) struct Cluster {
     pub(crate) exited: Vec<Cell<bool>>,
     pub(crate) engine: RefCell<Engine>,
     pub(crate) order: RefCell<Order>,
+    pub(crate) mbarriers: RefCell<Mbarriers>,
+    pub(crate) barrier: RefCell<ClusterBarrier>,
+    pub(crate) groups: RefCell<AllGroups>,
+    pub(crate) global: Arc<GlobalMemory>,
+    /// The allocations that were live at the launch.
+    pub(crate) memory: Snapshot,
     /// Something happened that blocked paths may wait for.
     pub(crate) event: Cell<bool>,
     /// Counts what a thread did that another can see: stores, arrivals, operations issued.
@@ -58,6 +70,11 @@ impl Cluster {
             exited: vec![Cell::new(false); blocks],
             engine: RefCell::default(),
             order: RefCell::new(Order::new(launch.checks.races)),
+            mbarriers: RefCell::default(),
+            barrier: RefCell::default(),
+            groups: RefCell::default(),
+            global: launch.global.clone(),
+            memory: launch.memory.clone(),
             event: Cell::new(false),
             effects: Cell::new(0),
             counters: Tally::new(launch.profile.as_ref()),
@@ -70,6 +87,12 @@ impl Cluster {
         self.exited.iter().for_each(|exited| exited.set(false));
         self.engine.replace(Engine::default());
         self.order.replace(Order::new(launch.checks.races));
+        let blocks = self.shared.len();
+        let threads = launch.threads();
+        let warps = blocks * threads.div_ceil(LANES as u32) as usize;
+        self.mbarriers.replace(Mbarriers::new(blocks));
+        self.barrier.replace(ClusterBarrier::new(blocks, threads));
+        self.groups.replace(AllGroups::new(warps));
         self.event.set(false);
         self.effects.set(0);
     }
@@ -152,6 +175,7 @@ impl<'a> ClusterRun<'a> {
         for _ in 0..rounds {
             let round = self.round()?;
             if self.blocks.iter().all(BlockRun::is_done) {
+                while self.land()? {}
                 return Ok(true);
             }
             if round.progress && !round.polling {
@@ -263,6 +287,9 @@ impl<'a> ClusterRun<'a> {
                 return fault;
             }
         }
+        if let Some(fault) = self.blocks.iter().find_map(BlockRun::registers_exhausted) {
+            return self.with_waiting(fault);
+        }
         let message = "every thread that has not exited waits at a barrier".to_owned();
         let mut fault = Fault::new(FaultKind::Deadlock, None, message);
         let first = self.blocks.iter().find_map(|run| {
@@ -272,6 +299,11 @@ impl<'a> ClusterRun<'a> {
         if let Some((rank, warp, pc)) = first {
             (fault.rank, fault.warp, fault.pc) = (rank, warp, pc);
         }
+        self.with_waiting(fault)
+    }
+
+    /// Adds who waits where.
+    fn with_waiting(&self, mut fault: Box<Fault>) -> Box<Fault> {
         for run in &self.blocks {
             let block = match self.blocks.len() {
                 1 => String::new(),

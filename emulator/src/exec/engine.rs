@@ -3,12 +3,17 @@
 use std::fmt::Debug;
 
 use super::cluster::Cluster;
-use super::fault::Checked;
+use super::fault::{Checked, Fault};
 
 /// An operation that was issued and has not happened yet.
 pub(crate) trait Landing: Debug {
     /// Does what was asked for: moves the data, completes the transaction, ends its group.
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()>;
+
+    /// The fault of a block that exits while this is in flight; `None` if it may.
+    fn left_behind(&self, _rank: u32) -> Option<Box<Fault>> {
+        None
+    }
 }
 
 /// The operations in flight in one cluster, in the order of their issue.
@@ -21,6 +26,13 @@ impl Engine {
     /// Takes up an operation.
     pub(crate) fn issue(&mut self, operation: Box<dyn Landing>) {
         self.flying.push(operation);
+    }
+
+    /// The fault of a block that exits before an operation in flight has come to its end.
+    pub(crate) fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
+        self.flying
+            .iter()
+            .find_map(|flight| flight.left_behind(rank))
     }
 
     /// Operations in flight.

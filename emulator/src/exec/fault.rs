@@ -42,6 +42,12 @@ impl Fault {
     }
 
     #[cold]
+    pub(crate) fn by(mut self: Box<Self>, lane: u32) -> Box<Self> {
+        self.lane = Some(lane);
+        self
+    }
+
+    #[cold]
     pub(crate) fn note(mut self: Box<Self>, note: String) -> Box<Self> {
         self.notes.push(note);
         self

@@ -8,21 +8,27 @@
 
 pub(crate) mod access;
 mod access_faults;
+mod asynchronous;
 pub(crate) mod atomic;
 pub(crate) mod barrier;
 pub(crate) mod block;
 pub(crate) mod call;
 pub(crate) mod cluster;
+mod cluster_barrier;
 pub(crate) mod collective;
-#[allow(dead_code)] // until asynchronous copies call it
+mod copy;
 pub(crate) mod engine;
 pub(crate) mod fault;
 pub(crate) mod grid;
+mod groups;
 pub(crate) mod kernel;
+mod mbarrier;
+mod mbarrier_op;
 pub(crate) mod path;
 mod planes;
 pub(crate) mod printf;
 mod random;
+mod register_pool;
 pub(crate) mod registers;
 pub(crate) mod row;
 pub(crate) mod special;

@@ -33,6 +33,27 @@ impl Warp {
                 }
                 all((now >> if high { 32 } else { 0 }) as u32)
             }
+            Special::ClusterCtaid(axis) => {
+                let axis = axis as usize;
+                all(block.index[axis] % launch.cluster[axis])
+            }
+            Special::ClusterNctaid(axis) => all(launch.cluster[axis as usize]),
+            Special::ClusterCtarank => all(block.rank),
+            Special::ClusterNctarank => all(launch.cluster_blocks() as u32),
+            Special::Clusterid(axis) => {
+                let axis = axis as usize;
+                all(block.index[axis] / launch.cluster[axis])
+            }
+            Special::Nclusterid(axis) => {
+                let axis = axis as usize;
+                all(launch.config.grid[axis] / launch.cluster[axis])
+            }
+            Special::IsExplicitCluster => {
+                let explicit =
+                    launch.config.cluster.is_some() || launch.program.bounds.explicit_cluster;
+                let lanes = if explicit { u32::MAX } else { 0 };
+                return self.regs.set_pred(d.slot, lanes, mask);
+            }
             Special::Gridid => return self.regs.splat(d.slot, 0u64, mask),
             Special::DynamicSharedSize => all(launch.config.shared_bytes),
             Special::TotalSharedSize => {

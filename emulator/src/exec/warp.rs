@@ -148,7 +148,11 @@ impl Warp {
         let pc = first.map_or(0, |path| path.pc);
         let mask = first.map_or(0, |path| path.mask);
         let program = &block.launch.program;
-        let is_barrier = matches!(program.code[pc as usize].op, Op::Barrier(_));
+        let is_barrier = match &program.code[pc as usize].op {
+            Op::Barrier(_) => true,
+            Op::Asynchronous(op) => op.is_aligned(),
+            _ => false,
+        };
         let (kind, what) = if is_barrier {
             (FaultKind::DivergentBarrier, "an aligned barrier")
         } else {
@@ -275,6 +279,13 @@ impl Warp {
                 });
             }
             _ if active == 0 => return Ok(Flow::Next),
+            Op::Asynchronous(op) => {
+                return Ok(if self.asynchronous(block, op, index, active)? {
+                    Flow::Parted
+                } else {
+                    Flow::Next
+                });
+            }
             Op::Exit => return Ok(self.exit(block, index, active)),
             Op::Return => {
                 self.return_lanes(block, index, active);
@@ -384,6 +395,10 @@ impl Warp {
         path.mask &= !active;
         path.pc += 1;
         block.exited |= active != 0;
+        let agent = block.agent(self.index);
+        if block.cluster.barrier.borrow_mut().exit(agent, active) {
+            block.cluster.event.set(true);
+        }
         // Lanes that wait for these to converge look again at who is left.
         for path in &mut self.paths.list {
             if path.state == State::Converging {
@@ -414,7 +429,6 @@ impl Warp {
 
     /// Lets the lanes of `wait` run their instruction again after the next event, while the others
     /// of the path go on.
-    #[allow(dead_code)] // until mbarriers call it
     pub(crate) fn block_on(&mut self, index: usize, wait: u32) {
         self.uncount(wait);
         self.part(index, wait, State::Blocked);

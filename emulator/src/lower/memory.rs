@@ -64,8 +64,8 @@ impl<'a> FunctionLowering<'a, '_> {
                 mods.ignore(&["global", "local", "L1", "L2", "L2::128B", "tensormap"]);
                 mods.ignore(&PREFETCH);
                 mods.ignore(&["L2::evict_last", "L2::evict_normal"]);
-                if inst.has("tensormap") {
-                    return Err(mods.unsupported());
+                if inst.opcode == "prefetch" && inst.has("tensormap") {
+                    mods.ignore(&["param", "const"]);
                 }
                 mods.finish()?;
                 self.emit(Op::Nothing);
@@ -316,7 +316,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    fn bare_args(
+    pub(super) fn bare_args(
         &self,
         d: crate::exec::registers::Slot,
         a: crate::exec::registers::Slot,

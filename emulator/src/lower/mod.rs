@@ -5,15 +5,18 @@
 
 mod approx;
 mod call;
+mod cluster;
 mod compare;
 mod control;
 mod convert;
+mod copy;
 mod float;
 mod half;
 mod integer;
 mod lanewise;
 mod layout;
 mod logic;
+mod mbarrier;
 mod memory;
 mod mods;
 mod operands;
@@ -34,7 +37,7 @@ use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
-use crate::program::{FunctionInfo, Guard, Inst, Op, Program, Reg, Width};
+use crate::program::{Bounds, FunctionInfo, Guard, Inst, Op, Program, Reg, Width};
 use layout::Frame;
 pub use layout::ParamLayout;
 pub(crate) use layout::{bodies, param_layout};
@@ -89,8 +92,21 @@ pub(crate) fn lower_kernel(
         handles,
         shared_bytes: shared.bytes,
         shared_from: build.shared_from,
+        bounds: bounds(&module.functions[kernel]),
         ordered: build.ordered,
     })
+}
+
+/// What a kernel promises of its launches.
+fn bounds(kernel: &Function) -> Bounds {
+    let directives = &kernel.directives;
+    let threads = directives.reqntid.or(directives.maxntid);
+    Bounds {
+        threads: threads.map(|extents| extents.iter().product()),
+        blocks: directives.minnctapersm.unwrap_or(1),
+        max_registers: directives.maxnreg,
+        explicit_cluster: directives.reqnctapercluster.is_some() || directives.explicitcluster,
+    }
 }
 
 /// What the functions of one program share while it is built.
@@ -349,6 +365,13 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
 
     fn dispatch(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
         match inst.opcode.as_str() {
+            "mbarrier" => self.mbarrier(inst),
+            "cp" => self.copy(inst),
+            "mapa" => self.map_rank(inst),
+            "getctarank" => self.rank_of(inst),
+            "setmaxnreg" => self.set_registers(inst),
+            "barrier" if inst.has("cluster") => self.cluster_barrier(inst),
+            "fence" if inst.has("proxy") || inst.has("mbarrier_init") => self.proxy_fence(inst),
             "ld" | "ldu" | "st" | "atom" | "red" | "cvta" | "isspacep" | "prefetch"
             | "prefetchu" | "applypriority" | "discard" => self.memory(inst),
             "bra" | "brx" | "ret" | "exit" | "trap" | "bar" | "barrier" | "membar" | "fence"

@@ -25,10 +25,17 @@ pub(super) fn special(name: &str) -> Option<(Value, Width)> {
             "%ntid" => b32(Special::Ntid(axis)),
             "%ctaid" => b32(Special::Ctaid(axis)),
             "%nctaid" => b32(Special::Nctaid(axis)),
+            "%cluster_ctaid" => b32(Special::ClusterCtaid(axis)),
+            "%cluster_nctaid" => b32(Special::ClusterNctaid(axis)),
+            "%clusterid" => b32(Special::Clusterid(axis)),
+            "%nclusterid" => b32(Special::Nclusterid(axis)),
             _ => None,
         };
     }
     match name {
+        "%cluster_ctarank" => b32(Special::ClusterCtarank),
+        "%cluster_nctarank" => b32(Special::ClusterNctarank),
+        "%is_explicit_cluster" => Some((Value::Read(Special::IsExplicitCluster), Width::Pred)),
         "%laneid" => b32(Special::Laneid),
         "%warpid" => b32(Special::Warpid),
         "%nwarpid" => b32(Special::Nwarpid),

@@ -1,9 +1,12 @@
 //! Kernels in PTX, by hand: in pass/ those that must run and give the right answer, in fail/ those
 //! that must end in a report, which is kept beside them.
 
+mod asynchrony;
 mod common;
 mod fail;
+mod machine;
 mod pass;
 mod printf;
 mod profile;
 mod refused;
+mod tensor_copies;

@@ -23,13 +23,13 @@ fn unknown_instructions_are_named_with_their_line() {
     for (instruction, name) in [
         ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned"),
         (
-            "mbarrier.init.shared::cta.b64 [%rd1], 1;",
-            "mbarrier.init.shared::cta.b64",
+            "mbarrier.init.shared::cta.b32 [%rd1], 1;",
+            "mbarrier.init.shared::cta.b32",
         ),
-        ("cp.async.commit_group;", "cp.async.commit_group"),
+        ("cp.async.commit;", "cp.async.commit"),
         (
-            "barrier.cluster.arrive.aligned;",
-            "barrier.cluster.arrive.aligned",
+            "barrier.cluster.sync.aligned;",
+            "barrier.cluster.sync.aligned",
         ),
         ("frobnicate.u32 %r1, %r2;", "frobnicate.u32"),
         ("add.upside_down.u32 %r1, %r2, %r3;", "add.upside_down.u32"),
@@ -37,7 +37,7 @@ fn unknown_instructions_are_named_with_their_line() {
             "ld.global.sideways.u32 %r1, [%rd1];",
             "ld.global.sideways.u32",
         ),
-        ("fence.proxy.async;", "fence.proxy.async"),
+        ("fence.proxy.sideways;", "fence.proxy.sideways"),
     ] {
         assert_eq!(
             load_error(instruction),

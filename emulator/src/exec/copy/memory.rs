@@ -1,0 +1,140 @@
+//! Ranges of memory, as copies read and write them.
+
+use super::Issuer;
+use crate::check::{Actor, Proxy, Target};
+use crate::exec::access::Intent;
+use crate::exec::access_faults::{range_fault, touches_mbarrier, uninitialized_range};
+use crate::exec::cluster::Cluster;
+use crate::exec::fault::Checked;
+use crate::exec::mbarrier::Place;
+use crate::memory::global::{Allocation, at_or_below};
+use crate::memory::space::Space;
+use crate::tensor_map::Swizzle;
+
+/// Bytes that a swizzle moves together.
+const CHUNK: usize = 16;
+
+impl Issuer {
+    /// Reads global memory.
+    pub(super) fn read_global(
+        &self,
+        cluster: &Cluster,
+        address: u64,
+        out: &mut [u8],
+    ) -> Checked<()> {
+        let (found, offset) = self.global(cluster, address, out.len() as u64, Intent::Read)?;
+        let memory = found.bytes();
+        if !memory.range_written(offset, out.len()) {
+            let fault = uninitialized_range(Space::Global, address, out.len() as u64);
+            return Err(self.blame(fault));
+        }
+        memory.copy_out(offset, out);
+        Ok(())
+    }
+
+    /// Writes global memory.
+    pub(super) fn write_global(&self, cluster: &Cluster, address: u64, data: &[u8]) -> Checked<()> {
+        let (found, offset) = self.global(cluster, address, data.len() as u64, Intent::Write)?;
+        found.bytes().copy_in(offset, data);
+        Ok(())
+    }
+
+    /// The allocation of a range of global memory, and the range's offset in it.
+    fn global<'a>(
+        &self,
+        cluster: &'a Cluster,
+        address: u64,
+        bytes: u64,
+        intent: Intent,
+    ) -> Checked<(&'a Allocation, usize)> {
+        let found = at_or_below(&cluster.memory, address).filter(|(_, found)| {
+            let offset = address - found.base;
+            offset < found.len && bytes <= found.len - offset
+        });
+        let wrong = match found {
+            Some((_, found)) => found.is_freed() || intent == Intent::Write && found.read_only,
+            None => true,
+        };
+        let (Some((allocation, found)), false) = (found, wrong) else {
+            return Err(self.blame(range_fault(cluster, address, bytes, intent)));
+        };
+        let offset = address - found.base;
+        let mut order = cluster.order.borrow_mut();
+        if order.is_on() {
+            let actor = Actor::Operation(&self.operation);
+            let target = Target::Global { allocation };
+            order
+                .range(actor, target, intent, Proxy::Async, offset, bytes)
+                .map_err(|fault| self.blame(fault))?;
+        }
+        Ok((found, offset as usize))
+    }
+
+    /// Writes shared memory, with each 16-byte chunk at its swizzled place.
+    pub(super) fn write_shared(
+        &self,
+        cluster: &Cluster,
+        at: Place,
+        data: &[u8],
+        swizzle: Swizzle,
+    ) -> Checked<()> {
+        self.shared(cluster, at, data.len() as u64, Intent::Write)?;
+        let memory = cluster.shared[at.rank as usize].bytes();
+        if swizzle == Swizzle::None {
+            memory.copy_in(at.offset as usize, data);
+            return Ok(());
+        }
+        for (i, chunk) in data.chunks(CHUNK).enumerate() {
+            let to = swizzled(swizzle, at.offset + (CHUNK * i) as u64);
+            memory.copy_in(to as usize, chunk);
+        }
+        Ok(())
+    }
+
+    /// Reads shared memory, with each 16-byte chunk from its swizzled place.
+    pub(super) fn read_shared(
+        &self,
+        cluster: &Cluster,
+        at: Place,
+        bytes: usize,
+        swizzle: Swizzle,
+    ) -> Checked<Vec<u8>> {
+        self.shared(cluster, at, bytes as u64, Intent::Read)?;
+        let memory = cluster.shared[at.rank as usize].bytes();
+        let mut data = vec![0; bytes];
+        for (i, chunk) in data.chunks_mut(CHUNK).enumerate() {
+            let from = swizzled(swizzle, at.offset + (CHUNK * i) as u64);
+            if !memory.range_written(from as usize, chunk.len()) {
+                let fault = uninitialized_range(Space::Shared, from, chunk.len() as u64);
+                return Err(self.blame(fault));
+            }
+            memory.copy_out(from as usize, chunk);
+        }
+        Ok(data)
+    }
+
+    /// What holds of every range of shared memory that a copy touches; its bounds were checked at
+    /// issue.
+    fn shared(&self, cluster: &Cluster, at: Place, bytes: u64, intent: Intent) -> Checked<()> {
+        let table = cluster.mbarriers.borrow();
+        if let Some(found) = table.within(at.rank, at.offset, bytes) {
+            let fault = touches_mbarrier(intent.verb(), bytes, at.offset, found);
+            return Err(self.blame(fault));
+        }
+        let mut order = cluster.order.borrow_mut();
+        if order.is_on() {
+            let actor = Actor::Operation(&self.operation);
+            let target = Target::Shared { rank: at.rank };
+            order
+                .range(actor, target, intent, Proxy::Async, at.offset, bytes)
+                .map_err(|fault| self.blame(fault))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the byte lies that would lie at `address` without swizzle.
+pub(super) fn swizzled(swizzle: Swizzle, address: u64) -> u64 {
+    let chunks = swizzle.span().map_or(0, |span| span / CHUNK as u64 - 1);
+    address ^ (address >> 7 & chunks) << 4
+}

@@ -1,0 +1,213 @@
+//! `mbarrier`: the instructions.
+
+use super::block::Block;
+use super::fault::Checked;
+use super::mbarrier::{MBARRIER_BYTES, Place, misuse};
+use super::path::Path;
+use super::row::{Lanes, Row};
+use super::warp::Warp;
+use crate::check::Stamp;
+use crate::profile::Waited;
+use crate::program::{Mbarrier, MbarrierKind, Until};
+
+impl Warp {
+    /// Runs an `mbarrier` instruction. True if the path does not just go on.
+    pub(super) fn mbarrier(
+        &mut self,
+        block: &mut Block<'_>,
+        op: &Mbarrier,
+        index: usize,
+        active: u32,
+    ) -> Checked<bool> {
+        let addresses = self.shared_addresses(block, &op.at, index, active)?;
+        if let MbarrierKind::Wait { p, until, blocks } = op.kind {
+            let wait = (p, until, blocks);
+            return self.mbarrier_wait(block, op, wait, &addresses, index, active);
+        }
+        let agent = block.agent(self.index);
+        let releases = op.ordered && matches!(op.kind, MbarrierKind::Arrive { .. });
+        let stamp = match releases {
+            true => block.cluster.order.borrow_mut().release(agent),
+            false => Stamp::default(),
+        };
+        block.cluster.effect();
+        let mut states = Row([0u64; 32]);
+        for lane in Lanes(active) {
+            let at = self.mbarrier_place(block, op, addresses.0[lane], lane)?;
+            let done = self.change(block, op, at, lane, &stamp);
+            states.0[lane] = done.map_err(|why| named(block, at, lane, &why))?;
+        }
+        if let Some(d) = op.d {
+            self.regs.put(d, &states, active);
+        }
+        Ok(false)
+    }
+
+    fn mbarrier_place(
+        &self,
+        block: &Block<'_>,
+        op: &Mbarrier,
+        address: u64,
+        lane: usize,
+    ) -> Checked<Place> {
+        let place =
+            block.shared_place(address, lane, MBARRIER_BYTES, MBARRIER_BYTES, "an mbarrier")?;
+        if op.remote {
+            Ok(place)
+        } else {
+            block.own_place(place, lane, "the mbarrier")
+        }
+    }
+
+    /// Does what one lane asks for; returns the state before.
+    fn change(
+        &self,
+        block: &Block<'_>,
+        op: &Mbarrier,
+        at: Place,
+        lane: usize,
+        stamp: &Stamp,
+    ) -> Result<u64, String> {
+        let cluster = &block.cluster;
+        let mut table = cluster.mbarriers.borrow_mut();
+        let mut state = 0;
+        let completes = match op.kind {
+            MbarrierKind::Init { count } => {
+                table.init(at, self.lane32(block, count, lane))?;
+                let shared = cluster.shared[at.rank as usize].bytes();
+                shared.mark_range(at.offset as usize, MBARRIER_BYTES as usize);
+                false
+            }
+            MbarrierKind::Inval => {
+                table.invalidate(at)?;
+                false
+            }
+            MbarrierKind::Arrive {
+                count,
+                expect,
+                drop,
+                no_complete,
+            } => {
+                let barrier = table.get(at)?;
+                state = barrier.state();
+                if let Some(bytes) = expect {
+                    barrier.expect(self.lane32(block, bytes, lane))?;
+                }
+                let count = count.map_or(1, |count| self.lane32(block, count, lane));
+                barrier.arrive(count, drop, no_complete, stamp)?
+            }
+            MbarrierKind::ExpectTx { bytes } => {
+                table.get(at)?.expect(self.lane32(block, bytes, lane))?;
+                false
+            }
+            MbarrierKind::CompleteTx { bytes } => {
+                let bytes = self.lane32(block, bytes, lane);
+                table.get(at)?.complete(bytes, stamp)?
+            }
+            MbarrierKind::Wait { .. } => false,
+        };
+        if completes {
+            cluster.event.set(true);
+        }
+        Ok(state)
+    }
+
+    fn mbarrier_wait(
+        &mut self,
+        block: &mut Block<'_>,
+        op: &Mbarrier,
+        (p, until, blocks): (crate::exec::registers::Slot, Until, bool),
+        addresses: &Row<u64>,
+        index: usize,
+        active: u32,
+    ) -> Checked<bool> {
+        let expired = std::mem::take(&mut self.paths.list[index].expired);
+        let mut passed = 0;
+        let mut known = Stamp::default();
+        let cluster = block.cluster.clone();
+        let mut table = cluster.mbarriers.borrow_mut();
+        for lane in Lanes(active) {
+            let at = self.mbarrier_place(block, op, addresses.0[lane], lane)?;
+            let wrong = |why: String| named(block, at, lane, &why);
+            let barrier = table.get(at).map_err(wrong)?;
+            let has_passed = match until {
+                Until::State(state) => barrier
+                    .has_passed(self.lane64(block, state, lane))
+                    .map_err(wrong)?,
+                Until::Parity(parity) => {
+                    barrier.has_parity_passed(self.lane32(block, parity, lane))
+                }
+            };
+            if has_passed {
+                passed |= 1 << lane;
+                if op.ordered {
+                    known.join(barrier.knowledge());
+                }
+            }
+        }
+        if passed != 0 && op.ordered {
+            let mut order = cluster.order.borrow_mut();
+            order.acquire(block.agent(self.index), &known);
+        }
+        let waiting = active & !passed;
+        if waiting != 0 && blocks && !expired {
+            self.regs.set_pred(p, u32::MAX, passed);
+            self.block_on(index, waiting);
+            return Ok(true);
+        }
+        block.counters.wait(Waited::Mbarrier);
+        self.polls += u32::from(waiting != 0);
+        self.regs.set_pred(p, passed, active);
+        Ok(false)
+    }
+
+    /// What a path that waits at an mbarrier waits for.
+    pub(super) fn describe_mbarrier(
+        &self,
+        block: &Block<'_>,
+        op: &Mbarrier,
+        path: &Path,
+        lane: usize,
+    ) -> String {
+        let index = self
+            .paths
+            .list
+            .iter()
+            .position(|other| std::ptr::eq(other, path));
+        let addresses = self.shared_addresses(block, &op.at, index.unwrap_or(0), path.mask);
+        let place = addresses.and_then(|rows| self.mbarrier_place(block, op, rows.0[lane], lane));
+        let MbarrierKind::Wait { until, .. } = op.kind else {
+            return String::new();
+        };
+        let Ok(at) = place else {
+            return String::new();
+        };
+        let phase = match until {
+            Until::State(state) => {
+                let state = self.lane64(block, state, lane);
+                format!("the phase of state 0x{state:x}")
+            }
+            Until::Parity(parity) => format!("parity {}", self.lane32(block, parity, lane) & 1),
+        };
+        let mut table = block.cluster.mbarriers.borrow_mut();
+        let barrier = match table.get(at) {
+            Ok(barrier) => barrier.describe(),
+            Err(why) => why,
+        };
+        format!(
+            ", for {phase} of the mbarrier at 0x{:x}: {barrier}",
+            at.offset
+        )
+    }
+}
+
+/// The fault of an mbarrier that cannot do what a lane asks for.
+#[cold]
+fn named(block: &Block<'_>, at: Place, lane: usize, why: &str) -> Box<super::fault::Fault> {
+    let rank = match block.cluster.shared.len() {
+        1 => String::new(),
+        _ => format!(" of rank {}", at.rank),
+    };
+    let message = format!("the mbarrier at 0x{:x}{rank}: {why}", at.offset);
+    misuse(Some(lane as u32), message).at(at.offset)
+}

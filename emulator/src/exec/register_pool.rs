@@ -1,0 +1,179 @@
+//! `setmaxnreg`: the registers of a block, and how its warpgroups share them.
+
+use super::block::{Block, BlockRun, Launch};
+use super::fault::{Checked, Fault};
+use super::path::State;
+use super::row::LANES;
+use super::warp::Warp;
+use crate::program::{Asynchronous, Op};
+use crate::report::FaultKind;
+
+/// Warps of a warpgroup.
+const GROUP: usize = 4;
+/// Threads of a warpgroup.
+const GROUP_THREADS: u32 = (GROUP * LANES) as u32;
+/// Registers of a multiprocessor.
+const FILE: u32 = 65_536;
+/// Registers that threads are given at a time.
+const UNIT: u32 = 8;
+
+/// The registers of one block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RegisterPool {
+    /// Registers of a thread, by warp.
+    held: Vec<u32>,
+    /// Registers that no thread has.
+    free: u32,
+    /// All of them.
+    total: u32,
+    /// What a thread has at the start; `None` where nothing fixes it.
+    entry: Option<u32>,
+}
+
+impl RegisterPool {
+    /// The pool of a block at its start.
+    pub(super) fn new(launch: &Launch) -> Self {
+        let threads: u32 = launch.config.block.iter().product();
+        let warps = threads.div_ceil(LANES as u32);
+        let entry = launch.entry_registers();
+        let each = entry.unwrap_or(0);
+        Self {
+            held: vec![each; warps as usize],
+            free: 0,
+            total: each * warps * LANES as u32,
+            entry,
+        }
+    }
+
+    /// What the warpgroups hold or ask for, and what there is.
+    fn sum(&self, asks: impl Fn(usize) -> u32) -> String {
+        let groups: Vec<u32> = (0..self.held.len()).step_by(GROUP).map(asks).collect();
+        let list: Vec<String> = groups.iter().map(u32::to_string).collect();
+        let sum: u32 = groups.iter().sum();
+        format!(
+            "{} registers × {GROUP_THREADS} threads = {}",
+            list.join(" + "),
+            sum * GROUP_THREADS
+        )
+    }
+
+    /// What a warp waits for, for a report.
+    pub(crate) fn describe(&self, count: u32) -> String {
+        format!(
+            ", for {count} registers a thread: {} of {} are free",
+            self.free, self.total
+        )
+    }
+
+    /// The fault of warpgroups that ask for more than there is: `asks` gives for each warp the
+    /// count it waits for, or `None`.
+    pub(super) fn exhausted(&self, asks: &[Option<u32>]) -> Box<Fault> {
+        let sum = self.sum(|warp| asks[warp].unwrap_or(self.held[warp]));
+        let message = format!(
+            "setmaxnreg.inc waits for registers that nobody releases: {sum}, and the block has {}",
+            self.total
+        );
+        let entry = self.entry.unwrap_or(0);
+        Fault::new(FaultKind::RegisterBudget, None, message).note(format!(
+            "the block got {entry} registers × {} threads of the multiprocessor's {FILE} at its \
+             start",
+            self.held.len() * LANES
+        ))
+    }
+}
+
+impl Launch {
+    /// Registers of a thread at the start, as ptxas gives them to a kernel with `setmaxnreg`: all
+    /// that its launch bounds allow. `None` without such bounds.
+    fn entry_registers(&self) -> Option<u32> {
+        let bounds = &self.program.bounds;
+        if let Some(registers) = bounds.max_registers {
+            return Some(registers.next_multiple_of(UNIT).min(256));
+        }
+        let threads = bounds.threads?.next_multiple_of(LANES as u32);
+        let share = FILE / (threads * bounds.blocks.max(1)).max(1) / UNIT * UNIT;
+        Some(share.min(256))
+    }
+}
+
+impl Warp {
+    /// Runs `setmaxnreg`. True if the path does not just go on.
+    pub(super) fn set_registers(
+        &mut self,
+        block: &mut Block<'_>,
+        count: u32,
+        increase: bool,
+        index: usize,
+        active: u32,
+    ) -> Checked<bool> {
+        if active != self.paths.live() {
+            self.uncount(active);
+            self.part(index, active, State::Converging);
+            return Ok(true);
+        }
+        let own = self.index as usize;
+        let pool = &mut block.registers;
+        let wrong = |message: String| Err(Fault::new(FaultKind::RegisterBudget, None, message));
+        if pool.entry.is_none() {
+            return wrong(
+                "setmaxnreg in a kernel without .maxntid, .reqntid or .maxnreg: ptxas ignores it, \
+                 because the registers at the start are not known"
+                    .to_owned(),
+            );
+        }
+        let held = pool.held[own];
+        if !increase {
+            if count > held {
+                return wrong(format!(
+                    "setmaxnreg.dec to {count} registers, but each thread has {held}"
+                ));
+            }
+            pool.held[own] = count;
+            pool.free += (held - count) * LANES as u32;
+            block.cluster.effect();
+            block.cluster.event.set(true);
+            return Ok(false);
+        }
+        if count < held {
+            return wrong(format!(
+                "setmaxnreg.inc to {count} registers, but each thread has {held}"
+            ));
+        }
+        let more = (count - held) * LANES as u32;
+        if more > pool.free {
+            self.block_on(index, active);
+            return Ok(true);
+        }
+        pool.free -= more;
+        pool.held[own] = count;
+        block.cluster.effect();
+        Ok(false)
+    }
+}
+
+impl BlockRun<'_> {
+    /// The fault of warps that wait for registers, if there are any.
+    pub(super) fn registers_exhausted(&self) -> Option<Box<Fault>> {
+        let code = &self.block.launch.program.code;
+        let mut asks = vec![None; self.warps.len()];
+        let mut first = None;
+        for (warp, ask) in self.warps.iter().zip(&mut asks) {
+            let blocked = warp
+                .paths
+                .list
+                .iter()
+                .find(|path| path.state == State::Blocked);
+            let Some(path) = blocked else { continue };
+            if let Op::Asynchronous(op) = &code[path.pc as usize].op
+                && let Asynchronous::SetRegisters { count, .. } = **op
+            {
+                *ask = Some(count);
+                first = first.or(Some((warp.index, path.pc)));
+            }
+        }
+        let (warp, pc) = first?;
+        let mut fault = self.block.registers.exhausted(&asks);
+        (fault.rank, fault.warp, fault.pc) = (self.block.rank, warp, pc);
+        Some(fault)
+    }
+}
