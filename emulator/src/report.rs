@@ -30,6 +30,8 @@ pub enum FaultKind {
     StackOverflow,
     /// The instruction budget of the configuration ran out.
     InstructionBudget,
+    /// Two accesses of the same bytes, one of them a write, that nothing orders.
+    DataRace,
     /// An mbarrier that is not initialised, counted beyond its limits, or accessed as plain memory.
     MbarrierMisuse,
     /// A block that exits while copies from or to its shared memory are in flight.
@@ -58,6 +60,7 @@ impl FaultKind {
             Self::BadTarget => "bad branch or call target",
             Self::StackOverflow => "stack overflow",
             Self::InstructionBudget => "instruction budget exhausted",
+            Self::DataRace => "data race",
             Self::MbarrierMisuse => "mbarrier misuse",
             Self::LeftInFlight => "work left in flight",
             Self::RegisterBudget => "register budget",
@@ -93,27 +96,38 @@ pub struct Report {
     pub kernel: String,
     /// Where.
     pub place: Place,
+    /// The other access of a race, which came before: what it was, and where.
+    pub second: Option<(String, Place)>,
     /// The offending address, in the space of the access.
     pub address: Option<u64>,
     /// One sentence with the values that matter.
     pub message: String,
     /// What else helps: the allocation concerned, who waits where.
     pub notes: Vec<String>,
+    /// Seed of the schedule, which brings the fault about again.
+    pub seed: u64,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let located = |number, place| Located {
+            kernel: &self.kernel,
+            place,
+            number,
+        };
         writeln!(f, "error: {}: {}", self.kind.name(), self.message)?;
-        write!(
-            f,
-            "{}",
-            Located {
-                kernel: &self.kernel,
-                place: &self.place
+        match &self.second {
+            None => write!(f, "{}", located("", &self.place))?,
+            Some((_, second)) => {
+                writeln!(f, "{}", located("(1) ", &self.place))?;
+                write!(f, "{}", located("(2) ", second))?;
             }
-        )?;
+        }
         for note in &self.notes {
             write!(f, "\n  = note: {note}")?;
+        }
+        if self.seed != 0 {
+            write!(f, "\n  = note: seed {} gives this order again", self.seed)?;
         }
         Ok(())
     }
@@ -123,6 +137,8 @@ impl fmt::Display for Report {
 struct Located<'a> {
     kernel: &'a str,
     place: &'a Place,
+    /// Which access of a race.
+    number: &'static str,
 }
 
 impl fmt::Display for Located<'_> {
@@ -130,8 +146,8 @@ impl fmt::Display for Located<'_> {
         let place = self.place;
         writeln!(
             f,
-            " --> kernel {}, PTX line {}",
-            self.kernel, place.ptx_line
+            " --> {}kernel {}, PTX line {}",
+            self.number, self.kernel, place.ptx_line
         )?;
         writeln!(f, "  | {}", place.ptx_text)?;
         if let Some((file, line)) = &place.source {

@@ -1,14 +1,19 @@
 //! The order of one cluster: what each agent knows, and the accesses that are not ordered.
 
+use std::collections::HashMap;
+
+use super::shadow::Shadow;
 use super::stamp::Stamp;
-use crate::exec::access::Intent;
-use crate::exec::fault::Checked;
-use crate::exec::row::Row;
+use crate::exec::block::Launch;
+use crate::exec::row::{LANES, Lanes};
+use crate::memory::global::Snapshot;
+use crate::memory::shared::SHARED_BASE;
 
 /// How an access reaches memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Proxy {
     /// Ordinary loads, stores and atomics; `cp.async`.
+    #[default]
     Generic,
     /// Bulk and tensor copies, and `wgmma` on shared memory.
     Async,
@@ -29,12 +34,23 @@ pub(crate) enum Channel {
     Wgmma { warp: u32 },
 }
 
+impl Channel {
+    pub(super) fn proxy(self) -> Proxy {
+        match self {
+            Self::CpAsync { .. } => Proxy::Generic,
+            _ => Proxy::Async,
+        }
+    }
+}
+
 /// An asynchronous operation, from its issue on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operation {
     /// What its issuer knew.
     pub(super) start: Stamp,
-    pub(super) agent: u32,
+    /// What its issuer knew of writes that the async proxy sees.
+    pub(super) visible: Vec<u32>,
+    pub(super) agent: u16,
     pub(super) epoch: u32,
     /// Position of the instruction.
     pub(crate) pc: u32,
@@ -61,15 +77,73 @@ pub(crate) enum Target {
     Global { allocation: usize },
 }
 
+/// What a warp knows, and where it is.
+#[derive(Clone, Debug)]
+pub(super) struct WarpClock {
+    pub(super) clock: Stamp,
+    /// Epoch of its next access; greater than what anybody else knows of it.
+    pub(super) epoch: u32,
+    /// Epoch after the `bar.warp.sync` in which each lane last took part.
+    pub(super) synced: [u32; LANES],
+}
+
+/// Asynchronous work that one warp issues on one channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VirtualAgent {
+    pub(super) channel: Channel,
+    pub(super) warp: u32,
+    epoch: u32,
+}
+
 /// Happens-before of one cluster. Every method does nothing when races are not looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    on: bool,
+    pub(super) on: bool,
+    pub(super) warps: Vec<WarpClock>,
+    /// Agents behind the warps.
+    pub(super) virtuals: Vec<VirtualAgent>,
+    by_channel: HashMap<(Channel, u32), u16>,
+    pub(super) shadow: Shadow,
+    pub(super) warps_per_block: u32,
+    /// Blocks of the cluster, and bytes of shared memory of each.
+    pub(super) ranks: usize,
+    pub(super) shared_bytes: u64,
+    pub(super) memory: Option<Snapshot>,
 }
 
 impl Order {
-    pub(crate) fn new(on: bool) -> Self {
-        Self { on }
+    pub(crate) fn new(launch: &Launch) -> Self {
+        let threads: u32 = launch.config.block.iter().product();
+        let mut order = Self {
+            on: launch.checks.races,
+            warps_per_block: threads.div_ceil(LANES as u32),
+            ranks: launch.cluster_blocks(),
+            shared_bytes: SHARED_BASE
+                + launch.program.shared_bytes
+                + u64::from(launch.config.shared_bytes),
+            memory: Some(launch.memory.clone()),
+            ..Self::default()
+        };
+        order.start();
+        order
+    }
+
+    /// Forgets the cluster before.
+    pub(crate) fn start(&mut self) {
+        if !self.on {
+            return;
+        }
+        let fresh = WarpClock {
+            clock: Stamp::default(),
+            epoch: 1,
+            synced: [0; LANES],
+        };
+        self.warps.clear();
+        self.warps
+            .resize(self.ranks * self.warps_per_block as usize, fresh);
+        self.virtuals.clear();
+        self.by_channel.clear();
+        self.shadow.clear();
     }
 
     /// Whether races are looked for.
@@ -78,57 +152,114 @@ impl Order {
     }
 
     /// What `warp` (index in the cluster) hands to whoever acquires it.
-    pub(crate) fn release(&mut self, _warp: u32) -> Stamp {
-        Stamp::default()
+    pub(crate) fn release(&mut self, warp: u32) -> Stamp {
+        let Some(own) = self.warps.get_mut(warp as usize) else {
+            return Stamp::default();
+        };
+        let mut stamp = own.clock.clone();
+        stamp.learn(warp as usize, own.epoch);
+        own.epoch = next(own.epoch);
+        stamp
     }
 
     /// `warp` learns what a stamp holds.
-    pub(crate) fn acquire(&mut self, _warp: u32, _stamp: &Stamp) {}
+    pub(crate) fn acquire(&mut self, warp: u32, stamp: &Stamp) {
+        if let Some(own) = self.warps.get_mut(warp as usize) {
+            own.clock.join(stamp);
+        }
+    }
 
-    /// `bar.warp.sync` of the lanes of `mask`.
-    pub(crate) fn warp_sync(&mut self, _warp: u32, _mask: u32) {}
+    /// `bar.warp.sync` of the lanes of `mask`, which also has the lanes that have exited.
+    pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
+        let Some(own) = self.warps.get_mut(warp as usize) else {
+            return;
+        };
+        if mask == u32::MAX {
+            own.clock.learn(warp as usize, own.epoch);
+        }
+        own.epoch = next(own.epoch);
+        for lane in Lanes(mask) {
+            own.synced[lane] = own.epoch;
+        }
+    }
 
     /// What `warp` knows becomes visible to the async proxy.
-    pub(crate) fn proxy_fence(&mut self, _warp: u32) {}
+    pub(crate) fn proxy_fence(&mut self, warp: u32) {
+        let Some(own) = self.warps.get_mut(warp as usize) else {
+            return;
+        };
+        let mut known = own.clock.generic.clone();
+        if known.len() <= warp as usize {
+            known.resize(warp as usize + 1, 0);
+        }
+        known[warp as usize] = own.epoch;
+        own.epoch = next(own.epoch);
+        own.clock.fence(&known);
+    }
 
     /// An asynchronous operation is issued.
-    pub(crate) fn begin(&mut self, warp: u32, lane: u32, pc: u32, _channel: Channel) -> Operation {
-        Operation {
+    pub(crate) fn begin(&mut self, warp: u32, lane: u32, pc: u32, channel: Channel) -> Operation {
+        let operation = Operation {
             pc,
             warp,
             lane,
             ..Operation::default()
+        };
+        if !self.on {
+            return operation;
+        }
+        let agents = self.warps.len();
+        let agent = *self.by_channel.entry((channel, warp)).or_insert_with(|| {
+            self.virtuals.push(VirtualAgent {
+                channel,
+                warp,
+                epoch: 0,
+            });
+            (agents + self.virtuals.len() - 1) as u16
+        });
+        let virtual_agent = &mut self.virtuals[usize::from(agent) - agents];
+        virtual_agent.epoch = next(virtual_agent.epoch);
+        let epoch = virtual_agent.epoch;
+        let start = self.release(warp);
+        let mut visible = start.fenced.clone();
+        visible.resize(start.generic.len().max(visible.len()), 0);
+        for (other, known) in start.generic.iter().enumerate() {
+            let generic = match other.checked_sub(agents) {
+                None => true,
+                Some(at) => self.virtuals[at].channel.proxy() == Proxy::Generic,
+            };
+            if !generic {
+                visible[other] = *known;
+            }
+        }
+        Operation {
+            start,
+            visible,
+            agent,
+            epoch,
+            ..operation
         }
     }
 
     /// What waiting for the end of an operation teaches.
-    pub(crate) fn finish(&self, _operation: &Operation) -> Stamp {
-        Stamp::default()
+    pub(crate) fn finish(&self, operation: &Operation) -> Stamp {
+        let mut stamp = Stamp::default();
+        if self.on {
+            stamp.learn(usize::from(operation.agent), operation.epoch);
+        }
+        stamp
     }
 
-    /// `bytes` at each offset of the lanes of `mask`.
-    pub(crate) fn lanes(
-        &mut self,
-        _actor: Actor<'_>,
-        _target: Target,
-        _intent: Intent,
-        _offsets: &Row<u64>,
-        _mask: u32,
-        _bytes: usize,
-    ) -> Checked<()> {
-        Ok(())
+    /// Warp that acts for an agent: itself, or the issuer.
+    pub(super) fn warp_of(&self, agent: u16) -> (u32, Option<Channel>) {
+        match usize::from(agent).checked_sub(self.warps.len()) {
+            None => (u32::from(agent), None),
+            Some(at) => (self.virtuals[at].warp, Some(self.virtuals[at].channel)),
+        }
     }
+}
 
-    /// A range of bytes, by one actor.
-    pub(crate) fn range(
-        &mut self,
-        _actor: Actor<'_>,
-        _target: Target,
-        _intent: Intent,
-        _proxy: Proxy,
-        _offset: u64,
-        _bytes: u64,
-    ) -> Checked<()> {
-        Ok(())
-    }
+/// The epoch after; the last one stays, which may hide a race and never invents one.
+fn next(epoch: u32) -> u32 {
+    epoch.saturating_add(1)
 }

@@ -20,6 +20,19 @@ impl Stamp {
         self.generic.clear();
         self.fenced.clear();
     }
+
+    /// What is known of each agent has passed a proxy fence.
+    pub(super) fn fence(&mut self, known: &[u32]) {
+        raise(&mut self.fenced, known);
+    }
+
+    /// Knows of an agent's accesses up to an epoch.
+    pub(super) fn learn(&mut self, agent: usize, epoch: u32) {
+        if self.generic.len() <= agent {
+            self.generic.resize(agent + 1, 0);
+        }
+        self.generic[agent] = self.generic[agent].max(epoch);
+    }
 }
 
 fn raise(own: &mut Vec<u32>, other: &[u32]) {

@@ -8,8 +8,10 @@ use super::cluster::RANK_SHIFT;
 use super::fault::{Checked, Fault};
 use super::kernel::vectorized;
 use super::planes::{pack_planes, unpack_planes};
+use super::races::Site;
 use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
+use crate::check::Target;
 use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::lanes::{self, Pattern, Planes};
 use crate::memory::space::Space;
@@ -50,6 +52,7 @@ impl Warp {
         mask: u32,
     ) -> Checked<()> {
         self.polls += u32::from(access.strong);
+        self.site = self.site_of(path, access.strong);
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.read(block, space, own, mask, access.bytes)?;
@@ -70,6 +73,7 @@ impl Warp {
     ) -> Checked<()> {
         let addresses = self.addresses(block, access.base, access.offset, path);
         let constants = &block.launch.program.constants;
+        self.site = self.site_of(path, access.strong);
         if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
         block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
@@ -77,6 +81,16 @@ impl Warp {
             count(block, space, Touch::Store, own, mask, access.bytes);
             Ok(())
         })
+    }
+
+    /// The instruction that a path is at, as the checks for races name it.
+    pub(crate) fn site_of(&self, path: usize, strong: bool) -> Site {
+        Site {
+            pc: self.paths.list[path].pc,
+            warp: self.index,
+            strong,
+            atomic: false,
+        }
     }
 
     /// The address of each lane.
@@ -137,7 +151,7 @@ impl Warp {
         mask: u32,
         bytes: usize,
     ) -> Checked<()> {
-        let intent = Intent::Read;
+        let (intent, site) = (Intent::Read, self.site);
         match space {
             Space::Global | Space::Generic => {
                 let planes = &mut *self.planes;
@@ -147,15 +161,15 @@ impl Warp {
                     mask,
                     bytes,
                     intent,
-                    |region, pattern, offsets, mask| {
-                        if_fast!(lanes::load(
-                            region.bytes(),
-                            pattern,
-                            offsets,
-                            mask,
-                            bytes,
-                            planes
-                        ))
+                    |block, found, region, offsets| {
+                        let memory = region.bytes();
+                        let (pattern, mask) = (found.pattern, found.mask);
+                        if_fast!(lanes::load(memory, pattern, offsets, mask, bytes, planes))
+                            .map_err(|lane| {
+                                uninitialized(Space::Global, addresses, lane, bytes)
+                                    .note(describe(region))
+                            })?;
+                        site.read(block, found.target, offsets, mask, bytes)
                     },
                 )
             }
@@ -170,7 +184,8 @@ impl Warp {
                 let memory = shared.bytes();
                 let planes = &mut *self.planes;
                 if_fast!(lanes::load(memory, pattern, &offsets, mask, bytes, planes))
-                    .map_err(|lane| uninitialized(space, own, lane, bytes))
+                    .map_err(|lane| uninitialized(space, own, lane, bytes))?;
+                site.read(block, Target::Shared { rank }, &offsets, mask, bytes)
             }),
             Space::Local => {
                 let limit = self.local_limit(block);
@@ -197,7 +212,7 @@ impl Warp {
         mask: u32,
         bytes: usize,
     ) -> Checked<()> {
-        let intent = Intent::Write;
+        let (intent, site) = (Intent::Write, self.site);
         match space {
             Space::Global | Space::Generic => {
                 let planes = &*self.planes;
@@ -207,15 +222,11 @@ impl Warp {
                     mask,
                     bytes,
                     intent,
-                    |region, pattern, offsets, mask| {
-                        if_fast!(lanes::store(
-                            region.bytes(),
-                            pattern,
-                            offsets,
-                            mask,
-                            bytes,
-                            planes
-                        ));
+                    |block, found, region, offsets| {
+                        let (memory, mask) = (region.bytes(), found.mask);
+                        site.write(block, found.target, offsets, mask, bytes, planes, memory)?;
+                        let pattern = found.pattern;
+                        if_fast!(lanes::store(memory, pattern, offsets, mask, bytes, planes));
                         Ok(())
                     },
                 )
@@ -229,6 +240,8 @@ impl Warp {
                 let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
                 check_shared(pattern, own, mask, bytes, region, intent)?;
                 let (memory, planes) = (shared.bytes(), &*self.planes);
+                let target = Target::Shared { rank };
+                site.write(block, target, &offsets, mask, bytes, planes, memory)?;
                 if_fast!(lanes::store(memory, pattern, &offsets, mask, bytes, planes));
                 Ok(())
             }),
@@ -348,15 +361,22 @@ fn place(
     ))
 }
 
-/// Finds the allocations that the lanes address and calls `f` for each. `f` fails with the first
-/// lane that reads uninitialised bytes.
+/// Lanes that access one allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) target: Target,
+    pub(crate) pattern: Pattern,
+    pub(crate) mask: u32,
+}
+
+/// Finds the allocations that the lanes address and calls `f` for each, with the lanes' offsets.
 pub(crate) fn global(
     block: &mut Block<'_>,
     addresses: &Row<u64>,
     mask: u32,
     bytes: usize,
     intent: Intent,
-    mut f: impl FnMut(&Allocation, Pattern, &Row<u64>, u32) -> Result<(), u32>,
+    mut f: impl FnMut(&Block<'_>, Found, &Allocation, &Row<u64>) -> Checked<()>,
 ) -> Checked<()> {
     let snapshot = &block.launch.memory;
     let mut offsets = Row::default();
@@ -365,14 +385,17 @@ pub(crate) fn global(
         let lane = rest.trailing_zeros();
         let address = addresses.0[lane as usize];
         let holds = |found: &Allocation| address.wrapping_sub(found.base) < found.len;
-        let recent = block.recent.iter().filter_map(|index| snapshot.get(*index));
-        let found = match recent.clone().find(|found| holds(found)) {
+        let mut recent = block
+            .recent
+            .iter()
+            .filter_map(|index| Some((*index, &**snapshot.get(*index)?)));
+        let (allocation, found) = match recent.find(|(_, found)| holds(found)) {
             Some(found) => found,
             None => match at_or_below(snapshot, address).filter(|(_, found)| holds(found)) {
                 Some((index, found)) => {
                     block.recent[block.turn % RECENT] = index;
                     block.turn += 1;
-                    found
+                    (index, found)
                 }
                 None => return Err(no_allocation(block, addresses, lane, bytes, intent)),
             },
@@ -391,9 +414,12 @@ pub(crate) fn global(
         {
             return Err(bad_access(addresses, part, bytes, found, intent));
         }
-        f(found, pattern, &offsets, part).map_err(|lane| {
-            uninitialized(Space::Global, addresses, lane, bytes).note(describe(found))
-        })?;
+        let lanes = Found {
+            target: Target::Global { allocation },
+            pattern,
+            mask: part,
+        };
+        f(block, lanes, found, &offsets)?;
         rest &= !part;
     }
     Ok(())

@@ -5,6 +5,7 @@ use super::fault::{Checked, Fault};
 use super::path::State;
 use super::row::{LANES, Lanes};
 use super::warp::Warp;
+use crate::check::Stamp;
 use crate::profile::Waited;
 use crate::program::{Barrier, BarrierKind, Op};
 use crate::report::FaultKind;
@@ -21,6 +22,8 @@ pub(crate) struct BarrierState {
     /// Threads whose predicate held, of how many, for reductions.
     held: u32,
     asked: u32,
+    /// What those know that have arrived.
+    stamp: Stamp,
 }
 
 impl Warp {
@@ -71,6 +74,8 @@ impl Warp {
             return Err(Fault::new(FaultKind::BarrierMisuse, None, message));
         }
         state.by_warp.push((self.index, active));
+        let known = block.arrival(self.index);
+        block.barriers[id].stamp.join(&known);
         if let Some(operand) = barrier.operand {
             let held = active & self.holds(block, operand);
             let state = &mut block.barriers[id];
@@ -167,6 +172,7 @@ impl BlockRun<'_> {
 
     fn release(&mut self, id: usize, state: &BarrierState) {
         let program = self.block.launch.program.clone();
+        let mut freed = Vec::new();
         for warp in &mut self.warps {
             for i in 0..warp.paths.list.len() {
                 let path = &warp.paths.list[i];
@@ -200,7 +206,11 @@ impl BlockRun<'_> {
                 let path = &mut warp.paths.list[i];
                 path.state = State::Ready;
                 path.pc += 1;
+                freed.push(warp.index);
             }
+        }
+        for warp in freed {
+            self.learn(warp, &state.stamp);
         }
     }
 

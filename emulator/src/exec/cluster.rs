@@ -69,7 +69,7 @@ impl Cluster {
                 .collect(),
             exited: vec![Cell::new(false); blocks],
             engine: RefCell::default(),
-            order: RefCell::new(Order::new(launch.checks.races)),
+            order: RefCell::new(Order::new(launch)),
             mbarriers: RefCell::default(),
             barrier: RefCell::default(),
             groups: RefCell::default(),
@@ -86,7 +86,7 @@ impl Cluster {
         self.shared.iter().for_each(SharedMemory::reset);
         self.exited.iter().for_each(|exited| exited.set(false));
         self.engine.replace(Engine::default());
-        self.order.replace(Order::new(launch.checks.races));
+        self.order.borrow_mut().start();
         let blocks = self.shared.len();
         let threads = launch.threads();
         let warps = blocks * threads.div_ceil(LANES as u32) as usize;
@@ -218,10 +218,9 @@ impl<'a> ClusterRun<'a> {
             };
             let run = &mut self.blocks[b];
             let before = run.warps[w].warp_instructions;
-            let stop = run.turn(w, turns).map_err(|mut fault| {
-                fault.rank = b as u32;
-                fault
-            })?;
+            let stop = run
+                .turn(w, turns)
+                .map_err(|fault| fault.in_block(b as u32))?;
             match stop {
                 Stop::Done | Stop::Yielded => (round.progress, round.polling) = (true, false),
                 Stop::Blocked => {

@@ -17,6 +17,23 @@ pub(crate) struct Fault {
     pub(crate) address: Option<u64>,
     pub(crate) message: String,
     pub(crate) notes: Vec<String>,
+    /// Position, block and warp are known.
+    pub(crate) placed: bool,
+    /// The other access of a race.
+    pub(crate) second: Option<Second>,
+}
+
+/// An access that was there before.
+#[derive(Clone, Debug)]
+pub(crate) struct Second {
+    /// What it did.
+    pub(crate) what: String,
+    /// Block of the cluster.
+    pub(crate) rank: u32,
+    /// Warp of the block.
+    pub(crate) warp: u32,
+    pub(crate) lane: u32,
+    pub(crate) pc: u32,
 }
 
 impl Fault {
@@ -32,7 +49,27 @@ impl Fault {
             address: None,
             message,
             notes: Vec::new(),
+            placed: false,
+            second: None,
         })
+    }
+
+    /// Says where in its block the fault is, unless that is known.
+    #[cold]
+    pub(crate) fn in_warp(mut self: Box<Self>, warp: u32, pc: u32) -> Box<Self> {
+        if !self.placed {
+            (self.warp, self.pc) = (warp, pc);
+        }
+        self
+    }
+
+    /// Says in which block of the cluster the fault is, unless that is known.
+    #[cold]
+    pub(crate) fn in_block(mut self: Box<Self>, rank: u32) -> Box<Self> {
+        if !self.placed {
+            self.rank = rank;
+        }
+        self
     }
 
     #[cold]

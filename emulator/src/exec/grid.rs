@@ -182,25 +182,31 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Adds to a fault where it happened.
 fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
     let launch = run.launch;
-    let line = launch
-        .program
-        .code
-        .get(fault.pc as usize)
-        .map_or(0, |inst| inst.line);
-    let block = &run.blocks[fault.rank as usize];
-    Report {
-        kind: fault.kind,
-        kernel: launch.kernel.clone(),
-        place: Place {
+    let place = |rank: u32, warp: u32, lane: Option<u32>, pc: u32| {
+        let code = &launch.program.code;
+        let line = code.get(pc as usize).map_or(0, |inst| inst.line);
+        let block = &run.blocks[rank as usize];
+        Place {
             ptx_line: line,
             ptx_text: source.line(line),
             source: source.origin(line),
             block: block.block.index,
-            warp: fault.warp,
-            thread: fault.lane.and_then(|lane| block.thread(fault.warp, lane)),
-        },
+            warp,
+            thread: lane.and_then(|lane| block.thread(warp, lane)),
+        }
+    };
+    let second = fault.second.map(|other| {
+        let at = place(other.rank, other.warp, Some(other.lane), other.pc);
+        (other.what, at)
+    });
+    Report {
+        kind: fault.kind,
+        kernel: launch.kernel.clone(),
+        place: place(fault.rank, fault.warp, fault.lane, fault.pc),
+        second,
         address: fault.address,
         message: fault.message,
         notes: fault.notes,
+        seed: launch.seed,
     }
 }

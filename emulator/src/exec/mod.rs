@@ -27,6 +27,7 @@ mod mbarrier_op;
 pub(crate) mod path;
 mod planes;
 pub(crate) mod printf;
+pub(crate) mod races;
 mod random;
 mod register_pool;
 pub(crate) mod registers;

@@ -4,11 +4,12 @@ use super::block::Block;
 use super::cluster::waits;
 use super::fault::{Checked, Fault};
 use super::path::{Frame, Path, Paths, State};
+use super::races::Site;
 use super::registers::{Extent, Registers, Slot};
 use super::row::{Lanes, Row};
 use crate::memory::lanes::Planes;
 use crate::memory::local::LocalMemory;
-use crate::program::{Guard, Inst, Op};
+use crate::program::{CollectiveKind, Guard, Inst, Op};
 use crate::report::FaultKind;
 
 /// Instructions that a path runs before another ready path gets a turn.
@@ -31,6 +32,8 @@ pub(crate) struct Warp {
     pub(crate) planes: Box<Planes>,
     pub(crate) lane_instructions: u64,
     pub(crate) warp_instructions: u64,
+    /// The access that runs, for the checks for races.
+    pub(crate) site: Site,
     /// Polls since the path was chosen.
     pub(crate) polls: u32,
     /// Warp instructions that it may run.
@@ -207,11 +210,8 @@ impl Warp {
                 if counting {
                     block.counters.at(pc);
                 }
-                self.step(block, inst, index, active).map_err(|mut fault| {
-                    fault.pc = pc;
-                    fault.warp = self.index;
-                    fault
-                })?
+                self.step(block, inst, index, active)
+                    .map_err(|fault| fault.in_warp(self.index, pc))?
             };
             if counting {
                 // What takes its count back because it will run again was not issued.
@@ -475,6 +475,9 @@ impl Warp {
             let mut rest = active;
             while rest != 0 {
                 let set = members.0[rest.trailing_zeros() as usize] & active;
+                if collective.kind == CollectiveKind::SyncWarp {
+                    self.synchronize(block, set);
+                }
                 self.collective(block, collective, set);
                 rest &= !set;
             }

@@ -6,7 +6,7 @@ use warpsmith_emulator::{EmulatorConfig, FaultKind, LaunchError};
 use crate::common::Case;
 
 /// Runs a case that must fail, and compares the report.
-fn check(case: &Case, kind: FaultKind) {
+pub(crate) fn check(case: &Case, kind: FaultKind) {
     let name = case.path.display();
     let report = match case.run().result {
         Err(LaunchError::Fault(report)) => report,

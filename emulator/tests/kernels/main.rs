@@ -8,5 +8,6 @@ mod machine;
 mod pass;
 mod printf;
 mod profile;
+mod races;
 mod refused;
 mod tensor_copies;

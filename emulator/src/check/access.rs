@@ -1,0 +1,293 @@
+//! Accesses: who touches which bytes, checked against the shadow.
+
+use super::conflict;
+use super::order::{Actor, Order, Proxy, Target};
+use super::shadow::{Cell, Hit, Kind, Span, Visitor};
+use crate::exec::fault::Checked;
+use crate::exec::row::{LANES, Lanes, Row};
+use crate::memory::lanes::Planes;
+use crate::memory::words::low_bits;
+
+/// What a store writes, and what it replaces: two writes of the same value do no harm.
+pub(crate) struct Values<'a> {
+    /// The data of the lanes.
+    pub(crate) planes: &'a Planes,
+    /// Whether memory holds these bytes already: offset, bytes, value.
+    pub(crate) holds: &'a dyn Fn(u64, u32, u32) -> bool,
+}
+
+/// Lanes of an operation are never told apart.
+const NEVER: [u32; LANES] = [0; LANES];
+
+impl Order {
+    /// `bytes` at each offset of the lanes of `mask`. An operation of several lanes counts as one.
+    pub(crate) fn lanes(
+        &mut self,
+        actor: Actor<'_>,
+        target: Target,
+        kind: impl Into<Kind>,
+        offsets: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+    ) -> Checked<()> {
+        self.note(actor, target, kind.into(), offsets, mask, bytes, None)
+    }
+
+    /// The same of a store, with what it writes.
+    #[expect(clippy::too_many_arguments, reason = "what an access is made of")]
+    pub(crate) fn note(
+        &mut self,
+        actor: Actor<'_>,
+        target: Target,
+        kind: Kind,
+        offsets: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+        values: Option<&Values<'_>>,
+    ) -> Checked<()> {
+        if !self.on {
+            return Ok(());
+        }
+        let mut rest = mask;
+        while rest != 0 {
+            let run = Run::first(offsets, rest, bytes as u64);
+            rest &= !run.mask;
+            let mut span = Span {
+                offset: offsets.0[run.first],
+                bytes: bytes as u64,
+                lanes: (run.first as u8, run.first as u8),
+                unit: Span::ONE_LANE,
+            };
+            if run.side_by_side {
+                span.bytes *= u64::from(run.mask.count_ones());
+                span.unit = bytes.trailing_zeros();
+            } else {
+                span.lanes.1 = run.last as u8;
+                if kind == Kind::Write && run.first != run.last {
+                    self.one_value(actor, target, &span, run.mask, values)?;
+                }
+            }
+            let store = values.map(|values| Store {
+                values,
+                offsets,
+                mask,
+            });
+            self.span(actor, target, kind, None, span, store.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// A range of bytes, by one actor.
+    pub(crate) fn range(
+        &mut self,
+        actor: Actor<'_>,
+        target: Target,
+        kind: impl Into<Kind>,
+        proxy: Proxy,
+        offset: u64,
+        bytes: u64,
+    ) -> Checked<()> {
+        if !self.on || bytes == 0 {
+            return Ok(());
+        }
+        let lane = match actor {
+            Actor::Warp { .. } => 0,
+            Actor::Operation(operation) => operation.lane as u8,
+        };
+        let span = Span {
+            offset,
+            bytes,
+            lanes: (lane, lane),
+            unit: Span::ONE_LANE,
+        };
+        self.span(actor, target, kind.into(), Some(proxy), span, None)
+    }
+
+    #[inline]
+    fn span(
+        &mut self,
+        actor: Actor<'_>,
+        target: Target,
+        kind: Kind,
+        proxy: Option<Proxy>,
+        mut span: Span,
+        store: Option<&Store<'_>>,
+    ) -> Checked<()> {
+        let (table, len) = match target {
+            Target::Shared { rank } => (rank as usize, self.shared_bytes),
+            Target::Global { allocation } => {
+                let len = self
+                    .memory
+                    .as_ref()
+                    .map_or(0, |memory| memory[allocation].len);
+                (self.ranks + allocation, len)
+            }
+        };
+        let visitor = match actor {
+            Actor::Warp { warp, pc } => {
+                let own = &self.warps[warp as usize];
+                Visitor {
+                    agent: warp as u16,
+                    warp: true,
+                    kind,
+                    cell: Cell::new(own.epoch, pc),
+                    known: &own.clock.generic,
+                    known_writes: &own.clock.generic,
+                    synced: &own.synced,
+                }
+            }
+            Actor::Operation(operation) => {
+                span.lanes = (operation.lane as u8, operation.lane as u8);
+                span.unit = Span::ONE_LANE;
+                let channel =
+                    self.virtuals[usize::from(operation.agent) - self.warps.len()].channel;
+                let fenced = proxy.unwrap_or(channel.proxy()) == Proxy::Async;
+                Visitor {
+                    agent: operation.agent,
+                    warp: false,
+                    kind,
+                    cell: Cell::new(operation.epoch, operation.pc),
+                    known: &operation.start.generic,
+                    known_writes: if fenced {
+                        &operation.visible
+                    } else {
+                        &operation.start.generic
+                    },
+                    synced: &NEVER,
+                }
+            }
+        };
+        let excused = |hit: &Hit| store.is_some_and(|store| store.excuses(&visitor, hit));
+        let hit = self.shadow.access(table, len, span, &visitor, &excused);
+        hit.map_err(|hit| {
+            let ordered = hit.cell.epoch()
+                <= visitor
+                    .known
+                    .get(usize::from(hit.agent))
+                    .copied()
+                    .unwrap_or(0);
+            conflict::fault(self, actor, target, kind, &hit, ordered)
+        })
+    }
+
+    /// Several lanes of one store write to one place: which value stays is open.
+    fn one_value(
+        &self,
+        actor: Actor<'_>,
+        target: Target,
+        span: &Span,
+        mask: u32,
+        values: Option<&Values<'_>>,
+    ) -> Checked<()> {
+        let (Actor::Warp { warp, pc }, Some(values)) = (actor, values) else {
+            return Ok(());
+        };
+        let first = usize::from(span.lanes.0);
+        let words = (span.bytes as usize).div_ceil(4);
+        let bits = low_bits(8 * span.bytes as usize);
+        let differs = |lane: &usize| {
+            let planes = &values.planes[..words];
+            planes
+                .iter()
+                .any(|plane| (plane.0[*lane] ^ plane.0[first]) & bits != 0)
+        };
+        let Some(other) = Lanes(mask).find(differs) else {
+            return Ok(());
+        };
+        let hit = Hit {
+            agent: warp as u16,
+            kind: Kind::Write,
+            cell: Cell::new(self.warps[warp as usize].epoch, pc).of_lane(span.lanes.0),
+            offset: span.offset,
+            bytes: span.bytes,
+            lane: other as u8,
+        };
+        Err(conflict::fault(
+            self,
+            actor,
+            target,
+            Kind::Write,
+            &hit,
+            false,
+        ))
+    }
+}
+
+/// A store, to see whether it writes what is there already.
+struct Store<'a> {
+    values: &'a Values<'a>,
+    offsets: &'a Row<u64>,
+    mask: u32,
+}
+
+impl Store<'_> {
+    /// Whether this write and an earlier one gave a granule the same value.
+    fn excuses(&self, visitor: &Visitor<'_>, hit: &Hit) -> bool {
+        if visitor.kind != Kind::Write || hit.kind != Kind::Write {
+            return false;
+        }
+        let own = usize::from(hit.lane);
+        let value = |lane: usize| {
+            let at = (hit.offset - self.offsets.0[lane]) as usize;
+            let word = self.values.planes[at / 4].0[lane] >> (8 * (at % 4));
+            word & low_bits(8 * hit.bytes as usize)
+        };
+        let (before, _) = hit.cell.lanes();
+        let before = usize::from(before);
+        let same_instruction = hit.agent == visitor.agent
+            && hit.cell.pc() == visitor.cell.pc()
+            && before != own
+            && self.mask >> before & 1 != 0
+            && self.offsets.0[before] == self.offsets.0[own];
+        if same_instruction {
+            return value(own) == value(before);
+        }
+        (self.values.holds)(hit.offset, hit.bytes as u32, value(own))
+    }
+}
+
+/// Lanes from the first of a mask on whose bytes lie side by side, or that name the same ones.
+struct Run {
+    first: usize,
+    last: usize,
+    mask: u32,
+    side_by_side: bool,
+}
+
+impl Run {
+    #[inline]
+    fn first(offsets: &Row<u64>, mask: u32, bytes: u64) -> Self {
+        let first = mask.trailing_zeros() as usize;
+        let start = offsets.0[first];
+        let mut lane = first + 1;
+        while lane < LANES
+            && mask >> lane & 1 != 0
+            && offsets.0[lane] == start.wrapping_add((lane - first) as u64 * bytes)
+        {
+            lane += 1;
+        }
+        if lane > first + 1 {
+            return Self {
+                first,
+                last: lane - 1,
+                mask: (u64::MAX >> (64 - lane) & u64::MAX << first) as u32,
+                side_by_side: true,
+            };
+        }
+        let mut same = 1 << first;
+        let mut last = first;
+        for lane in Lanes(mask & !same) {
+            if offsets.0[lane] != start {
+                break;
+            }
+            same |= 1 << lane;
+            last = lane;
+        }
+        Self {
+            first,
+            last,
+            mask: same,
+            side_by_side: false,
+        }
+    }
+}

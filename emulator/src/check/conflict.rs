@@ -1,0 +1,114 @@
+//! Two accesses that nothing orders, as a fault.
+
+use super::order::{Actor, Channel, Order, Target};
+use super::shadow::{Hit, Kind};
+use crate::exec::fault::{Fault, Second};
+use crate::report::FaultKind;
+
+/// The fault of an access by `actor` and an earlier one. `ordered`: the accesses are in order, but
+/// in different proxies without a fence in between.
+#[cold]
+pub(super) fn fault(
+    order: &Order,
+    actor: Actor<'_>,
+    target: Target,
+    kind: Kind,
+    hit: &Hit,
+    ordered: bool,
+) -> Box<Fault> {
+    let (address, space) = match target {
+        Target::Shared { .. } => (hit.offset, "shared"),
+        Target::Global { allocation } => {
+            let memory = order.memory.as_ref();
+            let base = memory.map_or(0, |memory| memory[allocation].base);
+            (base + hit.offset, "global")
+        }
+    };
+    let (warp, pc, asynchronous) = match actor {
+        Actor::Warp { warp, pc } => (warp, pc, false),
+        Actor::Operation(operation) => (operation.warp, operation.pc, true),
+    };
+    let (before, channel) = order.warp_of(hit.agent);
+    let article = if asynchronous { "an" } else { "a" };
+    let here = name(kind, asynchronous);
+    let there = name(hit.kind, channel.is_some());
+    let bytes = match hit.bytes {
+        1 => "1 byte".to_owned(),
+        bytes => format!("{bytes} bytes"),
+    };
+    let message = format!(
+        "{article} {here} (1) and an earlier {there} (2) of {bytes} at 0x{address:x} of {space} memory, with \
+         nothing that orders them"
+    );
+    let (first, last) = hit.cell.lanes();
+    let same_warp = before == warp && channel.is_none() && !asynchronous;
+    let other = if same_warp && first == hit.lane {
+        last
+    } else {
+        first
+    };
+    let mut fault = Fault::new(FaultKind::DataRace, Some(u32::from(hit.lane)), message).at(address);
+    fault.rank = warp / order.warps_per_block;
+    fault.warp = warp % order.warps_per_block;
+    fault.pc = pc;
+    fault.placed = true;
+    fault.second = Some(Second {
+        what: there.to_owned(),
+        rank: before / order.warps_per_block,
+        warp: before % order.warps_per_block,
+        lane: u32::from(other),
+        pc: hit.cell.pc(),
+    });
+    let same_block = before / order.warps_per_block == fault.rank;
+    let advice = if ordered {
+        "a fence.proxy.async after the write and before the asynchronous access is missing"
+    } else if let Some(channel) = channel {
+        waiting(channel)
+    } else if asynchronous {
+        "the asynchronous access must be issued only after the other threads have released these \
+         bytes, by a barrier or an mbarrier"
+    } else if same_warp && pc == hit.cell.pc() && kind.writes() && hit.kind.writes() {
+        "lanes of one warp write different values to one place: which one stays is open"
+    } else if same_warp {
+        "lanes of one warp are ordered by bar.warp.sync, or by a barrier of the block, between the \
+         two"
+    } else if same_block {
+        "bar.sync between the two would order them, or a release after (2) that is acquired \
+         before (1)"
+    } else {
+        "barrier.cluster between the two would order them, or a release after (2) that is acquired \
+         before (1)"
+    };
+    fault.note(advice.to_owned())
+}
+
+fn name(kind: Kind, asynchronous: bool) -> &'static str {
+    match (kind, asynchronous) {
+        (Kind::Read, false) => "read",
+        (Kind::Write, false) => "write",
+        (Kind::StrongRead, false) => "volatile or atomic read",
+        (Kind::StrongWrite, false) => "volatile or atomic write",
+        (Kind::Read | Kind::StrongRead, true) => "asynchronous read",
+        (Kind::Write | Kind::StrongWrite, true) => "asynchronous write",
+    }
+}
+
+/// What one has to wait for after an asynchronous access.
+fn waiting(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Mbarrier { .. } => {
+            "(2) is over only for those that have waited for its phase of the mbarrier"
+        }
+        Channel::CpAsync { .. } => {
+            "(2) is over for its thread after cp.async.wait_group, and for others after a barrier \
+             behind that"
+        }
+        Channel::BulkRead { .. } => {
+            "(2) has read its source only after cp.async.bulk.wait_group.read by its thread"
+        }
+        Channel::BulkWrite { .. } => {
+            "(2) is over only after cp.async.bulk.wait_group by its thread"
+        }
+        Channel::Wgmma { .. } => "(2) is over only after wgmma.wait_group by its warps",
+    }
+}

@@ -1,0 +1,412 @@
+//! Shadow memory: who accessed which bytes last.
+//!
+//! Memory is covered by chunks of 128 bytes, made when they are first touched. A chunk holds a
+//! *plane* for each agent and kind of access: one cell for each granule, with the epoch of the
+//! agent's last such access. A granule is a word, and less in a chunk with narrower accesses, so
+//! that neighbours in one word are not taken for each other. An access looks only at planes with
+//! an epoch that the accessor does not know of, of which there are none right after a barrier.
+
+/// Bytes of a chunk: what a warp touches with one word a lane.
+pub(super) const CHUNK_BYTES: u64 = 128;
+/// log2 of the bytes of a granule in a chunk that only whole words were accessed in.
+const WORD_SHIFT: u8 = 2;
+/// No plane, no chunk.
+const NONE: u32 = u32::MAX;
+
+/// What an access does. Strong accesses (volatile, relaxed or stronger, and atomics) do not race
+/// with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    StrongRead,
+    StrongWrite,
+}
+
+impl Kind {
+    pub(super) fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::StrongWrite)
+    }
+
+    fn is_strong(self) -> bool {
+        matches!(self, Self::StrongRead | Self::StrongWrite)
+    }
+
+    /// Whether two accesses of the same bytes race unless something orders them.
+    pub(super) fn conflicts(self, other: Self) -> bool {
+        (self.writes() || other.writes()) && !(self.is_strong() && other.is_strong())
+    }
+}
+
+/// One access: epoch in the high half, below it the position in the code and two lanes: the same
+/// one twice, or two of several lanes of a warp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cell(u64);
+
+impl Cell {
+    /// Bits of a position; longer programs are not loaded.
+    pub(super) const PC_BITS: u32 = 22;
+
+    pub(super) fn new(epoch: u32, pc: u32) -> Self {
+        Self(u64::from(epoch) << 32 | u64::from(pc) << 10)
+    }
+
+    pub(super) fn of_lane(self, lane: u8) -> Self {
+        self.with_lanes(lane, lane)
+    }
+
+    #[inline(always)]
+    fn with_lanes(self, first: u8, last: u8) -> Self {
+        Self(self.0 | u64::from(first) << 5 | u64::from(last))
+    }
+
+    #[inline(always)]
+    pub(super) fn epoch(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    pub(super) fn pc(self) -> u32 {
+        self.0 as u32 >> 10
+    }
+
+    #[inline(always)]
+    pub(super) fn lanes(self) -> (u8, u8) {
+        ((self.0 >> 5 & 31) as u8, (self.0 & 31) as u8)
+    }
+}
+
+/// The accesses of one kind by one agent in a chunk.
+#[derive(Clone, Copy, Debug)]
+struct Plane {
+    agent: u16,
+    kind: Kind,
+    /// Greatest epoch of its cells.
+    latest: u32,
+    /// Where its cells begin.
+    cells: u32,
+    next: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    first: u32,
+    /// log2 of the bytes of a granule.
+    shift: u8,
+}
+
+/// Chunks of one region, by position.
+#[derive(Clone, Debug, Default)]
+struct Table(Vec<u32>);
+
+/// Bytes that one agent accesses, and which lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    /// First lane, and last of those that access the same bytes.
+    pub(super) lanes: (u8, u8),
+    /// log2 of the bytes of each lane when they lie side by side, otherwise more than any span.
+    pub(super) unit: u32,
+}
+
+impl Span {
+    /// log2 of more than any span.
+    pub(super) const ONE_LANE: u32 = 63;
+}
+
+/// Who accesses, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visitor<'a> {
+    pub(super) agent: u16,
+    /// Whether the agent is a warp, whose lanes are ordered among themselves only by barriers.
+    pub(super) warp: bool,
+    pub(super) kind: Kind,
+    pub(super) cell: Cell,
+    /// Epochs of each agent that the visitor knows of.
+    pub(super) known: &'a [u32],
+    /// The same, where a proxy fence is needed after a write.
+    pub(super) known_writes: &'a [u32],
+    /// Of its own warp, the epoch in which each lane last took part in a `bar.warp.sync`.
+    pub(super) synced: &'a [u32; 32],
+}
+
+impl Visitor<'_> {
+    #[inline(always)]
+    fn knows(&self, agent: u16, kind: Kind) -> u32 {
+        let known = if kind.writes() {
+            self.known_writes
+        } else {
+            self.known
+        };
+        known.get(usize::from(agent)).copied().unwrap_or(0)
+    }
+
+    /// Whether an earlier access of the visitor's own warp is ordered before one by `lane`.
+    fn lane_knows(&self, cell: Cell, lane: u8) -> bool {
+        let (first, last) = cell.lanes();
+        let after = |lane: u8| self.synced[usize::from(lane)] > cell.epoch();
+        [first, last]
+            .into_iter()
+            .all(|other| other == lane || after(other) && after(lane))
+    }
+}
+
+/// An earlier access that nothing orders before this one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    pub(super) agent: u16,
+    pub(super) kind: Kind,
+    pub(super) cell: Cell,
+    /// The bytes in question.
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    /// Lane of this access.
+    pub(super) lane: u8,
+}
+
+/// The shadow of all memory that one cluster touches.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    tables: Vec<Table>,
+    chunks: Vec<Chunk>,
+    planes: Vec<Plane>,
+    cells: Vec<Cell>,
+    /// Table and position of each chunk.
+    touched: Vec<(u32, u32)>,
+}
+
+impl Shadow {
+    /// Forgets everything, but keeps the host memory.
+    pub(super) fn clear(&mut self) {
+        for (table, index) in self.touched.drain(..) {
+            self.tables[table as usize].0[index as usize] = NONE;
+        }
+        self.chunks.clear();
+        self.planes.clear();
+        self.cells.clear();
+    }
+
+    /// Records an access to region `table` of `len` bytes. `excused` says of an earlier write
+    /// whether it does no harm to this one.
+    #[inline]
+    pub(super) fn access(
+        &mut self,
+        table: usize,
+        len: u64,
+        span: Span,
+        visitor: &Visitor<'_>,
+        excused: &dyn Fn(&Hit) -> bool,
+    ) -> Result<(), Hit> {
+        let (mut from, end) = (span.offset, span.offset + span.bytes);
+        while from < end {
+            let to = end.min((from / CHUNK_BYTES + 1) * CHUNK_BYTES);
+            let chunk = self.chunk(table, len, from / CHUNK_BYTES);
+            let narrowest = (from | to).trailing_zeros().min(span.unit) as u8;
+            if self.chunks[chunk].shift > narrowest {
+                self.refine(chunk, narrowest);
+            }
+            self.visit(chunk, from, to, span, visitor, excused)?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn chunk(&mut self, table: usize, len: u64, index: u64) -> usize {
+        let found = self
+            .tables
+            .get(table)
+            .and_then(|table| table.0.get(index as usize));
+        match found {
+            Some(&chunk) if chunk != NONE => chunk as usize,
+            _ => self.new_chunk(table, len, index),
+        }
+    }
+
+    #[cold]
+    fn new_chunk(&mut self, table: usize, len: u64, index: u64) -> usize {
+        if self.tables.len() <= table {
+            self.tables.resize(table + 1, Table::default());
+        }
+        let entries = &mut self.tables[table].0;
+        if entries.is_empty() {
+            entries.resize(len.div_ceil(CHUNK_BYTES) as usize, NONE);
+        }
+        entries[index as usize] = self.chunks.len() as u32;
+        self.touched.push((table as u32, index as u32));
+        self.chunks.push(Chunk {
+            first: NONE,
+            shift: WORD_SHIFT,
+        });
+        self.chunks.len() - 1
+    }
+
+    /// Makes the granules of a chunk smaller.
+    #[cold]
+    fn refine(&mut self, chunk: usize, shift: u8) {
+        let old = std::mem::replace(&mut self.chunks[chunk].shift, shift);
+        let copies = 1 << (old - shift);
+        let mut at = self.chunks[chunk].first;
+        while at != NONE {
+            let plane = &mut self.planes[at as usize];
+            let from = plane.cells as usize;
+            plane.cells = self.cells.len() as u32;
+            at = plane.next;
+            for i in from..from + (CHUNK_BYTES >> old) as usize {
+                let cell = self.cells[i];
+                self.cells.extend(std::iter::repeat_n(cell, copies));
+            }
+        }
+    }
+
+    /// Checks and records the part of an access that is in one chunk.
+    #[inline]
+    fn visit(
+        &mut self,
+        chunk: usize,
+        from: u64,
+        to: u64,
+        span: Span,
+        visitor: &Visitor<'_>,
+        excused: &dyn Fn(&Hit) -> bool,
+    ) -> Result<(), Hit> {
+        let Chunk { first, shift } = self.chunks[chunk];
+        let part = Part {
+            from: ((from % CHUNK_BYTES) >> shift) as usize,
+            count: ((to - from) >> shift) as usize,
+            start: from,
+            shift,
+            span,
+        };
+        let mut at = first;
+        let mut own = NONE;
+        while at != NONE {
+            let plane = self.planes[at as usize];
+            let same = plane.agent == visitor.agent;
+            if same && plane.kind == visitor.kind {
+                own = at;
+            }
+            if visitor.kind.conflicts(plane.kind)
+                && plane.latest > visitor.knows(plane.agent, plane.kind)
+                && let Some(hit) = self.conflict(&plane, &part, visitor, excused)
+            {
+                return Err(hit);
+            }
+            at = plane.next;
+        }
+        let own = match own {
+            NONE => self.new_plane(chunk, visitor),
+            own => own,
+        };
+        self.record(own, &part, visitor);
+        Ok(())
+    }
+
+    fn new_plane(&mut self, chunk: usize, visitor: &Visitor<'_>) -> u32 {
+        let Chunk { first, shift } = self.chunks[chunk];
+        let plane = self.planes.len() as u32;
+        self.planes.push(Plane {
+            agent: visitor.agent,
+            kind: visitor.kind,
+            latest: 0,
+            cells: self.cells.len() as u32,
+            next: first,
+        });
+        let cells = self.cells.len() + (CHUNK_BYTES >> shift) as usize;
+        self.cells.resize(cells, Cell::default());
+        self.chunks[chunk].first = plane;
+        plane
+    }
+
+    /// The first granule of a plane that holds an access which nothing orders before this one.
+    fn conflict(
+        &self,
+        plane: &Plane,
+        part: &Part,
+        visitor: &Visitor<'_>,
+        excused: &dyn Fn(&Hit) -> bool,
+    ) -> Option<Hit> {
+        let known = visitor.knows(plane.agent, plane.kind);
+        let own = plane.agent == visitor.agent && visitor.warp;
+        let start = plane.cells as usize + part.from;
+        for (i, cell) in self.cells[start..start + part.count].iter().enumerate() {
+            if cell.epoch() <= known {
+                continue;
+            }
+            let (first, last) = part.lanes(i);
+            if own
+                && visitor.lane_knows(*cell, first)
+                && (first == last || visitor.lane_knows(*cell, last))
+            {
+                continue;
+            }
+            let hit = Hit {
+                agent: plane.agent,
+                kind: plane.kind,
+                cell: *cell,
+                offset: part.start + ((i as u64) << part.shift),
+                bytes: 1 << part.shift,
+                lane: if own && cell.lanes() == (first, first) {
+                    last
+                } else {
+                    first
+                },
+            };
+            if !excused(&hit) {
+                return Some(hit);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn record(&mut self, own: u32, part: &Part, visitor: &Visitor<'_>) {
+        let plane = &mut self.planes[own as usize];
+        // Lanes that are not ordered among themselves are kept apart from those that are.
+        let apart = visitor.warp && plane.latest > visitor.knows(visitor.agent, visitor.kind);
+        plane.latest = visitor.cell.epoch();
+        let start = plane.cells as usize + part.from;
+        let cells = &mut self.cells[start..start + part.count];
+        if !apart {
+            for (i, cell) in cells.iter_mut().enumerate() {
+                let (first, last) = part.lanes(i);
+                *cell = visitor.cell.with_lanes(first, last);
+            }
+            return;
+        }
+        let known = visitor.knows(visitor.agent, visitor.kind);
+        for (i, cell) in cells.iter_mut().enumerate() {
+            let (first, last) = part.lanes(i);
+            let (a, b) = cell.lanes();
+            let other = if a == first { b } else { a };
+            // A lane that took part in a `bar.warp.sync` since may be ordered before what comes.
+            let open = cell.epoch() > known && visitor.synced[usize::from(other)] <= cell.epoch();
+            *cell = if first == last && other != first && open {
+                visitor.cell.with_lanes(other, first)
+            } else {
+                visitor.cell.with_lanes(first, last)
+            };
+        }
+    }
+}
+
+/// The part of a span that is in one chunk.
+struct Part {
+    /// First granule in the chunk, and how many.
+    from: usize,
+    count: usize,
+    /// Offset of the first.
+    start: u64,
+    shift: u8,
+    span: Span,
+}
+
+impl Part {
+    /// First and last lane that access granule `i` of the part.
+    #[inline(always)]
+    fn lanes(&self, i: usize) -> (u8, u8) {
+        let at = self.start - self.span.offset + ((i as u64) << self.shift);
+        let next = (at >> self.span.unit) as u8;
+        (self.span.lanes.0 + next, self.span.lanes.1 + next)
+    }
+}
