@@ -49,7 +49,7 @@
 //! | deadlock at barriers | always |
 //! | data races | never yet |
 
-#[allow(dead_code)] // until asynchronous copies call it
+#[allow(dead_code, unused_imports)] // until asynchronous copies call it
 mod check;
 mod config;
 mod emulator;

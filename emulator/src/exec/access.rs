@@ -8,7 +8,6 @@ use super::cluster::RANK_SHIFT;
 use super::fault::{Checked, Fault};
 use super::kernel::vectorized;
 use super::planes::{pack_planes, unpack_planes};
-use super::races::Site;
 use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
 use crate::check::Target;
@@ -52,7 +51,7 @@ impl Warp {
         mask: u32,
     ) -> Checked<()> {
         self.polls += u32::from(access.strong);
-        self.site = self.site_of(path, access.strong);
+        self.site.strong = access.strong;
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.read(block, space, own, mask, access.bytes)?;
@@ -73,7 +72,7 @@ impl Warp {
     ) -> Checked<()> {
         let addresses = self.addresses(block, access.base, access.offset, path);
         let constants = &block.launch.program.constants;
-        self.site = self.site_of(path, access.strong);
+        self.site.strong = access.strong;
         if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
         block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
@@ -81,16 +80,6 @@ impl Warp {
             count(block, space, Touch::Store, own, mask, access.bytes);
             Ok(())
         })
-    }
-
-    /// The instruction that a path is at, as the checks for races name it.
-    pub(crate) fn site_of(&self, path: usize, strong: bool) -> Site {
-        Site {
-            pc: self.paths.list[path].pc,
-            warp: self.index,
-            strong,
-            atomic: false,
-        }
     }
 
     /// The address of each lane.

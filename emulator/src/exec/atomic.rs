@@ -3,7 +3,6 @@
 use super::access::count;
 use super::block::Block;
 use super::fault::Checked;
-use super::races::Site;
 use super::row::{Lanes, Row};
 use super::warp::Warp;
 use crate::memory::space::Space;
@@ -28,10 +27,7 @@ impl Warp {
         let c = atomic.c.map_or(Row::default(), |c| self.widened(block, c));
         let mut old = Row::<u64>::default();
         block.cluster.effect();
-        self.site = Site {
-            atomic: true,
-            ..self.site_of(path, true)
-        };
+        self.site.atomic = true;
         let bytes = atomic.ty.bytes();
         self.each_space(atomic.space, &addresses, mask, |warp, space, own, mask| {
             let launch = block.launch;

@@ -32,6 +32,17 @@ impl From<Intent> for Kind {
 }
 
 impl Site {
+    /// An instruction that a warp begins.
+    #[inline(always)]
+    pub(super) fn new(warp: u32, pc: u32) -> Self {
+        Self {
+            pc,
+            warp,
+            strong: false,
+            atomic: false,
+        }
+    }
+
     /// Who accesses.
     fn actor(self, block: &Block<'_>) -> Actor<'static> {
         Actor::Warp {

@@ -210,6 +210,7 @@ impl Warp {
                 if counting {
                     block.counters.at(pc);
                 }
+                self.site = Site::new(self.index, pc);
                 self.step(block, inst, index, active)
                     .map_err(|fault| fault.in_warp(self.index, pc))?
             };
