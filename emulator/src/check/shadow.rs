@@ -39,7 +39,8 @@ impl Kind {
 }
 
 /// One access: epoch in the high half, below it the position in the code and two lanes: the same
-/// one twice, or two of several lanes of a warp.
+/// one twice; in rising order the first and the last of those that one instruction had access the
+/// same bytes; or in falling order two lanes of different instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell(u64);
 
@@ -141,9 +142,14 @@ impl Visitor<'_> {
         known.get(usize::from(agent)).copied().unwrap_or(0)
     }
 
-    /// Whether an earlier access of the visitor's own warp is ordered before one by `lane`.
-    fn lane_knows(&self, cell: Cell, lane: u8) -> bool {
+    /// Whether an earlier access of the visitor's own warp is ordered before one by `lane`. So is
+    /// what the lane read together with others in one instruction, because no compiler or GPU lets
+    /// the lanes of a warp that are together run ahead of each other there.
+    fn lane_knows(&self, cell: Cell, lane: u8, kind: Kind) -> bool {
         let (first, last) = cell.lanes();
+        if !kind.writes() && first < last && (first..=last).contains(&lane) {
+            return true;
+        }
         let after = |lane: u8| self.synced[usize::from(lane)] > cell.epoch();
         [first, last]
             .into_iter()
@@ -335,8 +341,8 @@ impl Shadow {
             }
             let (first, last) = part.lanes(i);
             if own
-                && visitor.lane_knows(*cell, first)
-                && (first == last || visitor.lane_knows(*cell, last))
+                && visitor.lane_knows(*cell, first, plane.kind)
+                && (first == last || visitor.lane_knows(*cell, last, plane.kind))
             {
                 continue;
             }
@@ -382,7 +388,7 @@ impl Shadow {
             // A lane that took part in a `bar.warp.sync` since may be ordered before what comes.
             let open = cell.epoch() > known && visitor.synced[usize::from(other)] <= cell.epoch();
             *cell = if first == last && other != first && open {
-                visitor.cell.with_lanes(other, first)
+                visitor.cell.with_lanes(other.max(first), other.min(first))
             } else {
                 visitor.cell.with_lanes(first, last)
             };

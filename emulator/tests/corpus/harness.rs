@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use half::{bf16, f16};
 use warpsmith_emulator::{
-    Emulator, EmulatorConfig, LaunchConfig, LaunchError, LaunchStats, Module, Output,
+    Checks, Emulator, EmulatorConfig, LaunchConfig, LaunchError, LaunchStats, Module, Output,
 };
 
 /// The PTX of the corpus.
@@ -27,6 +27,11 @@ pub(crate) fn files() -> Vec<PathBuf> {
 
 /// Runs `test` on the PTX that `source` became, for each architecture.
 pub(crate) fn each(source: &str, test: impl Fn(&Gpu)) {
+    each_with(Checks::ALL, source, test);
+}
+
+/// The same with these checks.
+pub(crate) fn each_with(checks: Checks, source: &str, test: impl Fn(&Gpu)) {
     let of_source = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.split('.').next() == Some(source))
@@ -34,7 +39,7 @@ pub(crate) fn each(source: &str, test: impl Fn(&Gpu)) {
     let files: Vec<_> = files().into_iter().filter(of_source).collect();
     assert!(!files.is_empty(), "no PTX of {source}");
     for file in files {
-        test(&Gpu::load(file));
+        test(&Gpu::load(file, checks));
     }
 }
 
@@ -54,13 +59,14 @@ pub(crate) struct Buffer {
 }
 
 impl Gpu {
-    fn load(file: PathBuf) -> Self {
+    fn load(file: PathBuf, checks: Checks) -> Self {
         let text = std::fs::read_to_string(&file).expect("the file can be read");
         let (output, printed) = Output::buffer();
         let emulator = Emulator::new(EmulatorConfig {
             threads: Some(2),
             instruction_budget: Some(50_000_000),
             output,
+            checks,
             ..EmulatorConfig::default()
         });
         let module = emulator
