@@ -26,7 +26,6 @@ impl Warp {
         let b = self.widened(block, atomic.b);
         let c = atomic.c.map_or(Row::default(), |c| self.widened(block, c));
         let mut old = Row::<u64>::default();
-        block.cluster.effect();
         self.site.atomic = true;
         let bytes = atomic.ty.bytes();
         self.each_space(atomic.space, &addresses, mask, |warp, space, own, mask| {
@@ -41,6 +40,10 @@ impl Warp {
                 };
                 old.0[lane] = u64::from(warp.planes[0].0[lane]) | u64::from(high) << 32;
                 let new = update(atomic.op, atomic.ty, old.0[lane], b.0[lane], c.0[lane]);
+                if new != old.0[lane] {
+                    // A lock that is not got changes nothing that another could see.
+                    block.cluster.effect();
+                }
                 warp.planes[0].0[lane] = new as u32;
                 warp.planes[1].0[lane] = (new >> 32) as u32;
                 warp.write(block, space, own, 1 << lane, bytes)?;

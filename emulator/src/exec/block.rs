@@ -223,6 +223,11 @@ impl<'a> BlockRun<'a> {
         paths.find(|(_, path)| waits(path.state))
     }
 
+    /// The first path that has not exited, and its warp.
+    pub(crate) fn first_live(&self) -> Option<(u32, &Path)> {
+        self.waiting().next()
+    }
+
     fn waiting(&self) -> impl Iterator<Item = (u32, &Path)> {
         self.warps
             .iter()
@@ -238,6 +243,7 @@ impl<'a> BlockRun<'a> {
             let what = match &inst.op {
                 Op::Barrier(barrier) => self.describe_wait(warp, barrier, path.mask),
                 Op::Asynchronous(op) => self.describe_asynchronous(path, warp, op),
+                _ if path.state == State::Ready => ", asking again and again".to_owned(),
                 _ => String::new(),
             };
             lines.push(format!(

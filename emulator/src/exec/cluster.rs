@@ -16,7 +16,7 @@ use super::engine::Engine;
 use super::fault::{Checked, Fault};
 use super::groups::AllGroups;
 use super::mbarrier::Mbarriers;
-use super::path::State;
+use super::path::{Path, State};
 use super::random::Random;
 use super::row::LANES;
 use super::warp::Stop;
@@ -289,12 +289,22 @@ impl<'a> ClusterRun<'a> {
         if let Some(fault) = self.blocks.iter().find_map(BlockRun::registers_exhausted) {
             return self.with_waiting(fault);
         }
-        let message = "every thread that has not exited waits at a barrier".to_owned();
-        let mut fault = Fault::new(FaultKind::Deadlock, None, message);
-        let first = self.blocks.iter().find_map(|run| {
-            let (warp, path) = run.first_waiting()?;
-            Some((run.block.rank, warp, path.pc))
-        });
+        let place =
+            |run: &BlockRun<'_>, (warp, path): (u32, &Path)| (run.block.rank, warp, path.pc);
+        let mut blocks = self.blocks.iter();
+        let waiting = blocks.find_map(|run| Some(place(run, run.first_waiting()?)));
+        let mut blocks = self.blocks.iter();
+        let (message, first) = match waiting {
+            Some(_) => (
+                "every thread that has not exited waits at a barrier",
+                waiting,
+            ),
+            None => (
+                "every thread that has not exited asks again and again for what nobody will write",
+                blocks.find_map(|run| Some(place(run, run.first_live()?))),
+            ),
+        };
+        let mut fault = Fault::new(FaultKind::Deadlock, None, message.to_owned());
         if let Some((rank, warp, pc)) = first {
             (fault.rank, fault.warp, fault.pc) = (rank, warp, pc);
         }

@@ -187,12 +187,21 @@ impl Counters {
         self.instructions.values().map(|issued| issued.warp).sum()
     }
 
-    /// The `count` lines that ran most often, most first; of equals the first in the text.
+    /// The `count` lines with the highest [`cost`](HotLine::cost), highest first; of equals the
+    /// first in the text.
     pub fn hottest(&self, count: usize) -> Vec<&HotLine> {
         let mut lines: Vec<&HotLine> = self.lines.iter().collect();
-        lines.sort_by_key(|line| (std::cmp::Reverse(line.issued.warp), line.ptx_line));
+        lines.sort_by_key(|line| (std::cmp::Reverse(line.cost()), line.ptx_line));
         lines.truncate(count);
         lines
+    }
+}
+
+impl HotLine {
+    /// What the line takes of a multiprocessor: a slot for each time it is issued, or more where it
+    /// takes more passes through shared memory or sectors of global memory.
+    pub fn cost(&self) -> u64 {
+        self.issued.warp.max(self.wavefronts).max(self.sectors)
     }
 }
 

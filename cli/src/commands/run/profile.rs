@@ -183,7 +183,10 @@ fn print_lines(counters: &Counters, output: &mut Output) -> Result<()> {
             grouped(line.wavefronts),
             grouped(line.bank_conflicts),
             line.ptx_line,
-            line.ptx_text,
+            line.ptx_text
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" "),
             origin(line)
         )?;
     }
@@ -212,13 +215,12 @@ fn print_estimate(estimate: &Estimate, output: &mut Output) -> Result<()> {
     for bound in &estimate.bounds {
         writeln!(
             output,
-            "  {:<18}{:>12}   {} {} at {}{}/s",
+            "  {:<18}{:>12}   {} {} at {}/s",
             bound.name,
             time(bound.seconds),
             grouped(bound.work),
             bound.unit,
-            scaled(bound.rate),
-            bound.unit
+            scaled(bound.rate, bound.unit)
         )?;
     }
     for missing in &estimate.missing {
@@ -383,12 +385,17 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// A rate with its decimal prefix.
-fn scaled(rate: f64) -> String {
-    match rate {
-        r if r >= 1e12 => format!("{:.2} T", r / 1e12),
-        r if r >= 1e9 => format!("{:.2} G", r / 1e9),
-        r => format!("{:.2} M", r / 1e6),
+/// A rate with its decimal prefix, or power of ten where the unit is a word that takes none.
+fn scaled(rate: f64, unit: &str) -> String {
+    let (scale, prefix, power) = match rate {
+        r if r >= 1e12 => (1e12, "T", "e12"),
+        r if r >= 1e9 => (1e9, "G", "e9"),
+        _ => (1e6, "M", "e6"),
+    };
+    let number = rate / scale;
+    match unit {
+        "B" | "flop" | "op" => format!("{number:.2} {prefix}{unit}"),
+        unit => format!("{number:.2}{power} {unit}"),
     }
 }
 
@@ -402,6 +409,7 @@ mod tests {
         assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
         let times = [1.5e-9, 2e-6, 3.25e-3, 4.0].map(time);
         assert_eq!(times, ["1.50 ns", "2.00 us", "3.25 ms", "4.00 s"]);
-        assert_eq!([3.35e12, 1.98e9].map(scaled), ["3.35 T", "1.98 G"]);
+        assert_eq!(scaled(3.35e12, "B"), "3.35 TB");
+        assert_eq!(scaled(1.98e9, "wavefronts"), "1.98e9 wavefronts");
     }
 }
