@@ -172,6 +172,9 @@ fn finding(report: &Report) -> Value {
         "kind": report.kind.name(),
         "message": report.message,
         "place": place(&report.place),
+        "other": report.second.as_ref().map(|(what, other)| {
+            json!({ "what": what, "place": place(other) })
+        }),
         "address": report.address,
         "notes": report.notes,
     })
