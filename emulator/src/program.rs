@@ -392,7 +392,6 @@ pub(crate) struct Program {
     pub(crate) kinds: Vec<Kind>,
     pub(crate) constants: Constants,
     /// Registers that the instruction at each position names.
-    #[allow(dead_code)] // until wgmma looks at it
     pub(crate) touched: Vec<Box<[Reg]>>,
     /// Function 0 is the kernel.
     pub(crate) functions: Vec<FunctionInfo>,

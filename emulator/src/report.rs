@@ -20,6 +20,10 @@ pub enum FaultKind {
     DivergentBarrier,
     /// A barrier used with different thread counts, or with one it cannot have.
     BarrierMisuse,
+    /// Registers or memory of an asynchronous operation are touched before it was waited for.
+    AsyncInFlight,
+    /// A `wgmma` whose registers were touched without a `wgmma.fence` since.
+    MissingFence,
     /// Threads wait for what cannot come.
     Deadlock,
     /// `trap`, or a failed device-side assertion.
@@ -55,6 +59,8 @@ impl FaultKind {
             Self::ReadOnly => "write to read-only memory",
             Self::DivergentBarrier => "divergent barrier",
             Self::BarrierMisuse => "barrier misuse",
+            Self::AsyncInFlight => "asynchronous operation in flight",
+            Self::MissingFence => "missing wgmma.fence",
             Self::Deadlock => "deadlock",
             Self::Trap => "trap",
             Self::BadTarget => "bad branch or call target",

@@ -9,6 +9,7 @@ use super::fault::{Checked, Fault};
 use super::path::{Path, State};
 use super::register_pool::RegisterPool;
 use super::row::{LANES, Row};
+use super::tensor::Warpgroup;
 use super::warp::{Stop, Warp};
 use crate::config::{Checks, LaunchConfig};
 use crate::memory::global::{GlobalMemory, Snapshot};
@@ -86,6 +87,8 @@ pub(crate) struct Block<'a> {
     /// Which of them is replaced next.
     pub(crate) turn: usize,
     pub(crate) registers: RegisterPool,
+    /// `wgmma` that not all warps of a warpgroup have run.
+    pub(crate) warpgroups: Vec<Warpgroup>,
     /// What `vprintf` wrote.
     pub(crate) printed: Vec<u8>,
     /// Counts of a profile.
@@ -114,6 +117,7 @@ impl<'a> BlockRun<'a> {
             recent: [0; RECENT],
             turn: 0,
             registers: RegisterPool::default(),
+            warpgroups: Vec::new(),
             printed: Vec::new(),
             counters: cluster.counters.clone(),
         };
@@ -140,6 +144,7 @@ impl<'a> BlockRun<'a> {
         self.block.released = false;
         self.block.registers = RegisterPool::new(self.block.launch);
         self.block.printed.clear();
+        self.block.warpgroups.clear();
         for warp in &mut self.warps {
             warp.start(&self.block);
         }
@@ -159,6 +164,9 @@ impl<'a> BlockRun<'a> {
             self.done[w] = true;
             if self.is_done() {
                 self.check_exit(w)?;
+                if let Some(fault) = self.block.unfinished_wgmma() {
+                    return Err(fault);
+                }
                 self.block.cluster.exited[self.block.rank as usize].set(true);
                 self.block.cluster.event.set(true);
             }

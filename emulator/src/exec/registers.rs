@@ -122,6 +122,22 @@ impl Registers {
         }
     }
 
+    /// Position of a register in its file, whatever the window; `None` for a constant.
+    #[inline(always)]
+    pub(crate) fn position<T: Lane>(&self, slot: Slot) -> Option<usize> {
+        (!slot.is_constant()).then(|| slot.index() + T::base(self.window))
+    }
+
+    /// The 32-bit row at a position.
+    pub(crate) fn file_row(&self, position: usize) -> &Row<u32> {
+        &self.b32[position]
+    }
+
+    /// 32-bit rows that there are.
+    pub(crate) fn b32_count(&self) -> usize {
+        self.b32.len()
+    }
+
     /// A row to write to. Constants are never written: destinations are always registers.
     #[inline(always)]
     pub(crate) fn row_mut<T: Lane>(&mut self, slot: Slot) -> &mut Row<T> {

@@ -7,6 +7,7 @@ use super::path::{Frame, Path, Paths, State};
 use super::races::Site;
 use super::registers::{Extent, Registers, Slot};
 use super::row::{Lanes, Row};
+use super::tensor::Flight;
 use crate::memory::lanes::Planes;
 use crate::memory::local::LocalMemory;
 use crate::program::{CollectiveKind, Guard, Inst, Op};
@@ -36,6 +37,8 @@ pub(crate) struct Warp {
     pub(crate) site: Site,
     /// Polls since the path was chosen.
     pub(crate) polls: u32,
+    /// `wgmma` that were not waited for.
+    pub(crate) flight: Flight,
     /// Warp instructions that it may run.
     pub(crate) budget: u64,
 }
@@ -85,6 +88,7 @@ impl Warp {
             chosen: 0,
             expired: false,
         });
+        self.flight.reset();
         self.lane_instructions = 0;
         self.warp_instructions = 0;
         self.budget = block.launch.budget;
@@ -188,6 +192,7 @@ impl Warp {
         let (mut pc, mut mask) = (path.pc, path.mask);
         let mut alone = self.paths.list.len() == 1;
         let counting = block.counters.is_on();
+        let mut watching = self.flight.watches();
         loop {
             let inst = &code[pc as usize];
             let before = (self.warp_instructions, self.lane_instructions);
@@ -198,6 +203,11 @@ impl Warp {
                     mask & if guard.negated { !pred } else { pred }
                 }
             };
+            if watching && active != 0 {
+                let program = &launch.program;
+                let touched = self.flight.touch(program, &self.regs, inst, pc);
+                touched.map_err(|(pc, fault)| fault.in_warp(self.index, pc))?;
+            }
             self.warp_instructions += u64::from(inst.weight);
             self.lane_instructions += u64::from(active.count_ones() * inst.weight);
             let flow = if let Op::Lanes(kernel, args) = &inst.op {
@@ -211,8 +221,11 @@ impl Warp {
                     block.counters.at(pc);
                 }
                 self.site = Site::new(self.index, pc);
-                self.step(block, inst, index, active)
-                    .map_err(|fault| fault.in_warp(self.index, pc))?
+                let flow = self
+                    .step(block, inst, index, active)
+                    .map_err(|fault| fault.in_warp(self.index, pc))?;
+                watching = self.flight.watches();
+                flow
             };
             if counting {
                 // What takes its count back because it will run again was not issued.

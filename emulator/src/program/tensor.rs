@@ -1,6 +1,6 @@
 //! Instructions of the tensor cores, decided.
 
-use super::Base;
+use super::{Base, Guard};
 use crate::exec::registers::Slot;
 use crate::memory::space::Space;
 use crate::semantics::tensor::sum::Rule;
@@ -20,6 +20,24 @@ pub(crate) enum TensorOp {
         d: Slot,
         a: Slot,
     },
+    /// `wgmma.mma_async`
+    Wgmma(Wgmma),
+    /// `wgmma.fence`
+    WgmmaFence,
+    /// `wgmma.commit_group`
+    WgmmaCommit,
+    /// `wgmma.wait_group`: how many of the latest groups may be in flight after it.
+    WgmmaWait(u32),
+}
+
+impl TensorOp {
+    /// Whether it is one of the four kinds of `wgmma`.
+    pub(crate) fn is_wgmma(&self) -> bool {
+        matches!(
+            self,
+            Self::Wgmma(_) | Self::WgmmaFence | Self::WgmmaCommit | Self::WgmmaWait(_)
+        )
+    }
 }
 
 /// How the products of a matrix instruction are summed.
@@ -80,4 +98,30 @@ pub(crate) struct Matrices {
     pub(crate) transposed: bool,
     /// A register for each matrix.
     pub(crate) regs: Box<[Slot]>,
+}
+
+/// Where a `wgmma` finds A.
+#[derive(Clone, Debug)]
+pub(crate) enum WarpgroupA {
+    Registers(Box<[Slot]>),
+    /// In shared memory, by a 64-bit descriptor; MN-major with `true`.
+    Shared(Slot, bool),
+}
+
+/// `wgmma.mma_async`
+#[derive(Clone, Debug)]
+pub(crate) struct Wgmma {
+    pub(crate) product: Product,
+    pub(crate) sum: TileSum,
+    /// The accumulator.
+    pub(crate) d: Box<[Slot]>,
+    pub(crate) a: WarpgroupA,
+    /// Descriptor of B.
+    pub(crate) b: Slot,
+    /// B is MN-major.
+    pub(crate) b_transposed: bool,
+    /// Where false, the accumulator begins at zero.
+    pub(crate) scale_d: Guard,
+    /// A and B are negated.
+    pub(crate) negated: (bool, bool),
 }

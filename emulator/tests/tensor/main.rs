@@ -3,6 +3,7 @@
 //! `h200_answers.txt` has, for each instruction and kind of inputs, a hash of all accumulators.
 //! scripts/gpu/tensor makes it on a GPU. The inputs are made again here, from their seeds.
 
+mod gemm;
 mod inputs;
 mod kernels;
 
@@ -143,4 +144,9 @@ fn check(chosen: impl Fn(&Case) -> bool) -> usize {
 #[test]
 fn mma_gives_the_bits_of_an_h200() {
     assert_eq!(check(|case| !case.is_wgmma()), 275);
+}
+
+#[test]
+fn wgmma_gives_the_bits_of_an_h200() {
+    assert_eq!(check(Case::is_wgmma), 192);
 }

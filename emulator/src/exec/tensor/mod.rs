@@ -1,8 +1,15 @@
 //! What a warp does with its tensor core: the plumbing around
 //! [`semantics::tensor`](crate::semantics::tensor).
 
+mod flight;
 mod matrices;
 mod mma;
+mod tile;
+mod warpgroup;
+mod wgmma;
+
+pub(crate) use flight::Flight;
+pub(crate) use warpgroup::Warpgroup;
 
 use super::block::Block;
 use super::fault::{Checked, Fault};
@@ -32,6 +39,13 @@ impl Warp {
             TensorOp::LoadMatrix(matrices) => self.load_matrices(block, matrices, index)?,
             TensorOp::StoreMatrix(matrices) => self.store_matrices(block, matrices, index)?,
             TensorOp::MoveMatrix { d, a } => self.move_matrix(block, *d, *a),
+            TensorOp::Wgmma(wgmma) => {
+                let pc = self.paths.list[index].pc;
+                self.wgmma(block, wgmma, pc)?;
+            }
+            TensorOp::WgmmaFence => self.flight.fence(self.regs.b32_count()),
+            TensorOp::WgmmaCommit => self.flight.commit(),
+            TensorOp::WgmmaWait(most) => self.wait_wgmma(block, *most),
         }
         Ok(true)
     }

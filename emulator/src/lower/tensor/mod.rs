@@ -2,6 +2,7 @@
 
 mod matrices;
 mod mma;
+mod wgmma;
 
 use ptx_syntax::ast::{Instruction, Operand};
 
@@ -14,6 +15,9 @@ use crate::program::Width;
 impl<'a> FunctionLowering<'a, '_> {
     pub(super) fn tensor(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
         let mut mods = Mods::new(inst);
+        if inst.opcode == "wgmma" {
+            return self.wgmma(inst, mods);
+        }
         if !(mods.take("sync") && mods.take("aligned")) {
             return Err(mods.unsupported());
         }

@@ -76,6 +76,14 @@ impl Descriptor {
         }
     }
 
+    /// The base offset that the start asks for: lines of 128 bytes since the pattern began.
+    pub(crate) fn wanted_base_offset(&self) -> u32 {
+        match self.swizzle {
+            Swizzle::None => 0,
+            swizzle => (self.start >> 7) & swizzle.mask(),
+        }
+    }
+
     /// Bits that must be zero and are not.
     pub(crate) fn reserved(bits: u64) -> u64 {
         const USED: u64 = 0x3fff | 0x3fff << 16 | 0x3fff << 32 | 7 << 49 | 3 << 62;

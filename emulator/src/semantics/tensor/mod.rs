@@ -30,7 +30,6 @@
 //! `inf - inf` give `0x7fffffff` (f16: `0x7fff`).
 
 pub(crate) mod arrange;
-#[allow(dead_code)] // until wgmma reads them
 pub(crate) mod descriptor;
 pub(crate) mod float;
 pub(crate) mod fragment;

@@ -30,7 +30,6 @@ impl Rule {
     }
 
     /// The rule of `wgmma`.
-    #[allow(dead_code)] // until wgmma is lowered
     pub(crate) fn of_wgmma(element: Element, accumulator: Accumulator) -> Self {
         let short = element.is_fp8();
         Self {

@@ -1,0 +1,279 @@
+//! The `wgmma` that a warp has issued and not waited for, and the registers that they own.
+//!
+//! From its issue until the wait for its group, a `wgmma` may write its accumulator and read its A
+//! registers whenever it likes: whoever touches the first, or changes the second, races with it.
+//! And a `wgmma` sees what was done to its registers before only through a `wgmma.fence`; of the
+//! accumulators of `wgmma` of one shape, the order is kept without.
+
+use std::collections::VecDeque;
+
+use crate::check::{Operation, Stamp};
+use crate::exec::fault::{Checked, Fault};
+use crate::exec::registers::{Registers, Slot};
+use crate::exec::row::Row;
+use crate::program::{Inst, Op, Program, Width};
+use crate::report::FaultKind;
+
+/// What is known of a 32-bit register, by positions of instructions, plus one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// The last `wgmma` in flight that has it in its accumulator.
+    sum: u32,
+    /// The last in flight that reads A from it.
+    input: u32,
+    /// The last other instruction that named it, since the fence.
+    touched: u32,
+}
+
+/// A `wgmma` in flight.
+#[derive(Debug)]
+struct Issued {
+    pc: u32,
+    /// Positions of the accumulator's registers.
+    sums: Box<[usize]>,
+    /// Positions of A's registers.
+    inputs: Box<[usize]>,
+    operation: Option<Operation>,
+}
+
+/// An instruction that named a register that a `wgmma` in flight reads.
+#[derive(Debug)]
+struct Suspect {
+    pc: u32,
+    position: usize,
+    before: Row<u32>,
+}
+
+/// The `wgmma` of a warp.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// A fence was seen: from here on, registers are watched.
+    watching: bool,
+    open: Vec<Issued>,
+    groups: VecDeque<Vec<Issued>>,
+    marks: Vec<Mark>,
+    suspects: Vec<Suspect>,
+}
+
+impl Flight {
+    /// Forgets everything, for a new block.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether [`Flight::touch`] wants to see every instruction.
+    #[inline(always)]
+    pub(crate) fn watches(&self) -> bool {
+        self.watching
+    }
+
+    /// Position of a `wgmma` that is in flight still, and whether its group was committed.
+    #[allow(dead_code)] // until exits look for work in flight
+    pub(crate) fn left(&self) -> Option<(u32, bool)> {
+        let open = self.open.first().map(|issued| (issued.pc, false));
+        let mut committed = self.groups.iter().flatten();
+        open.or_else(|| committed.next().map(|issued| (issued.pc, true)))
+    }
+
+    /// An instruction is about to run for some lanes.
+    ///
+    /// # Errors
+    /// It names a register of an accumulator in flight, or the one before changed an input.
+    pub(crate) fn touch(
+        &mut self,
+        program: &Program,
+        regs: &Registers,
+        inst: &Inst,
+        pc: u32,
+    ) -> Checked<()> {
+        if !self.suspects.is_empty() {
+            self.clear_suspects(program, regs)?;
+        }
+        if matches!(&inst.op, Op::Tensor(op) if op.is_wgmma()) {
+            return Ok(());
+        }
+        for reg in &program.touched[pc as usize] {
+            if reg.width != Width::B32 {
+                continue;
+            }
+            let Some(position) = regs.position::<u32>(reg.slot) else {
+                continue;
+            };
+            let Some(mark) = self.marks.get_mut(position) else {
+                continue;
+            };
+            if mark.sum != 0 {
+                let message = "a register of the accumulator of a `wgmma` that was not waited for \
+                               is read or written";
+                let mut fault = in_flight(program, message, mark.sum);
+                fault.pc = pc;
+                return Err(fault);
+            }
+            if mark.input != 0 {
+                let before = *regs.row::<u32>(&program.constants, reg.slot);
+                self.suspects.push(Suspect {
+                    pc,
+                    position,
+                    before,
+                });
+            }
+            mark.touched = pc + 1;
+        }
+        Ok(())
+    }
+
+    /// Looks whether the last instruction changed a register that a `wgmma` in flight reads.
+    #[cold]
+    fn clear_suspects(&mut self, program: &Program, regs: &Registers) -> Checked<()> {
+        for suspect in std::mem::take(&mut self.suspects) {
+            if regs.file_row(suspect.position) != &suspect.before {
+                let message = "a register that holds A of a `wgmma` that was not waited for is \
+                               written";
+                let mut fault =
+                    in_flight(program, message, self.marks[suspect.position].input);
+                fault.pc = suspect.pc;
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// `wgmma.fence`
+    pub(super) fn fence(&mut self, positions: usize) {
+        self.watching = true;
+        self.marks.resize(positions, Mark::default());
+        self.marks.iter_mut().for_each(|mark| mark.touched = 0);
+    }
+
+    /// A `wgmma` is issued.
+    ///
+    /// # Errors
+    /// Its registers were not fenced, or belong to another in flight.
+    pub(super) fn issue(
+        &mut self,
+        program: &Program,
+        regs: &Registers,
+        pc: u32,
+        (sums, inputs): (&[Slot], &[Slot]),
+        operation: Option<Operation>,
+    ) -> Checked<()> {
+        let place = |slot: &Slot| regs.position::<u32>(*slot);
+        let sums: Box<[usize]> = sums.iter().filter_map(place).collect();
+        let inputs: Box<[usize]> = inputs.iter().filter_map(place).collect();
+        self.is_fenced(program, &sums, &inputs)?;
+        for position in &inputs {
+            let owner = self.marks[*position].sum;
+            if owner != 0 {
+                let message = "A lies in the accumulator of a `wgmma` that was not waited for";
+                return Err(in_flight(program, message, owner));
+            }
+        }
+        self.chains(program, &sums)?;
+        for position in &sums {
+            self.marks[*position].sum = pc + 1;
+        }
+        for position in &inputs {
+            self.marks[*position].input = pc + 1;
+        }
+        self.open.push(Issued {
+            pc,
+            sums,
+            inputs,
+            operation,
+        });
+        Ok(())
+    }
+
+    /// Every register was untouched since a fence.
+    fn is_fenced(&self, program: &Program, sums: &[usize], inputs: &[usize]) -> Checked<()> {
+        if !self.watching {
+            let message = "no `wgmma.fence` before the first `wgmma.mma_async`".to_owned();
+            return Err(Fault::new(FaultKind::MissingFence, None, message));
+        }
+        for position in sums.iter().chain(inputs) {
+            let touched = self.marks[*position].touched;
+            if touched != 0 {
+                let message = "no `wgmma.fence` between this `wgmma.mma_async` and an instruction \
+                               that reads or writes one of its registers"
+                    .to_owned();
+                let fault = Fault::new(FaultKind::MissingFence, None, message);
+                let line = program.code[touched as usize - 1].line;
+                return Err(fault.note(format!("that instruction is at PTX line {line}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The accumulator is free, or exactly that of others in flight.
+    fn chains(&self, program: &Program, sums: &[usize]) -> Checked<()> {
+        for position in sums {
+            let mark = self.marks[*position];
+            if mark.input != 0 {
+                let message = "the accumulator lies in registers that hold A of a `wgmma` that was \
+                               not waited for";
+                return Err(in_flight(program, message, mark.input));
+            }
+            if mark.sum == 0 {
+                continue;
+            }
+            let all = self.groups.iter().flatten().chain(&self.open);
+            for other in all {
+                if *other.sums != *sums && other.sums.contains(position) {
+                    let message = "the accumulator overlaps that of a `wgmma` of another shape \
+                                   that was not waited for";
+                    return Err(in_flight(program, message, other.pc + 1));
+                }
+            }
+            // Those that overlap have exactly these registers.
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// `wgmma.commit_group`
+    pub(super) fn commit(&mut self) {
+        let group = std::mem::take(&mut self.open);
+        self.groups.push_back(group);
+    }
+
+    /// `wgmma.wait_group`: what the end of the groups that are over teaches.
+    pub(super) fn wait(
+        &mut self,
+        most: usize,
+        mut finish: impl FnMut(&Operation) -> Stamp,
+    ) -> Option<Stamp> {
+        let mut learned: Option<Stamp> = None;
+        while self.groups.len() > most {
+            for issued in self.groups.pop_front().into_iter().flatten() {
+                for position in issued.sums {
+                    self.marks[position].sum = 0;
+                }
+                for position in issued.inputs {
+                    self.marks[position].input = 0;
+                }
+                if let Some(operation) = &issued.operation {
+                    learned.get_or_insert_default().join(&finish(operation));
+                }
+            }
+        }
+        // Registers of those that are over may belong to later ones too.
+        for issued in self.groups.iter().flatten().chain(&self.open) {
+            for position in &issued.sums {
+                self.marks[*position].sum = issued.pc + 1;
+            }
+            for position in &issued.inputs {
+                self.marks[*position].input = issued.pc + 1;
+            }
+        }
+        learned
+    }
+}
+
+/// The fault of touching what a `wgmma` in flight owns; `owner` is its position plus one.
+#[cold]
+fn in_flight(program: &Program, message: &str, owner: u32) -> Box<Fault> {
+    let line = program.code[owner as usize - 1].line;
+    Fault::new(FaultKind::AsyncInFlight, None, message.to_owned())
+        .note(format!("the `wgmma.mma_async` is at PTX line {line}"))
+        .note("`wgmma.wait_group` for its group must come in between".to_owned())
+}

@@ -1,0 +1,213 @@
+//! Reads a tile of A or B of a `wgmma` from shared memory.
+
+use std::ops::Range;
+
+use crate::check::{Actor, Operation, Proxy, Target};
+use crate::exec::access::Intent;
+use crate::exec::block::Block;
+use crate::exec::fault::{Checked, Fault};
+use crate::memory::shared::SHARED_BASE;
+use crate::memory::words::{Word, low_bits};
+use crate::report::FaultKind;
+use crate::semantics::tensor::Element;
+use crate::semantics::tensor::descriptor::{Descriptor, Swizzle};
+
+/// Bytes that lie together whatever the layout.
+const UNIT: usize = 16;
+
+/// Which operand a tile is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    /// `A` or `B`.
+    pub(super) name: &'static str,
+    pub(super) element: Element,
+    pub(super) descriptor: u64,
+    /// Side by side along m or n instead of k.
+    pub(super) transposed: bool,
+}
+
+/// Shared memory, and the units of it that were read.
+struct Reader<'a> {
+    block: &'a Block<'a>,
+    tile: Tile,
+    /// A bit for each unit, where races are looked for.
+    seen: Vec<u64>,
+}
+
+impl Reader<'_> {
+    /// The four words of a unit.
+    fn unit(&mut self, address: u32, place: impl Fn() -> String) -> Checked<[u32; 4]> {
+        let shared = self.block.shared();
+        let at = address as usize;
+        if u64::from(address) < SHARED_BASE || (at + UNIT) as u64 > shared.len() {
+            let message = format!(
+                "{} of `wgmma` reads {UNIT} bytes at shared address 0x{address:x} ({}); shared \
+                 memory of the block is 0x{SHARED_BASE:x} to 0x{:x}",
+                self.tile.name,
+                place(),
+                shared.len()
+            );
+            return Err(self.fault(FaultKind::OutOfBounds, message, address));
+        }
+        let bytes = shared.bytes();
+        if bytes.written(at, UNIT) != low_bits(UNIT) {
+            let message = format!(
+                "{} of `wgmma` reads {UNIT} bytes at shared address 0x{address:x} ({}), and not \
+                 all of them were written",
+                self.tile.name,
+                place()
+            );
+            return Err(self.fault(FaultKind::Uninitialized, message, address));
+        }
+        if !self.seen.is_empty() {
+            self.seen[at / UNIT / 64] |= 1 << (at / UNIT % 64);
+        }
+        let words = &bytes.words[at / 4..at / 4 + 4];
+        Ok([
+            words[0].load(),
+            words[1].load(),
+            words[2].load(),
+            words[3].load(),
+        ])
+    }
+
+    #[cold]
+    fn fault(&self, kind: FaultKind, message: String, address: u32) -> Box<Fault> {
+        let d = Descriptor::decode(self.tile.descriptor);
+        let layout = format!(
+            "its descriptor says: start 0x{:x}, leading offset {}, stride offset {}, base offset {}, \
+             swizzle {}",
+            d.start,
+            d.leading,
+            d.stride,
+            d.base_offset,
+            match d.swizzle {
+                Swizzle::None => "none".to_owned(),
+                swizzle => format!("{} bytes", swizzle.span()),
+            }
+        );
+        Fault::new(kind, None, message)
+            .at(u64::from(address))
+            .note(layout)
+    }
+
+    /// Looks for races with what was read.
+    fn check_races(&self, operation: &Operation) -> Checked<()> {
+        let mut order = self.block.cluster.order.borrow_mut();
+        let target = Target::Shared {
+            rank: self.block.rank,
+        };
+        let mut units = (0..self.seen.len() * 64).filter(|u| self.seen[u / 64] >> (u % 64) & 1 != 0);
+        let mut run: Option<Range<usize>> = None;
+        loop {
+            let next = units.next();
+            match (&mut run, next) {
+                (Some(run), Some(unit)) if run.end == unit => {
+                    run.end += 1;
+                    continue;
+                }
+                (Some(run), _) => order.range(
+                    Actor::Operation(operation),
+                    target,
+                    Intent::Read,
+                    Proxy::Async,
+                    (run.start * UNIT) as u64,
+                    (run.len() * UNIT) as u64,
+                )?,
+                (None, _) => {}
+            }
+            let Some(unit) = next else { return Ok(()) };
+            run = Some(unit..unit + 1);
+        }
+    }
+}
+
+/// The descriptor may be used.
+fn check(tile: Tile) -> Checked<Descriptor> {
+    let bits = tile.descriptor;
+    let reserved = Descriptor::reserved(bits);
+    if reserved != 0 {
+        let message = format!(
+            "the descriptor 0x{bits:016x} of {} has bits 0x{reserved:x} set, which must be zero",
+            tile.name
+        );
+        return Err(Fault::new(FaultKind::Misaligned, None, message));
+    }
+    let descriptor = Descriptor::decode(bits);
+    let want = descriptor.wanted_base_offset();
+    if descriptor.base_offset != want {
+        let span = descriptor.swizzle.span();
+        let message = format!(
+            "{} of `wgmma` starts at shared address 0x{:x}, inside of the pattern of a {span}-byte \
+             swizzle, which repeats every {} bytes: its descriptor's base offset must be {want}, not {}",
+            tile.name,
+            descriptor.start,
+            8 * span,
+            descriptor.base_offset
+        );
+        let fault = Fault::new(FaultKind::Misaligned, None, message);
+        return Err(fault.at(u64::from(descriptor.start)));
+    }
+    Ok(descriptor)
+}
+
+/// The bits of the elements of some rows of A (columns of B), as `[row][k]`.
+///
+/// # Errors
+/// A descriptor that cannot be, an access outside of shared memory or to what nothing wrote, a race.
+pub(super) fn read(
+    block: &Block<'_>,
+    tile: Tile,
+    rows: Range<u32>,
+    operation: Option<&Operation>,
+) -> Checked<Vec<u32>> {
+    let descriptor = check(tile)?;
+    let seen = match operation {
+        Some(_) => vec![0; (block.shared().len() as usize).div_ceil(UNIT * 64)],
+        None => Vec::new(),
+    };
+    let mut reader = Reader { block, tile, seen };
+    let bits = tile.element.unit_bits();
+    let (per, units) = (128 / bits, 256 / bits);
+    let mut out = vec![0; rows.len() * units];
+    if tile.transposed {
+        // Only elements of 16 bits can be: eight rows a unit.
+        for first in rows.clone().step_by(per) {
+            for k in 0..units {
+                let address = descriptor.mn_major(first * bits as u32 / 8, k as u32);
+                let words = reader.unit(address, || format!("rows from {first} on, k {k}"))?;
+                for i in 0..per {
+                    let row = (first - rows.start) as usize + i;
+                    out[row * units + k] = words[i / 2] >> (16 * (i % 2)) & 0xffff;
+                }
+            }
+        }
+    } else {
+        for row in rows.clone() {
+            let own = &mut out[(row - rows.start) as usize * units..][..units];
+            for (half, part) in own.chunks_exact_mut(per).enumerate() {
+                let byte = (half * UNIT) as u32;
+                let words = reader.unit(descriptor.k_major(row, byte), || {
+                    format!("row {row}, bytes of k from {byte} on")
+                })?;
+                split(&words, bits, part);
+            }
+        }
+    }
+    if let Some(operation) = operation {
+        reader.check_races(operation)?;
+    }
+    Ok(out)
+}
+
+/// The elements of a unit.
+#[inline(always)]
+fn split(words: &[u32; 4], bits: usize, out: &mut [u32]) {
+    let per = 32 / bits;
+    let mask = low_bits(bits);
+    for (word, out) in words.iter().zip(out.chunks_exact_mut(per)) {
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = word >> (i * bits) & mask;
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `wgmma`: computed at its issue, and watched until it is waited for.
+
+use super::mma::{Operands, input};
+use super::tile::{self, Tile};
+use super::warpgroup::{Step, WARPS};
+use crate::check::{Channel, Operation};
+use crate::exec::block::Block;
+use crate::exec::fault::{Checked, Fault};
+use crate::exec::registers::Slot;
+use crate::exec::row::{FULL_MASK, LANES, Row};
+use crate::exec::warp::Warp;
+use crate::profile::Waited;
+use crate::program::tensor::{WarpgroupA, Wgmma};
+use crate::report::FaultKind;
+use crate::semantics::tensor::fragment;
+
+/// Rows of a warp.
+const ROWS: u32 = 16;
+
+impl Warp {
+    /// `wgmma.mma_async` of a warp: a quarter of the rows.
+    pub(super) fn wgmma(&mut self, block: &mut Block<'_>, wgmma: &Wgmma, pc: u32) -> Checked<()> {
+        let a_descriptor = match wgmma.a {
+            WarpgroupA::Shared(slot, _) => self.uniform(block, slot, "the descriptor of A")?,
+            WarpgroupA::Registers(_) => 0,
+        };
+        let b_descriptor = self.uniform(block, wgmma.b, "the descriptor of B")?;
+        let step = Step {
+            pc,
+            descriptors: (a_descriptor, b_descriptor),
+        };
+        self.join_warpgroup(block, step)?;
+        let scale_d = self.holds(block, wgmma.scale_d);
+        if scale_d != 0 && scale_d != FULL_MASK {
+            let message = format!("scale-d holds in lanes 0x{scale_d:08x} only");
+            return Err(Fault::new(FaultKind::BarrierMisuse, None, message));
+        }
+        if self.index.is_multiple_of(WARPS) {
+            let product = &wgmma.product;
+            block.counters.wgmma(input(product.a), product.flops());
+        }
+        let operation = self.begin_wgmma(block, pc);
+        let a = self.a_bits(block, wgmma, a_descriptor, operation.as_ref())?;
+        let b = Tile {
+            name: "B",
+            element: wgmma.product.b,
+            descriptor: b_descriptor,
+            transposed: wgmma.b_transposed,
+        };
+        let b = tile::read(block, b, 0..wgmma.product.n as u32, operation.as_ref())?;
+        let inputs: &[Slot] = match &wgmma.a {
+            WarpgroupA::Registers(regs) => regs,
+            WarpgroupA::Shared(..) => &[],
+        };
+        let program = &block.launch.program;
+        self.flight
+            .issue(program, &self.regs, pc, (&wgmma.d, inputs), operation)?;
+        let operands = Operands::new(&wgmma.product, wgmma.sum, &a, &b, wgmma.negated);
+        for (i, d) in wgmma.d.iter().enumerate() {
+            let cell = self.regs.row_mut::<u32>(*d);
+            let start = match scale_d {
+                0 => Row([0; LANES]),
+                _ => *cell,
+            };
+            *cell = operands.add(i, ROWS as usize, &start);
+        }
+        Ok(())
+    }
+
+    /// A 64-bit operand that must be the same in all lanes.
+    fn uniform(&self, block: &Block<'_>, slot: Slot, what: &str) -> Checked<u64> {
+        let row = self.regs.row::<u64>(&block.launch.program.constants, slot);
+        let first = row.0[0];
+        match row.0.iter().position(|value| *value != first) {
+            None => Ok(first),
+            Some(lane) => {
+                let message = format!(
+                    "{what} is 0x{first:016x} in lane 0 and 0x{:016x} in lane {lane}",
+                    row.0[lane]
+                );
+                Err(Fault::new(
+                    FaultKind::BarrierMisuse,
+                    Some(lane as u32),
+                    message,
+                ))
+            }
+        }
+    }
+
+    /// The elements of A in this warp's rows.
+    fn a_bits(
+        &self,
+        block: &Block<'_>,
+        wgmma: &Wgmma,
+        descriptor: u64,
+        operation: Option<&Operation>,
+    ) -> Checked<Vec<u32>> {
+        let product = &wgmma.product;
+        match &wgmma.a {
+            WarpgroupA::Registers(regs) => {
+                let place = |lane, reg, e, per| fragment::a(ROWS as usize, per, lane, reg, e);
+                Ok(self.fragment_bits(block, product, product.a, regs, place))
+            }
+            WarpgroupA::Shared(_, transposed) => {
+                let tile = Tile {
+                    name: "A",
+                    element: product.a,
+                    descriptor,
+                    transposed: *transposed,
+                };
+                let first = self.index % WARPS * ROWS;
+                tile::read(block, tile, first..first + ROWS, operation)
+            }
+        }
+    }
+
+    /// Index of this warp among those of its cluster.
+    fn in_cluster(&self, block: &Block<'_>) -> u32 {
+        let threads: u32 = block.launch.config.block.iter().product();
+        block.rank * threads.div_ceil(LANES as u32) + self.index
+    }
+
+    /// The operation whose reads are checked for races, if they are.
+    fn begin_wgmma(&self, block: &Block<'_>, pc: u32) -> Option<Operation> {
+        let mut order = block.cluster.order.borrow_mut();
+        let warp = self.in_cluster(block);
+        order
+            .is_on()
+            .then(|| order.begin(warp, 0, pc, Channel::Wgmma { warp }))
+    }
+
+    /// `wgmma.wait_group`
+    pub(super) fn wait_wgmma(&mut self, block: &Block<'_>, most: u32) {
+        block.counters.wait(Waited::Wgmma);
+        let mut order = block.cluster.order.borrow_mut();
+        let learned = self
+            .flight
+            .wait(most as usize, |operation| order.finish(operation));
+        if let Some(stamp) = learned {
+            let warp = self.in_cluster(block);
+            order.acquire(warp, &stamp);
+        }
+    }
+}
