@@ -14,7 +14,11 @@ fn value(name: &str, bits: u64) -> f64 {
         0 => fraction * 2f64.powi(1 - bias),
         _ => (1.0 + fraction) * 2f64.powi(field - bias),
     };
-    if bits >> 15 & 1 == 1 { -magnitude } else { magnitude }
+    if bits >> 15 & 1 == 1 {
+        -magnitude
+    } else {
+        magnitude
+    }
 }
 
 /// A product of `m` by `k` and `k` by `n`, both row-major.
@@ -80,7 +84,9 @@ fn run(text: &str, grid: [u32; 3], threads: u32, buffers: &mut [Vec<u8>], number
         threads: Some(2),
         ..EmulatorConfig::default()
     });
-    let module = emulator.load(text).unwrap_or_else(|error| panic!("{error}"));
+    let module = emulator
+        .load(text)
+        .unwrap_or_else(|error| panic!("{error}"));
     let addresses: Vec<u64> = buffers
         .iter()
         .map(|bytes| {

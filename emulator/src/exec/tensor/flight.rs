@@ -129,8 +129,7 @@ impl Flight {
             if regs.file_row(suspect.position) != &suspect.before {
                 let message = "a register that holds A of a `wgmma` that was not waited for is \
                                written";
-                let mut fault =
-                    in_flight(program, message, self.marks[suspect.position].input);
+                let mut fault = in_flight(program, message, self.marks[suspect.position].input);
                 fault.pc = suspect.pc;
                 return Err(fault);
             }
@@ -219,8 +218,8 @@ impl Flight {
             let all = self.groups.iter().flatten().chain(&self.open);
             for other in all {
                 if *other.sums != *sums && other.sums.contains(position) {
-                    let message = "the accumulator overlaps that of a `wgmma` of another shape \
-                                   that was not waited for";
+                    let message = "the accumulator overlaps that of a `wgmma` with other \
+                                   registers that was not waited for";
                     return Err(in_flight(program, message, other.pc + 1));
                 }
             }

@@ -97,7 +97,8 @@ impl Reader<'_> {
         let target = Target::Shared {
             rank: self.block.rank,
         };
-        let mut units = (0..self.seen.len() * 64).filter(|u| self.seen[u / 64] >> (u % 64) & 1 != 0);
+        let mut units =
+            (0..self.seen.len() * 64).filter(|u| self.seen[u / 64] >> (u % 64) & 1 != 0);
         let mut run: Option<Range<usize>> = None;
         loop {
             let next = units.next();

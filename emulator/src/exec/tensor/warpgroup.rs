@@ -109,6 +109,9 @@ impl Warp {
         };
         let line = block.launch.program.code[other.pc as usize].line;
         let fault = Fault::new(FaultKind::DivergentBarrier, None, message);
-        Err(fault.note(format!("another warp of warps {first} to {} ran PTX line {line}", first + 3)))
+        Err(fault.note(format!(
+            "another warp of warps {first} to {} ran PTX line {line}",
+            first + 3
+        )))
     }
 }

@@ -74,7 +74,11 @@ impl<'a> FunctionLowering<'a, '_> {
         };
         let in_registers = matches!(a, Operand::Vector(_));
         let flags = self.flags(flags, &product, in_registers)?;
-        let per_register = if product.accumulator == D::F16 { 256 } else { 128 };
+        let per_register = if product.accumulator == D::F16 {
+            256
+        } else {
+            128
+        };
         let count = product.m * product.n / per_register;
         let a = if in_registers {
             WarpgroupA::Registers(self.sources(a, 4, Width::B32, "A")?)
