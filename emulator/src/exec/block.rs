@@ -164,9 +164,7 @@ impl<'a> BlockRun<'a> {
             self.done[w] = true;
             if self.is_done() {
                 self.check_exit(w)?;
-                if let Some(fault) = self.block.unfinished_wgmma() {
-                    return Err(fault);
-                }
+                self.check_wgmma_exit()?;
                 self.block.cluster.exited[self.block.rank as usize].set(true);
                 self.block.cluster.event.set(true);
             }

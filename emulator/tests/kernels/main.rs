@@ -10,8 +10,5 @@ mod printf;
 mod profile;
 mod races;
 mod refused;
-<<<<<<< HEAD
-mod tensor_copies;
-=======
 mod tensor;
->>>>>>> f5429ce (Run wgmma, and watch its registers until it is waited for)
+mod tensor_copies;

@@ -21,7 +21,19 @@ fn load_error(instruction: &str) -> LoadError {
 #[test]
 fn unknown_instructions_are_named_with_their_line() {
     for (instruction, name) in [
-        ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned"),
+        ("wgmma.fence.aligned;", "wgmma.fence.aligned"),
+        (
+            "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0}, {%r1}, {%r2}, {%f0};",
+            "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",
+        ),
+        (
+            "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f0}, %rd1, %rd2, %r1, 0, 1;",
+            "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16",
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%f0}, %rd1, %rd2, 1;",
+            "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16",
+        ),
         (
             "mbarrier.init.shared::cta.b32 [%rd1], 1;",
             "mbarrier.init.shared::cta.b32",
@@ -57,6 +69,9 @@ fn wrong_operands_are_refused() {
         "ld.global.v4.u32 {%r1, %r2}, [%rd1];",
         "ld.global.u64 %r1, [%rd1];",
         "bar.sync 16;",
+        "wgmma.wait_group.sync.aligned 8;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0}, %rd1, %rd2, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd2, 1, 2, 1, 0, 0;",
         "bra.uni %r1;",
     ] {
         let error = load_error(instruction);

@@ -55,6 +55,11 @@ fn all_warps_of_a_warpgroup_come_to_a_wgmma() {
 }
 
 #[test]
+fn results_are_waited_for_before_the_exit() {
+    check(&warpgroup("wgmma_left_in_flight"), FaultKind::LeftInFlight);
+}
+
+#[test]
 fn instructions_of_a_warp_take_all_its_lanes() {
     let case = Case::new("fail", "mma_after_lanes_exited", 1, 32).zeros(32);
     check(&case, FaultKind::BarrierMisuse);

@@ -41,12 +41,14 @@ impl Problem {
     fn make(&self) -> Made {
         let a = elements(self.name, "normal", 1, self.m * self.k);
         let b = elements(self.name, "normal", 2, self.k * self.n);
+        let values =
+            |bits: &[u64]| -> Vec<f64> { bits.iter().map(|b| value(self.name, *b)).collect() };
+        let (rows, columns) = (values(&a), values(&b));
         let (mut exact, mut magnitude) = (Vec::new(), Vec::new());
         for row in 0..self.m {
             for column in 0..self.n {
-                let products = (0..self.k).map(|i| {
-                    value(self.name, a[row * self.k + i]) * value(self.name, b[i * self.n + column])
-                });
+                let products =
+                    (0..self.k).map(|i| rows[row * self.k + i] * columns[i * self.n + column]);
                 let both = products.fold((0.0, 0.0), |(sum, all), p| (sum + p, all + p.abs()));
                 exact.push(both.0);
                 magnitude.push(both.1);

@@ -68,7 +68,6 @@ impl Flight {
     }
 
     /// Position of a `wgmma` that is in flight still, and whether its group was committed.
-    #[allow(dead_code)] // until exits look for work in flight
     pub(crate) fn left(&self) -> Option<(u32, bool)> {
         let open = self.open.first().map(|issued| (issued.pc, false));
         let mut committed = self.groups.iter().flatten();

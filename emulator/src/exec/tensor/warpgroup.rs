@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::exec::block::Block;
+use crate::exec::block::{Block, BlockRun};
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::row::LANES;
 use crate::exec::warp::Warp;
@@ -51,9 +51,33 @@ impl Warpgroup {
     }
 }
 
+impl BlockRun<'_> {
+    /// Refuses the exit of a block that leaves `wgmma` behind.
+    pub(crate) fn check_wgmma_exit(&self) -> Checked<()> {
+        if let Some(fault) = self.block.unfinished_wgmma() {
+            return Err(fault);
+        }
+        for warp in &self.warps {
+            let Some((pc, committed)) = warp.flight.left() else {
+                continue;
+            };
+            let missing = if committed {
+                "`wgmma.wait_group`"
+            } else {
+                "`wgmma.commit_group` and `wgmma.wait_group`"
+            };
+            let message = format!("the block exits without {missing} for this `wgmma.mma_async`");
+            let mut fault = Fault::new(FaultKind::LeftInFlight, None, message);
+            (fault.pc, fault.warp) = (pc, warp.index);
+            return Err(fault);
+        }
+        Ok(())
+    }
+}
+
 impl Block<'_> {
     /// The fault of a `wgmma` that not every warp of its warpgroup ran, once the block is over.
-    pub(crate) fn unfinished_wgmma(&self) -> Option<Box<Fault>> {
+    fn unfinished_wgmma(&self) -> Option<Box<Fault>> {
         let (index, group) = self
             .warpgroups
             .iter()

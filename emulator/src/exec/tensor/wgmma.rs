@@ -114,16 +114,10 @@ impl Warp {
         }
     }
 
-    /// Index of this warp among those of its cluster.
-    fn in_cluster(&self, block: &Block<'_>) -> u32 {
-        let threads: u32 = block.launch.config.block.iter().product();
-        block.rank * threads.div_ceil(LANES as u32) + self.index
-    }
-
     /// The operation whose reads are checked for races, if they are.
     fn begin_wgmma(&self, block: &Block<'_>, pc: u32) -> Option<Operation> {
         let mut order = block.cluster.order.borrow_mut();
-        let warp = self.in_cluster(block);
+        let warp = block.agent(self.index);
         order
             .is_on()
             .then(|| order.begin(warp, 0, pc, Channel::Wgmma { warp }))
@@ -137,7 +131,7 @@ impl Warp {
             .flight
             .wait(most as usize, |operation| order.finish(operation));
         if let Some(stamp) = learned {
-            let warp = self.in_cluster(block);
+            let warp = block.agent(self.index);
             order.acquire(warp, &stamp);
         }
     }
