@@ -56,7 +56,7 @@ pub(super) fn fault(
         what: there.to_owned(),
         rank: before / order.warps_per_block,
         warp: before % order.warps_per_block,
-        lane: u32::from(other),
+        lane: Some(u32::from(other)),
         pc: hit.cell.pc(),
     });
     let same_block = before / order.warps_per_block == fault.rank;

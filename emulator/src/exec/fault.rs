@@ -32,7 +32,8 @@ pub(crate) struct Second {
     pub(crate) rank: u32,
     /// Warp of the block.
     pub(crate) warp: u32,
-    pub(crate) lane: u32,
+    /// Lane, where it is one lane's.
+    pub(crate) lane: Option<u32>,
     pub(crate) pc: u32,
 }
 

@@ -196,7 +196,7 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
         }
     };
     let second = fault.second.map(|other| {
-        let at = place(other.rank, other.warp, Some(other.lane), other.pc);
+        let at = place(other.rank, other.warp, other.lane, other.pc);
         (other.what, at)
     });
     Report {

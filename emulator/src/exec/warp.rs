@@ -88,7 +88,7 @@ impl Warp {
             chosen: 0,
             expired: false,
         });
-        self.flight.reset();
+        self.flight.reset(block.rank, self.index);
         self.lane_instructions = 0;
         self.warp_instructions = 0;
         self.budget = block.launch.budget;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use crate::check::{Operation, Stamp};
-use crate::exec::fault::{Checked, Fault};
+use crate::exec::fault::{Checked, Fault, Second};
 use crate::exec::registers::{Registers, Slot};
 use crate::exec::row::Row;
 use crate::program::{Inst, Op, Program, Width};
@@ -47,6 +47,8 @@ struct Suspect {
 /// The `wgmma` of a warp.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
+    /// Block of the cluster, and warp of the block.
+    own: (u32, u32),
     /// A fence was seen: from here on, registers are watched.
     watching: bool,
     open: Vec<Issued>,
@@ -57,8 +59,11 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// Forgets everything, for a new block.
-    pub(crate) fn reset(&mut self) {
-        *self = Self::default();
+    pub(crate) fn reset(&mut self, rank: u32, warp: u32) {
+        *self = Self {
+            own: (rank, warp),
+            ..Self::default()
+        };
     }
 
     /// Whether [`Flight::touch`] wants to see every instruction.
@@ -77,16 +82,17 @@ impl Flight {
     /// An instruction is about to run for some lanes.
     ///
     /// # Errors
-    /// It names a register of an accumulator in flight, or the one before changed an input.
+    /// It names a register of an accumulator in flight, or the one before changed an input; and the
+    /// position of the one that did.
     pub(crate) fn touch(
         &mut self,
         program: &Program,
         regs: &Registers,
         inst: &Inst,
         pc: u32,
-    ) -> Checked<()> {
+    ) -> Result<(), (u32, Box<Fault>)> {
         if !self.suspects.is_empty() {
-            self.clear_suspects(program, regs)?;
+            self.clear_suspects(regs)?;
         }
         if matches!(&inst.op, Op::Tensor(op) if op.is_wgmma()) {
             return Ok(());
@@ -98,15 +104,13 @@ impl Flight {
             let Some(position) = regs.position::<u32>(reg.slot) else {
                 continue;
             };
-            let Some(mark) = self.marks.get_mut(position) else {
+            let Some(mark) = self.marks.get(position).copied() else {
                 continue;
             };
             if mark.sum != 0 {
                 let message = "a register of the accumulator of a `wgmma` that was not waited for \
                                is read or written";
-                let mut fault = in_flight(program, message, mark.sum);
-                fault.pc = pc;
-                return Err(fault);
+                return Err((pc, self.in_flight(message, mark.sum)));
             }
             if mark.input != 0 {
                 let before = *regs.row::<u32>(&program.constants, reg.slot);
@@ -116,21 +120,20 @@ impl Flight {
                     before,
                 });
             }
-            mark.touched = pc + 1;
+            self.marks[position].touched = pc + 1;
         }
         Ok(())
     }
 
     /// Looks whether the last instruction changed a register that a `wgmma` in flight reads.
     #[cold]
-    fn clear_suspects(&mut self, program: &Program, regs: &Registers) -> Checked<()> {
+    fn clear_suspects(&mut self, regs: &Registers) -> Result<(), (u32, Box<Fault>)> {
         for suspect in std::mem::take(&mut self.suspects) {
             if regs.file_row(suspect.position) != &suspect.before {
                 let message = "a register that holds A of a `wgmma` that was not waited for is \
                                written";
-                let mut fault = in_flight(program, message, self.marks[suspect.position].input);
-                fault.pc = suspect.pc;
-                return Err(fault);
+                let owner = self.marks[suspect.position].input;
+                return Err((suspect.pc, self.in_flight(message, owner)));
             }
         }
         Ok(())
@@ -149,7 +152,6 @@ impl Flight {
     /// Its registers were not fenced, or belong to another in flight.
     pub(super) fn issue(
         &mut self,
-        program: &Program,
         regs: &Registers,
         pc: u32,
         (sums, inputs): (&[Slot], &[Slot]),
@@ -158,15 +160,15 @@ impl Flight {
         let place = |slot: &Slot| regs.position::<u32>(*slot);
         let sums: Box<[usize]> = sums.iter().filter_map(place).collect();
         let inputs: Box<[usize]> = inputs.iter().filter_map(place).collect();
-        self.is_fenced(program, &sums, &inputs)?;
+        self.is_fenced(&sums, &inputs)?;
         for position in &inputs {
             let owner = self.marks[*position].sum;
             if owner != 0 {
                 let message = "A lies in the accumulator of a `wgmma` that was not waited for";
-                return Err(in_flight(program, message, owner));
+                return Err(self.in_flight(message, owner));
             }
         }
-        self.chains(program, &sums)?;
+        self.chains(&sums)?;
         for position in &sums {
             self.marks[*position].sum = pc + 1;
         }
@@ -183,7 +185,7 @@ impl Flight {
     }
 
     /// Every register was untouched since a fence.
-    fn is_fenced(&self, program: &Program, sums: &[usize], inputs: &[usize]) -> Checked<()> {
+    fn is_fenced(&self, sums: &[usize], inputs: &[usize]) -> Checked<()> {
         if !self.watching {
             let message = "no `wgmma.fence` before the first `wgmma.mma_async`".to_owned();
             return Err(Fault::new(FaultKind::MissingFence, None, message));
@@ -194,22 +196,22 @@ impl Flight {
                 let message = "no `wgmma.fence` between this `wgmma.mma_async` and an instruction \
                                that reads or writes one of its registers"
                     .to_owned();
-                let fault = Fault::new(FaultKind::MissingFence, None, message);
-                let line = program.code[touched as usize - 1].line;
-                return Err(fault.note(format!("that instruction is at PTX line {line}")));
+                let mut fault = Fault::new(FaultKind::MissingFence, None, message);
+                fault.second = Some(self.second("access", touched));
+                return Err(fault);
             }
         }
         Ok(())
     }
 
     /// The accumulator is free, or exactly that of others in flight.
-    fn chains(&self, program: &Program, sums: &[usize]) -> Checked<()> {
+    fn chains(&self, sums: &[usize]) -> Checked<()> {
         for position in sums {
             let mark = self.marks[*position];
             if mark.input != 0 {
                 let message = "the accumulator lies in registers that hold A of a `wgmma` that was \
                                not waited for";
-                return Err(in_flight(program, message, mark.input));
+                return Err(self.in_flight(message, mark.input));
             }
             if mark.sum == 0 {
                 continue;
@@ -219,7 +221,7 @@ impl Flight {
                 if *other.sums != *sums && other.sums.contains(position) {
                     let message = "the accumulator overlaps that of a `wgmma` with other \
                                    registers that was not waited for";
-                    return Err(in_flight(program, message, other.pc + 1));
+                    return Err(self.in_flight(message, other.pc + 1));
                 }
             }
             // Those that overlap have exactly these registers.
@@ -265,13 +267,23 @@ impl Flight {
         }
         learned
     }
-}
 
-/// The fault of touching what a `wgmma` in flight owns; `owner` is its position plus one.
-#[cold]
-fn in_flight(program: &Program, message: &str, owner: u32) -> Box<Fault> {
-    let line = program.code[owner as usize - 1].line;
-    Fault::new(FaultKind::AsyncInFlight, None, message.to_owned())
-        .note(format!("the `wgmma.mma_async` is at PTX line {line}"))
-        .note("`wgmma.wait_group` for its group must come in between".to_owned())
+    /// The fault of touching what a `wgmma` in flight owns; `owner` is its position plus one.
+    #[cold]
+    fn in_flight(&self, message: &str, owner: u32) -> Box<Fault> {
+        let mut fault = Fault::new(FaultKind::AsyncInFlight, None, message.to_owned());
+        fault.second = Some(self.second("wgmma.mma_async", owner));
+        fault.note("`wgmma.wait_group` for the group of (2) must come in between".to_owned())
+    }
+
+    /// An instruction of this warp, at a position plus one.
+    fn second(&self, what: &str, mark: u32) -> Second {
+        Second {
+            what: what.to_owned(),
+            rank: self.own.0,
+            warp: self.own.1,
+            lane: None,
+            pc: mark - 1,
+        }
+    }
 }

@@ -69,6 +69,7 @@ impl BlockRun<'_> {
             let message = format!("the block exits without {missing} for this `wgmma.mma_async`");
             let mut fault = Fault::new(FaultKind::LeftInFlight, None, message);
             (fault.pc, fault.warp) = (pc, warp.index);
+            (fault.rank, fault.placed) = (self.block.rank, true);
             return Err(fault);
         }
         Ok(())
@@ -97,6 +98,7 @@ impl Block<'_> {
         fault.pc = step.pc;
         let ran = (0..WARPS).find(|warp| group.counts[*warp as usize] > group.past);
         fault.warp = first + ran.unwrap_or_default();
+        (fault.rank, fault.placed) = (self.rank, true);
         Some(fault)
     }
 }

@@ -52,9 +52,8 @@ impl Warp {
             WarpgroupA::Registers(regs) => regs,
             WarpgroupA::Shared(..) => &[],
         };
-        let program = &block.launch.program;
         self.flight
-            .issue(program, &self.regs, pc, (&wgmma.d, inputs), operation)?;
+            .issue(&self.regs, pc, (&wgmma.d, inputs), operation)?;
         let operands = Operands::new(&wgmma.product, wgmma.sum, &a, &b, wgmma.negated);
         for (i, d) in wgmma.d.iter().enumerate() {
             let cell = self.regs.row_mut::<u32>(*d);
