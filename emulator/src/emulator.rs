@@ -133,6 +133,7 @@ impl Emulator {
             memory: self.memory.snapshot(),
             seed: self.config.seed,
             checks: self.config.checks,
+            between: Arc::default(),
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
             profile: self.config.profile.then(|| Collector::new(&found.program)),
         };

@@ -54,6 +54,55 @@ pub(crate) struct Inst {
     pub(crate) line: u32,
     /// 1, or 0 for all but the last of the operations that one PTX instruction becomes.
     pub(crate) weight: u32,
+    /// How it takes part in synchronisation through memory.
+    pub(crate) strength: Strength,
+}
+
+/// How an access orders others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Strength {
+    /// Plain.
+    #[default]
+    Weak,
+    /// Volatile, relaxed, or an atomic that says nothing else.
+    Relaxed,
+    Acquire,
+    Release,
+    AcquireRelease,
+}
+
+impl Strength {
+    /// Of an instruction.
+    pub(crate) fn of(inst: &ptx_syntax::ast::Instruction) -> Self {
+        match inst.opcode.as_str() {
+            "ld" | "st" | "atom" | "red" => {}
+            _ => return Self::Weak,
+        }
+        let has = |words: &[&str]| words.iter().any(|word| inst.has(word));
+        if has(&["acq_rel", "sc"]) {
+            Self::AcquireRelease
+        } else if has(&["acquire"]) {
+            Self::Acquire
+        } else if has(&["release"]) {
+            Self::Release
+        } else if has(&["volatile", "relaxed", "mmio"]) || !matches!(&*inst.opcode, "ld" | "st") {
+            Self::Relaxed
+        } else {
+            Self::Weak
+        }
+    }
+
+    pub(crate) fn is_strong(self) -> bool {
+        self != Self::Weak
+    }
+
+    pub(crate) fn acquires(self) -> bool {
+        matches!(self, Self::Acquire | Self::AcquireRelease)
+    }
+
+    pub(crate) fn releases(self) -> bool {
+        matches!(self, Self::Release | Self::AcquireRelease)
+    }
 }
 
 /// What an instruction does.
@@ -103,6 +152,8 @@ pub(crate) enum Op {
     Printf(Box<Printf>),
     /// `__assertfail`: frame offsets of message, file, line and function.
     AssertFail(Box<[u64; 4]>),
+    /// `membar` and `fence` of the memory model.
+    Fence,
     /// Lets other threads run: `nanosleep`.
     Yield,
     /// Something that only orders or hints.

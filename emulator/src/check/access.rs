@@ -1,6 +1,9 @@
 //! Accesses: who touches which bytes, checked against the shadow.
 
+use std::sync::PoisonError;
+
 use super::conflict;
+use super::grid::GridCell;
 use super::order::{Actor, Order, Proxy, Target};
 use super::shadow::{Cell, Hit, Kind, Span, Visitor};
 use crate::exec::fault::Checked;
@@ -113,16 +116,7 @@ impl Order {
         mut span: Span,
         store: Option<&Store<'_>>,
     ) -> Checked<()> {
-        let (table, len) = match target {
-            Target::Shared { rank } => (rank as usize, self.shared_bytes),
-            Target::Global { allocation } => {
-                let len = self
-                    .memory
-                    .as_ref()
-                    .map_or(0, |memory| memory[allocation].len);
-                (self.ranks + allocation, len)
-            }
-        };
+        let (table, len) = self.region(target);
         let visitor = match actor {
             Actor::Warp { warp, pc } => {
                 let own = &self.warps[warp as usize];
@@ -157,6 +151,25 @@ impl Order {
                 }
             }
         };
+        if let (Some(between), Target::Global { allocation }) = (&self.between, target) {
+            let (warp, known) = match actor {
+                Actor::Warp { warp, .. } => (warp, &self.warps[warp as usize].clock.grid),
+                Actor::Operation(operation) => (operation.warp, &operation.start.grid),
+            };
+            let cell = GridCell {
+                cluster: self.cluster,
+                epoch: visitor.cell.epoch(),
+                cell: visitor.cell.pc() << 10,
+                agent: visitor.agent,
+                warp: warp as u16,
+            };
+            let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
+            between
+                .access(allocation, &span, kind, cell, known)
+                .map_err(|hit| {
+                    conflict::across(self.warps_per_block, self.memory.as_ref(), &hit)
+                })?;
+        }
         let excused = |hit: &Hit| store.is_some_and(|store| store.excuses(&visitor, hit));
         let hit = self.shadow.access(table, len, span, &visitor, &excused);
         hit.map_err(|hit| {

@@ -1,8 +1,10 @@
 //! Two accesses that nothing orders, as a fault.
 
+use super::grid::{GridCell, GridHit};
 use super::order::{Actor, Channel, Order, Target};
 use super::shadow::{Hit, Kind};
 use crate::exec::fault::{Fault, Second};
+use crate::memory::global::Snapshot;
 use crate::report::FaultKind;
 
 /// The fault of an access by `actor` and an earlier one. `ordered`: the accesses are in order, but
@@ -32,10 +34,7 @@ pub(super) fn fault(
     let article = if asynchronous { "an" } else { "a" };
     let here = name(kind, asynchronous);
     let there = name(hit.kind, channel.is_some());
-    let bytes = match hit.bytes {
-        1 => "1 byte".to_owned(),
-        bytes => format!("{bytes} bytes"),
-    };
+    let bytes = counted(hit.bytes);
     let message = format!(
         "{article} {here} (1) and an earlier {there} (2) of {bytes} at 0x{address:x} of {space} memory, with \
          nothing that orders them"
@@ -54,6 +53,7 @@ pub(super) fn fault(
     fault.placed = true;
     fault.second = Some(Second {
         what: there.to_owned(),
+        cluster: None,
         rank: before / order.warps_per_block,
         warp: before % order.warps_per_block,
         lane: Some(u32::from(other)),
@@ -80,6 +80,52 @@ pub(super) fn fault(
          before (1)"
     };
     fault.note(advice.to_owned())
+}
+
+/// The fault of two accesses of different clusters.
+#[cold]
+pub(crate) fn across(warps_per_block: u32, memory: Option<&Snapshot>, hit: &GridHit) -> Box<Fault> {
+    let base = memory.map_or(0, |memory| memory[hit.allocation].base);
+    let address = base + hit.offset;
+    let ((kind, here), (other, there)) = (&hit.first, &hit.second);
+    let message = format!(
+        "a {} (1) and an earlier {} (2) of {} at 0x{address:x} of global memory, with nothing that \
+         orders them",
+        name(*kind, false),
+        name(*other, false),
+        counted(hit.bytes)
+    );
+    let lane = Some(here.lane());
+    let mut fault = Fault::new(FaultKind::DataRace, lane, message).at(address);
+    let place = |cell: &GridCell| {
+        let warp = u32::from(cell.warp);
+        (warp / warps_per_block, warp % warps_per_block)
+    };
+    (fault.rank, fault.warp) = place(here);
+    fault.pc = here.pc();
+    fault.placed = true;
+    fault.cluster = Some(u64::from(here.cluster));
+    let (rank, warp) = place(there);
+    fault.second = Some(Second {
+        what: name(*other, false).to_owned(),
+        cluster: Some(u64::from(there.cluster)),
+        rank,
+        warp,
+        lane: Some(there.lane()),
+        pc: there.pc(),
+    });
+    fault.note(
+        "blocks are ordered only by the end of a launch, or by a flag: a fence after (2) and a \
+         strong write, then a strong read that sees it and a fence before (1)"
+            .to_owned(),
+    )
+}
+
+fn counted(bytes: u64) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        bytes => format!("{bytes} bytes"),
+    }
 }
 
 fn name(kind: Kind, asynchronous: bool) -> &'static str {

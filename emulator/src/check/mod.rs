@@ -13,11 +13,16 @@
 
 mod access;
 mod conflict;
+mod flags;
+mod grid;
 mod order;
 mod shadow;
 mod stamp;
 
 pub(crate) use access::Values;
+pub(crate) use conflict::across;
+pub(crate) use flags::FlagUse;
+pub(crate) use grid::{GridOrder, Touched};
 pub(crate) use order::{Actor, Channel, Operation, Order, Proxy, Target};
 pub(crate) use shadow::Kind;
 pub(crate) use stamp::Stamp;

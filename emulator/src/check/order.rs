@@ -1,7 +1,9 @@
 //! The order of one cluster: what each agent knows, and the accesses that are not ordered.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
+use super::grid::{GridOrder, Touched};
 use super::shadow::Shadow;
 use super::stamp::Stamp;
 use crate::exec::block::Launch;
@@ -85,6 +87,10 @@ pub(super) struct WarpClock {
     pub(super) epoch: u32,
     /// Epoch after the `bar.warp.sync` in which each lane last took part.
     pub(super) synced: [u32; LANES],
+    /// What it knew at its last fence.
+    pub(super) fenced: Option<Stamp>,
+    /// What its strong reads have seen, which its next fence makes known.
+    pub(super) seen: Stamp,
 }
 
 /// Asynchronous work that one warp issues on one channel.
@@ -109,6 +115,12 @@ pub(crate) struct Order {
     pub(super) ranks: usize,
     pub(super) shared_bytes: u64,
     pub(super) memory: Option<Snapshot>,
+    /// Index in the grid of the cluster that runs.
+    pub(super) cluster: u32,
+    /// What strong writes have handed over, by region and word.
+    pub(super) flags: HashMap<(usize, u64), Stamp>,
+    /// Accesses of all clusters, where clusters may wait for each other.
+    pub(super) between: Option<Arc<Mutex<GridOrder>>>,
 }
 
 impl Order {
@@ -122,14 +134,16 @@ impl Order {
                 + launch.program.shared_bytes
                 + u64::from(launch.config.shared_bytes),
             memory: Some(launch.memory.clone()),
+            between: (launch.program.ordered && launch.clusters() > 1)
+                .then(|| launch.between.clone()),
             ..Self::default()
         };
-        order.start();
+        order.start(0);
         order
     }
 
     /// Forgets the cluster before.
-    pub(crate) fn start(&mut self) {
+    pub(crate) fn start(&mut self, cluster: u64) {
         if !self.on {
             return;
         }
@@ -137,7 +151,11 @@ impl Order {
             clock: Stamp::default(),
             epoch: 1,
             synced: [0; LANES],
+            fenced: None,
+            seen: Stamp::default(),
         };
+        self.cluster = cluster as u32;
+        self.flags.clear();
         self.warps.clear();
         self.warps
             .resize(self.ranks * self.warps_per_block as usize, fresh);
@@ -248,6 +266,36 @@ impl Order {
             stamp.learn(usize::from(operation.agent), operation.epoch);
         }
         stamp
+    }
+
+    /// The region of the shadow that memory is, and its length.
+    pub(super) fn region(&self, target: Target) -> (usize, u64) {
+        match target {
+            Target::Shared { rank } => (rank as usize, self.shared_bytes),
+            Target::Global { allocation } => {
+                let memory = self.memory.as_ref();
+                let len = memory.map_or(0, |memory| memory[allocation].len);
+                (self.ranks + allocation, len)
+            }
+        }
+    }
+
+    /// Takes out what the cluster touched, when it has ended.
+    pub(crate) fn take_touched(&mut self) -> Touched {
+        let agents = self.warps.len() + self.virtuals.len();
+        Touched {
+            shadow: std::mem::take(&mut self.shadow),
+            cluster: self.cluster,
+            ranks: self.ranks,
+            warps: (0..agents)
+                .map(|agent| self.warp_of(agent as u16).0 as u16)
+                .collect(),
+        }
+    }
+
+    /// Takes back the host memory of what was touched.
+    pub(crate) fn reuse(&mut self, touched: Touched) {
+        self.shadow = touched.shadow;
     }
 
     /// Warp that acts for an agent: itself, or the issuer.

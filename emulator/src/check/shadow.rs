@@ -9,7 +9,7 @@
 /// Bytes of a chunk: what a warp touches with one word a lane.
 pub(super) const CHUNK_BYTES: u64 = 128;
 /// log2 of the bytes of a granule in a chunk that only whole words were accessed in.
-const WORD_SHIFT: u8 = 2;
+pub(super) const WORD_SHIFT: u8 = 2;
 /// No plane, no chunk.
 const NONE: u32 = u32::MAX;
 
@@ -24,6 +24,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Read, Self::Write, Self::StrongRead, Self::StrongWrite];
+
     pub(super) fn writes(self) -> bool {
         matches!(self, Self::Write | Self::StrongWrite)
     }
@@ -190,6 +193,28 @@ impl Shadow {
         self.chunks.clear();
         self.planes.clear();
         self.cells.clear();
+    }
+
+    /// Calls `f` for each plane of each chunk: region, position, log2 of the bytes of a granule,
+    /// kind, agent, cells.
+    pub(super) fn each_plane(&self, mut f: impl FnMut(usize, u32, u8, Kind, u16, &[Cell])) {
+        for (chunk, (table, index)) in self.chunks.iter().zip(&self.touched) {
+            let mut at = chunk.first;
+            while at != NONE {
+                let plane = &self.planes[at as usize];
+                let start = plane.cells as usize;
+                let cells = &self.cells[start..start + (CHUNK_BYTES >> chunk.shift) as usize];
+                f(
+                    *table as usize,
+                    *index,
+                    chunk.shift,
+                    plane.kind,
+                    plane.agent,
+                    cells,
+                );
+                at = plane.next;
+            }
+        }
     }
 
     /// Records an access to region `table` of `len` bytes. `excused` says of an earlier write

@@ -1,11 +1,15 @@
 //! What an agent knows to have happened.
 
+use super::grid::Knowledge;
+
 /// A vector clock over the agents of a cluster: for each, how far its accesses have happened, and
 /// how far they have passed a proxy fence. Empty, and free, when races are not looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(super) generic: Vec<u32>,
     pub(super) fenced: Vec<u32>,
+    /// What is known of other clusters.
+    pub(super) grid: Knowledge,
 }
 
 impl Stamp {
@@ -13,12 +17,14 @@ impl Stamp {
     pub(crate) fn join(&mut self, other: &Self) {
         raise(&mut self.generic, &other.generic);
         raise(&mut self.fenced, &other.fenced);
+        self.grid.join(&other.grid);
     }
 
     /// Knows nothing again.
     pub(crate) fn clear(&mut self) {
         self.generic.clear();
         self.fenced.clear();
+        self.grid = Knowledge::default();
     }
 
     /// What is known of each agent has passed a proxy fence.

@@ -51,7 +51,6 @@ impl Warp {
         mask: u32,
     ) -> Checked<()> {
         self.polls += u32::from(access.strong);
-        self.site.strong = access.strong;
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.read(block, space, own, mask, access.bytes)?;
@@ -72,7 +71,6 @@ impl Warp {
     ) -> Checked<()> {
         let addresses = self.addresses(block, access.base, access.offset, path);
         let constants = &block.launch.program.constants;
-        self.site.strong = access.strong;
         if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
         block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {

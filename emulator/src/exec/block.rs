@@ -1,7 +1,7 @@
 //! One block: its warps, its barriers, and what they report.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::barrier::BarrierState;
 use super::cluster::{Cluster, waits};
@@ -11,6 +11,7 @@ use super::register_pool::RegisterPool;
 use super::row::{LANES, Row};
 use super::tensor::Warpgroup;
 use super::warp::{Stop, Warp};
+use crate::check::GridOrder;
 use crate::config::{Checks, LaunchConfig};
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::profile::{Collector, Tally};
@@ -36,6 +37,8 @@ pub(crate) struct Launch {
     pub(crate) memory: Snapshot,
     pub(crate) seed: u64,
     pub(crate) checks: Checks,
+    /// Accesses of all clusters to global memory, to find races among them.
+    pub(crate) between: Arc<Mutex<GridOrder>>,
     /// Warp instructions that one warp may run.
     pub(crate) budget: u64,
     /// Where counts go; `None` without a profile.
@@ -45,6 +48,11 @@ pub(crate) struct Launch {
 impl Launch {
     pub(super) fn threads(&self) -> u32 {
         self.config.block.iter().product()
+    }
+
+    /// Warps of a block.
+    pub(super) fn warps(&self) -> u32 {
+        self.threads().div_ceil(LANES as u32)
     }
 
     /// Blocks of a cluster.
@@ -59,7 +67,7 @@ impl Launch {
     }
 
     /// Index in the grid of the block of `rank` in cluster `linear`, x fastest.
-    fn block_index(&self, linear: u64, rank: u32) -> [u32; 3] {
+    pub(super) fn block_index(&self, linear: u64, rank: u32) -> [u32; 3] {
         let [cx, cy, _] = self.cluster;
         let [gx, gy] = [0, 1].map(|axis| u64::from(self.config.grid[axis] / self.cluster[axis]));
         let first = [linear % gx, linear / gx % gy, linear / (gx * gy)];

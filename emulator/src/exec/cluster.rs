@@ -16,6 +16,7 @@ use super::engine::Engine;
 use super::fault::{Checked, Fault};
 use super::groups::AllGroups;
 use super::mbarrier::Mbarriers;
+use super::merge::Merger;
 use super::path::{Path, State};
 use super::random::Random;
 use super::row::LANES;
@@ -82,11 +83,11 @@ impl Cluster {
     }
 
     /// Forgets the cluster before.
-    fn start(&self, launch: &Launch) {
+    fn start(&self, launch: &Launch, linear: u64) {
         self.shared.iter().for_each(SharedMemory::reset);
         self.exited.iter().for_each(|exited| exited.set(false));
         self.engine.replace(Engine::default());
-        self.order.borrow_mut().start();
+        self.order.borrow_mut().start(linear);
         let blocks = self.shared.len();
         let threads = launch.threads();
         let warps = blocks * threads.div_ceil(LANES as u32) as usize;
@@ -129,6 +130,8 @@ struct Round {
 #[derive(Debug)]
 pub(crate) struct ClusterRun<'a> {
     pub(crate) launch: &'a Launch,
+    /// Index in the grid of the cluster that runs.
+    pub(crate) linear: u64,
     pub(crate) blocks: Vec<BlockRun<'a>>,
     cluster: Rc<Cluster>,
     random: Random,
@@ -151,6 +154,7 @@ impl<'a> ClusterRun<'a> {
             .collect();
         Self {
             launch,
+            linear: 0,
             blocks,
             cluster,
             random: Random::new(launch.seed, 0),
@@ -161,7 +165,8 @@ impl<'a> ClusterRun<'a> {
 
     /// Begins cluster `linear` of the grid, x fastest.
     pub(crate) fn start(&mut self, linear: u64) {
-        self.cluster.start(self.launch);
+        self.linear = linear;
+        self.cluster.start(self.launch, linear);
         for run in &mut self.blocks {
             run.start(linear);
         }
@@ -342,6 +347,22 @@ impl<'a> ClusterRun<'a> {
             stats.add(&run.stats());
         }
         stats
+    }
+
+    /// Tells `merger` that the cluster has ended, and how.
+    pub(super) fn ended(
+        &self,
+        merger: Option<&Merger<'_>>,
+        well: bool,
+    ) -> Result<(), (u64, Box<Fault>)> {
+        let Some(merger) = merger else {
+            return Ok(());
+        };
+        let touched = well.then(|| self.cluster.order.borrow_mut().take_touched());
+        if let Some(spare) = merger.ended(self.linear, touched)? {
+            self.cluster.order.borrow_mut().reuse(spare);
+        }
+        Ok(())
     }
 
     /// Takes out what the blocks printed, in their order.

@@ -1,11 +1,62 @@
 //! What the lanes of a warp compute together: shuffles, votes, matches, reductions.
 
 use super::block::Block;
+use super::fault::{Checked, Fault};
+use super::path::State;
 use super::row::{LANES, Lanes, Row};
-use super::warp::Warp;
+use super::warp::{Flow, Warp};
 use crate::program::{Collective, CollectiveKind as Kind, Redux, Shuffle, Width};
+use crate::report::FaultKind;
 
 impl Warp {
+    /// A collective: runs when the lanes it names are all here, otherwise waits for them.
+    pub(super) fn meet(
+        &mut self,
+        block: &mut Block<'_>,
+        collective: &Collective,
+        index: usize,
+        active: u32,
+    ) -> Checked<Flow> {
+        if active == 0 {
+            return Ok(Flow::Next);
+        }
+        let Some(members) = collective.members else {
+            self.collective(block, collective, active);
+            return Ok(Flow::Next);
+        };
+        let members = self.row32(block, members);
+        for lane in Lanes(active) {
+            let own = members.0[lane];
+            if own >> lane & 1 == 0 {
+                let message = format!("lane {lane} is not in its member mask 0x{own:08x}");
+                return Err(Fault::new(
+                    FaultKind::BarrierMisuse,
+                    Some(lane as u32),
+                    message,
+                ));
+            }
+        }
+        // Lanes of this path may name different sets, each complete by itself.
+        let missing = Lanes(active).fold(0, |missing, lane| missing | members.0[lane])
+            & self.paths.live()
+            & !active;
+        if missing == 0 {
+            let mut rest = active;
+            while rest != 0 {
+                let set = members.0[rest.trailing_zeros() as usize] & active;
+                if collective.kind == Kind::SyncWarp {
+                    self.synchronize(block, set);
+                }
+                self.collective(block, collective, set);
+                rest &= !set;
+            }
+            return Ok(Flow::Next);
+        }
+        self.uncount(active);
+        self.part(index, active, State::Converging);
+        Ok(Flow::Parted)
+    }
+
     /// Runs a collective for the lanes of `active`, all of which are here.
     pub(crate) fn collective(&mut self, block: &Block<'_>, op: &Collective, active: u32) {
         let constants = &block.launch.program.constants;

@@ -8,6 +8,8 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// Position of the instruction.
     pub(crate) pc: u32,
+    /// Cluster of the grid, if it is not the one that ran into the fault.
+    pub(crate) cluster: Option<u64>,
     /// Block of the cluster.
     pub(crate) rank: u32,
     /// Warp of the block.
@@ -28,6 +30,8 @@ pub(crate) struct Fault {
 pub(crate) struct Second {
     /// What it did.
     pub(crate) what: String,
+    /// Cluster of the grid, if it is another one.
+    pub(crate) cluster: Option<u64>,
     /// Block of the cluster.
     pub(crate) rank: u32,
     /// Warp of the block.
@@ -44,6 +48,7 @@ impl Fault {
         Box::new(Self {
             kind,
             pc: 0,
+            cluster: None,
             rank: 0,
             warp: 0,
             lane,

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use super::block::Launch;
 use super::cluster::ClusterRun;
 use super::fault::Fault;
+use super::merge::Merger;
 use crate::config::{LaunchStats, Output};
 use crate::report::{Place, Report};
 
@@ -63,6 +64,7 @@ fn ordered(
     } else {
         u64::MAX
     };
+    let merger = Merger::new(launch);
     let mut next = 0;
     let mut idle = 0;
     let mut running: std::collections::VecDeque<ClusterRun<'_>> = Default::default();
@@ -85,6 +87,10 @@ fn ordered(
         match run.run(rounds) {
             Ok(true) => {
                 idle = 0;
+                if let Err((_, fault)) = run.ended(merger.as_ref(), true) {
+                    output.write(&run.printed());
+                    return Err(Box::new(report(&run, *fault, source)));
+                }
                 stats.add(&run.stats());
                 output.write(&run.printed());
                 spare.push(run);
@@ -125,6 +131,7 @@ fn parallel(
     let fault: Mutex<Option<(u64, Box<Report>)>> = Mutex::new(None);
     let total = Mutex::new(LaunchStats::default());
     let outcomes: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
+    let merger = Merger::new(launch);
     let worker = || {
         let mut run = ClusterRun::new(launch);
         let mut stats = LaunchStats::default();
@@ -139,14 +146,16 @@ fn parallel(
             if !printed.is_empty() {
                 locked(&outcomes).push(Outcome { linear, printed });
             }
-            match result {
-                Ok(_) => stats.add(&run.stats()),
-                Err(error) => {
-                    failed.fetch_min(linear, Ordering::Relaxed);
-                    let mut first = locked(&fault);
-                    if first.as_ref().is_none_or(|(before, _)| linear < *before) {
-                        *first = Some((linear, Box::new(report(&run, *error, source))));
-                    }
+            let ended = run.ended(merger.as_ref(), result.is_ok());
+            if result.is_ok() {
+                stats.add(&run.stats());
+            }
+            let own = result.err().map(|error| (linear, error));
+            for (linear, error) in ended.err().into_iter().chain(own) {
+                failed.fetch_min(linear, Ordering::Relaxed);
+                let mut first = locked(&fault);
+                if first.as_ref().is_none_or(|(before, _)| linear < *before) {
+                    *first = Some((linear, Box::new(report(&run, *error, source))));
                 }
             }
         }
@@ -182,7 +191,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Adds to a fault where it happened.
 fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
     let launch = run.launch;
-    let place = |rank: u32, warp: u32, lane: Option<u32>, pc: u32| {
+    let place = |cluster: Option<u64>, rank: u32, warp: u32, lane: Option<u32>, pc: u32| {
         let code = &launch.program.code;
         let line = code.get(pc as usize).map_or(0, |inst| inst.line);
         let block = &run.blocks[rank as usize];
@@ -190,19 +199,22 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
             ptx_line: line,
             ptx_text: source.line(line),
             source: source.origin(line),
-            block: block.block.index,
+            block: match cluster {
+                Some(cluster) => launch.block_index(cluster, rank),
+                None => block.block.index,
+            },
             warp,
             thread: lane.and_then(|lane| block.thread(warp, lane)),
         }
     };
     let second = fault.second.map(|other| {
-        let at = place(other.rank, other.warp, other.lane, other.pc);
+        let at = place(other.cluster, other.rank, other.warp, other.lane, other.pc);
         (other.what, at)
     });
     Report {
         kind: fault.kind,
         kernel: launch.kernel.clone(),
-        place: place(fault.rank, fault.warp, fault.lane, fault.pc),
+        place: place(fault.cluster, fault.rank, fault.warp, fault.lane, fault.pc),
         second,
         address: fault.address,
         message: fault.message,

@@ -24,6 +24,7 @@ mod groups;
 pub(crate) mod kernel;
 mod mbarrier;
 mod mbarrier_op;
+mod merge;
 pub(crate) mod path;
 mod planes;
 pub(crate) mod printf;

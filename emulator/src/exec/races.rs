@@ -3,11 +3,12 @@
 use super::access::Intent;
 use super::block::{Block, BlockRun};
 use super::fault::Checked;
-use super::row::{LANES, Row};
+use super::row::Row;
 use super::warp::Warp;
-use crate::check::{Actor, Kind, Stamp, Target, Values};
+use crate::check::{Actor, FlagUse, Kind, Stamp, Target, Values};
 use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
+use crate::program::Strength;
 
 /// What the accesses of a warp are part of.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,8 +17,8 @@ pub(crate) struct Site {
     pub(crate) pc: u32,
     /// Warp in the block.
     pub(crate) warp: u32,
-    /// Volatile, relaxed or stronger.
-    pub(crate) strong: bool,
+    /// How it orders others.
+    pub(crate) strength: Strength,
     /// The read of an atomic, which counts as the write that follows.
     pub(crate) atomic: bool,
 }
@@ -34,11 +35,11 @@ impl From<Intent> for Kind {
 impl Site {
     /// An instruction that a warp begins.
     #[inline(always)]
-    pub(super) fn new(warp: u32, pc: u32) -> Self {
+    pub(super) fn new(warp: u32, pc: u32, strength: Strength) -> Self {
         Self {
             pc,
             warp,
-            strong: false,
+            strength,
             atomic: false,
         }
     }
@@ -46,7 +47,7 @@ impl Site {
     /// Who accesses.
     fn actor(self, block: &Block<'_>) -> Actor<'static> {
         Actor::Warp {
-            warp: in_cluster(block, self.warp),
+            warp: block.agent(self.warp),
             pc: self.pc,
         }
     }
@@ -64,12 +65,15 @@ impl Site {
         if !block.launch.checks.races || self.atomic {
             return Ok(());
         }
-        let kind = match self.strong {
-            true => Kind::StrongRead,
-            false => Kind::Read,
-        };
         let mut order = block.cluster.order.borrow_mut();
-        order.lanes(self.actor(block), target, kind, offsets, mask, bytes)
+        let actor = self.actor(block);
+        if !self.strength.is_strong() {
+            return order.lanes(actor, target, Kind::Read, offsets, mask, bytes);
+        }
+        order.lanes(actor, target, Kind::StrongRead, offsets, mask, bytes)?;
+        let warp = block.agent(self.warp);
+        order.strong(warp, target, (self.strength, FlagUse::Read), offsets, mask);
+        Ok(())
     }
 
     /// Notes what they are about to write.
@@ -88,7 +92,7 @@ impl Site {
         if !block.launch.checks.races {
             return Ok(());
         }
-        let kind = match self.strong || self.atomic {
+        let kind = match self.strength.is_strong() {
             true => Kind::StrongWrite,
             false => Kind::Write,
         };
@@ -103,31 +107,42 @@ impl Site {
         };
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
-        order.note(actor, target, kind, offsets, mask, bytes, Some(&values))
+        order.note(actor, target, kind, offsets, mask, bytes, Some(&values))?;
+        if kind == Kind::StrongWrite {
+            let usage = match self.atomic {
+                true => FlagUse::Atomic,
+                false => FlagUse::Write,
+            };
+            let warp = block.agent(self.warp);
+            order.strong(warp, target, (self.strength, usage), offsets, mask);
+        }
+        Ok(())
     }
 }
 
 impl Warp {
+    /// `membar` or `fence`.
+    pub(super) fn fence(&self, block: &Block<'_>) {
+        if block.launch.checks.races {
+            let mut order = block.cluster.order.borrow_mut();
+            order.fence(block.agent(self.index));
+        }
+    }
+
     /// `bar.warp.sync` of the lanes of `set`.
     pub(super) fn synchronize(&self, block: &Block<'_>, set: u32) {
         if block.launch.checks.races {
             let mut order = block.cluster.order.borrow_mut();
-            order.warp_sync(in_cluster(block, self.index), set | !self.paths.live());
+            order.warp_sync(block.agent(self.index), set | !self.paths.live());
         }
     }
-}
-
-/// Index in the cluster of a warp of a block.
-fn in_cluster(block: &Block<'_>, warp: u32) -> u32 {
-    let threads: u32 = block.launch.config.block.iter().product();
-    block.rank * threads.div_ceil(LANES as u32) + warp
 }
 
 impl BlockRun<'_> {
     /// A warp goes on behind a barrier, and knows what all knew that arrived.
     pub(super) fn learn(&self, warp: u32, stamp: &Stamp) {
         let mut order = self.block.cluster.order.borrow_mut();
-        order.acquire(in_cluster(&self.block, warp), stamp);
+        order.acquire(self.block.agent(warp), stamp);
     }
 }
 
@@ -137,7 +152,7 @@ impl Block<'_> {
         match self.launch.checks.races {
             true => {
                 let mut order = self.cluster.order.borrow_mut();
-                order.release(in_cluster(self, warp))
+                order.release(self.agent(warp))
             }
             false => Stamp::default(),
         }

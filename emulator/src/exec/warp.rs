@@ -10,7 +10,7 @@ use super::row::{Lanes, Row};
 use super::tensor::Flight;
 use crate::memory::lanes::Planes;
 use crate::memory::local::LocalMemory;
-use crate::program::{CollectiveKind, Guard, Inst, Op};
+use crate::program::{Guard, Inst, Op};
 use crate::report::FaultKind;
 
 /// Instructions that a path runs before another ready path gets a turn.
@@ -57,7 +57,7 @@ pub(crate) enum Stop {
 }
 
 /// What an instruction does to the path that ran it.
-enum Flow {
+pub(super) enum Flow {
     Next,
     Jump(u32),
     /// Lanes go different ways; the paths are arranged.
@@ -220,7 +220,7 @@ impl Warp {
                 if counting {
                     block.counters.at(pc);
                 }
-                self.site = Site::new(self.index, pc);
+                self.site = Site::new(self.index, pc, inst.strength);
                 let flow = self
                     .step(block, inst, index, active)
                     .map_err(|fault| fault.in_warp(self.index, pc))?;
@@ -342,6 +342,7 @@ impl Warp {
                     format!("lanes 0x{active:08x} ran into a trap"),
                 ));
             }
+            Op::Fence => self.fence(block),
             Op::Yield => return Ok(Flow::Yield),
             Op::Nothing | Op::Lanes(..) => {}
         }
@@ -452,54 +453,6 @@ impl Warp {
     pub(crate) fn uncount(&mut self, active: u32) {
         self.warp_instructions -= 1;
         self.lane_instructions -= u64::from(active.count_ones());
-    }
-
-    /// A collective: runs when the lanes it names are all here, otherwise waits for them.
-    fn meet(
-        &mut self,
-        block: &mut Block<'_>,
-        collective: &crate::program::Collective,
-        index: usize,
-        active: u32,
-    ) -> Checked<Flow> {
-        if active == 0 {
-            return Ok(Flow::Next);
-        }
-        let Some(members) = collective.members else {
-            self.collective(block, collective, active);
-            return Ok(Flow::Next);
-        };
-        let members = self.row32(block, members);
-        for lane in Lanes(active) {
-            let own = members.0[lane];
-            if own >> lane & 1 == 0 {
-                let message = format!("lane {lane} is not in its member mask 0x{own:08x}");
-                return Err(Fault::new(
-                    FaultKind::BarrierMisuse,
-                    Some(lane as u32),
-                    message,
-                ));
-            }
-        }
-        // Lanes of this path may name different sets, each complete by itself.
-        let missing = Lanes(active).fold(0, |missing, lane| missing | members.0[lane])
-            & self.paths.live()
-            & !active;
-        if missing == 0 {
-            let mut rest = active;
-            while rest != 0 {
-                let set = members.0[rest.trailing_zeros() as usize] & active;
-                if collective.kind == CollectiveKind::SyncWarp {
-                    self.synchronize(block, set);
-                }
-                self.collective(block, collective, set);
-                rest &= !set;
-            }
-            return Ok(Flow::Next);
-        }
-        self.uncount(active);
-        self.part(index, active, State::Converging);
-        Ok(Flow::Parted)
     }
 }
 

@@ -98,7 +98,7 @@ impl<'a> FunctionLowering<'a, '_> {
             "sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl",
         ]);
         mods.finish()?;
-        self.emit(Op::Nothing);
+        self.emit(Op::Fence);
         Ok(())
     }
 

@@ -37,7 +37,7 @@ use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
-use crate::program::{Bounds, FunctionInfo, Guard, Inst, Op, Program, Reg, Width};
+use crate::program::{Bounds, FunctionInfo, Guard, Inst, Op, Program, Reg, Strength, Width};
 use layout::Frame;
 pub use layout::ParamLayout;
 pub(crate) use layout::{bodies, param_layout};
@@ -353,6 +353,9 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         let named: Box<[Reg]> = self.named.take().into();
         self.build.touched.resize(first, Box::default());
         self.build.touched.resize(self.build.code.len(), named);
+        let strength = Strength::of(inst);
+        let own = &mut self.build.code[first..];
+        own.iter_mut().for_each(|op| op.strength = strength);
         let kind = Kind::of(inst);
         self.build.kinds.resize(self.build.code.len(), kind);
         if let [preparations @ .., _] = &mut self.build.code[first..] {
@@ -390,6 +393,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             guard: self.guard,
             line: self.line,
             weight: 1,
+            strength: Strength::default(),
         });
     }
 
@@ -400,6 +404,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             guard: None,
             line: self.line,
             weight: 1,
+            strength: Strength::default(),
         });
     }
 

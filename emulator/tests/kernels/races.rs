@@ -40,3 +40,38 @@ twins!(
     atomic_and_plain_read,
     named_barrier_of_two_ids,
 );
+
+/// The same with four blocks.
+macro_rules! twins_of_blocks {
+    ($($name:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                twins(stringify!($name), |mut case| {
+                    case.shape.grid[0] = 4;
+                    case.zeros(2048)
+                });
+            }
+        )*
+    };
+}
+
+twins_of_blocks!(
+    blocks_write_write,
+    neighbours_halo,
+    flag_without_fence,
+    flag_read_without_fence,
+    relaxed_flag,
+    plain_read_of_an_atomic,
+    last_block_without_fence,
+);
+
+#[test]
+fn races_of_blocks_do_not_depend_on_the_number_of_threads() {
+    for threads in [1, 2, 3, 7] {
+        let mut case = Case::new("fail", "race_blocks_write_write", 1, 64).zeros(2048);
+        case.shape.grid[0] = 4;
+        case.config.threads = Some(threads);
+        check(&case, FaultKind::DataRace);
+    }
+}

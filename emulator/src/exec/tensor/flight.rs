@@ -279,6 +279,7 @@ impl Flight {
     /// An instruction of this warp, at a position plus one.
     fn second(&self, what: &str, mark: u32) -> Second {
         Second {
+            cluster: None,
             what: what.to_owned(),
             rank: self.own.0,
             warp: self.own.1,

@@ -1,0 +1,109 @@
+//! Synchronisation through memory: fences, and strong accesses that release and acquire.
+//!
+//! As in C++: what a strong write hands over is what its warp knew at its last fence, or knows now
+//! if the write releases; a strong read teaches at once if it acquires, and otherwise at the next
+//! fence. An atomic passes on what the word held before.
+
+use std::sync::{Arc, PoisonError};
+
+use super::grid::Knowledge;
+use super::order::{Order, Target};
+use super::stamp::Stamp;
+use crate::exec::row::{Lanes, Row};
+use crate::program::Strength;
+
+/// What an instruction does to a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlagUse {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Order {
+    /// `fence` or `membar` by a warp.
+    pub(crate) fn fence(&mut self, warp: u32) {
+        let Some(own) = self.warps.get_mut(warp as usize) else {
+            return;
+        };
+        let seen = std::mem::take(&mut own.seen);
+        own.clock.join(&seen);
+        let stamp = self.release(warp);
+        self.warps[warp as usize].fenced = Some(stamp);
+    }
+
+    /// A strong access of a warp's lanes.
+    pub(crate) fn strong(
+        &mut self,
+        warp: u32,
+        target: Target,
+        (strength, usage): (Strength, FlagUse),
+        offsets: &Row<u64>,
+        mask: u32,
+    ) {
+        if self.warps.is_empty() {
+            return;
+        }
+        let handed = match usage {
+            FlagUse::Read => None,
+            _ if strength.releases() => Some(self.release(warp)),
+            _ => self.warps[warp as usize].fenced.clone(),
+        };
+        if self.flags.is_empty() && self.between.is_none() && handed.is_none() {
+            return;
+        }
+        for lane in Lanes(mask) {
+            let word = offsets.0[lane] / 4;
+            if usage != FlagUse::Write {
+                self.read_flag(warp, target, word, strength);
+            }
+            if usage != FlagUse::Read {
+                self.write_flag(target, word, handed.as_ref(), usage == FlagUse::Atomic);
+            }
+        }
+    }
+
+    fn read_flag(&mut self, warp: u32, target: Target, word: u64, strength: Strength) {
+        let key = (self.region(target).0, word);
+        let own = &mut self.warps[warp as usize];
+        let learns = match strength.acquires() {
+            true => &mut own.clock,
+            false => &mut own.seen,
+        };
+        if let Some(stamp) = self.flags.get(&key) {
+            learns.join(stamp);
+        }
+        if let (Some(between), Target::Global { allocation }) = (&self.between, target) {
+            let between = between.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = between.flag(allocation, word) {
+                learns.grid.join(known);
+            }
+        }
+    }
+
+    fn write_flag(&mut self, target: Target, word: u64, handed: Option<&Stamp>, atomic: bool) {
+        let key = (self.region(target).0, word);
+        match handed {
+            Some(stamp) if atomic => self.flags.entry(key).or_default().join(stamp),
+            Some(stamp) => {
+                self.flags.insert(key, stamp.clone());
+            }
+            None if !atomic => {
+                self.flags.remove(&key);
+            }
+            None => {}
+        }
+        if let (Some(between), Target::Global { allocation }) = (&self.between, target) {
+            let known = handed.map(|stamp| self.for_others(stamp));
+            let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
+            between.set_flag(allocation, word, known.as_ref(), atomic);
+        }
+    }
+
+    /// A stamp as other clusters take it.
+    fn for_others(&self, stamp: &Stamp) -> Knowledge {
+        let mut known = stamp.grid.clone();
+        known.learn(self.cluster, &Arc::new(stamp.generic.clone()));
+        known
+    }
+}

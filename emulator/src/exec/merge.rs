@@ -1,0 +1,80 @@
+//! Compares what the clusters of a launch touched, in their order, whichever ends first.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::block::Launch;
+use super::fault::Fault;
+use crate::check::{Touched, across};
+
+/// Clusters that may be ahead of the first that has not ended.
+const AHEAD: usize = 64;
+
+/// The clusters that have ended, for launches in which they cannot wait for each other.
+#[derive(Debug)]
+pub(super) struct Merger<'a> {
+    launch: &'a Launch,
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The first cluster that has not ended.
+    next: u64,
+    /// Later ones that have; `None` if they failed.
+    ended: BTreeMap<u64, Option<Touched>>,
+    /// A cluster failed, or raced with one before it: later ones do not matter.
+    over: bool,
+}
+
+impl<'a> Merger<'a> {
+    /// `None` if there is nothing to compare.
+    pub(super) fn new(launch: &'a Launch) -> Option<Self> {
+        let compares = launch.checks.races && !launch.program.ordered && launch.clusters() > 1;
+        compares.then(|| Self {
+            launch,
+            state: Mutex::default(),
+            moved: Condvar::new(),
+        })
+    }
+
+    /// Takes up what a cluster touched; nothing if it failed. Gives back memory to use again.
+    ///
+    /// # Errors
+    /// The first cluster that races with one before it, and the race.
+    pub(super) fn ended(
+        &self,
+        linear: u64,
+        touched: Option<Touched>,
+    ) -> Result<Option<Touched>, (u64, Box<Fault>)> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while linear != state.next && state.ended.len() >= AHEAD && !state.over {
+            let moved = self.moved.wait(state);
+            state = moved.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.ended.insert(linear, touched);
+        let mut spare = None;
+        let mut result = Ok(());
+        while !state.over
+            && let next = state.next
+            && let Some(touched) = state.ended.remove(&next)
+        {
+            state.next += 1;
+            let Some(touched) = touched else {
+                state.over = true;
+                break;
+            };
+            let between = &self.launch.between;
+            let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(hit) = between.merge(&touched) {
+                state.over = true;
+                let fault = across(self.launch.warps(), Some(&self.launch.memory), &hit);
+                result = Err((next, fault));
+            }
+            spare = Some(touched);
+        }
+        self.moved.notify_all();
+        result.map(|()| spare)
+    }
+}
