@@ -44,6 +44,7 @@ impl Shape {
 
     /// Reads everything, as it will lie in shared memory before the swizzle.
     pub(super) fn gather(&self, cluster: &Cluster, issuer: &Issuer) -> Checked<Vec<u8>> {
+        cluster.counters.at(issuer.pc);
         match self {
             Self::Tensor(tensor) => tensor.gather(cluster, issuer),
         }
@@ -51,6 +52,7 @@ impl Shape {
 
     /// Writes everything.
     pub(super) fn scatter(&self, cluster: &Cluster, issuer: &Issuer, data: &[u8]) -> Checked<()> {
+        cluster.counters.at(issuer.pc);
         match self {
             Self::Tensor(tensor) => tensor.scatter(cluster, issuer, data),
         }
