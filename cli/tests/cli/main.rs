@@ -2,6 +2,8 @@
 
 mod arrays;
 mod build;
+mod chapter;
+mod check;
 mod demo;
 mod environment;
 mod hostile;
