@@ -133,8 +133,7 @@ impl Order {
             Actor::Operation(operation) => {
                 span.lanes = (operation.lane as u8, operation.lane as u8);
                 span.unit = Span::ONE_LANE;
-                let channel =
-                    self.virtuals[usize::from(operation.agent) - self.warps.len()].channel;
+                let channel = self.channel_of(operation);
                 let fenced = proxy.unwrap_or(channel.proxy()) == Proxy::Async;
                 Visitor {
                     agent: operation.agent,

@@ -63,10 +63,16 @@ pub(super) fn fault(
     let advice = if ordered {
         "a fence.proxy.async after the write and before the asynchronous access is missing"
     } else if let Some(channel) = channel {
-        waiting(channel)
-    } else if asynchronous {
-        "the asynchronous access must be issued only after the other threads have released these \
-         bytes, by a barrier or an mbarrier"
+        &waiting(2, channel, hit.kind)
+    } else if let Actor::Operation(operation) = actor {
+        let over = waiting(1, order.channel_of(operation), kind);
+        match before == warp {
+            true => &over.clone(),
+            false => &format!(
+                "if (2) comes first, its thread must release these bytes before (1) is issued, by \
+                 a barrier or an mbarrier; otherwise, {over}"
+            ),
+        }
     } else if same_warp && pc == hit.cell.pc() && kind.writes() && hit.kind.writes() {
         "lanes of one warp write different values to one place: which one stays is open"
     } else if same_warp {
@@ -139,22 +145,23 @@ fn name(kind: Kind, asynchronous: bool) -> &'static str {
     }
 }
 
-/// What one has to wait for after an asynchronous access.
-fn waiting(channel: Channel) -> &'static str {
-    match channel {
-        Channel::Mbarrier { .. } => {
-            "(2) is over only for those that have waited for its phase of the mbarrier"
-        }
+/// What one has to wait for after the asynchronous access of that number.
+fn waiting(number: u32, channel: Channel, kind: Kind) -> String {
+    let over = match channel {
+        Channel::Mbarrier { .. } => "over only for those that have waited for its mbarrier",
         Channel::CpAsync { .. } => {
-            "(2) is over for its thread after cp.async.wait_group, and for others after a barrier \
-             behind that"
+            "over for its thread after cp.async.wait_group, and for others after a barrier behind \
+             that"
         }
-        Channel::BulkRead { .. } => {
-            "(2) has read its source only after cp.async.bulk.wait_group.read by its thread"
+        Channel::BulkRead { .. } | Channel::BulkWrite { .. } if !kind.writes() => {
+            "over only after cp.async.bulk.wait_group.read by its thread, and for others after a \
+             barrier behind that"
         }
-        Channel::BulkWrite { .. } => {
-            "(2) is over only after cp.async.bulk.wait_group by its thread"
+        Channel::BulkRead { .. } | Channel::BulkWrite { .. } => {
+            "over only after cp.async.bulk.wait_group by its thread, and for others after a \
+             barrier behind that"
         }
-        Channel::Wgmma { .. } => "(2) is over only after wgmma.wait_group by its warps",
-    }
+        Channel::Wgmma { .. } => "over only after wgmma.wait_group by its warpgroup",
+    };
+    format!("({number}) is {over}")
 }

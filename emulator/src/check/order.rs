@@ -268,6 +268,11 @@ impl Order {
         stamp
     }
 
+    /// What completes an operation.
+    pub(super) fn channel_of(&self, operation: &Operation) -> Channel {
+        self.virtuals[usize::from(operation.agent) - self.warps.len()].channel
+    }
+
     /// The region of the shadow that memory is, and its length.
     pub(super) fn region(&self, target: Target) -> (usize, u64) {
         match target {

@@ -1,19 +1,26 @@
 //! Kernels with a planted bug. The report is compared with `fail/<name>.report`; with `BLESS=1`
 //! in the environment it is written there instead.
 
-use warpsmith_emulator::{EmulatorConfig, FaultKind, LaunchError};
+use std::path::Path;
+
+use warpsmith_emulator::{EmulatorConfig, FaultKind, LaunchError, LaunchStats};
 
 use crate::common::Case;
 
 /// Runs a case that must fail, and compares the report.
 pub(crate) fn check(case: &Case, kind: FaultKind) {
-    let name = case.path.display();
-    let report = match case.run().result {
+    compare(&case.path, case.run().result, kind);
+}
+
+/// Compares the report of a kernel that must have failed.
+pub(crate) fn compare(path: &Path, result: Result<LaunchStats, LaunchError>, kind: FaultKind) {
+    let name = path.display();
+    let report = match result {
         Err(LaunchError::Fault(report)) => report,
         other => panic!("{name}: a fault was expected, got {other:?}"),
     };
     assert_eq!(report.kind, kind, "{report}");
-    let path = case.path.with_extension("report");
+    let path = path.with_extension("report");
     let text = format!("{report}\n");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &text).expect("the report can be written");

@@ -1,9 +1,14 @@
 //! Planted races, and the same kernels with what orders the accesses.
 
-use warpsmith_emulator::FaultKind;
+use std::path::Path;
+
+use warpsmith_emulator::{
+    FaultKind, Fill, LaunchError, LaunchStats, Swizzle, TensorMapDesc, TensorMapType,
+};
 
 use crate::common::Case;
-use crate::fail::check;
+use crate::fail::{check, compare};
+use crate::machine::{Machine, shape};
 
 /// `fail/race_<name>` must be reported, `pass/ordered_<name>` must run, whatever the seed.
 fn twins(name: &str, case: impl Fn(Case) -> Case) {
@@ -75,3 +80,62 @@ fn races_of_blocks_do_not_depend_on_the_number_of_threads() {
         check(&case, FaultKind::DataRace);
     }
 }
+
+/// Runs a kernel on a tensor map, if it takes one, and a buffer of words.
+fn with_map(
+    folder: &str,
+    name: &str,
+    seed: u64,
+    (cluster, threads, map): (u32, u32, bool),
+) -> Result<LaunchStats, LaunchError> {
+    let machine = Machine::new(folder, name, seed);
+    let address = machine.buffer(&[1; 1024]);
+    let tensor = TensorMapDesc {
+        data_type: TensorMapType::U32,
+        address,
+        dims: vec![32, 8],
+        strides_bytes: vec![128],
+        box_dims: vec![32, 8],
+        element_strides: vec![1, 1],
+        swizzle: Swizzle::None,
+        fill: Fill::Zeros,
+    };
+    let mut params = vec![tensor.encode().expect("the map is valid").to_vec()];
+    if !map {
+        params.clear();
+    }
+    params.push(machine.buffer(&[0; 1024]).to_le_bytes().to_vec());
+    machine.launch("k", &shape(cluster, threads, 0), &params)
+}
+
+/// Twins with asynchronous work: blocks of the cluster, threads, and whether they take a map.
+macro_rules! twins_of_copies {
+    ($($name:ident: $shape:expr),* $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                let planted = concat!("race_", stringify!($name));
+                let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fail");
+                let result = with_map("fail", planted, 0, $shape);
+                compare(&root.join(planted), result, FaultKind::DataRace);
+                let correct = concat!("ordered_", stringify!($name));
+                for seed in 0..8 {
+                    if let Err(error) = with_map("pass", correct, seed, $shape) {
+                        panic!("{correct} under seed {seed}: {error}");
+                    }
+                }
+            }
+        )*
+    };
+}
+
+twins_of_copies!(
+    tile_read_before_full: (1, 64, true),
+    stage_overwritten_before_release: (1, 64, true),
+    store_without_proxy_fence: (1, 64, true),
+    store_without_barrier: (1, 64, true),
+    source_overwritten_before_wait_group: (1, 64, true),
+    wgmma_operands_overwritten: (1, 128, false),
+    wgmma_without_proxy_fence: (1, 128, false),
+    peer_read_without_cluster_barrier: (2, 64, false),
+);
