@@ -4,7 +4,7 @@ use super::access_faults::{exited_peer, no_such_rank, shared_fault};
 use super::block::{Block, BlockRun};
 use super::fault::{Checked, Fault};
 use super::mbarrier::{Place, misuse};
-use super::path::Path;
+use super::path::{Path, State};
 use super::registers::Slot;
 use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
@@ -26,7 +26,7 @@ impl Asynchronous {
     pub(crate) fn is_aligned(&self) -> bool {
         match self {
             Self::ClusterBarrier { aligned, .. } => *aligned,
-            Self::SetRegisters { .. } => true,
+            Self::SetRegisters { .. } | Self::CopyMap { .. } => true,
             _ => false,
         }
     }
@@ -43,7 +43,21 @@ impl Warp {
     ) -> Checked<bool> {
         match op {
             Asynchronous::Mbarrier(op) => return self.mbarrier(block, op, index, active),
-            Asynchronous::TensorCopy(op) => self.tensor_copy(block, op, index, active)?,
+            Asynchronous::BulkCopy(op) => self.bulk_copy(block, op, index, active)?,
+            Asynchronous::LaneCopy(op) => self.lane_copy(block, op, index, active)?,
+            Asynchronous::ArriveAfterCopies { at, expected } => {
+                self.arrive_after_copies(block, at, *expected, index, active)?;
+            }
+            Asynchronous::RemoteStore(op) => self.remote_store(block, op, index, active)?,
+            Asynchronous::ReplaceField(op) => self.replace_field(block, op, index, active)?,
+            Asynchronous::CopyMap { to, from } => {
+                if active != self.paths.live() {
+                    self.uncount(active);
+                    self.part(index, active, State::Converging);
+                    return Ok(true);
+                }
+                self.copy_map(block, to, from, index, active)?;
+            }
             Asynchronous::CommitGroup(kind) => {
                 let mut groups = block.cluster.groups.borrow_mut();
                 groups.of(*kind, block.agent(self.index)).commit(active);

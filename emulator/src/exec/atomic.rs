@@ -76,7 +76,7 @@ impl Warp {
 }
 
 /// What the memory holds afterwards.
-fn update(op: AtomicOp, ty: AtomicType, old: u64, b: u64, c: u64) -> u64 {
+pub(in crate::exec) fn update(op: AtomicOp, ty: AtomicType, old: u64, b: u64, c: u64) -> u64 {
     match op {
         AtomicOp::Exch => return b,
         AtomicOp::Cas => return if old == b { c } else { old },

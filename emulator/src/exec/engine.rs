@@ -10,6 +10,16 @@ pub(crate) trait Landing: Debug {
     /// Does what was asked for: moves the data, completes the transaction, ends its group.
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()>;
 
+    /// The warp whose `cp.async` this is.
+    fn copies_of(&self) -> Option<u32> {
+        None
+    }
+
+    /// The warp whose `cp.async` issued before must land before this.
+    fn comes_after(&self) -> Option<u32> {
+        None
+    }
+
     /// The fault of a block that exits while this is in flight; `None` if it may.
     fn left_behind(&self, _rank: u32) -> Option<Box<Fault>> {
         None
@@ -40,9 +50,13 @@ impl Engine {
         self.flying.len()
     }
 
-    /// Takes out the operation at `index`, which lands next. It is not landed here, because landing
+    /// Takes out the operation at `index`, or one that it waits for, which lands next. It is not landed here, because landing
     /// needs the cluster, of which the engine is a part.
     pub(crate) fn take(&mut self, index: usize) -> Box<dyn Landing> {
-        self.flying.remove(index)
+        let before = self.flying[index].comes_after().and_then(|warp| {
+            let mut earlier = self.flying[..index].iter();
+            earlier.position(|flight| flight.copies_of() == Some(warp))
+        });
+        self.flying.remove(before.unwrap_or(index))
     }
 }

@@ -122,7 +122,6 @@ impl AllGroups {
 }
 
 impl Groups {
-    #[allow(dead_code)] // until cp.async
     /// Lanes of `mask` that are in the same group as the lowest of them.
     pub(crate) fn together(&self, mask: u32) -> u32 {
         let group = self.committed[mask.trailing_zeros() as usize];

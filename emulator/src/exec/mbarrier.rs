@@ -132,7 +132,6 @@ impl Mbarrier {
         Ok(self.end_phase())
     }
 
-    #[allow(dead_code)] // until cp.async
     /// One more arrival for this phase: `cp.async.mbarrier.arrive` without `.noinc`.
     pub(crate) fn add_pending(&mut self) -> Result<(), String> {
         if self.pending == MOST {

@@ -387,7 +387,7 @@ impl<'a> FunctionLowering<'a, '_> {
 }
 
 /// The operation that a word names.
-fn atomic_op(word: &str) -> Option<AtomicOp> {
+pub(super) fn atomic_op(word: &str) -> Option<AtomicOp> {
     Some(match word {
         "exch" => AtomicOp::Exch,
         "cas" => AtomicOp::Cas,
@@ -404,7 +404,7 @@ fn atomic_op(word: &str) -> Option<AtomicOp> {
 }
 
 /// How an atomic of PTX type `ty` works; `None` where PTX has no such form.
-fn atomic_type(op: AtomicOp, ty: T) -> Option<AtomicType> {
+pub(super) fn atomic_type(op: AtomicOp, ty: T) -> Option<AtomicType> {
     use AtomicOp as O;
     Some(match (op, ty) {
         (O::Cas | O::Exch, T::B16) => AtomicType::B16,

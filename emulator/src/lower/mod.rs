@@ -21,6 +21,7 @@ mod memory;
 mod mods;
 mod operands;
 mod recipe;
+mod remote;
 mod scope;
 mod special;
 mod tensor;
@@ -368,6 +369,9 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
 
     fn dispatch(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
         match inst.opcode.as_str() {
+            "st" | "red" if inst.has("async") => self.remote_store(inst),
+            "tensormap" => self.tensor_map(inst),
+            "createpolicy" => self.create_policy(inst),
             "mbarrier" => self.mbarrier(inst),
             "cp" => self.copy(inst),
             "mapa" => self.map_rank(inst),

@@ -1,6 +1,6 @@
 //! Instructions of Hopper's asynchrony: mbarriers, copies, cluster barriers, register budgets.
 
-use super::{Base, Reg};
+use super::{AtomicOp, AtomicType, Base, Guard, Reg};
 use crate::exec::registers::Slot;
 use crate::memory::space::Space;
 
@@ -16,7 +16,21 @@ pub(crate) struct Pointer {
 #[derive(Clone, Debug)]
 pub(crate) enum Asynchronous {
     Mbarrier(Mbarrier),
-    TensorCopy(TensorCopy),
+    BulkCopy(BulkCopy),
+    LaneCopy(LaneCopy),
+    /// `cp.async.mbarrier.arrive`
+    ArriveAfterCopies {
+        at: Pointer,
+        /// The arrival is one of those that the mbarrier was initialised for.
+        expected: bool,
+    },
+    RemoteStore(RemoteStore),
+    ReplaceField(ReplaceField),
+    /// `tensormap.cp_fenceproxy`: from shared to global memory.
+    CopyMap {
+        to: Pointer,
+        from: Pointer,
+    },
     /// `cp.async.bulk.commit_group`
     CommitGroup(GroupKind),
     WaitGroup {
@@ -105,29 +119,102 @@ pub(crate) struct Mbarrier {
     pub(crate) d: Option<Slot>,
 }
 
-/// A reduction of bulk and tensor copies.
+/// Between which memories a bulk or tensor copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// From global memory, completed by an mbarrier.
+    /// From global to shared memory, completed by an mbarrier.
     Load,
-    /// To global memory, completed by a group.
+    /// From shared to global memory, completed by a group.
     Store,
-    /// Into the L2 cache.
+    /// From the block's shared memory to another's, completed by an mbarrier there.
+    Across,
+    /// From global memory into the L2 cache.
     Prefetch,
 }
 
-/// `cp.async.bulk.tensor` and its relatives.
+/// What a copy does where it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combine {
+    Replace,
+    /// A reduction of elements of this type.
+    Reduce(AtomicOp, AtomicType),
+    /// A reduction of elements of the tensor map's type.
+    ReduceMapped(AtomicOp),
+}
+
+/// The global side of a copy.
 #[derive(Clone, Debug)]
-pub(crate) struct TensorCopy {
+pub(crate) enum GlobalSide {
+    /// So many bytes from an address on.
+    Linear { at: Pointer, bytes: Slot },
+    /// A box of a tensor; coordinates are innermost first.
+    Tensor {
+        map: Pointer,
+        coordinates: Box<[Slot]>,
+        /// For an im2col map, the offsets in 16-bit registers.
+        im2col: Option<Box<[Slot]>>,
+    },
+    /// There is none: so many bytes of the block's shared memory.
+    Shared { from: Pointer, bytes: Slot },
+}
+
+/// `cp.async.bulk`, `cp.reduce.async.bulk` and their tensor forms.
+#[derive(Clone, Debug)]
+pub(crate) struct BulkCopy {
     pub(crate) direction: Direction,
-    pub(crate) map: Pointer,
-    /// Coordinates, innermost first.
-    pub(crate) coordinates: Box<[Slot]>,
-    /// Shared memory; `None` for a prefetch.
+    pub(crate) combine: Combine,
+    pub(crate) global: GlobalSide,
+    /// Destination of loads, source of stores; `None` for a prefetch.
     pub(crate) shared: Option<Pointer>,
     /// The destination may lie in another block of the cluster.
     pub(crate) remote: bool,
     pub(crate) mbarrier: Option<Pointer>,
     /// Blocks of the cluster that receive it.
     pub(crate) multicast: Option<Slot>,
+}
+
+/// `cp.async`
+#[derive(Clone, Debug)]
+pub(crate) struct LaneCopy {
+    pub(crate) to: Pointer,
+    pub(crate) from: Pointer,
+    /// 4, 8 or 16.
+    pub(crate) bytes: u32,
+    /// Bytes that are read; the others are zero.
+    pub(crate) source_bytes: Option<Slot>,
+    /// Where it holds, nothing is read.
+    pub(crate) ignore: Option<Guard>,
+}
+
+/// `st.async` and `red.async`
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteStore {
+    pub(crate) to: Pointer,
+    pub(crate) mbarrier: Pointer,
+    pub(crate) values: Box<[Reg]>,
+    pub(crate) combine: Combine,
+}
+
+/// A field of a tensor map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapField {
+    GlobalAddress,
+    Rank,
+    BoxDim(usize),
+    GlobalDim(usize),
+    /// In units of so many bytes.
+    GlobalStride(usize, u64),
+    ElementStride(usize),
+    ElementType,
+    Interleave,
+    Swizzle,
+    Fill,
+}
+
+/// `tensormap.replace`
+#[derive(Clone, Debug)]
+pub(crate) struct ReplaceField {
+    pub(crate) map: Pointer,
+    pub(crate) field: MapField,
+    pub(crate) value: Reg,
 }

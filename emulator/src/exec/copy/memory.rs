@@ -1,7 +1,7 @@
 //! Ranges of memory, as copies read and write them.
 
 use super::Issuer;
-use crate::check::{Actor, Proxy, Target};
+use crate::check::{Actor, Target};
 use crate::exec::access::Intent;
 use crate::exec::access_faults::{range_fault, touches_mbarrier, uninitialized_range};
 use crate::exec::cluster::Cluster;
@@ -64,7 +64,7 @@ impl Issuer {
             let actor = Actor::Operation(&self.operation);
             let target = Target::Global { allocation };
             order
-                .range(actor, target, intent, Proxy::Async, offset, bytes)
+                .range(actor, target, intent, self.proxy, offset, bytes)
                 .map_err(|fault| self.blame(fault))?;
         }
         Ok((found, offset as usize))
@@ -126,7 +126,7 @@ impl Issuer {
             let actor = Actor::Operation(&self.operation);
             let target = Target::Shared { rank: at.rank };
             order
-                .range(actor, target, intent, Proxy::Async, at.offset, bytes)
+                .range(actor, target, intent, self.proxy, at.offset, bytes)
                 .map_err(|fault| self.blame(fault))?;
         }
         Ok(())

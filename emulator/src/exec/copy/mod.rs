@@ -1,15 +1,22 @@
 //! Asynchronous copies: what is done at issue, and what when they land.
 
+mod issue;
+mod lanes;
 mod memory;
+mod reduce;
+mod remote;
 mod shape;
-mod tensor;
+mod tensor_map;
 mod tile;
 mod transfer;
+mod window;
 
+use super::block::Block;
 use super::cluster::Cluster;
 use super::fault::{Checked, Fault};
 use super::mbarrier::{Place, misuse};
-use crate::check::{Operation, Stamp};
+use super::warp::Warp;
+use crate::check::{Channel, Operation, Proxy, Stamp};
 
 /// Who issued an operation, and where.
 #[derive(Clone, Debug)]
@@ -19,11 +26,33 @@ pub(crate) struct Issuer {
     pub(crate) warp: u32,
     pub(crate) lane: u32,
     pub(crate) pc: u32,
+    pub(crate) proxy: Proxy,
     /// The operation's part in happens-before.
     pub(crate) operation: Operation,
 }
 
 impl Issuer {
+    fn new(
+        warp: &Warp,
+        block: &Block<'_>,
+        index: usize,
+        lane: usize,
+        proxy: Proxy,
+        channel: Channel,
+    ) -> Self {
+        let pc = warp.paths.list[index].pc;
+        let agent = block.agent(warp.index);
+        let mut order = block.cluster.order.borrow_mut();
+        Self {
+            rank: block.rank,
+            warp: warp.index,
+            lane: lane as u32,
+            pc,
+            proxy,
+            operation: order.begin(agent, lane as u32, pc, channel),
+        }
+    }
+
     /// Says of a fault who ran into it.
     #[cold]
     pub(crate) fn blame(&self, mut fault: Box<Fault>) -> Box<Fault> {
@@ -32,22 +61,27 @@ impl Issuer {
         fault
     }
 
+    /// What waiting for the operation's end teaches.
+    fn stamp(&self, cluster: &Cluster) -> Stamp {
+        cluster.order.borrow().finish(&self.operation)
+    }
+
     /// Counts bytes that have come, at the mbarrier that waits for them.
     fn complete(&self, cluster: &Cluster, at: Place, bytes: u64) -> Checked<()> {
-        let stamp: Stamp = cluster.order.borrow().finish(&self.operation);
+        let stamp = self.stamp(cluster);
         let mut table = cluster.mbarriers.borrow_mut();
         let done = table
             .get(at)
             .and_then(|barrier| barrier.complete(bytes as u32, &stamp));
-        match done {
-            Ok(_) => Ok(()),
-            Err(why) => {
-                let message = format!(
-                    "a copy ends at the mbarrier at 0x{:x} of rank {}: {why}",
-                    at.offset, at.rank
-                );
-                Err(self.blame(misuse(None, message).at(at.offset)))
-            }
-        }
+        done.map(drop).map_err(|why| self.at_mbarrier(at, &why))
+    }
+
+    #[cold]
+    fn at_mbarrier(&self, at: Place, why: &str) -> Box<Fault> {
+        let message = format!(
+            "an asynchronous operation ends at the mbarrier at 0x{:x} of rank {}: {why}",
+            at.offset, at.rank
+        );
+        self.blame(misuse(None, message).at(at.offset))
     }
 }

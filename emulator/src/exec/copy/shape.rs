@@ -1,24 +1,30 @@
-//! The global side of a copy: a range, or a box of a tensor.
+//! The global side of a copy: a range, or a box or column of a tensor.
 
 use std::rc::Rc;
 
 use super::Issuer;
 use super::tile::{Span, rows};
+use super::window::pixels;
 use crate::exec::cluster::Cluster;
 use crate::exec::fault::Checked;
 use crate::profile::Touch;
-use crate::tensor_map::{Fill, Swizzle, TensorMapDesc, TensorMapType};
+use crate::program::{AtomicOp, AtomicType};
+use crate::tensor_map::{Fill, Im2col, Swizzle, TensorMapDesc, TensorMapType};
 
-/// A box of a tensor.
+/// A box of a tensor, or a column of an im2col map.
 #[derive(Clone, Debug)]
 pub(super) struct TensorBox {
     pub(super) map: TensorMapDesc,
+    pub(super) window: Option<Im2col>,
     pub(super) start: [i32; 5],
+    /// Offsets of an im2col copy.
+    pub(super) offsets: [u16; 3],
 }
 
 /// What a copy moves, on the side of global memory.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
+    Linear { address: u64, bytes: u64 },
     Tensor(Rc<TensorBox>),
 }
 
@@ -26,7 +32,8 @@ impl Shape {
     /// Bytes in shared memory.
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::Tensor(tensor) => tensor.map.box_bytes(),
+            Self::Linear { bytes, .. } => *bytes,
+            Self::Tensor(tensor) => tensor.bytes(),
         }
     }
 
@@ -38,7 +45,16 @@ impl Shape {
 
     pub(super) fn swizzle(&self) -> Swizzle {
         match self {
+            Self::Linear { .. } => Swizzle::None,
             Self::Tensor(tensor) => tensor.map.swizzle,
+        }
+    }
+
+    /// Alignment in shared memory.
+    pub(super) fn align(&self) -> u64 {
+        match self {
+            Self::Linear { .. } => 16,
+            Self::Tensor(_) => 128,
         }
     }
 
@@ -46,36 +62,86 @@ impl Shape {
     pub(super) fn gather(&self, cluster: &Cluster, issuer: &Issuer) -> Checked<Vec<u8>> {
         cluster.counters.at(issuer.pc);
         match self {
+            Self::Linear { address, bytes } => {
+                let mut data = vec![0; *bytes as usize];
+                if *bytes > 0 {
+                    cluster.counters.global_row(Touch::CopyIn, *address, *bytes);
+                    issuer.read_global(cluster, *address, &mut data)?;
+                }
+                Ok(data)
+            }
             Self::Tensor(tensor) => tensor.gather(cluster, issuer),
         }
     }
 
-    /// Writes everything.
-    pub(super) fn scatter(&self, cluster: &Cluster, issuer: &Issuer, data: &[u8]) -> Checked<()> {
+    /// Writes everything, or combines it with what is there.
+    pub(super) fn scatter(
+        &self,
+        cluster: &Cluster,
+        issuer: &Issuer,
+        data: &[u8],
+        reduce: Option<(AtomicOp, AtomicType)>,
+    ) -> Checked<()> {
         cluster.counters.at(issuer.pc);
+        let put = |address: u64, data: &[u8]| {
+            let touch = Touch::CopyOut;
+            cluster
+                .counters
+                .global_row(touch, address, data.len() as u64);
+            match reduce {
+                Some(reduce) => issuer.reduce_global(cluster, address, data, reduce),
+                None => issuer.write_global(cluster, address, data),
+            }
+        };
         match self {
-            Self::Tensor(tensor) => tensor.scatter(cluster, issuer, data),
+            Self::Linear { bytes: 0, .. } => Ok(()),
+            Self::Linear { address, .. } => put(*address, data),
+            Self::Tensor(tensor) => tensor.scatter(data, put),
         }
     }
 }
 
 impl TensorBox {
+    /// Elements of a row in shared memory.
+    fn row(&self) -> usize {
+        match &self.window {
+            Some(window) => window.channels_per_pixel as usize,
+            None => self.map.box_dims[0] as usize,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match &self.window {
+            Some(window) => {
+                let row = self.row() as u64 * self.map.data_type.bytes();
+                u64::from(window.pixels_per_column) * row
+            }
+            None => self.map.box_bytes(),
+        }
+    }
+
+    fn each(&self, f: impl FnMut(Span) -> Checked<()>) -> Checked<()> {
+        match &self.window {
+            Some(window) => pixels(&self.map, window, &self.start, &self.offsets, f),
+            None => rows(&self.map, &self.start, f),
+        }
+    }
+
     fn gather(&self, cluster: &Cluster, issuer: &Issuer) -> Checked<Vec<u8>> {
         let map = &self.map;
         let element = map.data_type.bytes() as usize;
-        let row = map.box_dims[0] as usize * element;
-        let mut data = filled(map.data_type, map.fill, map.box_bytes() as usize);
+        let row = self.row() * element;
+        let mut data = filled(map.data_type, map.fill, self.bytes() as usize);
         let mut out = data.chunks_exact_mut(row);
-        rows(map, &self.start, |span: Span| {
+        self.each(|span: Span| {
             let Some(row) = out.next() else { return Ok(()) };
             if span.inside == 0 {
                 return Ok(());
             }
             let inside = &mut row[span.before * element..][..span.inside * element];
             let bytes = inside.len() as u64;
-            cluster
-                .counters
-                .global_row(Touch::CopyIn, span.address, bytes);
+            let counters = &cluster.counters;
+            counters.global_row(Touch::CopyIn, span.address, bytes);
             issuer.read_global(cluster, span.address, inside)?;
             convert(map.data_type, inside);
             Ok(())
@@ -83,23 +149,16 @@ impl TensorBox {
         Ok(data)
     }
 
-    fn scatter(&self, cluster: &Cluster, issuer: &Issuer, data: &[u8]) -> Checked<()> {
-        let map = &self.map;
-        let element = map.data_type.bytes() as usize;
-        let row = map.box_dims[0] as usize * element;
+    fn scatter(&self, data: &[u8], put: impl Fn(u64, &[u8]) -> Checked<()>) -> Checked<()> {
+        let element = self.map.data_type.bytes() as usize;
+        let row = self.row() * element;
         let mut source = data.chunks_exact(row);
-        rows(map, &self.start, |span: Span| {
-            let Some(row) = source.next() else {
-                return Ok(());
-            };
-            if span.inside == 0 {
-                return Ok(());
+        self.each(|span: Span| match source.next() {
+            Some(row) if span.inside > 0 => {
+                let inside = &row[span.before * element..][..span.inside * element];
+                put(span.address, inside)
             }
-            let inside = &row[span.before * element..][..span.inside * element];
-            cluster
-                .counters
-                .global_row(Touch::CopyOut, span.address, inside.len() as u64);
-            issuer.write_global(cluster, span.address, inside)
+            _ => Ok(()),
         })
     }
 }

@@ -1,13 +1,32 @@
 //! Copies in flight.
 
 use super::Issuer;
+use super::reduce::combine;
 use super::shape::Shape;
 use crate::exec::cluster::Cluster;
 use crate::exec::engine::Landing;
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::groups::FlightId;
 use crate::exec::mbarrier::Place;
+use crate::program::{AtomicOp, AtomicType};
 use crate::report::FaultKind;
+use crate::tensor_map::Swizzle;
+
+/// The fault of a block that exits before a copy into or out of its memory has landed.
+#[cold]
+fn left_behind(issuer: &Issuer, place: Place, bytes: u64, mbarrier: Place) -> Box<Fault> {
+    let message = format!(
+        "the block of rank {} exits while a copy of {bytes} bytes at 0x{:x} of its shared memory \
+         is in flight",
+        place.rank, place.offset
+    );
+    let note = format!(
+        "wait for the mbarrier at 0x{:x} of rank {} before its last thread exits",
+        mbarrier.offset, mbarrier.rank
+    );
+    let fault = Fault::new(FaultKind::LeftInFlight, None, message).note(note);
+    issuer.blame(fault)
+}
 
 /// From global memory into shared memory of one block.
 #[derive(Debug)]
@@ -29,46 +48,69 @@ impl Landing for Load {
     }
 
     fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
-        if self.target.rank != rank {
-            return None;
+        let fault = || left_behind(&self.issuer, self.target, self.shape.bytes(), self.mbarrier);
+        (self.target.rank == rank).then(fault)
+    }
+}
+
+/// From shared memory of one block into that of another, or of the same.
+#[derive(Debug)]
+pub(super) struct Across {
+    pub(super) issuer: Issuer,
+    pub(super) source: Place,
+    pub(super) target: Place,
+    pub(super) bytes: u64,
+    pub(super) mbarrier: Place,
+    pub(super) reduce: Option<(AtomicOp, AtomicType)>,
+}
+
+impl Landing for Across {
+    fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()> {
+        let bytes = self.bytes as usize;
+        let issuer = &self.issuer;
+        let mut data = issuer.read_shared(cluster, self.source, bytes, Swizzle::None)?;
+        if let Some((op, ty)) = self.reduce {
+            let mut old = issuer.read_shared(cluster, self.target, bytes, Swizzle::None)?;
+            combine(op, ty, &mut old, &data);
+            data = old;
         }
-        let message = format!(
-            "the block of rank {rank} exits while a copy of {} bytes to 0x{:x} of its shared \
-             memory is in flight",
-            self.shape.bytes(),
-            self.target.offset
-        );
-        let fault = Fault::new(FaultKind::LeftInFlight, None, message);
-        let note = format!(
-            "wait for the mbarrier at 0x{:x} before the last thread exits",
-            self.mbarrier.offset
-        );
-        Some(self.issuer.blame(fault.note(note)))
+        issuer.write_shared(cluster, self.target, &data, Swizzle::None)?;
+        issuer.complete(cluster, self.mbarrier, self.bytes)
+    }
+
+    fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
+        let place = [self.target, self.source]
+            .into_iter()
+            .find(|place| place.rank == rank)?;
+        Some(left_behind(&self.issuer, place, self.bytes, self.mbarrier))
     }
 }
 
 /// From shared memory to global memory: the reading half.
 #[derive(Debug)]
 pub(super) struct Store {
-    pub(super) issuer: Issuer,
+    /// Of the reads.
+    pub(super) reader: Issuer,
+    /// Of the writes.
+    pub(super) writer: Issuer,
     pub(super) shape: Shape,
     pub(super) source: Place,
     pub(super) flight: FlightId,
+    pub(super) reduce: Option<(AtomicOp, AtomicType)>,
 }
 
 impl Landing for Store {
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()> {
         let (bytes, swizzle) = (self.shape.bytes() as usize, self.shape.swizzle());
-        let data = self
-            .issuer
-            .read_shared(cluster, self.source, bytes, swizzle)?;
-        let stamp = cluster.order.borrow().finish(&self.issuer.operation);
-        let mut groups = cluster.groups.borrow_mut();
-        groups.has_read(self.flight, stamp);
+        let reader = &self.reader;
+        let data = reader.read_shared(cluster, self.source, bytes, swizzle)?;
+        let stamp = reader.stamp(cluster);
+        cluster.groups.borrow_mut().has_read(self.flight, stamp);
         cluster.engine.borrow_mut().issue(Box::new(StoreWrite {
-            issuer: self.issuer,
+            writer: self.writer,
             shape: self.shape,
             flight: self.flight,
+            reduce: self.reduce,
             data,
         }));
         Ok(())
@@ -78,16 +120,19 @@ impl Landing for Store {
 /// The writing half.
 #[derive(Debug)]
 struct StoreWrite {
-    issuer: Issuer,
+    writer: Issuer,
     shape: Shape,
     flight: FlightId,
+    reduce: Option<(AtomicOp, AtomicType)>,
     data: Vec<u8>,
 }
 
 impl Landing for StoreWrite {
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()> {
-        self.shape.scatter(cluster, &self.issuer, &self.data)?;
-        let stamp = cluster.order.borrow().finish(&self.issuer.operation);
+        let writer = &self.writer;
+        self.shape
+            .scatter(cluster, writer, &self.data, self.reduce)?;
+        let stamp = writer.stamp(cluster);
         cluster.groups.borrow_mut().has_written(self.flight, stamp);
         Ok(())
     }

@@ -1,0 +1,67 @@
+//! Columns of im2col maps: which pixel goes where.
+
+use super::tile::{Span, clip};
+use crate::exec::fault::Checked;
+use crate::tensor_map::{Im2col, TensorMapDesc};
+
+/// Calls `f` for each pixel of the column that begins at `start`, in the order in which they lie in
+/// shared memory. The position runs through the bounding box, innermost first, then through the
+/// images; the pixel read is the one at that position plus `offsets`.
+pub(super) fn pixels(
+    map: &TensorMapDesc,
+    window: &Im2col,
+    start: &[i32],
+    offsets: &[u16],
+    mut f: impl FnMut(Span) -> Checked<()>,
+) -> Checked<()> {
+    let rank = map.dims.len();
+    let spatial = rank - 2;
+    let extent = window.channels_per_pixel as usize;
+    let (before, inside) = clip(i64::from(start[0]), extent, map.dims[0]);
+    let first = i64::from(start[0]) + before as i64;
+    let base = map
+        .address
+        .wrapping_add((first as u64).wrapping_mul(map.data_type.bytes()));
+    let mut at: [i64; 5] = std::array::from_fn(|axis| start.get(axis).map_or(0, |v| i64::from(*v)));
+    for _ in 0..window.pixels_per_column {
+        let mut address = base;
+        let mut is_inside = inside > 0;
+        for axis in 1..rank {
+            let offset = offsets.get(axis - 1).filter(|_| axis <= spatial);
+            let place = at[axis] + offset.map_or(0, |offset| i64::from(*offset));
+            is_inside &= place >= 0 && place < map.dims[axis] as i64;
+            let bytes = (place as u64).wrapping_mul(map.strides_bytes[axis - 1]);
+            address = address.wrapping_add(bytes);
+        }
+        f(if is_inside {
+            Span {
+                address,
+                before,
+                inside,
+            }
+        } else {
+            Span {
+                address: 0,
+                before: extent,
+                inside: 0,
+            }
+        })?;
+        advance(map, window, &mut at);
+    }
+    Ok(())
+}
+
+/// Moves a position to the next one in the bounding box.
+fn advance(map: &TensorMapDesc, window: &Im2col, at: &mut [i64; 5]) {
+    let spatial = map.dims.len() - 2;
+    for axis in 0..spatial {
+        let place = &mut at[axis + 1];
+        *place += i64::from(map.element_strides[axis + 1]);
+        let last = map.dims[axis + 1] as i64 - 1 + i64::from(window.upper_corner[axis]);
+        if *place <= last {
+            return;
+        }
+        *place = i64::from(window.lower_corner[axis]);
+    }
+    at[spatial + 1] += i64::from(map.element_strides[spatial + 1]);
+}
