@@ -22,6 +22,11 @@ impl Asynchronous {
         }
     }
 
+    /// Whether the instruction asks whether a phase has completed.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self, Self::Mbarrier(op) if matches!(op.kind, MbarrierKind::Wait { .. }))
+    }
+
     /// Whether all lanes of a warp must reach it together.
     pub(crate) fn is_aligned(&self) -> bool {
         match self {
@@ -218,6 +223,9 @@ impl BlockRun<'_> {
                     .to_owned(),
             );
             (fault.pc, fault.warp) = (pc, agent - block.agent(0));
+            return Err(fault);
+        }
+        if let Some(fault) = block.registers.left_out() {
             return Err(fault);
         }
         match block.cluster.engine.borrow().left_behind(block.rank) {

@@ -231,15 +231,38 @@ impl<'a> BlockRun<'a> {
         Some(warp.cannot_converge(&self.block))
     }
 
-    /// The first path that waits, and its warp.
-    pub(crate) fn first_waiting(&self) -> Option<(u32, &Path)> {
-        let mut paths = self.waiting();
-        paths.find(|(_, path)| waits(path.state))
+    /// Warp and position of the first path that waits.
+    pub(crate) fn first_waiting(&self) -> Option<(u32, u32)> {
+        let (warp, path) = self.waiting().find(|(_, path)| waits(path.state))?;
+        Some((warp, self.waits_at(path)))
     }
 
-    /// The first path that has not exited, and its warp.
-    pub(crate) fn first_live(&self) -> Option<(u32, &Path)> {
-        self.waiting().next()
+    /// The same of the first path that has not exited.
+    pub(crate) fn first_live(&self) -> Option<(u32, u32)> {
+        let (warp, path) = self.waiting().next()?;
+        Some((warp, self.waits_at(path)))
+    }
+
+    /// The instruction that a path waits at: where it is, or the one before that just told it no.
+    fn waits_at(&self, path: &Path) -> u32 {
+        let code = &self.block.launch.program.code;
+        let asks = |pc: u32| match &code[pc as usize].op {
+            Op::Asynchronous(op) => op.asks(),
+            _ => false,
+        };
+        match path.pc.checked_sub(1) {
+            Some(before) if path.state == State::Ready && !asks(path.pc) && asks(before) => before,
+            _ => path.pc,
+        }
+    }
+
+    /// Whether a path waits at an instruction of asynchrony.
+    pub(crate) fn waits_for_asynchrony(&self) -> bool {
+        let code = &self.block.launch.program.code;
+        self.waiting().any(|(_, path)| {
+            let pc = self.waits_at(path) as usize;
+            matches!(code[pc].op, Op::Asynchronous(_))
+        })
     }
 
     fn waiting(&self) -> impl Iterator<Item = (u32, &Path)> {
@@ -253,7 +276,7 @@ impl<'a> BlockRun<'a> {
         let code = &self.block.launch.program.code;
         let mut lines = Vec::new();
         for (warp, path) in self.waiting() {
-            let inst = &code[path.pc as usize];
+            let inst = &code[self.waits_at(path) as usize];
             let what = match &inst.op {
                 Op::Barrier(barrier) => self.describe_wait(warp, barrier, path.mask),
                 Op::Asynchronous(op) => self.describe_asynchronous(path, warp, op),

@@ -10,6 +10,24 @@ use crate::program::{Call, Callee, FUNCTION_HANDLES, Op};
 use crate::report::FaultKind;
 
 impl Warp {
+    /// The lanes of `active` exit.
+    pub(super) fn exit(&mut self, block: &mut Block<'_>, index: usize, active: u32) {
+        let path = &mut self.paths.list[index];
+        path.mask &= !active;
+        path.pc += 1;
+        block.exited |= active != 0;
+        let agent = block.agent(self.index);
+        if block.cluster.barrier.borrow_mut().exit(agent, active) {
+            block.cluster.event.set(true);
+        }
+        // Lanes that wait for these to converge look again at who is left.
+        for path in &mut self.paths.list {
+            if path.state == State::Converging {
+                path.state = State::Ready;
+            }
+        }
+    }
+
     /// Calls for the lanes of `active`; the path is left with those that do not.
     pub(crate) fn call(
         &mut self,

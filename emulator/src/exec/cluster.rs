@@ -17,7 +17,7 @@ use super::fault::{Checked, Fault};
 use super::groups::AllGroups;
 use super::mbarrier::Mbarriers;
 use super::merge::Merger;
-use super::path::{Path, State};
+use super::path::State;
 use super::random::Random;
 use super::row::LANES;
 use super::warp::Stop;
@@ -294,22 +294,23 @@ impl<'a> ClusterRun<'a> {
         if let Some(fault) = self.blocks.iter().find_map(BlockRun::registers_exhausted) {
             return self.with_waiting(fault);
         }
-        let place =
-            |run: &BlockRun<'_>, (warp, path): (u32, &Path)| (run.block.rank, warp, path.pc);
-        let mut blocks = self.blocks.iter();
-        let waiting = blocks.find_map(|run| Some(place(run, run.first_waiting()?)));
-        let mut blocks = self.blocks.iter();
-        let (message, first) = match waiting {
-            Some(_) => (
-                "every thread that has not exited waits at a barrier",
-                waiting,
-            ),
-            None => (
-                "every thread that has not exited asks again and again for what nobody will write",
-                blocks.find_map(|run| Some(place(run, run.first_live()?))),
-            ),
+        let found = |find: fn(&BlockRun<'_>) -> Option<(u32, u32)>| {
+            let place = |run: &BlockRun<'_>| {
+                let (warp, pc) = find(run)?;
+                Some((run.block.rank, warp, pc))
+            };
+            self.blocks.iter().find_map(place)
+        };
+        let waiting = found(|run| run.first_waiting());
+        let message = if self.blocks.iter().any(BlockRun::waits_for_asynchrony) {
+            "every thread that has not exited waits for what cannot come"
+        } else if waiting.is_some() {
+            "every thread that has not exited waits at a barrier"
+        } else {
+            "every thread that has not exited asks again and again for what nobody will write"
         };
         let mut fault = Fault::new(FaultKind::Deadlock, None, message.to_owned());
+        let first = waiting.or_else(|| found(|run| run.first_live()));
         if let Some((rank, warp, pc)) = first {
             (fault.rank, fault.warp, fault.pc) = (rank, warp, pc);
         }

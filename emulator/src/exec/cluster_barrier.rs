@@ -127,6 +127,7 @@ impl Warp {
         if ordered {
             let mut order = cluster.order.borrow_mut();
             order.acquire(agent, &barrier.completed);
+            order.warp_sync(agent, active | !self.paths.live());
         }
         Ok(false)
     }

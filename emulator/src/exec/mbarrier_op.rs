@@ -147,7 +147,10 @@ impl Warp {
         }
         if passed != 0 && op.ordered {
             let mut order = cluster.order.borrow_mut();
-            order.acquire(block.agent(self.index), &known);
+            let agent = block.agent(self.index);
+            order.acquire(agent, &known);
+            // Lanes that wait together may have arrived one by one.
+            order.warp_sync(agent, passed | !self.paths.live());
         }
         let waiting = active & !passed;
         if waiting != 0 && blocks && !expired {

@@ -28,6 +28,8 @@ pub(crate) struct RegisterPool {
     total: u32,
     /// What a thread has at the start; `None` where nothing fixes it.
     entry: Option<u32>,
+    /// The `setmaxnreg` that each warp has run: position and count.
+    history: Vec<Vec<(u32, u32)>>,
 }
 
 impl RegisterPool {
@@ -42,7 +44,51 @@ impl RegisterPool {
             free: 0,
             total: each * warps * LANES as u32,
             entry,
+            history: vec![Vec::new(); warps as usize],
         }
+    }
+
+    /// Notes that a warp runs `setmaxnreg`: all warps of a warpgroup must run the same.
+    fn note(&mut self, warp: usize, pc: u32, count: u32) -> Checked<()> {
+        let at = self.history[warp].len();
+        self.history[warp].push((pc, count));
+        let first = warp / GROUP * GROUP;
+        let end = (first + GROUP).min(self.history.len());
+        let others = self.history[first..end].iter();
+        let mut differing = others
+            .filter_map(|own| own.get(at))
+            .filter(|own| own.0 != pc);
+        match differing.next() {
+            None => Ok(()),
+            Some((_, other)) => {
+                let message = format!(
+                    "setmaxnreg to {count} registers, where another warp of the warpgroup runs \
+                     another one, to {other}: all four warps must run the same"
+                );
+                Err(Fault::new(FaultKind::RegisterBudget, None, message))
+            }
+        }
+    }
+
+    /// The fault of a warpgroup of which only some warps have run a `setmaxnreg`: warp, position.
+    pub(super) fn left_out(&self) -> Option<Box<Fault>> {
+        let groups = self.history.chunks(GROUP).enumerate();
+        groups.into_iter().find_map(|(group, warps)| {
+            let most = warps.iter().enumerate().max_by_key(|(_, own)| own.len())?;
+            let (missing, _) = warps
+                .iter()
+                .enumerate()
+                .find(|(_, own)| own.len() < most.1.len())?;
+            let (pc, count) = *most.1.last()?;
+            let message = format!(
+                "setmaxnreg to {count} registers was not run by warp {} of the warpgroup: all \
+                 four warps must run it",
+                group * GROUP + missing
+            );
+            let mut fault = Fault::new(FaultKind::RegisterBudget, None, message);
+            (fault.pc, fault.warp) = (pc, (group * GROUP + most.0) as u32);
+            Some(fault)
+        })
     }
 
     /// What the warpgroups hold or ask for, and what there is.
@@ -122,12 +168,14 @@ impl Warp {
             );
         }
         let held = pool.held[own];
+        let pc = self.paths.list[index].pc;
         if !increase {
             if count > held {
                 return wrong(format!(
                     "setmaxnreg.dec to {count} registers, but each thread has {held}"
                 ));
             }
+            pool.note(own, pc, count)?;
             pool.held[own] = count;
             pool.free += (held - count) * LANES as u32;
             block.cluster.effect();
@@ -144,6 +192,7 @@ impl Warp {
             self.block_on(index, active);
             return Ok(true);
         }
+        pool.note(own, pc, count)?;
         pool.free -= more;
         pool.held[own] = count;
         block.cluster.effect();

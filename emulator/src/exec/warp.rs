@@ -300,7 +300,10 @@ impl Warp {
                     Flow::Next
                 });
             }
-            Op::Exit => return Ok(self.exit(block, index, active)),
+            Op::Exit => {
+                self.exit(block, index, active);
+                return Ok(Flow::Parted);
+            }
             Op::Return => {
                 self.return_lanes(block, index, active);
                 return Ok(Flow::Parted);
@@ -403,24 +406,6 @@ impl Warp {
         own.pc += 1;
         self.paths.list.append(&mut parts);
         Ok(())
-    }
-
-    fn exit(&mut self, block: &mut Block<'_>, index: usize, active: u32) -> Flow {
-        let path = &mut self.paths.list[index];
-        path.mask &= !active;
-        path.pc += 1;
-        block.exited |= active != 0;
-        let agent = block.agent(self.index);
-        if block.cluster.barrier.borrow_mut().exit(agent, active) {
-            block.cluster.event.set(true);
-        }
-        // Lanes that wait for these to converge look again at who is left.
-        for path in &mut self.paths.list {
-            if path.state == State::Converging {
-                path.state = State::Ready;
-            }
-        }
-        Flow::Parted
     }
 
     /// Splits the lanes of `wait` off a path to stay where it is, while the others go on. Returns

@@ -64,7 +64,7 @@ fn pointer(address: u64) -> Vec<u8> {
 fn lanes_copy_in_every_size_and_fill_with_zeros() {
     for seed in 0..4 {
         let machine = Machine::new("pass", "lane_copies", seed);
-        let data: Vec<u8> = (0..2048).map(|i| (i * 7 >> 1) as u8 | 1).collect();
+        let data: Vec<u8> = (0..2048).map(|i| ((i * 7) >> 1) as u8 | 1).collect();
         let input = machine.buffer(&data);
         let out = machine.buffer(&[0; 2048]);
         let params = [pointer(input), pointer(out)];

@@ -4,6 +4,7 @@
 mod asynchrony;
 mod common;
 mod fail;
+mod fail_asynchrony;
 mod machine;
 mod pass;
 mod printf;

@@ -1,7 +1,7 @@
 //! `cp.async`: small copies, each lane its own, and the arrivals that follow them.
 
 use super::Issuer;
-use crate::check::{Channel, Proxy, Stamp};
+use crate::check::{Channel, Kind, Proxy, Stamp};
 use crate::exec::block::Block;
 use crate::exec::cluster::Cluster;
 use crate::exec::engine::Landing;
@@ -44,12 +44,12 @@ impl Landing for LaneCopies {
             let read = &mut data[..part.read as usize];
             if !read.is_empty() {
                 self.issuer
-                    .read_global(cluster, part.from, read)
+                    .read_global(cluster, part.from, read, Kind::Read)
                     .map_err(by_lane)?;
             }
             let data = &data[..self.bytes as usize];
             self.issuer
-                .write_shared(cluster, part.to, data, Swizzle::None)
+                .write_shared(cluster, part.to, data, Swizzle::None, Kind::Write)
                 .map_err(by_lane)?;
         }
         let stamp = self.issuer.stamp(cluster);

@@ -1,7 +1,7 @@
 //! Ranges of memory, as copies read and write them.
 
 use super::Issuer;
-use crate::check::{Actor, Target};
+use crate::check::{Actor, Kind, Target};
 use crate::exec::access::Intent;
 use crate::exec::access_faults::{range_fault, touches_mbarrier, uninitialized_range};
 use crate::exec::cluster::Cluster;
@@ -21,8 +21,9 @@ impl Issuer {
         cluster: &Cluster,
         address: u64,
         out: &mut [u8],
+        kind: Kind,
     ) -> Checked<()> {
-        let (found, offset) = self.global(cluster, address, out.len() as u64, Intent::Read)?;
+        let (found, offset) = self.global(cluster, address, out.len() as u64, kind)?;
         let memory = found.bytes();
         if !memory.range_written(offset, out.len()) {
             let fault = uninitialized_range(Space::Global, address, out.len() as u64);
@@ -33,8 +34,14 @@ impl Issuer {
     }
 
     /// Writes global memory.
-    pub(super) fn write_global(&self, cluster: &Cluster, address: u64, data: &[u8]) -> Checked<()> {
-        let (found, offset) = self.global(cluster, address, data.len() as u64, Intent::Write)?;
+    pub(super) fn write_global(
+        &self,
+        cluster: &Cluster,
+        address: u64,
+        data: &[u8],
+        kind: Kind,
+    ) -> Checked<()> {
+        let (found, offset) = self.global(cluster, address, data.len() as u64, kind)?;
         found.bytes().copy_in(offset, data);
         Ok(())
     }
@@ -45,8 +52,9 @@ impl Issuer {
         cluster: &'a Cluster,
         address: u64,
         bytes: u64,
-        intent: Intent,
+        kind: Kind,
     ) -> Checked<(&'a Allocation, usize)> {
+        let intent = intent(kind);
         let found = at_or_below(&cluster.memory, address).filter(|(_, found)| {
             let offset = address - found.base;
             offset < found.len && bytes <= found.len - offset
@@ -60,11 +68,11 @@ impl Issuer {
         };
         let offset = address - found.base;
         let mut order = cluster.order.borrow_mut();
-        if order.is_on() {
+        if order.is_on() && kind != Kind::StrongRead {
             let actor = Actor::Operation(&self.operation);
             let target = Target::Global { allocation };
             order
-                .range(actor, target, intent, self.proxy, offset, bytes)
+                .range(actor, target, kind, self.proxy, offset, bytes)
                 .map_err(|fault| self.blame(fault))?;
         }
         Ok((found, offset as usize))
@@ -77,8 +85,9 @@ impl Issuer {
         at: Place,
         data: &[u8],
         swizzle: Swizzle,
+        kind: Kind,
     ) -> Checked<()> {
-        self.shared(cluster, at, data.len() as u64, Intent::Write)?;
+        self.shared(cluster, at, data.len() as u64, kind)?;
         let memory = cluster.shared[at.rank as usize].bytes();
         if swizzle == Swizzle::None {
             memory.copy_in(at.offset as usize, data);
@@ -98,8 +107,9 @@ impl Issuer {
         at: Place,
         bytes: usize,
         swizzle: Swizzle,
+        kind: Kind,
     ) -> Checked<Vec<u8>> {
-        self.shared(cluster, at, bytes as u64, Intent::Read)?;
+        self.shared(cluster, at, bytes as u64, kind)?;
         let memory = cluster.shared[at.rank as usize].bytes();
         let mut data = vec![0; bytes];
         for (i, chunk) in data.chunks_mut(CHUNK).enumerate() {
@@ -115,21 +125,30 @@ impl Issuer {
 
     /// What holds of every range of shared memory that a copy touches; its bounds were checked at
     /// issue.
-    fn shared(&self, cluster: &Cluster, at: Place, bytes: u64, intent: Intent) -> Checked<()> {
+    fn shared(&self, cluster: &Cluster, at: Place, bytes: u64, kind: Kind) -> Checked<()> {
+        let intent = intent(kind);
         let table = cluster.mbarriers.borrow();
         if let Some(found) = table.within(at.rank, at.offset, bytes) {
             let fault = touches_mbarrier(intent.verb(), bytes, at.offset, found);
             return Err(self.blame(fault));
         }
         let mut order = cluster.order.borrow_mut();
-        if order.is_on() {
+        if order.is_on() && kind != Kind::StrongRead {
             let actor = Actor::Operation(&self.operation);
             let target = Target::Shared { rank: at.rank };
             order
-                .range(actor, target, intent, self.proxy, at.offset, bytes)
+                .range(actor, target, kind, self.proxy, at.offset, bytes)
                 .map_err(|fault| self.blame(fault))?;
         }
         Ok(())
+    }
+}
+
+/// What a kind of access does. The read of a reduction (`StrongRead`) counts as the write after it.
+fn intent(kind: Kind) -> Intent {
+    match kind {
+        Kind::Read | Kind::StrongRead => Intent::Read,
+        Kind::Write | Kind::StrongWrite => Intent::Write,
     }
 }
 

@@ -1,7 +1,10 @@
 //! Reductions of copies: element by element, as atomics do them.
 
 use super::Issuer;
+use crate::check::Kind;
 use crate::exec::atomic::update;
+use crate::exec::cluster::Cluster;
+use crate::exec::fault::Checked;
 use crate::program::{AtomicOp, AtomicType};
 use crate::tensor_map::TensorMapType;
 
@@ -48,15 +51,15 @@ impl Issuer {
     /// Combines data into global memory, atomically element by element.
     pub(super) fn reduce_global(
         &self,
-        cluster: &crate::exec::cluster::Cluster,
+        cluster: &Cluster,
         address: u64,
         data: &[u8],
         (op, ty): (AtomicOp, AtomicType),
-    ) -> crate::exec::fault::Checked<()> {
+    ) -> Checked<()> {
         let _excluded = cluster.global.lock_atomics();
         let mut old = vec![0; data.len()];
-        self.read_global(cluster, address, &mut old)?;
+        self.read_global(cluster, address, &mut old, Kind::StrongRead)?;
         combine(op, ty, &mut old, data);
-        self.write_global(cluster, address, &old)
+        self.write_global(cluster, address, &old, Kind::StrongWrite)
     }
 }

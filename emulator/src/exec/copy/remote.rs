@@ -2,7 +2,7 @@
 
 use super::Issuer;
 use super::reduce::combine;
-use crate::check::{Channel, Proxy};
+use crate::check::{Channel, Kind, Proxy};
 use crate::exec::block::Block;
 use crate::exec::cluster::Cluster;
 use crate::exec::engine::Landing;
@@ -30,12 +30,15 @@ impl Landing for Sent {
         let issuer = &self.issuer;
         let bytes = self.data.len();
         let mut data = self.data;
+        let mut kind = Kind::Write;
         if let Some((op, ty)) = self.reduce {
-            let mut old = issuer.read_shared(cluster, self.target, bytes, Swizzle::None)?;
+            kind = Kind::StrongWrite;
+            let old = Kind::StrongRead;
+            let mut old = issuer.read_shared(cluster, self.target, bytes, Swizzle::None, old)?;
             combine(op, ty, &mut old, &data);
             data = old;
         }
-        issuer.write_shared(cluster, self.target, &data, Swizzle::None)?;
+        issuer.write_shared(cluster, self.target, &data, Swizzle::None, kind)?;
         issuer.complete(cluster, self.mbarrier, bytes as u64)
     }
 

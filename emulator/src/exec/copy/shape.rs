@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::Issuer;
 use super::tile::{Span, rows};
 use super::window::pixels;
+use crate::check::Kind;
 use crate::exec::cluster::Cluster;
 use crate::exec::fault::Checked;
 use crate::profile::Touch;
@@ -66,7 +67,7 @@ impl Shape {
                 let mut data = vec![0; *bytes as usize];
                 if *bytes > 0 {
                     cluster.counters.global_row(Touch::CopyIn, *address, *bytes);
-                    issuer.read_global(cluster, *address, &mut data)?;
+                    issuer.read_global(cluster, *address, &mut data, Kind::Read)?;
                 }
                 Ok(data)
             }
@@ -90,7 +91,7 @@ impl Shape {
                 .global_row(touch, address, data.len() as u64);
             match reduce {
                 Some(reduce) => issuer.reduce_global(cluster, address, data, reduce),
-                None => issuer.write_global(cluster, address, data),
+                None => issuer.write_global(cluster, address, data, Kind::Write),
             }
         };
         match self {
@@ -142,7 +143,7 @@ impl TensorBox {
             let bytes = inside.len() as u64;
             let counters = &cluster.counters;
             counters.global_row(Touch::CopyIn, span.address, bytes);
-            issuer.read_global(cluster, span.address, inside)?;
+            issuer.read_global(cluster, span.address, inside, Kind::Read)?;
             convert(map.data_type, inside);
             Ok(())
         })?;

@@ -3,6 +3,7 @@
 use super::Issuer;
 use super::reduce::combine;
 use super::shape::Shape;
+use crate::check::Kind;
 use crate::exec::cluster::Cluster;
 use crate::exec::engine::Landing;
 use crate::exec::fault::{Checked, Fault};
@@ -42,7 +43,7 @@ impl Landing for Load {
         let data = self.shape.gather(cluster, &self.issuer)?;
         let swizzle = self.shape.swizzle();
         self.issuer
-            .write_shared(cluster, self.target, &data, swizzle)?;
+            .write_shared(cluster, self.target, &data, swizzle, Kind::Write)?;
         self.issuer
             .complete(cluster, self.mbarrier, data.len() as u64)
     }
@@ -68,13 +69,17 @@ impl Landing for Across {
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()> {
         let bytes = self.bytes as usize;
         let issuer = &self.issuer;
-        let mut data = issuer.read_shared(cluster, self.source, bytes, Swizzle::None)?;
+        let mut data =
+            issuer.read_shared(cluster, self.source, bytes, Swizzle::None, Kind::Read)?;
+        let mut kind = Kind::Write;
         if let Some((op, ty)) = self.reduce {
-            let mut old = issuer.read_shared(cluster, self.target, bytes, Swizzle::None)?;
+            kind = Kind::StrongWrite;
+            let old = Kind::StrongRead;
+            let mut old = issuer.read_shared(cluster, self.target, bytes, Swizzle::None, old)?;
             combine(op, ty, &mut old, &data);
             data = old;
         }
-        issuer.write_shared(cluster, self.target, &data, Swizzle::None)?;
+        issuer.write_shared(cluster, self.target, &data, Swizzle::None, kind)?;
         issuer.complete(cluster, self.mbarrier, self.bytes)
     }
 
@@ -103,7 +108,7 @@ impl Landing for Store {
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()> {
         let (bytes, swizzle) = (self.shape.bytes() as usize, self.shape.swizzle());
         let reader = &self.reader;
-        let data = reader.read_shared(cluster, self.source, bytes, swizzle)?;
+        let data = reader.read_shared(cluster, self.source, bytes, swizzle, Kind::Read)?;
         let stamp = reader.stamp(cluster);
         cluster.groups.borrow_mut().has_read(self.flight, stamp);
         cluster.engine.borrow_mut().issue(Box::new(StoreWrite {

@@ -26,9 +26,9 @@ pub(super) fn pixels(
     for _ in 0..window.pixels_per_column {
         let mut address = base;
         let mut is_inside = inside > 0;
-        for axis in 1..rank {
+        for (axis, own) in at.iter().enumerate().take(rank).skip(1) {
             let offset = offsets.get(axis - 1).filter(|_| axis <= spatial);
-            let place = at[axis] + offset.map_or(0, |offset| i64::from(*offset));
+            let place = own + offset.map_or(0, |offset| i64::from(*offset));
             is_inside &= place >= 0 && place < map.dims[axis] as i64;
             let bytes = (place as u64).wrapping_mul(map.strides_bytes[axis - 1]);
             address = address.wrapping_add(bytes);
