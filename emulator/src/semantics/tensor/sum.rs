@@ -149,12 +149,19 @@ pub(crate) fn accumulate_f32(
         #[inline(always)]
         || {
             let mut out = [0; 32];
-            each_group(a, b, at, |group, a, b| {
-                let own = &c[group * WIDTH..][..WIDTH];
-                let mut lanes = [0; WIDTH];
-                lanes.copy_from_slice(own);
-                out[group * WIDTH..][..WIDTH].copy_from_slice(&step_all::<F32>(rule, a, b, lanes));
-            });
+            each_group(
+                a,
+                b,
+                at,
+                #[inline(always)]
+                |group, a, b| {
+                    let own = &c[group * WIDTH..][..WIDTH];
+                    let mut lanes = [0; WIDTH];
+                    lanes.copy_from_slice(own);
+                    out[group * WIDTH..][..WIDTH]
+                        .copy_from_slice(&step_all::<F32>(rule, a, b, lanes));
+                },
+            );
             out
         },
     )
@@ -168,20 +175,31 @@ pub(crate) fn accumulate_f16(
     at: Place,
     c: &[u32; 32],
 ) -> [u32; 32] {
-    let mut out = [0; 32];
-    for odd in 0..2 {
-        each_group(a, b, (at.0, at.1, odd), |group, a, b| {
-            let mut lanes = [0; WIDTH];
-            for (lane, c) in lanes.iter_mut().zip(&c[group * WIDTH..]) {
-                *lane = c >> (16 * odd) & 0xffff;
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut out = [0; 32];
+            for odd in 0..2 {
+                each_group(
+                    a,
+                    b,
+                    (at.0, at.1, odd),
+                    #[inline(always)]
+                    |group, a, b| {
+                        let mut lanes = [0; WIDTH];
+                        for (lane, c) in lanes.iter_mut().zip(&c[group * WIDTH..]) {
+                            *lane = c >> (16 * odd) & 0xffff;
+                        }
+                        let sums = step_all::<F16>(rule, a, b, lanes);
+                        for (out, sum) in out[group * WIDTH..].iter_mut().zip(sums) {
+                            *out |= sum << (16 * odd);
+                        }
+                    },
+                );
             }
-            let sums = step_all::<F16>(rule, a, b, lanes);
-            for (out, sum) in out[group * WIDTH..].iter_mut().zip(sums) {
-                *out |= sum << (16 * odd);
-            }
-        });
-    }
-    out
+            out
+        },
+    )
 }
 
 #[inline(always)]
@@ -250,6 +268,7 @@ impl Format for F16 {
         f16_nearest(sum)
     }
 
+    #[inline(always)]
     fn fit_normal(sum: f64, _cleared: u32) -> u32 {
         f16_nearest(sum)
     }
@@ -315,22 +334,40 @@ fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) 
     if unsafe_lanes != 0 {
         return step_by_lane::<F>(rule, a, b, c);
     }
-    let mut sum = [0.0; WIDTH];
+    // Two sums of integers, so that neither can overflow: below 2^27 each of at most 8 addends and
+    // the accumulator, or below 2^15 each of 32.
+    let mut sums = [[0i32; WIDTH]; 2];
     for i in 0..WIDTH {
-        sum[i] = f64::from((start[i] * scale[i]).trunc());
+        sums[0][i] = cut(start[i] * scale[i]);
     }
-    for (a, b) in a.values.iter().zip(b.values) {
-        for i in 0..WIDTH {
-            sum[i] += f64::from((a[i] * b[i] * scale[i]).trunc());
+    let half = a.values.len() / 2;
+    let (a, b) = (a.values.split_at(half), b.values.split_at(half));
+    for (sum, (a, b)) in sums.iter_mut().zip([(a.0, b.0), (a.1, b.1)]) {
+        for (a, b) in a.iter().zip(b) {
+            for i in 0..WIDTH {
+                sum[i] += cut(a[i] * b[i] * scale[i]);
+            }
         }
     }
     let mut out = [0; WIDTH];
     for i in 0..WIDTH {
         // The lowest place of the sum: a power of two in the range of f64.
         let unit = f64::from_bits(((top[i] - rule.fraction + 1023) as u64) << 52);
-        out[i] = F::fit_normal(sum[i] * unit, rule.cleared);
+        let sum = f64::from(sums[0][i]) + f64::from(sums[1][i]);
+        out[i] = F::fit_normal(sum * unit, rule.cleared);
     }
     out
+}
+
+/// The integer part of an aligned addend.
+#[inline(always)]
+fn cut(addend: f32) -> i32 {
+    // SAFETY: no addend is infinite, NaN or as large as 2^31. Alignment scales by
+    // `2^(fraction - top)`, with `fraction` at most 25 and `top` at least the exponent of the
+    // addend, whose magnitude is thus below `2^(top + 2)`; `step` leaves lanes with infinities or
+    // NaN, whose exponent is `SPECIAL`, to `step_by_lane`. Where `top` was raised to the lower end
+    // of `SAFE`, all addends of the lane are zero.
+    unsafe { addend.to_int_unchecked() }
 }
 
 #[cold]
@@ -370,6 +407,7 @@ fn step_by_lane<F: Format>(
 }
 
 /// `2^exponent`, for a normal f64.
+#[inline(always)]
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
@@ -393,21 +431,19 @@ fn f32_toward_zero(value: f64) -> u32 {
 }
 
 /// The bits of the nearest f16, ties to even; `+0` for zero.
-pub(crate) fn f16_nearest(value: f64) -> u32 {
-    if value.is_nan() {
-        return 0x7fff;
-    }
-    let sign = u32::from(value.is_sign_negative()) << 15;
+#[inline(always)]
+fn f16_nearest(value: f64) -> u32 {
     let magnitude = value.abs();
-    if magnitude >= 65520.0 {
-        return sign | 0x7c00;
-    }
-    let field = (magnitude.to_bits() >> 52) as i32 - 1023;
-    let exponent = field.max(-14);
-    let units = (magnitude * power_of_two(10 - exponent)).round_ties_even() as u32;
+    let field = ((magnitude.to_bits() >> 52) as i32 - 1023).clamp(-14, 16);
+    // Adding 2^52 rounds to an integer, which are then the low bits.
+    const TO_INTEGER: f64 = (1u64 << 52) as f64;
+    let units = (magnitude.min(131_072.0) * power_of_two(10 - field) + TO_INTEGER).to_bits();
     // The leading bit of a normal number adds one to the exponent field.
-    let bits = ((exponent + 14) as u32) * 1024 + units;
-    if bits == 0 { 0 } else { sign | bits }
+    let bits = ((field + 14) as u32) * 1024 + (units as u32 & 0xffff);
+    let bits = if magnitude >= 65520.0 { 0x7c00 } else { bits };
+    let sign = ((value.to_bits() >> 63) as u32) << 15;
+    let signed = if bits == 0 { 0 } else { sign | bits };
+    if value.is_nan() { 0x7fff } else { signed }
 }
 
 #[cfg(test)]
