@@ -168,6 +168,32 @@ fn a_profile_counts_what_the_kernel_does() {
 }
 
 #[test]
+fn a_profile_counts_tensor_copies_at_the_line_that_issues_them() {
+    let line = json(&run("tensor_map", &["--profile", "--json"]).done());
+    let profile = &line["profile"];
+    // Eight boxes of 16 by 32 elements, of which 50 by 60 lie in the matrix.
+    let copies = &profile["copies"]["tensor"];
+    assert_eq!(
+        (&copies["copies"], &copies["bytes"]),
+        (&8.into(), &(8 * 2048).into())
+    );
+    let global = &profile["global"];
+    assert_eq!(global["copies_in"]["bytes"], 50 * 60 * 4);
+    assert_eq!(global["distinct_read"], 50 * 60 * 4);
+    assert_eq!(global["loads"]["bytes"], 0);
+    assert_eq!(
+        profile["waits"]["mbarrier"]
+            .as_u64()
+            .map(|waits| waits >= 8),
+        Some(true)
+    );
+    let lines = profile["lines"].as_array().expect("lines");
+    let issuing = lines.iter().find(|line| line["kind"] == "async-copy");
+    let issuing = issuing.expect("the copy's line");
+    assert_eq!(issuing["sectors"], global["copies_in"]["sectors"]);
+}
+
+#[test]
 fn a_profile_for_people_says_that_it_estimates() {
     for (model, name, bound) in [
         ("h100", "H100 SXM", "shared memory"),

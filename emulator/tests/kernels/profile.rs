@@ -1,6 +1,6 @@
 //! Counters: figures that can be worked out by hand.
 
-use warpsmith_emulator::profile::{Class, Counters, Traffic};
+use warpsmith_emulator::profile::{Class, Counters, OccupancyLimit, Traffic};
 use warpsmith_emulator::{Checks, Emulator, EmulatorConfig, LaunchConfig};
 
 /// Runs `body` in `blocks` blocks of 32 threads with two buffers of 64 KiB, `%x` and `%y`; `%t` is
@@ -11,7 +11,7 @@ fn counters(blocks: u32, threads: usize, body: &str) -> Counters {
          .visible .entry k(.param .u64 x, .param .u64 y)
          {{
              .shared .align 16 .b8 tile[16384];
-             .reg .u64 %x, %y, %rd<4>; .reg .u32 %t, %b, %s, %r<8>; .reg .f32 %f<4>;
+             .reg .u64 %x, %y, %rd<4>; .reg .u32 %t, %b, %s, %r<8>; .reg .f32 %f<64>;
              .reg .pred %p;
              ld.param.u64 %x, [x];
              ld.param.u64 %y, [y];
@@ -209,4 +209,76 @@ fn nothing_is_counted_unless_asked_for() {
     };
     let stats = emulator.launch(&module, "k", &shape, &[]).expect("it runs");
     assert_eq!((stats.lane_instructions, stats.counters), (32, None));
+}
+
+/// `count` floats that are loaded before the first of them is stored.
+fn live(count: usize) -> String {
+    let loads = (0..count).map(|i| format!("ld.global.f32 %f{i}, [%x+{}];\n", 4 * i));
+    let stores = (0..count).map(|i| format!("st.global.f32 [%y+{}], %f{i};\n", 4 * i));
+    loads.chain(stores).collect()
+}
+
+#[test]
+fn registers_are_estimated_by_what_lives_at_once() {
+    let registers = |body: &str| {
+        let found = counters(1, 1, body).occupancy.expect("it is always there");
+        assert!(found.registers_are_estimated);
+        found.registers
+    };
+    // Two addresses of two registers each; handed out in eights.
+    assert_eq!(registers(&live(10)), 16);
+    assert_eq!(registers(&live(40)), 48);
+    // One after the other they share a register.
+    let one = "ld.global.f32 %f0, [%x]; st.global.f32 [%y], %f0;\n";
+    assert_eq!(registers(&one.repeat(40)), 16);
+    // What a loop uses lives to its end, although the text names it before the others.
+    let body = format!(
+        "mov.f32 %f63, 0f00000000;
+        mov.u32 %r0, 0;
+    again:
+        add.f32 %f63, %f63, %f63;
+        {}
+        add.u32 %r0, %r0, 1;
+        setp.lt.u32 %p, %r0, 2;
+        @%p bra again;",
+        live(42)
+    );
+    assert_eq!(registers(&body), 48);
+    assert_eq!(
+        registers(&body.replace("add.f32 %f63, %f63, %f63;", "")),
+        48
+    );
+    assert_eq!(registers(&body.replace(&live(42), &live(43))), 56);
+}
+
+#[test]
+fn occupancy_takes_registers_that_the_ptx_says() {
+    let text = ".version 8.0 .target sm_90a .address_size 64
+        .visible .entry k() .maxnreg 128 { .shared .b8 tile[1000]; ret; }";
+    let emulator = Emulator::new(EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    });
+    let module = emulator.load(text).expect("the module loads");
+    let shape = LaunchConfig {
+        grid: [1; 3],
+        block: [256, 1, 1],
+        shared_bytes: 24,
+        cluster: None,
+    };
+    let stats = emulator.launch(&module, "k", &shape, &[]).expect("it runs");
+    let found = stats.counters().occupancy.clone().expect("it is there");
+    assert_eq!(
+        (found.registers, found.registers_are_estimated),
+        (128, false)
+    );
+    assert_eq!(
+        (found.blocks, found.warps, found.limit),
+        (2, 16, OccupancyLimit::Registers)
+    );
+    assert_eq!(
+        found.to_string(),
+        "16 of 64 warps in 2 blocks, limited by registers: 128 registers a thread, \
+         1024 bytes of shared memory a block (sm_90)"
+    );
 }
