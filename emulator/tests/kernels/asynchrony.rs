@@ -192,3 +192,42 @@ fn stores_into_another_block_are_counted_there() {
         }
     }
 }
+
+#[test]
+fn mbarriers_in_every_form() {
+    for seed in 0..3 {
+        let machine = Machine::new("pass", "mbarrier_forms", seed);
+        let out = machine.buffer(&[0xff; 36]);
+        machine
+            .launch("forms", &shape(1, 32, 0), &[pointer(out)])
+            .unwrap_or_else(|error| panic!("{error}"));
+        // The last word is the offset of the window of shared memory's low half, which is zero.
+        let want = [3, 2, 0, 3, 2, 2, 0, 1, 0];
+        assert_eq!(words(&machine.bytes(out, 36)), want);
+    }
+}
+
+#[test]
+fn blocks_know_their_cluster() {
+    let machine = Machine::new("pass", "cluster_registers", 0);
+    let out = machine.buffer(&[0; 4 * 6 * 32]);
+    let launch = warpsmith_emulator::LaunchConfig {
+        grid: [4, 6, 1],
+        block: [1, 1, 1],
+        shared_bytes: 0,
+        cluster: Some([2, 3, 1]),
+    };
+    machine
+        .launch("registers", &launch, &[pointer(out)])
+        .unwrap_or_else(|error| panic!("{error}"));
+    let got = words(&machine.bytes(out, 4 * 6 * 32));
+    for (i, got) in got.chunks(8).enumerate() {
+        let (x, y) = (i as u32 % 4, i as u32 / 4);
+        let rank = x % 2 + 2 * (y % 3);
+        let other = rank ^ 1;
+        let spaces = 1 + 4 + (other << 8) + (other << 16) + (rank << 24);
+        let ids = [x / 2 + ((y / 3) << 8), 2 + (2 << 8)];
+        let want = [x % 2, y % 3, 2, 3, rank + (6 << 4), spaces, ids[0], ids[1]];
+        assert_eq!(got, want, "block ({x}, {y})");
+    }
+}

@@ -12,4 +12,5 @@ mod profile;
 mod races;
 mod refused;
 mod tensor;
+mod tensor_columns;
 mod tensor_copies;
