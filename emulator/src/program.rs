@@ -142,6 +142,8 @@ pub(crate) enum Op {
         targets: Box<[u32]>,
     },
     Call(Box<Call>),
+    /// `alloca` and its companions.
+    Stack(Box<StackOp>),
     Return,
     Exit,
     Trap,
@@ -268,14 +270,26 @@ pub(crate) enum AtomicType {
     Bf16,
     F16x2,
     Bf16x2,
+    /// Two registers of 64 bits.
+    B128,
 }
 
 impl AtomicType {
+    /// Width of the registers that hold a value.
+    pub(crate) fn width(self) -> Width {
+        match self.bytes() {
+            2 => Width::B16,
+            4 => Width::B32,
+            _ => Width::B64,
+        }
+    }
+
+    /// Bytes of what one register holds.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::B16 | Self::F16 | Self::Bf16 => 2,
             Self::B32 | Self::S32 | Self::F32 | Self::F16x2 | Self::Bf16x2 => 4,
-            Self::B64 | Self::S64 | Self::F64 => 8,
+            Self::B64 | Self::S64 | Self::F64 | Self::B128 => 8,
         }
     }
 }
@@ -288,12 +302,23 @@ pub(crate) struct Atomic {
     pub(crate) offset: u64,
     pub(crate) op: AtomicOp,
     pub(crate) ty: AtomicType,
-    /// The old value; `None` for `red`.
-    pub(crate) d: Option<Reg>,
-    /// Operand; for `cas`, what is compared.
-    pub(crate) b: Reg,
+    /// The old value, part by part; empty for `red`.
+    pub(crate) d: Box<[Reg]>,
+    /// Operand; for `cas`, what is compared. A vector has a register for each element.
+    pub(crate) b: Box<[Reg]>,
     /// For `cas`, the new value.
-    pub(crate) c: Option<Reg>,
+    pub(crate) c: Box<[Reg]>,
+}
+
+/// What is done with the dynamic part of the stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StackOp {
+    /// `alloca`
+    Alloc { d: Reg, bytes: Reg, align: u64 },
+    /// `stacksave`
+    Save(Reg),
+    /// `stackrestore`
+    Restore(Reg),
 }
 
 /// Which function a call reaches.

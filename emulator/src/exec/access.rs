@@ -174,13 +174,7 @@ impl Warp {
                     .map_err(|lane| uninitialized(space, own, lane, bytes))?;
                 site.read(block, Target::Shared { rank }, &offsets, mask, bytes)
             }),
-            Space::Local => {
-                let limit = self.local_limit(block);
-                check_plain(addresses, mask, bytes, limit, space, intent)?;
-                self.local
-                    .load(addresses, mask, bytes, &mut self.planes)
-                    .map_err(|lane| uninitialized(space, addresses, lane, bytes))
-            }
+            Space::Local => self.read_local(block, addresses, mask, bytes),
             Space::Param => {
                 let params = &block.launch.params;
                 check_plain(addresses, mask, bytes, params.len() as u64, space, intent)?;
@@ -232,12 +226,7 @@ impl Warp {
                 if_fast!(lanes::store(memory, pattern, &offsets, mask, bytes, planes));
                 Ok(())
             }),
-            Space::Local => {
-                let limit = self.local_limit(block);
-                check_plain(addresses, mask, bytes, limit, space, intent)?;
-                self.local.store(addresses, mask, bytes, &self.planes);
-                Ok(())
-            }
+            Space::Local => self.write_local(block, addresses, mask, bytes),
             Space::Param => {
                 let lane = mask.trailing_zeros();
                 let message = format!("a write of {bytes} bytes to a kernel parameter");
@@ -245,16 +234,6 @@ impl Warp {
                 Err(fault.at(addresses.0[lane as usize]))
             }
         }
-    }
-
-    /// End of the local memory of the deepest call.
-    fn local_limit(&self, block: &Block<'_>) -> u64 {
-        let functions = &block.launch.program.functions;
-        let end = |path: &super::path::Path| {
-            let frame = path.frame();
-            frame.local + functions[frame.function as usize].frame_bytes
-        };
-        self.paths.list.iter().map(end).max().unwrap_or(0)
     }
 }
 
@@ -439,7 +418,7 @@ pub(crate) fn check_shared(
 }
 
 /// Bounds and alignment in a space that begins at 0.
-fn check_plain(
+pub(super) fn check_plain(
     addresses: &Row<u64>,
     mask: u32,
     bytes: usize,

@@ -5,6 +5,7 @@ use super::block::Block;
 use super::fault::Checked;
 use super::row::{Lanes, Row};
 use super::warp::Warp;
+use crate::memory::lanes::Planes;
 use crate::memory::space::Space;
 use crate::profile::Touch;
 use crate::program::{Atomic, AtomicOp, AtomicType, Reg, Width};
@@ -23,43 +24,46 @@ impl Warp {
     ) -> Checked<()> {
         self.polls += u32::from(matches!(atomic.op, AtomicOp::Cas | AtomicOp::Exch));
         let addresses = self.addresses(block, atomic.base, atomic.offset, path);
-        let b = self.widened(block, atomic.b);
-        let c = atomic.c.map_or(Row::default(), |c| self.widened(block, c));
-        let mut old = Row::<u64>::default();
+        let rows = |regs: &[Reg]| regs.iter().map(|reg| self.widened(block, *reg)).collect();
+        let (b, c): (Vec<Row<u64>>, Vec<Row<u64>>) = (rows(&atomic.b), rows(&atomic.c));
+        let mut old = vec![Row::<u64>::default(); b.len()];
         self.site.atomic = true;
-        let bytes = atomic.ty.bytes();
+        let element = atomic.ty.bytes();
+        let bytes = element * b.len();
         self.each_space(atomic.space, &addresses, mask, |warp, space, own, mask| {
             let launch = block.launch;
             let _excluded = (space == Space::Global).then(|| launch.global.lock_atomics());
             for lane in Lanes(mask) {
                 warp.read(block, space, own, 1 << lane, bytes)?;
-                let high = if bytes == 8 {
-                    warp.planes[1].0[lane]
-                } else {
-                    0
-                };
-                old.0[lane] = u64::from(warp.planes[0].0[lane]) | u64::from(high) << 32;
-                let new = update(atomic.op, atomic.ty, old.0[lane], b.0[lane], c.0[lane]);
-                if new != old.0[lane] {
-                    // A lock that is not got changes nothing that another could see.
-                    block.cluster.effect();
+                for (part, old) in old.iter_mut().enumerate() {
+                    old.0[lane] = part_of(&warp.planes, lane, part, element);
                 }
-                warp.planes[0].0[lane] = new as u32;
-                warp.planes[1].0[lane] = (new >> 32) as u32;
+                let same = b.iter().zip(&old).all(|(b, old)| b.0[lane] == old.0[lane]);
+                for (part, (b, old)) in b.iter().zip(&old).enumerate() {
+                    let c = c.get(part).map_or(0, |c| c.0[lane]);
+                    let (old, b) = (old.0[lane], b.0[lane]);
+                    let new = match atomic.op {
+                        AtomicOp::Cas if same => c,
+                        AtomicOp::Cas => old,
+                        op => update(op, atomic.ty, old, b),
+                    };
+                    if new != old {
+                        // A lock that is not got changes nothing that another could see.
+                        block.cluster.effect();
+                    }
+                    set_part(&mut warp.planes, lane, part, element, new);
+                }
                 warp.write(block, space, own, 1 << lane, bytes)?;
             }
             count(block, space, Touch::Atomic, own, mask, bytes);
             Ok(())
         })?;
-        match atomic.d {
-            Some(d) if d.width == Width::B16 => {
-                self.regs.put(d.slot, &old.map(|v| v as u16), mask);
+        for (d, old) in atomic.d.iter().zip(&old) {
+            match d.width {
+                Width::B16 => self.regs.put(d.slot, &old.map(|v| v as u16), mask),
+                Width::B32 => self.regs.put(d.slot, &old.map(|v| v as u32), mask),
+                _ => self.regs.put(d.slot, old, mask),
             }
-            Some(d) if d.width == Width::B32 => {
-                self.regs.put(d.slot, &old.map(|v| v as u32), mask);
-            }
-            Some(d) => self.regs.put(d.slot, &old, mask),
-            None => {}
         }
         Ok(())
     }
@@ -75,11 +79,36 @@ impl Warp {
     }
 }
 
-/// What the memory holds afterwards.
-pub(in crate::exec) fn update(op: AtomicOp, ty: AtomicType, old: u64, b: u64, c: u64) -> u64 {
+/// Part `part`, of `element` bytes, of what one lane read.
+fn part_of(planes: &Planes, lane: usize, part: usize, element: usize) -> u64 {
+    match element {
+        2 => u64::from(planes[part / 2].0[lane] >> (16 * (part % 2)) & 0xffff),
+        4 => u64::from(planes[part].0[lane]),
+        _ => u64::from(planes[2 * part].0[lane]) | u64::from(planes[2 * part + 1].0[lane]) << 32,
+    }
+}
+
+/// Replaces a part of what one lane writes.
+fn set_part(planes: &mut Planes, lane: usize, part: usize, element: usize, value: u64) {
+    match element {
+        2 => {
+            let shift = 16 * (part % 2);
+            let word = &mut planes[part / 2].0[lane];
+            *word = *word & !(0xffff << shift) | (value as u32 & 0xffff) << shift;
+        }
+        4 => planes[part].0[lane] = value as u32,
+        _ => {
+            planes[2 * part].0[lane] = value as u32;
+            planes[2 * part + 1].0[lane] = (value >> 32) as u32;
+        }
+    }
+}
+
+/// What the memory holds after an operation other than `cas`.
+pub(in crate::exec) fn update(op: AtomicOp, ty: AtomicType, old: u64, b: u64) -> u64 {
     match op {
         AtomicOp::Exch => return b,
-        AtomicOp::Cas => return if old == b { c } else { old },
+        AtomicOp::Cas => return old,
         AtomicOp::And => return old & b,
         AtomicOp::Or => return old | b,
         AtomicOp::Xor => return old ^ b,
@@ -99,7 +128,7 @@ pub(in crate::exec) fn update(op: AtomicOp, ty: AtomicType, old: u64, b: u64, c:
         AtomicType::Bf16 => u64::from(half::<Bf16>(op, old as u16, b as u16)),
         AtomicType::F16x2 => pair(a32, b32, |a, b| half::<F16>(op, a, b)),
         AtomicType::Bf16x2 => pair(a32, b32, |a, b| half::<Bf16>(op, a, b)),
-        AtomicType::B16 => old,
+        AtomicType::B16 | AtomicType::B128 => old,
     }
 }
 

@@ -1,9 +1,9 @@
-//! Calls and returns.
+//! Calls, returns, and branches through tables.
 
 use super::block::Block;
 use super::fault::{Checked, Fault};
 use super::path::{Frame, Path, State};
-use super::row::Lanes;
+use super::row::{Lanes, Row};
 use super::warp::Warp;
 use crate::memory::local::LOCAL_LIMIT;
 use crate::program::{Call, Callee, FUNCTION_HANDLES, Op};
@@ -137,6 +137,7 @@ impl Warp {
     pub(crate) fn return_lanes(&mut self, block: &Block<'_>, index: usize, active: u32) {
         let program = &block.launch.program;
         let path = &mut self.paths.list[index];
+        self.stack.leave(path.frames.len(), active);
         let mut frames = path.frames.clone();
         let (Some(callee), Some(caller)) = (frames.pop(), frames.last().copied()) else {
             return;
@@ -160,5 +161,43 @@ impl Warp {
             chosen,
             expired: false,
         });
+    }
+
+    /// Sends each lane of `active` to the target it chose.
+    pub(crate) fn branch_indexed(
+        &mut self,
+        index: usize,
+        active: u32,
+        choice: &Row<u32>,
+        targets: &[u32],
+    ) -> Checked<()> {
+        let path = self.paths.list[index].clone();
+        let mut rest = active;
+        let mut parts = Vec::new();
+        while rest != 0 {
+            let lane = rest.trailing_zeros();
+            let chosen = choice.0[lane as usize];
+            let Some(target) = targets.get(chosen as usize) else {
+                let message = format!(
+                    "index {chosen} of a list of {} branch targets",
+                    targets.len()
+                );
+                return Err(Fault::new(FaultKind::BadTarget, Some(lane), message));
+            };
+            let same = Lanes(rest)
+                .filter(|&lane| choice.0[lane] == chosen)
+                .fold(0, |mask, lane| mask | 1 << lane);
+            rest &= !same;
+            parts.push(Path {
+                pc: *target,
+                mask: same,
+                ..path.clone()
+            });
+        }
+        let own = &mut self.paths.list[index];
+        own.mask &= !active;
+        own.pc += 1;
+        self.paths.list.append(&mut parts);
+        Ok(())
     }
 }

@@ -34,5 +34,6 @@ mod register_pool;
 pub(crate) mod registers;
 pub(crate) mod row;
 pub(crate) mod special;
+mod stack;
 mod tensor;
 pub(crate) mod warp;

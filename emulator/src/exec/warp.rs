@@ -6,10 +6,11 @@ use super::fault::{Checked, Fault};
 use super::path::{Frame, Path, Paths, State};
 use super::races::Site;
 use super::registers::{Extent, Registers, Slot};
-use super::row::{Lanes, Row};
+use super::row::Row;
 use super::tensor::Flight;
 use crate::memory::lanes::Planes;
 use crate::memory::local::LocalMemory;
+use crate::memory::stack::DynamicStack;
 use crate::program::{Guard, Inst, Op};
 use crate::report::FaultKind;
 
@@ -24,6 +25,7 @@ pub(crate) struct Warp {
     pub(crate) index: u32,
     pub(crate) regs: Registers,
     pub(crate) local: LocalMemory,
+    pub(crate) stack: DynamicStack,
     pub(crate) paths: Paths,
     /// Lanes that hold a thread of the block.
     pub(crate) lanes: u32,
@@ -79,6 +81,7 @@ impl Warp {
         self.regs.reserve(kernel.registers);
         self.local.reserve(kernel.frame_bytes);
         self.local.forget(0, kernel.frame_bytes, self.lanes);
+        self.stack.reset();
         self.paths.list.clear();
         self.paths.list.push(Path {
             pc: kernel.entry,
@@ -331,6 +334,7 @@ impl Warp {
                     _ => self.regs.splat(d.slot, address as u32, active),
                 }
             }
+            Op::Stack(op) => self.stack(block, op, index, active)?,
             Op::Pack { d, parts } => self.pack(block, *d, parts, active),
             Op::Unpack { parts, a } => self.unpack(block, parts, *a, active),
             Op::Printf(printf) => self.printf(block, printf, index, active)?,
@@ -369,43 +373,6 @@ impl Warp {
         path.pc += 1;
         self.paths.list.push(other);
         Flow::Parted
-    }
-
-    fn branch_indexed(
-        &mut self,
-        index: usize,
-        active: u32,
-        choice: &Row<u32>,
-        targets: &[u32],
-    ) -> Checked<()> {
-        let path = self.paths.list[index].clone();
-        let mut rest = active;
-        let mut parts = Vec::new();
-        while rest != 0 {
-            let lane = rest.trailing_zeros();
-            let chosen = choice.0[lane as usize];
-            let Some(target) = targets.get(chosen as usize) else {
-                let message = format!(
-                    "index {chosen} of a list of {} branch targets",
-                    targets.len()
-                );
-                return Err(Fault::new(FaultKind::BadTarget, Some(lane), message));
-            };
-            let same = Lanes(rest)
-                .filter(|&lane| choice.0[lane] == chosen)
-                .fold(0, |mask, lane| mask | 1 << lane);
-            rest &= !same;
-            parts.push(Path {
-                pc: *target,
-                mask: same,
-                ..path.clone()
-            });
-        }
-        let own = &mut self.paths.list[index];
-        own.mask &= !active;
-        own.pc += 1;
-        self.paths.list.append(&mut parts);
-        Ok(())
     }
 
     /// Splits the lanes of `wait` off a path to stay where it is, while the others go on. Returns

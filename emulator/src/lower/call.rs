@@ -1,12 +1,13 @@
 //! `call`, direct and indirect, and the functions that the system provides.
 
-use ptx_syntax::ast::{Instruction, Operand};
+use ptx_syntax::ast::{Instruction, Operand, ScalarType as T, Variable};
 
 use super::FunctionLowering;
 use super::mods::Mods;
 use super::scope::Symbol;
 use crate::error::LoadError;
-use crate::program::{Call, Callee, Op, Printf, Width};
+use crate::memory::space::Space;
+use crate::program::{Access, Base, Call, Callee, Op, Printf, Reg, StackOp, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
     pub(super) fn call(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
@@ -24,8 +25,14 @@ impl<'a> FunctionLowering<'a, '_> {
             Some(Operand::List(args)) => args.as_slice(),
             _ => &[],
         };
-        let args = self.variables(args)?;
-        let results = self.variables(results)?;
+        let callee = self.build.bodies.get(target.as_str()).copied();
+        let callee = callee.and_then(|number| self.build.module.functions.get(number));
+        let (params, returns) = match callee {
+            Some(callee) => (callee.params.as_slice(), callee.returns.as_slice()),
+            None => (&[][..], &[][..]),
+        };
+        let args = self.arguments(args, params)?;
+        let (results, returned) = self.results(results)?;
         if let Some(Symbol::Register(reg)) = self.scopes.get(target) {
             let reg = *reg;
             self.expect_width(reg, Width::B64)?;
@@ -35,19 +42,174 @@ impl<'a> FunctionLowering<'a, '_> {
                 args,
                 results,
             })));
-            return Ok(());
-        }
-        if let Some(index) = self.build.functions.get(target.as_str()) {
+        } else if let Some(index) = self.build.functions.get(target.as_str()) {
             let callee = Callee::Direct(*index);
-            self.check_signature(target, &args, &results)?;
+            let fits = |given: &[(u64, u64)], wanted: &[Variable]| {
+                let pairs = given.iter().zip(wanted);
+                given.len() == wanted.len()
+                    && pairs
+                        .into_iter()
+                        .all(|((_, have), want)| Some(*have) == want.bytes())
+            };
+            if !fits(&args, params) || !fits(&results, returns) {
+                return Err(self.invalid(format!(
+                    "arguments or results do not fit the signature of `{target}`"
+                )));
+            }
             self.emit(Op::Call(Box::new(Call {
                 callee,
                 args,
                 results,
             })));
-            return Ok(());
+        } else {
+            self.system_call(target, &args, &results)?;
         }
-        self.system_call(target, &args, &results)
+        for (reg, offset) in returned {
+            self.load_frame(reg, offset);
+        }
+        Ok(())
+    }
+
+    /// The places of the arguments in the frame: `.param` variables have one; registers and
+    /// constants are first stored to one.
+    fn arguments(
+        &mut self,
+        operands: &[Operand],
+        params: &[Variable],
+    ) -> Result<Box<[(u64, u64)]>, LoadError> {
+        let mut places = Vec::new();
+        for (i, operand) in operands.iter().enumerate() {
+            if let Operand::Name(name) = operand
+                && let Some(Symbol::Frame(offset, bytes)) = self.scopes.get(name)
+            {
+                places.push((*offset, *bytes));
+                continue;
+            }
+            let width = params.get(i).and_then(|p| super::convert::natural(p.ty));
+            let reg = self.source_any(operand, width.unwrap_or(Width::B32))?;
+            let (offset, bytes) = self.register_place(reg)?;
+            // A byte is passed in a wider register.
+            let bytes = match params.get(i).and_then(Variable::bytes) {
+                Some(wanted) if wanted < bytes => wanted,
+                _ => bytes,
+            };
+            self.store_frame(reg, offset);
+            places.push((offset, bytes));
+        }
+        Ok(places.into())
+    }
+
+    /// The places of the results in the frame, and the registers to load from them.
+    #[allow(clippy::type_complexity)] // places, and registers with theirs
+    fn results(
+        &mut self,
+        operands: &[Operand],
+    ) -> Result<(Box<[(u64, u64)]>, Vec<(Reg, u64)>), LoadError> {
+        let (mut places, mut registers) = (Vec::new(), Vec::new());
+        for operand in operands {
+            match operand {
+                Operand::Name(name) => match self.scopes.get(name) {
+                    Some(Symbol::Frame(offset, bytes)) => places.push((*offset, *bytes)),
+                    Some(Symbol::Register(reg)) => {
+                        let reg = *reg;
+                        let place = self.register_place(reg)?;
+                        places.push(place);
+                        registers.push((reg, place.0));
+                    }
+                    Some(_) => {
+                        return Err(self.invalid(format!(
+                            "`{name}` must be a .param variable or a register to take a result"
+                        )));
+                    }
+                    None => return Err(self.undeclared(name)),
+                },
+                _ => return Err(self.invalid("a result goes to a .param variable or a register")),
+            }
+        }
+        Ok((places.into(), registers))
+    }
+
+    /// A place in the frame for a register.
+    fn register_place(&mut self, reg: Reg) -> Result<(u64, u64), LoadError> {
+        if reg.width == Width::Pred {
+            return Err(self.invalid("a predicate cannot be passed"));
+        }
+        let bytes = u64::from(reg.width.bits() / 8);
+        Ok((self.frame.place(bytes, bytes), bytes))
+    }
+
+    /// The register of a `.reg` parameter.
+    pub(super) fn register_parameter(&mut self, variable: &Variable) -> Result<Reg, LoadError> {
+        let plain = variable.vector.is_none() && variable.dims.is_empty();
+        let width =
+            super::convert::natural(variable.ty).filter(|_| plain && variable.ty.bytes() > 1);
+        match width {
+            Some(width) => Ok(self.fresh(width)),
+            None => Err(self.unsupported(&format!(".reg parameter `{}`", variable.name))),
+        }
+    }
+
+    /// Loads a register from the frame.
+    pub(super) fn load_frame(&mut self, reg: Reg, offset: u64) {
+        let access = frame_access(reg, offset);
+        self.emit(Op::Load(Box::new(access)));
+    }
+
+    fn store_frame(&mut self, reg: Reg, offset: u64) {
+        let access = frame_access(reg, offset);
+        self.emit(Op::Store(Box::new(access)));
+    }
+
+    /// Leaves the function or the kernel; results that are registers are stored first.
+    pub(super) fn leave(&mut self) {
+        if self.is_kernel() {
+            return self.emit(Op::Exit);
+        }
+        for (reg, offset) in self.returned.clone() {
+            self.store_frame(reg, offset);
+        }
+        self.emit(Op::Return);
+    }
+
+    /// `alloca`, `stacksave`, `stackrestore`
+    pub(super) fn stack(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+        let mut mods = Mods::new(inst);
+        let width = match mods.ty()? {
+            T::U64 => Width::B64,
+            T::U32 => Width::B32,
+            _ => return Err(mods.unsupported()),
+        };
+        mods.finish()?;
+        let reg = |this: &mut Self, operand: &Operand, written: bool| {
+            let slot = if written {
+                this.destination_of(operand, width)?
+            } else {
+                this.source(operand, width)?
+            };
+            Ok::<_, LoadError>(Reg { slot, width })
+        };
+        let op = match (inst.opcode.as_str(), inst.operands.as_slice()) {
+            ("alloca", [d, bytes, rest @ ..]) => {
+                let align = match rest {
+                    [] => 8,
+                    [Operand::Integer(align)] if (1..=4096).contains(align) => *align as u64,
+                    _ => return Err(self.invalid("the alignment must be a constant")),
+                };
+                if !align.is_power_of_two() {
+                    return Err(self.invalid(format!("alignment {align}: it must be a power of 2")));
+                }
+                StackOp::Alloc {
+                    d: reg(self, d, true)?,
+                    bytes: reg(self, bytes, false)?,
+                    align,
+                }
+            }
+            ("stacksave", [d]) => StackOp::Save(reg(self, d, true)?),
+            ("stackrestore", [a]) => StackOp::Restore(reg(self, a, false)?),
+            _ => return Err(self.invalid("the operands do not fit the instruction")),
+        };
+        self.emit(Op::Stack(Box::new(op)));
+        Ok(())
     }
 
     /// Functions without a body that the system has.
@@ -83,48 +245,19 @@ impl<'a> FunctionLowering<'a, '_> {
             _ => Err(self.undeclared(name)),
         }
     }
+}
 
-    /// The frame variables that a call passes.
-    fn variables(&self, operands: &[Operand]) -> Result<Box<[(u64, u64)]>, LoadError> {
-        operands
-            .iter()
-            .map(|operand| match operand {
-                Operand::Name(name) => {
-                    match self.scopes.get(name) {
-                        Some(Symbol::Frame(offset, bytes)) => Ok((*offset, *bytes)),
-                        Some(_) => Err(self
-                            .invalid(format!("`{name}` must be a .param variable to be passed"))),
-                        None => Err(self.undeclared(name)),
-                    }
-                }
-                _ => Err(self.invalid("arguments of a call must be .param variables")),
-            })
-            .collect()
-    }
-
-    fn check_signature(
-        &self,
-        name: &str,
-        args: &[(u64, u64)],
-        results: &[(u64, u64)],
-    ) -> Result<(), LoadError> {
-        let functions = &self.build.module.functions;
-        let number = self.build.bodies.get(name).copied();
-        let Some(callee) = number.and_then(|number| functions.get(number)) else {
-            return Err(self.undeclared(name));
-        };
-        let fits = |given: &[(u64, u64)], wanted: &[ptx_syntax::ast::Variable]| {
-            given.len() == wanted.len()
-                && given
-                    .iter()
-                    .zip(wanted)
-                    .all(|((_, have), want)| Some(*have) == want.bytes())
-        };
-        if fits(args, &callee.params) && fits(results, &callee.returns) {
-            return Ok(());
-        }
-        Err(self.invalid(format!(
-            "arguments or results do not fit the signature of `{name}`"
-        )))
+/// A load or store of a whole register in the frame.
+fn frame_access(reg: Reg, offset: u64) -> Access {
+    let bytes = (reg.width.bits() / 8) as usize;
+    Access {
+        space: Space::Local,
+        base: Base::Frame,
+        offset,
+        element: bytes,
+        bytes,
+        strong: false,
+        signed: false,
+        regs: Box::new([Some(reg)]),
     }
 }

@@ -27,11 +27,11 @@ impl<'a> FunctionLowering<'a, '_> {
             "ret" | "exit" | "trap" => {
                 mods.ignore(&["uni"]);
                 mods.finish()?;
-                self.emit(match inst.opcode.as_str() {
-                    "trap" => Op::Trap,
-                    "ret" if !self.is_kernel() => Op::Return,
-                    _ => Op::Exit,
-                });
+                match inst.opcode.as_str() {
+                    "trap" => self.emit(Op::Trap),
+                    "ret" => self.leave(),
+                    _ => self.emit(Op::Exit),
+                }
                 Ok(())
             }
             "nanosleep" => {

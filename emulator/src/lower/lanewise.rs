@@ -3,7 +3,7 @@
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
 use super::mods::Mods;
-use super::recipe::Recipe;
+use super::recipe::{Recipe, op};
 use super::{FunctionLowering, approx, compare, convert, float, half, integer, logic, video};
 use crate::error::LoadError;
 use crate::exec::kernel::Args;
@@ -107,13 +107,46 @@ impl<'a> FunctionLowering<'a, '_> {
         self.emit(Op::Lanes(recipe.kernel, args));
     }
 
+    /// `mov.b128`, whose operands are two halves each.
+    fn mov_wide(&mut self, d: &Operand, a: &Operand) -> Result<(), LoadError> {
+        let (Operand::Vector(to), Operand::Vector(from)) = (d, a) else {
+            return Err(self.invalid("`mov.b128` needs a register of 128 bits on one side"));
+        };
+        let ([low, high], [from_low, from_high]) = (to.as_slice(), from.as_slice()) else {
+            return Err(self.invalid("128 bits are two halves of 64"));
+        };
+        let copy = op!(|x, a: u64| -> u64 { a });
+        let from_low = self.source(from_low, Width::B64)?;
+        let from_high = self.source(from_high, Width::B64)?;
+        // Through a scratch register, as the halves may change places.
+        let scratch = self.fresh(Width::B64);
+        let args = Args {
+            a: from_high,
+            ..self.no_args(scratch, &copy)
+        };
+        self.emit_unguarded(Op::Lanes(copy.kernel, args));
+        for (d, a) in [(low, from_low), (high, scratch.slot)] {
+            let slot = self.destination_of(d, Width::B64)?;
+            let d = Reg {
+                slot,
+                width: Width::B64,
+            };
+            self.emit_unary(&copy, d, a);
+        }
+        Ok(())
+    }
+
     fn mov(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
         let ty = mods.ty()?;
-        let width = super::operands::register_width(ty).ok_or_else(|| mods.unsupported())?;
-        mods.finish()?;
         let [d, a] = inst.operands.as_slice() else {
             return Err(self.invalid("`mov` takes two operands"));
         };
+        if ty == T::B128 {
+            mods.finish()?;
+            return self.mov_wide(d, a);
+        }
+        let width = super::operands::register_width(ty).ok_or_else(|| mods.unsupported())?;
+        mods.finish()?;
         match (d, a) {
             (Operand::Vector(parts), a) => {
                 let a = self.source(a, width)?;

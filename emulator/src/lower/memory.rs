@@ -7,10 +7,10 @@ use super::mods::Mods;
 use crate::error::LoadError;
 use crate::exec::kernel::{Args, kernel};
 use crate::memory::space::Space;
-use crate::program::{Access, Atomic, AtomicOp, AtomicType, Op, Reg, Width};
+use crate::program::{Access, Op, Reg, Width};
 
 /// Words that order or hint, and change no value.
-const ORDERING: [&str; 26] = [
+pub(super) const ORDERING: [&str; 26] = [
     "weak",
     "volatile",
     "relaxed",
@@ -75,7 +75,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     fn load(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
-        let [d, address] = inst.operands.as_slice() else {
+        let [d, address] = self.without_policy(inst, &mut mods)? else {
             return Err(self.invalid("a load takes a destination and an address"));
         };
         let (mut access, ty) = self.access(inst, &mut mods, address)?;
@@ -126,7 +126,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     fn store(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
-        let [address, value] = inst.operands.as_slice() else {
+        let [address, value] = self.without_policy(inst, &mut mods)? else {
             return Err(self.invalid("a store takes an address and a value"));
         };
         let (mut access, ty) = self.access(inst, &mut mods, address)?;
@@ -180,7 +180,11 @@ impl<'a> FunctionLowering<'a, '_> {
                 _ => Space::Generic,
             },
         };
-        let element = ty.bytes() as usize;
+        // 128 bits are two registers.
+        let (element, count) = match ty {
+            T::B128 => (8, 2 * count),
+            _ => (ty.bytes() as usize, count),
+        };
         let bytes = element * count;
         if element > 8 || bytes > 32 || ty == T::Pred {
             return Err(LoadError::Unsupported {
@@ -205,7 +209,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// Takes the state space; `None` is generic.
-    fn space(mods: &mut Mods<'_>) -> Option<Space> {
+    pub(super) fn space(mods: &mut Mods<'_>) -> Option<Space> {
         mods.take_map(|word| match word {
             "global" | "const" => Some(Space::Global),
             "shared" | "shared::cta" | "shared::cluster" => Some(Space::Shared),
@@ -215,76 +219,20 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    fn atomic(
+    /// The operands without the cache policy that `.L2::cache_hint` announces.
+    pub(super) fn without_policy(
         &mut self,
         inst: &'a Instruction,
-        mut mods: Mods<'a>,
-        returns: bool,
-    ) -> Result<(), LoadError> {
-        let ty = mods.ty()?;
-        mods.ignore(&ORDERING);
-        mods.ignore(&["noftz"]);
-        let space = Self::space(&mut mods).unwrap_or(Space::Generic);
-        let op = mods.take_map(atomic_op).ok_or_else(|| mods.unsupported())?;
-        let ty = atomic_type(op, ty).ok_or_else(|| mods.unsupported())?;
-        mods.finish()?;
-        let width = match ty.bytes() {
-            2 => Width::B16,
-            4 => Width::B32,
-            _ => Width::B64,
-        };
-        let mut operands = inst.operands.iter();
-        let mut next = |what: &str| {
-            operands.next().ok_or_else(|| LoadError::Invalid {
-                message: format!("no {what}"),
-                line: inst.line,
-            })
-        };
-        let d = if returns {
-            Some(next("destination")?)
-        } else {
-            None
-        };
-        let (address, b) = (next("address")?, next("operand")?);
-        let c = if op == AtomicOp::Cas {
-            Some(next("new value")?)
-        } else {
-            None
-        };
-        let address = self.address(address)?;
-        let d = match d {
-            None | Some(Operand::Sink) => None,
-            Some(d) => Some(Reg {
-                slot: self.destination_of(d, width)?,
-                width,
-            }),
-        };
-        let b = Reg {
-            slot: self.source(b, width)?,
-            width,
-        };
-        let c = match c {
-            None => None,
-            Some(c) => Some(Reg {
-                slot: self.source(c, width)?,
-                width,
-            }),
-        };
-        if matches!(space, Space::Global | Space::Generic) {
-            self.build.ordered = true;
+        mods: &mut Mods<'a>,
+    ) -> Result<&'a [Operand], LoadError> {
+        if !mods.take("L2::cache_hint") {
+            return Ok(&inst.operands);
         }
-        let (base, offset) = (address.base, address.offset);
-        self.emit(Op::Atomic(Box::new(Atomic {
-            space,
-            base,
-            offset,
-            op,
-            ty,
-            d,
-            b,
-            c,
-        })));
-        Ok(())
+        let Some((policy, operands)) = inst.operands.split_last() else {
+            return Err(self.invalid("no cache policy"));
+        };
+        self.source(policy, Width::B64)?;
+        Ok(operands)
     }
 
     fn cvta(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
@@ -384,43 +332,4 @@ impl<'a> FunctionLowering<'a, '_> {
         self.emit(Op::Lanes(kernel, args));
         Ok(())
     }
-}
-
-/// The operation that a word names.
-pub(super) fn atomic_op(word: &str) -> Option<AtomicOp> {
-    Some(match word {
-        "exch" => AtomicOp::Exch,
-        "cas" => AtomicOp::Cas,
-        "add" => AtomicOp::Add,
-        "min" => AtomicOp::Min,
-        "max" => AtomicOp::Max,
-        "inc" => AtomicOp::Inc,
-        "dec" => AtomicOp::Dec,
-        "and" => AtomicOp::And,
-        "or" => AtomicOp::Or,
-        "xor" => AtomicOp::Xor,
-        _ => return None,
-    })
-}
-
-/// How an atomic of PTX type `ty` works; `None` where PTX has no such form.
-pub(super) fn atomic_type(op: AtomicOp, ty: T) -> Option<AtomicType> {
-    use AtomicOp as O;
-    Some(match (op, ty) {
-        (O::Cas | O::Exch, T::B16) => AtomicType::B16,
-        (O::Cas | O::Exch | O::And | O::Or | O::Xor, T::B32 | T::U32 | T::S32) => AtomicType::B32,
-        (O::Exch, T::F32) => AtomicType::B32,
-        (O::Cas | O::Exch | O::And | O::Or | O::Xor, T::B64 | T::U64 | T::S64) => AtomicType::B64,
-        (O::Add | O::Min | O::Max, T::U32) | (O::Inc | O::Dec, T::U32) => AtomicType::B32,
-        (O::Add | O::Min | O::Max, T::S32) => AtomicType::S32,
-        (O::Add | O::Min | O::Max, T::U64) => AtomicType::B64,
-        (O::Add | O::Min | O::Max, T::S64) => AtomicType::S64,
-        (O::Add, T::F32) => AtomicType::F32,
-        (O::Add, T::F64) => AtomicType::F64,
-        (O::Add | O::Min | O::Max, T::F16) => AtomicType::F16,
-        (O::Add | O::Min | O::Max, T::Bf16) => AtomicType::Bf16,
-        (O::Add | O::Min | O::Max, T::F16x2) => AtomicType::F16x2,
-        (O::Add | O::Min | O::Max, T::Bf16x2) => AtomicType::Bf16x2,
-        _ => return None,
-    })
 }

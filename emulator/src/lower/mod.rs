@@ -4,12 +4,14 @@
 //! becomes an operation with its types decided. What is not known is refused by name and line.
 
 mod approx;
+mod atomic;
 mod call;
 mod cluster;
 mod compare;
 mod control;
 mod convert;
 mod copy;
+mod desugar;
 mod float;
 mod half;
 mod integer;
@@ -57,7 +59,11 @@ pub(crate) fn lower_kernel(
     for (i, number) in numbers.iter().enumerate() {
         handles[*number] = Some(i as u32);
     }
-    let reached: Vec<&Function> = numbers.iter().map(|&i| &module.functions[i]).collect();
+    let plain = numbers
+        .iter()
+        .map(|&number| desugar::desugar(&module.functions[number]))
+        .collect::<Result<Vec<_>, _>>()?;
+    let reached: Vec<&Function> = plain.iter().map(AsRef::as_ref).collect();
     let shared = layout::shared_layout(module, &reached)?;
     let bodies = bodies(module);
     let mut build = Build {
@@ -177,6 +183,8 @@ struct FunctionLowering<'a, 'b> {
     labels: Vec<Option<u32>>,
     /// The carry flag.
     carry: Slot,
+    /// Results that are registers, with their places in the frame.
+    returned: Vec<(Reg, u64)>,
     /// Line of the instruction being lowered.
     line: u32,
     /// Its guard.
@@ -196,6 +204,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             frame: Frame::default(),
             labels: Vec::new(),
             carry: Slot::register(0),
+            returned: Vec::new(),
             line: function.line,
             guard: None,
             named: Default::default(),
@@ -203,11 +212,8 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         this.carry = this.fresh(Width::Pred).slot;
         let (params, results) = this.declare_signature()?;
         this.statements(function.body.as_deref().unwrap_or_default())?;
-        this.emit(if this.is_kernel() {
-            Op::Exit
-        } else {
-            Op::Return
-        });
+        this.guard = None;
+        this.leave();
         let end = Kind::plain(Class::Control);
         this.build.kinds.resize(this.build.code.len(), end);
         this.patch(entry as usize)?;
@@ -236,22 +242,35 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             }
             return Ok((Vec::new(), Vec::new()));
         }
-        let params = self.frame_variables(&self.function.params)?;
-        let results = self.frame_variables(&self.function.returns)?;
+        let (mut given, mut returned) = (Vec::new(), Vec::new());
+        let params = self.frame_variables(&self.function.params, &mut given)?;
+        let results = self.frame_variables(&self.function.returns, &mut returned)?;
+        for (reg, offset) in given {
+            self.load_frame(reg, offset);
+        }
+        self.returned = returned;
         Ok((params, results))
     }
 
-    fn frame_variables(&mut self, variables: &[Variable]) -> Result<Vec<(u64, u64)>, LoadError> {
+    /// Places parameters in the frame; those that are registers go to `registers` too.
+    fn frame_variables(
+        &mut self,
+        variables: &[Variable],
+        registers: &mut Vec<(Reg, u64)>,
+    ) -> Result<Vec<(u64, u64)>, LoadError> {
         variables
             .iter()
             .map(|variable| {
-                if variable.space == ptx_syntax::ast::Space::Reg {
-                    return Err(self.unsupported(".reg parameter"));
-                }
                 let bytes = self.sized(variable)?;
                 let offset = self.frame.place(bytes, u64::from(variable.alignment()));
-                self.scopes
-                    .declare(&variable.name, Symbol::Frame(offset, bytes));
+                let symbol = if variable.space == ptx_syntax::ast::Space::Reg {
+                    let reg = self.register_parameter(variable)?;
+                    registers.push((reg, offset));
+                    Symbol::Register(reg)
+                } else {
+                    Symbol::Frame(offset, bytes)
+                };
+                self.scopes.declare(&variable.name, symbol);
                 Ok((offset, bytes))
             })
             .collect()
@@ -384,6 +403,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             "bra" | "brx" | "ret" | "exit" | "trap" | "bar" | "barrier" | "membar" | "fence"
             | "nanosleep" | "brkpt" | "pmevent" | "griddepcontrol" => self.control(inst),
             "call" => self.call(inst),
+            "alloca" | "stacksave" | "stackrestore" => self.stack(inst),
             "mma" | "ldmatrix" | "stmatrix" | "movmatrix" | "wgmma" => self.tensor(inst),
             "shfl" | "vote" | "match" | "activemask" | "redux" | "elect" => self.warp(inst),
             _ => self.lanewise(inst),

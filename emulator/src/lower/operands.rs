@@ -10,7 +10,7 @@ use crate::memory::space::Space;
 use crate::program::{Base, Guard, Op, Reg, Width};
 
 /// Most registers of one declaration.
-const REGISTERS: u32 = 1 << 20;
+pub(super) const REGISTERS: u32 = 1 << 20;
 
 /// An address operand, resolved.
 pub(super) struct Address {

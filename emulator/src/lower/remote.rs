@@ -3,8 +3,8 @@
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
 use super::FunctionLowering;
+use super::atomic::{atomic_op, atomic_type};
 use super::mbarrier::{Reach, reach};
-use super::memory::{atomic_op, atomic_type};
 use super::mods::Mods;
 use crate::error::LoadError;
 use crate::memory::space::Space;

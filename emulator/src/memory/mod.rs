@@ -10,4 +10,5 @@ pub(crate) mod lanes;
 pub(crate) mod local;
 pub(crate) mod shared;
 pub(crate) mod space;
+pub(crate) mod stack;
 pub(crate) mod words;

@@ -220,3 +220,54 @@ fn additions_read_the_flag_of_subtractions() {
         [1, 0, 0, 6][i as usize]
     });
 }
+
+#[test]
+fn registers_of_several_parts() {
+    let case = Case::new("pass", "vector_registers", 1, 32).zeros(32 * 8);
+    check(&case, |word| {
+        let (i, part) = (word / 8, word as usize % 8);
+        let own = [i, i + 10, i + 20, i + 40];
+        match part {
+            0..4 => own[part],
+            4 => own[2] + 1,
+            5 => own[3],
+            _ => own[part - 6],
+        }
+    });
+}
+
+#[test]
+fn atomics_on_vectors_and_on_128_bits() {
+    let ran = Case::new("pass", "vector_atomics", 2, 32).zeros(84).run();
+    ran.result.expect("the kernel runs");
+    let words = &ran.buffers[0];
+    let sums = |i: usize| f32::from_bits(words[i]);
+    assert_eq!([sums(0), sums(1)], [64.0, 128.0]);
+    assert_eq!(
+        words[2..4],
+        [0x5800_5400, 0x5800_5400],
+        "halves: 64 and 128"
+    );
+    assert_eq!([4, 5, 6, 7].map(sums), [64.0, 128.0, 64.0, 128.0]);
+    assert_eq!(words[8..10], [0x4300_4280; 2], "brain floats: 64 and 128");
+    // 64 threads counted one half up and the other down.
+    assert_eq!(words[12..16], [64, 0, (-64i32) as u32, u32::MAX]);
+    assert_eq!(words[16..20], [7, 0, 8, 0]);
+    assert!(words[20..].iter().copied().eq(0..64));
+}
+
+#[test]
+fn parameters_in_registers() {
+    let case = Case::new("pass", "register_parameters", 1, 32).zeros(32);
+    check(&case, |i| {
+        let more = if i > 20 { 0 } else { 1000 };
+        2 * (i + 3 + more + 3 * i)
+    });
+}
+
+#[test]
+fn stacks_grow_and_are_given_back() {
+    check(&Case::new("pass", "dynamic_stack", 1, 40).zeros(40), |i| {
+        (i..i + 20).map(|n| n * n.saturating_sub(1) / 2).sum()
+    });
+}

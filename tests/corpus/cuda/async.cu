@@ -1,8 +1,12 @@
 // arch: sm_80 sm_90a
 // cp.async behind CUDA's pipelines and barriers.
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 #include <cuda/barrier>
 #include <cuda/pipeline>
 #include <cuda_pipeline.h>
+
+namespace cg = cooperative_groups;
 
 // Two stages of 16-byte copies with the plain primitives; n is a multiple of 4 * blockDim.x.
 extern "C" __global__ void stream(int n, const float *in, float *out)
@@ -119,4 +123,15 @@ extern "C" __global__ void pipelined(int tiles, const int *in, int *out)
         pipeline.consumer_release();
     }
     out[threadIdx.x] = sum;
+}
+
+// A whole block's copy by cooperative groups.
+extern "C" __global__ void staged(const int *in, int *out)
+{
+    extern __shared__ int buffer[];
+    cg::thread_block block = cg::this_thread_block();
+    const int *from = in + blockIdx.x * blockDim.x;
+    cg::memcpy_async(block, buffer, from, sizeof(int) * blockDim.x);
+    cg::wait(block);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = buffer[blockDim.x - 1 - threadIdx.x];
 }

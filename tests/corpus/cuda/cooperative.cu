@@ -1,7 +1,6 @@
 // arch: sm_75 sm_80 sm_90a
-// Cooperative groups: tiles, coalesced groups, reductions and scans, memcpy_async, clocks.
+// Cooperative groups: tiles, coalesced groups, reductions and scans, clocks.
 #include <cooperative_groups.h>
-#include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
 
@@ -40,16 +39,6 @@ extern "C" __global__ void block_tiles(const float *in, float *out)
     float sum = cg::reduce(tile, value, cg::plus<float>());
     tile.sync();
     out[block.thread_rank()] = sum + tile.thread_rank();
-}
-
-extern "C" __global__ void staged(const int *in, int *out)
-{
-    extern __shared__ int buffer[];
-    cg::thread_block block = cg::this_thread_block();
-    const int *from = in + blockIdx.x * blockDim.x;
-    cg::memcpy_async(block, buffer, from, sizeof(int) * blockDim.x);
-    cg::wait(block);
-    out[blockIdx.x * blockDim.x + threadIdx.x] = buffer[blockDim.x - 1 - threadIdx.x];
 }
 
 extern "C" __global__ void clocks(long long *out)

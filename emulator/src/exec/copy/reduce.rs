@@ -17,7 +17,7 @@ pub(super) fn combine(op: AtomicOp, ty: AtomicType, old: &mut [u8], data: &[u8])
         u64::from_le_bytes(word)
     };
     for (old, new) in old.chunks_exact_mut(size).zip(data.chunks_exact(size)) {
-        let result = update(op, ty, bits(old), bits(new), 0);
+        let result = update(op, ty, bits(old), bits(new));
         old.copy_from_slice(&result.to_le_bytes()[..size]);
     }
 }

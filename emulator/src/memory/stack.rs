@@ -1,0 +1,108 @@
+//! What `alloca` gives out: local memory beside the frames, of each thread for itself, given back
+//! when the function returns or `stackrestore` says so.
+
+use super::local::{LOCAL_LIMIT, LocalMemory};
+use crate::exec::row::{LANES, Lanes, Row};
+
+/// First local address that `alloca` gives out; the frames lie below.
+pub(crate) const STACK_BASE: u64 = 1 << 20;
+
+/// The dynamic part of the threads' stacks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DynamicStack {
+    pub(crate) memory: LocalMemory,
+    /// Bytes in use.
+    tops: Row<u64>,
+    /// For each lane the calls that have allocated, innermost last: depth, and bytes in use before.
+    calls: Vec<Vec<(usize, u64)>>,
+    /// Whether anything was allocated in this block.
+    used: bool,
+}
+
+impl DynamicStack {
+    /// Gives everything back, for the next block.
+    pub(crate) fn reset(&mut self) {
+        if self.used {
+            self.tops = Row::default();
+            self.calls.iter_mut().for_each(Vec::clear);
+            self.used = false;
+        }
+    }
+
+    /// Whether a lane addresses this part.
+    #[inline(always)]
+    pub(crate) fn holds(&self, addresses: &Row<u64>, mask: u32) -> bool {
+        self.used && self.lanes(addresses, mask) != 0
+    }
+
+    /// The lanes that address this part.
+    pub(crate) fn lanes(&self, addresses: &Row<u64>, mask: u32) -> u32 {
+        Lanes(mask)
+            .filter(|&lane| addresses.0[lane] >= STACK_BASE)
+            .fold(0, |mask, lane| mask | 1 << lane)
+    }
+
+    /// Local address of the end of what a lane has.
+    pub(crate) fn end(&self, lane: usize) -> u64 {
+        STACK_BASE + self.tops.0[lane]
+    }
+
+    /// Allocates for one lane in a call of that depth; the local address.
+    ///
+    /// # Errors
+    /// The bytes that a thread would have, if they are too many.
+    pub(crate) fn alloc(
+        &mut self,
+        lane: usize,
+        depth: usize,
+        bytes: u64,
+        align: u64,
+    ) -> Result<u64, u64> {
+        let before = self.tops.0[lane];
+        let start = before.next_multiple_of(align.max(4));
+        let end = start.saturating_add(bytes);
+        if end > LOCAL_LIMIT {
+            return Err(end);
+        }
+        self.calls.resize(LANES, Vec::new());
+        let calls = &mut self.calls[lane];
+        if calls.last().is_none_or(|(known, _)| *known < depth) {
+            calls.push((depth, before));
+        }
+        self.used = true;
+        // Words of an allocation belong to no other.
+        let end = end.next_multiple_of(4);
+        self.memory.reserve(end);
+        self.memory.forget(start, end, 1 << lane);
+        self.tops.0[lane] = end;
+        Ok(STACK_BASE + start)
+    }
+
+    /// Sets the end back to what [`DynamicStack::end`] was.
+    ///
+    /// # Errors
+    /// When it never was there.
+    pub(crate) fn restore(&mut self, lane: usize, end: u64) -> Result<(), ()> {
+        let bytes = end.wrapping_sub(STACK_BASE);
+        if bytes > self.tops.0[lane] {
+            return Err(());
+        }
+        self.tops.0[lane] = bytes;
+        Ok(())
+    }
+
+    /// Gives back what calls of `depth` and deeper have allocated.
+    pub(crate) fn leave(&mut self, depth: usize, mask: u32) {
+        if !self.used {
+            return;
+        }
+        for lane in Lanes(mask) {
+            while let Some((known, before)) = self.calls[lane].last().copied()
+                && known >= depth
+            {
+                self.tops.0[lane] = before;
+                self.calls[lane].pop();
+            }
+        }
+    }
+}
