@@ -30,6 +30,22 @@ fn tiles_of_a_block() {
 }
 
 #[test]
+fn tiles_of_two_warps() {
+    each("cooperative", |gpu| {
+        let x = Random::new(61).floats(256);
+        let out = gpu.room::<f32>(256);
+        gpu.launch("block_tiles", 1, 256, &[At(gpu.put(&x)), At(out)]);
+        let want: Vec<f64> = (0..256)
+            .map(|i| {
+                let tile = &x[i / 64 * 64..][..64];
+                tile.iter().map(|x| f64::from(*x)).sum::<f64>() + (i % 64) as f64
+            })
+            .collect();
+        close(gpu, &gpu.get::<f32>(out), &want, 1e-5, 1e-4);
+    });
+}
+
+#[test]
 fn clocks_run() {
     each("cooperative", |gpu| {
         let out = gpu.room::<i64>(64);

@@ -40,17 +40,18 @@ extern "C" __global__ void operations(Counters *c)
     atomicAdd(&c->half, __float2half(1));
     if (atomicExch(&c->exchanged, 7) > 7)
         c->exchanged = 1000;
-    unsigned int seen = c->by_cas, expected;
+    // Read as volatile: a plain read would race with the others' exchanges.
+    unsigned int seen = *(volatile unsigned int *)&c->by_cas, expected;
     do {
         expected = seen;
         seen = atomicCAS(&c->by_cas, expected, expected + 3);
     } while (seen != expected);
-    unsigned short was = c->narrow, guess;
+    unsigned short was = *(volatile unsigned short *)&c->narrow, guess;
     do {
         guess = was;
         was = atomicCAS(&c->narrow, guess, (unsigned short)(guess + 1));
     } while (was != guess);
-    unsigned long long old = c->wide_cas, want;
+    unsigned long long old = *(volatile unsigned long long *)&c->wide_cas, want;
     do {
         want = old;
         old = atomicCAS(&c->wide_cas, want, want + (1ull << 32));
@@ -127,7 +128,7 @@ extern "C" __global__ void vectors(float4 *sums, float2 *pairs, __nv_bfloat162 *
     (void)old;
     atomicAdd(pairs, make_float2(0.5f, 0.25f));
     atomicAdd(halves, __floats2bfloat162_rn(1, 2));
-    __int128 seen = *wide, expected;
+    __int128 seen = 0, expected;
     do {
         expected = seen;
         seen = atomicCAS(wide, expected, expected + 1 + (((__int128)1) << 64));
