@@ -32,6 +32,25 @@ impl Order {
         self.warps[warp as usize].fenced = Some(stamp);
     }
 
+    /// What a warp hands over when it arrives somewhere: what it knows, or where that does not
+    /// release, what it knew at its last fence.
+    pub(crate) fn hand_over(&mut self, warp: u32, releases: bool) -> Stamp {
+        if releases {
+            return self.release(warp);
+        }
+        let own = self.warps.get(warp as usize);
+        own.and_then(|own| own.fenced.clone()).unwrap_or_default()
+    }
+
+    /// A warp has waited for what others handed over: it knows it now, or where the wait does not
+    /// acquire, at its next fence.
+    pub(crate) fn take_up(&mut self, warp: u32, stamp: &Stamp, acquires: bool) {
+        match self.warps.get_mut(warp as usize) {
+            Some(own) if !acquires => own.seen.join(stamp),
+            _ => self.acquire(warp, stamp),
+        }
+    }
+
     /// A strong access of a warp's lanes.
     pub(crate) fn strong(
         &mut self,

@@ -103,10 +103,7 @@ impl Warp {
                 return misuse(open & active, message);
             }
             let mut order = cluster.order.borrow_mut();
-            let stamp = match ordered {
-                true => order.release(agent),
-                false => Stamp::default(),
-            };
+            let stamp = order.hand_over(agent, ordered);
             cluster.effect();
             if barrier.arrive(agent, active, &stamp) {
                 cluster.event.set(true);

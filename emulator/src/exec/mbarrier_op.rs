@@ -4,9 +4,9 @@ use super::block::Block;
 use super::fault::Checked;
 use super::mbarrier::{MBARRIER_BYTES, Place, misuse};
 use super::path::Path;
-use super::row::{Lanes, Row};
+use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
-use crate::check::Stamp;
+use crate::check::{Actor, Kind, Stamp, Target};
 use crate::profile::Waited;
 use crate::program::{Mbarrier, MbarrierKind, Until};
 
@@ -25,17 +25,26 @@ impl Warp {
             return self.mbarrier_wait(block, op, wait, &addresses, index, active);
         }
         let agent = block.agent(self.index);
-        let releases = op.ordered && matches!(op.kind, MbarrierKind::Arrive { .. });
-        let stamp = match releases {
-            true => block.cluster.order.borrow_mut().release(agent),
+        let arrives = matches!(op.kind, MbarrierKind::Arrive { .. });
+        let stamp = match arrives {
+            true => block
+                .cluster
+                .order
+                .borrow_mut()
+                .hand_over(agent, op.ordered),
             false => Stamp::default(),
         };
+        let kind = match op.kind {
+            MbarrierKind::Init { .. } | MbarrierKind::Inval => Kind::Write,
+            _ => Kind::StrongWrite,
+        };
         block.cluster.effect();
-        let mut states = Row([0u64; 32]);
+        let mut states = Row([0u64; LANES]);
         for lane in Lanes(active) {
             let at = self.mbarrier_place(block, op, addresses.0[lane], lane)?;
             let done = self.change(block, op, at, lane, &stamp);
             states.0[lane] = done.map_err(|why| named(block, at, lane, &why))?;
+            self.note_mbarrier(block, at, kind, index, 1 << lane)?;
         }
         if let Some(d) = op.d {
             self.regs.put(d, &states, active);
@@ -57,6 +66,30 @@ impl Warp {
         } else {
             block.own_place(place, lane, "the mbarrier")
         }
+    }
+
+    /// Notes for the check of races that lanes use an mbarrier: whoever did not wait for its
+    /// initialisation may come before it.
+    fn note_mbarrier(
+        &self,
+        block: &Block<'_>,
+        at: Place,
+        kind: Kind,
+        index: usize,
+        lanes: u32,
+    ) -> Checked<()> {
+        let mut order = block.cluster.order.borrow_mut();
+        if !order.is_on() {
+            return Ok(());
+        }
+        let actor = Actor::Warp {
+            warp: block.agent(self.index),
+            pc: self.paths.list[index].pc,
+        };
+        let target = Target::Shared { rank: at.rank };
+        let offsets = Row([at.offset; LANES]);
+        let bytes = MBARRIER_BYTES as usize;
+        order.lanes(actor, target, kind, &offsets, lanes, bytes)
     }
 
     /// Does what one lane asks for; returns the state before.
@@ -124,11 +157,18 @@ impl Warp {
         let expired = std::mem::take(&mut self.paths.list[index].expired);
         let mut passed = 0;
         let mut known = Stamp::default();
+        let mut noted = None;
         let cluster = block.cluster.clone();
         let mut table = cluster.mbarriers.borrow_mut();
         for lane in Lanes(active) {
             let at = self.mbarrier_place(block, op, addresses.0[lane], lane)?;
             let wrong = |why: String| named(block, at, lane, &why);
+            if noted != Some(at) {
+                let same = Lanes(active).filter(|&other| addresses.0[other] == addresses.0[lane]);
+                let lanes = same.fold(0, |lanes, other| lanes | 1 << other);
+                self.note_mbarrier(block, at, Kind::StrongRead, index, lanes)?;
+                noted = Some(at);
+            }
             let barrier = table.get(at).map_err(wrong)?;
             let has_passed = match until {
                 Until::State(state) => barrier
@@ -140,17 +180,17 @@ impl Warp {
             };
             if has_passed {
                 passed |= 1 << lane;
-                if op.ordered {
-                    known.join(barrier.knowledge());
-                }
+                known.join(barrier.knowledge());
             }
         }
-        if passed != 0 && op.ordered {
+        if passed != 0 {
             let mut order = cluster.order.borrow_mut();
             let agent = block.agent(self.index);
-            order.acquire(agent, &known);
-            // Lanes that wait together may have arrived one by one.
-            order.warp_sync(agent, passed | !self.paths.live());
+            order.take_up(agent, &known, op.ordered);
+            if op.ordered {
+                // Lanes that wait together may have arrived one by one.
+                order.warp_sync(agent, passed | !self.paths.live());
+            }
         }
         let waiting = active & !passed;
         if waiting != 0 && blocks && !expired {

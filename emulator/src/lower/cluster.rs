@@ -100,7 +100,7 @@ impl<'a> FunctionLowering<'a, '_> {
         if mods.take("mbarrier_init") {
             mods.ignore(&["release", "cluster"]);
             mods.finish()?;
-            self.emit(Op::Nothing);
+            self.emit(Op::Fence);
             return Ok(());
         }
         mods.take("proxy");

@@ -97,6 +97,10 @@ impl<'a> FunctionLowering<'a, '_> {
         mods.ignore(&[
             "sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl",
         ]);
+        mods.ignore(&[
+            "sync_restrict::shared::cta",
+            "sync_restrict::shared::cluster",
+        ]);
         mods.finish()?;
         self.emit(Op::Fence);
         Ok(())

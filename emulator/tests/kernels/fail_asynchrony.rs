@@ -76,6 +76,12 @@ fn mbarriers_that_are_misused() {
 }
 
 #[test]
+fn mbarriers_that_nobody_waited_for_to_be_initialised() {
+    let name = "mbarrier_used_before_a_barrier";
+    check(name, FaultKind::DataRace, 1, 64, &Given::Nothing);
+}
+
+#[test]
 fn phases_that_cannot_come() {
     let deadlock = |name, threads, given| check(name, FaultKind::Deadlock, 1, threads, &given);
     deadlock("wait_for_a_flipped_parity", 64, Given::Nothing);
