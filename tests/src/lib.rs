@@ -22,3 +22,8 @@ pub fn say(error: impl std::fmt::Display) -> String {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The example of the book's chapter on testing without a GPU compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/testing-without-a-gpu.md")]
+pub struct TestingWithoutAGpu;

@@ -32,22 +32,27 @@ pub(super) fn wavefronts(addresses: &Row<u64>, mask: u32, bytes: usize) -> Wavef
 
 /// Most different words that the lanes want of one bank.
 fn passes(addresses: &Row<u64>, mask: u32, bytes: usize) -> u64 {
-    let mut words = [0_u64; BANKS];
+    // The first word that each bank is asked for, and all further ones: parts are cut so that at
+    // most 32 words come together.
+    let mut first_of = [0_u64; BANKS];
+    let mut further = [0_u64; LANES];
     let mut count = 0;
     let mut in_bank = [0_u64; BANKS];
     let mut most = 0;
     for lane in Lanes(mask) {
         let first = addresses.0[lane] / 4;
         for word in first..first + bytes.div_ceil(4) as u64 {
-            // Parts are cut so that at most 32 words come together.
-            if words[..count].contains(&word) {
+            let bank = word as usize % BANKS;
+            if in_bank[bank] == 0 {
+                first_of[bank] = word;
+            } else if first_of[bank] == word || further[..count].contains(&word) {
                 continue;
+            } else {
+                further[count] = word;
+                count += 1;
             }
-            words[count] = word;
-            count += 1;
-            let bank = &mut in_bank[word as usize % BANKS];
-            *bank += 1;
-            most = most.max(*bank);
+            in_bank[bank] += 1;
+            most = most.max(in_bank[bank]);
         }
     }
     most

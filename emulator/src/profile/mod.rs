@@ -27,5 +27,4 @@ pub use occupancy::{Occupancy, OccupancyLimit};
 pub use ptx_syntax::explain::Class;
 
 pub(crate) use kind::Kind;
-#[allow(unused_imports)] // as in `tally`
 pub(crate) use tally::{Collector, Copied, Tally, TensorInput, Touch, Waited};

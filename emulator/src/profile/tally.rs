@@ -1,7 +1,5 @@
 //! Counting while blocks run.
 
-#![allow(dead_code)] // copies, tensor cores and clusters count through here as they arrive
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -303,6 +301,14 @@ impl Tally {
     pub(crate) fn global(&self, touch: Touch, addresses: &Row<u64>, mask: u32, bytes: usize) {
         self.with(|sums, pc| {
             let bytes = bytes as u64;
+            let lanes = u64::from(mask.count_ones());
+            if let Some(start) = side_by_side(addresses, mask, bytes) {
+                let end = start + lanes * bytes;
+                touch_bytes(sums, touch, start, end - start);
+                let sectors = end.div_ceil(SECTOR) - start / SECTOR;
+                add_traffic(sums, touch, pc, 1, lanes * bytes, sectors);
+                return;
+            }
             let mut sectors = [u64::MAX; LANES];
             let mut count = 0;
             for lane in Lanes(mask) {
@@ -315,7 +321,6 @@ impl Tally {
                     count += 1;
                 }
             }
-            let lanes = u64::from(mask.count_ones());
             add_traffic(sums, touch, pc, 1, lanes * bytes, count as u64);
         });
     }
@@ -399,6 +404,15 @@ impl Tally {
             count(&mut running.sums.borrow_mut(), running.pc.get());
         }
     }
+}
+
+/// Where accesses begin that lie one behind the other, in the order of the lanes.
+fn side_by_side(addresses: &Row<u64>, mask: u32, bytes: u64) -> Option<u64> {
+    let start = addresses.0[Lanes(mask).next()?];
+    let mut places = Lanes(mask).zip(0..);
+    let all = places.all(|(lane, i)| addresses.0[lane].wrapping_sub(start) == i * bytes);
+    // An end that wraps is no allocation's.
+    (all && start.checked_add(LANES as u64 * bytes).is_some()).then_some(start)
 }
 
 fn place(sums: &mut Sums, pc: usize) -> &mut Place {

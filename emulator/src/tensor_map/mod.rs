@@ -194,7 +194,6 @@ impl TensorMapDesc {
     }
 
     /// The same without judging the values: for instructions that replace one field after another.
-    #[allow(dead_code)] // until tensormap.replace
     pub(crate) fn decode_unchecked(
         map: &[u8; TENSOR_MAP_BYTES],
     ) -> Result<(Self, Option<Im2col>), TensorMapError> {
@@ -202,7 +201,6 @@ impl TensorMapDesc {
     }
 
     /// [`encode`](Self::encode) without judging the values.
-    #[allow(dead_code)] // until tensormap.replace
     pub(crate) fn encode_unchecked(&self, im2col: Option<&Im2col>) -> [u8; TENSOR_MAP_BYTES] {
         bytes::encode(self, im2col)
     }
