@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 /// A GPU architecture. PTX for a plain one runs on it and on everything newer; that of one with
 /// an `a` runs on that compute capability only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
+#[serde(try_from = "String")]
 #[non_exhaustive]
 pub enum Arch {
     /// Turing.
@@ -53,11 +54,12 @@ impl Arch {
     ///
     /// The least that has all the instructions `cuda_std` wraps for the architecture, so that old
     /// drivers load the module: 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8 conversions), 8.3 is 12.3
-    /// (wgmma as it is now), 8.6 is 12.7 (tcgen05).
+    /// (wgmma as it is now), 8.4 is 12.4 (fp8 mma), 8.6 is 12.7 (tcgen05).
     pub fn ptx_version(self) -> (u32, u32) {
         match self {
             Self::Sm75 | Self::Sm80 | Self::Sm86 => (7, 8),
-            Self::Sm89 | Self::Sm90 => (8, 1),
+            Self::Sm89 => (8, 4),
+            Self::Sm90 => (8, 1),
             Self::Sm90a => (8, 3),
             Self::Sm100a => (8, 6),
         }
@@ -80,6 +82,14 @@ pub struct UnknownArch {
 
 fn known() -> String {
     Arch::ALL.map(Arch::name).join(", ")
+}
+
+impl TryFrom<String> for Arch {
+    type Error = UnknownArch;
+
+    fn try_from(name: String) -> Result<Self, UnknownArch> {
+        name.parse()
+    }
 }
 
 impl FromStr for Arch {

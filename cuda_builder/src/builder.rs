@@ -126,7 +126,8 @@ impl CudaBuilder {
         self.archs([arch])
     }
 
-    /// Builds for these architectures; at least one.
+    /// Builds for these architectures; at least one. Kernels that name theirs
+    /// (`#[kernel(arch = "sm_90a")]`) are built for it instead.
     pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
         self.archs = archs.into_iter().collect();
         self.archs.sort_unstable();
@@ -244,18 +245,28 @@ impl CudaBuilder {
         let ptxas = self.find_ptxas()?;
         let mut modules = Vec::new();
         let mut sources = Vec::new();
-        for arch in &self.archs {
+        let mut archs = self.archs.clone();
+        let mut next = 0;
+        while let Some(arch) = archs.get(next).copied() {
             let build = ArchBuild {
                 options: self,
                 krate: &krate,
                 toolchain: &toolchain,
                 ptxas: ptxas.as_ref(),
-                arch: *arch,
+                arch,
+                asked_for: self.archs.contains(&arch),
             };
-            let (built, watched) = build.run()?;
-            modules.extend(built);
-            sources.extend(watched);
+            let built = build.run()?;
+            modules.extend(built.modules);
+            sources.extend(built.sources);
+            for arch in built.named {
+                if !archs.contains(&arch) {
+                    archs.push(arch);
+                }
+            }
+            next += 1;
         }
+        modules.sort_by(|a, b| (a.arch, &a.family).cmp(&(b.arch, &b.family)));
         sources.sort();
         sources.dedup();
         let manifest = Manifest {

@@ -30,11 +30,22 @@ pub(crate) struct ArchBuild<'a> {
     pub(crate) toolchain: &'a DeviceToolchain,
     pub(crate) ptxas: Option<&'a Ptxas>,
     pub(crate) arch: Arch,
+    /// Whether kernels that name no architecture are built for this one.
+    pub(crate) asked_for: bool,
+}
+
+/// What a build for one architecture made.
+pub(crate) struct ArchBuilt {
+    pub(crate) modules: Vec<BuiltModule>,
+    /// Source folders of the crate.
+    pub(crate) sources: Vec<PathBuf>,
+    /// Architectures that kernels of the crate name.
+    pub(crate) named: Vec<Arch>,
 }
 
 impl ArchBuild<'_> {
-    /// From the crate to its modules, and the source folders it was made of.
-    pub(crate) fn run(&self) -> Result<(Vec<BuiltModule>, Vec<PathBuf>), Error> {
+    /// From the crate to its modules.
+    pub(crate) fn run(&self) -> Result<ArchBuilt, Error> {
         let work = tempfile::tempdir().map_err(|source| Error::Io {
             step: Step::Link,
             path: env::temp_dir(),
@@ -54,7 +65,12 @@ impl ArchBuild<'_> {
         })?;
         let mut module = link::link(self.toolchain, &compiled, work.path())?;
         drop(lock);
-        let kernels = patch(&mut module, &compiled.crate_name)?;
+        let mut kernels = patch(&mut module, &compiled.crate_name)?;
+        let named = kernels.iter().filter_map(|kernel| kernel.arch).collect();
+        kernels.retain(|kernel| match kernel.arch {
+            Some(arch) => arch == self.arch,
+            None => self.asked_for,
+        });
         let clustered = kernels.iter().find(|kernel| kernel.cluster.is_some());
         if let (Some(kernel), true) = (clustered, self.arch < Arch::Sm90) {
             let kernel = kernel.name.clone();
@@ -63,8 +79,11 @@ impl ArchBuild<'_> {
                 arch: self.arch,
             });
         }
-        let built = self.families(families::split(&module, &kernels), work.path())?;
-        Ok((built, compiled.sources))
+        Ok(ArchBuilt {
+            modules: self.families(families::split(&module, &kernels), work.path())?,
+            sources: compiled.sources,
+            named,
+        })
     }
 
     /// Compiles families side by side, a core each; they come back in their order, and of

@@ -68,6 +68,26 @@ fn all_architectures_build_and_say_so() -> Outcome {
 }
 
 #[test]
+fn a_kernel_is_built_for_the_architecture_that_it_names() -> Outcome {
+    let test = "a_kernel_is_built_for_the_architecture_that_it_names";
+    let Some(toolchain) = toolchain(test) else {
+        return Ok(());
+    };
+    let hopper_of = |archs: &[Arch]| -> Result<(Vec<String>, usize), Error> {
+        let builder = builder(&toolchain).archs(archs.iter().copied());
+        let report = builder.features(["hopper"]).build()?;
+        let paths = report.modules.iter().map(|module| &module.entry.path);
+        let (hopper, others): (Vec<_>, Vec<_>) = paths.partition(|path| path.contains("hopper"));
+        Ok((hopper.into_iter().cloned().collect(), others.len()))
+    };
+    let named = vec!["sm_90a/hopper.ptx".to_owned()];
+    assert_eq!(hopper_of(&[Arch::Sm75])?, (named.clone(), 8));
+    assert_eq!(hopper_of(&[Arch::Sm90a])?, (named.clone(), 8));
+    assert_eq!(hopper_of(&[Arch::Sm75, Arch::Sm90a])?, (named, 16));
+    Ok(())
+}
+
+#[test]
 fn contraction_is_an_option() -> Outcome {
     let Some(toolchain) = toolchain("contraction_is_an_option") else {
         return Ok(());

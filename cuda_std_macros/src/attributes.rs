@@ -2,7 +2,7 @@
 
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprTuple, Ident, Token};
+use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, Token};
 
 /// What stands between the parentheses.
 #[derive(Default)]
@@ -11,6 +11,7 @@ pub(crate) struct Attributes {
     pub(crate) min_blocks: Option<Expr>,
     pub(crate) cluster: Option<[Expr; 3]>,
     pub(crate) dynamic_shared: Option<Expr>,
+    pub(crate) arch: Option<String>,
 }
 
 impl Parse for Attributes {
@@ -50,10 +51,11 @@ impl Attributes {
             "min_blocks" => self.min_blocks.replace(value).is_some(),
             "dynamic_shared" => self.dynamic_shared.replace(value).is_some(),
             "cluster" => self.cluster.replace(extents(value)?).is_some(),
+            "arch" => self.arch.replace(architecture(value)?).is_some(),
             _ => {
                 return Err(syn::Error::new(
                     name.span(),
-                    "unknown argument; there are max_threads, min_blocks, cluster, dynamic_shared",
+                    "unknown argument; there are max_threads, min_blocks, cluster, dynamic_shared, arch",
                 ));
             }
         };
@@ -75,4 +77,25 @@ fn extents(value: Expr) -> syn::Result<[Expr; 3]> {
         return Err(wrong());
     };
     <[Expr; 3]>::try_from(elems.into_iter().collect::<Vec<_>>()).map_err(|_| wrong())
+}
+
+/// The name of an architecture; whether there is one of that name, cuda_builder knows.
+fn architecture(value: Expr) -> syn::Result<String> {
+    let span = value.span();
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Str(name),
+        ..
+    }) = value
+        && name.value().starts_with("sm_")
+        && name
+            .value()
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+    {
+        return Ok(name.value());
+    }
+    Err(syn::Error::new(
+        span,
+        "arch takes an architecture's name: \"sm_90a\"",
+    ))
 }

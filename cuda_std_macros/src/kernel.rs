@@ -206,6 +206,9 @@ mod tests {
             ("min_blocks = 2", "needs max_threads"),
             ("cluster = 2", "three extents"),
             ("cluster = (2, 1)", "three extents"),
+            ("arch = 90", "architecture's name"),
+            ("arch = \"Hopper\"", "architecture's name"),
+            ("arch = \"sm_80\", arch = \"sm_80\"", "given twice"),
         ];
         for (attribute, want) in cases {
             let got = refusal(attribute, "unsafe fn f() {}");
@@ -215,8 +218,7 @@ mod tests {
 
     #[test]
     fn what_can_be_an_entry_is_accepted() {
-        let attribute =
-            "max_threads = 8 * 32, min_blocks = 1, cluster = (2, 1, 1), dynamic_shared = N";
+        let attribute = "max_threads = 8 * 32, min_blocks = 1, cluster = (2, 1, 1), dynamic_shared = N, arch = \"sm_90a\"";
         let item = "pub unsafe fn f(x: &f32, mut n: usize, p: Params) -> () { n += 1; }";
         assert_eq!(refusal(attribute, item), "");
     }

@@ -23,6 +23,9 @@ use proc_macro::TokenStream;
 ///   (`.minnctapersm`). Needs `max_threads`.
 /// - `cluster = (x, y, z)`: blocks of a cluster (`.reqnctapercluster`), sm_90 and newer.
 /// - `dynamic_shared = N`: bytes of dynamic shared memory that a launch must give.
+/// - `arch = "sm_90a"`: the kernel uses instructions that older architectures lack. It is built for
+///   that architecture whatever a build is asked for, and for no other; so kernels for several
+///   generations stand in one crate.
 ///
 /// # What it expands to
 /// On `nvptx64`: a `#[no_mangle] extern "ptx-kernel"` function under its own name (so entry names
@@ -31,7 +34,7 @@ use proc_macro::TokenStream;
 ///
 /// The metadata is a static `__WARPSMITH_KERNEL_<name>` of bytes in section `.warpsmith.kernel`.
 /// The bytes are one JSON object, `{"name", "module", "params": [{"name", "type"}],
-/// "max_threads", "min_blocks", "cluster": [x, y, z], "dynamic_shared_bytes"}`, where what was not
+/// "max_threads", "min_blocks", "dynamic_shared_bytes", "arch", "cluster": [x, y, z]}`, where what was not
 /// given is `null`. Numbers are padded with spaces on the left (their values come from constant
 /// evaluation, after the macro ran), which JSON allows.
 ///

@@ -50,6 +50,10 @@ fn tail<'a>(params: &[(&Ident, &Type)], attributes: &'a Attributes) -> (String, 
     number("max_threads", &attributes.max_threads);
     number("min_blocks", &attributes.min_blocks);
     number("dynamic_shared_bytes", &attributes.dynamic_shared);
+    match &attributes.arch {
+        Some(name) => text += &format!(",\"arch\":\"{name}\""),
+        None => text += ",\"arch\":null",
+    }
     match &attributes.cluster {
         Some(extents) => {
             text += &format!(",\"cluster\":[{NUMBER},{NUMBER},{NUMBER}]}}");

@@ -11,5 +11,7 @@ pub mod elementwise;
 pub mod gemm;
 pub mod reduce;
 pub mod softmax;
+pub mod swizzle;
+pub mod tensor_core;
 
 pub use dtype::DType;

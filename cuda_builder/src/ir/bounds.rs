@@ -61,6 +61,7 @@ mod tests {
             min_blocks: Some(1),
             cluster: Some([2, 1, 1]),
             dynamic_shared_bytes: None,
+            arch: None,
         };
         apply(&mut module, &[kernel]);
         assert_eq!(

@@ -105,6 +105,7 @@ mod tests {
             min_blocks: None,
             cluster: None,
             dynamic_shared_bytes: None,
+            arch: None,
         }
     }
 

@@ -8,6 +8,7 @@
 use serde::Deserialize;
 
 use super::{Global, Item, Module};
+use crate::arch::Arch;
 
 /// Section of the metadata statics.
 pub const SECTION: &str = ".warpsmith.kernel";
@@ -30,6 +31,9 @@ pub struct Kernel {
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory a launch must give.
     pub dynamic_shared_bytes: Option<u32>,
+    /// The one architecture it is for; `None`: those that the build is asked for.
+    #[serde(default)]
+    pub arch: Option<Arch>,
 }
 
 /// A parameter as the source has it.
@@ -152,6 +156,7 @@ fn bare(name: &str, crate_name: &str) -> Kernel {
         min_blocks: None,
         cluster: None,
         dynamic_shared_bytes: None,
+        arch: None,
     }
 }
 

@@ -1,0 +1,116 @@
+//! Swizzles: how shared memory of a tile is permuted so that neither rows nor columns of 16-byte
+//! chunks meet in the same banks.
+//!
+//! Tensor copies, wgmma and hand-written accesses permute alike: within each 8 rows of the span,
+//! chunk `c` of row `r` lies where chunk `c ^ r` would lie (128 B; the narrower ones use fewer bits
+//! of the row). In bits of the byte address: bits 4.. are xored with bits 7.., so a swizzled tile
+//! starts at a multiple of [`Swizzle::align_bytes`].
+
+/// Bytes of the chunk that stays together.
+pub const CHUNK_BYTES: u32 = 16;
+
+/// A swizzle, named by its span: the bytes of a row of the pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Swizzle {
+    /// Nothing moves; 8 rows of 16 bytes lie together.
+    None,
+    /// 32 bytes: 1 bit.
+    B32,
+    /// 64 bytes: 2 bits.
+    B64,
+    /// 128 bytes: 3 bits.
+    B128,
+}
+
+impl Swizzle {
+    /// All, narrowest first.
+    pub const ALL: [Self; 4] = [Self::None, Self::B32, Self::B64, Self::B128];
+
+    /// Bytes of a row of the pattern; the inner extent of a tensor copy's box is at most this.
+    pub const fn span_bytes(self) -> u32 {
+        match self {
+            Self::None => 16,
+            Self::B32 => 32,
+            Self::B64 => 64,
+            Self::B128 => 128,
+        }
+    }
+
+    /// Bytes after which the pattern repeats: what a tile that is swizzled this way is aligned to.
+    pub const fn align_bytes(self) -> u32 {
+        8 * self.span_bytes()
+    }
+
+    /// How many bits are xored.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::B32 => 1,
+            Self::B64 => 2,
+            Self::B128 => 3,
+        }
+    }
+
+    /// Where the byte at `offset_bytes` of the plain tile lies in the swizzled one. Its own inverse.
+    #[inline(always)]
+    pub const fn apply(self, offset_bytes: u32) -> u32 {
+        let mask = (1 << self.bits()) - 1;
+        offset_bytes ^ ((offset_bytes >> 7 & mask) << 4)
+    }
+
+    /// The offset of byte `column_bytes` of `row`, in a tile whose rows have the span's length.
+    #[inline(always)]
+    pub const fn offset_bytes(self, row: u32, column_bytes: u32) -> u32 {
+        self.apply(row * self.span_bytes() + column_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_swizzle_is_its_own_inverse_and_keeps_chunks_whole() {
+        for swizzle in Swizzle::ALL {
+            let mut seen = [false; 1024];
+            for offset in 0..swizzle.align_bytes() {
+                let moved = swizzle.apply(offset);
+                assert_eq!(swizzle.apply(moved), offset);
+                assert_eq!(moved % CHUNK_BYTES, offset % CHUNK_BYTES);
+                assert!(!core::mem::replace(&mut seen[moved as usize], true));
+            }
+            let repeats = swizzle.apply(5 * swizzle.align_bytes() + 48);
+            assert_eq!(repeats, 5 * swizzle.align_bytes() + swizzle.apply(48));
+        }
+    }
+
+    #[test]
+    fn the_128_byte_swizzle_xors_the_chunk_with_the_row() {
+        for row in 0..64 {
+            for chunk in 0..8 {
+                let want = row * 128 + (chunk ^ (row % 8)) * 16;
+                assert_eq!(Swizzle::B128.offset_bytes(row, chunk * 16), want);
+            }
+        }
+        // The narrower ones change the chunk every 2 and every 4 rows.
+        assert_eq!(Swizzle::B64.offset_bytes(1, 0), 64);
+        assert_eq!(Swizzle::B64.offset_bytes(2, 0), 128 + 16);
+        assert_eq!(Swizzle::B32.offset_bytes(3, 0), 96);
+        assert_eq!(Swizzle::B32.offset_bytes(4, 0), 128 + 16);
+    }
+
+    #[test]
+    fn eight_rows_of_a_chunk_column_lie_in_different_banks() {
+        // What ldmatrix and stmatrix read or write at once: 8 rows of 16 bytes, 32 banks of 4.
+        for swizzle in Swizzle::ALL {
+            for chunk in 0..swizzle.span_bytes() / CHUNK_BYTES {
+                let mut banks = 0_u32;
+                for row in 0..8 {
+                    let offset = swizzle.offset_bytes(row, chunk * CHUNK_BYTES);
+                    banks |= 0xf << (offset / 4 % 32);
+                }
+                assert_eq!(banks, u32::MAX, "{swizzle:?}, chunk {chunk}");
+            }
+        }
+    }
+}
