@@ -53,14 +53,13 @@ impl Arch {
     /// PTX ISA version that is asked for, major and minor.
     ///
     /// The least that has all the instructions `cuda_std` wraps for the architecture, so that old
-    /// drivers load the module: 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8 conversions), 8.3 is 12.3
-    /// (wgmma as it is now), 8.4 is 12.4 (fp8 mma), 8.6 is 12.7 (tcgen05).
+    /// drivers load the module: 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8 conversions), 8.4 is 12.4
+    /// (wgmma of mixed integers, mma of fp8), 8.6 is 12.7 (tcgen05).
     pub fn ptx_version(self) -> (u32, u32) {
         match self {
             Self::Sm75 | Self::Sm80 | Self::Sm86 => (7, 8),
-            Self::Sm89 => (8, 4),
             Self::Sm90 => (8, 1),
-            Self::Sm90a => (8, 3),
+            Self::Sm89 | Self::Sm90a => (8, 4),
             Self::Sm100a => (8, 6),
         }
     }

@@ -18,6 +18,12 @@
 //! | work together | [`warp`], [`block`], [`barrier`], [`atomic`] |
 //! | compute | [`math`], [`convert`] |
 //! | access memory by 8 and 16 bytes | [`mem`] |
+//! | copy in the background | [`cp_async`], [`tma`], and wait by [`mbarrier`] |
+//! | multiply on tensor cores | [`mma`] with [`ldmatrix`], [`wgmma`] |
+//! | use clusters, fences, registers as Hopper has them | [`cluster`], [`fence`], [`elect`], [`regs`] |
+//!
+//! The last three rows are one PTX instruction a function, named as PTX names it. A kernel that
+//! uses one says so with `#[kernel(arch = "sm_90a")]` (each function's *Since* names the least).
 //!
 //! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
 //! kernels with the ordinary toolchain; a function that needs a GPU panics there with its name.
@@ -35,16 +41,26 @@ mod host;
 pub mod atomic;
 pub mod barrier;
 pub mod block;
+pub mod cluster;
 pub mod convert;
+pub mod cp_async;
+pub mod elect;
+pub mod fence;
+pub mod ldmatrix;
 pub mod math;
+pub mod mbarrier;
 pub mod mem;
 #[doc(hidden)]
 pub mod meta;
+pub mod mma;
 pub mod prelude;
 pub mod print;
+pub mod regs;
 pub mod shared;
 pub mod thread;
+pub mod tma;
 pub mod warp;
+pub mod wgmma;
 
 /// What only the compiler can tell of a parameter's type is refused too:
 /// ```compile_fail

@@ -74,3 +74,83 @@ macro_rules! dynamic_shared {
             .cast::<$ty>()
     };
 }
+
+/// An address in the block's shared memory as the instructions take it: 32 bits, not a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct SharedAddr(u32);
+
+impl SharedAddr {
+    /// `cvta.to.shared.u64`: the address of what `pointer` points to.
+    ///
+    /// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+    ///
+    /// # Safety
+    /// `pointer` is into the block's own shared memory.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn of<T>(pointer: *const T) -> Self {
+        on_device!("shared::SharedAddr::of", (pointer), {
+            let address: u64;
+            // SAFETY: computes an address; the caller's pointer is a shared one.
+            unsafe {
+                core::arch::asm!("cvta.to.shared.u64 {}, {};", out(reg64) address,
+                    in(reg64) pointer, options(pure, nomem, nostack));
+            }
+            Self(address as u32)
+        })
+    }
+
+    /// The address of these bits.
+    #[inline(always)]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Its bits.
+    #[inline(always)]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// `bytes` further on.
+    #[inline(always)]
+    pub const fn add_bytes(self, bytes: u32) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+/// An address in the shared memory of a block of the cluster; [`crate::cluster`] maps them. The
+/// block's own addresses are such addresses too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct ClusterAddr(u32);
+
+impl ClusterAddr {
+    /// The address of these bits.
+    #[inline(always)]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Its bits.
+    #[inline(always)]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// `bytes` further on, in the same block.
+    #[inline(always)]
+    pub const fn add_bytes(self, bytes: u32) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+impl From<SharedAddr> for ClusterAddr {
+    #[inline(always)]
+    fn from(address: SharedAddr) -> Self {
+        Self(address.0)
+    }
+}

@@ -2,9 +2,12 @@
 //! the test beside this crate knows the answers.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+pub mod ampere;
 pub mod atomics;
 pub mod barriers;
 pub mod floats;
+pub mod hopper;
+pub mod instructions;
 pub mod memory;
 pub mod output;
 pub mod warps;

@@ -1,0 +1,180 @@
+//! Clusters: blocks that run at the same time and reach each other's shared memory.
+//!
+//! A launch without a cluster size has clusters of one block.
+
+use crate::shared::{ClusterAddr, SharedAddr};
+
+macro_rules! registers {
+    ($($name:ident = $register:literal, $doc:literal;)*) => {$(
+        #[doc = concat!("`", $register, "`: ", $doc)]
+        ///
+        /// *Scope*: thread. *Since*: PTX 7.8, sm_90.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub fn $name() -> u32 {
+            on_device!("cluster", (), {
+                let value: u32;
+                // SAFETY: reads a register that never changes.
+                unsafe {
+                    core::arch::asm!(concat!("mov.u32 {}, ", $register, ";"), out(reg32) value,
+                        options(pure, nomem, nostack));
+                }
+                value
+            })
+        }
+    )*};
+}
+
+registers! {
+    clusterid_x = "%clusterid.x", "the cluster's index in the grid, x.";
+    clusterid_y = "%clusterid.y", "the cluster's index in the grid, y.";
+    clusterid_z = "%clusterid.z", "the cluster's index in the grid, z.";
+    nclusterid_x = "%nclusterid.x", "clusters of the grid along x.";
+    nclusterid_y = "%nclusterid.y", "clusters of the grid along y.";
+    nclusterid_z = "%nclusterid.z", "clusters of the grid along z.";
+    cluster_ctaid_x = "%cluster_ctaid.x", "the block's index in its cluster, x.";
+    cluster_ctaid_y = "%cluster_ctaid.y", "the block's index in its cluster, y.";
+    cluster_ctaid_z = "%cluster_ctaid.z", "the block's index in its cluster, z.";
+    cluster_nctaid_x = "%cluster_nctaid.x", "blocks of the cluster along x.";
+    cluster_nctaid_y = "%cluster_nctaid.y", "blocks of the cluster along y.";
+    cluster_nctaid_z = "%cluster_nctaid.z", "blocks of the cluster along z.";
+    cluster_ctarank = "%cluster_ctarank", "the block's rank in its cluster: x first, then y, z.";
+    cluster_nctarank = "%cluster_nctarank", "blocks of the cluster.";
+}
+
+macro_rules! barriers {
+    ($($name:ident = $instruction:literal, $scope:literal, $doc:literal;)*) => {$(
+        #[doc = concat!("`", $instruction, "`: ", $doc)]
+        ///
+        #[doc = concat!("*Scope*: ", $scope)]
+        /// It relies on cuda_builder to keep it convergent. *Since*: PTX 8.0, sm_90.
+        ///
+        /// # Safety
+        /// Every thread of the cluster that has not exited arrives once, then waits once.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $name() {
+            on_device!("cluster::barrier_cluster", (), {
+                // SAFETY: the caller's threads all arrive.
+                unsafe { core::arch::asm!(concat!($instruction, ";"), options(nostack)) }
+            })
+        }
+    )*};
+}
+
+barriers! {
+    barrier_cluster_arrive_release_aligned = "barrier.cluster.arrive.release.aligned",
+        "cluster; whole warps, converged.",
+        "arrives and goes on; what the thread did before is seen by those that have waited.";
+    barrier_cluster_arrive_relaxed_aligned = "barrier.cluster.arrive.relaxed.aligned",
+        "cluster; whole warps, converged.",
+        "arrives and goes on, and orders nothing.";
+    barrier_cluster_wait_acquire_aligned = "barrier.cluster.wait.acquire.aligned",
+        "cluster; whole warps, converged.",
+        "waits until all have arrived; sees what they released.";
+    barrier_cluster_arrive_release = "barrier.cluster.arrive.release",
+        "cluster; threads one by one.",
+        "as the aligned one, for a warp whose lanes are apart.";
+    barrier_cluster_arrive_relaxed = "barrier.cluster.arrive.relaxed",
+        "cluster; threads one by one.",
+        "as the aligned one, for a warp whose lanes are apart.";
+    barrier_cluster_wait_acquire = "barrier.cluster.wait.acquire",
+        "cluster; threads one by one.",
+        "as the aligned one, for a warp whose lanes are apart.";
+}
+
+/// `mapa.shared::cluster.u32`: where the block of rank `rank` has what this block has at `address`.
+///
+/// *Scope*: thread. *Since*: PTX 7.8, sm_90.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn mapa_shared_cluster(address: SharedAddr, rank: u32) -> ClusterAddr {
+    on_device!("cluster::mapa_shared_cluster", (address, rank), {
+        let mapped: u32;
+        // SAFETY: computes an address; a rank the cluster lacks gives one that nobody may use.
+        unsafe {
+            core::arch::asm!("mapa.shared::cluster.u32 {}, {}, {};", out(reg32) mapped,
+                in(reg32) address.bits(), in(reg32) rank, options(pure, nomem, nostack));
+        }
+        ClusterAddr::from_bits(mapped)
+    })
+}
+
+/// `getctarank.shared::cluster.u32`: the rank of the block that `address` is in.
+///
+/// *Scope*: thread. *Since*: PTX 7.8, sm_90.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn getctarank_shared_cluster(address: ClusterAddr) -> u32 {
+    on_device!("cluster::getctarank_shared_cluster", (address), {
+        let rank: u32;
+        // SAFETY: computes a number of an address.
+        unsafe {
+            core::arch::asm!("getctarank.shared::cluster.u32 {}, {};", out(reg32) rank,
+                in(reg32) address.bits(), options(pure, nomem, nostack));
+        }
+        rank
+    })
+}
+
+macro_rules! remote {
+    ($($load:ident, $store:ident: $ty:ty = $suffix:literal, $reg:ident;)*) => {$(
+        #[doc = concat!("`ld.shared::cluster.", $suffix, "`: loads from a block of the cluster.")]
+        ///
+        /// *Scope*: thread. Weak: ordered by the cluster's barriers or mbarriers. *Since*: PTX 7.8,
+        /// sm_90.
+        ///
+        /// # Safety
+        /// `address` is aligned, initialised, and in a block of the cluster that has not exited.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $load(address: ClusterAddr) -> $ty {
+            on_device!("cluster::ld_shared_cluster", (address), {
+                let value: $ty;
+                // SAFETY: the caller's address can be read.
+                unsafe {
+                    core::arch::asm!(concat!("ld.shared::cluster.", $suffix, " {}, [{}];"),
+                        out($reg) value, in(reg32) address.bits(), options(nostack));
+                }
+                value
+            })
+        }
+
+        #[doc = concat!("`st.shared::cluster.", $suffix, "`: stores to a block of the cluster.")]
+        ///
+        /// *Scope*: thread. Weak: ordered by the cluster's barriers or mbarriers. *Since*: PTX 7.8,
+        /// sm_90.
+        ///
+        /// # Safety
+        /// `address` is aligned, nobody else uses it meanwhile, and its block has not exited.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $store(address: ClusterAddr, value: $ty) {
+            on_device!("cluster::st_shared_cluster", (address, value), {
+                // SAFETY: the caller's address can be written.
+                unsafe {
+                    core::arch::asm!(concat!("st.shared::cluster.", $suffix, " [{}], {};"),
+                        in(reg32) address.bits(), in($reg) value, options(nostack));
+                }
+            })
+        }
+    )*};
+}
+
+remote! {
+    ld_shared_cluster_u32, st_shared_cluster_u32: u32 = "u32", reg32;
+    ld_shared_cluster_f32, st_shared_cluster_f32: f32 = "f32", reg32;
+    ld_shared_cluster_u64, st_shared_cluster_u64: u64 = "u64", reg64;
+}
