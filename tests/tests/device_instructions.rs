@@ -1,0 +1,152 @@
+//! Each wrapper of `cuda_std` is exactly its instruction, by the kernels of
+//! `device_std/src/instructions`, which call one after the other.
+//!
+//! `device_std/instructions.txt` lists the instructions with registers blotted out. After a change,
+//! rebuild the PTX (see `device_std.rs`), run with `WARPSMITH_BLESS=1` and read the difference.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+const MODULES: [(&str, &str); 4] = [
+    (
+        "sm_75",
+        include_str!("../device_std/ptx/sm_75/instructions.ptx"),
+    ),
+    (
+        "sm_80",
+        include_str!("../device_std/ptx/sm_80/instructions.ptx"),
+    ),
+    (
+        "sm_89",
+        include_str!("../device_std/ptx/sm_89/instructions.ptx"),
+    ),
+    (
+        "sm_90a",
+        include_str!("../device_std/ptx/sm_90a/instructions.ptx"),
+    ),
+];
+
+/// A kernel's lines, and which of them came out of `asm!`.
+type Lines<'a> = Vec<(bool, &'a str)>;
+
+/// The body of each kernel, by name.
+fn kernels(ptx: &str) -> BTreeMap<&str, Lines<'_>> {
+    let mut kernels: BTreeMap<&str, Lines<'_>> = BTreeMap::new();
+    let (mut name, mut inside) = ("", false);
+    for line in ptx.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix(".visible .entry ") {
+            name = rest.trim_end_matches('(');
+        }
+        match line {
+            "// begin inline asm" => inside = true,
+            "// end inline asm" => inside = false,
+            _ => kernels.entry(name).or_default().push((inside, line)),
+        }
+    }
+    kernels
+}
+
+/// The instruction of a line out of `asm!` with `%r` for each register, and a list of registers as
+/// their number; nothing for what only carries a predicate or ties registers.
+fn instruction(line: &str) -> Option<String> {
+    let line = line.split("//").next().unwrap_or_default().trim();
+    let carries = ["{", "}", "", ".reg .pred p;"].contains(&line) || line.starts_with("selp.u32");
+    if carries {
+        return None;
+    }
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('%') {
+        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
+        let (register, after) = after.split_at(end.unwrap_or(after.len()));
+        let numbered = register.ends_with(|c: char| c.is_ascii_digit());
+        text += before;
+        text += if numbered { "%r" } else { "%" };
+        text += if numbered { "" } else { register };
+        rest = after;
+    }
+    text += rest;
+    for count in (3..=128).rev() {
+        let list = vec!["%r"; count].join(", ");
+        text = text.replace(&format!("{{{list}}}"), &format!("{{%r x {count}}}"));
+    }
+    Some(text)
+}
+
+fn listing() -> String {
+    let mut listing = String::new();
+    for (arch, ptx) in MODULES {
+        for (name, lines) in kernels(ptx).iter().filter(|(name, _)| !name.is_empty()) {
+            writeln!(listing, "{arch} {name}").expect("a String takes all");
+            for (_, line) in lines.iter().filter(|(inside, _)| *inside) {
+                if let Some(instruction) = instruction(line) {
+                    writeln!(listing, "    {instruction}").expect("a String takes all");
+                }
+            }
+        }
+    }
+    listing
+}
+
+#[test]
+fn each_wrapper_is_exactly_its_instruction() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("device_std/instructions.txt");
+    let got = listing();
+    if std::env::var_os("WARPSMITH_BLESS").is_some() {
+        std::fs::write(&path, &got).expect("the list can be written");
+    }
+    let want = std::fs::read_to_string(&path).expect("the list can be read");
+    for (index, (got, want)) in got.lines().zip(want.lines()).enumerate() {
+        assert_eq!(got, want, "line {} of {}", index + 1, path.display());
+    }
+    assert_eq!(got.lines().count(), want.lines().count());
+}
+
+#[test]
+fn a_loop_of_products_moves_no_register() {
+    let kernels = kernels(MODULES[3].1);
+    let lines = &kernels["wgmma_loop"];
+    let is = |start: &'static str| move |(_, line): &(bool, &str)| line.starts_with(start);
+    let label = lines.iter().position(is("$L__")).expect("there is a loop");
+    let end = label + lines[label..].iter().position(is("@%p")).expect("it ends");
+    let body = &lines[label..end];
+    assert_eq!(body.iter().filter(|line| is("wgmma.mma")(line)).count(), 2);
+    // Fence, two products, commit, wait; two addresses and a counter.
+    let others: Vec<_> = body[1..]
+        .iter()
+        .map(|(_, line)| line)
+        .filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with("wgmma."))
+        .collect();
+    assert!(others.len() <= 4, "{others:#?}");
+    assert!(
+        others.iter().all(|line| !line.starts_with("mov")),
+        "{others:#?}"
+    );
+}
+
+#[test]
+fn a_wait_is_a_loop_of_the_wait() {
+    let kernels = kernels(MODULES[3].1);
+    let lines = &kernels["every_mbarrier_instruction"];
+    let label = lines.iter().position(|(_, line)| line.starts_with("$L__"));
+    let body: Vec<_> = lines[label.expect("there is a loop")..]
+        .iter()
+        .map(|(_, line)| line.split("//").next().unwrap_or_default().trim())
+        .filter(|line| !line.is_empty())
+        .map(|line| line.split(' ').next().unwrap_or_default())
+        .map(|word| word.split('\t').next().unwrap_or_default())
+        .collect();
+    let want = [
+        "{",
+        ".reg",
+        "mbarrier.try_wait.parity.shared::cta.b64",
+        "selp.u32",
+        "}",
+    ];
+    assert_eq!(body[1..6], want);
+    assert!(
+        body[6].starts_with("setp.") && body[7].starts_with("@%p"),
+        "{body:?}"
+    );
+}
