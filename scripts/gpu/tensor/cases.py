@@ -81,8 +81,23 @@ WGMMA = [
 for case in WGMMA:
     if "SAT" in case["op"]:
         case["op"] = case["op"].replace("SAT", "") + ".satfinite"
-for n in (8, 24, 64, 136, 256):
+WGMMA += [
+    wg("wg_bf16_neg_b", 32, "f32", "bf16", "bf16", ", 1, -1, 0, 0"),
+    wg("wg_bf16_rs", 32, "f32", "bf16", "bf16", RS16, from_registers=True),
+    wg("wg_f16_h_rs", 32, "f16", "f16", "f16", RS16, from_registers=True),
+    wg("wg_e5m2_rs", 32, "f32", "e5m2", "e5m2", S8BIT, from_registers=True),
+    wg("wg_e4m3_e5m2_h", 32, "f16", "e4m3", "e5m2", S8BIT),
+    wg("wg_u8", 32, "s32", "u8", "u8"),
+    wg("wg_s8_u8", 32, "s32", "s8", "u8"),
+    wg("wg_s8_rs", 32, "s32", "s8", "s8", from_registers=True),
+    wg("wg_b1_rs", 32, "s32", "b1", "b1", from_registers=True),
+]
+# Every number of columns, of each kind of accumulator.
+for n in range(8, 257, 8):
     WGMMA.append(wg(f"wg_bf16_n{n}", n, "f32", "bf16", "bf16", SS16))
+    WGMMA.append(wg(f"wg_f16_h_n{n}", n, "f16", "f16", "f16", SS16))
+    if n % 16 == 0 or n in (8, 24):
+        WGMMA.append(wg(f"wg_s8_n{n}", n, "s32", "s8", "s8"))
 
 
 def sets(case):
@@ -90,8 +105,10 @@ def sets(case):
     a, d = case["a"], case["d"]
     blocks = 6 if case["wgmma"] else 64
     if a in ("s8", "u8", "s4", "u4", "b1"):
+        if "_n" in case["name"]:
+            return [("raw", "raw", "raw", "raw", 1, 1)]
         return [("small", "raw", "raw", "small", 1, 2), ("raw", "raw", "raw", "raw", 1, 8)]
-    if "_n" in case["name"] and case["name"] != "wg_bf16_neg":
+    if "_n" in case["name"] and "_neg" not in case["name"]:
         return [("normal", "normal", "normal", "normal", 1, 1)]
     reach = {"f16": 10, "bf16": 14, "tf32": 14, "e4m3": 5, "e5m2": 10, "f64": 40}[a]
     span = {"f16": 14, "f32": 24, "f64": 60}[d]
@@ -112,8 +129,8 @@ def sets(case):
         ("k512", "normal", "normal", "zero", 512 // case["k"], max(2, blocks // 8)),
         ("k4096", "normal", "normal", "zero", long, max(2, blocks // 16)),
     ]
-    if d == "f16":
-        out = [s for s in out if s[0] not in ("k4096",)]
+    for k in (256, 1024):
+        out.append((f"k{k}", "normal", "normal", "zero", k // case["k"], max(2, blocks // 8)))
     return out
 
 

@@ -200,6 +200,40 @@ mod tests {
         }
     }
 
+    /// Every address, with strides that no layout needs, starts inside of a pattern, and base
+    /// offsets: hashes of what an H200 read, made by scripts/gpu/tensor.
+    #[test]
+    fn addresses_are_those_of_an_h200() {
+        let mut count = 0;
+        let lines = include_str!("../../../tests/tensor/h200_layouts.txt").lines();
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            let mut words = line.split_whitespace();
+            let rows = if words.next() == Some("b") { 128 } else { 64 };
+            let hash = words.next_back().expect("a line ends with a hash");
+            let numbers: Vec<u32> = words.map(|word| word.parse().expect("a number")).collect();
+            let [bits, transposed, mode, leading, stride, start, base] = numbers[..] else {
+                panic!("{line}");
+            };
+            let matrix =
+                Descriptor::decode(encode(start, leading, stride, base.into(), mode.into()));
+            let mut got = 0xcbf2_9ce4_8422_2325u64;
+            for row in 0..rows {
+                for k in 0..256 / bits {
+                    let address = if transposed == 1 {
+                        matrix.mn_major(row * 2 / 16 * 16, k) + row * 2 % 16
+                    } else {
+                        let byte = k * bits / 8;
+                        matrix.k_major(row, byte / 16 * 16) + byte % 16
+                    };
+                    got = (got ^ u64::from(address)).wrapping_mul(0x100_0000_01b3);
+                }
+            }
+            assert_eq!(format!("{got:016x}"), hash, "{line}");
+            count += 1;
+        }
+        assert_eq!(count, 224);
+    }
+
     #[test]
     fn the_base_offset_shifts_the_pattern_by_lines() {
         // Seen on an H200: start 384, base offset 3 is the pattern of start 0, moved by 384.
