@@ -171,6 +171,7 @@ pub(crate) enum Arg {
     F32(f32),
     U64(u64),
     At(Buffer),
+    Bytes(Vec<u8>),
 }
 
 impl Arg {
@@ -180,6 +181,7 @@ impl Arg {
             Self::F32(value) => value.to_le_bytes().to_vec(),
             Self::U64(value) => value.to_le_bytes().to_vec(),
             Self::At(buffer) => buffer.address.to_le_bytes().to_vec(),
+            Self::Bytes(bytes) => bytes.clone(),
         }
     }
 }

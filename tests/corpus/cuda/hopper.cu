@@ -159,6 +159,9 @@ extern "C" __global__ void __launch_bounds__(128) product(const __half *a, const
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     float sum[4] = {};
+    // The zeros must be in the registers before the fence.
+    for (int i = 0; i < 4; ++i)
+        asm volatile("" : "+f"(sum[i])::"memory");
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -176,8 +179,8 @@ extern "C" __global__ void __launch_bounds__(128) product(const __half *a, const
     d[(row + 8) * 8 + column + 1] = sum[3];
 }
 
-// A producer warp feeds a consumer warpgroup through a ring of three stages; registers move over.
-extern "C" __global__ void __launch_bounds__(256) ring(int tiles, const float *in, float *out)
+// A producer warp feeds two warpgroups through a ring of three stages; registers move over.
+extern "C" __global__ void __launch_bounds__(384, 1) ring(int tiles, const float *in, float *out)
 {
     constexpr int STAGES = 3, ELEMENTS = 512;
     __shared__ alignas(128) float stage[STAGES][ELEMENTS];
@@ -185,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(256) ring(int tiles, const float *i
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
             init(&full[s], 1);
-            init(&empty[s], 128);
+            init(&empty[s], 256);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
