@@ -71,7 +71,7 @@ fn blocks_that_read_their_neighbours() {
         let args = [At(gpu.put(&x)), At(out)];
         gpu.launch_in("cluster_swap", [4, 1, 1], [64, 1, 1], 4 * 64, &args);
         let want: Vec<f32> = (0..256)
-            .map(|i| x[(i / 64 ^ 1) * 64 + 63 - i % 64] + 2.0)
+            .map(|i| x[((i / 64) ^ 1) * 64 + 63 - i % 64] + 2.0)
             .collect();
         equal(gpu, &gpu.get::<f32>(out), &want);
     });
