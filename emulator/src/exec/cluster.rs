@@ -32,6 +32,10 @@ use crate::report::FaultKind;
 const TURNS: u64 = 64 << 10;
 /// The most that it runs under any other seed.
 const SHORT_TURNS: usize = 400;
+/// One in so many of its turns is given to a warp that is kept behind.
+const LAG: usize = 16;
+/// After one in so many turns, waits with a time limit end early.
+const EARLY: usize = 32;
 /// Bits of a shared address below those that name a block of the cluster.
 pub(crate) const RANK_SHIFT: u32 = 24;
 /// Rounds in which nothing but waits expired, or nothing but polls ran, before it is a deadlock.
@@ -137,6 +141,8 @@ pub(crate) struct ClusterRun<'a> {
     random: Random,
     /// Block and warp, in the order of their turns.
     turns: Vec<(usize, usize)>,
+    /// The block, or the one warp of it, that is kept behind the others.
+    laggard: Option<(usize, Option<usize>)>,
     /// Effects that were counted when the last quiet round began, and how many there were.
     quiet: (u64, u32),
 }
@@ -159,6 +165,7 @@ impl<'a> ClusterRun<'a> {
             cluster,
             random: Random::new(launch.seed, 0),
             turns,
+            laggard: None,
             quiet: (0, 0),
         }
     }
@@ -171,6 +178,7 @@ impl<'a> ClusterRun<'a> {
             run.start(linear);
         }
         self.random = Random::new(self.launch.seed, linear);
+        self.laggard = self.choose_laggard();
         self.quiet = (0, 0);
     }
 
@@ -212,39 +220,85 @@ impl<'a> ClusterRun<'a> {
         if self.launch.seed != 0 {
             self.random.shuffle(&mut self.turns);
         }
+        let mut behind = false;
         for i in 0..self.turns.len() {
             let (b, w) = self.turns[i];
-            if self.blocks[b].done[w] {
-                continue;
+            if self.lags(b, w) && self.random.below(LAG) != 0 {
+                behind = true;
+            } else {
+                self.turn(b, w, &mut round)?;
             }
-            let turns = match self.launch.seed {
-                0 => TURNS,
-                _ => 1 + self.random.below(SHORT_TURNS) as u64,
-            };
-            let run = &mut self.blocks[b];
-            let before = run.warps[w].warp_instructions;
-            let stop = run
-                .turn(w, turns)
-                .map_err(|fault| fault.in_block(b as u32))?;
-            match stop {
-                Stop::Done | Stop::Yielded => (round.progress, round.polling) = (true, false),
-                Stop::Blocked => {
-                    round.progress |= self.blocks[b].warps[w].warp_instructions != before;
+        }
+        if behind && (!round.progress || round.polling) {
+            for i in 0..self.turns.len() {
+                let (b, w) = self.turns[i];
+                if self.lags(b, w) {
+                    self.turn(b, w, &mut round)?;
                 }
-                Stop::Polling => round.progress = true,
-            }
-            if std::mem::take(&mut self.blocks[b].block.released) {
-                (round.progress, round.polling) = (true, false);
-            }
-            if self.launch.seed != 0 && self.random.below(4) == 0 {
-                self.land()?;
-            }
-            if self.cluster.event.take() {
-                self.blocks.iter_mut().for_each(BlockRun::wake);
-                (round.progress, round.polling) = (true, false);
             }
         }
         Ok(round)
+    }
+
+    /// Whether a warp of a block is kept behind the others.
+    fn lags(&self, b: usize, w: usize) -> bool {
+        self.laggard
+            .is_some_and(|(block, warp)| block == b && warp.is_none_or(|warp| warp == w))
+    }
+
+    /// Chooses who is kept behind: nobody, one warp, or a whole block. Warps that keep pace hide
+    /// what is only wrong when one of them is late.
+    fn choose_laggard(&mut self) -> Option<(usize, Option<usize>)> {
+        if self.launch.seed == 0 {
+            return None;
+        }
+        let block = self.random.below(self.blocks.len());
+        let warp = self.random.below(self.blocks[block].warps.len());
+        match self.random.below(4) {
+            0 | 1 => None,
+            2 if self.blocks.len() > 1 => Some((block, None)),
+            _ => Some((block, Some(warp))),
+        }
+    }
+
+    /// The turn of one warp.
+    fn turn(&mut self, b: usize, w: usize, round: &mut Round) -> Checked<()> {
+        if self.blocks[b].done[w] {
+            return Ok(());
+        }
+        let turns = match self.launch.seed {
+            0 => TURNS,
+            _ => 1 + self.random.below(SHORT_TURNS) as u64,
+        };
+        let run = &mut self.blocks[b];
+        let before = run.warps[w].warp_instructions;
+        let stop = run
+            .turn(w, turns)
+            .map_err(|fault| fault.in_block(b as u32))?;
+        match stop {
+            Stop::Done | Stop::Yielded => (round.progress, round.polling) = (true, false),
+            Stop::Blocked => {
+                round.progress |= self.blocks[b].warps[w].warp_instructions != before;
+            }
+            Stop::Polling => round.progress = true,
+        }
+        if std::mem::take(&mut self.blocks[b].block.released) {
+            (round.progress, round.polling) = (true, false);
+        }
+        if self.launch.seed != 0 {
+            if self.random.below(4) == 0 {
+                self.land()?;
+            }
+            // A wait with a time limit may end at any time, whatever it waits for.
+            if self.random.below(EARLY) == 0 {
+                self.expire();
+            }
+        }
+        if self.cluster.event.take() {
+            self.blocks.iter_mut().for_each(BlockRun::wake);
+            (round.progress, round.polling) = (true, false);
+        }
+        Ok(())
     }
 
     /// Lets one asynchronous operation happen; false if none is in flight.
