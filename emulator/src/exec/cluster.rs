@@ -348,6 +348,9 @@ impl<'a> ClusterRun<'a> {
         if let Some(fault) = self.blocks.iter().find_map(BlockRun::registers_exhausted) {
             return self.with_waiting(fault);
         }
+        if let Some(fault) = self.blocks.iter().find_map(BlockRun::abandoned_wgmma) {
+            return fault;
+        }
         let found = |find: fn(&BlockRun<'_>) -> Option<(u32, u32)>| {
             let place = |run: &BlockRun<'_>| {
                 let (warp, pc) = find(run)?;

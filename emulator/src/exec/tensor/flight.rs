@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 
-use crate::check::{Operation, Stamp};
 use crate::exec::fault::{Checked, Fault, Second};
 use crate::exec::registers::{Registers, Slot};
 use crate::exec::row::Row;
@@ -29,11 +28,12 @@ struct Mark {
 #[derive(Debug)]
 struct Issued {
     pc: u32,
+    /// Number among the `wgmma` of the warp.
+    step: u64,
     /// Positions of the accumulator's registers.
     sums: Box<[usize]>,
     /// Positions of A's registers.
     inputs: Box<[usize]>,
-    operation: Option<Operation>,
 }
 
 /// An instruction that named a register that a `wgmma` in flight reads.
@@ -153,9 +153,8 @@ impl Flight {
     pub(super) fn issue(
         &mut self,
         regs: &Registers,
-        pc: u32,
+        (pc, step): (u32, u64),
         (sums, inputs): (&[Slot], &[Slot]),
-        operation: Option<Operation>,
     ) -> Checked<()> {
         let place = |slot: &Slot| regs.position::<u32>(*slot);
         let sums: Box<[usize]> = sums.iter().filter_map(place).collect();
@@ -177,9 +176,9 @@ impl Flight {
         }
         self.open.push(Issued {
             pc,
+            step,
             sums,
             inputs,
-            operation,
         });
         Ok(())
     }
@@ -236,13 +235,15 @@ impl Flight {
         self.groups.push_back(group);
     }
 
-    /// `wgmma.wait_group`: what the end of the groups that are over teaches.
-    pub(super) fn wait(
-        &mut self,
-        most: usize,
-        mut finish: impl FnMut(&Operation) -> Stamp,
-    ) -> Option<Stamp> {
-        let mut learned: Option<Stamp> = None;
+    /// Number of the last `wgmma` that waiting for all groups but `most` waits for.
+    pub(super) fn last_step(&self, most: usize) -> Option<u64> {
+        let over = self.groups.len().saturating_sub(most);
+        let waited_for = self.groups.iter().take(over).flatten();
+        waited_for.last().map(|issued| issued.step)
+    }
+
+    /// `wgmma.wait_group`
+    pub(super) fn wait(&mut self, most: usize) {
         while self.groups.len() > most {
             for issued in self.groups.pop_front().into_iter().flatten() {
                 for position in issued.sums {
@@ -250,9 +251,6 @@ impl Flight {
                 }
                 for position in issued.inputs {
                     self.marks[position].input = 0;
-                }
-                if let Some(operation) = &issued.operation {
-                    learned.get_or_insert_default().join(&finish(operation));
                 }
             }
         }
@@ -265,7 +263,6 @@ impl Flight {
                 self.marks[*position].input = issued.pc + 1;
             }
         }
-        learned
     }
 
     /// The fault of touching what a `wgmma` in flight owns; `owner` is its position plus one.

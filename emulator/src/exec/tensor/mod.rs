@@ -45,7 +45,12 @@ impl Warp {
             }
             TensorOp::WgmmaFence => self.flight.fence(self.regs.b32_count()),
             TensorOp::WgmmaCommit => self.flight.commit(),
-            TensorOp::WgmmaWait(most) => self.wait_wgmma(block, *most),
+            TensorOp::WgmmaWait(most) => {
+                if !self.wait_wgmma(block, *most) {
+                    self.block_on(index, active);
+                    return Ok(false);
+                }
+            }
         }
         Ok(true)
     }

@@ -1,10 +1,12 @@
 //! Four warps that run `wgmma` together.
 //!
 //! Each warp computes its 16 rows when it comes to the instruction; what the four must agree on is
-//! remembered until the last of them was there.
+//! remembered until the last of them was there. A `wgmma` is over when it is over in all four
+//! warps: one of them that waits for it may tell others that its operands are free.
 
 use std::collections::VecDeque;
 
+use crate::check::Stamp;
 use crate::exec::block::{Block, BlockRun};
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::row::LANES;
@@ -30,6 +32,10 @@ pub(crate) struct Warpgroup {
     steps: VecDeque<Step>,
     /// Steps that each warp has run.
     counts: [u64; WARPS as usize],
+    /// Steps that each warp has waited for.
+    waited: [u64; WARPS as usize],
+    /// What the end of each step teaches, from the first that not all warps have waited for.
+    ends: VecDeque<Stamp>,
 }
 
 impl Warpgroup {
@@ -42,19 +48,55 @@ impl Warpgroup {
             Some(other) if *other != step => return Some(*other),
             Some(_) => {}
         }
-        let all = self.counts.iter().min().copied().unwrap_or_default();
+        let all = least(&self.counts);
         while self.past < all {
             self.steps.pop_front();
             self.past += 1;
         }
         None
     }
+
+    /// Notes what the end of the last step of a warp teaches; the number of the step, from 1.
+    pub(super) fn issued(&mut self, warp: usize, end: &Stamp) -> u64 {
+        let place = (self.counts[warp] - 1 - least(&self.waited)) as usize;
+        if self.ends.len() <= place {
+            self.ends.resize_with(place + 1, Stamp::default);
+        }
+        self.ends[place].join(end);
+        self.counts[warp]
+    }
+
+    /// Waits, for a warp, for all steps up to this one: what their end teaches, or `None` while
+    /// other warps have not run them.
+    pub(super) fn wait(&mut self, warp: usize, step: u64) -> Option<Stamp> {
+        if self.past < step {
+            return None;
+        }
+        let first = least(&self.waited);
+        let mut learned = Stamp::default();
+        for place in self.waited[warp]..step {
+            learned.join(&self.ends[(place - first) as usize]);
+        }
+        self.waited[warp] = step.max(self.waited[warp]);
+        let over = least(&self.waited) - first;
+        self.ends.drain(..over as usize);
+        Some(learned)
+    }
+}
+
+fn least(of_warps: &[u64; WARPS as usize]) -> u64 {
+    of_warps.iter().min().copied().unwrap_or_default()
 }
 
 impl BlockRun<'_> {
+    /// The fault of a `wgmma` that a warp of its warpgroup has exited without.
+    pub(crate) fn abandoned_wgmma(&self) -> Option<Box<Fault>> {
+        self.block.unfinished_wgmma(&self.done)
+    }
+
     /// Refuses the exit of a block that leaves `wgmma` behind.
     pub(crate) fn check_wgmma_exit(&self) -> Checked<()> {
-        if let Some(fault) = self.block.unfinished_wgmma() {
+        if let Some(fault) = self.abandoned_wgmma() {
             return Err(fault);
         }
         for warp in &self.warps {
@@ -77,17 +119,19 @@ impl BlockRun<'_> {
 }
 
 impl Block<'_> {
-    /// The fault of a `wgmma` that not every warp of its warpgroup ran, once the block is over.
-    fn unfinished_wgmma(&self) -> Option<Box<Fault>> {
-        let (index, group) = self
-            .warpgroups
-            .iter()
-            .enumerate()
-            .find(|(_, group)| !group.steps.is_empty())?;
+    /// The fault of a `wgmma` that a warp of its warpgroup has exited without.
+    fn unfinished_wgmma(&self, exited: &[bool]) -> Option<Box<Fault>> {
+        let is_missing = |group: &Warpgroup, first: u32, warp: u32| {
+            exited[(first + warp) as usize] && group.counts[warp as usize] == group.past
+        };
+        let groups = (0..).step_by(WARPS as usize).zip(&self.warpgroups);
+        let (first, group) = groups.into_iter().find(|(first, group)| {
+            let any_missing = (0..WARPS).any(|warp| is_missing(group, *first, warp));
+            !group.steps.is_empty() && any_missing
+        })?;
         let step = group.steps.front()?;
-        let first = index as u32 * WARPS;
         let missing: Vec<String> = (0..WARPS)
-            .filter(|warp| group.counts[*warp as usize] == group.past)
+            .filter(|warp| is_missing(group, first, *warp))
             .map(|warp| (first + warp).to_string())
             .collect();
         let message = format!(
@@ -123,6 +167,7 @@ impl Warp {
             block.warpgroups.resize_with(group + 1, Warpgroup::default);
         }
         let other = block.warpgroups[group].note((self.index % WARPS) as usize, step);
+        block.cluster.event.set(true);
         let Some(other) = other else { return Ok(()) };
         let message = if other.pc == step.pc {
             format!(

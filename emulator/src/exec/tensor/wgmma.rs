@@ -2,8 +2,8 @@
 
 use super::mma::{Operands, input};
 use super::tile::{self, Tile};
-use super::warpgroup::{Step, WARPS};
-use crate::check::{Channel, Operation};
+use super::warpgroup::{Step, WARPS, Warpgroup};
+use crate::check::{Channel, Operation, Stamp};
 use crate::exec::block::Block;
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::registers::Slot;
@@ -52,8 +52,15 @@ impl Warp {
             WarpgroupA::Registers(regs) => regs,
             WarpgroupA::Shared(..) => &[],
         };
+        let end = match &operation {
+            Some(operation) => block.cluster.order.borrow().finish(operation),
+            None => Stamp::default(),
+        };
+        let step = self
+            .warpgroup(block)
+            .issued((self.index % WARPS) as usize, &end);
         self.flight
-            .issue(&self.regs, pc, (&wgmma.d, inputs), operation)?;
+            .issue(&self.regs, (pc, step), (&wgmma.d, inputs))?;
         let operands = Operands::new(&wgmma.product, wgmma.sum, &a, &b, wgmma.negated);
         for (i, d) in wgmma.d.iter().enumerate() {
             let cell = self.regs.row_mut::<u32>(*d);
@@ -122,16 +129,23 @@ impl Warp {
             .then(|| order.begin(warp, 0, pc, Channel::Wgmma { warp }))
     }
 
-    /// `wgmma.wait_group`
-    pub(super) fn wait_wgmma(&mut self, block: &Block<'_>, most: u32) {
-        block.counters.wait(Waited::Wgmma);
-        let mut order = block.cluster.order.borrow_mut();
-        let learned = self
-            .flight
-            .wait(most as usize, |operation| order.finish(operation));
-        if let Some(stamp) = learned {
+    /// `wgmma.wait_group`; false while other warps of the warpgroup have not run what it waits for.
+    pub(super) fn wait_wgmma(&mut self, block: &mut Block<'_>, most: u32) -> bool {
+        if let Some(step) = self.flight.last_step(most as usize) {
+            let place = (self.index % WARPS) as usize;
+            let Some(learned) = self.warpgroup(block).wait(place, step) else {
+                return false;
+            };
             let warp = block.agent(self.index);
-            order.acquire(warp, &stamp);
+            block.cluster.order.borrow_mut().acquire(warp, &learned);
         }
+        block.counters.wait(Waited::Wgmma);
+        self.flight.wait(most as usize);
+        true
+    }
+
+    /// The four warps of which this is one, after one of them has run a `wgmma`.
+    fn warpgroup<'a>(&self, block: &'a mut Block<'_>) -> &'a mut Warpgroup {
+        &mut block.warpgroups[(self.index / WARPS) as usize]
     }
 }
