@@ -1,0 +1,114 @@
+//! Unchanged, the kernels run clean: all checks, several seeds, results within their bounds.
+
+use std::time::{Duration, Instant};
+
+use warpsmith_tests::values::Values;
+
+use crate::hopper::{self, Product};
+use crate::problem::{Outcome, Problem};
+use crate::subjects::Subject;
+
+/// Orders of warps and completions that every kernel is run in.
+const SEEDS: [u64; 4] = [0, 1, 2, 3];
+/// What a product of 512x512x512 under all checks may take, with room for busy machines.
+const PRODUCT_LIMIT: Duration = Duration::from_secs(20);
+
+/// Runs a launch of a subject's kernel under each seed.
+fn holds(name: &str, problem: &Problem) {
+    let text = Subject::named(name).text();
+    for seed in SEEDS {
+        match problem.run(&text, seed) {
+            Outcome::Clean => {}
+            other => panic!("{name} with seed {seed}: {other}"),
+        }
+    }
+}
+
+macro_rules! run_clean {
+    ($($test:ident = $name:literal),+ $(,)?) => {
+        $(#[test]
+        fn $test() {
+            holds($name, &Subject::named($name).problem());
+        })+
+    };
+}
+
+run_clean! {
+    product_runs_clean = "gemm_plain",
+    product_with_tensor_stores_runs_clean = "gemm_tma_store",
+    product_in_clusters_runs_clean = "gemm_cluster",
+    attention_runs_clean = "attention",
+    reduction_runs_clean = "reduce",
+    portable_product_runs_clean = "gemm_simt_f32",
+    portable_softmax_runs_clean = "softmax_f32",
+    portable_sum_runs_clean = "reduce_sum_f32",
+    portable_add_runs_clean = "binary_add_f32",
+}
+
+/// Extents that are no multiples of a tile: the maps cut the tensors off.
+const RAGGED: Product = Product {
+    m: 200,
+    n: 344,
+    k: 136,
+    blocks: 2,
+    cluster: 1,
+    values: Values::Uniform,
+};
+
+#[test]
+fn product_of_ragged_tensors_is_within_its_bound() {
+    holds("gemm_tma_store", &RAGGED.problem());
+}
+
+#[test]
+fn product_of_ragged_tensors_in_clusters_is_within_its_bound() {
+    let product = Product {
+        cluster: 2,
+        blocks: 4,
+        ..RAGGED
+    };
+    holds("gemm_cluster", &product.problem());
+}
+
+#[test]
+fn product_of_a_short_k_is_within_its_bound() {
+    let product = Product {
+        m: 128,
+        n: 256,
+        k: 40,
+        blocks: 1,
+        ..RAGGED
+    };
+    holds("gemm_plain", &product.problem());
+}
+
+#[test]
+fn attention_of_several_heads_is_within_its_bound() {
+    holds("attention", &hopper::attend(256, 3));
+}
+
+#[test]
+fn attention_of_one_block_of_keys_is_within_its_bound() {
+    holds("attention", &hopper::attend(128, 1));
+}
+
+/// The figure is printed: `cargo test -p warpsmith-tests --test mutations -- product_of_512
+/// --nocapture`.
+#[test]
+fn product_of_512_with_all_checks_takes_seconds() {
+    let product = Product {
+        m: 512,
+        n: 512,
+        k: 512,
+        blocks: 8,
+        ..RAGGED
+    };
+    let problem = product.problem();
+    let text = Subject::named("gemm_tma_store").text();
+    let start = Instant::now();
+    let outcome = problem.run_on(&text, 0, None);
+    let took = start.elapsed();
+    assert!(matches!(outcome, Outcome::Clean), "{outcome}");
+    println!("512x512x512 in bf16 through wgmma, all checks: {took:.2?}");
+    assert!(took < PRODUCT_LIMIT, "it took {took:?}");
+}

@@ -1,0 +1,119 @@
+//! Bugs planted in working kernels: the emulator has to find each one.
+//!
+//! The kernels are those of `tests/spike` (Hopper's asynchrony) and of `ptx/sm_75` (the library's
+//! portable ones). Unchanged they run clean under all checks and several seeds, and their results
+//! hold against references in f64. `tests/mutations/*.toml` name changes to their text; each must
+//! end in a report, a refusal or a wrong result. What was found is kept in
+//! `tests/mutations/caught/`, and the book's page is made from it.
+//!
+//! Environment variables: `BLESS=1` writes what was found and the page again; `ONLY=part` plants
+//! the bugs with that part in their name; `SHOW=1` prints how each run ended (with `--nocapture`).
+
+mod clean;
+mod edit;
+mod hopper;
+mod page;
+mod portable;
+mod problem;
+mod subjects;
+mod table;
+mod values;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use problem::Problem;
+use subjects::Subject;
+use table::{Caught, Found, Mutation, TABLES, Table};
+
+/// Seeds that are tried for a mutation that an order of its own has to show.
+const SCHEDULES: u64 = 8;
+
+/// Plants every bug of a table, and holds how it was caught against what is kept; the failures.
+fn plant_all(name: &str) -> Vec<String> {
+    let bless = std::env::var_os("BLESS").is_some();
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let table = Table::load(name);
+    let kept = match bless {
+        true => Found::new(),
+        false => table::kept(name),
+    };
+    let mut problems = BTreeMap::new();
+    let mut found = Found::new();
+    let mut failures = Vec::new();
+    for mutation in &table.mutation {
+        if !mutation.name.contains(&only) {
+            continue;
+        }
+        let seeds = match kept.get(&mutation.name) {
+            Some(caught) => caught.seed..caught.seed + 1,
+            None => 0..SCHEDULES,
+        };
+        let problem = problems
+            .entry(&mutation.kernel)
+            .or_insert_with(|| Subject::named(&mutation.kernel).problem());
+        let Some(caught) = first_caught(mutation, problem, seeds) else {
+            failures.push(format!("{}: not caught", mutation.name));
+            continue;
+        };
+        if !mutation.by.contains(&caught.by) {
+            failures.push(format!(
+                "{}: {caught:?}, not {:?}",
+                mutation.name, mutation.by
+            ));
+        } else if !bless && kept.get(&mutation.name) != Some(&caught) {
+            failures.push(format!("{}: {caught:?} is not what is kept", mutation.name));
+        }
+        if found.insert(mutation.name.clone(), caught).is_some() {
+            failures.push(format!("{}: twice in the table", mutation.name));
+        }
+    }
+    let gone = |name: &&String| only.is_empty() && !found.contains_key(*name);
+    for name in kept.keys().filter(gone) {
+        failures.push(format!("{name}: kept, but not in the table or not caught"));
+    }
+    if bless && only.is_empty() && failures.is_empty() {
+        table::keep(name, &found);
+    }
+    failures
+}
+
+/// The first of the seeds that shows the bug, and how.
+fn first_caught(mutation: &Mutation, problem: &Problem, mut seeds: Range<u64>) -> Option<Caught> {
+    let planted = mutation.plant();
+    let (text, _) = planted.unwrap_or_else(|error| panic!("{error}"));
+    seeds.find_map(|seed| mutation.run(problem, &text, seed))
+}
+
+#[test]
+fn every_bug_is_caught_and_the_page_says_how() {
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let tables = TABLES.map(|name| scope.spawn(|| plant_all(name)));
+        let joined = tables.map(|table| table.join().expect("a table is gone through"));
+        joined.into_iter().flatten().collect()
+    });
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    let path = subjects::root().join("docs/mutations.md");
+    let want = page::render();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &want).expect("the page can be written");
+    }
+    let got = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(
+        got == want,
+        "docs/mutations.md is not what the tables say; BLESS=1 writes it"
+    );
+}
+
+/// Every change can be made, whatever the emulator says to it.
+#[test]
+fn every_bug_can_be_planted() {
+    let mutations = TABLES.map(|name| Table::load(name).mutation);
+    let errors = mutations
+        .iter()
+        .flatten()
+        .filter_map(|mutation| mutation.plant().err());
+    let errors: Vec<String> = errors.collect();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}

@@ -1,0 +1,107 @@
+//! The book's page, made from the tables.
+
+use std::fmt::Write;
+
+use crate::edit::Changed;
+use crate::subjects::Subject;
+use crate::table::{self, Caught, Mutation, TABLES, Table};
+
+/// Characters of a line of PTX that the page shows.
+const SHOWN: usize = 72;
+
+const HEAD: &str = "\
+# Planted bugs
+
+<!-- Made by `BLESS=1 cargo test -p warpsmith-tests --test mutations`; do not edit. -->
+
+A checker is worth what it finds. Each row of this page is one bug, planted in the text of a kernel
+that runs clean without it: the proof-of-concept kernels for Hopper in `tests/spike` (products with
+tensor copies, mbarriers, `wgmma` and clusters; attention; a reduction), and portable kernels of the
+library in `ptx/sm_75`. Inputs are small; all checks are on. A bug is caught when the emulator
+reports a fault, or refuses the kernel, or when the result differs from a reference in f64: on the
+emulator a wrong result is as certain as a report, since the same seed gives the same bits every
+time.
+
+Seed 0 runs warps one after another for long stretches and lets asynchronous work land as late as
+it can. Where that does not show a bug, the table names the seed that does, as
+`warpsmith run --schedules N` would.
+
+The tables are `tests/mutations/*.toml`; a test plants every bug and fails if one is not caught as
+the page says.
+";
+
+/// The whole page.
+pub(crate) fn render() -> String {
+    let mut page = HEAD.to_owned();
+    let tables = TABLES.map(|name| (Table::load(name), table::kept(name)));
+    page += &summary(&tables);
+    for (table, found) in &tables {
+        writeln!(page, "\n## {}\n", table.title).expect("a string takes it");
+        page += "| bug | kernel and line | before → after | caught by |\n|---|---|---|---|\n";
+        for mutation in &table.mutation {
+            let caught = found.get(&mutation.name);
+            let caught = caught.unwrap_or_else(|| panic!("nothing is kept of `{}`", mutation.name));
+            page += &row(mutation, caught);
+        }
+    }
+    page
+}
+
+fn summary(tables: &[(Table, table::Found)]) -> String {
+    let all: Vec<&Caught> = tables
+        .iter()
+        .flat_map(|(_, found)| found.values())
+        .collect();
+    let by = |what: &str| all.iter().filter(|caught| caught.by == what).count();
+    let (wrong, refused) = (by(table::WRONG), by(table::REFUSED));
+    let reported = all.len() - wrong - refused;
+    let seeded = all.iter().filter(|caught| caught.seed != 0).count();
+    format!(
+        "\n{} bugs: {reported} end in a report, {wrong} in a wrong result, {refused} in a refusal; \
+         {seeded} need a seed other than 0.\n",
+        all.len()
+    )
+}
+
+fn row(mutation: &Mutation, caught: &Caught) -> String {
+    let (_, changes) = mutation.plant().unwrap_or_else(|error| panic!("{error}"));
+    let first = &changes[0];
+    let file = Subject::named(&mutation.kernel).file;
+    let module = file.rsplit('/').next().unwrap_or(file);
+    let others = match changes.len() - 1 {
+        0 => String::new(),
+        1 => ", and one line more".to_owned(),
+        more => format!(", and {more} lines more"),
+    };
+    let seed = match caught.seed {
+        0 => String::new(),
+        seed => format!(", seed {seed}"),
+    };
+    let line = caught
+        .line
+        .map_or(String::new(), |line| format!(", line {line}"));
+    format!(
+        "| {} | `{module}` {}{others} | {} | {}{line}{seed} |\n",
+        mutation.what,
+        first.line,
+        change(first),
+        caught.by,
+    )
+}
+
+fn change(changed: &Changed) -> String {
+    let after = match changed.after.as_str() {
+        "" => "dropped".to_owned(),
+        after => code(after),
+    };
+    format!("{} → {after}", code(&changed.before))
+}
+
+/// A line as code, its end cut off where it is long.
+fn code(line: &str) -> String {
+    let mut shown: String = line.chars().take(SHOWN).collect();
+    if shown.len() < line.len() {
+        shown += " ..";
+    }
+    format!("`{}`", shown.replace('|', "\\|"))
+}

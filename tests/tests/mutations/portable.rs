@@ -1,0 +1,154 @@
+//! Launches of the library's portable kernels, as its host code makes them.
+
+use ndarray::{ArrayD, Axis};
+use spec::elementwise::{self, MAX_RANK};
+use spec::gemm::SIMT_SMALL;
+use spec::reduce::{self, ReducePlan};
+use spec::{DType, softmax};
+use warpsmith_emulator::LaunchConfig;
+use warpsmith_reference::gemm::{GemmOptions, gemm};
+use warpsmith_reference::softmax::softmax as reference_softmax;
+use warpsmith_reference::{Expected, Model};
+use warpsmith_tests::values::Values;
+
+use crate::problem::{Arg, Problem};
+use crate::values::{Operand, hold, poison};
+
+/// Fields of a parameter structure, one behind the other.
+#[derive(Default)]
+struct Fields(Vec<u8>);
+
+impl Fields {
+    fn u32(mut self, values: &[u32]) -> Self {
+        self.0.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+        self
+    }
+
+    fn u64(mut self, values: &[usize]) -> Self {
+        let values = values.iter().map(|x| *x as u64);
+        self.0.extend(values.flat_map(u64::to_le_bytes));
+        self
+    }
+
+    fn f32(mut self, values: &[f32]) -> Self {
+        self.0.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+        self
+    }
+
+    fn arg(self) -> Arg {
+        Arg::Value(self.0)
+    }
+}
+
+fn linear(blocks: u32, threads: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid: [blocks, 1, 1],
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+    }
+}
+
+/// D = A·B in f32, over ragged tiles; A and B row-major. Small integers, so that it is exact.
+pub(crate) fn product() -> Problem {
+    let [m, n, k] = [70, 84, 44];
+    let a = Operand::draw(DType::F32, Values::Integers, &[m, k], 1);
+    let b = Operand::draw(DType::F32, Values::Integers, &[k, n], 2);
+    let exact = gemm(
+        &a.exact.view(),
+        &b.exact.view(),
+        None,
+        &GemmOptions::default(),
+    );
+    let expected = Expected::exact(exact.expect("the extents fit").values, DType::F32);
+    let params = Fields::default()
+        .u32(&[m, n, k, 1].map(|extent| extent as u32))
+        .u64(&[k, n, n, n])
+        .u64(&[m * k, k * n, m * n, m * n])
+        .f32(&[1.0, 0.0]);
+    let grid = SIMT_SMALL.grid(m as u32, n as u32, 1);
+    Problem {
+        shape: LaunchConfig {
+            grid: grid.expect("a small product"),
+            ..linear(1, SIMT_SMALL.threads)
+        },
+        buffers: vec![a.bytes, b.bytes, poison(DType::F32, m * n)],
+        // Beta is 0, so C is never read.
+        args: vec![
+            Arg::Buffer(0),
+            Arg::Buffer(1),
+            Arg::Value(vec![0; 8]),
+            Arg::Buffer(2),
+            params.arg(),
+        ],
+        judge: Box::new(move |after| hold(&after[2], &expected)),
+    }
+}
+
+/// Softmax of rows that are long enough for a whole block.
+pub(crate) fn softmax_rows() -> Problem {
+    let [rows, n] = [3, 1101];
+    let x = Operand::draw(DType::F32, Values::Uniform, &[rows, n], 1);
+    let additions = softmax::additions(n as u64) as usize;
+    let model = Model {
+        additions,
+        ..Model::any_order(n, additions, 4.0)
+    };
+    let expected = reference_softmax(&x.exact.view(), 1, DType::F32, &model);
+    let expected = expected.expect("a matrix has a second axis");
+    let params = Fields::default().u64(&[rows, n, n, 1, n, 1]);
+    Problem {
+        // One block for all rows, so that it uses its shared memory again.
+        shape: linear(1, softmax::THREADS),
+        buffers: vec![x.bytes, poison(DType::F32, rows * n)],
+        args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
+        judge: Box::new(move |after| hold(&after[1], &expected)),
+    }
+}
+
+/// Sums of rows that are long enough for a whole block; exact.
+pub(crate) fn sum_rows() -> Problem {
+    let [rows, n] = [3, 3001];
+    let x = Operand::draw(DType::F32, Values::Integers, &[rows, n], 1);
+    let expected = Expected::exact(x.exact.sum_axis(Axis(1)), DType::F32);
+    let plan = ReducePlan::new(rows as u64, n as u64, 1, 1, 0);
+    let (chunks, len) = (plan.chunks as usize, plan.chunk_len as usize);
+    let params = Fields::default().u64(&[rows, n, 1, n, 1, 0, chunks, len]);
+    Problem {
+        // One block for all rows, so that it uses its shared memory again.
+        shape: linear(1, reduce::THREADS),
+        buffers: vec![x.bytes, poison(DType::F32, rows)],
+        // One chunk, so partials are never written.
+        args: vec![
+            Arg::Buffer(0),
+            Arg::Value(vec![0; 8]),
+            Arg::Buffer(1),
+            params.arg(),
+        ],
+        judge: Box::new(move |after| hold(&after[1], &expected)),
+    }
+}
+
+/// A sum of two contiguous tensors, with a tail behind the last vector; exact.
+pub(crate) fn add() -> Problem {
+    let len = 1003;
+    let [a, b] = [1, 2].map(|seed| Operand::draw(DType::F32, Values::Integers, &[len], seed));
+    let sum: ArrayD<f64> = &a.exact + &b.exact;
+    let expected = Expected::exact(sum, DType::F32);
+    let mut shape = [1; MAX_RANK];
+    shape[MAX_RANK - 1] = len;
+    let mut strides = [0; MAX_RANK];
+    strides[MAX_RANK - 1] = 1;
+    let params = Fields::default()
+        .u64(&[len])
+        .u32(&[1, 1])
+        .u64(&shape)
+        .u64(&[strides; 3].concat())
+        .f32(&[0.0, 0.0]);
+    Problem {
+        shape: linear(elementwise::grid_blocks(len as u64), elementwise::THREADS),
+        buffers: vec![a.bytes, b.bytes, poison(DType::F32, len)],
+        args: vec![Arg::Buffer(0), Arg::Buffer(1), Arg::Buffer(2), params.arg()],
+        judge: Box::new(move |after| hold(&after[2], &expected)),
+    }
+}

@@ -1,0 +1,138 @@
+//! The kernels that are broken, and how each is launched.
+
+use std::path::{Path, PathBuf};
+
+use warpsmith_tests::values::Values;
+
+use crate::hopper::{self, Product};
+use crate::portable;
+use crate::problem::Problem;
+
+/// A kernel and a launch of it.
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    /// Its module, from the root of the repository.
+    pub(crate) file: &'static str,
+    /// The kernel's name in it.
+    kernel: &'static str,
+    problem: fn() -> Problem,
+}
+
+/// The extents make one block compute two tiles, and go round the stages three times.
+const PRODUCT: Product = Product {
+    m: 256,
+    n: 256,
+    k: 384,
+    blocks: 1,
+    cluster: 1,
+    values: Values::Integers,
+};
+
+pub(crate) const SUBJECTS: [Subject; 9] = [
+    Subject {
+        name: "gemm_plain",
+        file: "tests/spike/gemm_plain.ptx",
+        kernel: "gemm",
+        problem: || PRODUCT.problem(),
+    },
+    Subject {
+        name: "gemm_tma_store",
+        file: "tests/spike/gemm_tma_store.ptx",
+        kernel: "gemm",
+        problem: || PRODUCT.problem(),
+    },
+    Subject {
+        name: "gemm_cluster",
+        file: "tests/spike/gemm_cluster.ptx",
+        kernel: "gemm",
+        problem: || {
+            let product = Product {
+                m: 512,
+                blocks: 2,
+                cluster: 2,
+                ..PRODUCT
+            };
+            product.problem()
+        },
+    },
+    Subject {
+        name: "attention",
+        file: "tests/spike/attention.ptx",
+        kernel: "fa",
+        problem: || hopper::attend(384, 1),
+    },
+    Subject {
+        name: "reduce",
+        file: "tests/spike/reduce.ptx",
+        kernel: "sum",
+        problem: hopper::sum,
+    },
+    Subject {
+        name: "gemm_simt_f32",
+        file: "ptx/sm_75/gemm.ptx",
+        kernel: "gemm_simt_f32_nn_64x64x16",
+        problem: portable::product,
+    },
+    Subject {
+        name: "softmax_f32",
+        file: "ptx/sm_75/softmax.ptx",
+        kernel: "softmax_f32",
+        problem: portable::softmax_rows,
+    },
+    Subject {
+        name: "reduce_sum_f32",
+        file: "ptx/sm_75/reduce.ptx",
+        kernel: "reduce_sum_f32_row",
+        problem: portable::sum_rows,
+    },
+    Subject {
+        name: "binary_add_f32",
+        file: "ptx/sm_75/elementwise.ptx",
+        kernel: "binary_add_f32",
+        problem: portable::add,
+    },
+];
+
+impl Subject {
+    pub(crate) fn named(name: &str) -> &'static Self {
+        let subject = SUBJECTS.iter().find(|subject| subject.name == name);
+        subject.unwrap_or_else(|| panic!("no kernel is called `{name}`"))
+    }
+
+    pub(crate) fn problem(&self) -> Problem {
+        (self.problem)()
+    }
+
+    /// The module's text with the one kernel only: the lines of others are empty, so that the rest
+    /// keep their numbers.
+    pub(crate) fn text(&self) -> String {
+        let path = root().join(self.file);
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        only_entry(&text, self.kernel)
+    }
+}
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn only_entry(text: &str, kernel: &str) -> String {
+    let wanted = format!(".visible .entry {kernel}(");
+    let mut is_other = false;
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        if line.starts_with(".visible .entry ") {
+            is_other = !line.starts_with(&wanted);
+        }
+        if !is_other {
+            out += line;
+        }
+        out.push('\n');
+        if line == "}" {
+            is_other = false;
+        }
+    }
+    out
+}
