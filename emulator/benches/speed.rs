@@ -1,11 +1,11 @@
-//! Lane-instructions a second, all checks on.
+//! Lane-instructions a second, with all checks and with those that can be turned off.
 //!
 //! `cargo bench -p warpsmith-emulator` prints throughput in elements a second, where an element is
 //! an instruction of one lane. What was measured is in docs/emulator.md.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
-use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig, Module};
+use warpsmith_emulator::{Checks, Emulator, EmulatorConfig, LaunchConfig, Module};
 
 const HEADER: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
 
@@ -143,9 +143,13 @@ fn measure(
     group.bench_function(name, |bencher| bencher.iter(run));
 }
 
-fn speed(criterion: &mut Criterion) {
-    let emulator = Emulator::new(EmulatorConfig::default());
-    let mut group = criterion.benchmark_group("lane_instructions");
+/// Measures each kernel with some checks.
+fn speed(criterion: &mut Criterion, name: &str, checks: Checks) {
+    let emulator = Emulator::new(EmulatorConfig {
+        checks,
+        ..EmulatorConfig::default()
+    });
+    let mut group = criterion.benchmark_group(name);
     let out = emulator.alloc(16 << 20).expect("memory suffices");
     let from = emulator.alloc(16 << 20).expect("memory suffices");
     emulator
@@ -186,6 +190,11 @@ fn speed(criterion: &mut Criterion) {
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
-    speed(&mut criterion);
+    speed(&mut criterion, "lane_instructions", Checks::ALL);
+    speed(
+        &mut criterion,
+        "lane_instructions_without_races",
+        Checks::NONE,
+    );
     criterion.final_summary();
 }

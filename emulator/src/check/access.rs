@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use super::conflict;
-use super::grid::GridCell;
+use super::grid_plane::GridCell;
 use super::order::{Actor, Order, Proxy, Target};
 use super::shadow::{Cell, Hit, Kind, Span, Visitor};
 use crate::exec::fault::Checked;
@@ -164,7 +164,7 @@ impl Order {
             };
             let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
             between
-                .access(allocation, &span, kind, cell, known)
+                .access((allocation, len), &span, kind, cell, known)
                 .map_err(|hit| {
                     conflict::across(self.warps_per_block, self.memory.as_ref(), &hit)
                 })?;

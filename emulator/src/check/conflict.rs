@@ -1,6 +1,7 @@
 //! Two accesses that nothing orders, as a fault.
 
-use super::grid::{GridCell, GridHit};
+use super::grid::GridHit;
+use super::grid_plane::GridCell;
 use super::order::{Actor, Channel, Order, Target};
 use super::shadow::{Hit, Kind};
 use crate::exec::fault::{Fault, Second};

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::grid::Knowledge;
+use super::knowledge::Knowledge;
 use super::order::{Order, Target};
 use super::stamp::Stamp;
 use crate::exec::row::{Lanes, Row};

@@ -8,93 +8,10 @@
 //! first that is not known to have happened before; so of many it may miss one.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
+use super::grid_plane::{GridCell, GridPlane, Run};
+use super::knowledge::Knowledge;
 use super::shadow::{CHUNK_BYTES, Cell, Kind, Shadow, Span, WORD_SHIFT};
-
-/// Clusters that a warp can know of one by one; when there are more, it counts as knowing all.
-const MOST_KNOWN: usize = 4096;
-
-/// What is known of other clusters: of each, the epochs of its agents.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Knowledge {
-    all: bool,
-    of: Arc<HashMap<u32, Arc<Vec<u32>>>>,
-}
-
-impl Knowledge {
-    fn knows(&self, cell: &GridCell) -> bool {
-        let known = self.of.get(&cell.cluster);
-        self.all
-            || known.is_some_and(|epochs| {
-                let epoch = epochs.get(usize::from(cell.agent));
-                epoch.is_some_and(|epoch| *epoch >= cell.epoch)
-            })
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        !self.all && self.of.is_empty()
-    }
-
-    /// Takes up what another knows.
-    pub(super) fn join(&mut self, other: &Self) {
-        if other.is_empty() || self.all || Arc::ptr_eq(&self.of, &other.of) {
-            self.all |= other.all;
-            return;
-        }
-        if self.of.is_empty() {
-            *self = other.clone();
-            return;
-        }
-        self.all |= other.all;
-        for (cluster, epochs) in &*other.of {
-            self.learn(*cluster, epochs);
-        }
-    }
-
-    /// Learns the epochs of a cluster's agents.
-    pub(super) fn learn(&mut self, cluster: u32, epochs: &Arc<Vec<u32>>) {
-        if let Some(known) = self.of.get(&cluster)
-            && (Arc::ptr_eq(known, epochs) || known == epochs)
-        {
-            return;
-        }
-        if self.of.len() >= MOST_KNOWN {
-            self.all = true;
-            self.of = Arc::default();
-            return;
-        }
-        let known = Arc::make_mut(&mut self.of).entry(cluster).or_default();
-        let longer = known.len().max(epochs.len());
-        let at = |epochs: &[u32], i: usize| epochs.get(i).copied().unwrap_or(0);
-        *known = Arc::new(
-            (0..longer)
-                .map(|i| at(known, i).max(at(epochs, i)))
-                .collect(),
-        );
-    }
-}
-
-/// An access by a cluster; no epoch means none.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GridCell {
-    pub(crate) cluster: u32,
-    pub(super) epoch: u32,
-    pub(crate) cell: u32,
-    pub(super) agent: u16,
-    /// Warp in the cluster.
-    pub(crate) warp: u16,
-}
-
-impl GridCell {
-    pub(crate) fn pc(&self) -> u32 {
-        self.cell >> 10
-    }
-
-    pub(crate) fn lane(&self) -> u32 {
-        self.cell & 31
-    }
-}
 
 /// Two accesses of different clusters that nothing orders.
 #[derive(Clone, Copy, Debug)]
@@ -111,23 +28,19 @@ struct Chunk {
     /// log2 of the bytes of a granule.
     shift: u8,
     /// By kind of access.
-    planes: [Vec<GridCell>; 4],
+    planes: [GridPlane; 4],
 }
 
 impl Chunk {
     fn refine(&mut self, shift: u8) {
         let copies = 1 << (self.shift - shift);
         for plane in &mut self.planes {
-            let finer = plane
-                .iter()
-                .flat_map(|cell| std::iter::repeat_n(*cell, copies));
-            *plane = finer.collect();
+            plane.spread(CHUNK_BYTES as usize >> self.shift, copies);
         }
         self.shift = shift;
     }
 
     /// Checks and records an access of a granule; the earlier access if the two race.
-    #[inline]
     fn visit(
         &mut self,
         granule: usize,
@@ -139,29 +52,44 @@ impl Chunk {
             other.epoch != 0 && other.cluster != cell.cluster && !known.knows(other)
         };
         for other in Kind::ALL {
-            let before = self.planes[other as usize].get(granule);
-            if kind.conflicts(other)
-                && let Some(before) = before
-                && open(before)
-            {
-                return Some((other, *before));
+            if kind.conflicts(other) {
+                let before = self.planes[other as usize].get(granule);
+                if open(&before) {
+                    return Some((other, before));
+                }
             }
         }
         let own = &mut self.planes[kind as usize];
-        if own.is_empty() {
-            own.resize((CHUNK_BYTES >> self.shift) as usize, GridCell::default());
-        }
-        if !open(&own[granule]) {
-            own[granule] = cell;
+        if !open(&own.get(granule)) {
+            own.set(granule, cell, CHUNK_BYTES as usize >> self.shift);
         }
         None
+    }
+
+    /// Records a run at once, where that needs no look at single granules.
+    fn takes_run(&mut self, kind: Kind, run: Run) -> bool {
+        let looks =
+            |other: &Kind| kind.conflicts(*other) && !self.planes[*other as usize].is_empty();
+        if Kind::ALL.iter().any(looks) {
+            return false;
+        }
+        match &self.planes[kind as usize] {
+            GridPlane::Empty => {
+                self.planes[kind as usize] = GridPlane::Run(run);
+                true
+            }
+            GridPlane::Run(own) => own.from <= run.from && run.to <= own.to,
+            GridPlane::Cells(_) => false,
+        }
     }
 }
 
 /// The accesses of all clusters of a launch to global memory.
 #[derive(Debug, Default)]
 pub(crate) struct GridOrder {
-    chunks: HashMap<(u32, u32), Chunk>,
+    /// One more than the place of each chunk of an allocation, 0 for none.
+    tables: Vec<Vec<u32>>,
+    chunks: Vec<Chunk>,
     /// What those handed over that wrote a word of an allocation.
     flags: HashMap<(usize, u64), Knowledge>,
 }
@@ -170,7 +98,7 @@ impl GridOrder {
     /// An access of a cluster that others may have handed work to.
     pub(super) fn access(
         &mut self,
-        allocation: usize,
+        (allocation, len): (usize, u64),
         span: &Span,
         kind: Kind,
         cell: GridCell,
@@ -180,7 +108,8 @@ impl GridOrder {
         while from < end {
             let to = end.min((from / CHUNK_BYTES + 1) * CHUNK_BYTES);
             let narrowest = (from | to).trailing_zeros().min(span.unit) as u8;
-            let chunk = self.chunk(allocation, (from / CHUNK_BYTES) as u32, narrowest);
+            let chunks = len.div_ceil(CHUNK_BYTES) as usize;
+            let chunk = self.chunk(allocation, chunks, (from / CHUNK_BYTES) as u32, narrowest);
             let shift = chunk.shift;
             for at in (from..to).step_by(1 << shift) {
                 let lane = u32::from(span.lanes.0) + ((at - span.offset) >> span.unit) as u32;
@@ -204,14 +133,23 @@ impl GridOrder {
         Ok(())
     }
 
-    fn chunk(&mut self, allocation: usize, index: u32, narrowest: u8) -> &mut Chunk {
-        let chunk = self
-            .chunks
-            .entry((allocation as u32, index))
-            .or_insert_with(|| Chunk {
+    fn chunk(&mut self, allocation: usize, chunks: usize, index: u32, narrowest: u8) -> &mut Chunk {
+        if self.tables.len() <= allocation {
+            self.tables.resize(allocation + 1, Vec::new());
+        }
+        let table = &mut self.tables[allocation];
+        if table.is_empty() {
+            *table = vec![0; chunks];
+        }
+        let place = &mut table[index as usize];
+        if *place == 0 {
+            self.chunks.push(Chunk {
                 shift: WORD_SHIFT,
                 ..Chunk::default()
             });
+            *place = self.chunks.len() as u32;
+        }
+        let chunk = &mut self.chunks[*place as usize - 1];
         if chunk.shift > narrowest {
             chunk.refine(narrowest);
         }
@@ -257,33 +195,40 @@ impl GridOrder {
         let mut worst: Option<GridHit> = None;
         touched
             .shadow
-            .each_plane(|table, index, shift, kind, agent, cells| {
-                let Some(allocation) = table.checked_sub(touched.ranks) else {
+            .each_plane(|region, index, shift, kind, agent, cells| {
+                let Some(allocation) = region.table.checked_sub(touched.ranks) else {
                     return;
                 };
-                let chunk = self.chunk(allocation, index, shift);
+                let chunk = self.chunk(allocation, region.chunks, index, shift);
                 let warp = touched.warps.get(usize::from(agent)).copied().unwrap_or(0);
+                let named = |cell: &Cell| GridCell {
+                    cluster: touched.cluster,
+                    epoch: cell.epoch(),
+                    cell: cell.pc() << 10 | u32::from(cell.lanes().0),
+                    agent,
+                    warp,
+                };
+                if shift == chunk.shift
+                    && let Some(run) = Run::of(cells, named)
+                    && chunk.takes_run(kind, run)
+                {
+                    return;
+                }
                 // The chunk may be finer than the cluster saw it.
                 let copies = 1usize << (shift - chunk.shift);
                 for (i, cell) in cells.iter().enumerate() {
                     if *cell == Cell::default() {
                         continue;
                     }
-                    let own = GridCell {
-                        cluster: touched.cluster,
-                        epoch: cell.epoch(),
-                        cell: cell.pc() << 10 | u32::from(cell.lanes().0),
-                        agent,
-                        warp,
-                    };
+                    let own = named(cell);
                     for granule in i * copies..(i + 1) * copies {
                         let Some(before) = chunk.visit(granule, kind, own, &nobody) else {
                             continue;
                         };
+                        let at = u64::from(index) * CHUNK_BYTES;
                         let hit = GridHit {
                             allocation,
-                            offset: u64::from(index) * CHUNK_BYTES
-                                + ((granule as u64) << chunk.shift),
+                            offset: at + ((granule as u64) << chunk.shift),
                             bytes: 1 << chunk.shift,
                             first: (kind, own),
                             second: before,

@@ -15,6 +15,8 @@ mod access;
 mod conflict;
 mod flags;
 mod grid;
+mod grid_plane;
+mod knowledge;
 mod order;
 mod shadow;
 mod stamp;

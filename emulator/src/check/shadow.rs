@@ -10,7 +10,7 @@
 pub(super) const CHUNK_BYTES: u64 = 128;
 /// log2 of the bytes of a granule in a chunk that only whole words were accessed in.
 pub(super) const WORD_SHIFT: u8 = 2;
-/// No plane, no chunk.
+/// No plane.
 const NONE: u32 = u32::MAX;
 
 /// What an access does. Strong accesses (volatile, relaxed or stronger, and atomics) do not race
@@ -98,9 +98,17 @@ struct Chunk {
     shift: u8,
 }
 
-/// Chunks of one region, by position.
+/// One more than the place of each chunk of one region, 0 for none.
 #[derive(Clone, Debug, Default)]
 struct Table(Vec<u32>);
+
+/// A region of memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region {
+    pub(super) table: usize,
+    /// Chunks that cover it.
+    pub(super) chunks: usize,
+}
 
 /// Bytes that one agent accesses, and which lanes.
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +196,7 @@ impl Shadow {
     /// Forgets everything, but keeps the host memory.
     pub(super) fn clear(&mut self) {
         for (table, index) in self.touched.drain(..) {
-            self.tables[table as usize].0[index as usize] = NONE;
+            self.tables[table as usize].0[index as usize] = 0;
         }
         self.chunks.clear();
         self.planes.clear();
@@ -197,21 +205,19 @@ impl Shadow {
 
     /// Calls `f` for each plane of each chunk: region, position, log2 of the bytes of a granule,
     /// kind, agent, cells.
-    pub(super) fn each_plane(&self, mut f: impl FnMut(usize, u32, u8, Kind, u16, &[Cell])) {
+    pub(super) fn each_plane(&self, mut f: impl FnMut(Region, u32, u8, Kind, u16, &[Cell])) {
         for (chunk, (table, index)) in self.chunks.iter().zip(&self.touched) {
+            let table = *table as usize;
+            let region = Region {
+                table,
+                chunks: self.tables[table].0.len(),
+            };
             let mut at = chunk.first;
             while at != NONE {
                 let plane = &self.planes[at as usize];
                 let start = plane.cells as usize;
                 let cells = &self.cells[start..start + (CHUNK_BYTES >> chunk.shift) as usize];
-                f(
-                    *table as usize,
-                    *index,
-                    chunk.shift,
-                    plane.kind,
-                    plane.agent,
-                    cells,
-                );
+                f(region, *index, chunk.shift, plane.kind, plane.agent, cells);
                 at = plane.next;
             }
         }
@@ -249,7 +255,7 @@ impl Shadow {
             .get(table)
             .and_then(|table| table.0.get(index as usize));
         match found {
-            Some(&chunk) if chunk != NONE => chunk as usize,
+            Some(&place) if place != 0 => place as usize - 1,
             _ => self.new_chunk(table, len, index),
         }
     }
@@ -261,9 +267,9 @@ impl Shadow {
         }
         let entries = &mut self.tables[table].0;
         if entries.is_empty() {
-            entries.resize(len.div_ceil(CHUNK_BYTES) as usize, NONE);
+            *entries = vec![0; len.div_ceil(CHUNK_BYTES) as usize];
         }
-        entries[index as usize] = self.chunks.len() as u32;
+        entries[index as usize] = self.chunks.len() as u32 + 1;
         self.touched.push((table as u32, index as u32));
         self.chunks.push(Chunk {
             first: NONE,

@@ -1,6 +1,6 @@
 //! What an agent knows to have happened.
 
-use super::grid::Knowledge;
+use super::knowledge::Knowledge;
 
 /// A vector clock over the agents of a cluster: for each, how far its accesses have happened, and
 /// how far they have passed a proxy fence. Empty, and free, when races are not looked for.

@@ -26,6 +26,8 @@ struct State {
     ended: BTreeMap<u64, Option<Touched>>,
     /// A cluster failed, or raced with one before it: later ones do not matter.
     over: bool,
+    /// Memory to use again.
+    spare: Vec<Touched>,
 }
 
 impl<'a> Merger<'a> {
@@ -54,7 +56,6 @@ impl<'a> Merger<'a> {
             state = moved.unwrap_or_else(PoisonError::into_inner);
         }
         state.ended.insert(linear, touched);
-        let mut spare = None;
         let mut result = Ok(());
         while !state.over
             && let next = state.next
@@ -72,9 +73,9 @@ impl<'a> Merger<'a> {
                 let fault = across(self.launch.warps(), Some(&self.launch.memory), &hit);
                 result = Err((next, fault));
             }
-            spare = Some(touched);
+            state.spare.push(touched);
         }
         self.moved.notify_all();
-        result.map(|()| spare)
+        result.map(|()| state.spare.pop())
     }
 }
