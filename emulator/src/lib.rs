@@ -47,6 +47,9 @@
 //! | shared or local access outside the block's or call's memory | always; from one variable into the next: never |
 //! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, for the lanes' way through the kernel that ran |
 //! | deadlock at barriers | always |
+//! | register of a `wgmma` touched before its `wgmma.wait_group`, or between its `wgmma.fence` and it | accumulators always; registers of A when their value changes |
+//! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
+//! | `wgmma` descriptor off its swizzle's pattern, or that leads outside of shared memory or to bytes nobody wrote | always; one that leads to other bytes that were written: only by the result |
 //! | data races | never yet |
 
 #[allow(dead_code, unused_imports)] // until asynchronous copies call it
