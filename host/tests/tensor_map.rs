@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use warpsmith::testing::devices;
 use warpsmith::{
-    DType, Device, DeviceBuffer, Error, Im2col, L2Promotion, TensorMapDesc, TensorMapFill,
-    TensorMapSwizzle, TensorMapType,
+    DType, Device, DeviceBuffer, Error, Im2col, L2Promotion, LaunchConfig, TensorMapDesc,
+    TensorMapFill, TensorMapSwizzle, TensorMapType,
 };
 use warpsmith_emulator as emulator;
 
@@ -159,6 +159,40 @@ fn every_dtype_has_a_type_of_its_size() {
     for dtype in DType::ALL {
         let size = TensorMapType::from(dtype).size_bytes();
         assert_eq!(size, dtype.size_bytes() as u64, "{dtype}");
+    }
+}
+
+/// Doubles a matrix of 50 by 60 elements, which tensor copies bring in boxes.
+const TILES: &str = include_str!("../../examples/check/tensor_map/kernel.ptx");
+
+#[test]
+fn a_kernel_reads_through_a_map_by_value_and_by_pointer() {
+    for device in capable().filter(|device| device.arch() == (9, 0)) {
+        let stream = device.stream().expect("a stream");
+        let values: Vec<f32> = (0..50 * 60).map(|i| i as f32 + 0.5).collect();
+        let x = DeviceBuffer::from_slice(&device, &values).expect("allocates");
+        let map = TensorMapDesc::new(TensorMapType::F32, &[60, 50], &[240], &[32, 16]);
+        let map = map.encode(&x).expect("a map by the rules");
+        let copy = DeviceBuffer::from_slice(&device, map.bytes()).expect("allocates");
+        let module = device.load_ptx(TILES).expect("loads");
+        let config = LaunchConfig {
+            grid: [2, 4, 1],
+            ..LaunchConfig::linear(1, 32).cluster([2, 1, 1])
+        };
+        let want: Vec<f32> = values.iter().map(|value| 2.0 * value).collect();
+        for name in ["by_value", "by_pointer"] {
+            let kernel = module.kernel(name).expect("is there");
+            let mut y = DeviceBuffer::<f32>::uninit(&stream, 50 * 60).expect("allocates");
+            // SAFETY: the map's tensor and the output have the extents that the kernel knows.
+            let launched = unsafe {
+                match name {
+                    "by_value" => kernel.launch(&stream, config, (&map, &mut y)),
+                    _ => kernel.launch(&stream, config, (&copy, &mut y)),
+                }
+            };
+            launched.expect("launches");
+            assert_eq!(y.to_vec().expect("reads"), want, "{name} on {device}");
+        }
     }
 }
 
