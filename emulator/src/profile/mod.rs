@@ -1,7 +1,7 @@
 //! Counters: what a launch did, exactly, whatever the number of host threads.
 //!
-//! A [`Tally`] belongs to the blocks that one host thread runs, and gives what it counted to the
-//! launch's [`Collector`] when it goes away; everything it holds is a sum or a union, so the order
+//! A `Tally` belongs to the blocks that one host thread runs, and gives what it counted to the
+//! launch's `Collector` when it goes away; everything it holds is a sum or a union, so the order
 //! does not matter. Without [`EmulatorConfig::profile`](crate::EmulatorConfig) it holds nothing.
 //!
 //! | figure | rule |
