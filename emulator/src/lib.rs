@@ -46,7 +46,9 @@
 //! | read of bytes that neither host nor kernel wrote | always, byte by byte, in global, shared and local memory |
 //! | shared or local access outside the block's or call's memory | always; from one variable into the next: never |
 //! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, for the lanes' way through the kernel that ran |
-//! | deadlock at barriers | always |
+//! | deadlock at barriers, at mbarriers, or for registers of `setmaxnreg` | always, with who waits where |
+//! | mbarriers, copies, tensor maps and clusters that are misused | always, at the instruction that issued them |
+//! | a block that exits while copies from or into its shared memory are in flight | always under seed 0 |
 //! | register of a `wgmma` touched before its `wgmma.wait_group`, or between its `wgmma.fence` and it | accumulators always; registers of A when their value changes |
 //! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
 //! | `wgmma` descriptor off its swizzle's pattern, or that leads outside of shared memory or to bytes nobody wrote | always; one that leads to other bytes that were written: only by the result |
