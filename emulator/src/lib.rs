@@ -36,7 +36,7 @@
 //! Same module, memory, launch and seed give the same bits, whatever the number of host threads.
 //! Blocks run in parallel unless the kernel has atomics on global memory or volatile (or stronger)
 //! loads from it; such a kernel runs block after block on one host thread. A kernel whose blocks
-//! race through plain accesses has no defined result on a GPU, and none here.
+//! race through plain accesses has no defined result on a GPU; here it is reported.
 //!
 //! # What the checks find
 //! | fault | found |
@@ -52,9 +52,14 @@
 //! | register of a `wgmma` touched before its `wgmma.wait_group`, or between its `wgmma.fence` and it | accumulators always; registers of A when their value changes |
 //! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
 //! | `wgmma` descriptor off its swizzle's pattern, or that leads outside of shared memory or to bytes nobody wrote | always; one that leads to other bytes that were written: only by the result |
-//! | data races | never yet |
+//! | two accesses in a cluster that nothing orders, one a write, by threads or asynchronous work | always in what the schedule ran, whichever came first; hidden by what another lane of the warp did: never |
+//! | a missing `fence.proxy.async` between a write and an asynchronous access | always in what the schedule ran |
+//! | the same between blocks that cannot wait for each other | always |
+//! | the same between blocks that can, by flags | sometimes |
+//!
+//! [`Checks::NONE`] leaves out the last four; what they are and why they are no more than that is in
+//! `docs/emulator.md`, under Races.
 
-#[allow(dead_code, unused_imports)] // until asynchronous copies call it
 mod check;
 mod config;
 mod emulator;

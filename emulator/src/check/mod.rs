@@ -26,5 +26,5 @@ pub(crate) use conflict::across;
 pub(crate) use flags::FlagUse;
 pub(crate) use grid::{GridOrder, Touched};
 pub(crate) use order::{Actor, Channel, Operation, Order, Proxy, Target};
-pub(crate) use shadow::Kind;
+pub(crate) use shadow::{Kind, MOST_INSTRUCTIONS};
 pub(crate) use stamp::Stamp;

@@ -227,12 +227,16 @@ impl Order {
             return operation;
         }
         let agents = self.warps.len();
+        let full = agents + self.virtuals.len() >= MOST_AGENTS;
         let agent = *self.by_channel.entry((channel, warp)).or_insert_with(|| {
-            self.virtuals.push(VirtualAgent {
-                channel,
-                warp,
-                epoch: 0,
-            });
+            // The last agents share one, which may hide a race and never invents one.
+            if !full {
+                self.virtuals.push(VirtualAgent {
+                    channel,
+                    warp,
+                    epoch: 0,
+                });
+            }
             (agents + self.virtuals.len() - 1) as u16
         });
         let virtual_agent = &mut self.virtuals[usize::from(agent) - agents];
@@ -311,6 +315,9 @@ impl Order {
         }
     }
 }
+
+/// Agents of a cluster that are told apart.
+const MOST_AGENTS: usize = u16::MAX as usize;
 
 /// The epoch after; the last one stays, which may hide a race and never invents one.
 fn next(epoch: u32) -> u32 {

@@ -13,6 +13,9 @@ pub(super) const WORD_SHIFT: u8 = 2;
 /// No plane.
 const NONE: u32 = u32::MAX;
 
+/// Instructions of the longest program: a position has 22 bits.
+pub(crate) const MOST_INSTRUCTIONS: usize = 1 << 22;
+
 /// What an access does. Strong accesses (volatile, relaxed or stronger, and atomics) do not race
 /// with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +51,6 @@ impl Kind {
 pub(super) struct Cell(u64);
 
 impl Cell {
-    /// Bits of a position; longer programs are not loaded.
-    pub(super) const PC_BITS: u32 = 22;
-
     pub(super) fn new(epoch: u32, pc: u32) -> Self {
         Self(u64::from(epoch) << 32 | u64::from(pc) << 10)
     }

@@ -35,6 +35,7 @@ use std::collections::HashMap;
 use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement, Variable};
 use ptx_syntax::explain::Class;
 
+use crate::check::MOST_INSTRUCTIONS;
 use crate::error::LoadError;
 use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::local::LOCAL_LIMIT;
@@ -89,6 +90,13 @@ pub(crate) fn lower_kernel(
     build.touched.resize(build.code.len(), Box::default());
     for (info, function) in functions.iter().zip(&reached) {
         tracing::trace!(name = info.name, line = function.line, "lowered");
+    }
+    if let Some(inst) = build.code.get(MOST_INSTRUCTIONS) {
+        let message = format!("a kernel of more than {MOST_INSTRUCTIONS} instructions");
+        return Err(LoadError::Invalid {
+            message,
+            line: inst.line,
+        });
     }
     Ok(Program {
         code: build.code,
