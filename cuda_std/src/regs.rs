@@ -1,4 +1,18 @@
 //! Moving registers between the warpgroups of a block.
+//!
+//! A count that the instruction does not take does not compile:
+//! ```compile_fail
+//! fn consumer() {
+//!     unsafe { cuda_std::regs::setmaxnreg_inc::<230>() }
+//! }
+//! # fn main() { let _ = consumer as fn(); }
+//! ```
+//! ```
+//! fn consumer() {
+//!     unsafe { cuda_std::regs::setmaxnreg_inc::<232>() }
+//! }
+//! # fn main() { let _ = consumer as fn(); }
+//! ```
 
 macro_rules! setmaxnreg {
     ($($name:ident = $way:literal, $doc:literal, $wait:literal;)*) => {$(

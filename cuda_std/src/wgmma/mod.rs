@@ -19,6 +19,27 @@
 //! the accumulator back. Until then nobody reads or writes it, nor the registers of A. LLVM knows
 //! nothing of that: the wait takes the accumulator by `&mut`, and [`tie`] holds any other.
 //!
+//! What the hardware lacks does not compile: a shape, a pair of types, 8-bit types whose k is not
+//! contiguous.
+//! ```
+//! use cuda_std::wgmma::{E4m3, M64, MmaAsync};
+//! type Mma = M64<256, f32, E4m3, E4m3>;
+//! let product = Mma::ss::<true, false, false>;
+//! # let _: unsafe fn(&mut [f32; 128], u64, u64) = product;
+//! ```
+//! ```compile_fail
+//! # use cuda_std::wgmma::{E4m3, M64, MmaAsync};
+//! type Mma = M64<256, f32, E4m3, E4m3>;
+//! let product = Mma::ss::<true, false, true>; // B by columns
+//! # let _: unsafe fn(&mut [f32; 128], u64, u64) = product;
+//! ```
+//! ```compile_fail
+//! # use cuda_std::wgmma::{MmaAsync, M64, S8};
+//! type Mma = M64<40, i32, S8, S8>; // no such N
+//! let product = Mma::ss::<true, false, false>;
+//! # let _: unsafe fn(&mut [i32; 20], u64, u64) = product;
+//! ```
+//!
 //! All are for a warpgroup (4 warps, the first a multiple of 4), each warp converged; they rely on
 //! cuda_builder to keep them convergent. The kernel says `max_threads`. *Since*: PTX 8.0, sm_90a.
 
