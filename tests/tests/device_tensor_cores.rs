@@ -11,7 +11,9 @@ use warpsmith::{
 const AMPERE: &str = include_str!("../device_std/ptx/sm_80/ampere.ptx");
 const HOPPER: &str = include_str!("../device_std/ptx/sm_90a/hopper.ptx");
 
-/// Devices that run `HOPPER`.
+const ROLES: &str = include_str!("../device_std/ptx/sm_90a/roles.ptx");
+
+/// Devices that run what is built for sm_90a.
 fn hoppers() -> impl Iterator<Item = Device> {
     let devices = devices().into_iter();
     devices.filter(|device| device.is_emulator() || device.arch() == (9, 0))
@@ -138,5 +140,42 @@ fn blocks_of_a_cluster_write_to_each_other() {
             [100, 0, 2, 1],
         ];
         assert_eq!(values(&out), want.as_flattened(), "on {}", device.name());
+    }
+}
+
+#[test]
+fn a_producer_loads_for_a_consumer_that_stores_and_adds() {
+    let (a, b) = (matrix(64, 2), matrix(64, 9));
+    let desc = TensorMapDesc::new(TensorMapType::Bf16, &[64, 64], &[128], &[64, 64])
+        .swizzle(TensorMapSwizzle::B128);
+    let want = product(64, &a, &b, false);
+    let want: Vec<f32> = want
+        .into_iter()
+        .map(|x| 2.0 * bf16::from_f32(x).to_f32())
+        .collect();
+    for device in hoppers() {
+        let tensors = [bf16s(&a), bf16s(&b), vec![bf16::NAN; 64 * 64]];
+        let tensors = tensors.map(|tensor| buffer(&device, &tensor));
+        let maps = tensors.each_ref().map(|tensor| {
+            let map = desc.encode(tensor).expect("the map is by the rules");
+            buffer(&device, map.bytes().as_slice())
+        });
+        let kernel = kernel(&device, ROLES, "producer_and_consumer");
+        let config = LaunchConfig::linear(1, 256).shared_bytes(3 * 8192 + 1024);
+        launch(&kernel, config, (&maps[0], &maps[1], &maps[2]));
+        let got: Vec<f32> = values(&tensors[2]).into_iter().map(bf16::to_f32).collect();
+        assert_eq!(got, want, "on {}", device.name());
+    }
+}
+
+#[test]
+fn blocks_of_a_cluster_load_for_each_other() {
+    let x: Vec<f32> = (0..128).map(|i| i as f32).collect();
+    for device in hoppers() {
+        let x_device = buffer(&device, &x);
+        let mut out = buffer(&device, &[f32::NAN; 256]);
+        let kernel = kernel(&device, ROLES, "multicast_halves");
+        launch(&kernel, LaunchConfig::linear(2, 128), (&x_device, &mut out));
+        assert_eq!(values(&out), [&x[..], &x].concat(), "on {}", device.name());
     }
 }

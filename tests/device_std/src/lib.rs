@@ -10,4 +10,5 @@ pub mod hopper;
 pub mod instructions;
 pub mod memory;
 pub mod output;
+pub mod roles;
 pub mod warps;
