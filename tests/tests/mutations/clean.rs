@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use warpsmith_tests::values::Values;
 
+use crate::edit::{self, Edit};
 use crate::hopper::{self, Product};
 use crate::problem::{Outcome, Problem};
 use crate::subjects::Subject;
@@ -90,6 +91,23 @@ fn attention_of_several_heads_is_within_its_bound() {
 #[test]
 fn attention_of_one_block_of_keys_is_within_its_bound() {
     holds("attention", &hopper::attend(128, 1));
+}
+
+/// `fence.mbarrier_init` makes up for a first cluster barrier that orders nothing itself.
+#[test]
+fn relaxed_cluster_barrier_behind_the_fence_runs_clean() {
+    let subject = Subject::named("gemm_cluster");
+    let relaxed = Edit {
+        find: "barrier.cluster.arrive.release.aligned;".to_owned(),
+        nth: vec![1],
+        with: "barrier.cluster.arrive.relaxed.aligned;".to_owned(),
+    };
+    let (text, _) = edit::apply(&subject.text(), &[relaxed]).expect("the kernel has the line");
+    let problem = subject.problem();
+    for seed in SEEDS {
+        let outcome = problem.run(&text, seed);
+        assert!(matches!(outcome, Outcome::Clean), "seed {seed}: {outcome}");
+    }
 }
 
 /// The figure is printed: `cargo test -p warpsmith-tests --test mutations -- product_of_512
