@@ -114,9 +114,9 @@ fn test_high<H: Half>(x: &Args, a: u32, b: u32) -> bool {
     test_half::<H>(x, (a >> 16) as u16, (b >> 16) as u16)
 }
 
-/// `setp` of pairs: the predicate `d` is about the low halves, `e` about the high ones.
+/// The comparisons of the low halves and of the high ones, combined with the predicate.
 #[inline(always)]
-fn setp_pair<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
+fn tests_of_pair<H: Half>(regs: &Registers, k: &Constants, x: &Args) -> (u32, u32) {
     let low = test2::<u32, u32>(
         regs,
         k,
@@ -131,8 +131,16 @@ fn setp_pair<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) 
         #[inline(always)]
         |x, a, b| test_high::<H>(x, a, b),
     );
-    let (p, _) = combined(regs, k, x, low);
-    let (q, _) = combined(regs, k, x, high);
+    (
+        combined(regs, k, x, low).0,
+        combined(regs, k, x, high).0,
+    )
+}
+
+/// `setp` of pairs: the predicate `d` is about the low halves, `e` about the high ones.
+#[inline(always)]
+fn setp_pair<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
+    let (p, q) = tests_of_pair::<H>(regs, k, x);
     regs.set_pred(x.d, p, mask);
     if x.imm & BOTH != 0 {
         regs.set_pred(x.e, q, mask);
@@ -228,16 +236,32 @@ fn set_pair(mods: &mut Mods<'_>, target: T, source: T) -> Result<Recipe, LoadErr
         _ => return Err(mods.unsupported()),
     };
     let (compare, imm) = conditions(mods)?;
-    if imm & OPERATION != 0 {
-        return Err(mods.unsupported());
-    }
-    let mut recipe = if source == T::F16x2 {
+    let mut recipe = if imm & OPERATION != 0 {
+        let kernel = if source == T::F16x2 {
+            kernel!(|r, k, x, m| set_pair_combined::<F16>(r, k, x, m))
+        } else {
+            kernel!(|r, k, x, m| set_pair_combined::<Bf16>(r, k, x, m))
+        };
+        Recipe::new(kernel, Width::B32, &[Width::B32, Width::B32, Width::Pred])
+    } else if source == T::F16x2 {
         op!(|x, a: u32, b: u32| -> u32 { numbers_of_pair::<F16>(x, a, b) })
     } else {
         op!(|x, a: u32, b: u32| -> u32 { numbers_of_pair::<Bf16>(x, a, b) })
     };
     recipe.compare = compare;
     Ok(recipe.imm(imm | yes << YES))
+}
+
+/// `set` of pairs, each half combined with the predicate.
+#[inline(always)]
+fn set_pair_combined<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
+    let (low, high) = tests_of_pair::<H>(regs, k, x);
+    let yes = x.imm >> YES;
+    let mut row = Row::<u32>::default();
+    for (lane, number) in row.0.iter_mut().enumerate() {
+        *number = (low >> lane & 1) * yes | (high >> lane & 1) * (yes << 16);
+    }
+    regs.put(x.d, &row, mask);
 }
 
 #[inline(always)]

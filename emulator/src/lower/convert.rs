@@ -11,7 +11,7 @@ use crate::error::LoadError;
 use crate::program::Width;
 use crate::semantics::fp16::{self, Bf16, F16, Half};
 use crate::semantics::round::Format;
-use crate::semantics::{FloatMode, cvt, fp8, int};
+use crate::semantics::{FloatMode, cvt, fp8, int, packed};
 
 /// `.relu` in [`Args::imm`](crate::exec::kernel::Args::imm).
 const RELU: u32 = 1;
@@ -225,6 +225,38 @@ fn float_to_float(to: T, from: T) -> Option<Recipe> {
         _ => return fp8_recipe(to, from),
     })
 }
+
+/// `cvt.pack`; the modifiers but `.pack` are there.
+pub(super) fn pack(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    let saturates = mods.take("sat");
+    let range = mods.take_map(|word| {
+        Some(match word {
+            "u16" | "s16" => (word == "s16", 16),
+            "u8" | "s8" => (word == "s8", 8),
+            "u4" | "s4" => (word == "s4", 4),
+            "u2" | "s2" => (word == "s2", 2),
+            _ => return None,
+        })
+    });
+    let has_third = mods.take("b32");
+    let (Some((signed, bits)), true) = (range, saturates && mods.take("s32")) else {
+        return Err(mods.unsupported());
+    };
+    let recipe = match (bits, has_third) {
+        (16, false) => op!(|x, a: i32, b: i32| -> u32 {
+            packed::cvt_pack(a, b, 0, 16, x.imm >> SIGN & 1 != 0)
+        }),
+        (2..=8, true) => op!(|x, a: i32, b: i32, c: u32| -> u32 {
+            packed::cvt_pack(a, b, c, x.imm & (SIGN_BIT - 1), x.imm >> SIGN & 1 != 0)
+        }),
+        _ => return Err(mods.unsupported()),
+    };
+    Ok(recipe.imm(bits | u32::from(signed) << SIGN))
+}
+
+/// Where `cvt.pack` keeps in its number that the range is signed; below it are the bits.
+const SIGN: u32 = 8;
+const SIGN_BIT: u32 = 1 << SIGN;
 
 #[inline(always)]
 fn relu_half<H: Half>(flags: u32, bits: u16) -> u16 {

@@ -21,7 +21,7 @@ pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe,
 
 macro_rules! family {
     ($name:ident, $t:ty, $add:path, $sub:path, $mul:path, $fma:path, $min:path, $max:path,
-     $relu:path, $flush:path, $neg:expr, $abs:expr) => {
+     $relu:path, $flush:path, $neg:expr, $abs:expr, $oob:path) => {
         fn $name(opcode: &str, mods: &mut Mods<'_>) -> Option<Recipe> {
             if matches!(opcode, "min" | "max") {
                 let mode = min_max_mode(mods);
@@ -42,10 +42,17 @@ macro_rules! family {
                 });
             }
             let mode = mods.float_mode();
+            let out_of_bounds = mods.take("oob");
             let recipe = match opcode {
                 "add" => op!(|x, a: $t, b: $t| -> $t { $add(x.float, a, b) }),
                 "sub" => op!(|x, a: $t, b: $t| -> $t { $sub(x.float, a, b) }),
                 "mul" => op!(|x, a: $t, b: $t| -> $t { $mul(x.float, a, b) }),
+                "fma" if out_of_bounds && mods.take("relu") => {
+                    op!(|x, a: $t, b: $t, c: $t| -> $t { $relu($oob(a, b, $fma(x.float, a, b, c))) })
+                }
+                "fma" if out_of_bounds => {
+                    op!(|x, a: $t, b: $t, c: $t| -> $t { $oob(a, b, $fma(x.float, a, b, c)) })
+                }
                 "fma" if mods.take("relu") => {
                     op!(|x, a: $t, b: $t, c: $t| -> $t { $relu($fma(x.float, a, b, c)) })
                 }
@@ -69,7 +76,8 @@ family!(
     fp16::relu::<F16>,
     fp16::flush::<F16>,
     fp16::neg::<F16>,
-    fp16::abs::<F16>
+    fp16::abs::<F16>,
+    fp16::zero_out_of_bounds
 );
 family!(
     scalar_bf16,
@@ -83,7 +91,8 @@ family!(
     fp16::relu::<Bf16>,
     fp16::flush::<Bf16>,
     fp16::neg::<Bf16>,
-    fp16::abs::<Bf16>
+    fp16::abs::<Bf16>,
+    fp16::zero_out_of_bounds
 );
 family!(
     pair_f16,
@@ -97,7 +106,8 @@ family!(
     fp16::relu_x2::<F16>,
     flush_x2::<F16>,
     neg_x2::<F16>,
-    abs_x2::<F16>
+    abs_x2::<F16>,
+    zero_out_of_bounds_x2
 );
 family!(
     pair_bf16,
@@ -111,7 +121,8 @@ family!(
     fp16::relu_x2::<Bf16>,
     flush_x2::<Bf16>,
     neg_x2::<Bf16>,
-    abs_x2::<Bf16>
+    abs_x2::<Bf16>,
+    zero_out_of_bounds_x2
 );
 
 #[inline(always)]
@@ -127,4 +138,10 @@ fn abs_x2<H: Half>(a: u32) -> u32 {
 #[inline(always)]
 fn flush_x2<H: Half>(a: u32) -> u32 {
     u32::from(fp16::flush::<H>((a >> 16) as u16)) << 16 | u32::from(fp16::flush::<H>(a as u16))
+}
+
+#[inline(always)]
+fn zero_out_of_bounds_x2(a: u32, b: u32, d: u32) -> u32 {
+    let high = fp16::zero_out_of_bounds((a >> 16) as u16, (b >> 16) as u16, (d >> 16) as u16);
+    u32::from(high) << 16 | u32::from(fp16::zero_out_of_bounds(a as u16, b as u16, d as u16))
 }

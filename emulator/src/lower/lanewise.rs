@@ -219,7 +219,7 @@ impl<'a> FunctionLowering<'a, '_> {
 
     fn cvt(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
         if mods.take("pack") {
-            return Err(mods.unsupported());
+            return self.cvt_pack(inst, mods);
         }
         let from = mods.ty()?;
         let to = mods.ty()?;
@@ -253,6 +253,15 @@ impl<'a> FunctionLowering<'a, '_> {
                 .ok_or_else(|| self.invalid("the destination register is too narrow"))?;
             self.emit_unary(&extend, d, target.slot);
         }
+        Ok(())
+    }
+
+    /// `cvt.pack`: two integers, cut to their range, beside what a third holds.
+    fn cvt_pack(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+        let recipe = convert::pack(&mut mods)?;
+        mods.finish()?;
+        let args = self.args(inst, &recipe)?;
+        self.emit(Op::Lanes(recipe.kernel, args));
         Ok(())
     }
 
@@ -325,9 +334,17 @@ impl<'a> FunctionLowering<'a, '_> {
         if mods.ty()? != T::B32 {
             return Err(mods.unsupported());
         }
+        let combine = mods.take_map(logic::combine_nonzero);
         mods.finish()?;
-        let [d, a, b, c, Operand::Integer(table)] = inst.operands.as_slice() else {
-            return Err(self.invalid("`lop3` takes four operands and a table"));
+        let (d, a, b, c, table, tested) = match (combine, inst.operands.as_slice()) {
+            (None, [d, a, b, c, Operand::Integer(table)]) => (d, a, b, c, table, None),
+            (Some(combine), [Operand::Pair(d, p), a, b, c, Operand::Integer(table), q]) => {
+                (&**d, a, b, c, table, Some((combine, p, q)))
+            }
+            (None, _) => return Err(self.invalid("`lop3` takes four operands and a table")),
+            (Some(_), _) => {
+                return Err(self.invalid("`lop3` takes `d|p`, three operands, a table and `q`"));
+            }
         };
         let Ok(table) = u8::try_from(*table) else {
             return Err(self.invalid(format!("the table is {table}, allowed is 0 to 255")));
@@ -344,6 +361,26 @@ impl<'a> FunctionLowering<'a, '_> {
             &recipe,
         )?;
         self.emit(Op::Lanes(recipe.kernel, args));
+        let Some((mut combine, p, q)) = tested else {
+            return Ok(());
+        };
+        let q = match q {
+            Operand::Not(inner) => {
+                combine.imm = 1;
+                self.source(inner, Width::Pred)?
+            }
+            q => self.source(q, Width::Pred)?,
+        };
+        let p = Reg {
+            slot: self.destination_of(p, Width::Pred)?,
+            width: Width::Pred,
+        };
+        let args = Args {
+            a: slot,
+            b: q,
+            ..self.no_args(p, &combine)
+        };
+        self.emit(Op::Lanes(combine.kernel, args));
         Ok(())
     }
 }

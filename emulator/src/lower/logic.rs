@@ -6,6 +6,7 @@ use super::mods::Mods;
 use super::recipe::{Recipe, integers, op, typed};
 use crate::error::LoadError;
 use crate::exec::kernel::kernel;
+use crate::exec::row::{FULL_MASK, mask_of};
 use crate::program::Width;
 use crate::semantics::bits::{self, PermuteMode, ShiftMode};
 use crate::semantics::int;
@@ -214,6 +215,30 @@ fn permute(mods: &mut Mods<'_>) -> Recipe {
         Some(PermuteMode::EdgeClampRight) => prmt!(EdgeClampRight),
         Some(PermuteMode::ReplicateHalf) => prmt!(ReplicateHalf),
     }
+}
+
+/// What `lop3.and` and `lop3.or` make of the result and a predicate: whether the result is not
+/// zero, combined with the predicate, which is negated where the number is 1.
+pub(super) fn combine_nonzero(word: &str) -> Option<Recipe> {
+    macro_rules! combine {
+        ($op:tt) => {
+            kernel!(|regs, k, x, mask| {
+                let a = *regs.row::<u32>(k, x.a);
+                let nonzero = mask_of(
+                    #[inline(always)]
+                    |i| a.0[i] != 0,
+                );
+                let q = regs.pred(k, x.b) ^ if x.imm != 0 { FULL_MASK } else { 0 };
+                regs.set_pred(x.d, nonzero $op q, mask);
+            })
+        };
+    }
+    let kernel = match word {
+        "and" => combine!(&),
+        "or" => combine!(|),
+        _ => return None,
+    };
+    Some(Recipe::new(kernel, Width::Pred, &[Width::B32, Width::Pred]))
 }
 
 /// `lop3.b32` of a table.

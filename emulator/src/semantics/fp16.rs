@@ -194,6 +194,12 @@ pub fn fma<H: Half>(mode: FloatMode, a: u16, b: u16, c: u16) -> u16 {
     )
 }
 
+/// `.oob`: the result `d`, or zero where `a` or `b` is the NaN that copies of tensors fill up with.
+#[inline(always)]
+pub fn zero_out_of_bounds(a: u16, b: u16, d: u16) -> u16 {
+    if a == NAN || b == NAN { 0 } else { d }
+}
+
 /// `neg`; NaN gives [`NAN`].
 #[inline(always)]
 pub fn neg<H: Half>(a: u16) -> u16 {

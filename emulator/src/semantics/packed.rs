@@ -80,3 +80,17 @@ pub fn max_s16x2(a: u32, b: u32, relu: bool) -> u32 {
     let floor = if relu { 0 } else { i16::MIN };
     map2(a, b, |a, b| (a as i16).max(b as i16).max(floor) as u16)
 }
+
+/// `cvt.pack.sat`: `a` and `b` cut to the range of a signed or unsigned integer of `bits` bits, `b`
+/// lowest, `a` beside it, and above them the low bits of `c`.
+#[inline(always)]
+pub fn cvt_pack(a: i32, b: i32, c: u32, bits: u32, signed: bool) -> u32 {
+    let (least, most) = if signed {
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    } else {
+        (0, (1 << bits) - 1)
+    };
+    let cut = |value: i32| value.clamp(least, most) as u32 & ((1 << bits) - 1);
+    let above = if bits == 16 { 0 } else { c << (2 * bits) };
+    above | cut(a) << bits | cut(b)
+}
