@@ -45,6 +45,7 @@ impl Warp {
                     let new = match atomic.op {
                         AtomicOp::Cas if same => c,
                         AtomicOp::Cas => old,
+                        op if space == Space::Global => update_global(op, atomic.ty, old, b),
                         op => update(op, atomic.ty, old, b),
                     };
                     if new != old {
@@ -102,6 +103,20 @@ fn set_part(planes: &mut Planes, lane: usize, part: usize, element: usize, value
             planes[2 * part + 1].0[lane] = (value >> 32) as u32;
         }
     }
+}
+
+/// [`update`] in global memory, where f32 subnormals count as zero in sums; in shared memory they
+/// do not.
+fn update_global(op: AtomicOp, ty: AtomicType, old: u64, b: u64) -> u64 {
+    if (op, ty) != (AtomicOp::Add, AtomicType::F32) {
+        return update(op, ty, old, b);
+    }
+    let mode = FloatMode {
+        ftz: true,
+        ..FloatMode::default()
+    };
+    let sum = fp32::add_with(mode, f32::from_bits(old as u32), f32::from_bits(b as u32));
+    u64::from(sum.to_bits())
 }
 
 /// What the memory holds after an operation other than `cas`.

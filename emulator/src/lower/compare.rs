@@ -131,10 +131,7 @@ fn tests_of_pair<H: Half>(regs: &Registers, k: &Constants, x: &Args) -> (u32, u3
         #[inline(always)]
         |x, a, b| test_high::<H>(x, a, b),
     );
-    (
-        combined(regs, k, x, low).0,
-        combined(regs, k, x, high).0,
-    )
+    (combined(regs, k, x, low).0, combined(regs, k, x, high).0)
 }
 
 /// `setp` of pairs: the predicate `d` is about the low halves, `e` about the high ones.

@@ -127,9 +127,15 @@ fn integer_to_float(to: T, from: T) -> Option<Recipe> {
         T::F32 => op!(|x, a: S| -> f32 {
             clamp_unit(x.float, cvt::int_to_f32(a, x.float.rounding))
         }),
-        T::F64 => op!(|x, a: S| -> f64 { cvt::int_to_f64(a, x.float.rounding) }),
-        T::F16 => op!(|x, a: S| -> u16 { cvt::int_to_half::<S, F16>(a, x.float.rounding) }),
-        T::Bf16 => op!(|x, a: S| -> u16 { cvt::int_to_half::<S, Bf16>(a, x.float.rounding) }),
+        T::F64 => op!(|x, a: S| -> f64 {
+            clamp_unit_f64(x.float, cvt::int_to_f64(a, x.float.rounding))
+        }),
+        T::F16 => op!(|x, a: S| -> u16 {
+            clamp_unit_half::<F16>(x.float, cvt::int_to_half::<S, F16>(a, x.float.rounding))
+        }),
+        T::Bf16 => op!(|x, a: S| -> u16 {
+            clamp_unit_half::<Bf16>(x.float, cvt::int_to_half::<S, Bf16>(a, x.float.rounding))
+        }),
         _ => return None,
     }))?
 }
@@ -138,6 +144,24 @@ fn integer_to_float(to: T, from: T) -> Option<Recipe> {
 fn clamp_unit(mode: FloatMode, a: f32) -> f32 {
     if mode.saturate {
         crate::semantics::fp32::saturate(a)
+    } else {
+        a
+    }
+}
+
+#[inline(always)]
+fn clamp_unit_f64(mode: FloatMode, a: f64) -> f64 {
+    if mode.saturate {
+        crate::semantics::fp64::saturate(a)
+    } else {
+        a
+    }
+}
+
+#[inline(always)]
+fn clamp_unit_half<H: Half>(mode: FloatMode, a: u16) -> u16 {
+    if mode.saturate {
+        fp16::saturate::<H>(a)
     } else {
         a
     }
@@ -160,19 +184,17 @@ fn to_integral(to: T, from: T) -> Option<Recipe> {
             clamp_unit(x.float, rounded)
         })),
         (T::F64, T::F64) => Some(op!(|x, a: f64| -> f64 {
-            crate::semantics::fp64::round_to_integer(x.float.rounding, a)
+            let rounded = crate::semantics::fp64::round_to_integer(x.float.rounding, a);
+            clamp_unit_f64(x.float, rounded)
         })),
         (T::F16, T::F16) => Some(op!(|x, a: u16| -> u16 {
-            F16::narrow(crate::semantics::fp32::round_to_integer(
-                x.float.rounding,
-                F16::widen(a),
-            ))
+            let rounded = crate::semantics::fp32::round_to_integer(x.float.rounding, F16::widen(a));
+            clamp_unit_half::<F16>(x.float, F16::narrow(rounded))
         })),
         (T::Bf16, T::Bf16) => Some(op!(|x, a: u16| -> u16 {
-            Bf16::narrow(crate::semantics::fp32::round_to_integer(
-                x.float.rounding,
-                Bf16::widen(a),
-            ))
+            let rounded =
+                crate::semantics::fp32::round_to_integer(x.float.rounding, Bf16::widen(a));
+            clamp_unit_half::<Bf16>(x.float, Bf16::narrow(rounded))
         })),
         _ => None,
     }
@@ -181,14 +203,19 @@ fn to_integral(to: T, from: T) -> Option<Recipe> {
 fn float_to_float(to: T, from: T) -> Option<Recipe> {
     Some(match (to, from) {
         (T::F32, T::F32) => op!(|x, a: f32| -> f32 { cvt::f32_to_f32(a, x.float) }),
-        (T::F64, T::F64) => op!(|x, a: f64| -> f64 { a }),
+        (T::F64, T::F64) => op!(|x, a: f64| -> f64 { clamp_unit_f64(x.float, a) }),
         (T::F64, T::F32) => op!(|x, a: f32| -> f64 { cvt::f32_to_f64(a, x.float) }),
         (T::F64, T::F16) => op!(|x, a: u16| -> f64 { cvt::f16_to_f64(a, x.float) }),
         (T::F64, T::Bf16) => op!(|x, a: u16| -> f64 { cvt::bf16_to_f64(a, x.float) }),
         (T::F32, T::F64) => op!(|x, a: f64| -> f32 { cvt::f64_to_f32(a, x.float) }),
         (T::F32, T::F16) => op!(|x, a: u16| -> f32 { clamp_unit(x.float, F16::widen(a)) }),
-        (T::F32, T::Bf16) => op!(|x, a: u16| -> f32 { clamp_unit(x.float, Bf16::widen(a)) }),
-        (T::F16, T::F16) | (T::Bf16, T::Bf16) => op!(|x, a: u16| -> u16 { a }),
+        (T::F32, T::Bf16) => op!(|x, a: u16| -> f32 { cvt::bf16_to_f32(a, x.float) }),
+        (T::F16, T::F16) => {
+            op!(|x, a: u16| -> u16 { clamp_unit_half::<F16>(x.float, fp16::canonical::<F16>(a)) })
+        }
+        (T::Bf16, T::Bf16) => {
+            op!(|x, a: u16| -> u16 { clamp_unit_half::<Bf16>(x.float, fp16::canonical::<Bf16>(a)) })
+        }
         (T::F16, T::F64) => op!(|x, a: f64| -> u16 { cvt::f64_to_half::<F16>(a, x.float) }),
         (T::Bf16, T::F64) => op!(|x, a: f64| -> u16 { cvt::f64_to_half::<Bf16>(a, x.float) }),
         (T::F16, T::F32) => op!(|x, a: f32| -> u16 {

@@ -48,7 +48,9 @@ macro_rules! family {
                 "sub" => op!(|x, a: $t, b: $t| -> $t { $sub(x.float, a, b) }),
                 "mul" => op!(|x, a: $t, b: $t| -> $t { $mul(x.float, a, b) }),
                 "fma" if out_of_bounds && mods.take("relu") => {
-                    op!(|x, a: $t, b: $t, c: $t| -> $t { $relu($oob(a, b, $fma(x.float, a, b, c))) })
+                    op!(|x, a: $t, b: $t, c: $t| -> $t {
+                        $relu($oob(a, b, $fma(x.float, a, b, c)))
+                    })
                 }
                 "fma" if out_of_bounds => {
                     op!(|x, a: $t, b: $t, c: $t| -> $t { $oob(a, b, $fma(x.float, a, b, c)) })

@@ -101,6 +101,14 @@ pub fn f16_to_f64(a: u16, mode: FloatMode) -> f64 {
     }
 }
 
+/// bf16 to f32: exact but for `.ftz`, which makes subnormals zero and NaN
+/// [`fp32::NAN`], and `.sat`.
+#[inline(always)]
+pub fn bf16_to_f32(a: u16, mode: FloatMode) -> f32 {
+    let wide = Bf16::widen(a);
+    f32_to_f32(wide, mode)
+}
+
 /// bf16 to f64: exact. A NaN keeps sign and payload and is made quiet.
 #[inline(always)]
 pub fn bf16_to_f64(a: u16, mode: FloatMode) -> f64 {
@@ -142,9 +150,16 @@ pub fn f64_to_f32(a: f64, mode: FloatMode) -> f32 {
 }
 
 /// f32 to f16 or bf16; `satfinite` makes overflow the largest number, NaN gives [`fp16::NAN`].
-/// `.ftz` changes nothing: an f32 subnormal counts, and a 16-bit one is kept.
+/// `.ftz` makes f32 subnormals zero that bf16 could hold; it changes nothing for f16, where they
+/// count when rounding, and where 16-bit ones are kept.
 #[inline(always)]
 pub fn f32_to_half<H: Half>(a: f32, mode: FloatMode, satfinite: bool) -> u16 {
+    let same_exponents = H::FORMAT.exponent_bits == Format::F32.exponent_bits;
+    let a = if mode.ftz && same_exponents {
+        fp32::flush(a)
+    } else {
+        a
+    };
     let bits = if mode.rounding == Rounding::NearestEven && !satfinite {
         H::narrow(a)
     } else {

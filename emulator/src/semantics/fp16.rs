@@ -153,6 +153,16 @@ pub fn saturate<H: Half>(bits: u16) -> u16 {
     }
 }
 
+/// The number, or [`NAN`] for any NaN.
+#[inline(always)]
+pub fn canonical<H: Half>(bits: u16) -> u16 {
+    if bits & !SIGN > H::INFINITY {
+        NAN
+    } else {
+        bits
+    }
+}
+
 /// `.relu` on a result: negative numbers become `+0`; NaN stays [`NAN`].
 #[inline(always)]
 pub fn relu<H: Half>(bits: u16) -> u16 {
@@ -194,10 +204,18 @@ pub fn fma<H: Half>(mode: FloatMode, a: u16, b: u16, c: u16) -> u16 {
     )
 }
 
-/// `.oob`: the result `d`, or zero where `a` or `b` is the NaN that copies of tensors fill up with.
+/// The NaN that stands for what is outside of a tensor's bounds, of either sign; an H200 knows no
+/// other.
+pub const OUT_OF_BOUNDS: u16 = 0x7ff7;
+
+/// `.oob`: the result `d`, or zero where `a` or `b` is [`OUT_OF_BOUNDS`].
 #[inline(always)]
 pub fn zero_out_of_bounds(a: u16, b: u16, d: u16) -> u16 {
-    if a == NAN || b == NAN { 0 } else { d }
+    if a & !SIGN == OUT_OF_BOUNDS || b & !SIGN == OUT_OF_BOUNDS {
+        0
+    } else {
+        d
+    }
 }
 
 /// `neg`; NaN gives [`NAN`].

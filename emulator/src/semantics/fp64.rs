@@ -1,4 +1,5 @@
-//! f64 arithmetic. Subnormals are always kept; there is no `.ftz` and no `.sat`.
+//! f64 arithmetic. Subnormals are always kept; there is no `.ftz`, and `.sat` only in
+//! conversions.
 
 use super::Rounding;
 use super::round::Exact;
@@ -32,6 +33,13 @@ fn settle<const N: usize>(result: f64, operands: [f64; N]) -> f64 {
     } else {
         result
     }
+}
+
+/// `.sat` of a conversion: into 0 to 1; NaN gives `+0`.
+#[inline(always)]
+pub fn saturate(a: f64) -> f64 {
+    let above_zero = if a > 0.0 { a } else { 0.0 };
+    if above_zero < 1.0 { above_zero } else { 1.0 }
 }
 
 /// `add.rn`

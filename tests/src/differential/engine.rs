@@ -6,10 +6,13 @@ use super::forms::Form;
 use super::golden;
 use super::kernel::{self, HEADER};
 use super::operands;
-use super::program::{self, Program};
+use super::program::{self, PREAMBLE, Program};
 
 /// Operand tuples of a form that has not one 16-bit operand (which gets all its 65,536 values).
 pub const TUPLES: usize = 2048;
+
+/// Kernels of a module: a driver compiles many together faster than one by one.
+pub const MODULE: usize = 64;
 
 /// The operands a form is tried on.
 #[must_use]
@@ -17,39 +20,81 @@ pub fn operands_of(form: &Form) -> Vec<Vec<u64>> {
     operands::tuples(&form.inputs, TUPLES, golden::seed(&form.name))
 }
 
-/// What a device answers to a form, one word a tuple.
-pub fn run_form(device: &Device, form: &Form, tuples: &[Vec<u64>]) -> Result<Vec<u64>> {
-    let ptx = format!("{HEADER}{}", kernel::kernel("form", form));
+/// The module of these forms: kernel `form_0` on.
+#[must_use]
+pub fn form_module(forms: &[Form]) -> String {
+    let kernels = forms.iter().enumerate();
+    let kernels = kernels.map(|(i, form)| kernel::kernel(&format!("form_{i}"), form));
+    std::iter::once(HEADER.to_owned()).chain(kernels).collect()
+}
+
+/// The module of these programs.
+#[must_use]
+pub fn program_module(programs: &[Program]) -> String {
+    let texts = programs.iter().map(|program| program.ptx.as_str());
+    [HEADER, PREAMBLE].into_iter().chain(texts).collect()
+}
+
+/// What a device answers to forms, one word a tuple of [`operands_of`].
+pub fn run_forms(device: &Device, forms: &[Form]) -> Result<Vec<Vec<u64>>> {
+    let mut answers = Vec::new();
+    for forms in forms.chunks(MODULE) {
+        let module = device.load_ptx(&form_module(forms))?;
+        for (i, form) in forms.iter().enumerate() {
+            answers.push(run_form(&module.kernel(&format!("form_{i}"))?, form)?);
+        }
+    }
+    Ok(answers)
+}
+
+fn run_form(kernel: &warpsmith::Kernel, form: &Form) -> Result<Vec<u64>> {
+    let tuples = operands_of(form);
     let inputs: Vec<u64> = (0..form.inputs.len())
         .flat_map(|k| tuples.iter().map(move |tuple| tuple[k]))
         .collect();
+    let device = kernel.device();
     let stream = device.stream()?;
-    let kernel = device.load_ptx(&ptx)?.kernel("form")?;
     let inputs = DeviceBuffer::from_slice(device, &inputs)?;
     let mut outputs = DeviceBuffer::<u64>::zeros(&stream, tuples.len())?;
     let config = LaunchConfig::for_elements(tuples.len() as u64, 128);
+    let count = tuples.len() as u32;
     // SAFETY: the kernel reads one word an operand and tuple, and writes one a tuple; both buffers
     // have that many, and it stops at the count.
-    unsafe {
-        kernel.launch(
-            &stream,
-            config,
-            (&inputs, &mut outputs, tuples.len() as u32),
-        )?
-    };
+    unsafe { kernel.launch(&stream, config, (&inputs, &mut outputs, count))? };
     stream.synchronize()?;
     outputs.to_vec()
 }
 
-/// The registers that a program leaves on a device, thread by thread.
-pub fn run_program(device: &Device, program: &Program) -> Result<Vec<u64>> {
+/// What a device answers to programs: each thread's row, then the memory that threads changed.
+pub fn run_programs(device: &Device, programs: &[Program]) -> Result<Vec<Vec<u64>>> {
+    let module = device.load_ptx(&program_module(programs))?;
+    let run = |program: &Program| run_program(&module.kernel(&program.kernel())?, program);
+    programs.iter().map(run).collect()
+}
+
+fn run_program(kernel: &warpsmith::Kernel, program: &Program) -> Result<Vec<u64>> {
+    let device = kernel.device();
     let stream = device.stream()?;
-    let kernel = device.load_ptx(&program.ptx)?.kernel("program")?;
     let inputs = DeviceBuffer::from_slice(device, &program.inputs)?;
+    let mut memory = DeviceBuffer::from_slice(device, &program.memory)?;
     let mut outputs = DeviceBuffer::<u64>::zeros(&stream, program.inputs.len())?;
     let config = LaunchConfig::linear(program::GRID, program::BLOCK);
+    let block = Block {
+        words: program.block,
+    };
+    let arguments = (&inputs, &mut outputs, &mut memory, block);
     // SAFETY: each thread of this grid reads and writes its own words of buffers made for it.
-    unsafe { kernel.launch(&stream, config, (&inputs, &mut outputs))? };
+    unsafe { kernel.launch(&stream, config, arguments)? };
     stream.synchronize()?;
-    outputs.to_vec()
+    let mut answer = outputs.to_vec()?;
+    answer.extend(memory.to_vec()?);
+    Ok(answer)
+}
+
+warpsmith::kernel_param! {
+    /// The parameter of a program by value.
+    #[repr(align(16))]
+    struct Block {
+        words: [u64; 8],
+    }
 }

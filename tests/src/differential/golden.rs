@@ -1,7 +1,8 @@
 //! What real hardware answered, as hashes: `golden/h200.txt`.
 //!
-//! One line a form, `form <tab> name <tab> answers <tab> hash`, and one a program,
-//! `program <tab> seed <tab> answers <tab> hash`; lines that start with `#` say where they are from.
+//! One line a line of the table, `forms <tab> line <tab> answers <tab> hashes`, a hash for each form;
+//! one for every 64 programs, `programs <tab> first <tab> answers <tab> hashes`. A `-` stands where
+//! nothing was asked. Lines that start with `#` say where they are from.
 
 use std::collections::BTreeMap;
 
@@ -24,29 +25,25 @@ pub fn seed(name: &str) -> u64 {
     hash(&words)
 }
 
-/// How many answers, and their hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Words hashed.
-    pub words: usize,
-    /// The hash.
-    pub hash: u64,
+/// The hash that is kept of one answer.
+#[must_use]
+pub fn short(words: &[u64]) -> u32 {
+    let hash = hash(words);
+    (hash ^ hash >> 32) as u32
 }
 
-impl Answer {
-    /// The answer that `words` are.
-    #[must_use]
-    pub fn of(words: &[u64]) -> Self {
-        Self {
-            words: words.len(),
-            hash: hash(words),
-        }
-    }
-}
-
-/// Answers by `form` or `program` and name or seed.
+/// Hashes of the questions that belong together; `None` where nothing was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Golden(pub BTreeMap<(String, String), Answer>);
+pub struct Answers {
+    /// Words hashed, of all questions.
+    pub words: usize,
+    /// By question.
+    pub hashes: Vec<Option<u32>>,
+}
+
+/// Answers by `forms` or `programs` and line or first program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Golden(pub BTreeMap<(String, String), Answers>);
 
 impl Golden {
     /// Reads the text of a golden file; a line that does not read is returned as the error.
@@ -62,17 +59,23 @@ impl Golden {
     #[must_use]
     pub fn to_text(&self, comment: &str) -> String {
         let comment = comment.lines().map(|line| format!("# {line}\n"));
-        let lines = self.0.iter().map(|((kind, name), answer)| {
-            format!("{kind}\t{name}\t{}\t{:016x}\n", answer.words, answer.hash)
+        let lines = self.0.iter().map(|((kind, name), answers)| {
+            let word = |hash: &Option<u32>| hash.map_or("-".to_owned(), |h| format!("{h:08x}"));
+            let hashes: Vec<String> = answers.hashes.iter().map(word).collect();
+            format!("{kind}\t{name}\t{}\t{}\n", answers.words, hashes.join(" "))
         });
         comment.chain(lines).collect()
     }
 }
 
-fn parse_line(line: &str) -> Option<((String, String), Answer)> {
+fn parse_line(line: &str) -> Option<((String, String), Answers)> {
     let mut fields = line.split('\t');
     let key = (fields.next()?.to_owned(), fields.next()?.to_owned());
     let words = fields.next()?.parse().ok()?;
-    let hash = u64::from_str_radix(fields.next()?, 16).ok()?;
-    Some((key, Answer { words, hash }))
+    let hash = |word: &str| match word {
+        "-" => Some(None),
+        word => u32::from_str_radix(word, 16).ok().map(Some),
+    };
+    let hashes = fields.next()?.split(' ').map(hash).collect::<Option<_>>()?;
+    Some((key, Answers { words, hashes }))
 }

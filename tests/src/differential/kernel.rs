@@ -44,14 +44,14 @@ pub fn kernel(name: &str, form: &Form) -> String {
         }
         body = body.replace(&format!("${}", ["a", "b", "c", "e"][k]), &narrow);
     }
-    let output = match form.output_bits {
+    let output = match form.output_bits() {
         16 => "%h9",
         32 => "%r9",
         _ => "%d9",
     };
     let _ = writeln!(text, "\t{}", body.replace("$d", output));
-    if form.output_bits < 64 {
-        let _ = writeln!(text, "\tcvt.u64.u{} %d9, {output};", form.output_bits);
+    if form.output_bits() < 64 {
+        let _ = writeln!(text, "\tcvt.u64.u{} %d9, {output};", form.output_bits());
     }
     text.push_str("\tst.global.u64 [%d1], %d9;\n$done:\n\tret;\n}\n");
     text

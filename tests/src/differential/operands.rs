@@ -61,6 +61,26 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind that the table calls so.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "I16" => Self::I16,
+            "I32" => Self::I32,
+            "I64" => Self::I64,
+            "Amount" => Self::Amount,
+            "Place" => Self::Place,
+            "F16" => Self::F16,
+            "Bf16" => Self::Bf16,
+            "F16x2" => Self::F16x2,
+            "Bf16x2" => Self::Bf16x2,
+            "F32" => Self::F32,
+            "F64" => Self::F64,
+            "Fp8x2" => Self::Fp8x2,
+            _ => return None,
+        })
+    }
+
     /// Width in bits.
     #[must_use]
     pub fn bits(self) -> u32 {

@@ -1,24 +1,38 @@
-//! Random programs: straight lines, branches, loops, predicates, and the exchange of values between
-//! the threads of a block, made from a seed and always the same for it.
+//! Random programs: straight lines, branches, loops, calls, predicates, memory, and the exchange of
+//! values between the threads of a block, made from a seed and always the same for it.
 //!
 //! A program reads each register's first value from memory, computes, and writes all registers
 //! back, so that nothing it does is lost. It uses what PTX defines, and what PTX leaves open but
 //! hardware does the same in every place. Where the order of operands decides (the payload of an
 //! f64 NaN, the NaN of `neg` and `abs`), it makes the NaN one fixed value.
 
+mod atomic;
+mod control;
 mod exchange;
+mod function;
+mod memory;
+mod module;
 mod statement;
+mod vocabulary;
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-
-use super::forms::{self, Form};
 use super::operands::{Kind, Random};
+
+pub use module::PREAMBLE;
+pub use vocabulary::Vocabulary;
 
 /// Threads in a block.
 pub const BLOCK: u32 = 96;
 /// Blocks.
 pub const GRID: u32 = 2;
+/// Programs that have a committed answer.
+pub const PROGRAMS: u64 = 4160;
+
+/// What a program has most of: the sections of the table, or all alike. Program `n` is of category
+/// `n % CATEGORIES.len()`.
+pub const CATEGORIES: [&str; 13] = [
+    "integer", "bits", "select", "compare", "float", "half", "convert", "memory", "atomic", "warp",
+    "block", "control", "mixed",
+];
 
 /// The register pools: kind, and how many.
 const POOLS: [(Kind, usize); 9] = [
@@ -33,13 +47,46 @@ const POOLS: [(Kind, usize); 9] = [
     (Kind::F64, 4),
 ];
 
+/// Special registers whose values a launch decides.
+pub const SPECIAL: [&str; 18] = [
+    "%tid.x",
+    "%tid.y",
+    "%tid.z",
+    "%ntid.x",
+    "%ntid.y",
+    "%ntid.z",
+    "%ctaid.x",
+    "%ctaid.y",
+    "%ctaid.z",
+    "%nctaid.x",
+    "%nctaid.y",
+    "%nctaid.z",
+    "%laneid",
+    "%lanemask_eq",
+    "%lanemask_le",
+    "%lanemask_lt",
+    "%lanemask_ge",
+    "%lanemask_gt",
+];
+
 /// The one f64 NaN that programs know.
 const NAN_F64: u64 = 0x7ff8_0000_0000_0000;
+
+/// Bytes of a thread's own global memory.
+const OWN_BYTES: usize = 64;
+/// Words in global and in shared memory, each for one operation that all threads do in any order.
+const CELLS: usize = 32;
 
 /// Registers of a thread, each 64 bits in memory.
 #[must_use]
 pub fn registers() -> usize {
     POOLS.iter().map(|(_, count)| count).sum()
+}
+
+/// Words that a thread writes: its registers, and one of the block's cells.
+#[must_use]
+pub fn row_words() -> usize {
+    registers() + 2
 }
 
 /// Threads of a launch.
@@ -48,70 +95,79 @@ pub fn threads() -> usize {
     (BLOCK * GRID) as usize
 }
 
-/// One program and the values that its registers start with.
+/// One program and the values that it starts with.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The module, with the kernel `program(inputs, outputs)`.
+    /// Its number.
+    pub seed: u64,
+    /// The kernel `program_SEED(inputs, outputs, memory, block)` and its functions, without the
+    /// head of a module.
     pub ptx: String,
-    /// Element `thread * registers() + register` is a register's first value.
+    /// Element `thread * row_words() + register` is a register's first value.
     pub inputs: Vec<u64>,
+    /// Memory that it changes: each thread's own, then the cells of the grid.
+    pub memory: Vec<u64>,
+    /// The parameter by value.
+    pub block: [u64; 8],
 }
 
-/// The single instructions, by mnemonic, that programs are made of.
-#[derive(Clone, Debug)]
-pub struct Vocabulary(BTreeMap<String, Vec<Form>>);
-
-impl Vocabulary {
-    /// All forms with defined bits.
+impl Program {
+    /// Name of its kernel.
     #[must_use]
-    pub fn new() -> Self {
-        let mut words: BTreeMap<String, Vec<Form>> = BTreeMap::new();
-        for form in forms::all().into_iter().filter(|form| !form.approximate) {
-            let word = form.name.split('.').next().unwrap_or_default().to_owned();
-            words.entry(word).or_default().push(form);
-        }
-        Self(words)
+    pub fn kernel(&self) -> String {
+        format!("program_{}", self.seed)
     }
 
-    /// A form: each mnemonic as likely as any other, `cvt` ten times that.
-    fn choose(&self, random: &mut Random) -> &Form {
-        let index = random.below(self.0.len() + 9);
-        let forms = self.0.values().nth(index).unwrap_or_else(|| &self.0["cvt"]);
-        random.choose(forms)
+    /// What it has most of.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        category(self.seed)
     }
 }
 
-impl Default for Vocabulary {
-    fn default() -> Self {
-        Self::new()
-    }
+/// What the program of that seed has most of.
+#[must_use]
+pub fn category(seed: u64) -> &'static str {
+    CATEGORIES[(seed % CATEGORIES.len() as u64) as usize]
 }
 
 /// The program of a seed.
 #[must_use]
 pub fn generate(seed: u64, vocabulary: &Vocabulary) -> Program {
     let mut builder = Builder {
+        seed,
         text: String::new(),
+        functions: Vec::new(),
         random: Random::new(seed.wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995),
         vocabulary,
+        category: category(seed),
         labels: 0,
         counters: 0,
+        in_function: false,
+        around: Vec::new(),
+        ways: 0,
+        calls: 0,
     };
-    let statements = 30 + builder.random.below(50);
+    let statements = 40 + builder.random.below(50);
     builder.block(statements, 0, true);
-    let body = std::mem::take(&mut builder.text);
-    let counters = builder.counters;
+    let ptx = builder.kernel();
     let mut random = builder.random;
     let inputs = (0..threads()).flat_map(|_| initial(&mut random)).collect();
+    let words = threads() * OWN_BYTES / 8 + CELLS;
+    let memory = (0..words).map(|_| random.bits()).collect();
+    let block = std::array::from_fn(|_| random.bits());
     Program {
-        ptx: module(&body, counters),
+        seed,
+        ptx,
         inputs,
+        memory,
+        block,
     }
 }
 
-/// First values of one thread's registers, a quarter of them special.
+/// First values of one thread's row, a quarter of them special.
 fn initial(random: &mut Random) -> Vec<u64> {
-    let mut values = Vec::with_capacity(registers());
+    let mut values = Vec::with_capacity(row_words());
     for (kind, count) in POOLS {
         let specials = kind.specials();
         for _ in 0..count {
@@ -123,6 +179,7 @@ fn initial(random: &mut Random) -> Vec<u64> {
             values.push(if is_nan { NAN_F64 } else { value });
         }
     }
+    values.resize(row_words(), 0);
     values
 }
 
@@ -142,66 +199,31 @@ fn register(kind: Kind, index: usize) -> String {
     format!("%{prefix}{index}")
 }
 
-/// The module around a body.
-fn module(body: &str, counters: usize) -> String {
-    let mut text = super::kernel::HEADER.to_owned();
-    text.push_str(".visible .entry program(.param .u64 inputs, .param .u64 outputs)\n{\n");
-    text.push_str("\t.reg .pred %p<4>, %g<4>, %q<2>;\n\t.reg .b16 %h<16>;\n");
-    let _ = writeln!(
-        text,
-        "\t.reg .b32 %r<24>, %n<{}>;\n\t.reg .b64 %d<24>;",
-        counters + 1
-    );
-    for (kind, count) in POOLS {
-        let name = register(kind, 0);
-        let prefix = name.trim_end_matches('0');
-        let _ = writeln!(text, "\t.reg .b{} {prefix}<{count}>;", kind.bits());
-    }
-    let _ = writeln!(text, "\t.shared .align 16 .b8 exchange[{}];", 16 * BLOCK);
-    text.push_str("\t.local .align 8 .b8 scratch[64];\n");
-    text.push_str("\tld.param.u64 %d0, [inputs];\n\tld.param.u64 %d1, [outputs];\n");
-    text.push_str("\tcvta.to.global.u64 %d0, %d0;\n\tcvta.to.global.u64 %d1, %d1;\n");
-    text.push_str("\tmov.u32 %r0, %tid.x;\n\tmov.u32 %r1, %ctaid.x;\n");
-    let _ = writeln!(text, "\tmad.lo.u32 %r1, %r1, {BLOCK}, %r0;");
-    let _ = writeln!(text, "\tmul.wide.u32 %d2, %r1, {};", 8 * registers());
-    text.push_str("\tadd.u64 %d0, %d0, %d2;\n\tadd.u64 %d1, %d1, %d2;\n");
-    text.push_str("\tmov.u32 %r3, exchange;\n\tshl.b32 %r2, %r0, 4;\n\tadd.u32 %r2, %r3, %r2;\n");
-    text.push_str("\tmov.u64 %d3, scratch;\n");
-    for i in 0..8 {
-        let _ = writeln!(text, "\tst.local.u64 [scratch+{}], {};", 8 * i, i * 0x0101);
-    }
-    let all = POOLS
+/// All registers that hold values.
+fn all_registers() -> impl Iterator<Item = (Kind, usize)> {
+    POOLS
         .iter()
-        .flat_map(|(kind, count)| (0..*count).map(move |i| (*kind, i)));
-    for (slot, (kind, index)) in all.clone().enumerate() {
-        let (bits, name) = (kind.bits(), register(kind, index));
-        let _ = writeln!(text, "\tld.global.b{bits} {name}, [%d0+{}];", 8 * slot);
-    }
-    for guard in 0..4 {
-        let name = register(Kind::I32, guard);
-        let _ = writeln!(text, "\tsetp.lt.s32 %g{guard}, {name}, 0;");
-    }
-    text.push_str(body);
-    for (slot, (kind, index)) in all.enumerate() {
-        let (bits, name) = (kind.bits(), register(kind, index));
-        if bits < 64 {
-            let _ = writeln!(text, "\tcvt.u64.u{bits} %d4, {name};");
-            let _ = writeln!(text, "\tst.global.u64 [%d1+{}], %d4;", 8 * slot);
-        } else {
-            let _ = writeln!(text, "\tst.global.u64 [%d1+{}], {name};", 8 * slot);
-        }
-    }
-    text.push_str("\tret;\n}\n");
-    text
+        .flat_map(|(kind, count)| (0..*count).map(move |i| (*kind, i)))
 }
 
 /// Writes a body.
 struct Builder<'a> {
+    seed: u64,
     text: String,
+    /// Functions that the body calls.
+    functions: Vec<String>,
     random: Random,
     vocabulary: &'a Vocabulary,
+    category: &'static str,
     labels: usize,
     counters: usize,
+    /// A function has no memory of its own here, and calls nothing.
+    in_function: bool,
+    /// Guards of the branches around.
+    around: Vec<String>,
+    /// Branches, loops and calls so far, and calls among them.
+    ways: usize,
+    calls: usize,
 }
 
 impl Builder<'_> {
@@ -211,6 +233,11 @@ impl Builder<'_> {
         self.text.push('\n');
     }
 
+    fn place(&mut self, label: &str) {
+        self.text.push_str(label);
+        self.text.push_str(":\n");
+    }
+
     /// A register of a kind; amounts and places come from the 32-bit integers.
     fn pick(&mut self, kind: Kind) -> String {
         let pool = match kind {
@@ -218,11 +245,16 @@ impl Builder<'_> {
             Kind::Fp8x2 => Kind::I16,
             other => other,
         };
-        let count = POOLS
-            .iter()
-            .find(|(k, _)| *k == pool)
-            .map_or(1, |(_, count)| *count);
-        register(pool, self.random.below(count))
+        register(pool, self.random.below(pool_size(pool)))
+    }
+
+    /// That many different registers of a kind.
+    fn pick_distinct(&mut self, kind: Kind, count: usize) -> Vec<String> {
+        let size = pool_size(kind);
+        let first = self.random.below(size);
+        (0..count)
+            .map(|i| register(kind, (first + i) % size))
+            .collect()
     }
 
     fn guard(&mut self) -> String {
@@ -233,4 +265,16 @@ impl Builder<'_> {
         self.labels += 1;
         format!("$L{}", self.labels)
     }
+
+    /// True once in `n` times.
+    fn once_in(&mut self, n: usize) -> bool {
+        self.random.below(n) == 0
+    }
+}
+
+fn pool_size(kind: Kind) -> usize {
+    POOLS
+        .iter()
+        .find(|(pool, _)| *pool == kind)
+        .map_or(1, |(_, count)| *count)
 }

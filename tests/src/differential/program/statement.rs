@@ -1,70 +1,130 @@
-//! Statements: single instructions, reinterpretations, comparisons, branches, loops.
+//! Statements: single instructions, reinterpretations, predicates.
 
 use super::{Builder, NAN_F64};
 use crate::differential::forms::Form;
 use crate::differential::operands::Kind;
 
-/// Nesting of branches and loops.
-const MAX_DEPTH: usize = 2;
+/// Sections of `plain.txt`.
+const PLAIN: [&str; 7] = [
+    "integer", "bits", "select", "compare", "float", "half", "convert",
+];
 
 impl Builder<'_> {
     /// `statements` statements. `converged` says that all threads of the block get here together.
     pub(super) fn block(&mut self, statements: usize, depth: usize, converged: bool) {
-        let mut left = statements;
-        while left > 0 {
-            let size = 2 + self.random.below(6);
-            match self.random.below(24) {
-                0 if depth < MAX_DEPTH => self.branch(size, depth),
-                1 if depth < MAX_DEPTH => self.repeat(size, depth, converged),
-                2 | 3 if converged => self.exchange(),
-                4 => self.compare(),
-                5 => self.reinterpret(),
-                6 => self.memory(),
-                7 => self.special(),
-                _ => self.form(),
+        for _ in 0..statements {
+            let category = self.category;
+            if self.once_in(2) && category != "mixed" {
+                match category {
+                    "memory" => self.memory(),
+                    "atomic" => self.atomic(),
+                    "warp" if converged => self.warp(),
+                    "block" if converged => self.exchange(),
+                    "control" => self.control(depth, converged),
+                    _ if PLAIN.contains(&category) => self.form(Some(category)),
+                    _ => self.form(None),
+                }
+            } else {
+                self.any(depth, converged);
             }
-            left -= 1;
+        }
+    }
+
+    /// A statement of any kind.
+    fn any(&mut self, depth: usize, converged: bool) {
+        match self.random.below(32) {
+            0 | 1 => self.control(depth, converged),
+            2 if converged => self.warp(),
+            3 if converged => self.exchange(),
+            4 => self.predicates(),
+            5 => self.reinterpret(),
+            6 => self.memory(),
+            7 => self.special(),
+            8 => self.atomic(),
+            _ => self.form(None),
         }
     }
 
     /// A single instruction with every modifier, under a guard now and then.
-    fn form(&mut self) {
-        let form = self.vocabulary.choose(&mut self.random).clone();
-        let kind = self.result_kind(&form);
+    pub(super) fn form(&mut self, section: Option<&str>) {
+        let form = self.vocabulary.form(section, &mut self.random).clone();
+        let kind = form.output.kind();
         let target = self.pick(kind);
         let mut body = form.body.replace("$d", &target);
-        for (operand, kind) in ["$a", "$b", "$c", "$e"].iter().zip(&form.inputs) {
+        // PTX has no constants of pairs, nor for video instructions.
+        let immediate = body.matches(';').count() == 1
+            && !form.name.contains("16x2")
+            && !form.name.starts_with("v");
+        for (i, kind) in form.inputs.iter().enumerate() {
+            let operand = ["$a", "$b", "$c", "$e"][i];
             let source = self.pick(*kind);
-            if *kind == Kind::Place {
-                let place = format!("%r{}", 12 + operand.as_bytes()[1] % 8);
+            let source = if *kind == Kind::Place {
+                let place = format!("%r{}", 12 + i);
                 self.line(&format!("and.b32 {place}, {source}, 31;"));
-                body = body.replace(operand, &place);
+                place
+            } else if i > 0 && immediate && self.once_in(8) {
+                self.immediate(*kind).unwrap_or(source)
             } else {
-                body = body.replace(operand, &source);
-            }
+                source
+            };
+            body = body.replace(operand, &source);
         }
-        let mut guard = String::new();
-        if body.matches(';').count() == 1 && self.random.below(6) == 0 {
-            let (name, sign) = (
-                self.guard(),
-                if self.random.below(2) == 0 { "" } else { "!" },
-            );
-            guard = format!("@{sign}{name} ");
-        }
-        let Some(body) = settled(&body, &guard) else {
-            return;
-        };
-        self.line(&body);
         let word = form.name.split('.').next().unwrap_or_default();
-        let open_nan =
-            matches!(word, "neg" | "abs") && !matches!(kind, Kind::I16 | Kind::I32 | Kind::I64);
-        if kind == Kind::F64 || open_nan {
+        if word == "cnot" {
+            body = self.hidden_cnot(&form, &body, &target);
+        }
+        let single = body.matches(';').count() == 1;
+        let guard = match single && self.once_in(6) {
+            true => self.some_guard(),
+            false => String::new(),
+        };
+        self.line(&settled(&body, &guard));
+        let is_float = !matches!(kind, Kind::I16 | Kind::I32 | Kind::I64);
+        if kind == Kind::F64 || (is_float && matches!(word, "neg" | "abs")) {
             self.settle_nan(kind, &target);
         }
     }
 
+    /// `@%g0 ` or its opposite.
+    pub(super) fn some_guard(&mut self) -> String {
+        let sign = if self.once_in(2) { "" } else { "!" };
+        format!("@{sign}{} ", self.guard())
+    }
+
+    /// A constant in the place of an operand.
+    fn immediate(&mut self, kind: Kind) -> Option<String> {
+        let value = match self.once_in(2) {
+            true => *self.random.choose(&kind.specials()),
+            false => kind.random(&mut self.random),
+        };
+        Some(match kind {
+            Kind::I16 => format!("{}", value as i16),
+            Kind::I32 => format!("{}", value as i32),
+            Kind::I64 => format!("{}", value as i64),
+            Kind::Amount => format!("{}", value & 0x7f),
+            Kind::F32 => format!("0f{value:08x}"),
+            Kind::F64 if f64::from_bits(value).is_nan() => return None,
+            Kind::F64 => format!("0d{value:016x}"),
+            _ => return None,
+        })
+    }
+
+    /// ptxas 13.0 lets a 16-bit shift by the result of `cnot` read a register that was never given
+    /// the amount: so the result is mixed with something.
+    fn hidden_cnot(&mut self, form: &Form, body: &str, target: &str) -> String {
+        let bits = form.output_bits();
+        let free = match bits {
+            16 => "%h4",
+            32 => "%r4",
+            _ => "%d4",
+        };
+        let other = self.pick(form.output.kind());
+        let body = body.replacen(target, free, 1);
+        format!("{body}\n\txor.b{bits} {target}, {free}, {other};")
+    }
+
     /// Makes a NaN in a register the one that programs know; of pairs, both halves are looked at.
-    fn settle_nan(&mut self, kind: Kind, name: &str) {
+    pub(super) fn settle_nan(&mut self, kind: Kind, name: &str) {
         match kind {
             Kind::F64 => {
                 self.line(&format!("setp.nan.f64 %q0, {name}, {name};"));
@@ -94,34 +154,11 @@ impl Builder<'_> {
         }
     }
 
-    /// Which pool a result goes to.
-    fn result_kind(&mut self, form: &Form) -> Kind {
-        let words: Vec<&str> = form.name.split('.').collect();
-        let first = form.inputs.first().copied().unwrap_or(Kind::I32);
-        let is_plain = !matches!(words[0], "cvt" | "set" | "setp" | "testp");
-        if is_plain && first.bits() == form.output_bits {
-            return if matches!(first, Kind::Amount | Kind::Place) {
-                Kind::I32
-            } else {
-                first
-            };
+    /// The bits of registers taken as something else, cut and put together.
+    pub(super) fn reinterpret(&mut self) {
+        if self.once_in(3) {
+            return self.repack();
         }
-        let named = words.len().checked_sub(2).map_or("", |i| words[i]);
-        match (named, form.output_bits) {
-            ("f16", 16) => Kind::F16,
-            ("bf16", 16) => Kind::Bf16,
-            ("f32" | "tf32", 32) => Kind::F32,
-            ("f16x2", 32) => Kind::F16x2,
-            ("bf16x2", 32) => Kind::Bf16x2,
-            ("f64", 64) => Kind::F64,
-            (_, 16) => Kind::I16,
-            (_, 64) => Kind::I64,
-            _ => Kind::I32,
-        }
-    }
-
-    /// The bits of one register taken as something else of the same width.
-    fn reinterpret(&mut self) {
         let pools = [
             (16, [Kind::I16, Kind::F16, Kind::Bf16, Kind::I16]),
             (32, [Kind::I32, Kind::F32, Kind::F16x2, Kind::Bf16x2]),
@@ -136,25 +173,37 @@ impl Builder<'_> {
         }
     }
 
+    /// `mov` to and from a vector.
+    fn repack(&mut self) {
+        let (wide, narrow, half) = (
+            self.pick(Kind::I64),
+            self.pick(Kind::I32),
+            self.pick(Kind::I16),
+        );
+        let halves = self.pick_distinct(Kind::I16, 4).join(", ");
+        let words = self.pick_distinct(Kind::I32, 2).join(", ");
+        match self.random.below(6) {
+            0 => self.line(&format!("mov.b64 {{{halves}}}, {wide};")),
+            1 => self.line(&format!("mov.b64 {wide}, {{{halves}}};")),
+            2 => self.line(&format!("mov.b64 {{{words}}}, {wide};")),
+            3 => self.line(&format!("mov.b64 {wide}, {{{words}}};")),
+            4 => self.line(&format!("mov.b32 {{%h4, {half}}}, {narrow};")),
+            _ => self.line(&format!("mov.b32 {narrow}, {{{half}, {half}}};")),
+        }
+    }
+
     /// New guards, and what selects by them.
-    fn compare(&mut self) {
+    pub(super) fn predicates(&mut self) {
         let (a, b) = (self.pick(Kind::I32), self.pick(Kind::I32));
         let (x, y) = (self.pick(Kind::F32), self.pick(Kind::F32));
         let [p, q, r] = [self.guard(), self.guard(), self.guard()];
-        match self.random.below(5) {
+        let op = *self.random.choose(&["and", "or", "xor"]);
+        match self.random.below(6) {
             0 => self.line(&format!("setp.lt.s32 {p}, {a}, {b};")),
-            1 => {
-                let op = *self.random.choose(&["and", "or", "xor"]);
-                self.line(&format!("setp.ge.{op}.u32 {p}, {a}, {b}, {r};"));
-            }
-            2 if p != q => {
-                let op = *self.random.choose(&["and", "or", "xor"]);
-                self.line(&format!("setp.leu.{op}.f32 {p}|{q}, {x}, {y}, !{r};"));
-            }
-            3 => {
-                let op = *self.random.choose(&["and", "or", "xor"]);
-                self.line(&format!("{op}.pred {p}, {q}, {r};"));
-            }
+            1 => self.line(&format!("setp.ge.{op}.u32 {p}, {a}, {b}, {r};")),
+            2 if p != q => self.line(&format!("setp.leu.{op}.f32 {p}|{q}, {x}, {y}, !{r};")),
+            3 => self.line(&format!("{op}.pred {p}, {q}, {r};")),
+            4 => self.line(&format!("mov.pred {p}, {q};")),
             _ => {
                 let target = self.pick(Kind::I32);
                 self.line(&format!("selp.b32 {target}, {a}, {b}, {p};"));
@@ -163,64 +212,41 @@ impl Builder<'_> {
         }
     }
 
-    fn branch(&mut self, size: usize, depth: usize) {
-        let (other, end) = (self.label(), self.label());
-        let guard = self.guard();
-        self.line(&format!("@!{guard} bra {other};"));
-        self.block(size, depth + 1, false);
-        let has_else = self.random.below(2) == 0;
-        if has_else {
-            self.line(&format!("bra {end};"));
+    /// Reads of special registers.
+    fn special(&mut self) {
+        if self.in_function {
+            return self.reinterpret();
         }
-        self.text.push_str(&format!("{other}:\n"));
-        if has_else {
-            self.block(size, depth + 1, false);
-            self.text.push_str(&format!("{end}:\n"));
-        }
-    }
-
-    /// A loop; as often as not, each thread goes round as often as a register says.
-    fn repeat(&mut self, size: usize, depth: usize, converged: bool) {
-        let start = self.label();
-        let counter = format!("%n{}", self.counters);
-        self.counters += 1;
-        let same = self.random.below(2) == 0;
-        if same {
-            let count = 1 + self.random.below(3);
-            self.line(&format!("mov.u32 {counter}, {count};"));
-        } else {
-            let count = self.pick(Kind::I32);
-            self.line(&format!("and.b32 {counter}, {count}, 3;"));
-            self.line(&format!("add.u32 {counter}, {counter}, 1;"));
-        }
-        self.text.push_str(&format!("{start}:\n"));
-        self.block(size, depth + 1, converged && same);
-        self.line(&format!("sub.u32 {counter}, {counter}, 1;"));
-        self.line(&format!("setp.ne.u32 %q1, {counter}, 0;"));
-        self.line(&format!("@%q1 bra {start};"));
+        let name = *self.random.choose(&super::SPECIAL);
+        let target = self.pick(Kind::I32);
+        self.line(&format!("mov.u32 %r4, {name};"));
+        self.line(&format!("xor.b32 {target}, {target}, %r4;"));
     }
 }
 
 /// The instruction under its guard, unless ptxas 13.0 makes something else of it than PTX says:
-/// under a guard, `set` between types changes the old value where the guard is false; `set` to a
-/// float gives an integer 1 in places, and is left out (`None`); `min` and `max` of one register
-/// with itself are taken for that register, whose NaN they should make canonical.
-fn settled(body: &str, guard: &str) -> Option<String> {
-    let (name, operands) = body.split_once(' ')?;
+/// under a guard, `set` between types and video instructions change the old value where the guard
+/// is false; `min` and
+/// `max` of one register with itself are taken for that register, whose NaN they should make
+/// canonical.
+fn settled(body: &str, guard: &str) -> String {
+    let Some((name, operands)) = body.split_once(' ') else {
+        return body.to_owned();
+    };
     let words: Vec<&str> = name.split('.').collect();
     let operands: Vec<&str> = operands.trim_end_matches(';').split(", ").collect();
     let ty = words[words.len() - 1];
     match (words[0], operands.as_slice()) {
-        ("set", _) if matches!(words[words.len() - 2], "f32" | "f16" | "bf16") => None,
-        ("set", _) => Some(body.to_owned()),
+        ("set", _) => body.to_owned(),
+        (word, _) if word.starts_with('v') => body.to_owned(),
         ("min" | "max", [d, a, b]) if a == b && ty.contains('f') => {
             let bits = match ty {
                 "f16" | "bf16" => 16,
                 "f64" => 64,
                 _ => 32,
             };
-            Some(format!("{guard}mov.b{bits} {d}, {a};"))
+            format!("{guard}mov.b{bits} {d}, {a};")
         }
-        _ => Some(format!("{guard}{body}")),
+        _ => format!("{guard}{body}"),
     }
 }

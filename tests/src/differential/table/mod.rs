@@ -1,0 +1,123 @@
+//! The table of plain instructions: which forms PTX has for sm_90, written as patterns.
+//!
+//! `plain.txt` holds what computes from its operands, `machine.txt` what needs something around it,
+//! `elsewhere.txt` the opcodes that neither has.
+//! Single instructions, random programs and the measure of coverage all read these two files.
+
+use std::collections::BTreeMap;
+
+use super::forms::{Form, Output};
+use super::operands::Kind;
+
+const PLAIN: &str = include_str!("plain.txt");
+const MACHINE: &str = include_str!("machine.txt");
+const ELSEWHERE: &str = include_str!("elsewhere.txt");
+
+/// A line of the table, for all its forms.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The section it stands in.
+    pub section: String,
+    /// Why it stands there, for sections that say so.
+    pub reason: String,
+    /// The whole line, which names it.
+    pub text: String,
+    /// The mnemonics of its pattern.
+    pub names: Vec<String>,
+}
+
+impl Line {
+    /// The forms of a line of `plain.txt`.
+    #[must_use]
+    pub fn forms(&self) -> Vec<Form> {
+        let (_, rest) = self.text.split_once(" : ").unwrap_or_default();
+        let (kinds, body) = match rest.split_once(" | ") {
+            Some((kinds, body)) => (kinds, Some(body)),
+            None => (rest, None),
+        };
+        let (result, operands) = kinds.split_once(" = ").unwrap_or_default();
+        let inputs: Vec<Kind> = operands.split(' ').map(kind).collect();
+        let output = match result {
+            "P" => Output::Predicate,
+            "P2" => Output::Predicates,
+            other => Output::Value(kind(other)),
+        };
+        let approximate = self.section == "approximate";
+        self.names
+            .iter()
+            .map(|name| Form::new(name, body, &inputs, output, approximate))
+            .collect()
+    }
+
+    /// True if programs leave it out.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        matches!(self.section.as_str(), "alone" | "approximate")
+    }
+}
+
+/// Lines of what computes from its operands.
+#[must_use]
+pub fn plain() -> Vec<Line> {
+    lines(PLAIN)
+}
+
+/// Lines of what needs something around it.
+#[must_use]
+pub fn machine() -> Vec<Line> {
+    lines(MACHINE)
+}
+
+/// Opcodes that the two do not have, each with the reason.
+#[must_use]
+pub fn elsewhere() -> Vec<(String, String)> {
+    let line = |line: Line| {
+        let words = line.text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        words
+            .into_iter()
+            .map(move |word| (word, line.section.clone()))
+    };
+    lines(ELSEWHERE).into_iter().flat_map(line).collect()
+}
+
+fn kind(word: &str) -> Kind {
+    Kind::from_word(word).unwrap_or_else(|| panic!("`{word}` is no kind of operand"))
+}
+
+fn lines(text: &str) -> Vec<Line> {
+    let mut words = BTreeMap::new();
+    let (mut section, mut reason) = (String::new(), String::new());
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.is_empty() || line.starts_with('#') {
+        } else if let Some((word, alternatives)) = line.split_once(" := ") {
+            words.insert(word.to_owned(), alternatives.to_owned());
+        } else if let Some((name, why)) = line.strip_prefix('[').and_then(|l| l.split_once(']')) {
+            section = name.to_owned();
+            reason = why.trim().to_owned();
+        } else {
+            let pattern = line.split(" : ").next().unwrap_or_default();
+            lines.push(Line {
+                section: section.clone(),
+                reason: reason.clone(),
+                text: line.to_owned(),
+                names: expand(pattern, &words),
+            });
+        }
+    }
+    lines
+}
+
+/// The words that a pattern stands for, in order.
+fn expand(pattern: &str, words: &BTreeMap<String, String>) -> Vec<String> {
+    let Some((head, rest)) = pattern.split_once('{') else {
+        return vec![pattern.to_owned()];
+    };
+    let (choice, tail) = rest.split_once('}').unwrap_or((rest, ""));
+    let choice = words.get(choice).map_or(choice, String::as_str);
+    let tails = expand(tail, words);
+    choice
+        .split('|')
+        .flat_map(|word| tails.iter().map(move |tail| format!("{head}{word}{tail}")))
+        .collect()
+}
