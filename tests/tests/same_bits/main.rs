@@ -5,6 +5,7 @@
 //! after each launch; with one device, each kernel still runs under its checks. The table is
 //! printed: `cargo test -p warpsmith-tests --test same_bits -- --nocapture`.
 
+mod cases;
 mod catalogue;
 mod trial;
 
@@ -84,6 +85,46 @@ fn every_kernel_gives_the_same_bits_on_every_device() {
         "{} kernels differ: {wrong:?}",
         wrong.len()
     );
+}
+
+#[test]
+fn kernels_of_others_give_the_same_on_every_device() {
+    let devices = devices();
+    let mut faults = Vec::new();
+    for case in cases::cases() {
+        let able = devices.iter().filter(|device| device.arch() >= case.arch);
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        for device in able {
+            let buffers = match case.trial.run(device) {
+                Ok(buffers) => buffers,
+                Err(error) => {
+                    faults.push(format!("{} on {device}: {}", case.name, say(error)));
+                    continue;
+                }
+            };
+            let Some(first) = &first else {
+                first = Some(buffers);
+                continue;
+            };
+            for (number, (x, y)) in first.iter().zip(&buffers).enumerate() {
+                let wrong = case.tolerance.mismatches(number, x, y);
+                let bits = x.iter().zip(y).filter(|(x, y)| x != y).count();
+                println!(
+                    "{:<16} buffer {number}: {} bytes, {bits} differ",
+                    case.name,
+                    x.len()
+                );
+                if wrong > 0 {
+                    let tolerance = case.tolerance;
+                    faults.push(format!(
+                        "{}, buffer {number}: {wrong} differ on {device} ({tolerance:?})",
+                        case.name
+                    ));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// Bytes compared, and how many differ from the first device's.

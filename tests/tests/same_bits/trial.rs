@@ -3,7 +3,9 @@
 use half::{bf16, f16};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use warpsmith::{DType, Device, DeviceBuffer, KernelArg, KernelParam, LaunchConfig, Result};
+use warpsmith::{
+    DType, Device, DeviceBuffer, KernelArg, KernelParam, LaunchConfig, Result, TensorMapDesc,
+};
 
 /// What is launched, on buffers that start out the same on every device.
 #[derive(Default)]
@@ -13,9 +15,17 @@ pub(crate) struct Trial {
 }
 
 struct Launch {
-    kernel: String,
+    source: Source,
     config: LaunchConfig,
     args: Vec<Arg>,
+}
+
+/// Where a kernel is from.
+enum Source {
+    /// The library, by its name.
+    Builtin(String),
+    /// PTX, and the name in it.
+    Text(String, String),
 }
 
 /// An argument.
@@ -26,6 +36,8 @@ pub(crate) enum Arg {
     Null,
     /// Parameters by value.
     Params(Box<dyn KernelArg>),
+    /// The address in device memory of a tensor map, over a buffer by its number.
+    Map(usize, TensorMapDesc),
 }
 
 impl Arg {
@@ -66,7 +78,8 @@ impl Trial {
         self.buffer(noise)
     }
 
-    fn buffer(&mut self, bytes: Vec<u8>) -> Arg {
+    /// A buffer of these bytes.
+    pub(crate) fn buffer(&mut self, bytes: Vec<u8>) -> Arg {
         self.buffers.push(bytes);
         Arg::Buffer(self.buffers.len() - 1)
     }
@@ -78,7 +91,22 @@ impl Trial {
         args: impl Into<Vec<Arg>>,
     ) {
         self.launches.push(Launch {
-            kernel: kernel.to_string(),
+            source: Source::Builtin(kernel.to_string()),
+            config,
+            args: args.into(),
+        });
+    }
+
+    /// A launch of a kernel of PTX text.
+    pub(crate) fn launch_text(
+        &mut self,
+        text: &str,
+        kernel: &str,
+        config: LaunchConfig,
+        args: impl Into<Vec<Arg>>,
+    ) {
+        self.launches.push(Launch {
+            source: Source::Text(text.to_owned(), kernel.to_owned()),
             config,
             args: args.into(),
         });
@@ -95,6 +123,9 @@ impl Trial {
         let borrowed: Vec<&DeviceBuffer<u8>> = buffers.iter().collect();
         let null: Option<&DeviceBuffer<u8>> = None;
         for launch in &self.launches {
+            let maps = maps_of(device, &buffers, &launch.args)?;
+            let borrowed_maps: Vec<&DeviceBuffer<u8>> = maps.iter().collect();
+            let mut next_map = borrowed_maps.iter();
             let args: Vec<&dyn KernelArg> = launch
                 .args
                 .iter()
@@ -102,14 +133,40 @@ impl Trial {
                     Arg::Buffer(number) => &borrowed[*number] as &dyn KernelArg,
                     Arg::Null => &null,
                     Arg::Params(params) => &**params,
+                    Arg::Map(..) => match next_map.next() {
+                        Some(map) => map as &dyn KernelArg,
+                        None => &null,
+                    },
                 })
                 .collect();
-            let kernel = device.builtin_kernel(&launch.kernel)?;
-            // SAFETY: the catalogue makes buffers as large as the extents and strides of the
-            // parameters say, and no output that is also an input.
+            let kernel = match &launch.source {
+                Source::Builtin(name) => device.builtin_kernel(name)?,
+                Source::Text(text, name) => device.load_ptx(text)?.kernel(name)?,
+            };
+            // SAFETY: the catalogue and the cases make buffers as large as the extents and strides
+            // of the parameters say, and no output that is also an input.
             unsafe { kernel.launch(&stream, launch.config, &args[..]) }?;
         }
         stream.synchronize()?;
         buffers.iter().map(DeviceBuffer::to_vec).collect()
     }
+}
+
+/// The tensor maps among arguments, in device memory.
+fn maps_of(
+    device: &Device,
+    buffers: &[DeviceBuffer<u8>],
+    args: &[Arg],
+) -> Result<Vec<DeviceBuffer<u8>>> {
+    let of = |arg: &Arg| match arg {
+        Arg::Map(number, desc) => Some((*number, desc.clone())),
+        _ => None,
+    };
+    args.iter()
+        .filter_map(of)
+        .map(|(number, desc)| {
+            let map = desc.encode(&buffers[number])?;
+            DeviceBuffer::from_slice(device, map.bytes().as_slice())
+        })
+        .collect()
 }
