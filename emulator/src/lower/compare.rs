@@ -256,7 +256,7 @@ fn set_pair_combined<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mas
     let yes = x.imm >> YES;
     let mut row = Row::<u32>::default();
     for (lane, number) in row.0.iter_mut().enumerate() {
-        *number = (low >> lane & 1) * yes | (high >> lane & 1) * (yes << 16);
+        *number = ((low >> lane & 1) * yes) | ((high >> lane & 1) * (yes << 16));
     }
     regs.put(x.d, &row, mask);
 }

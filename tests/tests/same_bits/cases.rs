@@ -123,7 +123,7 @@ fn corpus(rng: &mut ChaCha8Rng) -> Vec<Case> {
     let a = trial.floats(DType::F32, u64::from(m * k), rng);
     let b = trial.floats(DType::F32, u64::from(k * n), rng);
     let c = trial.noise(4 * u64::from(m * n), rng);
-    let sizes = [m, n, k].map(|size| Arg::params(size));
+    let sizes = [m, n, k].map(Arg::params::<u32>);
     let args: Vec<Arg> = sizes.into_iter().chain([a, b, c]).collect();
     let config = LaunchConfig {
         grid: [n.div_ceil(16), m.div_ceil(16), 1],
