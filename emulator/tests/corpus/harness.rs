@@ -1,6 +1,6 @@
 //! Loads a file of the corpus and launches its kernels on typed buffers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use half::{bf16, f16};
@@ -39,8 +39,17 @@ pub(crate) fn each_with(checks: Checks, source: &str, test: impl Fn(&Gpu)) {
     let files: Vec<_> = files().into_iter().filter(of_source).collect();
     assert!(!files.is_empty(), "no PTX of {source}");
     for file in files {
-        test(&Gpu::load(file, checks));
+        for seed in seeds() {
+            test(&Gpu::load(&file, seed, checks));
+        }
     }
+}
+
+/// Orders of warps and completions to run under: the plain one and another, or as many as
+/// `CORPUS_SEEDS` says.
+fn seeds() -> std::ops::Range<u64> {
+    let count = std::env::var("CORPUS_SEEDS").map_or(Ok(2), |count| count.parse());
+    0..count.expect("CORPUS_SEEDS is a number")
 }
 
 /// An emulator with one module.
@@ -59,11 +68,12 @@ pub(crate) struct Buffer {
 }
 
 impl Gpu {
-    fn load(file: PathBuf, checks: Checks) -> Self {
-        let text = std::fs::read_to_string(&file).expect("the file can be read");
+    fn load(file: &Path, seed: u64, checks: Checks) -> Self {
+        let text = std::fs::read_to_string(file).expect("the file can be read");
         let (output, printed) = Output::buffer();
         let emulator = Emulator::new(EmulatorConfig {
             threads: Some(2),
+            seed,
             instruction_budget: Some(50_000_000),
             output,
             checks,
@@ -73,7 +83,7 @@ impl Gpu {
             .load(&text)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         Self {
-            file,
+            file: file.to_owned(),
             emulator,
             module,
             printed,
