@@ -85,8 +85,11 @@ impl Tensor {
         params
     }
 
-    /// Loads the box and holds shared memory against the formula.
+    /// Loads the box and holds shared memory against the formula. Loads begin at multiples of 16
+    /// bytes, so the box is moved to one.
     fn check_load(&mut self, seed: u64) {
+        let step = 16 / self.map.data_type.bytes() as i32;
+        self.start[0] = self.start[0].div_euclid(step) * step;
         let machine = Machine::new("pass", "tensor_tile", seed);
         let data: Vec<u8> = (0..self.bytes())
             .map(|i| ((i * 31) >> 3 ^ i) as u8)
@@ -145,7 +148,7 @@ fn tensor(rank: usize, data_type: TensorMapType, swizzle: Swizzle) -> Tensor {
         let before = strides[strides.len() - 1];
         strides.push(before * dim + 16);
     }
-    let row = swizzle.span().unwrap_or(64).min(64 * data_type.bytes());
+    let row = swizzle.span().unwrap_or(64);
     let inner = (row / data_type.bytes()) as u32;
     Tensor {
         map: TensorMapDesc {
@@ -174,8 +177,8 @@ fn boxes_of_every_rank_load_and_store_at_every_edge() {
         ] {
             let mut tensor = tensor(rank, TensorMapType::F16, Swizzle::None);
             tensor.start = start;
-            tensor.check_load(0);
             tensor.check_store(0);
+            tensor.check_load(0);
         }
     }
 }
@@ -187,8 +190,8 @@ fn every_swizzle_is_the_hardware_s() {
             for rank in [2, 3] {
                 let mut tensor = tensor(rank, data_type, swizzle);
                 tensor.start = [4, 2, 3, 0, 0];
-                tensor.check_load(rank as u64);
                 tensor.check_store(rank as u64);
+                tensor.check_load(rank as u64);
             }
         }
     }
@@ -203,10 +206,10 @@ fn every_type_moves_its_bytes() {
         );
         let mut tensor = tensor(2, data_type, Swizzle::None);
         tensor.start = [90, -1, 0, 0, 0];
+        tensor.check_store(1);
         if !flushes {
             tensor.check_load(1);
         }
-        tensor.check_store(1);
     }
 }
 
@@ -216,6 +219,90 @@ fn element_strides_leave_elements_out() {
     tensor.map.box_dims = vec![32, 7, 4, 2];
     tensor.map.element_strides = vec![1, 3, 2, 8];
     tensor.start = [-5, 1, -1, 0, 0];
-    tensor.check_load(0);
     tensor.check_store(0);
+    tensor.check_load(0);
+}
+
+/// Words of shared memory after a load of a box of `[16, 16]` f32 from `[8, 4]` of a tensor that
+/// counts from 0 in rows of 64.
+fn short_rows(swizzle: Swizzle) -> Vec<u32> {
+    let machine = Machine::new("pass", "tensor_short_rows", 0);
+    let data: Vec<u8> = (0..40 * 64)
+        .flat_map(|i| (i as f32).to_le_bytes())
+        .collect();
+    let map = TensorMapDesc {
+        data_type: TensorMapType::F32,
+        address: machine.buffer(&data),
+        dims: vec![64, 40],
+        strides_bytes: vec![256],
+        box_dims: vec![16, 16],
+        element_strides: vec![1, 1],
+        swizzle,
+        fill: Fill::Zeros,
+    };
+    let map = map.encode().expect("the map is valid");
+    let image = 16 * 128u32;
+    let out = machine.buffer(&vec![0; image as usize]);
+    let mut params = vec![map.to_vec(), out.to_le_bytes().to_vec()];
+    params.extend([1024, image, 8, 4].map(|value: u32| value.to_le_bytes().to_vec()));
+    machine
+        .launch("load2", &shape(1, 64, image), &params)
+        .unwrap_or_else(|error| panic!("{swizzle:?}: {error}"));
+    let bytes = machine.bytes(out, image as usize);
+    let words = bytes.as_chunks::<4>().0;
+    words.iter().map(|word| u32::from_le_bytes(*word)).collect()
+}
+
+/// Rows of 64 bytes under a swizzle of 128 lie 128 bytes apart, as an H200 answered.
+#[test]
+fn rows_shorter_than_the_swizzle_have_a_span_each() {
+    let words = short_rows(Swizzle::B128);
+    for row in 0..16 {
+        for column in 0..32 {
+            let chunk = (column / 4) ^ (row % 8);
+            let got = words[32 * row + 4 * chunk + column % 4];
+            let value = (64 * (row + 4) + column + 8) as f32;
+            let want = if column < 16 { value.to_bits() } else { 1 };
+            assert_eq!(got, want, "row {row}, column {column}");
+        }
+    }
+}
+
+#[test]
+fn a_load_from_between_16_bytes_is_an_illegal_instruction() {
+    let mut tensor = tensor(2, TensorMapType::F16, Swizzle::None);
+    tensor.start = [3, 0, 0, 0, 0];
+    let machine = Machine::new("pass", "tensor_tile", 0);
+    tensor.map.address = machine.buffer(&vec![0; tensor.bytes()]);
+    let map = tensor.map.encode().expect("the map is valid");
+    let params = tensor.params(&map, machine.buffer(&[0; 1024]), 768);
+    let error = machine
+        .launch("load2", &shape(1, 64, 1024), &params)
+        .expect_err("the innermost coordinate is 6 bytes in");
+    assert!(error.to_string().contains("coordinate 3"), "{error}");
+}
+
+#[test]
+fn outside_reads_as_the_nan_of_an_h200() {
+    for data_type in [TensorMapType::F16, TensorMapType::F32, TensorMapType::F64] {
+        let mut tensor = tensor(2, data_type, Swizzle::None);
+        tensor.start = [112, 0, 0, 0, 0];
+        tensor.map.fill = Fill::Nan;
+        let machine = Machine::new("pass", "tensor_tile", 0);
+        tensor.map.address = machine.buffer(&vec![0; tensor.bytes()]);
+        let map = tensor.map.encode().expect("the map is valid");
+        let bytes = tensor.image().len();
+        let out = machine.buffer(&vec![0; bytes]);
+        let params = tensor.params(&map, out, bytes);
+        machine
+            .launch("load2", &shape(1, 64, bytes as u32), &params)
+            .unwrap_or_else(|error| panic!("{data_type:?}: {error}"));
+        let got = machine.bytes(out, bytes);
+        assert!(
+            got.as_chunks::<2>()
+                .0
+                .iter()
+                .all(|half| *half == [0xf7, 0x7f])
+        );
+    }
 }

@@ -115,6 +115,14 @@ impl Warp {
         for (at, slot) in start.iter_mut().zip(coordinates) {
             *at = self.lane32(block, *slot, lane) as i32;
         }
+        let inner = i64::from(start[0]) * map.data_type.bytes() as i64;
+        if im2col.is_none() && inner % 16 != 0 && op.mbarrier.is_some() {
+            return wrong(format!(
+                "a box that begins at coordinate {} of the innermost dimension, {inner} bytes from \
+                 its start: the hardware loads from multiples of 16 bytes only",
+                start[0]
+            ));
+        }
         let mut offsets = [0; 3];
         let slots = im2col.as_deref().unwrap_or_default();
         for (at, slot) in offsets.iter_mut().zip(slots) {

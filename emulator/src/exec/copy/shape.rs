@@ -38,10 +38,22 @@ impl Shape {
         }
     }
 
-    /// The same, up to the end of the last span that a swizzle may touch.
+    /// Bytes of a row in shared memory, and from the start of one row to that of the next: under a
+    /// swizzle every row has a span of its own, as an H200 lays it out.
+    pub(super) fn rows(&self) -> (u64, u64) {
+        match (self, self.swizzle().span()) {
+            (Self::Tensor(tensor), Some(span)) => {
+                let row = tensor.row() as u64 * tensor.map.data_type.bytes();
+                (row, span)
+            }
+            _ => (self.bytes().max(1), self.bytes().max(1)),
+        }
+    }
+
+    /// Bytes of shared memory from the first to the last that is touched, whole spans of a swizzle.
     pub(super) fn footprint(&self) -> u64 {
-        let span = self.swizzle().span().unwrap_or(1);
-        self.bytes().next_multiple_of(span)
+        let (row, pitch) = self.rows();
+        self.bytes() / row * pitch
     }
 
     pub(super) fn swizzle(&self) -> Swizzle {
@@ -132,7 +144,7 @@ impl TensorBox {
         let map = &self.map;
         let element = map.data_type.bytes() as usize;
         let row = self.row() * element;
-        let mut data = filled(map.data_type, map.fill, self.bytes() as usize);
+        let mut data = filled(map.fill, self.bytes() as usize);
         let mut out = data.chunks_exact_mut(row);
         self.each(|span: Span| {
             let Some(row) = out.next() else { return Ok(()) };
@@ -164,17 +176,13 @@ impl TensorBox {
     }
 }
 
-/// `bytes` of what elements outside of a tensor read as.
-fn filled(ty: TensorMapType, fill: Fill, bytes: usize) -> Vec<u8> {
-    if fill == Fill::Zeros {
-        return vec![0; bytes];
+/// `bytes` of what elements outside of a tensor read as. An H200 fills with one NaN of 16 bits,
+/// whatever the type, which is a NaN of every wider type too.
+fn filled(fill: Fill, bytes: usize) -> Vec<u8> {
+    match fill {
+        Fill::Zeros => vec![0; bytes],
+        Fill::Nan => [0xf7, 0x7f].into_iter().cycle().take(bytes).collect(),
     }
-    let element: &[u8] = match ty.bytes() {
-        2 => &[0xff, 0x7f],
-        4 => &[0xff, 0xff, 0xff, 0x7f],
-        _ => &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
-    };
-    element.iter().copied().cycle().take(bytes).collect()
 }
 
 /// What the types do to a value on its way that are not just bits.

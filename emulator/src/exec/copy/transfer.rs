@@ -1,5 +1,7 @@
 //! Copies in flight.
 
+use std::ops::Range;
+
 use super::Issuer;
 use super::reduce::combine;
 use super::shape::Shape;
@@ -29,6 +31,22 @@ fn left_behind(issuer: &Issuer, place: Place, bytes: u64, mbarrier: Place) -> Bo
     issuer.blame(fault)
 }
 
+/// The parts of a copy that lie in one piece in shared memory: where, and which of its bytes.
+fn parts(shape: &Shape, first: Place) -> impl Iterator<Item = (Place, Range<usize>)> {
+    let bytes = shape.bytes();
+    let (row, pitch) = match shape.rows() {
+        (row, pitch) if row == pitch => (bytes, bytes),
+        short => short,
+    };
+    (0..bytes.div_ceil(row.max(1))).map(move |i| {
+        let place = Place {
+            offset: first.offset + i * pitch,
+            ..first
+        };
+        (place, (i * row) as usize..((i + 1) * row) as usize)
+    })
+}
+
 /// From global memory into shared memory of one block.
 #[derive(Debug)]
 pub(super) struct Load {
@@ -42,8 +60,11 @@ impl Landing for Load {
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()> {
         let data = self.shape.gather(cluster, &self.issuer)?;
         let swizzle = self.shape.swizzle();
-        self.issuer
-            .write_shared(cluster, self.target, &data, swizzle, Kind::Write)?;
+        for (place, part) in parts(&self.shape, self.target) {
+            let part = data.get(part).unwrap_or_default();
+            self.issuer
+                .write_shared(cluster, place, part, swizzle, Kind::Write)?;
+        }
         self.issuer
             .complete(cluster, self.mbarrier, data.len() as u64)
     }
@@ -106,9 +127,13 @@ pub(super) struct Store {
 
 impl Landing for Store {
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()> {
-        let (bytes, swizzle) = (self.shape.bytes() as usize, self.shape.swizzle());
+        let swizzle = self.shape.swizzle();
         let reader = &self.reader;
-        let data = reader.read_shared(cluster, self.source, bytes, swizzle, Kind::Read)?;
+        let mut data = Vec::with_capacity(self.shape.bytes() as usize);
+        for (place, part) in parts(&self.shape, self.source) {
+            let row = reader.read_shared(cluster, place, part.len(), swizzle, Kind::Read)?;
+            data.extend(row);
+        }
         let stamp = reader.stamp(cluster);
         cluster.groups.borrow_mut().has_read(self.flight, stamp);
         cluster.engine.borrow_mut().issue(Box::new(StoreWrite {
