@@ -10,22 +10,26 @@ mod tally;
 
 use std::sync::Mutex;
 
-use warpsmith::testing;
+use warpsmith::{Device, testing};
 use warpsmith_tests::differential::program::{self, PROGRAMS, Program, Vocabulary};
 use warpsmith_tests::differential::{engine, forms};
 
 use tally::{Question, Tally, ask};
 
 /// Programs that ptxas 13.0 compiles to something else than PTX says when it optimises (at `-O0` an
-/// H200 gives the emulator's bits), and 1429, which crashes it; see `docs/differential.md`.
-const LEFT_OUT: [u64; 20] = [
-    454, 520, 551, 554, 831, 915, 1053, 1254, 1274, 1317, 1337, 1338, 1406, 1429, 1545, 1685, 1736,
-    1989, 2099, 2299,
+/// H200 gives the emulator's bits), six whose NaN depends on the level, and 1429, which crashes it;
+/// see `docs/differential.md`.
+const LEFT_OUT: [u64; 26] = [
+    113, 454, 520, 551, 554, 831, 915, 1053, 1254, 1274, 1317, 1337, 1338, 1406, 1429, 1545, 1685,
+    1736, 1989, 2099, 2299, 2533, 3295, 3297, 3880, 4114,
 ];
 
-/// Modules of programs that have no committed answer yet: they run under all checks, and nothing
-/// is compared.
-const UNANSWERED: usize = 45;
+/// Modules of programs that an H200 has answered as its driver compiles them by default. The answers
+/// of the others are of unoptimised code: compiled as usual, some of them never end, so that no GPU
+/// is asked here.
+const AS_COMPILED: [u64; 20] = [
+    7, 8, 10, 11, 12, 14, 15, 16, 19, 20, 21, 24, 26, 27, 28, 29, 31, 32, 33, 35,
+];
 
 #[test]
 fn every_instruction_form_gives_the_bits_of_an_h200() {
@@ -45,7 +49,7 @@ fn every_instruction_form_gives_the_bits_of_an_h200() {
             describe: &describe,
         });
     });
-    tally::unwrap(tally).finish(0);
+    tally::unwrap(tally).finish();
 }
 
 #[test]
@@ -62,6 +66,12 @@ fn random_programs_give_the_bits_of_an_h200() {
             .filter(|seed| is_asked(seed))
             .map(|seed| program::generate(*seed, &vocabulary))
             .collect();
+        let as_compiled = AS_COMPILED.contains(&(first / engine::MODULE as u64));
+        let devices: Vec<Device> = devices
+            .iter()
+            .filter(|device| as_compiled || device.is_emulator())
+            .cloned()
+            .collect();
         let asked = ask(&devices, |device| engine::run_programs(device, &programs));
         tally::lock(&tally).judge(&Question {
             name: first.to_string(),
@@ -70,7 +80,7 @@ fn random_programs_give_the_bits_of_an_h200() {
             describe: &|index, word| describe_program(&programs[index], word),
         });
     });
-    tally::unwrap(tally).finish(UNANSWERED);
+    tally::unwrap(tally).finish();
 }
 
 /// The name of a program, and what word of its answer it is.
