@@ -17,7 +17,8 @@
 //! | share memory in a block | [`shared_array!`], [`dynamic_shared!`] |
 //! | work together | [`warp`], [`block`], [`barrier`], [`atomic`] |
 //! | compute | [`math`], [`convert`] |
-//! | access memory by 8 and 16 bytes | [`mem`] |
+//! | access memory by 8 and 16 bytes, as elements of a type | [`mem`], [`element`] |
+//! | say what is done to results before they are stored | [`epilogue`] |
 //! | copy in the background | [`cp_async`], [`tma`], and wait by [`mbarrier`] |
 //! | multiply on tensor cores | [`mma`] with [`ldmatrix`], [`wgmma`] |
 //! | use clusters, fences, registers as Hopper has them | [`cluster`], [`fence`], [`elect`], [`regs`] |
@@ -45,6 +46,8 @@ pub mod cluster;
 pub mod convert;
 pub mod cp_async;
 pub mod elect;
+pub mod element;
+pub mod epilogue;
 pub mod fence;
 pub mod ldmatrix;
 pub mod math;

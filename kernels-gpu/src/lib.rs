@@ -9,6 +9,5 @@ pub mod reduce;
 mod simt;
 pub mod softmax;
 
-mod element;
 mod online;
 mod rows;

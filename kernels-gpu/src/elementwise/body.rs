@@ -3,7 +3,7 @@
 use cuda_std::thread;
 use spec::elementwise::{ElementwiseParams, MAX_RANK};
 
-use crate::element::Element;
+use cuda_std::element::Element;
 
 /// Element offsets of element `index` in the output and `N` inputs.
 #[inline(always)]

@@ -5,6 +5,8 @@
 )]
 
 mod entries;
+#[allow(dead_code)]
+mod fused;
 mod simt;
 
 pub use entries::*;

@@ -4,8 +4,8 @@ use cuda_std::thread;
 use spec::reduce::{ReduceParams, THREADS, WARP_MAX};
 
 use super::ops::Reduction;
-use crate::element::Element;
 use crate::rows::Rows;
+use cuda_std::element::Element;
 
 /// Warps of a block.
 pub(super) const WARPS: usize = (THREADS / thread::WARP_THREADS) as usize;

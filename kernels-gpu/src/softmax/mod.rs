@@ -23,9 +23,9 @@ use cuda_std::{kernel, math, shared_array, thread};
 use half::{bf16, f16};
 use spec::softmax::{SoftmaxParams, THREADS, WARP_MAX};
 
-use crate::element::Element;
 use crate::online::MaxSum;
 use crate::rows::Rows;
+use cuda_std::element::Element;
 
 /// Warps of a block.
 const WARPS: usize = (THREADS / thread::WARP_THREADS) as usize;

@@ -1,10 +1,10 @@
 //! Tensor elements: read to f32, written from it with one rounding.
 
-use cuda_std::{convert, mem};
+use crate::{convert, mem};
 use half::{bf16, f16};
 
-/// An element type of the portable kernels.
-pub(crate) trait Element: Copy {
+/// An element type that kernels read to f32 and write from it.
+pub trait Element: Copy {
     /// One element.
     ///
     /// # Safety

@@ -1,0 +1,115 @@
+//! Epilogues that read memory.
+
+use super::{Epilogue, Place};
+use crate::element::Element;
+
+/// Adds `factor *` an element of a matrix, batched.
+#[derive(Clone, Copy, Debug)]
+pub struct AddMatrix<T> {
+    matrix: *const T,
+    ld: i64,
+    batch_stride: i64,
+    factor: f32,
+}
+
+impl<T: Element> AddMatrix<T> {
+    /// Of a matrix with `ld` elements between rows, and `batch_stride` between matrices.
+    ///
+    /// # Safety
+    /// The matrix is readable wherever D has an element, while the kernel runs.
+    #[inline(always)]
+    pub const unsafe fn new(matrix: *const T, ld: i64, batch_stride: i64, factor: f32) -> Self {
+        Self {
+            matrix,
+            ld,
+            batch_stride,
+            factor,
+        }
+    }
+}
+
+impl<T: Element> Epilogue for AddMatrix<T> {
+    #[inline(always)]
+    fn apply(&self, place: Place, x: f32) -> f32 {
+        let offset = place.batch as i64 * self.batch_stride
+            + i64::from(place.row) * self.ld
+            + i64::from(place.column);
+        // SAFETY: `place` is in D, where `new`'s caller says that the matrix is readable.
+        let element = unsafe { T::load(self.matrix.offset(offset as isize)) };
+        crate::math::fma(self.factor, element, x)
+    }
+}
+
+/// Adds an element of a vector along rows or columns.
+#[derive(Clone, Copy, Debug)]
+pub struct AddVector<T> {
+    vector: *const T,
+    row_stride: i64,
+    column_stride: i64,
+    batch_stride: i64,
+}
+
+impl<T: Element> AddVector<T> {
+    /// Element `batch * batch_stride + row * row_stride + column * column_stride`: strides of
+    /// (1, 0) add one element to each row, (0, 1) one to each column.
+    ///
+    /// # Safety
+    /// Those elements are readable wherever D has one, while the kernel runs.
+    #[inline(always)]
+    pub const unsafe fn new(
+        vector: *const T,
+        (row_stride, column_stride): (i64, i64),
+        batch_stride: i64,
+    ) -> Self {
+        Self {
+            vector,
+            row_stride,
+            column_stride,
+            batch_stride,
+        }
+    }
+}
+
+impl<T: Element> Epilogue for AddVector<T> {
+    #[inline(always)]
+    fn apply(&self, place: Place, x: f32) -> f32 {
+        let offset = place.batch as i64 * self.batch_stride
+            + i64::from(place.row) * self.row_stride
+            + i64::from(place.column) * self.column_stride;
+        // SAFETY: `place` is in D, where `new`'s caller says that the element is readable.
+        x + unsafe { T::load(self.vector.offset(offset as isize)) }
+    }
+}
+
+/// Multiplies each row, or each column, by a factor of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct ScaleByVector {
+    factors: *const f32,
+    row_stride: u32,
+    column_stride: u32,
+}
+
+impl ScaleByVector {
+    /// Factor `row * row_stride + column * column_stride`.
+    ///
+    /// # Safety
+    /// Those factors are readable wherever D has an element, while the kernel runs.
+    #[inline(always)]
+    pub const unsafe fn new(factors: *const f32, row_stride: u32, column_stride: u32) -> Self {
+        Self {
+            factors,
+            row_stride,
+            column_stride,
+        }
+    }
+}
+
+impl Epilogue for ScaleByVector {
+    #[inline(always)]
+    fn apply(&self, place: Place, x: f32) -> f32 {
+        let index = u64::from(place.row) * u64::from(self.row_stride)
+            + u64::from(place.column) * u64::from(self.column_stride);
+        // SAFETY: `place` is in D, where `new`'s caller says that the factor is readable.
+        x * unsafe { self.factors.add(index as usize).read() }
+    }
+}

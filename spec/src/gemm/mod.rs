@@ -1,0 +1,65 @@
+//! GEMM: `D[m, n] = alpha * op(A)[m, k] @ op(B)[k, n] + beta * C[m, n]`, batched, and what may
+//! follow it in the same kernel ([`epilogue`]).
+
+pub mod epilogue;
+mod simt;
+
+pub use epilogue::{Activation, EpilogueParams};
+pub use simt::{GRID_Y_MAX, SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
+
+/// How one operand lies in memory, the letters of a layout (`nt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transpose {
+    /// Row-major as the operation reads it: A is `[m, k]` with k contiguous, B `[k, n]` with n
+    /// contiguous.
+    N,
+    /// Stored transposed: A is `[k, m]` with m contiguous, B `[n, k]` with k contiguous.
+    T,
+}
+
+impl Transpose {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::N, Self::T];
+
+    /// `n` or `t`.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::N => 'n',
+            Self::T => 't',
+        }
+    }
+}
+
+/// Scalars and strides of one launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GemmParams {
+    /// Rows of D.
+    pub m: u32,
+    /// Columns of D.
+    pub n: u32,
+    /// Reduction length.
+    pub k: u32,
+    /// Number of products.
+    pub batch: u32,
+    /// Elements between consecutive rows of A as stored (`[m, k]` for `N`, `[k, m]` for `T`).
+    pub lda: i64,
+    /// Elements between consecutive rows of B as stored (`[k, n]` for `N`, `[n, k]` for `T`).
+    pub ldb: i64,
+    /// Elements between consecutive rows of C.
+    pub ldc: i64,
+    /// Elements between consecutive rows of D.
+    pub ldd: i64,
+    /// Elements between consecutive A of the batch; 0 broadcasts.
+    pub batch_stride_a: i64,
+    /// Elements between consecutive B of the batch; 0 broadcasts.
+    pub batch_stride_b: i64,
+    /// Elements between consecutive C of the batch; 0 broadcasts.
+    pub batch_stride_c: i64,
+    /// Elements between consecutive D of the batch.
+    pub batch_stride_d: i64,
+    /// Factor of the product, by IEEE rules: 0 still reads A and B, and 0 × ∞ is NaN.
+    pub alpha: f32,
+    /// Factor of C; at 0, C is never read.
+    pub beta: f32,
+}
