@@ -4,6 +4,7 @@ use crate::backend::{Backend, EventUse, RawEvent, RawStream, gpu};
 use crate::builtin;
 use crate::error::{Error, Result};
 use crate::module::Module;
+use crate::ops::GemmState;
 use crate::stream::{Stream, StreamTable};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,7 @@ struct Inner {
     /// Events for ordering, in no use right now.
     events: Mutex<Vec<RawEvent>>,
     builtin: builtin::Cache,
+    gemm: GemmState,
 }
 
 /// Which kind a [`Device`] is.
@@ -284,6 +286,7 @@ impl Device {
             streams,
             events,
             builtin: builtin::Cache::default(),
+            gemm: GemmState::default(),
         })))
     }
 
@@ -297,6 +300,10 @@ impl Device {
 
     pub(crate) fn builtin(&self) -> &builtin::Cache {
         &self.0.builtin
+    }
+
+    pub(crate) fn gemm(&self) -> &GemmState {
+        &self.0.gemm
     }
 
     /// Work given to `later` from now on starts after what `earlier` has been given so far.

@@ -81,7 +81,10 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use module::{Kernel, Module};
-pub use ops::{Attention, Binary, Float, Gemm, Reduce, Softmax, Unary};
+pub use ops::{
+    Activation, Attention, Binary, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, PlanSource,
+    Precision, Reduce, Softmax, Unary,
+};
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;
 pub use spec::DType;

@@ -15,6 +15,7 @@ mod view;
 pub use attention::Attention;
 pub use elementwise::{Binary, Unary};
 pub use float::Float;
-pub use gemm::Gemm;
+pub(crate) use gemm::GemmState;
+pub use gemm::{Activation, Gemm, GemmCandidate, GemmInput, GemmPlan, PlanSource, Precision};
 pub use reduce::Reduce;
 pub use softmax::Softmax;

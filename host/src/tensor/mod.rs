@@ -250,6 +250,10 @@ impl<T: Element> Tensor<T> {
         &self.storage
     }
 
+    pub(crate) fn shared_storage(&self) -> Arc<Storage> {
+        self.storage.clone()
+    }
+
     pub(crate) fn address_ref(&self) -> &u64 {
         &self.address
     }

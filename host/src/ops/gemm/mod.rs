@@ -1,32 +1,60 @@
 //! Matrix products.
 
+#[allow(dead_code)] // what families of kernels share, not each of them all
+mod call;
+#[allow(dead_code)]
+mod candidates;
+#[allow(dead_code)]
+mod desc;
+#[allow(dead_code)]
+mod maps;
+mod operands;
+mod options;
 mod plan;
+mod run;
+mod shape;
+mod simt;
 
-use crate::ops::check;
-use crate::ops::copy::{contiguous, strided_copy};
-use crate::ops::float::Float;
-use crate::ops::kernels;
-use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use plan::{GemmDesc, GemmPlan, Layouts, MatrixLayout};
-use spec::gemm::Transpose;
+use crate::{Element, Float, Tensor};
+use desc::BiasAxis;
+use options::Scalar;
 
-/// Matrix product: `d = alpha * a @ b + beta * c`, batched.
+pub use options::{GemmInput, Precision};
+pub(crate) use plan::GemmState;
+pub use plan::{GemmCandidate, GemmPlan, PlanSource};
+pub use spec::gemm::Activation;
+
+/// Matrix product and what follows it, in one kernel, batched:
+///
+/// ```text
+/// x = alpha * scale_a * scale_b * row_scales[i] * column_scales[j] * (a @ b)[i, j]
+/// x = x + beta * c[i, j] + bias[i or j]
+/// d[i, j] = activation(x) + residual[i, j]
+/// ```
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `a` | `[m, k]` or `[batch, m, k]` | f32, f16, bf16 | any; see Performance |
-/// | `b` | `[k, n]` or `[batch, k, n]` | as `a` | any; see Performance |
-/// | `c` | broadcasts to `d` | as `d` | any; not read at `beta == 0` |
-/// | `d` (written) | `[m, n]`, or `[batch, m, n]` where `a` or `b` has a batch | as `a`, or f32 | any that give each element a place of its own; must not overlap `a` or `b`; may be `c` itself |
+/// | `a` | `[m, k]` or `[batch, m, k]` | f32, f16, bf16, e4m3, e5m2 | any; see Performance |
+/// | `b` | `[k, n]` or `[batch, k, n]` | as `a`; the 8-bit types mix | any; see Performance |
+/// | `c`, `residual` | broadcast to `d` | as `d` | any; `c` is not read at `beta == 0` |
+/// | bias | `[m]` by rows or `[n]` by columns, or with a batch in front | as `d` | any |
+/// | row scales, column scales | `[m]`, `[n]` | f32 | any |
+/// | `alpha`, `beta`, scales on the device | one element | f32 | any |
+/// | `d` (written) | `[m, n]`, or `[batch, m, n]` where `a` or `b` has a batch | f32, f16, bf16 | any that give each element a place of its own; must overlap nothing that is read, but may be `c` or `residual` itself |
 ///
-/// A batch of 1, or none, is repeated. Transposes are views: `a.t()`. `k == 0` writes
-/// `beta * c`; without any element in `d` nothing is launched.
+/// A batch of 1, or none, is repeated. Transposes are views: `a.t()`. `k == 0` computes with a
+/// product of 0; without any element in `d` nothing is launched.
 ///
 /// # Numerics
-/// One f32 accumulator an element takes the products in the order of k by fused multiply-add;
-/// `alpha * acc + beta * c` in f32, rounded once to the dtype of `d`. Error bound:
-/// [`reference::gemm`](crate::reference::gemm). Deterministic: same bits every run, on every
-/// device, for every layout and tile. `alpha == 0` still reads `a` and `b`, and 0 × ∞ is NaN.
+/// Sums are in f32, everything after them too, rounded once to the dtype of `d`. Error bound:
+/// [`reference::gemm`](crate::reference::gemm). Deterministic: same bits every run, unless
+/// [`deterministic(false)`](Self::deterministic) allows others; which bits depends on the kernel
+/// that is chosen ([`plan`](Self::plan)), and is the same for every layout and tile among the
+/// portable ones. f32 operands are multiplied in full, unless [`precision`](Self::precision) says
+/// otherwise. Sums of 8-bit operands are completed in f32 every 128 of k, unless
+/// [`fast_accumulation`](Self::fast_accumulation) leaves them in the tensor cores. Activations are
+/// good to an absolute error of `2^-20 |x|` (`2^-20` for sigmoid and tanh). `alpha == 0` still
+/// reads `a` and `b`, and 0 × ∞ is NaN.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -34,13 +62,15 @@ use spec::gemm::Transpose;
 /// # Errors
 /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`] (a `d` that writes an element twice),
 /// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent of 2^32 or
-/// more), [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+/// more), [`Error::InvalidValue`] (options that exclude each other), [`Error::Unsupported`] (a
+/// `split_k` or a kernel that there is not), [`Error::OutOfMemory`], [`Error::Driver`]. No launch
+/// happens on error.
 ///
 /// # Performance
 /// `a` and `b` are read where they lie as long as the stride of their rows or of their columns is
-/// 1; else they are copied first, once over the tensor. The same goes for `c` and `d`, of which
-/// the stride of the rows or of the columns has to be 1 in both. Tiles are chosen by
-/// [`spec::gemm::TileConfig::choose_simt`]: large ones as soon as each multiprocessor gets one.
+/// 1; else they are copied first, once over the tensor. The same goes for `c`, `residual` and `d`,
+/// of which the stride of the rows or of the columns has to be 1 in all. The kernel is chosen by a
+/// cost model; [`plan`](Self::plan) shows it.
 ///
 /// # Examples
 /// ```
@@ -53,195 +83,202 @@ use spec::gemm::Transpose;
 /// let b = Tensor::from_ndarray(&device, &array![[0.0_f32, 1.0], [1.0, 0.0]])?;
 /// let d = Gemm::new(&a, &b.t()).alpha(2.0).run(&stream)?;
 /// assert_eq!(d.to_ndarray()?, array![[4.0, 2.0], [8.0, 6.0]].into_dyn());
+///
+/// println!("{}", Gemm::new(&a, &b).plan(&stream)?);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [`Error::ShapeMismatch`]: crate::Error::ShapeMismatch
+/// [`Error::StrideMismatch`]: crate::Error::StrideMismatch
+/// [`Error::Overlap`]: crate::Error::Overlap
+/// [`Error::DeviceMismatch`]: crate::Error::DeviceMismatch
+/// [`Error::OutOfBounds`]: crate::Error::OutOfBounds
+/// [`Error::InvalidValue`]: crate::Error::InvalidValue
+/// [`Error::Unsupported`]: crate::Error::Unsupported
+/// [`Error::OutOfMemory`]: crate::Error::OutOfMemory
+/// [`Error::Driver`]: crate::Error::Driver
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Gemm<'a, In: Float, Out: Float = In> {
-    a: &'a Tensor<In>,
-    b: &'a Tensor<In>,
+pub struct Gemm<'a, A: Element, B: Element, Out: Float> {
+    a: &'a Tensor<A>,
+    b: &'a Tensor<B>,
     c: Option<&'a Tensor<Out>>,
-    alpha: f32,
-    beta: f32,
+    alpha: Scalar<'a>,
+    beta: Scalar<'a>,
+    scale_a: Scalar<'a>,
+    scale_b: Scalar<'a>,
+    row_scales: Option<&'a Tensor<f32>>,
+    column_scales: Option<&'a Tensor<f32>>,
+    bias: Option<(BiasAxis, &'a Tensor<Out>)>,
+    activation: Activation,
+    residual: Option<&'a Tensor<Out>>,
+    precision: Precision,
+    fast_accumulation: bool,
+    deterministic: bool,
+    split_k: Option<u32>,
+    kernel: Option<&'a str>,
 }
 
-impl<'a, T: Float> Gemm<'a, T> {
-    /// `a @ b`, written in the dtype of `a`.
-    pub fn new(a: &'a Tensor<T>, b: &'a Tensor<T>) -> Self {
-        Self {
-            a,
-            b,
-            c: None,
-            alpha: 1.0,
-            beta: 0.0,
-        }
+impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
+    /// `a @ b`, written in the dtype of `a`, or in bf16 where that is one of 8 bits.
+    pub fn new(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
+        Self::with_output(a, b)
     }
 }
 
-impl<'a, In: Float> Gemm<'a, In, f32> {
+impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, f32> {
     /// `a @ b`, written in f32 whatever the dtype of `a`.
-    pub fn with_f32_output(a: &'a Tensor<In>, b: &'a Tensor<In>) -> Self {
+    pub fn with_f32_output(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
+        Self::with_output(a, b)
+    }
+}
+
+impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
+    /// `a @ b`, written in the dtype of what it is used with, or as the type says:
+    /// `Gemm::<_, _, bf16>::with_output(&a, &b)`.
+    pub fn with_output(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
         Self {
             a,
             b,
             c: None,
-            alpha: 1.0,
-            beta: 0.0,
+            alpha: Scalar::Host(1.0),
+            beta: Scalar::Host(0.0),
+            scale_a: Scalar::Host(1.0),
+            scale_b: Scalar::Host(1.0),
+            row_scales: None,
+            column_scales: None,
+            bias: None,
+            activation: Activation::Identity,
+            residual: None,
+            precision: Precision::Full,
+            fast_accumulation: false,
+            deterministic: true,
+            split_k: None,
+            kernel: None,
         }
     }
-}
 
-impl<'a, In: Float, Out: Float> Gemm<'a, In, Out> {
     /// Factor of the product; 1 if not said.
     pub fn alpha(mut self, alpha: f32) -> Self {
-        self.alpha = alpha;
+        self.alpha = Scalar::Host(alpha);
+        self
+    }
+
+    /// Factor of the product, one element that is read when the kernel runs.
+    pub fn alpha_from(mut self, alpha: &'a Tensor<f32>) -> Self {
+        self.alpha = Scalar::Device(alpha);
         self
     }
 
     /// Adds `beta * c`. At `beta == 0`, `c` is not read: it may hold anything.
     pub fn beta(mut self, beta: f32, c: &'a Tensor<Out>) -> Self {
-        self.beta = beta;
+        self.beta = Scalar::Host(beta);
         self.c = Some(c);
         self
     }
 
-    /// The product in a new tensor.
-    ///
-    /// # Errors
-    /// See [`Gemm`].
-    pub fn run(&self, stream: &Stream) -> Result<Tensor<Out>> {
-        let desc = self.validate(stream)?;
-        let d = Tensor::empty(stream, &desc.shape())?;
-        self.launch(&desc, &d, stream)?;
-        Ok(d)
+    /// Adds `beta * c`, where `beta` is one element that is read when the kernel runs. Where that
+    /// is 0, `c` is not read.
+    pub fn beta_from(mut self, beta: &'a Tensor<f32>, c: &'a Tensor<Out>) -> Self {
+        self.beta = Scalar::Device(beta);
+        self.c = Some(c);
+        self
     }
 
-    /// The product into `d`, which has the product's shape and may be `c` itself.
-    ///
-    /// # Errors
-    /// See [`Gemm`].
-    pub fn run_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
-        let desc = self.validate(stream)?;
-        check::output("d", d, &desc.shape(), stream)?;
-        check::no_overlap("d", d, "a", self.a)?;
-        check::no_overlap("d", d, "b", self.b)?;
-        if let Some(c) = self.c_read() {
-            check::no_partial_overlap("d", d, "c", c)?;
-        }
-        self.launch(&desc, d, stream)
+    /// What one of `a`'s elements stands for: `scale * a` is multiplied. For 8-bit types.
+    pub fn scale_a(mut self, scale: f32) -> Self {
+        self.scale_a = Scalar::Host(scale);
+        self
     }
 
-    /// `c` where it is read.
-    fn c_read(&self) -> Option<&'a Tensor<Out>> {
-        self.c.filter(|_| self.beta != 0.0)
+    /// [`scale_a`](Self::scale_a) as one element that is read when the kernel runs. Excludes
+    /// [`row_scales`](Self::row_scales), of which it is a short form.
+    pub fn scale_a_from(mut self, scale: &'a Tensor<f32>) -> Self {
+        self.scale_a = Scalar::Device(scale);
+        self
     }
 
-    fn validate(&self, stream: &Stream) -> Result<GemmDesc> {
-        check::device("a", self.a, stream)?;
-        check::device("b", self.b, stream)?;
-        let desc = GemmDesc::new(self.a, self.b)?;
-        if let Some(c) = self.c {
-            check::device("c", c, stream)?;
-            let shape = desc.shape();
-            if c.broadcast_to(&shape).is_err() {
-                let want = format!("one that broadcasts to {:?}", &*shape);
-                return Err(check::shape_mismatch("c", c, want));
-            }
-        }
-        Ok(desc)
+    /// What one of `b`'s elements stands for: `scale * b` is multiplied. For 8-bit types.
+    pub fn scale_b(mut self, scale: f32) -> Self {
+        self.scale_b = Scalar::Host(scale);
+        self
     }
 
-    /// Launches what was validated. Where `d` lies by columns, the transposed product is computed.
-    fn launch(&self, desc: &GemmDesc, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
-        if d.is_empty() {
-            return Ok(());
-        }
-        let c = self
-            .c_read()
-            .map(|c| c.broadcast_to(&desc.shape()))
-            .transpose()?;
-        match MatrixLayout::of(d.shape(), d.strides()) {
-            Some(MatrixLayout {
-                transpose: Transpose::N,
-                ..
-            }) => self.launch_rows(desc, [self.a, self.b], c.as_ref(), d, stream),
-            Some(MatrixLayout {
-                transpose: Transpose::T,
-                ..
-            }) => {
-                let desc = GemmDesc {
-                    m: desc.n,
-                    n: desc.m,
-                    ..*desc
-                };
-                let (a, b) = (self.b.t(), self.a.t());
-                self.launch_rows(&desc, [&a, &b], c.map(|c| c.t()).as_ref(), &d.t(), stream)
-            }
-            None => {
-                let rows = Tensor::empty(stream, d.shape())?;
-                self.launch_rows(desc, [self.a, self.b], c.as_ref(), &rows, stream)?;
-                strided_copy(&rows, d, stream)
-            }
-        }
+    /// [`scale_b`](Self::scale_b) as one element that is read when the kernel runs. Excludes
+    /// [`column_scales`](Self::column_scales), of which it is a short form.
+    pub fn scale_b_from(mut self, scale: &'a Tensor<f32>) -> Self {
+        self.scale_b = Scalar::Device(scale);
+        self
     }
 
-    /// Launches into a `d` whose rows lie without gaps.
-    fn launch_rows(
-        &self,
-        desc: &GemmDesc,
-        [a, b]: [&Tensor<In>; 2],
-        c: Option<&Tensor<Out>>,
-        d: &Tensor<Out>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (a, layout_a) = with_layout(a, |_| true, stream)?;
-        let (b, layout_b) = with_layout(b, |_| true, stream)?;
-        let by_rows = |layout: &MatrixLayout| layout.transpose == Transpose::N;
-        let (d, layout_d) = with_layout(d, by_rows, stream)?;
-        let (c, layout_c) = match c {
-            Some(c) => {
-                let (c, layout) = with_layout(c, by_rows, stream)?;
-                (Some(c), layout)
-            }
-            None => (None, layout_d),
-        };
-        let layouts = Layouts {
-            a: layout_a,
-            b: layout_b,
-            c: layout_c,
-            d: layout_d,
-        };
-        let beta = if c.is_some() { self.beta } else { 0.0 };
-        let scalars = (self.alpha, beta);
-        let Some(plan) = GemmPlan::new::<In, Out>(desc, &layouts, scalars, stream.device())? else {
-            return Ok(());
-        };
-        let kernel = kernels::kernel(stream, plan.entry)?;
-        let config = LaunchConfig {
-            grid: plan.grid,
-            block: [plan.entry.tile.threads, 1, 1],
-            shared_bytes: 0,
-            cluster: None,
-        };
-        // SAFETY: the plan's extents and strides are those of the tensors, whose layouts lie
-        // inside of their storage; d is injective and overlaps neither a nor b, and c only where
-        // it is c; null stands for a c that is not read.
-        unsafe { kernel.launch(stream, config, (&a, &b, c.as_ref(), &d, plan.params)) }
+    /// Multiplies each row of the product by a factor of its own.
+    pub fn row_scales(mut self, scales: &'a Tensor<f32>) -> Self {
+        self.row_scales = Some(scales);
+        self
     }
-}
 
-/// `tensor` and its layout, or a copy of it by rows where it has no layout that `accept`s.
-fn with_layout<T: Float>(
-    tensor: &Tensor<T>,
-    accept: impl Fn(&MatrixLayout) -> bool,
-    stream: &Stream,
-) -> Result<(Tensor<T>, MatrixLayout)> {
-    if let Some(layout) = MatrixLayout::of(tensor.shape(), tensor.strides()).filter(accept) {
-        return Ok((tensor.clone(), layout));
+    /// Multiplies each column of the product by a factor of its own.
+    pub fn column_scales(mut self, scales: &'a Tensor<f32>) -> Self {
+        self.column_scales = Some(scales);
+        self
     }
-    let copy = contiguous(tensor, stream)?;
-    let layout = MatrixLayout::of(copy.shape(), copy.strides());
-    let layout = layout.ok_or(Error::Bug("a contiguous matrix has no gapless rows"))?;
-    Ok((copy, layout))
+
+    /// Adds an element of `bias` to each row; in the place of an earlier bias.
+    pub fn row_bias(mut self, bias: &'a Tensor<Out>) -> Self {
+        self.bias = Some((BiasAxis::Row, bias));
+        self
+    }
+
+    /// Adds an element of `bias` to each column, as a linear layer does; in the place of an earlier
+    /// bias.
+    pub fn column_bias(mut self, bias: &'a Tensor<Out>) -> Self {
+        self.bias = Some((BiasAxis::Column, bias));
+        self
+    }
+
+    /// Applies a function to each result, after `c` and the bias.
+    pub fn activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    /// Adds `residual` to what the activation gives.
+    pub fn residual(mut self, residual: &'a Tensor<Out>) -> Self {
+        self.residual = Some(residual);
+        self
+    }
+
+    /// What products of f32 operands keep of them; [`Precision::Full`] if not said. No effect on
+    /// other operands.
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// Leaves sums of 8-bit operands in the tensor cores, which keep about 14 bits of them: faster,
+    /// and less exact the longer k is. False if not said; no effect on other operands.
+    pub fn fast_accumulation(mut self, fast: bool) -> Self {
+        self.fast_accumulation = fast;
+        self
+    }
+
+    /// The same bits every run; true if not said. False allows kernels that add in the order in
+    /// which they come.
+    pub fn deterministic(mut self, deterministic: bool) -> Self {
+        self.deterministic = deterministic;
+        self
+    }
+
+    /// Computes k in so many parts, which are added in their order; the plan chooses if not said.
+    pub fn split_k(mut self, parts: u32) -> Self {
+        self.split_k = Some(parts);
+        self
+    }
+
+    /// Runs that candidate of the [`plan`](Self::plan), by its name, or fails.
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
 }

@@ -1,210 +1,231 @@
-//! From shapes and strides to one launch: which product, which layout, which tile.
+//! Which candidate runs.
 
-use crate::ops::check;
-use crate::ops::float::Float;
-use crate::{Device, Result, Tensor};
-use spec::gemm::{GemmParams, SimtEntry, TileConfig, Transpose};
-use std::ops::Deref;
+use super::candidates::{Candidate, offer_all};
+use super::desc::GemmDesc;
+use super::maps::MapCache;
+use crate::{DeviceInfo, Error, Result, Stream};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
-/// Extents of a validated product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GemmDesc {
-    pub(super) batch: Option<usize>,
-    pub(super) m: usize,
-    pub(super) n: usize,
-    pub(super) k: usize,
+/// What a device remembers of products.
+#[derive(Default)]
+pub(crate) struct GemmState {
+    #[allow(dead_code)]
+    pub(super) maps: MapCache,
+    chosen: RwLock<HashMap<GemmDesc, (Candidate, PlanSource)>>,
 }
 
-impl GemmDesc {
-    /// The product of tensors of the shapes of `a` and `b`.
-    pub(super) fn new<In: Float>(a: &Tensor<In>, b: &Tensor<In>) -> Result<Self> {
-        let (batch_a, m, k) = split("a", a)?;
-        let (batch_b, k_of_b, n) = split("b", b)?;
-        if k != k_of_b {
-            let want = format!("[.., {k}, n], as a is {:?}", a.shape());
-            return Err(check::shape_mismatch("b", b, want));
+/// Choices that a device remembers; beyond, it forgets them all.
+const REMEMBERED: usize = 8192;
+
+impl GemmState {
+    fn get(&self, desc: &GemmDesc) -> Option<(Candidate, PlanSource)> {
+        let chosen = self.chosen.read().unwrap_or_else(PoisonError::into_inner);
+        chosen.get(desc).copied()
+    }
+
+    /// Takes `candidate` for `desc` from now on.
+    pub(super) fn remember(&self, desc: &GemmDesc, candidate: Candidate, source: PlanSource) {
+        let mut chosen = self.chosen.write().unwrap_or_else(PoisonError::into_inner);
+        if chosen.len() >= REMEMBERED {
+            chosen.clear();
         }
-        let batch = match (batch_a, batch_b) {
-            (None, batch) | (batch, None) => batch,
-            (Some(of_a), Some(of_b)) if of_a == of_b || of_b == 1 => Some(of_a),
-            (Some(1), of_b) => of_b,
-            (Some(of_a), Some(_)) => {
-                let want = format!("a batch of {of_a} or 1, as a is {:?}", a.shape());
-                return Err(check::shape_mismatch("b", b, want));
-            }
-        };
-        for (what, extent) in [("m", m), ("n", n), ("k", k), ("batch", batch.unwrap_or(1))] {
-            check::extent(what, extent)?; // before anything is copied or allocated
+        chosen.insert(*desc, (candidate, source));
+    }
+}
+
+/// Why a kernel was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PlanSource {
+    /// The cost model expects it to be the fastest.
+    Model,
+    /// It was measured to be the fastest.
+    Tuned,
+    /// [`Gemm::with_kernel`](crate::Gemm::with_kernel) demanded it.
+    Forced,
+}
+
+/// The candidate that computes `desc`: the one of that name, or the best.
+pub(super) fn choose(
+    desc: &GemmDesc,
+    forced: Option<&str>,
+    stream: &Stream,
+) -> Result<(Candidate, PlanSource)> {
+    let device = stream.device();
+    if let Some(name) = forced {
+        return named(desc, name, device.info()).map(|candidate| (candidate, PlanSource::Forced));
+    }
+    if let Some(known) = device.gemm().get(desc) {
+        return Ok(known);
+    }
+    let mut best: Option<Candidate> = None;
+    offer_all(desc, device.info(), &mut |candidate| {
+        if best.is_none_or(|best| candidate.estimated_ns < best.estimated_ns) {
+            best = Some(candidate);
         }
-        Ok(Self { batch, m, n, k })
-    }
+    });
+    let best = best.ok_or_else(|| no_candidate(desc, device.info()))?;
+    device.gemm().remember(desc, best, PlanSource::Model);
+    Ok((best, PlanSource::Model))
+}
 
-    /// The shape of `d`.
-    pub(super) fn shape(&self) -> ProductShape {
-        ProductShape {
-            extents: [self.batch.unwrap_or(1), self.m, self.n],
-            has_batch: self.batch.is_some(),
+/// All candidates, the one expected to be fastest first.
+pub(super) fn all(desc: &GemmDesc, device: &DeviceInfo) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    offer_all(desc, device, &mut |candidate| all.push(candidate));
+    all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+    all
+}
+
+fn named(desc: &GemmDesc, name: &str, device: &DeviceInfo) -> Result<Candidate> {
+    let all = all(desc, device);
+    let found = all.iter().find(|candidate| candidate.to_string() == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        Error::Unsupported {
+            what: format!("kernel `{name}` for the product {desc} on {device}").into(),
+            supported: names.join(", ").into(),
+        }
+    })
+}
+
+#[cold]
+fn no_candidate(desc: &GemmDesc, device: &DeviceInfo) -> Error {
+    Error::Unsupported {
+        what: format!("the product {desc} on {device}").into(),
+        supported: "fewer than 2^31 tiles of 64 x 64 results, and a `split_k` that a kernel has"
+            .into(),
+    }
+}
+
+/// One way to compute a product, as [`GemmPlan`] shows it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GemmCandidate {
+    /// What [`Gemm::with_kernel`](crate::Gemm::with_kernel) takes: the entry, and what else
+    /// distinguishes it.
+    pub name: String,
+    /// Entry of the main kernel.
+    pub entry: String,
+    /// Tile of one block: m, n, k.
+    pub tile: [u32; 3],
+    /// Blocks of a cluster in x, y, z.
+    pub cluster: [u32; 3],
+    /// Parts of k that are computed apart.
+    pub split_k: u32,
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// By the cost model.
+    pub estimated: Duration,
+}
+
+impl From<&Candidate> for GemmCandidate {
+    fn from(candidate: &Candidate) -> Self {
+        Self {
+            name: candidate.to_string(),
+            entry: candidate.entry.to_string(),
+            tile: candidate.tile,
+            cluster: candidate.cluster(),
+            split_k: candidate.split_k,
+            grid: candidate.config.grid,
+            threads: candidate.config.block.iter().product(),
+            shared_bytes: candidate.config.shared_bytes,
+            estimated: Duration::from_nanos(candidate.estimated_ns as u64),
         }
     }
 }
 
-/// `[m, n]` or `[batch, m, n]`, without the heap.
-pub(super) struct ProductShape {
-    extents: [usize; 3],
-    has_batch: bool,
-}
-
-impl Deref for ProductShape {
-    type Target = [usize];
-
-    fn deref(&self) -> &[usize] {
-        &self.extents[usize::from(!self.has_batch)..]
+impl fmt::Display for GemmCandidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
+        write!(
+            f,
+            "{}: tile {}, cluster {}, split {}, grid {}, {} threads, {} bytes shared, about {:?}",
+            self.name,
+            by(self.tile),
+            by(self.cluster),
+            self.split_k,
+            by(self.grid),
+            self.threads,
+            self.shared_bytes,
+            self.estimated
+        )
     }
 }
 
-fn split<In: Float>(
-    operand: &'static str,
-    tensor: &Tensor<In>,
-) -> Result<(Option<usize>, usize, usize)> {
-    match *tensor.shape() {
-        [rows, columns] => Ok((None, rows, columns)),
-        [batch, rows, columns] => Ok((Some(batch), rows, columns)),
-        _ => Err(check::shape_mismatch(
-            operand,
-            tensor,
-            "2 dimensions, or 3 with a batch",
-        )),
+/// What a product would run, and what else could. [`Gemm::plan`](crate::Gemm::plan) makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GemmPlan {
+    description: String,
+    chosen: Option<(GemmCandidate, PlanSource)>,
+    candidates: Vec<GemmCandidate>,
+}
+
+impl GemmPlan {
+    /// Of a product without any element.
+    pub(super) fn empty() -> Self {
+        Self {
+            description: "nothing to compute".into(),
+            chosen: None,
+            candidates: Vec::new(),
+        }
+    }
+
+    pub(super) fn new(desc: &GemmDesc, forced: Option<&str>, stream: &Stream) -> Result<Self> {
+        let (candidate, source) = choose(desc, forced, stream)?;
+        let all = all(desc, stream.device().info());
+        Ok(Self {
+            description: desc.to_string(),
+            chosen: Some((GemmCandidate::from(&candidate), source)),
+            candidates: all.iter().map(GemmCandidate::from).collect(),
+        })
+    }
+
+    /// What runs; `None` where there is no element to compute.
+    pub fn chosen(&self) -> Option<&GemmCandidate> {
+        self.chosen.as_ref().map(|(candidate, _)| candidate)
+    }
+
+    /// Why it was chosen.
+    pub fn source(&self) -> Option<PlanSource> {
+        self.chosen.as_ref().map(|&(_, source)| source)
+    }
+
+    /// All that could run, the one expected to be fastest first.
+    pub fn candidates(&self) -> &[GemmCandidate] {
+        &self.candidates
     }
 }
 
-/// How one operand lies: `[rows, columns]` a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MatrixLayout {
-    pub(super) transpose: Transpose,
-    /// Elements between rows as stored.
-    pub(super) ld: i64,
-    /// Elements between matrices; 0 repeats one.
-    pub(super) batch_stride: i64,
-}
-
-impl MatrixLayout {
-    /// `None` where neither rows nor columns lie without gaps.
-    pub(super) fn of(shape: &[usize], strides: &[i64]) -> Option<Self> {
-        let (&[rows, columns], &[row, column]) = (shape.last_chunk()?, strides.last_chunk()?);
-        let batch_stride = match (shape, strides) {
-            (&[batch, _, _], &[stride, _, _]) if batch > 1 => stride,
-            _ => 0,
-        };
-        let (transpose, ld) = match () {
-            () if column == 1 || columns <= 1 => (Transpose::N, row),
-            () if row == 1 || rows <= 1 => (Transpose::T, column),
-            () => return None,
-        };
-        Some(Self {
-            transpose,
-            ld,
-            batch_stride,
+impl fmt::Display for PlanSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Model => "by the cost model",
+            Self::Tuned => "by measurement",
+            Self::Forced => "by demand",
         })
     }
 }
 
-/// A launch that is valid by construction: the entry, its grid and its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct GemmPlan {
-    pub(super) entry: SimtEntry,
-    pub(super) grid: [u32; 3],
-    pub(super) params: GemmParams,
-}
-
-/// The layouts of all four operands; `c` as `d` where there is none.
-pub(super) struct Layouts {
-    pub(super) a: MatrixLayout,
-    pub(super) b: MatrixLayout,
-    pub(super) c: MatrixLayout,
-    pub(super) d: MatrixLayout,
-}
-
-impl GemmPlan {
-    /// `None` where there is nothing to compute. The layouts of `c` and `d` are row-major.
-    pub(super) fn new<In: Float, Out: Float>(
-        desc: &GemmDesc,
-        layouts: &Layouts,
-        (alpha, beta): (f32, f32),
-        device: &Device,
-    ) -> Result<Option<Self>> {
-        let m = check::extent("m", desc.m)?;
-        let n = check::extent("n", desc.n)?;
-        let k = check::extent("k", desc.k)?;
-        let batch = check::extent("batch", desc.batch.unwrap_or(1))?;
-        if m == 0 || n == 0 || batch == 0 {
-            return Ok(None);
+impl fmt::Display for GemmPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.description)?;
+        if let Some((chosen, source)) = &self.chosen {
+            write!(f, "\n{source}: {chosen}")?;
         }
-        let tile = TileConfig::choose_simt(m, n, batch, device.info().multiprocessors);
-        let Some(grid) = tile.grid(m, n, batch) else {
-            let limit = i32::MAX as u64 + 1;
-            let got = tile.tiles(m, n);
-            return Err(crate::Error::OutOfBounds {
-                what: "tiles of d",
-                got,
-                limit,
-            });
-        };
-        let Layouts { a, b, c, d } = layouts;
-        let entry = SimtEntry {
-            input: In::DTYPE,
-            output: Out::DTYPE,
-            trans_a: a.transpose,
-            trans_b: b.transpose,
-            tile,
-        };
-        let params = GemmParams {
-            m,
-            n,
-            k,
-            batch,
-            lda: a.ld,
-            ldb: b.ld,
-            ldc: c.ld,
-            ldd: d.ld,
-            batch_stride_a: a.batch_stride,
-            batch_stride_b: b.batch_stride,
-            batch_stride_c: c.batch_stride,
-            batch_stride_d: d.batch_stride,
-            alpha,
-            beta,
-        };
-        Ok(Some(Self {
-            entry,
-            grid,
-            params,
-        }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layout(shape: &[usize], strides: &[i64]) -> Option<(Transpose, i64, i64)> {
-        MatrixLayout::of(shape, strides).map(|l| (l.transpose, l.ld, l.batch_stride))
-    }
-
-    #[test]
-    fn the_dimension_without_gaps_names_the_layout() {
-        assert_eq!(layout(&[3, 4], &[4, 1]), Some((Transpose::N, 4, 0)));
-        assert_eq!(layout(&[3, 4], &[1, 3]), Some((Transpose::T, 3, 0)));
-        assert_eq!(layout(&[2, 3, 4], &[12, 4, 1]), Some((Transpose::N, 4, 12)));
-        assert_eq!(layout(&[1, 3, 4], &[99, 4, 1]), Some((Transpose::N, 4, 0)));
-        assert_eq!(layout(&[3, 4], &[-4, 1]), Some((Transpose::N, -4, 0)));
-        assert_eq!(layout(&[3, 4], &[0, 1]), Some((Transpose::N, 0, 0)));
-        assert_eq!(layout(&[3, 4], &[8, 2]), None);
-        assert_eq!(layout(&[3, 4], &[4, -1]), None);
-    }
-
-    #[test]
-    fn strides_of_single_rows_and_columns_do_not_matter() {
-        assert_eq!(layout(&[3, 1], &[7, 9]), Some((Transpose::N, 7, 0)));
-        assert_eq!(layout(&[1, 4], &[7, 9]), Some((Transpose::T, 9, 0)));
-        assert_eq!(layout(&[3, 0], &[7, 9]), Some((Transpose::N, 7, 0)));
+        let chosen = self.chosen().map(|chosen| &chosen.name);
+        for other in &self.candidates {
+            if Some(&other.name) != chosen {
+                write!(f, "\nor {other}")?;
+            }
+        }
+        Ok(())
     }
 }

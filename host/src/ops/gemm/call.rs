@@ -1,0 +1,219 @@
+//! One call on its way to the device: what a candidate is launched with.
+
+use super::desc::{BiasAxis, GemmDesc, ScaleExtent};
+use super::maps::{DeviceMap, MapKey};
+use crate::launch::KernelArg;
+use crate::ops::kernels;
+use crate::storage::Storage;
+use crate::{Element, LaunchConfig, Result, Stream, Tensor};
+use spec::gemm::{EpilogueParams, GemmParams};
+use std::ffi::c_void;
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// An address in an allocation, of whatever element type; as an argument, a pointer.
+#[derive(Clone)]
+pub(super) struct Memory {
+    storage: Arc<Storage>,
+    address: u64,
+}
+
+impl Memory {
+    /// Where `tensor` begins.
+    pub(super) fn of<T: Element>(tensor: &Tensor<T>) -> Self {
+        Self {
+            storage: tensor.shared_storage(),
+            address: tensor.device_ptr().as_raw(),
+        }
+    }
+
+    /// The address.
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// So many bytes further on, in the same allocation.
+    pub(super) fn offset(&self, bytes: i64) -> Self {
+        Self {
+            storage: self.storage.clone(),
+            address: self.address.wrapping_add_signed(bytes),
+        }
+    }
+}
+
+// SAFETY: the address is a field that the argument borrows.
+unsafe impl KernelArg for &Memory {
+    fn size_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn bytes(&self) -> *const c_void {
+        std::ptr::from_ref(&self.address).cast()
+    }
+
+    fn use_on(&self, stream: &Stream) -> Result<()> {
+        self.storage.use_on("argument", stream)
+    }
+}
+
+static NULL: u64 = 0;
+
+/// Most arguments of a fused entry.
+const MAX_ARGUMENTS: usize = 24;
+
+// SAFETY: as above, or a static.
+unsafe impl KernelArg for Option<&Memory> {
+    fn size_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn bytes(&self) -> *const c_void {
+        std::ptr::from_ref(self.map_or(&NULL, |memory| &memory.address)).cast()
+    }
+
+    fn use_on(&self, stream: &Stream) -> Result<()> {
+        self.map_or(Ok(()), |memory| memory.storage.use_on("argument", stream))
+    }
+}
+
+/// A description and its memory. Everything lies as [`GemmDesc`] says, inside of its allocations;
+/// D is injective and overlaps nothing that is read, except where `c` or `residual` is D itself.
+#[derive(Clone)]
+pub(super) struct Call<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) desc: GemmDesc,
+    pub(super) a: Memory,
+    pub(super) b: Memory,
+    pub(super) d: Memory,
+    pub(super) c: Option<Memory>,
+    pub(super) residual: Option<Memory>,
+    /// `[batch or 1, m or n]`
+    pub(super) bias: Option<Memory>,
+    /// Elements between biases of the batch; 0 broadcasts.
+    pub(super) batch_stride_bias: i64,
+    pub(super) row_scale: Option<Memory>,
+    pub(super) column_scale: Option<Memory>,
+    /// One f32 each; they override the values below.
+    pub(super) device_alpha: Option<Memory>,
+    pub(super) device_beta: Option<Memory>,
+    pub(super) alpha: f32,
+    /// 0 where there is no C.
+    pub(super) beta: f32,
+}
+
+impl Call<'_> {
+    /// Extents, strides and scalars, as every entry takes them.
+    pub(super) fn params(&self) -> GemmParams {
+        let desc = &self.desc;
+        let c = desc.c.as_ref().unwrap_or(&desc.d);
+        GemmParams {
+            m: desc.m,
+            n: desc.n,
+            k: desc.k,
+            batch: desc.batch,
+            lda: desc.a.ld,
+            ldb: desc.b.ld,
+            ldc: c.ld,
+            ldd: desc.d.ld,
+            batch_stride_a: desc.a.batch_stride,
+            batch_stride_b: desc.b.batch_stride,
+            batch_stride_c: c.batch_stride,
+            batch_stride_d: desc.d.batch_stride,
+            alpha: self.alpha,
+            beta: self.beta,
+        }
+    }
+
+    /// What a fused epilogue reads, and its activation.
+    pub(super) fn epilogue(&self) -> EpilogueParams {
+        let desc = &self.desc;
+        let (ld_residual, batch_stride_residual) = desc
+            .residual
+            .map_or((0, 0), |residual| (residual.ld, residual.batch_stride));
+        let is_each = |scale| u32::from(scale == Some(ScaleExtent::Each));
+        EpilogueParams {
+            ld_residual,
+            batch_stride_residual,
+            bias_stride_m: i64::from(desc.bias == Some(BiasAxis::Row)),
+            bias_stride_n: i64::from(desc.bias == Some(BiasAxis::Column)),
+            batch_stride_bias: self.batch_stride_bias,
+            row_scale_stride: is_each(desc.row_scale),
+            column_scale_stride: is_each(desc.column_scale),
+            activation: desc.activation.code(),
+            reserved: 0,
+        }
+    }
+
+    /// Enqueues `entry` with these arguments.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`](crate::Kernel::launch); arguments made of this call's memory, params
+    /// and epilogue are what an entry of the documented form expects.
+    pub(super) unsafe fn launch(
+        &self,
+        entry: impl Display,
+        config: LaunchConfig,
+        arguments: &[&dyn KernelArg],
+    ) -> Result<()> {
+        let kernel = kernels::kernel(self.stream, entry)?;
+        // SAFETY: the caller's.
+        unsafe { kernel.launch(self.stream, config, arguments) }
+    }
+
+    /// Enqueues an entry that takes `operands` and then the tail of arguments that every fused
+    /// epilogue takes (see [`spec::gemm::epilogue`]).
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    pub(super) unsafe fn launch_fused(
+        &self,
+        entry: impl Display,
+        config: LaunchConfig,
+        operands: &[&dyn KernelArg],
+    ) -> Result<()> {
+        let (params, epilogue) = (self.params(), self.epilogue());
+        let pointers = (
+            (self.c.as_ref(), &self.d),
+            (self.bias.as_ref(), self.residual.as_ref()),
+            (self.row_scale.as_ref(), self.column_scale.as_ref()),
+            (self.device_alpha.as_ref(), self.device_beta.as_ref()),
+        );
+        let tail: [&dyn KernelArg; 10] = [
+            &pointers.0.0,
+            &pointers.0.1,
+            &pointers.1.0,
+            &pointers.1.1,
+            &pointers.2.0,
+            &pointers.2.1,
+            &pointers.3.0,
+            &pointers.3.1,
+            &params,
+            &epilogue,
+        ];
+        let mut arguments: [&dyn KernelArg; MAX_ARGUMENTS] = [&params; MAX_ARGUMENTS];
+        let count = operands.len() + tail.len();
+        let all = arguments.get_mut(..count);
+        let all = all.ok_or(crate::Error::Bug("a GEMM entry with too many operands"))?;
+        all[..operands.len()].copy_from_slice(operands);
+        all[operands.len()..].copy_from_slice(&tail);
+        // SAFETY: the caller's.
+        unsafe { self.launch(entry, config, all) }
+    }
+
+    /// `bytes` of scratch memory that this call's launches may use in the order of the stream.
+    pub(super) fn workspace(&self, bytes: u64) -> Result<Memory> {
+        let storage = Storage::alloc(self.stream, bytes)?;
+        let address = storage.address();
+        Ok(Memory {
+            storage: Arc::new(storage),
+            address,
+        })
+    }
+
+    /// A tensor map in device memory, for entries that take a pointer to one; made and copied
+    /// there at the first call with the same key. The map does not keep the tensor alive: pass its
+    /// [`Memory`] too, or keep it borrowed until the launch.
+    pub(super) fn tensor_map(&self, key: &MapKey) -> Result<DeviceMap> {
+        self.stream.device().gemm().maps.get(key, self.stream)
+    }
+}

@@ -1,0 +1,218 @@
+//! Which kernels compute a product, what each is expected to take, and how it is launched.
+//!
+//! A family of kernels is a file of its own with two functions: `offer` adds those that compute a
+//! [`GemmDesc`], `launch` enqueues one of them. What they share is here: [`Candidate`], the
+//! [`Machine`] and the cost model.
+//!
+//! # The cost model
+//! A candidate works in blocks of equal length, [`Work`]. Those that fit run at once; the device is
+//! as slow as its fullest multiprocessor:
+//!
+//! ```text
+//! wave      = multiprocessors * blocks_per_multiprocessor
+//! full      = blocks / wave, rounded down
+//! last      = the remaining blocks of the fullest multiprocessor
+//! block_ns  = flops_per_block / (flops_per_ns of a full multiprocessor / blocks_per_multiprocessor)
+//! compute   = full * (block_ns + overhead_ns)
+//!           + (last > 0) * (block_ns * max(last / blocks_per_multiprocessor, alone) + overhead_ns)
+//! memory    = bytes / bandwidth
+//! estimate  = launch_ns + max(compute, memory) + extra_ns
+//! ```
+//!
+//! `alone` is the part of `block_ns` that a block takes with a multiprocessor to itself: 1 where it
+//! waits for latencies, less where it gets what others leave. Padding counts: a block computes its
+//! whole tile. What it does not know (power, caches, alignment) `autotune` measures.
+
+use super::call::Call;
+use super::desc::GemmDesc;
+use super::simt;
+use crate::{DeviceInfo, LaunchConfig, Result};
+use spec::gemm::SimtEntry;
+use std::fmt;
+
+/// A kernel of one family; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Entry {
+    Simt(SimtEntry),
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simt(entry) => entry.fmt(f),
+        }
+    }
+}
+
+/// One way to compute a product. Displays as its name: the entry's, and what else distinguishes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) entry: Entry,
+    /// Of one block: m, n, k.
+    pub(super) tile: [u32; 3],
+    /// Parts of k that are computed apart.
+    pub(super) split_k: u32,
+    /// Computes `d.t() = b.t() @ a.t()`.
+    pub(super) swapped: bool,
+    pub(super) config: LaunchConfig,
+    /// Nanoseconds, by the cost model.
+    pub(super) estimated_ns: f64,
+}
+
+impl Candidate {
+    /// Blocks of a cluster.
+    pub(super) fn cluster(&self) -> [u32; 3] {
+        self.config.cluster.unwrap_or([1; 3])
+    }
+
+    /// Enqueues it.
+    pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
+        match self.entry {
+            Entry::Simt(entry) => simt::launch(entry, self, call),
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entry.fmt(f)?;
+        if self.cluster() != [1; 3] {
+            let [x, y, _] = self.cluster();
+            write!(f, "+cluster{x}x{y}")?;
+        }
+        if self.split_k > 1 {
+            write!(f, "+split{}", self.split_k)?;
+        }
+        if self.swapped {
+            f.write_str("+swapped")?;
+        }
+        Ok(())
+    }
+}
+
+/// Hands all candidates for `desc` to `offer`.
+pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+    let machine = Machine::of(device);
+    simt::offer(desc, &machine, offer);
+}
+
+/// What the cost model knows of a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Machine {
+    /// Compute capability.
+    pub(super) arch: (u32, u32),
+    pub(super) multiprocessors: u32,
+    /// Most shared memory of a block.
+    pub(super) shared_bytes: u32,
+    /// Bytes that device memory moves in a nanosecond.
+    pub(super) bytes_per_ns: f64,
+    /// Clock of the multiprocessors under load, in cycles a nanosecond.
+    pub(super) clock_ghz: f64,
+}
+
+impl Machine {
+    /// By architecture: bandwidth and clock of its usual data-centre or desktop part, as its
+    /// vendor states them. They matter as ratios only.
+    pub(super) fn of(device: &DeviceInfo) -> Self {
+        const LARGE_HOPPER_BYTES: u64 = 100 << 30;
+        let (bytes_per_ns, clock_ghz) = match device.arch {
+            (..=7, _) => (300.0, 1.5),
+            (8, 0) => (1_500.0, 1.4),
+            (8, _) => (800.0, 1.8),
+            (9, _) if device.memory_bytes > LARGE_HOPPER_BYTES => (4_300.0, 1.7),
+            (9, _) => (3_000.0, 1.7),
+            _ => (7_000.0, 1.8),
+        };
+        Self {
+            arch: device.arch,
+            multiprocessors: device.multiprocessors.max(1),
+            shared_bytes: device.max_shared_bytes_per_block,
+            bytes_per_ns,
+            clock_ghz,
+        }
+    }
+
+    /// Nanoseconds that `work` takes, by the model of this module's documentation.
+    pub(super) fn estimate_ns(&self, work: &Work) -> f64 {
+        let resident = f64::from(work.blocks_per_multiprocessor.max(1));
+        let wave = f64::from(self.multiprocessors) * resident;
+        let full = (work.blocks / wave).floor();
+        let last = ((work.blocks - full * wave) / f64::from(self.multiprocessors)).ceil();
+        let flops_per_ns = work.flops_per_cycle * self.clock_ghz / resident;
+        let block_ns = work.flops_per_block / flops_per_ns;
+        let mut compute = full * (block_ns + work.overhead_ns);
+        if last > 0.0 {
+            compute += block_ns * (last / resident).max(work.alone) + work.overhead_ns;
+        }
+        let memory = work.bytes / self.bytes_per_ns;
+        LAUNCH_NS + compute.max(memory) + work.extra_ns
+    }
+}
+
+/// Time from one kernel's end to the next one's first block.
+const LAUNCH_NS: f64 = 2_000.0;
+
+/// What one candidate asks of the machine. Numbers in f64, as extents' products are large.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Work {
+    /// Tiles times parts of k times products of the batch.
+    pub(super) blocks: f64,
+    /// That run at once on a multiprocessor.
+    pub(super) blocks_per_multiprocessor: u32,
+    /// Of a whole tile over its part of k, a multiply-add counted as two.
+    pub(super) flops_per_block: f64,
+    /// What a full multiprocessor reaches in the kernel's main loop, in a cycle.
+    pub(super) flops_per_cycle: f64,
+    /// The part of its time in company that a block alone on a multiprocessor takes.
+    pub(super) alone: f64,
+    /// Before the first and after the last multiply-add of a wave.
+    pub(super) overhead_ns: f64,
+    /// Between device memory and the multiprocessors, at least.
+    pub(super) bytes: f64,
+    /// Further launches.
+    pub(super) extra_ns: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: Machine = Machine {
+        arch: (9, 0),
+        multiprocessors: 100,
+        shared_bytes: 227 << 10,
+        bytes_per_ns: 4_000.0,
+        clock_ghz: 1.0,
+    };
+
+    const WORK: Work = Work {
+        blocks: 200.0,
+        blocks_per_multiprocessor: 2,
+        flops_per_block: 1e6,
+        flops_per_cycle: 100.0,
+        alone: 0.5,
+        overhead_ns: 0.0,
+        bytes: 0.0,
+        extra_ns: 0.0,
+    };
+
+    #[test]
+    fn a_wave_takes_as_long_as_its_fullest_multiprocessor() {
+        let ns = |blocks: f64| MACHINE.estimate_ns(&Work { blocks, ..WORK }) - LAUNCH_NS;
+        assert_eq!(ns(200.0), 20_000.0); // one full wave
+        assert_eq!(ns(201.0), 30_000.0); // and one block alone, twice as fast
+        assert_eq!(ns(300.0), 30_000.0);
+        assert_eq!(ns(301.0), 40_000.0);
+        assert_eq!(ns(1.0), 10_000.0);
+    }
+
+    #[test]
+    fn memory_binds_where_there_is_little_to_compute() {
+        let work = Work {
+            bytes: 4e9,
+            extra_ns: 7.0,
+            ..WORK
+        };
+        assert_eq!(MACHINE.estimate_ns(&work), LAUNCH_NS + 1e6 + 7.0);
+    }
+}

@@ -1,0 +1,315 @@
+//! What is to be computed, as far as the choice of a kernel may depend on it: no addresses, no
+//! values.
+
+use super::options::Precision;
+use spec::DType;
+use spec::gemm::{Activation, Transpose};
+use std::fmt;
+
+/// A validated product whose D lies by rows: all that the families of kernels look at. Equal ones
+/// are computed by the same kernel, so it is the key of plans and of tuned choices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct GemmDesc {
+    /// Rows of D, at least 1.
+    pub(super) m: u32,
+    /// Columns of D, at least 1.
+    pub(super) n: u32,
+    /// Reduction length; may be 0, and then A and B are not there.
+    pub(super) k: u32,
+    /// Products, at least 1.
+    pub(super) batch: u32,
+    /// `[m, k]` (`N`) or `[k, m]` (`T`).
+    pub(super) a: MatrixDesc,
+    /// `[k, n]` (`N`) or `[n, k]` (`T`).
+    pub(super) b: MatrixDesc,
+    /// Always `N`.
+    pub(super) d: MatrixDesc,
+    /// Always `N`; absent where `beta` is 0 and known to be.
+    pub(super) c: Option<MatrixDesc>,
+    /// Always `N`.
+    pub(super) residual: Option<MatrixDesc>,
+    /// Contiguous, of D's dtype.
+    pub(super) bias: Option<BiasAxis>,
+    /// Contiguous f32.
+    pub(super) row_scale: Option<ScaleExtent>,
+    /// Contiguous f32.
+    pub(super) column_scale: Option<ScaleExtent>,
+    /// Of each result.
+    pub(super) activation: Activation,
+    /// alpha or beta is read from device memory.
+    pub(super) device_scalars: bool,
+    /// Of f32 operands.
+    pub(super) precision: Precision,
+    /// Of fp8 operands: leave the running sum in the tensor cores.
+    pub(super) fast_accumulation: bool,
+    /// The same bits every run.
+    pub(super) deterministic: bool,
+    /// So many parts of k, 0 where the kernel may choose.
+    pub(super) split_k: u32,
+}
+
+/// One matrix: `rows` of contiguous elements, `ld` apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct MatrixDesc {
+    /// Element type.
+    pub(super) dtype: DType,
+    /// How it lies.
+    pub(super) transpose: Transpose,
+    /// Elements between rows as stored; any number, 0 and negative ones included.
+    pub(super) ld: i64,
+    /// Elements between matrices of the batch; 0 repeats one.
+    pub(super) batch_stride: i64,
+    /// Largest power of two, up to 128, that divides the address of the first element.
+    pub(super) align_bytes: u32,
+}
+
+impl MatrixDesc {
+    /// Largest power of two, up to 16, that divides the address of every row.
+    pub(super) fn row_align_bytes(&self) -> u32 {
+        let size = self.dtype.size_bytes() as i64;
+        let both = (self.ld | self.batch_stride).wrapping_mul(size);
+        let of_strides = 1 << both.trailing_zeros().min(4);
+        self.align_bytes.min(of_strides)
+    }
+
+    /// True where a tensor map can describe it: rows on 16 bytes, apart from each other and
+    /// ascending.
+    pub(super) fn suits_tensor_map(&self) -> bool {
+        self.row_align_bytes() >= 16 && self.ld > 0 && self.batch_stride >= 0
+    }
+}
+
+/// Which results share an element of the bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum BiasAxis {
+    /// Those of a row.
+    Row,
+    /// Those of a column.
+    Column,
+}
+
+impl BiasAxis {
+    /// Of the transposed product.
+    pub(super) fn transposed(self) -> Self {
+        match self {
+            Self::Row => Self::Column,
+            Self::Column => Self::Row,
+        }
+    }
+}
+
+/// How many factors a scale has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ScaleExtent {
+    /// One of all.
+    One,
+    /// One each.
+    Each,
+}
+
+impl GemmDesc {
+    /// True where `alpha * A @ B` with an alpha known on the host is all there is to do, which the
+    /// `plain` variants of kernels compute.
+    pub(super) fn is_plain(&self) -> bool {
+        let Self {
+            c,
+            residual,
+            bias,
+            row_scale,
+            column_scale,
+            activation,
+            device_scalars,
+            ..
+        } = self;
+        let reads_nothing = c.is_none() && residual.is_none() && bias.is_none();
+        let scales_nothing = row_scale.is_none() && column_scale.is_none() && !device_scalars;
+        reads_nothing && scales_nothing && *activation == Activation::Identity
+    }
+
+    /// Multiply-adds, counted as two.
+    pub(super) fn flops(&self) -> f64 {
+        2.0 * f64::from(self.m) * f64::from(self.n) * f64::from(self.k) * f64::from(self.batch)
+    }
+
+    /// Bytes that have to be moved between device memory and the multiprocessors at least once.
+    pub(super) fn bytes(&self) -> f64 {
+        let matrix = |desc: &MatrixDesc, rows: u32, columns: u32| {
+            let of_batch = if desc.batch_stride == 0 {
+                1
+            } else {
+                self.batch
+            };
+            let elements = f64::from(rows) * f64::from(columns) * f64::from(of_batch);
+            elements * desc.dtype.size_bytes() as f64
+        };
+        let outputs = [Some(&self.d), self.c.as_ref(), self.residual.as_ref()];
+        let of_outputs = outputs.into_iter().flatten();
+        matrix(&self.a, self.m, self.k)
+            + matrix(&self.b, self.k, self.n)
+            + of_outputs
+                .map(|desc| matrix(desc, self.m, self.n))
+                .sum::<f64>()
+    }
+}
+
+impl fmt::Display for MatrixDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            dtype,
+            transpose,
+            ld,
+            batch_stride,
+            align_bytes,
+        } = self;
+        let letter = transpose.letter();
+        write!(f, "{dtype}.{letter}.{ld}.{batch_stride}.{align_bytes}")
+    }
+}
+
+/// Every field that is not as in a plain product: unique, and the key in a file of tuned choices.
+impl fmt::Display for GemmDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, n, k, batch, .. } = self;
+        write!(f, "m{m} n{n} k{k} batch{batch}")?;
+        write!(f, " a={} b={} d={}", self.a, self.b, self.d)?;
+        for (name, matrix) in [("c", &self.c), ("residual", &self.residual)] {
+            if let Some(matrix) = matrix {
+                write!(f, " {name}={matrix}")?;
+            }
+        }
+        if let Some(axis) = self.bias {
+            write!(f, " bias={axis:?}")?;
+        }
+        for (name, scale) in [("rows", self.row_scale), ("columns", self.column_scale)] {
+            if let Some(extent) = scale {
+                write!(f, " scale_{name}={extent:?}")?;
+            }
+        }
+        if self.activation != Activation::Identity {
+            write!(f, " {}", self.activation)?;
+        }
+        for (name, is_set) in [
+            ("device_scalars", self.device_scalars),
+            ("tf32", self.precision == Precision::Tf32),
+            ("fast_accumulation", self.fast_accumulation),
+            ("any_order", !self.deterministic),
+        ] {
+            if is_set {
+                write!(f, " {name}")?;
+            }
+        }
+        if self.split_k > 0 {
+            write!(f, " split_k={}", self.split_k)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A plain product by rows of matrices without gaps.
+    pub(in crate::ops::gemm) fn plain(dtype: DType, m: u32, n: u32, k: u32) -> GemmDesc {
+        let matrix = |ld| MatrixDesc {
+            dtype,
+            transpose: Transpose::N,
+            ld: i64::from(ld),
+            batch_stride: 0,
+            align_bytes: 128,
+        };
+        GemmDesc {
+            m,
+            n,
+            k,
+            batch: 1,
+            a: matrix(k),
+            b: matrix(n),
+            d: matrix(n),
+            c: None,
+            residual: None,
+            bias: None,
+            row_scale: None,
+            column_scale: None,
+            activation: Activation::Identity,
+            device_scalars: false,
+            precision: Precision::Full,
+            fast_accumulation: false,
+            deterministic: true,
+            split_k: 0,
+        }
+    }
+
+    #[test]
+    fn rows_are_aligned_as_address_and_strides_allow() {
+        let desc = |ld, batch_stride, align_bytes| MatrixDesc {
+            dtype: DType::Bf16,
+            transpose: Transpose::N,
+            ld,
+            batch_stride,
+            align_bytes,
+        };
+        assert_eq!(desc(64, 0, 128).row_align_bytes(), 16);
+        assert_eq!(desc(64, 4, 128).row_align_bytes(), 8);
+        assert_eq!(desc(63, 0, 128).row_align_bytes(), 2);
+        assert_eq!(desc(0, 0, 128).row_align_bytes(), 16);
+        assert_eq!(desc(64, 0, 4).row_align_bytes(), 4);
+        assert!(!desc(-64, 0, 128).suits_tensor_map());
+        assert!(desc(64, 128, 128).suits_tensor_map());
+    }
+
+    #[test]
+    fn descriptions_that_differ_read_differently() {
+        let plain = plain(DType::Bf16, 3, 4, 5);
+        let others = [
+            GemmDesc { k: 6, ..plain },
+            GemmDesc {
+                activation: Activation::Relu,
+                ..plain
+            },
+            GemmDesc {
+                bias: Some(BiasAxis::Row),
+                ..plain
+            },
+            GemmDesc {
+                bias: Some(BiasAxis::Column),
+                ..plain
+            },
+            GemmDesc {
+                c: Some(plain.d),
+                ..plain
+            },
+            GemmDesc {
+                residual: Some(plain.d),
+                ..plain
+            },
+            GemmDesc {
+                row_scale: Some(ScaleExtent::One),
+                ..plain
+            },
+            GemmDesc {
+                column_scale: Some(ScaleExtent::One),
+                ..plain
+            },
+            GemmDesc {
+                device_scalars: true,
+                ..plain
+            },
+            GemmDesc {
+                split_k: 2,
+                ..plain
+            },
+            GemmDesc {
+                deterministic: false,
+                ..plain
+            },
+        ];
+        let mut seen: Vec<String> = others.iter().map(ToString::to_string).collect();
+        seen.push(plain.to_string());
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), others.len() + 1);
+        assert!(plain.is_plain());
+        assert!(others[1..10].iter().filter(|desc| desc.is_plain()).count() == 1); // split_k
+    }
+}

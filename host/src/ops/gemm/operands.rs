@@ -1,0 +1,161 @@
+//! From tensors to a description and its memory: views, copies of what no kernel reads as it lies,
+//! and the transposed product for a D by columns.
+
+use super::call::{Call, Memory};
+use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
+use super::shape::{Extents, MatrixLayout};
+use crate::ops::check;
+use crate::ops::copy::contiguous;
+use crate::{Element, Float, Result, Stream, Tensor};
+use spec::gemm::Transpose;
+
+/// What a product reads, each broadcast to its full shape.
+pub(super) struct Operands<A: Element, B: Element, Out: Float> {
+    pub(super) a: Tensor<A>,
+    pub(super) b: Tensor<B>,
+    pub(super) c: Option<Tensor<Out>>,
+    pub(super) residual: Option<Tensor<Out>>,
+    pub(super) bias: Option<(BiasAxis, Tensor<Out>)>,
+    pub(super) row_scale: Option<(ScaleExtent, Tensor<f32>)>,
+    pub(super) column_scale: Option<(ScaleExtent, Tensor<f32>)>,
+    /// Read when the kernel runs, and the values where they are not.
+    pub(super) device_alpha: Option<Tensor<f32>>,
+    pub(super) device_beta: Option<Tensor<f32>>,
+    pub(super) alpha: f32,
+    pub(super) beta: f32,
+}
+
+impl<A: Element, B: Element, Out: Float> Operands<A, B, Out> {
+    /// Those of `d.t() = b.t() @ a.t()`.
+    pub(super) fn transposed(self) -> Operands<B, A, Out> {
+        Operands {
+            a: self.b.t(),
+            b: self.a.t(),
+            c: self.c.map(|c| c.t()),
+            residual: self.residual.map(|residual| residual.t()),
+            bias: self.bias.map(|(axis, bias)| (axis.transposed(), bias)),
+            row_scale: self.column_scale,
+            column_scale: self.row_scale,
+            device_alpha: self.device_alpha,
+            device_beta: self.device_beta,
+            alpha: self.alpha,
+            beta: self.beta,
+        }
+    }
+
+    /// The product as `options` has it, with a D that lies as `d` says.
+    pub(super) fn describe(
+        &self,
+        extents: &Extents,
+        d: MatrixDesc,
+        options: &GemmDesc,
+    ) -> Result<GemmDesc> {
+        let by_rows = |tensor: &Option<Tensor<Out>>| {
+            let tensor = tensor.as_ref()?;
+            Some(matrix_desc(tensor, is_by_rows))
+        };
+        Ok(GemmDesc {
+            m: check::extent("m", extents.m)?,
+            n: check::extent("n", extents.n)?,
+            k: check::extent("k", extents.k)?,
+            batch: check::extent("batch", extents.batch.unwrap_or(1))?,
+            a: matrix_desc(&self.a, |_| true),
+            b: matrix_desc(&self.b, |_| true),
+            d,
+            c: by_rows(&self.c),
+            residual: by_rows(&self.residual),
+            bias: self.bias.as_ref().map(|&(axis, _)| axis),
+            row_scale: self.row_scale.as_ref().map(|&(extent, _)| extent),
+            column_scale: self.column_scale.as_ref().map(|&(extent, _)| extent),
+            device_scalars: self.device_alpha.is_some() || self.device_beta.is_some(),
+            ..*options
+        })
+    }
+
+    /// The call of a [`describe`](Self::describe)d product. What cannot be read as it lies is
+    /// copied, on `stream`.
+    pub(super) fn call<'s>(
+        &self,
+        desc: GemmDesc,
+        d: Memory,
+        stream: &'s Stream,
+    ) -> Result<Call<'s>> {
+        let by_rows = |tensor: &Option<Tensor<Out>>| match tensor {
+            Some(tensor) => matrix_memory(tensor, is_by_rows, stream).map(Some),
+            None => Ok(None),
+        };
+        let scale = |scale: &Option<(ScaleExtent, Tensor<f32>)>| match scale {
+            Some((_, factors)) => vector_memory(factors, stream).map(Some),
+            None => Ok(None),
+        };
+        let (bias, batch_stride_bias) = match &self.bias {
+            None => (None, 0),
+            Some((_, bias)) => {
+                let batch_stride = match *bias.shape() {
+                    [batch, len] if batch > 1 => len as i64,
+                    _ => 0,
+                };
+                (Some(vector_memory(bias, stream)?), batch_stride)
+            }
+        };
+        Ok(Call {
+            stream,
+            desc,
+            a: matrix_memory(&self.a, |_| true, stream)?,
+            b: matrix_memory(&self.b, |_| true, stream)?,
+            d,
+            c: by_rows(&self.c)?,
+            residual: by_rows(&self.residual)?,
+            bias,
+            batch_stride_bias,
+            row_scale: scale(&self.row_scale)?,
+            column_scale: scale(&self.column_scale)?,
+            device_alpha: self.device_alpha.as_ref().map(Memory::of),
+            device_beta: self.device_beta.as_ref().map(Memory::of),
+            alpha: self.alpha,
+            beta: self.beta,
+        })
+    }
+}
+
+/// How `tensor` lies, or its copy by rows where it does not lie so that it is `accept`ed.
+pub(super) fn matrix_desc<T: Element>(
+    tensor: &Tensor<T>,
+    accept: impl Fn(&MatrixLayout) -> bool,
+) -> MatrixDesc {
+    const MOST_ALIGN_BYTES: u64 = 128;
+    let own = MatrixLayout::of(tensor.shape(), tensor.strides()).filter(accept);
+    let align_bytes = match own {
+        Some(_) => tensor.alignment_bytes().min(MOST_ALIGN_BYTES),
+        None => MOST_ALIGN_BYTES,
+    };
+    let layout = own.unwrap_or_else(|| MatrixLayout::contiguous(tensor.shape()));
+    MatrixDesc {
+        dtype: T::DTYPE,
+        transpose: layout.transpose,
+        ld: layout.ld,
+        batch_stride: layout.batch_stride,
+        align_bytes: align_bytes as u32,
+    }
+}
+
+/// The memory that [`matrix_desc`] describes.
+fn matrix_memory<T: Element>(
+    tensor: &Tensor<T>,
+    accept: impl Fn(&MatrixLayout) -> bool,
+    stream: &Stream,
+) -> Result<Memory> {
+    match MatrixLayout::of(tensor.shape(), tensor.strides()).filter(accept) {
+        Some(_) => Ok(Memory::of(tensor)),
+        None => contiguous(tensor, stream).map(|copy| Memory::of(&copy)),
+    }
+}
+
+pub(super) fn is_by_rows(layout: &MatrixLayout) -> bool {
+    layout.transpose == Transpose::N
+}
+
+/// `tensor` without gaps.
+fn vector_memory<T: Element>(tensor: &Tensor<T>, stream: &Stream) -> Result<Memory> {
+    tensor.contiguous(stream).map(|tensor| Memory::of(&tensor))
+}

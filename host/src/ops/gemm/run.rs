@@ -1,0 +1,297 @@
+//! From a [`Gemm`] to launches: validation, views, plan.
+
+use super::Gemm;
+use super::call::Memory;
+use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
+use super::operands::{Operands, is_by_rows, matrix_desc};
+use super::options::{GemmInput, Precision, Scalar};
+use super::plan::{self, GemmPlan};
+use super::shape::{Extents, MatrixLayout};
+use crate::ops::check;
+use crate::ops::copy::strided_copy;
+use crate::{DType, Element, Error, Float, Result, Stream, Tensor};
+use spec::gemm::Transpose;
+
+impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
+    /// The product in a new tensor.
+    ///
+    /// # Errors
+    /// See [`Gemm`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<Out>> {
+        let extents = self.validate(stream)?;
+        let d = Tensor::empty(stream, &extents.shape())?;
+        self.launch(&extents, &d, stream)?;
+        Ok(d)
+    }
+
+    /// The product into `d`, which has the product's shape and may be `c` or the residual itself.
+    ///
+    /// # Errors
+    /// See [`Gemm`].
+    pub fn run_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
+        let extents = self.validate(stream)?;
+        check::output("d", d, &extents.shape(), stream)?;
+        check::no_overlap("d", d, "a", self.a)?;
+        check::no_overlap("d", d, "b", self.b)?;
+        for (operand, tensor) in [("c", self.c_read()), ("residual", self.residual)] {
+            if let Some(tensor) = tensor {
+                check::no_partial_overlap("d", d, operand, tensor)?;
+            }
+        }
+        if let Some((_, bias)) = self.bias {
+            check::no_overlap("d", d, "bias", bias)?;
+        }
+        for (operand, tensor) in self.device_factors() {
+            check::no_overlap("d", d, operand, tensor)?;
+        }
+        self.launch(&extents, d, stream)
+    }
+
+    /// What [`run`](Self::run) would launch, and what else could be.
+    ///
+    /// # Errors
+    /// See [`Gemm`].
+    pub fn plan(&self, stream: &Stream) -> Result<GemmPlan> {
+        let extents = self.validate(stream)?;
+        let shape = extents.shape();
+        if shape.contains(&0) {
+            return Ok(GemmPlan::empty());
+        }
+        let layout = MatrixLayout::contiguous(&shape);
+        let d = MatrixDesc {
+            dtype: Out::DTYPE,
+            transpose: layout.transpose,
+            ld: layout.ld,
+            batch_stride: layout.batch_stride,
+            align_bytes: 128, // as allocations are
+        };
+        let desc = self
+            .operands(&extents, stream)?
+            .describe(&extents, d, &self.options())?;
+        GemmPlan::new(&desc, self.kernel, stream)
+    }
+
+    /// `c` where it is read.
+    fn c_read(&self) -> Option<&'a Tensor<Out>> {
+        self.c.filter(|_| !self.beta.is_zero())
+    }
+
+    /// Factors in device memory, by their names.
+    fn device_factors(&self) -> impl Iterator<Item = (&'static str, &'a Tensor<f32>)> {
+        [
+            ("alpha", self.alpha.device()),
+            ("beta", self.beta.device()),
+            ("scale_a", self.scale_a.device()),
+            ("scale_b", self.scale_b.device()),
+            ("row_scales", self.row_scales),
+            ("column_scales", self.column_scales),
+        ]
+        .into_iter()
+        .filter_map(|(operand, tensor)| Some((operand, tensor?)))
+    }
+
+    fn validate(&self, stream: &Stream) -> Result<Extents> {
+        check::device("a", self.a, stream)?;
+        check::device("b", self.b, stream)?;
+        let extents = Extents::new(self.a, self.b)?;
+        for (operand, tensor) in [("c", self.c), ("residual", self.residual)] {
+            let Some(tensor) = tensor else { continue };
+            check::device(operand, tensor, stream)?;
+            let shape = extents.shape();
+            if tensor.broadcast_to(&shape).is_err() {
+                let want = format!("one that broadcasts to {:?}", &*shape);
+                return Err(check::shape_mismatch(operand, tensor, want));
+            }
+        }
+        if let Some((axis, bias)) = self.bias {
+            check::device("bias", bias, stream)?;
+            check_bias(bias, axis, &extents)?;
+        }
+        for (operand, tensor) in self.device_factors() {
+            check::device(operand, tensor, stream)?;
+            let (want, is_right) = match operand {
+                "row_scales" => (format!("[{}]", extents.m), *tensor.shape() == [extents.m]),
+                "column_scales" => (format!("[{}]", extents.n), *tensor.shape() == [extents.n]),
+                _ => ("one element".into(), tensor.len() == 1),
+            };
+            if !is_right {
+                return Err(check::shape_mismatch(operand, tensor, want));
+            }
+        }
+        self.validate_options(&extents)?;
+        Ok(extents)
+    }
+
+    fn validate_options(&self, extents: &Extents) -> Result<()> {
+        for (what, scale, scales) in [
+            (
+                "scale_a_from beside row_scales",
+                self.scale_a,
+                self.row_scales,
+            ),
+            (
+                "scale_b_from beside column_scales",
+                self.scale_b,
+                self.column_scales,
+            ),
+        ] {
+            if scale.device().is_some() && scales.is_some() {
+                return Err(Error::InvalidValue {
+                    what,
+                    got: "two factors from device memory".into(),
+                    want: "one of them, multiplied by the other".into(),
+                });
+            }
+        }
+        let most = extents.k.max(1);
+        match self.split_k {
+            Some(parts) if parts == 0 || parts as usize > most => Err(Error::InvalidValue {
+                what: "split_k",
+                got: parts.to_string().into(),
+                want: format!("1 to {most}, so that each part has some of k").into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A description with the options in it; all else is filled in by [`Operands::describe`].
+    fn options(&self) -> GemmDesc {
+        let matrix = |dtype| MatrixDesc {
+            dtype,
+            transpose: Transpose::N,
+            ld: 0,
+            batch_stride: 0,
+            align_bytes: 1,
+        };
+        let is_f8 = |dtype| matches!(dtype, DType::E4m3 | DType::E5m2);
+        GemmDesc {
+            m: 0,
+            n: 0,
+            k: 0,
+            batch: 0,
+            a: matrix(A::DTYPE),
+            b: matrix(B::DTYPE),
+            d: matrix(Out::DTYPE),
+            c: None,
+            residual: None,
+            bias: None,
+            row_scale: None,
+            column_scale: None,
+            activation: self.activation,
+            device_scalars: false,
+            precision: match A::DTYPE {
+                DType::F32 => self.precision,
+                _ => Precision::Full,
+            },
+            fast_accumulation: self.fast_accumulation && is_f8(A::DTYPE),
+            deterministic: self.deterministic,
+            split_k: self.split_k.unwrap_or(0),
+        }
+    }
+
+    /// Everything that is read, broadcast to the product's extents.
+    fn operands(&self, extents: &Extents, stream: &Stream) -> Result<Operands<A, B, Out>> {
+        let shape = extents.shape();
+        let whole = |tensor: Option<&Tensor<Out>>| {
+            tensor.map(|tensor| tensor.broadcast_to(&shape)).transpose()
+        };
+        let scale = |scale: Scalar<'a>, scales: Option<&Tensor<f32>>| match (scale, scales) {
+            (Scalar::Device(scale), _) => Some((ScaleExtent::One, scale.clone())),
+            (Scalar::Host(_), Some(scales)) => Some((ScaleExtent::Each, scales.clone())),
+            (Scalar::Host(_), None) => None,
+        };
+        let mut row_scale = scale(self.scale_a, self.row_scales);
+        let mut column_scale = scale(self.scale_b, self.column_scales);
+        let known = self.scale_a.host_or_one() * self.scale_b.host_or_one();
+        let mut alpha = self.alpha.host_or_one() * known;
+        if self.alpha.device().is_some() && known != 1.0 {
+            // The device's alpha takes the place of the host's: the known factor becomes a scale.
+            let factor = || Tensor::full(stream, &[1], known);
+            match (&row_scale, &column_scale) {
+                (None, _) => row_scale = Some((ScaleExtent::One, factor()?)),
+                (_, None) => column_scale = Some((ScaleExtent::One, factor()?)),
+                _ => {
+                    return Err(Error::InvalidValue {
+                        what: "scale_a times scale_b beside alpha, row and column scales on the \
+                               device",
+                        got: known.to_string().into(),
+                        want: "1, with the factor in one of those".into(),
+                    });
+                }
+            }
+            alpha = 1.0;
+        }
+        Ok(Operands {
+            a: self.a.clone(),
+            b: self.b.clone(),
+            c: whole(self.c_read())?,
+            residual: whole(self.residual)?,
+            bias: self.bias.map(|(axis, bias)| (axis, bias.clone())),
+            row_scale,
+            column_scale,
+            device_alpha: self.alpha.device().cloned(),
+            device_beta: self.beta.device().cloned(),
+            alpha,
+            beta: match self.c_read() {
+                Some(_) => self.beta.host_or_one(),
+                None => 0.0,
+            },
+        })
+    }
+
+    /// Launches what was validated. Where `d` lies by columns, the transposed product is computed.
+    fn launch(&self, extents: &Extents, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
+        if d.is_empty() {
+            return Ok(());
+        }
+        let operands = self.operands(extents, stream)?;
+        let lies = MatrixLayout::of(d.shape(), d.strides()).map(|layout| layout.transpose);
+        match lies {
+            Some(Transpose::N) => self.launch_rows(&operands, extents, d, stream),
+            Some(Transpose::T) => {
+                let (operands, extents) = (operands.transposed(), extents.transposed());
+                self.launch_rows(&operands, &extents, &d.t(), stream)
+            }
+            None => {
+                let rows = Tensor::empty(stream, d.shape())?;
+                self.launch_rows(&operands, extents, &rows, stream)?;
+                strided_copy(&rows, d, stream)
+            }
+        }
+    }
+
+    /// Launches into a `d` whose rows lie without gaps.
+    fn launch_rows<X: Element, Y: Element>(
+        &self,
+        operands: &Operands<X, Y, Out>,
+        extents: &Extents,
+        d: &Tensor<Out>,
+        stream: &Stream,
+    ) -> Result<()> {
+        // A single column lies both ways: by rows is what kernels write.
+        let layout = matrix_desc(d, is_by_rows);
+        let desc = operands.describe(extents, layout, &self.options())?;
+        let (candidate, _) = plan::choose(&desc, self.kernel, stream)?;
+        let call = operands.call(desc, Memory::of(d), stream)?;
+        candidate.launch(&call)
+    }
+}
+
+/// `[extent]` or `[batch or 1, extent]` of the axis.
+fn check_bias<T: Element>(bias: &Tensor<T>, axis: BiasAxis, extents: &Extents) -> Result<()> {
+    let extent = match axis {
+        BiasAxis::Row => extents.m,
+        BiasAxis::Column => extents.n,
+    };
+    let batch = extents.batch.unwrap_or(1);
+    let is_right = match *bias.shape() {
+        [len] => len == extent,
+        [of_bias, len] => len == extent && (of_bias == 1 || of_bias == batch),
+        _ => false,
+    };
+    if is_right {
+        return Ok(());
+    }
+    let want = format!("[{extent}] or [{batch}, {extent}]");
+    Err(check::shape_mismatch("bias", bias, want))
+}

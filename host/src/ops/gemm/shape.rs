@@ -1,0 +1,175 @@
+//! From the shapes of tensors to the extents of a product, and from strides to layouts.
+
+use crate::ops::check;
+use crate::{Element, Result, Tensor};
+use spec::gemm::Transpose;
+use std::ops::Deref;
+
+/// Extents of a validated product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extents {
+    pub(super) batch: Option<usize>,
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+}
+
+impl Extents {
+    /// The product of tensors of the shapes of `a` and `b`.
+    pub(super) fn new<A: Element, B: Element>(a: &Tensor<A>, b: &Tensor<B>) -> Result<Self> {
+        let (batch_a, m, k) = split("a", a)?;
+        let (batch_b, k_of_b, n) = split("b", b)?;
+        if k != k_of_b {
+            let want = format!("[.., {k}, n], as a is {:?}", a.shape());
+            return Err(check::shape_mismatch("b", b, want));
+        }
+        let batch = match (batch_a, batch_b) {
+            (None, batch) | (batch, None) => batch,
+            (Some(of_a), Some(of_b)) if of_a == of_b || of_b == 1 => Some(of_a),
+            (Some(1), of_b) => of_b,
+            (Some(of_a), Some(_)) => {
+                let want = format!("a batch of {of_a} or 1, as a is {:?}", a.shape());
+                return Err(check::shape_mismatch("b", b, want));
+            }
+        };
+        for (what, extent) in [("m", m), ("n", n), ("k", k), ("batch", batch.unwrap_or(1))] {
+            check::extent(what, extent)?; // before anything is copied or allocated
+        }
+        Ok(Self { batch, m, n, k })
+    }
+
+    /// The shape of `d`.
+    pub(super) fn shape(&self) -> ProductShape {
+        ProductShape {
+            extents: [self.batch.unwrap_or(1), self.m, self.n],
+            has_batch: self.batch.is_some(),
+        }
+    }
+
+    /// Those of the transposed product, `d.t() = b.t() @ a.t()`.
+    pub(super) fn transposed(self) -> Self {
+        Self {
+            m: self.n,
+            n: self.m,
+            ..self
+        }
+    }
+}
+
+/// `[m, n]` or `[batch, m, n]`, without the heap.
+pub(super) struct ProductShape {
+    extents: [usize; 3],
+    has_batch: bool,
+}
+
+impl Deref for ProductShape {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.extents[usize::from(!self.has_batch)..]
+    }
+}
+
+fn split<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+) -> Result<(Option<usize>, usize, usize)> {
+    match *tensor.shape() {
+        [rows, columns] => Ok((None, rows, columns)),
+        [batch, rows, columns] => Ok((Some(batch), rows, columns)),
+        _ => Err(check::shape_mismatch(
+            operand,
+            tensor,
+            "2 dimensions, or 3 with a batch",
+        )),
+    }
+}
+
+/// How one operand lies: `[rows, columns]` a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MatrixLayout {
+    pub(super) transpose: Transpose,
+    /// Elements between rows as stored.
+    pub(super) ld: i64,
+    /// Elements between matrices; 0 repeats one.
+    pub(super) batch_stride: i64,
+}
+
+impl MatrixLayout {
+    /// `None` where neither rows nor columns lie without gaps.
+    pub(super) fn of(shape: &[usize], strides: &[i64]) -> Option<Self> {
+        let (&[rows, columns], &[row, column]) = (shape.last_chunk()?, strides.last_chunk()?);
+        let batch_stride = match (shape, strides) {
+            (&[batch, _, _], &[stride, _, _]) if batch > 1 => stride,
+            _ => 0,
+        };
+        let (transpose, ld) = match () {
+            () if column == 1 || columns <= 1 => (Transpose::N, row),
+            () if row == 1 || rows <= 1 => (Transpose::T, column),
+            () => return None,
+        };
+        Some(Self {
+            transpose,
+            ld,
+            batch_stride,
+        })
+    }
+
+    /// Of a copy by rows without gaps.
+    pub(super) fn contiguous(shape: &[usize]) -> Self {
+        let (rows, columns) = match *shape {
+            [.., rows, columns] => (rows, columns),
+            _ => (1, 1),
+        };
+        let is_repeated = shape.len() < 3 || shape[0] <= 1;
+        Self {
+            transpose: Transpose::N,
+            ld: columns as i64,
+            batch_stride: if is_repeated {
+                0
+            } else {
+                (rows * columns) as i64
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(shape: &[usize], strides: &[i64]) -> Option<(Transpose, i64, i64)> {
+        MatrixLayout::of(shape, strides).map(|l| (l.transpose, l.ld, l.batch_stride))
+    }
+
+    #[test]
+    fn the_dimension_without_gaps_names_the_layout() {
+        assert_eq!(layout(&[3, 4], &[4, 1]), Some((Transpose::N, 4, 0)));
+        assert_eq!(layout(&[3, 4], &[1, 3]), Some((Transpose::T, 3, 0)));
+        assert_eq!(layout(&[2, 3, 4], &[12, 4, 1]), Some((Transpose::N, 4, 12)));
+        assert_eq!(layout(&[1, 3, 4], &[99, 4, 1]), Some((Transpose::N, 4, 0)));
+        assert_eq!(layout(&[3, 4], &[-4, 1]), Some((Transpose::N, -4, 0)));
+        assert_eq!(layout(&[3, 4], &[0, 1]), Some((Transpose::N, 0, 0)));
+        assert_eq!(layout(&[3, 4], &[8, 2]), None);
+        assert_eq!(layout(&[3, 4], &[4, -1]), None);
+    }
+
+    #[test]
+    fn strides_of_single_rows_and_columns_do_not_matter() {
+        assert_eq!(layout(&[3, 1], &[7, 9]), Some((Transpose::N, 7, 0)));
+        assert_eq!(layout(&[1, 4], &[7, 9]), Some((Transpose::T, 9, 0)));
+        assert_eq!(layout(&[3, 0], &[7, 9]), Some((Transpose::N, 7, 0)));
+    }
+
+    #[test]
+    fn a_copy_lies_as_contiguous_strides_say() {
+        for (shape, strides) in [
+            (vec![3, 4], vec![4, 1]),
+            (vec![2, 3, 4], vec![12, 4, 1]),
+            (vec![1, 3, 4], vec![12, 4, 1]),
+        ] {
+            let of_strides = MatrixLayout::of(&shape, &strides);
+            assert_eq!(of_strides, Some(MatrixLayout::contiguous(&shape)));
+        }
+    }
+}
