@@ -10,7 +10,8 @@ use warpsmith::{
     Attention, Binary, BinaryOp, Device, Gemm, Reduce, ReduceOp, Result, Softmax, Stream, Unary,
     UnaryOp,
 };
-use warpsmith_benches::{bench_device, normal_tensor};
+use warpsmith_benches::bench_device;
+use warpsmith_benches::inputs::normal_tensor;
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
     let device = bench_device()?;

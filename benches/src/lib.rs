@@ -1,18 +1,26 @@
-//! What benches and comparisons share: the device, random operands, timing by events, and how
-//! results are written.
+//! Measurements: criterion benches, and comparisons with the vendor's libraries.
 //!
-//! `cargo bench -p warpsmith-benches` measures on the device that `WARPSMITH_BENCH_DEVICE` names
-//! (`auto` where it is not set). `cargo run --release -p warpsmith-benches --example compare_gemm`
-//! puts GEMM beside the vendor's; [`results`] says what it writes.
-#![forbid(unsafe_code)]
+//! `cargo run --release -p warpsmith-benches --example compare_gemm` puts products beside
+//! cuBLASLt's, in one process, on the device that `WARPSMITH_BENCH_DEVICE` names (`auto` where it
+//! is not set); `warpsmith bench gemm` does the same. What it takes to measure fairly is in
+//! [`timing`], [`inputs`] and [`gemm`]; [`results`] is what is kept, [`gate`] compares it with
+//! what was kept before.
+//!
+//! To add an operation: a module beside [`gemm`] with its cases, which builds [`timing::Launch`]es
+//! and hands back [`results::Row`]s. Table, files, plots and gate know nothing of products.
 
+pub mod cublaslt;
+pub mod error;
+pub mod gate;
+pub mod gemm;
+pub mod inputs;
+pub mod machine;
+pub mod plot;
 pub mod results;
+pub mod table;
 pub mod timing;
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
-use warpsmith::{Device, Float, Result, Tensor};
+use warpsmith::{Device, Result};
 
 /// The device that `WARPSMITH_BENCH_DEVICE` names: `gpu`, `gpu:1`, `emulator` or `auto`.
 ///
@@ -21,20 +29,4 @@ use warpsmith::{Device, Float, Result, Tensor};
 pub fn bench_device() -> Result<Device> {
     let name = std::env::var("WARPSMITH_BENCH_DEVICE").unwrap_or_else(|_| "auto".to_owned());
     Device::from_name(&name)
-}
-
-/// A contiguous tensor of normally distributed values, the same for the same seed.
-///
-/// # Errors
-/// As [`Tensor::from_slice`].
-pub fn normal_tensor<T: Float>(device: &Device, shape: &[usize], seed: u64) -> Result<Tensor<T>> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let values: Vec<f32> = StandardNormal
-        .sample_iter(&mut rng)
-        .take(shape.iter().product())
-        .collect();
-    let stream = device.default_stream();
-    let tensor = Tensor::from_slice(device, shape, &values)?.cast(&stream)?;
-    stream.synchronize()?;
-    Ok(tensor)
 }

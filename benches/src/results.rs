@@ -1,156 +1,384 @@
-//! How measurements are kept: `<name>.csv` for plots and `<name>.json` with the machine, in
+//! How measurements are kept: `<name>.csv` for eyes and plots, `<name>.json` with everything, in
 //! `benches/results/`.
 
+use std::fmt::Write;
 use std::fs;
-use std::io;
 use std::path::Path;
-use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
-use warpsmith::Device;
+use serde::{Deserialize, Serialize};
 
-/// Where and when something was measured.
-#[derive(Clone, Debug, Serialize)]
-pub struct Machine {
-    /// The device's name.
-    pub device: String,
-    /// Its multiprocessors.
-    pub multiprocessors: u32,
-    /// CUDA version that the driver serves.
-    pub cuda: Option<String>,
-    /// What `nvidia-smi` says after the measurement: driver, clocks, power, temperature; `None`
-    /// where there is none.
-    pub nvidia_smi: Option<String>,
-    /// Seconds since 1970, UTC.
-    pub unix_time_s: u64,
-    /// The commit that was measured, from `WARPSMITH_COMMIT` or git.
-    pub commit: Option<String>,
+use crate::error::{BenchError, Result};
+use crate::machine::{Machine, SMI_QUERY};
+use crate::timing::Times;
+
+/// What a row is to reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// The peer's time over ours, at least.
+    pub ratio: Option<f64>,
+    /// Or this share of the copy bandwidth.
+    pub or_share_of_copy: Option<f64>,
 }
 
-impl Machine {
-    /// Of `device`, now.
-    pub fn of(device: &Device) -> Self {
-        let info = device.info();
-        let query = "driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu";
-        let smi = [&format!("--query-gpu={query}"), "--format=csv,noheader"];
-        let unix_time = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self {
-            device: info.name.clone(),
-            multiprocessors: info.multiprocessors,
-            cuda: info
-                .driver_version
-                .map(|(major, minor)| format!("{major}.{minor}")),
-            nvidia_smi: output_of("nvidia-smi", &smi),
-            unix_time_s: unix_time.map_or(0, |elapsed| elapsed.as_secs()),
-            commit: std::env::var("WARPSMITH_COMMIT")
-                .ok()
-                .or_else(|| output_of("git", &["rev-parse", "--short=12", "HEAD"])),
+/// What became of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Reached.
+    Pass,
+    /// Not reached.
+    Short,
+    /// The answers are further apart than their formats explain.
+    Wrong,
+    /// No target, or nothing to hold it against.
+    None,
+}
+
+impl Verdict {
+    /// As tables print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Short => "SHORT",
+            Self::Wrong => "WRONG",
+            Self::None => "",
         }
     }
 }
 
-/// What a program prints, where it runs and succeeds.
-fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim().to_owned())
+/// One side of a comparison, for one launch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// Who: `warpsmith`, `cuBLASLt 13.1.0`.
+    pub name: String,
+    /// What it chose, if it says so: an algorithm, a kernel.
+    pub choice: Option<String>,
+    /// Median time.
+    pub ms: f64,
+    /// Shortest time.
+    pub min_ms: f64,
+    /// Longest time.
+    pub max_ms: f64,
 }
 
-/// One case, ours beside the vendor's.
-#[derive(Clone, Debug, Serialize)]
+impl Side {
+    /// Of `name`, which took `times`.
+    pub fn new(name: &str, choice: Option<String>, times: &Times) -> Self {
+        Self {
+            name: name.to_owned(),
+            choice,
+            ms: times.median_ms,
+            min_ms: times.min_ms,
+            max_ms: times.max_ms,
+        }
+    }
+}
+
+/// One case, ours beside the peer's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
+    /// The set that it belongs to.
+    pub set: String,
     /// Slash path of the case, as criterion names it.
     pub case: String,
-    /// Floating-point operations of one run.
+    /// Floating-point operations of one launch.
     pub flops: f64,
-    /// Median time of ours.
-    pub ours_ms: f64,
-    /// Shortest time of ours.
-    pub ours_min_ms: f64,
-    /// Longest time of ours.
-    pub ours_max_ms: f64,
-    /// Median time of the vendor's.
-    pub vendor_ms: f64,
-    /// The vendor's median over ours: 1 is as fast, more is faster.
-    pub speed_of_vendor: f64,
-    /// Largest difference of the results, over the largest result.
-    pub largest_difference: f64,
-    /// Repetitions of each.
+    /// Bytes that one launch has to read and write at least.
+    pub bytes: f64,
+    /// Ours.
+    pub ours: Side,
+    /// The peer; absent where there is none.
+    pub peer: Option<Side>,
+    /// Largest difference of the answers over the largest answer.
+    pub difference: Option<f64>,
+    /// What the formats explain of it.
+    pub difference_allowed: f64,
+    /// Operations a second that the roofline allows.
+    pub roofline_flops_per_s: Option<f64>,
+    /// Of the copy bandwidth: what ours reads of the weights a second. Where memory is the bound.
+    pub share_of_copy: Option<f64>,
+    /// Launches between two events.
+    pub launches: usize,
+    /// Copies of the operands that launches rotated through.
+    pub copies: usize,
+    /// Repetitions that the medians are of.
     pub repetitions: usize,
+    /// What it is to reach.
+    pub target: Target,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    machine: &'a Machine,
-    vendor: &'a str,
-    rows: &'a [Row],
-}
-
-/// Writes `<name>.csv` and `<name>.json` into `folder`, which is made if it is missing.
-///
-/// # Errors
-/// Where a file cannot be written.
-pub fn write(
-    folder: &Path,
-    name: &str,
-    machine: &Machine,
-    vendor: &str,
-    rows: &[Row],
-) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    let report = Report {
-        machine,
-        vendor,
-        rows,
-    };
-    let mut json = serde_json::to_string_pretty(&report)?;
-    json.push('\n');
-    fs::write(folder.join(format!("{name}.json")), json)?;
-    fs::write(folder.join(format!("{name}.csv")), csv(rows))
-}
-
-fn csv(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "case,flops,ours_ms,ours_min_ms,ours_max_ms,vendor_ms,speed_of_vendor,\
-         largest_difference,repetitions\n",
-    );
-    for row in rows {
-        text.push_str(&format!(
-            "{},{:e},{:.5},{:.5},{:.5},{:.5},{:.4},{:e},{}\n",
-            row.case,
-            row.flops,
-            row.ours_ms,
-            row.ours_min_ms,
-            row.ours_max_ms,
-            row.vendor_ms,
-            row.speed_of_vendor,
-            row.largest_difference,
-            row.repetitions
-        ));
+impl Row {
+    /// The peer's time over ours: 1 is as fast, more is faster.
+    pub fn ratio(&self) -> Option<f64> {
+        self.peer.as_ref().map(|peer| peer.ms / self.ours.ms)
     }
-    text
+
+    /// 10^12 operations a second of a side that took `ms`.
+    pub fn tflops(&self, ms: f64) -> f64 {
+        self.flops / ms / 1e9
+    }
+
+    /// Whether it reached its target.
+    pub fn verdict(&self) -> Verdict {
+        if self
+            .difference
+            .is_some_and(|difference| difference > self.difference_allowed)
+        {
+            return Verdict::Wrong;
+        }
+        let reached = |got: Option<f64>, want: Option<f64>| Some(got? >= want?);
+        let by_ratio = reached(self.ratio(), self.target.ratio);
+        let by_share = reached(self.share_of_copy, self.target.or_share_of_copy);
+        match (by_ratio, by_share) {
+            (None, None) => Verdict::None,
+            (Some(true), _) | (_, Some(true)) => Verdict::Pass,
+            _ => Verdict::Short,
+        }
+    }
+}
+
+/// A set's rows together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The set.
+    pub set: String,
+    /// Geometric mean of the rows' ratios.
+    pub geometric_mean: Option<f64>,
+    /// What it is to reach.
+    pub target: Option<f64>,
+    /// Rows that pass their own targets.
+    pub passed: usize,
+    /// All rows.
+    pub rows: usize,
+}
+
+impl Summary {
+    /// Of the rows of `set` among `rows`.
+    pub fn of(set: &str, target: Option<f64>, rows: &[Row]) -> Self {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.set == set).collect();
+        let ratios: Option<Vec<f64>> = rows.iter().map(|row| row.ratio()).collect();
+        let mean = |ratios: Vec<f64>| {
+            let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+            (logarithms / ratios.len() as f64).exp()
+        };
+        let failed = |row: &&&Row| matches!(row.verdict(), Verdict::Short | Verdict::Wrong);
+        Self {
+            set: set.to_owned(),
+            geometric_mean: ratios.filter(|ratios| !ratios.is_empty()).map(mean),
+            target,
+            passed: rows.len() - rows.iter().filter(failed).count(),
+            rows: rows.len(),
+        }
+    }
+
+    /// Of the geometric mean.
+    pub fn verdict(&self) -> Verdict {
+        match (self.geometric_mean, self.target) {
+            (Some(mean), Some(target)) if mean >= target => Verdict::Pass,
+            (Some(_), Some(_)) => Verdict::Short,
+            _ => Verdict::None,
+        }
+    }
+}
+
+/// Everything that one run measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Where and when.
+    pub machine: Machine,
+    /// The peer, or why there is none.
+    pub peer: String,
+    /// By set.
+    pub summaries: Vec<Summary>,
+    /// In the order of measurement.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Reads a `.json` that [`Report::write`] wrote.
+    ///
+    /// # Errors
+    /// [`BenchError::File`], [`BenchError::NotResults`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(BenchError::file(path))?;
+        serde_json::from_str(&text).map_err(|source| BenchError::NotResults {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Writes `<name>.csv` and `<name>.json` into `folder`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// [`BenchError::File`].
+    pub fn write(&self, folder: &Path, name: &str) -> Result<()> {
+        fs::create_dir_all(folder).map_err(BenchError::file(folder))?;
+        let path = folder.join(format!("{name}.json"));
+        let json = serde_json::to_string_pretty(self)
+            .map_err(|error| BenchError::file(&path)(error.into()))?;
+        fs::write(&path, json + "\n").map_err(BenchError::file(&path))?;
+        let path = folder.join(format!("{name}.csv"));
+        fs::write(&path, self.csv()).map_err(BenchError::file(&path))
+    }
+
+    /// The rows, after the machine in lines that begin with `#`.
+    pub fn csv(&self) -> String {
+        let Machine { device, date, .. } = &self.machine;
+        let absent = || "unknown".to_owned();
+        let commit = self.machine.commit.clone().unwrap_or_else(absent);
+        let smi = self.machine.nvidia_smi.clone().unwrap_or_else(absent);
+        let mut text = format!(
+            "# {device}, {date}, commit {commit}, beside {}\n# {SMI_QUERY}: {smi}\n{HEADER}\n",
+            self.peer
+        );
+        for row in &self.rows {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{}", csv_line(row));
+        }
+        text
+    }
+}
+
+const HEADER: &str = "set,case,ours_ms,ours_min_ms,ours_max_ms,ours_tflops,peer_ms,peer_min_ms,\
+                      peer_max_ms,peer_tflops,ratio,share_of_copy,difference,repetitions,launches,\
+                      copies,verdict,peer_choice";
+
+fn csv_line(row: &Row) -> String {
+    let optional = |value: Option<f64>, digits: usize| {
+        value.map_or(String::new(), |value| format!("{value:.digits$}"))
+    };
+    let peer = row.peer.as_ref();
+    [
+        row.set.clone(),
+        row.case.clone(),
+        format!("{:.5}", row.ours.ms),
+        format!("{:.5}", row.ours.min_ms),
+        format!("{:.5}", row.ours.max_ms),
+        format!("{:.2}", row.tflops(row.ours.ms)),
+        optional(peer.map(|peer| peer.ms), 5),
+        optional(peer.map(|peer| peer.min_ms), 5),
+        optional(peer.map(|peer| peer.max_ms), 5),
+        optional(peer.map(|peer| row.tflops(peer.ms)), 2),
+        optional(row.ratio(), 4),
+        optional(row.share_of_copy, 4),
+        row.difference
+            .map_or(String::new(), |difference| format!("{difference:.2e}")),
+        row.repetitions.to_string(),
+        row.launches.to_string(),
+        row.copies.to_string(),
+        row.verdict().name().to_lowercase(),
+        peer.and_then(|peer| peer.choice.clone())
+            .unwrap_or_default(),
+    ]
+    .join(",")
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A row of the set `s` that took `ours_ms`, beside a peer of 1 ms.
+    pub(crate) fn row(case: &str, ours_ms: f64) -> Row {
+        let side = |ms| Side {
+            name: "x".into(),
+            choice: None,
+            ms,
+            min_ms: ms,
+            max_ms: ms,
+        };
+        Row {
+            set: "s".into(),
+            case: case.into(),
+            flops: 2e9,
+            bytes: 1e6,
+            ours: side(ours_ms),
+            peer: Some(side(1.0)),
+            difference: Some(0.0),
+            difference_allowed: 1e-3,
+            roofline_flops_per_s: Some(4e12),
+            share_of_copy: None,
+            launches: 1,
+            copies: 1,
+            repetitions: 31,
+            target: Target {
+                ratio: Some(0.97),
+                or_share_of_copy: None,
+            },
+        }
+    }
+
+    /// A report of rows.
+    pub(crate) fn report(rows: Vec<Row>) -> Report {
+        Report {
+            machine: Machine {
+                device: "a device".into(),
+                arch: "sm_90".into(),
+                multiprocessors: 1,
+                l2_bytes: Some(1 << 20),
+                sm_clock_mhz: Some(1000),
+                copy_bytes_per_s: Some(1e12),
+                cuda: None,
+                nvidia_smi: None,
+                date: "2026-11-21T00:00:00Z".into(),
+                commit: None,
+            },
+            peer: "a peer".into(),
+            summaries: vec![Summary::of("s", Some(1.0), &rows)],
+            rows,
+        }
+    }
 
     #[test]
     fn csv_has_a_line_a_row_with_as_many_fields_as_the_header() {
-        let row = Row {
-            case: "gemm/f32/nn/m1_n1_k1".to_owned(),
-            flops: 2.0,
-            ours_ms: 1.0,
-            ours_min_ms: 0.5,
-            ours_max_ms: 2.0,
-            vendor_ms: 0.9,
-            speed_of_vendor: 0.9,
-            largest_difference: 1e-7,
-            repetitions: 31,
-        };
-        let text = csv(&[row.clone(), row]);
-        let fields: Vec<usize> = text.lines().map(|l| l.split(',').count()).collect();
-        assert_eq!(fields, [9, 9, 9], "{text}");
+        let mut without_peer = row("gemm/f32/nn/m1_n1_k1", 1.0);
+        without_peer.peer = None;
+        let text = report(vec![row("gemm/f32/nn/m2_n2_k2", 1.0), without_peer]).csv();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let fields: Vec<usize> = lines.map(|line| line.split(',').count()).collect();
+        assert_eq!(fields, [18, 18, 18], "{text}");
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(BenchError::file("a temporary folder"))?;
+        let report = report(vec![row("a", 0.5), row("b", 2.0)]);
+        report.write(folder.path(), "name")?;
+        assert_eq!(Report::read(&folder.path().join("name.json"))?, report);
+        let csv = folder.path().join("name.csv");
+        let error = Report::read(&csv)
+            .expect_err("a CSV is no JSON")
+            .to_string();
+        assert!(error.contains("is not a result file"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_row_passes_by_its_ratio_or_by_its_share_and_not_with_wrong_answers() {
+        assert_eq!(row("a", 1.03).verdict(), Verdict::Pass);
+        assert_eq!(row("a", 1.04).verdict(), Verdict::Short);
+        let mut decode = row("a", 1.04);
+        decode.share_of_copy = Some(0.91);
+        assert_eq!(decode.verdict(), Verdict::Short);
+        decode.target.or_share_of_copy = Some(0.9);
+        assert_eq!(decode.verdict(), Verdict::Pass);
+        decode.difference = Some(f64::INFINITY);
+        assert_eq!(decode.verdict(), Verdict::Wrong);
+        let mut alone = row("a", 1.0);
+        alone.peer = None;
+        assert_eq!(alone.verdict(), Verdict::None);
+    }
+
+    #[test]
+    fn the_mean_is_geometric_and_needs_every_ratio() {
+        let mut rows = vec![row("a", 0.5), row("b", 2.0)];
+        let summary = Summary::of("s", Some(1.0), &rows);
+        assert!(
+            summary
+                .geometric_mean
+                .is_some_and(|mean| (mean - 1.0).abs() < 1e-12)
+        );
+        assert_eq!((summary.passed, summary.rows), (1, 2));
+        rows[0].peer = None;
+        assert_eq!(Summary::of("s", Some(1.0), &rows).geometric_mean, None);
     }
 }

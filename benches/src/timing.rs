@@ -1,8 +1,36 @@
-//! Timing on a device.
+//! Timing on a device, by events.
+//!
+//! What is compared runs in turn in one process, so that clocks and heat are the same for all, and
+//! in another order at each repetition. Three things would otherwise be measured with the work:
+//!
+//! - **The host.** A launch takes microseconds of host time. Before each repetition the device
+//!   spins for longer than the host takes to enqueue all of it ([`Timer::interleaved`]), so that it
+//!   never waits for the host between two events.
+//! - **The events.** Work shorter than [`SHORT_MS`] is launched several times between two events;
+//!   times are of one launch.
+//! - **The L2.** Operands that the last launch left there would be read for nothing. The launches
+//!   rotate through copies of the operands which together are several times the L2 in size
+//!   ([`copies`]).
 
-use warpsmith::{Event, Result, Stream};
+use std::time::Instant;
 
-/// What the repetitions of one measurement say.
+use warpsmith::{Event, Kernel, LaunchConfig, Stream};
+
+use crate::error::Result;
+
+/// Enqueues one run, on the copy of the operands that the number names.
+pub type Launch<'a> = Box<dyn FnMut(usize) -> Result<()> + 'a>;
+
+/// Work that takes less is launched several times between two events.
+pub const SHORT_MS: f64 = 0.05;
+
+/// What several launches between two events take together, about.
+const EVENT_PAIR_MS: f64 = 0.25;
+
+/// Copies together are that many times the L2.
+const COPIES_OVER_L2: u64 = 3;
+
+/// What the repetitions of one measurement say, for one launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// Half of the repetitions took longer.
@@ -13,47 +41,181 @@ pub struct Times {
     pub max_ms: f64,
 }
 
-/// One thing to measure.
-pub type Work<'a> = Box<dyn FnMut(&Stream) -> Result<()> + 'a>;
+/// How often what is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Repetitions before the first that counts.
+    pub warmups: usize,
+    /// Repetitions that count.
+    pub repetitions: usize,
+    /// Launches between two events.
+    pub launches: usize,
+    /// Copies of the operands that launches rotate through.
+    pub copies: usize,
+}
 
-/// Runs the works in turn, `repetitions` times after `warmups`, and times each by a pair of
-/// events. Because they alternate, clocks and heat are the same for all.
-///
-/// # Errors
-/// The first that a work or an event gives.
-///
-/// # Panics
-/// Where `repetitions` is 0.
-pub fn interleaved(
-    stream: &Stream,
-    warmups: usize,
-    repetitions: usize,
-    works: &mut [Work<'_>],
-) -> Result<Vec<Times>> {
-    assert!(repetitions > 0, "no repetition, no median");
-    let mut times_ms = vec![Vec::with_capacity(repetitions); works.len()];
-    for repetition in 0..warmups + repetitions {
-        for (work, times_ms) in works.iter_mut().zip(&mut times_ms) {
-            let start = stream.record()?;
-            work(stream)?;
-            let end = stream.record()?;
-            let elapsed_ms = elapsed_ms(&start, &end)?;
-            if repetition >= warmups {
-                times_ms.push(elapsed_ms);
-            }
-        }
+/// How many copies of `bytes` of operands it takes to leave nothing of use in an L2 of `l2_bytes`.
+pub fn copies(bytes: u64, l2_bytes: u64) -> usize {
+    let wanted = COPIES_OVER_L2 * l2_bytes;
+    if bytes >= wanted {
+        return 1;
     }
-    Ok(times_ms
-        .iter_mut()
-        .map(|times_ms| summary(times_ms))
-        .collect())
+    // A launch writes one copy while the next ones are still to be read: one more than fills it.
+    wanted.div_ceil(bytes.max(1)).clamp(1, 256) as usize + 1
 }
 
-fn elapsed_ms(start: &Event, end: &Event) -> Result<f64> {
-    end.synchronize()?;
-    start.elapsed_ms(end).map(f64::from)
+/// Launches between two events for work that takes `ms`.
+fn launches_for(ms: f64) -> usize {
+    if ms >= SHORT_MS {
+        return 1;
+    }
+    (EVENT_PAIR_MS / ms.max(1e-4)).ceil().clamp(2.0, 100.0) as usize
 }
 
+/// Times work on one stream.
+#[derive(Debug)]
+pub struct Timer {
+    stream: Stream,
+    /// Absent on the emulator, which is done with a launch when the call returns.
+    spin: Option<Kernel>,
+}
+
+impl Timer {
+    /// For what is enqueued on `stream`.
+    ///
+    /// # Errors
+    /// Where the device does not load the kernel that spins.
+    pub fn new(stream: &Stream) -> Result<Self> {
+        let spin = if stream.device().is_emulator() {
+            None
+        } else {
+            Some(stream.device().load_ptx(SPIN)?.kernel("spin")?)
+        };
+        Ok(Self {
+            stream: stream.clone(),
+            spin,
+        })
+    }
+
+    /// The stream that work goes to.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// A schedule for works of which the fastest decides how many launches a pair of events gets.
+    ///
+    /// # Errors
+    /// As [`Timer::interleaved`].
+    pub fn plan(
+        &self,
+        repetitions: usize,
+        copies: usize,
+        works: &mut [Launch<'_>],
+    ) -> Result<Schedule> {
+        let mut schedule = Schedule {
+            warmups: 2,
+            repetitions: 3,
+            launches: 1,
+            copies,
+        };
+        if self.spin.is_some() {
+            let times = self.interleaved(&schedule, works, &mut || ())?;
+            let shortest = times.iter().map(|times| times.median_ms);
+            schedule.launches = launches_for(shortest.fold(f64::INFINITY, f64::min));
+        }
+        schedule.repetitions = repetitions;
+        Ok(schedule)
+    }
+
+    /// Times each of the works; `tick` is called after each repetition.
+    ///
+    /// # Errors
+    /// The first that a work or an event gives.
+    pub fn interleaved(
+        &self,
+        schedule: &Schedule,
+        works: &mut [Launch<'_>],
+        tick: &mut dyn FnMut(),
+    ) -> Result<Vec<Times>> {
+        let repetitions = schedule.repetitions.max(1);
+        let count = works.len();
+        let mut times_ms = vec![Vec::with_capacity(repetitions); count];
+        let mut next_copy = (0..schedule.copies.max(1)).cycle();
+        let mut enqueue_ns = 0;
+        for repetition in 0..schedule.warmups + repetitions {
+            self.spin_for(enqueue_ns)?;
+            let started = Instant::now();
+            let mut events = vec![self.stream.record()?];
+            let order = (0..count).map(|place| (place + repetition) % count);
+            for work_idx in order.clone() {
+                for copy in next_copy.by_ref().take(schedule.launches) {
+                    works[work_idx](copy)?;
+                }
+                events.push(self.stream.record()?);
+            }
+            let enqueued = started.elapsed().as_nanos() as u64;
+            self.stream.synchronize()?;
+            // The first launches load kernels: what they took says nothing.
+            enqueue_ns = match repetition {
+                0 => LOADING_NS,
+                1 => enqueued,
+                _ => enqueue_ns.max(enqueued),
+            };
+            if repetition >= schedule.warmups {
+                for (work_idx, pair) in order.zip(events.windows(2)) {
+                    times_ms[work_idx].push(elapsed_ms(pair, schedule.launches)?);
+                }
+            }
+            tick();
+        }
+        Ok(times_ms.iter_mut().map(|times| summary(times)).collect())
+    }
+
+    /// Keeps the device busy while the host enqueues what took it `enqueue_ns` the last time.
+    fn spin_for(&self, enqueue_ns: u64) -> Result<()> {
+        let Some(spin) = &self.spin else {
+            return Ok(());
+        };
+        let ns = (enqueue_ns + enqueue_ns / 2 + MARGIN_NS).min(LONGEST_NS);
+        // SAFETY: the kernel's only argument is a number, and it touches no memory.
+        unsafe { spin.launch(&self.stream, LaunchConfig::linear(1, 1), (ns,))? };
+        Ok(())
+    }
+}
+
+/// One thread that waits for `ns` nanoseconds of the device's clock.
+const SPIN: &str = "
+.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry spin(.param .u64 ns) {
+    .reg .b64 %wait, %start, %now, %elapsed;
+    .reg .pred %is_early;
+    ld.param.u64 %wait, [ns];
+    mov.u64 %start, %globaltimer;
+again:
+    mov.u64 %now, %globaltimer;
+    sub.u64 %elapsed, %now, %start;
+    setp.lt.u64 %is_early, %elapsed, %wait;
+    @%is_early bra again;
+    ret;
+}
+";
+/// What the device spins for at least, and beyond what enqueueing took.
+const MARGIN_NS: u64 = 20_000;
+/// What it spins for before a repetition of which nothing is known.
+const LOADING_NS: u64 = 200_000;
+/// What it spins for at most.
+const LONGEST_NS: u64 = 5_000_000;
+
+fn elapsed_ms(pair: &[Event], launches: usize) -> Result<f64> {
+    let [start, end] = pair else {
+        return Ok(f64::NAN);
+    };
+    Ok(f64::from(start.elapsed_ms(end)?) / launches.max(1) as f64)
+}
+
+/// `times_ms` is not empty.
 fn summary(times_ms: &mut [f64]) -> Times {
     times_ms.sort_by(f64::total_cmp);
     let middle = times_ms.len() / 2;
@@ -79,5 +241,52 @@ mod tests {
         assert_eq!(summary(&mut [4.0, 1.0, 2.0, 3.0]).median_ms, 2.5);
         let one = summary(&mut [7.0]);
         assert_eq!((one.min_ms, one.median_ms, one.max_ms), (7.0, 7.0, 7.0));
+    }
+
+    #[test]
+    fn small_operands_get_enough_copies_to_leave_the_l2() {
+        let l2_bytes = 60 << 20;
+        assert_eq!(copies(1 << 30, l2_bytes), 1);
+        for bytes in [6 << 20, 50 << 20, 100 << 20] {
+            let copies = copies(bytes, l2_bytes) as u64;
+            assert!((copies - 1) * bytes >= 3 * l2_bytes, "{copies} of {bytes}");
+        }
+        assert_eq!(copies(0, l2_bytes), 257);
+    }
+
+    #[test]
+    fn only_short_work_is_launched_several_times() {
+        assert_eq!(launches_for(0.05), 1);
+        assert_eq!(launches_for(0.025), 10);
+        assert_eq!(launches_for(0.0), 100);
+    }
+
+    #[test]
+    fn works_take_turns_and_rotate_through_copies() -> Result<()> {
+        let device = warpsmith::Device::emulator()?;
+        let timer = Timer::new(&device.default_stream())?;
+        let log = std::cell::RefCell::new(Vec::new());
+        let work = |name: char| -> Launch<'_> {
+            let log = &log;
+            Box::new(move |copy| {
+                log.borrow_mut().push((name, copy));
+                Ok(())
+            })
+        };
+        let mut works = [work('a'), work('b')];
+        let schedule = Schedule {
+            warmups: 0,
+            repetitions: 2,
+            launches: 2,
+            copies: 3,
+        };
+        let mut ticks = 0;
+        let times = timer.interleaved(&schedule, &mut works, &mut || ticks += 1)?;
+        assert_eq!((times.len(), ticks), (2, 2));
+        let names: String = log.borrow().iter().map(|(name, _)| name).collect();
+        assert_eq!(names, "aabbbbaa");
+        let copies: Vec<usize> = log.borrow().iter().map(|&(_, copy)| copy).collect();
+        assert_eq!(copies, [0, 1, 2, 0, 1, 2, 0, 1]);
+        Ok(())
     }
 }

@@ -1,0 +1,136 @@
+//! The regression gate: two result files, and what got slower between them.
+//!
+//! Machines and days differ, and the peer was measured on the same ones. So a row counts as slower
+//! only where both its time and, if both files have the peer, its ratio to the peer fell behind by
+//! more than the tolerance.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::results::{Report, Row, Verdict};
+
+/// What happened to a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// It takes longer.
+    Slower {
+        /// New time over old time.
+        times: f64,
+    },
+    /// Its answers are wrong now.
+    Wrong,
+    /// It was not measured any more.
+    Gone,
+}
+
+/// A row that is worse than it was.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Regression {
+    /// Its set.
+    pub set: String,
+    /// Its case.
+    pub case: String,
+    /// How it is worse.
+    #[serde(flatten)]
+    pub change: Change,
+}
+
+impl fmt::Display for Regression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { set, case, change } = self;
+        match change {
+            Change::Slower { times } => write!(f, "{set} {case}: takes {times:.3} times as long"),
+            Change::Wrong => write!(f, "{set} {case}: its answers are wrong now"),
+            Change::Gone => write!(f, "{set} {case}: is in the old results only"),
+        }
+    }
+}
+
+/// What is worse in `new` than in `old`, in the order of `old`. A tolerance of 0.03 lets a row
+/// take 3 % longer.
+pub fn regressions(old: &Report, new: &Report, tolerance: f64) -> Vec<Regression> {
+    let change_of = |before: &Row| {
+        let is_same = |row: &&Row| row.set == before.set && row.case == before.case;
+        match new.rows.iter().find(is_same) {
+            None => Some(Change::Gone),
+            Some(after) => change(before, after, tolerance),
+        }
+    };
+    let of_row = |before: &Row| {
+        Some(Regression {
+            set: before.set.clone(),
+            case: before.case.clone(),
+            change: change_of(before)?,
+        })
+    };
+    old.rows.iter().filter_map(of_row).collect()
+}
+
+fn change(before: &Row, after: &Row, tolerance: f64) -> Option<Change> {
+    if after.verdict() == Verdict::Wrong && before.verdict() != Verdict::Wrong {
+        return Some(Change::Wrong);
+    }
+    let times = after.ours.ms / before.ours.ms;
+    let fell_behind = match (before.ratio(), after.ratio()) {
+        (Some(before), Some(after)) => before / after > 1.0 + tolerance,
+        _ => true,
+    };
+    // A time that is not a number is no better than before.
+    let is_slower = times.is_nan() || times > 1.0 + tolerance;
+    (is_slower && fell_behind).then_some(Change::Slower { times })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::{report, row};
+
+    fn found(before: Vec<Row>, after: Vec<Row>) -> Vec<String> {
+        let found = regressions(&report(before), &report(after), 0.03);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_row_that_takes_longer_than_the_tolerance_is_named() {
+        let before = vec![row("a", 1.0), row("b", 1.0), row("c", 1.0)];
+        let after = vec![row("c", 0.5), row("b", 1.02), row("a", 1.04)];
+        assert_eq!(found(before, after), ["s a: takes 1.040 times as long"]);
+    }
+
+    #[test]
+    fn a_slower_machine_is_not_a_slower_row() {
+        let mut after = row("a", 1.2);
+        after.peer.as_mut().expect("a peer").ms = 1.2;
+        assert!(found(vec![row("a", 1.0)], vec![after.clone()]).is_empty());
+        after.peer = None;
+        assert_eq!(found(vec![row("a", 1.0)], vec![after]).len(), 1);
+    }
+
+    #[test]
+    fn a_faster_peer_is_not_a_slower_row() {
+        let mut after = row("a", 1.0);
+        after.peer.as_mut().expect("a peer").ms = 0.5;
+        assert!(found(vec![row("a", 1.0)], vec![after]).is_empty());
+    }
+
+    #[test]
+    fn missing_rows_and_wrong_answers_are_regressions() {
+        let mut wrong = row("b", 0.1);
+        wrong.difference = Some(1.0);
+        let before = vec![row("a", 1.0), row("b", 1.0)];
+        let want = [
+            "s a: is in the old results only",
+            "s b: its answers are wrong now",
+        ];
+        assert_eq!(found(before, vec![wrong]), want);
+    }
+
+    #[test]
+    fn a_time_that_is_not_a_number_is_a_regression() {
+        let mut after = row("a", f64::NAN);
+        after.peer = None;
+        assert_eq!(found(vec![row("a", 1.0)], vec![after]).len(), 1);
+    }
+}

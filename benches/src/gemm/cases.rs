@@ -1,0 +1,345 @@
+//! The cases of products: extents, types, layouts, and what each is to reach.
+//!
+//! Layouts are named as the host library does, row-major: `nt` is A stored `[m, k]` and B `[n, k]`,
+//! both with k innermost. BLAS libraries, which are column-major, call that one TN.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use warpsmith::DType;
+
+use crate::cublaslt::{Arithmetic, Epilogue, Problem};
+use crate::results::Target;
+
+/// Which operands are stored transposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Layout {
+    /// A `[m, k]`, B `[k, n]`.
+    Nn,
+    /// A `[m, k]`, B `[n, k]`.
+    Nt,
+    /// A `[k, m]`, B `[k, n]`.
+    Tn,
+    /// A `[k, m]`, B `[n, k]`.
+    Tt,
+}
+
+impl Layout {
+    /// A is stored transposed.
+    pub fn trans_a(self) -> bool {
+        matches!(self, Self::Tn | Self::Tt)
+    }
+
+    /// B is stored transposed.
+    pub fn trans_b(self) -> bool {
+        matches!(self, Self::Nt | Self::Tt)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nn => "nn",
+            Self::Nt => "nt",
+            Self::Tn => "tn",
+            Self::Tt => "tt",
+        }
+    }
+}
+
+/// Types of the operands and what is computed in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Precision {
+    /// bf16 in and out, sums in f32.
+    Bf16,
+    /// f16 in and out, sums in f32.
+    F16,
+    /// f32 throughout.
+    F32,
+}
+
+impl Precision {
+    /// Of A and B.
+    pub fn input(self) -> DType {
+        match self {
+            Self::Bf16 => DType::Bf16,
+            Self::F16 => DType::F16,
+            Self::F32 => DType::F32,
+        }
+    }
+
+    /// Of D.
+    pub fn output(self) -> DType {
+        self.input()
+    }
+
+    /// What the peer is asked to compute in.
+    pub fn arithmetic(self) -> Arithmetic {
+        Arithmetic::F32
+    }
+
+    /// Two right answers may be that far apart, over the largest: one rounding of the output, or
+    /// the order of the sum.
+    pub fn difference_allowed(self) -> f64 {
+        match self {
+            Self::Bf16 => 2.0_f64.powi(-7),
+            Self::F16 => 2.0_f64.powi(-10),
+            Self::F32 => 1e-5,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+        }
+    }
+}
+
+/// One product to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    /// The set that it belongs to.
+    pub set: &'static str,
+    /// Types.
+    pub precision: Precision,
+    /// Transposes.
+    pub layout: Layout,
+    /// Matrices.
+    pub batch: usize,
+    /// Rows of d.
+    pub m: usize,
+    /// Columns of d.
+    pub n: usize,
+    /// Extent that is summed over.
+    pub k: usize,
+    /// What it is to reach.
+    pub target: Target,
+}
+
+impl Case {
+    /// One product of row-major A and transposed B, without a target.
+    pub fn new(set: &'static str, precision: Precision, [m, n, k]: [usize; 3]) -> Self {
+        Self {
+            set,
+            precision,
+            layout: Layout::Nt,
+            batch: 1,
+            m,
+            n,
+            k,
+            target: Target::default(),
+        }
+    }
+
+    fn ratio(mut self, ratio: f64) -> Self {
+        self.target.ratio = Some(ratio);
+        self
+    }
+
+    /// Operations, a multiply-add counted as two.
+    pub fn flops(&self) -> f64 {
+        2.0 * [self.batch, self.m, self.n, self.k]
+            .map(|extent| extent as f64)
+            .iter()
+            .product::<f64>()
+    }
+
+    /// Elements of one A, B and D.
+    pub fn elements(&self) -> [usize; 3] {
+        let Self { batch, m, n, k, .. } = *self;
+        [batch * m * k, batch * n * k, batch * m * n]
+    }
+
+    /// Bytes that have to move at least: A and B once in, D once out.
+    pub fn bytes(&self) -> u64 {
+        let [a, b, d] = self.elements().map(|elements| elements as u64);
+        let bytes = |dtype: DType| dtype.size_bytes() as u64;
+        (a + b) * bytes(self.precision.input()) + d * bytes(self.precision.output())
+    }
+
+    /// Bytes of B, the weights of a layer.
+    pub fn weight_bytes(&self) -> u64 {
+        (self.elements()[1] * self.precision.input().size_bytes()) as u64
+    }
+
+    /// As the peer is given it.
+    pub fn problem(&self) -> Problem {
+        Problem {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            batch: self.batch,
+            trans_a: self.layout.trans_a(),
+            trans_b: self.layout.trans_b(),
+            input: self.precision.input(),
+            output: self.precision.output(),
+            arithmetic: self.precision.arithmetic(),
+            epilogue: Epilogue::None,
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, m, n, k, .. } = *self;
+        write!(f, "gemm/{}/{}/", self.precision.name(), self.layout.name())?;
+        if batch > 1 {
+            write!(f, "b{batch}_")?;
+        }
+        write!(f, "m{m}_n{n}_k{k}")
+    }
+}
+
+/// Cases that are measured and judged together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Set {
+    /// bf16 and f16 squares, both operands with k innermost.
+    Squares,
+    /// The projections of an 8B and a 70B transformer, bf16, m from 128 to 16384.
+    Llm,
+    /// The same with m from 1 to 64: reading the weights is the bound.
+    Decode,
+    /// The other layouts, bf16.
+    Transposes,
+    /// f32 in full precision.
+    F32,
+    /// 64 products of 512 × 512 × 512, bf16.
+    Batch,
+    /// Small ones of every type and layout, which the emulator gets through too.
+    Tiny,
+}
+
+/// n and k of a transformer's projections: qkv, out, up (or gate), down.
+const LAYERS: [[usize; 2]; 8] = [
+    [6144, 4096],
+    [4096, 4096],
+    [14336, 4096],
+    [4096, 14336],
+    [10240, 8192],
+    [8192, 8192],
+    [28672, 8192],
+    [8192, 28672],
+];
+
+impl Set {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Squares => "squares",
+            Self::Llm => "llm",
+            Self::Decode => "decode",
+            Self::Transposes => "transposes",
+            Self::F32 => "f32",
+            Self::Batch => "batch",
+            Self::Tiny => "tiny",
+        }
+    }
+
+    /// What the geometric mean of its ratios is to reach.
+    pub fn geometric_mean(self) -> Option<f64> {
+        match self {
+            Self::Squares => Some(1.02),
+            Self::Llm => Some(1.00),
+            _ => None,
+        }
+    }
+
+    /// Its cases.
+    pub fn cases(self) -> Vec<Case> {
+        let case = |precision, extents| Case::new(self.name(), precision, extents);
+        let layers = |rows: &[usize]| -> Vec<Case> {
+            let of_rows = |&m: &usize| LAYERS.map(|[n, k]| case(Precision::Bf16, [m, n, k]));
+            rows.iter().flat_map(of_rows).collect()
+        };
+        match self {
+            Self::Squares => [Precision::Bf16, Precision::F16]
+                .into_iter()
+                .flat_map(|precision| {
+                    [1024, 2048, 4096, 8192, 16384]
+                        .map(|size| case(precision, [size; 3]).ratio(0.97))
+                })
+                .collect(),
+            Self::Llm => layers(&[128, 1024, 4096, 16384])
+                .into_iter()
+                .map(|c| c.ratio(0.93))
+                .collect(),
+            Self::Decode => layers(&[1, 8, 16, 32, 64])
+                .into_iter()
+                .map(|mut case| {
+                    case.target.or_share_of_copy = Some(0.9);
+                    case.ratio(1.0)
+                })
+                .collect(),
+            Self::Transposes => [Layout::Nn, Layout::Tn, Layout::Tt]
+                .into_iter()
+                .flat_map(|layout| {
+                    [4096, 8192].map(|size| Case {
+                        layout,
+                        ..case(Precision::Bf16, [size; 3]).ratio(0.97)
+                    })
+                })
+                .collect(),
+            Self::F32 => vec![case(Precision::F32, [4096; 3]).ratio(0.95)],
+            Self::Batch => vec![Case {
+                batch: 64,
+                ..case(Precision::Bf16, [512; 3]).ratio(1.0)
+            }],
+            Self::Tiny => [Precision::Bf16, Precision::F16, Precision::F32]
+                .into_iter()
+                .flat_map(|precision| {
+                    [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt].map(|layout| Case {
+                        layout,
+                        ..case(precision, [96, 64, 80])
+                    })
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_of_a_set_differ() {
+        for &set in Set::value_variants() {
+            let cases = set.cases();
+            let names: BTreeSet<String> = cases.iter().map(ToString::to_string).collect();
+            assert_eq!(names.len(), cases.len(), "{set:?}");
+        }
+    }
+
+    #[test]
+    fn sets_have_the_sizes_that_their_targets_are_stated_for() {
+        let sizes =
+            [Set::Squares, Set::Llm, Set::Decode, Set::Transposes].map(|set| set.cases().len());
+        assert_eq!(sizes, [10, 32, 40, 6]);
+        for set in [
+            Set::Squares,
+            Set::Llm,
+            Set::Decode,
+            Set::Transposes,
+            Set::F32,
+            Set::Batch,
+        ] {
+            assert!(
+                set.cases().iter().all(|case| case.target.ratio.is_some()),
+                "{set:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_case_counts_its_operations_and_bytes() {
+        let case = Case {
+            batch: 2,
+            ..Case::new("s", Precision::Bf16, [3, 5, 7])
+        };
+        assert_eq!(case.to_string(), "gemm/bf16/nt/b2_m3_n5_k7");
+        assert_eq!(case.flops(), 420.0);
+        assert_eq!(case.bytes(), 2 * 2 * (21 + 35 + 15));
+        assert_eq!(case.weight_bytes(), 2 * 2 * 35);
+    }
+}

@@ -1,0 +1,208 @@
+//! Products, ours beside cuBLASLt's.
+
+pub mod cases;
+mod compare;
+mod peer;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use warpsmith::Device;
+
+use crate::cublaslt::CublasLt;
+use crate::error::{BenchError, Result};
+use crate::machine::Machine;
+use crate::results::{Report, Summary};
+use crate::timing::Timer;
+use crate::{plot, table};
+use cases::{Case, Layout, Precision, Set};
+
+/// Which products are measured, how often, and where the results go.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GemmOptions {
+    /// Cases with targets [default: squares, or tiny on the emulator].
+    #[arg(long = "set", value_enum, value_name = "SET")]
+    pub sets: Vec<Set>,
+    /// Extents of a product of your own: 4096x4096x4096.
+    #[arg(long = "shape", value_name = "MxNxK", value_parser = parse_shape)]
+    pub shapes: Vec<[usize; 3]>,
+    /// Types of the products of your own.
+    #[arg(long, value_enum, default_value_t = Precision::Bf16)]
+    pub precision: Precision,
+    /// Layout of the products of your own.
+    #[arg(long, value_enum, default_value_t = Layout::Nt)]
+    pub layout: Layout,
+    /// Only cases whose name contains this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub only: String,
+    /// Repetitions that a median is of.
+    #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repetitions: u32,
+    /// Measure ours alone.
+    #[arg(long)]
+    pub no_peer: bool,
+    /// Folder for NAME.csv, NAME.json and a plot of each set; without it nothing is written.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Name of those files.
+    #[arg(long, value_name = "NAME", default_value = "gemm")]
+    pub name: String,
+}
+
+fn parse_shape(text: &str) -> std::result::Result<[usize; 3], String> {
+    let extents: Option<Vec<usize>> = text
+        .split('x')
+        .map(|extent| {
+            extent
+                .parse()
+                .ok()
+                .filter(|&extent| (1..1 << 20).contains(&extent))
+        })
+        .collect();
+    let extents = extents.and_then(|extents| extents.try_into().ok());
+    extents.ok_or_else(|| "want three extents from 1 to 1048575, as 4096x4096x4096".into())
+}
+
+/// Most operations of a case on the emulator, which does some 10^9 a second.
+const EMULATOR_FLOPS: f64 = 2e9;
+
+impl GemmOptions {
+    /// The cases that they name.
+    ///
+    /// # Errors
+    /// [`BenchError::NoCase`], [`BenchError::TooLargeForEmulator`].
+    pub fn cases(&self, device: &Device) -> Result<Vec<Case>> {
+        let default = match () {
+            () if !self.sets.is_empty() || !self.shapes.is_empty() => None,
+            () if device.is_emulator() => Some(Set::Tiny),
+            () => Some(Set::Squares),
+        };
+        let of_sets = self
+            .sets
+            .iter()
+            .copied()
+            .chain(default)
+            .flat_map(Set::cases);
+        let own = self.shapes.iter().map(|&extents| Case {
+            layout: self.layout,
+            ..Case::new("own", self.precision, extents)
+        });
+        let is_chosen = |case: &Case| case.to_string().contains(&self.only);
+        let cases: Vec<Case> = of_sets.chain(own).filter(is_chosen).collect();
+        if cases.is_empty() {
+            return Err(BenchError::NoCase {
+                only: self.only.clone(),
+            });
+        }
+        let too_large = |case: &&Case| device.is_emulator() && case.flops() > EMULATOR_FLOPS;
+        match cases.iter().find(too_large) {
+            None => Ok(cases),
+            Some(case) => Err(BenchError::TooLargeForEmulator {
+                case: case.to_string(),
+                flops: case.flops(),
+                limit: EMULATOR_FLOPS,
+            }),
+        }
+    }
+}
+
+/// Measures every case, writes a table to `output` row by row, and the files if a folder is given,
+/// after each row: what was measured is kept where the run is cut short.
+///
+/// # Errors
+/// The first that the device, the peer or a file gives. No peer is no error.
+pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Result<Report> {
+    let cases = options.cases(device)?;
+    let stream = device.default_stream();
+    let timer = Timer::new(&stream)?;
+    let (library, peer) = if options.no_peer {
+        (None, "nothing (--no-peer)".to_owned())
+    } else {
+        match CublasLt::load(&stream) {
+            Ok(library) => {
+                let name = library.name();
+                (Some(library), name)
+            }
+            Err(error) => (None, format!("nothing ({error})")),
+        }
+    };
+    let mut report = Report {
+        machine: Machine::of(&timer)?,
+        peer,
+        summaries: Vec::new(),
+        rows: Vec::new(),
+    };
+    let repetitions = options.repetitions as usize;
+    print(
+        output,
+        &table::head(&report.machine, &report.peer, repetitions),
+    )?;
+    let bar = progress_bar(cases.len());
+    for case in &cases {
+        bar.set_message(case.to_string());
+        let row = compare::row(case, &timer, library.as_ref(), &report.machine, repetitions)?;
+        bar.suspend(|| print(output, &table::row(&row)))?;
+        report.rows.push(row);
+        report.machine.note_clocks();
+        report.summaries = summaries(&report);
+        if let Some(folder) = &options.out {
+            report.write(folder, &options.name)?;
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    print(output, &table::foot(&report))?;
+    if let Some(folder) = &options.out {
+        let plots = plot::draw(&report, folder, &options.name)?;
+        print(
+            output,
+            &format!("written to {} with {plots} plots", folder.display()),
+        )?;
+    }
+    Ok(report)
+}
+
+/// Of each set, in the order of its first row.
+fn summaries(report: &Report) -> Vec<Summary> {
+    let mut summaries: Vec<Summary> = Vec::new();
+    for row in &report.rows {
+        if summaries.iter().all(|summary| summary.set != row.set) {
+            let set = Set::value_variants()
+                .iter()
+                .find(|set| set.name() == row.set);
+            let target = set.and_then(|set| set.geometric_mean());
+            summaries.push(Summary::of(&row.set, target, &report.rows));
+        }
+    }
+    summaries
+}
+
+fn print(output: &mut dyn Write, text: &str) -> Result<()> {
+    writeln!(output, "{text}")
+        .and_then(|()| output.flush())
+        .map_err(BenchError::file("output"))
+}
+
+/// On stderr; nothing where that is no terminal.
+fn progress_bar(cases: usize) -> ProgressBar {
+    let bar = ProgressBar::new(cases as u64);
+    match ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} {msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_three_extents() {
+        assert_eq!(parse_shape("1x2x3"), Ok([1, 2, 3]));
+        for wrong in ["", "1x2", "1x2x3x4", "0x1x1", "ax1x1", "1x1x1048576"] {
+            assert!(parse_shape(wrong).is_err(), "{wrong}");
+        }
+    }
+}

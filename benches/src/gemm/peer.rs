@@ -1,0 +1,114 @@
+//! cuBLASLt's fastest algorithm for a case, by measurement.
+
+use warpsmith::DevicePtr;
+
+use super::cases::Case;
+use super::compare::Operands;
+use crate::cublaslt::{self, Algorithm, CublasLt, CublasLtError, Extras, Matmul};
+use crate::error::Result;
+use crate::inputs::Sample;
+use crate::timing::{Launch, Schedule, Timer};
+
+/// How many algorithms the library is asked for. It knows fewer for most products.
+const ASKED: usize = 64;
+/// After one run each, those that took this much longer than the fastest are left out.
+const HOPELESS: f64 = 1.3;
+
+/// One product, and the algorithm that was fastest at it.
+pub(super) struct Peer<'lib> {
+    library: &'lib CublasLt,
+    matmul: Matmul<'lib>,
+    algorithm: Algorithm,
+    /// How many algorithms were tried.
+    tried: usize,
+}
+
+impl<'lib> Peer<'lib> {
+    /// Measures all algorithms that the library has for `case`; `None` where it has none.
+    pub(super) fn fastest<T: Sample>(
+        library: &'lib CublasLt,
+        case: &Case,
+        timer: &Timer,
+        operands: &[Operands<T>],
+    ) -> Result<Option<Self>> {
+        let matmul = Matmul::new(library, case.problem(), Extras::default())?;
+        let mut algorithms = match matmul.algorithms(ASKED) {
+            Err(CublasLtError::NoAlgorithm(_)) => return Ok(None),
+            algorithms => algorithms?,
+        };
+        // Some are named and refused when they are called.
+        algorithms.retain(|algorithm| enqueue(&matmul, algorithm, &operands[0]).is_ok());
+        timer.stream().synchronize()?;
+        let tried = algorithms.len();
+        let mut plan = Schedule {
+            warmups: 1,
+            repetitions: 1,
+            launches: 1,
+            copies: operands.len(),
+        };
+        for repetitions in [1, 5] {
+            let mut works: Vec<Launch<'_>> = algorithms
+                .iter()
+                .map(|algorithm| launch(&matmul, *algorithm, operands))
+                .collect();
+            plan.repetitions = repetitions;
+            let times = timer.interleaved(&plan, &mut works, &mut || ())?;
+            drop(works);
+            let best = times.iter().map(|times| times.median_ms);
+            let limit = HOPELESS * best.fold(f64::INFINITY, f64::min);
+            let mut timed: Vec<(f64, Algorithm)> = times
+                .iter()
+                .map(|times| times.median_ms)
+                .zip(algorithms)
+                .filter(|(ms, _)| *ms <= limit)
+                .collect();
+            timed.sort_by(|x, y| x.0.total_cmp(&y.0));
+            algorithms = timed.into_iter().map(|(_, algorithm)| algorithm).collect();
+        }
+        Ok(algorithms.first().map(|&algorithm| Self {
+            library,
+            matmul,
+            algorithm,
+            tried,
+        }))
+    }
+
+    /// Its runs.
+    pub(super) fn launch<'a, T: Sample>(&'a self, operands: &'a [Operands<T>]) -> Launch<'a> {
+        launch(&self.matmul, self.algorithm, operands)
+    }
+
+    /// The library's name.
+    pub(super) fn name(&self) -> String {
+        self.library.name()
+    }
+
+    /// Which algorithm it is.
+    pub(super) fn choice(&self) -> String {
+        format!("heuristic {} of {}", self.algorithm.rank, self.tried)
+    }
+}
+
+fn launch<'a, T: Sample>(
+    matmul: &'a Matmul<'_>,
+    algorithm: Algorithm,
+    operands: &'a [Operands<T>],
+) -> Launch<'a> {
+    Box::new(move |copy| enqueue(matmul, &algorithm, &operands[copy]))
+}
+
+fn enqueue<T: Sample>(
+    matmul: &Matmul<'_>,
+    algorithm: &Algorithm,
+    operands: &Operands<T>,
+) -> Result<()> {
+    let address = |address: DevicePtr<T>| DevicePtr::from_raw(address.as_raw());
+    let operands = cublaslt::Operands {
+        a: address(operands.a.device_ptr()),
+        b: address(operands.b.device_ptr()),
+        d: address(operands.theirs.device_ptr()),
+    };
+    // SAFETY: the tensors are those of the case that the product describes, stored without gaps,
+    // and outlive the timing, which synchronizes the stream.
+    Ok(unsafe { matmul.enqueue(algorithm, operands) }?)
+}

@@ -1,0 +1,117 @@
+//! Random operands: normally distributed, as activations and weights are. What values a kernel
+//! multiplies decides how much power it draws, and at the power limit how fast it runs: zeros or
+//! small integers flatter it.
+
+use half::{bf16, f16};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+use warpsmith::{Device, Element, Result, Tensor};
+
+/// An element type that operands are drawn in.
+pub trait Sample: Element {
+    /// `x` rounded to nearest.
+    fn rounded(x: f32) -> Self;
+    /// The value.
+    fn widened(self) -> f32;
+}
+
+macro_rules! samples {
+    ($($ty:ty: $rounded:expr, $widened:expr;)*) => {$(
+        impl Sample for $ty {
+            fn rounded(x: f32) -> Self {
+                $rounded(x)
+            }
+
+            fn widened(self) -> f32 {
+                $widened(self)
+            }
+        }
+    )*};
+}
+
+samples! {
+    f32: std::convert::identity, std::convert::identity;
+    f16: f16::from_f32, f16::to_f32;
+    bf16: bf16::from_f32, bf16::to_f32;
+}
+
+/// Values that one generator gives: each chunk has a stream of its own, so that chunks are drawn
+/// at the same time, none repeats another, and the values do not depend on the number of threads.
+const CHUNK: usize = 1 << 16;
+
+/// `len` values of the standard normal distribution, the same for the same seed.
+pub fn normals<T: Sample>(len: usize, seed: u64) -> Vec<T> {
+    let mut values = vec![T::default(); len];
+    let chunks = values.par_chunks_mut(CHUNK).enumerate();
+    chunks.for_each(|(chunk_idx, chunk)| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(chunk_idx as u64);
+        for value in chunk {
+            *value = T::rounded(StandardNormal.sample(&mut rng));
+        }
+    });
+    values
+}
+
+/// A contiguous tensor of [`normals`].
+///
+/// # Errors
+/// As [`Tensor::from_slice`].
+pub fn normal_tensor<T: Sample>(device: &Device, shape: &[usize], seed: u64) -> Result<Tensor<T>> {
+    Tensor::from_slice(device, shape, &normals(shape.iter().product(), seed))
+}
+
+/// Largest |x - y| over the largest |y|; `f64::MAX`, which JSON can hold, where one of them is not
+/// finite.
+pub fn largest_difference<T: Sample>(x: &[T], y: &[T]) -> f64 {
+    let pairs = x.par_chunks(CHUNK).zip(y.par_chunks(CHUNK));
+    let of_chunk = |(x, y): (&[T], &[T])| {
+        x.iter()
+            .zip(y)
+            .fold((0.0_f32, 0.0_f32), |(difference, largest), (&x, &y)| {
+                let (x, y) = (x.widened(), y.widened());
+                let apart = if x.is_finite() && y.is_finite() {
+                    (x - y).abs()
+                } else {
+                    f32::INFINITY
+                };
+                (difference.max(apart), largest.max(y.abs()))
+            })
+    };
+    let (difference, largest) = pairs
+        .map(of_chunk)
+        .reduce(|| (0.0, 0.0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+    match difference {
+        0.0 => 0.0,
+        _ => (f64::from(difference) / f64::from(largest)).min(f64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normals_are_normal_repeatable_and_without_repeated_chunks() {
+        let values = normals::<f32>(4 * CHUNK, 7);
+        let mean = values.iter().sum::<f32>() / values.len() as f32;
+        let variance = values.iter().map(|x| x * x).sum::<f32>() / values.len() as f32;
+        assert!(
+            mean.abs() < 0.01 && (variance - 1.0).abs() < 0.01,
+            "{mean} {variance}"
+        );
+        assert_eq!(values, normals::<f32>(4 * CHUNK, 7));
+        assert_ne!(values[..CHUNK], values[CHUNK..2 * CHUNK]);
+        assert_ne!(values[..CHUNK], normals::<f32>(CHUNK, 8));
+    }
+
+    #[test]
+    fn a_difference_counts_against_the_largest_and_a_nan_is_the_most() {
+        assert_eq!(largest_difference(&[1.0_f32, 8.0], &[1.0, 8.0]), 0.0);
+        assert_eq!(largest_difference(&[2.0_f32, 8.0], &[1.0, 8.0]), 0.125);
+        assert_eq!(largest_difference(&[f32::NAN, 8.0], &[1.0, 8.0]), f64::MAX);
+        assert_eq!(largest_difference(&[1.0, 8.0], &[f32::NAN, 8.0]), f64::MAX);
+    }
+}

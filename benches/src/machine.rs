@@ -1,0 +1,231 @@
+//! Where and when something was measured, and what the machine could do at most.
+
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdevice_attribute;
+use serde::{Deserialize, Serialize};
+use warpsmith::{DType, Device, DeviceBuffer, DeviceKind};
+
+use crate::error::{BenchError, Result};
+use crate::timing::{Launch, Schedule, Timer};
+
+/// The machine that results are of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The device's name.
+    pub device: String,
+    /// Compute capability: `sm_90`.
+    pub arch: String,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// Its second-level cache; absent on the emulator.
+    pub l2_bytes: Option<u64>,
+    /// Highest clock of the multiprocessors.
+    pub sm_clock_mhz: Option<u32>,
+    /// What a copy from device memory to device memory moves a second, reads and writes together.
+    pub copy_bytes_per_s: Option<f64>,
+    /// CUDA version that the driver serves.
+    pub cuda: Option<String>,
+    /// What `nvidia-smi` answers to [`SMI_QUERY`] right after the measurement.
+    pub nvidia_smi: Option<String>,
+    /// UTC: `2026-11-21T09:30:00Z`.
+    pub date: String,
+    /// The commit that was measured, from `WARPSMITH_COMMIT` or git.
+    pub commit: Option<String>,
+}
+
+/// What `nvidia-smi` is asked for.
+pub const SMI_QUERY: &str =
+    "driver_version,clocks.sm,clocks.mem,power.draw,power.limit,temperature.gpu";
+
+impl Machine {
+    /// Of the timer's device. Measures its copy bandwidth.
+    ///
+    /// # Errors
+    /// Where the device or its driver fails.
+    pub fn of(timer: &Timer) -> Result<Self> {
+        let device = timer.stream().device();
+        let info = device.info();
+        let attribute = |what, attribute| gpu_attribute(device, what, attribute);
+        use CUdevice_attribute as Attribute;
+        let l2 = attribute(
+            "its L2's size",
+            Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
+        )?;
+        let clock = attribute("its clock", Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
+        let (major, minor) = info.arch;
+        let version = info.driver_version;
+        Ok(Self {
+            device: info.name.clone(),
+            arch: format!("sm_{major}{minor}"),
+            multiprocessors: info.multiprocessors,
+            l2_bytes: l2.map(u64::from),
+            sm_clock_mhz: clock.map(|khz| khz / 1000),
+            copy_bytes_per_s: copy_bandwidth(timer)?,
+            cuda: version.map(|(major, minor)| format!("{major}.{minor}")),
+            nvidia_smi: None,
+            date: date_utc(SystemTime::now()),
+            commit: commit(),
+        })
+    }
+
+    /// Asks `nvidia-smi` for clocks and power: to be called right after work.
+    pub fn note_clocks(&mut self) {
+        let query = format!("--query-gpu={SMI_QUERY}");
+        self.nvidia_smi = output_of("nvidia-smi", &[&query, "--format=csv,noheader"]);
+    }
+
+    /// Operations a second that the roofline allows for products of `input` that do `flops`
+    /// operations on `bytes` of memory: the tensor cores' rate at the highest clock, or what
+    /// memory feeds them. Power may allow less.
+    pub fn roofline(&self, input: DType, tf32: bool, flops: f64, bytes: f64) -> Option<f64> {
+        let clock_hz = f64::from(self.sm_clock_mhz?) * 1e6;
+        let per_clock = flops_per_clock(&self.arch, input, tf32)?;
+        let peak = per_clock * clock_hz * f64::from(self.multiprocessors);
+        Some(peak.min(flops / bytes * self.copy_bytes_per_s?))
+    }
+}
+
+/// Dense operations of one multiprocessor in one clock, a multiply-add counted as two, from the
+/// architectures' whitepapers. `None` where it is not known.
+fn flops_per_clock(arch: &str, input: DType, tf32: bool) -> Option<f64> {
+    let (simt_f32, half, fp8) = match arch {
+        "sm_75" => (128, 1024, None),
+        "sm_80" => (128, 2048, None),
+        "sm_89" => (256, 1024, Some(2048)),
+        "sm_90" => (256, 4096, Some(8192)),
+        _ => return None,
+    };
+    let flops = match input {
+        DType::F32 if tf32 => half / 2,
+        DType::F32 => simt_f32,
+        DType::F16 | DType::Bf16 => half,
+        DType::E4m3 | DType::E5m2 => fp8?,
+        _ => return None,
+    };
+    Some(f64::from(flops))
+}
+
+/// A property of the GPU; `None` on the emulator.
+fn gpu_attribute(
+    device: &Device,
+    what: &'static str,
+    attribute: CUdevice_attribute,
+) -> Result<Option<u32>> {
+    let DeviceKind::Gpu { ordinal } = device.kind() else {
+        return Ok(None);
+    };
+    let value = CudaContext::new(ordinal).and_then(|context| context.attribute(attribute));
+    let value = value.map_err(|error| BenchError::Property {
+        what,
+        message: error.to_string(),
+    })?;
+    Ok(Some(value.unsigned_abs()))
+}
+
+/// Bytes that are copied to measure bandwidth: many times any L2.
+const COPIED_BYTES: usize = 2 << 30;
+
+/// Bytes a second that a large copy within the device's memory reads and writes; `None` on the
+/// emulator, whose time is the CPU's.
+fn copy_bandwidth(timer: &Timer) -> Result<Option<f64>> {
+    if timer.stream().device().is_emulator() {
+        return Ok(None);
+    }
+    let stream = timer.stream();
+    let from = DeviceBuffer::<u8>::zeros(stream, COPIED_BYTES)?;
+    let mut to = DeviceBuffer::<u8>::zeros(stream, COPIED_BYTES)?;
+    let schedule = Schedule {
+        warmups: 2,
+        repetitions: 11,
+        launches: 1,
+        copies: 1,
+    };
+    let copy: Launch<'_> = Box::new(|_| Ok(to.copy_from_buffer(&from, stream)?));
+    let times = timer.interleaved(&schedule, &mut [copy], &mut || ())?;
+    let bytes = 2.0 * COPIED_BYTES as f64;
+    Ok(times.first().map(|times| bytes / times.median_ms * 1e3))
+}
+
+/// The commit, from `WARPSMITH_COMMIT` (a machine without a checkout) or git, marked where the
+/// checkout differs from it.
+fn commit() -> Option<String> {
+    let of_checkout = || output_of("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
+    std::env::var("WARPSMITH_COMMIT").ok().or_else(of_checkout)
+}
+
+/// What a program prints, where it runs and succeeds.
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+/// ISO 8601, to the second.
+fn date_utc(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let (mut year, mut day) = (1970, seconds / 86_400);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let days_of_year = |year| 365 + u64::from(is_leap(year));
+    while day >= days_of_year(year) {
+        day -= days_of_year(year);
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!(
+        "{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z",
+        day + 1
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let date = |seconds| date_utc(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(date(0), "1970-01-01T00:00:00Z");
+        assert_eq!(date(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(date(1_795_236_725), "2026-11-21T04:52:05Z");
+        assert_eq!(date(4_102_444_799), "2099-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn the_roofline_is_the_lower_of_compute_and_memory() {
+        let machine = Machine {
+            device: String::new(),
+            arch: "sm_90".into(),
+            multiprocessors: 132,
+            l2_bytes: None,
+            sm_clock_mhz: Some(1830),
+            copy_bytes_per_s: Some(4e12),
+            cuda: None,
+            nvidia_smi: None,
+            date: String::new(),
+            commit: None,
+        };
+        let bf16 = machine.roofline(DType::Bf16, false, 1e12, 1e6);
+        assert!(
+            bf16.is_some_and(|rate| (rate / 989.4e12 - 1.0).abs() < 1e-3),
+            "{bf16:?}"
+        );
+        assert_eq!(machine.roofline(DType::Bf16, false, 1e6, 1e6), Some(4e12));
+        assert_eq!(machine.roofline(DType::I8, false, 1e6, 1e6), None);
+    }
+}

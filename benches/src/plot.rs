@@ -1,0 +1,164 @@
+//! Plots: TFLOP/s of ours, the peer and the roofline, a file a set.
+
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use crate::error::{BenchError, Result};
+use crate::results::{Report, Row};
+
+const SIZE: (u32, u32) = (900, 520);
+const OURS: RGBColor = RGBColor(200, 80, 20);
+const PEER: RGBColor = RGBColor(40, 90, 170);
+const ROOF: RGBColor = RGBColor(120, 120, 120);
+
+/// Draws `<name>_<set>_<precision>.svg` for each set and type of operands, and says how many.
+///
+/// # Errors
+/// [`BenchError::Plot`].
+pub fn draw(report: &Report, folder: &Path, name: &str) -> Result<usize> {
+    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in &report.rows {
+        let precision = row.case.split('/').nth(1).unwrap_or_default();
+        let group = format!("{}_{precision}", row.set);
+        match groups.iter_mut().find(|(name, _)| *name == group) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((group, vec![row])),
+        }
+    }
+    for (group, rows) in &groups {
+        let path = folder.join(format!("{name}_{group}.svg"));
+        let title = format!("{group}: {} beside {}", report.machine.device, report.peer);
+        let area = SVGBackend::new(&path, SIZE).into_drawing_area();
+        draw_rows(&area, &title, rows).map_err(|error| BenchError::Plot {
+            path: path.clone(),
+            message: error.to_string(),
+        })?;
+    }
+    Ok(groups.len())
+}
+
+type Drawn<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
+
+fn draw_rows<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    title: &str,
+    rows: &[&Row],
+) -> Drawn<B> {
+    let ours = rates(rows, |row| Some(row.tflops(row.ours.ms)));
+    let peer = rates(rows, |row| {
+        row.peer.as_ref().map(|peer| row.tflops(peer.ms))
+    });
+    let roof = rates(rows, |row| row.roofline_flops_per_s.map(|rate| rate / 1e12));
+    let highest = [&ours, &peer, &roof]
+        .into_iter()
+        .flatten()
+        .map(|point| point.1);
+    let top = highest.fold(0.0, f64::max) * 1.08;
+    let labels: Vec<String> = rows.iter().map(|row| label(row)).collect();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(120)
+        .y_label_area_size(60)
+        .build_cartesian_2d((0..rows.len().saturating_sub(1)).into_segmented(), 0.0..top)?;
+    let style = ("sans-serif", 12)
+        .into_font()
+        .transform(FontTransform::Rotate90);
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .max_light_lines(0)
+        .x_labels(rows.len())
+        .x_label_style(style)
+        .x_label_formatter(&|place| match place {
+            SegmentValue::CenterOf(row) => labels.get(*row).cloned().unwrap_or_default(),
+            _ => String::new(),
+        })
+        .y_desc("TFLOP/s")
+        .draw()?;
+    for (name, points, colour) in [
+        ("roofline", roof, ROOF),
+        ("peer", peer, PEER),
+        ("warpsmith", ours, OURS),
+    ] {
+        if points.is_empty() {
+            continue;
+        }
+        let place = |&(row, rate): &(usize, f64)| (SegmentValue::CenterOf(row), rate);
+        chart
+            .draw_series(LineSeries::new(
+                points.iter().map(place),
+                colour.stroke_width(2),
+            ))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        let dots = points
+            .iter()
+            .map(|point| Circle::new(place(point), 3, colour.filled()));
+        chart.draw_series(dots)?;
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.8))
+        .border_style(ROOF)
+        .draw()?;
+    area.present()
+}
+
+/// Rows that have such a rate, by place.
+fn rates(rows: &[&Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<(usize, f64)> {
+    let placed = rows.iter().enumerate();
+    placed
+        .filter_map(|(place, row)| Some((place, rate(row)?)))
+        .collect()
+}
+
+/// The end of a case's name, with equal extents as one: `nt 4096³`.
+fn label(row: &Row) -> String {
+    let mut parts = row.case.rsplit('/');
+    let extents = parts.next().unwrap_or_default();
+    let layout = parts.next().unwrap_or_default();
+    let sizes: Vec<&str> = extents
+        .split('_')
+        .map(|extent| extent.trim_start_matches(char::is_alphabetic))
+        .collect();
+    match sizes[..] {
+        [m, n, k] if m == n && n == k => format!("{layout} {m}³"),
+        _ => format!("{layout} {}", extents.replace('_', " ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::{report, row};
+
+    #[test]
+    fn a_plot_a_set_and_type_names_what_it_shows() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(BenchError::file("a temporary folder"))?;
+        let cases = [
+            "gemm/bf16/nt/m8_n8_k8",
+            "gemm/bf16/nt/m8_n16_k8",
+            "gemm/f16/nt/m8_n8_k8",
+        ];
+        let report = report(cases.map(|case| row(case, 1.0)).to_vec());
+        assert_eq!(draw(&report, folder.path(), "gemm")?, 2);
+        let path = folder.path().join("gemm_s_bf16.svg");
+        let svg = std::fs::read_to_string(&path).map_err(BenchError::file(path))?;
+        for text in [
+            "nt 8³",
+            "nt m8 n16 k8",
+            "roofline",
+            "peer",
+            "warpsmith",
+            "TFLOP/s",
+        ] {
+            assert!(svg.contains(text), "{text}");
+        }
+        Ok(())
+    }
+}
