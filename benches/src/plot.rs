@@ -57,13 +57,14 @@ fn draw_rows<B: DrawingBackend>(
         .map(|point| point.1);
     let top = highest.fold(0.0, f64::max) * 1.08;
     let labels: Vec<String> = rows.iter().map(|row| label(row)).collect();
+    let last = rows.len().saturating_sub(1).max(1); // plotters divides by it
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(120)
         .y_label_area_size(60)
-        .build_cartesian_2d((0..rows.len().saturating_sub(1)).into_segmented(), 0.0..top)?;
+        .build_cartesian_2d((0..last).into_segmented(), 0.0..top)?;
     let style = ("sans-serif", 12)
         .into_font()
         .transform(FontTransform::Rotate90);
