@@ -71,7 +71,7 @@ fn draw_rows<B: DrawingBackend>(
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .max_light_lines(0)
+        .light_line_style(TRANSPARENT)
         .x_labels(rows.len())
         .x_label_style(style)
         .x_label_formatter(&|place| match place {
