@@ -8,8 +8,8 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
+use warpsmith_benches::bench_device;
 use warpsmith_benches::gemm::{self, GemmOptions};
-use warpsmith_benches::{bench_device, results::Verdict};
 
 /// Puts products beside cuBLASLt's.
 #[derive(Debug, Parser)]
@@ -21,10 +21,5 @@ struct Arguments {
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let Arguments { options } = Arguments::parse();
     let report = gemm::run(&options, &bench_device()?, &mut std::io::stdout())?;
-    let rows = report.rows.iter().map(|row| row.verdict());
-    let means = report.summaries.iter().map(|summary| summary.verdict());
-    let fell_short = rows
-        .chain(means)
-        .any(|verdict| matches!(verdict, Verdict::Short | Verdict::Wrong));
-    Ok(ExitCode::from(u8::from(fell_short)))
+    Ok(ExitCode::from(u8::from(report.falls_short())))
 }

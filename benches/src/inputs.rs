@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
-use warpsmith::{Device, Element, Result, Tensor};
+use warpsmith::{Device, E4m3, Element, Result, Tensor};
 
 /// An element type that operands are drawn in.
 pub trait Sample: Element {
@@ -35,6 +35,31 @@ samples! {
     f32: std::convert::identity, std::convert::identity;
     f16: f16::from_f32, f16::to_f32;
     bf16: bf16::from_f32, bf16::to_f32;
+    E4m3: encode_e4m3, decode_e4m3;
+}
+
+/// To nearest, ties to even; what is too large becomes the largest.
+fn encode_e4m3(x: f32) -> E4m3 {
+    let sign = (x.to_bits() >> 24) as u8 & 0x80;
+    let bits = x.abs().to_bits();
+    let code = match x.abs() {
+        magnitude if magnitude.is_nan() => return E4m3(0x7f),
+        // Steps of 2^-9; the eighth is the first normal number.
+        magnitude if magnitude < 2.0_f32.powi(-6) => (magnitude * 512.0).round_ties_even() as u32,
+        // Three bits of mantissa are kept, and the exponents' biases are 127 and 7.
+        _ => ((bits + 0x7_ffff + (bits >> 20 & 1)) >> 20) - ((127 - 7) << 3),
+    };
+    E4m3(sign | code.min(0x7e) as u8)
+}
+
+fn decode_e4m3(E4m3(code): E4m3) -> f32 {
+    let sign = if code & 0x80 == 0 { 1.0 } else { -1.0 };
+    let mantissa = f32::from(code & 7);
+    match i32::from(code >> 3 & 15) {
+        _ if code & 0x7f == 0x7f => f32::NAN,
+        0 => sign * mantissa * 2.0_f32.powi(-9),
+        exponent => sign * (8.0 + mantissa) * 2.0_f32.powi(exponent - 10),
+    }
 }
 
 /// Values that one generator gives: each chunk has a stream of its own, so that chunks are drawn
@@ -105,6 +130,20 @@ mod tests {
         assert_eq!(values, normals::<f32>(4 * CHUNK, 7));
         assert_ne!(values[..CHUNK], values[CHUNK..2 * CHUNK]);
         assert_ne!(values[..CHUNK], normals::<f32>(CHUNK, 8));
+    }
+
+    #[test]
+    fn e4m3_rounds_as_the_reference_does() {
+        use warpsmith::{DType, reference::precision::round_to};
+        for code in (0..=u8::MAX).filter(|code| code & 0x7f != 0x7f) {
+            let value = decode_e4m3(E4m3(code));
+            assert_eq!(encode_e4m3(value), E4m3(code), "{value}");
+            for x in [0.9999, 1.0001, 1.03125, 1.0625, 1.09375].map(|factor| value * factor) {
+                let want = round_to(DType::E4m3, f64::from(x)) as f32;
+                assert_eq!(decode_e4m3(encode_e4m3(x)), want, "{x}");
+            }
+        }
+        assert!(decode_e4m3(encode_e4m3(f32::NAN)).is_nan());
     }
 
     #[test]

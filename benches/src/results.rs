@@ -47,7 +47,7 @@ impl Verdict {
 }
 
 /// One side of a comparison, for one launch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Who: `warpsmith`, `cuBLASLt 13.1.0`.
     pub name: String,
@@ -181,6 +181,17 @@ impl Summary {
     }
 }
 
+/// A case that ours does not compute.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its set.
+    pub set: String,
+    /// Its name.
+    pub case: String,
+    /// Why.
+    pub reason: String,
+}
+
 /// Everything that one run measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -192,6 +203,8 @@ pub struct Report {
     pub summaries: Vec<Summary>,
     /// In the order of measurement.
     pub rows: Vec<Row>,
+    /// What was not measured.
+    pub skipped: Vec<Skipped>,
 }
 
 impl Report {
@@ -221,6 +234,19 @@ impl Report {
         fs::write(&path, self.csv()).map_err(BenchError::file(&path))
     }
 
+    /// Whether a row's answers are wrong.
+    pub fn is_wrong(&self) -> bool {
+        self.rows.iter().any(|row| row.verdict() == Verdict::Wrong)
+    }
+
+    /// Whether a row or a mean misses its target, or was not measured.
+    pub fn falls_short(&self) -> bool {
+        let rows = self.rows.iter().map(Row::verdict);
+        let means = self.summaries.iter().map(Summary::verdict);
+        let misses = |verdict| matches!(verdict, Verdict::Short | Verdict::Wrong);
+        rows.chain(means).any(misses) || !self.skipped.is_empty()
+    }
+
     /// The rows, after the machine in lines that begin with `#`.
     pub fn csv(&self) -> String {
         let Machine { device, date, .. } = &self.machine;
@@ -235,13 +261,17 @@ impl Report {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{}", csv_line(row));
         }
+        for Skipped { set, case, .. } in &self.skipped {
+            let _ = writeln!(text, "# not computed: {set} {case}");
+        }
         text
     }
 }
 
 const HEADER: &str = "set,case,ours_ms,ours_min_ms,ours_max_ms,ours_tflops,peer_ms,peer_min_ms,\
                       peer_max_ms,peer_tflops,ratio,share_of_copy,difference,repetitions,launches,\
-                      copies,verdict,peer_choice";
+                      copies,verdict,ours_choice,\
+                      peer_choice";
 
 fn csv_line(row: &Row) -> String {
     let optional = |value: Option<f64>, digits: usize| {
@@ -267,6 +297,7 @@ fn csv_line(row: &Row) -> String {
         row.launches.to_string(),
         row.copies.to_string(),
         row.verdict().name().to_lowercase(),
+        row.ours.choice.clone().unwrap_or_default(),
         peer.and_then(|peer| peer.choice.clone())
             .unwrap_or_default(),
     ]
@@ -325,6 +356,7 @@ pub(crate) mod tests {
             peer: "a peer".into(),
             summaries: vec![Summary::of("s", Some(1.0), &rows)],
             rows,
+            skipped: Vec::new(),
         }
     }
 
@@ -335,7 +367,7 @@ pub(crate) mod tests {
         let text = report(vec![row("gemm/f32/nn/m2_n2_k2", 1.0), without_peer]).csv();
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let fields: Vec<usize> = lines.map(|line| line.split(',').count()).collect();
-        assert_eq!(fields, [18, 18, 18], "{text}");
+        assert_eq!(fields, [19, 19, 19], "{text}");
     }
 
     #[test]
@@ -366,6 +398,21 @@ pub(crate) mod tests {
         let mut alone = row("a", 1.0);
         alone.peer = None;
         assert_eq!(alone.verdict(), Verdict::None);
+    }
+
+    #[test]
+    fn a_report_falls_short_with_its_first_row_mean_or_case_that_does() {
+        assert!(!report(vec![row("a", 0.9)]).falls_short());
+        assert!(report(vec![row("a", 0.9), row("b", 1.2)]).falls_short());
+        let only_the_mean = report(vec![row("a", 1.02)]);
+        assert!(only_the_mean.falls_short() && !only_the_mean.is_wrong());
+        let mut skipping = report(vec![row("a", 0.9)]);
+        skipping.skipped.push(Skipped {
+            set: "s".into(),
+            case: "b".into(),
+            reason: "no kernel".into(),
+        });
+        assert!(skipping.falls_short());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Results as a table of text.
 
 use crate::machine::{Machine, SMI_QUERY};
-use crate::results::{Report, Row, Summary};
+use crate::results::{Report, Row, Skipped, Summary};
 
 /// What stands above the rows: the machine, the peer and the names of the columns.
 pub fn head(machine: &Machine, peer: &str, repetitions: usize) -> String {
@@ -49,6 +49,11 @@ pub fn row(row: &Row) -> String {
     ])
 }
 
+/// A case that was not measured.
+pub fn skipped(Skipped { case, reason, .. }: &Skipped) -> String {
+    format!("{case:<48} not computed: {reason}")
+}
+
 /// One set.
 pub fn summary(summary: &Summary) -> String {
     let mean = match (summary.geometric_mean, summary.target) {
@@ -68,6 +73,9 @@ pub fn summary(summary: &Summary) -> String {
 /// What stands below the rows.
 pub fn foot(report: &Report) -> String {
     let mut lines: Vec<String> = report.summaries.iter().map(summary).collect();
+    if !report.skipped.is_empty() {
+        lines.push(format!("{} cases not computed", report.skipped.len()));
+    }
     if let Some(smi) = &report.machine.nvidia_smi {
         lines.push(format!("{SMI_QUERY}: {smi}"));
     }

@@ -54,6 +54,12 @@ pub enum Precision {
     F16,
     /// f32 throughout.
     F32,
+    /// f32 of which tensor cores multiply 11 bits.
+    Tf32,
+    /// e4m3 with a scale a tensor, bf16 out, sums completed in f32.
+    E4m3,
+    /// e4m3 with sums left in the tensor cores.
+    E4m3Fast,
 }
 
 impl Precision {
@@ -62,27 +68,39 @@ impl Precision {
         match self {
             Self::Bf16 => DType::Bf16,
             Self::F16 => DType::F16,
-            Self::F32 => DType::F32,
+            Self::F32 | Self::Tf32 => DType::F32,
+            Self::E4m3 | Self::E4m3Fast => DType::E4m3,
         }
     }
 
     /// Of D.
     pub fn output(self) -> DType {
-        self.input()
+        match self {
+            Self::E4m3 | Self::E4m3Fast => DType::Bf16,
+            _ => self.input(),
+        }
     }
 
     /// What the peer is asked to compute in.
     pub fn arithmetic(self) -> Arithmetic {
-        Arithmetic::F32
+        match self {
+            Self::Bf16 | Self::F16 | Self::F32 => Arithmetic::F32,
+            Self::Tf32 => Arithmetic::Tf32,
+            Self::E4m3 => Arithmetic::Fp8 { fast: false },
+            Self::E4m3Fast => Arithmetic::Fp8 { fast: true },
+        }
     }
 
-    /// Two right answers may be that far apart, over the largest: one rounding of the output, or
-    /// the order of the sum.
+    /// Two right answers may be that far apart, over the largest: one rounding of the output, the
+    /// order of the sum, or what of the operands and the sum is kept.
     pub fn difference_allowed(self) -> f64 {
         match self {
             Self::Bf16 => 2.0_f64.powi(-7),
             Self::F16 => 2.0_f64.powi(-10),
             Self::F32 => 1e-5,
+            Self::Tf32 => 1e-3,
+            Self::E4m3 => 2.0_f64.powi(-7),
+            Self::E4m3Fast => 2.0_f64.powi(-5),
         }
     }
 
@@ -91,8 +109,20 @@ impl Precision {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::E4m3 => "e4m3",
+            Self::E4m3Fast => "e4m3_fast",
         }
     }
+}
+
+/// What a case is measured beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// The library, doing the same.
+    Library,
+    /// Ours without the epilogue.
+    PlainOfOurs,
 }
 
 /// One product to measure.
@@ -112,6 +142,10 @@ pub struct Case {
     pub n: usize,
     /// Extent that is summed over.
     pub k: usize,
+    /// What follows the product.
+    pub epilogue: Epilogue,
+    /// What it is measured beside.
+    pub beside: Beside,
     /// What it is to reach.
     pub target: Target,
 }
@@ -127,6 +161,8 @@ impl Case {
             m,
             n,
             k,
+            epilogue: Epilogue::None,
+            beside: Beside::Library,
             target: Target::default(),
         }
     }
@@ -174,7 +210,7 @@ impl Case {
             input: self.precision.input(),
             output: self.precision.output(),
             arithmetic: self.precision.arithmetic(),
-            epilogue: Epilogue::None,
+            epilogue: self.epilogue,
         }
     }
 }
@@ -183,6 +219,12 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batch, m, n, k, .. } = *self;
         write!(f, "gemm/{}/{}/", self.precision.name(), self.layout.name())?;
+        if self.epilogue == Epilogue::BiasGelu {
+            f.write_str("bias_gelu/")?;
+        }
+        if self.beside == Beside::PlainOfOurs {
+            f.write_str("over_plain/")?;
+        }
         if batch > 1 {
             write!(f, "b{batch}_")?;
         }
@@ -201,8 +243,14 @@ pub enum Set {
     Decode,
     /// The other layouts, bf16.
     Transposes,
+    /// e4m3 squares, with sums completed in f32 and without.
+    Fp8,
+    /// tf32 squares.
+    Tf32,
     /// f32 in full precision.
     F32,
+    /// Bias and gelu, beside the library's and beside the plain product.
+    Fused,
     /// 64 products of 512 × 512 × 512, bf16.
     Batch,
     /// Small ones of every type and layout, which the emulator gets through too.
@@ -229,7 +277,10 @@ impl Set {
             Self::Llm => "llm",
             Self::Decode => "decode",
             Self::Transposes => "transposes",
+            Self::Fp8 => "fp8",
+            Self::Tf32 => "tf32",
             Self::F32 => "f32",
+            Self::Fused => "fused",
             Self::Batch => "batch",
             Self::Tiny => "tiny",
         }
@@ -239,7 +290,7 @@ impl Set {
     pub fn geometric_mean(self) -> Option<f64> {
         match self {
             Self::Squares => Some(1.02),
-            Self::Llm => Some(1.00),
+            Self::Llm | Self::Fp8 => Some(1.00),
             _ => None,
         }
     }
@@ -280,13 +331,31 @@ impl Set {
                 })
                 .collect(),
             Self::F32 => vec![case(Precision::F32, [4096; 3]).ratio(0.95)],
+            Self::Fp8 => [Precision::E4m3, Precision::E4m3Fast]
+                .into_iter()
+                .flat_map(|precision| [4096, 8192, 16384].map(|size| case(precision, [size; 3])))
+                .collect(),
+            Self::Tf32 => [4096, 8192]
+                .map(|size| case(Precision::Tf32, [size; 3]).ratio(0.97))
+                .to_vec(),
+            Self::Fused => {
+                let fused = Case {
+                    epilogue: Epilogue::BiasGelu,
+                    ..case(Precision::Bf16, [8192, 8192, 4096])
+                };
+                let over_plain = Case {
+                    beside: Beside::PlainOfOurs,
+                    ..fused.ratio(1.0 / 1.03)
+                };
+                vec![fused.ratio(1.0), over_plain]
+            }
             Self::Batch => vec![Case {
                 batch: 64,
                 ..case(Precision::Bf16, [512; 3]).ratio(1.0)
             }],
-            Self::Tiny => [Precision::Bf16, Precision::F16, Precision::F32]
-                .into_iter()
-                .flat_map(|precision| {
+            Self::Tiny => Precision::value_variants()
+                .iter()
+                .flat_map(|&precision| {
                     [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt].map(|layout| Case {
                         layout,
                         ..case(precision, [96, 64, 80])

@@ -14,10 +14,11 @@ use warpsmith::Device;
 use crate::cublaslt::CublasLt;
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
-use crate::results::{Report, Summary};
+use crate::results::{Report, Skipped, Summary};
 use crate::timing::Timer;
 use crate::{plot, table};
 use cases::{Case, Layout, Precision, Set};
+use compare::Bench;
 
 /// Which products are measured, how often, and where the results go.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,6 +44,9 @@ pub struct GemmOptions {
     /// Measure ours alone.
     #[arg(long)]
     pub no_peer: bool,
+    /// Use this kernel of ours, by the name that a result file gives as ours' choice.
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
     /// Folder for NAME.csv, NAME.json and a plot of each set; without it nothing is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -109,7 +113,8 @@ impl GemmOptions {
 }
 
 /// Measures every case, writes a table to `output` row by row, and the files if a folder is given,
-/// after each row: what was measured is kept where the run is cut short.
+/// after each row: what was measured is kept where the run is cut short. What ours does not
+/// compute is listed and left out.
 ///
 /// # Errors
 /// The first that the device, the peer or a file gives. No peer is no error.
@@ -128,23 +133,46 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
             Err(error) => (None, format!("nothing ({error})")),
         }
     };
-    let mut report = Report {
+    let bench = Bench {
         machine: Machine::of(&timer)?,
+        timer,
+        library,
+        repetitions: options.repetitions as usize,
+        kernel: options.kernel.as_deref(),
+    };
+    let mut report = Report {
+        machine: bench.machine.clone(),
         peer,
         summaries: Vec::new(),
         rows: Vec::new(),
+        skipped: Vec::new(),
     };
-    let repetitions = options.repetitions as usize;
     print(
         output,
-        &table::head(&report.machine, &report.peer, repetitions),
+        &table::head(&report.machine, &report.peer, bench.repetitions),
     )?;
     let bar = progress_bar(cases.len());
     for case in &cases {
         bar.set_message(case.to_string());
-        let row = compare::row(case, &timer, library.as_ref(), &report.machine, repetitions)?;
-        bar.suspend(|| print(output, &table::row(&row)))?;
-        report.rows.push(row);
+        let line = match bench.row(case) {
+            Ok(row) => {
+                let line = table::row(&row);
+                report.rows.push(row);
+                line
+            }
+            Err(BenchError::Device(error @ warpsmith::Error::Unsupported { .. })) => {
+                let skipped = Skipped {
+                    set: case.set.to_owned(),
+                    case: case.to_string(),
+                    reason: error.to_string(),
+                };
+                let line = table::skipped(&skipped);
+                report.skipped.push(skipped);
+                line
+            }
+            Err(error) => return Err(error),
+        };
+        bar.suspend(|| print(output, &line))?;
         report.machine.note_clocks();
         report.summaries = summaries(&report);
         if let Some(folder) = &options.out {

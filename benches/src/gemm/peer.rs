@@ -3,7 +3,7 @@
 use warpsmith::DevicePtr;
 
 use super::cases::Case;
-use super::compare::Operands;
+use super::compare::{Copy, Operands};
 use crate::cublaslt::{self, Algorithm, CublasLt, CublasLtError, Extras, Matmul};
 use crate::error::Result;
 use crate::inputs::Sample;
@@ -25,26 +25,26 @@ pub(super) struct Peer<'lib> {
 
 impl<'lib> Peer<'lib> {
     /// Measures all algorithms that the library has for `case`; `None` where it has none.
-    pub(super) fn fastest<T: Sample>(
+    pub(super) fn fastest<In: Sample, Out: Sample>(
         library: &'lib CublasLt,
         case: &Case,
         timer: &Timer,
-        operands: &[Operands<T>],
+        operands: &Operands<In, Out>,
     ) -> Result<Option<Self>> {
-        let matmul = Matmul::new(library, case.problem(), Extras::default())?;
+        let matmul = Matmul::new(library, case.problem(), extras(operands))?;
         let mut algorithms = match matmul.algorithms(ASKED) {
             Err(CublasLtError::NoAlgorithm(_)) => return Ok(None),
             algorithms => algorithms?,
         };
         // Some are named and refused when they are called.
-        algorithms.retain(|algorithm| enqueue(&matmul, algorithm, &operands[0]).is_ok());
+        algorithms.retain(|algorithm| enqueue(&matmul, algorithm, &operands.copies[0]).is_ok());
         timer.stream().synchronize()?;
         let tried = algorithms.len();
         let mut plan = Schedule {
             warmups: 1,
             repetitions: 1,
             launches: 1,
-            copies: operands.len(),
+            copies: operands.copies.len(),
         };
         for repetitions in [1, 5] {
             let mut works: Vec<Launch<'_>> = algorithms
@@ -74,7 +74,10 @@ impl<'lib> Peer<'lib> {
     }
 
     /// Its runs.
-    pub(super) fn launch<'a, T: Sample>(&'a self, operands: &'a [Operands<T>]) -> Launch<'a> {
+    pub(super) fn launch<'a, In: Sample, Out: Sample>(
+        &'a self,
+        operands: &'a Operands<In, Out>,
+    ) -> Launch<'a> {
         launch(&self.matmul, self.algorithm, operands)
     }
 
@@ -89,24 +92,37 @@ impl<'lib> Peer<'lib> {
     }
 }
 
-fn launch<'a, T: Sample>(
-    matmul: &'a Matmul<'_>,
-    algorithm: Algorithm,
-    operands: &'a [Operands<T>],
-) -> Launch<'a> {
-    Box::new(move |copy| enqueue(matmul, &algorithm, &operands[copy]))
+/// The addresses of bias and scales, which live as long as the operands.
+fn extras<In: Sample, Out: Sample>(operands: &Operands<In, Out>) -> Extras {
+    let bias = operands.bias.as_ref();
+    let scales = operands.scales.as_ref();
+    Extras {
+        bias: bias.map(|bias| bytes(bias.device_ptr())),
+        scales: scales.map(|[a, b]| [a.device_ptr(), b.device_ptr()]),
+    }
 }
 
-fn enqueue<T: Sample>(
+fn bytes<T>(address: DevicePtr<T>) -> DevicePtr<u8> {
+    DevicePtr::from_raw(address.as_raw())
+}
+
+fn launch<'a, In: Sample, Out: Sample>(
+    matmul: &'a Matmul<'_>,
+    algorithm: Algorithm,
+    operands: &'a Operands<In, Out>,
+) -> Launch<'a> {
+    Box::new(move |copy| enqueue(matmul, &algorithm, &operands.copies[copy]))
+}
+
+fn enqueue<In: Sample, Out: Sample>(
     matmul: &Matmul<'_>,
     algorithm: &Algorithm,
-    operands: &Operands<T>,
+    copy: &Copy<In, Out>,
 ) -> Result<()> {
-    let address = |address: DevicePtr<T>| DevicePtr::from_raw(address.as_raw());
     let operands = cublaslt::Operands {
-        a: address(operands.a.device_ptr()),
-        b: address(operands.b.device_ptr()),
-        d: address(operands.theirs.device_ptr()),
+        a: bytes(copy.a.device_ptr()),
+        b: bytes(copy.b.device_ptr()),
+        d: bytes(copy.theirs.device_ptr()),
     };
     // SAFETY: the tensors are those of the case that the product describes, stored without gaps,
     // and outlive the timing, which synchronizes the stream.
