@@ -35,9 +35,10 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
             "warpsmith-ptx-syntax",
             "warpsmith-emulator",
             "warpsmith",
+            "warpsmith-benches",
         ],
     ),
-    ("warpsmith-benches", &["warpsmith", "warpsmith-reference"]),
+    ("warpsmith-benches", &["warpsmith"]),
     (
         "warpsmith-examples",
         &["warpsmith", "warpsmith-cuda-builder"],

@@ -14,13 +14,13 @@ use crate::results::Target;
 /// Which operands are stored transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Layout {
-    /// A `[m, k]`, B `[k, n]`.
+    /// A m × k, B k × n.
     Nn,
-    /// A `[m, k]`, B `[n, k]`.
+    /// A m × k, B n × k.
     Nt,
-    /// A `[k, m]`, B `[k, n]`.
+    /// A k × m, B k × n.
     Tn,
-    /// A `[k, m]`, B `[n, k]`.
+    /// A k × m, B n × k.
     Tt,
 }
 

@@ -1,6 +1,7 @@
 //! One file a command.
 
 mod attention;
+mod bench;
 mod build;
 mod completions;
 mod compute;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Attention(attention::Args),
     Reduce(reduce::Args),
     Softmax(softmax::Args),
+    Bench(bench::Args),
     Run(run::Args),
     Build(build::Args),
     Lint(lint::Args),
@@ -49,6 +51,7 @@ impl Command {
             Command::Attention(args) => attention::run(args, output),
             Command::Reduce(args) => reduce::run(args, output),
             Command::Softmax(args) => softmax::run(args, output),
+            Command::Bench(args) => bench::run(args, output),
             Command::Run(args) => run::run(args, output),
             Command::Build(args) => build::run(args, output),
             Command::Devices(args) => devices::run(args, output),

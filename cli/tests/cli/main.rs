@@ -1,6 +1,7 @@
 //! The program from the outside: every command, with good input and with bad.
 
 mod arrays;
+mod bench;
 mod build;
 mod chapter;
 mod check;

@@ -1,0 +1,134 @@
+//! `warpsmith bench`
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Subcommand;
+use serde_json::json;
+use warpsmith::Device;
+use warpsmith_benches::error::BenchError;
+use warpsmith_benches::gate;
+use warpsmith_benches::gemm::{self, GemmOptions};
+use warpsmith_benches::results::Report;
+
+use super::compute;
+use crate::failure::{Outcome, UsageError};
+use crate::output::Output;
+
+/// Measure operations beside the vendor's libraries, and compare measurements.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Gemm(GemmArgs),
+    Compare(CompareArgs),
+}
+
+/// Measure matrix products beside cuBLASLt's.
+///
+/// Both sides run in turn in one process; cuBLASLt is asked for all its algorithms for each
+/// product, and the fastest is kept. It is loaded when the program runs (libcublasLt.so on the
+/// library path): without it, and on the emulator, ours is measured alone. Layouts are row-major:
+/// nt is what BLAS calls TN. Wrong answers end with exit status 1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  warpsmith bench gemm --set squares --set llm --out results
+  warpsmith bench gemm --shape 4096x4096x4096 --shape 128x8192x8192 --precision f16 --layout nn
+  warpsmith bench gemm --device emulator --shape 64x64x64 --repetitions 3")]
+struct GemmArgs {
+    #[command(flatten)]
+    options: GemmOptions,
+    /// Where to measure: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: String,
+    /// Print everything that was measured as one line of JSON, and no table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Name what got slower between two result files.
+///
+/// A case got slower where its time grew by more than the tolerance and, if both files have the
+/// peer, its ratio to the peer fell by more, too: a slower machine is no slower kernel. Cases that
+/// are in OLD only and wrong answers count as well. Exit status 1 if there is one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  warpsmith bench compare benches/results/gemm.json results/gemm.json
+  warpsmith bench compare old.json new.json --tolerance 0.1 --json")]
+struct CompareArgs {
+    /// Results of before, as `warpsmith bench gemm --out` writes them.
+    #[arg(value_name = "OLD.json")]
+    old: PathBuf,
+    /// Results of now.
+    #[arg(value_name = "NEW.json")]
+    new: PathBuf,
+    /// How much slower is not slower: 0.03 is 3 %.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = tolerance)]
+    tolerance: f64,
+    /// Print each case that got slower as one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn tolerance(text: &str) -> std::result::Result<f64, String> {
+    match compute::finite(text) {
+        Ok(share) if (0.0..=10.0).contains(&share) => Ok(share.into()),
+        _ => Err("want a share from 0 to 10: 0.03 is 3 %".into()),
+    }
+}
+
+pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
+    match &args.what {
+        What::Gemm(args) => gemm(args, output),
+        What::Compare(args) => compare(args, output),
+    }
+}
+
+fn gemm(args: &GemmArgs, output: &mut Output) -> Result<Outcome> {
+    let device = Device::from_name(&args.device)?;
+    let mut nowhere = std::io::sink();
+    let table: &mut dyn Write = if args.json { &mut nowhere } else { output };
+    let report = gemm::run(&args.options, &device, table).map_err(by_fault)?;
+    if args.json {
+        writeln!(output, "{}", serde_json::to_string(&report)?)?;
+    }
+    Ok(match report.is_wrong() {
+        true => Outcome::FoundFaults,
+        false => Outcome::Done,
+    })
+}
+
+fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
+    let (old, new) = (Report::read(&args.old)?, Report::read(&args.new)?);
+    let regressions = gate::regressions(&old, &new, args.tolerance);
+    for regression in &regressions {
+        match args.json {
+            true => writeln!(output, "{}", json!(regression))?,
+            false => writeln!(output, "{regression}")?,
+        }
+    }
+    if !args.json {
+        let (found, rows) = (regressions.len(), old.rows.len());
+        writeln!(output, "{found} of {rows} cases got worse")?;
+    }
+    Ok(match regressions.is_empty() {
+        true => Outcome::Done,
+        false => Outcome::FoundFaults,
+    })
+}
+
+/// Errors by who must act: a choice of cases is wrong usage, a device's fault stays itself.
+fn by_fault(error: BenchError) -> anyhow::Error {
+    match error {
+        BenchError::Device(error) => error.into(),
+        BenchError::NoCase { .. } | BenchError::TooLargeForEmulator { .. } => {
+            UsageError(error.to_string()).into()
+        }
+        error => error.into(),
+    }
+}

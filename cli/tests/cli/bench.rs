@@ -1,0 +1,116 @@
+//! `warpsmith bench`: measurements on the emulator, and the gate between two result files.
+
+use serde_json::Value;
+
+use super::support::{Folder, warpsmith};
+
+const SMALL: [&str; 6] = [
+    "bench",
+    "gemm",
+    "--device",
+    "emulator",
+    "--repetitions",
+    "1",
+];
+
+/// Results of two small products, in `folder`.
+fn measured(folder: &Folder) -> Value {
+    let out = folder.path("results");
+    let shapes = ["--shape", "16x16x16", "--shape", "33x17x8", "--out"].map(Into::into);
+    let args = SMALL.map(Into::into).into_iter().chain(shapes);
+    let args: Vec<std::ffi::OsString> = args.chain([out.clone().into()]).collect();
+    let table = warpsmith(args).done();
+    for text in [
+        "beside nothing (cuBLASLt computes on GPUs; this device is emulator)",
+        "gemm/bf16/nt/m16_n16_k16 ",
+        "gemm/bf16/nt/m33_n17_k8 ",
+        "own: no peer, 0 of 2 rows short",
+    ] {
+        assert!(table.contains(text), "`{text}` is not in: {table}");
+    }
+    for name in ["gemm.csv", "gemm_own_bf16.svg"] {
+        assert!(out.join(name).is_file(), "{name}");
+    }
+    let text = std::fs::read_to_string(out.join("gemm.json")).expect("it was written");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn products_are_measured_without_a_gpu_and_kept() {
+    let results = measured(&Folder::new());
+    let rows = results["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2);
+    assert!(
+        rows.iter()
+            .all(|row| row["ours"]["ms"].as_f64() > Some(0.0))
+    );
+    assert!(rows.iter().all(|row| row["peer"].is_null()));
+    assert!(results["machine"]["date"].is_string());
+}
+
+#[test]
+fn json_is_one_line_with_the_same() {
+    let args = SMALL
+        .into_iter()
+        .chain(["--shape", "8x8x8", "--precision", "f32", "--json"]);
+    let line = warpsmith(args).done();
+    assert_eq!(line.lines().count(), 1);
+    let results: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(results["rows"][0]["case"], "gemm/f32/nt/m8_n8_k8");
+}
+
+#[test]
+fn sets_that_are_too_large_or_empty_are_wrong_usage() {
+    let large = SMALL.into_iter().chain(["--set", "squares"]);
+    warpsmith(large).failed(
+        2,
+        &["gemm/bf16/nt/m1024_n1024_k1024", "more than the 2.0e9"],
+    );
+    let none = SMALL.into_iter().chain(["--only", "e5m2"]);
+    warpsmith(none).failed(2, &["no case is left", "'e5m2'"]);
+}
+
+#[test]
+fn a_kernel_that_there_is_not_is_named_with_those_that_are() {
+    let args = SMALL
+        .into_iter()
+        .chain(["--shape", "8x8x8", "--kernel", "nonsense"]);
+    let table = warpsmith(args).done();
+    assert!(
+        table.contains("not computed: ") && table.contains("`nonsense`"),
+        "{table}"
+    );
+}
+
+#[test]
+fn the_gate_names_what_got_slower_and_fails() {
+    let folder = Folder::new();
+    let mut results = measured(&folder);
+    let old = folder.write("old.json", results.to_string());
+    let compare = |new: &std::path::Path, more: &[&str]| {
+        let args = [&"bench".into(), &"compare".into(), &old, &new.to_owned()];
+        let args = args.map(|arg| arg.clone().into_os_string());
+        warpsmith(args.into_iter().chain(more.iter().map(Into::into)))
+    };
+    assert_eq!(compare(&old, &[]).done(), "0 of 2 cases got worse\n");
+
+    let ms = results["rows"][1]["ours"]["ms"].as_f64().expect("a time");
+    results["rows"][1]["ours"]["ms"] = (ms * 1.5).into();
+    let new = folder.write("new.json", results.to_string());
+    let ran = compare(&new, &[]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(
+        ran.stdout,
+        "own gemm/bf16/nt/m33_n17_k8: takes 1.500 times as long\n1 of 2 cases got worse\n"
+    );
+    assert_eq!(compare(&new, &["--tolerance", "0.6"]).code, 0);
+    let json: Value = serde_json::from_str(&compare(&new, &["--json"]).stdout).expect("JSON");
+    assert_eq!(
+        (&json["change"], &json["case"]),
+        (&"slower".into(), &"gemm/bf16/nt/m33_n17_k8".into())
+    );
+
+    let wrong = folder.write("wrong.json", "{}");
+    compare(&wrong, &[]).failed(1, &["wrong.json is not a result file"]);
+    compare(&folder.path("absent.json"), &[]).failed(1, &["absent.json", "No such file"]);
+}
