@@ -1,8 +1,7 @@
 //! Criterion benches of every operation, through the public API, on the device that
-//! `WARPSMITH_BENCH_DEVICE` names. Each iteration is one run and its synchronization.
+//! `WARPSMITH_BENCH_DEVICE` names, timed by its events. `gemm` has those of products.
 
 use std::error::Error;
-use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
@@ -13,11 +12,14 @@ use warpsmith::{
 use warpsmith_benches::bench_device;
 use warpsmith_benches::inputs::normal_tensor;
 
+use events::DeviceTime;
+
+mod events;
+
 fn main() -> std::result::Result<(), Box<dyn Error>> {
     let device = bench_device()?;
     let stream = device.default_stream();
-    let mut criterion = Criterion::default().configure_from_args();
-    gemm(&mut criterion, &device, &stream)?;
+    let mut criterion = events::criterion(&stream)?;
     attention(&mut criterion, &device, &stream)?;
     rows(&mut criterion, &device, &stream)?;
     elementwise(&mut criterion, &device, &stream)?;
@@ -33,12 +35,11 @@ fn pick(device: &Device, gpu: usize, emulator: usize) -> usize {
     if device.is_emulator() { emulator } else { gpu }
 }
 
-/// One case: `run` and a synchronization.
+/// One case.
 fn case(
-    criterion: &mut Criterion,
+    criterion: &mut Criterion<DeviceTime>,
     name: &str,
     throughput: Throughput,
-    stream: &Stream,
     mut run: impl FnMut() -> Result<()>,
 ) {
     let (group, case) = name.split_once('/').unwrap_or((name, ""));
@@ -51,33 +52,17 @@ fn case(
         .throughput(throughput);
     group.bench_function(case, |bencher| {
         bencher.iter(|| {
-            let done = run().and_then(|()| stream.synchronize());
-            black_box(done).unwrap_or_else(|error| panic!("{name}: {error}"));
+            run().unwrap_or_else(|error| panic!("{name}: {error}"));
         });
     });
     group.finish();
 }
 
-fn gemm(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Result<()> {
-    let size = pick(device, 4096, 128);
-    let flops = Throughput::Elements(2 * (size as u64).pow(3));
-    let a = normal_tensor::<f32>(device, &[size, size], 1)?;
-    let b = normal_tensor::<f32>(device, &[size, size], 2)?;
-    for (layout, b) in [("nn", b.clone()), ("nt", b.t())] {
-        let name = format!("gemm/f32/{layout}/m{size}_n{size}_k{size}");
-        case(criterion, &name, flops.clone(), stream, || {
-            Gemm::new(&a, &b).run(stream).map(drop)
-        });
-    }
-    let (a, b) = (a.cast::<half::bf16>(stream)?, b.cast(stream)?);
-    let name = format!("gemm/bf16/nn/m{size}_n{size}_k{size}");
-    case(criterion, &name, flops, stream, || {
-        Gemm::new(&a, &b).run(stream).map(drop)
-    });
-    Ok(())
-}
-
-fn attention(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Result<()> {
+fn attention(
+    criterion: &mut Criterion<DeviceTime>,
+    device: &Device,
+    stream: &Stream,
+) -> Result<()> {
     let seqlen = pick(device, 2048, 128);
     let heads = pick(device, 16, 1);
     for head_dim in [64, 128, 256] {
@@ -87,26 +72,21 @@ fn attention(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Res
         let v = normal_tensor::<f32>(device, &shape, 3)?;
         let flops = 4 * heads * seqlen * seqlen * head_dim;
         let name = format!("flash_fwd/f32/d{head_dim}/full/s{seqlen}");
-        case(
-            criterion,
-            &name,
-            Throughput::Elements(flops as u64),
-            stream,
-            || Attention::new(&q, &k, &v).run(stream).map(drop),
-        );
+        case(criterion, &name, Throughput::Elements(flops as u64), || {
+            Attention::new(&q, &k, &v).run(stream).map(drop)
+        });
         let name = format!("flash_fwd/f32/d{head_dim}/causal/s{seqlen}");
         case(
             criterion,
             &name,
             Throughput::Elements(flops as u64 / 2),
-            stream,
             || Attention::new(&q, &k, &v).causal().run(stream).map(drop),
         );
     }
     Ok(())
 }
 
-fn rows(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Result<()> {
+fn rows(criterion: &mut Criterion<DeviceTime>, device: &Device, stream: &Stream) -> Result<()> {
     let (rows, n) = (pick(device, 16_384, 64), pick(device, 8192, 1024));
     let x = normal_tensor::<f32>(device, &[rows, n], 1)?;
     let bytes = Throughput::Bytes(4 * (rows * n) as u64);
@@ -114,7 +94,7 @@ fn rows(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Result<(
         for (axis, name) in [(Some(1), "rows"), (Some(0), "columns"), (None, "all")] {
             let reduce = axis.map_or(Reduce::new(op, &x), |axis| Reduce::new(op, &x).axis(axis));
             let name = format!("reduce/{}/{name}/{rows}x{n}", op.name());
-            case(criterion, &name, bytes.clone(), stream, || {
+            case(criterion, &name, bytes.clone(), || {
                 if op.is_index() {
                     reduce.run_indices(stream).map(drop)
                 } else {
@@ -124,33 +104,37 @@ fn rows(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Result<(
         }
     }
     let name = format!("softmax/f32/{rows}x{n}");
-    case(criterion, &name, bytes, stream, || {
+    case(criterion, &name, bytes, || {
         Softmax::new(&x).run(stream).map(drop)
     });
     Ok(())
 }
 
-fn elementwise(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Result<()> {
+fn elementwise(
+    criterion: &mut Criterion<DeviceTime>,
+    device: &Device,
+    stream: &Stream,
+) -> Result<()> {
     let len = pick(device, 1 << 26, 1 << 14);
     let x = normal_tensor::<f32>(device, &[len], 1)?;
     let y = normal_tensor::<f32>(device, &[len], 2)?;
     for op in [UnaryOp::Exp, UnaryOp::Tanh] {
         let name = format!("elementwise/{}/f32/{len}", op.name());
         let bytes = Throughput::Bytes(8 * len as u64);
-        case(criterion, &name, bytes, stream, || {
+        case(criterion, &name, bytes, || {
             Unary::new(op, &x).run(stream).map(drop)
         });
     }
     let name = format!("elementwise/{}/f32/{len}", BinaryOp::Add.name());
     let bytes = Throughput::Bytes(12 * len as u64);
-    case(criterion, &name, bytes, stream, || {
+    case(criterion, &name, bytes, || {
         Binary::new(BinaryOp::Add, &x, &y).run(stream).map(drop)
     });
     Ok(())
 }
 
 /// The emulator's speed, in lane-instructions a second, on a GEMM.
-fn emulator(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Result<()> {
+fn emulator(criterion: &mut Criterion<DeviceTime>, device: &Device, stream: &Stream) -> Result<()> {
     let a = normal_tensor::<f32>(device, &[256, 256], 1)?;
     let b = normal_tensor::<f32>(device, &[256, 256], 2)?;
     let executed = || device.lane_instructions().unwrap_or_default();
@@ -162,7 +146,6 @@ fn emulator(criterion: &mut Criterion, device: &Device, stream: &Stream) -> Resu
         criterion,
         "emulator/lane_instructions/gemm",
         instructions,
-        stream,
         || Gemm::new(&a, &b).run(stream).map(drop),
     );
     Ok(())

@@ -173,10 +173,18 @@ impl Timer {
 
     /// Keeps the device busy while the host enqueues what took it `enqueue_ns` the last time.
     fn spin_for(&self, enqueue_ns: u64) -> Result<()> {
+        self.spin(enqueue_ns + enqueue_ns / 2 + MARGIN_NS)
+    }
+
+    /// Keeps the device busy for `ns` nanoseconds, 5 ms at most.
+    ///
+    /// # Errors
+    /// Where the launch fails.
+    pub fn spin(&self, ns: u64) -> Result<()> {
         let Some(spin) = &self.spin else {
             return Ok(());
         };
-        let ns = (enqueue_ns + enqueue_ns / 2 + MARGIN_NS).min(LONGEST_NS);
+        let ns = ns.min(LONGEST_NS);
         // SAFETY: the kernel's only argument is a number, and it touches no memory.
         unsafe { spin.launch(&self.stream, LaunchConfig::linear(1, 1), (ns,))? };
         Ok(())
