@@ -86,5 +86,47 @@ macro_rules! sixteen_bits {
     };
 }
 
+/// An 8-bit float of 4 exponent and 3 mantissa bits, as its bits (OCP `E4M3`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct E4m3(pub u8);
+
+/// An 8-bit float of 5 exponent and 2 mantissa bits, as its bits (OCP `E5M2`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct E5m2(pub u8);
+
+/// Rounded to nearest with ties to even; beyond the largest finite value, that.
+macro_rules! eight_bits {
+    ($ty:ty, $widen:path, $narrow:path) => {
+        impl Element for $ty {
+            #[inline(always)]
+            unsafe fn load(ptr: *const Self) -> f32 {
+                // SAFETY: passed on to the caller.
+                $widen(unsafe { ptr.cast::<u8>().read() })
+            }
+            #[inline(always)]
+            unsafe fn load4(ptr: *const Self) -> [f32; 4] {
+                // SAFETY: passed on to the caller.
+                let word = unsafe { ptr.cast::<u32>().read() };
+                word.to_le_bytes().map($widen)
+            }
+            #[inline(always)]
+            unsafe fn store(ptr: *mut Self, value: f32) {
+                // SAFETY: passed on to the caller.
+                unsafe { ptr.cast::<u8>().write($narrow(value)) }
+            }
+            #[inline(always)]
+            unsafe fn store4(ptr: *mut Self, values: [f32; 4]) {
+                let word = u32::from_le_bytes(values.map($narrow));
+                // SAFETY: passed on to the caller.
+                unsafe { ptr.cast::<u32>().write(word) }
+            }
+        }
+    };
+}
+
+eight_bits!(E4m3, convert::e4m3_to_f32, convert::f32_to_e4m3_satfinite);
+eight_bits!(E5m2, convert::e5m2_to_f32, convert::f32_to_e5m2_satfinite);
 sixteen_bits!(f16, convert::f16_to_f32, convert::f32_to_f16);
 sixteen_bits!(bf16, convert::bf16_to_f32, convert::f32_to_bf16);

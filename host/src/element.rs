@@ -1,5 +1,6 @@
 //! Element types of buffers and tensors.
 
+use crate::float8::{E4m3, E5m2};
 use half::{bf16, f16};
 use spec::DType;
 
@@ -17,16 +18,6 @@ mod sealed {
     /// Keeps [`Element`](super::Element) to the types of [`DType`](spec::DType).
     pub trait Sealed {}
 }
-
-/// An 8-bit float of 4 exponent and 3 mantissa bits, as its bits (OCP `E4M3`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct E4m3(pub u8);
-
-/// An 8-bit float of 5 exponent and 2 mantissa bits, as its bits (OCP `E5M2`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct E5m2(pub u8);
 
 macro_rules! elements {
     ($($ty:ty => $dtype:ident),* $(,)?) => {$(

@@ -59,6 +59,7 @@ mod device;
 mod element;
 mod error;
 mod event;
+mod float8;
 mod launch;
 mod module;
 mod ops;
@@ -76,14 +77,15 @@ pub mod testing;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use builtin::builtin_manifest;
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
-pub use element::{E4m3, E5m2, Element};
+pub use element::Element;
 pub use error::{Error, Result};
 pub use event::Event;
+pub use float8::{E4m3, E5m2};
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use module::{Kernel, Module};
 pub use ops::{
-    Activation, Attention, Binary, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, PlanSource,
-    Precision, Reduce, Softmax, Unary,
+    Activation, Attention, Binary, CastElement, Float, Gemm, GemmCandidate, GemmInput, GemmPlan,
+    PlanSource, Precision, Reduce, Softmax, Unary,
 };
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;

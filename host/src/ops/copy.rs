@@ -1,9 +1,9 @@
 //! Copies between any strides and between dtypes.
 
 use crate::ops::elementwise::Walk;
-use crate::ops::float::Float;
 use crate::ops::{check, kernels};
-use crate::{Element, Result, Stream, Tensor};
+use crate::{E4m3, E5m2, Element, Result, Stream, Tensor};
+use half::{bf16, f16};
 use spec::elementwise::{CastEntry, CopyEntry};
 
 impl<T: Element> Tensor<T> {
@@ -38,13 +38,23 @@ impl<T: Element> Tensor<T> {
     }
 }
 
-impl<T: Float> Tensor<T> {
+/// A type that tensors can be cast from and to: f32, f16, bf16 and the floats of 8 bits.
+pub trait CastElement: Element {}
+
+impl CastElement for f32 {}
+impl CastElement for f16 {}
+impl CastElement for bf16 {}
+impl CastElement for E4m3 {}
+impl CastElement for E5m2 {}
+
+impl<T: CastElement> Tensor<T> {
     /// The elements rounded to another dtype, to nearest with ties to even, in a new contiguous
-    /// tensor. Enqueued on `stream`.
+    /// tensor. What is beyond the largest finite value of a type of 8 bits becomes that value.
+    /// Enqueued on `stream`.
     ///
     /// # Errors
     /// As [`Tensor::contiguous`].
-    pub fn cast<U: Float>(&self, stream: &Stream) -> Result<Tensor<U>> {
+    pub fn cast<U: CastElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
         check::device("tensor", self, stream)?;
         let to = Tensor::<U>::empty(stream, self.shape())?;
         if to.is_empty() {

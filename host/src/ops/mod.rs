@@ -13,6 +13,7 @@ mod softmax;
 mod view;
 
 pub use attention::Attention;
+pub use copy::CastElement;
 pub use elementwise::{Binary, Unary};
 pub use float::Float;
 pub(crate) use gemm::GemmState;

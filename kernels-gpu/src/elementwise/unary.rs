@@ -1,5 +1,6 @@
 //! Entries of one input.
 
+use cuda_std::element::{E4m3, E5m2};
 use cuda_std::{kernel, math};
 use half::{bf16, f16};
 use spec::elementwise::{ElementwiseParams, THREADS};
@@ -57,6 +58,20 @@ unary! {
     cast_f16_bf16: f16, bf16, |x, _scalar| x;
     cast_bf16_f32: bf16, f32, |x, _scalar| x;
     cast_bf16_f16: bf16, f16, |x, _scalar| x;
+    cast_e4m3_f32: E4m3, f32, |x, _scalar| x;
+    cast_e4m3_f16: E4m3, f16, |x, _scalar| x;
+    cast_e4m3_bf16: E4m3, bf16, |x, _scalar| x;
+    cast_e4m3_e5m2: E4m3, E5m2, |x, _scalar| x;
+    cast_e5m2_f32: E5m2, f32, |x, _scalar| x;
+    cast_e5m2_f16: E5m2, f16, |x, _scalar| x;
+    cast_e5m2_bf16: E5m2, bf16, |x, _scalar| x;
+    cast_e5m2_e4m3: E5m2, E4m3, |x, _scalar| x;
+    cast_f32_e4m3: f32, E4m3, |x, _scalar| x;
+    cast_f32_e5m2: f32, E5m2, |x, _scalar| x;
+    cast_f16_e4m3: f16, E4m3, |x, _scalar| x;
+    cast_f16_e5m2: f16, E5m2, |x, _scalar| x;
+    cast_bf16_e4m3: bf16, E4m3, |x, _scalar| x;
+    cast_bf16_e5m2: bf16, E5m2, |x, _scalar| x;
 }
 
 macro_rules! copies {

@@ -2,8 +2,9 @@
 
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::gemm::{GemmParams, SIMT_LARGE, SIMT_SMALL, Transpose};
+use spec::gemm::{EpilogueParams, GemmParams, SIMT_LARGE, SIMT_SMALL, TileConfig, Transpose};
 
+use super::fused::{Fused, Pointers};
 use super::simt::gemm;
 
 /// True where k is the contiguous extent of A.
@@ -31,7 +32,8 @@ macro_rules! entries {
             "`, `", stringify!($out), "` output; see [`spec::gemm`].")]
         ///
         /// # Safety
-        /// `params` describes what the pointers point to; the grid is `TileConfig::grid`.
+        /// `params` and `epilogue` describe what the pointers point to; the grid is
+        /// `TileConfig::grid`.
         // Two blocks a multiprocessor: 128 registers a thread.
         #[kernel(max_threads = $tile.threads, min_blocks = 2)]
         pub unsafe fn $name(
@@ -39,11 +41,20 @@ macro_rules! entries {
             b: *const $in,
             c: *const $out,
             d: *mut $out,
+            bias: *const $out,
+            residual: *const $out,
+            row_scale: *const f32,
+            column_scale: *const f32,
+            alpha: *const f32,
+            beta: *const f32,
             params: GemmParams,
+            epilogue: EpilogueParams,
         ) {
             const TILE: usize = $tile.tile_m as usize;
             const TILE_K: usize = $tile.tile_k as usize;
             const SMEM_ELEMENTS: usize = $tile.smem_elements() as usize;
+            /// Rows of results that fit where operands are staged.
+            const ROWS: usize = SMEM_ELEMENTS / TileConfig::smem_pitch($tile.tile_n) as usize;
             const _: () = assert!($tile.tile_n as usize == TILE, "tiles are square");
             const _: () = assert!(
                 $tile.threads as usize * $results * $results == TILE * TILE,
@@ -52,12 +63,14 @@ macro_rules! entries {
             const A_K: bool = k_contiguous_in_a(Transpose::$a);
             const B_K: bool = k_contiguous_in_b(Transpose::$b);
             let smem = shared_array![f32; SMEM_ELEMENTS];
+            let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's.
             unsafe {
-                gemm::<$in, $out, A_K, B_K, TILE, TILE_K, $results>(
-                    (a, b),
-                    (c, d),
+                let epilogue = Fused::new(pointers, &params, &epilogue);
+                gemm::<$in, $out, _, A_K, B_K, TILE, TILE_K, $results, ROWS>(
+                    (a, b, d),
                     &params,
+                    &epilogue,
                     smem,
                     &$tile,
                 )

@@ -5,8 +5,10 @@
 )]
 
 mod entries;
-#[allow(dead_code)]
+mod finish;
 mod fused;
 mod simt;
+mod store;
 
 pub use entries::*;
+pub use finish::*;

@@ -1,4 +1,4 @@
-//! Portable GEMM: `D[m, n] = alpha * op(A)[m, k] @ op(B)[k, n] + beta * C[m, n]`, batched.
+//! Portable GEMM: `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
 //!
 //! f32, f16 or bf16 operands, f32 accumulators, output as the operands or f32; each operand
 //! row-major or transposed; any extents, strides and alignments. No tensor cores and nothing newer
@@ -16,7 +16,8 @@
 //!
 //! Fragments are read by 16-byte loads without bank conflicts: the 8 rows and 4 columns of a warp
 //! are neighbours, the other lanes get them by broadcast. Transposed stores of a k-contiguous
-//! operand meet two to a bank.
+//! operand meet two to a bank. After the last k tile the results go through the same memory to D
+//! ([`super::store`]).
 //!
 //! # Timeline
 //! For each k tile: issue the global loads of the next; for each k: read the fragments of the next
@@ -24,9 +25,9 @@
 //! barrier, and read its first fragments, so that they arrive under the last multiply-adds.
 //!
 //! # Numerics
-//! One f32 accumulator an element, from +0, `fma(a, b, acc)` with k ascending; then
-//! `fma(beta, c, alpha * acc)`, rounded once more to the output. The tail of k is padded with
-//! zeros, which change no value. Bits do not depend on tile, alignment or batch.
+//! One f32 accumulator an element, from +0, `fma(a, b, acc)` with k ascending; then the epilogue in
+//! f32, rounded once to the output. The tail of k is padded with zeros, which change no value. Bits
+//! do not depend on tile, alignment or batch.
 //!
 //! # Sources
 //! Register blocking and lane order after S. Gray's maxas notes on sgemm; measured steps in
@@ -36,22 +37,25 @@
 //! `ptxas -v -arch=sm_75` and `sm_90` must show no spills at two blocks a multiprocessor; run
 //! `cargo test -p warpsmith-tests gemm` and, on a GPU, `compare_gemm` of benches.
 
-use cuda_std::math::fma;
+use cuda_std::element::Element;
+use cuda_std::epilogue::Epilogue;
 use cuda_std::thread;
 use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
 use crate::simt::element::{CHUNK, SimtElement};
 use crate::simt::operand::Operand;
-use crate::simt::product::{Accumulator, chunk_spacing};
+use crate::simt::product::chunk_spacing;
 use crate::simt::results::{Lines, Results};
 use crate::simt::staged::StagedProduct;
+
+use super::store::Destination;
 
 /// Lanes of a warp down and across its results.
 const LANES_DOWN: u32 = 8;
 const LANES_ACROSS: u32 = 4;
 
 /// One block's work. `smem` is static shared memory of `config.smem_elements()`; `A_K` and `B_K`
-/// say where k is contiguous.
+/// say where k is contiguous; `ROWS` rows of results fit into `smem`.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to, and the grid is
@@ -59,31 +63,32 @@ const LANES_ACROSS: u32 = 4;
 #[inline(always)]
 pub(super) unsafe fn gemm<
     In: SimtElement,
-    Out: SimtElement,
+    Out: Element,
+    E: Epilogue,
     const A_K: bool,
     const B_K: bool,
     const TILE: usize,
     const TILE_K: usize,
     const RESULTS: usize,
+    const ROWS: usize,
 >(
-    (a, b): (*const In, *const In),
-    (c, d): (*const Out, *mut Out),
+    (a, b, d): (*const In, *const In, *mut Out),
     params: &GemmParams,
+    epilogue: &E,
     smem: *mut f32,
     config: &TileConfig,
 ) {
-    let batch = batch_idx(
+    let batch_idx = batch_idx(
         thread::block_idx_y(),
         thread::block_idx_z(),
         thread::grid_dim_y(),
     );
-    if batch >= u64::from(params.batch) {
+    if batch_idx >= u64::from(params.batch) {
         return;
     }
-    let batch = batch as i64;
+    let batch = batch_idx as i64;
     let a = a.wrapping_offset((batch * params.batch_stride_a) as isize);
     let b = b.wrapping_offset((batch * params.batch_stride_b) as isize);
-    let c = c.wrapping_offset((batch * params.batch_stride_c) as isize);
     let d = d.wrapping_offset((batch * params.batch_stride_d) as isize);
 
     let Results { rows, columns } = own_results::<TILE, RESULTS>(params, config);
@@ -94,15 +99,15 @@ pub(super) unsafe fn gemm<
         first: (rows.first, columns.first),
     };
     // SAFETY: the caller's; the block's shared memory is this product's alone.
-    let mut acc = unsafe { product.accumulate::<RESULTS, RESULTS>(params.k) };
-    scale(&mut acc, params.alpha);
-    let results = Results { rows, columns };
-    if params.beta != 0.0 {
-        // SAFETY: the caller's.
-        unsafe { results.combine(&mut acc, c, params.ldc, |acc, c| fma(params.beta, c, acc)) }
-    }
-    // SAFETY: the caller's; threads own different results.
-    unsafe { results.write(&acc, d, params.ldd) }
+    let acc = unsafe { product.accumulate::<RESULTS, RESULTS>(params.k) };
+    let destination = Destination {
+        base: d,
+        ld: params.ldd,
+        batch: batch_idx,
+        results: Results { rows, columns },
+    };
+    // SAFETY: the caller's; blocks have different tiles, and the product is done with `smem`.
+    unsafe { destination.store::<E, TILE, RESULTS, ROWS>(&acc, smem, epilogue) }
 }
 
 /// The rows and columns of D that are this thread's.
@@ -146,17 +151,4 @@ fn first_result<const TILE: usize, const RESULTS: usize>() -> (u32, u32) {
     let thread_row = (warp_idx / warps_across) * LANES_DOWN + down;
     let thread_column = (warp_idx % warps_across) * LANES_ACROSS + across;
     (thread_row * CHUNK as u32, thread_column * CHUNK as u32)
-}
-
-/// `acc *= alpha`
-#[inline(always)]
-fn scale<const ROWS: usize, const COLUMNS: usize>(
-    acc: &mut Accumulator<ROWS, COLUMNS>,
-    alpha: f32,
-) {
-    for row in 0..ROWS {
-        for column in 0..COLUMNS {
-            acc[row][column] *= alpha;
-        }
-    }
 }

@@ -73,39 +73,6 @@ impl Results {
         }
     }
 
-    /// `acc = combine(acc, element)` with the elements of the matrix at `base`.
-    ///
-    /// # Safety
-    /// Elements within the extents can be read.
-    #[inline(always)]
-    pub(crate) unsafe fn combine<E: SimtElement, const ROWS: usize, const COLUMNS: usize>(
-        &self,
-        acc: &mut Accumulator<ROWS, COLUMNS>,
-        base: *const E,
-        ld: i64,
-        combine: impl Fn(f32, f32) -> f32,
-    ) {
-        if self.moves_chunks::<E, ROWS, COLUMNS>(base, ld) {
-            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, _| {
-                // SAFETY: the caller's; the tile is inside and aligned.
-                let values = E::widen(unsafe { place.cast::<E::Chunk>().read() });
-                for idx in 0..CHUNK {
-                    acc[row][column + idx] = combine(acc[row][column + idx], values[idx]);
-                }
-            });
-        } else {
-            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, inside| {
-                for idx in 0..CHUNK {
-                    if (idx as u32) < inside {
-                        // SAFETY: the caller's: the element is within the extents.
-                        let value = unsafe { place.wrapping_add(idx).read() }.to_f32();
-                        acc[row][column + idx] = combine(acc[row][column + idx], value);
-                    }
-                }
-            });
-        }
-    }
-
     #[inline(always)]
     fn moves_chunks<E: SimtElement, const ROWS: usize, const COLUMNS: usize>(
         &self,

@@ -2,9 +2,11 @@
 //! follow it in the same kernel ([`epilogue`]).
 
 pub mod epilogue;
+mod finish;
 mod simt;
 
 pub use epilogue::{Activation, EpilogueParams};
+pub use finish::{FINISH_THREADS, FinishEntry, finish_blocks};
 pub use simt::{GRID_Y_MAX, SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
 
 /// How one operand lies in memory, the letters of a layout (`nt`).

@@ -2,14 +2,14 @@
 //!
 //! Entries are named `gemm_simt_<in>[_<out>]_<layout>_<tile>`, for example
 //! `gemm_simt_f32_nt_128x128x8` or `gemm_simt_bf16_f32_nn_64x64x16`; `<out>` stands there where
-//! it is not `<in>`. [`SimtEntry`] prints the name. Each takes `(a: *const In, b: *const In,
-//! c: *const Out, d: *mut Out, params: GemmParams)`, runs with [`TileConfig::threads`] threads a
-//! block on the grid of [`TileConfig::grid`], and wants no dynamic shared memory.
+//! it is not `<in>`. [`SimtEntry`] prints the name. Each takes `a: *const In, b: *const In` and the
+//! tail of [a fused epilogue](super::epilogue), runs with [`TileConfig::threads`] threads a block on
+//! the grid of [`TileConfig::grid`], and wants no dynamic shared memory.
 //!
 //! Every element of D has one accumulator that takes the products in the order of k, by fused
 //! multiply-add in f32. So the bits do not depend on the tile, and a host may choose it freely.
 //! Pointers need the alignment of one element only. `c` may be null where `beta` is 0, `a` and `b`
-//! where `k` is 0; `c` may be `d` where their strides agree.
+//! where `k` is 0; `c` and `residual` may be `d` where their strides agree.
 
 use core::fmt;
 

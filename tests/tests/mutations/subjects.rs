@@ -69,7 +69,7 @@ pub(crate) const SUBJECTS: [Subject; 9] = [
     },
     Subject {
         name: "gemm_simt_f32",
-        file: "ptx/sm_75/gemm.ptx",
+        file: "tests/mutations/gemm_simt_f32.ptx",
         kernel: "gemm_simt_f32_nn_64x64x16",
         problem: portable::product,
     },

@@ -10,19 +10,22 @@ use spec::elementwise::{
     self, BinaryEntry, BinaryOp, CastEntry, CopyEntry, ElementwiseParams, MAX_RANK, UnaryEntry,
     UnaryOp,
 };
-use spec::gemm::{self, GemmParams, Transpose};
+use spec::gemm::{self, Transpose};
 use spec::reduce::{self, FinalEntry, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, Strategy};
 use spec::softmax::{self, SoftmaxEntry, SoftmaxParams};
 use warpsmith::{DType, LaunchConfig};
 
+use crate::products;
 use crate::trial::{Arg, Trial};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+const EIGHT_BITS: [DType; 2] = [DType::E4m3, DType::E5m2];
 
 /// A kernel, by what spec calls it.
 #[derive(Clone, Copy)]
 pub(crate) enum Family {
     Gemm(gemm::SimtEntry),
+    Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
     Reduce(ReduceEntry),
     Final(FinalEntry),
@@ -77,6 +80,10 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
             Family::Final(FinalEntry { op }),
         );
     }
+    for output in FLOATS {
+        let entry = gemm::FinishEntry { output };
+        all.insert(entry.to_string(), Family::Finish(entry));
+    }
     for dtype in FLOATS {
         all.insert(
             SoftmaxEntry { dtype }.to_string(),
@@ -88,8 +95,10 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
         for op in BinaryOp::ALL {
             all.insert(op.entry(dtype).to_string(), Family::Binary(op.entry(dtype)));
         }
-        for to in FLOATS {
-            let entry = CastEntry { from: dtype, to };
+    }
+    for from in FLOATS.into_iter().chain(EIGHT_BITS) {
+        for to in FLOATS.into_iter().chain(EIGHT_BITS) {
+            let entry = CastEntry { from, to };
             all.insert(entry.to_string(), Family::Cast(entry));
         }
     }
@@ -106,7 +115,8 @@ impl Family {
     /// A random case.
     pub(crate) fn trial(self, rng: &mut ChaCha8Rng) -> Trial {
         match self {
-            Self::Gemm(entry) => product(entry, rng),
+            Self::Gemm(entry) => products::product(entry, rng),
+            Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attend(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng, false),
             Self::Final(FinalEntry { op }) => {
@@ -139,54 +149,6 @@ impl Family {
             Self::Copy(entry) => elementwise(entry, None, [entry.size_bytes; 2], 1, rng),
         }
     }
-}
-
-fn product(entry: gemm::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let [m, n, k] = [150, 150, 70].map(|largest| rng.random_range(1..=largest));
-    let batch = rng.random_range(1..=2);
-    let mut operand = |dtype, rows: u32, columns: u32, transpose| {
-        let (stored_rows, stored_columns) = match transpose {
-            Transpose::N => (rows, columns),
-            Transpose::T => (columns, rows),
-        };
-        let ld = u64::from(stored_columns) + rng.random_range(0..4);
-        let stride = ld * u64::from(stored_rows) + rng.random_range(0..4);
-        (
-            trial.floats(dtype, stride * u64::from(batch), rng),
-            ld as i64,
-            stride as i64,
-        )
-    };
-    let (a, lda, batch_stride_a) = operand(entry.input, m, k, entry.trans_a);
-    let (b, ldb, batch_stride_b) = operand(entry.input, k, n, entry.trans_b);
-    let (c, ldc, batch_stride_c) = operand(entry.output, m, n, Transpose::N);
-    let (d, ldd, batch_stride_d) = operand(entry.output, m, n, Transpose::N);
-    let params = GemmParams {
-        m,
-        n,
-        k,
-        batch,
-        lda,
-        ldb,
-        ldc,
-        ldd,
-        batch_stride_a,
-        batch_stride_b,
-        batch_stride_c,
-        batch_stride_d,
-        alpha: [1.0, -0.75][rng.random_range(0..2)],
-        beta: [0.0, 1.0, 0.3][rng.random_range(0..3)],
-    };
-    let grid = entry.tile.grid(m, n, batch).expect("a small product");
-    let config = LaunchConfig {
-        grid,
-        block: [entry.tile.threads, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
-    };
-    trial.launch(entry, config, [a, b, c, d, Arg::params(params)]);
-    trial
 }
 
 fn attend(entry: attention::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {

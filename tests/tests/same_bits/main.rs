@@ -7,6 +7,7 @@
 
 mod cases;
 mod catalogue;
+mod products;
 mod trial;
 
 use std::collections::BTreeMap;

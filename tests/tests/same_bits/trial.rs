@@ -4,7 +4,8 @@ use half::{bf16, f16};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use warpsmith::{
-    DType, Device, DeviceBuffer, KernelArg, KernelParam, LaunchConfig, Result, TensorMapDesc,
+    DType, Device, DeviceBuffer, E4m3, E5m2, KernelArg, KernelParam, LaunchConfig, Result,
+    TensorMapDesc,
 };
 
 /// What is launched, on buffers that start out the same on every device.
@@ -65,6 +66,8 @@ impl Trial {
                 DType::F32 => bytes.extend(x.to_le_bytes()),
                 DType::F16 => bytes.extend(f16::from_f32(x).to_le_bytes()),
                 DType::Bf16 => bytes.extend(bf16::from_f32(x).to_le_bytes()),
+                DType::E4m3 => bytes.push(E4m3::from_f32(x).0),
+                DType::E5m2 => bytes.push(E5m2::from_f32(x).0),
                 other => panic!("no kernel reads {other}"),
             }
         }

@@ -150,7 +150,7 @@ impl Machine {
 }
 
 /// Time from one kernel's end to the next one's first block.
-const LAUNCH_NS: f64 = 2_000.0;
+pub(super) const LAUNCH_NS: f64 = 2_000.0;
 
 /// What one candidate asks of the machine. Numbers in f64, as extents' products are large.
 #[derive(Clone, Copy, Debug, PartialEq)]

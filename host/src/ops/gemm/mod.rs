@@ -10,6 +10,7 @@ mod desc;
 mod maps;
 mod operands;
 mod options;
+mod parts;
 mod plan;
 mod run;
 mod shape;
@@ -76,7 +77,7 @@ pub use spec::gemm::Activation;
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
 /// use ndarray::array;
-/// use warpsmith::{Device, Gemm, Tensor};
+/// use warpsmith::{Activation, Device, Gemm, Tensor};
 /// let device = Device::emulator()?;
 /// let stream = device.stream()?;
 /// let a = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0]])?;
@@ -84,7 +85,10 @@ pub use spec::gemm::Activation;
 /// let d = Gemm::new(&a, &b.t()).alpha(2.0).run(&stream)?;
 /// assert_eq!(d.to_ndarray()?, array![[4.0, 2.0], [8.0, 6.0]].into_dyn());
 ///
-/// println!("{}", Gemm::new(&a, &b).plan(&stream)?);
+/// let bias = Tensor::from_slice(&device, &[2], &[-5.0_f32, 1.0])?;
+/// let layer = Gemm::new(&a, &b).column_bias(&bias).activation(Activation::Relu);
+/// assert_eq!(layer.run(&stream)?.to_ndarray()?, array![[0.0, 2.0], [0.0, 4.0]].into_dyn());
+/// println!("{}", layer.plan(&stream)?);
 /// # Ok(())
 /// # }
 /// ```
@@ -270,7 +274,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         self
     }
 
-    /// Computes k in so many parts, which are added in their order; the plan chooses if not said.
+    /// Computes k in so many parts, or fewer where k is short, which are added in their order; the
+    /// plan chooses if not said.
     pub fn split_k(mut self, parts: u32) -> Self {
         self.split_k = Some(parts);
         self

@@ -1,10 +1,15 @@
 //! The portable kernels: every product on every device.
+//!
+//! They exist for f32, f16 and bf16 in, and the same or f32 out. Operands of 8 bits are converted to
+//! f16 first, which holds them exactly. Any other output, and k in parts, goes through partial
+//! products in f32 and the kernel that ends them.
 
 use super::call::Call;
-use super::candidates::{Candidate, Entry, Machine, Work};
-use super::desc::GemmDesc;
-use crate::{LaunchConfig, Result};
-use spec::gemm::{SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
+use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
+use super::desc::{GemmDesc, MatrixDesc};
+use super::parts::{Parts, k_stride};
+use crate::{DType, Error, LaunchConfig, Result};
+use spec::gemm::{SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, Transpose};
 
 /// Multiply-adds, counted as two, that a multiprocessor does in a cycle: 128 lanes, less what
 /// loads take (docs/gemm-simt.md).
@@ -12,69 +17,165 @@ const LARGE_FLOPS_PER_CYCLE: f64 = 0.8 * 256.0;
 const SMALL_FLOPS_PER_CYCLE: f64 = 0.5 * 256.0;
 /// Blocks of a multiprocessor.
 const LARGE_BLOCKS: u32 = 2;
-const SMALL_BLOCKS: u32 = 4;
+const SMALL_BLOCKS: u32 = 3;
+/// The part of its time in company that a block alone on a multiprocessor takes.
+const ALONE: f64 = 0.6;
 /// First loads of a block, and its stores.
 const OVERHEAD_NS: f64 = 2_000.0;
 
-/// Adds the tiles that have a kernel for the element types and fit a grid.
-pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let is_built = SIMT_DTYPES.contains(&(desc.a.dtype, desc.d.dtype));
-    let is_one_type = desc.a.dtype == desc.b.dtype;
-    let only_c = GemmDesc { c: None, ..*desc }.is_plain();
-    if !is_built || !is_one_type || !only_c || desc.split_k > 1 {
-        return;
-    }
-    for (tile, flops_per_cycle, blocks_per_multiprocessor) in [
-        (SIMT_LARGE, LARGE_FLOPS_PER_CYCLE, LARGE_BLOCKS),
-        (SIMT_SMALL, SMALL_FLOPS_PER_CYCLE, SMALL_BLOCKS),
-    ] {
-        let Some(grid) = tile.grid(desc.m, desc.n, desc.batch) else {
-            continue;
-        };
-        let blocks = tile.tiles(desc.m, desc.n) as f64 * f64::from(desc.batch);
-        let work = Work {
-            blocks,
-            blocks_per_multiprocessor,
-            flops_per_block: block_flops(&tile, desc.k),
-            flops_per_cycle,
-            alone: 0.6,
-            overhead_ns: OVERHEAD_NS,
-            bytes: desc.bytes(),
-            extra_ns: 0.0,
-        };
-        offer(Candidate {
-            entry: Entry::Simt(SimtEntry {
-                input: desc.a.dtype,
-                output: desc.d.dtype,
-                trans_a: desc.a.transpose,
-                trans_b: desc.b.transpose,
-                tile,
-            }),
-            tile: [tile.tile_m, tile.tile_n, tile.tile_k],
-            split_k: 1,
-            swapped: false,
-            config: LaunchConfig {
-                grid,
-                block: [tile.threads, 1, 1],
-                shared_bytes: 0,
-                cluster: None,
-            },
-            estimated_ns: machine.estimate_ns(&work),
-        });
+/// Parts of k that are worth a look.
+const SPLITS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// The least k of a part that was not asked for.
+const LEAST_K: u32 = 256;
+
+/// What the kernels read operands of that type as.
+fn input(dtype: DType) -> DType {
+    match dtype {
+        DType::E4m3 | DType::E5m2 => DType::F16,
+        other => other,
     }
 }
 
-fn block_flops(tile: &TileConfig, k: u32) -> f64 {
-    let k = f64::from(k.next_multiple_of(tile.tile_k));
-    2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k
+/// Whether one kernel computes all of it, in one part.
+fn is_direct(desc: &GemmDesc) -> bool {
+    SIMT_DTYPES.contains(&(input(desc.a.dtype), desc.d.dtype))
+}
+
+/// Adds both tiles, whole and with k in parts.
+pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    let is_chosen = desc.split_k > 0;
+    let chosen = [desc.split_k];
+    let splits: &[u32] = if is_chosen { &chosen } else { &SPLITS };
+    for tile in [SIMT_LARGE, SIMT_SMALL] {
+        for &split_k in splits {
+            let is_long = split_k == 1 || desc.k / split_k >= LEAST_K;
+            let blocks = tile
+                .tiles(desc.m, desc.n)
+                .saturating_mul(u64::from(desc.batch));
+            let leaves_room = split_k == 1 || blocks < 2 * u64::from(machine.multiprocessors);
+            if (is_chosen || (is_long && leaves_room))
+                && let Some(candidate) = candidate(desc, machine, tile, split_k)
+            {
+                offer(candidate);
+            }
+        }
+    }
+}
+
+fn candidate(
+    desc: &GemmDesc,
+    machine: &Machine,
+    tile: TileConfig,
+    split_k: u32,
+) -> Option<Candidate> {
+    let parts = Parts::of(desc.k, split_k);
+    let is_direct = is_direct(desc) && parts.count == 1;
+    // As many products as there are batches and parts of one length; `None` where a grid is full.
+    let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
+    let (flops_per_cycle, blocks_per_multiprocessor) = match tile {
+        SIMT_LARGE => (LARGE_FLOPS_PER_CYCLE, LARGE_BLOCKS),
+        _ => (SMALL_FLOPS_PER_CYCLE, SMALL_BLOCKS),
+    };
+    let k = f64::from(parts.k.next_multiple_of(tile.tile_k));
+    let products = f64::from(desc.batch) * f64::from(parts.count);
+    let mut extra_ns = 0.0;
+    if !is_direct {
+        // Partial products are written and read.
+        extra_ns += LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns;
+    }
+    if input(desc.a.dtype) != desc.a.dtype {
+        // One byte is read, two are written and read, of each operand.
+        extra_ns += 2.0 * LAUNCH_NS + 4.0 * desc.bytes() / machine.bytes_per_ns;
+    }
+    let work = Work {
+        blocks: tile.tiles(desc.m, desc.n) as f64 * products,
+        blocks_per_multiprocessor,
+        flops_per_block: 2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k,
+        flops_per_cycle,
+        alone: ALONE,
+        overhead_ns: OVERHEAD_NS,
+        bytes: desc.bytes(),
+        extra_ns,
+    };
+    Some(Candidate {
+        entry: Entry::Simt(SimtEntry {
+            input: input(desc.a.dtype),
+            output: if is_direct { desc.d.dtype } else { DType::F32 },
+            trans_a: desc.a.transpose,
+            trans_b: desc.b.transpose,
+            tile,
+        }),
+        tile: [tile.tile_m, tile.tile_n, tile.tile_k],
+        split_k,
+        swapped: false,
+        config: config(&tile, grid),
+        estimated_ns: machine.estimate_ns(&work),
+    })
+}
+
+fn config(tile: &TileConfig, grid: [u32; 3]) -> LaunchConfig {
+    LaunchConfig {
+        grid,
+        block: [tile.threads, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+    }
 }
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    let params = call.params();
-    let (a, b, c, d) = (&call.a, &call.b, call.c.as_ref(), &call.d);
+    let converted;
+    let call = if entry.input == call.desc.a.dtype {
+        call
+    } else {
+        converted = call.converted(entry.input)?;
+        &converted
+    };
+    let parts = Parts::of(call.desc.k, candidate.split_k);
+    if parts.count == 1 && entry.output == call.desc.d.dtype {
+        return product(entry, call);
+    }
+    let partials = call.partials(parts.count)?;
+    let desc = call.desc.partial();
+    let part = |first: u32, k: u32| {
+        let bytes = 4 * i64::from(first) * i64::from(desc.m) * i64::from(desc.n);
+        let place = partials.offset(bytes * i64::from(desc.batch));
+        let part = call.partial(desc, place).at_k(first * parts.k);
+        Call {
+            desc: desc.with_k(k),
+            ..part
+        }
+    };
+    if desc.batch == 1 {
+        // Parts of one length are a batch.
+        let mut whole = part(0, parts.k);
+        whole.desc.batch = parts.whole;
+        let step = |matrix: &mut MatrixDesc, contiguous_in| {
+            matrix.batch_stride = k_stride(matrix, contiguous_in) * i64::from(parts.k);
+        };
+        step(&mut whole.desc.a, Transpose::N);
+        step(&mut whole.desc.b, Transpose::T);
+        whole.desc.d.batch_stride = i64::from(desc.m) * i64::from(desc.n);
+        product(entry, &whole)?;
+    } else {
+        for idx in 0..parts.whole {
+            product(entry, &part(idx, parts.k))?;
+        }
+    }
+    if parts.rest > 0 {
+        product(entry, &part(parts.whole, parts.rest))?;
+    }
+    call.finish(&partials, parts.count)
+}
+
+/// Enqueues one product by one kernel.
+fn product(entry: SimtEntry, call: &Call<'_>) -> Result<()> {
+    let desc = &call.desc;
+    let grid = entry.tile.grid(desc.m, desc.n, desc.batch);
+    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
+    let (a, b) = (&call.a, &call.b);
     // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
-    // their storage; d is injective and overlaps neither a nor b, and c only where it is c; null
-    // stands for a c that is not read.
-    unsafe { call.launch(entry, candidate.config, &[&a, &b, &c, &d, &params]) }
+    // their storage; d is injective and overlaps neither a nor b, and c and residual only where it
+    // is them; null stands for what is absent.
+    unsafe { call.launch_fused(entry, config(&entry.tile, grid), &[&a, &b]) }
 }

@@ -1,0 +1,231 @@
+//! What goes around a main kernel: partial products and the kernel that ends them, and operands
+//! converted for kernels that do not read their type.
+
+use super::call::{Call, Memory};
+use super::desc::{GemmDesc, MatrixDesc};
+use crate::ops::elementwise::Walk;
+use crate::{DType, Error, LaunchConfig, Result};
+use spec::elementwise::CastEntry;
+use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
+
+/// Parts of k begin at multiples of this, so that they are aligned as k's beginning is.
+const K_STEP: u32 = 16;
+
+/// k cut into parts of equal length, and a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// How many, the rest included.
+    pub(super) count: u32,
+    /// Length of each but the rest.
+    pub(super) k: u32,
+    /// How many are of that length.
+    pub(super) whole: u32,
+    /// Length of the last one, 0 where all are alike.
+    pub(super) rest: u32,
+}
+
+impl Parts {
+    /// `k` in at most `wanted` parts, of multiples of 16 but for the last.
+    pub(super) fn of(k: u32, wanted: u32) -> Self {
+        let each = match wanted {
+            0 | 1 => k,
+            _ => k.div_ceil(wanted).next_multiple_of(K_STEP).min(k),
+        };
+        if each == 0 {
+            return Self {
+                count: 1,
+                k: 0,
+                whole: 1,
+                rest: 0,
+            };
+        }
+        Self {
+            count: k.div_ceil(each),
+            k: each,
+            whole: k / each,
+            rest: k % each,
+        }
+    }
+}
+
+impl GemmDesc {
+    /// The same product without an epilogue, written in f32 to `[batch, m, n]` without gaps.
+    pub(super) fn partial(&self) -> Self {
+        let one = i64::from(self.m) * i64::from(self.n);
+        Self {
+            d: MatrixDesc {
+                dtype: DType::F32,
+                transpose: Transpose::N,
+                ld: i64::from(self.n),
+                batch_stride: if self.batch > 1 { one } else { 0 },
+                align_bytes: 128,
+            },
+            c: None,
+            residual: None,
+            bias: None,
+            row_scale: None,
+            column_scale: None,
+            activation: Activation::Identity,
+            device_scalars: false,
+            ..*self
+        }
+    }
+
+    /// Bytes of `parts` partial products.
+    pub(super) fn partial_bytes(&self, parts: u32) -> f64 {
+        let results = f64::from(self.m) * f64::from(self.n) * f64::from(self.batch);
+        4.0 * results * f64::from(parts)
+    }
+
+    /// The same product over a part of k.
+    pub(super) fn with_k(&self, k: u32) -> Self {
+        Self { k, ..*self }
+    }
+}
+
+/// Elements from one k to the next.
+pub(super) fn k_stride(matrix: &MatrixDesc, k_is_contiguous_in: Transpose) -> i64 {
+    if matrix.transpose == k_is_contiguous_in {
+        1
+    } else {
+        matrix.ld
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The call of [`GemmDesc::partial`] that writes to `partials`.
+    pub(super) fn partial(&self, desc: GemmDesc, partials: Memory) -> Call<'a> {
+        Call {
+            stream: self.stream,
+            desc,
+            a: self.a.clone(),
+            b: self.b.clone(),
+            d: partials,
+            c: None,
+            residual: None,
+            bias: None,
+            batch_stride_bias: 0,
+            row_scale: None,
+            column_scale: None,
+            device_alpha: None,
+            device_beta: None,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    /// The same with A and B from `k_idx` on.
+    pub(super) fn at_k(mut self, k_idx: u32) -> Call<'a> {
+        let bytes = |matrix: &MatrixDesc, stride: i64| {
+            stride * i64::from(k_idx) * matrix.dtype.size_bytes() as i64
+        };
+        let (a, b) = (&self.desc.a, &self.desc.b);
+        self.a = self.a.offset(bytes(a, k_stride(a, Transpose::N)));
+        self.b = self.b.offset(bytes(b, k_stride(b, Transpose::T)));
+        self
+    }
+
+    /// Scratch memory for `parts` partial products.
+    pub(super) fn partials(&self, parts: u32) -> Result<Memory> {
+        let desc = &self.desc;
+        let results = [desc.m, desc.n, desc.batch, parts].map(u64::from);
+        let bytes = results
+            .iter()
+            .try_fold(4_u64, |bytes, &x| bytes.checked_mul(x));
+        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {
+            shape: results.iter().map(|&extent| extent as usize).collect(),
+        })?;
+        self.workspace(bytes)
+    }
+
+    /// Enqueues the end of a product whose parts are in `partials`.
+    pub(super) fn finish(&self, partials: &Memory, parts: u32) -> Result<()> {
+        let desc = &self.desc;
+        let results = [desc.m, desc.n, desc.batch].map(u64::from);
+        let blocks = finish_blocks(results.iter().product());
+        let config = LaunchConfig::linear(blocks, FINISH_THREADS);
+        let entry = FinishEntry {
+            output: desc.d.dtype,
+        };
+        // SAFETY: `partials` holds so many parts of this product; the rest is this call's.
+        unsafe { self.launch_fused(entry, config, &[&partials, &parts]) }
+    }
+
+    /// The same call with A and B converted to `dtype`, without gaps in their rows.
+    pub(super) fn converted(&self, dtype: DType) -> Result<Call<'a>> {
+        let GemmDesc { m, n, k, batch, .. } = self.desc;
+        let mut call = self.clone();
+        (call.a, call.desc.a) = self.convert(&self.a, &self.desc.a, [m, k, batch], dtype)?;
+        (call.b, call.desc.b) = self.convert(&self.b, &self.desc.b, [k, n, batch], dtype)?;
+        Ok(call)
+    }
+
+    fn convert(
+        &self,
+        from: &Memory,
+        desc: &MatrixDesc,
+        [rows, columns, batch]: [u32; 3],
+        dtype: DType,
+    ) -> Result<(Memory, MatrixDesc)> {
+        let [rows, columns] = match desc.transpose {
+            Transpose::N => [rows, columns],
+            Transpose::T => [columns, rows],
+        };
+        let batch = if desc.batch_stride == 0 { 1 } else { batch };
+        let converted = desc.converted(rows, columns, dtype);
+        let shape = [batch, rows, columns].map(|extent| extent as usize);
+        let elements = shape.iter().map(|&extent| extent as u64).product::<u64>();
+        let to = self.workspace(elements * dtype.size_bytes() as u64)?;
+        if elements > 0 {
+            let to_strides = [i64::from(rows) * i64::from(columns), i64::from(columns), 1];
+            let walk = Walk::new(&shape, [&to_strides, &[desc.batch_stride, desc.ld, 1]]);
+            let (config, params) = walk.launch(2, 0.0);
+            let entry = CastEntry {
+                from: desc.dtype,
+                to: dtype,
+            };
+            // SAFETY: the walk's extents and strides are those of the matrix and of its copy.
+            unsafe { self.launch(entry, config, &[&from, &&to, &params]) }?;
+        }
+        Ok((to, converted))
+    }
+}
+
+impl MatrixDesc {
+    /// Of a copy of `rows` by `columns` as stored, in another dtype and without gaps.
+    pub(super) fn converted(&self, rows: u32, columns: u32, dtype: DType) -> Self {
+        Self {
+            dtype,
+            transpose: self.transpose,
+            ld: i64::from(columns),
+            batch_stride: match self.batch_stride {
+                0 => 0,
+                _ => i64::from(rows) * i64::from(columns),
+            },
+            align_bytes: 128,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_k_and_begin_at_multiples_of_sixteen() {
+        for k in [0, 1, 5, 16, 17, 31, 32, 100, 4096, 4099] {
+            for wanted in [1, 2, 3, 7, 64] {
+                let parts = Parts::of(k, wanted);
+                assert_eq!(parts.whole * parts.k + parts.rest, k, "{k} in {wanted}");
+                assert_eq!(parts.count, parts.whole + u32::from(parts.rest > 0));
+                assert!(parts.count >= 1 && parts.count <= wanted, "{k} in {wanted}");
+                assert!(
+                    parts.count == 1 || parts.k.is_multiple_of(K_STEP),
+                    "{k} in {wanted}"
+                );
+            }
+        }
+        assert_eq!(Parts::of(4096, 8).count, 8);
+        assert_eq!(Parts::of(4099, 8).count, 8);
+    }
+}
