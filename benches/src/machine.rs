@@ -28,7 +28,8 @@ pub struct Machine {
     pub copy_bytes_per_s: Option<f64>,
     /// CUDA version that the driver serves.
     pub cuda: Option<String>,
-    /// What `nvidia-smi` answers to [`SMI_QUERY`] right after the measurement.
+    /// What `nvidia-smi` answers to [`SMI_QUERY`], right after the last measurement where all were
+    /// made.
     pub nvidia_smi: Option<String>,
     /// UTC: `2026-11-21T09:30:00Z`.
     pub date: String,
@@ -57,7 +58,7 @@ impl Machine {
         let clock = attribute("its clock", Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
         let (major, minor) = info.arch;
         let version = info.driver_version;
-        Ok(Self {
+        let mut machine = Self {
             device: info.name.clone(),
             arch: format!("sm_{major}{minor}"),
             multiprocessors: info.multiprocessors,
@@ -68,7 +69,11 @@ impl Machine {
             nvidia_smi: None,
             date: date_utc(SystemTime::now()),
             commit: commit(),
-        })
+        };
+        if device.kind() != DeviceKind::Emulator {
+            machine.note_clocks();
+        }
+        Ok(machine)
     }
 
     /// Asks `nvidia-smi` for clocks and power: to be called right after work.
@@ -144,7 +149,7 @@ fn copy_bandwidth(timer: &Timer) -> Result<Option<f64>> {
         copies: 1,
     };
     let copy: Launch<'_> = Box::new(|_| Ok(to.copy_from_buffer(&from, stream)?));
-    let times = timer.interleaved(&schedule, &mut [copy], &mut || ())?;
+    let times = timer.interleaved(&schedule, &mut [copy])?.times;
     let bytes = 2.0 * COPIED_BYTES as f64;
     Ok(times.first().map(|times| bytes / times.median_ms * 1e3))
 }

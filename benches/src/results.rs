@@ -95,6 +95,8 @@ pub struct Row {
     pub difference_allowed: f64,
     /// Operations a second that the roofline allows.
     pub roofline_flops_per_s: Option<f64>,
+    /// The multiprocessors' clock meanwhile.
+    pub sm_clock_mhz: Option<f64>,
     /// Of the copy bandwidth: what ours reads of the weights a second. Where memory is the bound.
     pub share_of_copy: Option<f64>,
     /// Launches between two events.
@@ -269,8 +271,8 @@ impl Report {
 }
 
 const HEADER: &str = "set,case,ours_ms,ours_min_ms,ours_max_ms,ours_tflops,peer_ms,peer_min_ms,\
-                      peer_max_ms,peer_tflops,ratio,share_of_copy,difference,repetitions,launches,\
-                      copies,verdict,ours_choice,\
+                      peer_max_ms,peer_tflops,ratio,share_of_copy,difference,sm_clock_mhz,\
+                      repetitions,launches,copies,verdict,ours_choice,\
                       peer_choice";
 
 fn csv_line(row: &Row) -> String {
@@ -293,6 +295,7 @@ fn csv_line(row: &Row) -> String {
         optional(row.share_of_copy, 4),
         row.difference
             .map_or(String::new(), |difference| format!("{difference:.2e}")),
+        optional(row.sm_clock_mhz, 0),
         row.repetitions.to_string(),
         row.launches.to_string(),
         row.copies.to_string(),
@@ -327,6 +330,7 @@ pub(crate) mod tests {
             difference: Some(0.0),
             difference_allowed: 1e-3,
             roofline_flops_per_s: Some(4e12),
+            sm_clock_mhz: Some(1980.0),
             share_of_copy: None,
             launches: 1,
             copies: 1,
@@ -367,7 +371,7 @@ pub(crate) mod tests {
         let text = report(vec![row("gemm/f32/nn/m2_n2_k2", 1.0), without_peer]).csv();
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let fields: Vec<usize> = lines.map(|line| line.split(',').count()).collect();
-        assert_eq!(fields, [19, 19, 19], "{text}");
+        assert_eq!(fields, [20, 20, 20], "{text}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub fn head(machine: &Machine, peer: &str, repetitions: usize) -> String {
         machine.arch,
         line([
             "case", "ours us", "TFLOP/s", "peer us", "TFLOP/s", "ratio", "of copy", "of roof",
-            "differ", ""
+            "differ", "MHz", ""
         ])
     )
 }
@@ -45,6 +45,7 @@ pub fn row(row: &Row) -> String {
         &percent(row.roofline_flops_per_s.map(|roof| rate / roof)),
         &row.difference
             .map_or_else(|| "-".to_owned(), |x| format!("{x:.0e}")),
+        &optional(row.sm_clock_mhz, 0),
         row.verdict().name(),
     ])
 }
@@ -82,7 +83,7 @@ pub fn foot(report: &Report) -> String {
     lines.join("\n")
 }
 
-fn line(fields: [&str; 10]) -> String {
+fn line(fields: [&str; 11]) -> String {
     let [case, numbers @ .., verdict] = fields;
     let numbers = numbers.map(|number| format!("{number:>9}")).join("");
     format!("{case:<48}{numbers}  {verdict}")

@@ -6,15 +6,18 @@
 //! - **The host.** A launch takes microseconds of host time. Before each repetition the device
 //!   spins for longer than the host takes to enqueue all of it ([`Timer::interleaved`]), so that it
 //!   never waits for the host between two events.
+//!   That wait is measured, too, in nanoseconds and in cycles: their ratio is the clock that the
+//!   multiprocessors ran at, which falls where power binds.
 //! - **The events.** Work shorter than [`SHORT_MS`] is launched several times between two events;
 //!   times are of one launch.
 //! - **The L2.** Operands that the last launch left there would be read for nothing. The launches
 //!   rotate through copies of the operands which together are several times the L2 in size
 //!   ([`copies`]).
+//! - **A cool start.** Power is drawn for [`WARM_MS`] before the first repetition that counts.
 
 use std::time::Instant;
 
-use warpsmith::{Event, Kernel, LaunchConfig, Stream};
+use warpsmith::{DeviceBuffer, Event, Kernel, LaunchConfig, Stream};
 
 use crate::error::Result;
 
@@ -26,6 +29,10 @@ pub const SHORT_MS: f64 = 0.05;
 
 /// What several launches between two events take together, about.
 const EVENT_PAIR_MS: f64 = 0.25;
+
+/// Work before the first repetition that counts: about what a GPU takes to notice that it draws too
+/// much power.
+pub const WARM_MS: f64 = 100.0;
 
 /// Copies together are that many times the L2.
 const COPIES_OVER_L2: u64 = 3;
@@ -72,12 +79,28 @@ fn launches_for(ms: f64) -> usize {
     (EVENT_PAIR_MS / ms.max(1e-4)).ceil().clamp(2.0, 100.0) as usize
 }
 
+/// What [`Timer::interleaved`] measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Of each work, in their order.
+    pub times: Vec<Times>,
+    /// The multiprocessors' clock, median over the repetitions; absent on the emulator.
+    pub sm_clock_mhz: Option<f64>,
+}
+
 /// Times work on one stream.
 #[derive(Debug)]
 pub struct Timer {
     stream: Stream,
     /// Absent on the emulator, which is done with a launch when the call returns.
-    spin: Option<Kernel>,
+    spin: Option<Spin>,
+}
+
+/// The kernel that waits, and where it leaves cycles and nanoseconds of its last wait.
+#[derive(Debug)]
+struct Spin {
+    kernel: Kernel,
+    waited: DeviceBuffer<u64>,
 }
 
 impl Timer {
@@ -89,7 +112,10 @@ impl Timer {
         let spin = if stream.device().is_emulator() {
             None
         } else {
-            Some(stream.device().load_ptx(SPIN)?.kernel("spin")?)
+            Some(Spin {
+                kernel: stream.device().load_ptx(SPIN)?.kernel("spin")?,
+                waited: DeviceBuffer::zeros(stream, 2)?,
+            })
         };
         Ok(Self {
             stream: stream.clone(),
@@ -102,7 +128,8 @@ impl Timer {
         &self.stream
     }
 
-    /// A schedule for works of which the fastest decides how many launches a pair of events gets.
+    /// A schedule for works of which the fastest decides how many launches a pair of events gets,
+    /// and all together how many repetitions warm the device.
     ///
     /// # Errors
     /// As [`Timer::interleaved`].
@@ -119,31 +146,29 @@ impl Timer {
             copies,
         };
         if self.spin.is_some() {
-            let times = self.interleaved(&schedule, works, &mut || ())?;
-            let shortest = times.iter().map(|times| times.median_ms);
-            schedule.launches = launches_for(shortest.fold(f64::INFINITY, f64::min));
+            let times = self.interleaved(&schedule, works)?.times;
+            let medians = times.iter().map(|times| times.median_ms);
+            schedule.launches = launches_for(medians.clone().fold(f64::INFINITY, f64::min));
+            let repetition_ms = medians.sum::<f64>() * schedule.launches as f64;
+            schedule.warmups = (WARM_MS / repetition_ms).ceil().clamp(2.0, 1000.0) as usize;
         }
         schedule.repetitions = repetitions;
         Ok(schedule)
     }
 
-    /// Times each of the works; `tick` is called after each repetition.
+    /// Times each of the works.
     ///
     /// # Errors
     /// The first that a work or an event gives.
-    pub fn interleaved(
-        &self,
-        schedule: &Schedule,
-        works: &mut [Launch<'_>],
-        tick: &mut dyn FnMut(),
-    ) -> Result<Vec<Times>> {
+    pub fn interleaved(&self, schedule: &Schedule, works: &mut [Launch<'_>]) -> Result<Measured> {
         let repetitions = schedule.repetitions.max(1);
         let count = works.len();
         let mut times_ms = vec![Vec::with_capacity(repetitions); count];
+        let mut clocks_mhz = Vec::new();
         let mut next_copy = (0..schedule.copies.max(1)).cycle();
         let mut enqueue_ns = 0;
         for repetition in 0..schedule.warmups + repetitions {
-            self.spin_for(enqueue_ns)?;
+            self.spin(enqueue_ns + enqueue_ns / 2 + MARGIN_NS)?;
             let started = Instant::now();
             let mut events = vec![self.stream.record()?];
             let order = (0..count).map(|place| (place + repetition) % count);
@@ -161,19 +186,18 @@ impl Timer {
                 1 => enqueued,
                 _ => enqueue_ns.max(enqueued),
             };
-            if repetition >= schedule.warmups {
-                for (work_idx, pair) in order.zip(events.windows(2)) {
-                    times_ms[work_idx].push(elapsed_ms(pair, schedule.launches)?);
-                }
+            if repetition < schedule.warmups {
+                continue;
             }
-            tick();
+            for (work_idx, pair) in order.zip(events.windows(2)) {
+                times_ms[work_idx].push(elapsed_ms(pair, schedule.launches)?);
+            }
+            clocks_mhz.extend(self.clock_mhz()?);
         }
-        Ok(times_ms.iter_mut().map(|times| summary(times)).collect())
-    }
-
-    /// Keeps the device busy while the host enqueues what took it `enqueue_ns` the last time.
-    fn spin_for(&self, enqueue_ns: u64) -> Result<()> {
-        self.spin(enqueue_ns + enqueue_ns / 2 + MARGIN_NS)
+        Ok(Measured {
+            times: times_ms.iter_mut().map(|times| summary(times)).collect(),
+            sm_clock_mhz: (!clocks_mhz.is_empty()).then(|| summary(&mut clocks_mhz).median_ms),
+        })
     }
 
     /// Keeps the device busy for `ns` nanoseconds, 5 ms at most.
@@ -181,31 +205,54 @@ impl Timer {
     /// # Errors
     /// Where the launch fails.
     pub fn spin(&self, ns: u64) -> Result<()> {
-        let Some(spin) = &self.spin else {
+        let Some(Spin { kernel, waited }) = &self.spin else {
             return Ok(());
         };
         let ns = ns.min(LONGEST_NS);
-        // SAFETY: the kernel's only argument is a number, and it touches no memory.
-        unsafe { spin.launch(&self.stream, LaunchConfig::linear(1, 1), (ns,))? };
+        // SAFETY: the kernel writes two u64 through its first argument.
+        unsafe { kernel.launch(&self.stream, LaunchConfig::linear(1, 1), (waited, ns))? };
         Ok(())
+    }
+
+    /// Cycles over time of the last wait.
+    fn clock_mhz(&self) -> Result<Option<f64>> {
+        let Some(Spin { waited, .. }) = &self.spin else {
+            return Ok(None);
+        };
+        let mut cycles_and_ns = [0; 2];
+        waited.copy_to_slice(&mut cycles_and_ns)?;
+        let [cycles, ns] = cycles_and_ns;
+        Ok((ns > 0).then(|| cycles as f64 / ns as f64 * 1e3))
     }
 }
 
-/// One thread that waits for `ns` nanoseconds of the device's clock.
+/// One thread that waits for `ns` nanoseconds of the device's clock, from one of its ticks to
+/// another, and leaves cycles and nanoseconds at `waited`.
 const SPIN: &str = "
 .version 6.0
 .target sm_50
 .address_size 64
-.visible .entry spin(.param .u64 ns) {
-    .reg .b64 %wait, %start, %now, %elapsed;
-    .reg .pred %is_early;
+.visible .entry spin(.param .u64 waited, .param .u64 ns) {
+    .reg .b64 %out, %wait, %before, %start, %now, %ns, %first, %last;
+    .reg .pred %p;
+    ld.param.u64 %out, [waited];
+    cvta.to.global.u64 %out, %out;
     ld.param.u64 %wait, [ns];
+    mov.u64 %before, %globaltimer;
+tick:
     mov.u64 %start, %globaltimer;
+    setp.eq.u64 %p, %start, %before;
+    @%p bra tick;
+    mov.u64 %first, %clock64;
 again:
     mov.u64 %now, %globaltimer;
-    sub.u64 %elapsed, %now, %start;
-    setp.lt.u64 %is_early, %elapsed, %wait;
-    @%is_early bra again;
+    sub.u64 %ns, %now, %start;
+    setp.lt.u64 %p, %ns, %wait;
+    @%p bra again;
+    mov.u64 %last, %clock64;
+    sub.u64 %last, %last, %first;
+    st.global.u64 [%out], %last;
+    st.global.u64 [%out+8], %ns;
     ret;
 }
 ";
@@ -270,6 +317,19 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_that_waits_leaves_cycles_and_time() -> Result<()> {
+        let device = warpsmith::Device::emulator()?;
+        let stream = device.default_stream();
+        let kernel = device.load_ptx(SPIN)?.kernel("spin")?;
+        let waited = DeviceBuffer::<u64>::zeros(&stream, 2)?;
+        // SAFETY: two u64 to write, and the time to wait.
+        unsafe { kernel.launch(&stream, LaunchConfig::linear(1, 1), (&waited, 1000_u64))? };
+        let waited = waited.to_vec()?;
+        assert!(waited[0] > 0 && waited[1] >= 1000, "{waited:?}");
+        Ok(())
+    }
+
+    #[test]
     fn works_take_turns_and_rotate_through_copies() -> Result<()> {
         let device = warpsmith::Device::emulator()?;
         let timer = Timer::new(&device.default_stream())?;
@@ -288,9 +348,8 @@ mod tests {
             launches: 2,
             copies: 3,
         };
-        let mut ticks = 0;
-        let times = timer.interleaved(&schedule, &mut works, &mut || ticks += 1)?;
-        assert_eq!((times.len(), ticks), (2, 2));
+        let measured = timer.interleaved(&schedule, &mut works)?;
+        assert_eq!((measured.times.len(), measured.sm_clock_mhz), (2, None));
         let names: String = log.borrow().iter().map(|(name, _)| name).collect();
         assert_eq!(names, "aabbbbaa");
         let copies: Vec<usize> = log.borrow().iter().map(|&(_, copy)| copy).collect();

@@ -75,7 +75,7 @@ impl Bench<'_> {
             Beside::PlainOfOurs => works.push(self.plain(case, &operands)),
         }
         let schedule = self.timer.plan(self.repetitions, copies, &mut works)?;
-        let times = self.timer.interleaved(&schedule, &mut works, &mut || ())?;
+        let measured = self.timer.interleaved(&schedule, &mut works)?;
         let difference = match peer {
             Some(_) => Some(difference(&operands, &mut works, stream)?),
             None => None,
@@ -91,8 +91,12 @@ impl Bench<'_> {
         let ours = plan.chosen().map(|candidate| candidate.name.clone());
         let names = std::iter::once(("warpsmith".to_owned(), ours)).chain(beside);
         let side = |((name, choice), times): ((String, _), &Times)| Side::new(&name, choice, times);
-        let sides = names.zip(&times).map(side).collect();
-        Ok(self.filled(case, &schedule, sides, difference))
+        let sides = names.zip(&measured.times).map(side).collect();
+        let row = self.filled(case, &schedule, sides, difference);
+        Ok(Row {
+            sm_clock_mhz: measured.sm_clock_mhz,
+            ..row
+        })
     }
 
     fn filled(
@@ -127,6 +131,7 @@ impl Bench<'_> {
                 flops,
                 bytes,
             ),
+            sm_clock_mhz: None,
             share_of_copy: copied_per_s.map(|rate| weights_per_s / rate),
             launches: schedule.launches,
             copies: schedule.copies,

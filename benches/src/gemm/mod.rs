@@ -173,7 +173,6 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
             Err(error) => return Err(error),
         };
         bar.suspend(|| print(output, &line))?;
-        report.machine.note_clocks();
         report.summaries = summaries(&report);
         if let Some(folder) = &options.out {
             report.write(folder, &options.name)?;
@@ -181,8 +180,12 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         bar.inc(1);
     }
     bar.finish_and_clear();
+    if !device.is_emulator() {
+        report.machine.note_clocks();
+    }
     print(output, &table::foot(&report))?;
     if let Some(folder) = &options.out {
+        report.write(folder, &options.name)?;
         let plots = plot::draw(&report, folder, &options.name)?;
         print(
             output,

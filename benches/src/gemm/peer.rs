@@ -7,12 +7,15 @@ use super::compare::{Copy, Operands};
 use crate::cublaslt::{self, Algorithm, CublasLt, CublasLtError, Extras, Matmul};
 use crate::error::Result;
 use crate::inputs::Sample;
-use crate::timing::{Launch, Schedule, Timer};
+use crate::timing::{Launch, Schedule, Timer, Times};
 
 /// How many algorithms the library is asked for. It knows fewer for most products.
 const ASKED: usize = 64;
 /// After one run each, those that took this much longer than the fastest are left out.
 const HOPELESS: f64 = 1.3;
+
+/// Repetitions that the rest are judged by.
+const REPETITIONS: usize = 9;
 
 /// One product, and the algorithm that was fastest at it.
 pub(super) struct Peer<'lib> {
@@ -40,30 +43,22 @@ impl<'lib> Peer<'lib> {
         algorithms.retain(|algorithm| enqueue(&matmul, algorithm, &operands.copies[0]).is_ok());
         timer.stream().synchronize()?;
         let tried = algorithms.len();
-        let mut plan = Schedule {
+        let once = Schedule {
             warmups: 1,
             repetitions: 1,
             launches: 1,
             copies: operands.copies.len(),
         };
-        for repetitions in [1, 5] {
-            let mut works: Vec<Launch<'_>> = algorithms
-                .iter()
-                .map(|algorithm| launch(&matmul, *algorithm, operands))
-                .collect();
-            plan.repetitions = repetitions;
-            let times = timer.interleaved(&plan, &mut works, &mut || ())?;
+        for is_final in [false, true] {
+            let launch = |algorithm: &Algorithm| launch(&matmul, *algorithm, operands);
+            let mut works: Vec<Launch<'_>> = algorithms.iter().map(launch).collect();
+            let schedule = match is_final {
+                false => once,
+                true => timer.plan(REPETITIONS, once.copies, &mut works)?,
+            };
+            let times = timer.interleaved(&schedule, &mut works)?.times;
             drop(works);
-            let best = times.iter().map(|times| times.median_ms);
-            let limit = HOPELESS * best.fold(f64::INFINITY, f64::min);
-            let mut timed: Vec<(f64, Algorithm)> = times
-                .iter()
-                .map(|times| times.median_ms)
-                .zip(algorithms)
-                .filter(|(ms, _)| *ms <= limit)
-                .collect();
-            timed.sort_by(|x, y| x.0.total_cmp(&y.0));
-            algorithms = timed.into_iter().map(|(_, algorithm)| algorithm).collect();
+            algorithms = by_time(&times, algorithms);
         }
         Ok(algorithms.first().map(|&algorithm| Self {
             library,
@@ -90,6 +85,16 @@ impl<'lib> Peer<'lib> {
     pub(super) fn choice(&self) -> String {
         format!("heuristic {} of {}", self.algorithm.rank, self.tried)
     }
+}
+
+/// The fastest first, the hopeless left out.
+fn by_time(times: &[Times], algorithms: Vec<Algorithm>) -> Vec<Algorithm> {
+    let medians = times.iter().map(|times| times.median_ms);
+    let limit = HOPELESS * medians.clone().fold(f64::INFINITY, f64::min);
+    let mut timed: Vec<(f64, Algorithm)> = medians.zip(algorithms).collect();
+    timed.retain(|(ms, _)| *ms <= limit);
+    timed.sort_by(|x, y| x.0.total_cmp(&y.0));
+    timed.into_iter().map(|(_, algorithm)| algorithm).collect()
 }
 
 /// The addresses of bias and scales, which live as long as the operands.
