@@ -121,6 +121,8 @@ impl Precision {
 pub enum Beside {
     /// The library, doing the same.
     Library,
+    /// Triton's kernels.
+    Triton,
     /// Ours without the epilogue.
     PlainOfOurs,
 }
@@ -146,6 +148,8 @@ pub struct Case {
     pub epilogue: Epilogue,
     /// What it is measured beside.
     pub beside: Beside,
+    /// Begin of the names of the kernels of ours that it is about; of all where there is none.
+    pub kernel: Option<&'static str>,
     /// What it is to reach.
     pub target: Target,
 }
@@ -163,6 +167,7 @@ impl Case {
             k,
             epilogue: Epilogue::None,
             beside: Beside::Library,
+            kernel: None,
             target: Target::default(),
         }
     }
@@ -251,6 +256,8 @@ pub enum Set {
     F32,
     /// Bias and gelu, beside the library's and beside the plain product.
     Fused,
+    /// Kernels without Hopper's instructions, beside Triton's (--triton).
+    Ampere,
     /// 64 products of 512 × 512 × 512, bf16.
     Batch,
     /// Small ones of every type and layout, which the emulator gets through too.
@@ -281,6 +288,7 @@ impl Set {
             Self::Tf32 => "tf32",
             Self::F32 => "f32",
             Self::Fused => "fused",
+            Self::Ampere => "ampere",
             Self::Batch => "batch",
             Self::Tiny => "tiny",
         }
@@ -349,6 +357,11 @@ impl Set {
                 };
                 vec![fused.ratio(1.0), over_plain]
             }
+            Self::Ampere => vec![Case {
+                beside: Beside::Triton,
+                kernel: Some("gemm_mma"),
+                ..case(Precision::Bf16, [8192; 3]).ratio(0.95)
+            }],
             Self::Batch => vec![Case {
                 batch: 64,
                 ..case(Precision::Bf16, [512; 3]).ratio(1.0)

@@ -2,7 +2,10 @@
 
 pub mod cases;
 mod compare;
-mod peer;
+mod library;
+mod opponent;
+mod product;
+mod triton;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,8 +20,9 @@ use crate::machine::Machine;
 use crate::results::{Report, Skipped, Summary};
 use crate::timing::Timer;
 use crate::{plot, table};
-use cases::{Case, Layout, Precision, Set};
+use cases::{Beside, Case, Layout, Precision, Set};
 use compare::Bench;
+use triton::Triton;
 
 /// Which products are measured, how often, and where the results go.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,9 +48,18 @@ pub struct GemmOptions {
     /// Measure ours alone.
     #[arg(long)]
     pub no_peer: bool,
-    /// Use this kernel of ours, by the name that a result file gives as ours' choice.
+    /// Use the first of our kernels whose name begins so, in the cost model's order; a result file
+    /// names them as ours' choice.
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
+    /// Measure as many of our kernels for each product as the cost model puts first, and use the
+    /// fastest.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub tried: usize,
+    /// Folder of Triton's kernels, as scripts/gpu/triton_gemm writes it: the peer of
+    /// the set ampere and of products of your own.
+    #[arg(long, value_name = "FOLDER")]
+    pub triton: Option<PathBuf>,
     /// Folder for NAME.csv, NAME.json and a plot of each set; without it nothing is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -91,6 +104,10 @@ impl GemmOptions {
             .flat_map(Set::cases);
         let own = self.shapes.iter().map(|&extents| Case {
             layout: self.layout,
+            beside: match self.triton {
+                Some(_) => Beside::Triton,
+                None => Beside::Library,
+            },
             ..Case::new("own", self.precision, extents)
         });
         let is_chosen = |case: &Case| case.to_string().contains(&self.only);
@@ -122,23 +139,37 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
     let cases = options.cases(device)?;
     let stream = device.default_stream();
     let timer = Timer::new(&stream)?;
-    let (library, peer) = if options.no_peer {
-        (None, "nothing (--no-peer)".to_owned())
-    } else {
-        match CublasLt::load(&stream) {
+    let triton = match &options.triton {
+        Some(folder) => Some(Triton::load(folder, device)?),
+        None => None,
+    };
+    let (library, library_name) = match options.no_peer {
+        true => (None, "nothing (--no-peer)".to_owned()),
+        false => match CublasLt::load(&stream) {
             Ok(library) => {
                 let name = library.name();
                 (Some(library), name)
             }
             Err(error) => (None, format!("nothing ({error})")),
-        }
+        },
     };
+    let names = [
+        Some(library_name.as_str()),
+        triton.as_ref().map(Triton::name),
+    ];
+    let peer = names
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" and ");
     let bench = Bench {
         machine: Machine::of(&timer)?,
         timer,
         library,
+        triton,
         repetitions: options.repetitions as usize,
         kernel: options.kernel.as_deref(),
+        tried: options.tried,
     };
     let mut report = Report {
         machine: bench.machine.clone(),

@@ -1,0 +1,70 @@
+//! cuBLASLt's fastest algorithm for a case, by measurement.
+
+use std::rc::Rc;
+
+use warpsmith::DevicePtr;
+
+use super::opponent::{Opponent, fastest as fastest_of};
+use super::product::{Copy, Product};
+use crate::cublaslt::{Algorithm, CublasLt, CublasLtError, Extras, Matmul, Operands};
+use crate::error::Result;
+use crate::inputs::Sample;
+use crate::timing::Timer;
+
+/// How many algorithms the library is asked for. It knows fewer for most products.
+const ASKED: usize = 64;
+
+/// The fastest of all algorithms that the library has for `product`; `None` where it has none.
+pub(super) fn fastest<'a, In: Sample, Out: Sample>(
+    library: &'a CublasLt,
+    product: &'a Product<In, Out>,
+    timer: &Timer,
+) -> Result<Option<Opponent<'a>>> {
+    let matmul = Rc::new(Matmul::new(
+        library,
+        product.case.problem(),
+        extras(product),
+    )?);
+    let algorithms = match matmul.algorithms(ASKED) {
+        Err(CublasLtError::NoAlgorithm(_)) => return Ok(None),
+        algorithms => algorithms?,
+    };
+    let opponent = |algorithm: Algorithm| {
+        let matmul = Rc::clone(&matmul);
+        Opponent {
+            name: library.name(),
+            choice: Some(format!("heuristic {}", algorithm.rank)),
+            launch: Box::new(move |copy| enqueue(&matmul, &algorithm, &product.copies[copy])),
+        }
+    };
+    let all = algorithms.into_iter().map(opponent).collect();
+    fastest_of(timer, product.copies.len(), all)
+}
+
+/// The addresses of bias and scales, which live as long as the product.
+fn extras<In: Sample, Out: Sample>(product: &Product<In, Out>) -> Extras {
+    let (bias, scales) = (product.bias.as_ref(), product.scales.as_ref());
+    Extras {
+        bias: bias.map(|bias| bytes(bias.device_ptr())),
+        scales: scales.map(|[a, b]| [a.device_ptr(), b.device_ptr()]),
+    }
+}
+
+fn bytes<T>(address: DevicePtr<T>) -> DevicePtr<u8> {
+    DevicePtr::from_raw(address.as_raw())
+}
+
+fn enqueue<In: Sample, Out: Sample>(
+    matmul: &Matmul<'_>,
+    algorithm: &Algorithm,
+    copy: &Copy<In, Out>,
+) -> Result<()> {
+    let operands = Operands {
+        a: bytes(copy.a.device_ptr()),
+        b: bytes(copy.b.device_ptr()),
+        d: bytes(copy.theirs.device_ptr()),
+    };
+    // SAFETY: the tensors are those of the case that the product describes, stored without gaps,
+    // and outlive the timing, which synchronizes the stream.
+    Ok(unsafe { matmul.enqueue(algorithm, operands) }?)
+}

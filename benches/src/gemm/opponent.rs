@@ -1,0 +1,119 @@
+//! Who runs in a comparison, and the choice of the fastest among several ways to do the same.
+
+use crate::error::Result;
+use crate::timing::{Launch, Schedule, Timer, Times};
+
+/// After one run each, those that took this much longer than the fastest are left out.
+const HOPELESS: f64 = 1.3;
+/// Repetitions that the rest are judged by.
+const REPETITIONS: usize = 9;
+
+/// One way to compute a case.
+pub(super) struct Opponent<'a> {
+    /// Who.
+    pub(super) name: String,
+    /// What it chose: an algorithm, a kernel.
+    pub(super) choice: Option<String>,
+    /// Its runs.
+    pub(super) launch: Launch<'a>,
+}
+
+/// The fastest of them by measurement; those that refuse to run are left out. `None` where none is
+/// left. Its choice says how many there were.
+pub(super) fn fastest<'a>(
+    timer: &Timer,
+    copies: usize,
+    mut all: Vec<Opponent<'a>>,
+) -> Result<Option<Opponent<'a>>> {
+    all.retain_mut(|opponent| (opponent.launch)(0).is_ok());
+    timer.stream().synchronize()?;
+    let count = all.len();
+    for is_final in [false, true] {
+        if all.len() < 2 {
+            break;
+        }
+        let (mut works, names) = split(all);
+        let schedule = match is_final {
+            true => timer.plan(REPETITIONS, copies, &mut works)?,
+            false => Schedule {
+                warmups: 1,
+                repetitions: 1,
+                launches: 1,
+                copies,
+            },
+        };
+        let times = timer.interleaved(&schedule, &mut works)?.times;
+        all = by_time(&times, join(works, names));
+    }
+    Ok(all.into_iter().next().map(|fastest| Opponent {
+        choice: fastest.choice.map(|choice| format!("{choice} of {count}")),
+        ..fastest
+    }))
+}
+
+/// Names and choices, in the order of the launches.
+type Names = Vec<(String, Option<String>)>;
+
+/// The launches, as a timer takes them, and the rest.
+pub(super) fn split(all: Vec<Opponent<'_>>) -> (Vec<Launch<'_>>, Names) {
+    let parts = all
+        .into_iter()
+        .map(|opponent| (opponent.launch, (opponent.name, opponent.choice)));
+    parts.unzip()
+}
+
+fn join(works: Vec<Launch<'_>>, names: Names) -> Vec<Opponent<'_>> {
+    let joined = works.into_iter().zip(names);
+    let opponent = |(launch, (name, choice))| Opponent {
+        name,
+        choice,
+        launch,
+    };
+    joined.map(opponent).collect()
+}
+
+/// The fastest first, the hopeless left out.
+fn by_time<'a>(times: &[Times], all: Vec<Opponent<'a>>) -> Vec<Opponent<'a>> {
+    let medians = times.iter().map(|times| times.median_ms);
+    let limit = HOPELESS * medians.clone().fold(f64::INFINITY, f64::min);
+    let mut timed: Vec<(f64, Opponent<'a>)> = medians.zip(all).collect();
+    timed.retain(|(ms, _)| *ms <= limit);
+    timed.sort_by(|x, y| x.0.total_cmp(&y.0));
+    timed.into_iter().map(|(_, opponent)| opponent).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::BenchError;
+    use std::time::Duration;
+
+    fn waiting(name: &str, ms: Option<u64>) -> Opponent<'static> {
+        Opponent {
+            name: name.into(),
+            choice: Some(name.into()),
+            launch: Box::new(move |_| match ms {
+                Some(ms) => {
+                    std::thread::sleep(Duration::from_millis(ms));
+                    Ok(())
+                }
+                None => Err(BenchError::NoCase { only: "x".into() }),
+            }),
+        }
+    }
+
+    #[test]
+    fn the_fastest_wins_and_who_refuses_is_left_out() -> Result<()> {
+        let device = warpsmith::Device::emulator()?;
+        let timer = Timer::new(&device.default_stream())?;
+        let all = vec![
+            waiting("a", Some(6)),
+            waiting("b", None),
+            waiting("c", Some(1)),
+        ];
+        let winner = fastest(&timer, 1, all)?.and_then(|winner| winner.choice);
+        assert_eq!(winner.as_deref(), Some("c of 2"));
+        assert!(fastest(&timer, 1, vec![waiting("b", None)])?.is_none());
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! The operands of a case on the device, and ours at work on them.
+
+use warpsmith::{Activation, Device, Float, Gemm, GemmInput, Stream, Tensor};
+
+use super::cases::{Case, Precision};
+use super::opponent::Opponent;
+use crate::cublaslt::Epilogue;
+use crate::error::Result;
+use crate::inputs::{Sample, largest_difference, normal_tensor, normals};
+use crate::timing::Launch;
+
+/// Our name in results.
+const OURS: &str = "warpsmith";
+
+/// What a launch multiplies: one of the copies.
+pub(super) struct Copy<In: Sample, Out: Sample> {
+    /// As multiplied: a view where it is stored transposed.
+    pub(super) a: Tensor<In>,
+    /// As multiplied.
+    pub(super) b: Tensor<In>,
+    ours: Tensor<Out>,
+    /// The other side's answer.
+    pub(super) theirs: Tensor<Out>,
+}
+
+/// A case with its operands.
+pub(super) struct Product<In: Sample, Out: Sample> {
+    /// What is multiplied.
+    pub(super) case: Case,
+    /// Of equal values, at different addresses.
+    pub(super) copies: Vec<Copy<In, Out>>,
+    /// One a column, where the epilogue adds one.
+    pub(super) bias: Option<Tensor<Out>>,
+    /// Of A and B, where the operands are of 8 bits.
+    pub(super) scales: Option<[Tensor<f32>; 2]>,
+}
+
+impl<In: Sample, Out: Sample> Product<In, Out> {
+    /// Draws the operands and copies them to the device.
+    pub(super) fn new(case: &Case, device: &Device, copies: usize) -> Result<Self> {
+        let [a, b, _] = case.elements();
+        let (a, b) = (normals::<In>(a, 1), normals::<In>(b, 2));
+        let bias = match case.epilogue {
+            Epilogue::None => None,
+            Epilogue::BiasGelu => Some(normal_tensor(device, &[case.n], 3)?),
+        };
+        let scale = |value: f32| Tensor::from_slice(device, &[1], &[value]);
+        let scales = match case.precision {
+            Precision::E4m3 | Precision::E4m3Fast => Some([scale(0.5)?, scale(0.25)?]),
+            _ => None,
+        };
+        let copy = |_| Copy::new(case, device, &a, &b);
+        Ok(Self {
+            case: *case,
+            copies: (0..copies).map(copy).collect::<Result<_>>()?,
+            bias,
+            scales,
+        })
+    }
+
+    /// Runs each side once more, and holds the answers against each other. One that is not written
+    /// stays not a number.
+    pub(super) fn difference(&self, works: &mut [Launch<'_>], stream: &Stream) -> Result<f64> {
+        let Copy { ours, theirs, .. } = &self.copies[0];
+        for answer in [ours, theirs] {
+            answer.fill(Out::rounded(f32::NAN), stream)?;
+        }
+        for work in works {
+            work(0)?;
+        }
+        stream.synchronize()?;
+        Ok(largest_difference(&ours.to_vec()?, &theirs.to_vec()?))
+    }
+}
+
+impl<In, Out> Product<In, Out>
+where
+    In: GemmInput<Output = Out> + Sample,
+    Out: Float + Sample,
+{
+    /// Names of our kernels for it, the one that the cost model expects to be fastest first.
+    pub(super) fn kernels(&self, stream: &Stream) -> Result<Vec<String>> {
+        let plan = self.gemm(&self.copies[0]).plan(stream)?;
+        let names = plan.candidates().iter();
+        Ok(names.map(|candidate| candidate.name.clone()).collect())
+    }
+
+    /// Ours by the kernel that it chooses.
+    pub(super) fn chosen<'a>(&'a self, stream: &'a Stream) -> Result<Opponent<'a>> {
+        let plan = self.gemm(&self.copies[0]).plan(stream)?;
+        Ok(Opponent {
+            name: OURS.into(),
+            choice: plan.chosen().map(|candidate| candidate.name.clone()),
+            launch: Box::new(move |copy| {
+                let copy = &self.copies[copy];
+                Ok(self.gemm(copy).run_into(&copy.ours, stream)?)
+            }),
+        })
+    }
+
+    /// Ours by the kernel of that name.
+    pub(super) fn by_kernel<'a>(&'a self, kernel: String, stream: &'a Stream) -> Opponent<'a> {
+        Opponent {
+            name: OURS.into(),
+            choice: Some(kernel.clone()),
+            launch: Box::new(move |copy| {
+                let copy = &self.copies[copy];
+                let gemm = self.gemm(copy).with_kernel(&kernel);
+                Ok(gemm.run_into(&copy.ours, stream)?)
+            }),
+        }
+    }
+
+    /// Ours without the epilogue, by the kernel that it chooses.
+    pub(super) fn plain<'a>(&'a self, stream: &'a Stream) -> Opponent<'a> {
+        Opponent {
+            name: "warpsmith, plain".into(),
+            choice: None,
+            launch: Box::new(move |copy| {
+                let copy = &self.copies[copy];
+                Ok(self.product(copy).run_into(&copy.theirs, stream)?)
+            }),
+        }
+    }
+
+    /// Product and epilogue, as a user would write them.
+    fn gemm<'a>(&'a self, copy: &'a Copy<In, Out>) -> Gemm<'a, In, In, Out> {
+        let gemm = self.product(copy);
+        match &self.bias {
+            Some(bias) => gemm.column_bias(bias).activation(Activation::GeluTanh),
+            None => gemm,
+        }
+    }
+
+    fn product<'a>(&'a self, Copy { a, b, .. }: &'a Copy<In, Out>) -> Gemm<'a, In, In, Out> {
+        let precision = self.case.precision;
+        let mut gemm = Gemm::new(a, b).fast_accumulation(precision == Precision::E4m3Fast);
+        if precision == Precision::Tf32 {
+            gemm = gemm.precision(warpsmith::Precision::Tf32);
+        }
+        match &self.scales {
+            Some([scale_a, scale_b]) => gemm.scale_a_from(scale_a).scale_b_from(scale_b),
+            None => gemm,
+        }
+    }
+}
+
+impl<In: Sample, Out: Sample> Copy<In, Out> {
+    fn new(case: &Case, device: &Device, a: &[In], b: &[In]) -> Result<Self> {
+        let Case { batch, m, n, k, .. } = *case;
+        let of_batch = |[rows, columns]: [usize; 2]| match batch {
+            1 => vec![rows, columns],
+            _ => vec![batch, rows, columns],
+        };
+        let operand = |values: &[In], shape: [usize; 2], transposed: bool| -> Result<_> {
+            let [rows, columns] = shape;
+            let stored = if transposed { [columns, rows] } else { shape };
+            let tensor = Tensor::from_slice(device, &of_batch(stored), values)?;
+            Ok(if transposed { tensor.t() } else { tensor })
+        };
+        let answer = || Tensor::empty(&device.default_stream(), &of_batch([m, n]));
+        Ok(Self {
+            a: operand(a, [m, k], case.layout.trans_a())?,
+            b: operand(b, [k, n], case.layout.trans_b())?,
+            ours: answer()?,
+            theirs: answer()?,
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! Triton's kernels for an architecture, as `scripts/gpu/triton_gemm` compiles them: the peer of
+//! kernels of ours that do without Hopper's instructions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use warpsmith::{Device, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream};
+
+use super::cases::{Case, Layout, Precision};
+use super::opponent::{Opponent, fastest as fastest_of};
+use super::product::{Copy, Product};
+use crate::cublaslt::Epilogue;
+use crate::error::{BenchError, Result};
+use crate::inputs::Sample;
+use crate::timing::Timer;
+
+/// What the script writes as `kernels.json`.
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    /// Triton's version.
+    triton: String,
+    kernels: Vec<Described>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Described {
+    name: String,
+    file: PathBuf,
+    entry: String,
+    /// m, n, k.
+    tile: [usize; 3],
+    threads: u32,
+    shared_bytes: u32,
+}
+
+/// Its kernels, loaded: bf16, A `[m, k]`, B `[n, k]`.
+#[derive(Debug)]
+pub(super) struct Triton {
+    name: String,
+    kernels: Vec<(Described, Kernel)>,
+}
+
+impl Triton {
+    /// Loads all that are in `folder`.
+    pub(super) fn load(folder: &Path, device: &Device) -> Result<Self> {
+        let path = folder.join("kernels.json");
+        let text = fs::read_to_string(&path).map_err(BenchError::file(&path))?;
+        let manifest: Manifest =
+            serde_json::from_str(&text).map_err(|error| BenchError::file(&path)(error.into()))?;
+        let load = |described: Described| {
+            let path = folder.join(&described.file);
+            let ptx = fs::read_to_string(&path).map_err(BenchError::file(&path))?;
+            let kernel = device.load_ptx(&ptx)?.kernel(&described.entry)?;
+            Ok((described, kernel))
+        };
+        let kernels = manifest.kernels.into_iter().map(load);
+        Ok(Self {
+            name: format!("Triton {}", manifest.triton),
+            kernels: kernels.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fastest of those that compute `product`; `None` where none does.
+    pub(super) fn fastest<'a, In: Sample, Out: Sample>(
+        &'a self,
+        product: &'a Product<In, Out>,
+        timer: &'a Timer,
+    ) -> Result<Option<Opponent<'a>>> {
+        let fitting = self
+            .kernels
+            .iter()
+            .filter(|(kernel, _)| kernel.computes(&product.case));
+        let all = fitting.map(|(described, kernel)| Opponent {
+            name: self.name.clone(),
+            choice: Some(described.name.clone()),
+            launch: Box::new(move |copy| {
+                let copy = &product.copies[copy];
+                launch(described, kernel, &product.case, copy, timer.stream())
+            }),
+        });
+        fastest_of(timer, product.copies.len(), all.collect())
+    }
+}
+
+impl Described {
+    fn computes(&self, case: &Case) -> bool {
+        let [m, n, k] = self.tile;
+        let is_whole =
+            case.m.is_multiple_of(m) && case.n.is_multiple_of(n) && case.k.is_multiple_of(k);
+        let is_plain = case.batch == 1 && case.epilogue == Epilogue::None;
+        is_whole && is_plain && case.precision == Precision::Bf16 && case.layout == Layout::Nt
+    }
+}
+
+fn launch<In: Sample, Out: Sample>(
+    described: &Described,
+    kernel: &Kernel,
+    case: &Case,
+    copy: &Copy<In, Out>,
+    stream: &Stream,
+) -> Result<()> {
+    let [tile_m, tile_n, _] = described.tile;
+    let tiles = (case.m / tile_m) * (case.n / tile_n);
+    let config = LaunchConfig::linear(tiles as u32, described.threads);
+    let config = config.shared_bytes(described.shared_bytes);
+    let [m, n, k] = [case.m, case.n, case.k].map(|extent| extent as i32);
+    let (a, b, d) = (&copy.a, &copy.b, &copy.theirs);
+    // Scratch memory that Triton's newer versions pass to every kernel, and this one does not use.
+    let scratch = DevicePtr::<u8>::NULL;
+    let arguments: [&dyn KernelArg; 10] = [
+        &a, &b, &d, &m, &n, &k, &scratch, &scratch, &scratch, &scratch,
+    ];
+    let count = kernel.params().len().min(arguments.len());
+    // SAFETY: bf16 matrices of these extents, which the tile divides, without gaps, B transposed:
+    // `computes` made sure; `d` overlaps neither.
+    Ok(unsafe { kernel.launch(stream, config, &arguments[..count]) }?)
+}
