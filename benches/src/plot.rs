@@ -4,16 +4,18 @@ use std::path::Path;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::{BenchError, Result};
 use crate::results::{Report, Row};
 
-const SIZE: (u32, u32) = (900, 520);
+const SIZE: (u32, u32) = (900, 560);
 const OURS: RGBColor = RGBColor(200, 80, 20);
 const PEER: RGBColor = RGBColor(40, 90, 170);
 const ROOF: RGBColor = RGBColor(120, 120, 120);
 
-/// Draws `<name>_<set>_<precision>.svg` for each set and type of operands, and says how many.
+/// Draws `<name>_<set>_<precision>.svg` for each set and type of operands that has two rows or more,
+/// and says how many.
 ///
 /// # Errors
 /// [`BenchError::Plot`].
@@ -27,6 +29,7 @@ pub fn draw(report: &Report, folder: &Path, name: &str) -> Result<usize> {
             None => groups.push((group, vec![row])),
         }
     }
+    groups.retain(|(_, rows)| rows.len() > 1);
     for (group, rows) in &groups {
         let path = folder.join(format!("{name}_{group}.svg"));
         let title = format!("{group}: {} beside {}", report.machine.device, report.peer);
@@ -57,29 +60,34 @@ fn draw_rows<B: DrawingBackend>(
         .map(|point| point.1);
     let top = highest.fold(0.0, f64::max) * 1.08;
     let labels: Vec<String> = rows.iter().map(|row| label(row)).collect();
-    let last = rows.len().saturating_sub(1).max(1); // plotters divides by it
+    let last = rows.len().saturating_sub(1);
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
-        .x_label_area_size(120)
+        .x_label_area_size(160)
         .y_label_area_size(60)
         .build_cartesian_2d((0..last).into_segmented(), 0.0..top)?;
-    let style = ("sans-serif", 12)
-        .into_font()
-        .transform(FontTransform::Rotate90);
     chart
         .configure_mesh()
         .disable_x_mesh()
         .light_line_style(TRANSPARENT)
-        .x_labels(rows.len())
-        .x_label_style(style)
-        .x_label_formatter(&|place| match place {
-            SegmentValue::CenterOf(row) => labels.get(*row).cloned().unwrap_or_default(),
-            _ => String::new(),
-        })
+        .x_label_formatter(&|_| String::new())
+        .y_label_formatter(&|rate| format!("{rate:.0}"))
         .y_desc("TFLOP/s")
         .draw()?;
+    // Our own, upwards to the axis: the mesh would centre them on it.
+    let upwards = ("sans-serif", 12)
+        .into_font()
+        .transform(FontTransform::Rotate270);
+    let upwards = TextStyle::from(upwards).pos(Pos::new(HPos::Right, VPos::Center));
+    for (row, label) in labels.into_iter().enumerate() {
+        let text = Text::new(label, (0, 8), upwards.clone());
+        let place = (SegmentValue::CenterOf(row), 0.0);
+        chart
+            .plotting_area()
+            .draw(&(EmptyElement::at(place) + text))?;
+    }
     for (name, points, colour) in [
         ("roofline", roof, ROOF),
         ("peer", peer, PEER),
@@ -147,7 +155,7 @@ mod tests {
             "gemm/f16/nt/m8_n8_k8",
         ];
         let report = report(cases.map(|case| row(case, 1.0)).to_vec());
-        assert_eq!(draw(&report, folder.path(), "gemm")?, 2);
+        assert_eq!(draw(&report, folder.path(), "gemm")?, 1);
         let path = folder.path().join("gemm_s_bf16.svg");
         let svg = std::fs::read_to_string(&path).map_err(BenchError::file(path))?;
         for text in [
