@@ -1,7 +1,7 @@
 //! Element types as the tests see them: exact values, bits, and a poison that no kernel writes.
 
 use half::{bf16, f16};
-use warpsmith::Element;
+use warpsmith::{E4m3, E5m2, Element};
 
 /// An element whose bits can be looked at.
 pub trait TestElement: Element {
@@ -11,6 +11,8 @@ pub trait TestElement: Element {
     fn bits(self) -> u64;
     /// The value, exactly.
     fn wide(self) -> f64;
+    /// The nearest element.
+    fn nearest(x: f64) -> Self;
 }
 
 impl TestElement for f32 {
@@ -20,6 +22,9 @@ impl TestElement for f32 {
     }
     fn wide(self) -> f64 {
         f64::from(self)
+    }
+    fn nearest(x: f64) -> Self {
+        x as f32
     }
 }
 
@@ -31,6 +36,9 @@ impl TestElement for f16 {
     fn wide(self) -> f64 {
         self.to_f64()
     }
+    fn nearest(x: f64) -> Self {
+        f16::from_f64(x)
+    }
 }
 
 impl TestElement for bf16 {
@@ -40,6 +48,9 @@ impl TestElement for bf16 {
     }
     fn wide(self) -> f64 {
         self.to_f64()
+    }
+    fn nearest(x: f64) -> Self {
+        bf16::from_f64(x)
     }
 }
 
@@ -51,7 +62,29 @@ impl TestElement for i64 {
     fn wide(self) -> f64 {
         self as f64
     }
+    fn nearest(x: f64) -> Self {
+        x as i64
+    }
 }
+
+macro_rules! eight_bits {
+    ($($ty:ident)*) => {$(
+        impl TestElement for $ty {
+            const POISON: Self = $ty(0xff);
+            fn bits(self) -> u64 {
+                u64::from(self.0)
+            }
+            fn wide(self) -> f64 {
+                f64::from(self.to_f32())
+            }
+            fn nearest(x: f64) -> Self {
+                Self::from_f64(x)
+            }
+        }
+    )*};
+}
+
+eight_bits! { E4m3 E5m2 }
 
 /// Calls a generic function with the element type that a [`DType`](warpsmith::DType) names: f32,
 /// f16 or bf16.

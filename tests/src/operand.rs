@@ -3,11 +3,11 @@
 use ndarray::{ArrayD, Axis, Dimension};
 use proptest::prelude::*;
 use serde::Deserialize;
-use warpsmith::{Device, DeviceBuffer, Float, Tensor};
+use warpsmith::{Device, DeviceBuffer, Tensor};
 
 use crate::element::TestElement;
-use crate::say;
 use crate::values::Values;
+use crate::{Checked, say};
 
 /// How a tensor lies in its storage. What lies between its elements is poison, so a kernel that
 /// reads it shows.
@@ -23,6 +23,10 @@ pub enum View {
     Padded,
     /// Column-major with a gap after each column.
     PaddedColumns,
+    /// Row-major, each row on a multiple of 16 elements with a gap after it: what wide loads want.
+    Aligned,
+    /// Column-major in the same way.
+    AlignedColumns,
     /// Every second element along each axis.
     Sliced,
     /// Every axis runs backwards.
@@ -44,20 +48,34 @@ impl View {
             Just(Self::Transposed),
             Just(Self::Padded),
             Just(Self::PaddedColumns),
+            Just(Self::Aligned),
+            Just(Self::AlignedColumns),
             Just(Self::Sliced),
             Just(Self::Reversed),
         ]
     }
 
+    /// This one, or row-major where it repeats elements.
+    pub fn writable_or_contiguous(self) -> Self {
+        match self {
+            Self::Repeated => Self::Contiguous,
+            writable => writable,
+        }
+    }
+
     /// Where the elements of `shape` stand.
     pub fn place(self, shape: &[usize]) -> Place {
         const PADDING: usize = 3;
+        const UNIT: usize = 16;
         let rank = shape.len();
         let (extra, step) = match self {
             Self::Sliced => (0, 2),
             _ => (0, 1),
         };
-        let is_column_major = matches!(self, Self::Transposed | Self::PaddedColumns);
+        let is_column_major = matches!(
+            self,
+            Self::Transposed | Self::PaddedColumns | Self::AlignedColumns
+        );
         let order: Vec<usize> = if is_column_major {
             (0..rank).collect()
         } else {
@@ -69,6 +87,9 @@ impl View {
             strides[axis] = (len * step) as i64;
             let padding = match self {
                 Self::Padded | Self::PaddedColumns if position == 0 => PADDING,
+                Self::Aligned | Self::AlignedColumns if position == 0 => {
+                    (shape[axis] + 1).next_multiple_of(UNIT) - shape[axis]
+                }
                 _ => extra,
             };
             let is_repeated = self == Self::Repeated && axis == 0;
@@ -115,14 +136,21 @@ impl Place {
 }
 
 /// A tensor, and what it holds in f64.
-pub struct Operand<T: Float> {
+pub struct Operand<T: TestElement> {
     /// On the device.
     pub tensor: Tensor<T>,
     /// Exactly the tensor's values.
     pub values: ArrayD<f64>,
+    /// All around the tensor, too.
+    storage: Tensor<T>,
+    /// What the storage holds.
+    initial: Vec<T>,
 }
 
-impl<T: Float + TestElement> Operand<T> {
+/// Elements of poison before and after the storage of an operand: whole units of wide loads.
+const GUARD: usize = 64;
+
+impl<T: TestElement> Operand<T> {
     /// Draws values and lays them out.
     ///
     /// # Errors
@@ -134,7 +162,7 @@ impl<T: Float + TestElement> Operand<T> {
         view: View,
         seed: u64,
     ) -> Result<Self, String> {
-        let mut drawn = values.draw(shape, seed).mapv(|x| T::from_f64(x).wide());
+        let mut drawn = values.draw(shape, seed).mapv(|x| T::nearest(x).wide());
         if view == View::Repeated && !shape.is_empty() && shape[0] > 0 {
             let first = drawn.index_axis(Axis(0), 0).to_owned();
             for mut row in drawn.axis_iter_mut(Axis(0)) {
@@ -149,18 +177,37 @@ impl<T: Float + TestElement> Operand<T> {
     /// # Errors
     /// What the device says.
     pub fn lay_out(device: &Device, values: ArrayD<f64>, view: View) -> Result<Self, String> {
-        let place = view.place(values.shape());
-        let mut storage = vec![T::POISON; place.len];
+        let mut place = view.place(values.shape());
+        place.offset += GUARD;
+        place.len += 2 * GUARD;
+        let mut initial = vec![T::POISON; place.len];
         for (index, &x) in values.indexed_iter() {
-            storage[place.position(index.slice())] = T::from_f64(x);
+            initial[place.position(index.slice())] = T::nearest(x);
         }
-        let buffer = DeviceBuffer::from_slice(device, &storage).map_err(say)?;
-        let tensor =
-            Tensor::from_buffer_strided(buffer, values.shape(), &place.strides, place.offset);
+        let buffer = DeviceBuffer::from_slice(device, &initial).map_err(say)?;
+        let storage = Tensor::from_buffer(buffer, &[place.len]).map_err(say)?;
+        let tensor = storage.as_strided(values.shape(), &place.strides, place.offset);
         Ok(Self {
             tensor: tensor.map_err(say)?,
             values,
+            storage,
+            initial,
         })
+    }
+
+    /// Fails where anything of the operand, or around it, was written.
+    ///
+    /// # Errors
+    /// The first element that changed, or what the device says.
+    pub fn expect_unchanged(&self) -> Checked {
+        let now = self.storage.to_vec().map_err(say)?;
+        let changed = |(now, then): (&T, &T)| now.bits() != then.bits();
+        match now.iter().zip(&self.initial).position(changed) {
+            None => Ok(()),
+            Some(position) => Err(format!(
+                "position {position} of an operand's storage was written"
+            )),
+        }
     }
 }
 
@@ -176,6 +223,8 @@ mod tests {
             View::Transposed,
             View::Padded,
             View::PaddedColumns,
+            View::Aligned,
+            View::AlignedColumns,
             View::Sliced,
             View::Reversed,
         ] {

@@ -2,6 +2,7 @@
 //! values.
 
 use super::options::Precision;
+use super::shape::MatrixLayout;
 use spec::DType;
 use spec::gemm::{Activation, Transpose};
 use std::fmt;
@@ -64,6 +65,24 @@ pub(super) struct MatrixDesc {
 }
 
 impl MatrixDesc {
+    /// Of what [`align_bytes`](Self::align_bytes) goes up to.
+    pub(super) const MOST_ALIGN_BYTES: u32 = 128;
+
+    pub(super) fn new(dtype: DType, layout: MatrixLayout, align_bytes: u32) -> Self {
+        let MatrixLayout {
+            transpose,
+            ld,
+            batch_stride,
+        } = layout;
+        Self {
+            dtype,
+            transpose,
+            ld,
+            batch_stride,
+            align_bytes,
+        }
+    }
+
     /// Largest power of two, up to 16, that divides the address of every row.
     pub(super) fn row_align_bytes(&self) -> u32 {
         let size = self.dtype.size_bytes() as i64;

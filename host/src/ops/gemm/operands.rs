@@ -123,19 +123,13 @@ pub(super) fn matrix_desc<T: Element>(
     tensor: &Tensor<T>,
     accept: impl Fn(&MatrixLayout) -> bool,
 ) -> MatrixDesc {
-    const MOST_ALIGN_BYTES: u64 = 128;
-    let own = MatrixLayout::of(tensor.shape(), tensor.strides()).filter(accept);
-    let align_bytes = match own {
-        Some(_) => tensor.alignment_bytes().min(MOST_ALIGN_BYTES),
-        None => MOST_ALIGN_BYTES,
-    };
-    let layout = own.unwrap_or_else(|| MatrixLayout::contiguous(tensor.shape()));
-    MatrixDesc {
-        dtype: T::DTYPE,
-        transpose: layout.transpose,
-        ld: layout.ld,
-        batch_stride: layout.batch_stride,
-        align_bytes: align_bytes as u32,
+    let most = MatrixDesc::MOST_ALIGN_BYTES;
+    match MatrixLayout::of(tensor.shape(), tensor.strides()).filter(accept) {
+        Some(own) => {
+            let align_bytes = tensor.alignment_bytes().min(most.into()) as u32;
+            MatrixDesc::new(T::DTYPE, own, align_bytes)
+        }
+        None => MatrixDesc::new(T::DTYPE, MatrixLayout::contiguous(tensor.shape()), most),
     }
 }
 

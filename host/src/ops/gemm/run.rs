@@ -29,6 +29,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     /// # Errors
     /// See [`Gemm`].
     pub fn run_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
+        let extents = self.validate_into(d, stream)?;
+        self.launch(&extents, d, stream)
+    }
+
+    fn validate_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<Extents> {
         let extents = self.validate(stream)?;
         check::output("d", d, &extents.shape(), stream)?;
         check::no_overlap("d", d, "a", self.a)?;
@@ -44,7 +49,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         for (operand, tensor) in self.device_factors() {
             check::no_overlap("d", d, operand, tensor)?;
         }
-        self.launch(&extents, d, stream)
+        Ok(extents)
     }
 
     /// What [`run`](Self::run) would launch, and what else could be.
@@ -53,21 +58,42 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     /// See [`Gemm`].
     pub fn plan(&self, stream: &Stream) -> Result<GemmPlan> {
         let extents = self.validate(stream)?;
-        let shape = extents.shape();
-        if shape.contains(&0) {
+        let layout = MatrixLayout::contiguous(&extents.shape());
+        let d = MatrixDesc::new(Out::DTYPE, layout, MatrixDesc::MOST_ALIGN_BYTES);
+        match self.operands(&extents, stream)? {
+            _ if extents.shape().contains(&0) => Ok(GemmPlan::empty()),
+            operands => self.plan_rows(&operands, &extents, d, stream),
+        }
+    }
+
+    /// What [`run_into`](Self::run_into) would launch, and what else could be.
+    ///
+    /// # Errors
+    /// See [`Gemm`].
+    pub fn plan_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<GemmPlan> {
+        let extents = self.validate_into(d, stream)?;
+        if d.is_empty() {
             return Ok(GemmPlan::empty());
         }
-        let layout = MatrixLayout::contiguous(&shape);
-        let d = MatrixDesc {
-            dtype: Out::DTYPE,
-            transpose: layout.transpose,
-            ld: layout.ld,
-            batch_stride: layout.batch_stride,
-            align_bytes: 128, // as allocations are
-        };
-        let desc = self
-            .operands(&extents, stream)?
-            .describe(&extents, d, &self.options())?;
+        let operands = self.operands(&extents, stream)?;
+        match lies(d) {
+            Some(Transpose::T) => {
+                let (operands, extents) = (operands.transposed(), extents.transposed());
+                let d = matrix_desc(&d.t(), is_by_rows);
+                self.plan_rows(&operands, &extents, d, stream)
+            }
+            _ => self.plan_rows(&operands, &extents, matrix_desc(d, is_by_rows), stream),
+        }
+    }
+
+    fn plan_rows<X: Element, Y: Element>(
+        &self,
+        operands: &Operands<X, Y, Out>,
+        extents: &Extents,
+        d: MatrixDesc,
+        stream: &Stream,
+    ) -> Result<GemmPlan> {
+        let desc = operands.describe(extents, d, &self.options())?;
         GemmPlan::new(&desc, self.kernel, stream)
     }
 
@@ -156,13 +182,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
 
     /// A description with the options in it; all else is filled in by [`Operands::describe`].
     fn options(&self) -> GemmDesc {
-        let matrix = |dtype| MatrixDesc {
-            dtype,
-            transpose: Transpose::N,
-            ld: 0,
-            batch_stride: 0,
-            align_bytes: 1,
-        };
+        let matrix = |dtype| MatrixDesc::new(dtype, MatrixLayout::contiguous(&[]), 1);
         let is_f8 = |dtype| matches!(dtype, DType::E4m3 | DType::E5m2);
         GemmDesc {
             m: 0,
@@ -245,8 +265,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
             return Ok(());
         }
         let operands = self.operands(extents, stream)?;
-        let lies = MatrixLayout::of(d.shape(), d.strides()).map(|layout| layout.transpose);
-        match lies {
+        match lies(d) {
             Some(Transpose::N) => self.launch_rows(&operands, extents, d, stream),
             Some(Transpose::T) => {
                 let (operands, extents) = (operands.transposed(), extents.transposed());
@@ -275,6 +294,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         let call = operands.call(desc, Memory::of(d), stream)?;
         candidate.launch(&call)
     }
+}
+
+/// Whether `d` lies by rows or by columns; `None` where both have gaps.
+fn lies<T: Element>(d: &Tensor<T>) -> Option<Transpose> {
+    MatrixLayout::of(d.shape(), d.strides()).map(|layout| layout.transpose)
 }
 
 /// `[extent]` or `[batch or 1, extent]` of the axis.

@@ -1,4 +1,5 @@
-//! `D = alpha * A @ B + beta * C`, batched.
+//! `D = alpha * A @ B + beta * C`, batched; [`fused`] has what else may follow the product, and
+//! other arithmetic than f32.
 //!
 //! # Bound
 //!
@@ -13,6 +14,12 @@
 //! and then the rounding to the output's dtype ([`Expected::rounded_to`]). At `beta == 0` c is
 //! not read. Where `S` exceeds the largest f32 a partial sum may overflow although the result
 //! would not: the bound is infinite there.
+
+mod arithmetic;
+mod fused;
+
+pub use arithmetic::Arithmetic;
+pub use fused::{FusedOptions, fused};
 
 use ndarray::{Array2, ArrayD, ArrayView2, ArrayViewD, Axis, Dimension, Ix2};
 use rayon::prelude::*;
@@ -54,21 +61,13 @@ pub fn gemm(
     c: Option<&ArrayViewD<'_, f64>>,
     options: &GemmOptions,
 ) -> Result<Expected, ReferenceError> {
-    let (batch_a, [m, k]) = split("a", a)?;
-    let (batch_b, [k_b, n]) = split("b", b)?;
-    if k_b != k {
-        let want = format!("a is {:?}, so it has to be [.., {k}, n]", a.shape());
-        return Err(ReferenceError::shape("b", b.shape(), want));
-    }
-    let batch = match (batch_a.unwrap_or(1), batch_b.unwrap_or(1)) {
-        (x, y) if x == y || y == 1 => x,
-        (1, y) => y,
-        (x, _) => {
-            let want = format!("a has a batch of {x}, so b has 1 or {x}");
-            return Err(ReferenceError::shape("b", b.shape(), want));
-        }
-    };
-    let batched = batch_a.is_some() || batch_b.is_some();
+    let Extents {
+        batch,
+        has_batch,
+        m,
+        n,
+        k,
+    } = extents(a, b)?;
     let c = match c {
         Some(c) if options.beta != 0.0 => {
             Some(c.broadcast(vec![batch, m, n]).ok_or_else(|| {
@@ -94,11 +93,45 @@ pub fn gemm(
             error.zip_mut_with(&scaled, |error, x| *error += gamma(3) * x.abs());
         }
     }
-    if !batched {
+    if !has_batch {
         values = values.index_axis_move(Axis(0), 0);
         errors = errors.index_axis_move(Axis(0), 0);
     }
     Ok(Expected::rounded_to(options.dtype, values, &errors))
+}
+
+/// Extents of a product.
+struct Extents {
+    /// 1 where there is none.
+    batch: usize,
+    has_batch: bool,
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+fn extents(a: &ArrayViewD<'_, f64>, b: &ArrayViewD<'_, f64>) -> Result<Extents, ReferenceError> {
+    let (batch_a, [m, k]) = split("a", a)?;
+    let (batch_b, [k_b, n]) = split("b", b)?;
+    if k_b != k {
+        let want = format!("a is {:?}, so it has to be [.., {k}, n]", a.shape());
+        return Err(ReferenceError::shape("b", b.shape(), want));
+    }
+    let batch = match (batch_a.unwrap_or(1), batch_b.unwrap_or(1)) {
+        (x, y) if x == y || y == 1 => x,
+        (1, y) => y,
+        (x, _) => {
+            let want = format!("a has a batch of {x}, so b has 1 or {x}");
+            return Err(ReferenceError::shape("b", b.shape(), want));
+        }
+    };
+    Ok(Extents {
+        batch,
+        has_batch: batch_a.is_some() || batch_b.is_some(),
+        m,
+        n,
+        k,
+    })
 }
 
 fn accumulator_error(alpha: f64, k: usize, magnitude: f64) -> f64 {

@@ -1,0 +1,134 @@
+//! How the sums of products of an implementation may be off.
+
+use crate::precision::{ETA32, gamma};
+
+/// How products are formed and added, as far as their error depends on it.
+///
+/// Each variant bounds any kernel of its kind, whatever its tiles and however many parts of k it
+/// adds: with `S = sum_l |a_il| |b_lj|`, the largest error of the sum is as follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Arithmetic {
+    /// f32, in any order, fused or not: `gamma(k) S + k eta`, see [`super`].
+    #[default]
+    F32,
+    /// Tensor cores on operands of 16 bits. An instruction adds `K` exact products and the
+    /// accumulator in one step: each is cut off 25 bits below the largest exponent, which loses less
+    /// than `2^-25 S` of each, and the result is cut off to f32, which loses less than `2^-23 S`
+    /// (docs/numerics.md, seen on an H200). `k / K` steps lose at most
+    /// `k (2^-25 (1 + 1/K) + 2^-23 / K) S`, for `K >= 8` less than `gamma(k) S`. `gamma(2 k) S` is
+    /// given, as other devices add in shorter steps.
+    TensorCore,
+    /// The same on f32 operands of which the low 13 bits do not count, or are rounded away: each
+    /// product is off by less than `2 * 2^-10 + 2^-20` of itself, and by `2^-136` of a factor where
+    /// the other is subnormal.
+    Tf32,
+    /// Tensor cores on operands of 8 bits that keep 13 bits below the largest exponent: an
+    /// instruction of 32 products loses less than `33 * 2^-13 S`, and its result `2^-13 S`. Sums of
+    /// 128 products (4 instructions) are added up in f32.
+    Fp8Promoted,
+    /// The same without that: `k / 32` instructions in a row, which on average have half of `S`
+    /// behind them.
+    Fp8Fast,
+}
+
+/// Part of the largest term that one fp8 instruction may lose: of 32 products, the accumulator and
+/// the result.
+const FP8_STEP: f64 = 34.0 / 8192.0;
+
+/// Instructions between promotions.
+const FP8_PROMOTED_STEPS: f64 = 4.0;
+
+/// Products of one fp8 instruction.
+const FP8_K: usize = 32;
+
+impl Arithmetic {
+    /// The largest error of a sum of `k` products of magnitude `sum` in all, of factors up to
+    /// `largest`, after `more` further roundings.
+    pub(super) fn error(self, k: usize, sum: f64, largest: f64, more: usize) -> f64 {
+        if k == 0 {
+            return 0.0;
+        }
+        let eta = k as f64 * ETA32;
+        let tensor_core = gamma(2 * k + more) * sum + eta;
+        match self {
+            Self::F32 => gamma(k + more) * sum + eta,
+            Self::TensorCore => tensor_core,
+            Self::Tf32 => {
+                const CUT: f64 = 2.0 / 1024.0 + 1.0 / 1_048_576.0;
+                let subnormal = 2f64.powi(-136) * largest * k as f64;
+                tensor_core + CUT * sum + 2.0 * subnormal
+            }
+            Self::Fp8Promoted => gamma(k + more) * sum + FP8_PROMOTED_STEPS * FP8_STEP * sum + eta,
+            Self::Fp8Fast => {
+                let steps = k.div_ceil(FP8_K) as f64;
+                gamma(k + more) * sum + (steps + 1.0) / 2.0 * FP8_STEP * sum + eta
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looser_arithmetic_has_larger_bounds() {
+        let error = |arithmetic: Arithmetic| arithmetic.error(4096, 1.0, 1.0, 3);
+        let order = [
+            Arithmetic::F32,
+            Arithmetic::TensorCore,
+            Arithmetic::Tf32,
+            Arithmetic::Fp8Promoted,
+            Arithmetic::Fp8Fast,
+        ];
+        assert!(order.windows(2).all(|pair| error(pair[0]) < error(pair[1])));
+        assert_eq!(Arithmetic::Fp8Fast.error(0, 0.0, 0.0, 3), 0.0);
+    }
+
+    /// Sums that cut off as the tables of docs/numerics.md say, one instruction after another.
+    fn cut_off_sum(terms: &[f64], per_step: usize, kept: i32, result_bits: i32) -> f64 {
+        let cut = |x: f64, unit: f64| (x / unit).trunc() * unit;
+        terms.chunks(per_step).fold(0.0, |acc: f64, step| {
+            let largest = step.iter().fold(acc.abs(), |max, x| max.max(x.abs()));
+            if largest == 0.0 {
+                return acc;
+            }
+            let unit = 2f64.powi(largest.log2().floor() as i32 - kept);
+            let sum: f64 = step.iter().map(|&x| cut(x, unit)).sum::<f64>() + cut(acc, unit);
+            if sum == 0.0 {
+                return 0.0;
+            }
+            cut(
+                sum,
+                2f64.powi(sum.abs().log2().floor() as i32 - result_bits),
+            )
+        })
+    }
+
+    #[test]
+    fn sums_that_cut_off_are_within_their_bounds() {
+        for k in [1, 32, 100, 1024, 4096] {
+            let terms: Vec<f64> = (0..k)
+                .map(|l| {
+                    let x = ((l * 7919 + 13) % 1009) as f64 / 1009.0;
+                    if l % 3 == 0 { -x } else { x }
+                })
+                .collect();
+            let exact: f64 = terms.iter().sum();
+            let sum: f64 = terms.iter().map(|x| x.abs()).sum();
+            let holds = |got: f64, arithmetic: Arithmetic| {
+                let error = (got - exact).abs();
+                let bound = arithmetic.error(k, sum, 1.0, 0);
+                assert!(
+                    error <= bound,
+                    "{arithmetic:?} at {k}: {error:e} of {bound:e}"
+                );
+            };
+            holds(cut_off_sum(&terms, 16, 25, 23), Arithmetic::TensorCore);
+            holds(cut_off_sum(&terms, 8, 25, 23), Arithmetic::TensorCore);
+            holds(cut_off_sum(&terms, 32, 13, 13), Arithmetic::Fp8Fast);
+            let promoted = terms.chunks(128).map(|part| cut_off_sum(part, 32, 13, 13));
+            holds(promoted.sum(), Arithmetic::Fp8Promoted);
+        }
+    }
+}

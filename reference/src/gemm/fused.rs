@@ -1,0 +1,282 @@
+//! The product with everything that may follow it.
+//!
+//! # Bound
+//!
+//! With `f = alpha * scale` and `P = A @ B`, of which the implementation has `p` with
+//! `|p - P| <= e` ([`Arithmetic`]):
+//!
+//! 1. `x = f p + beta c + bias` takes at most 4 roundings for `f`, 1 for `f p`, and one for each
+//!    addition: `|x - X| <= |f| e + gamma(8) (|f| S + |beta c| + |bias|) + 8 eta`.
+//! 2. `y = g(x)` for an activation `g` whose slope is at most `L`, evaluated with an absolute error
+//!    of at most `2^-20 |x|` (`2^-20` for sigmoid and tanh): `|y - Y| <= L |x - X| + 2^-20 (|X| +
+//!    |x - X|)`.
+//! 3. `y + residual` takes one more rounding.
+//!
+//! Then the rounding to the output's dtype ([`Expected::rounded_to`]).
+
+use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn};
+use spec::DType;
+use spec::gemm::Activation;
+
+use super::{Arithmetic, extents, matrix, product};
+use crate::precision::{ETA32, gamma};
+use crate::special::erf;
+use crate::{Expected, ReferenceError};
+
+/// What follows a product. Arrays broadcast to it.
+#[derive(Clone, Debug)]
+pub struct FusedOptions<'a> {
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Further factors: `[m, 1]` has one for each row, `[n]` one for each column.
+    pub scales: [Option<ArrayViewD<'a, f64>>; 2],
+    /// Factor of `c`; at 0, `c` is not read.
+    pub beta: f32,
+    /// Added, times `beta`.
+    pub c: Option<ArrayViewD<'a, f64>>,
+    /// Added.
+    pub bias: Option<ArrayViewD<'a, f64>>,
+    /// Of the sum of those.
+    pub activation: Activation,
+    /// Added to that.
+    pub residual: Option<ArrayViewD<'a, f64>>,
+    /// How the implementation adds products.
+    pub arithmetic: Arithmetic,
+    /// The dtype of the result.
+    pub dtype: DType,
+}
+
+impl Default for FusedOptions<'_> {
+    fn default() -> Self {
+        Self {
+            alpha: 1.0,
+            scales: [None, None],
+            beta: 0.0,
+            c: None,
+            bias: None,
+            activation: Activation::Identity,
+            residual: None,
+            arithmetic: Arithmetic::F32,
+            dtype: DType::F32,
+        }
+    }
+}
+
+/// `activation(alpha * scales * (a @ b) + beta * c + bias) + residual`, of operands as
+/// [`super::gemm`] takes them.
+///
+/// # Errors
+/// [`ReferenceError::ShapeMismatch`].
+pub fn fused(
+    a: &ArrayViewD<'_, f64>,
+    b: &ArrayViewD<'_, f64>,
+    options: &FusedOptions<'_>,
+) -> Result<Expected, ReferenceError> {
+    let extents = extents(a, b)?;
+    let shape = [extents.batch, extents.m, extents.n];
+    let whole = |operand: &'static str, array: &Option<ArrayViewD<'_, f64>>, absent: f64| {
+        let Some(array) = array else {
+            return Ok(ArrayD::from_elem(IxDyn(&shape), absent));
+        };
+        let whole = array.broadcast(IxDyn(&shape)).ok_or_else(|| {
+            let want = format!("it has to broadcast to {shape:?}");
+            ReferenceError::shape(operand, array.shape(), want)
+        })?;
+        Ok(whole.to_owned())
+    };
+    let c = options.c.clone().filter(|_| options.beta != 0.0);
+    let c = whole("c", &c, 0.0)?;
+    let bias = whole("bias", &options.bias, 0.0)?;
+    let residual = whole("residual", &options.residual, 0.0)?;
+    let factors = whole("row scales", &options.scales[0], 1.0)?
+        * whole("column scales", &options.scales[1], 1.0)?
+        * f64::from(options.alpha);
+
+    let mut values = ArrayD::zeros(IxDyn(&shape));
+    let mut errors = ArrayD::zeros(IxDyn(&shape));
+    let largest = |array: &ArrayViewD<'_, f64>| {
+        let finite = array.iter().filter(|x| x.is_finite());
+        finite.fold(0.0_f64, |max, x| max.max(x.abs()))
+    };
+    let largest = largest(a).max(largest(b));
+    for batch_idx in 0..extents.batch {
+        let (product, magnitude) = product(&matrix(a, batch_idx), &matrix(b, batch_idx));
+        let mut value = values.index_axis_mut(Axis(0), batch_idx);
+        let mut error = errors.index_axis_mut(Axis(0), batch_idx);
+        for ((i, j), &product) in product.indexed_iter() {
+            let place = [batch_idx, i, j];
+            let terms = Terms {
+                factor: factors[place],
+                product,
+                magnitude: magnitude[[i, j]],
+                addend: f64::from(options.beta) * c[place],
+                has_c: options.beta != 0.0 && options.c.is_some(),
+                bias: bias[place],
+                residual: residual[place],
+                has_residual: options.residual.is_some(),
+            };
+            let (x, e) = terms.result(extents.k, largest, options);
+            (value[[i, j]], error[[i, j]]) = (x, e);
+        }
+    }
+    if !extents.has_batch {
+        values = values.index_axis_move(Axis(0), 0);
+        errors = errors.index_axis_move(Axis(0), 0);
+    }
+    Ok(Expected::rounded_to(options.dtype, values, &errors))
+}
+
+/// What one result is made of.
+struct Terms {
+    factor: f64,
+    product: f64,
+    magnitude: f64,
+    addend: f64,
+    has_c: bool,
+    bias: f64,
+    residual: f64,
+    has_residual: bool,
+}
+
+impl Terms {
+    /// The result and its largest error.
+    fn result(&self, k: usize, largest: f64, options: &FusedOptions<'_>) -> (f64, f64) {
+        const ROUNDINGS: usize = 8;
+        let mut x = self.factor * self.product;
+        if self.has_c {
+            x += self.addend;
+        }
+        if options.bias.is_some() {
+            x += self.bias;
+        }
+        let sum = options.arithmetic.error(k, self.magnitude, largest, 0);
+        let scaled = self.factor.abs() * self.magnitude;
+        let terms = scaled + self.addend.abs() + self.bias.abs();
+        let mut error = self.factor.abs() * sum + gamma(ROUNDINGS) * terms + 8.0 * ETA32;
+        let is_large = |x: f64| x.is_finite() && x.abs() > f64::from(f32::MAX);
+        if is_large(self.magnitude) || is_large(terms) {
+            error = f64::INFINITY;
+        }
+        if !x.is_finite() {
+            error = 0.0; // and so it is in f32: an operand is
+        }
+        let mut value = activate(options.activation, x);
+        error = activation_error(options.activation, x, error);
+        if self.has_residual {
+            value += self.residual;
+            error += gamma(1) * (value.abs() + self.residual.abs() + error);
+        }
+        (value, error)
+    }
+}
+
+/// The activation, in the limit at infinities as the kernels have it: those that are a product with
+/// x are NaN at -inf, which is -inf times 0.
+fn activate(activation: Activation, x: f64) -> f64 {
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let is_product = matches!(
+        activation,
+        Activation::Gelu | Activation::GeluTanh | Activation::Silu
+    );
+    if is_product && x == f64::NEG_INFINITY {
+        return f64::NAN;
+    }
+    match activation {
+        Activation::Identity => x,
+        Activation::Relu if x < 0.0 => 0.0,
+        Activation::Relu => x,
+        Activation::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        Activation::GeluTanh => {
+            const ROOT: f64 = 0.797_884_560_802_865_4; // sqrt(2 / pi)
+            x * sigmoid(2.0 * ROOT * (x + 0.044715 * x * x * x))
+        }
+        Activation::Silu => x * sigmoid(x),
+        Activation::Sigmoid => sigmoid(x),
+        Activation::Tanh => x.tanh(),
+    }
+}
+
+/// The largest error of the activation at an `x` that is off by up to `error`.
+fn activation_error(activation: Activation, x: f64, error: f64) -> f64 {
+    /// Of the approximations, see `spec::gemm::Activation`.
+    const APPROXIMATION: f64 = 1.0 / 1_048_576.0;
+    let (slope, scale) = match activation {
+        Activation::Identity | Activation::Relu => return error,
+        Activation::Gelu | Activation::GeluTanh => (1.13, x.abs() + error),
+        Activation::Silu => (1.1, x.abs() + error),
+        Activation::Sigmoid => (0.25, 1.0),
+        Activation::Tanh => (1.0, 1.0),
+    };
+    slope * error + APPROXIMATION * scale + ETA32
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{arr1, arr2};
+
+    use super::*;
+
+    #[test]
+    fn every_part_stands_in_its_place() {
+        let a = arr2(&[[1.0, 2.0], [3.0, 4.0]]).into_dyn();
+        let b = arr2(&[[1.0, 0.0], [0.0, -1.0]]).into_dyn(); // a @ b = [[1, -2], [3, -4]]
+        let (rows, columns) = (
+            arr2(&[[2.0], [3.0]]).into_dyn(),
+            arr1(&[1.0, 10.0]).into_dyn(),
+        );
+        let c = arr2(&[[1.0, 1.0], [1.0, 1.0]]).into_dyn();
+        let bias = arr1(&[5.0, 50.0]).into_dyn();
+        let residual = arr2(&[[0.5, 0.5], [0.25, 0.25]]).into_dyn();
+        let options = FusedOptions {
+            alpha: 0.5,
+            scales: [Some(rows.view()), Some(columns.view())],
+            beta: 2.0,
+            c: Some(c.view()),
+            bias: Some(bias.view()),
+            activation: Activation::Relu,
+            residual: Some(residual.view()),
+            ..FusedOptions::default()
+        };
+        let d = fused(&a.view(), &b.view(), &options).unwrap();
+        // 0.5 * 2 * 1 + 2 + 5, 0.5 * 2 * 10 * -2 + 2 + 50; 4.5 + 2 + 5, -60 + 52 < 0
+        let want = arr2(&[[8.5, 32.5], [11.75, 0.25]]);
+        assert_eq!(d.values, want.into_dyn());
+        assert!(d.bounds.iter().all(|&bound| bound > 0.0 && bound < 1e-4));
+    }
+
+    #[test]
+    fn without_anything_else_it_is_the_product() {
+        let a = arr2(&[[1.0, 2.0], [3.0, 4.0]]).into_dyn();
+        let plain = fused(&a.view(), &a.view(), &FusedOptions::default()).unwrap();
+        let gemm = super::super::gemm(&a.view(), &a.view(), None, &Default::default()).unwrap();
+        assert_eq!(plain.values, gemm.values);
+    }
+
+    #[test]
+    fn slopes_are_upper_bounds_and_limits_are_those_of_the_kernels() {
+        for activation in Activation::ALL {
+            for step in -4000..4000 {
+                let x = f64::from(step) * 0.005;
+                let change = activate(activation, x + 1e-3) - activate(activation, x);
+                let allowed = activation_error(activation, x, 1e-3);
+                assert!(change.abs() <= allowed * (1.0 + 1e-9), "{activation} at {x}");
+            }
+            assert!(activate(activation, f64::NAN).is_nan(), "{activation}");
+        }
+        assert!(activate(Activation::Silu, f64::NEG_INFINITY).is_nan());
+        assert_eq!(activate(Activation::Gelu, f64::INFINITY), f64::INFINITY);
+        assert_eq!(activate(Activation::Relu, f64::NEG_INFINITY), 0.0);
+        assert_eq!(activate(Activation::Sigmoid, f64::NEG_INFINITY), 0.0);
+    }
+
+    #[test]
+    fn refuses_what_does_not_broadcast() {
+        let a = ArrayD::zeros(vec![2, 2]);
+        let wrong = ArrayD::zeros(vec![3]);
+        let options = FusedOptions {
+            bias: Some(wrong.view()),
+            ..FusedOptions::default()
+        };
+        assert!(fused(&a.view(), &a.view(), &options).is_err());
+    }
+}

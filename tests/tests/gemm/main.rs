@@ -1,0 +1,29 @@
+//! `Gemm` against its reference: shapes around tiles, every layout, batches, types and epilogues,
+//! special values; exact on small integers; deterministic; by every kernel that computes a product,
+//! which writes its output and nothing else.
+
+mod case;
+mod check;
+mod plans;
+
+use warpsmith_tests::cases;
+use warpsmith_tests::property::{Effort, holds};
+
+use check::check;
+
+#[test]
+fn gemm_matches_its_reference_for_every_shape_layout_type_and_epilogue() {
+    holds(
+        Effort {
+            cases: 200,
+            largest: [140, 700],
+        },
+        case::products,
+        check,
+    );
+}
+
+#[test]
+fn gemm_matches_its_reference_on_the_table_of_cases() {
+    cases::run(include_str!("../../cases/gemm.toml"), check);
+}
