@@ -3,51 +3,92 @@
 use crate::machine::{Machine, SMI_QUERY};
 use crate::results::{Report, Row, Skipped, Summary};
 
-/// What stands above the rows: the machine, the peer and the names of the columns.
-pub fn head(machine: &Machine, peer: &str, repetitions: usize) -> String {
-    let copy = match machine.copy_bytes_per_s {
-        Some(rate) => format!(", copies at {:.2} TB/s", rate / 1e12),
-        None => String::new(),
-    };
-    format!(
-        "{} ({}){copy}: warpsmith beside {peer}, median of {repetitions}\n{}",
-        machine.device,
-        machine.arch,
-        line([
-            "case", "ours us", "TFLOP/s", "peer us", "TFLOP/s", "ratio", "of copy", "of roof",
-            "differ", "MHz", ""
-        ])
-    )
+/// Columns of numbers, with the name of the case before them and the verdict after them.
+const COLUMNS: [(&str, Column); 9] = [
+    ("ours us", Column::Always),
+    ("TFLOP/s", Column::Always),
+    ("peer us", Column::WithPeer),
+    ("TFLOP/s", Column::WithPeer),
+    ("ratio", Column::WithPeer),
+    ("of copy", Column::OnGpu),
+    ("of roof", Column::OnGpu),
+    ("differ", Column::WithPeer),
+    ("MHz", Column::OnGpu),
+];
+
+#[derive(Clone, Copy)]
+enum Column {
+    Always,
+    WithPeer,
+    OnGpu,
 }
 
-/// One row.
-pub fn row(row: &Row) -> String {
-    let optional = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-    };
-    let percent = |share: Option<f64>| {
-        share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
-    };
-    let peer_ms = row.peer.as_ref().map(|peer| peer.ms);
-    let rate = row.flops / row.ours.ms * 1e3;
-    let rate_of = |ms: f64| match row.tflops(ms) {
-        rate if rate < 1.0 => format!("{rate:.5}"),
-        rate => format!("{rate:.1}"),
-    };
-    line([
-        &row.case,
-        &format!("{:.2}", row.ours.ms * 1e3),
-        &rate_of(row.ours.ms),
-        &optional(peer_ms.map(|ms| ms * 1e3), 2),
-        &peer_ms.map_or_else(|| "-".to_owned(), rate_of),
-        &optional(row.ratio(), 3),
-        &percent(row.share_of_copy),
-        &percent(row.roofline_flops_per_s.map(|roof| rate / roof)),
-        &row.difference
-            .map_or_else(|| "-".to_owned(), |x| format!("{x:.0e}")),
-        &optional(row.sm_clock_mhz, 0),
-        row.verdict().name(),
-    ])
+/// A table, without the columns that would be empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// A row may have a peer.
+    pub has_peer: bool,
+    /// Time is a GPU's.
+    pub is_on_gpu: bool,
+}
+
+impl Table {
+    /// What stands above the rows: the machine, the peer and the names of the columns.
+    pub fn head(&self, machine: &Machine, peer: &str, repetitions: usize) -> String {
+        let copy = match machine.copy_bytes_per_s {
+            Some(rate) => format!(", copies at {:.2} TB/s", rate / 1e12),
+            None => String::new(),
+        };
+        let Machine { device, arch, .. } = machine;
+        let names = self.line("case", COLUMNS.map(|(name, _)| name.to_owned()), "");
+        format!(
+            "{device} ({arch}){copy}: warpsmith beside {peer}, median of {repetitions}\n{names}"
+        )
+    }
+
+    /// One row.
+    pub fn row(&self, row: &Row) -> String {
+        let number = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        let percent = |share: Option<f64>| match share {
+            Some(share) => format!("{:.1} %", share * 100.0),
+            None => "-".to_owned(),
+        };
+        let rate = |ms: Option<f64>| match ms.map(|ms| row.tflops(ms)) {
+            Some(rate) if rate < 1.0 => format!("{rate:.5}"),
+            rate => number(rate, 1),
+        };
+        let peer_ms = row.peer.as_ref().map(|peer| peer.ms);
+        let of_roof = |roof: f64| row.flops / row.ours.ms * 1e3 / roof;
+        let differ = row.difference.map(|difference| format!("{difference:.0e}"));
+        let fields = [
+            number(Some(row.ours.ms * 1e3), 2),
+            rate(Some(row.ours.ms)),
+            number(peer_ms.map(|ms| ms * 1e3), 2),
+            rate(peer_ms),
+            number(row.ratio(), 3),
+            percent(row.share_of_copy),
+            percent(row.roofline_flops_per_s.map(of_roof)),
+            differ.unwrap_or_else(|| "-".to_owned()),
+            number(row.sm_clock_mhz, 0),
+        ];
+        self.line(&row.case, fields, row.verdict().name())
+    }
+
+    fn line(&self, case: &str, fields: [String; 9], verdict: &str) -> String {
+        let is_shown = |column: Column| match column {
+            Column::Always => true,
+            Column::WithPeer => self.has_peer,
+            Column::OnGpu => self.is_on_gpu,
+        };
+        let shown = fields.into_iter().zip(COLUMNS);
+        let shown = shown.filter(|(_, (_, column))| is_shown(*column));
+        let numbers: String = shown.map(|(field, _)| format!("{field:>9}")).collect();
+        format!("{case:<48}{numbers}  {verdict}")
+            .trim_end()
+            .to_owned()
+    }
 }
 
 /// A case that was not measured.
@@ -83,10 +124,30 @@ pub fn foot(report: &Report) -> String {
     lines.join("\n")
 }
 
-fn line(fields: [&str; 11]) -> String {
-    let [case, numbers @ .., verdict] = fields;
-    let numbers = numbers.map(|number| format!("{number:>9}")).join("");
-    format!("{case:<48}{numbers}  {verdict}")
-        .trim_end()
-        .to_owned()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::{report, row};
+
+    #[test]
+    fn columns_stand_under_their_names_and_empty_ones_are_left_out() {
+        for (has_peer, is_on_gpu, columns) in [(true, true, 9), (false, true, 5), (false, false, 2)]
+        {
+            let table = Table {
+                has_peer,
+                is_on_gpu,
+            };
+            let machine = report(Vec::new()).machine;
+            let head = table.head(&machine, "a peer", 31);
+            let names = head.lines().nth(1).expect("a line of names");
+            let line = table.row(&row("gemm/bf16/nt/m1_n1_k1", 1.0));
+            let line = line.trim_end_matches("pass").trim_end();
+            assert_eq!(
+                names.chars().count(),
+                line.chars().count(),
+                "{names}\n{line}"
+            );
+            assert_eq!(names.chars().count(), 48 + 9 * columns);
+        }
+    }
 }

@@ -39,6 +39,15 @@ impl Bench<'_> {
         }
     }
 
+    /// Whether `case` may get a peer.
+    pub(super) fn has_peer(&self, case: &Case) -> bool {
+        match case.beside {
+            Beside::Library => self.library.is_some(),
+            Beside::Triton => self.triton.is_some(),
+            Beside::PlainOfOurs => true,
+        }
+    }
+
     fn measure<In, Out>(&self, case: &Case) -> Result<Row>
     where
         In: GemmInput<Output = Out> + Sample,

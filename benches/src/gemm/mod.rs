@@ -17,9 +17,10 @@ use warpsmith::Device;
 use crate::cublaslt::CublasLt;
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
+use crate::plot;
 use crate::results::{Report, Skipped, Summary};
+use crate::table::{self, Table};
 use crate::timing::Timer;
-use crate::{plot, table};
 use cases::{Beside, Case, Layout, Precision, Set};
 use compare::Bench;
 use triton::Triton;
@@ -178,16 +179,18 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         rows: Vec::new(),
         skipped: Vec::new(),
     };
-    print(
-        output,
-        &table::head(&report.machine, &report.peer, bench.repetitions),
-    )?;
+    let table = Table {
+        has_peer: cases.iter().any(|case| bench.has_peer(case)),
+        is_on_gpu: !device.is_emulator(),
+    };
+    let head = table.head(&report.machine, &report.peer, bench.repetitions);
+    print(output, &head)?;
     let bar = progress_bar(cases.len());
     for case in &cases {
         bar.set_message(case.to_string());
         let line = match bench.row(case) {
             Ok(row) => {
-                let line = table::row(&row);
+                let line = table.row(&row);
                 report.rows.push(row);
                 line
             }
