@@ -6,8 +6,9 @@
 //! [`timing`], [`inputs`] and [`gemm`]; [`results`] is what is kept, [`gate`] compares it with
 //! what was kept before.
 //!
-//! To add an operation: a module beside [`gemm`] with its cases, which builds [`timing::Launch`]es
-//! and hands back [`results::Row`]s. Table, files, plots and gate know nothing of products.
+//! To add an operation: a module beside [`gemm`] with its cases, which builds
+//! [`opponent::Opponent`]s and hands back [`results::Row`]s. Choice of the fastest, timing, table,
+//! files, plots and gate know nothing of products.
 
 pub mod cublaslt;
 pub mod error;
@@ -15,6 +16,7 @@ pub mod gate;
 pub mod gemm;
 pub mod inputs;
 pub mod machine;
+pub mod opponent;
 pub mod plot;
 pub mod results;
 pub mod table;

@@ -130,8 +130,9 @@ fn gpu_attribute(
     Ok(Some(value.unsigned_abs()))
 }
 
-/// Bytes that are copied to measure bandwidth: many times any L2.
-const COPIED_BYTES: usize = 2 << 30;
+/// Bytes that are copied to measure bandwidth, many times any L2; less where the GPU has less than
+/// eight times as much.
+const COPIED_BYTES: u64 = 2 << 30;
 
 /// Bytes a second that a large copy within the device's memory reads and writes; `None` on the
 /// emulator, whose time is the CPU's.
@@ -140,8 +141,9 @@ fn copy_bandwidth(timer: &Timer) -> Result<Option<f64>> {
         return Ok(None);
     }
     let stream = timer.stream();
-    let from = DeviceBuffer::<u8>::zeros(stream, COPIED_BYTES)?;
-    let mut to = DeviceBuffer::<u8>::zeros(stream, COPIED_BYTES)?;
+    let bytes = COPIED_BYTES.min(stream.device().info().memory_bytes / 8) as usize;
+    let from = DeviceBuffer::<u8>::zeros(stream, bytes)?;
+    let mut to = DeviceBuffer::<u8>::zeros(stream, bytes)?;
     let schedule = Schedule {
         warmups: 2,
         repetitions: 11,
@@ -150,8 +152,8 @@ fn copy_bandwidth(timer: &Timer) -> Result<Option<f64>> {
     };
     let copy: Launch<'_> = Box::new(|_| Ok(to.copy_from_buffer(&from, stream)?));
     let times = timer.interleaved(&schedule, &mut [copy])?.times;
-    let bytes = 2.0 * COPIED_BYTES as f64;
-    Ok(times.first().map(|times| bytes / times.median_ms * 1e3))
+    let moved = 2.0 * bytes as f64;
+    Ok(times.first().map(|times| moved / times.median_ms * 1e3))
 }
 
 /// The commit, from `WARPSMITH_COMMIT` (a machine without a checkout) or git, marked where the

@@ -5,13 +5,13 @@ use warpsmith::{E4m3, Float, GemmInput};
 
 use super::cases::{Beside, Case, Precision};
 use super::library;
-use super::opponent::{Opponent, fastest, split};
 use super::product::Product;
 use super::triton::Triton;
 use crate::cublaslt::CublasLt;
 use crate::error::Result;
 use crate::inputs::Sample;
 use crate::machine::Machine;
+use crate::opponent::{Opponent, fastest, split};
 use crate::results::{Row, Side};
 use crate::timing::{Measured, Schedule, Timer, copies};
 

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use warpsmith::DevicePtr;
 
-use super::opponent::{Opponent, fastest as fastest_of};
 use super::product::{Copy, Product};
 use crate::cublaslt::{Algorithm, CublasLt, CublasLtError, Extras, Matmul, Operands};
 use crate::error::Result;
 use crate::inputs::Sample;
+use crate::opponent::{Opponent, fastest as fastest_of};
 use crate::timing::Timer;
 
 /// How many algorithms the library is asked for. It knows fewer for most products.

@@ -3,7 +3,6 @@
 pub mod cases;
 mod compare;
 mod library;
-mod opponent;
 mod product;
 mod triton;
 

@@ -3,10 +3,10 @@
 use warpsmith::{Activation, Device, Float, Gemm, GemmInput, Stream, Tensor};
 
 use super::cases::{Case, Precision};
-use super::opponent::Opponent;
 use crate::cublaslt::Epilogue;
 use crate::error::Result;
 use crate::inputs::{Sample, largest_difference, normal_tensor, normals};
+use crate::opponent::Opponent;
 use crate::timing::Launch;
 
 /// Our name in results.

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use warpsmith::{Device, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream};
 
 use super::cases::{Case, Layout, Precision};
-use super::opponent::{Opponent, fastest as fastest_of};
 use super::product::{Copy, Product};
 use crate::cublaslt::Epilogue;
 use crate::error::{BenchError, Result};
 use crate::inputs::Sample;
+use crate::opponent::{Opponent, fastest as fastest_of};
 use crate::timing::Timer;
 
 /// What the script writes as `kernels.json`.

@@ -9,18 +9,21 @@ const HOPELESS: f64 = 1.3;
 const REPETITIONS: usize = 9;
 
 /// One way to compute a case.
-pub(super) struct Opponent<'a> {
+pub struct Opponent<'a> {
     /// Who.
-    pub(super) name: String,
+    pub name: String,
     /// What it chose: an algorithm, a kernel.
-    pub(super) choice: Option<String>,
+    pub choice: Option<String>,
     /// Its runs.
-    pub(super) launch: Launch<'a>,
+    pub launch: Launch<'a>,
 }
 
 /// The fastest of them by measurement; those that refuse to run are left out. `None` where none is
 /// left. Its choice says how many there were.
-pub(super) fn fastest<'a>(
+///
+/// # Errors
+/// As [`Timer::interleaved`].
+pub fn fastest<'a>(
     timer: &Timer,
     copies: usize,
     mut all: Vec<Opponent<'a>>,
@@ -52,14 +55,20 @@ pub(super) fn fastest<'a>(
 }
 
 /// Names and choices, in the order of the launches.
-type Names = Vec<(String, Option<String>)>;
+pub type Names = Vec<(String, Option<String>)>;
 
 /// The launches, as a timer takes them, and the rest.
-pub(super) fn split(all: Vec<Opponent<'_>>) -> (Vec<Launch<'_>>, Names) {
+pub fn split(all: Vec<Opponent<'_>>) -> (Vec<Launch<'_>>, Names) {
     let parts = all
         .into_iter()
         .map(|opponent| (opponent.launch, (opponent.name, opponent.choice)));
     parts.unzip()
+}
+
+impl std::fmt::Debug for Opponent<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Opponent({}, {:?})", self.name, self.choice)
+    }
 }
 
 fn join(works: Vec<Launch<'_>>, names: Names) -> Vec<Opponent<'_>> {
