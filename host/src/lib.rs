@@ -85,7 +85,7 @@ pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, Binary, CastElement, Float, Gemm, GemmCandidate, GemmInput, GemmPlan,
-    PlanSource, Precision, Reduce, Softmax, Unary,
+    GemmTuning, Measured, PlanSource, Precision, Reduce, Softmax, Unary,
 };
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;

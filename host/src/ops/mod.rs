@@ -17,6 +17,9 @@ pub use copy::CastElement;
 pub use elementwise::{Binary, Unary};
 pub use float::Float;
 pub(crate) use gemm::GemmState;
-pub use gemm::{Activation, Gemm, GemmCandidate, GemmInput, GemmPlan, PlanSource, Precision};
+pub use gemm::{
+    Activation, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Measured, PlanSource,
+    Precision,
+};
 pub use reduce::Reduce;
 pub use softmax::Softmax;

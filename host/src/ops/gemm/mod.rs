@@ -15,6 +15,8 @@ mod plan;
 mod run;
 mod shape;
 mod simt;
+mod tune;
+mod tuned;
 
 use crate::{Element, Float, Tensor};
 use desc::BiasAxis;
@@ -24,6 +26,7 @@ pub use options::{GemmInput, Precision};
 pub(crate) use plan::GemmState;
 pub use plan::{GemmCandidate, GemmPlan, PlanSource};
 pub use spec::gemm::Activation;
+pub use tune::{GemmTuning, Measured};
 
 /// Matrix product and what follows it, in one kernel, batched:
 ///
@@ -71,7 +74,8 @@ pub use spec::gemm::Activation;
 /// `a` and `b` are read where they lie as long as the stride of their rows or of their columns is
 /// 1; else they are copied first, once over the tensor. The same goes for `c`, `residual` and `d`,
 /// of which the stride of the rows or of the columns has to be 1 in all. The kernel is chosen by a
-/// cost model; [`plan`](Self::plan) shows it.
+/// cost model, or by measurement once [`autotune`](Self::autotune) was called;
+/// [`plan`](Self::plan) shows it.
 ///
 /// # Examples
 /// ```

@@ -3,10 +3,12 @@
 use super::candidates::{Candidate, offer_all};
 use super::desc::GemmDesc;
 use super::maps::MapCache;
+use super::tuned::Tuned;
+use crate::device::lock;
 use crate::{DeviceInfo, Error, Result, Stream};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 /// What a device remembers of products.
@@ -15,6 +17,7 @@ pub(crate) struct GemmState {
     #[allow(dead_code)]
     pub(super) maps: MapCache,
     chosen: RwLock<HashMap<GemmDesc, (Candidate, PlanSource)>>,
+    tuned: OnceLock<Mutex<Tuned>>,
 }
 
 /// Choices that a device remembers; beyond, it forgets them all.
@@ -34,6 +37,24 @@ impl GemmState {
         }
         chosen.insert(*desc, (candidate, source));
     }
+
+    /// What was tuned on this kind of device, read when it is first asked for.
+    fn tuned(&self, device: &DeviceInfo) -> &Mutex<Tuned> {
+        self.tuned.get_or_init(|| Mutex::new(Tuned::load(device)))
+    }
+
+    /// Keeps the winner of a measurement for later processes.
+    pub(super) fn keep(&self, desc: &GemmDesc, winner: Candidate, device: &DeviceInfo) {
+        lock(self.tuned(device)).keep(desc.to_string(), winner.to_string());
+    }
+
+    /// The winner of an earlier measurement, where there still is such a candidate.
+    fn earlier_winner(&self, desc: &GemmDesc, device: &DeviceInfo) -> Option<Candidate> {
+        let name = lock(self.tuned(device)).get(&desc.to_string())?.to_owned();
+        named(desc, &name, device)
+            .inspect_err(|error| tracing::warn!(%error, "a tuned choice is not there any more"))
+            .ok()
+    }
 }
 
 /// Why a kernel was chosen.
@@ -42,7 +63,7 @@ impl GemmState {
 pub enum PlanSource {
     /// The cost model expects it to be the fastest.
     Model,
-    /// It was measured to be the fastest.
+    /// [`Gemm::autotune`](crate::Gemm::autotune) found it to be the fastest.
     Tuned,
     /// [`Gemm::with_kernel`](crate::Gemm::with_kernel) demanded it.
     Forced,
@@ -60,6 +81,10 @@ pub(super) fn choose(
     }
     if let Some(known) = device.gemm().get(desc) {
         return Ok(known);
+    }
+    if let Some(winner) = device.gemm().earlier_winner(desc, device.info()) {
+        device.gemm().remember(desc, winner, PlanSource::Tuned);
+        return Ok((winner, PlanSource::Tuned));
     }
     let mut best: Option<Candidate> = None;
     offer_all(desc, device.info(), &mut |candidate| {

@@ -116,7 +116,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         .filter_map(|(operand, tensor)| Some((operand, tensor?)))
     }
 
-    fn validate(&self, stream: &Stream) -> Result<Extents> {
+    pub(super) fn validate(&self, stream: &Stream) -> Result<Extents> {
         check::device("a", self.a, stream)?;
         check::device("b", self.b, stream)?;
         let extents = Extents::new(self.a, self.b)?;
@@ -181,7 +181,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     }
 
     /// A description with the options in it; all else is filled in by [`Operands::describe`].
-    fn options(&self) -> GemmDesc {
+    pub(super) fn options(&self) -> GemmDesc {
         let matrix = |dtype| MatrixDesc::new(dtype, MatrixLayout::contiguous(&[]), 1);
         let is_f8 = |dtype| matches!(dtype, DType::E4m3 | DType::E5m2);
         GemmDesc {
@@ -210,7 +210,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     }
 
     /// Everything that is read, broadcast to the product's extents.
-    fn operands(&self, extents: &Extents, stream: &Stream) -> Result<Operands<A, B, Out>> {
+    pub(super) fn operands(
+        &self,
+        extents: &Extents,
+        stream: &Stream,
+    ) -> Result<Operands<A, B, Out>> {
         let shape = extents.shape();
         let whole = |tensor: Option<&Tensor<Out>>| {
             tensor.map(|tensor| tensor.broadcast_to(&shape)).transpose()

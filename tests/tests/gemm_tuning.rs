@@ -1,0 +1,90 @@
+//! `Gemm::autotune`: what it measures, chooses and keeps. A program of its own, as it sets an
+//! environment variable.
+
+use std::path::Path;
+use std::process::Command;
+
+use warpsmith::testing::devices;
+use warpsmith::{Activation, Gemm, PlanSource, Tensor};
+
+const FOLDER: &str = "WARPSMITH_TUNING_DIR";
+/// Set in the process that looks for what another one found.
+const SECOND: &str = "WARPSMITH_TEST_SECOND_PROCESS";
+
+/// In a folder of its own, once to measure, and once more to find what was measured.
+#[test]
+fn winners_are_used_and_found_again_by_other_processes() {
+    if std::env::var_os(FOLDER).is_some() {
+        return; // this is one of the processes that are started below
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    run(folder.path(), false);
+    let files = std::fs::read_dir(folder.path())
+        .expect("a folder")
+        .flatten();
+    let names: Vec<_> = files.map(|file| file.file_name()).collect();
+    assert!(
+        names
+            .iter()
+            .any(|name| name.to_string_lossy().ends_with(".json")),
+        "{names:?}"
+    );
+    run(folder.path(), true);
+}
+
+fn run(folder: &Path, is_second: bool) {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--exact", "in_a_process_of_its_own", "--nocapture"]);
+    command.env(FOLDER, folder);
+    if is_second {
+        command.env(SECOND, "1");
+    }
+    let status = command.status().expect("it starts");
+    assert!(status.success(), "second: {is_second}");
+}
+
+#[test]
+fn in_a_process_of_its_own() {
+    if std::env::var_os(FOLDER).is_none() {
+        return; // started by the test above
+    }
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let values: Vec<f32> = (0..96 * 96).map(|i| (i % 17) as f32 - 8.0).collect();
+        let a = Tensor::from_slice(&device, &[96, 96], &values).expect("memory");
+        let gemm = Gemm::new(&a, &a).activation(Activation::Relu);
+        let source = || gemm.plan(&stream).expect("a plan").source();
+        if std::env::var_os(SECOND).is_some() {
+            assert_eq!(source(), Some(PlanSource::Tuned));
+            continue;
+        }
+        assert_eq!(source(), Some(PlanSource::Model));
+        let before = gemm
+            .run(&stream)
+            .expect("a product")
+            .to_vec()
+            .expect("values");
+        let tuning = gemm.autotune(&stream).expect("a tuning");
+        let chosen = tuning.chosen().expect("there is something to compute");
+        assert!(
+            tuning.measured().iter().all(|measured| measured.agrees),
+            "{tuning}"
+        );
+        assert!(tuning.measured().len() >= 2, "{tuning}");
+        let fastest = tuning.measured().iter().map(|measured| measured.time).min();
+        assert_eq!(Some(chosen.time), fastest);
+        let plan = gemm.plan(&stream).expect("a plan");
+        assert_eq!(plan.chosen(), Some(&chosen.candidate));
+        assert_eq!(plan.source(), Some(PlanSource::Tuned));
+        let after = gemm
+            .run(&stream)
+            .expect("a product")
+            .to_vec()
+            .expect("values");
+        assert_eq!(before, after, "integers are exact by every kernel");
+        let nothing = Tensor::<f32>::zeros(&stream, &[0, 96]).expect("memory");
+        let tuning = Gemm::new(&nothing, &a).autotune(&stream).expect("a tuning");
+        assert!(tuning.chosen().is_none());
+    }
+}
