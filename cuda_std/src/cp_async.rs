@@ -59,6 +59,39 @@ copies! {
         "past L1, and in L2 by the policy.";
 }
 
+/// `@predicate cp.async.cg.shared.global.L2::128B [dst], [src], 16, src_size`: past L1, bringing the
+/// 128 bytes around into L2; reads `src_size` bytes only, the rest becomes 0. Nothing happens
+/// without `predicate`, and there is no branch.
+///
+/// *Scope*: thread. *Since*: PTX 7.4, sm_80.
+///
+/// # Safety
+/// As for [`cp_async_cg_l2_128b_16_src_size`] where `predicate` is true.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn cp_async_cg_l2_128b_16_src_size_if<T>(
+    predicate: bool,
+    dst: SharedAddr,
+    src: *const T,
+    src_size: u32,
+) {
+    on_device!("cp_async", (predicate, dst, src, src_size), {
+        // SAFETY: the caller's memory is there, and free for it.
+        unsafe {
+            core::arch::asm!(
+                "{{",
+                ".reg .pred copied;",
+                "setp.ne.u32 copied, {predicate}, 0;",
+                "@copied cp.async.cg.shared.global.L2::128B [{dst}], [{src}], 16, {src_size};",
+                "}}",
+                predicate = in(reg32) u32::from(predicate), dst = in(reg32) dst.bits(),
+                src = in(reg64) src, src_size = in(reg32) src_size, options(nostack));
+        }
+    })
+}
+
 macro_rules! groups {
     ($($name:ident $(<const $n:ident>)? = $instruction:literal $operand:literal, $doc:literal;)*)
         => {$(

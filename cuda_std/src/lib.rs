@@ -49,6 +49,7 @@ pub mod elect;
 pub mod element;
 pub mod epilogue;
 pub mod fence;
+pub mod hint;
 pub mod ldmatrix;
 pub mod math;
 pub mod mbarrier;

@@ -7,8 +7,10 @@
 mod entries;
 mod finish;
 mod fused;
+mod mma;
 mod simt;
 mod store;
 
 pub use entries::*;
 pub use finish::*;
+pub use mma::*;

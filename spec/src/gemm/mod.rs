@@ -3,10 +3,14 @@
 
 pub mod epilogue;
 mod finish;
+mod mma;
 mod simt;
 
 pub use epilogue::{Activation, EpilogueParams};
 pub use finish::{FINISH_THREADS, FinishEntry, finish_blocks};
+pub use mma::{
+    MMA_LARGE, MMA_SMALL, MMA_STEP_BYTES, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile, OperandMap,
+};
 pub use simt::{GRID_Y_MAX, SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
 
 /// How one operand lies in memory, the letters of a layout (`nt`).

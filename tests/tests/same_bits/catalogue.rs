@@ -25,6 +25,7 @@ const EIGHT_BITS: [DType; 2] = [DType::E4m3, DType::E5m2];
 #[derive(Clone, Copy)]
 pub(crate) enum Family {
     Gemm(gemm::SimtEntry),
+    Mma(gemm::MmaEntry),
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
     Reduce(ReduceEntry),
@@ -54,6 +55,9 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
                 }
             }
         }
+    }
+    for entry in gemm::MmaEntry::all() {
+        all.insert(entry.to_string(), Family::Mma(entry));
     }
     for dtype in attention::SIMT_DTYPES {
         for head_dim_cap in attention::SIMT_HEAD_DIMS {
@@ -116,6 +120,7 @@ impl Family {
     pub(crate) fn trial(self, rng: &mut ChaCha8Rng) -> Trial {
         match self {
             Self::Gemm(entry) => products::product(entry, rng),
+            Self::Mma(entry) => products::mma(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attend(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng, false),

@@ -3,7 +3,8 @@
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::gemm::{
-    EpilogueParams, FINISH_THREADS, FinishEntry, GemmParams, SimtEntry, Transpose, finish_blocks,
+    EpilogueParams, FINISH_THREADS, FinishEntry, GemmParams, MmaEntry, SimtEntry, Transpose,
+    finish_blocks,
 };
 use warpsmith::{DType, LaunchConfig};
 
@@ -76,31 +77,69 @@ fn extents(rng: &mut ChaCha8Rng) -> GemmParams {
     }
 }
 
-pub(crate) fn product(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let mut params = extents(rng);
-    let GemmParams { m, n, k, batch, .. } = params;
-    let mut operand = |rows, columns, transpose| {
-        let shape = match transpose {
-            Transpose::N => [batch, rows, columns],
-            Transpose::T => [batch, columns, rows],
+/// What a kernel of products is, whatever its family.
+struct Kernel<G: Fn(u32, u32, u32) -> LaunchConfig> {
+    name: String,
+    operands: [DType; 2],
+    output: DType,
+    transposes: [Transpose; 2],
+    /// By m, n and batch.
+    config: G,
+}
+
+impl<G: Fn(u32, u32, u32) -> LaunchConfig> Kernel<G> {
+    fn trial(&self, rng: &mut ChaCha8Rng) -> Trial {
+        let mut trial = Trial::default();
+        let mut params = extents(rng);
+        let GemmParams { m, n, k, batch, .. } = params;
+        let mut operand = |idx: usize, rows, columns| {
+            let shape = match self.transposes[idx] {
+                Transpose::N => [batch, rows, columns],
+                Transpose::T => [batch, columns, rows],
+            };
+            matrix(&mut trial, self.operands[idx], shape, rng)
         };
-        matrix(&mut trial, entry.input, shape, rng)
+        let (a, lda, batch_stride_a) = operand(0, m, k);
+        let (b, ldb, batch_stride_b) = operand(1, k, n);
+        (params.lda, params.batch_stride_a) = (lda, batch_stride_a);
+        (params.ldb, params.batch_stride_b) = (ldb, batch_stride_b);
+        let mut args = vec![a, b];
+        args.extend(tail(&mut trial, self.output, params, rng));
+        trial.launch(&self.name, (self.config)(m, n, batch), args);
+        trial
+    }
+}
+
+pub(crate) fn product(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let kernel = Kernel {
+        name: entry.to_string(),
+        operands: [entry.input; 2],
+        output: entry.output,
+        transposes: [entry.trans_a, entry.trans_b],
+        config: |m, n, batch| LaunchConfig {
+            grid: entry.tile.grid(m, n, batch).expect("a small product"),
+            block: [entry.tile.threads, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+        },
     };
-    let (a, lda, batch_stride_a) = operand(m, k, entry.trans_a);
-    let (b, ldb, batch_stride_b) = operand(k, n, entry.trans_b);
-    (params.lda, params.batch_stride_a) = (lda, batch_stride_a);
-    (params.ldb, params.batch_stride_b) = (ldb, batch_stride_b);
-    let config = LaunchConfig {
-        grid: entry.tile.grid(m, n, batch).expect("a small product"),
-        block: [entry.tile.threads, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
+    kernel.trial(rng)
+}
+
+pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let kernel = Kernel {
+        name: entry.to_string(),
+        operands: [entry.a, entry.b],
+        output: entry.output,
+        transposes: [entry.trans_a, entry.trans_b],
+        config: |m, n, batch| LaunchConfig {
+            grid: entry.tile.grid(m, n, batch).expect("a small product"),
+            block: [entry.tile.threads(), 1, 1],
+            shared_bytes: entry.tile.smem_bytes(),
+            cluster: None,
+        },
     };
-    let mut args = vec![a, b];
-    args.extend(tail(&mut trial, entry.output, params, rng));
-    trial.launch(entry, config, args);
-    trial
+    kernel.trial(rng)
 }
 
 pub(crate) fn finish(entry: FinishEntry, rng: &mut ChaCha8Rng) -> Trial {

@@ -1,0 +1,82 @@
+//! The entries: element types, layouts, tiles. Their epilogue is the built-in one, chosen at run
+//! time: it runs once for each 16 bytes that a thread stores, outside of the main loop.
+
+use cuda_std::kernel;
+use half::{bf16, f16};
+use spec::gemm::{EpilogueParams, GemmParams, MMA_LARGE, MMA_SMALL, MmaTile, Transpose};
+
+use super::body::{Kernel, gemm};
+use super::product;
+use crate::gemm::fused::{Fused, Pointers};
+
+/// `entries! { arch, blocks of a multiprocessor, tile; NAME: PRODUCT(A, B) => OUT, TRANS_A TRANS_B; .. }`
+macro_rules! entries {
+    ($arch:tt, $blocks:literal, $tile:ident;
+        $($name:ident: $product:ident($a:ty, $b:ty) => $out:ty, $ta:ident $tb:ident;)*) => {$(
+        #[doc = concat!("`", stringify!($a), "` by `", stringify!($b), "` operands, layout `",
+            stringify!($ta), stringify!($tb), "`, `", stringify!($out), "` output; see
+            [`spec::gemm::MmaEntry`].")]
+        ///
+        /// # Safety
+        /// `params` and `epilogue` describe what the pointers point to; grid, threads and shared
+        /// memory are those of its [`MmaTile`].
+        #[kernel(max_threads = $tile.threads(), min_blocks = $blocks, arch = $arch)]
+        pub unsafe fn $name(
+            a: *const $a,
+            b: *const $b,
+            c: *const $out,
+            d: *mut $out,
+            bias: *const $out,
+            residual: *const $out,
+            row_scale: *const f32,
+            column_scale: *const f32,
+            alpha: *const f32,
+            beta: *const f32,
+            params: GemmParams,
+            epilogue: EpilogueParams,
+        ) {
+            struct Entry;
+            impl Kernel for Entry {
+                type Product = product::$product;
+                const TILE: MmaTile = $tile;
+                const A_K: bool = matches!(Transpose::$ta, Transpose::N);
+                const B_K: bool = matches!(Transpose::$tb, Transpose::T);
+            }
+            const M: usize = ($tile.warp_m() / 16) as usize;
+            const N: usize = ($tile.warp_n() / 8) as usize;
+            const STAGES_LESS_2: u32 = $tile.stages - 2;
+            // SAFETY: the caller's.
+            unsafe {
+                let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
+                let epilogue = Fused::new(pointers, &params, &epilogue);
+                gemm::<Entry, $out, M, N, STAGES_LESS_2>(a, b, d, &params, epilogue)
+            }
+        }
+    )*};
+}
+
+entries! { "sm_80", 1, MMA_LARGE;
+    gemm_mma_bf16_nn_128x256x64_s3_fused: Bf16(bf16, bf16) => bf16, N N;
+    gemm_mma_bf16_nt_128x256x64_s3_fused: Bf16(bf16, bf16) => bf16, N T;
+    gemm_mma_f16_nn_128x256x64_s3_fused: F16(f16, f16) => f16, N N;
+    gemm_mma_f16_nt_128x256x64_s3_fused: F16(f16, f16) => f16, N T;
+}
+
+entries! { "sm_80", 2, MMA_SMALL;
+    gemm_mma_bf16_nn_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, N N;
+    gemm_mma_bf16_nt_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, N T;
+    gemm_mma_bf16_tn_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, T N;
+    gemm_mma_bf16_tt_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, T T;
+    gemm_mma_bf16_f32_nn_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, N N;
+    gemm_mma_bf16_f32_nt_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, N T;
+    gemm_mma_bf16_f32_tn_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, T N;
+    gemm_mma_bf16_f32_tt_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, T T;
+    gemm_mma_f16_nn_128x128x32_s4_fused: F16(f16, f16) => f16, N N;
+    gemm_mma_f16_nt_128x128x32_s4_fused: F16(f16, f16) => f16, N T;
+    gemm_mma_f16_tn_128x128x32_s4_fused: F16(f16, f16) => f16, T N;
+    gemm_mma_f16_tt_128x128x32_s4_fused: F16(f16, f16) => f16, T T;
+    gemm_mma_f16_f32_nn_128x128x32_s4_fused: F16(f16, f16) => f32, N N;
+    gemm_mma_f16_f32_nt_128x128x32_s4_fused: F16(f16, f16) => f32, N T;
+    gemm_mma_f16_f32_tn_128x128x32_s4_fused: F16(f16, f16) => f32, T N;
+    gemm_mma_f16_f32_tt_128x128x32_s4_fused: F16(f16, f16) => f32, T T;
+}

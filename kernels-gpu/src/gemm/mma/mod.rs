@@ -1,0 +1,55 @@
+//! Matrix products on tensor cores by `mma.sync`, as Ampere has them:
+//! `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
+//!
+//! f16 or bf16 operands, each K-major or MN-major, of any alignment; f32 accumulators; output as
+//! the operands or f32. They run on sm_80 and everything newer; on Hopper they take what no tensor
+//! copy can.
+//!
+//! # Roles
+//! All warps do the same: each owns 64×64 results as 4×8 blocks of `m16n8`, 128 accumulators a
+//! thread, and its share of the copies. 8 warps to a tile of 128×256, or 4 to one of 128×128.
+//!
+//! # Pipeline
+//! | what | by | waited for by |
+//! |---|---|---|
+//! | stages of A and B, `STAGES` | `cp.async`, a group a tile of k | `wait_group`, then the barrier |
+//! | fragments of a step (32 bytes of k), two | `ldmatrix` | the products that use them |
+//!
+//! # Shared memory
+//! | what | bytes | lifetime |
+//! |---|---|---|
+//! | stages: A, then B, in rows of permuted chunks ([`spec::gemm::OperandMap`]) | `STAGES * (TILE_M + TILE_N) * TILE_K_BYTES` | main loop |
+//! | results in f32, permuted ([`spec::gemm::MmaTile::result_place`]) | `4 * TILE_M * TILE_N` | after it, in the same place |
+//!
+//! # Timeline
+//! For each tile of k: while the products of a step run, the fragments of the next are read and a
+//! part of the copies of the tile `STAGES - 1` ahead is started; before the last step's products,
+//! the wait, the one barrier, and the first fragments of the next tile. All of it is one block of
+//! code without branches, which ptxas weaves: NOTE(perf): with branches around the copies it ran
+//! at 355 TFLOP/s in the place of 454 (bf16, 8192³, H200).
+//!
+//! The last tile of k comes first, because it may be short: its copies are those of
+//! `Operand::copy_any`, which know every alignment, and all others are whole. An operand that is not
+//! aligned to 16 bytes is copied by `copy_any` in every tile.
+//!
+//! # Numerics
+//! The tensor core adds 16 products and the accumulator at a time, in the order of tiles of k (the
+//! last one first), to f32. Deterministic; bits do not depend on alignment or batch, and on the tile
+//! only by its extent of k.
+//!
+//! # Sources
+//! The multistage pipeline and the double-buffered fragments are those of CUTLASS 2.x; permuted
+//! chunks as in [`spec::swizzle`].
+//!
+//! # Before you change this
+//! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests --test gemm_mma`
+//! (it asserts that there are no bank conflicts); on a GPU, `compare_gemm` of benches.
+
+mod body;
+mod entries;
+mod fragments;
+mod operand;
+mod product;
+mod results;
+
+pub use entries::*;

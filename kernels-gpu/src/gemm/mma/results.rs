@@ -1,0 +1,160 @@
+//! From accumulators to D: through shared memory, so that stores are whole and neighbours'.
+
+use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt};
+use cuda_std::element::Element;
+use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::hint::opaque;
+use cuda_std::{mem, thread};
+use half::{bf16, f16};
+use spec::gemm::{GemmParams, MmaTile};
+
+use super::product::Block;
+
+/// Results that the epilogue takes at once.
+const CHUNK: usize = 4;
+
+/// Bytes of a store.
+const VECTOR_BYTES: u32 = 16;
+
+/// An element type of D.
+pub(super) trait Output: Element {
+    /// Elements of a store.
+    const VECTOR: u32 = VECTOR_BYTES / size_of::<Self>() as u32;
+
+    /// `words`, of which those of `x`, rounded, become the last.
+    fn push(words: [u32; 4], x: [f32; CHUNK]) -> [u32; 4];
+}
+
+impl Output for f32 {
+    #[inline(always)]
+    fn push(_words: [u32; 4], x: [f32; CHUNK]) -> [u32; 4] {
+        [
+            x[0].to_bits(),
+            x[1].to_bits(),
+            x[2].to_bits(),
+            x[3].to_bits(),
+        ]
+    }
+}
+
+impl Output for bf16 {
+    #[inline(always)]
+    fn push(words: [u32; 4], x: [f32; CHUNK]) -> [u32; 4] {
+        let (low, high) = (
+            f32x2_to_bf16x2_cvt(x[0], x[1]),
+            f32x2_to_bf16x2_cvt(x[2], x[3]),
+        );
+        [words[2], words[3], low, high]
+    }
+}
+
+impl Output for f16 {
+    #[inline(always)]
+    fn push(words: [u32; 4], x: [f32; CHUNK]) -> [u32; 4] {
+        let pair = |low, high| u32::from(f32_to_f16(low)) | u32::from(f32_to_f16(high)) << 16;
+        [words[2], words[3], pair(x[0], x[1]), pair(x[2], x[3])]
+    }
+}
+
+/// Writes a warp's results, from row `first_row` and column `first_column` of the tile on, to their
+/// places in shared memory.
+///
+/// # Safety
+/// `smem` has room for the tile's results and nobody else uses those of this warp.
+#[inline(always)]
+pub(super) unsafe fn stage<Out: Output, const M: usize, const N: usize>(
+    tile: &MmaTile,
+    acc: &[[Block; N]; M],
+    smem: *mut f32,
+    (first_row, first_column): (u32, u32),
+) {
+    let lane = thread::lane_idx();
+    for i in 0..M {
+        for j in 0..N {
+            for half in 0..2 {
+                let row = first_row + 16 * i as u32 + 8 * half as u32 + lane / 4;
+                let column = first_column + 8 * j as u32 + lane % 4 * 2;
+                let place = tile.result_place(row, column, Out::VECTOR);
+                let pair = [acc[i][j][2 * half], acc[i][j][2 * half + 1]];
+                // SAFETY: the caller's memory; pairs lie at multiples of 8 bytes.
+                unsafe { mem::st_v2_f32(smem.add(place as usize), pair) }
+            }
+        }
+    }
+}
+
+/// Where a block's results go.
+pub(super) struct Target<Out> {
+    /// D of this batch.
+    pub(super) d: *mut Out,
+    pub(super) batch: u64,
+    /// Row and column of the tile's first result.
+    pub(super) first_row: u32,
+    pub(super) first_column: u32,
+}
+
+/// Reads the tile's results from shared memory, applies `epilogue` and stores them: each thread 16
+/// bytes of every so manieth row.
+///
+/// # Safety
+/// All results have been staged; `target` and `params` describe writable memory.
+#[inline(always)]
+pub(super) unsafe fn store<Out: Output>(
+    tile: &MmaTile,
+    smem: *const f32,
+    target: &Target<Out>,
+    params: &GemmParams,
+    epilogue: &impl Epilogue,
+) {
+    let vectors = tile.tile_n / Out::VECTOR;
+    let thread = thread::thread_idx_x();
+    let column_in_tile = thread % vectors * Out::VECTOR;
+    let first_column = target.first_column + column_in_tile;
+    if first_column >= params.n {
+        return;
+    }
+    let rows_left = params.m - target.first_row;
+    let rows = rows_left.min(tile.tile_m);
+    let ldd_bytes = params.ldd.wrapping_mul(size_of::<Out>() as i64);
+    let is_aligned = (target.d.addr() as u32 | ldd_bytes as u32).is_multiple_of(VECTOR_BYTES);
+    let is_whole = is_aligned && params.n - first_column >= Out::VECTOR;
+    let mut row_in_tile = thread / vectors;
+    while row_in_tile < rows {
+        let row = target.first_row + row_in_tile;
+        let at = i64::from(row) * params.ldd + i64::from(first_column);
+        let to = target.d.wrapping_offset(at as isize);
+        let mut words = [0; 4];
+        // Not repeated by the compiler: the epilogue is there once.
+        let chunks = opaque(Out::VECTOR / CHUNK as u32);
+        let mut chunk = 0;
+        while chunk < chunks {
+            let in_vector = chunk * CHUNK as u32;
+            let place = tile.result_place(row_in_tile, column_in_tile + in_vector, Out::VECTOR);
+            // SAFETY: in the tile; chunks lie at multiples of 16 bytes.
+            let mut x = unsafe { mem::ld_v4_f32(smem.add(place as usize)) };
+            let column = first_column + in_vector;
+            let place = |i: usize| Place {
+                batch: target.batch,
+                row,
+                column: (column + i as u32).min(params.n - 1),
+            };
+            epilogue.apply_all(place, &mut x);
+            if is_whole {
+                words = Out::push(words, x);
+            } else {
+                for i in 0..CHUNK {
+                    if column + (i as u32) < params.n {
+                        // SAFETY: in D.
+                        unsafe { Out::store(to.add(in_vector as usize + i), x[i]) }
+                    }
+                }
+            }
+            chunk += 1;
+        }
+        if is_whole {
+            // SAFETY: in D, aligned.
+            unsafe { mem::st_v4_u32(to.cast(), words) }
+        }
+        row_in_tile += tile.threads() / vectors;
+    }
+}

@@ -1,0 +1,124 @@
+//! Launches of one entry on one problem.
+
+use spec::gemm::{EpilogueParams, GemmParams, MmaEntry};
+use warpsmith::{Device, KernelArg, Stream};
+
+use crate::problem::{Placed, Problem, Value, check, launch_config, poisoned, stream};
+
+/// Calls `$run::<A, B, D>($($argument),*)` with the types of the entry.
+macro_rules! with_types {
+    ($entry:expr, $run:ident($($argument:expr),*)) => {{
+        use half::{bf16, f16};
+        match ($entry.a, $entry.output) {
+            (spec::DType::Bf16, spec::DType::Bf16) => $run::<bf16, bf16, bf16>($($argument),*),
+            (spec::DType::Bf16, spec::DType::F32) => $run::<bf16, bf16, f32>($($argument),*),
+            (spec::DType::F16, spec::DType::F16) => $run::<f16, f16, f16>($($argument),*),
+            (spec::DType::F16, spec::DType::F32) => $run::<f16, f16, f32>($($argument),*),
+            other => panic!("no test has types for {other:?}"),
+        }
+    }};
+}
+pub(crate) use with_types;
+
+/// What the tail of a fused entry's arguments points to; `None` is null.
+pub(crate) struct Tail<'a, D: Value> {
+    pub(crate) c: Option<&'a warpsmith::Tensor<D>>,
+    pub(crate) bias: Option<&'a warpsmith::Tensor<D>>,
+    pub(crate) residual: Option<&'a warpsmith::Tensor<D>>,
+    pub(crate) row_scale: Option<&'a warpsmith::Tensor<f32>>,
+    pub(crate) column_scale: Option<&'a warpsmith::Tensor<f32>>,
+    pub(crate) alpha: Option<&'a warpsmith::Tensor<f32>>,
+    pub(crate) beta: Option<&'a warpsmith::Tensor<f32>>,
+    pub(crate) epilogue: EpilogueParams,
+}
+
+impl<D: Value> Tail<'_, D> {
+    pub(crate) const EMPTY: Self = Self {
+        c: None,
+        bias: None,
+        residual: None,
+        row_scale: None,
+        column_scale: None,
+        alpha: None,
+        beta: None,
+        epilogue: EpilogueParams {
+            ld_residual: 0,
+            batch_stride_residual: 0,
+            bias_stride_m: 0,
+            bias_stride_n: 0,
+            batch_stride_bias: 0,
+            row_scale_stride: 0,
+            column_scale_stride: 0,
+            activation: 0,
+            reserved: 0,
+        },
+    };
+}
+
+/// Launches `entry` and waits; nothing where there is no block.
+pub(crate) fn launch<A: Value, B: Value, D: Value>(
+    stream: &Stream,
+    entry: &MmaEntry,
+    problem: &Problem,
+    (a, b, d): (&Placed<A>, &Placed<B>, &Placed<D>),
+    params: GemmParams,
+    tail: &Tail<'_, D>,
+) {
+    let Some(config) = launch_config(entry, problem) else {
+        return;
+    };
+    let kernel = stream
+        .device()
+        .builtin_kernel(&entry.to_string())
+        .unwrap_or_else(|error| panic!("{entry}: {error}"));
+    let (a, b) = (
+        (problem.k > 0).then_some(&a.view),
+        (problem.k > 0).then_some(&b.view),
+    );
+    let arguments: [&dyn KernelArg; 12] = [
+        &a,
+        &b,
+        &tail.c,
+        &&d.view,
+        &tail.bias,
+        &tail.residual,
+        &tail.row_scale,
+        &tail.column_scale,
+        &tail.alpha,
+        &tail.beta,
+        &params,
+        &tail.epilogue,
+    ];
+    // SAFETY: the parameters are those of the tensors.
+    unsafe { kernel.launch(stream, config, &arguments[..]) }
+        .and_then(|()| stream.synchronize())
+        .unwrap_or_else(|error| panic!("{entry}: {error}: {problem:?}"));
+}
+
+/// Checks the product alone: small integers, exact.
+pub(crate) fn product<A: Value, B: Value, D: Value>(
+    device: &Device,
+    entry: &MmaEntry,
+    problem: &Problem,
+) {
+    let stream = stream(device);
+    let operands = problem.operands();
+    let (a, b) = problem.place::<A, B>(&stream, entry, &operands);
+    let d = poisoned::<D>(&stream, problem);
+    let params = problem.params(&a, &b, &d);
+    launch(&stream, entry, problem, (&a, &b, &d), params, &Tail::EMPTY);
+    let product = problem.product(&operands);
+    check(entry, problem, &d, |batch, row, column| {
+        product[(batch * problem.m + row) * problem.n + column] as f32
+    });
+}
+
+/// [`product`] with the entry's types.
+pub(crate) fn check_product(device: &Device, entry: &MmaEntry, problem: &Problem) {
+    with_types!(entry, product(device, entry, problem));
+}
+
+/// Whether `device` runs `entry`.
+pub(crate) fn runs(device: &Device, entry: &MmaEntry) -> bool {
+    entry.arch().is_some_and(|least| device.arch() >= least)
+}
