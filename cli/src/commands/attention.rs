@@ -7,7 +7,7 @@ use anyhow::Result;
 use ndarray::ArrayD;
 use warpsmith::{Attention, Device, Float, Stream};
 
-use super::compute::{self, DeviceArgs, Dtype, Input, Report, with_dtype};
+use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
 
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn attend<T: Float>(
+fn attend<T: Float + Rounded>(
     args: &Args,
     [q, k, v]: &[Input; 3],
     device: &Device,

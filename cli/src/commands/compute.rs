@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use ndarray::{ArrayD, ArrayViewD};
 use serde_json::{Value, json};
-use warpsmith::{Device, Element, Float, MAX_RANK, Stream, Tensor};
+use warpsmith::{Device, E4m3, E5m2, Element, Float, MAX_RANK, Stream, Tensor};
 
 use crate::npy::{self, FloatArray, Written};
 use crate::output::{Output, OutputFiles};
@@ -57,6 +57,41 @@ macro_rules! with_dtype {
 }
 pub(super) use with_dtype;
 
+/// An element type that the numbers of a file are rounded to.
+pub(super) trait Rounded: Element {
+    /// The nearest element, where `x` is not too large.
+    fn round(x: f64) -> Option<Self>;
+}
+
+macro_rules! rounded_floats {
+    ($($ty:ty),*) => {$(
+        impl Rounded for $ty {
+            fn round(x: f64) -> Option<Self> {
+                let rounded = <$ty as Float>::from_f64(x);
+                (!x.is_finite() || Float::to_f32(rounded).is_finite()).then_some(rounded)
+            }
+        }
+    )*};
+}
+
+rounded_floats!(f32, half::f16, half::bf16);
+
+/// The least magnitude that is nearer to what would be the next number than to the largest one.
+macro_rules! rounded_bytes {
+    ($($ty:ident: $too_large:literal;)*) => {$(
+        impl Rounded for $ty {
+            fn round(x: f64) -> Option<Self> {
+                (x.is_nan() || x.abs() < $too_large).then(|| Self::from_f64(x))
+            }
+        }
+    )*};
+}
+
+rounded_bytes! {
+    E4m3: 464.0;
+    E5m2: 61440.0;
+}
+
 /// An input file, read.
 pub(super) struct Input {
     /// `A`, as in the help text.
@@ -89,7 +124,7 @@ impl Input {
     }
 
     /// The array on a device, each element rounded once to `T`.
-    pub(super) fn upload<T: Float>(&self, device: &Device) -> Result<Tensor<T>> {
+    pub(super) fn upload<T: Rounded>(&self, device: &Device) -> Result<Tensor<T>> {
         let values = &self.array.values;
         ensure!(
             values.ndim() <= MAX_RANK,
@@ -97,16 +132,16 @@ impl Input {
             self.name,
             values.shape()
         );
-        let rounded = values.mapv(|x| T::from_f64(x));
-        for ((index, &wide), narrow) in values.indexed_iter().zip(&rounded) {
+        for (index, &wide) in values.indexed_iter() {
             ensure!(
-                !wide.is_finite() || narrow.to_f32().is_finite(),
+                T::round(wide).is_some(),
                 "{} holds {wide:e} at {:?}, which is too large for {}",
                 self.name,
                 ndarray::Dimension::slice(&index),
                 T::DTYPE
             );
         }
+        let rounded = values.mapv(|x| T::round(x).unwrap_or_default());
         Ok(Tensor::from_ndarray(device, &rounded)?)
     }
 }

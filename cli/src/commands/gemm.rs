@@ -4,22 +4,24 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use ndarray::ArrayD;
-use warpsmith::{Device, Float, Gemm, Stream, Tensor};
+use warpsmith::{Activation, Device, E4m3, E5m2, Element, Float, Gemm, GemmInput, Stream, Tensor};
 
-use super::compute::{self, DeviceArgs, Dtype, Input, Report, with_dtype};
+use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
 use crate::failure::{Outcome, UsageError};
 use crate::output::{Output, OutputFiles};
 
-/// Multiply matrices: D = alpha * A @ B + beta * C.
+/// Multiply matrices: D = activation(alpha * A @ B + beta * C + bias) + residual.
 ///
 /// A is [m, k] and B [k, n], or one or both have a batch in front, where a batch of 1 is repeated.
-/// C broadcasts to D. Files are .npy of f16, f32 or f64, in C or Fortran order. Operands are
-/// rounded to --dtype, the product is computed and written in f32.
+/// C and the residual broadcast to D. Files are .npy of f16, f32 or f64, in C or Fortran order. A
+/// and B are rounded to --dtype, C, bias, residual and D to --out-dtype; the file of D has f32.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith gemm A.npy B.npy -o D.npy
-  warpsmith gemm A.npy B.npy -o D.npy --c C.npy --alpha 0.5 --beta 2 --trans-b --dtype bf16")]
+  warpsmith gemm A.npy B.npy -o D.npy --c C.npy --alpha 0.5 --beta 2 --trans-b --dtype bf16
+  warpsmith gemm X.npy W.npy -o Y.npy --trans-b --bias b.npy --activation gelu --residual X.npy")]
 pub(crate) struct Args {
     /// A.
     #[arg(value_name = "A.npy")]
@@ -45,17 +47,131 @@ pub(crate) struct Args {
     /// B is stored transposed: [n, k].
     #[arg(long)]
     trans_b: bool,
+    /// Added to D: [n], one for each column, or [batch, n].
+    #[arg(long, value_name = "BIAS.npy")]
+    bias: Option<PathBuf>,
+    /// The bias is one for each row: [m], or [batch, m].
+    #[arg(long, requires = "bias")]
+    row_bias: bool,
+    /// Applied to each result, after C and bias.
+    #[arg(long, value_enum, default_value_t = Function::Identity)]
+    activation: Function,
+    /// Added after the activation.
+    #[arg(long, value_name = "RESIDUAL.npy")]
+    residual: Option<PathBuf>,
     /// What A and B are rounded to.
+    #[arg(long, value_enum, default_value_t = InputDtype::F32)]
+    dtype: InputDtype,
+    /// What D is rounded to.
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
-    dtype: Dtype,
+    out_dtype: Dtype,
+    /// How f32 operands are multiplied.
+    #[arg(long, value_enum, default_value_t = Precision::Full)]
+    precision: Precision,
     #[command(flatten)]
     device: DeviceArgs,
+}
+
+/// Element types of A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum InputDtype {
+    /// IEEE single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// 8 bits, 4 of them exponent.
+    E4m3,
+    /// 8 bits, 5 of them exponent.
+    E5m2,
+}
+
+/// Functions of one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Function {
+    /// x
+    Identity,
+    /// max(x, 0)
+    Relu,
+    /// x Φ(x)
+    Gelu,
+    /// The same by its approximation with tanh.
+    GeluTanh,
+    /// x / (1 + exp(-x))
+    Silu,
+    /// 1 / (1 + exp(-x))
+    Sigmoid,
+    /// Hyperbolic tangent.
+    Tanh,
+}
+
+/// What products of f32 operands keep of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Precision {
+    /// All 24 bits.
+    Full,
+    /// At least 11 bits, as tensor cores do.
+    Tf32,
+}
+
+impl From<Function> for Activation {
+    fn from(function: Function) -> Self {
+        match function {
+            Function::Identity => Self::Identity,
+            Function::Relu => Self::Relu,
+            Function::Gelu => Self::Gelu,
+            Function::GeluTanh => Self::GeluTanh,
+            Function::Silu => Self::Silu,
+            Function::Sigmoid => Self::Sigmoid,
+            Function::Tanh => Self::Tanh,
+        }
+    }
 }
 
 struct Inputs {
     a: Input,
     b: Input,
     c: Option<Input>,
+    bias: Option<Input>,
+    residual: Option<Input>,
+}
+
+impl Inputs {
+    fn read(args: &Args) -> Result<Self> {
+        let optional = |name, path: &Option<PathBuf>| {
+            let path = path.as_ref();
+            path.map(|path| Input::read(name, path)).transpose()
+        };
+        let inputs = Self {
+            a: Input::read("A", &args.a)?,
+            b: Input::read("B", &args.b)?,
+            c: optional("C", &args.c)?,
+            bias: optional("bias", &args.bias)?,
+            residual: optional("residual", &args.residual)?,
+        };
+        inputs.a.expect_rank(&[2, 3])?;
+        inputs.b.expect_rank(&[2, 3])?;
+        Ok(inputs)
+    }
+
+    /// Names and shapes of all there are.
+    fn shapes(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let all = [
+            ("a", Some(&self.a)),
+            ("b", Some(&self.b)),
+            ("c", self.c.as_ref()),
+            ("bias", self.bias.as_ref()),
+            ("residual", self.residual.as_ref()),
+        ];
+        let there = all
+            .into_iter()
+            .filter_map(|(name, input)| Some((name, input?)));
+        there
+            .map(|(name, input)| (name, input.array.values.shape().to_vec()))
+            .collect()
+    }
 }
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
@@ -63,29 +179,17 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         return Err(UsageError("--beta needs --c".into()).into());
     }
     compute::check_outputs(&[&args.output])?;
-    let inputs = Inputs {
-        a: Input::read("A", &args.a)?,
-        b: Input::read("B", &args.b)?,
-        c: args
-            .c
-            .as_ref()
-            .map(|path| Input::read("C", path))
-            .transpose()?,
-    };
-    inputs.a.expect_rank(&[2, 3])?;
-    inputs.b.expect_rank(&[2, 3])?;
+    let inputs = Inputs::read(args)?;
     let (device, stream) = args.device.open()?;
-    let (d, elapsed) = with_dtype!(args.dtype, multiply(args, &inputs, &device, &stream))?;
+    let (d, elapsed) = with_dtype!(args.out_dtype, write_in(args, &inputs, &device, &stream))?;
     let mut files = OutputFiles::default();
     compute::add_npy(&mut files, &args.output, &d.view())?;
     files.commit()?;
-    let shape = |input: &Input| input.array.values.shape().to_vec();
-    let mut shapes = vec![("a", shape(&inputs.a)), ("b", shape(&inputs.b))];
-    shapes.extend(inputs.c.as_ref().map(|c| ("c", shape(c))));
+    let mut shapes = inputs.shapes();
     shapes.push(("d", d.shape().to_vec()));
     let report = Report {
         operation: "gemm".into(),
-        dtype: compute::dtype_name(args.dtype),
+        dtype: dtype_name(args.dtype),
         device: &device,
         shapes,
         elapsed,
@@ -95,23 +199,65 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn multiply<T: Float>(
+fn dtype_name(dtype: InputDtype) -> &'static str {
+    match dtype {
+        InputDtype::F32 => "f32",
+        InputDtype::F16 => "f16",
+        InputDtype::Bf16 => "bf16",
+        InputDtype::E4m3 => "e4m3",
+        InputDtype::E5m2 => "e5m2",
+    }
+}
+
+fn write_in<Out: Float + Rounded>(
     args: &Args,
     inputs: &Inputs,
     device: &Device,
     stream: &Stream,
 ) -> Result<(ArrayD<f32>, Duration)> {
-    let transposed = |tensor: Tensor<T>, yes: bool| if yes { tensor.t() } else { tensor };
-    let a = transposed(inputs.a.upload(device)?, args.trans_a);
-    let b = transposed(inputs.b.upload(device)?, args.trans_b);
-    let c = inputs
-        .c
-        .as_ref()
-        .map(|c| c.upload::<f32>(device))
-        .transpose()?;
-    let mut gemm = Gemm::with_f32_output(&a, &b).alpha(args.alpha);
+    let multiply = match args.dtype {
+        InputDtype::F32 => multiply::<f32, Out>,
+        InputDtype::F16 => multiply::<half::f16, Out>,
+        InputDtype::Bf16 => multiply::<half::bf16, Out>,
+        InputDtype::E4m3 => multiply::<E4m3, Out>,
+        InputDtype::E5m2 => multiply::<E5m2, Out>,
+    };
+    multiply(args, inputs, device, stream)
+}
+
+fn multiply<In: GemmInput<In> + Rounded, Out: Float + Rounded>(
+    args: &Args,
+    inputs: &Inputs,
+    device: &Device,
+    stream: &Stream,
+) -> Result<(ArrayD<f32>, Duration)> {
+    fn transposed<T: Element>(tensor: Tensor<T>, yes: bool) -> Tensor<T> {
+        if yes { tensor.t() } else { tensor }
+    }
+    let a = transposed(inputs.a.upload::<In>(device)?, args.trans_a);
+    let b = transposed(inputs.b.upload::<In>(device)?, args.trans_b);
+    let upload = |input: &Option<Input>| {
+        let input = input.as_ref();
+        input.map(|input| input.upload::<Out>(device)).transpose()
+    };
+    let (c, bias) = (upload(&inputs.c)?, upload(&inputs.bias)?);
+    let residual = upload(&inputs.residual)?;
+    let mut gemm = Gemm::<_, _, Out>::with_output(&a, &b)
+        .alpha(args.alpha)
+        .activation(args.activation.into());
+    if args.precision == Precision::Tf32 {
+        gemm = gemm.precision(warpsmith::Precision::Tf32);
+    }
     if let Some(c) = &c {
         gemm = gemm.beta(args.beta.unwrap_or(1.0), c);
+    }
+    gemm = match &bias {
+        Some(bias) if args.row_bias => gemm.row_bias(bias),
+        Some(bias) => gemm.column_bias(bias),
+        None => gemm,
+    };
+    if let Some(residual) = &residual {
+        gemm = gemm.residual(residual);
     }
     let (d, elapsed) = compute::timed("gemm", stream, || gemm.run(stream))?;
     Ok((compute::download(&d)?, elapsed))

@@ -60,6 +60,35 @@ fn gemm_scales_and_adds_c() {
 }
 
 #[test]
+fn gemm_fuses_bias_activation_and_residual_in_every_type() {
+    for types in [
+        "--dtype f32 --precision tf32",
+        "--dtype bf16 --out-dtype bf16",
+        "--dtype e4m3 --out-dtype f16",
+        "--dtype e5m2",
+    ] {
+        let folder = Folder::new();
+        let words = format!("gemm a_f32_c.npy b_f32_c.npy {types} -o out:d.npy");
+        let layer = "--bias bias_columns.npy --activation relu --residual c_f64_c.npy";
+        compute(&folder, &format!("{words} {layer}")).done();
+        assert_close(
+            &folder.path("d.npy"),
+            "d_column_bias_relu_residual.npy",
+            0.0,
+        );
+        compute(&folder, &format!("{words} --bias bias_rows.npy --row-bias")).done();
+        assert_close(&folder.path("d.npy"), "d_row_bias.npy", 0.0);
+    }
+}
+
+#[test]
+fn gemm_refuses_a_bias_of_the_wrong_length() {
+    let folder = Folder::new();
+    let words = "gemm a_f32_c.npy b_f32_c.npy --bias bias_rows.npy -o out:d.npy";
+    compute(&folder, words).failed(1, &["shape of `bias` is [3]", "want [5]"]);
+}
+
+#[test]
 fn gemm_prints_one_line_of_json() {
     let folder = Folder::new();
     let text = compute(&folder, "gemm a_f32_c.npy b_f32_c.npy -o out:d.npy --json").done();
