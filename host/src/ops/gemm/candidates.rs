@@ -25,21 +25,23 @@
 
 use super::call::Call;
 use super::desc::GemmDesc;
-use super::simt;
+use super::{mma, simt};
 use crate::{DeviceInfo, LaunchConfig, Result};
-use spec::gemm::SimtEntry;
+use spec::gemm::{MmaEntry, SimtEntry};
 use std::fmt;
 
 /// A kernel of one family; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(SimtEntry),
+    Mma(MmaEntry),
 }
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(entry) => entry.fmt(f),
+            Self::Mma(entry) => entry.fmt(f),
         }
     }
 }
@@ -69,6 +71,7 @@ impl Candidate {
     pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, self, call),
+            Entry::Mma(entry) => mma::launch(entry, self, call),
         }
     }
 }
@@ -94,6 +97,7 @@ impl fmt::Display for Candidate {
 pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let machine = Machine::of(device);
     simt::offer(desc, &machine, offer);
+    mma::offer(desc, &machine, offer);
 }
 
 /// What the cost model knows of a device.

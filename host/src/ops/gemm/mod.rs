@@ -8,6 +8,7 @@ mod candidates;
 mod desc;
 #[allow(dead_code)]
 mod maps;
+mod mma;
 mod operands;
 mod options;
 mod parts;

@@ -84,12 +84,64 @@ impl GemmDesc {
 }
 
 /// Elements from one k to the next.
-pub(super) fn k_stride(matrix: &MatrixDesc, k_is_contiguous_in: Transpose) -> i64 {
+fn k_stride(matrix: &MatrixDesc, k_is_contiguous_in: Transpose) -> i64 {
     if matrix.transpose == k_is_contiguous_in {
         1
     } else {
         matrix.ld
     }
+}
+
+/// Enqueues `call` by a kernel that reads `input` and writes `output`, which `product` enqueues for
+/// each part: of k in `split_k` parts, converted before and ended after where that takes it.
+pub(super) fn in_parts(
+    call: &Call<'_>,
+    (input, output): (DType, DType),
+    split_k: u32,
+    product: &dyn Fn(&Call<'_>) -> Result<()>,
+) -> Result<()> {
+    let converted;
+    let call = if input == call.desc.a.dtype {
+        call
+    } else {
+        converted = call.converted(input)?;
+        &converted
+    };
+    let parts = Parts::of(call.desc.k, split_k);
+    if parts.count == 1 && output == call.desc.d.dtype {
+        return product(call);
+    }
+    let partials = call.partials(parts.count)?;
+    let desc = call.desc.partial();
+    let part = |first: u32, k: u32| {
+        let bytes = 4 * i64::from(first) * i64::from(desc.m) * i64::from(desc.n);
+        let place = partials.offset(bytes * i64::from(desc.batch));
+        let part = call.partial(desc, place).at_k(first * parts.k);
+        Call {
+            desc: desc.with_k(k),
+            ..part
+        }
+    };
+    if desc.batch == 1 {
+        // Parts of one length are a batch.
+        let mut whole = part(0, parts.k);
+        whole.desc.batch = parts.whole;
+        let step = |matrix: &mut MatrixDesc, contiguous_in| {
+            matrix.batch_stride = k_stride(matrix, contiguous_in) * i64::from(parts.k);
+        };
+        step(&mut whole.desc.a, Transpose::N);
+        step(&mut whole.desc.b, Transpose::T);
+        whole.desc.d.batch_stride = i64::from(desc.m) * i64::from(desc.n);
+        product(&whole)?;
+    } else {
+        for idx in 0..parts.whole {
+            product(&part(idx, parts.k))?;
+        }
+    }
+    if parts.rest > 0 {
+        product(&part(parts.whole, parts.rest))?;
+    }
+    call.finish(&partials, parts.count)
 }
 
 impl<'a> Call<'a> {

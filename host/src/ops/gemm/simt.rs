@@ -6,10 +6,10 @@
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
-use super::desc::{GemmDesc, MatrixDesc};
-use super::parts::{Parts, k_stride};
+use super::desc::GemmDesc;
+use super::parts::{Parts, in_parts};
 use crate::{DType, Error, LaunchConfig, Result};
-use spec::gemm::{SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, Transpose};
+use spec::gemm::{SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
 
 /// Multiply-adds, counted as two, that a multiprocessor does in a cycle: 128 lanes, less what
 /// loads take (docs/gemm-simt.md).
@@ -124,48 +124,8 @@ fn config(tile: &TileConfig, grid: [u32; 3]) -> LaunchConfig {
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    let converted;
-    let call = if entry.input == call.desc.a.dtype {
-        call
-    } else {
-        converted = call.converted(entry.input)?;
-        &converted
-    };
-    let parts = Parts::of(call.desc.k, candidate.split_k);
-    if parts.count == 1 && entry.output == call.desc.d.dtype {
-        return product(entry, call);
-    }
-    let partials = call.partials(parts.count)?;
-    let desc = call.desc.partial();
-    let part = |first: u32, k: u32| {
-        let bytes = 4 * i64::from(first) * i64::from(desc.m) * i64::from(desc.n);
-        let place = partials.offset(bytes * i64::from(desc.batch));
-        let part = call.partial(desc, place).at_k(first * parts.k);
-        Call {
-            desc: desc.with_k(k),
-            ..part
-        }
-    };
-    if desc.batch == 1 {
-        // Parts of one length are a batch.
-        let mut whole = part(0, parts.k);
-        whole.desc.batch = parts.whole;
-        let step = |matrix: &mut MatrixDesc, contiguous_in| {
-            matrix.batch_stride = k_stride(matrix, contiguous_in) * i64::from(parts.k);
-        };
-        step(&mut whole.desc.a, Transpose::N);
-        step(&mut whole.desc.b, Transpose::T);
-        whole.desc.d.batch_stride = i64::from(desc.m) * i64::from(desc.n);
-        product(entry, &whole)?;
-    } else {
-        for idx in 0..parts.whole {
-            product(entry, &part(idx, parts.k))?;
-        }
-    }
-    if parts.rest > 0 {
-        product(entry, &part(parts.whole, parts.rest))?;
-    }
-    call.finish(&partials, parts.count)
+    let types = (entry.input, entry.output);
+    in_parts(call, types, candidate.split_k, &|call| product(entry, call))
 }
 
 /// Enqueues one product by one kernel.

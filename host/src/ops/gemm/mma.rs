@@ -1,0 +1,265 @@
+//! The tensor-core kernels of `mma.sync`: every product of 16-bit operands from Ampere on, at any
+//! alignment, on Hopper those that no tensor copy takes.
+//!
+//! They exist for f16 and bf16 in, and the same or f32 out. Operands of 8 bits are converted to f16
+//! first, which holds them exactly. Any other output, and k in parts, goes through partial products
+//! in f32 and the kernel that ends them.
+
+use super::call::Call;
+use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
+use super::desc::GemmDesc;
+use super::parts::{Parts, in_parts};
+use crate::{DType, Error, LaunchConfig, Result};
+use spec::gemm::{MMA_LARGE, MMA_SMALL, MmaEntry, MmaEpilogue, MmaTile, Transpose};
+
+/// The part of a tensor core's speed that the main loop reaches: the large tile had 454 TFLOP/s of
+/// bf16 on an H200 at 8192³, whose `mma.sync` is good for about 620.
+const LARGE_EFFICIENCY: f64 = 0.73;
+const SMALL_EFFICIENCY: f64 = 0.70;
+/// The part of its time in company that a block alone on a multiprocessor takes.
+const ALONE: f64 = 0.65;
+/// First loads of a block, and its stores.
+const OVERHEAD_NS: f64 = 2_500.0;
+
+/// Parts of k that are worth a look.
+const SPLITS: [u32; 5] = [1, 2, 4, 8, 16];
+/// The least k of a part that was not asked for.
+const LEAST_K: u32 = 512;
+
+/// Flops of 16-bit operands a cycle of a multiprocessor, summed in f32.
+fn peak_flops_per_cycle(arch: (u32, u32)) -> f64 {
+    match arch {
+        (8, 0) => 2048.0,
+        (..=8, _) => 1024.0,
+        _ => 2760.0, // what Hopper gives to mma.sync
+    }
+}
+
+/// The part of the speed that is left where operands' rows are aligned to so many bytes, as it was
+/// measured on an H200: copies of 8 and 4 bytes in the place of 16, and loads that wait.
+fn alignment_efficiency(align_bytes: u32) -> f64 {
+    match align_bytes {
+        16.. => 1.0,
+        8..16 => 0.55,
+        4..8 => 0.45,
+        _ => 0.15,
+    }
+}
+
+/// What the kernels read operands of that type as.
+fn input(dtype: DType) -> Option<DType> {
+    match dtype {
+        DType::F16 | DType::Bf16 => Some(dtype),
+        DType::E4m3 | DType::E5m2 => Some(DType::F16),
+        _ => None,
+    }
+}
+
+/// Adds both tiles, whole and with k in parts.
+pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    let is_chosen = desc.split_k > 0;
+    let chosen = [desc.split_k];
+    let splits: &[u32] = if is_chosen { &chosen } else { &SPLITS };
+    for tile in [MMA_LARGE, MMA_SMALL] {
+        for &split_k in splits {
+            let is_long = split_k == 1 || desc.k / split_k >= LEAST_K;
+            let blocks = tile
+                .tiles(desc.m, desc.n)
+                .saturating_mul(u64::from(desc.batch));
+            let leaves_room = split_k == 1 || blocks < 2 * u64::from(machine.multiprocessors);
+            if (is_chosen || (is_long && leaves_room))
+                && let Some(candidate) = candidate(desc, machine, tile, split_k)
+            {
+                offer(candidate);
+            }
+        }
+    }
+}
+
+/// The entry that computes `desc` in so many parts: straight into D, where there is such a one.
+fn entry(desc: &GemmDesc, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
+    let input = input(desc.a.dtype)?;
+    let entry = |output| MmaEntry {
+        a: input,
+        b: input,
+        output,
+        trans_a: desc.a.transpose,
+        trans_b: desc.b.transpose,
+        tile,
+        epilogue: MmaEpilogue::Fused,
+    };
+    let direct = (parts == 1).then(|| entry(desc.d.dtype));
+    let partial = Some(entry(DType::F32));
+    [direct, partial]
+        .into_iter()
+        .flatten()
+        .find(|entry| entry.arch().is_some())
+}
+
+fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) -> Option<Candidate> {
+    let parts = Parts::of(desc.k, split_k);
+    let entry = entry(desc, tile, parts.count)?;
+    if entry.arch()? > machine.arch || tile.smem_bytes() > machine.shared_bytes {
+        return None;
+    }
+    let is_direct = parts.count == 1 && entry.output == desc.d.dtype;
+    // As many products as there are batches and parts of one length; `None` where a grid is full.
+    let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
+    let (efficiency, most_blocks) = match tile {
+        MMA_LARGE => (LARGE_EFFICIENCY, 1),
+        _ => (SMALL_EFFICIENCY, 2),
+    };
+    let is_converted = entry.a != desc.a.dtype;
+    let mut extra_ns = 0.0;
+    if !is_direct {
+        // Partial products are written and read.
+        extra_ns += LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns;
+    }
+    let align_bytes = if is_converted {
+        // One byte is read, two are written and read, of each operand.
+        extra_ns += 2.0 * LAUNCH_NS + 4.0 * desc.bytes() / machine.bytes_per_ns;
+        converted_align_bytes(desc)
+    } else {
+        desc.a.row_align_bytes().min(desc.b.row_align_bytes())
+    };
+    let tile_k = tile.tile_k_bytes / entry.a.size_bytes() as u32;
+    let k = f64::from(parts.k.next_multiple_of(tile_k));
+    let products = f64::from(desc.batch) * f64::from(parts.count);
+    let work = Work {
+        blocks: tile.tiles(desc.m, desc.n) as f64 * products,
+        blocks_per_multiprocessor: most_blocks.min(machine.shared_bytes / tile.smem_bytes()),
+        flops_per_block: 2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k,
+        flops_per_cycle: peak_flops_per_cycle(machine.arch)
+            * efficiency
+            * alignment_efficiency(align_bytes),
+        alone: ALONE,
+        overhead_ns: OVERHEAD_NS,
+        bytes: desc.bytes(),
+        extra_ns,
+    };
+    Some(Candidate {
+        entry: Entry::Mma(entry),
+        tile: [tile.tile_m, tile.tile_n, tile_k],
+        split_k,
+        swapped: false,
+        config: config(&tile, grid),
+        estimated_ns: machine.estimate_ns(&work),
+    })
+}
+
+/// Alignment of the rows of operands that have been converted to 16 bits, without gaps.
+fn converted_align_bytes(desc: &GemmDesc) -> u32 {
+    let row = |transpose, [n, t]: [u32; 2]| if transpose == Transpose::N { n } else { t };
+    let a = row(desc.a.transpose, [desc.k, desc.m]);
+    let b = row(desc.b.transpose, [desc.n, desc.k]);
+    1 << (2 * u64::from(a | b)).trailing_zeros().min(4)
+}
+
+fn config(tile: &MmaTile, grid: [u32; 3]) -> LaunchConfig {
+    LaunchConfig {
+        grid,
+        block: [tile.threads(), 1, 1],
+        shared_bytes: tile.smem_bytes(),
+        cluster: None,
+    }
+}
+
+/// Enqueues a candidate of [`offer`].
+pub(super) fn launch(entry: MmaEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    let types = (entry.a, entry.output);
+    in_parts(call, types, candidate.split_k, &|call| product(entry, call))
+}
+
+/// Enqueues one product by one kernel.
+fn product(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
+    let desc = &call.desc;
+    let grid = entry.tile.grid(desc.m, desc.n, desc.batch);
+    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
+    let (a, b) = (&call.a, &call.b);
+    // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
+    // their storage; d is injective and overlaps neither a nor b, and c and residual only where it
+    // is them; null stands for what is absent.
+    unsafe { call.launch_fused(entry, config(&entry.tile, grid), &[&a, &b]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::desc::tests::plain;
+    use super::*;
+    use crate::ops::gemm::options::Precision;
+
+    fn machine(arch: (u32, u32), shared_kib: u32) -> Machine {
+        Machine {
+            arch,
+            multiprocessors: 108,
+            shared_bytes: shared_kib << 10,
+            bytes_per_ns: 2_000.0,
+            clock_ghz: 1.4,
+        }
+    }
+
+    /// What is offered, the one expected to be fastest first.
+    fn offered(desc: &GemmDesc, machine: &Machine) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        offer(desc, machine, &mut |candidate| all.push(candidate));
+        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        all
+    }
+
+    fn first(desc: &GemmDesc, machine: &Machine) -> String {
+        let all = offered(desc, machine);
+        all.first().map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn tiles_are_chosen_by_size_and_shared_memory() {
+        let large = plain(DType::Bf16, 8192, 8192, 8192);
+        let a100 = machine((8, 0), 163);
+        let geforce = machine((8, 6), 99);
+        assert_eq!(first(&large, &a100), "gemm_mma_bf16_nn_128x256x64_s3_fused");
+        assert_eq!(
+            first(&large, &geforce),
+            "gemm_mma_bf16_nn_128x128x32_s4_fused"
+        );
+        let small = plain(DType::F16, 256, 256, 256);
+        assert_eq!(first(&small, &a100), "gemm_mma_f16_nn_128x128x32_s4_fused");
+        let deep = plain(DType::F16, 256, 256, 65_536);
+        assert_eq!(
+            first(&deep, &a100),
+            "gemm_mma_f16_f32_nn_128x128x32_s4_fused+split16"
+        );
+    }
+
+    #[test]
+    fn only_what_the_kernels_compute_is_offered() {
+        let a100 = machine((8, 0), 163);
+        assert!(offered(&plain(DType::F16, 64, 64, 64), &machine((7, 5), 64)).is_empty());
+        assert!(offered(&plain(DType::F32, 64, 64, 64), &a100).is_empty());
+        let eight = GemmDesc {
+            d: plain(DType::F16, 64, 64, 64).d,
+            ..plain(DType::E5m2, 64, 64, 64)
+        };
+        assert_eq!(first(&eight, &a100), "gemm_mma_f16_nn_128x128x32_s4_fused");
+        let wide = GemmDesc {
+            d: plain(DType::F32, 64, 64, 64).d,
+            precision: Precision::Tf32,
+            ..plain(DType::Bf16, 64, 64, 64)
+        };
+        let name = "gemm_mma_bf16_f32_nn_128x128x32_s4_fused";
+        assert_eq!(first(&wide, &a100), name);
+    }
+
+    #[test]
+    fn alignment_costs_time_and_nothing_else() {
+        let a100 = machine((8, 0), 163);
+        let aligned = plain(DType::Bf16, 4096, 4096, 4096);
+        let mut last = 0.0;
+        for align_bytes in [16, 8, 4, 2] {
+            let mut desc = aligned;
+            desc.a.align_bytes = align_bytes;
+            let estimate = offered(&desc, &a100)[0].estimated_ns;
+            assert!(estimate > last, "{align_bytes} bytes: {estimate} ns");
+            last = estimate;
+        }
+    }
+}
