@@ -113,5 +113,25 @@ pub fn f32x2_to_bf16x2_cvt(low: f32, high: f32) -> u32 {
     }
 }
 
+/// `cvt.rn.f16x2.f32`: two f32 to a pair of f16, `low` in the lower half. *Since*: PTX 7.0,
+/// sm_80.
+#[inline(always)]
+pub fn f32x2_to_f16x2_cvt(low: f32, high: f32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let pair: u32;
+        // SAFETY: one conversion on registers.
+        unsafe {
+            core::arch::asm!("cvt.rn.f16x2.f32 {}, {}, {};", out(reg32) pair, in(reg32) high,
+                in(reg32) low, options(pure, nomem, nostack));
+        }
+        pair
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        u32::from(f32_to_f16(high)) << 16 | u32::from(f32_to_f16(low))
+    }
+}
+
 #[cfg(test)]
 mod tests;

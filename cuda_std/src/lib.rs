@@ -18,6 +18,7 @@
 //! | work together | [`warp`], [`block`], [`barrier`], [`atomic`] |
 //! | compute | [`math`], [`convert`] |
 //! | access memory by 8 and 16 bytes, as elements of a type | [`mem`], [`element`] |
+//! | let some warps load what others multiply | [`pipeline`], [`tile`], [`accumulator`] |
 //! | say what is done to results before they are stored | [`epilogue`] |
 //! | copy in the background | [`cp_async`], [`tma`], and wait by [`mbarrier`] |
 //! | multiply on tensor cores | [`mma`] with [`ldmatrix`], [`wgmma`] |
@@ -39,6 +40,7 @@ extern crate self as cuda_std;
 #[macro_use]
 mod host;
 
+pub mod accumulator;
 pub mod atomic;
 pub mod barrier;
 pub mod block;
@@ -57,11 +59,13 @@ pub mod mem;
 #[doc(hidden)]
 pub mod meta;
 pub mod mma;
+pub mod pipeline;
 pub mod prelude;
 pub mod print;
 pub mod regs;
 pub mod shared;
 pub mod thread;
+pub mod tile;
 pub mod tma;
 pub mod warp;
 pub mod wgmma;

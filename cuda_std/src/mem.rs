@@ -81,3 +81,45 @@ read_only! {
     ld_global_nc_v4_f32: f32 = "ld.global.nc.v4.f32", [a, b, c, d], "{{{a}, {b}, {c}, {d}}}";
     ld_global_nc_v4_u32: u32 = "ld.global.nc.v4.u32", [a, b, c, d], "{{{a}, {b}, {c}, {d}}}";
 }
+/// `st.shared.v2.f32`: two neighbours, 8 bytes.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
+///
+/// # Safety
+/// `address` is writable and a multiple of 8.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn st_shared_v2_f32(address: crate::shared::SharedAddr, [x, y]: [f32; 2]) {
+    on_device!("mem::st_shared_v2_f32", (address, x, y), {
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("st.shared.v2.f32 [{}], {{{}, {}}};", in(reg32) address.bits(),
+                in(reg32) x, in(reg32) y, options(nostack));
+        }
+    })
+}
+
+/// `ld.shared.v4.f32`: four neighbours, 16 bytes.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
+///
+/// # Safety
+/// `address` is readable and a multiple of 16.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_shared_v4_f32(address: crate::shared::SharedAddr) -> [f32; 4] {
+    on_device!("mem::ld_shared_v4_f32", (address), {
+        let (a, b, c, d): (f32, f32, f32, f32);
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("ld.shared.v4.f32 {{{}, {}, {}, {}}}, [{}];", out(reg32) a,
+                out(reg32) b, out(reg32) c, out(reg32) d, in(reg32) address.bits(),
+                options(nostack));
+        }
+        [a, b, c, d]
+    })
+}

@@ -56,17 +56,69 @@ activations! {
         let tail = poly * ex2_approx(a * a * (-0.5 * LOG2_E));
         x * if x < 0.0 { tail } else { 1.0 - tail }
     };
-    /// `x / 2 * (1 + tanh(√(2/π) (x + 0.044715 x³)))`, to an absolute error of `2^-20 |x|`.
-    /// NaN at -inf (-inf · 0).
-    GeluTanh = |x| {
-        const C0: f32 = -2.0 * 0.797_884_6 * LOG2_E;
-        const C1: f32 = C0 * 0.044_715;
-        x * rcp_approx(1.0 + ex2_approx(x * fma(C1, x * x, C0)))
-    };
-    /// `x / (1 + e^-x)`, to an absolute error of `2^-20 |x|`. NaN at -inf (-inf · 0).
-    Silu = |x| x * rcp_approx(1.0 + ex2_approx(-LOG2_E * x));
-    /// `1 / (1 + e^-x)`, to an absolute error of `2^-20`.
-    Sigmoid = |x| rcp_approx(1.0 + ex2_approx(-LOG2_E * x));
-    /// Hyperbolic tangent, to an absolute error of `2^-20`.
-    Tanh = |x| fma(-2.0, rcp_approx(1.0 + ex2_approx(2.0 * LOG2_E * x)), 1.0);
 }
+
+/// `(scale x + offset) / (1 + 2^(x (cubic x² + linear))) + shift`: what [`GELU_TANH`], [`SILU`],
+/// [`SIGMOID`] and [`TANH`] are cases of, so that a kernel can have one piece of code for all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Logistic {
+    /// Of x³ in the exponent of 2.
+    pub cubic: f32,
+    /// Of x in the exponent of 2.
+    pub linear: f32,
+    /// Of x in the numerator.
+    pub scale: f32,
+    /// In the numerator.
+    pub offset: f32,
+    /// Added to the quotient.
+    pub shift: f32,
+}
+
+impl Activation for Logistic {
+    #[inline(always)]
+    fn of(&self, x: f32) -> f32 {
+        // Far out all are at their limits; a zero factor must not meet an infinity.
+        const FAR: f32 = 1e18;
+        let near = if x.abs() > FAR { FAR.copysign(x) } else { x };
+        let exponent = near * fma(self.cubic, near * near, self.linear);
+        let s = rcp_approx(1.0 + ex2_approx(exponent));
+        let numerator = if self.scale == 0.0 {
+            self.offset
+        } else {
+            fma(self.scale, x, self.offset)
+        };
+        fma(numerator, s, self.shift)
+    }
+}
+
+/// `x / 2 * (1 + tanh(√(2/π) (x + 0.044715 x³)))`, to an absolute error of `2^-20 |x|`. NaN at -inf
+/// (-inf · 0).
+pub const GELU_TANH: Logistic = Logistic {
+    cubic: -2.0 * 0.797_884_6 * 0.044_715 * LOG2_E,
+    linear: -2.0 * 0.797_884_6 * LOG2_E,
+    scale: 1.0,
+    offset: 0.0,
+    shift: 0.0,
+};
+
+/// `x / (1 + e^-x)`, to an absolute error of `2^-20 |x|`. NaN at -inf (-inf · 0).
+pub const SILU: Logistic = Logistic {
+    cubic: 0.0,
+    linear: -LOG2_E,
+    ..GELU_TANH
+};
+
+/// `1 / (1 + e^-x)`, to an absolute error of `2^-20`.
+pub const SIGMOID: Logistic = Logistic {
+    scale: 0.0,
+    offset: 1.0,
+    ..SILU
+};
+
+/// Hyperbolic tangent, to an absolute error of `2^-20`.
+pub const TANH: Logistic = Logistic {
+    linear: -2.0 * LOG2_E,
+    offset: 2.0,
+    shift: -1.0,
+    ..SIGMOID
+};

@@ -27,7 +27,9 @@
 mod activation;
 mod memory;
 
-pub use activation::{Activate, Activation, Gelu, GeluTanh, Identity, Relu, Sigmoid, Silu, Tanh};
+pub use activation::{
+    Activate, Activation, GELU_TANH, Gelu, Identity, Logistic, Relu, SIGMOID, SILU, TANH,
+};
 pub use memory::{AddMatrix, AddVector, ScaleByVector};
 
 /// Where a result belongs.

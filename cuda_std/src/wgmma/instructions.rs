@@ -1,5 +1,7 @@
 //! The products: one `impl` for each N of the tables and each pair of types.
 
+use crate::tile::OperandElement;
+
 use super::{Bf16, E4m3, E5m2, F16, M64, Registers, S8, Tf32, U8};
 
 /// A product of a warpgroup: `acc = a * b + acc`, or without `+ acc` where `SCALE_D` is false.
@@ -7,8 +9,12 @@ use super::{Bf16, E4m3, E5m2, F16, M64, Registers, S8, Tf32, U8};
 /// `TRANS_A` and `TRANS_B` are for operands in shared memory whose k is not the contiguous extent
 /// (`Major::Mn`); only types of 16 bits can be so, others do not compile.
 pub trait MmaAsync {
+    /// Element type of A.
+    type A: OperandElement;
+    /// Element type of B.
+    type B: OperandElement;
     /// A thread's part of D.
-    type Acc: Registers;
+    type Acc: Registers + Copy;
     /// k of one instruction.
     const K: u32;
 
@@ -48,6 +54,8 @@ macro_rules! product {
         ($($ss_const:tt)*), $rs:literal ($($rs_const:tt)*), $both:expr,
         $first:literal $($i:literal)*) => {
         impl MmaAsync for M64<$n, $d, $a, $b> {
+            type A = $a;
+            type B = $b;
             type Acc = [$acc; [$first $(, $i)*].len()];
             const K: u32 = $k;
 

@@ -2,8 +2,8 @@
 
 use cuda_std::element::Element;
 use cuda_std::epilogue::{
-    Activate, AddMatrix, AddVector, Epilogue, Gelu, GeluTanh, Place, Relu, Scale, ScaleByVector,
-    Sigmoid, Silu, Tanh,
+    Activate, AddMatrix, AddVector, Epilogue, GELU_TANH, Gelu, Logistic, Place, Relu, SIGMOID,
+    SILU, Scale, ScaleByVector, TANH,
 };
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
@@ -111,21 +111,29 @@ impl<Out: Element> Epilogue for Fused<Out> {
         maybe(&self.column_scale, &place, x);
         maybe(&self.c, &place, x);
         maybe(&self.bias, &place, x);
+        const IDENTITY: u32 = Activation::Identity.code();
         const RELU: u32 = Activation::Relu.code();
         const GELU: u32 = Activation::Gelu.code();
-        const GELU_TANH: u32 = Activation::GeluTanh.code();
-        const SILU: u32 = Activation::Silu.code();
-        const SIGMOID: u32 = Activation::Sigmoid.code();
-        const TANH: u32 = Activation::Tanh.code();
         match self.activation {
+            IDENTITY => {}
             RELU => Activate(Relu).apply_all(&place, x),
             GELU => Activate(Gelu).apply_all(&place, x),
-            GELU_TANH => Activate(GeluTanh).apply_all(&place, x),
-            SILU => Activate(Silu).apply_all(&place, x),
-            SIGMOID => Activate(Sigmoid).apply_all(&place, x),
-            TANH => Activate(Tanh).apply_all(&place, x),
-            _ => {}
+            code => Activate(logistic(code)).apply_all(&place, x),
         }
         maybe(&self.residual, &place, x);
+    }
+}
+
+/// The activation of that code among those of one formula.
+#[inline(always)]
+fn logistic(code: u32) -> Logistic {
+    const GELU_TANH_CODE: u32 = Activation::GeluTanh.code();
+    const SILU_CODE: u32 = Activation::Silu.code();
+    const SIGMOID_CODE: u32 = Activation::Sigmoid.code();
+    match code {
+        GELU_TANH_CODE => GELU_TANH,
+        SILU_CODE => SILU,
+        SIGMOID_CODE => SIGMOID,
+        _ => TANH,
     }
 }

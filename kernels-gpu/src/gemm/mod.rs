@@ -9,8 +9,10 @@ mod finish;
 mod fused;
 mod mma;
 mod simt;
+mod sm90;
 mod store;
 
 pub use entries::*;
 pub use finish::*;
 pub use mma::*;
+pub use sm90::*;

@@ -4,7 +4,9 @@
 pub mod epilogue;
 mod finish;
 mod mma;
+pub mod raster;
 mod simt;
+pub mod sm90;
 
 pub use epilogue::{Activation, EpilogueParams};
 pub use finish::{FINISH_THREADS, FinishEntry, finish_blocks};

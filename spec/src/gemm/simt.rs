@@ -14,6 +14,7 @@
 use core::fmt;
 
 use super::Transpose;
+use super::raster::grouped;
 use crate::DType;
 
 /// Tile of one thread block and how its threads share it.
@@ -108,17 +109,7 @@ impl TileConfig {
     pub const fn tile_coordinates(&self, block_idx_x: u32, m: u32, n: u32) -> (u32, u32) {
         let m_tiles = m.div_ceil(self.tile_m);
         let n_tiles = n.div_ceil(self.tile_n);
-        let band_tiles = RASTER_TILES * n_tiles;
-        let band_idx = block_idx_x / band_tiles;
-        let band_start = band_idx * RASTER_TILES;
-        let rows_left = m_tiles - band_start;
-        let rows = if rows_left < RASTER_TILES {
-            rows_left
-        } else {
-            RASTER_TILES
-        };
-        let idx_in_band = block_idx_x - band_idx * band_tiles;
-        (band_start + idx_in_band % rows, idx_in_band / rows)
+        grouped(block_idx_x, m_tiles, n_tiles, RASTER_TILES)
     }
 
     /// f32 elements between rows (of one k) of a staged operand tile that is `tile_mn` wide.

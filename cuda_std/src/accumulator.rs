@@ -1,0 +1,190 @@
+//! Accumulators of wgmma, whose type says whether products are on their way into them.
+//!
+//! An [`InFlight`] accumulator has no way to be read; [`InFlight::finish`] waits and gives it back.
+//!
+//! ```compile_fail
+//! use cuda_std::accumulator::InFlight;
+//! use cuda_std::wgmma::{Bf16, M64};
+//! fn read_too_early(acc: InFlight<M64<64, f32, Bf16, Bf16>>) -> f32 {
+//!     acc.registers()[0][0]
+//! }
+//! ```
+//! ```
+//! # use cuda_std::accumulator::InFlight;
+//! # use cuda_std::wgmma::{Bf16, M64};
+//! unsafe fn read(acc: InFlight<M64<64, f32, Bf16, Bf16>>) -> f32 {
+//!     unsafe { acc.finish() }.registers()[0][0]
+//! }
+//! ```
+//! Nor can one that is being written be given to somebody else:
+//! ```compile_fail
+//! use cuda_std::accumulator::InFlight;
+//! use cuda_std::wgmma::{Bf16, M64};
+//! unsafe fn twice(acc: InFlight<M64<64, f32, Bf16, Bf16>>) {
+//!     unsafe {
+//!         acc.finish();
+//!         acc.finish();
+//!     }
+//! }
+//! ```
+
+use crate::tile::{Operand, OperandMajor};
+use crate::wgmma::{MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group};
+
+/// A thread's part of a matrix of `BLOCKS` × 64 rows, nothing on its way into it.
+#[derive(Clone, Copy, Debug)]
+pub struct Accumulator<M: MmaAsync, const BLOCKS: usize = 1>([M::Acc; BLOCKS]);
+
+impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
+    /// Any values: for products that begin with [`InFlight::multiply`].
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub fn unset() -> Self {
+        Self([M::Acc::unset(); BLOCKS])
+    }
+
+    /// The registers of each 64 rows; `spec::tensor_core::fragment` says which element each is.
+    #[inline(always)]
+    pub const fn registers(&self) -> &[M::Acc; BLOCKS] {
+        &self.0
+    }
+
+    /// Gives it to the products that follow: `wgmma.fence`.
+    ///
+    /// # Safety
+    /// All warps of the warpgroup call it.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn begin(mut self) -> InFlight<M, BLOCKS> {
+        tie_all(&mut self.0);
+        // SAFETY: passed on to the caller.
+        unsafe { wgmma_fence() };
+        InFlight(self.0)
+    }
+}
+
+/// A thread's part of a matrix of `BLOCKS` × 64 rows that products are on their way into.
+#[derive(Debug)]
+pub struct InFlight<M: MmaAsync, const BLOCKS: usize = 1>([M::Acc; BLOCKS]);
+
+impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
+    /// `acc = a * b`, over the whole depth of the tiles, as a group; not read before.
+    ///
+    /// # Safety
+    /// All warps of the warpgroup call it, with the same operands, whose copies have landed. Their
+    /// stages are released after the wait. `a` has `BLOCKS` × 64 rows.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn multiply<LA: OperandMajor, LB: OperandMajor>(
+        &mut self,
+        a: Operand<'_, M::A, LA>,
+        b: Operand<'_, M::B, LB>,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            self.step::<false, LA, LB>(a, b, 0);
+            self.steps_after_the_first(a, b);
+        }
+    }
+
+    /// `acc = a * b + acc`, over the whole depth of the tiles, as a group.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply).
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn multiply_add<LA: OperandMajor, LB: OperandMajor>(
+        &mut self,
+        a: Operand<'_, M::A, LA>,
+        b: Operand<'_, M::B, LB>,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            wgmma_fence();
+            self.step::<true, LA, LB>(a, b, 0);
+            self.steps_after_the_first(a, b);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn steps_after_the_first<LA: OperandMajor, LB: OperandMajor>(
+        &mut self,
+        a: Operand<'_, M::A, LA>,
+        b: Operand<'_, M::B, LB>,
+    ) {
+        let mut step = 1;
+        while step < Operand::<M::A, LA>::STEPS {
+            // SAFETY: passed on to the caller.
+            unsafe { self.step::<true, LA, LB>(a, b, step) };
+            step += 1;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { wgmma_commit_group() };
+    }
+
+    #[inline(always)]
+    unsafe fn step<const SCALE_D: bool, LA: OperandMajor, LB: OperandMajor>(
+        &mut self,
+        a: Operand<'_, M::A, LA>,
+        b: Operand<'_, M::B, LB>,
+        step: u32,
+    ) {
+        let mut block = 0;
+        while block < BLOCKS {
+            let a = a.block(block as u32).step(step);
+            // SAFETY: passed on to the caller.
+            unsafe { LA::multiply::<M, LB, SCALE_D>(&mut self.0[block], a, b.step(step)) };
+            block += 1;
+        }
+    }
+
+    /// Waits for all groups but the latest `GROUPS`; this accumulator may be among those.
+    ///
+    /// # Safety
+    /// All warps of the warpgroup call it.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn wait<const GROUPS: u32>(&mut self) {
+        const { assert!(BLOCKS > 0) };
+        // SAFETY: passed on to the caller.
+        unsafe { wgmma_wait_group::<GROUPS>(&mut self.0[0]) };
+        let mut block = 1;
+        while block < BLOCKS {
+            tie(&mut self.0[block]);
+            block += 1;
+        }
+    }
+
+    /// Waits for all groups, and gives the accumulator back.
+    ///
+    /// # Safety
+    /// All warps of the warpgroup call it.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn finish(mut self) -> Accumulator<M, BLOCKS> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.wait::<0>() };
+        Accumulator(self.0)
+    }
+}
+
+#[inline(always)]
+fn tie_all<R: Registers, const BLOCKS: usize>(registers: &mut [R; BLOCKS]) {
+    let mut block = 0;
+    while block < BLOCKS {
+        tie(&mut registers[block]);
+        block += 1;
+    }
+}

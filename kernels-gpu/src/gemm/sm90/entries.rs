@@ -1,0 +1,132 @@
+//! The entries of Hopper's GEMM: element types, layouts, tiles, epilogues.
+
+use cuda_std::kernel;
+use cuda_std::tile::{KMajor, MnMajor};
+use cuda_std::tma::TensorMap;
+use cuda_std::wgmma::{Bf16, F16, M64};
+use half::{bf16, f16};
+use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
+use spec::gemm::{EpilogueParams, GemmParams};
+
+use super::kernel::{Config, Gemm};
+use super::rows::ByRows;
+use super::store::ByMap;
+use crate::gemm::fused::{Fused, Pointers};
+
+/// The layout whose letter stands in entry names, for A.
+macro_rules! major {
+    (A N) => {
+        KMajor
+    };
+    (A T) => {
+        MnMajor
+    };
+    (B T) => {
+        KMajor
+    };
+    (B N) => {
+        MnMajor
+    };
+}
+
+/// The tile of an entry; a cluster of one is none.
+const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[u32]) -> Sm90Tile {
+    Sm90Tile {
+        tile_m: m,
+        tile_n: n,
+        stages,
+        cluster_m: if cluster.is_empty() { 1 } else { cluster[0] },
+        schedule,
+    }
+}
+
+macro_rules! entries {
+    ($($epilogue:ident $name:ident: $element:ident $out:ident, $a:ident $b:ident,
+        $m:literal x $n:literal x $stages:literal $schedule:ident
+        $(, cluster $cluster:literal)?;)*) => {$(
+        entries!(@$epilogue $name: $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
+    )*};
+    (@kernel $element:ident $out:ident, $a:ident $b:ident, $m:literal $n:literal $stages:literal
+        $schedule:ident [$($cluster:literal)?]) => {
+        struct This;
+        impl Config for This {
+            type Mma = M64<$n, f32, $element, $element>;
+            type A = major!(A $a);
+            type B = major!(B $b);
+            const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]);
+        }
+        type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
+    };
+    (@plain $name:ident: $element:ident $out:ident, $a:ident $b:ident, $m:literal $n:literal
+        $stages:literal $schedule:ident [$($cluster:literal)?]) => {
+        /// `alpha * a @ b`; see [`spec::gemm::sm90`].
+        ///
+        /// # Safety
+        /// Launched as [`spec::gemm::sm90`] says.
+        #[kernel(
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cluster, 1, 1),)?
+            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]).smem_bytes()
+        )]
+        pub unsafe fn $name(
+            maps: *const TensorMap,
+            params: GemmParams,
+            launch: Sm90Launch,
+        ) {
+            entries!(@kernel $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
+            // SAFETY: the caller's.
+            unsafe {
+                Kernel::run(maps, &params, launch, |boxes| {
+                    ByMap::<$out>::new(maps.add(2), &params, boxes)
+                })
+            }
+        }
+    };
+    (@fused $name:ident: $element:ident $out:ident, $a:ident $b:ident, $m:literal $n:literal
+        $stages:literal $schedule:ident [$($cluster:literal)?]) => {
+        /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
+        ///
+        /// # Safety
+        /// Launched as [`spec::gemm::sm90`] says.
+        #[kernel(
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cluster, 1, 1),)?
+            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]).smem_bytes()
+        )]
+        pub unsafe fn $name(
+            maps: *const TensorMap,
+            c: *const $out,
+            d: *mut $out,
+            bias: *const $out,
+            residual: *const $out,
+            row_scale: *const f32,
+            column_scale: *const f32,
+            alpha: *const f32,
+            beta: *const f32,
+            params: GemmParams,
+            epilogue: EpilogueParams,
+            launch: Sm90Launch,
+        ) {
+            entries!(@kernel $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
+            let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
+            // SAFETY: the caller's.
+            unsafe {
+                let epilogue = Fused::new(pointers, &params, &epilogue);
+                Kernel::run(maps, &params, launch, |boxes| ByRows::new(d, &params, epilogue, boxes))
+            }
+        }
+    };
+}
+
+entries! {
+    plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
+    plain gemm_sm90_bf16_nt_128x256_s4_c2x1_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative, cluster 2;
+    plain gemm_sm90_bf16_nt_256x128_s4_plain: Bf16 bf16, N T, 256 x 128 x 4 Cooperative;
+    plain gemm_sm90_bf16_nt_256x128_s4_c2x1_plain: Bf16 bf16, N T, 256 x 128 x 4 Cooperative, cluster 2;
+    plain gemm_sm90_bf16_nt_128x192_s4_plain: Bf16 bf16, N T, 128 x 192 x 4 Cooperative;
+    plain gemm_sm90_bf16_nt_128x128_s6_plain: Bf16 bf16, N T, 128 x 128 x 6 Cooperative;
+    plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+    plain gemm_sm90_bf16_nt_128x64_s8_plain: Bf16 bf16, N T, 128 x 64 x 8 Cooperative;
+    plain gemm_sm90_bf16_nt_64x256_s4_pp_plain: Bf16 bf16, N T, 64 x 256 x 4 Pingpong;
+    fused gemm_sm90_bf16_nt_128x256_s4_c2x1_fused: Bf16 bf16, N T, 128 x 256 x 4 Cooperative, cluster 2;
+    fused gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_fused: Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+}

@@ -1,0 +1,173 @@
+//! From accumulators to D by rows: brought to shared memory in f32, read back along the rows, and
+//! through any epilogue to wherever D lies.
+//!
+//! Along a row neighbouring lanes have neighbouring columns, so what the epilogue reads and what is
+//! stored is read and stored in whole sectors; and the loop over rows is a loop, so the epilogue's
+//! code is there once for each box, not once for each register.
+
+use cuda_std::accumulator::Accumulator;
+use cuda_std::element::Element;
+use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::mem::{ld_shared_v4_f32, st_shared_v2_f32};
+use cuda_std::shared::SharedAddr;
+use cuda_std::thread;
+use cuda_std::warp::{FULL_MASK, bar_warp_sync};
+use cuda_std::wgmma::MmaAsync;
+use spec::gemm::GemmParams;
+use spec::gemm::sm90::{MMA_M, SPAN_BYTES, STORE_BUFFERS, STORE_BYTES, STORE_ROWS, WARPGROUP};
+use spec::swizzle::Swizzle;
+
+use super::store::{Store, own_boxes};
+
+/// Columns of a box of f32.
+const BOX_COLUMNS: u32 = SPAN_BYTES / 4;
+/// Columns that are brought to shared memory at a time: a box each in all of a warp's buffers.
+const COLUMNS: u32 = STORE_BUFFERS * BOX_COLUMNS;
+/// Columns of a lane.
+const LANE_COLUMNS: u32 = 4;
+/// Lanes of a row, and rows of a warp, at a time.
+const ROW_LANES: u32 = COLUMNS / LANE_COLUMNS;
+const ROWS: u32 = 32 / ROW_LANES;
+
+/// Any epilogue, any D.
+pub(crate) struct ByRows<Out, E> {
+    d: *mut Out,
+    ld: i64,
+    batch_stride: i64,
+    m: u32,
+    n: u32,
+    epilogue: E,
+    boxes: SharedAddr,
+}
+
+impl<Out: Element, E: Epilogue> ByRows<Out, E> {
+    /// # Safety
+    /// `d` is as `params` say; the boxes at `boxes` are free.
+    #[inline(always)]
+    pub(crate) unsafe fn new(
+        d: *mut Out,
+        params: &GemmParams,
+        epilogue: E,
+        boxes: SharedAddr,
+    ) -> Self {
+        Self {
+            d,
+            ld: params.ldd,
+            batch_stride: params.batch_stride_d,
+            m: params.m,
+            n: params.n,
+            epilogue,
+            boxes: own_boxes(boxes),
+        }
+    }
+
+    /// Brings 16 × [`COLUMNS`] to shared memory, as the accumulator's fragment holds them
+    /// (`spec::tensor_core::fragment::wgmma_acc`).
+    #[inline(always)]
+    unsafe fn bring(&self, registers: &[f32], of_tile: u32) {
+        let lane = thread::thread_idx_x() % 32;
+        let mut at = 0;
+        while at < COLUMNS / 2 {
+            let row = lane / 4 + at / 2 % 2 * 8;
+            let column = at / 4 * 8 + lane % 4 * 2;
+            let first = (of_tile / 2 + at) as usize;
+            let pair = [registers[first], registers[first + 1]];
+            // SAFETY: inside of the boxes.
+            unsafe { st_shared_v2_f32(self.boxes.add_bytes(offset_bytes(row, column)), pair) };
+            at += 2;
+        }
+    }
+
+    /// Takes the rows from there to D.
+    #[inline(always)]
+    unsafe fn take(&self, (row, column, batch): (u32, u32, u32)) {
+        let lane = thread::thread_idx_x() % 32;
+        let of_box = lane % ROW_LANES * LANE_COLUMNS;
+        let column = column + of_box;
+        let mut of_rows = lane / ROW_LANES;
+        while of_rows < STORE_ROWS {
+            let at = (row + of_rows, column, batch);
+            if at.0 < self.m && column < self.n {
+                let from = self.boxes.add_bytes(offset_bytes(of_rows, of_box));
+                // SAFETY: inside of the boxes; the elements are in D.
+                unsafe { self.put(ld_shared_v4_f32(from), at) };
+            }
+            of_rows += ROWS;
+        }
+    }
+
+    /// The epilogue's results of four neighbours in D.
+    #[inline(always)]
+    unsafe fn put(&self, mut x: [f32; 4], (row, column, batch): (u32, u32, u32)) {
+        let n = self.n;
+        self.epilogue.apply_all(
+            #[inline(always)]
+            |i| {
+                let column = column + i as u32;
+                Place {
+                    batch: u64::from(batch),
+                    row,
+                    // What is beyond D is not stored, but must not be asked about.
+                    column: if column < n { column } else { n - 1 },
+                }
+            },
+            &mut x,
+        );
+        let offset =
+            i64::from(batch) * self.batch_stride + i64::from(row) * self.ld + i64::from(column);
+        // SAFETY: elements of D.
+        unsafe {
+            let to = self.d.offset(offset as isize);
+            if column + LANE_COLUMNS <= n && Out::is_vector_aligned(to) {
+                Out::store4(to, x);
+            } else {
+                let mut i = 0;
+                while i < x.len() {
+                    if column + (i as u32) < n {
+                        Out::store(to.add(i), x[i]);
+                    }
+                    i += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Where a result is in the boxes.
+#[inline(always)]
+fn offset_bytes(row: u32, column: u32) -> u32 {
+    let (of_box, within) = (column / BOX_COLUMNS, column % BOX_COLUMNS);
+    of_box * STORE_BYTES + Swizzle::B128.offset_bytes(row, 4 * within)
+}
+
+impl<Out: Element, E: Epilogue> Store for ByRows<Out, E> {
+    #[inline(always)]
+    unsafe fn tile<M: MmaAsync<Acc: AsRef<[f32]>>, const BLOCKS: usize, const TILE_N: u32>(
+        &mut self,
+        acc: &Accumulator<M, BLOCKS>,
+        (row, column, batch): (u32, u32, u32),
+    ) {
+        let warp_row = thread::thread_idx_x() % WARPGROUP / 32 * STORE_ROWS;
+        let mut block = 0;
+        while block < BLOCKS {
+            let row = row + block as u32 * MMA_M + warp_row;
+            let mut of_tile = 0;
+            while of_tile < TILE_N {
+                if row < self.m && column + of_tile < self.n {
+                    // SAFETY: the warp's lanes are here together, and the boxes are its own.
+                    unsafe {
+                        bar_warp_sync(FULL_MASK); // the rows before have been taken
+                        self.bring(acc.registers()[block].as_ref(), of_tile);
+                        bar_warp_sync(FULL_MASK); // these have been brought
+                        self.take((row, column + of_tile, batch));
+                    }
+                }
+                of_tile += COLUMNS;
+            }
+            block += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn finish(self) {}
+}

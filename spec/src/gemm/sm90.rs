@@ -1,0 +1,283 @@
+//! Hopper's kernels: tensor copies, wgmma, warps with roles, a persistent grid.
+//!
+//! Entries are named `gemm_sm90_<in>[_<out>]_<layout>_<tile>_<epilogue>`, for example
+//! `gemm_sm90_bf16_nt_128x256x64_s4_c2x1_plain`; [`Sm90Entry`] prints the name. Each takes
+//! `(maps: *const TensorMap, params: GemmParams, launch: Sm90Launch)`, and with the fused epilogue
+//! the tail of [`super::epilogue`] between `maps` and `launch`. `maps` are those of A and B, and
+//! for the plain epilogue of D: see [`Operand`] for the boxes.
+//!
+//! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
+//! multiples of 16 bytes, and k > 0; so does D for the plain epilogue.
+
+use core::fmt;
+
+use super::Transpose;
+use super::raster::grouped;
+use crate::DType;
+
+/// Threads of a warpgroup.
+pub const WARPGROUP: u32 = 128;
+/// Warpgroups that multiply.
+pub const CONSUMERS: u32 = 2;
+/// Threads of a block: a warpgroup that loads, and those that multiply.
+pub const THREADS: u32 = (1 + CONSUMERS) * WARPGROUP;
+/// Bytes of k that a stage holds: the span of the widest swizzle.
+pub const SPAN_BYTES: u32 = 128;
+/// Rows of D that one wgmma computes.
+pub const MMA_M: u32 = 64;
+/// Rows of the boxes in which a warp stores D.
+pub const STORE_ROWS: u32 = 16;
+/// Boxes that a warp may have on their way to D.
+pub const STORE_BUFFERS: u32 = 2;
+/// Bytes of such a box.
+pub const STORE_BYTES: u32 = STORE_ROWS * SPAN_BYTES;
+/// Alignment of tiles.
+pub const TILE_ALIGN: u32 = 1024;
+/// Most dynamic shared memory that a block gets on sm_90.
+pub const SMEM_MAX_BYTES: u32 = 227 * 1024;
+
+/// How the consumers share the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Schedule {
+    /// Each has half of the rows of every tile.
+    Cooperative,
+    /// Each has every other tile: one stores while the other multiplies.
+    Pingpong,
+}
+
+/// The tile of a block, and how it is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm90Tile {
+    /// Rows of D.
+    pub tile_m: u32,
+    /// Columns of D.
+    pub tile_n: u32,
+    /// Depth of the ring of operand tiles.
+    pub stages: u32,
+    /// Blocks of a cluster: neighbours along m, which load B for each other.
+    pub cluster_m: u32,
+    /// How the consumers share the work.
+    pub schedule: Schedule,
+}
+
+impl Sm90Tile {
+    /// Bytes of A in a stage.
+    pub const fn a_bytes(&self) -> u32 {
+        self.tile_m * SPAN_BYTES
+    }
+
+    /// Bytes of B in a stage.
+    pub const fn b_bytes(&self) -> u32 {
+        self.tile_n * SPAN_BYTES
+    }
+
+    /// Wgmmas of [`MMA_M`] rows that a consumer has of a tile.
+    pub const fn subtiles(&self) -> u32 {
+        match self.schedule {
+            Schedule::Cooperative => self.tile_m / CONSUMERS / MMA_M,
+            Schedule::Pingpong => self.tile_m / MMA_M,
+        }
+    }
+
+    /// Consumers that wait for, and release, a stage.
+    pub const fn readers(&self) -> u32 {
+        match self.schedule {
+            Schedule::Cooperative => CONSUMERS,
+            Schedule::Pingpong => 1,
+        }
+    }
+
+    /// Where everything is, from the first multiple of [`TILE_ALIGN`] on.
+    pub const fn smem(&self) -> SmemMap {
+        let b = self.stages * self.a_bytes();
+        let store = b + self.stages * self.b_bytes();
+        let barriers = store + CONSUMERS * 4 * STORE_BUFFERS * STORE_BYTES;
+        SmemMap {
+            b,
+            store,
+            barriers,
+            end: barriers + 16 * self.stages,
+        }
+    }
+
+    /// Dynamic shared memory to ask for, wherever it begins.
+    pub const fn smem_bytes(&self) -> u32 {
+        let bytes = self.smem().end + TILE_ALIGN - 16;
+        assert!(bytes <= SMEM_MAX_BYTES, "the stages do not fit");
+        bytes
+    }
+
+    /// Tiles of `m` × `n`, as (clusters of rows, columns).
+    pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
+        (
+            m.div_ceil(self.tile_m * self.cluster_m),
+            n.div_ceil(self.tile_n),
+        )
+    }
+
+    /// Blocks of a launch over `batch` products: as many as fit at once, each takes tile after tile.
+    /// `None` where there is nothing to compute, or more tiles than 2^32.
+    pub const fn grid(&self, m: u32, n: u32, batch: u32, multiprocessors: u32) -> Option<u32> {
+        let (rows, columns) = self.grid_tiles(m, n);
+        let tiles = (rows as u64 * columns as u64).saturating_mul(batch as u64);
+        if tiles == 0 || tiles * self.cluster_m as u64 > u32::MAX as u64 {
+            return None;
+        }
+        let clusters = multiprocessors / self.cluster_m;
+        let clusters = if clusters == 0 { 1 } else { clusters };
+        let used = if tiles < clusters as u64 {
+            tiles as u32
+        } else {
+            clusters
+        };
+        Some(used * self.cluster_m)
+    }
+}
+
+impl fmt::Display for Sm90Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}_s{}", self.tile_m, self.tile_n, self.stages)?;
+        if self.cluster_m > 1 {
+            write!(f, "_c{}x1", self.cluster_m)?;
+        }
+        match self.schedule {
+            Schedule::Cooperative => Ok(()),
+            Schedule::Pingpong => f.write_str("_pp"),
+        }
+    }
+}
+
+/// Offsets in shared memory. A is at 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmemMap {
+    /// B.
+    pub b: u32,
+    /// Boxes on their way to D: [`STORE_BUFFERS`] for each warp that multiplies.
+    pub store: u32,
+    /// The mbarriers.
+    pub barriers: u32,
+    /// The first byte behind all.
+    pub end: u32,
+}
+
+/// How the host and the kernel share one launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sm90Launch {
+    /// Rows of tiles (of clusters of them) taken together: [`super::raster::grouped`].
+    pub raster_group: u32,
+    /// No meaning; makes the size a multiple of 8.
+    pub reserved: u32,
+}
+
+/// The tile that is computed at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileIndex {
+    /// Product of the batch.
+    pub batch: u32,
+    /// Row, in clusters of tiles.
+    pub m: u32,
+    /// Column, in tiles.
+    pub n: u32,
+}
+
+/// The tiles of a launch, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileOrder {
+    m_tiles: u32,
+    n_tiles: u32,
+    group: u32,
+    /// All of them.
+    pub count: u32,
+}
+
+impl TileOrder {
+    /// Those of `batch` products of `m` × `n`.
+    #[inline(always)]
+    pub const fn new(tile: Sm90Tile, m: u32, n: u32, batch: u32, raster_group: u32) -> Self {
+        let (m_tiles, n_tiles) = tile.grid_tiles(m, n);
+        Self {
+            m_tiles,
+            n_tiles,
+            group: raster_group,
+            count: m_tiles * n_tiles * batch,
+        }
+    }
+
+    /// The tile at `index`, less than `count`.
+    #[inline(always)]
+    pub const fn at(&self, index: u32) -> TileIndex {
+        let tiles = self.m_tiles * self.n_tiles;
+        let (m, n) = grouped(index % tiles, self.m_tiles, self.n_tiles, self.group);
+        TileIndex {
+            batch: index / tiles,
+            m,
+            n,
+        }
+    }
+}
+
+/// Which tensor a map is of: its dimensions, innermost first, and the box of a copy. All have the
+/// swizzle of 128 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// A or B whose k is contiguous: `[k, mn, batch]`, boxes of `[SPAN_BYTES, rows, 1]`.
+    KMajor,
+    /// A or B whose other extent is: `[mn, k, batch]`, boxes of `[SPAN_BYTES, tile_k, 1]`, of which a
+    /// tile takes as many as it is wide.
+    MnMajor,
+    /// D: `[n, m, batch]`, boxes of `[SPAN_BYTES, STORE_ROWS, 1]`.
+    D,
+}
+
+/// What follows the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EpilogueKind {
+    /// `alpha` of the parameters, nothing else; D is stored by tensor copies.
+    Plain,
+    /// Everything: see [`super::epilogue`]; D may lie anyhow.
+    Fused,
+}
+
+impl EpilogueKind {
+    /// As it stands in entry names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Fused => "fused",
+        }
+    }
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm90Entry {
+    /// Element type of A.
+    pub a: DType,
+    /// Element type of B.
+    pub b: DType,
+    /// Element type of D.
+    pub output: DType,
+    /// How A lies.
+    pub trans_a: Transpose,
+    /// How B lies.
+    pub trans_b: Transpose,
+    /// The tile.
+    pub tile: Sm90Tile,
+    /// The epilogue.
+    pub epilogue: EpilogueKind,
+}
+
+impl fmt::Display for Sm90Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gemm_sm90_{}", self.a)?;
+        if self.b != self.a {
+            write!(f, "_{}", self.b)?;
+        }
+        if self.output != self.a {
+            write!(f, "_{}", self.output)?;
+        }
+        let (a, b) = (self.trans_a.letter(), self.trans_b.letter());
+        write!(f, "_{a}{b}_{}_{}", self.tile, self.epilogue.name())
+    }
+}
