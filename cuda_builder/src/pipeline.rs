@@ -206,6 +206,7 @@ fn patch(module: &mut Module, crate_name: &str) -> Result<Vec<Kernel>, Error> {
     ir::traps::apply(module);
     ir::spaces::apply(module)?;
     ir::convergent::apply(module);
+    ir::by_value::apply(module, &kernels);
     ir::bounds::apply(module, &kernels);
     Ok(kernels)
 }

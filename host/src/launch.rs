@@ -166,6 +166,7 @@ macro_rules! spec_params {
 spec_params! {
     spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
     spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
+    spec::gemm::sm90::Sm90Launch { [u32; 2] }
     spec::attention::FlashFwdParams { [u32; 8], [i64; 12], f32, u32 }
     spec::reduce::ReduceParams { [u64; 8] }
     spec::softmax::SoftmaxParams { [u64; 6] }

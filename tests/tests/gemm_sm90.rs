@@ -6,7 +6,8 @@ use spec::gemm::sm90::{EpilogueKind, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, 
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 use warpsmith::testing::devices;
 use warpsmith::{
-    DType, Device, DeviceBuffer, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType,
+    DType, Device, DeviceBuffer, KernelArg, LaunchConfig, TensorMap, TensorMapDesc,
+    TensorMapSwizzle, TensorMapType,
 };
 
 fn hoppers() -> impl Iterator<Item = Device> {
@@ -61,18 +62,16 @@ fn bf16s(values: &[i32]) -> Vec<bf16> {
     values.iter().map(|&x| bf16::from_f32(x as f32)).collect()
 }
 
-fn map(buffer: &DeviceBuffer<bf16>, dims: [u64; 3], rows: u32) -> [u8; 128] {
+fn map(buffer: &DeviceBuffer<bf16>, dims: [u64; 3], rows: u32) -> TensorMap {
     let desc = TensorMapDesc::new(
         TensorMapType::Bf16,
         &dims,
         &[2 * dims[0], 2 * dims[0] * dims[1]],
         &[64, rows, 1],
     );
-    let map = desc
-        .swizzle(TensorMapSwizzle::B128)
+    desc.swizzle(TensorMapSwizzle::B128)
         .encode(buffer)
-        .expect("by the rules");
-    *map.bytes()
+        .expect("by the rules")
 }
 
 fn check(device: &Device, entry: Sm90Entry, [m, n, k, batch]: [usize; 4]) {
@@ -82,12 +81,8 @@ fn check(device: &Device, entry: Sm90Entry, [m, n, k, batch]: [usize; 4]) {
     let d = DeviceBuffer::from_slice(device, &vec![bf16::NAN; batch * m * n]).expect("memory");
     let [mm, nn, kk, bb] = [m as u64, n as u64, k as u64, batch as u64];
     let tile = entry.tile;
-    let maps = [
-        map(&buffer_a, [kk, mm, bb], tile.tile_m),
-        map(&buffer_b, [kk, nn, bb], tile.tile_n / tile.cluster_m),
-        map(&d, [nn, mm, bb], 16),
-    ];
-    let maps = DeviceBuffer::from_slice(device, &maps.concat()).expect("memory");
+    let map_a = map(&buffer_a, [kk, mm, bb], tile.tile_m);
+    let map_b = map(&buffer_b, [kk, nn, bb], tile.tile_n / tile.cluster_m);
     let params = GemmParams {
         m: m as u32,
         n: n as u32,
@@ -118,25 +113,32 @@ fn check(device: &Device, entry: Sm90Entry, [m, n, k, batch]: [usize; 4]) {
         cluster: None,
     };
     let stream = device.stream().expect("a stream");
-    let kernel = device
-        .builtin_kernel(&entry.to_string())
-        .expect("the kernel is embedded");
+    let kernel = match std::env::var("LAB_PTX") {
+        Ok(path) => device
+            .load_ptx(&std::fs::read_to_string(path).unwrap())
+            .unwrap()
+            .kernel(&entry.to_string())
+            .unwrap(),
+        Err(_) => device
+            .builtin_kernel(&entry.to_string())
+            .expect("the kernel is embedded"),
+    };
     // SAFETY: as spec says.
     unsafe {
         match entry.epilogue {
-            EpilogueKind::Plain => kernel.launch(&stream, config, (&maps, params, launch)),
+            EpilogueKind::Plain => {
+                let map_d = map(&d, [nn, mm, bb], 16);
+                kernel.launch(&stream, config, (&map_a, &map_b, &map_d, params, launch))
+            }
             EpilogueKind::Fused => {
                 let none = None::<&DeviceBuffer<bf16>>;
                 let no_f32 = None::<&DeviceBuffer<f32>>;
                 let epilogue = EpilogueParams::default();
-                kernel.launch(
-                    &stream,
-                    config,
-                    (
-                        &maps, none, &d, none, none, no_f32, no_f32, no_f32, no_f32, params,
-                        epilogue, launch,
-                    ),
-                )
+                let arguments: [&dyn KernelArg; 13] = [
+                    &&map_a, &&map_b, &none, &&d, &none, &none, &no_f32, &no_f32, &no_f32, &no_f32,
+                    &params, &epilogue, &launch,
+                ];
+                kernel.launch(&stream, config, &arguments[..])
             }
         }
     }

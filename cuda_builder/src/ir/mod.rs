@@ -9,12 +9,14 @@
 //! | [`traps`] | panics become `llvm.trap` |
 //! | [`spaces`] | statics in sections `.shared` and `.constant` get their address space |
 //! | [`convergent`] | every function, call and `asm` is convergent |
+//! | [`by_value`] | tensor maps among the parameters by value |
 //! | [`bounds`] | launch bounds and cluster size as `nvvm.*` attributes |
 //! | [`families`] | one module for each family of kernels, with what it reaches and no more |
 //! | [`collectives`] | counts barriers, for the lint |
 //! | [`names`] | names and order that do not depend on where the crate lies |
 
 pub mod bounds;
+pub mod by_value;
 pub mod collectives;
 pub mod convergent;
 pub mod families;

@@ -23,10 +23,34 @@ pub use tensor::*;
 
 /// What the host encoded of a tensor: 128 bytes that only the hardware reads.
 ///
-/// It reaches a kernel as a pointer to global (or constant) memory.
+/// It reaches a kernel as a pointer to global (or constant) memory, or among the launch's parameters:
+/// [`TensorMapParam`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct TensorMap([u64; 16]);
+
+/// A tensor map that the launch passes by value: a kernel's parameter of this type (of this name:
+/// cuda_builder looks for it) is 128 bytes, aligned to 64, on the host's side, and where they are
+/// on the device's. Nothing is copied to device memory before a launch.
+///
+/// ```
+/// # use cuda_std::tma::{TensorMapParam, prefetch_tensormap};
+/// #[cuda_std::kernel(arch = "sm_90a")]
+/// pub unsafe fn load(map: TensorMapParam) {
+///     unsafe { prefetch_tensormap(map.as_ptr()) }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct TensorMapParam(*const TensorMap);
+
+impl TensorMapParam {
+    /// Where the map is, for as long as the kernel runs.
+    #[inline(always)]
+    pub const fn as_ptr(self) -> *const TensorMap {
+        self.0
+    }
+}
 
 /// `prefetch.tensormap [map]`: brings the tensor map near, before the first copy needs it.
 ///

@@ -16,6 +16,8 @@ pub(crate) struct Fused<Out> {
     c: Option<AddMatrix<Out>>,
     bias: Option<AddVector<Out>>,
     activation: u32,
+    /// The activation where it is one of those of one formula.
+    logistic: Logistic,
     residual: Option<AddMatrix<Out>>,
 }
 
@@ -74,6 +76,7 @@ impl<Out: Element> Fused<Out> {
                     AddVector::new(bias, strides, epilogue.batch_stride_bias)
                 }),
                 activation: epilogue.activation,
+                logistic: logistic(epilogue.activation),
                 residual: (!residual.is_null()).then(|| {
                     let (ld, stride) = (epilogue.ld_residual, epilogue.batch_stride_residual);
                     AddMatrix::new(residual, ld, stride, 1.0)
@@ -114,11 +117,14 @@ impl<Out: Element> Epilogue for Fused<Out> {
         const IDENTITY: u32 = Activation::Identity.code();
         const RELU: u32 = Activation::Relu.code();
         const GELU: u32 = Activation::Gelu.code();
-        match self.activation {
-            IDENTITY => {}
-            RELU => Activate(Relu).apply_all(&place, x),
-            GELU => Activate(Gelu).apply_all(&place, x),
-            code => Activate(logistic(code)).apply_all(&place, x),
+        // A chain: a `match` becomes a table of branches, which costs more than three tests.
+        if self.activation == IDENTITY {
+        } else if self.activation == RELU {
+            Activate(Relu).apply_all(&place, x);
+        } else if self.activation == GELU {
+            Activate(Gelu).apply_all(&place, x);
+        } else {
+            Activate(self.logistic).apply_all(&place, x);
         }
         maybe(&self.residual, &place, x);
     }
@@ -130,10 +136,13 @@ fn logistic(code: u32) -> Logistic {
     const GELU_TANH_CODE: u32 = Activation::GeluTanh.code();
     const SILU_CODE: u32 = Activation::Silu.code();
     const SIGMOID_CODE: u32 = Activation::Sigmoid.code();
-    match code {
-        GELU_TANH_CODE => GELU_TANH,
-        SILU_CODE => SILU,
-        SIGMOID_CODE => SIGMOID,
-        _ => TANH,
+    if code == GELU_TANH_CODE {
+        GELU_TANH
+    } else if code == SILU_CODE {
+        SILU
+    } else if code == SIGMOID_CODE {
+        SIGMOID
+    } else {
+        TANH
     }
 }

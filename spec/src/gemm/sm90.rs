@@ -2,9 +2,9 @@
 //!
 //! Entries are named `gemm_sm90_<in>[_<out>]_<layout>_<tile>_<epilogue>`, for example
 //! `gemm_sm90_bf16_nt_128x256x64_s4_c2x1_plain`; [`Sm90Entry`] prints the name. Each takes
-//! `(maps: *const TensorMap, params: GemmParams, launch: Sm90Launch)`, and with the fused epilogue
-//! the tail of [`super::epilogue`] between `maps` and `launch`. `maps` are those of A and B, and
-//! for the plain epilogue of D: see [`Operand`] for the boxes.
+//! tensor maps of A and B by value (see [`Operand`] for the boxes), then with the plain epilogue
+//! `(d: a map too, params: GemmParams, launch: Sm90Launch)`, with the fused one the tail of
+//! [`super::epilogue`] and `launch`.
 //!
 //! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
 //! multiples of 16 bytes, and k > 0; so does D for the plain epilogue.

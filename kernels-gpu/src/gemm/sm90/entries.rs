@@ -2,7 +2,7 @@
 
 use cuda_std::kernel;
 use cuda_std::tile::{KMajor, MnMajor};
-use cuda_std::tma::TensorMap;
+use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
 use half::{bf16, f16};
 use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
@@ -68,15 +68,17 @@ macro_rules! entries {
             dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]).smem_bytes()
         )]
         pub unsafe fn $name(
-            maps: *const TensorMap,
+            a: TensorMapParam,
+            b: TensorMapParam,
+            d: TensorMapParam,
             params: GemmParams,
             launch: Sm90Launch,
         ) {
             entries!(@kernel $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
             // SAFETY: the caller's.
             unsafe {
-                Kernel::run(maps, &params, launch, |boxes| {
-                    ByMap::<$out>::new(maps.add(2), &params, boxes)
+                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
+                    ByMap::<$out>::new(d.as_ptr(), &params, boxes)
                 })
             }
         }
@@ -92,7 +94,8 @@ macro_rules! entries {
             dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]).smem_bytes()
         )]
         pub unsafe fn $name(
-            maps: *const TensorMap,
+            a: TensorMapParam,
+            b: TensorMapParam,
             c: *const $out,
             d: *mut $out,
             bias: *const $out,
@@ -110,7 +113,7 @@ macro_rules! entries {
             // SAFETY: the caller's.
             unsafe {
                 let epilogue = Fused::new(pointers, &params, &epilogue);
-                Kernel::run(maps, &params, launch, |boxes| ByRows::new(d, &params, epilogue, boxes))
+                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| ByRows::new(d, &params, epilogue, boxes))
             }
         }
     };
@@ -119,14 +122,20 @@ macro_rules! entries {
 entries! {
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_128x256_s4_c2x1_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative, cluster 2;
-    plain gemm_sm90_bf16_nt_256x128_s4_plain: Bf16 bf16, N T, 256 x 128 x 4 Cooperative;
-    plain gemm_sm90_bf16_nt_256x128_s4_c2x1_plain: Bf16 bf16, N T, 256 x 128 x 4 Cooperative, cluster 2;
     plain gemm_sm90_bf16_nt_128x192_s4_plain: Bf16 bf16, N T, 128 x 192 x 4 Cooperative;
-    plain gemm_sm90_bf16_nt_128x128_s6_plain: Bf16 bf16, N T, 128 x 128 x 6 Cooperative;
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+    plain gemm_sm90_bf16_nt_128x128_s6_plain: Bf16 bf16, N T, 128 x 128 x 6 Cooperative;
     plain gemm_sm90_bf16_nt_128x64_s8_plain: Bf16 bf16, N T, 128 x 64 x 8 Cooperative;
-    plain gemm_sm90_bf16_nt_64x256_s4_pp_plain: Bf16 bf16, N T, 64 x 256 x 4 Pingpong;
-    fused gemm_sm90_bf16_nt_128x256_s4_c2x1_fused: Bf16 bf16, N T, 128 x 256 x 4 Cooperative, cluster 2;
-    fused gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_fused: Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+    plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_bf16_nt_64x128_s8_pp_plain: Bf16 bf16, N T, 64 x 128 x 8 Pingpong;
+    plain gemm_sm90_bf16_nt_64x64_s10_pp_plain: Bf16 bf16, N T, 64 x 64 x 10 Pingpong;
+    plain gemm_sm90_bf16_nn_128x128_s6_pp_plain: Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_tn_128x128_s6_pp_plain: Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nn_128x256_s4_plain: Bf16 bf16, N N, 128 x 256 x 4 Cooperative;
+    plain gemm_sm90_bf16_tn_128x256_s4_plain: Bf16 bf16, T N, 128 x 256 x 4 Cooperative;
+    plain gemm_sm90_bf16_tt_128x256_s4_plain: Bf16 bf16, T T, 128 x 256 x 4 Cooperative;
+    fused gemm_sm90_bf16_nt_128x256_s4_fused: Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
+    fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
 }

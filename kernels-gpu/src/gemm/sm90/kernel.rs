@@ -34,6 +34,7 @@
 //! arrivals and wrong bits; `compare_gemm --set squares` on a GPU finds lost speed.
 
 use cuda_std::accumulator::Accumulator;
+use cuda_std::barrier;
 use cuda_std::cluster;
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
@@ -46,7 +47,7 @@ use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{
-    MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TILE_ALIGN, TileOrder, WARPGROUP,
+    CONSUMERS, MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TILE_ALIGN, TileOrder, WARPGROUP,
 };
 
 use super::load::load_tile;
@@ -77,7 +78,8 @@ pub(crate) struct Gemm<
     pipeline: Pipeline<STAGES>,
     /// Where results pass on their way to D.
     boxes: SharedAddr,
-    maps: *const TensorMap,
+    map_a: *const TensorMap,
+    map_b: *const TensorMap,
     order: TileOrder,
     /// Of the first tile, and from one to the next: blocks of a cluster have the same.
     first: u32,
@@ -103,7 +105,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// `store` uses the boxes that it is given.
     #[inline(always)]
     pub(crate) unsafe fn run<S: Store>(
-        maps: *const TensorMap,
+        maps: [*const TensorMap; 2],
         params: &GemmParams,
         launch: Sm90Launch,
         store: impl FnOnce(SharedAddr) -> S,
@@ -136,7 +138,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     }
 
     #[inline(always)]
-    unsafe fn new(maps: *const TensorMap, params: &GemmParams, launch: Sm90Launch) -> Self {
+    unsafe fn new(
+        [map_a, map_b]: [*const TensorMap; 2],
+        params: &GemmParams,
+        launch: Sm90Launch,
+    ) -> Self {
         let map = C::TILE.smem();
         let cluster = C::TILE.cluster_m;
         let (m, n, batch) = (params.m, params.n, params.batch);
@@ -151,7 +157,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 b: TileRing::at(at(map.b)),
                 pipeline: Pipeline::at(at(map.barriers)),
                 boxes: at(map.store),
-                maps,
+                map_a,
+                map_b,
                 order: TileOrder::new(C::TILE, m, n, batch, launch.raster_group),
                 first: thread::block_idx_x() / cluster,
                 step: thread::grid_dim_x() / cluster,
@@ -174,8 +181,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // SAFETY: one thread makes them, and nobody goes on before.
         unsafe {
             if thread::thread_idx_x() == 0 {
-                tma::prefetch_tensormap(self.maps);
-                tma::prefetch_tensormap(self.maps.add(1));
+                tma::prefetch_tensormap(self.map_a);
+                tma::prefetch_tensormap(self.map_b);
                 self.pipeline.init(C::TILE.readers() * C::TILE.cluster_m);
                 fence_mbarrier_init_release_cluster();
             }
@@ -218,8 +225,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                     let slot = producer.acquire(bytes);
                     let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
                     let k = k_tile * Self::TILE_K;
-                    load_tile::<C::A, TILE_M, 1>(a, self.maps, [row, k, batch_a], &slot, 0);
-                    let map_b = self.maps.add(1);
+                    load_tile::<C::A, TILE_M, 1>(a, self.map_a, [row, k, batch_a], &slot, 0);
+                    let map_b = self.map_b;
                     let at = [column, k, batch_b];
                     match C::TILE.cluster_m {
                         1 => load_tile::<C::B, TILE_N, 1>(b, map_b, at, &slot, 0),
@@ -240,32 +247,67 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     #[inline(always)]
     unsafe fn consume(&self, mut store: impl Store) {
         let consumer_idx = thread::thread_idx_x() / WARPGROUP - 1;
-        let mut consumer = self.pipeline.consumer();
-        let (mut index, mut step, mut row_of_tile) = (self.first, self.step, 0);
-        match C::TILE.schedule {
-            Schedule::Cooperative => row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M,
-            Schedule::Pingpong => {
-                consumer.skip(consumer_idx * self.k_tiles);
-                index += consumer_idx * step;
-                step *= 2;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match C::TILE.schedule {
+                Schedule::Cooperative => self.share_tiles(consumer_idx, &mut store),
+                Schedule::Pingpong => self.take_turns(consumer_idx, &mut store),
             }
-        }
-        while index < self.order.count {
-            // SAFETY: the warpgroup's warps go through the same tiles.
-            unsafe {
-                let acc = self.multiply(&mut consumer, row_of_tile);
-                let (row, column, batch) = self.place(index);
-                store.tile::<_, _, TILE_N>(&acc, (row + row_of_tile, column, batch));
-            }
-            if let Schedule::Pingpong = C::TILE.schedule {
-                consumer.skip(self.k_tiles);
-            }
-            index += step;
         }
         store.finish();
     }
 
-    /// The product of one tile, from `row_of_tile` on.
+    /// Cooperative: half of the rows of every tile.
+    #[inline(always)]
+    unsafe fn share_tiles(&self, consumer_idx: u32, store: &mut impl Store) {
+        let mut consumer = self.pipeline.consumer();
+        let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
+        let mut index = self.first;
+        while index < self.order.count {
+            // SAFETY: the warpgroup's warps go through the same tiles.
+            unsafe {
+                let acc = self.multiply(&mut consumer, row_of_tile, || ());
+                let (row, column, batch) = self.place(index);
+                store.tile::<_, _, TILE_N>(&acc, (row + row_of_tile, column, batch));
+            }
+            index += self.step;
+        }
+    }
+
+    /// Pingpong: every other tile. The turn to multiply goes back and forth, so that a consumer waits
+    /// for no stage before the other one has seen the stages before it: a parity tells two phases
+    /// apart, not three.
+    #[inline(always)]
+    unsafe fn take_turns(&self, consumer_idx: u32, store: &mut impl Store) {
+        let turns = Turns { consumer_idx };
+        let mut consumer = self.pipeline.consumer();
+        consumer.skip(consumer_idx * self.k_tiles);
+        let mut round = self.first;
+        if round < self.order.count {
+            // SAFETY: the warpgroup's warps are here together.
+            unsafe { turns.open() };
+        }
+        while round < self.order.count {
+            let index = round + consumer_idx * self.step;
+            round += 2 * self.step;
+            let is_last_round = round >= self.order.count;
+            // SAFETY: the warpgroup's warps go through the same tiles; both consumers go through as
+            // many rounds, and pass the turn in each.
+            unsafe {
+                turns.wait();
+                if index < self.order.count {
+                    let acc = self.multiply(&mut consumer, 0, || turns.pass(is_last_round));
+                    store.tile::<_, _, TILE_N>(&acc, self.place(index));
+                    consumer.skip(self.k_tiles);
+                } else {
+                    turns.pass(is_last_round);
+                }
+            }
+        }
+    }
+
+    /// The product of one tile, from `row_of_tile` on. `issued` is called as soon as all products are
+    /// on their way.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -274,6 +316,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         &self,
         consumer: &mut Consumer<STAGES>,
         row_of_tile: u32,
+        issued: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
         // SAFETY: a stage's products are issued after its copies landed, and it is released after
         // they are complete.
@@ -293,9 +336,48 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 stage = next;
                 k_tile += 1;
             }
+            issued();
             let acc = acc.finish();
             stage.release(Self::READERS);
             acc
+        }
+    }
+}
+
+/// Whose turn it is to multiply: a named barrier each, at which the one who waits for its turn and
+/// the one who passes it meet.
+#[derive(Clone, Copy)]
+struct Turns {
+    consumer_idx: u32,
+}
+
+impl Turns {
+    /// The barrier 0 is `sync_threads`'s.
+    const BARRIERS: u32 = 1;
+    const THREADS: u32 = CONSUMERS * WARPGROUP;
+
+    /// The first turn is consumer 0's.
+    #[inline(always)]
+    unsafe fn open(self) {
+        if self.consumer_idx == 1 {
+            // SAFETY: a whole warpgroup; consumer 0 waits there.
+            unsafe { barrier::bar_arrive(Self::BARRIERS, Self::THREADS) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn wait(self) {
+        // SAFETY: a whole warpgroup; the other one passes the turn.
+        unsafe { barrier::bar_sync(Self::BARRIERS + self.consumer_idx, Self::THREADS) };
+    }
+
+    /// After the last turn of all there is nobody to pass it to.
+    #[inline(always)]
+    unsafe fn pass(self, is_last_round: bool) {
+        if !(is_last_round && self.consumer_idx == 1) {
+            let other = 1 - self.consumer_idx;
+            // SAFETY: a whole warpgroup; the other one waits there.
+            unsafe { barrier::bar_arrive(Self::BARRIERS + other, Self::THREADS) };
         }
     }
 }

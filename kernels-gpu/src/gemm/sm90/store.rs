@@ -11,7 +11,7 @@ use cuda_std::elect::elect_sync;
 use cuda_std::element::Element;
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::ldmatrix::stmatrix_x4;
-use cuda_std::mem::st_shared_v2_f32;
+use cuda_std::mem::{st_shared_v2_f32, st_v2_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tma::{self, TensorMap};
@@ -36,6 +36,12 @@ pub(crate) trait StoreElement: Element {
     /// # Safety
     /// The warp calls it, converged; the box is its own.
     unsafe fn write(to: SharedAddr, column_bytes: u32, x: &[f32; 16]);
+
+    /// As [`Element::store4`], by the conversions of newer GPUs.
+    ///
+    /// # Safety
+    /// As for it.
+    unsafe fn store4_cvt(to: *mut Self, x: [f32; 4]);
 }
 
 macro_rules! sixteen_bits {
@@ -53,6 +59,12 @@ macro_rules! sixteen_bits {
                     unsafe { stmatrix_x4(to.add_bytes(offset), [x(0), x(2), x(4), x(6)]) };
                     half += 1;
                 }
+            }
+
+            #[inline(always)]
+            unsafe fn store4_cvt(to: *mut Self, [a, b, c, d]: [f32; 4]) {
+                // SAFETY: passed on to the caller.
+                unsafe { st_v2_u32(to.cast(), [$pair(a, b), $pair(c, d)]) }
             }
         }
     };
@@ -75,6 +87,12 @@ impl StoreElement for f32 {
             unsafe { st_shared_v2_f32(to.add_bytes(offset), pair) };
             at += 2;
         }
+    }
+
+    #[inline(always)]
+    unsafe fn store4_cvt(to: *mut Self, x: [f32; 4]) {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::store4(to, x) }
     }
 }
 
