@@ -51,6 +51,12 @@ impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
         &self.0
     }
 
+    /// The same, to be changed.
+    #[inline(always)]
+    pub const fn registers_mut(&mut self) -> &mut [M::Acc; BLOCKS] {
+        &mut self.0
+    }
+
     /// Gives it to the products that follow: `wgmma.fence`.
     ///
     /// # Safety

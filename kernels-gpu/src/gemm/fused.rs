@@ -5,21 +5,28 @@ use cuda_std::epilogue::{
     Activate, AddMatrix, AddVector, Epilogue, GELU_TANH, Gelu, Logistic, Place, Relu, SIGMOID,
     SILU, Scale, ScaleByVector, TANH,
 };
+use cuda_std::regs::opaque;
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 /// Scales, C, bias, activation and residual, each where it is there.
 #[derive(Clone, Copy)]
 pub(crate) struct Fused<Out> {
     alpha: f32,
-    row_scale: Option<ScaleByVector>,
-    column_scale: Option<ScaleByVector>,
-    c: Option<AddMatrix<Out>>,
-    bias: Option<AddVector<Out>>,
+    /// Which of the parts below are there.
+    parts: u32,
+    row_scale: ScaleByVector,
+    column_scale: ScaleByVector,
+    c: AddMatrix<Out>,
+    bias: AddVector<Out>,
     activation: u32,
-    /// The activation where it is one of those of one formula.
-    logistic: Logistic,
-    residual: Option<AddMatrix<Out>>,
+    residual: AddMatrix<Out>,
 }
+
+const ROW_SCALE: u32 = 1;
+const COLUMN_SCALE: u32 = 2;
+const C: u32 = 4;
+const BIAS: u32 = 8;
+const RESIDUAL: u32 = 16;
 
 /// The pointers among an entry's arguments that an epilogue reads.
 #[derive(Clone, Copy)]
@@ -63,38 +70,24 @@ impl<Out: Element> Fused<Out> {
                 column_scale,
                 ..
             } = pointers;
+            let part = |is_there: bool, part: u32| if is_there { part } else { 0 };
+            let (ld, stride) = (epilogue.ld_residual, epilogue.batch_stride_residual);
+            let bias_strides = (epilogue.bias_stride_m, epilogue.bias_stride_n);
             Self {
                 alpha,
-                row_scale: (!row_scale.is_null())
-                    .then(|| ScaleByVector::new(row_scale, epilogue.row_scale_stride, 0)),
-                column_scale: (!column_scale.is_null())
-                    .then(|| ScaleByVector::new(column_scale, 0, epilogue.column_scale_stride)),
-                c: (beta != 0.0)
-                    .then(|| AddMatrix::new(c, params.ldc, params.batch_stride_c, beta)),
-                bias: (!bias.is_null()).then(|| {
-                    let strides = (epilogue.bias_stride_m, epilogue.bias_stride_n);
-                    AddVector::new(bias, strides, epilogue.batch_stride_bias)
-                }),
+                parts: part(!row_scale.is_null(), ROW_SCALE)
+                    | part(!column_scale.is_null(), COLUMN_SCALE)
+                    | part(beta != 0.0, C)
+                    | part(!bias.is_null(), BIAS)
+                    | part(!residual.is_null(), RESIDUAL),
+                row_scale: ScaleByVector::new(row_scale, epilogue.row_scale_stride, 0),
+                column_scale: ScaleByVector::new(column_scale, 0, epilogue.column_scale_stride),
+                c: AddMatrix::new(c, params.ldc, params.batch_stride_c, beta),
+                bias: AddVector::new(bias, bias_strides, epilogue.batch_stride_bias),
                 activation: epilogue.activation,
-                logistic: logistic(epilogue.activation),
-                residual: (!residual.is_null()).then(|| {
-                    let (ld, stride) = (epilogue.ld_residual, epilogue.batch_stride_residual);
-                    AddMatrix::new(residual, ld, stride, 1.0)
-                }),
+                residual: AddMatrix::new(residual, ld, stride, 1.0),
             }
         }
-    }
-}
-
-/// Applies `epilogue` where it is there.
-#[inline(always)]
-fn maybe<const N: usize>(
-    epilogue: &Option<impl Epilogue>,
-    place: &impl Fn(usize) -> Place,
-    x: &mut [f32; N],
-) {
-    if let Some(epilogue) = epilogue {
-        epilogue.apply_all(place, x);
     }
 }
 
@@ -109,24 +102,36 @@ impl<Out: Element> Epilogue for Fused<Out> {
     /// Asks once for all results what there is to do, not once for each.
     #[inline(always)]
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+        // Not known to be the same each time, lest LLVM makes a loop of each combination.
+        let (parts, activation) = (opaque(self.parts), opaque(self.activation));
         Scale(self.alpha).apply_all(&place, x);
-        maybe(&self.row_scale, &place, x);
-        maybe(&self.column_scale, &place, x);
-        maybe(&self.c, &place, x);
-        maybe(&self.bias, &place, x);
+        if parts & ROW_SCALE != 0 {
+            self.row_scale.apply_all(&place, x);
+        }
+        if parts & COLUMN_SCALE != 0 {
+            self.column_scale.apply_all(&place, x);
+        }
+        if parts & C != 0 {
+            self.c.apply_all(&place, x);
+        }
+        if parts & BIAS != 0 {
+            self.bias.apply_all(&place, x);
+        }
         const IDENTITY: u32 = Activation::Identity.code();
         const RELU: u32 = Activation::Relu.code();
         const GELU: u32 = Activation::Gelu.code();
         // A chain: a `match` becomes a table of branches, which costs more than three tests.
-        if self.activation == IDENTITY {
-        } else if self.activation == RELU {
+        if activation == IDENTITY {
+        } else if activation == RELU {
             Activate(Relu).apply_all(&place, x);
-        } else if self.activation == GELU {
+        } else if activation == GELU {
             Activate(Gelu).apply_all(&place, x);
         } else {
-            Activate(self.logistic).apply_all(&place, x);
+            Activate(logistic(activation)).apply_all(&place, x);
         }
-        maybe(&self.residual, &place, x);
+        if parts & RESIDUAL != 0 {
+            self.residual.apply_all(&place, x);
+        }
     }
 }
 

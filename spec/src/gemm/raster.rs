@@ -6,12 +6,22 @@
 /// All of `0..m_tiles * n_tiles` are covered, each once.
 #[inline(always)]
 pub const fn grouped(index: u32, m_tiles: u32, n_tiles: u32, group: u32) -> (u32, u32) {
-    let group_tiles = group * n_tiles;
-    let first_row = index / group_tiles * group;
+    let (groups_before, within) = divided(index, group * n_tiles);
+    let first_row = groups_before * group;
     let rows_left = m_tiles - first_row;
     let rows = if rows_left < group { rows_left } else { group };
-    let within = index % group_tiles;
-    (first_row + within % rows, within / rows)
+    let (column, row) = divided(within, rows);
+    (first_row + row, column)
+}
+
+/// Quotient and remainder; 0 and `x` by a zero. A division that may panic has a trap, and a kernel
+/// with a trap in reach gets from ptxas no more registers than it starts with.
+#[inline(always)]
+pub const fn divided(x: u32, by: u32) -> (u32, u32) {
+    match (x.checked_div(by), x.checked_rem(by)) {
+        (Some(quotient), Some(remainder)) => (quotient, remainder),
+        _ => (0, x),
+    }
 }
 
 #[cfg(test)]

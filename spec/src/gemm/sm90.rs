@@ -2,17 +2,17 @@
 //!
 //! Entries are named `gemm_sm90_<in>[_<out>]_<layout>_<tile>_<epilogue>`, for example
 //! `gemm_sm90_bf16_nt_128x256x64_s4_c2x1_plain`; [`Sm90Entry`] prints the name. Each takes
-//! tensor maps of A and B by value (see [`Operand`] for the boxes), then with the plain epilogue
-//! `(d: a map too, params: GemmParams, launch: Sm90Launch)`, with the fused one the tail of
-//! [`super::epilogue`] and `launch`.
+//! tensor maps of A, B and D by value (see [`Operand`] for the boxes), with the fused epilogue then
+//! the tail of [`super::epilogue`] up to `beta`, and then `(params: GemmParams, launch: Sm90Launch)`,
+//! with the fused epilogue `epilogue` between them.
 //!
 //! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
-//! multiples of 16 bytes, and k > 0; so does D for the plain epilogue.
+//! multiples of 16 bytes, and k > 0; so does D, but for [`Sm90Launch::NO_MAP_OF_D`].
 
 use core::fmt;
 
 use super::Transpose;
-use super::raster::grouped;
+use super::raster::{divided, grouped};
 use crate::DType;
 
 /// Threads of a warpgroup.
@@ -166,8 +166,13 @@ pub struct SmemMap {
 pub struct Sm90Launch {
     /// Rows of tiles (of clusters of them) taken together: [`super::raster::grouped`].
     pub raster_group: u32,
-    /// No meaning; makes the size a multiple of 8.
-    pub reserved: u32,
+    /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
+    pub flags: u32,
+}
+
+impl Sm90Launch {
+    /// The map of D means nothing: D is written by its pointer. With the fused epilogue alone.
+    pub const NO_MAP_OF_D: u32 = 1;
 }
 
 /// The tile that is computed at a time.
@@ -207,13 +212,9 @@ impl TileOrder {
     /// The tile at `index`, less than `count`.
     #[inline(always)]
     pub const fn at(&self, index: u32) -> TileIndex {
-        let tiles = self.m_tiles * self.n_tiles;
-        let (m, n) = grouped(index % tiles, self.m_tiles, self.n_tiles, self.group);
-        TileIndex {
-            batch: index / tiles,
-            m,
-            n,
-        }
+        let (batch, of_product) = divided(index, self.m_tiles * self.n_tiles);
+        let (m, n) = grouped(of_product, self.m_tiles, self.n_tiles, self.group);
+        TileIndex { batch, m, n }
     }
 }
 
@@ -233,9 +234,9 @@ pub enum Operand {
 /// What follows the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EpilogueKind {
-    /// `alpha` of the parameters, nothing else; D is stored by tensor copies.
+    /// `alpha` of the parameters, nothing else.
     Plain,
-    /// Everything: see [`super::epilogue`]; D may lie anyhow.
+    /// Everything: see [`super::epilogue`].
     Fused,
 }
 

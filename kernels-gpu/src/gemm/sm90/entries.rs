@@ -1,5 +1,6 @@
 //! The entries of Hopper's GEMM: element types, layouts, tiles, epilogues.
 
+use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
 use cuda_std::tile::{KMajor, MnMajor};
 use cuda_std::tma::TensorMapParam;
@@ -9,8 +10,7 @@ use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
 
 use super::kernel::{Config, Gemm};
-use super::rows::ByRows;
-use super::store::ByMap;
+use super::store::{Boxes, Destination, Store};
 use crate::gemm::fused::{Fused, Pointers};
 
 /// The layout whose letter stands in entry names, for A.
@@ -77,8 +77,10 @@ macro_rules! entries {
             entries!(@kernel $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
             // SAFETY: the caller's.
             unsafe {
+                let d = Destination::<$out>::of_map(d.as_ptr(), &params);
+                let epilogue = Scale(params.alpha);
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
-                    ByMap::<$out>::new(d.as_ptr(), &params, boxes)
+                    Store::new(d, epilogue, Boxes::Unrolled, boxes)
                 })
             }
         }
@@ -96,6 +98,7 @@ macro_rules! entries {
         pub unsafe fn $name(
             a: TensorMapParam,
             b: TensorMapParam,
+            map_d: TensorMapParam,
             c: *const $out,
             d: *mut $out,
             bias: *const $out,
@@ -113,7 +116,10 @@ macro_rules! entries {
             // SAFETY: the caller's.
             unsafe {
                 let epilogue = Fused::new(pointers, &params, &epilogue);
-                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| ByRows::new(d, &params, epilogue, boxes))
+                let d = Destination::new(map_d.as_ptr(), d, &params, launch);
+                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
+                    Store::new(d, epilogue, Boxes::Rolled, boxes)
+                })
             }
         }
     };
@@ -123,6 +129,10 @@ entries! {
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_128x256_s4_c2x1_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative, cluster 2;
     plain gemm_sm90_bf16_nt_128x192_s4_plain: Bf16 bf16, N T, 128 x 192 x 4 Cooperative;
+    plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_nt_192x128_s4_pp_plain: Bf16 bf16, N T, 192 x 128 x 4 Pingpong;
+    plain gemm_sm90_bf16_nt_128x192_s4_c2x1_pp_plain: Bf16 bf16, N T, 128 x 192 x 4 Pingpong, cluster 2;
+    plain gemm_sm90_bf16_nt_256x192_s3_plain: Bf16 bf16, N T, 256 x 192 x 3 Cooperative;
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
     plain gemm_sm90_bf16_nt_128x128_s6_plain: Bf16 bf16, N T, 128 x 128 x 6 Cooperative;

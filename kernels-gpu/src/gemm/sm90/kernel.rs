@@ -37,6 +37,7 @@ use cuda_std::accumulator::Accumulator;
 use cuda_std::barrier;
 use cuda_std::cluster;
 use cuda_std::dynamic_shared;
+use cuda_std::epilogue::Epilogue;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::pipeline::{Consumer, Pipeline, Readers};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
@@ -51,7 +52,7 @@ use spec::gemm::sm90::{
 };
 
 use super::load::load_tile;
-use super::store::Store;
+use super::store::{Store, StoreElement};
 
 /// Registers of a thread that loads, and of one that multiplies: 128 × (24 + 2 × 240) of 65,536.
 const LOADER_REGISTERS: u32 = 24;
@@ -59,7 +60,7 @@ const CONSUMER_REGISTERS: u32 = 240;
 
 /// What one kernel is: its instruction, the layouts of its operands, and its tile.
 pub(crate) trait Config {
-    type Mma: MmaAsync<Acc: AsRef<[f32]>>;
+    type Mma: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>;
     type A: OperandMajor;
     type B: OperandMajor;
     const TILE: Sm90Tile;
@@ -104,11 +105,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// Launched as [`spec::gemm::sm90`] says; `maps` are of the operands that `params` describes.
     /// `store` uses the boxes that it is given.
     #[inline(always)]
-    pub(crate) unsafe fn run<S: Store>(
+    pub(crate) unsafe fn run<Out: StoreElement, E: Epilogue>(
         maps: [*const TensorMap; 2],
         params: &GemmParams,
         launch: Sm90Launch,
-        store: impl FnOnce(SharedAddr) -> S,
+        store: impl FnOnce(SharedAddr) -> Store<Out, E>,
     ) {
         const {
             assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
@@ -245,7 +246,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// # Safety
     /// Each warpgroup that multiplies calls it, converged.
     #[inline(always)]
-    unsafe fn consume(&self, mut store: impl Store) {
+    unsafe fn consume(&self, mut store: Store<impl StoreElement, impl Epilogue>) {
         let consumer_idx = thread::thread_idx_x() / WARPGROUP - 1;
         // SAFETY: passed on to the caller.
         unsafe {
@@ -259,7 +260,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
 
     /// Cooperative: half of the rows of every tile.
     #[inline(always)]
-    unsafe fn share_tiles(&self, consumer_idx: u32, store: &mut impl Store) {
+    unsafe fn share_tiles<Out: StoreElement, E: Epilogue>(
+        &self,
+        consumer_idx: u32,
+        store: &mut Store<Out, E>,
+    ) {
         let mut consumer = self.pipeline.consumer();
         let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
         let mut index = self.first;
@@ -268,7 +273,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             unsafe {
                 let acc = self.multiply(&mut consumer, row_of_tile, || ());
                 let (row, column, batch) = self.place(index);
-                store.tile::<_, _, TILE_N>(&acc, (row + row_of_tile, column, batch));
+                store.tile::<_, _, TILE_N>(acc, (row + row_of_tile, column, batch));
             }
             index += self.step;
         }
@@ -278,7 +283,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// for no stage before the other one has seen the stages before it: a parity tells two phases
     /// apart, not three.
     #[inline(always)]
-    unsafe fn take_turns(&self, consumer_idx: u32, store: &mut impl Store) {
+    unsafe fn take_turns<Out: StoreElement, E: Epilogue>(
+        &self,
+        consumer_idx: u32,
+        store: &mut Store<Out, E>,
+    ) {
         let turns = Turns { consumer_idx };
         let mut consumer = self.pipeline.consumer();
         consumer.skip(consumer_idx * self.k_tiles);
@@ -297,7 +306,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 turns.wait();
                 if index < self.order.count {
                     let acc = self.multiply(&mut consumer, 0, || turns.pass(is_last_round));
-                    store.tile::<_, _, TILE_N>(&acc, self.place(index));
+                    store.tile::<_, _, TILE_N>(acc, self.place(index));
                     consumer.skip(self.k_tiles);
                 } else {
                     turns.pass(is_last_round);

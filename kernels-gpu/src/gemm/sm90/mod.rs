@@ -3,7 +3,6 @@
 mod entries;
 mod kernel;
 mod load;
-mod rows;
 mod store;
 
 pub use entries::*;
