@@ -259,7 +259,10 @@ mod tests {
                 let x = f64::from(step) * 0.005;
                 let change = activate(activation, x + 1e-3) - activate(activation, x);
                 let allowed = activation_error(activation, x, 1e-3);
-                assert!(change.abs() <= allowed * (1.0 + 1e-9), "{activation} at {x}");
+                assert!(
+                    change.abs() <= allowed * (1.0 + 1e-9),
+                    "{activation} at {x}"
+                );
             }
             assert!(activate(activation, f64::NAN).is_nan(), "{activation}");
         }

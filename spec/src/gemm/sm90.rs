@@ -1,10 +1,11 @@
 //! Hopper's kernels: tensor copies, wgmma, warps with roles, a persistent grid.
 //!
-//! Entries are named `gemm_sm90_<in>[_<out>]_<layout>_<tile>_<epilogue>`, for example
-//! `gemm_sm90_bf16_nt_128x256x64_s4_c2x1_plain`; [`Sm90Entry`] prints the name. Each takes
-//! tensor maps of A, B and D by value (see [`Operand`] for the boxes), with the fused epilogue then
-//! the tail of [`super::epilogue`] up to `beta`, and then `(params: GemmParams, launch: Sm90Launch)`,
-//! with the fused epilogue `epilogue` between them.
+//! Entries are named `gemm_sm90_<a>[_<b>][_<out>]_<layout>_<tile>_<epilogue>`, for example
+//! `gemm_sm90_bf16_nt_128x256_s4_plain`; [`Sm90Entry`] prints the name, and [`tiles`] says which
+//! there are. Each takes tensor maps of A, B and D by value (see [`Operand`] for the boxes), and then
+//! - plain: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params: GemmParams,
+//!   launch: Sm90Launch)`; scales are one f32 each, or null;
+//! - fused: `launch: Sm90Launch` and the tail of [`super::epilogue`].
 //!
 //! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
 //! multiples of 16 bytes, and k > 0; so does D, but for [`Sm90Launch::NO_MAP_OF_D`].
@@ -234,8 +235,11 @@ pub enum Operand {
 /// What follows the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EpilogueKind {
-    /// `alpha` of the parameters, nothing else.
+    /// `alpha`, and a scale for each operand; nothing else.
     Plain,
+    /// The same; each tile of k is added to a sum in f32, of which tensor cores keep less for 8-bit
+    /// types.
+    Promoted,
     /// Everything: see [`super::epilogue`].
     Fused,
 }
@@ -245,6 +249,7 @@ impl EpilogueKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            Self::Promoted => "promoted",
             Self::Fused => "fused",
         }
     }
@@ -280,5 +285,64 @@ impl fmt::Display for Sm90Entry {
         }
         let (a, b) = (self.trans_a.letter(), self.trans_b.letter());
         write!(f, "_{a}{b}_{}_{}", self.tile, self.epilogue.name())
+    }
+}
+
+const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90Tile {
+    Sm90Tile {
+        tile_m,
+        tile_n,
+        stages,
+        cluster_m: 1,
+        schedule,
+    }
+}
+
+/// Good everywhere; stores under the other consumer's products.
+pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
+/// The same by clusters of two: less traffic from L2.
+pub const TILE_128X128_CLUSTER: Sm90Tile = Sm90Tile {
+    cluster_m: 2,
+    ..TILE_128X128
+};
+/// Fewer bytes for each product.
+pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
+/// Fewer still.
+pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
+/// The fewest: for what is so large that power binds.
+pub const TILE_256X192: Sm90Tile = tile(256, 192, 3, Schedule::Cooperative);
+/// For small products, which larger tiles would leave to few multiprocessors.
+pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
+/// Leaves registers for a second accumulator.
+pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
+
+/// The tiles of the entries of these types, layouts and epilogue; empty where there is none.
+pub const fn tiles(
+    (a, b, output): (DType, DType, DType),
+    (trans_a, trans_b): (Transpose, Transpose),
+    epilogue: EpilogueKind,
+) -> &'static [Sm90Tile] {
+    use DType::{Bf16, E4m3, E5m2, F16, F32};
+    use EpilogueKind::{Fused, Plain, Promoted};
+    let k_major = matches!((trans_a, trans_b), (Transpose::N, Transpose::T));
+    match (a, b, output, epilogue) {
+        (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) if k_major => &[
+            TILE_128X128,
+            TILE_128X128_CLUSTER,
+            TILE_128X192,
+            TILE_128X256,
+            TILE_256X192,
+            TILE_128X64,
+        ],
+        (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) => {
+            &[TILE_128X128, TILE_128X192, TILE_128X64]
+        }
+        (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128, TILE_128X64],
+        (F16, F16, F16, Fused) | (Bf16, Bf16, Bf16, Fused) => &[TILE_128X128],
+        _ if !k_major => &[],
+        (E4m3, E4m3, Bf16, Plain) | (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
+        (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
+        (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Promoted) => &[TILE_128X128_PROMOTED],
+        _ => &[],
     }
 }

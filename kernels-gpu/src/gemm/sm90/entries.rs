@@ -4,7 +4,7 @@ use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
 use cuda_std::tile::{KMajor, MnMajor};
 use cuda_std::tma::TensorMapParam;
-use cuda_std::wgmma::{Bf16, F16, M64};
+use cuda_std::wgmma::{Bf16, E4m3, E5m2, F16, M64, Tf32};
 use half::{bf16, f16};
 use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
@@ -41,25 +41,28 @@ const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[u32]) 
 }
 
 macro_rules! entries {
-    ($($epilogue:ident $name:ident: $element:ident $out:ident, $a:ident $b:ident,
+    ($($epilogue:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
         $m:literal x $n:literal x $stages:literal $schedule:ident
         $(, cluster $cluster:literal)?;)*) => {$(
-        entries!(@$epilogue $name: $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
+        entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
     )*};
-    (@kernel $element:ident $out:ident, $a:ident $b:ident, $m:literal $n:literal $stages:literal
-        $schedule:ident [$($cluster:literal)?]) => {
+    (@kernel $in_a:ident $in_b:ident, $a:ident $b:ident, $m:literal $n:literal $stages:literal
+        $schedule:ident [$($cluster:literal)?] $promotes:literal) => {
         struct This;
         impl Config for This {
-            type Mma = M64<$n, f32, $element, $element>;
+            type Mma = M64<$n, f32, $in_a, $in_b>;
             type A = major!(A $a);
             type B = major!(B $b);
             const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]);
+            const PROMOTES: bool = $promotes;
         }
         type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
     };
-    (@plain $name:ident: $element:ident $out:ident, $a:ident $b:ident, $m:literal $n:literal
-        $stages:literal $schedule:ident [$($cluster:literal)?]) => {
-        /// `alpha * a @ b`; see [`spec::gemm::sm90`].
+    (@plain $($entry:tt)*) => { entries!(@scaled false $($entry)*); };
+    (@promoted $($entry:tt)*) => { entries!(@scaled true $($entry)*); };
+    (@scaled $promotes:literal $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
+        $m:literal $n:literal $stages:literal $schedule:ident [$($cluster:literal)?]) => {
+        /// `alpha * scale_a * scale_b * a @ b`; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
@@ -71,22 +74,25 @@ macro_rules! entries {
             a: TensorMapParam,
             b: TensorMapParam,
             d: TensorMapParam,
+            scale_a: *const f32,
+            scale_b: *const f32,
+            alpha: *const f32,
             params: GemmParams,
             launch: Sm90Launch,
         ) {
-            entries!(@kernel $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cluster)?] $promotes);
             // SAFETY: the caller's.
             unsafe {
+                let alpha = scalar(alpha, params.alpha) * scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                 let d = Destination::<$out>::of_map(d.as_ptr(), &params);
-                let epilogue = Scale(params.alpha);
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
-                    Store::new(d, epilogue, Boxes::Unrolled, boxes)
+                    Store::new(d, Scale(alpha), Boxes::Unrolled, boxes)
                 })
             }
         }
     };
-    (@fused $name:ident: $element:ident $out:ident, $a:ident $b:ident, $m:literal $n:literal
-        $stages:literal $schedule:ident [$($cluster:literal)?]) => {
+    (@fused $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident, $m:literal
+        $n:literal $stages:literal $schedule:ident [$($cluster:literal)?]) => {
         /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
         ///
         /// # Safety
@@ -99,6 +105,7 @@ macro_rules! entries {
             a: TensorMapParam,
             b: TensorMapParam,
             map_d: TensorMapParam,
+            launch: Sm90Launch,
             c: *const $out,
             d: *mut $out,
             bias: *const $out,
@@ -109,9 +116,8 @@ macro_rules! entries {
             beta: *const f32,
             params: GemmParams,
             epilogue: EpilogueParams,
-            launch: Sm90Launch,
         ) {
-            entries!(@kernel $element $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cluster)?] false);
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's.
             unsafe {
@@ -125,27 +131,89 @@ macro_rules! entries {
     };
 }
 
+/// What `pointer` points to, or `value` where it is null.
+#[inline(always)]
+unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
+    if pointer.is_null() {
+        value
+    } else {
+        // SAFETY: the launch's promise.
+        unsafe { pointer.read() }
+    }
+}
+
 entries! {
-    plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_nt_128x256_s4_c2x1_plain: Bf16 bf16, N T, 128 x 256 x 4 Cooperative, cluster 2;
-    plain gemm_sm90_bf16_nt_128x192_s4_plain: Bf16 bf16, N T, 128 x 192 x 4 Cooperative;
-    plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_bf16_nt_192x128_s4_pp_plain: Bf16 bf16, N T, 192 x 128 x 4 Pingpong;
-    plain gemm_sm90_bf16_nt_128x192_s4_c2x1_pp_plain: Bf16 bf16, N T, 128 x 192 x 4 Pingpong, cluster 2;
-    plain gemm_sm90_bf16_nt_256x192_s3_plain: Bf16 bf16, N T, 256 x 192 x 3 Cooperative;
-    plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
-    plain gemm_sm90_bf16_nt_128x128_s6_plain: Bf16 bf16, N T, 128 x 128 x 6 Cooperative;
-    plain gemm_sm90_bf16_nt_128x64_s8_plain: Bf16 bf16, N T, 128 x 64 x 8 Cooperative;
-    plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_bf16_nt_64x128_s8_pp_plain: Bf16 bf16, N T, 64 x 128 x 8 Pingpong;
-    plain gemm_sm90_bf16_nt_64x64_s10_pp_plain: Bf16 bf16, N T, 64 x 64 x 10 Pingpong;
-    plain gemm_sm90_bf16_nn_128x128_s6_pp_plain: Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_tn_128x128_s6_pp_plain: Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_nn_128x256_s4_plain: Bf16 bf16, N N, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_tn_128x256_s4_plain: Bf16 bf16, T N, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_tt_128x256_s4_plain: Bf16 bf16, T T, 128 x 256 x 4 Cooperative;
-    fused gemm_sm90_bf16_nt_128x256_s4_fused: Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
-    fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+    plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
+    plain gemm_sm90_bf16_nt_256x192_s3_plain: Bf16 Bf16 bf16, N T, 256 x 192 x 3 Cooperative;
+    plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain: Bf16 Bf16 f32, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_f32_nt_128x64_s8_pp_plain: Bf16 Bf16 f32, N T, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nn_128x128_s6_pp_plain: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nn_128x192_s4_pp_plain: Bf16 Bf16 bf16, N N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_nn_128x64_s8_pp_plain: Bf16 Bf16 bf16, N N, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_bf16_f32_nn_128x128_s6_pp_plain: Bf16 Bf16 f32, N N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_f32_nn_128x64_s8_pp_plain: Bf16 Bf16 f32, N N, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_bf16_nn_128x128_s6_pp_fused: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_tn_128x128_s6_pp_plain: Bf16 Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_tn_128x192_s4_pp_plain: Bf16 Bf16 bf16, T N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_tn_128x64_s8_pp_plain: Bf16 Bf16 bf16, T N, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain: Bf16 Bf16 f32, T N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_f32_tn_128x64_s8_pp_plain: Bf16 Bf16 f32, T N, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_bf16_tn_128x128_s6_pp_fused: Bf16 Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_tt_128x192_s4_pp_plain: Bf16 Bf16 bf16, T T, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_f32_tt_128x64_s8_pp_plain: Bf16 Bf16 f32, T T, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_bf16_tt_128x128_s6_pp_fused: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_nt_128x128_s6_c2x1_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+    plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;
+    plain gemm_sm90_f16_nt_256x192_s3_plain: F16 F16 f16, N T, 256 x 192 x 3 Cooperative;
+    plain gemm_sm90_f16_nt_128x64_s8_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_f32_nt_128x64_s8_pp_plain: F16 F16 f32, N T, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_f16_nt_128x128_s6_pp_fused: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_nn_128x128_s6_pp_plain: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_nn_128x192_s4_pp_plain: F16 F16 f16, N N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_f16_nn_128x64_s8_pp_plain: F16 F16 f16, N N, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_f16_f32_nn_128x128_s6_pp_plain: F16 F16 f32, N N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_f32_nn_128x64_s8_pp_plain: F16 F16 f32, N N, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_f16_nn_128x128_s6_pp_fused: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_tn_128x128_s6_pp_plain: F16 F16 f16, T N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_tn_128x192_s4_pp_plain: F16 F16 f16, T N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_f16_tn_128x64_s8_pp_plain: F16 F16 f16, T N, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_f16_f32_tn_128x128_s6_pp_plain: F16 F16 f32, T N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_f32_tn_128x64_s8_pp_plain: F16 F16 f32, T N, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_f16_tn_128x128_s6_pp_fused: F16 F16 f16, T N, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_tt_128x128_s6_pp_plain: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_tt_128x192_s4_pp_plain: F16 F16 f16, T T, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_f16_tt_128x64_s8_pp_plain: F16 F16 f16, T T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_f16_f32_tt_128x128_s6_pp_plain: F16 F16 f32, T T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f16_f32_tt_128x64_s8_pp_plain: F16 F16 f32, T T, 128 x 64 x 8 Pingpong;
+    fused gemm_sm90_f16_tt_128x128_s6_pp_fused: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_e4m3_bf16_nt_128x256_s4_plain: E4m3 E4m3 bf16, N T, 128 x 256 x 4 Cooperative;
+    plain gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain: E4m3 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
+    promoted gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
+    promoted gemm_sm90_e4m3_f32_nt_128x128_s6_promoted: E4m3 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
+    plain gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain: E4m3 E5m2 f32, N T, 128 x 128 x 6 Pingpong;
+    promoted gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_promoted: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Cooperative;
+    promoted gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_promoted: E4m3 E5m2 f32, N T, 128 x 128 x 6 Cooperative;
+    plain gemm_sm90_e5m2_e4m3_bf16_nt_128x128_s6_pp_plain: E5m2 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_pp_plain: E5m2 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
+    promoted gemm_sm90_e5m2_e4m3_bf16_nt_128x128_s6_promoted: E5m2 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
+    promoted gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_promoted: E5m2 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
+    plain gemm_sm90_e5m2_bf16_nt_128x128_s6_pp_plain: E5m2 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_e5m2_f32_nt_128x128_s6_pp_plain: E5m2 E5m2 f32, N T, 128 x 128 x 6 Pingpong;
+    promoted gemm_sm90_e5m2_bf16_nt_128x128_s6_promoted: E5m2 E5m2 bf16, N T, 128 x 128 x 6 Cooperative;
+    promoted gemm_sm90_e5m2_f32_nt_128x128_s6_promoted: E5m2 E5m2 f32, N T, 128 x 128 x 6 Cooperative;
+    plain gemm_sm90_f32_nt_128x128_s6_pp_plain: Tf32 Tf32 f32, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_f32_nt_128x256_s4_plain: Tf32 Tf32 f32, N T, 128 x 256 x 4 Cooperative;
 }

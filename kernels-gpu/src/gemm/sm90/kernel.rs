@@ -64,6 +64,9 @@ pub(crate) trait Config {
     type A: OperandMajor;
     type B: OperandMajor;
     const TILE: Sm90Tile;
+    /// Whether each tile of k is added to a sum in f32 of its own: the tensor cores keep about 14
+    /// bits of a running sum of 8-bit products.
+    const PROMOTES: bool;
 }
 
 /// The kernel of `C`, whose tile's numbers are parameters as well (types cannot compute them).
@@ -330,6 +333,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // SAFETY: a stage's products are issued after its copies landed, and it is released after
         // they are complete.
         unsafe {
+            if C::PROMOTES {
+                return self.multiply_promoted(consumer, row_of_tile, issued);
+            }
             let mut stage = consumer.wait(); // A, B of the first k landed
             let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
             acc.multiply(
@@ -350,6 +356,66 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             stage.release(Self::READERS);
             acc
         }
+    }
+}
+
+impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
+    Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
+{
+    /// The same, each tile of k added to the sum while the next is multiplied.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply).
+    #[inline(always)]
+    unsafe fn multiply_promoted(
+        &self,
+        consumer: &mut Consumer<STAGES>,
+        row_of_tile: u32,
+        issued: impl FnOnce(),
+    ) -> Accumulator<C::Mma, BLOCKS> {
+        // SAFETY: as there.
+        unsafe {
+            let mut stage = consumer.wait(); // A, B of the first k landed
+            let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
+            acc.multiply(
+                self.a.operand(&stage, row_of_tile),
+                self.b.operand(&stage, 0),
+            );
+            let mut acc = acc.finish();
+            stage.release(Self::READERS);
+            let mut k_tile = 1;
+            while k_tile < self.k_tiles {
+                stage = consumer.wait(); // A, B of k_tile landed
+                let mut next = Accumulator::<C::Mma, BLOCKS>::unset().begin();
+                next.multiply(
+                    self.a.operand(&stage, row_of_tile),
+                    self.b.operand(&stage, 0),
+                );
+                let next = next.finish();
+                stage.release(Self::READERS);
+                add(&mut acc, &next);
+                k_tile += 1;
+            }
+            issued();
+            acc
+        }
+    }
+}
+
+/// `sum += x`.
+#[inline(always)]
+fn add<M, const BLOCKS: usize>(sum: &mut Accumulator<M, BLOCKS>, x: &Accumulator<M, BLOCKS>)
+where
+    M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
+{
+    let mut block = 0;
+    while block < BLOCKS {
+        let mut i = 0;
+        while i < x.registers()[block].as_ref().len() {
+            sum.registers_mut()[block].as_mut()[i] += x.registers()[block].as_ref()[i];
+            i += 1;
+        }
+        block += 1;
     }
 }
 
