@@ -1,7 +1,7 @@
 //! One call on its way to the device: what a candidate is launched with.
 
 use super::desc::{BiasAxis, GemmDesc, ScaleExtent};
-use super::maps::{DeviceMap, MapKey};
+use super::maps::{MapKey, MapValue};
 use crate::launch::KernelArg;
 use crate::ops::kernels;
 use crate::storage::Storage;
@@ -210,10 +210,18 @@ impl Call<'_> {
         })
     }
 
-    /// A tensor map in device memory, for entries that take a pointer to one; made and copied
-    /// there at the first call with the same key. The map does not keep the tensor alive: pass its
-    /// [`Memory`] too, or keep it borrowed until the launch.
-    pub(super) fn tensor_map(&self, key: &MapKey) -> Result<DeviceMap> {
-        self.stream.device().gemm().maps.get(key, self.stream)
+    /// A tensor map, to be passed by value. The launch does not know by it which memory it is of:
+    /// see [`uses`](Self::uses).
+    pub(super) fn tensor_map(&self, key: &MapKey) -> Result<MapValue> {
+        let device = self.stream.device();
+        device.gemm().maps.get(key, device)
+    }
+
+    /// Tells the stream that work on it uses A, B and D, for launches that know them by maps alone.
+    pub(super) fn uses(&self) -> Result<()> {
+        let memory = [&self.a, &self.b, &self.d];
+        memory
+            .into_iter()
+            .try_for_each(|memory| memory.use_on(self.stream))
     }
 }

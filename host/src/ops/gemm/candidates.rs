@@ -28,6 +28,10 @@ use super::desc::GemmDesc;
 use super::{mma, simt};
 use crate::{DeviceInfo, LaunchConfig, Result};
 use spec::gemm::{MmaEntry, SimtEntry};
+use super::simt;
+use super::sm90;
+use spec::gemm::SimtEntry;
+use spec::gemm::sm90::Sm90Entry;
 use std::fmt;
 
 /// A kernel of one family; displays as its entry name.
@@ -35,6 +39,7 @@ use std::fmt;
 pub(super) enum Entry {
     Simt(SimtEntry),
     Mma(MmaEntry),
+    Sm90(Sm90Entry),
 }
 
 impl fmt::Display for Entry {
@@ -42,6 +47,7 @@ impl fmt::Display for Entry {
         match self {
             Self::Simt(entry) => entry.fmt(f),
             Self::Mma(entry) => entry.fmt(f),
+            Self::Sm90(entry) => entry.fmt(f),
         }
     }
 }
@@ -72,6 +78,7 @@ impl Candidate {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, self, call),
             Entry::Mma(entry) => mma::launch(entry, self, call),
+            Entry::Sm90(entry) => sm90::launch(entry, self, call),
         }
     }
 }
@@ -98,6 +105,7 @@ pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn Fn
     let machine = Machine::of(device);
     simt::offer(desc, &machine, offer);
     mma::offer(desc, &machine, offer);
+    sm90::offer(desc, &machine, offer);
 }
 
 /// What the cost model knows of a device.

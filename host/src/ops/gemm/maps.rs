@@ -33,10 +33,14 @@ pub(super) struct MapKey {
 
 impl MapKey {
     fn encode(&self, device: &Device) -> Result<MapValue> {
-        let desc =
-            TensorMapDesc::new(self.data_type, &self.dims, &self.strides_bytes, &self.box_dims)
-                .swizzle(TensorMapSwizzle::B128)
-                .l2_promotion(L2Promotion::B256);
+        let desc = TensorMapDesc::new(
+            self.data_type,
+            &self.dims,
+            &self.strides_bytes,
+            &self.box_dims,
+        )
+        .swizzle(TensorMapSwizzle::B128)
+        .l2_promotion(L2Promotion::B256);
         Ok(MapValue(*desc.encode_at(device, self.address)?.bytes()))
     }
 }

@@ -16,6 +16,7 @@ mod plan;
 mod run;
 mod shape;
 mod simt;
+mod sm90;
 mod tune;
 mod tuned;
 

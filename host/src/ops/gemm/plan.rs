@@ -14,7 +14,6 @@ use std::time::Duration;
 /// What a device remembers of products.
 #[derive(Default)]
 pub(crate) struct GemmState {
-    #[allow(dead_code)]
     pub(super) maps: MapCache,
     chosen: RwLock<HashMap<GemmDesc, (Candidate, PlanSource)>>,
     tuned: OnceLock<Mutex<Tuned>>,

@@ -1,0 +1,305 @@
+//! Hopper's kernels: tensor copies and wgmma (`kernels-gpu/src/gemm/sm90`).
+//!
+//! They take operands of 8 and 16 bits, and f32 where tf32 will do, that a tensor map can describe.
+//! What no entry does in one go (k in parts, an epilogue for f32 results) is a product in f32 and the
+//! kernel that ends it.
+
+use super::call::{Call, Memory};
+use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
+use super::desc::{GemmDesc, MatrixDesc, ScaleExtent};
+use super::maps::{MapKey, MapValue};
+use super::options::Precision;
+use super::parts::Parts;
+use crate::{DType, Error, LaunchConfig, Result, TensorMapType};
+use spec::gemm::sm90::{
+    EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
+    TILE_128X64, tiles,
+};
+use spec::gemm::{Activation, Transpose};
+
+/// The only architecture that runs code for sm_90a.
+const ARCH: (u32, u32) = (9, 0);
+/// Multiply-adds of 16 bits, counted as two, that the tensor cores of a multiprocessor do in a
+/// cycle where nothing else takes power, and what the bytes that a tile loads take of it. Fitted to
+/// runs of all tiles on an H200, which is bound by its power.
+const FLOPS_PER_CYCLE: f64 = 3350.0;
+const LOADS: f64 = 5.0;
+/// With tiles of 64 columns shared memory binds.
+const NARROW_FLOPS_PER_CYCLE: f64 = 2170.0;
+/// Cooperating consumers store while nobody multiplies.
+const STORE_NS: f64 = 1_000.0;
+/// Rows of tiles that are taken together.
+const RASTER_GROUP: u32 = 8;
+/// Parts of k that are worth a look.
+const SPLITS: [u32; 4] = [1, 2, 4, 8];
+/// The least k of a part that was not asked for, in bytes.
+const LEAST_K_BYTES: u32 = 16 * SPAN_BYTES;
+
+/// Adds the tiles there are for `desc`, whole and with k in parts.
+pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    let suits = desc.a.suits_tensor_map() && desc.b.suits_tensor_map();
+    let precision_suits = desc.a.dtype != DType::F32 || desc.precision == Precision::Tf32;
+    if machine.arch != ARCH || desc.k == 0 || !suits || !precision_suits {
+        return;
+    }
+    let chosen = [desc.split_k];
+    let is_chosen = desc.split_k > 0;
+    for &split_k in if is_chosen { &chosen[..] } else { &SPLITS } {
+        let k_bytes = desc.k / split_k * desc.a.dtype.size_bytes() as u32;
+        if !is_chosen && split_k > 1 && k_bytes < LEAST_K_BYTES {
+            continue;
+        }
+        let way = Way::of(desc, split_k);
+        let output = way.output(desc);
+        let dtypes = (desc.a.dtype, desc.b.dtype, output);
+        let layout = (desc.a.transpose, desc.b.transpose);
+        for &tile in tiles(dtypes, layout, way.epilogue()) {
+            // What is written in f32 first has to suit a tensor map there.
+            let partial_suits = way.is_direct() || desc.n.is_multiple_of(4);
+            if partial_suits && let Some(candidate) = candidate(desc, machine, tile, split_k, way) {
+                offer(candidate);
+            }
+        }
+    }
+}
+
+/// How a description is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By one kernel of this epilogue.
+    Direct(EpilogueKind),
+    /// By one that writes f32, and another that ends it.
+    Partial(EpilogueKind),
+}
+
+impl Way {
+    fn of(desc: &GemmDesc, split_k: u32) -> Self {
+        let is_fp8 = desc.a.dtype.size_bytes() == 1;
+        let bare = if is_fp8 && !desc.fast_accumulation {
+            EpilogueKind::Promoted
+        } else {
+            EpilogueKind::Plain
+        };
+        if Parts::of(desc.k, split_k).count > 1 {
+            return Self::Partial(bare);
+        }
+        let has = |epilogue| {
+            let dtypes = (desc.a.dtype, desc.b.dtype, desc.d.dtype);
+            !tiles(dtypes, (desc.a.transpose, desc.b.transpose), epilogue).is_empty()
+        };
+        let scales_suit = [desc.row_scale, desc.column_scale]
+            .iter()
+            .all(|scale| *scale != Some(ScaleExtent::Each));
+        let nothing_else = desc.c.is_none()
+            && desc.residual.is_none()
+            && desc.bias.is_none()
+            && desc.activation == Activation::Identity;
+        match () {
+            () if scales_suit && nothing_else && desc.d.suits_tensor_map() && has(bare) => {
+                Self::Direct(bare)
+            }
+            () if bare == EpilogueKind::Plain && has(EpilogueKind::Fused) => {
+                Self::Direct(EpilogueKind::Fused)
+            }
+            () => Self::Partial(bare),
+        }
+    }
+
+    fn is_direct(self) -> bool {
+        matches!(self, Self::Direct(_))
+    }
+
+    fn epilogue(self) -> EpilogueKind {
+        match self {
+            Self::Direct(epilogue) | Self::Partial(epilogue) => epilogue,
+        }
+    }
+
+    /// What the product is written as.
+    fn output(self, desc: &GemmDesc) -> DType {
+        match self {
+            Self::Direct(_) => desc.d.dtype,
+            Self::Partial(_) => DType::F32,
+        }
+    }
+}
+
+fn candidate(
+    desc: &GemmDesc,
+    machine: &Machine,
+    tile: Sm90Tile,
+    split_k: u32,
+    way: Way,
+) -> Option<Candidate> {
+    let parts = Parts::of(desc.k, split_k);
+    if tile.smem_bytes() > machine.shared_bytes {
+        return None;
+    }
+    let products = desc.batch.checked_mul(parts.whole)?;
+    let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
+    let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
+    let tiles = f64::from(rows * tile.cluster_m) * f64::from(columns);
+    let size_bytes = desc.a.dtype.size_bytes() as u32;
+    let tile_k = SPAN_BYTES / size_bytes;
+    let k = f64::from(parts.k.next_multiple_of(tile_k));
+    let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
+    let flops_per_cycle = if tile.tile_n <= TILE_128X64.tile_n {
+        NARROW_FLOPS_PER_CYCLE
+    } else {
+        FLOPS_PER_CYCLE / (1.0 + LOADS * (1.0 / tile_m + 1.0 / tile_n))
+    };
+    let extra_ns = if way.is_direct() {
+        0.0
+    } else {
+        // Partial products are written and read.
+        LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
+    };
+    let work = Work {
+        blocks: tiles * f64::from(desc.batch) * f64::from(parts.count),
+        blocks_per_multiprocessor: 1,
+        flops_per_block: 2.0 * tile_m * tile_n * k,
+        // Twice the elements in as many bytes.
+        flops_per_cycle: flops_per_cycle * 2.0 / f64::from(size_bytes),
+        alone: 1.0,
+        overhead_ns: match tile.schedule {
+            Schedule::Cooperative => STORE_NS,
+            Schedule::Pingpong => 0.0,
+        },
+        bytes: desc.bytes(),
+        extra_ns,
+    };
+    Some(Candidate {
+        entry: Entry::Sm90(Sm90Entry {
+            a: desc.a.dtype,
+            b: desc.b.dtype,
+            output: way.output(desc),
+            trans_a: desc.a.transpose,
+            trans_b: desc.b.transpose,
+            tile,
+            epilogue: way.epilogue(),
+        }),
+        tile: [tile.tile_m, tile.tile_n, tile_k],
+        split_k,
+        swapped: false,
+        config: config(&tile, grid),
+        estimated_ns: machine.estimate_ns(&work),
+    })
+}
+
+fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid: [grid, 1, 1],
+        block: [THREADS, 1, 1],
+        shared_bytes: tile.smem_bytes(),
+        cluster: None,
+    }
+}
+
+/// Enqueues a candidate of [`offer`].
+pub(super) fn launch(entry: Sm90Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    match Way::of(&call.desc, candidate.split_k) {
+        Way::Direct(_) => product(entry, call),
+        Way::Partial(_) => {
+            let parts = Parts::of(call.desc.k, candidate.split_k);
+            call.in_parts(parts, |part| product(entry, part))
+        }
+    }
+}
+
+/// Enqueues one product by one kernel.
+fn product(entry: Sm90Entry, call: &Call<'_>) -> Result<()> {
+    let (desc, tile) = (&call.desc, &entry.tile);
+    let multiprocessors = call.stream.device().info().multiprocessors.max(1);
+    let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
+    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
+    let config = config(tile, grid);
+    let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m)?;
+    let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
+    let has_map_of_d = desc.d.suits_tensor_map();
+    // One of some tensor has to be passed in any case.
+    let map_d = if has_map_of_d { d_map(call)? } else { map_a };
+    let launch = Sm90Launch {
+        raster_group: RASTER_GROUP / tile.cluster_m,
+        flags: if has_map_of_d {
+            0
+        } else {
+            Sm90Launch::NO_MAP_OF_D
+        },
+    };
+    call.uses()?;
+    // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
+    // the boxes of the tile; d is injective and overlaps neither a nor b, and c and residual only
+    // where it is them; null stands for what is absent.
+    unsafe {
+        if entry.epilogue == EpilogueKind::Fused {
+            let operands: [&dyn crate::launch::KernelArg; 4] = [&&map_a, &&map_b, &&map_d, &launch];
+            return call.launch_fused(entry, config, &operands);
+        }
+        let scales = (call.row_scale.as_ref(), call.column_scale.as_ref());
+        let (alpha, params) = (call.device_alpha.as_ref(), call.params());
+        let (a, b, d) = (&map_a, &map_b, &map_d);
+        call.launch(
+            entry,
+            config,
+            &[&a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch],
+        )
+    }
+}
+
+/// The map of A or B: see [`spec::gemm::sm90::Operand`].
+fn operand_map(
+    call: &Call<'_>,
+    memory: &Memory,
+    matrix: &MatrixDesc,
+    extent: u32,
+    rows: u32,
+) -> Result<MapValue> {
+    let k_is_contiguous_in = if std::ptr::eq(matrix, &call.desc.a) {
+        Transpose::N
+    } else {
+        Transpose::T
+    };
+    let span = SPAN_BYTES / matrix.dtype.size_bytes() as u32;
+    let (extents, box_rows) = if matrix.transpose == k_is_contiguous_in {
+        ([call.desc.k, extent], rows)
+    } else {
+        ([extent, call.desc.k], span)
+    };
+    map(call, memory, matrix, extents, [span, box_rows, 1])
+}
+
+/// The map of D.
+fn d_map(call: &Call<'_>) -> Result<MapValue> {
+    let desc = &call.desc;
+    let span = SPAN_BYTES / desc.d.dtype.size_bytes() as u32;
+    map(
+        call,
+        &call.d,
+        &desc.d,
+        [desc.n, desc.m],
+        [span, STORE_ROWS, 1],
+    )
+}
+
+fn map(
+    call: &Call<'_>,
+    memory: &Memory,
+    matrix: &MatrixDesc,
+    [columns, rows]: [u32; 2],
+    box_dims: [u32; 3],
+) -> Result<MapValue> {
+    let size_bytes = matrix.dtype.size_bytes() as u64;
+    let bytes = |elements: i64| elements.unsigned_abs() * size_bytes;
+    // A matrix that is repeated is a batch of one, of which no stride counts.
+    let (batch, batch_stride) = match matrix.batch_stride {
+        0 => (1, matrix.ld),
+        stride => (call.desc.batch, stride),
+    };
+    call.tensor_map(&MapKey {
+        address: memory.address(),
+        data_type: TensorMapType::from(matrix.dtype),
+        dims: [columns, rows, batch].map(u64::from),
+        strides_bytes: [bytes(matrix.ld), bytes(batch_stride)],
+        box_dims,
+    })
+}
