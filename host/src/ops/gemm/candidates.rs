@@ -25,13 +25,10 @@
 
 use super::call::Call;
 use super::desc::GemmDesc;
-use super::{mma, simt};
+use super::{mma, simt, sm90};
 use crate::{DeviceInfo, LaunchConfig, Result};
-use spec::gemm::{MmaEntry, SimtEntry};
-use super::simt;
-use super::sm90;
-use spec::gemm::SimtEntry;
 use spec::gemm::sm90::Sm90Entry;
+use spec::gemm::{MmaEntry, SimtEntry};
 use std::fmt;
 
 /// A kernel of one family; displays as its entry name.

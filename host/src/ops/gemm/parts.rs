@@ -107,10 +107,20 @@ pub(super) fn in_parts(
         converted = call.converted(input)?;
         &converted
     };
-    let parts = Parts::of(call.desc.k, split_k);
-    if parts.count == 1 && output == call.desc.d.dtype {
+    if Parts::of(call.desc.k, split_k).count == 1 && output == call.desc.d.dtype {
         return product(call);
     }
+    by_partials(call, split_k, product)
+}
+
+/// Enqueues `call` as products in f32, which `product` enqueues for each of `split_k` parts of k, and
+/// what ends them.
+pub(super) fn by_partials(
+    call: &Call<'_>,
+    split_k: u32,
+    product: &dyn Fn(&Call<'_>) -> Result<()>,
+) -> Result<()> {
+    let parts = Parts::of(call.desc.k, split_k);
     let partials = call.partials(parts.count)?;
     let desc = call.desc.partial();
     let part = |first: u32, k: u32| {
@@ -188,46 +198,6 @@ impl<'a> Call<'a> {
             shape: results.iter().map(|&extent| extent as usize).collect(),
         })?;
         self.workspace(bytes)
-    }
-
-    /// Enqueues the products of all `parts` of k by `product`, which is called with descriptions that
-    /// write f32, and what ends them.
-    pub(super) fn in_parts(
-        &self,
-        parts: Parts,
-        product: impl Fn(&Call<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let partials = self.partials(parts.count)?;
-        let desc = self.desc.partial();
-        let part = |first: u32, k: u32| {
-            let bytes = 4 * i64::from(first) * i64::from(desc.m) * i64::from(desc.n);
-            let place = partials.offset(bytes * i64::from(desc.batch));
-            let part = self.partial(desc, place).at_k(first * parts.k);
-            Call {
-                desc: desc.with_k(k),
-                ..part
-            }
-        };
-        if desc.batch == 1 {
-            // Parts of one length are a batch.
-            let mut whole = part(0, parts.k);
-            whole.desc.batch = parts.whole;
-            let step = |matrix: &mut MatrixDesc, contiguous_in| {
-                matrix.batch_stride = k_stride(matrix, contiguous_in) * i64::from(parts.k);
-            };
-            step(&mut whole.desc.a, Transpose::N);
-            step(&mut whole.desc.b, Transpose::T);
-            whole.desc.d.batch_stride = i64::from(desc.m) * i64::from(desc.n);
-            product(&whole)?;
-        } else {
-            for idx in 0..parts.whole {
-                product(&part(idx, parts.k))?;
-            }
-        }
-        if parts.rest > 0 {
-            product(&part(parts.whole, parts.rest))?;
-        }
-        self.finish(&partials, parts.count)
     }
 
     /// Enqueues the end of a product whose parts are in `partials`.

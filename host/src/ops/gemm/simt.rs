@@ -8,7 +8,6 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::parts::{Parts, in_parts};
-use super::parts::Parts;
 use crate::{DType, Error, LaunchConfig, Result};
 use spec::gemm::{SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
 
@@ -127,18 +126,6 @@ fn config(tile: &TileConfig, grid: [u32; 3]) -> LaunchConfig {
 pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
     let types = (entry.input, entry.output);
     in_parts(call, types, candidate.split_k, &|call| product(entry, call))
-    let converted;
-    let call = if entry.input == call.desc.a.dtype {
-        call
-    } else {
-        converted = call.converted(entry.input)?;
-        &converted
-    };
-    let parts = Parts::of(call.desc.k, candidate.split_k);
-    if parts.count == 1 && entry.output == call.desc.d.dtype {
-        return product(entry, call);
-    }
-    call.in_parts(parts, |part| product(entry, part))
 }
 
 /// Enqueues one product by one kernel.

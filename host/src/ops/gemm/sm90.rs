@@ -9,7 +9,7 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::{GemmDesc, MatrixDesc, ScaleExtent};
 use super::maps::{MapKey, MapValue};
 use super::options::Precision;
-use super::parts::Parts;
+use super::parts::{Parts, by_partials};
 use crate::{DType, Error, LaunchConfig, Result, TensorMapType};
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
@@ -199,10 +199,7 @@ fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
 pub(super) fn launch(entry: Sm90Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
     match Way::of(&call.desc, candidate.split_k) {
         Way::Direct(_) => product(entry, call),
-        Way::Partial(_) => {
-            let parts = Parts::of(call.desc.k, candidate.split_k);
-            call.in_parts(parts, |part| product(entry, part))
-        }
+        Way::Partial(_) => by_partials(call, candidate.split_k, &|part| product(entry, part)),
     }
 }
 
