@@ -1,0 +1,119 @@
+//! Hopper's GEMM kernels, by name, beyond one tile: small integers, so exact, in a D that was full of
+//! NaN, under several orders of warps and copies, with all of the emulator's checks; and what its
+//! counters say of shared memory.
+
+use half::bf16;
+use ndarray::Array2;
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::testing::devices;
+use warpsmith::{Device, Gemm, Tensor};
+
+/// Orders of warps and completions that are tried.
+const SEEDS: u64 = 3;
+
+fn hoppers() -> Vec<Device> {
+    let is_hopper = |device: &Device| device.arch() == (9, 0);
+    let mut devices: Vec<Device> = devices().into_iter().filter(is_hopper).collect();
+    if devices.iter().any(Device::is_emulator) {
+        devices.extend((1..SEEDS).map(|seed| {
+            let config = EmulatorConfig {
+                seed,
+                ..EmulatorConfig::default()
+            };
+            Device::emulator_with(config).expect("the emulator is built in")
+        }));
+    }
+    devices
+}
+
+fn integers(rows: usize, columns: usize, seed: usize) -> Array2<bf16> {
+    Array2::from_shape_fn((rows, columns), |(row, column)| {
+        bf16::from_f32(((row * 7919 + column * 31 + row / 7 + seed) % 7) as f32 - 3.0)
+    })
+}
+
+/// Holds every kernel that computes `a @ b` to the exact product; gives their names.
+fn check(device: &Device, [m, n, k]: [usize; 3], [trans_a, trans_b]: [bool; 2]) -> Vec<String> {
+    let (a, b) = (integers(m, k, 1), integers(k, n, 4));
+    let stored = |x: &Array2<bf16>, transposed: bool| {
+        let lies = if transposed {
+            x.t().as_standard_layout().into_owned()
+        } else {
+            x.clone()
+        };
+        let tensor = Tensor::from_ndarray(device, &lies).expect("the device has memory");
+        if transposed { tensor.t() } else { tensor }
+    };
+    let (a_tensor, b_tensor) = (stored(&a, trans_a), stored(&b, trans_b));
+    let want = a
+        .mapv(f32::from)
+        .dot(&b.mapv(f32::from))
+        .mapv(bf16::from_f32);
+    let stream = device.stream().expect("there is a stream");
+    let plan = Gemm::new(&a_tensor, &b_tensor)
+        .plan(&stream)
+        .expect("it is a product");
+    let names = plan
+        .candidates()
+        .iter()
+        .map(|candidate| candidate.name.clone());
+    let names: Vec<String> = names.filter(|name| name.starts_with("gemm_sm90")).collect();
+    for name in &names {
+        let d = Tensor::full(&stream, &[m, n], bf16::NAN).expect("the device has memory");
+        let gemm = Gemm::new(&a_tensor, &b_tensor).with_kernel(name);
+        gemm.run_into(&d, &stream)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let got = d
+            .to_ndarray()
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(
+            got == want.clone().into_dyn(),
+            "{name}: {m} x {n} x {k} is wrong"
+        );
+    }
+    names
+}
+
+#[test]
+fn every_kernel_is_exact_over_several_tiles_and_ragged_edges() {
+    for device in hoppers() {
+        // Tiles of every size have more than a wave, a ragged edge, and k beyond the ring's depth.
+        let nt = check(&device, [520, 776, 712], [false, true]);
+        assert!(nt.len() >= 6, "{nt:?}");
+        for layout in [[false, false], [true, false], [true, true]] {
+            assert!(!check(&device, [136, 328, 200], layout).is_empty());
+        }
+        check(&device, [8, 8, 8], [false, true]);
+    }
+}
+
+#[test]
+fn no_kernel_has_a_bank_conflict() {
+    let config = EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    };
+    let device = Device::emulator_with(config).expect("the emulator is built in");
+    let stream = device.stream().expect("there is a stream");
+    let (a, b) = (integers(256, 128, 1), integers(128, 256, 4));
+    let a = Tensor::from_ndarray(&device, &a).expect("the device has memory");
+    let b = Tensor::from_ndarray(&device, &b.t().as_standard_layout().into_owned());
+    let b = b.expect("the device has memory").t();
+    let bias = Tensor::full(&stream, &[256], bf16::ONE).expect("the device has memory");
+    for gemm in [Gemm::new(&a, &b), Gemm::new(&a, &b).column_bias(&bias)] {
+        let plan = gemm.plan(&stream).expect("it is a product");
+        let names = plan
+            .candidates()
+            .iter()
+            .map(|candidate| candidate.name.clone());
+        for name in names.filter(|name| name.starts_with("gemm_sm90") && !name.contains('+')) {
+            gemm.with_kernel(&name)
+                .run(&stream)
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            stream.synchronize().expect("it ran");
+            let stats = device.last_launch().expect("there was a launch");
+            let counters = stats.counters();
+            assert_eq!(counters.shared.bank_conflicts, 0, "{name}: {counters:#?}");
+        }
+    }
+}
