@@ -133,5 +133,28 @@ pub fn f32x2_to_f16x2_cvt(low: f32, high: f32) -> u32 {
     }
 }
 
+/// `cvt.rna.tf32.f32`: the 19 bits that tensor cores multiply, in the upper part of an f32; to
+/// nearest, ties away from zero. Infinities and NaN lose their low 13 bits, so that a NaN of none but
+/// these becomes an infinity; arithmetic makes no such one. *Since*: PTX 7.0, sm_80.
+#[inline(always)]
+pub fn f32_to_tf32_rna(x: f32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let bits: u32;
+        // SAFETY: one conversion on registers.
+        unsafe {
+            core::arch::asm!("cvt.rna.tf32.f32 {}, {};", out(reg32) bits, in(reg32) x,
+                options(pure, nomem, nostack));
+        }
+        bits
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        const LOST: u32 = (1 << 13) - 1;
+        let half = if x.is_finite() { LOST.div_ceil(2) } else { 0 };
+        (x.to_bits() + half) & !LOST
+    }
+}
+
 #[cfg(test)]
 mod tests;

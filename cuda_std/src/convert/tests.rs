@@ -115,3 +115,20 @@ fn fp8_rounds_to_nearest_even_and_saturates() {
         assert_eq!(f32_to_e5m2_satfinite(x), want5, "{x:e}");
     }
 }
+
+#[test]
+fn tf32_rounds_to_eleven_bits_with_ties_away() {
+    let step = 2f32.powi(-10);
+    for (x, want) in [
+        (1.0, 1.0),
+        (1.0 + 0.5 * step, 1.0 + step),
+        (-1.0 - 0.5 * step, -1.0 - step),
+        (1.0 + 0.49 * step, 1.0),
+        (f32::MAX, f32::INFINITY),
+        (f32::NEG_INFINITY, f32::NEG_INFINITY),
+        (-0.0, -0.0),
+    ] {
+        assert_eq!(f32_to_tf32_rna(x), f32::to_bits(want), "{x}");
+    }
+    assert!(f32::from_bits(f32_to_tf32_rna(f32::NAN)).is_nan());
+}

@@ -9,11 +9,18 @@ use crate::problem::{Placed, Problem, Value, check, launch_config, poisoned, str
 macro_rules! with_types {
     ($entry:expr, $run:ident($($argument:expr),*)) => {{
         use half::{bf16, f16};
-        match ($entry.a, $entry.output) {
-            (spec::DType::Bf16, spec::DType::Bf16) => $run::<bf16, bf16, bf16>($($argument),*),
-            (spec::DType::Bf16, spec::DType::F32) => $run::<bf16, bf16, f32>($($argument),*),
-            (spec::DType::F16, spec::DType::F16) => $run::<f16, f16, f16>($($argument),*),
-            (spec::DType::F16, spec::DType::F32) => $run::<f16, f16, f32>($($argument),*),
+        use spec::DType;
+        use warpsmith::{E4m3, E5m2};
+        match ($entry.a, $entry.b, $entry.output) {
+            (DType::Bf16, _, DType::Bf16) => $run::<bf16, bf16, bf16>($($argument),*),
+            (DType::Bf16, _, DType::F32) => $run::<bf16, bf16, f32>($($argument),*),
+            (DType::F16, _, DType::F16) => $run::<f16, f16, f16>($($argument),*),
+            (DType::F16, _, DType::F32) => $run::<f16, f16, f32>($($argument),*),
+            (DType::F32, _, DType::F32) => $run::<f32, f32, f32>($($argument),*),
+            (DType::E4m3, DType::E4m3, _) => $run::<E4m3, E4m3, bf16>($($argument),*),
+            (DType::E4m3, DType::E5m2, _) => $run::<E4m3, E5m2, bf16>($($argument),*),
+            (DType::E5m2, DType::E4m3, _) => $run::<E5m2, E4m3, bf16>($($argument),*),
+            (DType::E5m2, DType::E5m2, _) => $run::<E5m2, E5m2, bf16>($($argument),*),
             other => panic!("no test has types for {other:?}"),
         }
     }};

@@ -177,6 +177,26 @@ fn a_tall_batch_goes_over_the_grids_third_dimension() {
 }
 
 #[test]
+fn rows_may_lie_gigabytes_apart() {
+    for device in devices() {
+        for tile in [MMA_LARGE, MMA_SMALL] {
+            let far = lie(0, 1_200_000_000);
+            let problem = Problem {
+                a: far,
+                b: far,
+                ..Problem::new(3, 70, 3)
+            };
+            // B as [k, n], so that it has three rows too.
+            let entry = MmaEntry {
+                tile,
+                ..bf16_entry(Transpose::N, Transpose::N)
+            };
+            check_product(&device, &entry, &problem);
+        }
+    }
+}
+
+#[test]
 fn main_loop_and_epilogue_have_no_bank_conflicts() {
     let device = Device::emulator_with(EmulatorConfig {
         profile: true,
@@ -187,8 +207,9 @@ fn main_loop_and_epilogue_have_no_bank_conflicts() {
         for (m, n, k) in [(256, 256, 256), (200, 136, 104)] {
             check_product(&device, &entry, &Problem::new(m, n, k));
             let stats = device.last_launch().expect("it was launched");
-            let counters = stats.counters();
-            assert_eq!(counters.shared.bank_conflicts, 0, "{entry}: {counters:#?}");
+            let lines = stats.counters().lines.iter();
+            let bad: Vec<_> = lines.filter(|line| line.bank_conflicts > 0).collect();
+            assert!(bad.is_empty(), "{entry} at {m}, {n}, {k}: {bad:#?}");
         }
     }
 }

@@ -1,21 +1,26 @@
-//! The tensor-core kernels of `mma.sync`: every product of 16-bit operands from Ampere on, at any
-//! alignment, on Hopper those that no tensor copy takes.
+//! The tensor-core kernels of `mma.sync`: products of 16-bit operands, and of f32 as tf32 where that
+//! is allowed, from Ampere on (f16 on Turing too), at any alignment; on Hopper those that no tensor
+//! copy takes. [`spec::gemm::MmaEntry::arch`] says which kernels there are.
 //!
-//! They exist for f16 and bf16 in, and the same or f32 out. Operands of 8 bits are converted to f16
-//! first, which holds them exactly. Any other output, and k in parts, goes through partial products
-//! in f32 and the kernel that ends them.
+//! Operands of 8 bits are multiplied as they are on Ada, where both are K-major and the running sum
+//! may stay in the tensor cores; else they are converted to f16 first, which holds them exactly. An
+//! output that no kernel writes, and k in parts, goes through partial products in f32 and the
+//! kernel that ends them.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
+use super::options::Precision;
 use super::parts::{Parts, in_parts};
 use crate::{DType, Error, LaunchConfig, Result};
-use spec::gemm::{MMA_LARGE, MMA_SMALL, MmaEntry, MmaEpilogue, MmaTile, Transpose};
+use spec::gemm::{MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile, Transpose};
 
 /// The part of a tensor core's speed that the main loop reaches: the large tile had 454 TFLOP/s of
 /// bf16 on an H200 at 8192³, whose `mma.sync` is good for about 620.
 const LARGE_EFFICIENCY: f64 = 0.73;
 const SMALL_EFFICIENCY: f64 = 0.70;
+/// Not measured: copies through registers, two stages.
+const TURING_EFFICIENCY: f64 = 0.5;
 /// The part of its time in company that a block alone on a multiprocessor takes.
 const ALONE: f64 = 0.65;
 /// First loads of a block, and its stores.
@@ -46,21 +51,49 @@ fn alignment_efficiency(align_bytes: u32) -> f64 {
     }
 }
 
-/// What the kernels read operands of that type as.
-fn input(dtype: DType) -> Option<DType> {
+/// What operands of that type are to a tensor core, in 16-bit ones.
+fn flops_of(dtype: DType) -> f64 {
     match dtype {
-        DType::F16 | DType::Bf16 => Some(dtype),
-        DType::E4m3 | DType::E5m2 => Some(DType::F16),
+        DType::F32 => 0.5,
+        DType::E4m3 | DType::E5m2 => 2.0,
+        _ => 1.0,
+    }
+}
+
+/// The types that kernels of `tile` read the operands as.
+fn inputs(desc: &GemmDesc, machine: &Machine, tile: MmaTile) -> Option<[DType; 2]> {
+    const ADA: (u32, u32) = (8, 9);
+    let types = [desc.a.dtype, desc.b.dtype];
+    let layout = (desc.a.transpose, desc.b.transpose);
+    match types {
+        [DType::F16, _] | [DType::Bf16, _] => Some(types),
+        [DType::F32, _] => (desc.precision == Precision::Tf32).then_some(types),
+        [DType::E4m3 | DType::E5m2, _] => {
+            let is_direct = machine.arch == ADA
+                && tile == MMA_SMALL
+                && desc.fast_accumulation
+                && layout == (Transpose::N, Transpose::T);
+            Some(if is_direct { types } else { [DType::F16; 2] })
+        }
         _ => None,
     }
 }
 
-/// Adds both tiles, whole and with k in parts.
+/// The tiles for a device.
+fn tiles(machine: &Machine) -> &'static [MmaTile] {
+    if machine.arch >= (8, 0) {
+        &[MMA_LARGE, MMA_SMALL]
+    } else {
+        &[MMA_TURING]
+    }
+}
+
+/// Adds all tiles, whole and with k in parts.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let is_chosen = desc.split_k > 0;
     let chosen = [desc.split_k];
     let splits: &[u32] = if is_chosen { &chosen } else { &SPLITS };
-    for tile in [MMA_LARGE, MMA_SMALL] {
+    for &tile in tiles(machine) {
         for &split_k in splits {
             let is_long = split_k == 1 || desc.k / split_k >= LEAST_K;
             let blocks = tile
@@ -77,11 +110,11 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 }
 
 /// The entry that computes `desc` in so many parts: straight into D, where there is such a one.
-fn entry(desc: &GemmDesc, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
-    let input = input(desc.a.dtype)?;
+fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
+    let [a, b] = inputs(desc, machine, tile)?;
     let entry = |output| MmaEntry {
-        a: input,
-        b: input,
+        a,
+        b,
         output,
         trans_a: desc.a.transpose,
         trans_b: desc.b.transpose,
@@ -93,13 +126,13 @@ fn entry(desc: &GemmDesc, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
     [direct, partial]
         .into_iter()
         .flatten()
-        .find(|entry| entry.arch().is_some())
+        .find(|entry| entry.arch().is_some_and(|least| least <= machine.arch))
 }
 
 fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) -> Option<Candidate> {
     let parts = Parts::of(desc.k, split_k);
-    let entry = entry(desc, tile, parts.count)?;
-    if entry.arch()? > machine.arch || tile.smem_bytes() > machine.shared_bytes {
+    let entry = entry(desc, machine, tile, parts.count)?;
+    if tile.smem_bytes() > machine.shared_bytes {
         return None;
     }
     let is_direct = parts.count == 1 && entry.output == desc.d.dtype;
@@ -107,6 +140,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let (efficiency, most_blocks) = match tile {
         MMA_LARGE => (LARGE_EFFICIENCY, 1),
+        MMA_TURING => (TURING_EFFICIENCY, 1),
         _ => (SMALL_EFFICIENCY, 2),
     };
     let is_converted = entry.a != desc.a.dtype;
@@ -130,6 +164,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
         blocks_per_multiprocessor: most_blocks.min(machine.shared_bytes / tile.smem_bytes()),
         flops_per_block: 2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k,
         flops_per_cycle: peak_flops_per_cycle(machine.arch)
+            * flops_of(entry.a)
             * efficiency
             * alignment_efficiency(align_bytes),
         alone: ALONE,
@@ -186,7 +221,6 @@ fn product(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
 mod tests {
     use super::super::desc::tests::plain;
     use super::*;
-    use crate::ops::gemm::options::Precision;
 
     fn machine(arch: (u32, u32), shared_kib: u32) -> Machine {
         Machine {
@@ -233,16 +267,31 @@ mod tests {
     #[test]
     fn only_what_the_kernels_compute_is_offered() {
         let a100 = machine((8, 0), 163);
-        assert!(offered(&plain(DType::F16, 64, 64, 64), &machine((7, 5), 64)).is_empty());
+        let turing = machine((7, 5), 64);
+        assert!(offered(&plain(DType::Bf16, 64, 64, 64), &turing).is_empty());
+        let half = plain(DType::F16, 64, 64, 64);
+        assert_eq!(first(&half, &turing), "gemm_mma_f16_nn_128x128x32_s2_fused");
         assert!(offered(&plain(DType::F32, 64, 64, 64), &a100).is_empty());
         let eight = GemmDesc {
             d: plain(DType::F16, 64, 64, 64).d,
             ..plain(DType::E5m2, 64, 64, 64)
         };
         assert_eq!(first(&eight, &a100), "gemm_mma_f16_nn_128x128x32_s4_fused");
+        let mut ada_eight = GemmDesc {
+            fast_accumulation: true,
+            d: plain(DType::Bf16, 64, 64, 64).d,
+            ..eight
+        };
+        ada_eight.b.transpose = Transpose::T;
+        let name = "gemm_mma_e5m2_bf16_nt_128x128x64_s4_fused";
+        assert_eq!(first(&ada_eight, &machine((8, 9), 99)), name);
+        let single = GemmDesc {
+            precision: Precision::Tf32,
+            ..plain(DType::F32, 64, 64, 64)
+        };
+        assert_eq!(first(&single, &a100), "gemm_mma_f32_nn_128x128x16_s4_fused");
         let wide = GemmDesc {
             d: plain(DType::F32, 64, 64, 64).d,
-            precision: Precision::Tf32,
             ..plain(DType::Bf16, 64, 64, 64)
         };
         let name = "gemm_mma_bf16_f32_nn_128x128x32_s4_fused";

@@ -8,8 +8,8 @@ use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
 use spec::gemm::{GemmParams, MmaTile, OperandMap, batch_idx};
 
-use super::fragments::Reader;
-use super::operand::{Operand, Staging, Walk};
+use super::fragments::{Reader, Stage};
+use super::operand::{COPIES_MAX, InFlight, Operand, Staging, Walk};
 use super::product::{Block, FragmentA, FragmentB, Product};
 use super::results::{self, Output, Target};
 
@@ -31,6 +31,7 @@ struct StagingA<K>(PhantomData<K>);
 impl<K: Kernel> Staging for StagingA<K> {
     const MAP: OperandMap = K::TILE.map_a(K::A_K, size_of::<<K::Product as Product>::A>() as u32);
     const THREADS: u32 = K::TILE.threads();
+    const ASYNC: bool = K::Product::ASYNC;
 }
 
 /// [`Staging`] of B.
@@ -39,6 +40,7 @@ struct StagingB<K>(PhantomData<K>);
 impl<K: Kernel> Staging for StagingB<K> {
     const MAP: OperandMap = K::TILE.map_b(K::B_K, size_of::<<K::Product as Product>::B>() as u32);
     const THREADS: u32 = K::TILE.threads();
+    const ASYNC: bool = K::Product::ASYNC;
 }
 
 /// The fragments of one step of k: `M` times 16 rows, `N` times 8 columns.
@@ -58,7 +60,7 @@ impl Readers {
     #[inline(always)]
     unsafe fn load<K: Kernel, const M: usize, const N: usize>(
         &self,
-        stage: SharedAddr,
+        stage: Stage,
         k_step: u32,
     ) -> Fragments<M, N> {
         let stage_b = stage.add_bytes(K::TILE.stage_a_bytes());
@@ -75,6 +77,16 @@ impl Readers {
                 let two = self.b.load(&StagingB::<K>::MAP, stage_b, k_step, j as u32);
                 fragments.b[2 * j] = [two[0], two[1]];
                 fragments.b[2 * j + 1] = [two[2], two[3]];
+            }
+        }
+        for i in 0..M {
+            for word in 0..4 {
+                fragments.a[i][word] = K::Product::prepared(fragments.a[i][word]);
+            }
+        }
+        for j in 0..N {
+            for word in 0..2 {
+                fragments.b[j][word] = K::Product::prepared(fragments.b[j][word]);
             }
         }
         fragments
@@ -109,8 +121,8 @@ struct Copies<K> {
     fast_b: bool,
     /// Which tile of k the block takes as its `i`th: the last one first, as only it may be short.
     k_tiles: u32,
-    smem: *mut u8,
-    base: SharedAddr,
+    /// The first stage.
+    base: Stage,
 }
 
 impl<K: Kernel> Copies<K> {
@@ -127,16 +139,46 @@ impl<K: Kernel> Copies<K> {
         let is_first = i == 0;
         let k_tile_idx = if is_first { self.k_tiles - 1 } else { i - 1 };
         let to = self.base.add_bytes(stage);
-        let smem = self.smem.wrapping_add(stage as usize);
         // SAFETY: the caller's stage is free.
         unsafe {
             if is_first || !self.fast_a {
-                self.a.copy_any(k_tile_idx, to, smem);
+                self.a.copy_any(k_tile_idx, to);
             }
             if is_first || !self.fast_b {
-                let a_bytes = K::TILE.stage_a_bytes();
-                let smem = smem.wrapping_add(a_bytes as usize);
-                self.b.copy_any(k_tile_idx, to.add_bytes(a_bytes), smem);
+                let to = to.add_bytes(K::TILE.stage_a_bytes());
+                self.b.copy_any(k_tile_idx, to);
+            }
+        }
+    }
+
+    /// Loads the block's `i`th tile of k into registers, as far as its copies are fast.
+    #[inline(always)]
+    unsafe fn fetch(&mut self, i: u32) -> (InFlight, InFlight) {
+        let (mut a, mut b) = ([[0; 4]; COPIES_MAX], [[0; 4]; COPIES_MAX]);
+        // SAFETY: the operand is fast, the tile not the first.
+        unsafe {
+            if i < self.k_tiles && self.fast_a {
+                a = self.walk_a.fetch::<StagingA<K>>();
+            }
+            if i < self.k_tiles && self.fast_b {
+                b = self.walk_b.fetch::<StagingB<K>>();
+            }
+        }
+        (a, b)
+    }
+
+    /// Writes what [`fetch`](Self::fetch) loaded.
+    #[inline(always)]
+    unsafe fn put(&self, i: u32, (a, b): &(InFlight, InFlight), stage: u32) {
+        let to = self.base.add_bytes(stage);
+        // SAFETY: the caller's stage is free.
+        unsafe {
+            if i < self.k_tiles && self.fast_a {
+                self.walk_a.put::<StagingA<K>>(a, to.smem);
+            }
+            if i < self.k_tiles && self.fast_b {
+                let to = to.add_bytes(K::TILE.stage_a_bytes());
+                self.walk_b.put::<StagingB<K>>(b, to.smem);
             }
         }
     }
@@ -152,15 +194,31 @@ impl<K: Kernel> Copies<K> {
             let copies = StagingA::<K>::COPIES;
             let wanted_a = wanted && self.fast_a;
             for copy in copies * part / parts..copies * (part + 1) / parts {
-                self.walk_a.copy::<StagingA<K>>(copy, to, wanted_a);
+                self.walk_a.copy::<StagingA<K>>(copy, to.addr, wanted_a);
             }
             let copies = StagingB::<K>::COPIES;
             let wanted_b = wanted && self.fast_b;
             let to = to.add_bytes(K::TILE.stage_a_bytes());
             for copy in copies * part / parts..copies * (part + 1) / parts {
-                self.walk_b.copy::<StagingB<K>>(copy, to, wanted_b);
+                self.walk_b.copy::<StagingB<K>>(copy, to.addr, wanted_b);
             }
         }
+    }
+}
+
+/// Ends a group of copies in the background.
+#[inline(always)]
+fn commit<K: Kernel>() {
+    if K::Product::ASYNC {
+        cp_async_commit_group();
+    }
+}
+
+/// Waits for all groups but the latest `LATEST`.
+#[inline(always)]
+fn wait<K: Kernel, const LATEST: u32>() {
+    if K::Product::ASYNC {
+        cp_async_wait_group::<LATEST>();
     }
 }
 
@@ -203,27 +261,35 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
                 copies.slow(i, write);
             }
             if i < ahead {
-                if i > 0 {
+                if K::Product::ASYNC && i > 0 {
                     copies.fast(i, 0, 1, write);
                 }
-                cp_async_commit_group();
+                commit::<K>();
                 if i + 1 == ahead {
-                    cp_async_wait_group::<STAGES_LESS_2>();
+                    wait::<K, STAGES_LESS_2>();
                     sync_threads();
                     fragments = readers.load::<K, M, N>(copies.base, 0);
                 }
             } else {
                 // One block without branches, so that the assembler weaves it: products, the
                 // fragments of the next step, copies.
+                let mut flight = Default::default();
                 for k_step in 0..k_steps {
                     let next;
                     if k_step + 1 < k_steps {
                         let stage = copies.base.add_bytes(read);
                         next = readers.load::<K, M, N>(stage, k_step + 1);
-                        copies.fast(i, k_step, k_steps - 1, write);
+                        if K::Product::ASYNC {
+                            copies.fast(i, k_step, k_steps - 1, write);
+                        } else if k_step == 0 {
+                            flight = copies.fetch(i);
+                        }
                     } else {
-                        cp_async_commit_group();
-                        cp_async_wait_group::<STAGES_LESS_2>();
+                        if !K::Product::ASYNC {
+                            copies.put(i, &flight, write);
+                        }
+                        commit::<K>();
+                        wait::<K, STAGES_LESS_2>();
                         sync_threads();
                         // After the last tile there is none to read: its own does no harm.
                         if i + 1 < k_tiles + ahead {
@@ -292,8 +358,10 @@ pub(super) unsafe fn gemm<
                 a,
                 b,
                 k_tiles: params.k.div_ceil(StagingA::<K>::MAP.tile_k()),
-                smem,
-                base: SharedAddr::of(smem),
+                base: Stage {
+                    addr: SharedAddr::of(smem),
+                    smem,
+                },
             };
             let readers = Readers {
                 a: Reader::of_a(&StagingA::<K>::MAP, warp_row),

@@ -3,7 +3,9 @@
 
 use cuda_std::kernel;
 use half::{bf16, f16};
-use spec::gemm::{EpilogueParams, GemmParams, MMA_LARGE, MMA_SMALL, MmaTile, Transpose};
+use spec::gemm::{
+    EpilogueParams, GemmParams, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaTile, Transpose,
+};
 
 use super::body::{Kernel, gemm};
 use super::product;
@@ -79,4 +81,27 @@ entries! { "sm_80", 2, MMA_SMALL;
     gemm_mma_f16_f32_nt_128x128x32_s4_fused: F16(f16, f16) => f32, N T;
     gemm_mma_f16_f32_tn_128x128x32_s4_fused: F16(f16, f16) => f32, T N;
     gemm_mma_f16_f32_tt_128x128x32_s4_fused: F16(f16, f16) => f32, T T;
+}
+
+// f32 operands, multiplied as tf32.
+entries! { "sm_80", 2, MMA_SMALL;
+    gemm_mma_f32_nn_128x128x16_s4_fused: Tf32(f32, f32) => f32, N N;
+    gemm_mma_f32_nt_128x128x16_s4_fused: Tf32(f32, f32) => f32, N T;
+    gemm_mma_f32_tn_128x128x16_s4_fused: Tf32(f32, f32) => f32, T N;
+    gemm_mma_f32_tt_128x128x16_s4_fused: Tf32(f32, f32) => f32, T T;
+}
+
+entries! { "sm_75", 1, MMA_TURING;
+    gemm_mma_f16_nn_128x128x32_s2_fused: TuringF16(f16, f16) => f16, N N;
+    gemm_mma_f16_nt_128x128x32_s2_fused: TuringF16(f16, f16) => f16, N T;
+    gemm_mma_f16_tn_128x128x32_s2_fused: TuringF16(f16, f16) => f16, T N;
+    gemm_mma_f16_tt_128x128x32_s2_fused: TuringF16(f16, f16) => f16, T T;
+}
+
+// What the instruction takes: both operands K-major.
+entries! { "sm_89", 2, MMA_SMALL;
+    gemm_mma_e4m3_bf16_nt_128x128x64_s4_fused: E4m3E4m3(u8, u8) => bf16, N T;
+    gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused: E4m3E5m2(u8, u8) => bf16, N T;
+    gemm_mma_e5m2_e4m3_bf16_nt_128x128x64_s4_fused: E5m2E4m3(u8, u8) => bf16, N T;
+    gemm_mma_e5m2_bf16_nt_128x128x64_s4_fused: E5m2E5m2(u8, u8) => bf16, N T;
 }

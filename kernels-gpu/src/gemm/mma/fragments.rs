@@ -6,38 +6,58 @@ use cuda_std::thread;
 use spec::gemm::OperandMap;
 use spec::swizzle::CHUNK_BYTES;
 
-/// Where a lane's row for `ldmatrix` lies in a stage, at the first step of k and in the first 16 of
-/// a warp's rows (or columns); all others lie at fixed distances, and by bits that are xored.
+/// A stage, or B's part of one: as the instructions of matrices take it, and as a pointer.
+#[derive(Clone, Copy)]
+pub(super) struct Stage {
+    pub(super) addr: SharedAddr,
+    pub(super) smem: *mut u8,
+}
+
+impl Stage {
+    /// `bytes` further on.
+    #[inline(always)]
+    pub(super) fn add_bytes(self, bytes: u32) -> Self {
+        Self {
+            addr: self.addr.add_bytes(bytes),
+            smem: self.smem.wrapping_add(bytes as usize),
+        }
+    }
+}
+
+/// Where a lane's row for `ldmatrix`, or its first word, lies in a stage, at the first step of k and
+/// in the first 16 of a warp's rows (or columns); all others lie at fixed distances, and by bits
+/// that are xored.
 pub(super) struct Reader {
     offset: u32,
+    /// Registers go 16 bytes along k first, as B has them; else down 8 rows first, as A.
+    along_k: bool,
 }
 
 impl Reader {
-    /// Of A, of a warp whose rows begin with `first`: registers go down 8 rows first, then 16 bytes
-    /// along k.
+    /// Of A, of a warp whose rows begin with `first`.
     #[inline(always)]
     pub(super) fn of_a(map: &OperandMap, first: u32) -> Self {
-        let lane = thread::thread_idx_x() % thread::WARP_THREADS;
-        Self::new(map, first, lane / 8 % 2, lane / 16)
+        Self::new(map, first, false)
     }
 
-    /// Of B: registers go 16 bytes along k first, so that the two of 8 columns are neighbours.
+    /// Of B, so that the two registers of 8 columns are neighbours.
     #[inline(always)]
     pub(super) fn of_b(map: &OperandMap, first: u32) -> Self {
-        let lane = thread::thread_idx_x() % thread::WARP_THREADS;
-        Self::new(map, first, lane / 16, lane / 8 % 2)
+        Self::new(map, first, true)
     }
 
-    /// The lane's matrix is that of rows `8 * mn` and bytes `16 * k` on.
     #[inline(always)]
-    fn new(map: &OperandMap, first: u32, mn: u32, k: u32) -> Self {
-        let row = thread::thread_idx_x() % 8;
+    fn new(map: &OperandMap, first: u32, along_k: bool) -> Self {
+        let lane = thread::thread_idx_x() % thread::WARP_THREADS;
+        let (mn, k) = halves(lane / 8, along_k);
         let offset = if map.k_major {
-            map.chunk_offset(first + 8 * mn + row, k)
+            map.chunk_offset(first + 8 * mn + lane % 8, k)
+        } else if map.size_bytes == 2 {
+            map.chunk_offset(8 * k + lane % 8, first * map.size_bytes / CHUNK_BYTES + mn)
         } else {
-            map.chunk_offset(8 * k + row, first * map.size_bytes / 16 + mn)
+            map.element_offset(first + lane / 4, lane % 4)
         };
-        Self { offset }
+        Self { offset, along_k }
     }
 
     /// 16 rows of A, or two times 8 columns of B, by 32 bytes of k: the `i`th 16 of the warp's, at
@@ -49,10 +69,14 @@ impl Reader {
     pub(super) unsafe fn load(
         &self,
         map: &OperandMap,
-        stage: SharedAddr,
+        stage: Stage,
         k_step: u32,
         i: u32,
     ) -> [u32; 4] {
+        if !map.k_major && map.size_bytes == 4 {
+            // SAFETY: the caller's.
+            return unsafe { self.load_words(map, stage, k_step, i) };
+        }
         let (along, across) = if map.k_major {
             (k_step, i)
         } else {
@@ -61,6 +85,7 @@ impl Reader {
         // Two chunks further along a row: those of a warp begin at multiples of all there are.
         let offset = self.offset ^ (2 * CHUNK_BYTES * along);
         let row = stage
+            .addr
             .add_bytes(offset)
             .add_bytes(16 * across * map.row_bytes());
         // SAFETY: the caller's; chunks lie at multiples of 16 bytes.
@@ -71,5 +96,30 @@ impl Reader {
                 ldmatrix_x4_trans(row)
             }
         }
+    }
+
+    /// The same of MN-major elements of 4 bytes, which `ldmatrix` does not transpose.
+    #[inline(always)]
+    unsafe fn load_words(&self, map: &OperandMap, stage: Stage, k_step: u32, i: u32) -> [u32; 4] {
+        let mut words = [0; 4];
+        for register in 0..4 {
+            let (mn, k) = halves(register as u32, self.along_k);
+            let offset = self.offset ^ (CHUNK_BYTES * (4 * i + 2 * mn));
+            let row = (8 * k_step + 4 * k) * map.row_bytes();
+            let at = stage.smem.wrapping_add((offset + row) as usize);
+            // SAFETY: the caller's stage; a word of it.
+            words[register] = unsafe { at.cast::<u32>().read() };
+        }
+        words
+    }
+}
+
+/// The 8 rows and the 16 bytes of k of the `idx`th of four matrices.
+#[inline(always)]
+fn halves(idx: u32, along_k: bool) -> (u32, u32) {
+    if along_k {
+        (idx / 2, idx % 2)
+    } else {
+        (idx % 2, idx / 2)
     }
 }

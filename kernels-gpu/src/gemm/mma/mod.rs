@@ -1,19 +1,20 @@
 //! Matrix products on tensor cores by `mma.sync`, as Ampere has them:
 //! `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
 //!
-//! f16 or bf16 operands, each K-major or MN-major, of any alignment; f32 accumulators; output as
-//! the operands or f32. They run on sm_80 and everything newer; on Hopper they take what no tensor
-//! copy can.
+//! f16, bf16, f32 (as tf32) or 8-bit operands, of any alignment; f32 accumulators. They run on sm_80
+//! (8 bits: sm_89; f16 in another tile: sm_75) and everything newer; on Hopper they take what no
+//! tensor copy can. [`spec::gemm::MmaEntry`] says which there are.
 //!
 //! # Roles
 //! All warps do the same: each owns 64×64 results as 4×8 blocks of `m16n8`, 128 accumulators a
-//! thread, and its share of the copies. 8 warps to a tile of 128×256, or 4 to one of 128×128.
+//! thread, and its share of the copies. 8 warps to a tile of 128×256, or 4 to one of 128×128. On
+//! Turing 64×32 results a warp, 8 warps to 128×128.
 //!
 //! # Pipeline
 //! | what | by | waited for by |
 //! |---|---|---|
 //! | stages of A and B, `STAGES` | `cp.async`, a group a tile of k | `wait_group`, then the barrier |
-//! | fragments of a step (32 bytes of k), two | `ldmatrix` | the products that use them |
+//! | fragments of a step (32 bytes of k), two | `ldmatrix`; loads of words where f32 lie MN-major | the products that use them |
 //!
 //! # Shared memory
 //! | what | bytes | lifetime |
@@ -30,11 +31,13 @@
 //!
 //! The last tile of k comes first, because it may be short: its copies are those of
 //! `Operand::copy_any`, which know every alignment, and all others are whole. An operand that is not
-//! aligned to 16 bytes is copied by `copy_any` in every tile.
+//! aligned to 16 bytes is copied by `copy_any` in every tile. Turing has no copies in the background:
+//! a tile is loaded into registers during the first step's products, and written in the last one's.
 //!
 //! # Numerics
-//! The tensor core adds 16 products and the accumulator at a time, in the order of tiles of k (the
-//! last one first), to f32. Deterministic; bits do not depend on alignment or batch, and on the tile
+//! The tensor core adds the products of 32 bytes of k (16 on Turing) and the accumulator at a time,
+//! in the order of tiles of k (the last one first), to f32; those of 8 bits to fewer bits. f32
+//! operands are rounded to tf32, to nearest. Deterministic; bits do not depend on alignment or batch, and on the tile
 //! only by its extent of k.
 //!
 //! # Sources

@@ -7,8 +7,10 @@ use cuda_std::cp_async::{
     cp_async_cg_l2_128b_16_src_size_if,
 };
 use cuda_std::shared::SharedAddr;
-use cuda_std::thread;
+use cuda_std::{mem, thread};
 use spec::gemm::OperandMap;
+
+use super::fragments::Stage;
 
 /// Bytes of a chunk, what one fast copy takes.
 const CHUNK: u32 = 16;
@@ -19,6 +21,8 @@ pub(super) trait Staging {
     const MAP: OperandMap;
     /// Threads of the block.
     const THREADS: u32;
+    /// Whether copies run in the background.
+    const ASYNC: bool;
     /// Rows of a tile that all threads copy at once.
     const ROWS_AT_ONCE: u32 = {
         let rows = Self::THREADS / Self::MAP.row_chunks();
@@ -53,6 +57,12 @@ pub(super) struct Operand<S> {
     staging: PhantomData<S>,
 }
 
+/// The chunks of one tile that a thread has on their way through registers.
+pub(super) type InFlight = [[u32; 4]; COPIES_MAX];
+
+/// Most chunks that a thread copies of a tile through registers.
+pub(super) const COPIES_MAX: usize = 4;
+
 /// The state of fast copies: they come in the order of k, those of a tile by rows.
 pub(super) struct Walk {
     next: *const u8,
@@ -80,10 +90,46 @@ impl Walk {
         let bytes = if self.rows > row { CHUNK } else { 0 };
         // SAFETY: the bytes that are read are the operand's; the caller says the rest.
         unsafe { cp_async_cg_l2_128b_16_src_size_if(wanted, to, self.next, bytes) }
-        let is_last = i + 1 == S::COPIES;
+        self.advance::<S>(i);
+    }
+
+    /// Goes on from the tile's `i`th copy.
+    #[inline(always)]
+    fn advance<S: Staging>(&mut self, i: u32) {
         self.next = self.next.wrapping_offset(self.row_step);
-        if is_last {
+        if i + 1 == S::COPIES {
             self.next = self.next.wrapping_offset(self.tile_step);
+        }
+    }
+
+    /// Loads the tile's chunks into registers.
+    ///
+    /// # Safety
+    /// The operand is fast, the tile whole in k.
+    #[inline(always)]
+    pub(super) unsafe fn fetch<S: Staging>(&mut self) -> InFlight {
+        const { assert!(S::ASYNC || S::COPIES as usize <= COPIES_MAX) };
+        let mut chunks = [[0; 4]; COPIES_MAX];
+        for i in 0..S::COPIES {
+            if self.rows > i * S::ROWS_AT_ONCE {
+                // SAFETY: the chunk is the operand's, aligned.
+                chunks[i as usize] = unsafe { mem::ld_global_nc_v4_u32(self.next.cast()) };
+            }
+            self.advance::<S>(i);
+        }
+        chunks
+    }
+
+    /// Writes what [`fetch`](Self::fetch) loaded into the stage at `smem`.
+    ///
+    /// # Safety
+    /// The stage is free.
+    #[inline(always)]
+    pub(super) unsafe fn put<S: Staging>(&self, chunks: &InFlight, smem: *mut u8) {
+        for i in 0..S::COPIES {
+            let at = self.offset + i * S::ROWS_AT_ONCE * S::MAP.row_bytes();
+            // SAFETY: a chunk of the caller's stage.
+            unsafe { mem::st_v4_u32(smem.add(at as usize).cast(), chunks[i as usize]) }
         }
     }
 }
@@ -121,7 +167,7 @@ impl<S: Staging> Operand<S> {
     pub(super) fn is_fast(&self) -> bool {
         let whole = S::MAP.k_major
             || self.mn_left >= S::MAP.tile_mn
-            || (self.mn_left * S::MAP.size_bytes).is_multiple_of(CHUNK);
+            || self.mn_left.is_multiple_of(CHUNK / S::MAP.size_bytes);
         self.width == CHUNK && whole
     }
 
@@ -162,9 +208,9 @@ impl<S: Staging> Operand<S> {
     /// Copies any tile of k, of any alignment; with less than 4 bytes of it, it waits for memory.
     ///
     /// # Safety
-    /// The stage at `stage` is free, and `smem` is its address as a pointer.
+    /// The stage is free.
     #[inline(always)]
-    pub(super) unsafe fn copy_any(&self, k_tile_idx: u32, stage: SharedAddr, smem: *mut u8) {
+    pub(super) unsafe fn copy_any(&self, k_tile_idx: u32, stage: Stage) {
         let k_first = k_tile_idx * S::MAP.tile_k();
         let k_left = self.k - k_first;
         let (rows_left, left) = if S::MAP.k_major {
@@ -189,14 +235,19 @@ impl<S: Staging> Operand<S> {
             let from = base.wrapping_offset(at as isize);
             let bytes = if row < rows_left { bytes_in_row } else { 0 };
             let offset = S::MAP.chunk_offset(row, self.chunk);
+            let to = stage.add_bytes(offset);
             // SAFETY: the bytes that are read are the operand's; the caller says the rest.
             unsafe {
-                let to = stage.add_bytes(offset);
                 match self.width {
-                    16 => cp_async_cg_l2_128b_16_src_size(to, from, bytes),
-                    8 => pieces::<8>(to, from, bytes),
-                    4 => pieces::<4>(to, from, bytes),
-                    _ => by_elements(smem.add(offset as usize), from, bytes, S::MAP.size_bytes),
+                    16 if S::ASYNC => cp_async_cg_l2_128b_16_src_size(to.addr, from, bytes),
+                    16 if bytes == CHUNK => {
+                        mem::st_v4_u32(to.smem.cast(), mem::ld_global_nc_v4_u32(from.cast()));
+                    }
+                    8 if S::ASYNC => pieces::<8>(to.addr, from, bytes),
+                    width if S::ASYNC && (width == 4 || S::MAP.size_bytes == 4) => {
+                        pieces::<4>(to.addr, from, bytes);
+                    }
+                    _ => by_elements(to.smem, from, bytes, S::MAP.size_bytes),
                 }
             }
             row += rows_at_once;
@@ -251,5 +302,5 @@ unsafe fn by_elements(to: *mut u8, from: *const u8, bytes: u32, size_bytes: u32)
         at += size_bytes;
     }
     // SAFETY: the caller's place, a chunk.
-    unsafe { cuda_std::mem::st_v4_u32(to.cast(), words) }
+    unsafe { mem::st_v4_u32(to.cast(), words) }
 }
