@@ -1,7 +1,7 @@
 //! Launches of one entry on one problem.
 
 use spec::gemm::{EpilogueParams, GemmParams, MmaEntry};
-use warpsmith::{Device, KernelArg, Stream};
+use warpsmith::{Device, Kernel, KernelArg, Result, Stream};
 
 use crate::problem::{Placed, Problem, Value, check, launch_config, poisoned, stream};
 
@@ -67,17 +67,30 @@ pub(crate) fn launch<A: Value, B: Value, D: Value>(
     stream: &Stream,
     entry: &MmaEntry,
     problem: &Problem,
-    (a, b, d): (&Placed<A>, &Placed<B>, &Placed<D>),
+    operands: (&Placed<A>, &Placed<B>, &Placed<D>),
     params: GemmParams,
     tail: &Tail<'_, D>,
 ) {
-    let Some(config) = launch_config(entry, problem) else {
-        return;
-    };
-    let kernel = stream
+    stream
         .device()
         .builtin_kernel(&entry.to_string())
-        .unwrap_or_else(|error| panic!("{entry}: {error}"));
+        .and_then(|kernel| try_launch(stream, &kernel, entry, problem, operands, params, tail))
+        .unwrap_or_else(|error| panic!("{entry}: {error}: {problem:?}"));
+}
+
+/// The same of a kernel that may fail.
+pub(crate) fn try_launch<A: Value, B: Value, D: Value>(
+    stream: &Stream,
+    kernel: &Kernel,
+    entry: &MmaEntry,
+    problem: &Problem,
+    (a, b, d): (&Placed<A>, &Placed<B>, &Placed<D>),
+    params: GemmParams,
+    tail: &Tail<'_, D>,
+) -> Result<()> {
+    let Some(config) = launch_config(entry, problem) else {
+        return Ok(());
+    };
     let (a, b) = (
         (problem.k > 0).then_some(&a.view),
         (problem.k > 0).then_some(&b.view),
@@ -97,9 +110,8 @@ pub(crate) fn launch<A: Value, B: Value, D: Value>(
         &tail.epilogue,
     ];
     // SAFETY: the parameters are those of the tensors.
-    unsafe { kernel.launch(stream, config, &arguments[..]) }
-        .and_then(|()| stream.synchronize())
-        .unwrap_or_else(|error| panic!("{entry}: {error}: {problem:?}"));
+    unsafe { kernel.launch(stream, config, &arguments[..]) }?;
+    stream.synchronize()
 }
 
 /// Checks the product alone: small integers, exact.

@@ -4,6 +4,7 @@
 
 mod epilogue;
 mod launch;
+mod planted;
 mod problem;
 
 use half::bf16;
