@@ -26,6 +26,7 @@ const EIGHT_BITS: [DType; 2] = [DType::E4m3, DType::E5m2];
 pub(crate) enum Family {
     Gemm(gemm::SimtEntry),
     Mma(gemm::MmaEntry),
+    Hopper(gemm::sm90::Sm90Entry),
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
     Reduce(ReduceEntry),
@@ -58,6 +59,9 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     }
     for entry in gemm::MmaEntry::all() {
         all.insert(entry.to_string(), Family::Mma(entry));
+    }
+    for entry in products::hoppers() {
+        all.insert(entry.to_string(), Family::Hopper(entry));
     }
     for dtype in attention::SIMT_DTYPES {
         for head_dim_cap in attention::SIMT_HEAD_DIMS {
@@ -121,6 +125,7 @@ impl Family {
         match self {
             Self::Gemm(entry) => products::product(entry, rng),
             Self::Mma(entry) => products::mma(entry, rng),
+            Self::Hopper(entry) => products::hopper(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attend(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng, false),

@@ -2,11 +2,12 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
 use spec::gemm::{
     EpilogueParams, FINISH_THREADS, FinishEntry, GemmParams, MmaEntry, SimtEntry, Transpose,
     finish_blocks,
 };
-use warpsmith::{DType, LaunchConfig};
+use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
 use crate::trial::{Arg, Trial};
 
@@ -140,6 +141,134 @@ pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
         },
     };
     kernel.trial(rng)
+}
+
+/// A matrix that a tensor map can describe, and its map: with boxes of `rows`, which are of B's
+/// columns as B lies.
+fn mapped(
+    trial: &mut Trial,
+    dtype: DType,
+    [batch, rows, columns]: [u32; 3],
+    box_rows: u32,
+    rng: &mut ChaCha8Rng,
+) -> (Arg, i64, i64) {
+    let size = dtype.size_bytes() as u32;
+    let step = 16 / size;
+    let ld = columns.next_multiple_of(step) + step * rng.random_range(0..3);
+    let stride = ld * rows;
+    let Arg::Buffer(number) = trial.floats(dtype, u64::from(stride * batch), rng) else {
+        unreachable!("floats are a buffer")
+    };
+    let dims = [columns, rows, batch].map(u64::from);
+    let strides = [ld, stride].map(|elements| u64::from(elements * size));
+    let boxes = [sm90::SPAN_BYTES / size, box_rows, 1];
+    let map = TensorMapDesc::new(TensorMapType::from(dtype), &dims, &strides, &boxes)
+        .swizzle(TensorMapSwizzle::B128);
+    (
+        Arg::MapValue(number, map),
+        ld.into(),
+        if batch > 1 { stride.into() } else { 0 },
+    )
+}
+
+pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
+    /// So few that blocks take several tiles.
+    const BLOCKS: u32 = 2;
+    let mut trial = Trial::default();
+    let mut params = extents(rng);
+    let GemmParams { m, n, k, batch, .. } = params;
+    let tile = entry.tile;
+    let mut operand = |dtype: DType, extent, tile_rows, is_k_major| {
+        let span = sm90::SPAN_BYTES / dtype.size_bytes() as u32;
+        let (shape, box_rows) = if is_k_major {
+            ([batch, extent, k], tile_rows)
+        } else {
+            ([batch, k, extent], span)
+        };
+        mapped(&mut trial, dtype, shape, box_rows, rng)
+    };
+    let a_is_k_major = entry.trans_a == Transpose::N;
+    let b_is_k_major = entry.trans_b == Transpose::T;
+    let (a, lda, stride_a) = operand(entry.a, m, tile.tile_m, a_is_k_major);
+    let (b, ldb, stride_b) = operand(entry.b, n, tile.tile_n / tile.cluster_m, b_is_k_major);
+    (params.lda, params.batch_stride_a) = (lda, stride_a);
+    (params.ldb, params.batch_stride_b) = (ldb, stride_b);
+    let shape = [batch, m, n];
+    let (d, ldd, stride_d) = mapped(&mut trial, entry.output, shape, sm90::STORE_ROWS, rng);
+    let launch = |flags| {
+        Arg::params(Sm90Launch {
+            raster_group: 1,
+            flags,
+        })
+    };
+    let args = if entry.epilogue == EpilogueKind::Fused {
+        // The tail has a D of its own, which no map describes.
+        let mut args = vec![a, b, d, launch(Sm90Launch::NO_MAP_OF_D)];
+        args.extend(tail(&mut trial, entry.output, params, rng));
+        args
+    } else {
+        params.alpha = [1.0, -0.75][rng.random_range(0..2)];
+        (params.ldd, params.batch_stride_d) = (ldd, stride_d);
+        let scales = [(); 3].map(|()| {
+            let one = trial.floats(DType::F32, 1, rng);
+            if rng.random_bool(0.5) { one } else { Arg::Null }
+        });
+        let mut args = vec![a, b, d];
+        args.extend(scales);
+        args.extend([Arg::params(params), launch(0)]);
+        args
+    };
+    let blocks = BLOCKS * tile.cluster_m;
+    let grid = tile.grid(m, n, batch, blocks).expect("a small product");
+    let config = LaunchConfig {
+        grid: [grid, 1, 1],
+        block: [sm90::THREADS, 1, 1],
+        shared_bytes: tile.smem_bytes(),
+        cluster: None,
+    };
+    trial.launch(entry, config, args);
+    trial
+}
+
+/// Every entry of Hopper's.
+pub(crate) fn hoppers() -> Vec<Sm90Entry> {
+    const DTYPES: [DType; 5] = [
+        DType::F16,
+        DType::Bf16,
+        DType::F32,
+        DType::E4m3,
+        DType::E5m2,
+    ];
+    const EPILOGUES: [EpilogueKind; 3] = [
+        EpilogueKind::Plain,
+        EpilogueKind::Promoted,
+        EpilogueKind::Fused,
+    ];
+    let mut all = Vec::new();
+    for a in DTYPES {
+        for b in DTYPES {
+            for output in DTYPES {
+                for trans_a in Transpose::ALL {
+                    for trans_b in Transpose::ALL {
+                        for epilogue in EPILOGUES {
+                            let types = (a, b, output);
+                            let tiles = sm90::tiles(types, (trans_a, trans_b), epilogue);
+                            all.extend(tiles.iter().map(|&tile| Sm90Entry {
+                                a,
+                                b,
+                                output,
+                                trans_a,
+                                trans_b,
+                                tile,
+                                epilogue,
+                            }));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    all
 }
 
 pub(crate) fn finish(entry: FinishEntry, rng: &mut ChaCha8Rng) -> Trial {

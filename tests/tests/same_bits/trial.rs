@@ -5,7 +5,7 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use warpsmith::{
     DType, Device, DeviceBuffer, E4m3, E5m2, KernelArg, KernelParam, LaunchConfig, Result,
-    TensorMapDesc,
+    TensorMap, TensorMapDesc,
 };
 
 /// What is launched, on buffers that start out the same on every device.
@@ -39,6 +39,8 @@ pub(crate) enum Arg {
     Params(Box<dyn KernelArg>),
     /// The address in device memory of a tensor map, over a buffer by its number.
     Map(usize, TensorMapDesc),
+    /// The same map by value.
+    MapValue(usize, TensorMapDesc),
 }
 
 impl Arg {
@@ -129,6 +131,9 @@ impl Trial {
             let maps = maps_of(device, &buffers, &launch.args)?;
             let borrowed_maps: Vec<&DeviceBuffer<u8>> = maps.iter().collect();
             let mut next_map = borrowed_maps.iter();
+            let values = map_values_of(&buffers, &launch.args)?;
+            let borrowed_values: Vec<&TensorMap> = values.iter().collect();
+            let mut next_value = borrowed_values.iter();
             let args: Vec<&dyn KernelArg> = launch
                 .args
                 .iter()
@@ -137,6 +142,10 @@ impl Trial {
                     Arg::Null => &null,
                     Arg::Params(params) => &**params,
                     Arg::Map(..) => match next_map.next() {
+                        Some(map) => map as &dyn KernelArg,
+                        None => &null,
+                    },
+                    Arg::MapValue(..) => match next_value.next() {
                         Some(map) => map as &dyn KernelArg,
                         None => &null,
                     },
@@ -171,5 +180,16 @@ fn maps_of(
             let map = desc.encode(&buffers[number])?;
             DeviceBuffer::from_slice(device, map.bytes().as_slice())
         })
+        .collect()
+}
+
+/// The tensor maps by value among arguments.
+fn map_values_of(buffers: &[DeviceBuffer<u8>], args: &[Arg]) -> Result<Vec<TensorMap>> {
+    let of = |arg: &Arg| match arg {
+        Arg::MapValue(number, desc) => Some((*number, desc.clone())),
+        _ => None,
+    };
+    let maps = args.iter().filter_map(of);
+    maps.map(|(number, desc)| desc.encode(&buffers[number]))
         .collect()
 }
