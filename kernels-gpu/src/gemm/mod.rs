@@ -4,6 +4,7 @@
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
 )]
 
+pub mod decode;
 mod entries;
 mod finish;
 mod fused;

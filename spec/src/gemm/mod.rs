@@ -1,6 +1,7 @@
 //! GEMM: `D[m, n] = alpha * op(A)[m, k] @ op(B)[k, n] + beta * C[m, n]`, batched, and what may
 //! follow it in the same kernel ([`epilogue`]).
 
+pub mod decode;
 pub mod epilogue;
 mod finish;
 mod mma;

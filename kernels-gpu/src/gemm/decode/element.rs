@@ -1,0 +1,30 @@
+//! The element types that tensor cores multiply here.
+
+use cuda_std::element::Element;
+use cuda_std::mma::{mma_m16n8k16_f32_bf16_bf16_f32, mma_m16n8k16_f32_f16_f16_f32};
+use half::{bf16, f16};
+
+/// f16 or bf16.
+pub(super) trait MmaElement: Element {
+    /// `acc += a * b` of a warp, 16×8 over k of 16.
+    ///
+    /// # Safety
+    /// All lanes execute it.
+    unsafe fn mma(acc: &mut [f32; 4], a: [u32; 4], b: [u32; 2]);
+}
+
+impl MmaElement for f16 {
+    #[inline(always)]
+    unsafe fn mma(acc: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+        // SAFETY: passed on to the caller.
+        unsafe { mma_m16n8k16_f32_f16_f16_f32(acc, a, b) }
+    }
+}
+
+impl MmaElement for bf16 {
+    #[inline(always)]
+    unsafe fn mma(acc: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+        // SAFETY: passed on to the caller.
+        unsafe { mma_m16n8k16_f32_bf16_bf16_f32(acc, a, b) }
+    }
+}

@@ -1,0 +1,139 @@
+//! The entries: architectures, element types, layouts of B and tiles.
+
+use cuda_std::{kernel, shared_array};
+use half::{bf16, f16};
+use spec::gemm::decode::{DECODE_8, DECODE_16, DECODE_32, DECODE_64, DecodeConfig, THREADS};
+use spec::gemm::{EpilogueParams, GemmParams};
+
+use super::combine::{Cluster, Tickets};
+use super::decode;
+use crate::gemm::fused::{Fused, Pointers};
+
+macro_rules! entries {
+    ($arch:ident; $($name:ident: $in:ident => $out:ident, $b:ident, $config:ident;)*) => {$(
+        entries!(@$arch $name: $in => $out, $b, $config);
+    )*};
+    // The arguments between operands and epilogue, and what to make of them.
+    (@sm80 $($entry:tt)*) => {
+        entries!(@entry "sm_80", (partials: *mut f32, tickets: *mut u32),
+            Tickets { partials, tickets, word: shared_array![u32; 1] }; $($entry)*);
+    };
+    (@sm90 $($entry:tt)*) => {
+        entries!(@entry "sm_90", (), Cluster; $($entry)*);
+    };
+    (@entry $arch:tt, ($($extra:ident: $ty:ty),*), $combine:expr;
+        $name:ident: $in:ident => $out:ident, $b:ident, $config:ident) => {
+        #[doc = concat!("`", stringify!($in), "` operands, B as `", stringify!($b), "`, `",
+            stringify!($out), "` output; see [`spec::gemm::decode`].")]
+        ///
+        /// # Safety
+        /// `params` and `epilogue` describe what the pointers point to; the grid is
+        /// `DecodeConfig::grid`.
+        #[kernel(max_threads = THREADS, min_blocks = $config.blocks, arch = $arch)]
+        #[expect(clippy::too_many_arguments, reason = "the tail of every GEMM entry")]
+        pub unsafe fn $name(
+            a: *const $in,
+            b: *const $in,
+            $($extra: $ty,)*
+            c: *const $out,
+            d: *mut $out,
+            bias: *const $out,
+            residual: *const $out,
+            row_scale: *const f32,
+            column_scale: *const f32,
+            alpha: *const f32,
+            beta: *const f32,
+            params: GemmParams,
+            epilogue: EpilogueParams,
+        ) {
+            const CONFIG: DecodeConfig = $config;
+            const WEIGHTS: usize = (CONFIG.tile_n / CONFIG.warps_n / 16) as usize;
+            const TOKENS: usize = (CONFIG.tile_m / 8) as usize;
+            const AHEAD: u32 = CONFIG.stages - 1;
+            const K_ROWS: bool = matches!(spec::gemm::Transpose::$b, spec::gemm::Transpose::N);
+            let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
+            // SAFETY: the caller's.
+            unsafe {
+                let fused = Fused::new(pointers, &params, &epilogue);
+                decode::<$in, $out, WEIGHTS, TOKENS, AHEAD, K_ROWS>(
+                    (a, b),
+                    d,
+                    &params,
+                    &CONFIG,
+                    &fused,
+                    $combine,
+                );
+            }
+        }
+    };
+}
+
+entries! { sm80;
+    gemm_decode_sm80_bf16_nt_8x64x128: bf16 => bf16, T, DECODE_8;
+    gemm_decode_sm80_bf16_nt_16x64x128: bf16 => bf16, T, DECODE_16;
+    gemm_decode_sm80_bf16_nt_32x128x64: bf16 => bf16, T, DECODE_32;
+    gemm_decode_sm80_bf16_nt_64x256x64: bf16 => bf16, T, DECODE_64;
+    gemm_decode_sm80_bf16_nn_8x64x128: bf16 => bf16, N, DECODE_8;
+    gemm_decode_sm80_bf16_nn_16x64x128: bf16 => bf16, N, DECODE_16;
+    gemm_decode_sm80_bf16_nn_32x128x64: bf16 => bf16, N, DECODE_32;
+    gemm_decode_sm80_bf16_nn_64x256x64: bf16 => bf16, N, DECODE_64;
+    gemm_decode_sm80_bf16_f32_nt_8x64x128: bf16 => f32, T, DECODE_8;
+    gemm_decode_sm80_bf16_f32_nt_16x64x128: bf16 => f32, T, DECODE_16;
+    gemm_decode_sm80_bf16_f32_nt_32x128x64: bf16 => f32, T, DECODE_32;
+    gemm_decode_sm80_bf16_f32_nt_64x256x64: bf16 => f32, T, DECODE_64;
+    gemm_decode_sm80_bf16_f32_nn_8x64x128: bf16 => f32, N, DECODE_8;
+    gemm_decode_sm80_bf16_f32_nn_16x64x128: bf16 => f32, N, DECODE_16;
+    gemm_decode_sm80_bf16_f32_nn_32x128x64: bf16 => f32, N, DECODE_32;
+    gemm_decode_sm80_bf16_f32_nn_64x256x64: bf16 => f32, N, DECODE_64;
+    gemm_decode_sm80_f16_nt_8x64x128: f16 => f16, T, DECODE_8;
+    gemm_decode_sm80_f16_nt_16x64x128: f16 => f16, T, DECODE_16;
+    gemm_decode_sm80_f16_nt_32x128x64: f16 => f16, T, DECODE_32;
+    gemm_decode_sm80_f16_nt_64x256x64: f16 => f16, T, DECODE_64;
+    gemm_decode_sm80_f16_nn_8x64x128: f16 => f16, N, DECODE_8;
+    gemm_decode_sm80_f16_nn_16x64x128: f16 => f16, N, DECODE_16;
+    gemm_decode_sm80_f16_nn_32x128x64: f16 => f16, N, DECODE_32;
+    gemm_decode_sm80_f16_nn_64x256x64: f16 => f16, N, DECODE_64;
+    gemm_decode_sm80_f16_f32_nt_8x64x128: f16 => f32, T, DECODE_8;
+    gemm_decode_sm80_f16_f32_nt_16x64x128: f16 => f32, T, DECODE_16;
+    gemm_decode_sm80_f16_f32_nt_32x128x64: f16 => f32, T, DECODE_32;
+    gemm_decode_sm80_f16_f32_nt_64x256x64: f16 => f32, T, DECODE_64;
+    gemm_decode_sm80_f16_f32_nn_8x64x128: f16 => f32, N, DECODE_8;
+    gemm_decode_sm80_f16_f32_nn_16x64x128: f16 => f32, N, DECODE_16;
+    gemm_decode_sm80_f16_f32_nn_32x128x64: f16 => f32, N, DECODE_32;
+    gemm_decode_sm80_f16_f32_nn_64x256x64: f16 => f32, N, DECODE_64;
+}
+
+entries! { sm90;
+    gemm_decode_sm90_bf16_nt_8x64x128: bf16 => bf16, T, DECODE_8;
+    gemm_decode_sm90_bf16_nt_16x64x128: bf16 => bf16, T, DECODE_16;
+    gemm_decode_sm90_bf16_nt_32x128x64: bf16 => bf16, T, DECODE_32;
+    gemm_decode_sm90_bf16_nt_64x256x64: bf16 => bf16, T, DECODE_64;
+    gemm_decode_sm90_bf16_nn_8x64x128: bf16 => bf16, N, DECODE_8;
+    gemm_decode_sm90_bf16_nn_16x64x128: bf16 => bf16, N, DECODE_16;
+    gemm_decode_sm90_bf16_nn_32x128x64: bf16 => bf16, N, DECODE_32;
+    gemm_decode_sm90_bf16_nn_64x256x64: bf16 => bf16, N, DECODE_64;
+    gemm_decode_sm90_bf16_f32_nt_8x64x128: bf16 => f32, T, DECODE_8;
+    gemm_decode_sm90_bf16_f32_nt_16x64x128: bf16 => f32, T, DECODE_16;
+    gemm_decode_sm90_bf16_f32_nt_32x128x64: bf16 => f32, T, DECODE_32;
+    gemm_decode_sm90_bf16_f32_nt_64x256x64: bf16 => f32, T, DECODE_64;
+    gemm_decode_sm90_bf16_f32_nn_8x64x128: bf16 => f32, N, DECODE_8;
+    gemm_decode_sm90_bf16_f32_nn_16x64x128: bf16 => f32, N, DECODE_16;
+    gemm_decode_sm90_bf16_f32_nn_32x128x64: bf16 => f32, N, DECODE_32;
+    gemm_decode_sm90_bf16_f32_nn_64x256x64: bf16 => f32, N, DECODE_64;
+    gemm_decode_sm90_f16_nt_8x64x128: f16 => f16, T, DECODE_8;
+    gemm_decode_sm90_f16_nt_16x64x128: f16 => f16, T, DECODE_16;
+    gemm_decode_sm90_f16_nt_32x128x64: f16 => f16, T, DECODE_32;
+    gemm_decode_sm90_f16_nt_64x256x64: f16 => f16, T, DECODE_64;
+    gemm_decode_sm90_f16_nn_8x64x128: f16 => f16, N, DECODE_8;
+    gemm_decode_sm90_f16_nn_16x64x128: f16 => f16, N, DECODE_16;
+    gemm_decode_sm90_f16_nn_32x128x64: f16 => f16, N, DECODE_32;
+    gemm_decode_sm90_f16_nn_64x256x64: f16 => f16, N, DECODE_64;
+    gemm_decode_sm90_f16_f32_nt_8x64x128: f16 => f32, T, DECODE_8;
+    gemm_decode_sm90_f16_f32_nt_16x64x128: f16 => f32, T, DECODE_16;
+    gemm_decode_sm90_f16_f32_nt_32x128x64: f16 => f32, T, DECODE_32;
+    gemm_decode_sm90_f16_f32_nt_64x256x64: f16 => f32, T, DECODE_64;
+    gemm_decode_sm90_f16_f32_nn_8x64x128: f16 => f32, N, DECODE_8;
+    gemm_decode_sm90_f16_f32_nn_16x64x128: f16 => f32, N, DECODE_16;
+    gemm_decode_sm90_f16_f32_nn_32x128x64: f16 => f32, N, DECODE_32;
+    gemm_decode_sm90_f16_f32_nn_64x256x64: f16 => f32, N, DECODE_64;
+}

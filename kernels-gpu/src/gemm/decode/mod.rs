@@ -1,0 +1,199 @@
+//! Products with at most 64 rows, bound by the memory that B is read from: see
+//! [`spec::gemm::decode`].
+//!
+//! # Roles
+//! 256 threads, all alike. Each copies its chunks of the next stage and multiplies its warp's part of
+//! the last one that landed. Weights (columns of B) are the 16 rows of a tensor core's product,
+//! tokens (rows of A) its 8 columns. Warps share a stage along n, then along k.
+//!
+//! # Pipeline
+//! `stages - 1` stages are on their way. Each thread's copies of a stage are one group; a wait for the
+//! oldest and a barrier make it everyone's, and the same barrier frees the stage before it.
+//!
+//! # Shared memory
+//! | from | what | lives |
+//! |---|---|---|
+//! | 0 | stages: A `[tile_m][tile_k]`, then B as stored, rows padded by 16 bytes | main loop |
+//! | 0 | sums of the warps, f32 `[warps_k][tile_m][tile_n + 4]` | after it |
+//!
+//! # Timeline
+//! For each k tile: wait, barrier, start the copies `stages - 1` ahead, multiply. Then the warps' sums
+//! meet in shared memory, those of the blocks in a cluster's (or global) memory, and the epilogue
+//! stores.
+//!
+//! # Numerics
+//! Tensor cores in f32 over each warp's k; then sums of warps in order, then of blocks in order. The
+//! bits depend on config and `splits` only. Beyond k, zeros are multiplied; what is beyond m and n
+//! is never read and reaches no result.
+//!
+//! # Before you change this
+//! The emulator's tests of `tests/tests/decode.rs` count bank conflicts and bytes; `decode_speed` of
+//! benches times it on a GPU.
+
+mod combine;
+mod element;
+mod entries;
+mod product;
+mod stage;
+
+use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_all, cp_async_wait_group};
+use cuda_std::element::Element;
+use cuda_std::epilogue::Epilogue;
+use cuda_std::shared::{SharedAddr, dynamic_base};
+use cuda_std::thread;
+use spec::gemm::decode::DecodeConfig;
+use spec::gemm::{GemmParams, Transpose};
+
+use combine::{Combine, Tile};
+use element::MmaElement;
+use product::WarpPart;
+use stage::{Shape, Source};
+
+pub use entries::*;
+
+/// One block's work. `WEIGHTS` and `TOKENS` are the products of a warp along n and m, `AHEAD` the
+/// stages but one, `K_ROWS` whether B is stored with n contiguous.
+///
+/// # Safety
+/// As the launch's: `params` describes what the pointers point to; grid and shared memory are
+/// `config`'s.
+#[inline(always)]
+unsafe fn decode<
+    In: MmaElement,
+    Out: Element,
+    const WEIGHTS: usize,
+    const TOKENS: usize,
+    const AHEAD: u32,
+    const K_ROWS: bool,
+>(
+    (a, b): (*const In, *const In),
+    d: *mut Out,
+    params: &GemmParams,
+    config: &DecodeConfig,
+    epilogue: &impl Epilogue,
+    combine: impl Combine,
+) {
+    let trans_b = if K_ROWS { Transpose::N } else { Transpose::T };
+    let pitch_b_bytes = config.pitch_b_bytes(trans_b);
+    let column = thread::block_idx_x() * config.tile_n;
+    let batch = u64::from(thread::block_idx_z());
+    let (k_tile_first, k_tile_end) =
+        config.k_tiles(params.k, thread::block_idx_y(), thread::grid_dim_y());
+    let k_tiles = k_tile_end - k_tile_first;
+    let k = k_tile_first * config.tile_k;
+
+    let (mut source_a, mut source_b) =
+        sources::<In, K_ROWS>((a, b), params, config, (batch, column, k));
+    let smem = dynamic_base();
+    // SAFETY: the launch's dynamic shared memory.
+    let stages = unsafe { SharedAddr::of(smem) };
+    let stage_bytes = config.stage_bytes(trans_b);
+    let mut copy = |stage: SharedAddr| {
+        // SAFETY: the caller's operands; the stage's last readers have passed a barrier.
+        unsafe {
+            source_b.copy(stage.add_bytes(config.a_bytes()));
+            source_a.copy(stage);
+        }
+    };
+
+    let mut ahead = 0;
+    while ahead < AHEAD {
+        if ahead < k_tiles {
+            copy(stages.add_bytes(ahead * stage_bytes));
+        }
+        cp_async_commit_group();
+        ahead += 1;
+    }
+
+    let part = WarpPart::new::<WEIGHTS, K_ROWS>(config, pitch_b_bytes);
+    let mut sums = [[[0.0; 4]; TOKENS]; WEIGHTS];
+    let end = stages.add_bytes((AHEAD + 1) * stage_bytes);
+    let mut landed = stages;
+    let mut free = stages.add_bytes(AHEAD * stage_bytes);
+    let mut k_tile_idx = 0;
+    while k_tile_idx < k_tiles {
+        wait_for_oldest::<AHEAD>();
+        thread::sync_threads(); // this k tile has landed, and nobody reads the one before it
+        if k_tile_idx + AHEAD < k_tiles {
+            copy(free);
+        }
+        cp_async_commit_group();
+        // SAFETY: whole warps; the stage has landed.
+        unsafe {
+            part.multiply::<In, WEIGHTS, TOKENS, K_ROWS>(&mut sums, landed, config, pitch_b_bytes);
+        }
+        free = landed;
+        landed = landed.add_bytes(stage_bytes);
+        if landed == end {
+            landed = stages;
+        }
+        k_tile_idx += 1;
+    }
+    cp_async_wait_all();
+    thread::sync_threads(); // nobody reads stages any more
+    let tile = Tile {
+        config,
+        params,
+        batch,
+        column,
+        sums: smem.cast(),
+    };
+    // SAFETY: sums take the place of the stages; the rest is the caller's.
+    unsafe {
+        part.store(&sums, tile.sums, config);
+        combine.finish(&tile, epilogue, d);
+    }
+}
+
+/// What the block copies of A and B, from its first k on.
+#[inline(always)]
+fn sources<In, const K_ROWS: bool>(
+    (a, b): (*const In, *const In),
+    params: &GemmParams,
+    config: &DecodeConfig,
+    (batch, column, k): (u64, u32, u32),
+) -> (Source<In>, Source<In>) {
+    let batch = batch as i64;
+    let k_left = params.k.saturating_sub(k);
+    let n_left = params.n - column;
+    let a_offset = batch * params.batch_stride_a + i64::from(k);
+    let shape_a = Shape {
+        rows: config.tile_m,
+        columns: config.tile_k,
+        pitch_bytes: config.pitch_a_bytes(),
+        along_columns: true,
+    };
+    let trans_b = if K_ROWS { Transpose::N } else { Transpose::T };
+    let (row, first, left) = if K_ROWS {
+        (k, column, (k_left, n_left))
+    } else {
+        (column, k, (n_left, k_left))
+    };
+    let b_offset = batch * params.batch_stride_b + i64::from(row) * params.ldb + i64::from(first);
+    let shape_b = Shape {
+        rows: config.rows_b(trans_b),
+        columns: config.columns_b(trans_b),
+        pitch_bytes: config.pitch_b_bytes(trans_b),
+        along_columns: !K_ROWS,
+    };
+    let a = a.wrapping_offset(a_offset as isize);
+    let b = b.wrapping_offset(b_offset as isize);
+    (
+        Source::new(a, params.lda, (params.m, k_left), shape_a),
+        Source::new(b, params.ldb, left, shape_b),
+    )
+}
+
+/// Waits until the oldest of the thread's `AHEAD` groups has landed.
+#[inline(always)]
+fn wait_for_oldest<const AHEAD: u32>() {
+    match AHEAD {
+        1 => cp_async_wait_group::<0>(),
+        2 => cp_async_wait_group::<1>(),
+        3 => cp_async_wait_group::<2>(),
+        4 => cp_async_wait_group::<3>(),
+        5 => cp_async_wait_group::<4>(),
+        6 => cp_async_wait_group::<5>(),
+        _ => cp_async_wait_group::<6>(),
+    }
+}

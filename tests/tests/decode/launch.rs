@@ -1,0 +1,209 @@
+//! One launch of a decode entry, as `spec` says.
+
+use half::{bf16, f16};
+use spec::gemm::decode::{DecodeArch, DecodeConfig, DecodeEntry, THREADS};
+use spec::gemm::{EpilogueParams, GemmParams, Transpose};
+use warpsmith::{Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig};
+
+/// An element of these kernels.
+pub trait Value: Element + PartialEq + std::fmt::Debug {
+    fn new(x: f64) -> Self;
+    fn get(self) -> f64;
+}
+
+macro_rules! values {
+    ($($ty:ty, |$x:ident| $new:expr;)*) => {$(
+        impl Value for $ty {
+            fn new($x: f64) -> Self {
+                $new
+            }
+            fn get(self) -> f64 {
+                f64::from(self)
+            }
+        }
+    )*};
+}
+
+values! {
+    f32, |x| x as f32;
+    f16, |x| f16::from_f64(x);
+    bf16, |x| bf16::from_f64(x);
+}
+
+/// What is multiplied, and how it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub arch: DecodeArch,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub batch: u32,
+    pub trans_b: Transpose,
+    pub splits: u32,
+    /// Elements by which rows of A, B and D are longer than they need be.
+    pub padding: [u32; 3],
+}
+
+impl Case {
+    pub fn new(arch: DecodeArch, [m, n, k]: [u32; 3], trans_b: Transpose, splits: u32) -> Self {
+        Self {
+            arch,
+            m,
+            n,
+            k,
+            batch: 1,
+            trans_b,
+            splits,
+            padding: [0; 3],
+        }
+    }
+
+    pub fn config(&self) -> DecodeConfig {
+        DecodeConfig::of_m(self.m).expect("1 to 64 rows")
+    }
+
+    /// Rows and columns of B as stored.
+    fn stored_b(&self) -> (u32, u32) {
+        match self.trans_b {
+            Transpose::N => (self.k, self.n),
+            Transpose::T => (self.n, self.k),
+        }
+    }
+
+    pub fn params(&self) -> GemmParams {
+        let aligned = |columns: u32, padding| i64::from(columns.next_multiple_of(8) + padding);
+        let lda = aligned(self.k, self.padding[0]);
+        let (rows_b, columns_b) = self.stored_b();
+        let ldb = aligned(columns_b, self.padding[1]);
+        let ldd = i64::from(self.n + self.padding[2]);
+        GemmParams {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            batch: self.batch,
+            lda,
+            ldb,
+            ldc: ldd,
+            ldd,
+            batch_stride_a: i64::from(self.m) * lda,
+            batch_stride_b: i64::from(rows_b) * ldb,
+            batch_stride_c: i64::from(self.m) * ldd,
+            batch_stride_d: i64::from(self.m) * ldd,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    /// A in memory: NaN where nothing may be read.
+    pub fn a<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
+        let params = self.params();
+        lay_out([self.batch, self.m, self.k], params.lda, value)
+    }
+
+    /// B in memory, of its values at `[batch, k, n]`.
+    pub fn b<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
+        let params = self.params();
+        let (rows, columns) = self.stored_b();
+        lay_out([self.batch, rows, columns], params.ldb, |[i, row, column]| {
+            match self.trans_b {
+                Transpose::N => value([i, row, column]),
+                Transpose::T => value([i, column, row]),
+            }
+        })
+    }
+
+    /// Elements of D's memory.
+    pub fn len_d(&self) -> usize {
+        (self.batch as i64 * self.params().batch_stride_d) as usize
+    }
+}
+
+/// A batch of matrices with `ld` elements between rows, and NaN between them.
+fn lay_out<T: Value>(
+    [batch, rows, columns]: [u32; 3],
+    ld: i64,
+    value: impl Fn([u32; 3]) -> f64,
+) -> Vec<T> {
+    let mut elements = Vec::new();
+    for i in 0..batch {
+        for row in 0..rows {
+            elements.extend((0..columns).map(|column| T::new(value([i, row, column]))));
+            elements.extend((i64::from(columns)..ld).map(|_| T::new(f64::NAN)));
+        }
+    }
+    elements
+}
+
+/// What an epilogue reads besides.
+#[derive(Default)]
+pub struct Extras<'a, Out: Element> {
+    pub c: Option<&'a DeviceBuffer<Out>>,
+    pub bias: Option<&'a DeviceBuffer<Out>>,
+    pub residual: Option<&'a DeviceBuffer<Out>>,
+    pub row_scale: Option<&'a DeviceBuffer<f32>>,
+    pub column_scale: Option<&'a DeviceBuffer<f32>>,
+    pub alpha: Option<&'a DeviceBuffer<f32>>,
+    pub beta: Option<&'a DeviceBuffer<f32>>,
+    pub epilogue: EpilogueParams,
+}
+
+/// Runs it into `d`.
+pub fn launch<In: Value, Out: Value>(
+    device: &Device,
+    case: &Case,
+    params: GemmParams,
+    (a, b): (&DeviceBuffer<In>, &DeviceBuffer<In>),
+    d: &mut DeviceBuffer<Out>,
+    extras: &Extras<'_, Out>,
+) -> warpsmith::Result<()> {
+    let config = case.config();
+    let entry = DecodeEntry {
+        arch: case.arch,
+        input: In::DTYPE,
+        output: Out::DTYPE,
+        trans_b: case.trans_b,
+        config,
+    };
+    let kernel = match std::env::var("WS_PTX") {
+        Ok(dir) => device
+            .load_ptx(&std::fs::read_to_string(format!("{dir}/sm_{}/gemm.ptx", if case.arch == DecodeArch::Sm80 { 80 } else { 90 })).unwrap())?
+            .kernel(&entry.to_string())?,
+        Err(_) => device.builtin_kernel(&entry.to_string())?,
+    };
+    let stream = device.stream()?;
+    let grid = config.grid(case.n, case.batch, case.splits);
+    let grid = grid.expect("something to launch");
+    let launch = LaunchConfig {
+        grid,
+        block: [THREADS, 1, 1],
+        shared_bytes: config.smem_bytes(case.trans_b),
+        cluster: (case.arch == DecodeArch::Sm90).then_some([1, case.splits, 1]),
+    };
+    let splits = case.splits;
+    let partials = config.partials(case.n, case.batch, splits) as usize;
+    let partials = DeviceBuffer::<f32>::from_slice(device, &vec![f32::NAN; partials])?;
+    let tickets = DeviceBuffer::<u32>::from_slice(device, &vec![0; (grid[0] * grid[2]) as usize])?;
+    let d = &*d;
+    let Extras {
+        c, bias, residual, row_scale, column_scale, alpha, beta, epilogue,
+    } = extras;
+    let (partials_arg, tickets_arg) = if splits == 1 {
+        (DevicePtr::NULL, DevicePtr::NULL)
+    } else {
+        (partials.device_ptr(), tickets.device_ptr())
+    };
+    let memory: [&dyn KernelArg; 2] = [&partials_arg, &tickets_arg];
+    let tail: [&dyn KernelArg; 10] = [
+        c, &d, bias, residual, row_scale, column_scale, alpha, beta, &params, epilogue,
+    ];
+    let mut arguments: Vec<&dyn KernelArg> = vec![&a, &b];
+    if case.arch == DecodeArch::Sm80 {
+        arguments.extend(memory);
+    }
+    arguments.extend(tail);
+    // SAFETY: buffers are as long as the parameters say, and outlive the synchronization.
+    unsafe { kernel.launch(&stream, launch, &arguments[..])? };
+    stream.synchronize()?;
+    assert!(tickets.to_vec()?.iter().all(|&ticket| ticket == 0), "tickets are put back");
+    Ok(())
+}
