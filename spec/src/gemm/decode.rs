@@ -8,7 +8,7 @@
 //! Entries are named `gemm_decode_<arch>_<in>[_<out>]_<layout>_<tile_m>x<tile_n>x<tile_k>`, for
 //! example `gemm_decode_sm90_bf16_nt_8x64x128`; [`DecodeEntry`] prints the name. Each takes
 //! `(a: *const In, b: *const In, ..)`, then for [`DecodeArch::Sm80`] `partials: *mut f32,
-//! tickets: *mut u32`, then the tail of [`epilogue`](super::epilogue); it runs with [`THREADS`]
+//! tickets: *mut u32`, then the tail of [`epilogue`](super::epilogue); it runs with [`DecodeArch::threads`]
 //! threads a block on the grid of [`DecodeConfig::grid`], with [`DecodeConfig::smem_bytes`] of
 //! dynamic shared memory.
 //!
@@ -23,8 +23,8 @@ use core::fmt;
 use super::Transpose;
 use crate::DType;
 
-/// Threads of a block.
-pub const THREADS: u32 = 256;
+/// Threads of a block that multiply.
+const MULTIPLIERS: u32 = 256;
 
 /// Most rows of A.
 pub const DECODE_M_MAX: u32 = 64;
@@ -43,8 +43,14 @@ pub const DECODE_DTYPES: [(DType, DType); 4] = [
     (DType::Bf16, DType::F32),
 ];
 
-const WARPS: u32 = THREADS / 32;
+const WARPS: u32 = MULTIPLIERS / 32;
+/// Bytes of a stage's barriers.
+const BARRIERS_BYTES: u32 = 16;
 const ELEMENT_BYTES: u32 = 2;
+/// Bytes of a row of a tensor copy's box, which its swizzle spans.
+pub const SPAN_BYTES: u32 = 128;
+/// Alignment of a swizzled box.
+pub const BOX_ALIGN: u32 = 1024;
 /// Bytes between the end of a staged row and the next: an odd number of sixteens spreads the rows
 /// that one `ldmatrix` reads over the banks.
 const PAD_BYTES: u32 = 16;
@@ -162,14 +168,25 @@ impl DecodeConfig {
         rows * columns * ELEMENT_BYTES / CHUNK_BYTES
     }
 
-    /// Bytes of a stage's A, which comes first.
-    pub const fn a_bytes(&self) -> u32 {
+    /// Bytes of a padded stage's A, which comes first.
+    pub const fn padded_a_bytes(&self) -> u32 {
         self.tile_m * self.pitch_a_bytes()
     }
 
-    /// Bytes of a stage.
-    pub const fn stage_bytes(&self, trans_b: Transpose) -> u32 {
-        self.a_bytes() + self.rows_b(trans_b) * self.pitch_b_bytes(trans_b)
+    /// Bytes of a swizzled stage's A, which comes first.
+    pub const fn swizzled_a_bytes(&self) -> u32 {
+        self.tile_m * self.tile_k * ELEMENT_BYTES
+    }
+
+    /// Bytes of a stage: padded rows for [`DecodeArch::Sm80`], swizzled boxes for
+    /// [`DecodeArch::Sm90`].
+    pub const fn stage_bytes(&self, arch: DecodeArch, trans_b: Transpose) -> u32 {
+        match arch {
+            DecodeArch::Sm80 => {
+                self.padded_a_bytes() + self.rows_b(trans_b) * self.pitch_b_bytes(trans_b)
+            }
+            DecodeArch::Sm90 => (self.tile_m + self.tile_n) * self.tile_k * ELEMENT_BYTES,
+        }
     }
 
     /// f32 elements between the rows (of one row of A) of a block's partial sums.
@@ -183,12 +200,17 @@ impl DecodeConfig {
     }
 
     /// Bytes of dynamic shared memory.
-    pub const fn smem_bytes(&self, trans_b: Transpose) -> u32 {
-        let stages = self.stages * self.stage_bytes(trans_b);
-        if stages > self.sums_bytes() {
+    pub const fn smem_bytes(&self, arch: DecodeArch, trans_b: Transpose) -> u32 {
+        let stages = self.stages * self.stage_bytes(arch, trans_b);
+        let used = if stages > self.sums_bytes() {
             stages
         } else {
             self.sums_bytes()
+        };
+        match arch {
+            DecodeArch::Sm80 => used,
+            // Boxes begin at multiples of 1024, the memory at multiples of 16.
+            DecodeArch::Sm90 => used + self.stages * BARRIERS_BYTES + BOX_ALIGN,
         }
     }
 
@@ -253,6 +275,16 @@ pub enum DecodeArch {
     Sm80,
     /// In a cluster, through each other's shared memory.
     Sm90,
+}
+
+impl DecodeArch {
+    /// Threads of a block.
+    pub const fn threads(self) -> u32 {
+        match self {
+            Self::Sm80 => MULTIPLIERS,
+            Self::Sm90 => MULTIPLIERS + 32,
+        }
+    }
 }
 
 impl fmt::Display for DecodeArch {

@@ -1,9 +1,12 @@
 //! One launch of a decode entry, as `spec` says.
 
 use half::{bf16, f16};
-use spec::gemm::decode::{DecodeArch, DecodeConfig, DecodeEntry, THREADS};
+use spec::gemm::decode::{DecodeArch, DecodeConfig, DecodeEntry, SPAN_BYTES};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
-use warpsmith::{Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig};
+use warpsmith::{
+    Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig, TensorMapDesc,
+    TensorMapSwizzle,
+};
 
 /// An element of these kernels.
 pub trait Value: Element + PartialEq + std::fmt::Debug {
@@ -104,12 +107,51 @@ impl Case {
     pub fn b<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
         let params = self.params();
         let (rows, columns) = self.stored_b();
-        lay_out([self.batch, rows, columns], params.ldb, |[i, row, column]| {
-            match self.trans_b {
+        lay_out(
+            [self.batch, rows, columns],
+            params.ldb,
+            |[i, row, column]| match self.trans_b {
                 Transpose::N => value([i, row, column]),
                 Transpose::T => value([i, column, row]),
-            }
-        })
+            },
+        )
+    }
+
+    /// The tensor maps of A and B, in device memory.
+    fn maps<T: Value>(
+        &self,
+        device: &Device,
+        params: &GemmParams,
+        a: &DeviceBuffer<T>,
+        b: &DeviceBuffer<T>,
+    ) -> warpsmith::Result<[DeviceBuffer<u8>; 2]> {
+        let config = self.config();
+        let (rows_b, columns_b) = self.stored_b();
+        let map = |buffer: &DeviceBuffer<T>, extents: [u32; 2], ld: i64, stride: i64, rows: u32| {
+            let dims = [extents[1], extents[0], self.batch].map(u64::from);
+            let strides = [2 * ld as u64, 2 * stride as u64];
+            let boxes = [SPAN_BYTES / 2, rows, 1];
+            let desc = TensorMapDesc::new(T::DTYPE.into(), &dims, &strides, &boxes)
+                .swizzle(TensorMapSwizzle::B128);
+            let map = desc.encode(buffer)?;
+            DeviceBuffer::from_slice(device, map.bytes())
+        };
+        Ok([
+            map(
+                a,
+                [self.m, self.k],
+                params.lda,
+                params.batch_stride_a,
+                config.tile_m,
+            )?,
+            map(
+                b,
+                [rows_b, columns_b],
+                params.ldb,
+                params.batch_stride_b,
+                config.rows_b(self.trans_b),
+            )?,
+        ])
     }
 
     /// Elements of D's memory.
@@ -166,7 +208,17 @@ pub fn launch<In: Value, Out: Value>(
     };
     let kernel = match std::env::var("WS_PTX") {
         Ok(dir) => device
-            .load_ptx(&std::fs::read_to_string(format!("{dir}/sm_{}/gemm.ptx", if case.arch == DecodeArch::Sm80 { 80 } else { 90 })).unwrap())?
+            .load_ptx(
+                &std::fs::read_to_string(format!(
+                    "{dir}/sm_{}/gemm.ptx",
+                    if case.arch == DecodeArch::Sm80 {
+                        80
+                    } else {
+                        90
+                    }
+                ))
+                .unwrap(),
+            )?
             .kernel(&entry.to_string())?,
         Err(_) => device.builtin_kernel(&entry.to_string())?,
     };
@@ -175,8 +227,8 @@ pub fn launch<In: Value, Out: Value>(
     let grid = grid.expect("something to launch");
     let launch = LaunchConfig {
         grid,
-        block: [THREADS, 1, 1],
-        shared_bytes: config.smem_bytes(case.trans_b),
+        block: [case.arch.threads(), 1, 1],
+        shared_bytes: config.smem_bytes(case.arch, case.trans_b),
         cluster: (case.arch == DecodeArch::Sm90).then_some([1, case.splits, 1]),
     };
     let splits = case.splits;
@@ -185,7 +237,14 @@ pub fn launch<In: Value, Out: Value>(
     let tickets = DeviceBuffer::<u32>::from_slice(device, &vec![0; (grid[0] * grid[2]) as usize])?;
     let d = &*d;
     let Extras {
-        c, bias, residual, row_scale, column_scale, alpha, beta, epilogue,
+        c,
+        bias,
+        residual,
+        row_scale,
+        column_scale,
+        alpha,
+        beta,
+        epilogue,
     } = extras;
     let (partials_arg, tickets_arg) = if splits == 1 {
         (DevicePtr::NULL, DevicePtr::NULL)
@@ -194,16 +253,31 @@ pub fn launch<In: Value, Out: Value>(
     };
     let memory: [&dyn KernelArg; 2] = [&partials_arg, &tickets_arg];
     let tail: [&dyn KernelArg; 10] = [
-        c, &d, bias, residual, row_scale, column_scale, alpha, beta, &params, epilogue,
+        c,
+        &d,
+        bias,
+        residual,
+        row_scale,
+        column_scale,
+        alpha,
+        beta,
+        &params,
+        epilogue,
     ];
-    let mut arguments: Vec<&dyn KernelArg> = vec![&a, &b];
-    if case.arch == DecodeArch::Sm80 {
-        arguments.extend(memory);
+    let maps = case.maps(device, &params, a, b)?;
+    let maps = maps.each_ref();
+    let mut arguments: Vec<&dyn KernelArg> = Vec::new();
+    match case.arch {
+        DecodeArch::Sm80 => arguments.extend([&a as &dyn KernelArg, &b, memory[0], memory[1]]),
+        DecodeArch::Sm90 => arguments.extend([&maps[0] as &dyn KernelArg, &maps[1]]),
     }
     arguments.extend(tail);
     // SAFETY: buffers are as long as the parameters say, and outlive the synchronization.
     unsafe { kernel.launch(&stream, launch, &arguments[..])? };
     stream.synchronize()?;
-    assert!(tickets.to_vec()?.iter().all(|&ticket| ticket == 0), "tickets are put back");
+    assert!(
+        tickets.to_vec()?.iter().all(|&ticket| ticket == 0),
+        "tickets are put back"
+    );
     Ok(())
 }

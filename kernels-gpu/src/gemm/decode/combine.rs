@@ -12,7 +12,7 @@ use cuda_std::mem::{ld_v4_f32, st_v4_f32};
 use cuda_std::shared::{ClusterAddr, SharedAddr};
 use cuda_std::thread;
 use spec::gemm::GemmParams;
-use spec::gemm::decode::{DecodeConfig, THREADS};
+use spec::gemm::decode::DecodeConfig;
 
 /// Neighbouring columns that a thread adds up at once.
 const WIDTH: u32 = 4;
@@ -25,6 +25,8 @@ pub(super) struct Tile<'a> {
     pub(super) batch: u64,
     /// First column.
     pub(super) column: u32,
+    /// Threads of the block.
+    pub(super) threads: u32,
     /// Sums of the block's warps, `[warps_k][tile_m][partial_pitch]`, in shared memory.
     pub(super) sums: *mut f32,
 }
@@ -85,7 +87,7 @@ impl Tile<'_> {
                 let place = self.sums.add(self.offset(group) as usize);
                 st_v4_f32(place, self.of_warps(group));
             }
-            group += THREADS;
+            group += self.threads;
         }
     }
 
@@ -160,7 +162,7 @@ impl Combine for Cluster {
         }
         // SAFETY: the sums are in the block's shared memory.
         let sums = unsafe { SharedAddr::of(tile.sums) };
-        let mut group = split_idx * THREADS + thread::thread_idx_x();
+        let mut group = split_idx * tile.threads + thread::thread_idx_x();
         while group < groups {
             // SAFETY: the sums are there; the blocks of other ranks wait below.
             unsafe {
@@ -171,7 +173,7 @@ impl Combine for Cluster {
                 };
                 tile.finish(group, total, epilogue, d);
             }
-            group += splits * THREADS;
+            group += splits * tile.threads;
         }
         if splits > 1 {
             // SAFETY: as above. Nobody's shared memory goes away while others read it.
@@ -228,7 +230,7 @@ impl Combine for Tickets {
             while group < groups {
                 // SAFETY: a group of the block's own sums, one thread's alone.
                 unsafe { st_v4_f32(own.add((group * WIDTH) as usize), tile.of_warps(group)) };
-                group += THREADS;
+                group += tile.threads;
             }
             // SAFETY: the caller's memory; all threads come here.
             if !unsafe { self.is_last(tile_idx, splits) } {
@@ -246,7 +248,7 @@ impl Combine for Tickets {
                 };
                 tile.finish(group, total, epilogue, d);
             }
-            group += THREADS;
+            group += tile.threads;
         }
     }
 }

@@ -1,39 +1,52 @@
 //! The entries: architectures, element types, layouts of B and tiles.
 
+use cuda_std::tma::TensorMap;
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::gemm::decode::{DECODE_8, DECODE_16, DECODE_32, DECODE_64, DecodeConfig, THREADS};
-use spec::gemm::{EpilogueParams, GemmParams};
+use spec::gemm::decode::{DECODE_8, DECODE_16, DECODE_32, DECODE_64, DecodeArch, DecodeConfig};
+use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 
-use super::combine::{Cluster, Tickets};
-use super::decode;
+use super::combine::Tickets;
+use super::{decode, sm90};
 use crate::gemm::fused::{Fused, Pointers};
 
 macro_rules! entries {
-    ($arch:ident; $($name:ident: $in:ident => $out:ident, $b:ident, $config:ident;)*) => {$(
+    ($arch:ident; $($name:ident: $in:ident => $out:ident, $b:ident, $config:expr;)*) => {$(
         entries!(@$arch $name: $in => $out, $b, $config);
     )*};
-    // The arguments between operands and epilogue, and what to make of them.
-    (@sm80 $($entry:tt)*) => {
-        entries!(@entry "sm_80", (partials: *mut f32, tickets: *mut u32),
-            Tickets { partials, tickets, word: shared_array![u32; 1] }; $($entry)*);
+    (@sm80 $name:ident: $in:ident => $out:ident, $b:ident, $config:expr) => {
+        entries!(@entry "sm_80", DecodeArch::Sm80,
+            (a: *const $in, b: *const $in, partials: *mut f32, tickets: *mut u32),
+            |d, params, epilogue| {
+                const AHEAD: u32 = CONFIG.stages - 1;
+                let word = shared_array![u32; 1];
+                decode::<$in, $out, WEIGHTS, TOKENS, AHEAD, K_ROWS>(
+                    (a, b), d, params, &CONFIG, epilogue, Tickets { partials, tickets, word },
+                );
+            };
+            $name: $in => $out, $b, $config);
     };
-    (@sm90 $($entry:tt)*) => {
-        entries!(@entry "sm_90", (), Cluster; $($entry)*);
+    (@sm90 $name:ident: $in:ident => $out:ident, $b:ident, $config:expr) => {
+        entries!(@entry "sm_90", DecodeArch::Sm90,
+            (map_a: *const TensorMap, map_b: *const TensorMap), |d, params, epilogue| {
+                sm90::decode::<$in, $out, WEIGHTS, TOKENS, K_ROWS>(
+                    (map_a, map_b), d, params, &CONFIG, epilogue,
+                );
+            };
+            $name: $in => $out, $b, $config);
     };
-    (@entry $arch:tt, ($($extra:ident: $ty:ty),*), $combine:expr;
-        $name:ident: $in:ident => $out:ident, $b:ident, $config:ident) => {
+    (@entry $arch:tt, $threads:expr, ($($extra:ident: $ty:ty),*),
+        |$d:ident, $params:ident, $epilogue:ident| $body:block;
+        $name:ident: $in:ident => $out:ident, $b:ident, $config:expr) => {
         #[doc = concat!("`", stringify!($in), "` operands, B as `", stringify!($b), "`, `",
             stringify!($out), "` output; see [`spec::gemm::decode`].")]
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the grid is
         /// `DecodeConfig::grid`.
-        #[kernel(max_threads = THREADS, min_blocks = $config.blocks, arch = $arch)]
+        #[kernel(max_threads = $threads.threads(), min_blocks = $config.blocks, arch = $arch)]
         #[expect(clippy::too_many_arguments, reason = "the tail of every GEMM entry")]
         pub unsafe fn $name(
-            a: *const $in,
-            b: *const $in,
             $($extra: $ty,)*
             c: *const $out,
             d: *mut $out,
@@ -49,20 +62,13 @@ macro_rules! entries {
             const CONFIG: DecodeConfig = $config;
             const WEIGHTS: usize = (CONFIG.tile_n / CONFIG.warps_n / 16) as usize;
             const TOKENS: usize = (CONFIG.tile_m / 8) as usize;
-            const AHEAD: u32 = CONFIG.stages - 1;
-            const K_ROWS: bool = matches!(spec::gemm::Transpose::$b, spec::gemm::Transpose::N);
+            const K_ROWS: bool = matches!(Transpose::$b, Transpose::N);
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's.
             unsafe {
                 let fused = Fused::new(pointers, &params, &epilogue);
-                decode::<$in, $out, WEIGHTS, TOKENS, AHEAD, K_ROWS>(
-                    (a, b),
-                    d,
-                    &params,
-                    &CONFIG,
-                    &fused,
-                    $combine,
-                );
+                let ($d, $params, $epilogue) = (d, &params, &fused);
+                $body
             }
         }
     };

@@ -34,6 +34,8 @@ mod combine;
 mod element;
 mod entries;
 mod product;
+mod ring;
+mod sm90;
 mod stage;
 
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_all, cp_async_wait_group};
@@ -41,12 +43,12 @@ use cuda_std::element::Element;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use spec::gemm::decode::DecodeConfig;
+use spec::gemm::decode::{DecodeArch, DecodeConfig};
 use spec::gemm::{GemmParams, Transpose};
 
 use combine::{Combine, Tile};
 use element::MmaElement;
-use product::WarpPart;
+use product::{Padded, WarpPart, multiply};
 use stage::{Shape, Source};
 
 pub use entries::*;
@@ -87,11 +89,11 @@ unsafe fn decode<
     let smem = dynamic_base();
     // SAFETY: the launch's dynamic shared memory.
     let stages = unsafe { SharedAddr::of(smem) };
-    let stage_bytes = config.stage_bytes(trans_b);
+    let stage_bytes = config.stage_bytes(DecodeArch::Sm80, trans_b);
     let mut copy = |stage: SharedAddr| {
         // SAFETY: the caller's operands; the stage's last readers have passed a barrier.
         unsafe {
-            source_b.copy(stage.add_bytes(config.a_bytes()));
+            source_b.copy(stage.add_bytes(config.padded_a_bytes()));
             source_a.copy(stage);
         }
     };
@@ -105,7 +107,8 @@ unsafe fn decode<
         ahead += 1;
     }
 
-    let part = WarpPart::new::<WEIGHTS, K_ROWS>(config, pitch_b_bytes);
+    let part = WarpPart::new::<WEIGHTS>(config);
+    let layout = Padded::<K_ROWS>::new(&part, config, pitch_b_bytes);
     let mut sums = [[[0.0; 4]; TOKENS]; WEIGHTS];
     let end = stages.add_bytes((AHEAD + 1) * stage_bytes);
     let mut landed = stages;
@@ -119,9 +122,7 @@ unsafe fn decode<
         }
         cp_async_commit_group();
         // SAFETY: whole warps; the stage has landed.
-        unsafe {
-            part.multiply::<In, WEIGHTS, TOKENS, K_ROWS>(&mut sums, landed, config, pitch_b_bytes);
-        }
+        unsafe { multiply::<In, _, WEIGHTS, TOKENS>(&mut sums, landed, &layout, config) };
         free = landed;
         landed = landed.add_bytes(stage_bytes);
         if landed == end {
@@ -137,6 +138,7 @@ unsafe fn decode<
         batch,
         column,
         sums: smem.cast(),
+        threads: DecodeArch::Sm80.threads(),
     };
     // SAFETY: sums take the place of the stages; the rest is the caller's.
     unsafe {

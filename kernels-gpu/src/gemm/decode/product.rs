@@ -1,9 +1,9 @@
-//! A warp's products of one stage.
+//! A warp's products of one stage, and where its lanes read them.
 
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::decode::DecodeConfig;
+use spec::gemm::decode::{DecodeConfig, SPAN_BYTES};
 
 use super::element::MmaElement;
 
@@ -13,105 +13,46 @@ const MMA_TOKENS: u32 = 8;
 const MMA_K: u32 = 16;
 const STEP_K: u32 = 2 * MMA_K;
 const ELEMENT_BYTES: u32 = 2;
+/// Elements of a row of a swizzled box.
+const SPAN: u32 = SPAN_BYTES / ELEMENT_BYTES;
 
 /// Sums of a warp: 16 weights each, then 8 tokens each.
 pub(super) type Sums<const WEIGHTS: usize, const TOKENS: usize> = [[[f32; 4]; TOKENS]; WEIGHTS];
 
-/// Which part of a stage is this warp's, and where its lanes read.
+/// The part of a block's tile that is this warp's.
 #[derive(Clone, Copy)]
 pub(super) struct WarpPart {
-    /// Bytes from the stage to the row of A that this lane addresses.
-    a: u32,
-    /// The same of B.
-    b: u32,
-    /// First weight of the tile that is this warp's.
-    pub(super) weight: u32,
-    /// Which share of k it has.
-    pub(super) k_idx: u32,
+    /// First weight of the tile.
+    weight: u32,
+    /// Which share of a stage's k.
+    k_idx: u32,
+    /// First k of it.
+    k: u32,
+    /// Of the four matrices that an `ldmatrix` reads: which one this lane addresses, which row.
+    matrix: u32,
+    row: u32,
 }
 
 impl WarpPart {
-    /// `K_ROWS`: B is stored with n contiguous.
     #[inline(always)]
-    pub(super) fn new<const WEIGHTS: usize, const K_ROWS: bool>(
-        config: &DecodeConfig,
-        pitch_b_bytes: u32,
-    ) -> Self {
+    pub(super) fn new<const WEIGHTS: usize>(config: &DecodeConfig) -> Self {
         let warp_idx = thread::thread_idx_x() / thread::WARP_THREADS;
         let lane_idx = thread::thread_idx_x() % thread::WARP_THREADS;
-        let weight = warp_idx % config.warps_n * (WEIGHTS as u32 * MMA_WEIGHTS);
         let k_idx = warp_idx / config.warps_n;
-        let k = k_idx * (config.tile_k / config.warps_k());
-        // The lane's row of the matrix that it addresses.
-        let (matrix, row) = (lane_idx / 8, lane_idx % 8);
-        // Matrices of A: one after the other along k.
-        let a = row * config.pitch_a_bytes() + (k + 8 * matrix) * ELEMENT_BYTES;
-        // Matrices of B: weights first, then k.
-        let (down, along) = (matrix % 2 * 8, matrix / 2 * 8);
-        let b = if K_ROWS {
-            (k + along + row) * pitch_b_bytes + (weight + down) * ELEMENT_BYTES
-        } else {
-            (weight + down + row) * pitch_b_bytes + (k + along) * ELEMENT_BYTES
-        };
         Self {
-            a,
-            b: config.a_bytes() + b,
-            weight,
+            weight: warp_idx % config.warps_n * (WEIGHTS as u32 * MMA_WEIGHTS),
             k_idx,
+            k: k_idx * (config.tile_k / config.warps_k()),
+            matrix: lane_idx / 8,
+            row: lane_idx % 8,
         }
     }
 
-    /// Adds the products of the stage at `stage`.
-    ///
-    /// # Safety
-    /// All lanes execute it; the stage has landed.
+    /// Weight and k, in a fragment of 16×16, of the first element of the lane's row of B: matrices
+    /// go along n first.
     #[inline(always)]
-    pub(super) unsafe fn multiply<
-        T: MmaElement,
-        const WEIGHTS: usize,
-        const TOKENS: usize,
-        const K_ROWS: bool,
-    >(
-        &self,
-        sums: &mut Sums<WEIGHTS, TOKENS>,
-        stage: SharedAddr,
-        config: &DecodeConfig,
-        pitch_b_bytes: u32,
-    ) {
-        let a = stage.add_bytes(self.a);
-        let b = stage.add_bytes(self.b);
-        let mut step = 0;
-        while step < config.tile_k / config.warps_k() / STEP_K {
-            let a = a.add_bytes(step * STEP_K * ELEMENT_BYTES);
-            let mut tokens = [[0; 4]; TOKENS];
-            for token in 0..TOKENS {
-                let row = a.add_bytes(token as u32 * MMA_TOKENS * config.pitch_a_bytes());
-                // SAFETY: the caller's.
-                tokens[token] = unsafe { ldmatrix_x4(row) };
-            }
-            for half in 0..2 {
-                let k = step * STEP_K + half as u32 * MMA_K;
-                for weight in 0..WEIGHTS {
-                    let weights = weight as u32 * MMA_WEIGHTS;
-                    // SAFETY: the caller's.
-                    let fragment = unsafe {
-                        if K_ROWS {
-                            let offset = k * pitch_b_bytes + weights * ELEMENT_BYTES;
-                            ldmatrix_x4_trans(b.add_bytes(offset))
-                        } else {
-                            let offset = weights * pitch_b_bytes + k * ELEMENT_BYTES;
-                            ldmatrix_x4(b.add_bytes(offset))
-                        }
-                    };
-                    for token in 0..TOKENS {
-                        let pair = [tokens[token][2 * half], tokens[token][2 * half + 1]];
-                        // SAFETY: the caller's.
-                        unsafe { T::mma(&mut sums[weight][token], fragment, pair) };
-                    }
-                }
-            }
-            step += 1;
-        }
+    fn corner(&self) -> (u32, u32) {
+        (self.matrix % 2 * 8, self.matrix / 2 * 8)
     }
 
     /// Stores the warp's sums at their places in `[warps_k][tile_m][partial_pitch]`.
@@ -140,5 +81,177 @@ impl WarpPart {
                 }
             }
         }
+    }
+}
+
+/// How a stage lies in shared memory: where the lanes of a warp read its fragments.
+pub(super) trait Layout: Copy {
+    /// B has n contiguous, and is transposed on the way.
+    const TRANSPOSED: bool;
+
+    /// The lane's row of A: 8 tokens from the `token`th eight, over the k of a step.
+    fn a(&self, stage: SharedAddr, step: u32, token: u32) -> SharedAddr;
+
+    /// The lane's row of B: 16 weights from the warp's `weight`th sixteen, over one half of the k of
+    /// a step.
+    fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr;
+}
+
+/// Adds the products of the stage at `stage`: `steps` times 32 of k.
+///
+/// # Safety
+/// All lanes execute it; the stage has landed.
+#[inline(always)]
+pub(super) unsafe fn multiply<
+    T: MmaElement,
+    L: Layout,
+    const WEIGHTS: usize,
+    const TOKENS: usize,
+>(
+    sums: &mut Sums<WEIGHTS, TOKENS>,
+    stage: SharedAddr,
+    layout: &L,
+    config: &DecodeConfig,
+) {
+    let mut step = 0;
+    while step < config.tile_k / config.warps_k() / STEP_K {
+        let mut tokens = [[0; 4]; TOKENS];
+        for token in 0..TOKENS {
+            // SAFETY: the caller's.
+            tokens[token] = unsafe { ldmatrix_x4(layout.a(stage, step, token as u32)) };
+        }
+        for half in 0..2 {
+            for weight in 0..WEIGHTS {
+                let row = layout.b(stage, step, half as u32, weight as u32);
+                // SAFETY: the caller's.
+                let fragment = unsafe {
+                    if L::TRANSPOSED {
+                        ldmatrix_x4_trans(row)
+                    } else {
+                        ldmatrix_x4(row)
+                    }
+                };
+                for token in 0..TOKENS {
+                    let pair = [tokens[token][2 * half], tokens[token][2 * half + 1]];
+                    // SAFETY: the caller's.
+                    unsafe { T::mma(&mut sums[weight][token], fragment, pair) };
+                }
+            }
+        }
+        step += 1;
+    }
+}
+
+/// Rows one after the other, padded: A, then B as stored.
+#[derive(Clone, Copy)]
+pub(super) struct Padded<const K_ROWS: bool> {
+    /// Bytes from the stage to the lane's first row of A, and of B.
+    a: u32,
+    b: u32,
+    pitch_a_bytes: u32,
+    pitch_b_bytes: u32,
+}
+
+impl<const K_ROWS: bool> Padded<K_ROWS> {
+    #[inline(always)]
+    pub(super) fn new(part: &WarpPart, config: &DecodeConfig, pitch_b_bytes: u32) -> Self {
+        let pitch_a_bytes = config.pitch_a_bytes();
+        let (down, along) = part.corner();
+        let (weight, k) = (part.weight + down, part.k + along);
+        let b = if K_ROWS {
+            (k + part.row) * pitch_b_bytes + weight * ELEMENT_BYTES
+        } else {
+            (weight + part.row) * pitch_b_bytes + k * ELEMENT_BYTES
+        };
+        Self {
+            a: part.row * pitch_a_bytes + (part.k + 8 * part.matrix) * ELEMENT_BYTES,
+            b: config.padded_a_bytes() + b,
+            pitch_a_bytes,
+            pitch_b_bytes,
+        }
+    }
+}
+
+impl<const K_ROWS: bool> Layout for Padded<K_ROWS> {
+    const TRANSPOSED: bool = K_ROWS;
+
+    #[inline(always)]
+    fn a(&self, stage: SharedAddr, step: u32, token: u32) -> SharedAddr {
+        let offset = token * MMA_TOKENS * self.pitch_a_bytes + step * STEP_K * ELEMENT_BYTES;
+        stage.add_bytes(self.a + offset)
+    }
+
+    #[inline(always)]
+    fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr {
+        let (weight, k) = (weight * MMA_WEIGHTS, step * STEP_K + half * MMA_K);
+        let offset = if K_ROWS {
+            k * self.pitch_b_bytes + weight * ELEMENT_BYTES
+        } else {
+            weight * self.pitch_b_bytes + k * ELEMENT_BYTES
+        };
+        stage.add_bytes(self.b + offset)
+    }
+}
+
+/// Boxes of rows of 128 bytes, whose 16-byte units are exchanged by an exclusive-or with the row's
+/// number: A's side by side along k, then B's along k or (stored with n contiguous) along n.
+#[derive(Clone, Copy)]
+pub(super) struct Swizzled<const K_ROWS: bool> {
+    /// Bytes from the stage to the lane's first row of A, and of B.
+    a: u32,
+    b: u32,
+    /// Bytes of a box of A, and of B.
+    box_a_bytes: u32,
+    box_b_bytes: u32,
+}
+
+/// Where 16 bytes lie in a box: row and first element of the row.
+#[inline(always)]
+const fn swizzled(row: u32, element: u32) -> u32 {
+    row * SPAN_BYTES + ((element / 8) ^ (row % 8)) * 16
+}
+
+impl<const K_ROWS: bool> Swizzled<K_ROWS> {
+    #[inline(always)]
+    pub(super) fn new(part: &WarpPart, config: &DecodeConfig) -> Self {
+        let box_a_bytes = config.tile_m * SPAN_BYTES;
+        let box_b_bytes = SPAN_BYTES * if K_ROWS { config.tile_k } else { config.tile_n };
+        let (down, along) = part.corner();
+        let (weight, k) = (part.weight + down, part.k + along);
+        let b = if K_ROWS {
+            weight / SPAN * box_b_bytes + swizzled(k + part.row, weight % SPAN)
+        } else {
+            k / SPAN * box_b_bytes + swizzled(weight + part.row, k % SPAN)
+        };
+        let k = part.k + 8 * part.matrix;
+        Self {
+            a: k / SPAN * box_a_bytes + swizzled(part.row, k % SPAN),
+            b: config.swizzled_a_bytes() + b,
+            box_a_bytes,
+            box_b_bytes,
+        }
+    }
+}
+
+impl<const K_ROWS: bool> Layout for Swizzled<K_ROWS> {
+    const TRANSPOSED: bool = K_ROWS;
+
+    #[inline(always)]
+    fn a(&self, stage: SharedAddr, step: u32, token: u32) -> SharedAddr {
+        let k = step * STEP_K;
+        let offset = token * MMA_TOKENS * SPAN_BYTES + k / SPAN * self.box_a_bytes;
+        stage.add_bytes((self.a ^ (k % SPAN * ELEMENT_BYTES)) + offset)
+    }
+
+    #[inline(always)]
+    fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr {
+        let (weight, k) = (weight * MMA_WEIGHTS, step * STEP_K + half * MMA_K);
+        // The warp's weights lie in one box where n is contiguous, its k in whole ones or in one.
+        let (within, offset) = if K_ROWS {
+            (weight, k * SPAN_BYTES)
+        } else {
+            (k % SPAN, weight * SPAN_BYTES + k / SPAN * self.box_b_bytes)
+        };
+        stage.add_bytes((self.b ^ (within * ELEMENT_BYTES)) + offset)
     }
 }

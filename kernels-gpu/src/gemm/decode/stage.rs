@@ -3,8 +3,9 @@
 use cuda_std::cp_async::{cp_async_cg_16, cp_async_cg_16_src_size};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::decode::THREADS;
+use spec::gemm::decode::DecodeArch;
 
+const THREADS: u32 = DecodeArch::Sm80.threads();
 /// Elements of 2 bytes of one copy.
 const CHUNK: u32 = 8;
 const CHUNK_BYTES: u32 = 16;

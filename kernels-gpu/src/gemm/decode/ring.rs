@@ -1,0 +1,61 @@
+//! A ring of stages in shared memory, with two barriers each.
+
+use cuda_std::mbarrier::Mbarrier;
+use cuda_std::shared::SharedAddr;
+
+const BARRIER_BYTES: u32 = 8;
+
+/// Stages, and after them their barriers.
+#[derive(Clone, Copy)]
+pub(super) struct Ring {
+    pub(super) stages: SharedAddr,
+    pub(super) stage_bytes: u32,
+    pub(super) count: u32,
+}
+
+impl Ring {
+    #[inline(always)]
+    pub(super) fn stage(&self, stage_idx: u32) -> SharedAddr {
+        self.stages.add_bytes(stage_idx * self.stage_bytes)
+    }
+
+    /// The barrier that says that a stage has landed: one arrival, and the stage's bytes.
+    #[inline(always)]
+    pub(super) fn landed(&self, stage_idx: u32) -> Mbarrier {
+        self.barrier(2 * stage_idx)
+    }
+
+    /// The barrier that says that nobody reads a stage any more: an arrival of each reader.
+    #[inline(always)]
+    pub(super) fn free(&self, stage_idx: u32) -> Mbarrier {
+        self.barrier(2 * stage_idx + 1)
+    }
+
+    #[inline(always)]
+    fn barrier(&self, barrier_idx: u32) -> Mbarrier {
+        let barriers = self.count * self.stage_bytes;
+        Mbarrier::at(
+            self.stages
+                .add_bytes(barriers + barrier_idx * BARRIER_BYTES),
+        )
+    }
+}
+
+/// A place in a ring: which stage, and the parity of its phase.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) stage_idx: u32,
+    pub(super) parity: u32,
+}
+
+impl Place {
+    /// The next of `count`.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, count: u32) {
+        self.stage_idx += 1;
+        if self.stage_idx == count {
+            self.stage_idx = 0;
+            self.parity ^= 1;
+        }
+    }
+}
