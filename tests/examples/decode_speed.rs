@@ -1,19 +1,20 @@
 //! Times the kernels for few rows (decode) on one GPU, beside the bandwidth of a copy.
 //!
-//! `decode_speed PTX [FILTER]` runs the entries `gemm_decode_sm90_bf16_nt_*` of a PTX file on the
+//! `decode_speed PTX [speed|LAUNCHES] [FILTER]` runs the entries `gemm_decode_sm90_bf16_nt_*` of a PTX file on the
 //! projections of an 8B and a 70B model, with every number of splits that makes sense, checks
 //! samples of the answers, and prints the best of each and what `spec` would choose. Weights rotate
-//! over more memory than L2 holds.
+//! over more memory than L2 holds. With a number of launches it repeats each instead, and counts
+//! results whose bits differ.
 
 use std::error::Error;
 use std::fs;
 
 use half::bf16;
-use spec::gemm::decode::{DECODE_CONFIGS, DecodeArch, DecodeConfig, SPLITS_MAX};
+use spec::gemm::decode::{DecodeArch, DecodeConfig, SM90_CONFIGS, SPLITS_MAX};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 use warpsmith::{
-    Device, DeviceBuffer, DevicePtr, Kernel, KernelArg, L2Promotion, LaunchConfig, Stream,
-    TensorMap, TensorMapDesc, TensorMapSwizzle, TensorMapType,
+    Device, DeviceBuffer, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream, TensorMap,
+    TensorMapDesc, TensorMapSwizzle, TensorMapType,
 };
 
 /// Weights `[n, k]`.
@@ -58,7 +59,7 @@ fn config_of(name: &str) -> Option<DecodeConfig> {
             .find_map(|part| part.strip_prefix(letter)?.parse().ok());
         found as Option<u32>
     };
-    let known = DECODE_CONFIGS
+    let known = SM90_CONFIGS
         .into_iter()
         .find(|c| (c.tile_m, c.tile_n, c.tile_k) == (tile_m, tile_n, tile_k));
     match (option('s'), option('w'), option('b')) {
@@ -189,25 +190,18 @@ impl Operands {
         })
     }
 
-    fn maps(
-        &self,
-        bench: &Bench,
-        config: &DecodeConfig,
-        m: u32,
-        promotion: L2Promotion,
-    ) -> Result<Maps, Failure> {
-        let map = |buffer: &DeviceBuffer<bf16>, rows: u32, box_rows: u32| {
+    fn maps(&self, bench: &Bench, config: &DecodeConfig, m: u32) -> Result<Maps, Failure> {
+        let map = |buffer: &DeviceBuffer<bf16>, rows: u32, box_dims: [u32; 3]| {
             let dims = [u64::from(self.k), u64::from(rows), 1];
             let strides = [2 * dims[0], 2 * dims[0] * dims[1]];
-            TensorMapDesc::new(TensorMapType::Bf16, &dims, &strides, &[64, box_rows, 1])
+            TensorMapDesc::new(TensorMapType::Bf16, &dims, &strides, &box_dims)
                 .swizzle(TensorMapSwizzle::B128)
-                .l2_promotion(promotion)
                 .encode(buffer)
         };
-        let a = *map(&self.a, m, config.tile_m)?.bytes();
+        let a = *map(&self.a, m, config.box_a())?.bytes();
         let mut weights = Vec::new();
         for buffer in &self.weights {
-            weights.extend_from_slice(map(buffer, self.n, config.tile_n)?.bytes());
+            weights.extend_from_slice(map(buffer, self.n, config.box_b(Transpose::T))?.bytes());
         }
         Ok(Maps {
             a: DeviceBuffer::from_slice(&bench.device, &a)?,
@@ -287,6 +281,55 @@ impl Operands {
         Ok(median(&mut times))
     }
 
+    /// Launches `launches` times and says how many results have other bits than the first, and what
+    /// they look like.
+    fn repeat(
+        &mut self,
+        bench: &Bench,
+        variant: &Variant,
+        maps: &Maps,
+        (how, launches): ((u32, u32), usize),
+    ) -> Result<String, Failure> {
+        let mut first: Option<Vec<bf16>> = None;
+        let mut bad = 0;
+        let mut what = String::new();
+        for i in 0..launches {
+            self.d.fill(bf16::NAN, &bench.stream)?;
+            self.launch(&bench.stream, variant, how, maps, i % self.weights.len())?;
+            let mut d = self.d.to_vec()?;
+            d.truncate((how.0 * self.n) as usize);
+            let Some(first) = &first else {
+                first = Some(d);
+                continue;
+            };
+            let differs = |(at, (x, y)): (usize, (&bf16, &bf16))| {
+                (x.to_bits() != y.to_bits()).then_some((at, x.to_f32(), y.to_f32()))
+            };
+            let all: Vec<_> = first
+                .iter()
+                .zip(&d)
+                .enumerate()
+                .filter_map(differs)
+                .collect();
+            if !all.is_empty() {
+                bad += 1;
+                let n = self.n as usize;
+                let columns = all.iter().map(|(at, ..)| at % n);
+                let rows = all.iter().map(|(at, ..)| at / n);
+                what = format!(
+                    "launch {i}: {} differ, rows {:?}..={:?}, columns {:?}..={:?}, first {:?}",
+                    all.len(),
+                    rows.clone().min(),
+                    rows.max(),
+                    columns.clone().min(),
+                    columns.max(),
+                    all[0]
+                );
+            }
+        }
+        Ok(format!("{bad} of {launches} {what}"))
+    }
+
     /// Largest error of samples, in units of what rounding D allows.
     fn check(
         &mut self,
@@ -325,10 +368,9 @@ impl Operands {
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("want the path of a PTX file")?;
-    let promotion = match arguments.next().as_deref() {
-        Some("128") => L2Promotion::B128,
-        Some("256") => L2Promotion::B256,
-        _ => L2Promotion::None,
+    let launches: Option<usize> = match arguments.next().as_deref() {
+        None | Some("speed") => None,
+        Some(count) => Some(count.parse()?),
     };
     let filter = arguments.next().unwrap_or_default();
     let mut bench = Bench::new()?;
@@ -357,7 +399,7 @@ fn main() -> Result<(), Failure> {
         for m in ROWS {
             for variant in variants.iter().filter(|v| v.config.tile_m == m.max(8)) {
                 let config = &variant.config;
-                let maps = operands.maps(&bench, config, m, promotion)?;
+                let maps = operands.maps(&bench, config, m)?;
                 let chosen = config.choose_splits(n, k, 1, multiprocessors);
                 let mut line = format!("{what:<10} m{m:<2} {:<44}", variant.name);
                 let mut best = (f64::INFINITY, 0);
@@ -366,6 +408,12 @@ fn main() -> Result<(), Failure> {
                     let is_useful = splits == chosen
                         || (blocks >= 100 && blocks <= multiprocessors * config.blocks);
                     if !is_useful {
+                        continue;
+                    }
+                    if let Some(launches) = launches {
+                        let how = ((m, splits), launches);
+                        let outcome = operands.repeat(&bench, variant, &maps, how)?;
+                        line += &format!(" {splits}: {outcome}");
                         continue;
                     }
                     let error = operands.check(&bench, variant, &maps, (m, splits))?;

@@ -6,17 +6,19 @@
 //! sums in the order of their shares, so that the bits do not depend on who is done first.
 //!
 //! Entries are named `gemm_decode_<arch>_<in>[_<out>]_<layout>_<tile_m>x<tile_n>x<tile_k>`, for
-//! example `gemm_decode_sm90_bf16_nt_8x64x128`; [`DecodeEntry`] prints the name. Each takes
-//! `(a: *const In, b: *const In, ..)`, then for [`DecodeArch::Sm80`] `partials: *mut f32,
-//! tickets: *mut u32`, then the tail of [`epilogue`](super::epilogue); it runs with [`DecodeArch::threads`]
-//! threads a block on the grid of [`DecodeConfig::grid`], with [`DecodeConfig::smem_bytes`] of
-//! dynamic shared memory.
+//! example `gemm_decode_sm90_bf16_nt_8x64x128`; [`DecodeEntry`] prints the name. They run with
+//! [`DecodeArch::threads`] threads a block on the grid of [`DecodeConfig::grid`], with
+//! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A has its rows without gaps (`N`); rows of A
+//! and of B as stored start at multiples of 16 bytes. Arguments, before the tail of
+//! [`epilogue`](super::epilogue):
 //!
-//! A has its rows without gaps (`N`); rows of A and of B as stored start at multiples of 16 bytes.
-//! [`DecodeArch::Sm90`] is launched in clusters of `(1, splits, 1)` and needs no memory. For
-//! [`DecodeArch::Sm80`], where `splits` is not 1, `partials` has
-//! [`DecodeConfig::partials`] elements, and `tickets` one for each tile of each product, which are
-//! 0 before and after the launch.
+//! - [`DecodeArch::Sm90`]: `map_a: *const TensorMap, map_b: *const TensorMap`, of three dimensions
+//!   (the third is the batch; one product where the batch stride is 0), swizzled over
+//!   [`SPAN_BYTES`], zeros outside, with boxes of [`DecodeConfig::box_a`] and
+//!   [`DecodeConfig::box_b`]. Launched in clusters of `(1, splits, 1)`.
+//! - [`DecodeArch::Sm80`]: `a: *const In, b: *const In, partials: *mut f32, tickets: *mut u32`.
+//!   Where `splits` is not 1, `partials` has [`DecodeConfig::partials`] elements, and `tickets` one
+//!   for each tile of each product, which are 0 before and after the launch.
 
 use core::fmt;
 
@@ -57,6 +59,9 @@ const PAD_BYTES: u32 = 16;
 /// f32 elements by which a row of partial sums is longer than its contents: then the four tokens
 /// and eight weights that a warp stores to at once are in different banks.
 const PARTIAL_PAD: u32 = 4;
+/// Blocks that may share a wide tile: clusters of more than two leave multiprocessors idle that
+/// have room for one block only.
+const WIDE_SPLITS: u64 = 2;
 /// Bytes of a copy.
 const CHUNK_BYTES: u32 = 16;
 
@@ -77,59 +82,58 @@ pub struct DecodeConfig {
     pub blocks: u32,
 }
 
-/// Up to 8 rows of A.
-pub const DECODE_8: DecodeConfig = DecodeConfig {
-    tile_m: 8,
-    tile_n: 64,
-    tile_k: 128,
-    stages: 5,
-    warps_n: 2,
-    blocks: 2,
-};
+/// [`DecodeArch::Sm80`]'s, by rows of A: they fit the 99 KB that the smallest of its kind has.
+pub const SM80_CONFIGS: [DecodeConfig; 4] = [
+    config(8, [64, 128], 4, 2, 1),
+    config(16, [64, 128], 4, 2, 1),
+    config(32, [64, 128], 3, 2, 1),
+    config(64, [64, 64], 5, 4, 1),
+];
 
-/// Up to 16 rows of A.
-pub const DECODE_16: DecodeConfig = DecodeConfig {
-    tile_m: 16,
-    tile_n: 64,
-    tile_k: 128,
-    stages: 5,
-    warps_n: 2,
-    blocks: 2,
-};
+/// [`DecodeArch::Sm90`]'s, by rows of A, then by columns of B.
+pub const SM90_CONFIGS: [DecodeConfig; 5] = [
+    config(8, [64, 128], 5, 2, 2),
+    config(16, [64, 128], 5, 2, 2),
+    config(32, [64, 128], 4, 2, 2),
+    config(64, [64, 128], 3, 4, 2),
+    config(64, [128, 128], 4, 4, 1),
+];
 
-/// Up to 32 rows of A.
-pub const DECODE_32: DecodeConfig = DecodeConfig {
-    tile_m: 32,
-    tile_n: 128,
-    tile_k: 64,
-    stages: 4,
-    warps_n: 4,
-    blocks: 2,
-};
-
-/// Up to 64 rows of A.
-pub const DECODE_64: DecodeConfig = DecodeConfig {
-    tile_m: 64,
-    tile_n: 256,
-    tile_k: 64,
-    stages: 5,
-    warps_n: 8,
-    blocks: 1,
-};
-
-/// All, by rows of A.
-pub const DECODE_CONFIGS: [DecodeConfig; 4] = [DECODE_8, DECODE_16, DECODE_32, DECODE_64];
+const fn config(
+    tile_m: u32,
+    [tile_n, tile_k]: [u32; 2],
+    stages: u32,
+    warps_n: u32,
+    blocks: u32,
+) -> DecodeConfig {
+    DecodeConfig {
+        tile_m,
+        tile_n,
+        tile_k,
+        stages,
+        warps_n,
+        blocks,
+    }
+}
 
 impl DecodeConfig {
-    /// The smallest that holds `m` rows; `None` where none does, or there are none.
-    pub const fn of_m(m: u32) -> Option<Self> {
-        match m {
-            1..=8 => Some(DECODE_8),
-            9..=16 => Some(DECODE_16),
-            17..=32 => Some(DECODE_32),
-            33..=64 => Some(DECODE_64),
-            _ => None,
-        }
+    /// The one for a product, on a device with so many multiprocessors: the smallest that holds `m`
+    /// rows, and of those the widest of which two thirds of the multiprocessors get a block. `None`
+    /// where `m` is 0 or more than [`DECODE_M_MAX`].
+    pub fn choose(
+        arch: DecodeArch,
+        [m, n]: [u32; 2],
+        batch: u32,
+        multiprocessors: u32,
+    ) -> Option<Self> {
+        let mut holding = arch.configs().iter().filter(|c| m != 0 && m <= c.tile_m);
+        let tile_m = holding.clone().next()?.tile_m;
+        let first = holding.next()?;
+        let mut wider = holding.filter(|c| {
+            let blocks = c.tiles(n) as u64 * batch as u64 * WIDE_SPLITS;
+            c.tile_m == tile_m && blocks * 3 >= multiprocessors as u64 * 2
+        });
+        Some(*wider.next_back().unwrap_or(first))
     }
 
     /// Warps that share the k of a stage.
@@ -194,6 +198,16 @@ impl DecodeConfig {
         self.tile_n + PARTIAL_PAD
     }
 
+    /// Extents of a box of A, innermost first.
+    pub const fn box_a(&self) -> [u32; 3] {
+        [SPAN_BYTES / ELEMENT_BYTES, self.tile_m, 1]
+    }
+
+    /// Extents of a box of B as stored, innermost first.
+    pub const fn box_b(&self, trans_b: Transpose) -> [u32; 3] {
+        [SPAN_BYTES / ELEMENT_BYTES, self.rows_b(trans_b), 1]
+    }
+
     /// Bytes of the partial sums of all warps, which take the place of the stages.
     pub const fn sums_bytes(&self) -> u32 {
         self.warps_k() * self.tile_m * self.partial_pitch() * 4
@@ -221,13 +235,18 @@ impl DecodeConfig {
 
     /// Blocks that share a tile, on a device with so many multiprocessors.
     ///
-    /// As few as give five in six multiprocessors a block: memory is the limit, so it does not
-    /// matter that blocks are spread unevenly, as long as all run at once.
+    /// As few as give five in six multiprocessors a block, and no more than run at once: memory is
+    /// the limit, so it does not matter that blocks are spread unevenly.
     pub const fn choose_splits(&self, n: u32, k: u32, batch: u32, multiprocessors: u32) -> u32 {
         let tiles = self.tiles(n) as u64 * batch as u64;
         let k_tiles = k.div_ceil(self.tile_k);
+        let most = if self.blocks == 1 {
+            WIDE_SPLITS as u32
+        } else {
+            SPLITS_MAX
+        };
         let mut splits = 1;
-        while splits < SPLITS_MAX
+        while splits < most
             && splits < k_tiles
             && tiles * (splits as u64) * 6 < multiprocessors as u64 * 5
             && tiles * (splits as u64 + 1) <= multiprocessors as u64 * self.blocks as u64
@@ -278,6 +297,17 @@ pub enum DecodeArch {
 }
 
 impl DecodeArch {
+    /// Both, the better one last.
+    pub const ALL: [Self; 2] = [Self::Sm80, Self::Sm90];
+
+    /// Its tiles, by rows of A, then by columns of B.
+    pub const fn configs(self) -> &'static [DecodeConfig] {
+        match self {
+            Self::Sm80 => &SM80_CONFIGS,
+            Self::Sm90 => &SM90_CONFIGS,
+        }
+    }
+
     /// Threads of a block.
     pub const fn threads(self) -> u32 {
         match self {
@@ -318,5 +348,135 @@ impl fmt::Display for DecodeEntry {
             write!(f, "_{}", self.output)?;
         }
         write!(f, "_n{}_{}", self.trans_b.letter(), self.config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    fn all() -> impl Iterator<Item = (DecodeArch, DecodeConfig)> {
+        DecodeArch::ALL
+            .into_iter()
+            .flat_map(|arch| arch.configs().iter().map(move |config| (arch, *config)))
+    }
+
+    #[test]
+    fn warps_share_a_tile_in_whole_products() {
+        for (_, config) in all() {
+            assert_eq!(config.warps_n * config.warps_k(), WARPS, "{config}");
+            assert_eq!(config.tile_n % (config.warps_n * 16), 0, "{config}");
+            assert_eq!(config.tile_k % (config.warps_k() * 32), 0, "{config}");
+            assert_eq!(config.tile_m % 8, 0, "{config}");
+        }
+    }
+
+    #[test]
+    fn warps_stay_in_a_swizzled_box_or_take_whole_ones() {
+        const SPAN: u32 = SPAN_BYTES / ELEMENT_BYTES;
+        for config in SM90_CONFIGS {
+            let (weights, k) = (
+                config.tile_n / config.warps_n,
+                config.tile_k / config.warps_k(),
+            );
+            assert!(
+                SPAN.is_multiple_of(weights) && (SPAN.is_multiple_of(k) || k.is_multiple_of(SPAN)),
+                "{config}"
+            );
+            assert_eq!(config.tile_n % SPAN, 0, "{config}");
+            assert!(
+                config.tile_n <= 256 && config.tile_k <= 256,
+                "{config}: a box's extent"
+            );
+            assert_eq!(config.swizzled_a_bytes() % BOX_ALIGN, 0, "{config}");
+        }
+    }
+
+    #[test]
+    fn as_many_blocks_fit_a_multiprocessor_as_it_says() {
+        const RESERVED_BYTES: u32 = 1024;
+        for (arch, config) in all() {
+            for trans_b in Transpose::ALL {
+                let bytes = config.smem_bytes(arch, trans_b);
+                let (most, all) = match arch {
+                    DecodeArch::Sm80 => (99 << 10, 100 << 10),
+                    DecodeArch::Sm90 => (227 << 10, 228 << 10),
+                };
+                assert!(bytes <= most, "{arch} {config}: {bytes}");
+                assert!(
+                    (bytes + RESERVED_BYTES) * config.blocks <= all,
+                    "{arch} {config}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn shares_of_k_are_all_of_it_in_order() {
+        for config in SM90_CONFIGS {
+            for (k, splits) in [(1, 1), (1, 8), (4096, 3), (14_336, 7), (100, 2)] {
+                let mut next = 0;
+                for split_idx in 0..splits {
+                    let (first, end) = config.k_tiles(k, split_idx, splits);
+                    assert!(
+                        first == next && end >= first,
+                        "k {k}, {split_idx} of {splits}"
+                    );
+                    next = end;
+                }
+                assert_eq!(next, k.div_ceil(config.tile_k), "k {k}, splits {splits}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_smallest_tile_that_holds_the_rows_is_chosen() {
+        let tile = |m, n| {
+            let config = DecodeConfig::choose(DecodeArch::Sm90, [m, n], 1, 132);
+            config.map(|c| (c.tile_m, c.tile_n))
+        };
+        assert_eq!(tile(0, 4096), None);
+        assert_eq!(tile(1, 4096), Some((8, 64)));
+        assert_eq!(tile(9, 4096), Some((16, 64)));
+        assert_eq!(tile(32, 28_672), Some((32, 64)));
+        assert_eq!(tile(64, 4096), Some((64, 64)));
+        assert_eq!(tile(33, 6144), Some((64, 128)));
+        assert_eq!(tile(65, 4096), None);
+    }
+
+    #[test]
+    fn k_is_split_until_most_multiprocessors_have_a_block() {
+        let splits = |config: DecodeConfig, n, k| config.choose_splits(n, k, 1, 132);
+        let [narrow, .., wide] = SM90_CONFIGS;
+        assert_eq!(splits(narrow, 4096, 4096), 2);
+        assert_eq!(splits(narrow, 28_672, 4096), 1);
+        assert_eq!(splits(narrow, 64, 4096), 8);
+        assert_eq!(splits(narrow, 64, 300), 3);
+        assert_eq!(splits(wide, 8192, 8192), 2);
+        assert_eq!(splits(wide, 4096, 8192), 2);
+        assert_eq!(splits(wide, 10_240, 8192), 1);
+    }
+
+    #[test]
+    fn entry_names_are_as_documented() {
+        let entry = DecodeEntry {
+            arch: DecodeArch::Sm90,
+            input: DType::Bf16,
+            output: DType::Bf16,
+            trans_b: Transpose::T,
+            config: SM90_CONFIGS[0],
+        };
+        assert_eq!(entry.to_string(), "gemm_decode_sm90_bf16_nt_8x64x128");
+        let mixed = DecodeEntry {
+            arch: DecodeArch::Sm80,
+            output: DType::F32,
+            trans_b: Transpose::N,
+            ..entry
+        };
+        assert_eq!(mixed.to_string(), "gemm_decode_sm80_bf16_f32_nn_8x64x128");
     }
 }

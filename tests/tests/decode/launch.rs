@@ -1,7 +1,7 @@
 //! One launch of a decode entry, as `spec` says.
 
 use half::{bf16, f16};
-use spec::gemm::decode::{DecodeArch, DecodeConfig, DecodeEntry, SPAN_BYTES};
+use spec::gemm::decode::{DecodeArch, DecodeConfig, DecodeEntry};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 use warpsmith::{
     Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig, TensorMapDesc,
@@ -37,6 +37,7 @@ values! {
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub arch: DecodeArch,
+    pub config: DecodeConfig,
     pub m: u32,
     pub n: u32,
     pub k: u32,
@@ -49,8 +50,10 @@ pub struct Case {
 
 impl Case {
     pub fn new(arch: DecodeArch, [m, n, k]: [u32; 3], trans_b: Transpose, splits: u32) -> Self {
+        let config = DecodeConfig::choose(arch, [m, n], 1, 132).expect("1 to 64 rows");
         Self {
             arch,
+            config,
             m,
             n,
             k,
@@ -59,10 +62,6 @@ impl Case {
             splits,
             padding: [0; 3],
         }
-    }
-
-    pub fn config(&self) -> DecodeConfig {
-        DecodeConfig::of_m(self.m).expect("1 to 64 rows")
     }
 
     /// Rows and columns of B as stored.
@@ -125,13 +124,16 @@ impl Case {
         a: &DeviceBuffer<T>,
         b: &DeviceBuffer<T>,
     ) -> warpsmith::Result<[DeviceBuffer<u8>; 2]> {
-        let config = self.config();
+        let config = self.config;
         let (rows_b, columns_b) = self.stored_b();
-        let map = |buffer: &DeviceBuffer<T>, extents: [u32; 2], ld: i64, stride: i64, rows: u32| {
+        let map = |buffer: &DeviceBuffer<T>,
+                   extents: [u32; 2],
+                   ld: i64,
+                   stride: i64,
+                   box_dims: [u32; 3]| {
             let dims = [extents[1], extents[0], self.batch].map(u64::from);
             let strides = [2 * ld as u64, 2 * stride as u64];
-            let boxes = [SPAN_BYTES / 2, rows, 1];
-            let desc = TensorMapDesc::new(T::DTYPE.into(), &dims, &strides, &boxes)
+            let desc = TensorMapDesc::new(T::DTYPE.into(), &dims, &strides, &box_dims)
                 .swizzle(TensorMapSwizzle::B128);
             let map = desc.encode(buffer)?;
             DeviceBuffer::from_slice(device, map.bytes())
@@ -142,14 +144,14 @@ impl Case {
                 [self.m, self.k],
                 params.lda,
                 params.batch_stride_a,
-                config.tile_m,
+                config.box_a(),
             )?,
             map(
                 b,
                 [rows_b, columns_b],
                 params.ldb,
                 params.batch_stride_b,
-                config.rows_b(self.trans_b),
+                config.box_b(self.trans_b),
             )?,
         ])
     }
@@ -198,7 +200,7 @@ pub fn launch<In: Value, Out: Value>(
     d: &mut DeviceBuffer<Out>,
     extras: &Extras<'_, Out>,
 ) -> warpsmith::Result<()> {
-    let config = case.config();
+    let config = case.config;
     let entry = DecodeEntry {
         arch: case.arch,
         input: In::DTYPE,
