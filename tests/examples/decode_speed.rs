@@ -397,7 +397,12 @@ fn main() -> Result<(), Failure> {
         let mut operands = Operands::new(&bench, n, k)?;
         let bytes = f64::from(n) * f64::from(k) * 2.0;
         for m in ROWS {
-            for variant in variants.iter().filter(|v| v.config.tile_m == m.max(8)) {
+            let least = variants
+                .iter()
+                .map(|v| v.config.tile_m)
+                .filter(|&tile_m| tile_m >= m)
+                .min();
+            for variant in variants.iter().filter(|v| Some(v.config.tile_m) == least) {
                 let config = &variant.config;
                 let maps = operands.maps(&bench, config, m)?;
                 let chosen = config.choose_splits(n, k, 1, multiprocessors);

@@ -6,7 +6,7 @@
 //! sums in the order of their shares, so that the bits do not depend on who is done first.
 //!
 //! Entries are named `gemm_decode_<arch>_<in>[_<out>]_<layout>_<tile_m>x<tile_n>x<tile_k>`, for
-//! example `gemm_decode_sm90_bf16_nt_8x64x128`; [`DecodeEntry`] prints the name. They run with
+//! example `gemm_decode_sm90_bf16_nt_16x64x128`; [`DecodeEntry`] prints the name. They run with
 //! [`DecodeArch::threads`] threads a block on the grid of [`DecodeConfig::grid`], with
 //! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A has its rows without gaps (`N`); rows of A
 //! and of B as stored start at multiples of 16 bytes. Arguments, before the tail of
@@ -83,18 +83,15 @@ pub struct DecodeConfig {
 }
 
 /// [`DecodeArch::Sm80`]'s, by rows of A: they fit the 99 KB that the smallest of its kind has.
-pub const SM80_CONFIGS: [DecodeConfig; 4] = [
-    config(8, [64, 128], 4, 2, 1),
+pub const SM80_CONFIGS: [DecodeConfig; 2] = [
     config(16, [64, 128], 4, 2, 1),
-    config(32, [64, 128], 3, 2, 1),
     config(64, [64, 64], 5, 4, 1),
 ];
 
-/// [`DecodeArch::Sm90`]'s, by rows of A, then by columns of B.
-pub const SM90_CONFIGS: [DecodeConfig; 5] = [
-    config(8, [64, 128], 5, 2, 2),
+/// [`DecodeArch::Sm90`]'s, by rows of A, then by columns of B. Rows that are not there cost no
+/// memory traffic, so there is no smaller one.
+pub const SM90_CONFIGS: [DecodeConfig; 3] = [
     config(16, [64, 128], 5, 2, 2),
-    config(32, [64, 128], 4, 2, 2),
     config(64, [64, 128], 3, 4, 2),
     config(64, [128, 128], 4, 4, 1),
 ];
@@ -440,9 +437,9 @@ mod tests {
             config.map(|c| (c.tile_m, c.tile_n))
         };
         assert_eq!(tile(0, 4096), None);
-        assert_eq!(tile(1, 4096), Some((8, 64)));
-        assert_eq!(tile(9, 4096), Some((16, 64)));
-        assert_eq!(tile(32, 28_672), Some((32, 64)));
+        assert_eq!(tile(1, 28_672), Some((16, 64)));
+        assert_eq!(tile(16, 4096), Some((16, 64)));
+        assert_eq!(tile(17, 28_672), Some((64, 128)));
         assert_eq!(tile(64, 4096), Some((64, 64)));
         assert_eq!(tile(33, 6144), Some((64, 128)));
         assert_eq!(tile(65, 4096), None);
@@ -470,13 +467,13 @@ mod tests {
             trans_b: Transpose::T,
             config: SM90_CONFIGS[0],
         };
-        assert_eq!(entry.to_string(), "gemm_decode_sm90_bf16_nt_8x64x128");
+        assert_eq!(entry.to_string(), "gemm_decode_sm90_bf16_nt_16x64x128");
         let mixed = DecodeEntry {
             arch: DecodeArch::Sm80,
             output: DType::F32,
             trans_b: Transpose::N,
             ..entry
         };
-        assert_eq!(mixed.to_string(), "gemm_decode_sm80_bf16_f32_nn_8x64x128");
+        assert_eq!(mixed.to_string(), "gemm_decode_sm80_bf16_f32_nn_16x64x128");
     }
 }

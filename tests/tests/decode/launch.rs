@@ -9,9 +9,8 @@ use warpsmith::{
 };
 
 /// An element of these kernels.
-pub trait Value: Element + PartialEq + std::fmt::Debug {
+pub(crate) trait Value: Element + PartialEq + std::fmt::Debug {
     fn new(x: f64) -> Self;
-    fn get(self) -> f64;
 }
 
 macro_rules! values {
@@ -19,9 +18,6 @@ macro_rules! values {
         impl Value for $ty {
             fn new($x: f64) -> Self {
                 $new
-            }
-            fn get(self) -> f64 {
-                f64::from(self)
             }
         }
     )*};
@@ -35,21 +31,26 @@ values! {
 
 /// What is multiplied, and how it lies.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
-    pub arch: DecodeArch,
-    pub config: DecodeConfig,
-    pub m: u32,
-    pub n: u32,
-    pub k: u32,
-    pub batch: u32,
-    pub trans_b: Transpose,
-    pub splits: u32,
+pub(crate) struct Case {
+    pub(crate) arch: DecodeArch,
+    pub(crate) config: DecodeConfig,
+    pub(crate) m: u32,
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+    pub(crate) batch: u32,
+    pub(crate) trans_b: Transpose,
+    pub(crate) splits: u32,
     /// Elements by which rows of A, B and D are longer than they need be.
-    pub padding: [u32; 3],
+    pub(crate) padding: [u32; 3],
 }
 
 impl Case {
-    pub fn new(arch: DecodeArch, [m, n, k]: [u32; 3], trans_b: Transpose, splits: u32) -> Self {
+    pub(crate) fn new(
+        arch: DecodeArch,
+        [m, n, k]: [u32; 3],
+        trans_b: Transpose,
+        splits: u32,
+    ) -> Self {
         let config = DecodeConfig::choose(arch, [m, n], 1, 132).expect("1 to 64 rows");
         Self {
             arch,
@@ -72,7 +73,7 @@ impl Case {
         }
     }
 
-    pub fn params(&self) -> GemmParams {
+    pub(crate) fn params(&self) -> GemmParams {
         let aligned = |columns: u32, padding| i64::from(columns.next_multiple_of(8) + padding);
         let lda = aligned(self.k, self.padding[0]);
         let (rows_b, columns_b) = self.stored_b();
@@ -97,13 +98,13 @@ impl Case {
     }
 
     /// A in memory: NaN where nothing may be read.
-    pub fn a<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
+    pub(crate) fn a<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
         let params = self.params();
         lay_out([self.batch, self.m, self.k], params.lda, value)
     }
 
     /// B in memory, of its values at `[batch, k, n]`.
-    pub fn b<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
+    pub(crate) fn b<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
         let params = self.params();
         let (rows, columns) = self.stored_b();
         lay_out(
@@ -157,7 +158,7 @@ impl Case {
     }
 
     /// Elements of D's memory.
-    pub fn len_d(&self) -> usize {
+    pub(crate) fn len_d(&self) -> usize {
         (self.batch as i64 * self.params().batch_stride_d) as usize
     }
 }
@@ -180,19 +181,19 @@ fn lay_out<T: Value>(
 
 /// What an epilogue reads besides.
 #[derive(Default)]
-pub struct Extras<'a, Out: Element> {
-    pub c: Option<&'a DeviceBuffer<Out>>,
-    pub bias: Option<&'a DeviceBuffer<Out>>,
-    pub residual: Option<&'a DeviceBuffer<Out>>,
-    pub row_scale: Option<&'a DeviceBuffer<f32>>,
-    pub column_scale: Option<&'a DeviceBuffer<f32>>,
-    pub alpha: Option<&'a DeviceBuffer<f32>>,
-    pub beta: Option<&'a DeviceBuffer<f32>>,
-    pub epilogue: EpilogueParams,
+pub(crate) struct Extras<'a, Out: Element> {
+    pub(crate) c: Option<&'a DeviceBuffer<Out>>,
+    pub(crate) bias: Option<&'a DeviceBuffer<Out>>,
+    pub(crate) residual: Option<&'a DeviceBuffer<Out>>,
+    pub(crate) row_scale: Option<&'a DeviceBuffer<f32>>,
+    pub(crate) column_scale: Option<&'a DeviceBuffer<f32>>,
+    pub(crate) alpha: Option<&'a DeviceBuffer<f32>>,
+    pub(crate) beta: Option<&'a DeviceBuffer<f32>>,
+    pub(crate) epilogue: EpilogueParams,
 }
 
 /// Runs it into `d`.
-pub fn launch<In: Value, Out: Value>(
+pub(crate) fn launch<In: Value, Out: Value>(
     device: &Device,
     case: &Case,
     params: GemmParams,
@@ -208,22 +209,7 @@ pub fn launch<In: Value, Out: Value>(
         trans_b: case.trans_b,
         config,
     };
-    let kernel = match std::env::var("WS_PTX") {
-        Ok(dir) => device
-            .load_ptx(
-                &std::fs::read_to_string(format!(
-                    "{dir}/sm_{}/gemm.ptx",
-                    if case.arch == DecodeArch::Sm80 {
-                        80
-                    } else {
-                        90
-                    }
-                ))
-                .unwrap(),
-            )?
-            .kernel(&entry.to_string())?,
-        Err(_) => device.builtin_kernel(&entry.to_string())?,
-    };
+    let kernel = device.builtin_kernel(&entry.to_string())?;
     let stream = device.stream()?;
     let grid = config.grid(case.n, case.batch, case.splits);
     let grid = grid.expect("something to launch");

@@ -1,5 +1,6 @@
-//! The decode entries, launched as `spec` says, against plain f64 loops: every config, layout and
-//! element type, ragged edges, padding that may not be touched, special values, fused epilogues.
+//! The decode entries, launched as `spec` says, against plain f64 loops: every entry, ragged edges,
+//! padding that may not be touched, special values, fused epilogues, the order of sums, and what the
+//! emulator counts.
 
 mod counters;
 mod epilogue;
@@ -8,7 +9,8 @@ mod launch;
 use half::{bf16, f16};
 use launch::{Case, Extras, Value, launch};
 use spec::gemm::Transpose;
-use spec::gemm::decode::DecodeArch::{Sm80, Sm90};
+use spec::gemm::decode::DecodeArch;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, DeviceBuffer};
 
@@ -27,19 +29,23 @@ fn integer(seed: u32, [i, row, column]: [u32; 3]) -> f64 {
     f64::from((mixed >> 13) % 5) - 2.0
 }
 
+/// A number whose products' sums are rounded, so that their order shows.
+fn fraction(seed: u32, place: [u32; 3]) -> f64 {
+    integer(seed, place) * 0.3 + integer(seed + 1, place) * 0.011
+}
+
 /// Runs a case on integers and compares all of D's memory.
-fn check<In: Value, Out: Value>(device: &Device, case: &Case) -> Vec<Out> {
+fn check<In: Value, Out: Value>(device: &Device, case: &Case) {
     let a_value = |place| integer(1, place);
     let b_value = |place| integer(2, place);
     let got = run::<In, Out>(device, case, a_value, b_value);
     let ldd = case.params().ldd as usize;
     for (offset, &got) in got.iter().enumerate() {
-        let (row, column) = (offset / ldd, offset % ldd);
-        let (i, row) = (row as u32 / case.m, row as u32 % case.m);
-        let want = if column < case.n as usize {
-            (0..case.k)
-                .map(|p| a_value([i, row, p]) * b_value([i, p, column as u32]))
-                .sum()
+        let (row, column) = ((offset / ldd) as u32, (offset % ldd) as u32);
+        let (i, row) = (row / case.m, row % case.m);
+        let products = (0..case.k).map(|p| a_value([i, row, p]) * b_value([i, p, column]));
+        let want = if column < case.n {
+            products.sum()
         } else {
             POISON
         };
@@ -49,7 +55,6 @@ fn check<In: Value, Out: Value>(device: &Device, case: &Case) -> Vec<Out> {
             "{case:?}: batch {i}, row {row}, column {column}"
         );
     }
-    got
 }
 
 fn run<In: Value, Out: Value>(
@@ -75,29 +80,143 @@ fn run<In: Value, Out: Value>(
     d.to_vec().expect("the result can be read")
 }
 
+/// Each tile of each architecture, for either layout of B.
+fn tiles() -> impl Iterator<Item = Case> {
+    DecodeArch::ALL.into_iter().flat_map(|arch| {
+        arch.configs().iter().flat_map(move |config| {
+            Transpose::ALL.map(|trans_b| Case {
+                config: *config,
+                ..Case::new(arch, [config.tile_m, 1, 1], trans_b, 1)
+            })
+        })
+    })
+}
+
 #[test]
 fn every_entry_multiplies_ragged_shapes_exactly() {
     for device in devices() {
-        for arch in [Sm80, Sm90] {
-            for trans_b in Transpose::ALL {
-                for (m, splits) in [(3, 2), (16, 1), (25, 3), (64, 2)] {
-                    let (n, k) = if arch == Sm80 {
-                        (301, 331)
-                    } else {
-                        (296, 328) // bulk copies move multiples of 8
-                    };
+        for tile in tiles() {
+            let case = Case {
+                m: tile.config.tile_m - 3,
+                n: 157,
+                k: 331,
+                splits: 2,
+                padding: [8, 16, 3],
+                ..tile
+            };
+            check::<bf16, bf16>(&device, &case);
+            check::<bf16, f32>(&device, &case);
+            check::<f16, f16>(&device, &case);
+            check::<f16, f32>(&device, &case);
+        }
+    }
+}
+
+#[test]
+fn every_number_of_rows_is_exact() {
+    for device in devices() {
+        for arch in DecodeArch::ALL {
+            for m in 1..=64 {
+                let trans_b = Transpose::ALL[m as usize % 2];
+                check::<bf16, f32>(&device, &Case::new(arch, [m, 40, 72], trans_b, 1));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_smallest_extents_and_the_most_splits_are_exact() {
+    for device in devices() {
+        for tile in tiles() {
+            for [n, k] in [[1, 1], [2, 7], [8, 64], [65, 129], [64, 1100]] {
+                for splits in [1, 5, 8] {
                     let case = Case {
-                        padding: [8, 16, 3],
-                        ..Case::new(arch, [m, n, k], trans_b, splits)
+                        m: 2,
+                        n,
+                        k,
+                        splits,
+                        ..tile
                     };
-                    check::<bf16, bf16>(&device, &case);
-                    check::<bf16, f32>(&device, &case);
-                    if std::env::var("WS_PTX").is_err() {
-                        check::<f16, f16>(&device, &case);
-                        check::<f16, f32>(&device, &case);
-                    }
+                    check::<f16, f32>(&device, &case);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_batch_has_products_of_its_own() {
+    for device in devices() {
+        for tile in tiles() {
+            let case = Case {
+                m: 5,
+                n: 70,
+                k: 130,
+                batch: 3,
+                splits: 2,
+                ..tile
+            };
+            check::<bf16, bf16>(&device, &case);
+        }
+    }
+}
+
+#[test]
+fn special_values_reach_their_own_results_only() {
+    for device in devices() {
+        for tile in tiles() {
+            let case = Case {
+                m: 3,
+                n: 70,
+                k: 200,
+                splits: 2,
+                ..tile
+            };
+            // NaN in a row of A, infinity in a column of B, at the last of k.
+            let a = |[_, row, p]: [u32; 3]| if (row, p) == (1, 199) { f64::NAN } else { 1.0 };
+            let b = |[_, p, column]: [u32; 3]| {
+                if (p, column) == (199, 69) {
+                    f64::INFINITY
+                } else {
+                    1.0
+                }
+            };
+            let got = run::<bf16, f32>(&device, &case, a, b);
+            for (offset, got) in got.into_iter().enumerate() {
+                let (row, column) = (offset / 70, offset % 70);
+                let is_right = match (row, column) {
+                    (1, _) => got.is_nan(),
+                    (_, 69) => got == f32::INFINITY,
+                    _ => got == 200.0,
+                };
+                assert!(is_right, "{case:?}: row {row}, column {column} is {got}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bits_are_the_same_in_every_order_of_events() {
+    let case_of = |tile: Case| Case {
+        m: 9,
+        n: 130,
+        k: 700,
+        splits: 3,
+        ..tile
+    };
+    for tile in tiles().filter(|tile| tile.trans_b == Transpose::T) {
+        let case = case_of(tile);
+        let mut first: Option<Vec<u32>> = None;
+        for seed in 0..25 {
+            let config = EmulatorConfig {
+                seed,
+                ..EmulatorConfig::default()
+            };
+            let device = Device::emulator_with(config).expect("an emulator");
+            let got = run::<bf16, f32>(&device, &case, |p| fraction(3, p), |p| fraction(5, p));
+            let bits: Vec<u32> = got.into_iter().map(f32::to_bits).collect();
+            let first = first.get_or_insert_with(|| bits.clone());
+            assert!(*first == bits, "{case:?}: seed {seed} gives other bits");
         }
     }
 }

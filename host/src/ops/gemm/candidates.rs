@@ -24,9 +24,11 @@
 //! whole tile. What it does not know (power, caches, alignment) `autotune` measures.
 
 use super::call::Call;
+use super::decode;
 use super::desc::GemmDesc;
 use super::{mma, simt, sm90};
 use crate::{DeviceInfo, LaunchConfig, Result};
+use spec::gemm::decode::DecodeEntry;
 use spec::gemm::sm90::Sm90Entry;
 use spec::gemm::{MmaEntry, SimtEntry};
 use std::fmt;
@@ -37,6 +39,7 @@ pub(super) enum Entry {
     Simt(SimtEntry),
     Mma(MmaEntry),
     Sm90(Sm90Entry),
+    Decode(DecodeEntry),
 }
 
 impl fmt::Display for Entry {
@@ -45,6 +48,7 @@ impl fmt::Display for Entry {
             Self::Simt(entry) => entry.fmt(f),
             Self::Mma(entry) => entry.fmt(f),
             Self::Sm90(entry) => entry.fmt(f),
+            Self::Decode(entry) => entry.fmt(f),
         }
     }
 }
@@ -76,6 +80,7 @@ impl Candidate {
             Entry::Simt(entry) => simt::launch(entry, self, call),
             Entry::Mma(entry) => mma::launch(entry, self, call),
             Entry::Sm90(entry) => sm90::launch(entry, self, call),
+            Entry::Decode(entry) => decode::launch(entry, self, call),
         }
     }
 }
@@ -100,6 +105,7 @@ impl fmt::Display for Candidate {
 /// Hands all candidates for `desc` to `offer`.
 pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let machine = Machine::of(device);
+    decode::offer(desc, &machine, offer);
     simt::offer(desc, &machine, offer);
     mma::offer(desc, &machine, offer);
     sm90::offer(desc, &machine, offer);

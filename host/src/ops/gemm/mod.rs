@@ -4,6 +4,7 @@
 mod call;
 #[allow(dead_code)]
 mod candidates;
+mod decode;
 #[allow(dead_code)]
 mod desc;
 #[allow(dead_code)]

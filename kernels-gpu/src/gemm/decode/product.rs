@@ -97,7 +97,8 @@ pub(super) trait Layout: Copy {
     fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr;
 }
 
-/// Adds the products of the stage at `stage`: `steps` times 32 of k.
+/// Adds the products of the warp's part of the stage at `stage`. Returns bits of the last fragments: who
+/// has them knows that all reads of the stage are done, which the instructions' order does not say.
 ///
 /// # Safety
 /// All lanes execute it; the stage has landed.
@@ -112,13 +113,16 @@ pub(super) unsafe fn multiply<
     stage: SharedAddr,
     layout: &L,
     config: &DecodeConfig,
-) {
+) -> u32 {
+    let mut last = 0;
     let mut step = 0;
     while step < config.tile_k / config.warps_k() / STEP_K {
+        last = 0;
         let mut tokens = [[0; 4]; TOKENS];
         for token in 0..TOKENS {
             // SAFETY: the caller's.
             tokens[token] = unsafe { ldmatrix_x4(layout.a(stage, step, token as u32)) };
+            last |= tokens[token][3];
         }
         for half in 0..2 {
             for weight in 0..WEIGHTS {
@@ -131,6 +135,7 @@ pub(super) unsafe fn multiply<
                         ldmatrix_x4(row)
                     }
                 };
+                last |= fragment[3];
                 for token in 0..TOKENS {
                     let pair = [tokens[token][2 * half], tokens[token][2 * half + 1]];
                     // SAFETY: the caller's.
@@ -140,6 +145,7 @@ pub(super) unsafe fn multiply<
         }
         step += 1;
     }
+    last
 }
 
 /// Rows one after the other, padded: A, then B as stored.

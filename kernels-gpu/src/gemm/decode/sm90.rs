@@ -34,6 +34,7 @@
 use cuda_std::element::Element;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
+use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, WARP_THREADS};
 use cuda_std::tma::{
@@ -41,7 +42,7 @@ use cuda_std::tma::{
     cp_async_bulk_tensor_3d_shared_cluster_global_l2_cache_hint,
     createpolicy_fractional_l2_evict_first, prefetch_tensormap,
 };
-use cuda_std::warp::{FULL_MASK, bar_warp_sync};
+use cuda_std::warp::{FULL_MASK, bar_warp_sync, shfl_idx};
 use spec::gemm::GemmParams;
 use spec::gemm::decode::{BOX_ALIGN, DecodeArch, DecodeConfig, SPAN_BYTES};
 
@@ -265,10 +266,12 @@ unsafe fn consume<In: MmaElement, const WEIGHTS: usize, const TOKENS: usize, con
         // SAFETY: the stage has landed after the wait, and is not touched after the arrival.
         unsafe {
             ring.landed(place.stage_idx).wait_parity(place.parity);
-            multiply::<In, _, WEIGHTS, TOKENS>(sums, stage, layout, config);
-            bar_warp_sync(FULL_MASK); // all lanes have read
+            let last = multiply::<In, _, WEIGHTS, TOKENS>(sums, stage, layout, config);
+            // All lanes have read. Lane 0 gets 0, but only once its last fragments are there: ptxas
+            // issues an arrival that needs nothing of them before they have come.
+            let none = shfl_idx(FULL_MASK, last, 0) ^ last;
             if lane_idx == 0 {
-                ring.free(place.stage_idx).arrive();
+                Mbarrier::at(ring.free(place.stage_idx).addr().add_bytes(none)).arrive();
             }
         }
         place.advance(ring.count);

@@ -1,0 +1,235 @@
+//! Products with 1 to 64 rows, bound by the memory that B is read from: see [`spec::gemm::decode`].
+//!
+//! They exist for f16 and bf16 in, the same or f32 out, of an A with contiguous k. Hopper's kernels
+//! copy by tensor maps, Ampere's thread by thread; both want rows on 16 bytes.
+//!
+//! # What the cost model is told
+//! Beside the bytes of the product, each tile reads A again, from L2. Thread by thread those bytes
+//! count like the others (measured: an H200's multiprocessors get 4.1 TB/s that way, from L2 or not),
+//! by tensor copies a sixth of them (470 MB of weights and 64 rows: 111 µs with 12 %, 116 with 50 %).
+//! A meeting of blocks costs what a launch was seen to take longer by it.
+
+use super::call::{Call, Memory};
+use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
+use super::desc::{GemmDesc, MatrixDesc};
+use super::maps::MapKey;
+use crate::backend::Pattern;
+use crate::{Error, LaunchConfig, Result, TensorMapSwizzle};
+use spec::gemm::Transpose;
+use spec::gemm::decode::{
+    DECODE_BATCH_MAX, DECODE_DTYPES, DecodeArch, DecodeConfig, DecodeEntry, SPLITS_MAX,
+};
+
+/// Multiply-adds, counted as two, that a multiprocessor's tensor cores do in a cycle by `mma.sync`.
+const FLOPS_PER_CYCLE: f64 = 2_000.0;
+/// The part of its time in company that a block takes alone: all wait for memory.
+const ALONE: f64 = 0.2;
+/// First loads of a block, and its stores.
+const OVERHEAD_NS: f64 = 1_500.0;
+/// What a meeting in a cluster adds, and one through global memory.
+const CLUSTER_NS: f64 = 800.0;
+const TICKETS_NS: f64 = 1_500.0;
+/// Part of the time of bytes from device memory that bytes from L2 take.
+const L2_BY_THREADS: f64 = 1.0;
+const L2_BY_TENSOR_COPIES: f64 = 1.0 / 6.0;
+
+/// Adds the tiles that hold A's rows, each whole and with k shared by a few blocks.
+pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    if !suits(desc) {
+        return;
+    }
+    for arch in DecodeArch::ALL {
+        let is_there = match arch {
+            DecodeArch::Sm80 => machine.arch >= (8, 0),
+            DecodeArch::Sm90 => {
+                machine.arch >= (9, 0) && desc.a.suits_tensor_map() && desc.b.suits_tensor_map()
+            }
+        };
+        let holding = || arch.configs().iter().filter(|c| desc.m <= c.tile_m);
+        let Some(least) = holding().next().filter(|_| is_there) else {
+            continue;
+        };
+        for config in holding().filter(|c| c.tile_m == least.tile_m) {
+            let chosen = config.choose_splits(desc.n, desc.k, desc.batch, machine.multiprocessors);
+            let around = [1, 2, chosen, chosen + 1];
+            for (i, &splits) in around.iter().enumerate() {
+                let is_first = !around[..i].contains(&splits);
+                let is_asked = desc.split_k == 0 && is_first;
+                if is_asked && splits <= most_splits(desc, config) {
+                    offer_one(desc, machine, (arch, config, splits), offer);
+                }
+            }
+            if (1..=most_splits(desc, config)).contains(&desc.split_k) {
+                offer_one(desc, machine, (arch, config, desc.split_k), offer);
+            }
+        }
+    }
+}
+
+/// Whether the kernels compute such a product.
+fn suits(desc: &GemmDesc) -> bool {
+    let is_aligned = |matrix: &MatrixDesc| matrix.row_align_bytes() >= 16;
+    DECODE_DTYPES.contains(&(desc.a.dtype, desc.d.dtype))
+        && desc.b.dtype == desc.a.dtype
+        && desc.a.transpose == Transpose::N
+        && desc.k > 0
+        && desc.batch <= DECODE_BATCH_MAX
+        && is_aligned(&desc.a)
+        && is_aligned(&desc.b)
+}
+
+/// Blocks that can share a tile: each has some of k.
+fn most_splits(desc: &GemmDesc, config: &DecodeConfig) -> u32 {
+    desc.k.div_ceil(config.tile_k).min(SPLITS_MAX)
+}
+
+fn offer_one(
+    desc: &GemmDesc,
+    machine: &Machine,
+    (arch, config, splits): (DecodeArch, &DecodeConfig, u32),
+    offer: &mut dyn FnMut(Candidate),
+) {
+    let Some(grid) = config.grid(desc.n, desc.batch, splits) else {
+        return;
+    };
+    let tiles = f64::from(config.tiles(desc.n)) * f64::from(desc.batch);
+    let read_again = (tiles - 1.0) * 2.0 * f64::from(desc.m) * f64::from(desc.k);
+    let (of_l2, meeting_ns) = match arch {
+        DecodeArch::Sm80 => (L2_BY_THREADS, TICKETS_NS + LAUNCH_NS),
+        DecodeArch::Sm90 => (L2_BY_TENSOR_COPIES, CLUSTER_NS),
+    };
+    let k_tiles = f64::from(desc.k.div_ceil(config.tile_k).div_ceil(splits));
+    let k = k_tiles * f64::from(config.tile_k);
+    let work = Work {
+        blocks: tiles * f64::from(splits),
+        blocks_per_multiprocessor: config.blocks,
+        flops_per_block: 2.0 * f64::from(config.tile_m) * f64::from(config.tile_n) * k,
+        flops_per_cycle: FLOPS_PER_CYCLE,
+        alone: ALONE,
+        overhead_ns: OVERHEAD_NS,
+        bytes: desc.bytes() + of_l2 * read_again,
+        extra_ns: if splits > 1 { meeting_ns } else { 0.0 },
+    };
+    offer(Candidate {
+        entry: Entry::Decode(DecodeEntry {
+            arch,
+            input: desc.a.dtype,
+            output: desc.d.dtype,
+            trans_b: desc.b.transpose,
+            config: *config,
+        }),
+        tile: [config.tile_m, config.tile_n, config.tile_k],
+        split_k: splits,
+        swapped: false,
+        config: LaunchConfig {
+            grid,
+            block: [arch.threads(), 1, 1],
+            shared_bytes: config.smem_bytes(arch, desc.b.transpose),
+            cluster: match arch {
+                DecodeArch::Sm80 => None,
+                DecodeArch::Sm90 => Some([1, splits, 1]),
+            },
+        },
+        estimated_ns: machine.estimate_ns(&work) + starved_ns(desc, machine, &work),
+    });
+}
+
+/// What memory waits where too few blocks ask for it: a third of the multiprocessors draw all of
+/// its bandwidth.
+fn starved_ns(desc: &GemmDesc, machine: &Machine, work: &Work) -> f64 {
+    let asking = (work.blocks * 3.0 / f64::from(machine.multiprocessors)).min(1.0);
+    desc.bytes() / machine.bytes_per_ns * (1.0 / asking - 1.0)
+}
+
+/// Enqueues a candidate of [`offer`].
+pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    match entry.arch {
+        DecodeArch::Sm80 => by_threads(entry, candidate, call),
+        DecodeArch::Sm90 => by_tensor_maps(entry, candidate, call),
+    }
+}
+
+fn by_threads(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    let (config, desc) = (&entry.config, &call.desc);
+    let scratch = match candidate.split_k {
+        1 => None,
+        splits => Some(scratch(config, splits, call)?),
+    };
+    let (partials, tickets) = match &scratch {
+        None => (None, None),
+        Some((partials, tickets)) => (Some(partials), Some(tickets)),
+    };
+    let (a, b) = (&call.a, &call.b);
+    debug_assert!(desc.a.row_align_bytes() >= 16 && desc.b.row_align_bytes() >= 16);
+    // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
+    // their storage, with rows on 16 bytes; d is injective and overlaps nothing that is read but
+    // what is d itself; the scratch memory is as long as spec says, and its tickets are 0.
+    unsafe { call.launch_fused(entry, candidate.config, &[&a, &b, &partials, &tickets]) }
+}
+
+/// Memory for partial sums, and for tickets, which are 0.
+fn scratch(config: &DecodeConfig, splits: u32, call: &Call<'_>) -> Result<(Memory, Memory)> {
+    let desc = &call.desc;
+    let partials_bytes = 4 * config.partials(desc.n, desc.batch, splits);
+    let tickets = u64::from(config.tiles(desc.n)) * u64::from(desc.batch);
+    let partials = call.workspace(partials_bytes + 4 * tickets)?;
+    let first_ticket = partials.offset(partials_bytes as i64);
+    let stream = call.stream;
+    // SAFETY: the tickets lie in the workspace, which this stream has for itself.
+    unsafe {
+        let backend = stream.device().backend();
+        let zero = Pattern::B4(0);
+        backend.fill(first_ticket.address(), zero, tickets as usize, stream.raw())?;
+    }
+    Ok((partials, first_ticket))
+}
+
+fn by_tensor_maps(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    let (config, desc) = (&entry.config, &call.desc);
+    let (rows_b, columns_b) = match entry.trans_b {
+        Transpose::N => (desc.k, desc.n),
+        Transpose::T => (desc.n, desc.k),
+    };
+    let map_a = map(call, (&call.a, &desc.a), [desc.m, desc.k], config.box_a())?;
+    let box_b = config.box_b(entry.trans_b);
+    let map_b = map(call, (&call.b, &desc.b), [rows_b, columns_b], box_b)?;
+    let (a, b) = (&call.a, &call.b);
+    // The maps do not announce the memory that they are of.
+    for memory in [&a, &b] {
+        crate::launch::KernelArg::use_on(memory, call.stream)?;
+    }
+    let (map_a, map_b) = (&map_a, &map_b);
+    // SAFETY: the maps are of the call's memory, which lies as `desc` says; d is injective and
+    // overlaps nothing that is read but what is d itself.
+    unsafe { call.launch_fused(entry, candidate.config, &[&map_a, &map_b]) }
+}
+
+/// The tensor map of an operand with so many rows and columns as stored.
+fn map(
+    call: &Call<'_>,
+    (memory, matrix): (&Memory, &MatrixDesc),
+    [rows, columns]: [u32; 2],
+    box_dims: [u32; 3],
+) -> Result<super::maps::DeviceMap> {
+    let products = match matrix.batch_stride {
+        0 => 1,
+        _ => call.desc.batch,
+    };
+    let size = matrix.dtype.size_bytes() as u64;
+    let row_bytes = u64::try_from(matrix.ld).map_err(|_| NEGATIVE)? * size;
+    // Where there is one product its stride says nothing, but has to be a valid one.
+    let product_bytes = match matrix.batch_stride {
+        0 => row_bytes,
+        stride => u64::try_from(stride).map_err(|_| NEGATIVE)? * size,
+    };
+    let key = MapKey::new(
+        memory.address(),
+        matrix.dtype.into(),
+        [columns, rows, products].map(u64::from),
+        [size, row_bytes, product_bytes],
+        box_dims,
+    );
+    call.tensor_map(&key.swizzle(TensorMapSwizzle::B128))
+}
+
+const NEGATIVE: Error = Error::Bug("a product was offered whose stride no tensor map has");
