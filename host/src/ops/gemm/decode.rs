@@ -12,8 +12,9 @@
 use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::{GemmDesc, MatrixDesc};
-use super::maps::MapKey;
+use super::maps::{DeviceMap, MapKey};
 use crate::backend::Pattern;
+use crate::launch::KernelArg;
 use crate::{Error, LaunchConfig, Result, TensorMapSwizzle};
 use spec::gemm::Transpose;
 use spec::gemm::decode::{
@@ -150,7 +151,7 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
 }
 
 fn by_threads(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    let (config, desc) = (&entry.config, &call.desc);
+    let config = &entry.config;
     let scratch = match candidate.split_k {
         1 => None,
         splits => Some(scratch(config, splits, call)?),
@@ -160,7 +161,6 @@ fn by_threads(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) -> Res
         Some((partials, tickets)) => (Some(partials), Some(tickets)),
     };
     let (a, b) = (&call.a, &call.b);
-    debug_assert!(desc.a.row_align_bytes() >= 16 && desc.b.row_align_bytes() >= 16);
     // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
     // their storage, with rows on 16 bytes; d is injective and overlaps nothing that is read but
     // what is d itself; the scratch memory is as long as spec says, and its tickets are 0.
@@ -196,7 +196,7 @@ fn by_tensor_maps(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) ->
     let (a, b) = (&call.a, &call.b);
     // The maps do not announce the memory that they are of.
     for memory in [&a, &b] {
-        crate::launch::KernelArg::use_on(memory, call.stream)?;
+        KernelArg::use_on(memory, call.stream)?;
     }
     let (map_a, map_b) = (&map_a, &map_b);
     // SAFETY: the maps are of the call's memory, which lies as `desc` says; d is injective and
@@ -210,7 +210,7 @@ fn map(
     (memory, matrix): (&Memory, &MatrixDesc),
     [rows, columns]: [u32; 2],
     box_dims: [u32; 3],
-) -> Result<super::maps::DeviceMap> {
+) -> Result<DeviceMap> {
     let products = match matrix.batch_stride {
         0 => 1,
         _ => call.desc.batch,
@@ -233,3 +233,68 @@ fn map(
 }
 
 const NEGATIVE: Error = Error::Bug("a product was offered whose stride no tensor map has");
+
+#[cfg(test)]
+mod tests {
+    use super::super::desc::tests::plain;
+    use super::*;
+    use crate::DType;
+
+    const H200: Machine = Machine {
+        arch: (9, 0),
+        multiprocessors: 132,
+        shared_bytes: 227 << 10,
+        bytes_per_ns: 4_300.0,
+        clock_ghz: 1.7,
+    };
+
+    fn offered(desc: &GemmDesc, machine: &Machine) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        offer(desc, machine, &mut |candidate| all.push(candidate));
+        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        all
+    }
+
+    fn weights(m: u32, n: u32, k: u32) -> GemmDesc {
+        let mut desc = plain(DType::Bf16, m, n, k);
+        desc.b.transpose = Transpose::T;
+        desc.b.ld = i64::from(k);
+        desc
+    }
+
+    #[test]
+    fn what_was_measured_to_be_fastest_is_expected_to_be() {
+        let best = |m, n, k| offered(&weights(m, n, k), &H200)[0].to_string();
+        assert_eq!(best(1, 28_672, 8192), "gemm_decode_sm90_bf16_nt_16x64x128");
+        assert_eq!(
+            best(64, 28_672, 8192),
+            "gemm_decode_sm90_bf16_nt_64x128x128"
+        );
+        assert!(best(8, 4096, 4096).starts_with("gemm_decode_sm90_bf16_nt_16x64x128"));
+    }
+
+    #[test]
+    fn rows_that_lie_on_no_16_bytes_and_too_many_rows_go_elsewhere() {
+        assert!(!offered(&weights(64, 100, 64), &H200).is_empty());
+        assert!(offered(&weights(65, 100, 64), &H200).is_empty());
+        assert!(offered(&weights(8, 100, 63), &H200).is_empty());
+        assert!(offered(&weights(8, 100, 0), &H200).is_empty());
+        let turing = Machine {
+            arch: (7, 5),
+            ..H200
+        };
+        assert!(offered(&weights(8, 100, 64), &turing).is_empty());
+    }
+
+    #[test]
+    fn a_number_of_splits_that_was_asked_for_is_the_only_one() {
+        let desc = GemmDesc {
+            split_k: 3,
+            ..weights(8, 4096, 4096)
+        };
+        let all = offered(&desc, &H200);
+        assert!(!all.is_empty() && all.iter().all(|candidate| candidate.split_k == 3));
+        let too_many = GemmDesc { split_k: 9, ..desc };
+        assert!(offered(&too_many, &H200).is_empty());
+    }
+}

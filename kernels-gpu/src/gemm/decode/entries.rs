@@ -45,7 +45,6 @@ macro_rules! entries {
         /// `params` and `epilogue` describe what the pointers point to; the grid is
         /// `DecodeConfig::grid`.
         #[kernel(max_threads = $threads.threads(), min_blocks = $config.blocks, arch = $arch)]
-        #[expect(clippy::too_many_arguments, reason = "the tail of every GEMM entry")]
         pub unsafe fn $name(
             $($extra: $ty,)*
             c: *const $out,

@@ -129,7 +129,7 @@ pub(super) unsafe fn decode<
     // SAFETY: whole warps; the caller's operands.
     unsafe {
         if is_producer {
-            if thread_idx % WARP_THREADS == 0 {
+            if thread_idx.is_multiple_of(WARP_THREADS) {
                 produce::<K_ROWS>(&ring, &share, config);
             }
             bar_warp_sync(FULL_MASK);
