@@ -151,10 +151,10 @@ fn median(times: &mut [f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// Tensor maps in device memory: of A, and of each of the weights.
+/// Tensor maps: of A, and of each of the weights.
 struct Maps {
-    a: DeviceBuffer<u8>,
-    weights: DeviceBuffer<u8>,
+    a: TensorMap,
+    weights: Vec<TensorMap>,
 }
 
 /// Operands of a shape on the device.
@@ -191,7 +191,7 @@ impl Operands {
         })
     }
 
-    fn maps(&self, bench: &Bench, config: &DecodeConfig, m: u32) -> Result<Maps, Failure> {
+    fn maps(&self, config: &DecodeConfig, m: u32) -> Result<Maps, Failure> {
         let map = |buffer: &DeviceBuffer<bf16>, rows: u32, box_dims: [u32; 3]| {
             let dims = [u64::from(self.k), u64::from(rows), 1];
             let strides = [2 * dims[0], 2 * dims[0] * dims[1]];
@@ -199,14 +199,11 @@ impl Operands {
                 .swizzle(TensorMapSwizzle::B128)
                 .encode(buffer)
         };
-        let a = *map(&self.a, m, config.box_a())?.bytes();
-        let mut weights = Vec::new();
-        for buffer in &self.weights {
-            weights.extend_from_slice(map(buffer, self.n, config.box_b(Transpose::T))?.bytes());
-        }
+        let box_b = config.box_b(Transpose::T);
+        let weights = self.weights.iter().map(|buffer| map(buffer, self.n, box_b));
         Ok(Maps {
-            a: DeviceBuffer::from_slice(&bench.device, &a)?,
-            weights: DeviceBuffer::from_slice(&bench.device, &weights)?,
+            a: map(&self.a, m, config.box_a())?,
+            weights: weights.collect::<Result<_, _>>()?,
         })
     }
 
@@ -244,11 +241,7 @@ impl Operands {
             shared_bytes: config.smem_bytes(DecodeArch::Sm90, Transpose::T),
             cluster: Some([1, splits, 1]),
         };
-        let map_a = maps.a.device_ptr();
-        let map_b = maps
-            .weights
-            .device_ptr()
-            .wrapping_offset((i * TensorMap::BYTES) as i64);
+        let (map_a, map_b) = (&maps.a, &maps.weights[i]);
         let null = DevicePtr::<f32>::NULL;
         let (params, epilogue) = (self.params(m), EpilogueParams::default());
         let arguments: [&dyn KernelArg; 12] = [
@@ -406,7 +399,7 @@ fn main() -> Result<(), Failure> {
                 .min();
             for variant in variants.iter().filter(|v| Some(v.config.tile_m) == least) {
                 let config = &variant.config;
-                let maps = operands.maps(&bench, config, m)?;
+                let maps = operands.maps(config, m)?;
                 let chosen = config.choose_splits(n, k, 1, multiprocessors);
                 let mut line = format!("{what:<10} m{m:<2} {:<44}", variant.name);
                 let mut best = (f64::INFINITY, 0);

@@ -12,7 +12,7 @@
 //! and of B as stored start at multiples of 16 bytes. Arguments, before the tail of
 //! [`epilogue`](super::epilogue):
 //!
-//! - [`DecodeArch::Sm90`]: `map_a: *const TensorMap, map_b: *const TensorMap`, of three dimensions
+//! - [`DecodeArch::Sm90`]: tensor maps of A and B by value, of three dimensions
 //!   (the third is the batch; one product where the batch stride is 0), swizzled over
 //!   [`SPAN_BYTES`], zeros outside, with boxes of [`DecodeConfig::box_a`] and
 //!   [`DecodeConfig::box_b`]. Launched in clusters of `(1, splits, 1)`.

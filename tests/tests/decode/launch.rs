@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use spec::gemm::decode::{DecodeArch, DecodeConfig, DecodeEntry};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 use warpsmith::{
-    Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig, TensorMapDesc,
+    Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig, TensorMap, TensorMapDesc,
     TensorMapSwizzle,
 };
 
@@ -117,14 +117,13 @@ impl Case {
         )
     }
 
-    /// The tensor maps of A and B, in device memory.
+    /// The tensor maps of A and B.
     fn maps<T: Value>(
         &self,
-        device: &Device,
         params: &GemmParams,
         a: &DeviceBuffer<T>,
         b: &DeviceBuffer<T>,
-    ) -> warpsmith::Result<[DeviceBuffer<u8>; 2]> {
+    ) -> warpsmith::Result<[TensorMap; 2]> {
         let config = self.config;
         let (rows_b, columns_b) = self.stored_b();
         let map = |buffer: &DeviceBuffer<T>,
@@ -136,8 +135,7 @@ impl Case {
             let strides = [2 * ld as u64, 2 * stride as u64];
             let desc = TensorMapDesc::new(T::DTYPE.into(), &dims, &strides, &box_dims)
                 .swizzle(TensorMapSwizzle::B128);
-            let map = desc.encode(buffer)?;
-            DeviceBuffer::from_slice(device, map.bytes())
+            desc.encode(buffer)
         };
         Ok([
             map(
@@ -252,7 +250,7 @@ pub(crate) fn launch<In: Value, Out: Value>(
         &params,
         epilogue,
     ];
-    let maps = case.maps(device, &params, a, b)?;
+    let maps = case.maps(&params, a, b)?;
     let maps = maps.each_ref();
     let mut arguments: Vec<&dyn KernelArg> = Vec::new();
     match case.arch {

@@ -12,10 +12,9 @@
 use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::{GemmDesc, MatrixDesc};
-use super::maps::{DeviceMap, MapKey};
+use super::maps::{MapKey, MapValue};
 use crate::backend::Pattern;
-use crate::launch::KernelArg;
-use crate::{Error, LaunchConfig, Result, TensorMapSwizzle};
+use crate::{LaunchConfig, Result};
 use spec::gemm::Transpose;
 use spec::gemm::decode::{
     DECODE_BATCH_MAX, DECODE_DTYPES, DecodeArch, DecodeConfig, DecodeEntry, SPLITS_MAX,
@@ -186,19 +185,15 @@ fn scratch(config: &DecodeConfig, splits: u32, call: &Call<'_>) -> Result<(Memor
 
 fn by_tensor_maps(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
     let (config, desc) = (&entry.config, &call.desc);
-    let (rows_b, columns_b) = match entry.trans_b {
-        Transpose::N => (desc.k, desc.n),
-        Transpose::T => (desc.n, desc.k),
+    let stored_b = match entry.trans_b {
+        Transpose::N => [desc.k, desc.n],
+        Transpose::T => [desc.n, desc.k],
     };
     let map_a = map(call, (&call.a, &desc.a), [desc.m, desc.k], config.box_a())?;
     let box_b = config.box_b(entry.trans_b);
-    let map_b = map(call, (&call.b, &desc.b), [rows_b, columns_b], box_b)?;
-    let (a, b) = (&call.a, &call.b);
-    // The maps do not announce the memory that they are of.
-    for memory in [&a, &b] {
-        KernelArg::use_on(memory, call.stream)?;
-    }
+    let map_b = map(call, (&call.b, &desc.b), stored_b, box_b)?;
     let (map_a, map_b) = (&map_a, &map_b);
+    call.uses()?;
     // SAFETY: the maps are of the call's memory, which lies as `desc` says; d is injective and
     // overlaps nothing that is read but what is d itself.
     unsafe { call.launch_fused(entry, candidate.config, &[&map_a, &map_b]) }
@@ -210,29 +205,21 @@ fn map(
     (memory, matrix): (&Memory, &MatrixDesc),
     [rows, columns]: [u32; 2],
     box_dims: [u32; 3],
-) -> Result<DeviceMap> {
-    let products = match matrix.batch_stride {
-        0 => 1,
-        _ => call.desc.batch,
+) -> Result<MapValue> {
+    // A matrix that is repeated is a batch of one, of which no stride counts.
+    let (products, product_stride) = match matrix.batch_stride {
+        0 => (1, matrix.ld),
+        stride => (call.desc.batch, stride),
     };
-    let size = matrix.dtype.size_bytes() as u64;
-    let row_bytes = u64::try_from(matrix.ld).map_err(|_| NEGATIVE)? * size;
-    // Where there is one product its stride says nothing, but has to be a valid one.
-    let product_bytes = match matrix.batch_stride {
-        0 => row_bytes,
-        stride => u64::try_from(stride).map_err(|_| NEGATIVE)? * size,
-    };
-    let key = MapKey::new(
-        memory.address(),
-        matrix.dtype.into(),
-        [columns, rows, products].map(u64::from),
-        [size, row_bytes, product_bytes],
+    let size_bytes = matrix.dtype.size_bytes() as u64;
+    call.tensor_map(&MapKey {
+        address: memory.address(),
+        data_type: matrix.dtype.into(),
+        dims: [columns, rows, products].map(u64::from),
+        strides_bytes: [matrix.ld, product_stride].map(|stride| stride.unsigned_abs() * size_bytes),
         box_dims,
-    );
-    call.tensor_map(&key.swizzle(TensorMapSwizzle::B128))
+    })
 }
-
-const NEGATIVE: Error = Error::Bug("a product was offered whose stride no tensor map has");
 
 #[cfg(test)]
 mod tests {

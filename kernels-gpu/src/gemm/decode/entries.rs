@@ -1,6 +1,6 @@
 //! The entries: architectures, element types, layouts of B and tiles.
 
-use cuda_std::tma::TensorMap;
+use cuda_std::tma::TensorMapParam;
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
 use spec::gemm::decode::{DecodeArch, DecodeConfig, SM80_CONFIGS, SM90_CONFIGS};
@@ -28,9 +28,9 @@ macro_rules! entries {
     };
     (@sm90 $name:ident: $in:ident => $out:ident, $b:ident, $config:expr) => {
         entries!(@entry "sm_90", DecodeArch::Sm90,
-            (map_a: *const TensorMap, map_b: *const TensorMap), |d, params, epilogue| {
+            (map_a: TensorMapParam, map_b: TensorMapParam), |d, params, epilogue| {
                 sm90::decode::<$in, $out, WEIGHTS, TOKENS, K_ROWS>(
-                    (map_a, map_b), d, params, &CONFIG, epilogue,
+                    (map_a.as_ptr(), map_b.as_ptr()), d, params, &CONFIG, epilogue,
                 );
             };
             $name: $in => $out, $b, $config);
