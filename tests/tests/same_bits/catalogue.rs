@@ -27,6 +27,7 @@ pub(crate) enum Family {
     Gemm(gemm::SimtEntry),
     Mma(gemm::MmaEntry),
     Hopper(gemm::sm90::Sm90Entry),
+    Decode(gemm::decode::DecodeEntry),
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
     Reduce(ReduceEntry),
@@ -62,6 +63,9 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     }
     for entry in products::hoppers() {
         all.insert(entry.to_string(), Family::Hopper(entry));
+    }
+    for entry in products::decodes() {
+        all.insert(entry.to_string(), Family::Decode(entry));
     }
     for dtype in attention::SIMT_DTYPES {
         for head_dim_cap in attention::SIMT_HEAD_DIMS {
@@ -126,6 +130,7 @@ impl Family {
             Self::Gemm(entry) => products::product(entry, rng),
             Self::Mma(entry) => products::mma(entry, rng),
             Self::Hopper(entry) => products::hopper(entry, rng),
+            Self::Decode(entry) => products::decode(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attend(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng, false),

@@ -2,6 +2,7 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::gemm::decode::{DECODE_DTYPES, DecodeArch, DecodeEntry};
 use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
 use spec::gemm::{
     EpilogueParams, FINISH_THREADS, FinishEntry, GemmParams, MmaEntry, SimtEntry, Transpose,
@@ -265,6 +266,66 @@ pub(crate) fn hoppers() -> Vec<Sm90Entry> {
                         }
                     }
                 }
+            }
+        }
+    }
+    all
+}
+
+/// Products of few rows, with k shared by a few blocks.
+pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let mut params = extents(rng);
+    params.m = rng.random_range(1..=entry.config.tile_m);
+    let GemmParams { m, n, k, batch, .. } = params;
+    let (config, splits) = (entry.config, rng.random_range(1..=3));
+    let shape_b = match entry.trans_b {
+        Transpose::N => [batch, k, n],
+        Transpose::T => [batch, n, k],
+    };
+    let [_, rows_a, _] = config.box_a();
+    let [_, rows_b, _] = config.box_b(entry.trans_b);
+    let (a, lda, stride_a) = mapped(&mut trial, entry.input, [batch, m, k], rows_a, rng);
+    let (b, ldb, stride_b) = mapped(&mut trial, entry.input, shape_b, rows_b, rng);
+    (params.lda, params.batch_stride_a) = (lda, stride_a);
+    (params.ldb, params.batch_stride_b) = (ldb, stride_b);
+    let grid = config.grid(n, batch, splits).expect("a small product");
+    let (mut args, cluster) = match entry.arch {
+        DecodeArch::Sm90 => (vec![a, b], Some([1, splits, 1])),
+        DecodeArch::Sm80 => {
+            let buffer = |arg| match arg {
+                Arg::MapValue(number, _) => Arg::Buffer(number),
+                other => other,
+            };
+            let partials = trial.floats(DType::F32, config.partials(n, batch, splits), rng);
+            let tickets = trial.buffer(vec![0; 4 * (grid[0] * grid[2]) as usize]);
+            (vec![buffer(a), buffer(b), partials, tickets], None)
+        }
+    };
+    args.extend(tail(&mut trial, entry.output, params, rng));
+    let launch = LaunchConfig {
+        grid,
+        block: [entry.arch.threads(), 1, 1],
+        shared_bytes: config.smem_bytes(entry.arch, entry.trans_b),
+        cluster,
+    };
+    trial.launch(entry, launch, args);
+    trial
+}
+
+/// Every entry for few rows.
+pub(crate) fn decodes() -> Vec<DecodeEntry> {
+    let mut all = Vec::new();
+    for arch in DecodeArch::ALL {
+        for (input, output) in DECODE_DTYPES {
+            for trans_b in Transpose::ALL {
+                all.extend(arch.configs().iter().map(|&config| DecodeEntry {
+                    arch,
+                    input,
+                    output,
+                    trans_b,
+                    config,
+                }));
             }
         }
     }
