@@ -132,8 +132,8 @@ pub(super) fn by_partials(
             ..part
         }
     };
-    if desc.batch == 1 {
-        // Parts of one length are a batch.
+    if desc.batch == 1 && parts.whole > 1 {
+        // Parts of one length are a batch. A single one has no strides that a tensor map could mind.
         let mut whole = part(0, parts.k);
         whole.desc.batch = parts.whole;
         let step = |matrix: &mut MatrixDesc, contiguous_in| {
