@@ -4,17 +4,19 @@
 //! copy by tensor maps, Ampere's thread by thread; both want rows on 16 bytes.
 //!
 //! # What the cost model is told
-//! Beside the bytes of the product, each tile reads A again, from L2. Thread by thread those bytes
-//! count like the others (measured: an H200's multiprocessors get 4.1 TB/s that way, from L2 or not),
-//! by tensor copies a sixth of them (470 MB of weights and 64 rows: 111 µs with 12 %, 116 with 50 %).
-//! A meeting of blocks costs what a launch was seen to take longer by it.
+//! Memory that is only read gives more than the bandwidth of a copy (an H200: 470 MB in 111 µs, all
+//! included, where a copy moves 4.2 TB/s). Each tile reads A again, from L2: thread by thread those
+//! bytes count like the others (an H200's multiprocessors get 4.1 TB/s that way, from L2 or not), by
+//! tensor copies a tenth of them (with 50 % more bytes 3.6 to 9 % more time). A meeting of blocks
+//! costs what launches were seen to take longer by it, and fewer blocks than 0.6 of the
+//! multiprocessors draw less than all of the bandwidth.
 
 use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::{GemmDesc, MatrixDesc};
 use super::maps::{MapKey, MapValue};
 use crate::backend::Pattern;
-use crate::{LaunchConfig, Result};
+use crate::{L2Promotion, LaunchConfig, Result};
 use spec::gemm::Transpose;
 use spec::gemm::decode::{
     DECODE_BATCH_MAX, DECODE_DTYPES, DecodeArch, DecodeConfig, DecodeEntry, SPLITS_MAX,
@@ -31,7 +33,13 @@ const CLUSTER_NS: f64 = 800.0;
 const TICKETS_NS: f64 = 1_500.0;
 /// Part of the time of bytes from device memory that bytes from L2 take.
 const L2_BY_THREADS: f64 = 1.0;
-const L2_BY_TENSOR_COPIES: f64 = 1.0 / 6.0;
+const L2_BY_TENSOR_COPIES: f64 = 0.1;
+/// Time of bytes that are read, in that of bytes that are copied.
+const READ_BY_TENSOR_COPIES: f64 = 0.95;
+/// Blocks that draw all of the bandwidth, for each multiprocessor.
+const ENOUGH_BLOCKS: f64 = 0.6;
+/// Blocks that share a tile where a multiprocessor holds one: of larger clusters not all run at once.
+const MOST_ALONE: u32 = 2;
 
 /// Adds the tiles that hold A's rows, each whole and with k shared by a few blocks.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
@@ -54,7 +62,8 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
             let around = [1, 2, chosen, chosen + 1];
             for (i, &splits) in around.iter().enumerate() {
                 let is_first = !around[..i].contains(&splits);
-                let is_asked = desc.split_k == 0 && is_first;
+                let fits = config.blocks > 1 || splits <= MOST_ALONE;
+                let is_asked = desc.split_k == 0 && is_first && fits;
                 if is_asked && splits <= most_splits(desc, config) {
                     offer_one(desc, machine, (arch, config, splits), offer);
                 }
@@ -94,9 +103,9 @@ fn offer_one(
     };
     let tiles = f64::from(config.tiles(desc.n)) * f64::from(desc.batch);
     let read_again = (tiles - 1.0) * 2.0 * f64::from(desc.m) * f64::from(desc.k);
-    let (of_l2, meeting_ns) = match arch {
-        DecodeArch::Sm80 => (L2_BY_THREADS, TICKETS_NS + LAUNCH_NS),
-        DecodeArch::Sm90 => (L2_BY_TENSOR_COPIES, CLUSTER_NS),
+    let (of_l2, of_read, meeting_ns) = match arch {
+        DecodeArch::Sm80 => (L2_BY_THREADS, 1.0, TICKETS_NS + LAUNCH_NS),
+        DecodeArch::Sm90 => (L2_BY_TENSOR_COPIES, READ_BY_TENSOR_COPIES, CLUSTER_NS),
     };
     let k_tiles = f64::from(desc.k.div_ceil(config.tile_k).div_ceil(splits));
     let k = k_tiles * f64::from(config.tile_k);
@@ -107,7 +116,7 @@ fn offer_one(
         flops_per_cycle: FLOPS_PER_CYCLE,
         alone: ALONE,
         overhead_ns: OVERHEAD_NS,
-        bytes: desc.bytes() + of_l2 * read_again,
+        bytes: of_read * (desc.bytes() + of_l2 * read_again),
         extra_ns: if splits > 1 { meeting_ns } else { 0.0 },
     };
     offer(Candidate {
@@ -134,11 +143,10 @@ fn offer_one(
     });
 }
 
-/// What memory waits where too few blocks ask for it: a third of the multiprocessors draw all of
-/// its bandwidth.
+/// What memory waits where too few blocks ask for it.
 fn starved_ns(desc: &GemmDesc, machine: &Machine, work: &Work) -> f64 {
-    let asking = (work.blocks * 3.0 / f64::from(machine.multiprocessors)).min(1.0);
-    desc.bytes() / machine.bytes_per_ns * (1.0 / asking - 1.0)
+    let asking = work.blocks / (ENOUGH_BLOCKS * f64::from(machine.multiprocessors));
+    desc.bytes() / machine.bytes_per_ns * (1.0 / asking.min(1.0) - 1.0)
 }
 
 /// Enqueues a candidate of [`offer`].
@@ -218,6 +226,8 @@ fn map(
         dims: [columns, rows, products].map(u64::from),
         strides_bytes: [matrix.ld, product_stride].map(|stride| stride.unsigned_abs() * size_bytes),
         box_dims,
+        // Weights are read once, as they come: more around them is no gain.
+        l2_promotion: L2Promotion::None,
     })
 }
 
@@ -257,7 +267,18 @@ mod tests {
             best(64, 28_672, 8192),
             "gemm_decode_sm90_bf16_nt_64x128x128"
         );
-        assert!(best(8, 4096, 4096).starts_with("gemm_decode_sm90_bf16_nt_16x64x128"));
+        assert_eq!(
+            best(64, 10_240, 8192),
+            "gemm_decode_sm90_bf16_nt_64x128x128"
+        );
+        assert_eq!(
+            best(8, 4096, 4096),
+            "gemm_decode_sm90_bf16_nt_16x64x128+cluster1x2+split2"
+        );
+        assert_eq!(
+            best(64, 4096, 14_336),
+            "gemm_decode_sm90_bf16_nt_64x64x128+cluster1x2+split2"
+        );
     }
 
     #[test]

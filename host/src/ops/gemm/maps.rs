@@ -29,6 +29,7 @@ pub(super) struct MapKey {
     /// Of every dimension but the innermost.
     pub(super) strides_bytes: [u64; RANK - 1],
     pub(super) box_dims: [u32; RANK],
+    pub(super) l2_promotion: L2Promotion,
 }
 
 impl MapKey {
@@ -40,7 +41,7 @@ impl MapKey {
             &self.box_dims,
         )
         .swizzle(TensorMapSwizzle::B128)
-        .l2_promotion(L2Promotion::B256);
+        .l2_promotion(self.l2_promotion);
         Ok(MapValue(*desc.encode_at(device, self.address)?.bytes()))
     }
 }

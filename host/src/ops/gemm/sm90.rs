@@ -10,7 +10,7 @@ use super::desc::{GemmDesc, MatrixDesc, ScaleExtent};
 use super::maps::{MapKey, MapValue};
 use super::options::Precision;
 use super::parts::{Parts, by_partials};
-use crate::{DType, Error, LaunchConfig, Result, TensorMapType};
+use crate::{DType, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
     TILE_128X64, tiles,
@@ -298,5 +298,6 @@ fn map(
         dims: [columns, rows, batch].map(u64::from),
         strides_bytes: [bytes(matrix.ld), bytes(batch_stride)],
         box_dims,
+        l2_promotion: L2Promotion::B256,
     })
 }
