@@ -27,8 +27,8 @@
 //! is never read and reaches no result.
 //!
 //! # Before you change this
-//! The emulator's tests of `tests/tests/decode.rs` count bank conflicts and bytes; `decode_speed` of
-//! benches times it on a GPU.
+//! The emulator's tests of `tests/tests/decode/` count bank conflicts and bytes; the example
+//! `decode_speed` of tests times Hopper's kernels on a GPU. docs/gemm-decode.md says what was tried.
 
 mod combine;
 mod element;
