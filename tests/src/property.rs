@@ -19,11 +19,14 @@ pub struct Effort {
     pub largest: [usize; 2],
 }
 
+/// Environment variable with the number of cases of a property, on every device.
+const CASES: &str = "WARPSMITH_TEST_CASES";
+
 /// Checks a property on every device: `strategy` makes cases with extents up to the number it is
 /// given.
 ///
 /// # Panics
-/// With the smallest case that fails, and why.
+/// With the smallest case that fails, and why; and where [`CASES`] is no number.
 pub fn holds<S>(
     effort: Effort,
     strategy: impl Fn(usize) -> S,
@@ -36,6 +39,12 @@ pub fn holds<S>(
         let (cases, largest) = match device.is_emulator() {
             true => (effort.cases, effort.largest[0]),
             false => (effort.cases * 5, effort.largest[1]),
+        };
+        let cases = match std::env::var(CASES) {
+            Ok(text) => text
+                .parse()
+                .unwrap_or_else(|_| panic!("{CASES} is `{text}`, want a number")),
+            Err(_) => cases,
         };
         let config = Config {
             cases,
