@@ -255,7 +255,11 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                 let at = (row, column + within, batch);
                 let x = self.results(&registers[within as usize / 2..], at);
                 if by_thread {
+                    // What is beyond D was read at its edge, which another lane is to write where C
+                    // is D: not before all have read it, in this group and in the next.
+                    bar_warp_sync(FULL_MASK);
                     self.destination.store(&x, at);
+                    bar_warp_sync(FULL_MASK);
                 } else {
                     Out::write(to, within * size_of::<Out>() as u32, &x);
                 }
