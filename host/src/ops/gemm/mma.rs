@@ -13,7 +13,9 @@ use super::desc::GemmDesc;
 use super::options::Precision;
 use super::parts::{Parts, in_parts};
 use crate::{DType, Error, LaunchConfig, Result};
-use spec::gemm::{MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile, Transpose};
+use spec::gemm::{
+    MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile, Transpose,
+};
 
 /// The part of a tensor core's speed that the main loop reaches: the large tile had 454 TFLOP/s of
 /// bf16 on an H200 at 8192³, whose `mma.sync` is good for about 620.
@@ -25,6 +27,9 @@ const TURING_EFFICIENCY: f64 = 0.5;
 const ALONE: f64 = 0.65;
 /// First loads of a block, and its stores.
 const OVERHEAD_NS: f64 = 2_500.0;
+
+/// What multiplies 8-bit floats as they are; Hopper does so by other instructions.
+const ADA: (u32, u32) = (8, 9);
 
 /// Parts of k that are worth a look.
 const SPLITS: [u32; 5] = [1, 2, 4, 8, 16];
@@ -62,7 +67,6 @@ fn flops_of(dtype: DType) -> f64 {
 
 /// The types that kernels of `tile` read the operands as.
 fn inputs(desc: &GemmDesc, machine: &Machine, tile: MmaTile) -> Option<[DType; 2]> {
-    const ADA: (u32, u32) = (8, 9);
     let types = [desc.a.dtype, desc.b.dtype];
     let layout = (desc.a.transpose, desc.b.transpose);
     match types {
@@ -70,7 +74,7 @@ fn inputs(desc: &GemmDesc, machine: &Machine, tile: MmaTile) -> Option<[DType; 2
         [DType::F32, _] => (desc.precision == Precision::Tf32).then_some(types),
         [DType::E4m3 | DType::E5m2, _] => {
             let is_direct = machine.arch == ADA
-                && tile == MMA_SMALL
+                && tile == MMA_ADA
                 && desc.fast_accumulation
                 && layout == (Transpose::N, Transpose::T);
             Some(if is_direct { types } else { [DType::F16; 2] })
@@ -81,7 +85,9 @@ fn inputs(desc: &GemmDesc, machine: &Machine, tile: MmaTile) -> Option<[DType; 2
 
 /// The tiles for a device.
 fn tiles(machine: &Machine) -> &'static [MmaTile] {
-    if machine.arch >= (8, 0) {
+    if machine.arch == ADA {
+        &[MMA_LARGE, MMA_SMALL, MMA_ADA]
+    } else if machine.arch >= (8, 0) {
         &[MMA_LARGE, MMA_SMALL]
     } else {
         &[MMA_TURING]
@@ -140,6 +146,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let (efficiency, most_blocks) = match tile {
         MMA_LARGE => (LARGE_EFFICIENCY, 1),
+        MMA_ADA => (SMALL_EFFICIENCY, 1),
         MMA_TURING => (TURING_EFFICIENCY, 1),
         _ => (SMALL_EFFICIENCY, 2),
     };

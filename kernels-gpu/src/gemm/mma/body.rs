@@ -247,6 +247,7 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
     let k_tiles = copies.k_tiles;
     // The block takes tile `i - ahead` of k while the `i`th is copied.
     let ahead = STAGES_LESS_2 + 1;
+    let end = if k_tiles > 0 { k_tiles + ahead } else { 0 };
     let (mut write, mut read) = (0, 0);
     let mut fragments = Fragments {
         a: [[0; 4]; M],
@@ -256,7 +257,7 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
     // SAFETY: a stage is written after the barrier that follows its last reads, and read after
     // the barrier that follows the wait for its copies.
     unsafe {
-        while i < k_tiles + ahead {
+        while i < end {
             if copies.is_slow(i) {
                 copies.slow(i, write);
             }
@@ -292,7 +293,7 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
                         wait::<K, STAGES_LESS_2>();
                         sync_threads();
                         // After the last tile there is none to read: its own does no harm.
-                        if i + 1 < k_tiles + ahead {
+                        if i + 1 < end {
                             read = next_stage::<K>(read);
                         }
                         next = readers.load::<K, M, N>(copies.base.add_bytes(read), 0);
@@ -344,32 +345,30 @@ pub(super) unsafe fn gemm<
     let mut acc = [[[0.0; 4]; N]; M];
     // SAFETY: the caller's pointers and parameters.
     unsafe {
-        if params.k > 0 {
-            let offset = |stride: i64| (batch as i64).wrapping_mul(stride) as isize;
-            let a = a.wrapping_offset(offset(params.batch_stride_a));
-            let b = b.wrapping_offset(offset(params.batch_stride_b));
-            let a = Operand::<StagingA<K>>::new(a, params.lda, params.m, first_row, params.k);
-            let b = Operand::<StagingB<K>>::new(b, params.ldb, params.n, first_column, params.k);
-            let mut copies = Copies::<K> {
-                walk_a: a.walk(),
-                walk_b: b.walk(),
-                fast_a: a.is_fast(),
-                fast_b: b.is_fast(),
-                a,
-                b,
-                k_tiles: params.k.div_ceil(StagingA::<K>::MAP.tile_k()),
-                base: Stage {
-                    addr: SharedAddr::of(smem),
-                    smem,
-                },
-            };
-            let readers = Readers {
-                a: Reader::of_a(&StagingA::<K>::MAP, warp_row),
-                b: Reader::of_b(&StagingB::<K>::MAP, warp_column),
-            };
-            main_loop::<K, M, N, STAGES_LESS_2>(&mut copies, &readers, &mut acc);
-            sync_threads(); // all have read their fragments: results may lie over them
-        }
+        let offset = |stride: i64| (batch as i64).wrapping_mul(stride) as isize;
+        let a = a.wrapping_offset(offset(params.batch_stride_a));
+        let b = b.wrapping_offset(offset(params.batch_stride_b));
+        let a = Operand::<StagingA<K>>::new(a, params.lda, params.m, first_row, params.k);
+        let b = Operand::<StagingB<K>>::new(b, params.ldb, params.n, first_column, params.k);
+        let mut copies = Copies::<K> {
+            walk_a: a.walk(),
+            walk_b: b.walk(),
+            fast_a: a.is_fast(),
+            fast_b: b.is_fast(),
+            a,
+            b,
+            k_tiles: params.k.div_ceil(StagingA::<K>::MAP.tile_k()),
+            base: Stage {
+                addr: SharedAddr::of(smem),
+                smem,
+            },
+        };
+        let readers = Readers {
+            a: Reader::of_a(&StagingA::<K>::MAP, warp_row),
+            b: Reader::of_b(&StagingB::<K>::MAP, warp_column),
+        };
+        main_loop::<K, M, N, STAGES_LESS_2>(&mut copies, &readers, &mut acc);
+        sync_threads(); // all have read their fragments: results may lie over them
         results::stage::<Out, M, N>(tile, &acc, smem.cast(), (warp_row, warp_column));
         sync_threads();
         let target = Target {

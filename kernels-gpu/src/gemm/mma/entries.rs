@@ -4,12 +4,13 @@
 use cuda_std::kernel;
 use half::{bf16, f16};
 use spec::gemm::{
-    EpilogueParams, GemmParams, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaTile, Transpose,
+    EpilogueParams, GemmParams, MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaTile, Transpose,
 };
 
 use super::body::{Kernel, gemm};
+use super::one_by_one::OneByOne;
 use super::product;
-use crate::gemm::fused::{Fused, Pointers};
+use crate::gemm::fused::Pointers;
 
 /// `entries! { arch, blocks of a multiprocessor, tile; NAME: PRODUCT(A, B) => OUT, TRANS_A TRANS_B; .. }`
 macro_rules! entries {
@@ -50,7 +51,7 @@ macro_rules! entries {
             // SAFETY: the caller's.
             unsafe {
                 let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
-                let epilogue = Fused::new(pointers, &params, &epilogue);
+                let epilogue = OneByOne::new(pointers, &params, &epilogue);
                 gemm::<Entry, $out, M, N, STAGES_LESS_2>(a, b, d, &params, epilogue)
             }
         }
@@ -99,7 +100,7 @@ entries! { "sm_75", 1, MMA_TURING;
 }
 
 // What the instruction takes: both operands K-major.
-entries! { "sm_89", 2, MMA_SMALL;
+entries! { "sm_89", 1, MMA_ADA;
     gemm_mma_e4m3_bf16_nt_128x128x64_s4_fused: E4m3E4m3(u8, u8) => bf16, N T;
     gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused: E4m3E5m2(u8, u8) => bf16, N T;
     gemm_mma_e5m2_e4m3_bf16_nt_128x128x64_s4_fused: E5m2E4m3(u8, u8) => bf16, N T;

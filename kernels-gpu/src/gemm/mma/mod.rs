@@ -8,7 +8,7 @@
 //! # Roles
 //! All warps do the same: each owns 64×64 results as 4×8 blocks of `m16n8`, 128 accumulators a
 //! thread, and its share of the copies. 8 warps to a tile of 128×256, or 4 to one of 128×128. On
-//! Turing 64×32 results a warp, 8 warps to 128×128.
+//! Turing, and of 8 bits, 64×32 results a warp, 8 warps to 128×128.
 //!
 //! # Pipeline
 //! | what | by | waited for by |
@@ -51,6 +51,7 @@
 mod body;
 mod entries;
 mod fragments;
+mod one_by_one;
 mod operand;
 mod product;
 mod results;

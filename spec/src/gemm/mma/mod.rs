@@ -15,7 +15,7 @@
 //! |---|---|---|---|---|
 //! | bf16, f16 | all; large: A by rows | as operands; small: f32 too | large, small | sm_80 |
 //! | f32 as tf32 | all | f32 | small | sm_80 |
-//! | e4m3, e5m2, mixes | `nt` | bf16 | small | sm_89 |
+//! | e4m3, e5m2, mixes | `nt` | bf16 | Ada's | sm_89 |
 //! | f16 | all | f16 | Turing's | sm_75 |
 //!
 //! `a` and `b` may be null where k is 0. `c` may be `d` where their strides agree.
@@ -79,6 +79,13 @@ pub const MMA_SMALL: MmaTile = MmaTile {
     band_rows: 12,
 };
 
+/// For 8-bit floats: 64×32 results a warp, as newer devices than Ada make two products of each and
+/// want registers for it.
+pub const MMA_ADA: MmaTile = MmaTile {
+    warps_n: 4,
+    ..MMA_SMALL
+};
+
 /// For Turing, which copies through registers.
 pub const MMA_TURING: MmaTile = MmaTile {
     tile_m: 128,
@@ -92,10 +99,11 @@ pub const MMA_TURING: MmaTile = MmaTile {
 
 impl MmaTile {
     const fn name(&self) -> Option<TileName> {
-        match (self.tile_m, self.tile_n, self.stages) {
-            (128, 256, 3) => Some(TileName::Large),
-            (128, 128, 4) => Some(TileName::Small),
-            (128, 128, 2) => Some(TileName::Turing),
+        match (self.tile_m, self.tile_n, self.stages, self.warps_n) {
+            (128, 256, 3, 4) => Some(TileName::Large),
+            (128, 128, 4, 2) => Some(TileName::Small),
+            (128, 128, 4, 4) => Some(TileName::Ada),
+            (128, 128, 2, 4) => Some(TileName::Turing),
             _ => None,
         }
     }
@@ -217,6 +225,7 @@ impl MmaTile {
 enum TileName {
     Large,
     Small,
+    Ada,
     Turing,
 }
 
@@ -267,6 +276,9 @@ impl MmaEntry {
                 ((Bf16, Bf16, Bf16 | F32) | (F16, F16, F16 | F32) | (F32, F32, F32), _) => {
                     Some((8, 0))
                 }
+                _ => None,
+            },
+            Some(TileName::Ada) => match (types, layout) {
                 ((E4m3 | E5m2, E4m3 | E5m2, Bf16), (N, T)) => Some((8, 9)),
                 _ => None,
             },
@@ -293,7 +305,7 @@ impl MmaEntry {
             [Transpose::T, Transpose::N],
             [Transpose::T, Transpose::T],
         ];
-        let tiles = [MMA_LARGE, MMA_SMALL, MMA_TURING].into_iter();
+        let tiles = [MMA_LARGE, MMA_SMALL, MMA_ADA, MMA_TURING].into_iter();
         let types = tiles.flat_map(|tile| OPERANDS.into_iter().map(move |a| (tile, a)));
         let types = types.flat_map(|(tile, a)| OPERANDS.into_iter().map(move |b| (tile, a, b)));
         let types = types.flat_map(|(tile, a, b)| {

@@ -5,7 +5,7 @@ use std::{collections::HashSet, string::ToString, vec, vec::Vec};
 use super::*;
 use crate::swizzle::CHUNK_BYTES;
 
-const TILES: [MmaTile; 3] = [MMA_LARGE, MMA_SMALL, MMA_TURING];
+const TILES: [MmaTile; 4] = [MMA_LARGE, MMA_SMALL, MMA_ADA, MMA_TURING];
 
 fn maps() -> impl Iterator<Item = OperandMap> {
     TILES.into_iter().flat_map(|tile| {

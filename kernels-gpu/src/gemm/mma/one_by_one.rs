@@ -1,0 +1,77 @@
+//! The built-in epilogue, in as little code as there can be.
+
+use cuda_std::element::Element;
+use cuda_std::epilogue::{Epilogue, Place, Scale};
+use cuda_std::hint::opaque;
+use spec::gemm::{Activation, EpilogueParams, GemmParams};
+
+use crate::gemm::fused::{Fused, Pointers};
+
+/// [`Fused`], which is there once and takes results one by one; where there is nothing but alpha to
+/// apply, all at once.
+#[derive(Clone, Copy)]
+pub(super) struct OneByOne<Out> {
+    fused: Fused<Out>,
+    only: Option<Scale>,
+}
+
+impl<Out: Element> OneByOne<Out> {
+    /// What the arguments of an entry say.
+    ///
+    /// # Safety
+    /// As for [`Fused::new`].
+    #[inline(always)]
+    pub(super) unsafe fn new(
+        pointers: Pointers<Out>,
+        params: &GemmParams,
+        epilogue: &EpilogueParams,
+    ) -> Self {
+        let Pointers {
+            c: _,
+            bias,
+            residual,
+            row_scale,
+            column_scale,
+            alpha,
+            beta,
+        } = pointers;
+        let is_bare = bias.is_null()
+            && residual.is_null()
+            && row_scale.is_null()
+            && column_scale.is_null()
+            && alpha.is_null()
+            && beta.is_null()
+            && params.beta == 0.0
+            && epilogue.activation == Activation::Identity.code();
+        Self {
+            // SAFETY: the caller's.
+            fused: unsafe { Fused::new(pointers, params, epilogue) },
+            only: is_bare.then_some(Scale(params.alpha)),
+        }
+    }
+}
+
+impl<Out: Element> Epilogue for OneByOne<Out> {
+    #[inline(always)]
+    fn apply(&self, place: Place, x: f32) -> f32 {
+        self.fused.apply(place, x)
+    }
+
+    #[inline(always)]
+    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+        if let Some(scale) = self.only {
+            scale.apply_all(place, x);
+            return;
+        }
+        // Each in turn is the first; after all, they are in order again.
+        let mut i = 0;
+        while i < opaque(N as u32) {
+            let first = self.fused.apply(place(i as usize), x[0]);
+            for next in 1..N {
+                x[next - 1] = x[next];
+            }
+            x[N - 1] = first;
+            i += 1;
+        }
+    }
+}
