@@ -45,6 +45,12 @@ impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
         Self([M::Acc::unset(); BLOCKS])
     }
 
+    /// Zeros, for sums of other accumulators.
+    #[inline(always)]
+    pub fn zero() -> Self {
+        Self([M::Acc::zero(); BLOCKS])
+    }
+
     /// The registers of each 64 rows; `spec::tensor_core::fragment` says which element each is.
     #[inline(always)]
     pub const fn registers(&self) -> &[M::Acc; BLOCKS] {
@@ -179,9 +185,22 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
     /// # Panics
     /// On the host.
     #[inline(always)]
-    pub unsafe fn finish(mut self) -> Accumulator<M, BLOCKS> {
+    pub unsafe fn finish(self) -> Accumulator<M, BLOCKS> {
         // SAFETY: passed on to the caller.
-        unsafe { self.wait::<0>() };
+        unsafe { self.finish_but::<0>() }
+    }
+
+    /// Waits for all groups but the latest `GROUPS`, and gives the accumulator back.
+    ///
+    /// # Safety
+    /// All warps of the warpgroup call it; none of those `GROUPS` has products into this one.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn finish_but<const GROUPS: u32>(mut self) -> Accumulator<M, BLOCKS> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.wait::<GROUPS>() };
         Accumulator(self.0)
     }
 }

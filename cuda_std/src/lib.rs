@@ -22,7 +22,7 @@
 //! | say what is done to results before they are stored | [`epilogue`] |
 //! | copy in the background | [`cp_async`], [`tma`], and wait by [`mbarrier`] |
 //! | multiply on tensor cores | [`mma`] with [`ldmatrix`], [`wgmma`] |
-//! | use clusters, fences, registers as Hopper has them | [`cluster`], [`fence`], [`elect`], [`regs`] |
+//! | use clusters, fences, registers, early launches as Hopper has them | [`cluster`], [`fence`], [`elect`], [`regs`], [`grid`] |
 //!
 //! The last three rows are one PTX instruction a function, named as PTX names it. A kernel that
 //! uses one says so with `#[kernel(arch = "sm_90a")]` (each function's *Since* names the least).
@@ -51,6 +51,7 @@ pub mod elect;
 pub mod element;
 pub mod epilogue;
 pub mod fence;
+pub mod grid;
 pub mod hint;
 pub mod ldmatrix;
 pub mod math;

@@ -24,6 +24,8 @@ pub(crate) struct Signature {
     pub(crate) max_threads: Option<u32>,
     /// `.reqnctapercluster`
     pub(crate) cluster: Option<[u32; 3]>,
+    /// It waits for the launches before it by itself, so it may begin before they have ended.
+    pub(crate) begins_early: bool,
     /// Shared memory that the kernel and the functions it calls declare with a size.
     #[cfg_attr(not(feature = "emulator"), allow(dead_code))] // a driver counts for itself
     pub(crate) static_shared_bytes: u32,
@@ -70,6 +72,7 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let directives = &entry.directives;
     let product = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
     Ok(Signature {
+        begins_early: false,
         name: entry.name.as_str().into(),
         params: params.collect::<Result<_>>()?,
         required_block: directives.reqntid,

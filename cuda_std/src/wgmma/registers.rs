@@ -9,6 +9,9 @@ pub trait Registers: Sized {
     /// On the host.
     fn unset() -> Self;
 
+    /// All zero.
+    fn zero() -> Self;
+
     /// As [`tie`].
     ///
     /// # Panics
@@ -69,6 +72,11 @@ macro_rules! registers {
                     }
                     registers
                 })
+            }
+
+            #[inline(always)]
+            fn zero() -> Self {
+                [$zero; [$first $(, $i)*].len()]
             }
 
             #[inline(always)]

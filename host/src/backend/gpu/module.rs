@@ -119,6 +119,7 @@ impl LoadedModule for GpuModule {
             module: self.0.clone(),
             limits,
             required_cluster: signature.cluster,
+            begins_early: signature.begins_early,
             opted_in: AtomicU32::new(opted_in),
             opting_in: Mutex::new(()),
         }))
@@ -149,6 +150,8 @@ struct GpuKernel {
     limits: KernelLimits,
     /// `.reqnctapercluster`
     required_cluster: Option<[u32; 3]>,
+    /// It waits for the launches before it by itself.
+    begins_early: bool,
     /// Dynamic shared memory that launches may use by now.
     opted_in: AtomicU32,
     /// Held while `opted_in` grows, so that it never shrinks.
@@ -190,28 +193,14 @@ impl GpuKernel {
     }
 
     /// # Safety
-    /// As [`LoadedKernel::launch`]; the device has clusters.
-    unsafe fn launch_clusters(
+    /// As [`LoadedKernel::launch`]; the device knows the attributes.
+    unsafe fn launch_with(
         &self,
         stream: RawStream,
         config: &LaunchConfig,
-        cluster: [u32; 3],
+        attributes: &mut [sys::CUlaunchAttribute],
         args: &[*const c_void],
     ) -> Result<()> {
-        if driver()?.version < CLUSTER_DRIVER_VERSION {
-            return Err(Error::Unsupported {
-                what: format!("a launch in clusters of {cluster:?} with this driver").into(),
-                supported: "drivers for CUDA 11.8 and later".into(),
-            });
-        }
-        let [x, y, z] = cluster;
-        let mut attribute = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue {
-                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z },
-            },
-        };
         let launch = sys::CUlaunchConfig {
             gridDimX: config.grid[0],
             gridDimY: config.grid[1],
@@ -221,8 +210,8 @@ impl GpuKernel {
             blockDimZ: config.block[2],
             sharedMemBytes: config.shared_bytes,
             hStream: cu_stream(stream),
-            attrs: &raw mut attribute,
-            numAttrs: 1,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
         };
         // SAFETY: the caller checked the launch against the kernel; the driver copies arguments
         // and attributes before it returns.
@@ -234,6 +223,34 @@ impl GpuKernel {
                 std::ptr::null_mut(),
             ))
         }
+    }
+}
+
+/// Clusters of these extents.
+fn clusters([x, y, z]: [u32; 3]) -> Result<sys::CUlaunchAttribute> {
+    if driver()?.version < CLUSTER_DRIVER_VERSION {
+        return Err(Error::Unsupported {
+            what: format!("a launch in clusters of {:?} with this driver", [x, y, z]).into(),
+            supported: "drivers for CUDA 11.8 and later".into(),
+        });
+    }
+    Ok(sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue {
+            clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z },
+        },
+    })
+}
+
+/// The launch may begin before the kernel before it has ended.
+fn begins_early() -> sys::CUlaunchAttribute {
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue {
+            programmaticStreamSerializationAllowed: 1,
+        },
     }
 }
 
@@ -265,7 +282,11 @@ impl LoadedKernel for GpuKernel {
             && blocks(cluster) > 1
         {
             // SAFETY: the caller's.
-            return unsafe { self.launch_clusters(stream, config, cluster, args) };
+            return unsafe { self.launch_with(stream, config, &mut [clusters(cluster)?], args) };
+        }
+        if self.begins_early {
+            // SAFETY: the caller's; what demands sm_90 knows the attribute.
+            return unsafe { self.launch_with(stream, config, &mut [begins_early()], args) };
         }
         let [grid_x, grid_y, grid_z] = config.grid;
         let [block_x, block_y, block_z] = config.block;

@@ -83,10 +83,11 @@ macro_rules! entries {
             entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cluster)?] $promotes);
             // SAFETY: the caller's.
             unsafe {
-                let alpha = scalar(alpha, params.alpha) * scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
-                let d = Destination::<$out>::of_map(d.as_ptr(), &params);
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
-                    Store::new(d, Scale(alpha), Boxes::Unrolled, boxes)
+                    let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
+                    let epilogue = Scale(scalar(alpha, params.alpha) * scales);
+                    let d = Destination::<$out>::of_map(d.as_ptr(), &params);
+                    Store::new(d, epilogue, Boxes::Unrolled, boxes)
                 })
             }
         }
@@ -121,9 +122,9 @@ macro_rules! entries {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's.
             unsafe {
-                let epilogue = Fused::new(pointers, &params, &epilogue);
-                let d = Destination::new(map_d.as_ptr(), d, &params, launch);
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
+                    let epilogue = Fused::new(pointers, &params, &epilogue);
+                    let d = Destination::new(map_d.as_ptr(), d, &params, launch);
                     Store::new(d, epilogue, Boxes::Rolled, boxes)
                 })
             }

@@ -39,6 +39,7 @@ use cuda_std::cluster;
 use cuda_std::dynamic_shared;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
+use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::pipeline::{Consumer, Pipeline, Readers};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
@@ -106,7 +107,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     ///
     /// # Safety
     /// Launched as [`spec::gemm::sm90`] says; `maps` are of the operands that `params` describes.
-    /// `store` uses the boxes that it is given.
+    /// `store` uses the boxes that it is given; nothing reads or writes global memory before it is
+    /// called.
     #[inline(always)]
     pub(crate) unsafe fn run<Out: StoreElement, E: Epilogue>(
         maps: [*const TensorMap; 2],
@@ -124,6 +126,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe {
             let kernel = Self::new(maps, params, launch);
             kernel.prepare();
+            griddepcontrol_launch_dependents();
+            griddepcontrol_wait(); // what the launches before wrote is there
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER_REGISTERS>();
                 if thread::thread_idx_x() == 0 {
@@ -375,29 +379,33 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     ) -> Accumulator<C::Mma, BLOCKS> {
         // SAFETY: as there.
         unsafe {
+            let mut sum = Accumulator::<C::Mma, BLOCKS>::zero();
             let mut stage = consumer.wait(); // A, B of the first k landed
-            let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
-            acc.multiply(
+            let mut latest = Accumulator::<C::Mma, BLOCKS>::unset().begin();
+            latest.multiply(
                 self.a.operand(&stage, row_of_tile),
                 self.b.operand(&stage, 0),
             );
-            let mut acc = acc.finish();
-            stage.release(Self::READERS);
             let mut k_tile = 1;
             while k_tile < self.k_tiles {
-                stage = consumer.wait(); // A, B of k_tile landed
+                let next_stage = consumer.wait(); // A, B of k_tile landed
                 let mut next = Accumulator::<C::Mma, BLOCKS>::unset().begin();
+                let (a, b) = (&self.a, &self.b);
                 next.multiply(
-                    self.a.operand(&stage, row_of_tile),
-                    self.b.operand(&stage, 0),
+                    a.operand(&next_stage, row_of_tile),
+                    b.operand(&next_stage, 0),
                 );
-                let next = next.finish();
+                let done = latest.finish_but::<1>();
                 stage.release(Self::READERS);
-                add(&mut acc, &next);
+                add(&mut sum, &done);
+                (stage, latest) = (next_stage, next);
                 k_tile += 1;
             }
             issued();
-            acc
+            let done = latest.finish();
+            stage.release(Self::READERS);
+            add(&mut sum, &done);
+            sum
         }
     }
 }
