@@ -28,6 +28,8 @@ const LOADS: f64 = 5.0;
 const NARROW_FLOPS_PER_CYCLE: f64 = 2170.0;
 /// Cooperating consumers store while nobody multiplies.
 const STORE_NS: f64 = 1_000.0;
+/// What scratch memory and the kernel that ends a product cost, beyond its bytes.
+const PARTIALS_NS: f64 = 10_000.0;
 /// Rows of tiles that are taken together.
 const RASTER_GROUP: u32 = 8;
 /// Parts of k that are worth a look.
@@ -152,7 +154,7 @@ fn candidate(
         0.0
     } else {
         // Partial products are written and read.
-        LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
+        LAUNCH_NS + PARTIALS_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
     };
     let work = Work {
         blocks: tiles * f64::from(desc.batch) * f64::from(parts.count),
