@@ -185,22 +185,9 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
     /// # Panics
     /// On the host.
     #[inline(always)]
-    pub unsafe fn finish(self) -> Accumulator<M, BLOCKS> {
+    pub unsafe fn finish(mut self) -> Accumulator<M, BLOCKS> {
         // SAFETY: passed on to the caller.
-        unsafe { self.finish_but::<0>() }
-    }
-
-    /// Waits for all groups but the latest `GROUPS`, and gives the accumulator back.
-    ///
-    /// # Safety
-    /// All warps of the warpgroup call it; none of those `GROUPS` has products into this one.
-    ///
-    /// # Panics
-    /// On the host.
-    #[inline(always)]
-    pub unsafe fn finish_but<const GROUPS: u32>(mut self) -> Accumulator<M, BLOCKS> {
-        // SAFETY: passed on to the caller.
-        unsafe { self.wait::<GROUPS>() };
+        unsafe { self.wait::<0>() };
         Accumulator(self.0)
     }
 }

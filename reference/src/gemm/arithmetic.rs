@@ -49,7 +49,14 @@ impl Arithmetic {
             return 0.0;
         }
         let eta = k as f64 * ETA32;
-        let tensor_core = gamma(2 * k + more) * sum + eta;
+        // Tensor cores align by the exponents of the factors, and a subnormal counts with the least
+        // normal one: 2^-14 of f16 is the largest of 16 bits, 2^-6 of e4m3 of 8. Products with one
+        // may be cut off by so much, whatever their sum.
+        let subnormal = |kept_bits: i32, exponent: i32| {
+            2.0 * k as f64 * 2f64.powi(exponent + 1 - kept_bits) * largest
+        };
+        let tensor_core = gamma(2 * k + more) * sum + subnormal(25, -14) + eta;
+        let fp8 = gamma(k + more) * sum + subnormal(13, -6) + eta;
         match self {
             Self::F32 => gamma(k + more) * sum + eta,
             Self::TensorCore => tensor_core,
@@ -58,10 +65,10 @@ impl Arithmetic {
                 let subnormal = 2f64.powi(-136) * largest * k as f64;
                 tensor_core + CUT * sum + 2.0 * subnormal
             }
-            Self::Fp8Promoted => gamma(k + more) * sum + FP8_PROMOTED_STEPS * FP8_STEP * sum + eta,
+            Self::Fp8Promoted => fp8 + FP8_PROMOTED_STEPS * FP8_STEP * sum,
             Self::Fp8Fast => {
                 let steps = k.div_ceil(FP8_K) as f64;
-                gamma(k + more) * sum + (steps + 1.0) / 2.0 * FP8_STEP * sum + eta
+                fp8 + (steps + 1.0) / 2.0 * FP8_STEP * sum
             }
         }
     }

@@ -290,9 +290,9 @@ fn map(
     let size_bytes = matrix.dtype.size_bytes() as u64;
     let bytes = |elements: i64| elements.unsigned_abs() * size_bytes;
     // A matrix that is repeated is a batch of one, of which no stride counts.
-    let (batch, batch_stride) = match matrix.batch_stride {
-        0 => (1, matrix.ld),
-        stride => (call.desc.batch, stride),
+    let (batch, batch_stride) = match (call.desc.batch, matrix.batch_stride) {
+        (1, _) | (_, 0) => (1, matrix.ld),
+        (batch, stride) => (batch, stride),
     };
     call.tensor_map(&MapKey {
         address: memory.address(),
