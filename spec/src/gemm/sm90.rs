@@ -338,9 +338,14 @@ pub const fn tiles(
             &[TILE_128X128, TILE_128X192, TILE_128X64]
         }
         (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128, TILE_128X64],
-        (F16, F16, F16, Fused) | (Bf16, Bf16, Bf16, Fused) => &[TILE_128X128],
+        // Long code: a transposed A is left to partial products.
+        (F16, F16, F16, Fused) | (Bf16, Bf16, Bf16, Fused) if matches!(trans_a, Transpose::N) => {
+            &[TILE_128X128]
+        }
         _ if !k_major => &[],
         (E4m3, E4m3, Bf16, Plain) | (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
+        // Two e5m2 hold too little to be multiplied by each other much.
+        (E5m2, E5m2, ..) => &[],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Promoted) => &[TILE_128X128_PROMOTED],
         _ => &[],

@@ -164,13 +164,11 @@ entries! {
     plain gemm_sm90_bf16_tn_128x64_s8_pp_plain: Bf16 Bf16 bf16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain: Bf16 Bf16 f32, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_f32_tn_128x64_s8_pp_plain: Bf16 Bf16 f32, T N, 128 x 64 x 8 Pingpong;
-    fused gemm_sm90_bf16_tn_128x128_s6_pp_fused: Bf16 Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tt_128x192_s4_pp_plain: Bf16 Bf16 bf16, T T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_f32_tt_128x64_s8_pp_plain: Bf16 Bf16 f32, T T, 128 x 64 x 8 Pingpong;
-    fused gemm_sm90_bf16_tt_128x128_s6_pp_fused: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_c2x1_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 2;
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
@@ -191,13 +189,11 @@ entries! {
     plain gemm_sm90_f16_tn_128x64_s8_pp_plain: F16 F16 f16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tn_128x128_s6_pp_plain: F16 F16 f32, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_f32_tn_128x64_s8_pp_plain: F16 F16 f32, T N, 128 x 64 x 8 Pingpong;
-    fused gemm_sm90_f16_tn_128x128_s6_pp_fused: F16 F16 f16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tt_128x128_s6_pp_plain: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tt_128x192_s4_pp_plain: F16 F16 f16, T T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_tt_128x64_s8_pp_plain: F16 F16 f16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tt_128x128_s6_pp_plain: F16 F16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_f32_tt_128x64_s8_pp_plain: F16 F16 f32, T T, 128 x 64 x 8 Pingpong;
-    fused gemm_sm90_f16_tt_128x128_s6_pp_fused: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_bf16_nt_128x256_s4_plain: E4m3 E4m3 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain: E4m3 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
@@ -211,10 +207,6 @@ entries! {
     plain gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_pp_plain: E5m2 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
     promoted gemm_sm90_e5m2_e4m3_bf16_nt_128x128_s6_promoted: E5m2 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
     promoted gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_promoted: E5m2 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
-    plain gemm_sm90_e5m2_bf16_nt_128x128_s6_pp_plain: E5m2 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_e5m2_f32_nt_128x128_s6_pp_plain: E5m2 E5m2 f32, N T, 128 x 128 x 6 Pingpong;
-    promoted gemm_sm90_e5m2_bf16_nt_128x128_s6_promoted: E5m2 E5m2 bf16, N T, 128 x 128 x 6 Cooperative;
-    promoted gemm_sm90_e5m2_f32_nt_128x128_s6_promoted: E5m2 E5m2 f32, N T, 128 x 128 x 6 Cooperative;
     plain gemm_sm90_f32_nt_128x128_s6_pp_plain: Tf32 Tf32 f32, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f32_nt_128x256_s4_plain: Tf32 Tf32 f32, N T, 128 x 256 x 4 Cooperative;
 }
