@@ -172,8 +172,7 @@ pub struct Sm90Launch {
 }
 
 impl Sm90Launch {
-    /// The map of D means nothing: D is written by its pointer. With the fused epilogue alone, and
-    /// where neither C nor the residual is D.
+    /// The map of D means nothing: D is written by its pointer. With the fused epilogue alone.
     pub const NO_MAP_OF_D: u32 = 1;
 }
 

@@ -96,15 +96,11 @@ impl Way {
             && desc.residual.is_none()
             && desc.bias.is_none()
             && desc.activation == Activation::Identity;
-        // Threads that write D by themselves may have read beside it before, and another of them
-        // may have written there: what is read must not be what is written.
-        let reads_safely =
-            desc.d.suits_tensor_map() || (desc.c.is_none() && desc.residual.is_none());
         match () {
             () if scales_suit && nothing_else && desc.d.suits_tensor_map() && has(bare) => {
                 Self::Direct(bare)
             }
-            () if bare == EpilogueKind::Plain && reads_safely && has(EpilogueKind::Fused) => {
+            () if bare == EpilogueKind::Plain && has(EpilogueKind::Fused) => {
                 Self::Direct(EpilogueKind::Fused)
             }
             () => Self::Partial(bare),
