@@ -125,23 +125,6 @@ impl Storage {
         backend.synchronize_stream(home)
     }
 
-    /// Copies all of it from the host, on the stream that allocated it, and does not wait: other
-    /// streams come after it, as after everything that home was given before their first use.
-    ///
-    /// # Safety
-    /// `from` is neither changed nor freed before the copy is done.
-    ///
-    /// # Errors
-    /// [`Error::OutOfBounds`] where the bytes do not fit.
-    #[allow(dead_code)] // for kernels that take tensor maps
-    pub(crate) unsafe fn write_unwaited(&self, from: &[u8]) -> Result<()> {
-        self.check_range(0, from.len())?;
-        let home = home_stream(&self.device, self.home)?;
-        let backend = self.device.backend();
-        // SAFETY: the range was checked; the host bytes are the caller's.
-        unsafe { backend.copy_in(self.address, from.as_ptr(), from.len(), home) }
-    }
-
     /// Waits for all uses on all streams, then copies to the host.
     ///
     /// # Errors

@@ -127,29 +127,6 @@ pub(super) enum ScaleExtent {
 }
 
 impl GemmDesc {
-    /// True where `alpha * A @ B` with an alpha known on the host is all there is to do, which the
-    /// `plain` variants of kernels compute.
-    pub(super) fn is_plain(&self) -> bool {
-        let Self {
-            c,
-            residual,
-            bias,
-            row_scale,
-            column_scale,
-            activation,
-            device_scalars,
-            ..
-        } = self;
-        let reads_nothing = c.is_none() && residual.is_none() && bias.is_none();
-        let scales_nothing = row_scale.is_none() && column_scale.is_none() && !device_scalars;
-        reads_nothing && scales_nothing && *activation == Activation::Identity
-    }
-
-    /// Multiply-adds, counted as two.
-    pub(super) fn flops(&self) -> f64 {
-        2.0 * f64::from(self.m) * f64::from(self.n) * f64::from(self.k) * f64::from(self.batch)
-    }
-
     /// Bytes that have to be moved between device memory and the multiprocessors at least once.
     pub(super) fn bytes(&self) -> f64 {
         let matrix = |desc: &MatrixDesc, rows: u32, columns: u32| {
@@ -328,7 +305,5 @@ pub(super) mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), others.len() + 1);
-        assert!(plain.is_plain());
-        assert!(others[1..10].iter().filter(|desc| desc.is_plain()).count() == 1); // split_k
     }
 }

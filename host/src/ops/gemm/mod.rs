@@ -1,13 +1,9 @@
 //! Matrix products.
 
-#[allow(dead_code)] // what families of kernels share, not each of them all
 mod call;
-#[allow(dead_code)]
 mod candidates;
 mod decode;
-#[allow(dead_code)]
 mod desc;
-#[allow(dead_code)]
 mod maps;
 mod mma;
 mod operands;
