@@ -2,7 +2,7 @@
 
 /// `value`, of which the compiler knows nothing more: a loop up to it stays a loop.
 ///
-/// No instruction. *Scope*: thread.
+/// Each call gives another value as far as it knows. No instruction. *Scope*: thread.
 ///
 /// ```
 /// # use cuda_std::hint::opaque;
@@ -22,7 +22,7 @@ pub fn opaque(value: u32) -> u32 {
         // SAFETY: no instruction.
         unsafe {
             core::arch::asm!("// {0} is opaque", inout(reg32) value,
-                options(pure, nomem, nostack, preserves_flags));
+                options(nomem, nostack, preserves_flags));
         }
         value
     }

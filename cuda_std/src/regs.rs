@@ -53,21 +53,3 @@ setmaxnreg! {
     setmaxnreg_dec = "dec", "the warps give back what they have above `COUNT` registers a thread.",
         "Does not wait.";
 }
-
-/// `x`, of which LLVM knows nothing: a loop up to it is not unrolled. A move.
-///
-/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
-///
-/// # Panics
-/// On the host.
-#[inline(always)]
-pub fn opaque(x: u32) -> u32 {
-    on_device!("regs::opaque", (x), {
-        let y: u32;
-        // SAFETY: a move.
-        unsafe {
-            core::arch::asm!("mov.b32 {}, {};", out(reg32) y, in(reg32) x, options(nomem, nostack));
-        }
-        y
-    })
-}

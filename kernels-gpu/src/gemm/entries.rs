@@ -22,20 +22,25 @@ macro_rules! entries {
         entries!(@$tile $name: $in => $out, $a $b);
     )*};
     (@large $name:ident: $in:ident => $out:ident, $a:ident $b:ident) => {
-        entries!(@entry $name: $in => $out, $a $b, SIMT_LARGE, 8);
+        entries!(@entry $name: $in => $out, $a $b, SIMT_LARGE, 8, 2);
+    };
+    // Two blocks a multiprocessor would make them spill; tensor cores have their products anyway.
+    (@large_16 $name:ident: $in:ident => $out:ident, $a:ident $b:ident) => {
+        entries!(@entry $name: $in => $out, $a $b, SIMT_LARGE, 8, 1);
     };
     (@small $name:ident: $in:ident => $out:ident, $a:ident $b:ident) => {
-        entries!(@entry $name: $in => $out, $a $b, SIMT_SMALL, 4);
+        entries!(@entry $name: $in => $out, $a $b, SIMT_SMALL, 4, 2);
     };
-    (@entry $name:ident: $in:ident => $out:ident, $a:ident $b:ident, $tile:ident, $results:literal) => {
+    (@entry $name:ident: $in:ident => $out:ident, $a:ident $b:ident, $tile:ident, $results:literal,
+        $blocks:literal) => {
         #[doc = concat!("`", stringify!($in), "` operands, layout `", stringify!($a), stringify!($b),
             "`, `", stringify!($out), "` output; see [`spec::gemm`].")]
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the grid is
         /// `TileConfig::grid`.
-        // Two blocks a multiprocessor: 128 registers a thread.
-        #[kernel(max_threads = $tile.threads, min_blocks = 2)]
+        // 128 registers a thread where there are two blocks.
+        #[kernel(max_threads = $tile.threads, min_blocks = $blocks)]
         pub unsafe fn $name(
             a: *const $in,
             b: *const $in,
@@ -84,22 +89,22 @@ entries! {
     gemm_simt_f32_nt_128x128x8: f32 => f32, N T, large;
     gemm_simt_f32_tn_128x128x8: f32 => f32, T N, large;
     gemm_simt_f32_tt_128x128x8: f32 => f32, T T, large;
-    gemm_simt_f16_nn_128x128x8: f16 => f16, N N, large;
-    gemm_simt_f16_nt_128x128x8: f16 => f16, N T, large;
-    gemm_simt_f16_tn_128x128x8: f16 => f16, T N, large;
-    gemm_simt_f16_tt_128x128x8: f16 => f16, T T, large;
-    gemm_simt_f16_f32_nn_128x128x8: f16 => f32, N N, large;
-    gemm_simt_f16_f32_nt_128x128x8: f16 => f32, N T, large;
-    gemm_simt_f16_f32_tn_128x128x8: f16 => f32, T N, large;
-    gemm_simt_f16_f32_tt_128x128x8: f16 => f32, T T, large;
-    gemm_simt_bf16_nn_128x128x8: bf16 => bf16, N N, large;
-    gemm_simt_bf16_nt_128x128x8: bf16 => bf16, N T, large;
-    gemm_simt_bf16_tn_128x128x8: bf16 => bf16, T N, large;
-    gemm_simt_bf16_tt_128x128x8: bf16 => bf16, T T, large;
-    gemm_simt_bf16_f32_nn_128x128x8: bf16 => f32, N N, large;
-    gemm_simt_bf16_f32_nt_128x128x8: bf16 => f32, N T, large;
-    gemm_simt_bf16_f32_tn_128x128x8: bf16 => f32, T N, large;
-    gemm_simt_bf16_f32_tt_128x128x8: bf16 => f32, T T, large;
+    gemm_simt_f16_nn_128x128x8: f16 => f16, N N, large_16;
+    gemm_simt_f16_nt_128x128x8: f16 => f16, N T, large_16;
+    gemm_simt_f16_tn_128x128x8: f16 => f16, T N, large_16;
+    gemm_simt_f16_tt_128x128x8: f16 => f16, T T, large_16;
+    gemm_simt_f16_f32_nn_128x128x8: f16 => f32, N N, large_16;
+    gemm_simt_f16_f32_nt_128x128x8: f16 => f32, N T, large_16;
+    gemm_simt_f16_f32_tn_128x128x8: f16 => f32, T N, large_16;
+    gemm_simt_f16_f32_tt_128x128x8: f16 => f32, T T, large_16;
+    gemm_simt_bf16_nn_128x128x8: bf16 => bf16, N N, large_16;
+    gemm_simt_bf16_nt_128x128x8: bf16 => bf16, N T, large_16;
+    gemm_simt_bf16_tn_128x128x8: bf16 => bf16, T N, large_16;
+    gemm_simt_bf16_tt_128x128x8: bf16 => bf16, T T, large_16;
+    gemm_simt_bf16_f32_nn_128x128x8: bf16 => f32, N N, large_16;
+    gemm_simt_bf16_f32_nt_128x128x8: bf16 => f32, N T, large_16;
+    gemm_simt_bf16_f32_tn_128x128x8: bf16 => f32, T N, large_16;
+    gemm_simt_bf16_f32_tt_128x128x8: bf16 => f32, T T, large_16;
     gemm_simt_f32_nn_64x64x16: f32 => f32, N N, small;
     gemm_simt_f32_nt_64x64x16: f32 => f32, N T, small;
     gemm_simt_f32_tn_64x64x16: f32 => f32, T N, small;

@@ -5,7 +5,7 @@ use cuda_std::epilogue::{
     Activate, AddMatrix, AddVector, Epilogue, GELU_TANH, Gelu, Logistic, Place, Relu, SIGMOID,
     SILU, Scale, ScaleByVector, TANH,
 };
-use cuda_std::regs::opaque;
+use cuda_std::hint::opaque;
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 /// Scales, C, bias, activation and residual, each where it is there.

@@ -73,6 +73,8 @@ fn candidate(
     // As many products as there are batches and parts of one length; `None` where a grid is full.
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let (flops_per_cycle, blocks_per_multiprocessor) = match tile {
+        // Those of 16-bit operands have a multiprocessor's registers to themselves.
+        SIMT_LARGE if input(desc.a.dtype) != DType::F32 => (LARGE_FLOPS_PER_CYCLE, 1),
         SIMT_LARGE => (LARGE_FLOPS_PER_CYCLE, LARGE_BLOCKS),
         _ => (SMALL_FLOPS_PER_CYCLE, SMALL_BLOCKS),
     };
