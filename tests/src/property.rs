@@ -26,7 +26,7 @@ const CASES: &str = "WARPSMITH_TEST_CASES";
 /// given.
 ///
 /// # Panics
-/// With the smallest case that fails, and why; and where [`CASES`] is no number.
+/// With the smallest case that fails, and why; and where `WARPSMITH_TEST_CASES` is no number.
 pub fn holds<S>(
     effort: Effort,
     strategy: impl Fn(usize) -> S,

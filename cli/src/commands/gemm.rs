@@ -41,16 +41,16 @@ pub(crate) struct Args {
     /// Factor of C [default: 1 with --c].
     #[arg(long, allow_negative_numbers = true, value_parser = compute::finite)]
     beta: Option<f32>,
-    /// A is stored transposed: [k, m].
+    /// A is stored transposed: `[k, m]`.
     #[arg(long)]
     trans_a: bool,
-    /// B is stored transposed: [n, k].
+    /// B is stored transposed: `[n, k]`.
     #[arg(long)]
     trans_b: bool,
-    /// Added to D: [n], one for each column, or [batch, n].
+    /// Added to D: `[n]`, one for each column, or `[batch, n]`.
     #[arg(long, value_name = "BIAS.npy")]
     bias: Option<PathBuf>,
-    /// The bias is one for each row: [m], or [batch, m].
+    /// The bias is one for each row: `[m]`, or `[batch, m]`.
     #[arg(long, requires = "bias")]
     row_bias: bool,
     /// Applied to each result, after C and bias.
