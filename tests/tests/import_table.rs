@@ -41,7 +41,7 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("warpsmith-benches", &["warpsmith"]),
     (
         "warpsmith-examples",
-        &["warpsmith", "warpsmith-cuda-builder"],
+        &["warpsmith", "warpsmith-cuda-builder", "warpsmith-spec"],
     ),
     (
         "warpsmith-tests",

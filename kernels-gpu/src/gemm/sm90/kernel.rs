@@ -60,10 +60,14 @@ const LOADER_REGISTERS: u32 = 24;
 const CONSUMER_REGISTERS: u32 = 240;
 
 /// What one kernel is: its instruction, the layouts of its operands, and its tile.
-pub(crate) trait Config {
+pub trait Config {
+    /// The instruction: element types, and as many columns as the tile.
     type Mma: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>;
+    /// How A lies.
     type A: OperandMajor;
+    /// How B lies.
     type B: OperandMajor;
+    /// The tile.
     const TILE: Sm90Tile;
     /// Whether each tile of k is added to a sum in f32 of its own: the tensor cores keep about 14
     /// bits of a running sum of 8-bit products.
@@ -71,7 +75,7 @@ pub(crate) trait Config {
 }
 
 /// The kernel of `C`, whose tile's numbers are parameters as well (types cannot compute them).
-pub(crate) struct Gemm<
+pub struct Gemm<
     C: Config,
     const TILE_M: u32,
     const TILE_N: u32,
@@ -110,7 +114,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// `store` uses the boxes that it is given; nothing reads or writes global memory before it is
     /// called.
     #[inline(always)]
-    pub(crate) unsafe fn run<Out: StoreElement, E: Epilogue>(
+    pub unsafe fn run<Out: StoreElement, E: Epilogue>(
         maps: [*const TensorMap; 2],
         params: &GemmParams,
         launch: Sm90Launch,

@@ -1,8 +1,15 @@
-//! Hopper's GEMM: see [`kernel`] for how it works, [`spec::gemm::sm90`] for what it is called with.
+//! Hopper's GEMM: see `kernel.rs` for how it works, [`spec::gemm::sm90`] for what it is called with.
+//!
+//! A kernel with an epilogue of your own is an entry that calls [`Gemm::run`]: see
+//! `examples/kernels/src/lower_triangle.rs`.
 
+#[cfg(feature = "entries")]
 mod entries;
 mod kernel;
 mod load;
 mod store;
 
+#[cfg(feature = "entries")]
 pub use entries::*;
+pub use kernel::{Config, Gemm};
+pub use store::{Boxes, Destination, Store, StoreElement};

@@ -32,7 +32,7 @@ const GROUP: u32 = 16;
 const RESULTS: usize = GROUP as usize / 2;
 
 /// An element type of D.
-pub(crate) trait StoreElement: Element {
+pub trait StoreElement: Element {
     /// Columns of a box.
     const BOX_COLUMNS: u32 = SPAN_BYTES / size_of::<Self>() as u32;
 
@@ -98,7 +98,7 @@ impl StoreElement for f32 {
 
 /// D, and how it is written.
 #[derive(Clone, Copy)]
-pub(crate) struct Destination<Out> {
+pub struct Destination<Out> {
     map: *const TensorMap,
     /// Not 0 where `map` describes nothing.
     by_thread: u32,
@@ -115,7 +115,7 @@ impl<Out: StoreElement> Destination<Out> {
     /// # Safety
     /// `map` is of the D of `params`.
     #[inline(always)]
-    pub(crate) const unsafe fn of_map(map: *const TensorMap, params: &GemmParams) -> Self {
+    pub const unsafe fn of_map(map: *const TensorMap, params: &GemmParams) -> Self {
         Self {
             map,
             by_thread: 0,
@@ -132,7 +132,7 @@ impl<Out: StoreElement> Destination<Out> {
     /// # Safety
     /// They are of the D of `params`.
     #[inline(always)]
-    pub(crate) const unsafe fn new(
+    pub const unsafe fn new(
         map: *const TensorMap,
         d: *mut Out,
         params: &GemmParams,
@@ -151,7 +151,7 @@ impl<Out: StoreElement> Destination<Out> {
 
 /// Whether the code for a box is there once, or once for each box.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Boxes {
+pub enum Boxes {
     /// For long epilogues: registers are moved up from box to box.
     Rolled,
     /// For short ones.
@@ -159,7 +159,7 @@ pub(crate) enum Boxes {
 }
 
 /// A warp's way to D.
-pub(crate) struct Store<Out, E> {
+pub struct Store<Out, E> {
     destination: Destination<Out>,
     epilogue: E,
     code: Boxes,
@@ -169,14 +169,9 @@ pub(crate) struct Store<Out, E> {
 }
 
 impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
-    /// By the boxes of this warp among those at `boxes`.
+    /// By the boxes of this warp among those at `boxes`, which [`Gemm::run`](super::Gemm::run) gives.
     #[inline(always)]
-    pub(crate) fn new(
-        destination: Destination<Out>,
-        epilogue: E,
-        code: Boxes,
-        boxes: SharedAddr,
-    ) -> Self {
+    pub fn new(destination: Destination<Out>, epilogue: E, code: Boxes, boxes: SharedAddr) -> Self {
         let warp = (thread::thread_idx_x() - WARPGROUP) / 32;
         Self {
             destination,
@@ -192,7 +187,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     /// # Safety
     /// The warps of the warpgroup call it, converged; the boxes are free.
     #[inline(always)]
-    pub(crate) unsafe fn tile<M, const BLOCKS: usize, const TILE_N: u32>(
+    pub unsafe fn tile<M, const BLOCKS: usize, const TILE_N: u32>(
         &mut self,
         mut acc: Accumulator<M, BLOCKS>,
         (row, column, batch): (u32, u32, u32),
@@ -306,7 +301,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 
     /// Waits until all boxes have been read, so that their memory may go.
     #[inline(always)]
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         tma::cp_async_bulk_wait_group_read::<0>();
     }
 }

@@ -1,0 +1,60 @@
+//! Hopper's GEMM with an epilogue of one's own.
+
+use cuda_std::epilogue::{Epilogue, Place, Scale};
+use cuda_std::kernel;
+use cuda_std::tile::KMajor;
+use cuda_std::tma::TensorMapParam;
+use cuda_std::wgmma::{Bf16, M64};
+use half::bf16;
+use kernels_gpu::gemm::sm90::{Boxes, Config, Destination, Gemm, Store};
+use spec::gemm::GemmParams;
+use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
+
+/// Zero above the diagonal.
+#[derive(Clone, Copy)]
+struct LowerTriangle;
+
+impl Epilogue for LowerTriangle {
+    #[inline(always)]
+    fn apply(&self, place: Place, x: f32) -> f32 {
+        if place.column > place.row { 0.0 } else { x }
+    }
+}
+
+struct Product;
+
+impl Config for Product {
+    type Mma = M64<128, f32, Bf16, Bf16>;
+    type A = KMajor;
+    type B = KMajor;
+    const TILE: Sm90Tile = TILE_128X128;
+    const PROMOTES: bool = false;
+}
+
+/// The lower triangle of `alpha * a @ b^T`, of which nothing else costs time: the epilogue is inlined.
+///
+/// # Safety
+/// Launched as [`spec::gemm::sm90`] says of a plain entry of [`TILE_128X128`].
+#[kernel(
+    arch = "sm_90a",
+    max_threads = THREADS,
+    min_blocks = 1,
+    dynamic_shared = TILE_128X128.smem_bytes()
+)]
+pub unsafe fn lower_triangle(
+    a: TensorMapParam,
+    b: TensorMapParam,
+    d: TensorMapParam,
+    params: GemmParams,
+    launch: Sm90Launch,
+) {
+    type Kernel = Gemm<Product, 128, 128, 6, 2>;
+    let epilogue = Scale(params.alpha).then(LowerTriangle);
+    // SAFETY: the caller's.
+    unsafe {
+        Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
+            let d = Destination::<bf16>::of_map(d.as_ptr(), &params);
+            Store::new(d, epilogue, Boxes::Unrolled, boxes)
+        })
+    }
+}
