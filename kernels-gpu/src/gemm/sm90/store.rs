@@ -36,7 +36,7 @@ pub trait StoreElement: Element {
     /// Columns of a box.
     const BOX_COLUMNS: u32 = SPAN_BYTES / size_of::<Self>() as u32;
 
-    /// Writes a warp's 16 × [`GROUP`] results to its box, from byte `column_bytes` of the rows on.
+    /// Writes a warp's 16 × 16 results to its box, from byte `column_bytes` of the rows on.
     ///
     /// # Safety
     /// The warp calls it, converged; the box is its own.
