@@ -33,18 +33,20 @@ type Lines<'a> = Vec<(bool, &'a str)>;
 /// The body of each kernel, by name.
 fn kernels(ptx: &str) -> BTreeMap<&str, Lines<'_>> {
     let mut kernels: BTreeMap<&str, Lines<'_>> = BTreeMap::new();
-    let (mut name, mut inside) = ("", false);
+    let mut name = "";
     for line in ptx.lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix(".visible .entry ") {
             name = rest.trim_end_matches('(');
         }
-        match line {
-            "// begin inline asm" => inside = true,
-            "// end inline asm" => inside = false,
-            _ => kernels.entry(name).or_default().push((inside, line)),
-        }
+        let lines = kernels.entry(name).or_default();
+        lines.push((is_from_asm(line), line));
     }
     kernels
+}
+
+/// LLVM puts a tab between an instruction and its operands; what stands in `asm!` has spaces.
+fn is_from_asm(line: &str) -> bool {
+    line.ends_with(';') && !line.contains('\t') && !["ret;", "trap;", "exit;"].contains(&line)
 }
 
 /// The instruction of a line out of `asm!` with `%r` for each register, and a list of registers as
