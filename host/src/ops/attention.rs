@@ -6,7 +6,7 @@ use crate::ops::float::Float;
 use crate::ops::{kernels, model};
 use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use spec::attention::{BshStrides, FlashFwdParams, SIMT_HEAD_DIMS, SimtEntry};
+use spec::attention::{BshStrides, SIMT_HEAD_DIMS, SimtEntry, SimtFwdParams};
 use std::f64::consts::LOG2_E;
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
@@ -197,7 +197,7 @@ impl<'a, T: Float> Attention<'a, T> {
             Some(scale) => f64::from(scale),
             None => 1.0 / (desc.head_dim.max(1) as f64).sqrt(),
         };
-        let params = FlashFwdParams {
+        let params = SimtFwdParams {
             causal: u32::from(self.causal),
             q: strides(&q)?,
             k: strides(&k)?,
@@ -307,13 +307,13 @@ impl AttentionDesc {
     }
 
     /// The extents of a launch; all else is 0.
-    fn params(&self) -> Result<FlashFwdParams> {
+    fn params(&self) -> Result<SimtFwdParams> {
         let none = BshStrides {
             batch: 0,
             seq: 0,
             head: 0,
         };
-        Ok(FlashFwdParams {
+        Ok(SimtFwdParams {
             batch: check::extent("batch", self.batch)?,
             seqlen_q: check::extent("seqlen_q", self.seqlen_q)?,
             seqlen_k: check::extent("seqlen_k", self.seqlen_k)?,

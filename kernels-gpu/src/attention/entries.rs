@@ -2,7 +2,7 @@
 
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::attention::{FlashFwdParams, TileConfig, simt_tile};
+use spec::attention::{SimtFwdParams, TileConfig, simt_tile};
 
 use super::flash_fwd::{Tensors, chunks_v, columns, flash_fwd, rows, smem_elements};
 
@@ -23,7 +23,7 @@ macro_rules! entries {
             v: *const $dtype,
             o: *mut $dtype,
             lse: *mut f32,
-            params: FlashFwdParams,
+            params: SimtFwdParams,
         ) {
             const TILE: TileConfig = simt_tile($cap);
             const THREADS: usize = TILE.threads as usize;

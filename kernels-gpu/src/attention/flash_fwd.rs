@@ -36,7 +36,7 @@
 //! `ptxas -v` must show no spills from sm_75 on; run `cargo test -p warpsmith-tests attention`.
 
 use cuda_std::thread;
-use spec::attention::{BshStrides, FlashFwdParams, SIMT_TILE, SIMT_WIDE_TILE};
+use spec::attention::{BshStrides, SIMT_TILE, SIMT_WIDE_TILE, SimtFwdParams};
 
 use super::mask::Mask;
 use super::softmax::{OnlineSoftmax, ROW_LANES};
@@ -104,7 +104,7 @@ pub(super) struct Tensors<E> {
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to, and the grid is
-/// [`FlashFwdParams::simt_grid`]. `smem` is static shared memory of [`smem_elements`].
+/// [`SimtFwdParams::simt_grid`]. `smem` is static shared memory of [`smem_elements`].
 #[inline(always)]
 pub(super) unsafe fn flash_fwd<
     E: SimtElement,
@@ -115,7 +115,7 @@ pub(super) unsafe fn flash_fwd<
     const CHUNKS_V: usize,
 >(
     tensors: &Tensors<E>,
-    params: &FlashFwdParams,
+    params: &SimtFwdParams,
     smem: *mut f32,
 ) {
     let (head_idx, batch_idx) = params.head_and_batch(
@@ -161,7 +161,7 @@ struct Block<
     const CHUNKS_V: usize,
 > {
     tensors: &'a Tensors<E>,
-    params: &'a FlashFwdParams,
+    params: &'a SimtFwdParams,
     head_idx: u32,
     batch_idx: u32,
     smem: *mut f32,
@@ -186,7 +186,7 @@ impl<
     #[inline(always)]
     fn new(
         tensors: &'a Tensors<E>,
-        params: &'a FlashFwdParams,
+        params: &'a SimtFwdParams,
         smem: *mut f32,
         head_idx: u32,
         batch_idx: u32,

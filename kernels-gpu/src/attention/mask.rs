@@ -1,6 +1,6 @@
 //! Which keys of a tile a thread's rows see.
 
-use spec::attention::{FlashFwdParams, SIMT_TILE};
+use spec::attention::{SIMT_TILE, SimtFwdParams};
 
 use crate::simt::results::Lines;
 
@@ -18,7 +18,7 @@ pub(super) struct Mask<'a> {
 impl<'a> Mask<'a> {
     /// For the tile of keys that starts at `n_start`.
     #[inline(always)]
-    pub(super) fn of_tile(params: &FlashFwdParams, rows: &'a Lines, n_start: u32) -> Self {
+    pub(super) fn of_tile(params: &SimtFwdParams, rows: &'a Lines, n_start: u32) -> Self {
         const TILE_N: i64 = SIMT_TILE.tile_n as i64;
         const TILE_M: i64 = SIMT_TILE.tile_m as i64;
         let diagonal = i64::from(rows.at(0)) + params.diagonal() - i64::from(n_start);

@@ -5,7 +5,7 @@ use std::f64::consts::LOG2_E;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::{self, BshStrides, FlashFwdParams};
+use spec::attention::{self, BshStrides, SimtFwdParams};
 use spec::elementwise::{
     self, BinaryEntry, BinaryOp, CastEntry, CopyEntry, ElementwiseParams, MAX_RANK, UnaryEntry,
     UnaryOp,
@@ -191,7 +191,7 @@ fn attend(entry: attention::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
     let (v, v_strides) = operand(seqlen_k, heads_kv, head_dim_v);
     let (o, o_strides) = operand(seqlen_q, heads_q, head_dim_v);
     let lse = trial.noise(4 * u64::from(batch * heads_q * seqlen_q), rng);
-    let params = FlashFwdParams {
+    let params = SimtFwdParams {
         batch,
         seqlen_q,
         seqlen_k,

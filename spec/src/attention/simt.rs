@@ -1,16 +1,15 @@
-//! Attention: `o = softmax(softmax_scale * q @ k^T + mask) @ v`, online softmax.
+//! The portable kernels.
 //!
-//! Portable SIMT entries: `flash_fwd_simt_<dtype>_d<head_dim cap>` with caps [`SIMT_HEAD_DIMS`];
-//! [`SimtEntry`] prints the name. Each takes `(q: *const T, k: *const T, v: *const T, o: *mut T,
-//! lse: *mut f32, params: FlashFwdParams)`, serves any head_dim and head_dim_v up to its cap, runs
-//! with as many threads a block as [`SimtEntry::tile`] says, on the grid of
-//! [`FlashFwdParams::simt_grid`], and wants no dynamic shared memory. Pointers need the alignment
-//! of one element only; `lse` may be null where `write_lse` is 0.
-//!
-//! A query that sees no key gets o = 0 and lse = -inf.
+//! Entries: `flash_fwd_simt_<dtype>_d<head_dim cap>` with caps [`SIMT_HEAD_DIMS`]; [`SimtEntry`]
+//! prints the name. Each takes `(q: *const T, k: *const T, v: *const T, o: *mut T, lse: *mut f32,
+//! params: SimtFwdParams)`, serves any head_dim and head_dim_v up to its cap, runs with as many
+//! threads a block as [`SimtEntry::tile`] says, on the grid of [`SimtFwdParams::simt_grid`], and wants
+//! no dynamic shared memory. Pointers need the alignment of one element only; `lse` may be null where
+//! `write_lse` is 0.
 
 use core::fmt;
 
+use super::BshStrides;
 use crate::DType;
 
 /// The head_dim caps that the portable kernels are built for.
@@ -97,23 +96,10 @@ impl fmt::Display for SimtEntry {
     }
 }
 
-/// Element strides of a `[batch, seqlen, heads, head_dim]` tensor whose last dimension is
-/// contiguous.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BshStrides {
-    /// Between batches.
-    pub batch: i64,
-    /// Between positions.
-    pub seq: i64,
-    /// Between heads.
-    pub head: i64,
-}
-
 /// Extents, strides and scalars of one forward launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FlashFwdParams {
+pub struct SimtFwdParams {
     /// Independent sequences.
     pub batch: u32,
     /// Queries a sequence.
@@ -144,7 +130,7 @@ pub struct FlashFwdParams {
     pub write_lse: u32,
 }
 
-impl FlashFwdParams {
+impl SimtFwdParams {
     /// Grid of a launch of a portable kernel: x = query tiles, y and z = heads of all batches,
     /// see [`head_and_batch`](Self::head_and_batch). `None` where there is nothing to launch (no
     /// query) or more than a grid can hold.
@@ -216,8 +202,8 @@ mod tests {
         head: 0,
     };
 
-    fn params(seqlen_q: u32, seqlen_k: u32, causal: u32) -> FlashFwdParams {
-        FlashFwdParams {
+    fn params(seqlen_q: u32, seqlen_k: u32, causal: u32) -> SimtFwdParams {
+        SimtFwdParams {
             batch: 70_000,
             seqlen_q,
             seqlen_k,
@@ -237,7 +223,7 @@ mod tests {
 
     #[test]
     fn causal_is_aligned_to_the_bottom_right_corner() {
-        let visible = |p: FlashFwdParams| (0..p.seqlen_q).map(move |i| p.visible_keys(i));
+        let visible = |p: SimtFwdParams| (0..p.seqlen_q).map(move |i| p.visible_keys(i));
         assert!(visible(params(2, 5, 1)).eq([4, 5]));
         assert!(visible(params(5, 2, 1)).eq([0, 0, 0, 1, 2]));
         assert!(visible(params(3, 2, 0)).eq([2, 2, 2]));

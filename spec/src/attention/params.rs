@@ -1,0 +1,227 @@
+//! Extents, strides and scalars of a launch.
+
+use super::lengths::Sequence;
+use super::mask::Mask;
+use crate::DType;
+
+/// Element strides of a `[batch, seqlen, heads, head_dim]` tensor whose last dimension is
+/// contiguous. A packed tensor, `[total, heads, head_dim]`, has a batch stride of 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BshStrides {
+    /// Between batches.
+    pub batch: i64,
+    /// Between positions.
+    pub seq: i64,
+    /// Between heads.
+    pub head: i64,
+}
+
+impl BshStrides {
+    /// Elements from the tensor's first to the first of a position.
+    #[inline(always)]
+    pub const fn offset(&self, batch_idx: u32, position: u32, head_idx: u32) -> i64 {
+        let batch = (batch_idx as i64).wrapping_mul(self.batch);
+        let position = (position as i64).wrapping_mul(self.seq);
+        let head = (head_idx as i64).wrapping_mul(self.head);
+        batch.wrapping_add(position).wrapping_add(head)
+    }
+}
+
+/// Element type of o, as [`FlashFwdParams::o_dtype`] has it.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputDType {
+    /// f32.
+    F32 = 0,
+    /// f16.
+    F16 = 1,
+    /// bf16.
+    Bf16 = 2,
+}
+
+impl OutputDType {
+    /// Of a tensor of that dtype; `None` where o cannot be of it.
+    pub const fn new(dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::F32 => Some(Self::F32),
+            DType::F16 => Some(Self::F16),
+            DType::Bf16 => Some(Self::Bf16),
+            _ => None,
+        }
+    }
+
+    /// Its number in a launch.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+}
+
+/// Extents, strides and scalars of one forward launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashFwdParams {
+    /// Strides of q.
+    pub q: BshStrides,
+    /// Strides of k.
+    pub k: BshStrides,
+    /// Strides of v.
+    pub v: BshStrides,
+    /// Strides of o.
+    pub o: BshStrides,
+    /// Independent sequences.
+    pub batch: u32,
+    /// Queries a sequence; the most of one where lengths vary. Below 2^31.
+    pub seqlen_q: u32,
+    /// Keys a sequence; the most of one where lengths vary. Below 2^31.
+    pub seqlen_k: u32,
+    /// Positions of q and o where sequences are packed, else 0.
+    pub total_q: u32,
+    /// Positions of k and v where sequences are packed, else 0.
+    pub total_k: u32,
+    /// Query heads; a multiple of `heads_kv`.
+    pub heads_q: u32,
+    /// Key and value heads.
+    pub heads_kv: u32,
+    /// Extent of a query and a key.
+    pub head_dim: u32,
+    /// Extent of a value.
+    pub head_dim_v: u32,
+    /// Query i sees key j where `i + shift - window_left <= j <= i + shift + window_right`, with
+    /// shift 0 where `top_left` is 1 and seqlen_k - seqlen_q of the sequence where it is 0.
+    /// [`UNLIMITED`](super::UNLIMITED): no bound. Not negative.
+    pub window_left: i32,
+    /// As `window_left`; causal is 0.
+    pub window_right: i32,
+    /// Which corner the mask's diagonal starts in, see `window_left`.
+    pub top_left: u32,
+    /// Factor of the scores, times log2(e); with a softcap: the softcap times log2(e).
+    pub softmax_scale_log2: f32,
+    /// 0: no softcap; else softmax_scale / softcap: a score s becomes `tanh(s * softcap_scale)`
+    /// before it is multiplied by `softmax_scale_log2`.
+    pub softcap_scale: f32,
+    /// [`OutputDType::code`] of o.
+    pub o_dtype: u32,
+    /// 1: write lse, f32, natural log: contiguous `[batch, heads_q, seqlen_q]`, or `[heads_q,
+    /// total_q]` where queries are packed.
+    pub write_lse: u32,
+}
+
+impl FlashFwdParams {
+    /// Query heads that share a key head; 0 where there are no heads.
+    #[inline(always)]
+    pub const fn heads_per_kv(&self) -> u32 {
+        match self.heads_q.checked_div(self.heads_kv) {
+            Some(group) => group,
+            None => 0,
+        }
+    }
+
+    /// The key head of a query head.
+    #[inline(always)]
+    pub const fn head_kv_idx(&self, head_idx: u32) -> u32 {
+        match head_idx.checked_div(self.heads_per_kv()) {
+            Some(head_kv_idx) => head_kv_idx,
+            None => 0,
+        }
+    }
+
+    /// The mask of a sequence.
+    #[inline(always)]
+    pub const fn mask(&self, sequence: &Sequence) -> Mask {
+        let (seqlen_q, seqlen_k) = (sequence.q.len, sequence.k.len);
+        let window = (self.window_left, self.window_right);
+        Mask::new(seqlen_q, seqlen_k, window, self.top_left != 0)
+    }
+
+    /// Index of the lse of a sequence's first query.
+    #[inline(always)]
+    pub const fn lse_offset(&self, sequence: &Sequence, head_idx: u32) -> u64 {
+        if self.total_q != 0 {
+            let head = (head_idx as u64).wrapping_mul(self.total_q as u64);
+            return head.wrapping_add(sequence.q.first as u64);
+        }
+        let head = (sequence.batch_idx as u64)
+            .wrapping_mul(self.heads_q as u64)
+            .wrapping_add(head_idx as u64);
+        head.wrapping_mul(self.seqlen_q as u64)
+            .wrapping_add(sequence.q.first as u64)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::UNLIMITED;
+    use super::super::lengths::{Positions, SequenceLengths};
+    use super::*;
+
+    const NO_STRIDES: BshStrides = BshStrides {
+        batch: 0,
+        seq: 0,
+        head: 0,
+    };
+
+    pub(in crate::attention) const PARAMS: FlashFwdParams = FlashFwdParams {
+        q: NO_STRIDES,
+        k: NO_STRIDES,
+        v: NO_STRIDES,
+        o: NO_STRIDES,
+        batch: 2,
+        seqlen_q: 5,
+        seqlen_k: 7,
+        total_q: 0,
+        total_k: 0,
+        heads_q: 6,
+        heads_kv: 2,
+        head_dim: 8,
+        head_dim_v: 8,
+        window_left: UNLIMITED,
+        window_right: UNLIMITED,
+        top_left: 0,
+        softmax_scale_log2: 1.0,
+        softcap_scale: 0.0,
+        o_dtype: 0,
+        write_lse: 0,
+    };
+
+    #[test]
+    fn query_heads_share_key_heads_in_groups() {
+        let heads_kv = |heads_q, heads_kv| {
+            let params = FlashFwdParams {
+                heads_q,
+                heads_kv,
+                ..PARAMS
+            };
+            (0..heads_q).map(move |head_idx| params.head_kv_idx(head_idx))
+        };
+        assert!(heads_kv(6, 2).eq([0, 0, 0, 1, 1, 1]));
+        assert!(heads_kv(2, 1).eq([0, 0]));
+        assert!(heads_kv(2, 2).eq([0, 1]));
+        assert!(heads_kv(2, 0).eq([0, 0])); // refused by the host, but no trap
+    }
+
+    #[test]
+    fn lse_lies_by_batch_and_head_or_by_head_alone_where_packed() {
+        let sequence = Sequence::new(&PARAMS, 1, &SequenceLengths::NONE);
+        assert_eq!(PARAMS.lse_offset(&sequence, 2), (6 + 2) * 5);
+        let packed = FlashFwdParams {
+            total_q: 9,
+            ..PARAMS
+        };
+        let sequence = Sequence {
+            q: Positions { first: 4, len: 5 },
+            ..sequence
+        };
+        assert_eq!(packed.lse_offset(&sequence, 2), 2 * 9 + 4);
+    }
+
+    #[test]
+    fn offsets_are_exact_beyond_32_bits_and_may_be_negative() {
+        let strides = BshStrides {
+            batch: 1 << 40,
+            seq: -3,
+            head: 7,
+        };
+        assert_eq!(strides.offset(2, 5, 1), (1 << 41) - 15 + 7);
+    }
+}
