@@ -90,16 +90,7 @@ impl TileConfig {
     /// see [`batch_idx`]. `None` where there is nothing to launch (an extent is 0) or more tiles
     /// than a grid can hold.
     pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
-        let tiles = self.tiles(m, n);
-        if tiles == 0 || batch == 0 || tiles > GRID_X_MAX {
-            return None;
-        }
-        let y = if batch < GRID_Y_MAX {
-            batch
-        } else {
-            GRID_Y_MAX
-        };
-        Some([tiles as u32, y, batch.div_ceil(y)])
+        grid(self.tiles(m, n), batch)
     }
 
     /// Row and column, in tiles, of the tile that block `block_idx_x` computes.
@@ -121,6 +112,20 @@ impl TileConfig {
     pub const fn smem_elements(&self) -> u32 {
         2 * self.tile_k * (Self::smem_pitch(self.tile_m) + Self::smem_pitch(self.tile_n))
     }
+}
+
+/// Grid of `tiles` by a batch: `None` where there is nothing to launch, or more tiles than a grid can
+/// hold.
+pub(super) const fn grid(tiles: u64, batch: u32) -> Option<[u32; 3]> {
+    if tiles == 0 || batch == 0 || tiles > GRID_X_MAX {
+        return None;
+    }
+    let y = if batch < GRID_Y_MAX {
+        batch
+    } else {
+        GRID_Y_MAX
+    };
+    Some([tiles as u32, y, batch.div_ceil(y)])
 }
 
 /// The product that block (`block_idx_y`, `block_idx_z`) of a grid `grid_dim_y` high works on. The

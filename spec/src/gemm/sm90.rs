@@ -2,10 +2,18 @@
 //!
 //! Entries are named `gemm_sm90_<a>[_<b>][_<out>]_<layout>_<tile>_<epilogue>`, for example
 //! `gemm_sm90_bf16_nt_128x256_s4_plain`; [`Sm90Entry`] prints the name, and [`tiles`] says which
-//! there are. Each takes tensor maps of A, B and D by value (see [`Operand`] for the boxes), and then
+//! there are. Each takes tensor maps of A, B and D by value (below), and then
 //! - plain: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params: GemmParams,
 //!   launch: Sm90Launch)`; scales are one f32 each, or null;
 //! - fused: `launch: Sm90Launch` and the tail of [`super::epilogue`].
+//!
+//! | map | dimensions, innermost first | box |
+//! |---|---|---|
+//! | A or B whose k is contiguous | k, m or n, batch | [`SPAN_BYTES`], the tile's rows (of B, a block's part), 1 |
+//! | A or B whose other extent is | m or n, k, batch | [`SPAN_BYTES`], as many k, 1; a tile takes several |
+//! | D | n, m, batch | [`SPAN_BYTES`], [`STORE_ROWS`], 1 |
+//!
+//! All have the swizzle of 128 bytes; an operand that is repeated is a batch of one.
 //!
 //! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
 //! multiples of 16 bytes, and k > 0; so does D, but for [`Sm90Launch::NO_MAP_OF_D`].
@@ -217,19 +225,6 @@ impl TileOrder {
         let (m, n) = grouped(of_product, self.m_tiles, self.n_tiles, self.group);
         TileIndex { batch, m, n }
     }
-}
-
-/// Which tensor a map is of: its dimensions, innermost first, and the box of a copy. All have the
-/// swizzle of 128 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operand {
-    /// A or B whose k is contiguous: `[k, mn, batch]`, boxes of `[SPAN_BYTES, rows, 1]`.
-    KMajor,
-    /// A or B whose other extent is: `[mn, k, batch]`, boxes of `[SPAN_BYTES, tile_k, 1]`, of which a
-    /// tile takes as many as it is wide.
-    MnMajor,
-    /// D: `[n, m, batch]`, boxes of `[SPAN_BYTES, STORE_ROWS, 1]`.
-    D,
 }
 
 /// What follows the product.

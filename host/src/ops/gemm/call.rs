@@ -200,6 +200,20 @@ impl Call<'_> {
         unsafe { self.launch(entry, config, all) }
     }
 
+    /// Enqueues a fused entry whose operands are pointers to A and B, on the grid of `config`.
+    pub(super) fn launch_by_pointers(
+        &self,
+        entry: impl Display,
+        config: Option<LaunchConfig>,
+    ) -> Result<()> {
+        let config = config.ok_or(crate::Error::Bug("a product was offered that fits no grid"))?;
+        let (a, b) = (&self.a, &self.b);
+        // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
+        // their storage; d is injective and overlaps neither a nor b, and c and residual only where
+        // it is them; null stands for what is absent.
+        unsafe { self.launch_fused(entry, config, &[&a, &b]) }
+    }
+
     /// `bytes` of scratch memory that this call's launches may use in the order of the stream.
     pub(super) fn workspace(&self, bytes: u64) -> Result<Memory> {
         let storage = Storage::alloc(self.stream, bytes)?;

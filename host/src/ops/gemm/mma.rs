@@ -12,7 +12,7 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::options::Precision;
 use super::parts::{Parts, in_parts};
-use crate::{DType, Error, LaunchConfig, Result};
+use crate::{DType, LaunchConfig, Result};
 use spec::gemm::{
     MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile, Transpose,
 };
@@ -216,12 +216,7 @@ pub(super) fn launch(entry: MmaEntry, candidate: &Candidate, call: &Call<'_>) ->
 fn product(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = entry.tile.grid(desc.m, desc.n, desc.batch);
-    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-    let (a, b) = (&call.a, &call.b);
-    // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
-    // their storage; d is injective and overlaps neither a nor b, and c and residual only where it
-    // is them; null stands for what is absent.
-    unsafe { call.launch_fused(entry, config(&entry.tile, grid), &[&a, &b]) }
+    call.launch_by_pointers(entry, grid.map(|grid| config(&entry.tile, grid)))
 }
 
 #[cfg(test)]

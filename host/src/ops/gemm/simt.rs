@@ -8,7 +8,7 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::parts::{Parts, in_parts};
-use crate::{DType, Error, LaunchConfig, Result};
+use crate::{DType, LaunchConfig, Result};
 use spec::gemm::{SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
 
 /// Multiply-adds, counted as two, that a multiprocessor does in a cycle: 128 lanes, less what
@@ -134,10 +134,5 @@ pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -
 fn product(entry: SimtEntry, call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = entry.tile.grid(desc.m, desc.n, desc.batch);
-    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-    let (a, b) = (&call.a, &call.b);
-    // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
-    // their storage; d is injective and overlaps neither a nor b, and c and residual only where it
-    // is them; null stands for what is absent.
-    unsafe { call.launch_fused(entry, config(&entry.tile, grid), &[&a, &b]) }
+    call.launch_by_pointers(entry, grid.map(|grid| config(&entry.tile, grid)))
 }

@@ -245,7 +245,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>) -> Result<()> {
     }
 }
 
-/// The map of A or B: see [`spec::gemm::sm90::Operand`].
+/// The map of A or B: see [`spec::gemm::sm90`].
 fn operand_map(
     call: &Call<'_>,
     memory: &Memory,

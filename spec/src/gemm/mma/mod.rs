@@ -24,7 +24,8 @@ mod map;
 
 use core::fmt;
 
-use super::{GRID_Y_MAX, Transpose};
+use super::Transpose;
+use super::simt::grid;
 use crate::DType;
 pub use map::OperandMap;
 
@@ -33,9 +34,6 @@ const WARP_THREADS: u32 = 32;
 
 /// Bytes of k that one step of the products takes: a row of an `m16n8` fragment of A.
 pub const MMA_STEP_BYTES: u32 = 32;
-
-/// Blocks of the first grid dimension a device allows.
-const GRID_X_MAX: u64 = i32::MAX as u64;
 
 /// Tile of one thread block, and how its warps share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,16 +153,7 @@ impl MmaTile {
     /// [`batch_idx`](super::batch_idx). `None` where there is nothing to launch (an extent is 0) or
     /// more tiles than a grid can hold.
     pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
-        let tiles = self.tiles(m, n);
-        if tiles == 0 || batch == 0 || tiles > GRID_X_MAX {
-            return None;
-        }
-        let y = if batch < GRID_Y_MAX {
-            batch
-        } else {
-            GRID_Y_MAX
-        };
-        Some([tiles as u32, y, batch.div_ceil(y)])
+        grid(self.tiles(m, n), batch)
     }
 
     /// Row and column, in tiles, of the tile that block `block_idx_x` computes. Blocks run down
