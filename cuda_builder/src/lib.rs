@@ -46,6 +46,7 @@ mod manifest;
 mod pipeline;
 mod process;
 mod rounding;
+mod tidy;
 pub mod toolchain;
 mod write;
 

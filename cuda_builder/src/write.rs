@@ -42,14 +42,25 @@ pub(crate) fn write(
     fs::write(&path, text(manifest)?).map_err(io(&path))
 }
 
-/// The manifest as it stands in the file.
+/// The manifest as it stands in the file: each kernel is a line.
 pub(crate) fn text(manifest: &Manifest) -> Result<String, Error> {
-    let text = serde_json::to_string_pretty(manifest);
-    text.map(|text| text + "\n").map_err(|error| Error::Io {
+    let json = |error: serde_json::Error| Error::Io {
         step: Step::Write,
         path: MANIFEST.into(),
         source: error.into(),
-    })
+    };
+    // The same text without white space that stands between kernels and modules alone.
+    let text = serde_json::to_string(manifest).map_err(json)?;
+    let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
+    for kernel in kernels {
+        let kernel = serde_json::to_string(kernel).map_err(json)?;
+        if let Some((before, after)) = rest.split_once(kernel.as_str()) {
+            out.extend([before, "\n", kernel.as_str()]);
+            rest = after;
+        }
+    }
+    Ok(out + rest + "\n")
 }
 
 /// `<arch>/<family>.ptx`: nothing else is removed on the word of a file.

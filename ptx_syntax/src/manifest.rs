@@ -54,16 +54,21 @@ pub struct KernelEntry {
     /// Parameters in order.
     pub params: Vec<ParamEntry>,
     /// Most threads of a block that it may be launched with; `None` where the kernel did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<u32>,
     /// Fewest blocks a multiprocessor should hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_blocks: Option<u32>,
     /// Cluster extents, where the kernel demands them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<[u32; 3]>,
     /// Bytes of statically declared shared memory.
     pub static_shared_bytes: u32,
     /// Bytes of dynamic shared memory it must be launched with, where the kernel said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamic_shared_bytes: Option<u32>,
     /// Registers a thread, by ptxas for `arch`, where a ptxas was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
 }
 

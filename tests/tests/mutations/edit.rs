@@ -1,8 +1,9 @@
 //! Changes to the text of a kernel, line by line, so that line numbers stay what they were.
 //!
-//! A pattern is compared with a line whose comment is cut off and whose blanks are single. In it
-//! `<name>` stands for one operand, `<name*>` for any text; the same name stands for the same
-//! text, and the replacement may use it. So patterns survive another numbering of registers.
+//! A pattern is compared with a line whose comment is cut off and whose blanks are single, one behind
+//! each comma. In it `<name>` stands for one operand, `<name*>` for any text; the same name stands
+//! for the same text, and the replacement may use it. So patterns survive another numbering of
+//! registers.
 
 use std::collections::BTreeMap;
 
@@ -74,9 +75,10 @@ pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<(String, Vec<Changed>)
     Ok((lines.join("\n") + "\n", changes))
 }
 
-/// A line without its comment, with single blanks.
+/// A line without its comment, with single blanks, one behind each comma.
 fn squeeze(line: &str) -> String {
     let code = line.split("//").next().unwrap_or_default();
+    let code = code.replace(',', ", ");
     code.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
