@@ -130,12 +130,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe {
             let kernel = Self::new(maps, params, launch);
             kernel.prepare();
-            griddepcontrol_launch_dependents();
             griddepcontrol_wait(); // what the launches before wrote is there
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER_REGISTERS>();
                 if thread::thread_idx_x() == 0 {
                     kernel.load(params);
+                    // No sooner: blocks that wait for a multiprocessor slow down those that have it.
+                    griddepcontrol_launch_dependents();
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER_REGISTERS>();
