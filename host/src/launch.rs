@@ -167,9 +167,9 @@ spec_params! {
     spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
     spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
     spec::gemm::sm90::Sm90Launch { [u32; 2] }
-    spec::attention::SimtFwdParams { [u32; 8], [i64; 12], f32, u32 }
     spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }
+    spec::attention::merge::MergeParams { [u32; 6] }
     spec::reduce::ReduceParams { [u64; 8] }
     spec::softmax::SoftmaxParams { [u64; 6] }
     spec::elementwise::ElementwiseParams { u64, [u32; 2], [u64; 8], [[i64; 8]; 3], f32, u32 }

@@ -84,8 +84,9 @@ pub use float8::{E4m3, E5m2};
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use module::{Kernel, Module};
 pub use ops::{
-    Activation, Attention, Binary, CastElement, Float, Gemm, GemmCandidate, GemmInput, GemmPlan,
-    GemmTuning, Measured, PlanSource, Precision, Reduce, Softmax, Unary,
+    Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Float, Gemm,
+    GemmCandidate, GemmInput, GemmPlan, GemmTuning, Layout, Lengths, Measured, PlanSource,
+    Precision, Reduce, Softmax, Unary, merge_attention,
 };
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;

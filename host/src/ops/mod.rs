@@ -12,7 +12,9 @@ mod reduce;
 mod softmax;
 mod view;
 
-pub use attention::Attention;
+pub use attention::{
+    Attention, AttentionCandidate, AttentionPlan, Layout, Lengths, merge_attention,
+};
 pub use copy::CastElement;
 pub use elementwise::{Binary, Unary};
 pub use float::Float;

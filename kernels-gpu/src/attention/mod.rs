@@ -1,13 +1,8 @@
 //! Attention, forward.
-#![expect(
-    clippy::needless_range_loop,
-    reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
-)]
 
-mod entries;
-mod flash_fwd;
-mod mask;
-mod softmax;
-mod values;
+mod lengths;
+mod merge;
+mod simt;
 
-pub use entries::*;
+pub use merge::attention_merge;
+pub use simt::*;

@@ -44,7 +44,7 @@ const FP8_K: usize = 32;
 impl Arithmetic {
     /// The largest error of a sum of `k` products of magnitude `sum` in all, of factors up to
     /// `largest`, after `more` further roundings.
-    pub(super) fn error(self, k: usize, sum: f64, largest: f64, more: usize) -> f64 {
+    pub(crate) fn error(self, k: usize, sum: f64, largest: f64, more: usize) -> f64 {
         if k == 0 {
             return 0.0;
         }

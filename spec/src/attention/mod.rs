@@ -11,6 +11,7 @@
 //! | `lengths` | sequences of different lengths: where each lies, how long it is |
 //! | `mask` | which keys a query sees, and which blocks of keys a tile of queries visits |
 //! | `simt` | the portable kernels |
+//! | [`merge`] | two partial results as one |
 //!
 //! Nothing here panics, for any values: kernels that call it contain no trap.
 //!
@@ -18,6 +19,7 @@
 
 mod lengths;
 mod mask;
+pub mod merge;
 mod params;
 mod simt;
 
@@ -25,6 +27,11 @@ pub use lengths::{FlashFwdLengths, Positions, Sequence, SequenceLengths};
 pub use mask::{KeyBlocks, KeyRange, Mask, UNLIMITED};
 pub use params::{BshStrides, FlashFwdParams, OutputDType};
 pub use simt::{
-    SIMT_DTYPES, SIMT_HEAD_DIMS, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, SimtFwdParams, TileConfig,
+    SIMT_DTYPES, SIMT_HEAD_DIMS, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig,
     simt_head_dim_cap, simt_tile,
 };
+
+/// Largest absolute error of the tanh of a softcap in the portable kernels, rounding of its argument
+/// included: 0.45 · 3 · 2^-24 of the argument, 2^-24 each of the exponential, the sum and the quotient,
+/// 2^-25 of the difference.
+pub const SOFTCAP_TANH_ERROR: f64 = 3e-7;

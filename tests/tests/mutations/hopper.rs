@@ -123,12 +123,7 @@ fn attention_expected(len: usize, heads: usize, operands: [&Operand; 3]) -> Expe
         p_roundoff: 2f64.powi(-8),
         ..Model::any_order(len, len / 128, 4.0)
     };
-    let options = AttentionOptions {
-        causal: false,
-        softmax_scale: None,
-        dtype: DType::Bf16,
-        model,
-    };
+    let options = AttentionOptions::new(DType::Bf16, model);
     let expected = attention(&q, &k, &v, &options).expect("the extents fit each other");
     let flat = |values: ArrayD<f64>| {
         values

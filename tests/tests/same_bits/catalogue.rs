@@ -5,7 +5,8 @@ use std::f64::consts::LOG2_E;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::{self, BshStrides, SimtFwdParams};
+use spec::attention::merge::{self, MergeEntry, MergeParams};
+use spec::attention::{self, BshStrides, FlashFwdParams, OutputDType, UNLIMITED};
 use spec::elementwise::{
     self, BinaryEntry, BinaryOp, CastEntry, CopyEntry, ElementwiseParams, MAX_RANK, UnaryEntry,
     UnaryOp,
@@ -30,6 +31,7 @@ pub(crate) enum Family {
     Decode(gemm::decode::DecodeEntry),
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
+    Merge(MergeEntry),
     Reduce(ReduceEntry),
     Final(FinalEntry),
     Softmax(SoftmaxEntry),
@@ -67,15 +69,11 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     for entry in products::decodes() {
         all.insert(entry.to_string(), Family::Decode(entry));
     }
-    for dtype in attention::SIMT_DTYPES {
-        for head_dim_cap in attention::SIMT_HEAD_DIMS {
-            let entry = attention::SimtEntry {
-                dtype,
-                head_dim_cap,
-            };
-            all.insert(entry.to_string(), Family::Attention(entry));
-        }
+    for head_dim_cap in attention::SIMT_HEAD_DIMS {
+        let entry = attention::SimtEntry { head_dim_cap };
+        all.insert(entry.to_string(), Family::Attention(entry));
     }
+    all.insert(MergeEntry.to_string(), Family::Merge(MergeEntry));
     for op in ReduceOp::ALL {
         for dtype in FLOATS {
             for strategy in [Strategy::Row, Strategy::Col] {
@@ -133,6 +131,7 @@ impl Family {
             Self::Decode(entry) => products::decode(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attend(entry, rng),
+            Self::Merge(entry) => merge(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng, false),
             Self::Final(FinalEntry { op }) => {
                 let entry = ReduceEntry {
@@ -171,51 +170,84 @@ fn attend(entry: attention::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
     let [seqlen_q, seqlen_k] = [100, 150].map(|largest| rng.random_range(1..=largest));
     let [batch, heads_kv, group] = [2, 2, 2].map(|largest: u32| rng.random_range(1..=largest));
     let [head_dim, head_dim_v] = [(); 2].map(|()| rng.random_range(1..=entry.head_dim_cap));
+    let [dtype, o_dtype] = [(); 2].map(|()| FLOATS[rng.random_range(0..FLOATS.len())]);
     let heads_q = heads_kv * group;
-    let mut operand = |seqlen: u32, heads: u32, head_dim: u32| {
+    let mut operand = |dtype: DType, seqlen: u32, heads: u32, head_dim: u32| {
         let head = i64::from(head_dim) + rng.random_range(0..3);
         let seq = head * i64::from(heads) + rng.random_range(0..3);
-        let stride = seq * i64::from(seqlen) + rng.random_range(0..3);
-        let buffer = trial.floats(entry.dtype, stride as u64 * u64::from(batch), rng);
-        (
-            buffer,
-            BshStrides {
-                batch: stride,
-                seq,
-                head,
-            },
-        )
+        let batch_stride = seq * i64::from(seqlen) + rng.random_range(0..3);
+        let buffer = trial.floats(dtype, batch_stride as u64 * u64::from(batch), rng);
+        let strides = BshStrides {
+            batch: batch_stride,
+            seq,
+            head,
+        };
+        (buffer, strides)
     };
-    let (q, q_strides) = operand(seqlen_q, heads_q, head_dim);
-    let (k, k_strides) = operand(seqlen_k, heads_kv, head_dim);
-    let (v, v_strides) = operand(seqlen_k, heads_kv, head_dim_v);
-    let (o, o_strides) = operand(seqlen_q, heads_q, head_dim_v);
+    let (q, q_strides) = operand(dtype, seqlen_q, heads_q, head_dim);
+    let (k, k_strides) = operand(dtype, seqlen_k, heads_kv, head_dim);
+    let (v, v_strides) = operand(dtype, seqlen_k, heads_kv, head_dim_v);
+    let (o, o_strides) = operand(o_dtype, seqlen_q, heads_q, head_dim_v);
     let lse = trial.noise(4 * u64::from(batch * heads_q * seqlen_q), rng);
-    let params = SimtFwdParams {
-        batch,
-        seqlen_q,
-        seqlen_k,
-        heads_q,
-        heads_kv,
-        head_dim,
-        head_dim_v,
-        causal: rng.random_range(0..2),
+    let sink = trial.floats(DType::F32, u64::from(heads_q), rng);
+    let code = |dtype| OutputDType::new(dtype).expect("a float").code();
+    let mut window = || [UNLIMITED, 0, 40][rng.random_range(0..3)];
+    let params = FlashFwdParams {
         q: q_strides,
         k: k_strides,
         v: v_strides,
         o: o_strides,
+        batch,
+        seqlen_q,
+        seqlen_k,
+        total_q: 0,
+        total_k: 0,
+        heads_q,
+        heads_kv,
+        head_dim,
+        head_dim_v,
+        window_left: window(),
+        window_right: window(),
+        top_left: rng.random_range(0..2),
         softmax_scale_log2: (LOG2_E / f64::from(head_dim).sqrt()) as f32,
+        softcap_scale: [0.0, 0.05][rng.random_range(0..2)],
+        o_dtype: code(o_dtype),
         write_lse: 1,
     };
-    let grid = params.simt_grid().expect("a small attention");
-    let block = [entry.tile().threads, 1, 1];
+    let grid = FlashFwdParams::simt_grid(batch, seqlen_q, heads_q).expect("a small attention");
     let config = LaunchConfig {
         grid,
-        block,
+        block: [entry.tile().threads, 1, 1],
         shared_bytes: 0,
         cluster: None,
     };
-    trial.launch(entry, config, [q, k, v, o, lse, Arg::params(params)]);
+    let (lengths, dtype) = (Arg::params([0_u64; 5]), Arg::params(code(dtype)));
+    let params = Arg::params(params);
+    trial.launch(
+        entry,
+        config,
+        [q, k, v, o, lse, sink, lengths, params, dtype],
+    );
+    trial
+}
+
+fn merge(entry: MergeEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let dtype = FLOATS[rng.random_range(0..FLOATS.len())];
+    let params = MergeParams {
+        batch: rng.random_range(1..=3),
+        seqlen_q: rng.random_range(1..=40),
+        heads_q: rng.random_range(1..=5),
+        head_dim_v: rng.random_range(0..=70),
+        dtype: OutputDType::new(dtype).expect("a float").code(),
+        reserved: 0,
+    };
+    let elements = params.rows() * u64::from(params.head_dim_v);
+    let [o_a, o_b, o] = [(); 3].map(|()| trial.floats(dtype, elements, rng));
+    let [lse_a, lse_b, lse] = [(); 3].map(|()| trial.floats(DType::F32, params.rows(), rng));
+    let config = LaunchConfig::linear(params.blocks(), merge::THREADS);
+    let params = Arg::params(params);
+    trial.launch(entry, config, [o_a, lse_a, o_b, lse_b, o, lse, params]);
     trial
 }
 

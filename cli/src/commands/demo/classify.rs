@@ -122,10 +122,8 @@ impl Problem {
         let attention = Attention::new(&q, &k, &v).softmax_scale(SOFTMAX_SCALE);
         let (o, elapsed) = timed("attention", stream, || attention.run(stream))?;
         let options = AttentionOptions {
-            causal: false,
             softmax_scale: Some(SOFTMAX_SCALE),
-            dtype: DType::F32,
-            model: attention.model(),
+            ..AttentionOptions::new(DType::F32, attention.model(stream)?)
         };
         let (wide_q, wide_k, wide_v) = (wide4(&q)?, wide4(&k)?, wide4(&v)?);
         let want = reference::attention::attention(

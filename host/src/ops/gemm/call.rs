@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 /// An address in an allocation, of whatever element type; as an argument, a pointer.
 #[derive(Clone)]
-pub(super) struct Memory {
+pub(in crate::ops) struct Memory {
     storage: Arc<Storage>,
     address: u64,
 }
 
 impl Memory {
     /// Where `tensor` begins.
-    pub(super) fn of<T: Element>(tensor: &Tensor<T>) -> Self {
+    pub(in crate::ops) fn of<T: Element>(tensor: &Tensor<T>) -> Self {
         Self {
             storage: tensor.shared_storage(),
             address: tensor.device_ptr().as_raw(),
@@ -28,7 +28,7 @@ impl Memory {
     }
 
     /// The address.
-    pub(super) fn address(&self) -> u64 {
+    pub(in crate::ops) fn address(&self) -> u64 {
         self.address
     }
 

@@ -18,6 +18,7 @@ mod tune;
 mod tuned;
 
 use crate::{Element, Float, Tensor};
+pub(super) use call::Memory;
 use desc::BiasAxis;
 use options::Scalar;
 

@@ -1,33 +1,37 @@
 //! Which keys of a tile a thread's rows see.
 
-use spec::attention::{SIMT_TILE, SimtFwdParams};
+use spec::attention;
 
 use crate::simt::results::Lines;
 
-/// Two numbers say it for all rows: seen keys start at the first, so a row sees those of the tile
-/// that are below the diagonal, which moves on by one each row.
+/// [`attention::Mask`] as it looks from a tile of keys: a row that is `rows_down` below the thread's
+/// first sees the keys of the tile for which `low <= key_idx - rows_down < high`.
 pub(super) struct Mask<'a> {
     rows: &'a Lines,
     /// Keys of the tile.
     keys: i32,
-    /// Keys from the tile's first on that the thread's first row sees, before it is cut to those
-    /// there are; negative where even later rows see none.
-    diagonal: i32,
+    low: i32,
+    high: i32,
 }
 
 impl<'a> Mask<'a> {
-    /// For the tile of keys that starts at `n_start`.
+    /// For the tile of `tile_n` keys that starts at `n_start`.
     #[inline(always)]
-    pub(super) fn of_tile(params: &SimtFwdParams, rows: &'a Lines, n_start: u32) -> Self {
-        const TILE_N: i64 = SIMT_TILE.tile_n as i64;
-        const TILE_M: i64 = SIMT_TILE.tile_m as i64;
-        let diagonal = i64::from(rows.at(0)) + params.diagonal() - i64::from(n_start);
-        let keys = i64::from(params.seqlen_k) - i64::from(n_start);
+    pub(super) fn of_tile(
+        mask: &attention::Mask,
+        rows: &'a Lines,
+        n_start: u32,
+        tile_n: u32,
+    ) -> Self {
+        // Differences of key and row within a tile are less than this.
+        const FAR: i64 = 1 << 16;
+        let below = i64::from(rows.at(0)) - i64::from(n_start);
+        let keys = i64::from(mask.seqlen_k) - i64::from(n_start);
         Self {
             rows,
-            keys: keys.min(TILE_N) as i32,
-            // Beyond these bounds every row sees none, or all.
-            diagonal: diagonal.clamp(-TILE_M, TILE_N) as i32,
+            keys: keys.min(i64::from(tile_n)) as i32,
+            low: (below + i64::from(mask.first)).clamp(-FAR, FAR) as i32,
+            high: (below + i64::from(mask.end)).clamp(-FAR, FAR) as i32,
         }
     }
 
@@ -35,7 +39,8 @@ impl<'a> Mask<'a> {
     #[inline(always)]
     pub(super) fn sees(&self, row: usize, key_idx: u32) -> bool {
         let rows_down = self.rows.at(row) - self.rows.at(0);
-        key_idx as i32 - (rows_down as i32) < self.diagonal
+        let diagonal = key_idx as i32 - rows_down as i32;
+        self.low <= diagonal && diagonal < self.high
     }
 
     /// Scores of keys that are not seen become -inf. Columns are keys from `first_key` on.

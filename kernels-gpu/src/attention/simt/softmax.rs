@@ -26,12 +26,14 @@ pub(super) struct Normalizer<const ROWS: usize> {
 }
 
 impl<const ROWS: usize> OnlineSoftmax<ROWS> {
-    /// Before any key.
+    /// Before any key. `sink` is an extra logit, times log2 e, of which the row's lane `lane_in_row`
+    /// has a part: the first all of it. -inf is none.
     #[inline(always)]
-    pub(super) fn new() -> Self {
+    pub(super) fn new(sink: f32, lane_in_row: u32) -> Self {
+        let is_counted = lane_in_row == 0 && sink != f32::NEG_INFINITY;
         Self {
-            row_max: [f32::NEG_INFINITY; ROWS],
-            row_sum: [0.0; ROWS],
+            row_max: [sink; ROWS],
+            row_sum: [if is_counted { 1.0 } else { 0.0 }; ROWS],
         }
     }
 
@@ -92,6 +94,18 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
         }
         Normalizer { inverse_sum, lse }
     }
+}
+
+/// `tanh(s * softcap_scale) * scale` for a score s.
+///
+/// By `1 - 2 / (exp(2 |x|) + 1)`: without a branch, with an absolute error of tanh of at most
+/// [`SOFTCAP_TANH_ERROR`](spec::attention::SOFTCAP_TANH_ERROR).
+#[inline(always)]
+pub(super) fn softcap(s: f32, softcap_scale: f32, scale: f32) -> f32 {
+    const TWO_LOG2_E: f32 = 2.0 * core::f32::consts::LOG2_E;
+    let x = s * softcap_scale;
+    let tanh = 1.0 - 2.0 / (exp2(x.abs() * TWO_LOG2_E) + 1.0);
+    tanh.copysign(x) * scale
 }
 
 /// Combines the values of the lanes that share a row, in the order of a butterfly.

@@ -2,12 +2,13 @@
 //! global memory.
 
 use cuda_std::math::fma;
-use cuda_std::thread;
+use cuda_std::{hint, thread};
 
 use super::mask::Mask;
+use super::operand::Operand;
 use super::softmax::ROW_LANES;
-use crate::simt::element::{CHUNK, F32x4, SimtElement};
-use crate::simt::operand::{Operand, tile_elements};
+use crate::simt::element::{CHUNK, F32x4};
+use crate::simt::operand::tile_elements;
 use crate::simt::product::{Accumulator, outer_product, read_fragment};
 
 /// Keys of a tile of probabilities: each lane of a row has [`CHUNK`].
@@ -79,8 +80,8 @@ impl Probabilities {
 }
 
 /// The values of one tile's keys on their way into shared memory.
-pub(super) struct Values<E, const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> {
-    pub(super) operand: Operand<E, false, WIDTH, TILE_K, CHUNKS>,
+pub(super) struct Values<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> {
+    pub(super) operand: Operand<false, WIDTH, TILE_K, CHUNKS>,
     /// Shared memory for two stages, aligned to 16 bytes.
     pub(super) smem: *mut f32,
     /// This thread's first column.
@@ -89,16 +90,14 @@ pub(super) struct Values<E, const WIDTH: usize, const TILE_K: usize, const CHUNK
     pub(super) keys: u32,
 }
 
-impl<E: SimtElement, const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize>
-    Values<E, WIDTH, TILE_K, CHUNKS>
-{
+impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH, TILE_K, CHUNKS> {
     #[inline(always)]
     fn smem_stage(&self, stage_idx: usize) -> *mut f32 {
         self.smem
             .wrapping_add(stage_idx * tile_elements(WIDTH, TILE_K))
     }
 
-    /// `o[i][j] += Σ_key p[i][key] * v[key][j]`, keys ascending. With `MASKED`, keys that a row
+    /// `o[i][j] += Σ_key p[i][key] * v[key][j]`, keys ascending. Where `masked`, keys that a row
     /// does not see are left out, so that even a NaN or an infinity there does not matter.
     ///
     /// # Safety
@@ -106,17 +105,18 @@ impl<E: SimtElement, const WIDTH: usize, const TILE_K: usize, const CHUNKS: usiz
     /// probabilities are written, and no thread has touched `smem` since the last barrier or does
     /// so until the next.
     #[inline(always)]
-    pub(super) unsafe fn accumulate<const MASKED: bool, const ROWS: usize, const COLUMNS: usize>(
+    pub(super) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
         mut self,
         o: &mut Accumulator<ROWS, COLUMNS>,
         probabilities: Probabilities,
         mask: &Mask<'_>,
+        masked: bool,
     ) {
         let mut stage_idx = 0;
         // SAFETY: the caller's.
         unsafe {
             let first = self.operand.fetch();
-            Operand::<E, false, WIDTH, TILE_K, CHUNKS>::stage(first, self.smem_stage(stage_idx));
+            self.operand.stage(first, self.smem_stage(stage_idx));
         }
         thread::sync_threads(); // probabilities and the first values are in shared memory
         let mut key_start = 0;
@@ -126,25 +126,34 @@ impl<E: SimtElement, const WIDTH: usize, const TILE_K: usize, const CHUNKS: usiz
             let smem = self
                 .smem_stage(stage_idx)
                 .wrapping_add(self.first_column as usize);
-            for key_in_stage in 0..TILE_K {
+            let fragments = |key_in_stage: usize| {
                 let key_idx = key_start as usize + key_in_stage;
                 // SAFETY: both were written before the last barrier.
-                let (p, v) = unsafe {
+                unsafe {
                     (
                         probabilities.read::<ROWS>(key_idx),
                         read_fragment::<WIDTH, COLUMNS>(smem, key_in_stage),
                     )
-                };
-                if MASKED {
-                    masked_outer_product(o, &p, &v, mask, key_idx as u32);
-                } else {
+                }
+            };
+            if masked {
+                // One key at a time: such tiles are few, and unrolled they double the kernel.
+                let mut key_in_stage = 0;
+                while key_in_stage < hint::opaque(TILE_K as u32) {
+                    let (p, v) = fragments(key_in_stage as usize);
+                    masked_outer_product(o, &p, &v, mask, key_start + key_in_stage);
+                    key_in_stage += 1;
+                }
+            } else {
+                for key_in_stage in 0..TILE_K {
+                    let (p, v) = fragments(key_in_stage);
                     outer_product(o, &p, &v);
                 }
             }
             stage_idx = 1 - stage_idx;
             // SAFETY: that stage was last read before the last barrier.
             unsafe {
-                Operand::<E, false, WIDTH, TILE_K, CHUNKS>::stage(next, self.smem_stage(stage_idx));
+                self.operand.stage(next, self.smem_stage(stage_idx));
             }
             thread::sync_threads(); // the next values are staged
             key_start += TILE_K as u32;

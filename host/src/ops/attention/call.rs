@@ -1,0 +1,136 @@
+//! One call on its way to the device: what a candidate is launched with.
+
+use super::desc::AttentionDesc;
+use crate::launch::KernelArg;
+pub(super) use crate::ops::gemm::Memory;
+use crate::ops::kernels;
+use crate::{Error, LaunchConfig, Result, Stream};
+use spec::attention::{FlashFwdLengths, FlashFwdParams, OutputDType};
+use std::fmt::Display;
+
+/// A description and its memory. Everything lies as [`AttentionDesc`] says, inside of its
+/// allocations; o and lse are injective and overlap nothing that is read.
+#[derive(Clone)]
+pub(super) struct Call<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) desc: AttentionDesc,
+    pub(super) q: Memory,
+    pub(super) k: Memory,
+    pub(super) v: Memory,
+    pub(super) o: Memory,
+    pub(super) lse: Option<Memory>,
+    /// One f32 for each query head.
+    pub(super) sink: Option<Memory>,
+    pub(super) lengths: CallLengths,
+    /// As [`FlashFwdParams`] has it.
+    pub(super) softmax_scale_log2: f32,
+    /// As [`FlashFwdParams`] has it.
+    pub(super) softcap_scale: f32,
+}
+
+/// Arrays of lengths, as [`FlashFwdLengths`] has them.
+#[derive(Clone, Default)]
+pub(super) struct CallLengths {
+    pub(super) cu_seqlens_q: Option<Memory>,
+    pub(super) cu_seqlens_k: Option<Memory>,
+    pub(super) seqused_q: Option<Memory>,
+    pub(super) seqused_k: Option<Memory>,
+    pub(super) leftpad_k: Option<Memory>,
+}
+
+/// Arguments of every forward entry, and room for a family's own.
+const MAX_ARGUMENTS: usize = 16;
+
+impl Call<'_> {
+    /// Extents, strides and scalars, as every entry takes them.
+    pub(super) fn params(&self) -> Result<FlashFwdParams> {
+        let desc = &self.desc;
+        let o_dtype = OutputDType::new(desc.o_dtype)
+            .ok_or(Error::Bug("an element type that attention does not have"))?;
+        Ok(FlashFwdParams {
+            q: desc.q.strides,
+            k: desc.k.strides,
+            v: desc.v.strides,
+            o: desc.o.strides,
+            batch: desc.batch,
+            seqlen_q: desc.seqlen_q,
+            seqlen_k: desc.seqlen_k,
+            total_q: desc.total_q,
+            total_k: desc.total_k,
+            heads_q: desc.heads_q,
+            heads_kv: desc.heads_kv,
+            head_dim: desc.head_dim,
+            head_dim_v: desc.head_dim_v,
+            window_left: desc.window_left,
+            window_right: desc.window_right,
+            top_left: u32::from(desc.top_left),
+            softmax_scale_log2: self.softmax_scale_log2,
+            softcap_scale: self.softcap_scale,
+            o_dtype: o_dtype.code(),
+            write_lse: u32::from(desc.lse),
+        })
+    }
+
+    /// Where the lengths lie. The launch does not know by it which memory that is: see
+    /// [`uses`](Self::uses).
+    pub(super) fn lengths(&self) -> FlashFwdLengths {
+        let pointer = |memory: &Option<Memory>| {
+            let address = memory.as_ref().map_or(0, Memory::address);
+            std::ptr::with_exposed_provenance(address as usize)
+        };
+        let lengths = &self.lengths;
+        FlashFwdLengths {
+            cu_seqlens_q: pointer(&lengths.cu_seqlens_q),
+            cu_seqlens_k: pointer(&lengths.cu_seqlens_k),
+            seqused_q: pointer(&lengths.seqused_q),
+            seqused_k: pointer(&lengths.seqused_k),
+            leftpad_k: pointer(&lengths.leftpad_k),
+        }
+    }
+
+    /// Tells the stream that work on it uses everything that is there, for launches that know some of
+    /// it by address alone.
+    pub(super) fn uses(&self) -> Result<()> {
+        let CallLengths {
+            cu_seqlens_q,
+            cu_seqlens_k,
+            seqused_q,
+            seqused_k,
+            leftpad_k,
+        } = &self.lengths;
+        let lengths = [cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k];
+        let tensors = [&self.q, &self.k, &self.v, &self.o];
+        let optional = lengths.into_iter().chain([&self.lse, &self.sink]);
+        tensors
+            .into_iter()
+            .chain(optional.flatten())
+            .try_for_each(|memory| memory.use_on(self.stream))
+    }
+
+    /// Enqueues `entry` with the arguments of every forward entry (see [`spec::attention`]), and then
+    /// `more`.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes these, and grid, threads and
+    /// shared memory are its own for this description.
+    pub(super) unsafe fn launch(
+        &self,
+        entry: impl Display,
+        config: LaunchConfig,
+        more: &[&dyn KernelArg],
+    ) -> Result<()> {
+        self.uses()?;
+        let (params, lengths) = (self.params()?, self.lengths());
+        let (q, k, v, o) = (&self.q, &self.k, &self.v, &self.o);
+        let (lse, sink) = (self.lse.as_ref(), self.sink.as_ref());
+        let first: [&dyn KernelArg; 8] = [&q, &k, &v, &o, &lse, &sink, &lengths, &params];
+        let mut arguments: [&dyn KernelArg; MAX_ARGUMENTS] = [&params; MAX_ARGUMENTS];
+        let all = arguments.get_mut(..first.len() + more.len());
+        let all = all.ok_or(Error::Bug("an attention entry with too many arguments"))?;
+        all[..first.len()].copy_from_slice(&first);
+        all[first.len()..].copy_from_slice(more);
+        let kernel = kernels::kernel(self.stream, entry)?;
+        // SAFETY: the caller's.
+        unsafe { kernel.launch(self.stream, config, &*all) }
+    }
+}

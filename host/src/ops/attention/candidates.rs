@@ -1,0 +1,77 @@
+//! Which kernels compute an attention, what each is expected to take, and how it is launched.
+//!
+//! A family of kernels is a file of its own with three functions: `offer` adds those that compute an
+//! [`AttentionDesc`], `launch` enqueues one of them, `model` says how it computes. What they share is
+//! here. An estimate is in nanoseconds of the work that there would be without a mask: it ranks
+//! candidates, no more.
+
+use super::call::Call;
+use super::desc::AttentionDesc;
+use super::simt;
+use crate::reference::attention::AttentionModel;
+use crate::{DeviceInfo, LaunchConfig, Result};
+use spec::attention::SimtEntry;
+use std::fmt;
+
+/// A kernel of one family; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Entry {
+    Simt(SimtEntry),
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simt(entry) => entry.fmt(f),
+        }
+    }
+}
+
+/// One way to compute an attention. Displays as its entry's name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) entry: Entry,
+    /// Queries and keys that a block takes at once.
+    pub(super) tile: [u32; 2],
+    pub(super) config: LaunchConfig,
+    pub(super) estimated_ns: f64,
+}
+
+impl Candidate {
+    /// Enqueues it.
+    pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
+        match self.entry {
+            Entry::Simt(entry) => simt::launch(entry, self, call),
+        }
+    }
+
+    /// How it computes, for error bounds.
+    pub(super) fn model(&self, desc: &AttentionDesc) -> AttentionModel {
+        match self.entry {
+            Entry::Simt(_) => simt::model(desc),
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entry.fmt(f)
+    }
+}
+
+/// Hands all candidates for `desc` to `offer`.
+pub(super) fn offer_all(
+    desc: &AttentionDesc,
+    device: &DeviceInfo,
+    offer: &mut dyn FnMut(Candidate),
+) {
+    simt::offer(desc, device, offer);
+}
+
+/// Nanoseconds that the whole device takes, where a multiprocessor does `flops_per_cycle`
+/// multiply-adds, counted as two, in a cycle. All devices are taken to have one clock.
+pub(super) fn estimate_ns(desc: &AttentionDesc, device: &DeviceInfo, flops_per_cycle: f64) -> f64 {
+    const CYCLES_PER_NS: f64 = 1.5;
+    let multiprocessors = f64::from(device.multiprocessors.max(1));
+    desc.flops() / (flops_per_cycle * multiprocessors * CYCLES_PER_NS)
+}

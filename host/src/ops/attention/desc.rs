@@ -1,0 +1,248 @@
+//! What is to be computed, as far as the choice of a kernel may depend on it: no addresses, no
+//! values.
+
+use crate::DType;
+use spec::attention::{BshStrides, UNLIMITED};
+use std::fmt;
+
+/// A validated attention with something to compute, its tensors in the order batch, position, head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AttentionDesc {
+    /// Of q, k and v.
+    pub(super) dtype: DType,
+    /// Of o.
+    pub(super) o_dtype: DType,
+    /// Sequences, at least 1.
+    pub(super) batch: u32,
+    /// Queries of the longest, at least 1.
+    pub(super) seqlen_q: u32,
+    /// Keys of the longest; may be 0.
+    pub(super) seqlen_k: u32,
+    /// Positions of packed queries, else 0.
+    pub(super) total_q: u32,
+    /// Positions of packed keys, else 0.
+    pub(super) total_k: u32,
+    /// At least 1; a multiple of `heads_kv`.
+    pub(super) heads_q: u32,
+    /// At least 1.
+    pub(super) heads_kv: u32,
+    /// May be 0.
+    pub(super) head_dim: u32,
+    /// May be 0.
+    pub(super) head_dim_v: u32,
+    pub(super) q: OperandDesc,
+    pub(super) k: OperandDesc,
+    pub(super) v: OperandDesc,
+    pub(super) o: OperandDesc,
+    /// As [`spec::attention::FlashFwdParams`] has it.
+    pub(super) window_left: i32,
+    /// As [`spec::attention::FlashFwdParams`] has it.
+    pub(super) window_right: i32,
+    /// As [`spec::attention::FlashFwdParams`] has it.
+    pub(super) top_left: bool,
+    /// The scores' factor is above 0.
+    pub(super) positive_scale: bool,
+    /// Scores are bounded.
+    pub(super) softcap: bool,
+    /// Rows have an extra logit.
+    pub(super) sink: bool,
+    /// Which lengths there are.
+    pub(super) lengths: LengthsDesc,
+    /// lse is written.
+    pub(super) lse: bool,
+}
+
+/// One tensor; its last dimension is contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct OperandDesc {
+    /// Of its other dimensions.
+    pub(super) strides: BshStrides,
+    /// Largest power of two, up to 128, that divides the address of the first element.
+    pub(super) align_bytes: u32,
+}
+
+impl OperandDesc {
+    /// Of what [`align_bytes`](Self::align_bytes) goes up to.
+    pub(super) const MOST_ALIGN_BYTES: u32 = 128;
+
+    /// Largest power of two, up to 16, that divides the address of every row.
+    pub(super) fn row_align_bytes(&self, dtype: DType) -> u32 {
+        let BshStrides { batch, seq, head } = self.strides;
+        let all = (batch | seq | head).wrapping_mul(dtype.size_bytes() as i64);
+        self.align_bytes.min(1 << all.trailing_zeros().min(4))
+    }
+}
+
+/// Which of [`spec::attention::FlashFwdLengths`] are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct LengthsDesc {
+    pub(super) cu_seqlens_q: bool,
+    pub(super) cu_seqlens_k: bool,
+    pub(super) seqused_q: bool,
+    pub(super) seqused_k: bool,
+    pub(super) leftpad_k: bool,
+}
+
+impl AttentionDesc {
+    /// Multiply-adds, counted as two, if all keys were seen.
+    pub(super) fn flops(&self) -> f64 {
+        let scores = f64::from(self.seqlen_q) * f64::from(self.seqlen_k);
+        let heads = f64::from(self.batch) * f64::from(self.heads_q);
+        2.0 * scores * heads * (f64::from(self.head_dim) + f64::from(self.head_dim_v))
+    }
+}
+
+/// Every field that is not as in plain attention.
+impl fmt::Display for AttentionDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            dtype,
+            batch,
+            seqlen_q,
+            seqlen_k,
+            ..
+        } = self;
+        write!(f, "{dtype} batch{batch} seqlen{seqlen_q}x{seqlen_k}")?;
+        write!(f, " heads{}x{}", self.heads_q, self.heads_kv)?;
+        write!(f, " d{}x{}", self.head_dim, self.head_dim_v)?;
+        for (name, operand, dtype) in [
+            ("q", &self.q, self.dtype),
+            ("k", &self.k, self.dtype),
+            ("v", &self.v, self.dtype),
+            ("o", &self.o, self.o_dtype),
+        ] {
+            let BshStrides { batch, seq, head } = operand.strides;
+            let align_bytes = operand.row_align_bytes(dtype);
+            write!(f, " {name}={batch}.{seq}.{head}@{align_bytes}")?;
+        }
+        if self.o_dtype != self.dtype {
+            write!(f, " out={}", self.o_dtype)?;
+        }
+        for (name, window) in [("left", self.window_left), ("right", self.window_right)] {
+            if window != UNLIMITED {
+                write!(f, " {name}={window}")?;
+            }
+        }
+        let lengths = &self.lengths;
+        for (name, is_set) in [
+            ("top_left", self.top_left),
+            ("scale<=0", !self.positive_scale),
+            ("softcap", self.softcap),
+            ("sink", self.sink),
+            ("lse", self.lse),
+            ("cu_seqlens_q", lengths.cu_seqlens_q),
+            ("cu_seqlens_k", lengths.cu_seqlens_k),
+            ("seqused_q", lengths.seqused_q),
+            ("seqused_k", lengths.seqused_k),
+            ("leftpad_k", lengths.leftpad_k),
+        ] {
+            if is_set {
+                write!(f, " {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Attention of one head to its keys, without gaps.
+    pub(in crate::ops::attention) fn plain(
+        dtype: DType,
+        seqlen: u32,
+        head_dim: u32,
+    ) -> AttentionDesc {
+        let operand = OperandDesc {
+            strides: BshStrides {
+                batch: i64::from(seqlen * head_dim),
+                seq: i64::from(head_dim),
+                head: i64::from(head_dim),
+            },
+            align_bytes: 128,
+        };
+        AttentionDesc {
+            dtype,
+            o_dtype: dtype,
+            batch: 1,
+            seqlen_q: seqlen,
+            seqlen_k: seqlen,
+            total_q: 0,
+            total_k: 0,
+            heads_q: 1,
+            heads_kv: 1,
+            head_dim,
+            head_dim_v: head_dim,
+            q: operand,
+            k: operand,
+            v: operand,
+            o: operand,
+            window_left: UNLIMITED,
+            window_right: UNLIMITED,
+            top_left: false,
+            positive_scale: true,
+            softcap: false,
+            sink: false,
+            lengths: LengthsDesc::default(),
+            lse: false,
+        }
+    }
+
+    #[test]
+    fn rows_are_aligned_as_address_and_strides_allow() {
+        let desc = |seq, align_bytes| OperandDesc {
+            strides: BshStrides {
+                batch: 0,
+                seq,
+                head: 64,
+            },
+            align_bytes,
+        };
+        assert_eq!(desc(128, 128).row_align_bytes(DType::Bf16), 16);
+        assert_eq!(desc(4, 128).row_align_bytes(DType::Bf16), 8);
+        assert_eq!(desc(4, 128).row_align_bytes(DType::F32), 16);
+        assert_eq!(desc(-3, 128).row_align_bytes(DType::Bf16), 2);
+        assert_eq!(desc(64, 4).row_align_bytes(DType::Bf16), 4);
+    }
+
+    #[test]
+    fn descriptions_that_differ_read_differently() {
+        let plain = plain(DType::Bf16, 5, 8);
+        let mut others = vec![plain];
+        others.extend([
+            AttentionDesc {
+                o_dtype: DType::F32,
+                ..plain
+            },
+            AttentionDesc {
+                window_left: 3,
+                ..plain
+            },
+            AttentionDesc {
+                window_right: 3,
+                ..plain
+            },
+            AttentionDesc {
+                sink: true,
+                ..plain
+            },
+            AttentionDesc { lse: true, ..plain },
+            AttentionDesc {
+                softcap: true,
+                ..plain
+            },
+            AttentionDesc {
+                lengths: LengthsDesc {
+                    seqused_k: true,
+                    ..LengthsDesc::default()
+                },
+                ..plain
+            },
+        ]);
+        let mut seen: Vec<String> = others.iter().map(ToString::to_string).collect();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), others.len());
+    }
+}

@@ -1,0 +1,282 @@
+//! Extents that fit together.
+
+use super::lengths::{Lengths, check_each, check_packed};
+use super::{Attention, Layout};
+use crate::ops::check;
+use crate::{Element, Error, Float, Result, Stream, Tensor};
+
+/// Largest head_dim and head_dim_v.
+const MOST_HEAD_DIM: usize = 256;
+
+/// Positions are counted in 31 bits, and rounded up to whole tiles.
+const SEQLEN_LIMIT: usize = i32::MAX as usize - 1023;
+
+/// What a validated attention computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extents {
+    pub(super) batch: usize,
+    /// Queries of the longest sequence.
+    pub(super) seqlen_q: usize,
+    /// Keys of the longest sequence.
+    pub(super) seqlen_k: usize,
+    /// Positions of packed queries.
+    pub(super) total_q: Option<usize>,
+    /// Positions of packed keys.
+    pub(super) total_k: Option<usize>,
+    pub(super) heads_q: usize,
+    pub(super) heads_kv: usize,
+    pub(super) head_dim: usize,
+    pub(super) head_dim_v: usize,
+    /// Every row of o and lse is known to belong to a sequence.
+    pub(super) all_written: bool,
+}
+
+/// One tensor's: batch where it is not packed, positions, heads, head_dim.
+type Shape = (Option<usize>, usize, usize, usize);
+
+impl Extents {
+    /// Shape of o, in the order of `layout`.
+    pub(super) fn shape_o(&self, layout: Layout) -> Vec<usize> {
+        let positions = self.total_q.unwrap_or(self.seqlen_q);
+        let (x, y) = match layout {
+            Layout::Bshd => (positions, self.heads_q),
+            Layout::Bhsd => (self.heads_q, positions),
+        };
+        match self.total_q {
+            Some(_) => vec![x, y, self.head_dim_v],
+            None => vec![self.batch, x, y, self.head_dim_v],
+        }
+    }
+
+    /// Shape of lse.
+    pub(super) fn shape_lse(&self) -> Vec<usize> {
+        match self.total_q {
+            Some(total_q) => vec![self.heads_q, total_q],
+            None => vec![self.batch, self.heads_q, self.seqlen_q],
+        }
+    }
+
+    /// True where there is no query.
+    pub(super) fn is_empty(&self) -> bool {
+        self.seqlen_q == 0 || self.shape_lse().contains(&0)
+    }
+}
+
+impl<T: Float, Out: Float> Attention<'_, T, Out> {
+    /// Extents of q, k, v and the lengths, all of which fit.
+    pub(super) fn extents(&self, stream: &Stream) -> Result<Extents> {
+        let q = self.shape("q", &self.q, self.cu_seqlens_q.is_some())?;
+        let k = self.shape("k", &self.k, self.cu_seqlens_k.is_some())?;
+        let v = self.shape("v", &self.v, self.cu_seqlens_k.is_some())?;
+        let (heads_q, heads_kv, head_dim) = (q.2, k.2, q.3);
+        if k.3 != head_dim {
+            let want = format!("a head_dim of {head_dim}, as q is {:?}", self.q.shape());
+            return Err(check::shape_mismatch("k", &self.k, want));
+        }
+        if (v.0, v.1, v.2) != (k.0, k.1, k.2) {
+            let want = format!("that of k, {:?}, but for head_dim_v", self.k.shape());
+            return Err(check::shape_mismatch("v", &self.v, want));
+        }
+        if heads_q != 0 && (heads_kv == 0 || heads_q % heads_kv != 0) {
+            let want = format!("heads_kv that divides q's {heads_q} heads");
+            return Err(check::shape_mismatch("k", &self.k, want));
+        }
+        if head_dim > MOST_HEAD_DIM || v.3 > MOST_HEAD_DIM {
+            return Err(Error::Unsupported {
+                what: format!("attention with head_dim {head_dim} and head_dim_v {}", v.3).into(),
+                supported: format!("head_dim and head_dim_v up to {MOST_HEAD_DIM}").into(),
+            });
+        }
+        let batch = self.batch(q.0, k.0, stream)?;
+        let (longest_q, longest_k) = self.longest(q.1, k.1)?;
+        self.check_lengths(longest_q, longest_k)?;
+        for (what, seqlen) in [("seqlen_q", q.1), ("seqlen_k", k.1)] {
+            if seqlen >= SEQLEN_LIMIT {
+                return Err(Error::OutOfBounds {
+                    what,
+                    got: seqlen as u64,
+                    limit: SEQLEN_LIMIT as u64,
+                });
+            }
+        }
+        Ok(Extents {
+            batch,
+            seqlen_q: longest_q,
+            seqlen_k: longest_k,
+            total_q: self.cu_seqlens_q.map(|_| q.1),
+            total_k: self.cu_seqlens_k.map(|_| k.1),
+            heads_q,
+            heads_kv,
+            head_dim,
+            head_dim_v: v.3,
+            all_written: self.writes_all(q.1),
+        })
+    }
+
+    fn shape(&self, operand: &'static str, x: &Tensor<T>, is_packed: bool) -> Result<Shape> {
+        let shape = match (is_packed, x.shape()) {
+            (false, &[batch, x, y, head_dim]) => (Some(batch), x, y, head_dim),
+            (true, &[x, y, head_dim]) => (None, x, y, head_dim),
+            _ => {
+                let want = match (is_packed, self.layout) {
+                    (false, Layout::Bshd) => "[batch, seqlen, heads, head_dim]",
+                    (false, Layout::Bhsd) => "[batch, heads, seqlen, head_dim]",
+                    (true, Layout::Bshd) => "[total, heads, head_dim], as cu_seqlens is given",
+                    (true, Layout::Bhsd) => "[heads, total, head_dim], as cu_seqlens is given",
+                };
+                return Err(check::shape_mismatch(operand, x, want));
+            }
+        };
+        Ok(match self.layout {
+            Layout::Bshd => shape,
+            Layout::Bhsd => (shape.0, shape.2, shape.1, shape.3),
+        })
+    }
+
+    /// The one batch that q, k and all lengths have.
+    fn batch(&self, q: Option<usize>, k: Option<usize>, stream: &Stream) -> Result<usize> {
+        let packed = |what, bounds: Option<Lengths<'_>>| match bounds {
+            None => Ok(None),
+            Some(bounds) => match bounds.count(what, stream)?.checked_sub(1) {
+                Some(batch) => Ok(Some(batch)),
+                None => Err(Error::LengthMismatch {
+                    what,
+                    got: 0,
+                    want: q.or(k).unwrap_or(0) + 1,
+                }),
+            },
+        };
+        let of_q = packed("cu_seqlens_q", self.cu_seqlens_q)?;
+        let of_k = packed("cu_seqlens_k", self.cu_seqlens_k)?;
+        let batch = q.or(of_q).or(k).or(of_k).unwrap_or(0);
+        for (what, bounds) in [("cu_seqlens_q", of_q), ("cu_seqlens_k", of_k)] {
+            if let Some(got) = bounds.filter(|&got| got != batch) {
+                return Err(Error::LengthMismatch {
+                    what,
+                    got: got + 1,
+                    want: batch + 1,
+                });
+            }
+        }
+        if k.is_some_and(|k| k != batch) {
+            let want = format!("a batch of {batch}, as q has it");
+            return Err(check::shape_mismatch("k", &self.k, want));
+        }
+        for (what, lengths) in [
+            ("seqused_q", self.seqused_q),
+            ("seqused_k", self.seqused_k),
+            ("leftpad_k", self.leftpad_k),
+        ] {
+            let Some(lengths) = lengths else { continue };
+            let got = lengths.count(what, stream)?;
+            if got != batch {
+                return Err(Error::LengthMismatch {
+                    what,
+                    got,
+                    want: batch,
+                });
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Queries and keys of the longest sequences, as far as is known, of so many positions in all.
+    fn longest(&self, positions_q: usize, positions_k: usize) -> Result<(usize, usize)> {
+        let (said_q, said_k) = self.max_seqlens.unwrap_or((usize::MAX, usize::MAX));
+        let (bounds_q, bounds_k) = (self.cu_seqlens_q, self.cu_seqlens_k);
+        Ok((
+            longest(
+                ["cu_seqlens_q", "max_seqlens of q"],
+                bounds_q,
+                positions_q,
+                said_q,
+            )?,
+            longest(
+                ["cu_seqlens_k", "max_seqlens of k"],
+                bounds_k,
+                positions_k,
+                said_k,
+            )?,
+        ))
+    }
+
+    /// Lengths on the host are ones that their sequences can have.
+    fn check_lengths(&self, seqlen_q: usize, seqlen_k: usize) -> Result<()> {
+        let host =
+            |lengths: Option<Lengths<'_>>| lengths.and_then(Lengths::host).map(<[i32]>::to_vec);
+        let positions = |bounds: Option<Lengths<'_>>, longest: usize| {
+            let bounds = host(bounds);
+            move |idx: usize| match &bounds {
+                Some(bounds) => (bounds[idx + 1] - bounds[idx]) as usize,
+                None => longest,
+            }
+        };
+        let queries = positions(self.cu_seqlens_q, seqlen_q);
+        let keys = positions(self.cu_seqlens_k, seqlen_k);
+        let padding = host(self.leftpad_k);
+        let used_k = host(self.seqused_k);
+        if let Some(used) = host(self.seqused_q) {
+            check_each("seqused_q", &used, |idx| (0, queries(idx)))?;
+        }
+        if let Some(used) = &used_k {
+            check_each("seqused_k", used, |idx| (0, keys(idx)))?;
+        }
+        if let Some(padding) = padding {
+            check_each("leftpad_k", &padding, |idx| {
+                (
+                    0,
+                    used_k
+                        .as_ref()
+                        .map_or_else(|| keys(idx), |used| used[idx] as usize),
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn writes_all(&self, positions_q: usize) -> bool {
+        let is_covered = match self.cu_seqlens_q.map(Lengths::host) {
+            None => true,
+            Some(Some([first, .., last])) => *first == 0 && *last as usize == positions_q,
+            Some(_) => positions_q == 0,
+        };
+        is_covered && self.seqused_q.is_none()
+    }
+
+    /// `x` in the order batch, position, head; a batch of one where it is packed.
+    pub(super) fn in_order<E: Element>(&self, x: &Tensor<E>, is_packed: bool) -> Result<Tensor<E>> {
+        let x = if is_packed {
+            x.insert_axis(0)?
+        } else {
+            x.clone()
+        };
+        match self.layout {
+            Layout::Bshd => Ok(x),
+            Layout::Bhsd => x.permute(&[0, 2, 1, 3]),
+        }
+    }
+}
+
+/// Positions of the longest sequence of `names[0]` among `positions`; `said` to be no more.
+fn longest(
+    names: [&'static str; 2],
+    bounds: Option<Lengths<'_>>,
+    positions: usize,
+    said: usize,
+) -> Result<usize> {
+    let Some(bounds) = bounds else {
+        return Ok(positions);
+    };
+    let Some(bounds) = bounds.host() else {
+        return Ok(positions.min(said));
+    };
+    let found = check_packed(names[0], bounds, positions)?;
+    if said < found {
+        return Err(Error::InvalidValue {
+            what: names[1],
+            got: said.to_string().into(),
+            want: format!("at least {found}, the longest of {}", names[0]).into(),
+        });
+    }
+    Ok(found)
+}

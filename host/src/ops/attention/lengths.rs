@@ -1,0 +1,118 @@
+//! Lengths of sequences, on the host or on the device.
+
+use super::call::Memory;
+use crate::ops::check;
+use crate::{Error, Result, Stream, Tensor};
+
+/// Lengths or positions of sequences, see [`Attention`](crate::Attention).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Lengths<'a> {
+    /// Checked, and copied to the device with each launch.
+    Host(&'a [i32]),
+    /// `[n]`, read when the kernel runs.
+    Device(&'a Tensor<i32>),
+}
+
+impl<'a> From<&'a [i32]> for Lengths<'a> {
+    fn from(lengths: &'a [i32]) -> Self {
+        Self::Host(lengths)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [i32; N]> for Lengths<'a> {
+    fn from(lengths: &'a [i32; N]) -> Self {
+        Self::Host(lengths)
+    }
+}
+
+impl<'a> From<&'a Vec<i32>> for Lengths<'a> {
+    fn from(lengths: &'a Vec<i32>) -> Self {
+        Self::Host(lengths)
+    }
+}
+
+impl<'a> From<&'a Tensor<i32>> for Lengths<'a> {
+    fn from(lengths: &'a Tensor<i32>) -> Self {
+        Self::Device(lengths)
+    }
+}
+
+impl<'a> Lengths<'a> {
+    /// How many there are; lengths in device memory are a vector on the stream's device.
+    pub(super) fn count(self, what: &'static str, stream: &Stream) -> Result<usize> {
+        match self {
+            Self::Host(lengths) => Ok(lengths.len()),
+            Self::Device(lengths) => {
+                check::device(what, lengths, stream)?;
+                match *lengths.shape() {
+                    [count] => Ok(count),
+                    _ => Err(check::shape_mismatch(what, lengths, "[n]")),
+                }
+            }
+        }
+    }
+
+    /// Their values, where they are known.
+    pub(super) fn host(self) -> Option<&'a [i32]> {
+        match self {
+            Self::Host(lengths) => Some(lengths),
+            Self::Device(_) => None,
+        }
+    }
+
+    /// Where the kernel reads them.
+    pub(super) fn memory(self, stream: &Stream) -> Result<Memory> {
+        match self {
+            Self::Host(lengths) => {
+                let copy = Tensor::from_slice(stream.device(), &[lengths.len()], lengths)?;
+                Ok(Memory::of(&copy))
+            }
+            Self::Device(lengths) => lengths.contiguous(stream).map(|dense| Memory::of(&dense)),
+        }
+    }
+}
+
+/// Host-given bounds of packed sequences: ascending, inside of `total`. Returns the longest's length.
+pub(super) fn check_packed(what: &'static str, bounds: &[i32], total: usize) -> Result<usize> {
+    let invalid = |idx: usize, want: String| Error::InvalidValue {
+        what,
+        got: format!("{} at index {idx}", bounds[idx]).into(),
+        want: want.into(),
+    };
+    let mut longest = 0;
+    for (idx, &bound) in bounds.iter().enumerate() {
+        let least = if idx == 0 { 0 } else { bounds[idx - 1] };
+        if bound < least {
+            let want = format!("at least {least}: bounds ascend from 0 on");
+            return Err(invalid(idx, want));
+        }
+        if bound as usize > total {
+            let want = format!("at most {total}, the positions of the tensor");
+            return Err(invalid(idx, want));
+        }
+        if idx > 0 {
+            longest = longest.max((bound - least) as usize);
+        }
+    }
+    Ok(longest)
+}
+
+/// Host-given lengths: each from `least` to `most` of its sequence.
+pub(super) fn check_each(
+    what: &'static str,
+    lengths: &[i32],
+    range: impl Fn(usize) -> (i32, usize),
+) -> Result<()> {
+    for (idx, &length) in lengths.iter().enumerate() {
+        let (least, most) = range(idx);
+        if length < least || length as usize > most {
+            return Err(Error::InvalidValue {
+                what,
+                got: format!("{length} at index {idx}").into(),
+                want: format!("{least} to {most}, the positions of sequence {idx}").into(),
+            });
+        }
+    }
+    Ok(())
+}

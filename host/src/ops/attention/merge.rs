@@ -1,0 +1,100 @@
+//! Two partial results as one.
+
+use crate::ops::{check, kernels};
+use crate::{Error, Float, LaunchConfig, Result, Stream, Tensor};
+use spec::attention::OutputDType;
+use spec::attention::merge::{MergeEntry, MergeParams, THREADS};
+
+/// Attention to the keys of both parts, from the results of each: o `[batch, seqlen_q, heads_q,
+/// head_dim_v]` and lse `[batch, heads_q, seqlen_q]`, or `[total_q, heads_q, head_dim_v]` and
+/// `[heads_q, total_q]`, as [`Attention::run_with_lse`](crate::Attention::run_with_lse) returns them.
+///
+/// `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`. A row that
+/// saw no key in one part, `lse = -inf`, is that of the other. A sink belongs to one part only.
+///
+/// Computed in f32, o rounded once; error bound:
+/// [`reference::attention::merge`](crate::reference::attention::merge). Enqueued on `stream`.
+///
+/// # Errors
+/// [`Error::ShapeMismatch`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent of 2^32 or
+/// more), [`Error::OutOfMemory`], [`Error::Driver`].
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{Attention, Device, Tensor, merge_attention};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let q = Tensor::full(&stream, &[1, 1, 1, 8], 0.0_f32)?;
+/// let part = |value: f32, keys: usize| -> warpsmith::Result<_> {
+///     let kv = Tensor::full(&stream, &[1, keys, 1, 8], value)?;
+///     Attention::new(&q, &kv, &kv).run_with_lse(&stream)
+/// };
+/// let ((o_a, lse_a), (o_b, lse_b)) = (part(0.0, 1)?, part(4.0, 3)?);
+/// let (o, _) = merge_attention((&o_a, &lse_a), (&o_b, &lse_b), &stream)?;
+/// assert!(o.to_vec()?.iter().all(|o| (o - 3.0).abs() < 1e-6));
+/// # Ok(())
+/// # }
+/// ```
+pub fn merge_attention<T: Float>(
+    a: (&Tensor<T>, &Tensor<f32>),
+    b: (&Tensor<T>, &Tensor<f32>),
+    stream: &Stream,
+) -> Result<(Tensor<T>, Tensor<f32>)> {
+    for (operand, tensor) in [("o of a", a.0), ("o of b", b.0)] {
+        check::device(operand, tensor, stream)?;
+    }
+    for (operand, tensor) in [("lse of a", a.1), ("lse of b", b.1)] {
+        check::device(operand, tensor, stream)?;
+    }
+    let (batch, seqlen_q, heads_q, head_dim_v) = match *a.0.shape() {
+        [batch, seqlen_q, heads_q, head_dim_v] => (Some(batch), seqlen_q, heads_q, head_dim_v),
+        [total_q, heads_q, head_dim_v] => (None, total_q, heads_q, head_dim_v),
+        _ => {
+            let want = "[batch, seqlen_q, heads_q, head_dim_v] or [total_q, heads_q, head_dim_v]";
+            return Err(check::shape_mismatch("o of a", a.0, want));
+        }
+    };
+    if b.0.shape() != a.0.shape() {
+        let want = format!("that of a, {:?}", a.0.shape());
+        return Err(check::shape_mismatch("o of b", b.0, want));
+    }
+    let shape_lse: Vec<usize> = batch.into_iter().chain([heads_q, seqlen_q]).collect();
+    for (operand, lse) in [("lse of a", a.1), ("lse of b", b.1)] {
+        if lse.shape() != shape_lse {
+            return Err(check::shape_mismatch(
+                operand,
+                lse,
+                format!("{shape_lse:?}"),
+            ));
+        }
+    }
+    let dtype = OutputDType::new(T::DTYPE)
+        .ok_or(Error::Bug("an element type that attention does not have"))?;
+    let params = MergeParams {
+        batch: check::extent("batch", batch.unwrap_or(1))?,
+        seqlen_q: check::extent("seqlen_q", seqlen_q)?,
+        heads_q: check::extent("heads_q", heads_q)?,
+        head_dim_v: check::extent("head_dim_v", head_dim_v)?,
+        dtype: dtype.code(),
+        reserved: 0,
+    };
+    let o = Tensor::empty(stream, a.0.shape())?;
+    let lse = Tensor::empty(stream, &shape_lse)?;
+    if lse.is_empty() {
+        return Ok((o, lse));
+    }
+    let (o_a, o_b) = (a.0.contiguous(stream)?, b.0.contiguous(stream)?);
+    let (lse_a, lse_b) = (a.1.contiguous(stream)?, b.1.contiguous(stream)?);
+    let kernel = kernels::kernel(stream, MergeEntry)?;
+    let config = LaunchConfig::linear(params.blocks(), THREADS);
+    // SAFETY: all tensors are contiguous and of these extents; the new ones overlap nothing.
+    unsafe {
+        kernel.launch(
+            stream,
+            config,
+            (&o_a, &lse_a, &o_b, &lse_b, &o, &lse, params),
+        )?;
+    }
+    Ok((o, lse))
+}

@@ -1,0 +1,148 @@
+//! Which candidate runs.
+
+use super::candidates::{Candidate, offer_all};
+use super::desc::AttentionDesc;
+use crate::{DeviceInfo, Error, Result, Stream};
+use std::fmt;
+use std::time::Duration;
+
+/// The candidate that computes `desc`: the one of that name, or the best.
+pub(super) fn choose(
+    desc: &AttentionDesc,
+    forced: Option<&str>,
+    stream: &Stream,
+) -> Result<Candidate> {
+    let device = stream.device().info();
+    let mut chosen: Option<Candidate> = None;
+    offer_all(desc, device, &mut |candidate| {
+        let is_better = match forced {
+            Some(name) => candidate.to_string() == name,
+            None => chosen.is_none_or(|best| candidate.estimated_ns < best.estimated_ns),
+        };
+        if is_better {
+            chosen = Some(candidate);
+        }
+    });
+    chosen.ok_or_else(|| no_candidate(desc, forced, device))
+}
+
+/// All candidates, the one expected to be fastest first.
+fn all(desc: &AttentionDesc, device: &DeviceInfo) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    offer_all(desc, device, &mut |candidate| all.push(candidate));
+    all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+    all
+}
+
+#[cold]
+fn no_candidate(desc: &AttentionDesc, forced: Option<&str>, device: &DeviceInfo) -> Error {
+    let names: Vec<String> = all(desc, device).iter().map(ToString::to_string).collect();
+    match forced {
+        Some(name) => Error::Unsupported {
+            what: format!("kernel `{name}` for attention {desc} on {device}").into(),
+            supported: names.join(", ").into(),
+        },
+        None => Error::Unsupported {
+            what: format!("attention {desc} on {device}").into(),
+            supported: "batch * heads_q below 65,535^2".into(),
+        },
+    }
+}
+
+/// One way to compute an attention, as [`AttentionPlan`] shows it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AttentionCandidate {
+    /// The entry, and what [`Attention::with_kernel`](crate::Attention::with_kernel) takes.
+    pub name: String,
+    /// Queries and keys that a block takes at once.
+    pub tile: [u32; 2],
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// What ranks it, not a prediction.
+    pub estimated: Duration,
+}
+
+impl From<&Candidate> for AttentionCandidate {
+    fn from(candidate: &Candidate) -> Self {
+        Self {
+            name: candidate.to_string(),
+            tile: candidate.tile,
+            grid: candidate.config.grid,
+            threads: candidate.config.block.iter().product(),
+            shared_bytes: candidate.config.shared_bytes,
+            estimated: Duration::from_nanos(candidate.estimated_ns as u64),
+        }
+    }
+}
+
+impl fmt::Display for AttentionCandidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n] = self.tile;
+        let [x, y, z] = self.grid;
+        write!(
+            f,
+            "{}: tile {m}x{n}, grid {x}x{y}x{z}, {} threads, {} bytes shared",
+            self.name, self.threads, self.shared_bytes
+        )
+    }
+}
+
+/// What an attention would run, and what else could.
+/// [`Attention::plan`](crate::Attention::plan) makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionPlan {
+    description: String,
+    chosen: Option<AttentionCandidate>,
+    candidates: Vec<AttentionCandidate>,
+}
+
+impl AttentionPlan {
+    /// Of an attention without any query.
+    pub(super) fn empty() -> Self {
+        Self {
+            description: "nothing to compute".into(),
+            chosen: None,
+            candidates: Vec::new(),
+        }
+    }
+
+    pub(super) fn new(desc: &AttentionDesc, forced: Option<&str>, stream: &Stream) -> Result<Self> {
+        let candidate = choose(desc, forced, stream)?;
+        let all = all(desc, stream.device().info());
+        Ok(Self {
+            description: desc.to_string(),
+            chosen: Some(AttentionCandidate::from(&candidate)),
+            candidates: all.iter().map(AttentionCandidate::from).collect(),
+        })
+    }
+
+    /// What runs; `None` where there is no query.
+    pub fn chosen(&self) -> Option<&AttentionCandidate> {
+        self.chosen.as_ref()
+    }
+
+    /// All that could run, the one expected to be fastest first.
+    pub fn candidates(&self) -> &[AttentionCandidate] {
+        &self.candidates
+    }
+}
+
+impl fmt::Display for AttentionPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.description)?;
+        if let Some(chosen) = &self.chosen {
+            write!(f, "\nruns {chosen}")?;
+        }
+        for other in &self.candidates {
+            if Some(other) != self.chosen.as_ref() {
+                write!(f, "\nor {other}")?;
+            }
+        }
+        Ok(())
+    }
+}

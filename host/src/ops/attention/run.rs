@@ -1,0 +1,421 @@
+//! From an [`Attention`] to a launch: validation, views, plan.
+
+use super::call::{Call, CallLengths, Memory};
+use super::desc::{AttentionDesc, LengthsDesc, OperandDesc};
+use super::extents::Extents;
+use super::lengths::Lengths;
+use super::plan::{self, AttentionPlan};
+use super::{Attention, Layout};
+use crate::ops::check;
+use crate::ops::copy::{contiguous, strided_copy};
+use crate::reference::attention::AttentionModel;
+use crate::{Element, Error, Float, Result, Stream, Tensor};
+use spec::attention::{BshStrides, UNLIMITED};
+use std::f64::consts::LOG2_E;
+
+/// Factors of the scores, as kernels take them.
+struct Factors {
+    softmax_scale_log2: f32,
+    softcap_scale: f32,
+}
+
+impl<T: Float, Out: Float> Attention<'_, T, Out> {
+    /// `o` in a new tensor.
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<Out>> {
+        let (extents, factors) = self.validate(stream)?;
+        let o = self.new_o(&extents, stream)?;
+        self.launch(&extents, &factors, &o, None, stream)?;
+        Ok(o)
+    }
+
+    /// `o` and `lse`, the natural logarithm of each row's sum of exponentials, in new tensors.
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn run_with_lse(&self, stream: &Stream) -> Result<(Tensor<Out>, Tensor<f32>)> {
+        let (extents, factors) = self.validate(stream)?;
+        let o = self.new_o(&extents, stream)?;
+        let shape_lse = extents.shape_lse();
+        let lse = match extents.all_written {
+            true => Tensor::empty(stream, &shape_lse)?,
+            false => Tensor::full(stream, &shape_lse, f32::NEG_INFINITY)?,
+        };
+        self.launch(&extents, &factors, &o, Some(&lse), stream)?;
+        Ok((o, lse))
+    }
+
+    /// `o`, and `lse` where it is wanted, into tensors of their shapes. Rows that belong to no sequence
+    /// are left alone.
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn run_into(
+        &self,
+        o: &Tensor<Out>,
+        lse: Option<&Tensor<f32>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (extents, factors) = self.validate_into(o, lse, stream)?;
+        self.launch(&extents, &factors, o, lse, stream)
+    }
+
+    /// What [`run_with_lse`](Self::run_with_lse) would launch, and what else could be.
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn plan(&self, stream: &Stream) -> Result<AttentionPlan> {
+        self.planned(stream, |desc| match desc {
+            Some(desc) => AttentionPlan::new(desc, self.kernel, stream),
+            None => Ok(AttentionPlan::empty()),
+        })
+    }
+
+    /// What [`run_into`](Self::run_into) would launch, and what else could be.
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn plan_into(
+        &self,
+        o: &Tensor<Out>,
+        lse: Option<&Tensor<f32>>,
+        stream: &Stream,
+    ) -> Result<AttentionPlan> {
+        let (extents, factors) = self.validate_into(o, lse, stream)?;
+        if extents.is_empty() {
+            return Ok(AttentionPlan::empty());
+        }
+        let is_packed = extents.total_q.is_some();
+        let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
+        let inputs = self.inputs_in_order()?;
+        let desc = self.describe(&extents, &factors, &inputs, (of_o, lse.is_some()))?;
+        AttentionPlan::new(&desc, self.kernel, stream)
+    }
+
+    /// How the kernel computes that [`run_with_lse`](Self::run_with_lse) launches, for the bound of
+    /// [`reference::attention`](crate::reference::attention).
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn model(&self, stream: &Stream) -> Result<AttentionModel> {
+        self.planned(stream, |desc| match desc {
+            Some(desc) => Ok(plan::choose(desc, self.kernel, stream)?.model(desc)),
+            None => Ok(crate::ops::model::attention(0, 1).into()),
+        })
+    }
+
+    /// `then` of the description of [`run_with_lse`](Self::run_with_lse), `None` without any query.
+    fn planned<R>(
+        &self,
+        stream: &Stream,
+        then: impl FnOnce(Option<&AttentionDesc>) -> Result<R>,
+    ) -> Result<R> {
+        let (extents, factors) = self.validate(stream)?;
+        if extents.is_empty() {
+            return then(None);
+        }
+        let inputs = self.inputs_in_order()?;
+        let o = self.new_operand(&extents);
+        then(Some(&self.describe(
+            &extents,
+            &factors,
+            &inputs,
+            (o, true),
+        )?))
+    }
+
+    /// How a new o lies.
+    fn new_operand(&self, extents: &Extents) -> OperandDesc {
+        let positions = extents.total_q.unwrap_or(extents.seqlen_q) as i64;
+        let (heads, head_dim_v) = (extents.heads_q as i64, extents.head_dim_v as i64);
+        let (seq, head) = match self.layout {
+            Layout::Bshd => (heads * head_dim_v, head_dim_v),
+            Layout::Bhsd => (head_dim_v, positions * head_dim_v),
+        };
+        let batch = match extents.total_q {
+            Some(_) => 0,
+            None => positions * heads * head_dim_v,
+        };
+        OperandDesc {
+            strides: BshStrides { batch, seq, head },
+            align_bytes: OperandDesc::MOST_ALIGN_BYTES,
+        }
+    }
+
+    fn new_o(&self, extents: &Extents, stream: &Stream) -> Result<Tensor<Out>> {
+        let shape = extents.shape_o(self.layout);
+        match extents.all_written {
+            true => Tensor::empty(stream, &shape),
+            false => Tensor::zeros(stream, &shape),
+        }
+    }
+
+    fn validate(&self, stream: &Stream) -> Result<(Extents, Factors)> {
+        for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
+            check::device(operand, input, stream)?;
+        }
+        let extents = self.extents(stream)?;
+        for (what, extent) in [("batch", extents.batch), ("heads_q", extents.heads_q)] {
+            check::extent(what, extent)?;
+        }
+        if let Some(sink) = self.sink {
+            check::device("sink", sink, stream)?;
+            if *sink.shape() != [extents.heads_q] {
+                return Err(check::shape_mismatch(
+                    "sink",
+                    sink,
+                    format!("[{}]", extents.heads_q),
+                ));
+            }
+        }
+        let factors = self.factors(&extents)?;
+        Ok((extents, factors))
+    }
+
+    fn factors(&self, extents: &Extents) -> Result<Factors> {
+        let scale = match self.softmax_scale {
+            Some(scale) => f64::from(scale),
+            None => 1.0 / (extents.head_dim.max(1) as f64).sqrt(),
+        };
+        if !((scale * LOG2_E) as f32).is_finite() {
+            return Err(Error::InvalidValue {
+                what: "softmax_scale",
+                got: scale.to_string().into(),
+                want: format!("a finite number, of magnitude up to {MOST_FACTOR:e}").into(),
+            });
+        }
+        let Some(softcap) = self.softcap else {
+            return Ok(Factors {
+                softmax_scale_log2: (scale * LOG2_E) as f32,
+                softcap_scale: 0.0,
+            });
+        };
+        let factors = Factors {
+            softmax_scale_log2: (f64::from(softcap) * LOG2_E) as f32,
+            softcap_scale: (scale / f64::from(softcap)) as f32,
+        };
+        let fits = softcap > 0.0
+            && factors.softmax_scale_log2.is_finite()
+            && factors.softcap_scale.is_finite();
+        if !fits {
+            return Err(Error::InvalidValue {
+                what: "softcap",
+                got: softcap.to_string().into(),
+                want: format!(
+                    "a number above 0, up to {MOST_FACTOR:e}, that softmax_scale {scale:e} can be \
+                     divided by"
+                )
+                .into(),
+            });
+        }
+        Ok(factors)
+    }
+
+    fn validate_into(
+        &self,
+        o: &Tensor<Out>,
+        lse: Option<&Tensor<f32>>,
+        stream: &Stream,
+    ) -> Result<(Extents, Factors)> {
+        let (extents, factors) = self.validate(stream)?;
+        check::output("o", o, &extents.shape_o(self.layout), stream)?;
+        self.check_overlap("o", o)?;
+        if let Some(lse) = lse {
+            check::output("lse", lse, &extents.shape_lse(), stream)?;
+            if !lse.is_contiguous() {
+                return Err(Error::StrideMismatch {
+                    operand: "lse",
+                    got: lse.strides().into(),
+                    want: "those of a contiguous tensor".into(),
+                });
+            }
+            check::no_overlap("lse", lse, "o", o)?;
+            self.check_overlap("lse", lse)?;
+        }
+        Ok((extents, factors))
+    }
+
+    /// What is written overlaps nothing that is read.
+    fn check_overlap<E: Element>(&self, output: &'static str, written: &Tensor<E>) -> Result<()> {
+        for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
+            check::no_overlap(output, written, operand, input)?;
+        }
+        if let Some(sink) = self.sink {
+            check::no_overlap(output, written, "sink", sink)?;
+        }
+        for (operand, lengths) in [
+            ("cu_seqlens_q", self.cu_seqlens_q),
+            ("cu_seqlens_k", self.cu_seqlens_k),
+            ("seqused_q", self.seqused_q),
+            ("seqused_k", self.seqused_k),
+            ("leftpad_k", self.leftpad_k),
+        ] {
+            if let Some(Lengths::Device(lengths)) = lengths {
+                check::no_overlap(output, written, operand, lengths)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inputs_in_order(&self) -> Result<[Tensor<T>; 3]> {
+        let keys_are_packed = self.cu_seqlens_k.is_some();
+        Ok([
+            self.in_order(&self.q, self.cu_seqlens_q.is_some())?,
+            self.in_order(&self.k, keys_are_packed)?,
+            self.in_order(&self.v, keys_are_packed)?,
+        ])
+    }
+
+    fn describe(
+        &self,
+        extents: &Extents,
+        factors: &Factors,
+        [q, k, v]: &[Tensor<T>; 3],
+        (o, lse): (OperandDesc, bool),
+    ) -> Result<AttentionDesc> {
+        let packed = (extents.total_q.is_some(), extents.total_k.is_some());
+        let window =
+            |keys: Option<u32>| keys.map_or(UNLIMITED, |keys| keys.min(UNLIMITED as u32) as i32);
+        Ok(AttentionDesc {
+            dtype: T::DTYPE,
+            o_dtype: Out::DTYPE,
+            batch: check::extent("batch", extents.batch)?,
+            seqlen_q: check::extent("seqlen_q", extents.seqlen_q)?,
+            seqlen_k: check::extent("seqlen_k", extents.seqlen_k)?,
+            total_q: check::extent("total_q", extents.total_q.unwrap_or(0))?,
+            total_k: check::extent("total_k", extents.total_k.unwrap_or(0))?,
+            heads_q: check::extent("heads_q", extents.heads_q)?,
+            heads_kv: check::extent("heads_kv", extents.heads_kv)?,
+            head_dim: check::extent("head_dim", extents.head_dim)?,
+            head_dim_v: check::extent("head_dim_v", extents.head_dim_v)?,
+            q: operand(q, packed.0),
+            k: operand(k, packed.1),
+            v: operand(v, packed.1),
+            o,
+            window_left: window(self.window.0),
+            window_right: if self.causal {
+                0
+            } else {
+                window(self.window.1)
+            },
+            top_left: self.top_left,
+            positive_scale: factors.softmax_scale_log2 > 0.0,
+            softcap: self.softcap.is_some(),
+            sink: self.sink.is_some(),
+            lengths: LengthsDesc {
+                cu_seqlens_q: packed.0,
+                cu_seqlens_k: packed.1,
+                seqused_q: self.seqused_q.is_some(),
+                seqused_k: self.seqused_k.is_some(),
+                leftpad_k: self.leftpad_k.is_some(),
+            },
+            lse,
+        })
+    }
+
+    fn launch(
+        &self,
+        extents: &Extents,
+        factors: &Factors,
+        o: &Tensor<Out>,
+        lse: Option<&Tensor<f32>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        if extents.is_empty() || (o.is_empty() && lse.is_none()) {
+            return Ok(());
+        }
+        let is_packed = extents.total_q.is_some();
+        let o_in_order = self.in_order(o, is_packed)?;
+        let inputs = self.inputs_in_order()?;
+        let of_o = operand(&o_in_order, is_packed);
+        let desc = self.describe(extents, factors, &inputs, (of_o, lse.is_some()))?;
+        // What would be refused is refused before anything is copied.
+        let candidate = plan::choose(&desc, self.kernel, stream)?;
+        if !last_dimension_is_dense(o) {
+            let dense = Tensor::empty(stream, o.shape())?;
+            if !extents.all_written {
+                strided_copy(o, &dense, stream)?;
+            }
+            self.launch(extents, factors, &dense, lse, stream)?;
+            return strided_copy(&dense, o, stream);
+        }
+        let [q, k, v] = &inputs;
+        let call = Call {
+            stream,
+            desc,
+            q: memory(q, stream)?,
+            k: memory(k, stream)?,
+            v: memory(v, stream)?,
+            o: Memory::of(&o_in_order),
+            lse: lse.map(Memory::of),
+            sink: match self.sink {
+                Some(sink) => Some(Memory::of(&sink.contiguous(stream)?)),
+                None => None,
+            },
+            lengths: self.call_lengths(stream)?,
+            softmax_scale_log2: factors.softmax_scale_log2,
+            softcap_scale: factors.softcap_scale,
+        };
+        candidate.launch(&call)
+    }
+
+    fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {
+        let memory = |lengths: Option<Lengths<'_>>| match lengths {
+            Some(lengths) => lengths.memory(stream).map(Some),
+            None => Ok(None),
+        };
+        Ok(CallLengths {
+            cu_seqlens_q: memory(self.cu_seqlens_q)?,
+            cu_seqlens_k: memory(self.cu_seqlens_k)?,
+            seqused_q: memory(self.seqused_q)?,
+            seqused_k: memory(self.seqused_k)?,
+            leftpad_k: memory(self.leftpad_k)?,
+        })
+    }
+}
+
+fn last_dimension_is_dense<T: Element>(tensor: &Tensor<T>) -> bool {
+    tensor.strides().last() == Some(&1) || tensor.shape().last().is_some_and(|&d| d <= 1)
+}
+
+/// How a tensor in order lies, or its copy where its last dimension has gaps.
+fn operand<T: Element>(tensor: &Tensor<T>, is_packed: bool) -> OperandDesc {
+    let is_dense = last_dimension_is_dense(tensor);
+    let (strides, align_bytes) = match (is_dense, tensor.strides(), tensor.shape()) {
+        (true, &[batch, seq, head, _], _) => {
+            let most = u64::from(OperandDesc::MOST_ALIGN_BYTES);
+            let align_bytes = tensor.alignment_bytes().min(most) as u32;
+            (BshStrides { batch, seq, head }, align_bytes)
+        }
+        (_, _, shape) => {
+            // Of a contiguous copy, see `memory`.
+            let extent = |axis: usize| shape.get(axis).copied().unwrap_or(1) as i64;
+            let strides = BshStrides {
+                batch: extent(1) * extent(2) * extent(3),
+                seq: extent(2) * extent(3),
+                head: extent(3),
+            };
+            (strides, OperandDesc::MOST_ALIGN_BYTES)
+        }
+    };
+    OperandDesc {
+        strides: BshStrides {
+            batch: if is_packed { 0 } else { strides.batch },
+            ..strides
+        },
+        align_bytes,
+    }
+}
+
+/// The memory that [`operand`] describes.
+fn memory<T: Element>(tensor: &Tensor<T>, stream: &Stream) -> Result<Memory> {
+    if last_dimension_is_dense(tensor) {
+        return Ok(Memory::of(tensor));
+    }
+    contiguous(tensor, stream).map(|copy| Memory::of(&copy))
+}
+
+/// Largest scale that is finite in base 2 too, rounded down.
+const MOST_FACTOR: f32 = 2.35e38;

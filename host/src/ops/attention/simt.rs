@@ -1,0 +1,52 @@
+//! The portable kernels: every attention on every device.
+
+use super::call::Call;
+use super::candidates::{Candidate, Entry, estimate_ns};
+use super::desc::AttentionDesc;
+use crate::ops::model;
+use crate::reference::attention::AttentionModel;
+use crate::{DeviceInfo, Error, LaunchConfig, Result};
+use spec::attention::{
+    FlashFwdParams, OutputDType, SIMT_TILE, SOFTCAP_TANH_ERROR, SimtEntry, simt_head_dim_cap,
+};
+
+/// Multiply-adds, counted as two, that a multiprocessor does in a cycle: half of its 128 lanes'.
+const FLOPS_PER_CYCLE: f64 = 128.0;
+
+/// Adds the kernel of the least cap that serves both head dimensions.
+pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+    let Some(head_dim_cap) = simt_head_dim_cap(desc.head_dim, desc.head_dim_v) else {
+        return;
+    };
+    let entry = SimtEntry { head_dim_cap };
+    let Some(grid) = FlashFwdParams::simt_grid(desc.batch, desc.seqlen_q, desc.heads_q) else {
+        return;
+    };
+    offer(Candidate {
+        entry: Entry::Simt(entry),
+        tile: [SIMT_TILE.tile_m, SIMT_TILE.tile_n],
+        config: LaunchConfig {
+            grid,
+            block: [entry.tile().threads, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+        },
+        estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+    });
+}
+
+/// Enqueues a candidate of [`offer`].
+pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    let dtype = OutputDType::new(call.desc.dtype)
+        .ok_or(Error::Bug("an element type that attention does not have"))?;
+    // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers them.
+    unsafe { call.launch(entry, candidate.config, &[&dtype.code()]) }
+}
+
+/// Sums go through the keys one by one, rescaled once a tile, and begin with the sink.
+pub(super) fn model(desc: &AttentionDesc) -> AttentionModel {
+    AttentionModel {
+        tanh_error: SOFTCAP_TANH_ERROR,
+        ..model::attention(desc.seqlen_k as usize, SIMT_TILE.tile_n).into()
+    }
+}

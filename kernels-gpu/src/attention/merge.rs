@@ -1,0 +1,125 @@
+//! Two partial results as one: `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`, `lse = ln(exp(lse_a) +
+//! exp(lse_b))`.
+//!
+//! o `[batch, seqlen_q, heads_q, head_dim_v]`, f32, f16 or bf16, lse `[batch, heads_q, seqlen_q]`.
+//!
+//! **Roles**: a warp has a row of o; blocks stride over the rows. Its first lane writes lse.
+//!
+//! **Numerics**: both exponentials relative to the larger lse, f32, one rounding at the store. A part
+//! without a key, lse = -inf, is not multiplied: its o may be anything.
+
+use cuda_std::{kernel, math, thread};
+use half::{bf16, f16};
+use spec::attention::OutputDType;
+use spec::attention::merge::{MergeParams, THREADS};
+
+use crate::simt::element::SimtElement;
+
+/// Factors of the parts of a row.
+struct Weights {
+    a: f32,
+    b: f32,
+    lse: f32,
+}
+
+impl Weights {
+    #[inline(always)]
+    fn new(lse_a: f32, lse_b: f32) -> Self {
+        let largest = lse_a.max(lse_b);
+        if largest == f32::NEG_INFINITY {
+            return Self {
+                a: 0.0,
+                b: 0.0,
+                lse: largest,
+            };
+        }
+        let (a, b) = (math::exp(lse_a - largest), math::exp(lse_b - largest));
+        let sum = a + b;
+        Self {
+            a: a / sum,
+            b: b / sum,
+            lse: largest + math::log(sum),
+        }
+    }
+
+    /// A part without weight adds nothing, whatever it holds.
+    #[inline(always)]
+    fn apply(&self, a: f32, b: f32) -> f32 {
+        let a = if self.a == 0.0 { 0.0 } else { self.a * a };
+        if self.b == 0.0 {
+            a
+        } else {
+            math::fma(self.b, b, a)
+        }
+    }
+}
+
+/// Merges two partial results; see the [module](self).
+///
+/// # Safety
+/// The pointers are to contiguous tensors of `params`; o and lse overlap no other.
+#[kernel(max_threads = THREADS)]
+pub unsafe fn attention_merge(
+    o_a: *const u8,
+    lse_a: *const f32,
+    o_b: *const u8,
+    lse_b: *const f32,
+    o: *mut u8,
+    lse: *mut f32,
+    params: MergeParams,
+) {
+    let warps = u64::from(THREADS / thread::WARP_THREADS);
+    let warp_idx = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
+    let lane = thread::thread_idx_x() % thread::WARP_THREADS;
+    let mut row = u64::from(thread::block_idx_x()) * warps + warp_idx;
+    while row < params.rows() {
+        let lse_idx = params.lse_idx(row) as usize;
+        // SAFETY: the caller's: each row has an lse.
+        let weights = unsafe {
+            Weights::new(
+                lse_a.wrapping_add(lse_idx).read(),
+                lse_b.wrapping_add(lse_idx).read(),
+            )
+        };
+        // SAFETY: the caller's.
+        unsafe {
+            if params.dtype == OutputDType::F32.code() {
+                merge_row::<f32>(&weights, (o_a, o_b, o), row, lane, params.head_dim_v);
+            } else if params.dtype == OutputDType::F16.code() {
+                merge_row::<f16>(&weights, (o_a, o_b, o), row, lane, params.head_dim_v);
+            } else {
+                merge_row::<bf16>(&weights, (o_a, o_b, o), row, lane, params.head_dim_v);
+            }
+        }
+        if lane == 0 {
+            // SAFETY: the caller's; no other warp has the row.
+            unsafe { lse.wrapping_add(lse_idx).write(weights.lse) }
+        }
+        row += u64::from(thread::grid_dim_x()) * warps;
+    }
+}
+
+/// # Safety
+/// Row `row` of the tensors has `head_dim_v` elements of type `E`.
+#[inline(always)]
+unsafe fn merge_row<E: SimtElement>(
+    weights: &Weights,
+    (o_a, o_b, o): (*const u8, *const u8, *mut u8),
+    row: u64,
+    lane: u32,
+    head_dim_v: u32,
+) {
+    let first = (row * u64::from(head_dim_v)) as usize;
+    let mut column = lane;
+    while column < head_dim_v {
+        let idx = first + column as usize;
+        // SAFETY: the caller's.
+        unsafe {
+            let a = o_a.cast::<E>().wrapping_add(idx).read().to_f32();
+            let b = o_b.cast::<E>().wrapping_add(idx).read().to_f32();
+            let merged = E::from_f32(weights.apply(a, b));
+            o.cast::<E>().wrapping_add(idx).write(merged);
+        }
+        column += thread::WARP_THREADS;
+    }
+}

@@ -1,0 +1,99 @@
+//! Elements whose type is known at run time, in chunks of four.
+
+use cuda_std::convert::{bf16_to_f32, f16_to_f32};
+use spec::attention::OutputDType;
+
+use crate::simt::element::{CHUNK, SimtElement};
+
+/// An element type, by its code.
+#[derive(Clone, Copy)]
+pub(super) struct ElementType(pub(super) u32);
+
+/// Four elements as they lie in memory: of 32 bits, or the first two words of 16. They stay so until
+/// they are used, so that nothing waits for a load before.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk([u32; CHUNK]);
+
+impl Chunk {
+    /// Four zeros of any type.
+    pub(super) const ZERO: Self = Self([0; CHUNK]);
+}
+
+impl ElementType {
+    #[inline(always)]
+    fn is_f32(self) -> bool {
+        self.0 == OutputDType::F32.code()
+    }
+
+    #[inline(always)]
+    fn is_f16(self) -> bool {
+        self.0 == OutputDType::F16.code()
+    }
+
+    /// Bytes of an element.
+    #[inline(always)]
+    pub(super) fn size_bytes(self) -> usize {
+        if self.is_f32() { 4 } else { 2 }
+    }
+
+    /// Loads a chunk in one instruction.
+    ///
+    /// # Safety
+    /// Four elements at `ptr`, which is aligned to the chunk, are in global memory and can be read,
+    /// and nothing writes them while the kernel runs.
+    #[inline(always)]
+    pub(super) unsafe fn load_chunk(self, ptr: *const u8) -> Chunk {
+        if self.is_f32() {
+            // SAFETY: the caller's.
+            let chunk = unsafe { <f32 as SimtElement>::load_chunk(ptr.cast()) };
+            Chunk(chunk.0.map(f32::to_bits))
+        } else {
+            // SAFETY: the caller's.
+            let [low, high] = unsafe { cuda_std::mem::ld_global_nc_v2_u32(ptr.cast()) };
+            Chunk([low, high, 0, 0])
+        }
+    }
+
+    /// Loads those of four elements for which `has` says so; 0 in place of the others.
+    ///
+    /// # Safety
+    /// They can be read.
+    #[inline(always)]
+    pub(super) unsafe fn load_some(self, ptr: *const u8, has: [bool; CHUNK]) -> Chunk {
+        let mut words = [0; CHUNK];
+        if self.is_f32() {
+            for idx in 0..CHUNK {
+                if has[idx] {
+                    // SAFETY: the caller's.
+                    words[idx] = unsafe { ptr.cast::<u32>().wrapping_add(idx).read() };
+                }
+            }
+        } else {
+            for idx in 0..CHUNK {
+                if has[idx] {
+                    // SAFETY: the caller's.
+                    let bits = unsafe { ptr.cast::<u16>().wrapping_add(idx).read() };
+                    words[idx / 2] |= u32::from(bits) << (16 * (idx % 2));
+                }
+            }
+        }
+        Chunk(words)
+    }
+
+    /// The elements of a chunk in f32.
+    #[inline(always)]
+    pub(super) fn widen(self, Chunk(words): Chunk) -> [f32; CHUNK] {
+        let mut values = [0.0; CHUNK];
+        for idx in 0..CHUNK {
+            let half = (words[idx / 2] >> (16 * (idx % 2))) as u16;
+            values[idx] = if self.is_f32() {
+                f32::from_bits(words[idx])
+            } else if self.is_f16() {
+                f16_to_f32(half)
+            } else {
+                bf16_to_f32(half)
+            };
+        }
+        values
+    }
+}

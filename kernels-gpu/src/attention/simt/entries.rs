@@ -1,0 +1,54 @@
+//! The entries of portable attention: head_dim caps.
+
+use cuda_std::{kernel, shared_array};
+use spec::attention::{FlashFwdLengths, FlashFwdParams, TileConfig, simt_tile};
+
+use super::elements::ElementType;
+use super::kernel::{Arguments, chunks_v, columns, flash_fwd, rows, smem_elements};
+
+macro_rules! entries {
+    ($($name:ident: $cap:literal, min_blocks = $min_blocks:literal;)*) => {$(
+        #[doc = concat!("head_dim and head_dim_v up to ", stringify!($cap), "; see
+            [`spec::attention`].")]
+        ///
+        /// # Safety
+        /// `params` and `lengths` describe what the pointers point to, `dtype` is the code of the
+        /// inputs' type; the grid is its `simt_grid`.
+        #[kernel(
+            max_threads = spec::attention::simt_tile($cap).threads,
+            min_blocks = $min_blocks
+        )]
+        pub unsafe fn $name(
+            q: *const u8,
+            k: *const u8,
+            v: *const u8,
+            o: *mut u8,
+            lse: *mut f32,
+            sink: *const f32,
+            lengths: FlashFwdLengths,
+            params: FlashFwdParams,
+            dtype: u32,
+        ) {
+            const TILE: TileConfig = simt_tile($cap);
+            const THREADS: usize = TILE.threads as usize;
+            const TILE_D: usize = TILE.tile_k as usize;
+            const ROWS: usize = rows(THREADS);
+            const COLUMNS: usize = columns($cap);
+            const CHUNKS_V: usize = chunks_v($cap, THREADS);
+            let smem = shared_array![f32; smem_elements($cap, TILE_D)];
+            let element = ElementType(dtype);
+            let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths, element };
+            // SAFETY: the caller's.
+            unsafe {
+                flash_fwd::<$cap, ROWS, COLUMNS, TILE_D, CHUNKS_V>(&arguments, &params, smem);
+            }
+        }
+    )*};
+}
+
+// Blocks a multiprocessor: what the registers of o and of the scores leave room for.
+entries! {
+    flash_fwd_simt_d64: 64, min_blocks = 2;
+    flash_fwd_simt_d128: 128, min_blocks = 2;
+    flash_fwd_simt_d256: 256, min_blocks = 1;
+}

@@ -1,0 +1,381 @@
+//! One block's work; see the [module](super).
+
+use cuda_std::thread;
+use half::{bf16, f16};
+use spec::attention::{
+    self, FlashFwdLengths, FlashFwdParams, OutputDType, SIMT_TILE, SIMT_WIDE_TILE, Sequence,
+};
+
+use super::elements::ElementType;
+use super::mask::Mask;
+use super::operand::{Matrix, Operand};
+use super::scores::{self, Scores};
+use super::softmax::{OnlineSoftmax, ROW_LANES, softcap};
+use super::values::{Probabilities, Values};
+use crate::attention::lengths::sequence;
+use crate::simt::element::CHUNK;
+use crate::simt::operand::tile_elements;
+use crate::simt::product::{Accumulator, chunk_spacing};
+use crate::simt::results::{Lines, Results};
+
+const TILE_M: usize = SIMT_TILE.tile_m as usize;
+const TILE_N: usize = SIMT_TILE.tile_n as usize;
+/// f32 elements of the probabilities, the first part of shared memory; the stages follow.
+const PROBABILITIES: usize = Probabilities::elements(TILE_M);
+/// Keys whose values are staged at once.
+const TILE_V: usize = 8;
+
+const _: () = assert!(
+    SIMT_WIDE_TILE.tile_m as usize == TILE_M && SIMT_WIDE_TILE.tile_n as usize == TILE_N,
+    "the tiles of all caps cover the same queries and keys"
+);
+const _: () = assert!(
+    TILE_M == TILE_N && TILE_N == ROW_LANES as usize * CHUNK,
+    "q and k stage alike, and a lane has one chunk of keys"
+);
+
+/// Rows of each of `threads` threads.
+pub(super) const fn rows(threads: usize) -> usize {
+    TILE_M * ROW_LANES as usize / threads
+}
+
+/// Columns of o that a thread has.
+pub(super) const fn columns(cap: usize) -> usize {
+    cap / ROW_LANES as usize
+}
+
+/// Chunks of v that each of `threads` threads stages at once.
+pub(super) const fn chunks_v(cap: usize, threads: usize) -> usize {
+    cap * TILE_V / CHUNK / threads
+}
+
+/// f32 elements of static shared memory: probabilities, and the larger of what q and k or v need.
+pub(super) const fn smem_elements(cap: usize, tile_d: usize) -> usize {
+    let stages_qk = scores::smem_elements(TILE_M, tile_d);
+    let stages_v = 2 * tile_elements(cap, TILE_V);
+    let stages = if stages_qk > stages_v {
+        stages_qk
+    } else {
+        stages_v
+    };
+    PROBABILITIES + stages
+}
+
+/// What a launch is given beside [`FlashFwdParams`].
+pub(super) struct Arguments<'a> {
+    pub(super) q: *const u8,
+    pub(super) k: *const u8,
+    pub(super) v: *const u8,
+    pub(super) o: *mut u8,
+    pub(super) lse: *mut f32,
+    pub(super) sink: *const f32,
+    pub(super) lengths: &'a FlashFwdLengths,
+    /// Of q, k and v.
+    pub(super) element: ElementType,
+}
+
+/// One block's work. `CAP` is the head_dim cap, `ROWS`, `COLUMNS` and `CHUNKS_V` what [`rows`],
+/// [`columns`] and [`chunks_v`] give, `TILE_D` the tile's depth of head_dim.
+///
+/// # Safety
+/// As the launch's: `params` and the lengths describe what the pointers point to, and the grid is
+/// [`FlashFwdParams::simt_grid`]. `smem` is static shared memory of [`smem_elements`].
+#[inline(always)]
+pub(super) unsafe fn flash_fwd<
+    const CAP: usize,
+    const ROWS: usize,
+    const COLUMNS: usize,
+    const TILE_D: usize,
+    const CHUNKS_V: usize,
+>(
+    arguments: &Arguments<'_>,
+    params: &FlashFwdParams,
+    smem: *mut f32,
+) {
+    let (head_idx, batch_idx) = params.head_and_batch(
+        thread::block_idx_y(),
+        thread::block_idx_z(),
+        thread::grid_dim_y(),
+    );
+    if batch_idx >= params.batch {
+        return;
+    }
+    // SAFETY: the caller's.
+    let sequence = unsafe { sequence(arguments.lengths, params, batch_idx) };
+    // The last queries see the most keys: they start first, so that no long block is left over.
+    let m_tiles = params.seqlen_q.div_ceil(TILE_M as u32);
+    let m_start = (m_tiles - 1 - thread::block_idx_x()) * TILE_M as u32;
+    if m_start >= sequence.q.len {
+        return;
+    }
+    let block = Block::<CAP, ROWS, COLUMNS, TILE_D, CHUNKS_V>::new(
+        arguments, params, smem, sequence, head_idx, m_start,
+    );
+    let mut o = [[0.0; COLUMNS]; ROWS];
+    // SAFETY: the caller's; the tiles are within the keys.
+    unsafe {
+        let mut softmax = OnlineSoftmax::new(block.sink(), thread::thread_idx_x() % ROW_LANES);
+        let tiles = block
+            .mask
+            .key_blocks(m_start, m_start + TILE_M as u32, TILE_N as u32);
+        for n_tile_idx in tiles.first..tiles.end {
+            block.tile(
+                n_tile_idx,
+                tiles.is_masked(n_tile_idx),
+                &mut softmax,
+                &mut o,
+            );
+        }
+        block.epilogue(&softmax, &mut o);
+    }
+}
+
+/// What a block knows throughout.
+struct Block<
+    'a,
+    const CAP: usize,
+    const ROWS: usize,
+    const COLUMNS: usize,
+    const TILE_D: usize,
+    const CHUNKS_V: usize,
+> {
+    arguments: &'a Arguments<'a>,
+    params: &'a FlashFwdParams,
+    smem: *mut f32,
+    sequence: Sequence,
+    mask: attention::Mask,
+    head_idx: u32,
+    /// This thread's queries.
+    rows: Lines,
+    /// This thread's first key of a tile, and first column of v and o.
+    first_column: u32,
+}
+
+impl<
+    'a,
+    const CAP: usize,
+    const ROWS: usize,
+    const COLUMNS: usize,
+    const TILE_D: usize,
+    const CHUNKS_V: usize,
+> Block<'a, CAP, ROWS, COLUMNS, TILE_D, CHUNKS_V>
+{
+    #[inline(always)]
+    fn new(
+        arguments: &'a Arguments<'a>,
+        params: &'a FlashFwdParams,
+        smem: *mut f32,
+        sequence: Sequence,
+        head_idx: u32,
+        m_start: u32,
+    ) -> Self {
+        let row_group = thread::thread_idx_x() / ROW_LANES;
+        Self {
+            arguments,
+            params,
+            smem,
+            sequence,
+            mask: params.mask(&sequence),
+            head_idx,
+            rows: Lines {
+                tile_start: m_start,
+                first: row_group * CHUNK as u32,
+                spacing: chunk_spacing(TILE_M, ROWS) as u32,
+                extent: sequence.q.len,
+            },
+            first_column: (thread::thread_idx_x() % ROW_LANES) * CHUNK as u32,
+        }
+    }
+
+    /// The head's extra logit times log2 e, -inf where there is none.
+    ///
+    /// # Safety
+    /// The launch's.
+    #[inline(always)]
+    unsafe fn sink(&self) -> f32 {
+        let sink = self.arguments.sink;
+        if sink.is_null() {
+            return f32::NEG_INFINITY;
+        }
+        // SAFETY: the caller's: one for each head.
+        let logit = unsafe { sink.wrapping_add(self.head_idx as usize).read() };
+        logit * core::f32::consts::LOG2_E
+    }
+
+    /// Shared memory of the stages of q and k, or of v.
+    #[inline(always)]
+    fn stages(&self) -> *mut f32 {
+        self.smem.wrapping_add(PROBABILITIES)
+    }
+
+    /// Takes one tile of keys into `softmax` and `o`.
+    ///
+    /// # Safety
+    /// The launch's; all threads of the block call it together. Unless `masked`, every row sees
+    /// the whole tile.
+    #[inline(always)]
+    unsafe fn tile(
+        &self,
+        n_tile_idx: u32,
+        masked: bool,
+        softmax: &mut OnlineSoftmax<ROWS>,
+        o: &mut Accumulator<ROWS, COLUMNS>,
+    ) {
+        let n_start = n_tile_idx * TILE_N as u32;
+        let mask = Mask::of_tile(&self.mask, &self.rows, n_start, TILE_N as u32);
+        thread::sync_threads(); // the last tile's values are no longer read
+        // SAFETY: the caller's; the barrier above.
+        let mut s = unsafe { self.scores(n_start) };
+        if masked {
+            mask.apply(&mut s, self.first_column);
+        }
+        // SAFETY: the caller's: all lanes are here.
+        let rescale = unsafe { softmax.update(&mut s) };
+        for row in 0..ROWS {
+            for column in 0..COLUMNS {
+                o[row][column] *= rescale[row];
+            }
+        }
+        let probabilities = Probabilities { smem: self.smem };
+        // SAFETY: the last tile's were read before the barrier above.
+        unsafe { probabilities.write(&s) };
+        thread::sync_threads(); // the stages of q and k are no longer read
+        // SAFETY: the caller's; the barrier above.
+        unsafe {
+            self.values(n_start)
+                .accumulate(o, probabilities, &mask, masked);
+        }
+    }
+
+    /// This thread's scores of a tile, in base 2.
+    ///
+    /// # Safety
+    /// The launch's; no thread has touched the stages since the last barrier.
+    #[inline(always)]
+    unsafe fn scores(&self, n_start: u32) -> Accumulator<ROWS, CHUNK> {
+        let Self {
+            arguments,
+            params,
+            sequence,
+            rows,
+            ..
+        } = self;
+        let q = Matrix {
+            base: arguments.q,
+            ld: params.q.seq,
+            element: arguments.element,
+        };
+        let first = i64::from(rows.tile_start) * q.ld;
+        let q = q.offset(sequence.offset_q(&params.q, self.head_idx) + first);
+        let k = self.keys(arguments.k, &params.k, n_start);
+        let product = Scores::<TILE_M, TILE_D> {
+            q: Operand::new(q, rows.extent - rows.tile_start, params.head_dim),
+            k: Operand::new(k, sequence.k.len - n_start, params.head_dim),
+            smem: self.stages(),
+            first: (rows.first, self.first_column),
+        };
+        // SAFETY: the caller's.
+        let mut s = unsafe { product.accumulate::<ROWS, CHUNK>(params.head_dim) };
+        let scale = params.softmax_scale_log2;
+        if params.softcap_scale == 0.0 {
+            for row in 0..ROWS {
+                for column in 0..CHUNK {
+                    s[row][column] *= scale;
+                }
+            }
+        } else {
+            for row in 0..ROWS {
+                for column in 0..CHUNK {
+                    s[row][column] = softcap(s[row][column], params.softcap_scale, scale);
+                }
+            }
+        }
+        s
+    }
+
+    /// The keys or values from `n_start` on of this block's queries.
+    #[inline(always)]
+    fn keys(&self, base: *const u8, strides: &attention::BshStrides, n_start: u32) -> Matrix {
+        let head_kv_idx = self.params.head_kv_idx(self.head_idx);
+        let first = i64::from(n_start) * strides.seq;
+        let matrix = Matrix {
+            base,
+            ld: strides.seq,
+            element: self.arguments.element,
+        };
+        matrix.offset(self.sequence.offset_k(strides, head_kv_idx) + first)
+    }
+
+    /// The values of the keys from `n_start` on.
+    #[inline(always)]
+    fn values(&self, n_start: u32) -> Values<CAP, TILE_V, CHUNKS_V> {
+        let keys = (self.sequence.k.len - n_start).min(TILE_N as u32);
+        let v = self.keys(self.arguments.v, &self.params.v, n_start);
+        Values {
+            operand: Operand::new(v, self.params.head_dim_v, keys),
+            smem: self.stages(),
+            first_column: self.first_column,
+            keys,
+        }
+    }
+
+    /// Normalizes and writes this thread's part of o, and of lse where asked for.
+    ///
+    /// # Safety
+    /// The launch's; all threads of the block call it together.
+    #[inline(always)]
+    unsafe fn epilogue(&self, softmax: &OnlineSoftmax<ROWS>, o: &mut Accumulator<ROWS, COLUMNS>) {
+        let params = self.params;
+        // SAFETY: the caller's: all lanes are here.
+        let normalizer = unsafe { softmax.finalize() };
+        for row in 0..ROWS {
+            for column in 0..COLUMNS {
+                o[row][column] *= normalizer.inverse_sum[row];
+            }
+        }
+        // SAFETY: the caller's.
+        unsafe { self.write_o(o) };
+        if params.write_lse == 0 || self.first_column != 0 {
+            return;
+        }
+        let first = params.lse_offset(&self.sequence, self.head_idx) as usize;
+        for row in 0..ROWS {
+            let query_idx = self.rows.at(row);
+            if query_idx < self.rows.extent {
+                let place = self.arguments.lse.wrapping_add(first + query_idx as usize);
+                // SAFETY: the caller's: lse has an element for each query and head.
+                unsafe { place.write(normalizer.lse[row]) }
+            }
+        }
+    }
+
+    /// Writes this thread's part of o.
+    ///
+    /// # Safety
+    /// The launch's.
+    #[inline(always)]
+    unsafe fn write_o(&self, o: &Accumulator<ROWS, COLUMNS>) {
+        let params = self.params;
+        let results = Results {
+            rows: self.rows,
+            columns: Lines {
+                tile_start: 0,
+                first: self.first_column,
+                spacing: chunk_spacing(CAP, COLUMNS) as u32,
+                extent: params.head_dim_v,
+            },
+        };
+        let offset = self.sequence.offset_q(&params.o, self.head_idx) as isize;
+        let (base, ld) = (self.arguments.o, params.o.seq);
+        // SAFETY: the caller's; threads own different rows and columns.
+        unsafe {
+            if params.o_dtype == OutputDType::F32.code() {
+                results.write(o, base.cast::<f32>().wrapping_offset(offset), ld);
+            } else if params.o_dtype == OutputDType::F16.code() {
+                results.write(o, base.cast::<f16>().wrapping_offset(offset), ld);
+            } else {
+                results.write(o, base.cast::<bf16>().wrapping_offset(offset), ld);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The way of q, k and v from global to shared memory: as [`crate::simt::operand`], for elements
+//! whose type is known at run time.
+
+use cuda_std::thread;
+
+use super::elements::{Chunk, ElementType};
+use crate::simt::element::{CHUNK, F32x4};
+use crate::simt::operand::pitch;
+
+/// Rows of a tensor: positions of one head, `ld` elements apart.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix {
+    /// Its first element.
+    pub(super) base: *const u8,
+    pub(super) ld: i64,
+    pub(super) element: ElementType,
+}
+
+impl Matrix {
+    /// From so many elements further on.
+    #[inline(always)]
+    pub(super) fn offset(self, elements: i64) -> Self {
+        let bytes = elements as isize * self.element.size_bytes() as isize;
+        Self {
+            base: self.base.wrapping_offset(bytes),
+            ..self
+        }
+    }
+}
+
+/// Where one thread's chunks of consecutive tiles lie in global memory. A tile is `WIDTH` results by
+/// `TILE_K` of the reduction; `CHUNKS` is how many each thread moves a tile. Positions are the width
+/// where `K_CONTIGUOUS` (q and k), else they are k (v).
+pub(super) struct Operand<
+    const K_CONTIGUOUS: bool,
+    const WIDTH: usize,
+    const TILE_K: usize,
+    const CHUNKS: usize,
+> {
+    /// From this thread's first chunk of the tile that is fetched next.
+    matrix: Matrix,
+    /// Of the operand's width, from the tile's first on.
+    width_left: u32,
+    /// Of k, from the next tile's first on.
+    k_left: u32,
+    /// All chunks of tiles inside the operand are aligned.
+    aligned: bool,
+}
+
+impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize>
+    Operand<K_CONTIGUOUS, WIDTH, TILE_K, CHUNKS>
+{
+    /// Threads that move a tile.
+    const THREADS: usize = WIDTH * TILE_K / CHUNK / CHUNKS;
+    /// Chunks along the contiguous extent of a tile.
+    const CHUNKS_ACROSS: usize = if K_CONTIGUOUS { TILE_K } else { WIDTH } / CHUNK;
+    /// Rows (of the other extent) that all threads together cover at a time.
+    const ROWS: usize = {
+        assert!(
+            Self::THREADS * CHUNKS * CHUNK == WIDTH * TILE_K,
+            "the threads cover a tile exactly"
+        );
+        assert!(
+            Self::THREADS.is_multiple_of(Self::CHUNKS_ACROSS),
+            "the threads cover whole rows"
+        );
+        Self::THREADS / Self::CHUNKS_ACROSS
+    };
+
+    /// The operand that begins with `matrix` and is `width` by `k` large.
+    #[inline(always)]
+    pub(super) fn new(matrix: Matrix, width: u32, k: u32) -> Self {
+        let (width_idx, k_idx) = Self::first_element();
+        let (row, column) = if K_CONTIGUOUS {
+            (width_idx, k_idx)
+        } else {
+            (k_idx, width_idx)
+        };
+        let chunk_bytes = CHUNK * matrix.element.size_bytes();
+        Self {
+            matrix: matrix.offset(i64::from(row) * matrix.ld + i64::from(column)),
+            width_left: width,
+            k_left: k,
+            aligned: matrix.base.addr() & (chunk_bytes - 1) == 0 && matrix.ld % CHUNK as i64 == 0,
+        }
+    }
+
+    /// Width and k, within a tile, of this thread's first element.
+    #[inline(always)]
+    fn first_element() -> (u32, u32) {
+        let thread_idx = thread::thread_idx_x();
+        let across = (thread_idx % Self::CHUNKS_ACROSS as u32) * CHUNK as u32;
+        let row = thread_idx / Self::CHUNKS_ACROSS as u32;
+        if K_CONTIGUOUS {
+            (row, across)
+        } else {
+            (across, row)
+        }
+    }
+
+    /// Reads this thread's part of the next tile; zeros beyond the last.
+    ///
+    /// # Safety
+    /// All elements of the operand within its width and k can be read, and nothing writes them
+    /// while the kernel runs.
+    #[inline(always)]
+    pub(super) unsafe fn fetch(&mut self) -> [Chunk; CHUNKS] {
+        let element = self.matrix.element;
+        let inside = self.width_left >= WIDTH as u32 && self.k_left >= TILE_K as u32;
+        let mut chunks = [Chunk::ZERO; CHUNKS];
+        if self.aligned && inside {
+            for chunk_idx in 0..CHUNKS {
+                // SAFETY: the whole tile is inside the operand, and its chunks are aligned.
+                chunks[chunk_idx] = unsafe { element.load_chunk(self.chunk_at(chunk_idx)) };
+            }
+        } else {
+            for chunk_idx in 0..CHUNKS {
+                let has = self.has(chunk_idx);
+                // SAFETY: the caller's; only elements inside the operand are read.
+                chunks[chunk_idx] = unsafe { element.load_some(self.chunk_at(chunk_idx), has) };
+            }
+        }
+        let tile = if K_CONTIGUOUS {
+            TILE_K as i64
+        } else {
+            TILE_K as i64 * self.matrix.ld
+        };
+        self.matrix = self.matrix.offset(tile);
+        self.k_left = self.k_left.saturating_sub(TILE_K as u32);
+        chunks
+    }
+
+    /// Which elements of the thread's `chunk_idx`-th chunk are inside the operand.
+    #[inline(always)]
+    fn has(&self, chunk_idx: usize) -> [bool; CHUNK] {
+        let (width_idx, k_idx) = Self::first_element();
+        let row = (chunk_idx * Self::ROWS) as u32;
+        let mut has = [false; CHUNK];
+        for column in 0..CHUNK {
+            let (width_idx, k_idx) = if K_CONTIGUOUS {
+                (width_idx + row, k_idx + column as u32)
+            } else {
+                (width_idx + column as u32, k_idx + row)
+            };
+            has[column] = width_idx < self.width_left && k_idx < self.k_left;
+        }
+        has
+    }
+
+    /// This thread's `chunk_idx`-th chunk of the tile that is fetched next.
+    #[inline(always)]
+    fn chunk_at(&self, chunk_idx: usize) -> *const u8 {
+        let rows = (chunk_idx * Self::ROWS) as i64;
+        self.matrix.offset(rows * self.matrix.ld).base
+    }
+
+    /// Stores what [`fetch`](Self::fetch) gave into the staged tile at `smem`.
+    ///
+    /// # Safety
+    /// `smem` holds a staged tile, aligned to 16 bytes, that no thread reads before the next barrier.
+    #[inline(always)]
+    pub(super) unsafe fn stage(&self, chunks: [Chunk; CHUNKS], smem: *mut f32) {
+        let (width_idx, k_idx) = Self::first_element();
+        let first = smem.wrapping_add(k_idx as usize * pitch(WIDTH) + width_idx as usize);
+        for chunk_idx in 0..CHUNKS {
+            let values = self.matrix.element.widen(chunks[chunk_idx]);
+            let row = chunk_idx * Self::ROWS;
+            if K_CONTIGUOUS {
+                for column in 0..CHUNK {
+                    let place = first.wrapping_add(column * pitch(WIDTH) + row);
+                    // SAFETY: within the staged tile, which the threads cover exactly.
+                    unsafe { place.write(values[column]) }
+                }
+            } else {
+                let place = first.wrapping_add(row * pitch(WIDTH)).cast::<F32x4>();
+                // SAFETY: as above; pitch and width index are multiples of 4.
+                unsafe { place.write(F32x4(values)) }
+            }
+        }
+    }
+}

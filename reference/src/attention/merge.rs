@@ -1,0 +1,78 @@
+//! Two partial results as one: attention to the keys of both.
+//!
+//! `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`: a softmax of
+//! two scores, and bounded as such.
+
+use ndarray::{ArrayD, Dimension};
+use spec::DType;
+
+use super::AttentionExpected;
+use crate::precision::ETA32;
+use crate::softmax::{Row, Scores};
+use crate::{Expected, Model, ReferenceError};
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partial {
+    /// `[batch, seqlen_q, heads_q, head_dim_v]`, or without the batch.
+    pub o: ArrayD<f64>,
+    /// `[batch, heads_q, seqlen_q]`, or without the batch.
+    pub lse: ArrayD<f64>,
+}
+
+/// The result for the keys of both parts, `o` in `dtype`. `model` is of a sum of two terms.
+///
+/// # Errors
+/// [`ReferenceError::ShapeMismatch`].
+pub fn merge(
+    a: &Partial,
+    b: &Partial,
+    dtype: DType,
+    model: &Model,
+) -> Result<AttentionExpected, ReferenceError> {
+    for (name, got, want) in [
+        ("o of b", b.o.shape(), a.o.shape()),
+        ("lse of b", b.lse.shape(), a.lse.shape()),
+    ] {
+        if got != want {
+            return Err(ReferenceError::shape(
+                name,
+                got,
+                format!("it has to be {want:?}"),
+            ));
+        }
+    }
+    let mut o = ArrayD::zeros(a.o.raw_dim());
+    let mut o_errors = o.clone();
+    let mut lse = ArrayD::zeros(a.lse.raw_dim());
+    let mut lse_errors = lse.clone();
+    for (place, &of_a) in a.lse.indexed_iter() {
+        let scores = [of_a, b.lse[place.slice()]];
+        if scores == [f64::NEG_INFINITY; 2] {
+            lse[place.slice()] = f64::NEG_INFINITY;
+            continue;
+        }
+        let row = Row::new(&scores, &Scores::EXACT, model);
+        lse[place.slice()] = row.lse;
+        lse_errors[place.slice()] = row.lse_error;
+        // [.., heads, seqlen] of lse is [.., seqlen, heads, head_dim_v] of o.
+        let mut row_of_o = place.slice().to_vec();
+        let last = row_of_o.len() - 1;
+        row_of_o.swap(last - 1, last);
+        for column in 0..o.shape()[o.ndim() - 1] {
+            let place: Vec<usize> = row_of_o.iter().copied().chain([column]).collect();
+            let (mut value, mut terms) = (0.0, 0.0);
+            for (part, (p, e)) in [a, b].iter().zip(row.probs.iter().zip(&row.errors)) {
+                let part = part.o[&place[..]];
+                value += p * part;
+                terms += (p * e + row.lost) * part.abs() + ETA32;
+            }
+            o[&place[..]] = value;
+            o_errors[&place[..]] = row.quotient_error(value, terms);
+        }
+    }
+    Ok(AttentionExpected {
+        o: Expected::rounded_to(dtype, o, &o_errors),
+        lse: Expected::rounded_to(DType::F32, lse, &lse_errors),
+    })
+}

@@ -1,0 +1,313 @@
+//! Attention: `o = softmax(softmax_scale * q @ k^T + mask) @ v`, and `lse`.
+//!
+//! Query i sees key j where `i + shift - left <= j <= i + shift + right`, with `shift = seqlen_k -
+//! seqlen_q` (bottom-right) or 0 (top-left); causal is `right = 0`. With a softcap c a score s
+//! becomes `c tanh(s / c)`. A sink is one more score of each row whose value is 0. A query that sees
+//! no key has `o = 0`, and `lse = -inf` or the sink's.
+//!
+//! # Bound
+//!
+//! A score is a product of length `head_dim`, so (see [`crate::gemm`]) it is off by at most
+//! `a_j = |scale| (gamma(d) sum_c |q_c k_jc| + d eta)` in natural units where it is computed in f32,
+//! and more by tensor cores ([`Arithmetic`]); `scale` is rounded to f32 and multiplied by `log2 e`,
+//! which [`crate::softmax`] counts. A softcap's tanh has a slope of at most 1, so it passes `a_j` on
+//! and adds its own error: `c (t + gamma(2))`, with t the error of the implementation's tanh and the
+//! rest for `scale / c` and the product with it. With that module's `P_j`, `e_j`, `lost` and `E`, and
+//! the sum over keys of `P_j v_j` computed with the same relative errors `e_j` (probabilities rounded
+//! first where [`AttentionModel`] says so, to a format that loses up to `p_lost` of a small one),
+//!
+//! `|o_c - O_c| <= (sum_j (P_j e_j + lost + p_lost) |v_jc| + |O_c| E) / (1 - E)`
+//!
+//! plus the division and the output's rounding. `lse` is bounded as logsumexp is, in
+//! [`crate::reduce`].
+
+mod merge;
+mod row;
+
+use std::ops::Range;
+
+use ndarray::{Array2, Array3, ArrayView3, ArrayView4, Axis};
+use rayon::prelude::*;
+use spec::DType;
+
+pub use merge::{Partial, merge};
+
+use crate::gemm::Arithmetic;
+use crate::{Expected, Model, ReferenceError};
+use row::{Head, QueryRow};
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Band {
+    /// Keys to the left of the diagonal; `None` is all.
+    pub left: Option<u64>,
+    /// Keys to its right; `None` is all, 0 is causal.
+    pub right: Option<u64>,
+    /// True where query 0 is at key 0, false where the last query is at the last key.
+    pub top_left: bool,
+}
+
+impl Band {
+    /// Causal, aligned to the bottom-right corner.
+    pub const CAUSAL: Self = Self {
+        left: None,
+        right: Some(0),
+        top_left: false,
+    };
+
+    /// Whether query `i` of `seqlen_q` sees key `j` of `seqlen_k`.
+    pub fn sees(&self, (i, seqlen_q): (usize, usize), (j, seqlen_k): (usize, usize)) -> bool {
+        let shift = if self.top_left {
+            0
+        } else {
+            seqlen_k as i128 - seqlen_q as i128
+        };
+        let right_of_diagonal = j as i128 - (i as i128 + shift);
+        let fits = |distance: i128, window: Option<u64>| {
+            window.is_none_or(|window| distance <= i128::from(window))
+        };
+        fits(right_of_diagonal, self.right) && fits(-right_of_diagonal, self.left)
+    }
+}
+
+/// How an implementation computes, as far as its errors depend on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionModel {
+    /// Sums, exponentials and logarithms.
+    pub softmax: Model,
+    /// The products of q and k.
+    pub scores: Arithmetic,
+    /// Most that is lost where a small probability is rounded before it multiplies v.
+    pub p_lost: f64,
+    /// Largest absolute error of a softcap's tanh.
+    pub tanh_error: f64,
+}
+
+impl From<Model> for AttentionModel {
+    /// Scores and probabilities in f32, no softcap.
+    fn from(softmax: Model) -> Self {
+        Self {
+            softmax,
+            scores: Arithmetic::F32,
+            p_lost: 0.0,
+            tanh_error: 0.0,
+        }
+    }
+}
+
+/// Options of one attention.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionOptions {
+    /// Which keys queries see.
+    pub mask: Band,
+    /// Factor of the scores; `None` is `1 / sqrt(head_dim)`, or 1 where that is 0.
+    pub softmax_scale: Option<f32>,
+    /// Largest magnitude of a score.
+    pub softcap: Option<f32>,
+    /// A logit of each query head that takes part in its rows' sums.
+    pub sink: Option<Vec<f64>>,
+    /// The dtype of `o`.
+    pub dtype: DType,
+    /// How the implementation computes.
+    pub model: AttentionModel,
+}
+
+impl AttentionOptions {
+    /// Every query sees every key, and nothing else is asked for.
+    pub fn new(dtype: DType, model: impl Into<AttentionModel>) -> Self {
+        Self {
+            mask: Band::default(),
+            softmax_scale: None,
+            softcap: None,
+            sink: None,
+            dtype,
+            model: model.into(),
+        }
+    }
+}
+
+/// What attention returns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionExpected {
+    /// `[batch, seqlen_q, heads_q, head_dim_v]`, or `[total_q, heads_q, head_dim_v]`.
+    pub o: Expected,
+    /// `[batch, heads_q, seqlen_q]`, or `[heads_q, total_q]`; f32, natural logarithm.
+    pub lse: Expected,
+}
+
+/// One sequence among packed ones: its queries' and its keys' positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SequencePositions {
+    /// Of q and o.
+    pub q: Range<usize>,
+    /// Of k and v.
+    pub k: Range<usize>,
+}
+
+/// Attention of `q`: `[batch, seqlen_q, heads_q, head_dim]`, `k`: `[batch, seqlen_k, heads_kv,
+/// head_dim]` and `v`: `[batch, seqlen_k, heads_kv, head_dim_v]`; query head `h` reads key head
+/// `h / (heads_q / heads_kv)`.
+///
+/// # Errors
+/// [`ReferenceError::ShapeMismatch`].
+pub fn attention(
+    q: &ArrayView4<'_, f64>,
+    k: &ArrayView4<'_, f64>,
+    v: &ArrayView4<'_, f64>,
+    options: &AttentionOptions,
+) -> Result<AttentionExpected, ReferenceError> {
+    let (batch, seqlen_q, heads_q, _) = q.dim();
+    let seqlen_k = k.dim().1;
+    if k.dim().0 != batch || v.dim().0 != batch || v.dim().1 != seqlen_k {
+        let want = format!("it has to be [{batch}, {seqlen_k}, heads_kv, head_dim_v] as k and q");
+        return Err(ReferenceError::shape("v", v.shape(), want));
+    }
+    let sequences: Vec<SequencePositions> = (0..batch)
+        .map(|b| SequencePositions {
+            q: b * seqlen_q..(b + 1) * seqlen_q,
+            k: b * seqlen_k..(b + 1) * seqlen_k,
+        })
+        .collect();
+    let (q, k, v) = (flat(q), flat(k), flat(v));
+    let got = packed(&q.view(), &k.view(), &v.view(), &sequences, options)?;
+    let shape_o = [batch, seqlen_q, heads_q, v.dim().2];
+    let lse = |x: ndarray::ArrayD<f64>| {
+        // [heads, batch * seqlen] as [batch, heads, seqlen]
+        let x = x.into_shape_with_order(vec![heads_q, batch, seqlen_q]);
+        x.map(|x| {
+            let x = x.permuted_axes(vec![1, 0, 2]);
+            x.as_standard_layout().into_owned()
+        })
+    };
+    let shape_error = |_| ReferenceError::shape("o", &shape_o, "a contiguous result");
+    Ok(AttentionExpected {
+        o: Expected {
+            values: got
+                .o
+                .values
+                .into_shape_with_order(shape_o.to_vec())
+                .map_err(shape_error)?,
+            bounds: got
+                .o
+                .bounds
+                .into_shape_with_order(shape_o.to_vec())
+                .map_err(shape_error)?,
+            dtype: got.o.dtype,
+        },
+        lse: Expected {
+            values: lse(got.lse.values).map_err(shape_error)?,
+            bounds: lse(got.lse.bounds).map_err(shape_error)?,
+            dtype: got.lse.dtype,
+        },
+    })
+}
+
+/// The first two dimensions as one.
+fn flat(x: &ArrayView4<'_, f64>) -> Array3<f64> {
+    let (batch, seqlen, heads, head_dim) = x.dim();
+    let rows: Vec<f64> = x.iter().copied().collect();
+    Array3::from_shape_vec((batch * seqlen, heads, head_dim), rows)
+        .unwrap_or_else(|_| Array3::zeros((0, heads, head_dim)))
+}
+
+/// Attention of sequences that lie anywhere in `q`: `[total_q, heads_q, head_dim]`, `k`: `[total_k,
+/// heads_kv, head_dim]` and `v`: `[total_k, heads_kv, head_dim_v]`. Positions of no sequence are not
+/// read, and have `o = 0` and `lse = -inf`.
+///
+/// # Errors
+/// [`ReferenceError::ShapeMismatch`].
+pub fn packed(
+    q: &ArrayView3<'_, f64>,
+    k: &ArrayView3<'_, f64>,
+    v: &ArrayView3<'_, f64>,
+    sequences: &[SequencePositions],
+    options: &AttentionOptions,
+) -> Result<AttentionExpected, ReferenceError> {
+    check(q, k, v, sequences)?;
+    let (total_q, heads_q, head_dim) = q.dim();
+    let group = heads_q.checked_div(k.dim().1).unwrap_or(1).max(1);
+    let scale = options
+        .softmax_scale
+        .map_or(1.0 / (head_dim.max(1) as f64).sqrt(), f64::from);
+    let rows: Vec<(usize, usize)> = (0..sequences.len())
+        .flat_map(|s| (0..heads_q).map(move |h| (s, h)))
+        .collect();
+    let results: Vec<Vec<QueryRow>> = rows
+        .par_iter()
+        .map(|&(s, h)| {
+            let SequencePositions {
+                q: queries,
+                k: keys,
+            } = &sequences[s];
+            let of_head = |x: &ArrayView3<'_, f64>, head_idx: usize, positions: &Range<usize>| {
+                let positions = positions.clone();
+                let x = x.index_axis(Axis(1), head_idx);
+                x.slice_axis(Axis(0), positions.into()).to_owned()
+            };
+            let head = Head {
+                k: of_head(k, h / group, keys),
+                v: of_head(v, h / group, keys),
+                scale,
+                sink: options.sink.as_ref().map(|sink| sink[h]),
+                options,
+            };
+            let q = of_head(q, h, queries);
+            let seqlen_q = q.nrows();
+            (0..seqlen_q)
+                .map(|i| head.row(&q.row(i), (i, seqlen_q)))
+                .collect()
+        })
+        .collect();
+    let mut o = Array3::zeros((total_q, heads_q, v.dim().2));
+    let mut o_errors = o.clone();
+    let mut lse = Array2::from_elem((heads_q, total_q), f64::NEG_INFINITY);
+    let mut lse_errors = Array2::zeros((heads_q, total_q));
+    for (&(s, h), rows) in rows.iter().zip(results) {
+        for (position, row) in sequences[s].q.clone().zip(rows) {
+            let place = |o: &mut Array3<f64>, row: &ndarray::Array1<f64>| {
+                let mut place = o.index_axis_mut(Axis(0), position);
+                place.index_axis_mut(Axis(0), h).assign(row);
+            };
+            place(&mut o, &row.o);
+            place(&mut o_errors, &row.o_errors);
+            lse[[h, position]] = row.lse;
+            lse_errors[[h, position]] = row.lse_error;
+        }
+    }
+    Ok(AttentionExpected {
+        o: Expected::rounded_to(options.dtype, o.into_dyn(), &o_errors.into_dyn()),
+        lse: Expected::rounded_to(DType::F32, lse.into_dyn(), &lse_errors.into_dyn()),
+    })
+}
+
+fn check(
+    q: &ArrayView3<'_, f64>,
+    k: &ArrayView3<'_, f64>,
+    v: &ArrayView3<'_, f64>,
+    sequences: &[SequencePositions],
+) -> Result<(), ReferenceError> {
+    let (total_q, heads_q, head_dim) = q.dim();
+    let (total_k, heads_kv, _) = k.dim();
+    if k.dim() != (total_k, heads_kv, head_dim) {
+        let want = format!("it has to have q's head_dim {head_dim}");
+        return Err(ReferenceError::shape("k", k.shape(), want));
+    }
+    if v.dim() != (total_k, heads_kv, v.dim().2) {
+        let want = format!("it has to be [{total_k}, {heads_kv}, head_dim_v] as k");
+        return Err(ReferenceError::shape("v", v.shape(), want));
+    }
+    if heads_q != 0 && (heads_kv == 0 || heads_q % heads_kv != 0) {
+        let want = format!("q's {heads_q} heads have to be a multiple of k's heads");
+        return Err(ReferenceError::shape("k", k.shape(), want));
+    }
+    for sequence in sequences {
+        if sequence.q.end > total_q || sequence.k.end > total_k {
+            let want = format!("{sequence:?} has to lie inside, and k is {total_k} long");
+            return Err(ReferenceError::shape("q", q.shape(), want));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Two partial results as one.
+//!
+//! Entry: `attention_merge` `(o_a: *const u8, lse_a: *const f32, o_b: *const u8, lse_b: *const f32, o:
+//! *mut u8, lse: *mut f32, params: MergeParams)`. All tensors are contiguous; blocks have [`THREADS`]
+//! threads, of which each warp merges one row of o at a time.
+
+use core::fmt;
+
+/// Threads of a block.
+pub const THREADS: u32 = 256;
+
+/// Most blocks of a grid; they stride over the rest.
+const MAX_BLOCKS: u64 = 65_535;
+
+/// Names the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MergeEntry;
+
+impl fmt::Display for MergeEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("attention_merge")
+    }
+}
+
+/// Extents of one launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergeParams {
+    /// Sequences, 1 where they are packed.
+    pub batch: u32,
+    /// Positions of each.
+    pub seqlen_q: u32,
+    /// Heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse `[batch, heads_q, seqlen_q]`.
+    pub heads_q: u32,
+    /// Extent of a row of o.
+    pub head_dim_v: u32,
+    /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
+    pub dtype: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl MergeParams {
+    /// Rows of o.
+    pub const fn rows(&self) -> u64 {
+        (self.batch as u64 * self.heads_q as u64).saturating_mul(self.seqlen_q as u64)
+    }
+
+    /// Blocks of a launch, in x.
+    pub const fn blocks(&self) -> u32 {
+        let blocks = self.rows().div_ceil(THREADS as u64 / 32);
+        if blocks > MAX_BLOCKS {
+            MAX_BLOCKS as u32
+        } else if blocks == 0 {
+            1
+        } else {
+            blocks as u32
+        }
+    }
+
+    /// Where row `row` of o, by batch, position and head, has its lse.
+    pub const fn lse_idx(&self, row: u64) -> u64 {
+        let (heads, seqlen) = (self.heads_q as u64, self.seqlen_q as u64);
+        let (Some(position), Some(head_idx)) = (row.checked_div(heads), row.checked_rem(heads))
+        else {
+            return 0;
+        };
+        match (position.checked_div(seqlen), position.checked_rem(seqlen)) {
+            (Some(batch_idx), Some(query_idx)) => {
+                (batch_idx * heads + head_idx) * seqlen + query_idx
+            }
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_has_an_lse_of_its_own() {
+        let params = MergeParams {
+            batch: 2,
+            seqlen_q: 3,
+            heads_q: 4,
+            head_dim_v: 8,
+            dtype: 0,
+            reserved: 0,
+        };
+        let mut seen = [0; 24];
+        for row in 0..params.rows() {
+            seen[params.lse_idx(row) as usize] += 1;
+        }
+        assert_eq!(seen, [1; 24]);
+        // Batch 1, query 2, head 3.
+        assert_eq!(params.lse_idx((3 + 2) * 4 + 3), (4 + 3) * 3 + 2);
+        assert_eq!(params.blocks(), 3);
+    }
+}

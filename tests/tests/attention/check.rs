@@ -1,0 +1,370 @@
+//! One case on one device: every candidate of its plan against the reference.
+
+use ndarray::{ArrayD, Axis, Ix3};
+use warpsmith::reference::Expected;
+use warpsmith::reference::attention::{AttentionExpected, AttentionOptions, packed};
+use warpsmith::{Attention, DType, Device, Element, Float, Layout, Lengths, Stream, Tensor};
+use warpsmith_tests::element::TestElement;
+use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::operation::agrees;
+use warpsmith_tests::output::{Output, same_bits};
+use warpsmith_tests::values::Values;
+use warpsmith_tests::{Checked, say};
+
+use crate::case::Case;
+
+/// Runs the case by every kernel there is for it.
+pub(crate) fn check(case: &Case, device: &Device) -> Checked {
+    macro_rules! by_output {
+        ($t:ty) => {
+            match case.out.unwrap_or(case.dtype) {
+                DType::F32 => typed::<$t, f32>(case, device),
+                DType::F16 => typed::<$t, half::f16>(case, device),
+                DType::Bf16 => typed::<$t, half::bf16>(case, device),
+                other => Err(format!("no attention is written in {other}")),
+            }
+        };
+    }
+    match case.dtype {
+        DType::F32 => by_output!(f32),
+        DType::F16 => by_output!(half::f16),
+        DType::Bf16 => by_output!(half::bf16),
+        other => Err(format!("there is no attention of {other}")),
+    }
+}
+
+/// Everything that a case reads. Positions of no sequence hold NaN.
+struct Inputs<T: TestElement> {
+    /// `[total, heads, head_dim]`, and how it lies.
+    q: (ArrayD<f64>, Operand<T>),
+    k: (ArrayD<f64>, Operand<T>),
+    v: (ArrayD<f64>, Operand<T>),
+    sink: Operand<f32>,
+    cu_seqlens_q: GivenLengths,
+    cu_seqlens_k: GivenLengths,
+    used_q: GivenLengths,
+    used_k: GivenLengths,
+    leftpad_k: GivenLengths,
+}
+
+/// Lengths on the host, and on the device where the case wants them there.
+struct GivenLengths {
+    host: Option<Vec<i32>>,
+    device: Option<Tensor<i32>>,
+}
+
+impl GivenLengths {
+    fn new(host: Option<Vec<i32>>, device: Option<&Device>) -> Result<Self, String> {
+        let tensor = match (&host, device) {
+            (Some(lengths), Some(device)) => {
+                Some(Tensor::from_slice(device, &[lengths.len()], lengths).map_err(say)?)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            host,
+            device: tensor,
+        })
+    }
+
+    fn get(&self) -> Option<Lengths<'_>> {
+        match (&self.device, &self.host) {
+            (Some(tensor), _) => Some(tensor.into()),
+            (None, host) => host.as_ref().map(Lengths::from),
+        }
+    }
+}
+
+impl<T: Float + TestElement> Inputs<T> {
+    fn draw(case: &Case, device: &Device) -> Result<Self, String> {
+        let (heads_q, heads_kv) = (case.heads_q(), case.heads_kv);
+        let sequences = case.sequences();
+        let in_sequence = |position: usize, is_query: bool| {
+            let mut ranges = sequences.iter().map(|s| if is_query { &s.q } else { &s.k });
+            ranges.any(|range| range.contains(&position))
+        };
+        let operand = |idx: usize, heads: usize, head_dim: usize| {
+            let is_query = idx == 0;
+            let (total, is_packed) = match is_query {
+                true => (case.total_q(), case.packed_q.is_some()),
+                false => (case.total_k(), case.packed_k.is_some()),
+            };
+            let values = if idx == 2 { case.values_v } else { case.values };
+            let seed = case.seed + idx as u64;
+            let mut drawn = values.draw(&[total, heads, head_dim], seed);
+            drawn.mapv_inplace(|x| T::nearest(x).wide());
+            if case.view(idx) == View::Repeated && total > 0 {
+                // The batch repeats its first sequence.
+                let seqlen = total / case.batch();
+                for position in seqlen..total {
+                    let first = drawn.index_axis(Axis(0), position % seqlen).to_owned();
+                    drawn.index_axis_mut(Axis(0), position).assign(&first);
+                }
+            }
+            for (position, mut row) in drawn.axis_iter_mut(Axis(0)).enumerate() {
+                if !in_sequence(position, is_query) {
+                    row.fill(f64::NAN);
+                }
+            }
+            let batch = if is_packed { None } else { Some(case.batch()) };
+            let laid_out = arrange(drawn.clone(), batch, case.bhsd)?;
+            let operand = Operand::lay_out(device, laid_out, case.view(idx))?;
+            Ok::<_, String>((drawn, operand))
+        };
+        let on_device = case.on_device.then_some(device);
+        let given = |lengths: &Option<Vec<usize>>| {
+            let lengths = lengths.as_ref();
+            let lengths = lengths.map(|lengths| lengths.iter().map(|&x| x as i32).collect());
+            GivenLengths::new(lengths, on_device)
+        };
+        let bounds = |lengths: &Option<Vec<usize>>| {
+            let sums = lengths.as_ref().map(|lengths| {
+                let sum = |sum: &mut i32, &x: &usize| {
+                    *sum += x as i32;
+                    Some(*sum)
+                };
+                std::iter::once(0)
+                    .chain(lengths.iter().scan(0, sum))
+                    .collect()
+            });
+            GivenLengths::new(sums, on_device)
+        };
+        Ok(Self {
+            q: operand(0, heads_q, case.head_dim)?,
+            k: operand(1, heads_kv, case.head_dim)?,
+            v: operand(2, heads_kv, case.head_dim_v)?,
+            sink: Operand::draw(
+                device,
+                &[heads_q],
+                Values::Uniform,
+                View::Sliced,
+                case.seed + 9,
+            )?,
+            cu_seqlens_q: bounds(&case.packed_q)?,
+            cu_seqlens_k: bounds(&case.packed_k)?,
+            used_q: given(&case.used_q)?,
+            used_k: given(&case.used_k)?,
+            leftpad_k: given(&case.leftpad_k)?,
+        })
+    }
+
+    fn expect_unchanged(&self) -> Checked {
+        self.q.1.expect_unchanged()?;
+        self.k.1.expect_unchanged()?;
+        self.v.1.expect_unchanged()?;
+        self.sink.expect_unchanged()
+    }
+}
+
+/// `[total, heads, x]` as the operation has it: by batches, heads first.
+fn arrange(x: ArrayD<f64>, batch: Option<usize>, bhsd: bool) -> Result<ArrayD<f64>, String> {
+    let (total, rest) = (x.shape()[0], x.shape()[1..].to_vec());
+    let positions = match batch {
+        Some(batch) => vec![batch, total.checked_div(batch).unwrap_or(0)],
+        None => vec![total],
+    };
+    let shape: Vec<usize> = positions.iter().copied().chain(rest).collect();
+    let mut x = x.into_shape_with_order(shape).map_err(say)?;
+    if bhsd {
+        let heads = positions.len();
+        x.swap_axes(heads - 1, heads);
+    }
+    Ok(x.as_standard_layout().into_owned())
+}
+
+fn describe<'a, T: Float + TestElement, Out: Float>(
+    case: &Case,
+    inputs: &'a Inputs<T>,
+) -> Attention<'a, T, Out> {
+    let (q, k, v) = (&inputs.q.1.tensor, &inputs.k.1.tensor, &inputs.v.1.tensor);
+    let mut attention = Attention::new(q, k, v)
+        .output::<Out>()
+        .window(case.left, case.right);
+    if case.bhsd {
+        attention = attention.layout(Layout::Bhsd);
+    }
+    attention = match (case.causal, case.top_left) {
+        (true, true) => attention.causal_top_left(),
+        (true, false) => attention.causal(),
+        (false, true) => attention.align_top_left(),
+        (false, false) => attention,
+    };
+    if let Some(scale) = case.scale {
+        attention = attention.softmax_scale(scale);
+    }
+    if let Some(softcap) = case.softcap {
+        attention = attention.softcap(softcap);
+    }
+    if case.sink {
+        attention = attention.sink(&inputs.sink.tensor);
+    }
+    if let Some(lengths) = inputs.cu_seqlens_q.get() {
+        attention = attention.cu_seqlens_q(lengths);
+    }
+    if let Some(lengths) = inputs.cu_seqlens_k.get() {
+        attention = attention.cu_seqlens_k(lengths);
+    }
+    if let Some(lengths) = inputs.used_q.get() {
+        attention = attention.seqused_q(lengths);
+    }
+    if let Some(lengths) = inputs.used_k.get() {
+        attention = attention.seqused_k(lengths);
+    }
+    match inputs.leftpad_k.get() {
+        Some(lengths) => attention.leftpad_k(lengths),
+        None => attention,
+    }
+}
+
+/// What the kernel of `attention` should give, arranged as its outputs are.
+fn expected<T: Float + TestElement, Out: Float>(
+    case: &Case,
+    inputs: &Inputs<T>,
+    attention: &Attention<'_, T, Out>,
+    stream: &Stream,
+) -> Result<AttentionExpected, String> {
+    let sink = || inputs.sink.values.iter().copied().collect();
+    let options = AttentionOptions {
+        mask: case.mask(),
+        softmax_scale: case.scale,
+        softcap: case.softcap,
+        sink: case.sink.then(sink),
+        ..AttentionOptions::new(Out::DTYPE, attention.model(stream).map_err(say)?)
+    };
+    let three = |x: &'_ ArrayD<f64>| x.clone().into_dimensionality::<Ix3>().map_err(say);
+    let (q, k, v) = (
+        three(&inputs.q.0)?,
+        three(&inputs.k.0)?,
+        three(&inputs.v.0)?,
+    );
+    let want = packed(&q.view(), &k.view(), &v.view(), &case.sequences(), &options);
+    let want = want.map_err(say)?;
+    let batch = case.packed_q.is_none().then(|| case.batch());
+    let arranged = |x: Expected, bhsd: bool| {
+        Ok::<_, String>(Expected {
+            values: arrange(x.values, batch, bhsd)?,
+            bounds: arrange(x.bounds, batch, bhsd)?,
+            dtype: x.dtype,
+        })
+    };
+    // lse is [heads, total]: as o with one element a row, heads first.
+    let by_rows = |x: ArrayD<f64>| x.reversed_axes().insert_axis(Axis(2));
+    let lse = Expected {
+        values: by_rows(want.lse.values),
+        bounds: by_rows(want.lse.bounds),
+        dtype: want.lse.dtype,
+    };
+    let standard = |x: ArrayD<f64>| x.as_standard_layout().into_owned();
+    let lse = arranged(
+        Expected {
+            values: standard(lse.values),
+            bounds: standard(lse.bounds),
+            dtype: lse.dtype,
+        },
+        true,
+    )?;
+    let last = lse.values.ndim() - 1;
+    Ok(AttentionExpected {
+        o: arranged(want.o, case.bhsd)?,
+        lse: Expected {
+            values: lse.values.index_axis_move(Axis(last), 0),
+            bounds: lse.bounds.index_axis_move(Axis(last), 0),
+            dtype: lse.dtype,
+        },
+    })
+}
+
+fn typed<T: Float + TestElement, Out: Float + TestElement>(
+    case: &Case,
+    device: &Device,
+) -> Checked {
+    let inputs = Inputs::<T>::draw(case, device)?;
+    let stream = device.stream().map_err(say)?;
+    let plain = describe::<T, Out>(case, &inputs);
+    let want = expected(case, &inputs, &plain, &stream)?;
+    let outputs = || {
+        let o = Output::<Out>::new(device, want.o.values.shape(), case.views[3])?;
+        let lse = Output::<f32>::new(device, want.lse.values.shape(), View::Contiguous)?;
+        Ok::<_, String>((o, lse))
+    };
+    let (o, lse) = outputs()?;
+    let plan = plain.plan_into(&o.tensor, Some(&lse.tensor), &stream);
+    let plan = plan.map_err(say)?;
+    let names = plan
+        .candidates()
+        .iter()
+        .map(|candidate| candidate.name.as_str());
+    // Tensor cores multiply what is masked by 0, which a NaN or an infinity survives.
+    let is_strict = case.values_v == Values::Special && case.is_masked();
+    let names = names.filter(|name| !is_strict || name.contains("simt"));
+    for name in std::iter::once(None).chain(names.map(Some)) {
+        if name.is_none() && is_strict {
+            continue;
+        }
+        let attention = match name {
+            Some(name) => describe::<T, Out>(case, &inputs).with_kernel(name),
+            None => plain.clone(),
+        };
+        let judged = judge(case, &inputs, &attention, &outputs, &stream);
+        judged.map_err(|error| format!("{}: {error}", name.unwrap_or("by the plan")))?;
+    }
+    inputs.expect_unchanged()
+}
+
+/// Runs twice with lse and once without, and holds all against the reference.
+fn judge<T: Float + TestElement, Out: Float + TestElement>(
+    case: &Case,
+    inputs: &Inputs<T>,
+    attention: &Attention<'_, T, Out>,
+    outputs: &impl Fn() -> Result<(Output<Out>, Output<f32>), String>,
+    stream: &Stream,
+) -> Checked {
+    let want = expected(case, inputs, attention, stream)?;
+    let read = |o: &Output<Out>| {
+        let sequences = case.sequences();
+        let is_written = |index: &[usize]| {
+            let position = match (case.packed_q.is_some(), case.bhsd) {
+                (true, false) => index[0],
+                (true, true) => index[1],
+                (false, bhsd) => index[0] * case.seqlen_q + index[1 + usize::from(bhsd)],
+            };
+            sequences.iter().any(|s| s.q.contains(&position))
+        };
+        o.read_written(is_written, Out::nearest(0.0))
+    };
+    let read_lse = |lse: &Output<f32>| {
+        let sequences = case.sequences();
+        let is_written = |index: &[usize]| {
+            let position = match case.packed_q.is_some() {
+                true => index[1],
+                false => index[0] * case.seqlen_q + index[2],
+            };
+            sequences.iter().any(|s| s.q.contains(&position))
+        };
+        lse.read_written(is_written, f32::NEG_INFINITY)
+    };
+    let mut results = Vec::new();
+    for _ in 0..2 {
+        let (o, lse) = outputs()?;
+        attention
+            .run_into(&o.tensor, Some(&lse.tensor), stream)
+            .map_err(say)?;
+        results.push((read(&o)?, read_lse(&lse)?));
+    }
+    let [(o, lse), (again, lse_again)] = &results[..] else {
+        return Err("two runs gave no two results".into());
+    };
+    same_bits(o, again).map_err(|error| format!("not deterministic: {error}"))?;
+    same_bits(lse, lse_again).map_err(|error| format!("lse is not deterministic: {error}"))?;
+    agrees(o, &want.o).map_err(|error| format!("o: {error}"))?;
+    agrees(lse, &want.lse).map_err(|error| format!("lse: {error}"))?;
+    // Without lse, in a tensor of its own, in which rows of no sequence are 0.
+    let new = attention.run(stream).map_err(say)?;
+    let new = new.to_ndarray().map_err(say)?;
+    same_bits(o, &new).map_err(|error| format!("in a new tensor: {error}"))
+}
+
+/// A tensor of ones.
+pub(crate) fn ones<T: Element + From<u8>>(stream: &Stream, shape: &[usize]) -> Tensor<T> {
+    Tensor::full(stream, shape, T::from(1)).expect("a tensor")
+}

@@ -1,0 +1,82 @@
+//! `Attention` against its reference: lengths around tiles, grouped heads, masks, every option and
+//! combinations of them, layouts, sequences of different lengths; by every kernel that computes it,
+//! which writes its outputs and nothing else; deterministic; a masked key and padding leak nothing.
+
+mod case;
+mod check;
+mod merging;
+mod refused;
+mod tables;
+
+use ndarray::{ArrayD, Axis};
+use warpsmith::Attention;
+use warpsmith_tests::cases;
+use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::property::{Effort, holds};
+use warpsmith_tests::values::Values;
+
+use check::check;
+
+#[test]
+fn attention_matches_its_reference_for_every_shape_mask_type_and_option() {
+    holds(
+        Effort {
+            cases: 60,
+            largest: [100, 600],
+        },
+        case::dense,
+        check,
+    );
+}
+
+#[test]
+fn attention_matches_its_reference_for_sequences_of_any_lengths() {
+    holds(
+        Effort {
+            cases: 60,
+            largest: [80, 400],
+        },
+        case::ragged,
+        check,
+    );
+}
+
+#[test]
+fn attention_matches_its_reference_on_the_table_of_cases() {
+    cases::run(include_str!("../../cases/attention.toml"), check);
+}
+
+#[test]
+fn a_masked_key_leaks_nothing_whatever_it_holds() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let (seqlen, head_dim) = (70, 40);
+        let draw = |seed| Values::Uniform.draw(&[1, seqlen, 1, head_dim], seed);
+        let (q, k, v) = (draw(1), draw(2), draw(3));
+        let run = |k: ArrayD<f64>, v: ArrayD<f64>| {
+            let lay_out = |x| Operand::<f32>::lay_out(&device, x, View::Contiguous);
+            let (q, k, v) = (lay_out(q.clone()), lay_out(k), lay_out(v));
+            let (q, k, v) = (q.expect("q"), k.expect("k"), v.expect("v"));
+            let attention = Attention::new(&q.tensor, &k.tensor, &v.tensor);
+            let o = attention.causal().run(&stream);
+            o.expect("attention").to_ndarray().expect("o")
+        };
+        let clean = run(k.clone(), v.clone());
+        for bad in [f64::NAN, f64::INFINITY, 1e30] {
+            let spoil = |x: &ArrayD<f64>| {
+                let mut x = x.clone();
+                x.index_axis_mut(Axis(1), seqlen - 1).fill(bad);
+                x
+            };
+            let spoiled = run(spoil(&k), spoil(&v));
+            // Only the last query sees the last key.
+            for query in 0..seqlen - 1 {
+                assert_eq!(
+                    clean.index_axis(Axis(1), query),
+                    spoiled.index_axis(Axis(1), query),
+                    "query {query} with {bad} in the last key, on {device}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Two parts of the keys as one.
+
+use ndarray::ArrayD;
+use proptest::prelude::*;
+use warpsmith::reference::Model;
+use warpsmith::reference::attention::{Partial, merge};
+use warpsmith::{Attention, DType, Device, Float, merge_attention};
+use warpsmith_tests::element::TestElement;
+use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::operation::agrees;
+use warpsmith_tests::property::{Effort, holds};
+use warpsmith_tests::values::Values;
+use warpsmith_tests::{Checked, say, with_float};
+
+#[derive(Clone, Debug)]
+struct Case {
+    batch: Option<usize>,
+    seqlen_q: usize,
+    heads_q: usize,
+    head_dim_v: usize,
+    dtype: DType,
+    views: [View; 2],
+    /// Every n-th row of a part saw no key, and holds NaN.
+    unseen: [usize; 2],
+    seed: u64,
+}
+
+fn check(case: &Case, device: &Device) -> Checked {
+    with_float!(case.dtype, check_typed(case, device))
+}
+
+fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
+    let part = |idx: usize| {
+        let rows = [case.seqlen_q, case.heads_q, case.head_dim_v];
+        let shape_o: Vec<usize> = case.batch.into_iter().chain(rows).collect();
+        let rows = [case.heads_q, case.seqlen_q];
+        let shape_lse: Vec<usize> = case.batch.into_iter().chain(rows).collect();
+        let seed = case.seed + 10 * idx as u64;
+        let mut o = Values::Uniform
+            .draw(&shape_o, seed)
+            .mapv(|x| T::nearest(x).wide());
+        let mut lse = Values::Wide
+            .draw(&shape_lse, seed + 1)
+            .mapv(|x| f64::from(x as f32).clamp(-80.0, 80.0));
+        for (row, lse) in lse.iter_mut().enumerate() {
+            if row % case.unseen[idx] == 0 {
+                *lse = f64::NEG_INFINITY;
+            }
+        }
+        let laid_out = Operand::<T>::lay_out(device, o.clone(), case.views[0])?;
+        let of_lse = Operand::<f32>::lay_out(device, lse.clone(), case.views[1])?;
+        o.mapv_inplace(|x| if x.is_nan() { 0.0 } else { x });
+        Ok::<_, String>((Partial { o, lse }, laid_out, of_lse))
+    };
+    let (a, b) = (part(0)?, part(1)?);
+    let stream = device.stream().map_err(say)?;
+    let merged = merge_attention(
+        (&a.1.tensor, &a.2.tensor),
+        (&b.1.tensor, &b.2.tensor),
+        &stream,
+    );
+    let (o, lse) = merged.map_err(say)?;
+    let model = Model::any_order(2, 0, 1.1);
+    let want = merge(&a.0, &b.0, T::DTYPE, &model).map_err(say)?;
+    agrees(&o.to_ndarray().map_err(say)?, &want.o).map_err(|error| format!("o: {error}"))?;
+    agrees(&lse.to_ndarray().map_err(say)?, &want.lse).map_err(|error| format!("lse: {error}"))
+}
+
+fn case(largest: usize) -> impl Strategy<Value = Case> {
+    let shape = (
+        prop::option::of(1..3_usize),
+        1..=largest,
+        1..4_usize,
+        prop::sample::select(vec![1, 7, 32, 64, 65, 256]),
+    );
+    let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
+    let views = (View::writable(), View::writable());
+    (shape, dtype, views, (2..9_usize, 2..9_usize), any::<u32>()).prop_map(
+        |((batch, seqlen_q, heads_q, head_dim_v), dtype, views, unseen, seed)| Case {
+            batch,
+            seqlen_q,
+            heads_q,
+            head_dim_v,
+            dtype,
+            views: [views.0, views.1],
+            unseen: [unseen.0, unseen.1],
+            seed: u64::from(seed),
+        },
+    )
+}
+
+#[test]
+fn merging_matches_its_reference() {
+    holds(
+        Effort {
+            cases: 40,
+            largest: [30, 300],
+        },
+        case,
+        check,
+    );
+}
+
+#[test]
+fn attention_to_halves_of_the_keys_merges_to_that_to_all() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let draw = |seed, seqlen: usize| {
+            let values: ArrayD<f64> = Values::Uniform.draw(&[2, seqlen, 2, 16], seed);
+            Operand::<f32>::lay_out(&device, values, View::Contiguous)
+                .expect("an operand")
+                .tensor
+        };
+        let (q, k, v) = (draw(1, 9), draw(2, 70), draw(3, 70));
+        let part = |keys: std::ops::Range<usize>| {
+            let (k, v) = (k.slice(1, keys.clone()), v.slice(1, keys));
+            let (k, v) = (k.expect("keys"), v.expect("values"));
+            Attention::new(&q, &k, &v)
+                .run_with_lse(&stream)
+                .expect("attention")
+        };
+        let whole = part(0..70);
+        for split in [0, 1, 33, 70] {
+            let (a, b) = (part(0..split), part(split..70));
+            let merged = merge_attention((&a.0, &a.1), (&b.0, &b.1), &stream).expect("merged");
+            let close = |x: Vec<f32>, y: Vec<f32>| {
+                x.iter()
+                    .zip(&y)
+                    .all(|(x, y)| (x - y).abs() <= 1e-6 * (1.0 + y.abs()))
+            };
+            let read = |x: &warpsmith::Tensor<f32>| x.to_vec().expect("values");
+            assert!(
+                close(read(&merged.0), read(&whole.0)),
+                "o, split at {split}"
+            );
+            assert!(
+                close(read(&merged.1), read(&whole.1)),
+                "lse, split at {split}"
+            );
+        }
+    }
+}
