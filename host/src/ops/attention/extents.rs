@@ -73,6 +73,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             let want = format!("a head_dim of {head_dim}, as q is {:?}", self.q.shape());
             return Err(check::shape_mismatch("k", &self.k, want));
         }
+        let batch = self.batch(q.0, k.0, stream)?;
         if (v.0, v.1, v.2) != (k.0, k.1, k.2) {
             let want = format!("that of k, {:?}, but for head_dim_v", self.k.shape());
             return Err(check::shape_mismatch("v", &self.v, want));
@@ -87,7 +88,6 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 supported: format!("head_dim and head_dim_v up to {MOST_HEAD_DIM}").into(),
             });
         }
-        let batch = self.batch(q.0, k.0, stream)?;
         let (longest_q, longest_k) = self.longest(q.1, k.1)?;
         self.check_lengths(longest_q, longest_k)?;
         for (what, seqlen) in [("seqlen_q", q.1), ("seqlen_k", k.1)] {

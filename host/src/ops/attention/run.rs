@@ -210,6 +210,13 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 .into(),
             });
         }
+        if factors.softcap_scale == 0.0 {
+            // Kernels take that for no softcap. All scores are 0.
+            return Ok(Factors {
+                softmax_scale_log2: 0.0,
+                softcap_scale: 0.0,
+            });
+        }
         Ok(factors)
     }
 
