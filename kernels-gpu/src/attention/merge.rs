@@ -54,7 +54,7 @@ impl Weights {
     }
 }
 
-/// Merges two partial results; see the [module](self).
+/// Merges two partial results; see [`spec::attention::merge`].
 ///
 /// # Safety
 /// The pointers are to contiguous tensors of `params`; o and lse overlap no other.
