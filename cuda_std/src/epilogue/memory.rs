@@ -40,44 +40,60 @@ impl<T: Element> Epilogue for AddMatrix<T> {
     }
 }
 
-/// Adds an element of a vector along rows or columns.
+/// Adds an element of a vector along rows or columns, batched.
 #[derive(Clone, Copy, Debug)]
 pub struct AddVector<T> {
     vector: *const T,
-    row_stride: i64,
-    column_stride: i64,
     batch_stride: i64,
+    /// One for each row, else for each column.
+    of_row: bool,
 }
 
 impl<T: Element> AddVector<T> {
-    /// Element `batch * batch_stride + row * row_stride + column * column_stride`: strides of
-    /// (1, 0) add one element to each row, (0, 1) one to each column.
+    /// One element for each row of D if `of_row`, else for each column; `batch_stride` between
+    /// vectors.
     ///
     /// # Safety
     /// Those elements are readable wherever D has one, while the kernel runs.
     #[inline(always)]
-    pub const unsafe fn new(
-        vector: *const T,
-        (row_stride, column_stride): (i64, i64),
-        batch_stride: i64,
-    ) -> Self {
+    pub const unsafe fn new(vector: *const T, of_row: bool, batch_stride: i64) -> Self {
         Self {
             vector,
-            row_stride,
-            column_stride,
             batch_stride,
+            of_row,
         }
+    }
+
+    #[inline(always)]
+    fn element(&self, batch: u64, index: u32) -> f32 {
+        let vector = self
+            .vector
+            .wrapping_offset((batch as i64 * self.batch_stride) as isize);
+        // SAFETY: `index` is that of a row or a column of D, where `new`'s caller says that the
+        // element is readable.
+        unsafe { T::load(vector.add(index as usize)) }
     }
 }
 
 impl<T: Element> Epilogue for AddVector<T> {
     #[inline(always)]
     fn apply(&self, place: Place, x: f32) -> f32 {
-        let offset = place.batch as i64 * self.batch_stride
-            + i64::from(place.row) * self.row_stride
-            + i64::from(place.column) * self.column_stride;
-        // SAFETY: `place` is in D, where `new`'s caller says that the element is readable.
-        x + unsafe { T::load(self.vector.offset(offset as isize)) }
+        let index = if self.of_row { place.row } else { place.column };
+        x + self.element(place.batch, index)
+    }
+
+    /// Asks once which it is: results of one row, or of one column, then share a load.
+    #[inline(always)]
+    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+        if self.of_row {
+            for (i, x) in x.iter_mut().enumerate() {
+                *x += self.element(place(i).batch, place(i).row);
+            }
+        } else {
+            for (i, x) in x.iter_mut().enumerate() {
+                *x += self.element(place(i).batch, place(i).column);
+            }
+        }
     }
 }
 

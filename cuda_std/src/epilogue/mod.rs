@@ -28,7 +28,7 @@ mod activation;
 mod memory;
 
 pub use activation::{
-    Activate, Activation, GELU_TANH, Gelu, Identity, Logistic, Relu, SIGMOID, SILU, TANH,
+    Activate, Activation, Gelu, GeluTanh, Identity, Logistic, Relu, SIGMOID, SILU, TANH,
 };
 pub use memory::{AddMatrix, AddVector, ScaleByVector};
 

@@ -32,6 +32,10 @@ approximations! {
     sqrt_approx = "sqrt.approx.f32", "√x, relative error 2^-23.";
     sin_approx = "sin.approx.f32", "sin x, absolute error 2^-20.5 for |x| ≤ 2π.";
     cos_approx = "cos.approx.f32", "cos x, absolute error 2^-20.5 for |x| ≤ 2π.";
+    ex2_approx_ftz = "ex2.approx.ftz.f32", "2^x, relative error 2^-22. Subnormals are 0, which spares \
+        the three instructions around it that scale them.";
+    rcp_approx_ftz = "rcp.approx.ftz.f32", "1 / x, 1 ulp. Subnormals are 0, which spares the six \
+        instructions around it that scale them.";
     tanh_approx = "tanh.approx.f32", "tanh x, relative error 2^-11. *Since*: PTX 7.0, sm_75.";
 }
 

@@ -2,8 +2,8 @@
 
 use cuda_std::element::Element;
 use cuda_std::epilogue::{
-    Activate, AddMatrix, AddVector, Epilogue, GELU_TANH, Gelu, Logistic, Place, Relu, SIGMOID,
-    SILU, Scale, ScaleByVector, TANH,
+    Activate, AddMatrix, AddVector, Epilogue, Gelu, GeluTanh, Logistic, Place, Relu, SIGMOID, SILU,
+    Scale, ScaleByVector, TANH,
 };
 use cuda_std::hint::opaque;
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
@@ -72,7 +72,6 @@ impl<Out: Element> Fused<Out> {
             } = pointers;
             let part = |is_there: bool, part: u32| if is_there { part } else { 0 };
             let (ld, stride) = (epilogue.ld_residual, epilogue.batch_stride_residual);
-            let bias_strides = (epilogue.bias_stride_m, epilogue.bias_stride_n);
             Self {
                 alpha,
                 parts: part(!row_scale.is_null(), ROW_SCALE)
@@ -83,7 +82,11 @@ impl<Out: Element> Fused<Out> {
                 row_scale: ScaleByVector::new(row_scale, epilogue.row_scale_stride, 0),
                 column_scale: ScaleByVector::new(column_scale, 0, epilogue.column_scale_stride),
                 c: AddMatrix::new(c, params.ldc, params.batch_stride_c, beta),
-                bias: AddVector::new(bias, bias_strides, epilogue.batch_stride_bias),
+                bias: AddVector::new(
+                    bias,
+                    epilogue.bias_stride_m != 0,
+                    epilogue.batch_stride_bias,
+                ),
                 activation: epilogue.activation,
                 residual: AddMatrix::new(residual, ld, stride, 1.0),
             }
@@ -120,12 +123,15 @@ impl<Out: Element> Epilogue for Fused<Out> {
         const IDENTITY: u32 = Activation::Identity.code();
         const RELU: u32 = Activation::Relu.code();
         const GELU: u32 = Activation::Gelu.code();
-        // A chain: a `match` becomes a table of branches, which costs more than three tests.
+        const GELU_TANH: u32 = Activation::GeluTanh.code();
+        // A chain: a `match` becomes a table of branches, which costs more than a few tests.
         if activation == IDENTITY {
         } else if activation == RELU {
             Activate(Relu).apply_all(&place, x);
         } else if activation == GELU {
             Activate(Gelu).apply_all(&place, x);
+        } else if activation == GELU_TANH {
+            Activate(GeluTanh).apply_all(&place, x);
         } else {
             Activate(logistic(activation)).apply_all(&place, x);
         }
@@ -138,12 +144,9 @@ impl<Out: Element> Epilogue for Fused<Out> {
 /// The activation of that code among those of one formula.
 #[inline(always)]
 fn logistic(code: u32) -> Logistic {
-    const GELU_TANH_CODE: u32 = Activation::GeluTanh.code();
     const SILU_CODE: u32 = Activation::Silu.code();
     const SIGMOID_CODE: u32 = Activation::Sigmoid.code();
-    if code == GELU_TANH_CODE {
-        GELU_TANH
-    } else if code == SILU_CODE {
+    if code == SILU_CODE {
         SILU
     } else if code == SIGMOID_CODE {
         SIGMOID

@@ -1,8 +1,8 @@
 //! Portable GEMM: `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
 //!
-//! f32, f16 or bf16 operands, f32 accumulators, output as the operands or f32; each operand
-//! row-major or transposed; any extents, strides and alignments. No tensor cores and nothing newer
-//! than sm_75.
+//! All in f32; each operand row-major or transposed; any extents, strides and alignments. No tensor
+//! cores and nothing newer than sm_75. Operands of other types are converted before, which is exact,
+//! and other outputs written by [`super::finish`].
 //!
 //! # Roles
 //! 256 threads; each owns `RESULTS`×`RESULTS` of the `TILE`×`TILE` results (8×8 of 128×128, or 4×4
@@ -21,8 +21,7 @@
 //!
 //! # Timeline
 //! For each k tile: issue the global loads of the next; for each k: read the fragments of the next
-//! k, then `RESULTS`² fused multiply-adds. Before the last k: widen and stage the next tile, one
-//! barrier, and read its first fragments, so that they arrive under the last multiply-adds.
+//! k, then `RESULTS`² fused multiply-adds. Before the last k: stage the next tile, one barrier, and read its first fragments, so that they arrive under the last multiply-adds.
 //!
 //! # Numerics
 //! One f32 accumulator an element, from +0, `fma(a, b, acc)` with k ascending; then the epilogue in
@@ -37,12 +36,11 @@
 //! `ptxas -v -arch=sm_75` and `sm_90` must show no spills at two blocks a multiprocessor; run
 //! `cargo test -p warpsmith-tests gemm` and, on a GPU, `compare_gemm` of benches.
 
-use cuda_std::element::Element;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::thread;
 use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
-use crate::simt::element::{CHUNK, SimtElement};
+use crate::simt::element::CHUNK;
 use crate::simt::operand::Operand;
 use crate::simt::product::chunk_spacing;
 use crate::simt::results::{Lines, Results};
@@ -62,8 +60,6 @@ const LANES_ACROSS: u32 = 4;
 /// [`TileConfig::grid`].
 #[inline(always)]
 pub(super) unsafe fn gemm<
-    In: SimtElement,
-    Out: Element,
     E: Epilogue,
     const A_K: bool,
     const B_K: bool,
@@ -72,7 +68,7 @@ pub(super) unsafe fn gemm<
     const RESULTS: usize,
     const ROWS: usize,
 >(
-    (a, b, d): (*const In, *const In, *mut Out),
+    (a, b, d): (*const f32, *const f32, *mut f32),
     params: &GemmParams,
     epilogue: &E,
     smem: *mut f32,
@@ -92,7 +88,7 @@ pub(super) unsafe fn gemm<
     let d = d.wrapping_offset((batch * params.batch_stride_d) as isize);
 
     let Results { rows, columns } = own_results::<TILE, RESULTS>(params, config);
-    let product = StagedProduct::<In, A_K, B_K, TILE, TILE, TILE_K, 1, 1> {
+    let product = StagedProduct::<f32, A_K, B_K, TILE, TILE, TILE_K, 1, 1> {
         a: Operand::new(a, params.lda, rows.tile_start, params.m, params.k),
         b: Operand::new(b, params.ldb, columns.tile_start, params.n, params.k),
         smem,

@@ -15,7 +15,7 @@ pub use mma::{
     MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_STEP_BYTES, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile,
     OperandMap,
 };
-pub use simt::{GRID_Y_MAX, SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
+pub use simt::{GRID_Y_MAX, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
 
 /// How one operand lies in memory, the letters of a layout (`nt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

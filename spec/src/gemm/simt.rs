@@ -1,9 +1,8 @@
 //! Portable SIMT kernels.
 //!
-//! Entries are named `gemm_simt_<in>[_<out>]_<layout>_<tile>`, for example
-//! `gemm_simt_f32_nt_128x128x8` or `gemm_simt_bf16_f32_nn_64x64x16`; `<out>` stands there where
-//! it is not `<in>`. [`SimtEntry`] prints the name. Each takes `a: *const In, b: *const In` and the
-//! tail of [a fused epilogue](super::epilogue), runs with [`TileConfig::threads`] threads a block on
+//! Entries are named `gemm_simt_f32_<layout>_<tile>`, for example `gemm_simt_f32_nt_128x128x8`;
+//! [`SimtEntry`] prints the name. Each takes `a: *const f32, b: *const f32` and the tail of
+//! [a fused epilogue](super::epilogue) of f32, runs with [`TileConfig::threads`] threads a block on
 //! the grid of [`TileConfig::grid`], and wants no dynamic shared memory.
 //!
 //! Every element of D has one accumulator that takes the products in the order of k, by fused
@@ -15,7 +14,6 @@ use core::fmt;
 
 use super::Transpose;
 use super::raster::grouped;
-use crate::DType;
 
 /// Tile of one thread block and how its threads share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,15 +44,6 @@ pub const SIMT_SMALL: TileConfig = TileConfig {
     threads: 256,
 };
 
-/// Element types of the portable kernels, as (in, out).
-pub const SIMT_DTYPES: [(DType, DType); 5] = [
-    (DType::F32, DType::F32),
-    (DType::F16, DType::F16),
-    (DType::F16, DType::F32),
-    (DType::Bf16, DType::Bf16),
-    (DType::Bf16, DType::F32),
-];
-
 /// Blocks of the second (and third) grid dimension a device allows.
 pub const GRID_Y_MAX: u32 = 65_535;
 
@@ -70,17 +59,6 @@ const RASTER_TILES: u32 = 8;
 const SMEM_PAD: u32 = 4;
 
 impl TileConfig {
-    /// Chooses for `batch` products of `m`×`n` results on a device with `multiprocessors`: large
-    /// tiles as soon as every multiprocessor gets one.
-    pub const fn choose_simt(m: u32, n: u32, batch: u32, multiprocessors: u32) -> Self {
-        let blocks = SIMT_LARGE.tiles(m, n).saturating_mul(batch as u64);
-        if blocks >= multiprocessors as u64 {
-            SIMT_LARGE
-        } else {
-            SIMT_SMALL
-        }
-    }
-
     /// Tiles that cover `m`×`n` results.
     pub const fn tiles(&self, m: u32, n: u32) -> u64 {
         m.div_ceil(self.tile_m) as u64 * n.div_ceil(self.tile_n) as u64
@@ -143,10 +121,6 @@ impl fmt::Display for TileConfig {
 /// One portable kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimtEntry {
-    /// Element type of A and B.
-    pub input: DType,
-    /// Element type of C and D.
-    pub output: DType,
     /// How A lies.
     pub trans_a: Transpose,
     /// How B lies.
@@ -157,12 +131,8 @@ pub struct SimtEntry {
 
 impl fmt::Display for SimtEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gemm_simt_{}", self.input)?;
-        if self.output != self.input {
-            write!(f, "_{}", self.output)?;
-        }
         let (a, b) = (self.trans_a.letter(), self.trans_b.letter());
-        write!(f, "_{a}{b}_{}", self.tile)
+        write!(f, "gemm_simt_f32_{a}{b}_{}", self.tile)
     }
 }
 
@@ -203,29 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn large_tiles_are_chosen_once_they_fill_the_device() {
-        assert_eq!(TileConfig::choose_simt(4096, 4096, 1, 132), SIMT_LARGE);
-        assert_eq!(TileConfig::choose_simt(512, 512, 1, 132), SIMT_SMALL);
-        assert_eq!(TileConfig::choose_simt(512, 512, 9, 132), SIMT_LARGE);
-    }
-
-    #[test]
     fn entry_names_are_as_documented() {
         let entry = SimtEntry {
-            input: DType::F32,
-            output: DType::F32,
             trans_a: Transpose::N,
             trans_b: Transpose::T,
             tile: SIMT_LARGE,
         };
         assert_eq!(entry.to_string(), "gemm_simt_f32_nt_128x128x8");
-        let mixed = SimtEntry {
-            input: DType::Bf16,
-            trans_b: Transpose::N,
-            tile: SIMT_SMALL,
-            ..entry
-        };
-        assert_eq!(mixed.to_string(), "gemm_simt_bf16_f32_nn_64x64x16");
     }
 
     #[test]

@@ -44,19 +44,15 @@ pub(crate) enum Family {
 /// All of them, by entry name.
 pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     let mut all = BTreeMap::new();
-    for (input, output) in gemm::SIMT_DTYPES {
-        for trans_a in Transpose::ALL {
-            for trans_b in Transpose::ALL {
-                for tile in [gemm::SIMT_LARGE, gemm::SIMT_SMALL] {
-                    let entry = gemm::SimtEntry {
-                        input,
-                        output,
-                        trans_a,
-                        trans_b,
-                        tile,
-                    };
-                    all.insert(entry.to_string(), Family::Gemm(entry));
-                }
+    for trans_a in Transpose::ALL {
+        for trans_b in Transpose::ALL {
+            for tile in [gemm::SIMT_LARGE, gemm::SIMT_SMALL] {
+                let entry = gemm::SimtEntry {
+                    trans_a,
+                    trans_b,
+                    tile,
+                };
+                all.insert(entry.to_string(), Family::Gemm(entry));
             }
         }
     }

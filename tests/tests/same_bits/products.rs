@@ -115,8 +115,8 @@ impl<G: Fn(u32, u32, u32) -> LaunchConfig> Kernel<G> {
 pub(crate) fn product(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
     let kernel = Kernel {
         name: entry.to_string(),
-        operands: [entry.input; 2],
-        output: entry.output,
+        operands: [DType::F32; 2],
+        output: DType::F32,
         transposes: [entry.trans_a, entry.trans_b],
         config: |m, n, batch| LaunchConfig {
             grid: entry.tile.grid(m, n, batch).expect("a small product"),

@@ -1,15 +1,14 @@
 //! The portable kernels: every product on every device.
 //!
-//! They exist for f32, f16 and bf16 in, and the same or f32 out. Operands of 8 bits are converted to
-//! f16 first, which holds them exactly. Any other output, and k in parts, goes through partial
-//! products in f32 and the kernel that ends them.
+//! They exist for f32. Operands of other types are converted first, which is exact. Any other output,
+//! and k in parts, goes through partial products in f32 and the kernel that ends them.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::parts::{Parts, in_parts};
 use crate::{DType, LaunchConfig, Result};
-use spec::gemm::{SIMT_DTYPES, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
+use spec::gemm::{SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
 
 /// Multiply-adds, counted as two, that a multiprocessor does in a cycle: 128 lanes, less what
 /// loads take (docs/gemm-simt.md).
@@ -27,19 +26,6 @@ const OVERHEAD_NS: f64 = 2_000.0;
 const SPLITS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// The least k of a part that was not asked for.
 const LEAST_K: u32 = 256;
-
-/// What the kernels read operands of that type as.
-fn input(dtype: DType) -> DType {
-    match dtype {
-        DType::E4m3 | DType::E5m2 => DType::F16,
-        other => other,
-    }
-}
-
-/// Whether one kernel computes all of it, in one part.
-fn is_direct(desc: &GemmDesc) -> bool {
-    SIMT_DTYPES.contains(&(input(desc.a.dtype), desc.d.dtype))
-}
 
 /// Adds both tiles, whole and with k in parts.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
@@ -69,12 +55,10 @@ fn candidate(
     split_k: u32,
 ) -> Option<Candidate> {
     let parts = Parts::of(desc.k, split_k);
-    let is_direct = is_direct(desc) && parts.count == 1;
+    let is_direct = desc.d.dtype == DType::F32 && parts.count == 1;
     // As many products as there are batches and parts of one length; `None` where a grid is full.
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let (flops_per_cycle, blocks_per_multiprocessor) = match tile {
-        // Those of 16-bit operands have a multiprocessor's registers to themselves.
-        SIMT_LARGE if input(desc.a.dtype) != DType::F32 => (LARGE_FLOPS_PER_CYCLE, 1),
         SIMT_LARGE => (LARGE_FLOPS_PER_CYCLE, LARGE_BLOCKS),
         _ => (SMALL_FLOPS_PER_CYCLE, SMALL_BLOCKS),
     };
@@ -85,9 +69,10 @@ fn candidate(
         // Partial products are written and read.
         extra_ns += LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns;
     }
-    if input(desc.a.dtype) != desc.a.dtype {
-        // One byte is read, two are written and read, of each operand.
-        extra_ns += 2.0 * LAUNCH_NS + 4.0 * desc.bytes() / machine.bytes_per_ns;
+    if desc.a.dtype != DType::F32 {
+        // The operands are read, and written and read as f32.
+        let growth = 8.0 / desc.a.dtype.size_bytes() as f64;
+        extra_ns += 2.0 * LAUNCH_NS + (1.0 + growth) * desc.bytes() / machine.bytes_per_ns;
     }
     let work = Work {
         blocks: tile.tiles(desc.m, desc.n) as f64 * products,
@@ -101,8 +86,6 @@ fn candidate(
     };
     Some(Candidate {
         entry: Entry::Simt(SimtEntry {
-            input: input(desc.a.dtype),
-            output: if is_direct { desc.d.dtype } else { DType::F32 },
             trans_a: desc.a.transpose,
             trans_b: desc.b.transpose,
             tile,
@@ -126,7 +109,7 @@ fn config(tile: &TileConfig, grid: [u32; 3]) -> LaunchConfig {
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    let types = (entry.input, entry.output);
+    let types = (DType::F32, DType::F32);
     in_parts(call, types, candidate.split_k, &|call| product(entry, call))
 }
 
