@@ -11,6 +11,7 @@
 //! | [`atom_min`], [`atom_max`] | u32, i32, u64, i64 |
 //! | [`atom_and`], [`atom_or`], [`atom_xor`] | u32, i32, u64, i64 |
 //! | [`atom_exch`], [`atom_cas`] | u32, i32, u64, i64, f32, f64 (compared as bits) |
+//! | [`ld_acquire_gpu`], [`st_release_gpu`] | u32: flags between blocks |
 
 /// What an atomic operation orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,4 +228,49 @@ pub unsafe fn atom_cas<T: cas::Operand>(
 ) -> T {
     // SAFETY: passed on to the caller.
     unsafe { T::apply(ptr, compare, value, order, scope) }
+}
+
+/// `ld.acquire.gpu.u32`: what the thread that wrote this value did before its [`st_release_gpu`] is
+/// seen by what follows.
+///
+/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `ptr` is aligned, in global memory, and written only atomically or by [`st_release_gpu`]
+/// meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_acquire_gpu(ptr: *const u32) -> u32 {
+    on_device!("atomic::ld_acquire_gpu", (ptr), {
+        let value: u32;
+        // SAFETY: the caller's pointer is readable.
+        unsafe {
+            core::arch::asm!("ld.acquire.gpu.global.u32 {}, [{}];", out(reg32) value,
+                in(reg64) ptr, options(nostack));
+        }
+        value
+    })
+}
+
+/// `st.release.gpu.u32`: who reads this value by [`ld_acquire_gpu`] sees what this thread did before,
+/// and what others did that it met at a barrier.
+///
+/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `ptr` is aligned, in global memory, and accessed only by such instructions meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn st_release_gpu(ptr: *mut u32, value: u32) {
+    on_device!("atomic::st_release_gpu", (ptr, value), {
+        // SAFETY: the caller's pointer is writable.
+        unsafe {
+            core::arch::asm!("st.release.gpu.global.u32 [{}], {};", in(reg64) ptr,
+                in(reg32) value, options(nostack));
+        }
+    })
 }

@@ -62,6 +62,7 @@ fn main() -> Result<()> {
     let launch = Sm90Launch {
         raster_group: 8,
         flags: 0,
+        shared_tiles: 0,
     };
     let blocks = tile.grid(m32, n32, 1, device.info().multiprocessors);
     let config = LaunchConfig {

@@ -80,6 +80,8 @@ fn every_kernel_is_exact_over_several_tiles_and_ragged_edges() {
         // Tiles of every size have more than a wave, a ragged edge, and k beyond the ring's depth.
         let nt = check(&device, [520, 776, 712], [false, true]);
         assert!(nt.len() >= 6, "{nt:?}");
+        // Tiles with parts in several blocks, and blocks with parts of several tiles.
+        assert!(nt.iter().any(|name| name.ends_with("+streamk")), "{nt:?}");
         for layout in [[false, false], [true, false], [true, true]] {
             assert!(!check(&device, [136, 328, 200], layout).is_empty());
         }

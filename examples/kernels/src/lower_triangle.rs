@@ -1,5 +1,7 @@
 //! Hopper's GEMM with an epilogue of one's own.
 
+use core::ptr::null_mut;
+
 use cuda_std::epilogue::{Epilogue, Place, Scale};
 use cuda_std::kernel;
 use cuda_std::tile::KMajor;
@@ -52,7 +54,7 @@ pub unsafe fn lower_triangle(
     let epilogue = Scale(params.alpha).then(LowerTriangle);
     // SAFETY: the caller's.
     unsafe {
-        Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
+        Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, null_mut(), |boxes| {
             let d = Destination::<bf16>::of_map(d.as_ptr(), &params);
             Store::new(d, epilogue, Boxes::Unrolled, boxes)
         })

@@ -8,6 +8,7 @@ mod mma;
 pub mod raster;
 mod simt;
 pub mod sm90;
+pub mod stream_k;
 
 pub use epilogue::{Activation, EpilogueParams};
 pub use finish::{FINISH_THREADS, FinishEntry, finish_blocks};

@@ -4,8 +4,10 @@
 //! `gemm_sm90_bf16_nt_128x256_s4_plain`; [`Sm90Entry`] prints the name, and [`tiles`] says which
 //! there are. Each takes tensor maps of A, B and D by value (below), and then
 //! - plain: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params: GemmParams,
-//!   launch: Sm90Launch)`; scales are one f32 each, or null;
-//! - fused: `launch: Sm90Launch` and the tail of [`super::epilogue`].
+//!   launch: Sm90Launch, workspace: *mut u32)`; scales are one f32 each, or null;
+//! - fused: `launch: Sm90Launch, workspace: *mut u32` and the tail of [`super::epilogue`].
+//!
+//! `workspace` may be null where no tile is cut; else it is one of [`super::stream_k`].
 //!
 //! | map | dimensions, innermost first | box |
 //! |---|---|---|
@@ -116,6 +118,16 @@ impl Sm90Tile {
         bytes
     }
 
+    /// Whether its entries cut tiles where a launch says so ([`Sm90Launch::shared_tiles`]).
+    pub const fn takes_stream_k(&self) -> bool {
+        let is_large = self.tile_m == 128 && (self.tile_n == 256 || self.is_pingpong_of(128));
+        self.cluster_m == 1 && is_large
+    }
+
+    const fn is_pingpong_of(&self, tile_n: u32) -> bool {
+        self.tile_n == tile_n && matches!(self.schedule, Schedule::Pingpong)
+    }
+
     /// Tiles of `m` × `n`, as (clusters of rows, columns).
     pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
         (
@@ -177,6 +189,9 @@ pub struct Sm90Launch {
     pub raster_group: u32,
     /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
     pub flags: u32,
+    /// The first so many tiles are cut: see [`super::stream_k`]. 0 where the tile does not
+    /// [take that](Sm90Tile::takes_stream_k); else there is a workspace.
+    pub shared_tiles: u32,
 }
 
 impl Sm90Launch {
@@ -332,7 +347,7 @@ pub const fn tiles(
         (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) => {
             &[TILE_128X128, TILE_128X192, TILE_128X64]
         }
-        (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128, TILE_128X64],
+        (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128],
         // Long code: a transposed A is left to partial products.
         (F16, F16, F16, Fused) | (Bf16, Bf16, Bf16, Fused) if matches!(trans_a, Transpose::N) => {
             &[TILE_128X128]

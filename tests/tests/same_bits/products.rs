@@ -4,6 +4,7 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::gemm::decode::{DECODE_DTYPES, DecodeArch, DecodeEntry};
 use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
+use spec::gemm::stream_k::{self, Cut};
 use spec::gemm::{
     EpilogueParams, FINISH_THREADS, FinishEntry, GemmParams, MmaEntry, SimtEntry, Transpose,
     finish_blocks,
@@ -196,15 +197,36 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     (params.ldb, params.batch_stride_b) = (ldb, stride_b);
     let shape = [batch, m, n];
     let (d, ldd, stride_d) = mapped(&mut trial, entry.output, shape, sm90::STORE_ROWS, rng);
+    let blocks = BLOCKS * tile.cluster_m;
+    let grid = tile.grid(m, n, batch, blocks).expect("a small product");
+    let (rows, columns) = tile.grid_tiles(m, n);
+    // As often as not, tiles are cut among the blocks.
+    let cut = if tile.takes_stream_k() && rng.random_bool(0.5) {
+        Some(Cut {
+            shared: rows * columns * batch,
+            blocks: 1 + BLOCKS,
+        })
+    } else {
+        None
+    };
+    let grid = cut.map_or(grid, |cut| cut.blocks);
+    let workspace = match cut {
+        Some(_) => {
+            let bytes = stream_k::workspace_bytes(grid, tile.tile_m * tile.tile_n);
+            trial.buffer(vec![0; bytes as usize])
+        }
+        None => Arg::Null,
+    };
     let launch = |flags| {
         Arg::params(Sm90Launch {
             raster_group: 1,
             flags,
+            shared_tiles: cut.map_or(0, |cut| cut.shared),
         })
     };
     let args = if entry.epilogue == EpilogueKind::Fused {
         // The tail has a D of its own, which no map describes.
-        let mut args = vec![a, b, d, launch(Sm90Launch::NO_MAP_OF_D)];
+        let mut args = vec![a, b, d, launch(Sm90Launch::NO_MAP_OF_D), workspace];
         args.extend(tail(&mut trial, entry.output, params, rng));
         args
     } else {
@@ -216,11 +238,9 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
         });
         let mut args = vec![a, b, d];
         args.extend(scales);
-        args.extend([Arg::params(params), launch(0)]);
+        args.extend([Arg::params(params), launch(0), workspace]);
         args
     };
-    let blocks = BLOCKS * tile.cluster_m;
-    let grid = tile.grid(m, n, batch, blocks).expect("a small product");
     let config = LaunchConfig {
         grid: [grid, 1, 1],
         block: [sm90::THREADS, 1, 1],

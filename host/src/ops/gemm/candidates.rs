@@ -61,6 +61,8 @@ pub(super) struct Candidate {
     pub(super) tile: [u32; 3],
     /// Parts of k that are computed apart.
     pub(super) split_k: u32,
+    /// Tiles are cut among blocks: [`spec::gemm::stream_k`].
+    pub(super) stream_k: bool,
     /// Computes `d.t() = b.t() @ a.t()`.
     pub(super) swapped: bool,
     pub(super) config: LaunchConfig,
@@ -94,6 +96,9 @@ impl fmt::Display for Candidate {
         }
         if self.split_k > 1 {
             write!(f, "+split{}", self.split_k)?;
+        }
+        if self.stream_k {
+            f.write_str("+streamk")?;
         }
         if self.swapped {
             f.write_str("+swapped")?;

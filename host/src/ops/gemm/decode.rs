@@ -129,6 +129,7 @@ fn offer_one(
         }),
         tile: [config.tile_m, config.tile_n, config.tile_k],
         split_k: splits,
+        stream_k: false,
         swapped: false,
         config: LaunchConfig {
             grid,

@@ -183,6 +183,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
         entry: Entry::Mma(entry),
         tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
+        stream_k: false,
         swapped: false,
         config: config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),

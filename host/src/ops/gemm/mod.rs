@@ -16,6 +16,7 @@ mod simt;
 mod sm90;
 mod tune;
 mod tuned;
+mod workspace;
 
 use crate::{Element, Float, Tensor};
 pub(super) use call::Memory;

@@ -4,6 +4,7 @@ use super::candidates::{Candidate, offer_all};
 use super::desc::GemmDesc;
 use super::maps::MapCache;
 use super::tuned::Tuned;
+use super::workspace::Workspaces;
 use crate::device::lock;
 use crate::{DeviceInfo, Error, Result, Stream};
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct GemmState {
     pub(super) maps: MapCache,
+    pub(super) workspaces: Workspaces,
     chosen: RwLock<HashMap<GemmDesc, (Candidate, PlanSource)>>,
     tuned: OnceLock<Mutex<Tuned>>,
 }
@@ -140,6 +142,8 @@ pub struct GemmCandidate {
     pub cluster: [u32; 3],
     /// Parts of k that are computed apart.
     pub split_k: u32,
+    /// Whether blocks share tiles, and add up what they have of them.
+    pub stream_k: bool,
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
     /// Threads of a block.
@@ -158,6 +162,7 @@ impl From<&Candidate> for GemmCandidate {
             tile: candidate.tile,
             cluster: candidate.cluster(),
             split_k: candidate.split_k,
+            stream_k: candidate.stream_k,
             grid: candidate.config.grid,
             threads: candidate.config.block.iter().product(),
             shared_bytes: candidate.config.shared_bytes,

@@ -14,6 +14,7 @@ use crate::{DType, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, tiles,
 };
+use spec::gemm::stream_k::Cut;
 use spec::gemm::{Activation, Transpose};
 
 /// The only architecture that runs code for sm_90a.
@@ -36,6 +37,13 @@ const fn flops_per_cycle(tile: &Sm90Tile) -> f64 {
 const STORE_NS: f64 = 1_000.0;
 /// What scratch memory and the kernel that ends a product cost, beyond its bytes.
 const PARTIALS_NS: f64 = 10_000.0;
+/// What it costs to hand sums over, and to add those of a block, by the results of its tile. Measured
+/// on an H200 at m 128.
+const HAND_OVER_NS: f64 = 3_500.0;
+const ADD_NS: f64 = 1_000.0 / (128.0 * 128.0);
+/// What L2 gives in a nanosecond to blocks that are at different k, and so read nothing together:
+/// 0.25 to 1.6 GB took as long at 4096 x 4096 x 4096, 1024 x 8192 x 8192 and m 128.
+const L2_BYTES_PER_NS: f64 = 6_500.0;
 /// Rows of tiles that are taken together.
 const RASTER_GROUP: u32 = 8;
 /// Parts of k that are worth a look.
@@ -64,8 +72,13 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
         for &tile in tiles(dtypes, layout, way.epilogue()) {
             // What is written in f32 first has to suit a tensor map there.
             let partial_suits = way.is_direct() || desc.n.is_multiple_of(4);
-            if partial_suits && let Some(candidate) = candidate(desc, machine, tile, split_k, way) {
-                offer(candidate);
+            if !partial_suits {
+                continue;
+            }
+            candidate(desc, machine, tile, (split_k, way), None).map(&mut *offer);
+            let cut = cut_of(desc, &tile, machine.multiprocessors);
+            if !is_chosen && split_k == 1 && way.is_direct() && cut.is_some() {
+                candidate(desc, machine, tile, (split_k, way), cut).map(&mut *offer);
             }
         }
     }
@@ -132,12 +145,13 @@ impl Way {
     }
 }
 
+/// One way to compute a description: whole tiles, or, with a `cut`, tiles that blocks share.
 fn candidate(
     desc: &GemmDesc,
     machine: &Machine,
     tile: Sm90Tile,
-    split_k: u32,
-    way: Way,
+    (split_k, way): (u32, Way),
+    cut: Option<Cut>,
 ) -> Option<Candidate> {
     let parts = Parts::of(desc.k, split_k);
     if tile.smem_bytes() > machine.shared_bytes {
@@ -145,32 +159,12 @@ fn candidate(
     }
     let products = desc.batch.checked_mul(parts.whole)?;
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
-    let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
-    let tiles = f64::from(rows * tile.cluster_m) * f64::from(columns);
-    let size_bytes = desc.a.dtype.size_bytes() as u32;
-    let tile_k = SPAN_BYTES / size_bytes;
-    let k = f64::from(parts.k.next_multiple_of(tile_k));
-    let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
-    let extra_ns = if way.is_direct() {
-        0.0
-    } else {
-        // Partial products are written and read.
-        LAUNCH_NS + PARTIALS_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
-    };
-    let work = Work {
-        blocks: tiles * f64::from(desc.batch) * f64::from(parts.count),
-        blocks_per_multiprocessor: 1,
-        flops_per_block: 2.0 * tile_m * tile_n * k,
-        // Twice the elements in as many bytes.
-        flops_per_cycle: flops_per_cycle(&tile) * 2.0 / f64::from(size_bytes),
-        alone: 1.0,
-        overhead_ns: match tile.schedule {
-            Schedule::Cooperative => STORE_NS,
-            Schedule::Pingpong => 0.0,
-        },
-        bytes: desc.bytes(),
-        extra_ns,
-    };
+    let grid = cut.map_or(grid, |cut| cut.blocks);
+    let mut work = work(desc, machine, &tile, &parts, way);
+    if let Some(cut) = cut {
+        work = shared_work(work, &tile, cut, machine);
+    }
+    let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
     Some(Candidate {
         entry: Entry::Sm90(Sm90Entry {
             a: desc.a.dtype,
@@ -183,10 +177,74 @@ fn candidate(
         }),
         tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
+        stream_k: cut.is_some(),
         swapped: false,
         config: config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),
     })
+}
+
+/// What the cost model is asked about whole tiles.
+fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way: Way) -> Work {
+    let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
+    let tiles = f64::from(rows * tile.cluster_m) * f64::from(columns);
+    let size_bytes = desc.a.dtype.size_bytes() as u32;
+    let k = f64::from(parts.k.next_multiple_of(SPAN_BYTES / size_bytes));
+    let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
+    let extra_ns = if way.is_direct() {
+        0.0
+    } else {
+        // Partial products are written and read.
+        LAUNCH_NS + PARTIALS_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
+    };
+    Work {
+        blocks: tiles * f64::from(desc.batch) * f64::from(parts.count),
+        blocks_per_multiprocessor: 1,
+        flops_per_block: 2.0 * tile_m * tile_n * k,
+        // Twice the elements in as many bytes.
+        flops_per_cycle: flops_per_cycle(tile) * 2.0 / f64::from(size_bytes),
+        alone: 1.0,
+        overhead_ns: match tile.schedule {
+            Schedule::Cooperative => STORE_NS,
+            Schedule::Pingpong => 0.0,
+        },
+        bytes: desc.bytes(),
+        extra_ns,
+    }
+}
+
+/// The same with its tiles cut.
+fn shared_work(whole: Work, tile: &Sm90Tile, cut: Cut, machine: &Machine) -> Work {
+    let (blocks, shared) = (f64::from(cut.blocks), f64::from(cut.shared));
+    let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
+    // A product of 16-bit elements has as many flops as its operands have bytes, tile_m times for
+    // each of B's.
+    let flops = whole.blocks * whole.flops_per_block;
+    let of_l2 = flops * (1.0 / tile_m + 1.0 / tile_n);
+    let bytes = if cut.is_even() {
+        whole.bytes
+    } else {
+        whole.bytes.max(of_l2 * machine.bytes_per_ns / L2_BYTES_PER_NS)
+    };
+    let parts_of_others = (blocks / shared - 1.0).ceil().max(1.0);
+    Work {
+        blocks,
+        flops_per_block: flops / blocks,
+        bytes,
+        extra_ns: HAND_OVER_NS + ADD_NS * tile_m * tile_n * parts_of_others,
+        ..whole
+    }
+}
+
+/// How the tiles of `desc` are cut.
+fn cut_of(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> Option<Cut> {
+    if !tile.takes_stream_k() {
+        return None;
+    }
+    let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
+    let tiles = rows.checked_mul(columns)?.checked_mul(desc.batch)?;
+    let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
+    Cut::of(tiles, desc.k.div_ceil(tile_k), multiprocessors)
 }
 
 fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
@@ -201,18 +259,29 @@ fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: Sm90Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
     match Way::of(&call.desc, candidate.split_k) {
-        Way::Direct(_) => product(entry, call),
-        Way::Partial(_) => by_partials(call, candidate.split_k, &|part| product(entry, part)),
+        Way::Direct(_) => product(entry, call, candidate.stream_k),
+        Way::Partial(_) => {
+            by_partials(call, candidate.split_k, &|part| product(entry, part, false))
+        }
     }
 }
 
 /// Enqueues one product by one kernel.
-fn product(entry: Sm90Entry, call: &Call<'_>) -> Result<()> {
+fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
     let multiprocessors = call.stream.device().info().multiprocessors.max(1);
     let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
-    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-    let config = config(tile, grid);
+    let whole = grid.map(|blocks| Cut { shared: 0, blocks });
+    let (cut, workspace) = if stream_k {
+        let cut = cut_of(desc, tile, multiprocessors);
+        (cut, Some(call.stream.device().gemm().workspaces.get(call)?))
+    } else {
+        (whole, None)
+    };
+    let Cut { shared, blocks } =
+        cut.ok_or(Error::Bug("a product was offered that fits no grid"))?;
+    let workspace = workspace.as_ref().map_or(0, |workspace| workspace.address);
+    let config = config(tile, blocks);
     let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m)?;
     let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
     let has_map_of_d = desc.d.suits_tensor_map();
@@ -225,6 +294,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>) -> Result<()> {
         } else {
             Sm90Launch::NO_MAP_OF_D
         },
+        shared_tiles: shared,
     };
     call.uses()?;
     // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
@@ -232,7 +302,8 @@ fn product(entry: Sm90Entry, call: &Call<'_>) -> Result<()> {
     // where it is them; null stands for what is absent.
     unsafe {
         if entry.epilogue == EpilogueKind::Fused {
-            let operands: [&dyn crate::launch::KernelArg; 4] = [&&map_a, &&map_b, &&map_d, &launch];
+            let operands: [&dyn crate::launch::KernelArg; 5] =
+                [&&map_a, &&map_b, &&map_d, &launch, &workspace];
             return call.launch_fused(entry, config, &operands);
         }
         let scales = (call.row_scale.as_ref(), call.column_scale.as_ref());
@@ -241,7 +312,9 @@ fn product(entry: Sm90Entry, call: &Call<'_>) -> Result<()> {
         call.launch(
             entry,
             config,
-            &[&a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch],
+            &[
+                &a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch, &workspace,
+            ],
         )
     }
 }

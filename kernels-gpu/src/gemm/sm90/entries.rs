@@ -79,11 +79,12 @@ macro_rules! entries {
             alpha: *const f32,
             params: GemmParams,
             launch: Sm90Launch,
+            workspace: *mut u32,
         ) {
             entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cluster)?] $promotes);
             // SAFETY: the caller's.
             unsafe {
-                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
+                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                     let epilogue = Scale(scalar(alpha, params.alpha) * scales);
                     let d = Destination::<$out>::of_map(d.as_ptr(), &params);
@@ -107,6 +108,7 @@ macro_rules! entries {
             b: TensorMapParam,
             map_d: TensorMapParam,
             launch: Sm90Launch,
+            workspace: *mut u32,
             c: *const $out,
             d: *mut $out,
             bias: *const $out,
@@ -122,7 +124,7 @@ macro_rules! entries {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's.
             unsafe {
-                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, |boxes| {
+                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
                     let epilogue = Fused::new(pointers, &params, &epilogue);
                     let d = Destination::new(map_d.as_ptr(), d, &params, launch);
                     Store::new(d, epilogue, Boxes::Rolled, boxes)
@@ -151,24 +153,20 @@ entries! {
     plain gemm_sm90_bf16_nt_256x192_s3_plain: Bf16 Bf16 bf16, N T, 256 x 192 x 3 Cooperative;
     plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain: Bf16 Bf16 f32, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_f32_nt_128x64_s8_pp_plain: Bf16 Bf16 f32, N T, 128 x 64 x 8 Pingpong;
     fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nn_128x128_s6_pp_plain: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nn_128x192_s4_pp_plain: Bf16 Bf16 bf16, N N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nn_128x64_s8_pp_plain: Bf16 Bf16 bf16, N N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_nn_128x128_s6_pp_plain: Bf16 Bf16 f32, N N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_f32_nn_128x64_s8_pp_plain: Bf16 Bf16 f32, N N, 128 x 64 x 8 Pingpong;
     fused gemm_sm90_bf16_nn_128x128_s6_pp_fused: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tn_128x128_s6_pp_plain: Bf16 Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tn_128x192_s4_pp_plain: Bf16 Bf16 bf16, T N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_tn_128x64_s8_pp_plain: Bf16 Bf16 bf16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain: Bf16 Bf16 f32, T N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_f32_tn_128x64_s8_pp_plain: Bf16 Bf16 f32, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tt_128x192_s4_pp_plain: Bf16 Bf16 bf16, T T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_f32_tt_128x64_s8_pp_plain: Bf16 Bf16 f32, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_c2x1_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 2;
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
@@ -176,24 +174,20 @@ entries! {
     plain gemm_sm90_f16_nt_256x192_s3_plain: F16 F16 f16, N T, 256 x 192 x 3 Cooperative;
     plain gemm_sm90_f16_nt_128x64_s8_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_f32_nt_128x64_s8_pp_plain: F16 F16 f32, N T, 128 x 64 x 8 Pingpong;
     fused gemm_sm90_f16_nt_128x128_s6_pp_fused: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nn_128x128_s6_pp_plain: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nn_128x192_s4_pp_plain: F16 F16 f16, N N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nn_128x64_s8_pp_plain: F16 F16 f16, N N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_nn_128x128_s6_pp_plain: F16 F16 f32, N N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_f32_nn_128x64_s8_pp_plain: F16 F16 f32, N N, 128 x 64 x 8 Pingpong;
     fused gemm_sm90_f16_nn_128x128_s6_pp_fused: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tn_128x128_s6_pp_plain: F16 F16 f16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tn_128x192_s4_pp_plain: F16 F16 f16, T N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_tn_128x64_s8_pp_plain: F16 F16 f16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tn_128x128_s6_pp_plain: F16 F16 f32, T N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_f32_tn_128x64_s8_pp_plain: F16 F16 f32, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_tt_128x128_s6_pp_plain: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tt_128x192_s4_pp_plain: F16 F16 f16, T T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_tt_128x64_s8_pp_plain: F16 F16 f16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tt_128x128_s6_pp_plain: F16 F16 f32, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_f32_tt_128x64_s8_pp_plain: F16 F16 f32, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_bf16_nt_128x256_s4_plain: E4m3 E4m3 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain: E4m3 E4m3 f32, N T, 128 x 128 x 6 Pingpong;

@@ -8,6 +8,11 @@
 //! tile. *Pingpong*: each has every other tile, and stores it while the other one multiplies.
 //! Blocks stay and take tile after tile, so loads run ahead into the next tile during a store.
 //!
+//! **Units.** A block's work is a list of [`Unit`]s that all its roles go through: whole tiles, or,
+//! where the launch cuts tiles ([`spec::gemm::stream_k`]), parts of their k. A part that another block
+//! ends goes to the workspace, first of all; the last unit may be the end of a tile, to which the
+//! parts of blocks of lower index are added before the epilogue.
+//!
 //! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`] of k deep:
 //!
 //! | barrier | arrives | count | bytes |
@@ -21,12 +26,13 @@
 //! **Shared memory** ([`Sm90Tile::smem`]): A of all stages, B of all stages, boxes on their way to
 //! D (each warp's own), barriers. Nothing is used twice.
 //!
-//! **Timeline.** Loader: for each tile, for each k: wait empty, announce, copy. Consumer: for each
-//! tile, for each k: wait full, issue its products, wait for those of the k before, release that
-//! stage; then all products, release, epilogue, store.
+//! **Timeline.** Loader: for each unit, for each k: wait empty, announce, copy. Consumer: for each
+//! unit, for each k: wait full, issue its products, wait for those of the k before, release that
+//! stage; then all products, release. Then hand over (write sums, set a flag); or wait for flags, add
+//! sums, epilogue, store.
 //!
-//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to last:
-//! the same bits every run.
+//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to last;
+//! parts of k added by the order of their blocks: the same bits every run with as many blocks.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
 //!
@@ -34,7 +40,6 @@
 //! arrivals and wrong bits; `compare_gemm --set squares` on a GPU finds lost speed.
 
 use cuda_std::accumulator::Accumulator;
-use cuda_std::barrier;
 use cuda_std::cluster;
 use cuda_std::dynamic_shared;
 use cuda_std::epilogue::Epilogue;
@@ -49,11 +54,14 @@ use cuda_std::tma::{self, TensorMap};
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{
-    CONSUMERS, MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TILE_ALIGN, TileOrder, WARPGROUP,
+    MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TILE_ALIGN, TileOrder, WARPGROUP,
 };
+use spec::gemm::stream_k::{StreamK, Unit};
 
 use super::load::load_tile;
+use super::partials::Partials;
 use super::store::{Store, StoreElement};
+use super::turns::Turns;
 
 /// Registers of a thread that loads, and of one that multiplies: 128 × (24 + 2 × 240) of 65,536.
 const LOADER_REGISTERS: u32 = 24;
@@ -90,12 +98,13 @@ pub struct Gemm<
     map_a: *const TensorMap,
     map_b: *const TensorMap,
     order: TileOrder,
-    /// Of the first tile, and from one to the next: blocks of a cluster have the same.
-    first: u32,
-    step: u32,
+    /// What this block computes; all blocks of a cluster have the same.
+    work: StreamK,
+    /// The block, and where blocks hand over what they do not end.
+    block: u32,
+    workspace: *mut u32,
     /// The block's place in its cluster.
     rank: u32,
-    k_tiles: u32,
 }
 
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
@@ -110,7 +119,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// The whole kernel.
     ///
     /// # Safety
-    /// Launched as [`spec::gemm::sm90`] says; `maps` are of the operands that `params` describes.
+    /// Launched as [`spec::gemm::sm90`] says; `maps` are of the operands that `params` describes;
+    /// `workspace` is one where `launch` cuts tiles.
     /// `store` uses the boxes that it is given; nothing reads or writes global memory before it is
     /// called.
     #[inline(always)]
@@ -118,6 +128,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         maps: [*const TensorMap; 2],
         params: &GemmParams,
         launch: Sm90Launch,
+        workspace: *mut u32,
         store: impl FnOnce(SharedAddr) -> Store<Out, E>,
     ) {
         const {
@@ -128,7 +139,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // what they protect, and again before any exits; each role is a whole warpgroup, and its
         // registers are there for it.
         unsafe {
-            let kernel = Self::new(maps, params, launch);
+            let kernel = Self::new(maps, params, launch, workspace);
             kernel.prepare();
             griddepcontrol_wait(); // what the launches before wrote is there
             if thread::thread_idx_x() < WARPGROUP {
@@ -155,10 +166,20 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         [map_a, map_b]: [*const TensorMap; 2],
         params: &GemmParams,
         launch: Sm90Launch,
+        workspace: *mut u32,
     ) -> Self {
         let map = C::TILE.smem();
         let cluster = C::TILE.cluster_m;
         let (m, n, batch) = (params.m, params.n, params.batch);
+        let order = TileOrder::new(C::TILE, m, n, batch, launch.raster_group);
+        let block = thread::block_idx_x() / cluster;
+        let blocks = thread::grid_dim_x() / cluster;
+        let k_tiles = params.k.div_ceil(Self::TILE_K);
+        let shared = if C::TILE.takes_stream_k() {
+            launch.shared_tiles
+        } else {
+            0
+        };
         // SAFETY: the launch gives the memory that the map speaks of.
         unsafe {
             let base = SharedAddr::of(dynamic_shared![u8])
@@ -172,15 +193,15 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 boxes: at(map.store),
                 map_a,
                 map_b,
-                order: TileOrder::new(C::TILE, m, n, batch, launch.raster_group),
-                first: thread::block_idx_x() / cluster,
-                step: thread::grid_dim_x() / cluster,
+                order,
+                work: StreamK::new(order.count, shared, k_tiles, block, blocks),
+                block,
+                workspace,
                 rank: if cluster > 1 {
                     cluster::cluster_ctarank()
                 } else {
                     0
                 },
-                k_tiles: params.k.div_ceil(Self::TILE_K),
             }
         }
     }
@@ -216,7 +237,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         (row, tile.n * TILE_N, tile.batch)
     }
 
-    /// Loads the operands of every tile.
+    /// Loads the operands of every unit.
     ///
     /// # Safety
     /// One thread calls it.
@@ -224,14 +245,15 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     unsafe fn load(&self, params: &GemmParams) {
         let bytes = C::TILE.a_bytes() + C::TILE.b_bytes();
         let mut producer = self.pipeline.producer();
-        let mut index = self.first;
-        while index < self.order.count {
-            let (row, column, batch) = self.place(index);
+        let mut index = 0;
+        while index < self.work.count {
+            let unit = self.work.unit(index);
+            let (row, column, batch) = self.place(unit.tile);
             // An operand that is repeated has a map of one matrix.
             let batch_a = if params.batch_stride_a == 0 { 0 } else { batch };
             let batch_b = if params.batch_stride_b == 0 { 0 } else { batch };
-            let mut k_tile = 0;
-            while k_tile < self.k_tiles {
+            let mut k_tile = unit.k_begin;
+            while k_tile < unit.k_end {
                 // SAFETY: the slot is empty, and the copies have the bytes that it is told of: A, and
                 // of B the parts of all blocks.
                 unsafe {
@@ -249,11 +271,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 }
                 k_tile += 1;
             }
-            index += self.step;
+            index += 1;
         }
     }
 
-    /// Multiplies, and stores, the tiles (or the rows of tiles) of this warpgroup.
+    /// Multiplies, and stores, the units (or the rows of units) of this warpgroup.
     ///
     /// # Safety
     /// Each warpgroup that multiplies calls it, converged.
@@ -270,7 +292,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         store.finish();
     }
 
-    /// Cooperative: half of the rows of every tile.
+    /// Cooperative: half of the rows of every unit.
     #[inline(always)]
     unsafe fn share_tiles<Out: StoreElement, E: Epilogue>(
         &self,
@@ -279,19 +301,19 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     ) {
         let mut consumer = self.pipeline.consumer();
         let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
-        let mut index = self.first;
-        while index < self.order.count {
-            // SAFETY: the warpgroup's warps go through the same tiles.
+        let mut index = 0;
+        while index < self.work.count {
+            let unit = self.work.unit(index);
+            // SAFETY: the warpgroup's warps go through the same units.
             unsafe {
-                let acc = self.multiply(&mut consumer, row_of_tile, || ());
-                let (row, column, batch) = self.place(index);
-                store.tile::<_, _, TILE_N>(acc, (row + row_of_tile, column, batch));
+                let acc = self.multiply(&mut consumer, unit.len(), row_of_tile, || ());
+                self.end(acc, &unit, row_of_tile, store);
             }
-            index += self.step;
+            index += 1;
         }
     }
 
-    /// Pingpong: every other tile. The turn to multiply goes back and forth, so that a consumer waits
+    /// Pingpong: every other unit. The turn to multiply goes back and forth, so that a consumer waits
     /// for no stage before the other one has seen the stages before it: a parity tells two phases
     /// apart, not three.
     #[inline(always)]
@@ -302,24 +324,28 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     ) {
         let turns = Turns { consumer_idx };
         let mut consumer = self.pipeline.consumer();
-        consumer.skip(consumer_idx * self.k_tiles);
-        let mut round = self.first;
-        if round < self.order.count {
+        let mut round = 0;
+        if self.work.count > 0 {
             // SAFETY: the warpgroup's warps are here together.
             unsafe { turns.open() };
+            consumer.skip(consumer_idx * self.work.unit(0).len());
         }
-        while round < self.order.count {
-            let index = round + consumer_idx * self.step;
-            round += 2 * self.step;
-            let is_last_round = round >= self.order.count;
-            // SAFETY: the warpgroup's warps go through the same tiles; both consumers go through as
+        while round < self.work.count {
+            let index = round + consumer_idx;
+            round += 2;
+            let is_last_round = round >= self.work.count;
+            // SAFETY: the warpgroup's warps go through the same units; both consumers go through as
             // many rounds, and pass the turn in each.
             unsafe {
                 turns.wait();
-                if index < self.order.count {
-                    let acc = self.multiply(&mut consumer, 0, || turns.pass(is_last_round));
-                    store.tile::<_, _, TILE_N>(acc, self.place(index));
-                    consumer.skip(self.k_tiles);
+                if index < self.work.count {
+                    let unit = self.work.unit(index);
+                    let issued = || turns.pass(is_last_round);
+                    let acc = self.multiply(&mut consumer, unit.len(), 0, issued);
+                    self.end(acc, &unit, 0, store);
+                    if index + 1 < self.work.count {
+                        consumer.skip(self.work.unit(index + 1).len());
+                    }
                 } else {
                     turns.pass(is_last_round);
                 }
@@ -327,8 +353,37 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// The product of one tile, from `row_of_tile` on. `issued` is called as soon as all products are
-    /// on their way.
+    /// What follows a unit's product: its sums go to the block that ends the tile, or, with what
+    /// other blocks have of its k, through the epilogue to D.
+    ///
+    /// # Safety
+    /// The warps of the warpgroup call it together.
+    #[inline(always)]
+    unsafe fn end<Out: StoreElement, E: Epilogue>(
+        &self,
+        mut acc: Accumulator<C::Mma, BLOCKS>,
+        unit: &Unit,
+        row_of_tile: u32,
+        store: &mut Store<Out, E>,
+    ) {
+        // SAFETY: a unit that its block does not own is the only one of the block; the owner adds
+        // what the blocks before it have.
+        unsafe {
+            if C::TILE.takes_stream_k() && !(unit.k_begin == 0 && self.work.owns(unit)) {
+                let partials = Partials::<TILE_M, TILE_N>::at(self.workspace, row_of_tile);
+                if !self.work.owns(unit) {
+                    partials.hand_over(&acc, self.block);
+                    return;
+                }
+                partials.add(&mut acc, self.work.first_block(unit.tile), self.block);
+            }
+            let (row, column, batch) = self.place(unit.tile);
+            store.tile::<_, _, TILE_N>(acc, (row + row_of_tile, column, batch));
+        }
+    }
+
+    /// The product over the next `k_tiles` stages, from `row_of_tile` on. `issued` is called as soon as
+    /// all products are on their way.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -336,6 +391,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     unsafe fn multiply(
         &self,
         consumer: &mut Consumer<STAGES>,
+        k_tiles: u32,
         row_of_tile: u32,
         issued: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
@@ -343,7 +399,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // they are complete.
         unsafe {
             if C::PROMOTES {
-                return self.multiply_promoted(consumer, row_of_tile, issued);
+                return self.multiply_promoted(consumer, k_tiles, row_of_tile, issued);
             }
             let mut stage = consumer.wait(); // A, B of the first k landed
             let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
@@ -352,7 +408,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 self.b.operand(&stage, 0),
             );
             let mut k_tile = 1;
-            while k_tile < self.k_tiles {
+            while k_tile < k_tiles {
                 let next = consumer.wait(); // A, B of k_tile landed
                 acc.multiply_add(self.a.operand(&next, row_of_tile), self.b.operand(&next, 0));
                 acc.wait::<1>(); // the products of `stage`
@@ -379,6 +435,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     unsafe fn multiply_promoted(
         &self,
         consumer: &mut Consumer<STAGES>,
+        k_tiles: u32,
         row_of_tile: u32,
         issued: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
@@ -386,7 +443,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe {
             let mut sum = Accumulator::<C::Mma, BLOCKS>::zero();
             let mut k_tile = 0;
-            while k_tile < self.k_tiles {
+            while k_tile < k_tiles {
                 let stage = consumer.wait(); // A, B of k_tile landed
                 let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
                 acc.multiply(
@@ -421,44 +478,6 @@ where
             i += 1;
         }
         block += 1;
-    }
-}
-
-/// Whose turn it is to multiply: a named barrier each, at which the one who waits for its turn and
-/// the one who passes it meet.
-#[derive(Clone, Copy)]
-struct Turns {
-    consumer_idx: u32,
-}
-
-impl Turns {
-    /// The barrier 0 is `sync_threads`'s.
-    const BARRIERS: u32 = 1;
-    const THREADS: u32 = CONSUMERS * WARPGROUP;
-
-    /// The first turn is consumer 0's.
-    #[inline(always)]
-    unsafe fn open(self) {
-        if self.consumer_idx == 1 {
-            // SAFETY: a whole warpgroup; consumer 0 waits there.
-            unsafe { barrier::bar_arrive(Self::BARRIERS, Self::THREADS) };
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn wait(self) {
-        // SAFETY: a whole warpgroup; the other one passes the turn.
-        unsafe { barrier::bar_sync(Self::BARRIERS + self.consumer_idx, Self::THREADS) };
-    }
-
-    /// After the last turn of all there is nobody to pass it to.
-    #[inline(always)]
-    unsafe fn pass(self, is_last_round: bool) {
-        if !(is_last_round && self.consumer_idx == 1) {
-            let other = 1 - self.consumer_idx;
-            // SAFETY: a whole warpgroup; the other one waits there.
-            unsafe { barrier::bar_arrive(Self::BARRIERS + other, Self::THREADS) };
-        }
     }
 }
 

@@ -7,7 +7,9 @@
 mod entries;
 mod kernel;
 mod load;
+mod partials;
 mod store;
+mod turns;
 
 #[cfg(feature = "entries")]
 pub use entries::*;
