@@ -6,10 +6,12 @@ use half::bf16;
 use ndarray::Array2;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
-use warpsmith::{Device, Gemm, Tensor};
+use warpsmith::{Device, Gemm, Stream, Tensor};
 
 /// Orders of warps and completions that are tried.
 const SEEDS: u64 = 3;
+/// Multiprocessors of the emulators: more than some products have tiles, and no divisor of others.
+const MULTIPROCESSORS: usize = 11;
 
 fn hoppers() -> Vec<Device> {
     let is_hopper = |device: &Device| device.arch() == (9, 0);
@@ -18,6 +20,7 @@ fn hoppers() -> Vec<Device> {
         devices.extend((1..SEEDS).map(|seed| {
             let config = EmulatorConfig {
                 seed,
+                threads: Some(MULTIPROCESSORS),
                 ..EmulatorConfig::default()
             };
             Device::emulator_with(config).expect("the emulator is built in")
@@ -86,6 +89,68 @@ fn every_kernel_is_exact_over_several_tiles_and_ragged_edges() {
             assert!(!check(&device, [136, 328, 200], layout).is_empty());
         }
         check(&device, [8, 8, 8], [false, true]);
+    }
+}
+
+/// Runs the same product by whole tiles, and by blocks that share tiles, which is to give the same
+/// bits each time.
+fn check_shared(device: &Device, [m, n, k]: [usize; 3]) -> Vec<f32> {
+    const WHOLE: &str = "gemm_sm90_bf16_nt_128x128_s6_pp_plain";
+    const SHARED: &str = "gemm_sm90_bf16_nt_128x128_s6_pp_plain+streamk";
+    // No sum of these is exact, so the order of parts shows.
+    let values = |rows: usize, seed: usize| {
+        Array2::from_shape_fn((rows, k), |(row, column)| {
+            let x = (row * 7919 + column * 104_729 + seed) % 1000;
+            bf16::from_f32(x as f32 / 1000.0 - 0.5)
+        })
+    };
+    let a = Tensor::from_ndarray(device, &values(m, 1)).expect("the device has memory");
+    let b = Tensor::from_ndarray(device, &values(n, 2)).expect("the device has memory");
+    let b = b.t();
+    let by = |kernel: &str, stream: &Stream| -> Vec<f32> {
+        let d = Gemm::new(&a, &b).with_kernel(kernel).run(stream);
+        let d = d.unwrap_or_else(|error| panic!("{kernel}: {error}"));
+        let d = d
+            .to_vec()
+            .unwrap_or_else(|error| panic!("{kernel}: {error}"));
+        d.into_iter().map(f32::from).collect()
+    };
+    let streams = [(); 2].map(|()| device.stream().expect("there is a stream"));
+    let whole = by(WHOLE, &streams[0]);
+    let first = by(SHARED, &streams[0]);
+    for (&shared, &whole) in first.iter().zip(&whole) {
+        // Half a place of bf16 each, and as much as sums in another order differ by.
+        let bound = 8e-3 * whole.abs() + 1e-3;
+        assert!((shared - whole).abs() <= bound, "{shared} and {whole}");
+    }
+    // Launches of one stream follow each other on one workspace; another stream has its own.
+    for stream in [&streams[0], &streams[1], &streams[0]] {
+        assert!(first == by(SHARED, stream), "not the same bits again");
+    }
+    first
+}
+
+#[test]
+fn blocks_that_share_tiles_agree_with_whole_tiles_and_with_themselves() {
+    // One tile for all blocks; two blocks for each; parts of several tiles in a block; whole tiles
+    // beside those that are shared.
+    for shape in [
+        [100, 104, 1504],
+        [200, 296, 704],
+        [300, 304, 328],
+        [400, 600, 136],
+    ] {
+        let mut of_emulators = None;
+        for device in hoppers() {
+            let is_uneven = device.info().multiprocessors as usize == MULTIPROCESSORS;
+            if !is_uneven && device.is_emulator() {
+                continue;
+            }
+            let got = check_shared(&device, shape);
+            if is_uneven {
+                assert!(*of_emulators.get_or_insert_with(|| got.clone()) == got);
+            }
+        }
     }
 }
 

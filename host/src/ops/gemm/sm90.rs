@@ -161,8 +161,9 @@ fn candidate(
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
     let mut work = work(desc, machine, &tile, &parts, way);
+    let size_bytes = desc.a.dtype.size_bytes() as f64;
     if let Some(cut) = cut {
-        work = shared_work(work, &tile, cut, machine);
+        work = shared_work(work, &tile, cut, size_bytes, machine);
     }
     let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
     Some(Candidate {
@@ -214,17 +215,18 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
 }
 
 /// The same with its tiles cut.
-fn shared_work(whole: Work, tile: &Sm90Tile, cut: Cut, machine: &Machine) -> Work {
+fn shared_work(whole: Work, tile: &Sm90Tile, cut: Cut, size_bytes: f64, machine: &Machine) -> Work {
     let (blocks, shared) = (f64::from(cut.blocks), f64::from(cut.shared));
     let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
-    // A product of 16-bit elements has as many flops as its operands have bytes, tile_m times for
-    // each of B's.
     let flops = whole.blocks * whole.flops_per_block;
-    let of_l2 = flops * (1.0 / tile_m + 1.0 / tile_n);
+    // Each k of a tile is 2 * tile_m * tile_n flops, and tile_m + tile_n elements.
+    let of_l2 = flops * (tile_m + tile_n) * size_bytes / (2.0 * tile_m * tile_n);
     let bytes = if cut.is_even() {
         whole.bytes
     } else {
-        whole.bytes.max(of_l2 * machine.bytes_per_ns / L2_BYTES_PER_NS)
+        whole
+            .bytes
+            .max(of_l2 * machine.bytes_per_ns / L2_BYTES_PER_NS)
     };
     let parts_of_others = (blocks / shared - 1.0).ceil().max(1.0);
     Work {

@@ -82,7 +82,7 @@ impl<const TILE_M: u32, const TILE_N: u32> Partials<TILE_M, TILE_N> {
                 of_tile += 1;
             }
             bar_warp_sync(FULL_MASK);
-            if thread::thread_idx_x() % 32 == 0 {
+            if thread::thread_idx_x().is_multiple_of(32) {
                 st_release_gpu(flag, 1);
             }
         }
@@ -110,7 +110,7 @@ impl<const TILE_M: u32, const TILE_N: u32> Partials<TILE_M, TILE_N> {
                 let (flag, mut from) = self.of_block(block);
                 while ld_acquire_gpu(flag) == 0 {}
                 bar_warp_sync(FULL_MASK);
-                if thread::thread_idx_x() % 32 == 0 {
+                if thread::thread_idx_x().is_multiple_of(32) {
                     flag.write(0);
                 }
                 let mut of_tile = 0;
