@@ -40,7 +40,7 @@ const COPIES_OVER_L2: u64 = 3;
 /// What the repetitions of one measurement say, for one launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Half of the repetitions took longer.
+    /// Half of the repetitions took longer: the mean over the places in the order of the median there.
     pub median_ms: f64,
     /// The shortest.
     pub min_ms: f64,
@@ -152,7 +152,7 @@ impl Timer {
             let repetition_ms = medians.sum::<f64>() * schedule.launches as f64;
             schedule.warmups = (WARM_MS / repetition_ms).ceil().clamp(2.0, 1000.0) as usize;
         }
-        schedule.repetitions = repetitions;
+        schedule.repetitions = repetitions.next_multiple_of(works.len().max(1));
         Ok(schedule)
     }
 
@@ -163,7 +163,8 @@ impl Timer {
     pub fn interleaved(&self, schedule: &Schedule, works: &mut [Launch<'_>]) -> Result<Measured> {
         let repetitions = schedule.repetitions.max(1);
         let count = works.len();
-        let mut times_ms = vec![Vec::with_capacity(repetitions); count];
+        // Of each work, at each place in the order.
+        let mut times_ms = vec![vec![Vec::with_capacity(repetitions); count]; count];
         let mut clocks_mhz = Vec::new();
         let mut next_copy = (0..schedule.copies.max(1)).cycle();
         let mut enqueue_ns = 0;
@@ -189,13 +190,16 @@ impl Timer {
             if repetition < schedule.warmups {
                 continue;
             }
-            for (work_idx, pair) in order.zip(events.windows(2)) {
-                times_ms[work_idx].push(elapsed_ms(pair, schedule.launches)?);
+            for ((place, work_idx), pair) in order.enumerate().zip(events.windows(2)) {
+                times_ms[work_idx][place].push(elapsed_ms(pair, schedule.launches)?);
             }
             clocks_mhz.extend(self.clock_mhz()?);
         }
         Ok(Measured {
-            times: times_ms.iter_mut().map(|times| summary(times)).collect(),
+            times: times_ms
+                .iter_mut()
+                .map(|times| over_places(times))
+                .collect(),
             sm_clock_mhz: (!clocks_mhz.is_empty()).then(|| summary(&mut clocks_mhz).median_ms),
         })
     }
@@ -270,6 +274,24 @@ fn elapsed_ms(pair: &[Event], launches: usize) -> Result<f64> {
     Ok(f64::from(start.elapsed_ms(end)?) / launches.max(1) as f64)
 }
 
+/// What a work took at each place in the order, as one. Behind a pause the clock is higher than under
+/// load, so times have two modes where power binds; the median of all would be that of the place that
+/// comes once more often.
+fn over_places(times_ms: &mut [Vec<f64>]) -> Times {
+    let places = times_ms.iter_mut().filter(|times| !times.is_empty());
+    let summaries: Vec<Times> = places.map(|times| summary(times)).collect();
+    let medians = summaries.iter().map(|times| times.median_ms);
+    Times {
+        median_ms: medians.sum::<f64>() / summaries.len() as f64,
+        min_ms: summaries
+            .iter()
+            .fold(f64::INFINITY, |least, times| least.min(times.min_ms)),
+        max_ms: summaries
+            .iter()
+            .fold(0.0, |most, times| times.max_ms.max(most)),
+    }
+}
+
 /// `times_ms` is not empty.
 fn summary(times_ms: &mut [f64]) -> Times {
     times_ms.sort_by(f64::total_cmp);
@@ -296,6 +318,14 @@ mod tests {
         assert_eq!(summary(&mut [4.0, 1.0, 2.0, 3.0]).median_ms, 2.5);
         let one = summary(&mut [7.0]);
         assert_eq!((one.min_ms, one.median_ms, one.max_ms), (7.0, 7.0, 7.0));
+    }
+
+    #[test]
+    fn no_place_in_the_order_counts_more_than_another() {
+        let (first, second) = (vec![1.0, 1.1, 0.9], vec![2.0, 2.2]);
+        let times = over_places(&mut [first, Vec::new(), second]);
+        assert_eq!((times.min_ms, times.max_ms), (0.9, 2.2));
+        assert!((times.median_ms - 1.55).abs() < 1e-12, "{times:?}");
     }
 
     #[test]

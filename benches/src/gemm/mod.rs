@@ -43,7 +43,7 @@ pub struct GemmOptions {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
     /// Repetitions that a median is of.
-    #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repetitions: u32,
     /// Measure ours alone.
     #[arg(long)]
