@@ -3,6 +3,8 @@
 mod lengths;
 mod merge;
 mod simt;
+mod sm80;
 
 pub use merge::attention_merge;
 pub use simt::*;
+pub use sm80::*;

@@ -4,7 +4,7 @@
 //! name. Each takes the arguments of every forward entry and then `dtype: u32`, the
 //! [`OutputDType::code`](super::OutputDType::code) of the inputs' type; serves any head_dim and
 //! head_dim_v up to its cap, runs with as many threads a block as [`SimtEntry::tile`] says, on the grid
-//! of [`FlashFwdParams::simt_grid`], and wants no dynamic shared memory. Pointers need the alignment
+//! of [`FlashFwdParams::grid`], and wants no dynamic shared memory. Pointers need the alignment
 //! of one element only.
 
 use core::fmt;
@@ -95,11 +95,14 @@ impl fmt::Display for SimtEntry {
 }
 
 impl FlashFwdParams {
-    /// Grid of a launch of a portable kernel: x = query tiles of the longest sequence, y and z = heads
-    /// of all batches, see [`head_and_batch`](Self::head_and_batch). `None` where there is nothing to
-    /// launch (no query) or more than a grid can hold.
-    pub const fn simt_grid(batch: u32, seqlen_q: u32, heads_q: u32) -> Option<[u32; 3]> {
-        let tiles = seqlen_q.div_ceil(SIMT_TILE.tile_m);
+    /// Grid of a launch of which a block computes `tile_m` queries: x = query tiles of the longest
+    /// sequence, y and z = heads of all batches, see [`head_and_batch`](Self::head_and_batch). `None`
+    /// where there is nothing to launch (no query) or more than a grid can hold.
+    pub const fn grid(batch: u32, seqlen_q: u32, heads_q: u32, tile_m: u32) -> Option<[u32; 3]> {
+        let Some(whole_tiles) = seqlen_q.checked_div(tile_m) else {
+            return None;
+        };
+        let tiles = whole_tiles + (whole_tiles * tile_m < seqlen_q) as u32;
         let heads = heads_q as u64 * batch as u64;
         if tiles == 0 || heads == 0 || tiles > GRID_X_MAX {
             return None;
@@ -146,10 +149,10 @@ mod tests {
     #[test]
     fn grid_covers_all_queries_and_is_none_without_any() {
         assert_eq!(
-            FlashFwdParams::simt_grid(70_000, 65, 3),
+            FlashFwdParams::grid(70_000, 65, 3, 64),
             Some([2, 65_535, 4])
         );
-        assert_eq!(FlashFwdParams::simt_grid(70_000, 0, 3), None);
+        assert_eq!(FlashFwdParams::grid(70_000, 0, 3, 64), None);
     }
 
     #[test]

@@ -92,3 +92,32 @@ fn windows_are_aligned_to_the_corner_that_was_asked_for() {
         "1 1 1 / 1 1 1 / 1 1 1": |a| a.window(u32::MAX, u32::MAX);
     }
 }
+
+#[test]
+fn tensor_cores_take_what_is_aligned_and_the_portable_kernel_all_else() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let names = |head_dim: usize, scale: f32| {
+            let x = Tensor::<half::bf16>::zeros(&stream, &[2, 5, 3, head_dim]).expect("a tensor");
+            let attention = Attention::new(&x, &x, &x).softmax_scale(scale);
+            let plan = attention.plan(&stream).expect("a plan");
+            let chosen = plan.chosen().expect("a kernel").name.clone();
+            let names = plan.candidates().iter();
+            let names: Vec<String> = names.map(|candidate| candidate.name.clone()).collect();
+            assert_eq!(names.first(), Some(&chosen), "the fastest comes first");
+            names
+        };
+        let simt = |cap: u32| format!("flash_fwd_simt_d{cap}");
+        if device.arch() >= (8, 0) {
+            for (head_dim, cap) in [(64, 64), (72, 128), (256, 256)] {
+                let names = names(head_dim, 0.1);
+                let sm80 = format!("flash_fwd_sm80_bf16_d{cap}");
+                assert!(names.contains(&sm80), "{names:?}");
+                assert_eq!(names.last(), Some(&simt(cap)), "{names:?}");
+            }
+        }
+        for (head_dim, scale) in [(63, 0.1), (64, 0.0), (64, -1.0)] {
+            assert_eq!(names(head_dim, scale), [simt(64)]);
+        }
+    }
+}

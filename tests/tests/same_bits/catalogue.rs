@@ -1,12 +1,12 @@
 //! Every kernel that spec names, and how a case is made for it.
 
 use std::collections::BTreeMap;
-use std::f64::consts::LOG2_E;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::merge::{self, MergeEntry, MergeParams};
-use spec::attention::{self, BshStrides, FlashFwdParams, OutputDType, UNLIMITED};
+use spec::attention::merge::MergeEntry;
+use spec::attention::sm80::{self, Sm80Entry};
+use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{
     self, BinaryEntry, BinaryOp, CastEntry, CopyEntry, ElementwiseParams, MAX_RANK, UnaryEntry,
     UnaryOp,
@@ -16,10 +16,10 @@ use spec::reduce::{self, FinalEntry, ReduceEntry, ReduceOp, ReduceParams, Reduce
 use spec::softmax::{self, SoftmaxEntry, SoftmaxParams};
 use warpsmith::{DType, LaunchConfig};
 
-use crate::products;
 use crate::trial::{Arg, Trial};
+use crate::{attending, products};
 
-const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 const EIGHT_BITS: [DType; 2] = [DType::E4m3, DType::E5m2];
 
 /// A kernel, by what spec calls it.
@@ -31,6 +31,7 @@ pub(crate) enum Family {
     Decode(gemm::decode::DecodeEntry),
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
+    AttentionSm80(Sm80Entry),
     Merge(MergeEntry),
     Reduce(ReduceEntry),
     Final(FinalEntry),
@@ -65,7 +66,16 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     for entry in products::decodes() {
         all.insert(entry.to_string(), Family::Decode(entry));
     }
-    for head_dim_cap in attention::SIMT_HEAD_DIMS {
+    for dtype in sm80::DTYPES {
+        for head_dim_cap in sm80::HEAD_DIMS {
+            let entry = Sm80Entry {
+                dtype,
+                head_dim_cap,
+            };
+            all.insert(entry.to_string(), Family::AttentionSm80(entry));
+        }
+    }
+    for head_dim_cap in SIMT_HEAD_DIMS {
         let entry = attention::SimtEntry { head_dim_cap };
         all.insert(entry.to_string(), Family::Attention(entry));
     }
@@ -118,6 +128,12 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
 }
 
 impl Family {
+    /// Whether it uses the hardware's approximations, whose last bits only one device gives. Its cases
+    /// run under all checks; what it computes is held against a reference elsewhere.
+    pub(crate) fn approximates(self) -> bool {
+        matches!(self, Self::AttentionSm80(_))
+    }
+
     /// A random case.
     pub(crate) fn trial(self, rng: &mut ChaCha8Rng) -> Trial {
         match self {
@@ -126,8 +142,9 @@ impl Family {
             Self::Hopper(entry) => products::hopper(entry, rng),
             Self::Decode(entry) => products::decode(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
-            Self::Attention(entry) => attend(entry, rng),
-            Self::Merge(entry) => merge(entry, rng),
+            Self::Attention(entry) => attending::simt(entry, rng),
+            Self::AttentionSm80(entry) => attending::sm80(entry, rng),
+            Self::Merge(entry) => attending::merge(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng, false),
             Self::Final(FinalEntry { op }) => {
                 let entry = ReduceEntry {
@@ -159,92 +176,6 @@ impl Family {
             Self::Copy(entry) => elementwise(entry, None, [entry.size_bytes; 2], 1, rng),
         }
     }
-}
-
-fn attend(entry: attention::SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let [seqlen_q, seqlen_k] = [100, 150].map(|largest| rng.random_range(1..=largest));
-    let [batch, heads_kv, group] = [2, 2, 2].map(|largest: u32| rng.random_range(1..=largest));
-    let [head_dim, head_dim_v] = [(); 2].map(|()| rng.random_range(1..=entry.head_dim_cap));
-    let [dtype, o_dtype] = [(); 2].map(|()| FLOATS[rng.random_range(0..FLOATS.len())]);
-    let heads_q = heads_kv * group;
-    let mut operand = |dtype: DType, seqlen: u32, heads: u32, head_dim: u32| {
-        let head = i64::from(head_dim) + rng.random_range(0..3);
-        let seq = head * i64::from(heads) + rng.random_range(0..3);
-        let batch_stride = seq * i64::from(seqlen) + rng.random_range(0..3);
-        let buffer = trial.floats(dtype, batch_stride as u64 * u64::from(batch), rng);
-        let strides = BshStrides {
-            batch: batch_stride,
-            seq,
-            head,
-        };
-        (buffer, strides)
-    };
-    let (q, q_strides) = operand(dtype, seqlen_q, heads_q, head_dim);
-    let (k, k_strides) = operand(dtype, seqlen_k, heads_kv, head_dim);
-    let (v, v_strides) = operand(dtype, seqlen_k, heads_kv, head_dim_v);
-    let (o, o_strides) = operand(o_dtype, seqlen_q, heads_q, head_dim_v);
-    let lse = trial.noise(4 * u64::from(batch * heads_q * seqlen_q), rng);
-    let sink = trial.floats(DType::F32, u64::from(heads_q), rng);
-    let code = |dtype| OutputDType::new(dtype).expect("a float").code();
-    let mut window = || [UNLIMITED, 0, 40][rng.random_range(0..3)];
-    let params = FlashFwdParams {
-        q: q_strides,
-        k: k_strides,
-        v: v_strides,
-        o: o_strides,
-        batch,
-        seqlen_q,
-        seqlen_k,
-        total_q: 0,
-        total_k: 0,
-        heads_q,
-        heads_kv,
-        head_dim,
-        head_dim_v,
-        window_left: window(),
-        window_right: window(),
-        top_left: rng.random_range(0..2),
-        softmax_scale_log2: (LOG2_E / f64::from(head_dim).sqrt()) as f32,
-        softcap_scale: [0.0, 0.05][rng.random_range(0..2)],
-        o_dtype: code(o_dtype),
-        write_lse: 1,
-    };
-    let grid = FlashFwdParams::simt_grid(batch, seqlen_q, heads_q).expect("a small attention");
-    let config = LaunchConfig {
-        grid,
-        block: [entry.tile().threads, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
-    };
-    let (lengths, dtype) = (Arg::params([0_u64; 5]), Arg::params(code(dtype)));
-    let params = Arg::params(params);
-    trial.launch(
-        entry,
-        config,
-        [q, k, v, o, lse, sink, lengths, params, dtype],
-    );
-    trial
-}
-
-fn merge(entry: MergeEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let dtype = FLOATS[rng.random_range(0..FLOATS.len())];
-    let params = MergeParams {
-        batch: rng.random_range(1..=3),
-        seqlen_q: rng.random_range(1..=40),
-        heads_q: rng.random_range(1..=5),
-        head_dim_v: rng.random_range(0..=70),
-        dtype: OutputDType::new(dtype).expect("a float").code(),
-        reserved: 0,
-    };
-    let elements = params.rows() * u64::from(params.head_dim_v);
-    let [o_a, o_b, o] = [(); 3].map(|()| trial.floats(dtype, elements, rng));
-    let [lse_a, lse_b, lse] = [(); 3].map(|()| trial.floats(DType::F32, params.rows(), rng));
-    let config = LaunchConfig::linear(params.blocks(), merge::THREADS);
-    let params = Arg::params(params);
-    trial.launch(entry, config, [o_a, lse_a, o_b, lse_b, o, lse, params]);
-    trial
 }
 
 /// A reduction; a long one takes two passes.

@@ -7,22 +7,25 @@
 
 use super::call::Call;
 use super::desc::AttentionDesc;
-use super::simt;
+use super::{simt, sm80};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, LaunchConfig, Result};
 use spec::attention::SimtEntry;
+use spec::attention::sm80::Sm80Entry;
 use std::fmt;
 
 /// A kernel of one family; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(SimtEntry),
+    Sm80(Sm80Entry),
 }
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(entry) => entry.fmt(f),
+            Self::Sm80(entry) => entry.fmt(f),
         }
     }
 }
@@ -42,6 +45,7 @@ impl Candidate {
     pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, self, call),
+            Entry::Sm80(entry) => sm80::launch(entry, self, call),
         }
     }
 
@@ -49,6 +53,7 @@ impl Candidate {
     pub(super) fn model(&self, desc: &AttentionDesc) -> AttentionModel {
         match self.entry {
             Entry::Simt(_) => simt::model(desc),
+            Entry::Sm80(entry) => sm80::model(entry, desc),
         }
     }
 }
@@ -66,6 +71,7 @@ pub(super) fn offer_all(
     offer: &mut dyn FnMut(Candidate),
 ) {
     simt::offer(desc, device, offer);
+    sm80::offer(desc, device, offer);
 }
 
 /// Nanoseconds that the whole device takes, where a multiprocessor does `flops_per_cycle`

@@ -40,7 +40,7 @@ pub(super) struct AttentionDesc {
     pub(super) window_right: i32,
     /// As [`spec::attention::FlashFwdParams`] has it.
     pub(super) top_left: bool,
-    /// The scores' factor is above 0.
+    /// The scores' factor is at least [`LEAST_SCALE`](spec::attention::sm80::LEAST_SCALE).
     pub(super) positive_scale: bool,
     /// Scores are bounded.
     pub(super) softcap: bool,

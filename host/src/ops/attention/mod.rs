@@ -9,6 +9,7 @@ mod merge;
 mod plan;
 mod run;
 mod simt;
+mod sm80;
 
 use crate::{Error, Float, Result, Tensor};
 use std::marker::PhantomData;

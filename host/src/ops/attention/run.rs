@@ -10,6 +10,7 @@ use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
+use spec::attention::sm80::LEAST_SCALE;
 use spec::attention::{BshStrides, UNLIMITED};
 use std::f64::consts::LOG2_E;
 
@@ -308,7 +309,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 window(self.window.1)
             },
             top_left: self.top_left,
-            positive_scale: factors.softmax_scale_log2 > 0.0,
+            positive_scale: factors.softmax_scale_log2 >= LEAST_SCALE,
             softcap: self.softcap.is_some(),
             sink: self.sink.is_some(),
             lengths: LengthsDesc {

@@ -19,7 +19,9 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
         return;
     };
     let entry = SimtEntry { head_dim_cap };
-    let Some(grid) = FlashFwdParams::simt_grid(desc.batch, desc.seqlen_q, desc.heads_q) else {
+    let Some(grid) =
+        FlashFwdParams::grid(desc.batch, desc.seqlen_q, desc.heads_q, SIMT_TILE.tile_m)
+    else {
         return;
     };
     offer(Candidate {

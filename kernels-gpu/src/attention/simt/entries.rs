@@ -13,7 +13,7 @@ macro_rules! entries {
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to, `dtype` is the code of the
-        /// inputs' type; the grid is its `simt_grid`.
+        /// inputs' type; the grid is its `grid`.
         #[kernel(
             max_threads = spec::attention::simt_tile($cap).threads,
             min_blocks = $min_blocks

@@ -79,7 +79,7 @@ pub(super) struct Arguments<'a> {
 ///
 /// # Safety
 /// As the launch's: `params` and the lengths describe what the pointers point to, and the grid is
-/// [`FlashFwdParams::simt_grid`]. `smem` is static shared memory of [`smem_elements`].
+/// [`FlashFwdParams::grid`]. `smem` is static shared memory of [`smem_elements`].
 #[inline(always)]
 pub(super) unsafe fn flash_fwd<
     const CAP: usize,

@@ -1,0 +1,80 @@
+//! The kernels by `mma.sync`: f16 and bf16, on sm_80 and everything newer.
+
+use super::call::Call;
+use super::candidates::{Candidate, Entry, estimate_ns};
+use super::desc::AttentionDesc;
+use crate::ops::model;
+use crate::reference::attention::AttentionModel;
+use crate::reference::gemm::Arithmetic;
+use crate::{DType, DeviceInfo, LaunchConfig, Result};
+use spec::attention::FlashFwdParams;
+use spec::attention::sm80::{Sm80Entry, THREADS};
+
+/// Multiply-adds, counted as two, that a multiprocessor does in a cycle: half of what tensor cores of
+/// sm_80 do.
+const FLOPS_PER_CYCLE: f64 = 1024.0;
+
+/// What copies to shared memory move at once.
+const CHUNK_BYTES: u32 = 16;
+
+/// Largest error of `ex2.approx`, in ulp.
+const EXP_ULPS: f64 = 2.1;
+
+/// Largest error of `tanh.approx`: 2^-11 of a value up to 1, and its argument's rounding.
+const TANH_ERROR: f64 = 5e-4;
+
+/// Adds the kernel of the least cap that serves both head dimensions.
+pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+    let Some(entry) = Sm80Entry::of(desc.dtype, desc.head_dim, desc.head_dim_v) else {
+        return;
+    };
+    let inputs = [&desc.q, &desc.k, &desc.v];
+    let are_aligned = inputs
+        .iter()
+        .all(|input| input.row_align_bytes(desc.dtype) >= CHUNK_BYTES);
+    let pair_bytes = 2 * desc.o_dtype.size_bytes() as u32;
+    let tile = entry.tile();
+    let fits = device.arch >= (8, 0)
+        && tile.smem_bytes() <= device.max_shared_bytes_per_block
+        && are_aligned
+        && desc.o.row_align_bytes(desc.o_dtype) >= pair_bytes
+        && desc.positive_scale;
+    let grid = FlashFwdParams::grid(desc.batch, desc.seqlen_q, desc.heads_q, tile.tile_m);
+    let Some(grid) = grid.filter(|_| fits) else {
+        return;
+    };
+    offer(Candidate {
+        entry: Entry::Sm80(entry),
+        tile: [tile.tile_m, tile.tile_n],
+        config: LaunchConfig {
+            grid,
+            block: [THREADS, 1, 1],
+            shared_bytes: tile.smem_bytes(),
+            cluster: None,
+        },
+        estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+    });
+}
+
+/// Enqueues a candidate of [`offer`].
+pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    // SAFETY: extents, strides and lengths are those of the call's memory, aligned as `offer` saw to;
+    // grid and shared memory are the tile's.
+    unsafe { call.launch(entry, candidate.config, &[]) }
+}
+
+/// Sums of tensor cores cut off, which counts each addition twice; probabilities are rounded to the
+/// inputs' type, small ones of f16 to a multiple of 2^-24.
+pub(super) fn model(entry: Sm80Entry, desc: &AttentionDesc) -> AttentionModel {
+    let mut softmax = model::attention(desc.seqlen_k as usize, entry.tile().tile_n);
+    softmax.additions *= 2;
+    softmax.exp_ulps = EXP_ULPS;
+    let is_f16 = desc.dtype == DType::F16;
+    softmax.p_roundoff = 2f64.powi(if is_f16 { -11 } else { -8 });
+    AttentionModel {
+        softmax,
+        scores: Arithmetic::TensorCore,
+        p_lost: if is_f16 { 2f64.powi(-24) } else { 0.0 },
+        tanh_error: TANH_ERROR,
+    }
+}

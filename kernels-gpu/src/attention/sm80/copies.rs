@@ -1,0 +1,98 @@
+//! The way of q, k and v from global to shared memory, in the background.
+
+use cuda_std::cp_async::cp_async_cg_l2_128b_16_src_size;
+use cuda_std::hint::opaque;
+use cuda_std::shared::SharedAddr;
+use cuda_std::thread;
+use spec::attention::sm80::THREADS;
+
+/// Bytes of a chunk, what a thread copies at once.
+const CHUNK: u32 = 16;
+/// Bytes of an element.
+const ELEMENT: i64 = 2;
+
+/// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements: one
+/// column of chunks, and every [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What follows from the thread
+/// alone is computed each time: the products need the registers.
+pub(super) struct Copies<const CAP: usize, const ROWS: usize> {
+    /// The thread's chunk of its first row of the tensor's first tile.
+    first: *const u8,
+    /// Bytes between rows.
+    ld_bytes: i64,
+    /// Of a row.
+    head_dim: u32,
+}
+
+/// A thread's first chunk of a tile.
+struct Chunk {
+    row: u32,
+    column: u32,
+}
+
+impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
+    const ROW_BYTES: u32 = CAP as u32 * ELEMENT as u32;
+    const ROW_CHUNKS: u32 = Self::ROW_BYTES / CHUNK;
+    /// Rows that all threads copy at once.
+    const ROWS_AT_ONCE: u32 = THREADS / Self::ROW_CHUNKS;
+    /// Chunks that each thread copies.
+    const COPIES: u32 = {
+        assert!(
+            (ROWS as u32).is_multiple_of(Self::ROWS_AT_ONCE),
+            "threads cover a tile exactly"
+        );
+        assert!(Self::ROW_CHUNKS >= 8, "8 chunks of a row are permuted");
+        ROWS as u32 / Self::ROWS_AT_ONCE
+    };
+
+    /// Of the tensor at `base`, with `ld` elements between rows of `head_dim`.
+    #[inline(always)]
+    pub(super) fn new(base: *const u8, ld: i64, head_dim: u32) -> Self {
+        let Chunk { row, column } = Self::chunk();
+        let ld_bytes = ld * ELEMENT;
+        let offset = i64::from(row) * ld_bytes + i64::from(column * CHUNK);
+        Self {
+            first: base.wrapping_offset(offset as isize),
+            ld_bytes,
+            head_dim,
+        }
+    }
+
+    #[inline(always)]
+    fn chunk() -> Chunk {
+        let thread_idx = opaque(thread::thread_idx_x());
+        Chunk {
+            row: thread_idx / Self::ROW_CHUNKS,
+            column: thread_idx % Self::ROW_CHUNKS,
+        }
+    }
+
+    /// Starts the copies of the tile that begins at `tile_row`, of which `rows` are there.
+    ///
+    /// # Safety
+    /// Those rows can be read, and nothing writes them; nobody uses the tile at `smem` before the
+    /// copies have been waited for.
+    #[inline(always)]
+    pub(super) unsafe fn start(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
+        let Chunk { row, column } = Self::chunk();
+        let is_inside = column * CHUNK < self.head_dim * ELEMENT as u32;
+        let to = smem.add_bytes(row * Self::ROW_BYTES + (column ^ (row % 8)) * CHUNK);
+        let offset = i64::from(tile_row) * self.ld_bytes;
+        let mut from = self.first.wrapping_offset(offset as isize);
+        let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
+        let mut copy = 0;
+        while copy < Self::COPIES {
+            let rows_down = copy * Self::ROWS_AT_ONCE;
+            let is_there = is_inside && row + rows_down < rows;
+            let size = if is_there { CHUNK } else { 0 };
+            // The rows of a thread differ in bits that its first row does not have.
+            let turned = SharedAddr::from_bits(to.bits() ^ (rows_down % 8 * CHUNK));
+            // SAFETY: the caller's; of a chunk that is not there nothing is read.
+            unsafe {
+                let to = turned.add_bytes(rows_down * Self::ROW_BYTES);
+                cp_async_cg_l2_128b_16_src_size(to, from, size);
+            }
+            from = from.wrapping_offset(step as isize);
+            copy += 1;
+        }
+    }
+}

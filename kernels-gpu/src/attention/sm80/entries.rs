@@ -1,0 +1,49 @@
+//! The entries: element types and head_dim caps.
+
+use cuda_std::kernel;
+use half::{bf16, f16};
+use spec::attention::sm80::{Sm80Tile, THREADS};
+use spec::attention::{FlashFwdLengths, FlashFwdParams};
+
+use super::kernel::{Arguments, flash_fwd};
+
+macro_rules! entries {
+    ($($name:ident: $dtype:ident, $cap:literal;)*) => {$(
+        #[doc = concat!("`", stringify!($dtype), "`, head_dim and head_dim_v up to ",
+            stringify!($cap), "; see [`spec::attention::sm80`].")]
+        ///
+        /// # Safety
+        /// `params` and `lengths` describe what the pointers point to, as that module demands.
+        #[kernel(max_threads = THREADS, min_blocks = 2, arch = "sm_80")]
+        pub unsafe fn $name(
+            q: *const u8,
+            k: *const u8,
+            v: *const u8,
+            o: *mut u8,
+            lse: *mut f32,
+            sink: *const f32,
+            lengths: FlashFwdLengths,
+            params: FlashFwdParams,
+        ) {
+            const TILE: Sm80Tile = Sm80Tile::of($cap);
+            const TILE_M: usize = TILE.tile_m as usize;
+            const TILE_N: usize = TILE.tile_n as usize;
+            let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths };
+            // SAFETY: the caller's.
+            unsafe {
+                flash_fwd::<$dtype, $cap, TILE_M, TILE_N, { TILE_M / 64 }, { TILE_N / 8 }, { $cap / 8 }>(
+                    &arguments, &params,
+                );
+            }
+        }
+    )*};
+}
+
+entries! {
+    flash_fwd_sm80_bf16_d64: bf16, 64;
+    flash_fwd_sm80_bf16_d128: bf16, 128;
+    flash_fwd_sm80_bf16_d256: bf16, 256;
+    flash_fwd_sm80_f16_d64: f16, 64;
+    flash_fwd_sm80_f16_d128: f16, 128;
+    flash_fwd_sm80_f16_d256: f16, 256;
+}

@@ -1,0 +1,313 @@
+//! One block's work; see the [module](super).
+
+use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
+use cuda_std::hint::opaque;
+use cuda_std::shared::{SharedAddr, dynamic_base};
+use cuda_std::thread::{self, sync_threads};
+use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdParams, Sequence};
+
+use super::copies::Copies;
+use super::element::Half;
+use super::fragments::Reader;
+use super::results::Results;
+use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
+use crate::attention::lengths::sequence;
+
+/// What a launch is given beside [`FlashFwdParams`].
+pub(super) struct Arguments<'a> {
+    pub(super) q: *const u8,
+    pub(super) k: *const u8,
+    pub(super) v: *const u8,
+    pub(super) o: *mut u8,
+    pub(super) lse: *mut f32,
+    pub(super) sink: *const f32,
+    pub(super) lengths: &'a FlashFwdLengths,
+}
+
+/// One block's work: `M` times 16 queries a warp, `N` times 8 keys at a time, `D` times 8 columns of o.
+///
+/// # Safety
+/// As the launch's: see [`spec::attention::sm80`].
+#[inline(always)]
+pub(super) unsafe fn flash_fwd<
+    E: Half,
+    const CAP: usize,
+    const TILE_M: usize,
+    const TILE_N: usize,
+    const M: usize,
+    const N: usize,
+    const D: usize,
+>(
+    arguments: &Arguments<'_>,
+    params: &FlashFwdParams,
+) {
+    let place = Place::new::<TILE_M>(params);
+    if place.batch_idx >= params.batch {
+        return;
+    }
+    // SAFETY: the caller's.
+    let sequence = unsafe { sequence(arguments.lengths, params, place.batch_idx) };
+    if place.m_start >= sequence.q.len {
+        return;
+    }
+    let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, sequence, &place);
+    let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
+    // SAFETY: the caller's: all threads are here.
+    unsafe {
+        let mut softmax = OnlineSoftmax::<M>::new(block.sink(), block.lane);
+        block.keys::<E, M, N, D>(&mut softmax, &mut o);
+        let normalizer = softmax.finalize();
+        // Again: through the keys all this would take registers that there are not.
+        let place = Place::new::<TILE_M>(params);
+        let sequence = self::sequence(arguments.lengths, params, place.batch_idx);
+        let results = Results::new(arguments.o, params, &sequence, &place, 16 * M as u32);
+        results.write_o(&o, &normalizer.inverse_sum);
+        if params.write_lse != 0 {
+            let first = params.lse_offset(&sequence, place.head_idx) as usize;
+            results.write_lse(arguments.lse.wrapping_add(first), &normalizer.lse);
+        }
+    }
+}
+
+/// What a block works on.
+pub(super) struct Place {
+    pub(super) head_idx: u32,
+    batch_idx: u32,
+    /// First query.
+    pub(super) m_start: u32,
+}
+
+impl Place {
+    /// Opaque: not kept from one call to the next.
+    #[inline(always)]
+    fn new<const TILE_M: usize>(params: &FlashFwdParams) -> Self {
+        let (head_idx, batch_idx) = params.head_and_batch(
+            opaque(thread::block_idx_y()),
+            thread::block_idx_z(),
+            thread::grid_dim_y(),
+        );
+        // The last queries see the most keys: they start first, so that no long block is left over.
+        let m_tiles = params.seqlen_q.div_ceil(TILE_M as u32);
+        Self {
+            head_idx,
+            batch_idx,
+            m_start: (m_tiles - 1 - opaque(thread::block_idx_x())) * TILE_M as u32,
+        }
+    }
+}
+
+/// The first of the rows that this thread has of its block's, of `warp_rows` a warp.
+#[inline(always)]
+pub(super) fn first_row(warp_rows: u32) -> u32 {
+    let thread_idx = opaque(thread::thread_idx_x());
+    thread_idx / thread::WARP_THREADS * warp_rows + thread_idx % thread::WARP_THREADS / 4
+}
+
+/// What a block knows throughout.
+struct Block<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize> {
+    arguments: &'a Arguments<'a>,
+    params: &'a FlashFwdParams,
+    sequence: Sequence,
+    head_idx: u32,
+    /// First query.
+    m_start: u32,
+    lane: u32,
+    smem_q: SharedAddr,
+    smem_k: SharedAddr,
+    smem_v: SharedAddr,
+}
+
+impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
+    Block<'a, CAP, TILE_M, TILE_N>
+{
+    #[inline(always)]
+    fn new(
+        arguments: &'a Arguments<'a>,
+        params: &'a FlashFwdParams,
+        sequence: Sequence,
+        place: &Place,
+    ) -> Self {
+        const ELEMENT_BYTES: u32 = 2;
+        let tile_bytes = |rows: usize| (rows * CAP) as u32 * ELEMENT_BYTES;
+        // SAFETY: dynamic shared memory, the block's own.
+        let smem_q = unsafe { SharedAddr::of(dynamic_base()) };
+        let smem_k = smem_q.add_bytes(tile_bytes(TILE_M));
+        Self {
+            arguments,
+            params,
+            sequence,
+            head_idx: place.head_idx,
+            m_start: place.m_start,
+            lane: thread::thread_idx_x() % thread::WARP_THREADS,
+            smem_q,
+            smem_k,
+            smem_v: smem_k.add_bytes(tile_bytes(TILE_N)),
+        }
+    }
+
+    /// The head's extra logit times log2 e, -inf where there is none.
+    ///
+    /// # Safety
+    /// The launch's.
+    #[inline(always)]
+    unsafe fn sink(&self) -> f32 {
+        let sink = self.arguments.sink;
+        if sink.is_null() {
+            return f32::NEG_INFINITY;
+        }
+        // SAFETY: the caller's: one for each head.
+        let logit = unsafe { sink.wrapping_add(self.head_idx as usize).read() };
+        logit * core::f32::consts::LOG2_E
+    }
+
+    /// Copies of the keys or values of this block's queries.
+    #[inline(always)]
+    fn copies(&self, base: *const u8, strides: &BshStrides, head_dim: u32) -> Copies<CAP, TILE_N> {
+        let head_kv_idx = self.params.head_kv_idx(self.head_idx);
+        let offset = 2 * self.sequence.offset_k(strides, head_kv_idx);
+        Copies::new(base.wrapping_offset(offset as isize), strides.seq, head_dim)
+    }
+
+    /// Starts the copies of q.
+    ///
+    /// # Safety
+    /// The launch's.
+    #[inline(always)]
+    unsafe fn start_q(&self) {
+        let (params, sequence) = (self.params, &self.sequence);
+        let offset = 2 * sequence.offset_q(&params.q, self.head_idx);
+        let q = self.arguments.q.wrapping_offset(offset as isize);
+        let copies = Copies::<CAP, TILE_M>::new(q, params.q.seq, params.head_dim);
+        // SAFETY: the caller's; only rows of the sequence are read.
+        unsafe { copies.start(self.m_start, sequence.q.len - self.m_start, self.smem_q) }
+    }
+
+    /// Takes all keys that the block's queries see into `softmax` and `o`.
+    ///
+    /// # Safety
+    /// The launch's; all threads of the block call it together.
+    #[inline(always)]
+    unsafe fn keys<E: Half, const M: usize, const N: usize, const D: usize>(
+        &self,
+        softmax: &mut OnlineSoftmax<M>,
+        o: &mut Accumulator<M, D>,
+    ) {
+        let Self {
+            arguments, params, ..
+        } = self;
+        let mask = params.mask(&self.sequence);
+        let blocks = mask.key_blocks(self.m_start, self.m_start + TILE_M as u32, TILE_N as u32);
+        if blocks.is_empty() {
+            return;
+        }
+        let k = self.copies(arguments.k, &params.k, params.head_dim);
+        let v = self.copies(arguments.v, &params.v, params.head_dim_v);
+        let keys_left = |n_block_idx: u32| self.sequence.k.len - n_block_idx * TILE_N as u32;
+        let mut n_block_idx = blocks.end;
+        // SAFETY: the caller's; blocks are among the keys.
+        unsafe {
+            self.start_q();
+            let last = blocks.end - 1;
+            k.start(last * TILE_N as u32, keys_left(last), self.smem_k);
+            cp_async_commit_group();
+            while n_block_idx > blocks.first {
+                n_block_idx -= 1;
+                let n_start = n_block_idx * TILE_N as u32;
+                cp_async_wait_group::<0>();
+                sync_threads(); // k of this block has landed; v of the last one is no longer read
+                v.start(n_start, keys_left(n_block_idx), self.smem_v);
+                cp_async_commit_group();
+                let mut s = self.scores::<E, M, N>();
+                if params.softcap_scale != 0.0 {
+                    softcap(&mut s, params.softcap_scale);
+                }
+                if blocks.is_masked(n_block_idx) {
+                    let first_row = self.m_start + first_row(16 * M as u32);
+                    let first_key = n_start + opaque(thread::thread_idx_x()) % 4 * 2;
+                    apply_mask(&mut s, &mask, first_row, first_key);
+                }
+                cp_async_wait_group::<0>();
+                sync_threads(); // v has landed; k is no longer read
+                if n_block_idx > blocks.first {
+                    let next = n_block_idx - 1;
+                    k.start(next * TILE_N as u32, keys_left(next), self.smem_k);
+                }
+                cp_async_commit_group();
+                let rescale = softmax.update(&mut s, params.softmax_scale_log2);
+                for i in 0..M {
+                    for j in 0..D {
+                        for element in 0..4 {
+                            o[i][j][element] *= rescale[i][element / 2];
+                        }
+                    }
+                }
+                self.accumulate::<E, M, N, D>(o, &s);
+            }
+        }
+    }
+
+    /// Scores of the block of keys in shared memory.
+    ///
+    /// # Safety
+    /// All lanes call it together; q and k have landed.
+    #[inline(always)]
+    unsafe fn scores<E: Half, const M: usize, const N: usize>(&self) -> Accumulator<M, N> {
+        let warp_idx = thread::thread_idx_x() / thread::WARP_THREADS;
+        let q = Reader::<CAP>::down(self.smem_q, warp_idx * 16 * M as u32);
+        let k = Reader::<CAP>::right(self.smem_k);
+        let mut s = [[[0.0; 4]; N]; M];
+        for step in 0..CAP / 16 {
+            let mut a = [[0; 4]; M];
+            // SAFETY: the caller's.
+            unsafe {
+                for i in 0..M {
+                    a[i] = q.load(i as u32, step as u32);
+                }
+                for j in 0..N / 2 {
+                    let b = k.load(j as u32, step as u32);
+                    for i in 0..M {
+                        E::multiply(&mut s[i][2 * j], a[i], [b[0], b[1]]);
+                        E::multiply(&mut s[i][2 * j + 1], a[i], [b[2], b[3]]);
+                    }
+                }
+            }
+        }
+        s
+    }
+
+    /// `o += p @ v` of the block of values in shared memory.
+    ///
+    /// # Safety
+    /// All lanes call it together; v has landed.
+    #[inline(always)]
+    unsafe fn accumulate<E: Half, const M: usize, const N: usize, const D: usize>(
+        &self,
+        o: &mut Accumulator<M, D>,
+        p: &Accumulator<M, N>,
+    ) {
+        let v = Reader::<CAP>::down(self.smem_v, 0);
+        for step in 0..N / 2 {
+            // Two blocks of 8 columns of results are 16 columns of A.
+            let mut a = [[0; 4]; M];
+            for i in 0..M {
+                let (left, right) = (&p[i][2 * step], &p[i][2 * step + 1]);
+                a[i] = [
+                    E::pack(left[0], left[1]),
+                    E::pack(left[2], left[3]),
+                    E::pack(right[0], right[1]),
+                    E::pack(right[2], right[3]),
+                ];
+            }
+            for j in 0..D / 2 {
+                // SAFETY: the caller's.
+                unsafe {
+                    let b = v.load_transposed(step as u32, j as u32);
+                    for i in 0..M {
+                        E::multiply(&mut o[i][2 * j], a[i], [b[0], b[1]]);
+                        E::multiply(&mut o[i][2 * j + 1], a[i], [b[2], b[3]]);
+                    }
+                }
+            }
+        }
+    }
+}

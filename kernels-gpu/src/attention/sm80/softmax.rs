@@ -1,0 +1,182 @@
+//! Online softmax of scores in registers, and their mask.
+//!
+//! A thread has two rows of each 16, `lane / 4` and 8 more; four lanes share a row. Each lane keeps the
+//! row's maximum and its own part of the row's sum; the parts meet at the end.
+
+use cuda_std::math::approx::{ex2_approx_ftz, tanh_approx};
+use cuda_std::math::{fma, log2, rcp};
+use cuda_std::warp::{FULL_MASK, shfl_bfly};
+use spec::attention::Mask;
+
+use super::element::Block;
+
+/// Scores or o of a thread: `M` times 16 rows, `N` times 8 columns.
+pub(super) type Accumulator<const M: usize, const N: usize> = [[Block; N]; M];
+
+/// A number for each of a thread's rows.
+pub(super) type Rows<const M: usize> = [[f32; 2]; M];
+
+/// State of a thread's rows.
+pub(super) struct OnlineSoftmax<const M: usize> {
+    /// Largest score so far, times softmax_scale and log2 e.
+    row_max: Rows<M>,
+    /// This lane's part of `Σ exp2(s - row_max)`.
+    row_sum: Rows<M>,
+}
+
+/// What the end of a row's softmax gives.
+pub(super) struct Normalizer<const M: usize> {
+    /// Factor of the accumulated values: 1 / sum, or 0 for a row that sees no key.
+    pub(super) inverse_sum: Rows<M>,
+    /// Natural logarithm of `Σ exp(score)`; -inf for a row that sees no key.
+    pub(super) lse: Rows<M>,
+}
+
+impl<const M: usize> OnlineSoftmax<M> {
+    /// Before any key. `sink` is an extra logit, times log2 e, of which the first lane of a row has
+    /// all; -inf is none.
+    #[inline(always)]
+    pub(super) fn new(sink: f32, lane: u32) -> Self {
+        let is_counted = lane.is_multiple_of(4) && sink != f32::NEG_INFINITY;
+        Self {
+            row_max: [[sink; 2]; M],
+            row_sum: [[if is_counted { 1.0 } else { 0.0 }; 2]; M],
+        }
+    }
+
+    /// Takes a block of scores, makes probabilities of them, and returns the factors by which what
+    /// was accumulated before shrinks. `scale` is above 0.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together.
+    #[inline(always)]
+    pub(super) unsafe fn update<const N: usize>(
+        &mut self,
+        s: &mut Accumulator<M, N>,
+        scale: f32,
+    ) -> Rows<M> {
+        let mut rescale = [[0.0; 2]; M];
+        for i in 0..M {
+            for half in 0..2 {
+                let mut largest = s[i][0][2 * half].max(s[i][0][2 * half + 1]);
+                for j in 1..N {
+                    largest = largest.max(s[i][j][2 * half].max(s[i][j][2 * half + 1]));
+                }
+                // SAFETY: the caller's.
+                let largest = unsafe { across_row(largest, f32::max) };
+                let row_max = self.row_max[i][half].max(largest * scale);
+                // With all keys so far masked, -inf - -inf would be NaN.
+                let base = if row_max == f32::NEG_INFINITY {
+                    0.0
+                } else {
+                    row_max
+                };
+                let factor = ex2_approx_ftz(self.row_max[i][half] - base);
+                let mut sum = self.row_sum[i][half] * factor;
+                for j in 0..N {
+                    for column in 0..2 {
+                        let p = ex2_approx_ftz(fma(s[i][j][2 * half + column], scale, -base));
+                        s[i][j][2 * half + column] = p;
+                        sum += p;
+                    }
+                }
+                self.row_sum[i][half] = sum;
+                self.row_max[i][half] = row_max;
+                rescale[i][half] = factor;
+            }
+        }
+        rescale
+    }
+
+    /// After the last key.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together.
+    #[inline(always)]
+    pub(super) unsafe fn finalize(&self) -> Normalizer<M> {
+        const LN_2: f32 = core::f32::consts::LN_2;
+        let mut inverse_sum = [[0.0; 2]; M];
+        let mut lse = [[f32::NEG_INFINITY; 2]; M];
+        for i in 0..M {
+            for half in 0..2 {
+                // SAFETY: the caller's.
+                let sum = unsafe { across_row(self.row_sum[i][half], |a, b| a + b) };
+                if sum != 0.0 {
+                    inverse_sum[i][half] = rcp(sum);
+                    lse[i][half] = (self.row_max[i][half] + log2(sum)) * LN_2;
+                }
+            }
+        }
+        Normalizer { inverse_sum, lse }
+    }
+}
+
+/// Each score s becomes `tanh(s * softcap_scale)`.
+#[inline(always)]
+pub(super) fn softcap<const M: usize, const N: usize>(
+    s: &mut Accumulator<M, N>,
+    softcap_scale: f32,
+) {
+    for i in 0..M {
+        for j in 0..N {
+            for element in 0..4 {
+                s[i][j][element] = tanh_approx(s[i][j][element] * softcap_scale);
+            }
+        }
+    }
+}
+
+/// Scores of keys that a row does not see become -inf: `first_row` is the thread's first query, and
+/// `first_key` its first key of the block.
+#[inline(always)]
+pub(super) fn apply_mask<const M: usize, const N: usize>(
+    s: &mut Accumulator<M, N>,
+    mask: &Mask,
+    first_row: u32,
+    first_key: u32,
+) {
+    // Distances within a block are less than this.
+    const FAR: i32 = 1 << 16;
+    let near = |distance: i32| {
+        let distance = if distance < -FAR { -FAR } else { distance };
+        if distance > FAR { FAR } else { distance }
+    };
+    let diagonal = first_key.wrapping_sub(first_row) as i32;
+    let (low, high) = (
+        near(mask.first.saturating_sub(diagonal)),
+        near(mask.end.saturating_sub(diagonal)),
+    );
+    let keys = mask.seqlen_k.wrapping_sub(first_key) as i32;
+    for i in 0..M {
+        for half in 0..2 {
+            let rows_down = (16 * i + 8 * half) as i32;
+            let first = low + rows_down;
+            let end = if high + rows_down < keys {
+                high + rows_down
+            } else {
+                keys
+            };
+            for j in 0..N {
+                for column in 0..2 {
+                    let key = (8 * j + column) as i32;
+                    if key < first || key >= end {
+                        s[i][j][2 * half + column] = f32::NEG_INFINITY;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Combines the values of the four lanes that share a row.
+///
+/// # Safety
+/// All lanes of the warp call it together.
+#[inline(always)]
+unsafe fn across_row(value: f32, op: impl Fn(f32, f32) -> f32) -> f32 {
+    // SAFETY: the caller's: all lanes take part.
+    unsafe {
+        let value = op(value, shfl_bfly(FULL_MASK, value, 2));
+        op(value, shfl_bfly(FULL_MASK, value, 1))
+    }
+}

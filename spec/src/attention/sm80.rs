@@ -1,0 +1,120 @@
+//! Kernels by `mma.sync` for sm_80 and everything newer.
+//!
+//! Entries: `flash_fwd_sm80_<dtype>_d<head_dim cap>`, f16 and bf16; [`Sm80Entry`] prints the name. Each
+//! takes the arguments of every forward entry and runs on the grid of
+//! [`FlashFwdParams::grid`](super::FlashFwdParams::grid), with [`Sm80Tile::smem_bytes`] of dynamic
+//! shared memory. head_dim and head_dim_v are multiples of 8 up to the cap; rows of q, k, v begin at
+//! multiples of 16 bytes, and those of o at multiples of two elements; softmax_scale_log2 is at least
+//! [`LEAST_SCALE`].
+
+use core::fmt;
+
+use crate::DType;
+
+/// Threads of a block.
+pub const THREADS: u32 = 128;
+
+/// The head_dim caps that kernels are built for.
+pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
+
+/// Element types.
+pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
+
+/// The least softmax_scale_log2: row maxima are taken before it is applied.
+pub const LEAST_SCALE: f32 = 1e-10;
+
+/// Tile of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm80Tile {
+    /// Queries.
+    pub tile_m: u32,
+    /// Keys at a time.
+    pub tile_n: u32,
+    /// Most that head_dim and head_dim_v are.
+    pub head_dim_cap: u32,
+}
+
+impl Sm80Tile {
+    /// That of a cap.
+    pub const fn of(head_dim_cap: u32) -> Self {
+        Self {
+            // A warp's part of o has to fit in its registers.
+            tile_m: if head_dim_cap <= 128 { 128 } else { 64 },
+            tile_n: 64,
+            head_dim_cap,
+        }
+    }
+
+    /// Bytes of dynamic shared memory: queries, and a block of keys and one of values.
+    pub const fn smem_bytes(&self) -> u32 {
+        (self.tile_m + 2 * self.tile_n) * self.head_dim_cap * 2
+    }
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm80Entry {
+    /// Element type of q, k and v.
+    pub dtype: DType,
+    /// One of [`HEAD_DIMS`].
+    pub head_dim_cap: u32,
+}
+
+impl Sm80Entry {
+    /// The kernel of the least cap for both head dimensions; `None` where there is none.
+    pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        let is_built = matches!(dtype, DType::F16 | DType::Bf16);
+        if !is_built || !head_dim.is_multiple_of(8) || !head_dim_v.is_multiple_of(8) {
+            return None;
+        }
+        match super::simt_head_dim_cap(head_dim, head_dim_v) {
+            Some(head_dim_cap) => Some(Self {
+                dtype,
+                head_dim_cap,
+            }),
+            None => None,
+        }
+    }
+
+    /// Its tile.
+    pub const fn tile(&self) -> Sm80Tile {
+        Sm80Tile::of(self.head_dim_cap)
+    }
+}
+
+impl fmt::Display for Sm80Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flash_fwd_sm80_{}_d{}", self.dtype, self.head_dim_cap)
+    }
+}
+
+const _: () = assert!(
+    HEAD_DIMS[0] == super::SIMT_HEAD_DIMS[0]
+        && HEAD_DIMS[1] == super::SIMT_HEAD_DIMS[1]
+        && HEAD_DIMS[2] == super::SIMT_HEAD_DIMS[2],
+    "caps are those of the portable kernels"
+);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_named_as_documented_and_take_multiples_of_8() {
+        let entry = Sm80Entry::of(DType::Bf16, 64, 72).expect("there is one");
+        assert_eq!(entry.to_string(), "flash_fwd_sm80_bf16_d128");
+        assert_eq!(Sm80Entry::of(DType::F32, 64, 64), None);
+        assert_eq!(Sm80Entry::of(DType::F16, 64, 66), None);
+        assert_eq!(Sm80Entry::of(DType::F16, 264, 64), None);
+    }
+
+    #[test]
+    fn two_blocks_share_a_multiprocessor_up_to_128_and_one_fits_any() {
+        assert!(2 * Sm80Tile::of(128).smem_bytes() <= 163 << 10);
+        assert!(Sm80Tile::of(256).smem_bytes() <= 99 << 10);
+    }
+}

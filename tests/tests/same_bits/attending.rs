@@ -1,0 +1,139 @@
+//! Cases of attention.
+
+use std::f64::consts::LOG2_E;
+use std::fmt::Display;
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use spec::attention::merge::{self, MergeEntry, MergeParams};
+use spec::attention::sm80::{self, Sm80Entry};
+use spec::attention::{BshStrides, FlashFwdParams, OutputDType, SimtEntry, UNLIMITED};
+use warpsmith::{DType, LaunchConfig};
+
+use crate::catalogue::FLOATS;
+use crate::trial::{Arg, Trial};
+
+/// What distinguishes kernels.
+struct Kernel {
+    dtype: DType,
+    head_dim_cap: u32,
+    /// Extents and strides of rows are multiples of this.
+    unit: u32,
+    tile_m: u32,
+    threads: u32,
+    shared_bytes: u32,
+}
+
+pub(crate) fn simt(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let dtype = FLOATS[rng.random_range(0..FLOATS.len())];
+    let kernel = Kernel {
+        dtype,
+        head_dim_cap: entry.head_dim_cap,
+        unit: 1,
+        tile_m: entry.tile().tile_m,
+        threads: entry.tile().threads,
+        shared_bytes: 0,
+    };
+    attend(entry, &kernel, vec![Arg::params(code(dtype))], rng)
+}
+
+pub(crate) fn sm80(entry: Sm80Entry, rng: &mut ChaCha8Rng) -> Trial {
+    let kernel = Kernel {
+        dtype: entry.dtype,
+        head_dim_cap: entry.head_dim_cap,
+        unit: 8,
+        tile_m: entry.tile().tile_m,
+        threads: sm80::THREADS,
+        shared_bytes: entry.tile().smem_bytes(),
+    };
+    attend(entry, &kernel, vec![], rng)
+}
+
+fn code(dtype: DType) -> u32 {
+    OutputDType::new(dtype).expect("a float").code()
+}
+
+fn attend(entry: impl Display, kernel: &Kernel, more: Vec<Arg>, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let unit = kernel.unit;
+    let [seqlen_q, seqlen_k] = [100, 150].map(|largest| rng.random_range(1..=largest));
+    let [batch, heads_kv, group] = [2, 2, 2].map(|largest: u32| rng.random_range(1..=largest));
+    let [head_dim, head_dim_v] =
+        [(); 2].map(|()| unit * rng.random_range(1..=kernel.head_dim_cap / unit));
+    let o_dtype = FLOATS[rng.random_range(0..FLOATS.len())];
+    let heads_q = heads_kv * group;
+    let mut operand = |dtype: DType, seqlen: u32, heads: u32, head_dim: u32| {
+        let mut gap = || i64::from(unit) * rng.random_range(0..3);
+        let head = i64::from(head_dim) + gap();
+        let seq = head * i64::from(heads) + gap();
+        let batch_stride = seq * i64::from(seqlen) + gap();
+        let buffer = trial.floats(dtype, batch_stride as u64 * u64::from(batch), rng);
+        let strides = BshStrides {
+            batch: batch_stride,
+            seq,
+            head,
+        };
+        (buffer, strides)
+    };
+    let (q, q_strides) = operand(kernel.dtype, seqlen_q, heads_q, head_dim);
+    let (k, k_strides) = operand(kernel.dtype, seqlen_k, heads_kv, head_dim);
+    let (v, v_strides) = operand(kernel.dtype, seqlen_k, heads_kv, head_dim_v);
+    let (o, o_strides) = operand(o_dtype, seqlen_q, heads_q, head_dim_v);
+    let lse = trial.noise(4 * u64::from(batch * heads_q * seqlen_q), rng);
+    let sink = trial.floats(DType::F32, u64::from(heads_q), rng);
+    let mut window = || [UNLIMITED, 0, 40][rng.random_range(0..3)];
+    let params = FlashFwdParams {
+        q: q_strides,
+        k: k_strides,
+        v: v_strides,
+        o: o_strides,
+        batch,
+        seqlen_q,
+        seqlen_k,
+        total_q: 0,
+        total_k: 0,
+        heads_q,
+        heads_kv,
+        head_dim,
+        head_dim_v,
+        window_left: window(),
+        window_right: window(),
+        top_left: rng.random_range(0..2),
+        softmax_scale_log2: (LOG2_E / f64::from(head_dim).sqrt()) as f32,
+        softcap_scale: [0.0, 0.05][rng.random_range(0..2)],
+        o_dtype: code(o_dtype),
+        write_lse: 1,
+    };
+    let grid = FlashFwdParams::grid(batch, seqlen_q, heads_q, kernel.tile_m);
+    let config = LaunchConfig {
+        grid: grid.expect("a small attention"),
+        block: [kernel.threads, 1, 1],
+        shared_bytes: kernel.shared_bytes,
+        cluster: None,
+    };
+    let lengths = Arg::params([0_u64; 5]);
+    let mut args = vec![q, k, v, o, lse, sink, lengths, Arg::params(params)];
+    args.extend(more);
+    trial.launch(entry, config, args);
+    trial
+}
+
+pub(crate) fn merge(entry: MergeEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let dtype = FLOATS[rng.random_range(0..FLOATS.len())];
+    let params = MergeParams {
+        batch: rng.random_range(1..=3),
+        seqlen_q: rng.random_range(1..=40),
+        heads_q: rng.random_range(1..=5),
+        head_dim_v: rng.random_range(0..=70),
+        dtype: OutputDType::new(dtype).expect("a float").code(),
+        reserved: 0,
+    };
+    let elements = params.rows() * u64::from(params.head_dim_v);
+    let [o_a, o_b, o] = [(); 3].map(|()| trial.floats(dtype, elements, rng));
+    let [lse_a, lse_b, lse] = [(); 3].map(|()| trial.floats(DType::F32, params.rows(), rng));
+    let config = LaunchConfig::linear(params.blocks(), merge::THREADS);
+    let params = Arg::params(params);
+    trial.launch(entry, config, [o_a, lse_a, o_b, lse_b, o, lse, params]);
+    trial
+}
