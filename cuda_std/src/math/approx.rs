@@ -26,8 +26,6 @@ macro_rules! approximations {
 
 approximations! {
     ex2_approx = "ex2.approx.f32", "2^x, relative error 2^-22.";
-    ex2_approx_ftz = "ex2.approx.ftz.f32",
-        "the same in one instruction of the hardware: subnormals in and out are zero.";
     lg2_approx = "lg2.approx.f32", "log2 x, relative error 2^-22.";
     rcp_approx = "rcp.approx.f32", "1 / x, 1 ulp.";
     rsqrt_approx = "rsqrt.approx.f32", "1 / √x, relative error 2^-22.9.";
