@@ -65,8 +65,10 @@ pub struct Sm90Tile {
     pub tile_n: u32,
     /// Depth of the ring of operand tiles.
     pub stages: u32,
-    /// Blocks of a cluster: neighbours along m, which load B for each other.
+    /// Blocks of a cluster along m, which load B for each other.
     pub cluster_m: u32,
+    /// Blocks of a cluster along n, which load A for each other. One of the two is 1.
+    pub cluster_n: u32,
     /// How the consumers share the work.
     pub schedule: Schedule,
 }
@@ -80,6 +82,11 @@ impl Sm90Tile {
     /// Bytes of B in a stage.
     pub const fn b_bytes(&self) -> u32 {
         self.tile_n * SPAN_BYTES
+    }
+
+    /// Blocks of a cluster.
+    pub const fn cluster(&self) -> u32 {
+        self.cluster_m * self.cluster_n
     }
 
     /// Wgmmas of [`MMA_M`] rows that a consumer has of a tile.
@@ -118,21 +125,30 @@ impl Sm90Tile {
         bytes
     }
 
-    /// Whether its entries cut tiles where a launch says so ([`Sm90Launch::shared_tiles`]).
+    /// Whether its entries cut tiles where a launch says so ([`Sm90Launch::shared_tiles`]): those of
+    /// tiles whose sums are few enough for that to be worth it.
     pub const fn takes_stream_k(&self) -> bool {
-        let is_large = self.tile_m == 128 && (self.tile_n == 256 || self.is_pingpong_of(128));
-        self.cluster_m == 1 && is_large
+        let is_pingpong = matches!(self.schedule, Schedule::Pingpong);
+        is_pingpong && self.tile_m <= 128 && self.tile_n <= 128 && self.cluster() == 1
     }
 
-    const fn is_pingpong_of(&self, tile_n: u32) -> bool {
-        self.tile_n == tile_n && matches!(self.schedule, Schedule::Pingpong)
+    /// Clusters that run at a time on so many multiprocessors. Of those that form a group in hardware,
+    /// 16 or 18 on an H200, some are left over by clusters of four: 30 run there, not 33.
+    pub const fn clusters(&self, multiprocessors: u32) -> u32 {
+        let clusters = multiprocessors / self.cluster();
+        let clusters = if self.cluster() > 2 {
+            clusters - clusters / 11
+        } else {
+            clusters
+        };
+        if clusters == 0 { 1 } else { clusters }
     }
 
-    /// Tiles of `m` × `n`, as (clusters of rows, columns).
+    /// Clusters of tiles of `m` × `n`, as (rows, columns).
     pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
         (
             m.div_ceil(self.tile_m * self.cluster_m),
-            n.div_ceil(self.tile_n),
+            n.div_ceil(self.tile_n * self.cluster_n),
         )
     }
 
@@ -141,25 +157,24 @@ impl Sm90Tile {
     pub const fn grid(&self, m: u32, n: u32, batch: u32, multiprocessors: u32) -> Option<u32> {
         let (rows, columns) = self.grid_tiles(m, n);
         let tiles = (rows as u64 * columns as u64).saturating_mul(batch as u64);
-        if tiles == 0 || tiles * self.cluster_m as u64 > u32::MAX as u64 {
+        if tiles == 0 || tiles * self.cluster() as u64 > u32::MAX as u64 {
             return None;
         }
-        let clusters = multiprocessors / self.cluster_m;
-        let clusters = if clusters == 0 { 1 } else { clusters };
+        let clusters = self.clusters(multiprocessors);
         let used = if tiles < clusters as u64 {
             tiles as u32
         } else {
             clusters
         };
-        Some(used * self.cluster_m)
+        Some(used * self.cluster())
     }
 }
 
 impl fmt::Display for Sm90Tile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}_s{}", self.tile_m, self.tile_n, self.stages)?;
-        if self.cluster_m > 1 {
-            write!(f, "_c{}x1", self.cluster_m)?;
+        if self.cluster() > 1 {
+            write!(f, "_c{}x{}", self.cluster_m, self.cluster_n)?;
         }
         match self.schedule {
             Schedule::Cooperative => Ok(()),
@@ -304,6 +319,7 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
         tile_n,
         stages,
         cluster_m: 1,
+        cluster_n: 1,
         schedule,
     }
 }
@@ -315,6 +331,12 @@ pub const TILE_128X128_CLUSTER: Sm90Tile = Sm90Tile {
     cluster_m: 2,
     ..TILE_128X128
 };
+/// The same by clusters of four along n, for few rows: what all blocks read is read by a quarter of
+/// them.
+pub const TILE_128X128_CLUSTER_N: Sm90Tile = Sm90Tile {
+    cluster_n: 4,
+    ..TILE_128X128
+};
 /// Fewer bytes for each product.
 pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
 /// Fewer still.
@@ -323,6 +345,11 @@ pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
 pub const TILE_256X192: Sm90Tile = tile(256, 192, 3, Schedule::Cooperative);
 /// For small products, which larger tiles would leave to few multiprocessors.
 pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
+/// The same by clusters of four along n, for few rows.
+pub const TILE_128X64_CLUSTER_N: Sm90Tile = Sm90Tile {
+    cluster_n: 4,
+    ..TILE_128X64
+};
 /// Leaves registers for a second accumulator.
 pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
 
@@ -339,13 +366,15 @@ pub const fn tiles(
         (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) if k_major => &[
             TILE_128X128,
             TILE_128X128_CLUSTER,
+            TILE_128X128_CLUSTER_N,
             TILE_128X192,
             TILE_128X256,
             TILE_256X192,
             TILE_128X64,
+            TILE_128X64_CLUSTER_N,
         ],
         (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) => {
-            &[TILE_128X128, TILE_128X192, TILE_128X64]
+            &[TILE_128X128, TILE_128X192, TILE_128X256, TILE_128X64]
         }
         (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128],
         // Long code: a transposed A is left to partial products.

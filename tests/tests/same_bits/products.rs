@@ -191,13 +191,13 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let a_is_k_major = entry.trans_a == Transpose::N;
     let b_is_k_major = entry.trans_b == Transpose::T;
-    let (a, lda, stride_a) = operand(entry.a, m, tile.tile_m, a_is_k_major);
+    let (a, lda, stride_a) = operand(entry.a, m, tile.tile_m / tile.cluster_n, a_is_k_major);
     let (b, ldb, stride_b) = operand(entry.b, n, tile.tile_n / tile.cluster_m, b_is_k_major);
     (params.lda, params.batch_stride_a) = (lda, stride_a);
     (params.ldb, params.batch_stride_b) = (ldb, stride_b);
     let shape = [batch, m, n];
     let (d, ldd, stride_d) = mapped(&mut trial, entry.output, shape, sm90::STORE_ROWS, rng);
-    let blocks = BLOCKS * tile.cluster_m;
+    let blocks = BLOCKS * tile.cluster();
     let grid = tile.grid(m, n, batch, blocks).expect("a small product");
     let (rows, columns) = tile.grid_tiles(m, n);
     // As often as not, tiles are cut among the blocks.

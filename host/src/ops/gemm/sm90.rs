@@ -22,10 +22,13 @@ const ARCH: (u32, u32) = (9, 0);
 /// Multiply-adds of 16 bits, counted as two, that the tensor cores of a multiprocessor do in a
 /// cycle, by tile: measured on an H200 over 24 products that fill it (so that power binds), in
 /// random order, without the waves that are not full.
-const fn flops_per_cycle(tile: &Sm90Tile) -> f64 {
+const fn flops_per_cycle(tile: &Sm90Tile, trans_a: Transpose) -> f64 {
     match (tile.tile_m, tile.tile_n) {
-        // Shared memory binds.
-        (_, ..=64) => 2170.0,
+        // Shared memory binds, and L2 where each block reads all of A.
+        (_, ..=64) if tile.cluster_n == 1 => 2170.0,
+        (_, ..=64) => 2300.0,
+        // 0.99 of cuBLASLt at 4096, where 128 x 128 has 0.95 with such an A.
+        (..=128, 256) if matches!(trans_a, Transpose::T) => 3250.0,
         (..=128, ..=128) => 3108.0,
         // Fewer bytes for each product, and stores under products still.
         (..=128, ..=192) => 3145.0,
@@ -37,13 +40,17 @@ const fn flops_per_cycle(tile: &Sm90Tile) -> f64 {
 const STORE_NS: f64 = 1_000.0;
 /// What scratch memory and the kernel that ends a product cost, beyond its bytes.
 const PARTIALS_NS: f64 = 10_000.0;
-/// What it costs to hand sums over, and to add those of a block, by the results of its tile. Measured
-/// on an H200 at m 128.
-const HAND_OVER_NS: f64 = 3_500.0;
+/// What it costs to hand sums over, and to add those of a block, by the results of its tile. Fitted to
+/// eight products with 128 rows on an H200, by tiles of 64 and 128 columns.
+const HAND_OVER_NS: f64 = 7_500.0 / (128.0 * 128.0);
 const ADD_NS: f64 = 1_000.0 / (128.0 * 128.0);
-/// What L2 gives in a nanosecond to blocks that are at different k, and so read nothing together:
-/// 0.25 to 1.6 GB took as long at 4096 x 4096 x 4096, 1024 x 8192 x 8192 and m 128.
+/// What L2 gives in a nanosecond to blocks that are at different k, and so read nothing together: at
+/// 4096 x 4096 x 4096 and 1024 x 8192 x 8192; and with one row of tiles, where they share A.
 const L2_BYTES_PER_NS: f64 = 6_500.0;
+const L2_ONE_ROW_BYTES_PER_NS: f64 = 10_500.0;
+/// How much longer it takes to read weights where all blocks read the same rows of A, and no cluster
+/// reads them together: 128 x 14336 x 4096 and 128 x 28672 x 8192.
+const SAME_ROWS: f64 = 1.05;
 /// Rows of tiles that are taken together.
 const RASTER_GROUP: u32 = 8;
 /// Parts of k that are worth a look.
@@ -160,10 +167,13 @@ fn candidate(
     let products = desc.batch.checked_mul(parts.whole)?;
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
+    // Those are for few rows.
+    if tile.cluster_n > 1 && desc.m > tile.tile_m {
+        return None;
+    }
     let mut work = work(desc, machine, &tile, &parts, way);
-    let size_bytes = desc.a.dtype.size_bytes() as f64;
     if let Some(cut) = cut {
-        work = shared_work(work, &tile, cut, size_bytes, machine);
+        work = shared_work(work, desc, &tile, cut, machine);
     }
     let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
     Some(Candidate {
@@ -188,7 +198,11 @@ fn candidate(
 /// What the cost model is asked about whole tiles.
 fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way: Way) -> Work {
     let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
-    let tiles = f64::from(rows * tile.cluster_m) * f64::from(columns);
+    let tiles = f64::from(rows * tile.cluster()) * f64::from(columns);
+    // As if those ran that clusters leave no room for.
+    let resident = f64::from(tile.clusters(machine.multiprocessors) * tile.cluster());
+    let tiles = tiles * f64::from(machine.multiprocessors) / resident;
+    let reads_together = desc.m > tile.tile_m || tile.cluster_n > 1;
     let size_bytes = desc.a.dtype.size_bytes() as u32;
     let k = f64::from(parts.k.next_multiple_of(SPAN_BYTES / size_bytes));
     let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
@@ -203,37 +217,43 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         blocks_per_multiprocessor: 1,
         flops_per_block: 2.0 * tile_m * tile_n * k,
         // Twice the elements in as many bytes.
-        flops_per_cycle: flops_per_cycle(tile) * 2.0 / f64::from(size_bytes),
+        flops_per_cycle: flops_per_cycle(tile, desc.a.transpose) * 2.0 / f64::from(size_bytes),
         alone: 1.0,
         overhead_ns: match tile.schedule {
             Schedule::Cooperative => STORE_NS,
             Schedule::Pingpong => 0.0,
         },
-        bytes: desc.bytes(),
+        bytes: desc.bytes() * if reads_together { 1.0 } else { SAME_ROWS },
         extra_ns,
     }
 }
 
 /// The same with its tiles cut.
-fn shared_work(whole: Work, tile: &Sm90Tile, cut: Cut, size_bytes: f64, machine: &Machine) -> Work {
+fn shared_work(whole: Work, desc: &GemmDesc, tile: &Sm90Tile, cut: Cut, machine: &Machine) -> Work {
     let (blocks, shared) = (f64::from(cut.blocks), f64::from(cut.shared));
+    let size_bytes = desc.a.dtype.size_bytes() as f64;
     let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
     let flops = whole.blocks * whole.flops_per_block;
     // Each k of a tile is 2 * tile_m * tile_n flops, and tile_m + tile_n elements.
     let of_l2 = flops * (tile_m + tile_n) * size_bytes / (2.0 * tile_m * tile_n);
+    let l2_bytes_per_ns = if desc.m <= tile.tile_m {
+        L2_ONE_ROW_BYTES_PER_NS
+    } else {
+        L2_BYTES_PER_NS
+    };
     let bytes = if cut.is_even() {
         whole.bytes
     } else {
         whole
             .bytes
-            .max(of_l2 * machine.bytes_per_ns / L2_BYTES_PER_NS)
+            .max(of_l2 * machine.bytes_per_ns / l2_bytes_per_ns)
     };
     let parts_of_others = (blocks / shared - 1.0).ceil().max(1.0);
     Work {
         blocks,
         flops_per_block: flops / blocks,
         bytes,
-        extra_ns: HAND_OVER_NS + ADD_NS * tile_m * tile_n * parts_of_others,
+        extra_ns: (HAND_OVER_NS + ADD_NS * parts_of_others) * tile_m * tile_n,
         ..whole
     }
 }
@@ -273,18 +293,18 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
     let multiprocessors = call.stream.device().info().multiprocessors.max(1);
     let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
-    let whole = grid.map(|blocks| Cut { shared: 0, blocks });
-    let (cut, workspace) = if stream_k {
+    let (grid, shared_tiles, workspace) = if stream_k {
         let cut = cut_of(desc, tile, multiprocessors);
-        (cut, Some(call.stream.device().gemm().workspaces.get(call)?))
+        let grid = cut.map(|cut| cut.blocks);
+        let workspace = call.stream.device().gemm().workspaces.get(call)?;
+        (grid, cut.map_or(0, |cut| cut.shared), Some(workspace))
     } else {
-        (whole, None)
+        (grid, 0, None)
     };
-    let Cut { shared, blocks } =
-        cut.ok_or(Error::Bug("a product was offered that fits no grid"))?;
+    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let workspace = workspace.as_ref().map_or(0, |workspace| workspace.address);
-    let config = config(tile, blocks);
-    let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m)?;
+    let config = config(tile, grid);
+    let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m / tile.cluster_n)?;
     let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
     let has_map_of_d = desc.d.suits_tensor_map();
     // One of some tensor has to be passed in any case.
@@ -296,7 +316,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
         } else {
             Sm90Launch::NO_MAP_OF_D
         },
-        shared_tiles: shared,
+        shared_tiles,
     };
     call.uses()?;
     // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
@@ -378,4 +398,45 @@ fn map(
         box_dims,
         l2_promotion: L2Promotion::B256,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::desc::tests::plain;
+    use super::*;
+
+    const H200: Machine = Machine {
+        arch: (9, 0),
+        multiprocessors: 132,
+        shared_bytes: 227 << 10,
+        bytes_per_ns: 4_300.0,
+        clock_ghz: 1.7,
+    };
+
+    fn best(m: u32, n: u32, k: u32) -> String {
+        let mut desc = plain(DType::Bf16, m, n, k);
+        desc.b.transpose = Transpose::T;
+        desc.b.ld = i64::from(k);
+        let mut all = Vec::new();
+        offer(&desc, &H200, &mut |candidate| all.push(candidate));
+        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        let name = all[0].to_string();
+        name.replace("gemm_sm90_bf16_nt_", "").replace("_plain", "")
+    }
+
+    #[test]
+    fn what_was_measured_to_be_fastest_with_few_rows_is_expected_to_be() {
+        assert_eq!(best(128, 6144, 4096), "128x64_s8_c1x4_pp");
+        assert_eq!(best(128, 4096, 4096), "128x64_s8_pp+streamk");
+        assert_eq!(best(128, 14_336, 4096), "128x128_s6_c1x4_pp");
+        assert_eq!(best(128, 4096, 14_336), "128x64_s8_pp+streamk");
+        assert_eq!(best(128, 10_240, 8192), "128x128_s6_pp+streamk");
+        assert_eq!(best(128, 8192, 8192), "128x64_s8_pp");
+        assert_eq!(best(128, 28_672, 8192), "128x128_s6_c1x4_pp");
+        assert_eq!(best(128, 8192, 28_672), "128x128_s6_pp+streamk");
+        assert_eq!(best(1024, 1024, 1024), "128x64_s8_pp");
+        assert_eq!(best(256, 4096, 4096), "128x64_s8_pp");
+        assert!(!best(4096, 4096, 4096).contains("streamk"));
+        assert!(!best(1024, 8192, 8192).contains("streamk"));
+    }
 }

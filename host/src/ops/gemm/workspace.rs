@@ -9,7 +9,7 @@ use crate::backend::Pattern;
 use crate::device::lock;
 use crate::stream::Slot;
 use crate::{Result, Stream};
-use spec::gemm::sm90::{TILE_128X128, TILE_128X256};
+use spec::gemm::sm90::TILE_128X128;
 use spec::gemm::stream_k::{BLOCKS_MAX, FLAGS, workspace_bytes};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -28,10 +28,8 @@ pub(super) struct Workspace {
 
 /// Results of the largest tile that is cut.
 const RESULTS_MAX: u32 = {
-    let (pingpong, cooperative) = (TILE_128X128, TILE_128X256);
-    assert!(pingpong.takes_stream_k() && cooperative.takes_stream_k());
-    assert!(pingpong.tile_m * pingpong.tile_n <= cooperative.tile_m * cooperative.tile_n);
-    cooperative.tile_m * cooperative.tile_n
+    assert!(TILE_128X128.takes_stream_k());
+    TILE_128X128.tile_m * TILE_128X128.tile_n
 };
 
 impl Workspaces {

@@ -30,12 +30,13 @@ macro_rules! major {
 }
 
 /// The tile of an entry; a cluster of one is none.
-const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[u32]) -> Sm90Tile {
+const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[[u32; 2]]) -> Sm90Tile {
     Sm90Tile {
         tile_m: m,
         tile_n: n,
         stages,
-        cluster_m: if cluster.is_empty() { 1 } else { cluster[0] },
+        cluster_m: if cluster.is_empty() { 1 } else { cluster[0][0] },
+        cluster_n: if cluster.is_empty() { 1 } else { cluster[0][1] },
         schedule,
     }
 }
@@ -43,17 +44,17 @@ const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[u32]) 
 macro_rules! entries {
     ($($epilogue:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
         $m:literal x $n:literal x $stages:literal $schedule:ident
-        $(, cluster $cluster:literal)?;)*) => {$(
-        entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule [$($cluster)?]);
+        $(, cluster $cm:literal x $cn:literal)?;)*) => {$(
+        entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule [$($cm x $cn)?]);
     )*};
     (@kernel $in_a:ident $in_b:ident, $a:ident $b:ident, $m:literal $n:literal $stages:literal
-        $schedule:ident [$($cluster:literal)?] $promotes:literal) => {
+        $schedule:ident [$($cm:literal x $cn:literal)?] $promotes:literal) => {
         struct This;
         impl Config for This {
             type Mma = M64<$n, f32, $in_a, $in_b>;
             type A = major!(A $a);
             type B = major!(B $b);
-            const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]);
+            const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule, &[$([$cm, $cn])?]);
             const PROMOTES: bool = $promotes;
         }
         type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
@@ -61,14 +62,14 @@ macro_rules! entries {
     (@plain $($entry:tt)*) => { entries!(@scaled false $($entry)*); };
     (@promoted $($entry:tt)*) => { entries!(@scaled true $($entry)*); };
     (@scaled $promotes:literal $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal $n:literal $stages:literal $schedule:ident [$($cluster:literal)?]) => {
+        $m:literal $n:literal $stages:literal $schedule:ident [$($cm:literal x $cn:literal)?]) => {
         /// `alpha * scale_a * scale_b * a @ b`; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
         #[kernel(
-            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cluster, 1, 1),)?
-            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]).smem_bytes()
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cm * $cn, 1, 1),)?
+            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$([$cm, $cn])?]).smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -81,7 +82,7 @@ macro_rules! entries {
             launch: Sm90Launch,
             workspace: *mut u32,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cluster)?] $promotes);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cm x $cn)?] $promotes);
             // SAFETY: the caller's.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
@@ -94,14 +95,14 @@ macro_rules! entries {
         }
     };
     (@fused $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident, $m:literal
-        $n:literal $stages:literal $schedule:ident [$($cluster:literal)?]) => {
+        $n:literal $stages:literal $schedule:ident [$($cm:literal x $cn:literal)?]) => {
         /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
         #[kernel(
-            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cluster, 1, 1),)?
-            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$($cluster)?]).smem_bytes()
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cm * $cn, 1, 1),)?
+            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$([$cm, $cn])?]).smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -120,7 +121,7 @@ macro_rules! entries {
             params: GemmParams,
             epilogue: EpilogueParams,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cluster)?] false);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cm x $cn)?] false);
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's.
             unsafe {
@@ -147,45 +148,55 @@ unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
 
 entries! {
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+    plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2 x 1;
+    plain gemm_sm90_bf16_nt_128x128_s6_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_256x192_s3_plain: Bf16 Bf16 bf16, N T, 256 x 192 x 3 Cooperative;
     plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_bf16_nt_128x64_s8_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong, cluster 1 x 4;
     plain gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain: Bf16 Bf16 f32, N T, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nn_128x128_s6_pp_plain: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nn_128x192_s4_pp_plain: Bf16 Bf16 bf16, N N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_nn_128x256_s4_plain: Bf16 Bf16 bf16, N N, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nn_128x64_s8_pp_plain: Bf16 Bf16 bf16, N N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_nn_128x128_s6_pp_plain: Bf16 Bf16 f32, N N, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_bf16_nn_128x128_s6_pp_fused: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tn_128x128_s6_pp_plain: Bf16 Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tn_128x192_s4_pp_plain: Bf16 Bf16 bf16, T N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_tn_128x256_s4_plain: Bf16 Bf16 bf16, T N, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_tn_128x64_s8_pp_plain: Bf16 Bf16 bf16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain: Bf16 Bf16 f32, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tt_128x192_s4_pp_plain: Bf16 Bf16 bf16, T T, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_bf16_tt_128x256_s4_plain: Bf16 Bf16 bf16, T T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_nt_128x128_s6_c2x1_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 2;
+    plain gemm_sm90_f16_nt_128x128_s6_c2x1_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 2 x 1;
+    plain gemm_sm90_f16_nt_128x128_s6_c1x4_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_nt_256x192_s3_plain: F16 F16 f16, N T, 256 x 192 x 3 Cooperative;
     plain gemm_sm90_f16_nt_128x64_s8_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_f16_nt_128x64_s8_c1x4_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong, cluster 1 x 4;
     plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_f16_nt_128x128_s6_pp_fused: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nn_128x128_s6_pp_plain: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nn_128x192_s4_pp_plain: F16 F16 f16, N N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_f16_nn_128x256_s4_plain: F16 F16 f16, N N, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_nn_128x64_s8_pp_plain: F16 F16 f16, N N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_nn_128x128_s6_pp_plain: F16 F16 f32, N N, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_f16_nn_128x128_s6_pp_fused: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tn_128x128_s6_pp_plain: F16 F16 f16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tn_128x192_s4_pp_plain: F16 F16 f16, T N, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_f16_tn_128x256_s4_plain: F16 F16 f16, T N, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_tn_128x64_s8_pp_plain: F16 F16 f16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tn_128x128_s6_pp_plain: F16 F16 f32, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tt_128x128_s6_pp_plain: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tt_128x192_s4_pp_plain: F16 F16 f16, T T, 128 x 192 x 4 Pingpong;
+    plain gemm_sm90_f16_tt_128x256_s4_plain: F16 F16 f16, T T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_tt_128x64_s8_pp_plain: F16 F16 f16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tt_128x128_s6_pp_plain: F16 F16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;

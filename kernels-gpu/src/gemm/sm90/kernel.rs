@@ -20,8 +20,8 @@
 //! | full | the loading thread, before its copies | 1 | A and B, of all blocks of the cluster |
 //! | empty | a thread of each warpgroup that read it, at each block of the cluster | readers × blocks | – |
 //!
-//! **Cluster.** The blocks of one are neighbours along m: each loads its own A, and its part of B
-//! for all.
+//! **Cluster.** The blocks of one are neighbours along m (or n): each loads its own A (or B), and its
+//! part of B (or A) for all.
 //!
 //! **Shared memory** ([`Sm90Tile::smem`]): A of all stages, B of all stages, boxes on their way to
 //! D (each warp's own), barriers. Nothing is used twice.
@@ -111,7 +111,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
 {
     const TILE_K: u32 = <<C::Mma as MmaAsync>::A as OperandElement>::TILE_K;
-    const READERS: Readers = match C::TILE.cluster_m {
+    const READERS: Readers = match C::TILE.cluster() {
         1 => Readers::OneBlock,
         blocks => Readers::Cluster(blocks),
     };
@@ -153,7 +153,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 setmaxnreg_inc::<CONSUMER_REGISTERS>();
                 kernel.consume(store(kernel.boxes));
             }
-            if C::TILE.cluster_m > 1 {
+            if C::TILE.cluster() > 1 {
                 // Nobody leaves while others may still copy into it or arrive at it.
                 cluster::barrier_cluster_arrive_release();
                 cluster::barrier_cluster_wait_acquire();
@@ -169,7 +169,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         workspace: *mut u32,
     ) -> Self {
         let map = C::TILE.smem();
-        let cluster = C::TILE.cluster_m;
+        let cluster = C::TILE.cluster();
         let (m, n, batch) = (params.m, params.n, params.batch);
         let order = TileOrder::new(C::TILE, m, n, batch, launch.raster_group);
         let block = thread::block_idx_x() / cluster;
@@ -217,10 +217,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             if thread::thread_idx_x() == 0 {
                 tma::prefetch_tensormap(self.map_a);
                 tma::prefetch_tensormap(self.map_b);
-                self.pipeline.init(C::TILE.readers() * C::TILE.cluster_m);
+                self.pipeline.init(C::TILE.readers() * C::TILE.cluster());
                 fence_mbarrier_init_release_cluster();
             }
-            if C::TILE.cluster_m > 1 {
+            if C::TILE.cluster() > 1 {
                 cluster::barrier_cluster_arrive_release_aligned();
                 cluster::barrier_cluster_wait_acquire_aligned();
             } else {
@@ -233,8 +233,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     #[inline(always)]
     fn place(&self, index: u32) -> (u32, u32, u32) {
         let tile = self.order.at(index);
-        let row = (tile.m * C::TILE.cluster_m + self.rank) * TILE_M;
-        (row, tile.n * TILE_N, tile.batch)
+        let row = tile.m * C::TILE.cluster_m + self.rank % C::TILE.cluster_m;
+        let column = tile.n * C::TILE.cluster_n + self.rank % C::TILE.cluster_n;
+        (row * TILE_M, column * TILE_N, tile.batch)
     }
 
     /// Loads the operands of every unit.
@@ -260,13 +261,17 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                     let slot = producer.acquire(bytes);
                     let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
                     let k = k_tile * Self::TILE_K;
-                    load_tile::<C::A, TILE_M, 1>(a, self.map_a, [row, k, batch_a], &slot, 0);
-                    let map_b = self.map_b;
-                    let at = [column, k, batch_b];
+                    let (map, at) = (self.map_a, [row, k, batch_a]);
+                    match C::TILE.cluster_n {
+                        1 => load_tile::<C::A, TILE_M, 1>(a, map, at, &slot, 0),
+                        2 => load_tile::<C::A, TILE_M, 2>(a, map, at, &slot, self.rank),
+                        _ => load_tile::<C::A, TILE_M, 4>(a, map, at, &slot, self.rank),
+                    }
+                    let (map, at) = (self.map_b, [column, k, batch_b]);
                     match C::TILE.cluster_m {
-                        1 => load_tile::<C::B, TILE_N, 1>(b, map_b, at, &slot, 0),
-                        2 => load_tile::<C::B, TILE_N, 2>(b, map_b, at, &slot, self.rank),
-                        _ => load_tile::<C::B, TILE_N, 4>(b, map_b, at, &slot, self.rank),
+                        1 => load_tile::<C::B, TILE_N, 1>(b, map, at, &slot, 0),
+                        2 => load_tile::<C::B, TILE_N, 2>(b, map, at, &slot, self.rank),
+                        _ => load_tile::<C::B, TILE_N, 4>(b, map, at, &slot, self.rank),
                     }
                 }
                 k_tile += 1;
