@@ -187,3 +187,74 @@ fn no_kernel_has_a_bank_conflict() {
         }
     }
 }
+
+/// What lies beside D in a wider matrix stays, though tensor copies write whole units of 16 bytes.
+#[test]
+fn no_kernel_writes_beside_a_narrow_view() {
+    for device in hoppers() {
+        let stream = device.stream().expect("there is a stream");
+        for (m, n) in [(1, 1), (72, 100), (130, 259)] {
+            let (a, b) = (integers(m, 72, 1), integers(n, 72, 4));
+            let a = Tensor::from_ndarray(&device, &a).expect("the device has memory");
+            let b = Tensor::from_ndarray(&device, &b).expect("the device has memory");
+            let b = b.t();
+            let gemm = Gemm::new(&a, &b);
+            let names: Vec<String> = {
+                let whole = Tensor::full(&stream, &[m, 264], bf16::ONE);
+                let view = whole.and_then(|whole| whole.slice(1, 0..n));
+                let plan = gemm.plan_into(&view.expect("it is inside"), &stream);
+                let plan = plan.expect("it is a product");
+                plan.candidates().iter().map(|c| c.name.clone()).collect()
+            };
+            for name in names {
+                let whole = Tensor::full(&stream, &[m, 264], bf16::NEG_ONE);
+                let whole = whole.expect("the device has memory");
+                let view = whole.slice(1, 0..n).expect("it is inside");
+                let got = gemm
+                    .with_kernel(&name)
+                    .run_into(&view, &stream)
+                    .and_then(|()| whole.to_ndarray());
+                let got = got.unwrap_or_else(|error| panic!("{name}: {error}"));
+                let beside = got.iter().enumerate().filter(|(at, _)| at % 264 >= n);
+                let wrong = beside.filter(|&(_, &x)| x != bf16::NEG_ONE).count();
+                assert_eq!(wrong, 0, "{name}: {m} x {n} wrote beside D");
+            }
+        }
+    }
+}
+
+/// Runs of each product whose bits are compared.
+const REPEATS: usize = 1_000;
+
+/// On hardware alone: it has an order of its own each time, where the emulator has that of its seed.
+#[test]
+fn a_thousand_runs_give_the_same_bits() {
+    // Several tiles; ragged edges; few rows, by a kernel for them; k in parts.
+    let shapes = [
+        [512, 512, 512],
+        [520, 776, 712],
+        [8, 1024, 2048],
+        [64, 512, 4096],
+        [128, 256, 8192],
+    ];
+    for device in hoppers().into_iter().filter(|device| !device.is_emulator()) {
+        let stream = device.stream().expect("there is a stream");
+        for [m, n, k] in shapes {
+            let uneven = |rows: usize, columns: usize| {
+                let values = Array2::from_shape_fn((rows, columns), |(row, column)| {
+                    bf16::from_f32(((row * 7919 + column * 31) % 1013) as f32 / 509.0 - 1.0)
+                });
+                Tensor::from_ndarray(&device, &values).expect("the device has memory")
+            };
+            let (a, b) = (uneven(m, k), uneven(n, k).t());
+            let gemm = Gemm::new(&a, &b);
+            let first = gemm.run(&stream).and_then(|d| d.to_ndarray());
+            let first = first.unwrap_or_else(|error| panic!("{m} x {n} x {k}: {error}"));
+            for run in 1..REPEATS {
+                let again = gemm.run(&stream).and_then(|d| d.to_ndarray());
+                let again = again.unwrap_or_else(|error| panic!("{m} x {n} x {k}: {error}"));
+                assert!(again == first, "{m} x {n} x {k}: run {run} differs");
+            }
+        }
+    }
+}

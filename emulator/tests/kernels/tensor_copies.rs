@@ -4,6 +4,9 @@ use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 
 use crate::machine::{Machine, shape};
 
+/// A tensor store writes whole units of so many bytes, as an H200 does.
+const UNIT: u64 = 16;
+
 /// A tensor in memory, and the box that is copied.
 struct Tensor {
     map: TensorMapDesc,
@@ -15,11 +18,12 @@ impl Tensor {
         self.map.dims.len()
     }
 
-    /// Bytes from the first element to behind the last.
+    /// Bytes from the first element to behind the last, whole units of a store.
     fn bytes(&self) -> usize {
         let outer =
             (1..self.rank()).map(|i| (self.map.dims[i] - 1) * self.map.strides_bytes[i - 1]);
-        (outer.sum::<u64>() + self.map.dims[0] * self.map.data_type.bytes()) as usize
+        let row = self.map.dims[0] * self.map.data_type.bytes();
+        (outer.sum::<u64>() + row.next_multiple_of(UNIT)) as usize
     }
 
     fn extents(&self) -> Vec<u32> {
@@ -35,8 +39,9 @@ impl Tensor {
     }
 
     /// For each byte of shared memory from an address that is a multiple of 1024: the byte of the
-    /// tensor that it comes from, or `None` outside of the tensor.
-    fn image(&self) -> Vec<Option<usize>> {
+    /// tensor that it comes from, or `None` outside of the tensor. Rows of the tensor
+    /// have `row_bytes`.
+    fn image(&self, row_bytes: u64) -> Vec<Option<usize>> {
         let element = self.map.data_type.bytes() as usize;
         let extents = self.extents();
         let total: usize = extents.iter().map(|e| *e as usize).product::<usize>() * element;
@@ -53,7 +58,11 @@ impl Tensor {
                     self.map.element_strides[axis]
                 };
                 let at = i64::from(self.start[axis]) + own as i64 * i64::from(stride);
-                let inside = at >= 0 && at < self.map.dims[axis] as i64;
+                let dim = match axis {
+                    0 => row_bytes / element as u64,
+                    _ => self.map.dims[axis],
+                };
+                let inside = at >= 0 && at < dim as i64;
                 let bytes = match axis {
                     0 => element as u64,
                     _ => self.map.strides_bytes[axis - 1],
@@ -73,6 +82,20 @@ impl Tensor {
             image[128 * row + 16 * column + linear % 16] = from;
         }
         image
+    }
+
+    /// What a load has.
+    fn read(&self) -> Vec<Option<usize>> {
+        self.image(self.map.dims[0] * self.map.data_type.bytes())
+    }
+
+    /// What a store writes.
+    fn written(&self) -> Vec<Option<usize>> {
+        let row = self.map.dims[0] * self.map.data_type.bytes();
+        match i64::from(self.start[0]) < self.map.dims[0] as i64 {
+            true => self.image(row.next_multiple_of(UNIT)),
+            false => self.read(), // nothing
+        }
     }
 
     fn params(&self, map: &[u8; 128], buffer: u64, bytes: usize) -> Vec<Vec<u8>> {
@@ -96,7 +119,7 @@ impl Tensor {
             .collect();
         self.map.address = machine.buffer(&data);
         let map = self.map.encode().expect("the map is valid");
-        let image = self.image();
+        let image = self.read();
         let out = machine.buffer(&vec![0xaa; image.len()]);
         let kernel = format!("load{}", self.rank());
         let params = self.params(&map, out, image.len());
@@ -118,7 +141,7 @@ impl Tensor {
         let mut want = vec![0x55; self.bytes()];
         self.map.address = machine.buffer(&want);
         let map = self.map.encode().expect("the map is valid");
-        let image = self.image();
+        let image = self.written();
         let data: Vec<u8> = (0..image.len())
             .map(|i| ((i * 37) >> 2 ^ i) as u8)
             .collect();
@@ -291,7 +314,7 @@ fn outside_reads_as_the_nan_of_an_h200() {
         let machine = Machine::new("pass", "tensor_tile", 0);
         tensor.map.address = machine.buffer(&vec![0; tensor.bytes()]);
         let map = tensor.map.encode().expect("the map is valid");
-        let bytes = tensor.image().len();
+        let bytes = tensor.read().len();
         let out = machine.buffer(&vec![0; bytes]);
         let params = tensor.params(&map, out, bytes);
         machine

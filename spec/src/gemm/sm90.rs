@@ -18,7 +18,8 @@
 //! All have the swizzle of 128 bytes; an operand that is repeated is a batch of one.
 //!
 //! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
-//! multiples of 16 bytes, and k > 0; so does D, but for [`Sm90Launch::NO_MAP_OF_D`].
+//! multiples of 16 bytes, and k > 0. So does D, but for [`Sm90Launch::NO_MAP_OF_D`], and its rows
+//! have whole units of 16 bytes: tensor copies write no less.
 
 use core::fmt;
 

@@ -109,7 +109,7 @@ impl Shape {
         match self {
             Self::Linear { bytes: 0, .. } => Ok(()),
             Self::Linear { address, .. } => put(*address, data),
-            Self::Tensor(tensor) => tensor.scatter(data, put),
+            Self::Tensor(tensor) => tensor.scatter(data, reduce.is_none(), put),
         }
     }
 }
@@ -162,14 +162,28 @@ impl TensorBox {
         Ok(data)
     }
 
-    fn scatter(&self, data: &[u8], put: impl Fn(u64, &[u8]) -> Checked<()>) -> Checked<()> {
+    /// An H200 stores whole units of 16 bytes: up to the end of the last one that the tensor has
+    /// a part of, what the box has for outside is written too, where rows end between. Of reductions
+    /// it is not known.
+    fn scatter(
+        &self,
+        data: &[u8],
+        whole_units: bool,
+        put: impl Fn(u64, &[u8]) -> Checked<()>,
+    ) -> Checked<()> {
+        const UNIT: u64 = 16;
         let element = self.map.data_type.bytes() as usize;
         let row = self.row() * element;
         let mut source = data.chunks_exact(row);
         self.each(|span: Span| match source.next() {
             Some(row) if span.inside > 0 => {
-                let inside = &row[span.before * element..][..span.inside * element];
-                put(span.address, inside)
+                let from = &row[span.before * element..];
+                let inside = (span.inside * element) as u64;
+                let bytes = match whole_units {
+                    true => (span.address + inside).next_multiple_of(UNIT) - span.address,
+                    false => inside,
+                };
+                put(span.address, &from[..from.len().min(bytes as usize)])
             }
             _ => Ok(()),
         })

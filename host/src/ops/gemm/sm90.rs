@@ -123,7 +123,7 @@ impl Way {
             && desc.bias.is_none()
             && desc.activation == Activation::Identity;
         match () {
-            () if scales_suit && nothing_else && desc.d.suits_tensor_map() && has(bare) => {
+            () if scales_suit && nothing_else && has_map_of_d(desc) && has(bare) => {
                 Self::Direct(bare)
             }
             () if bare == EpilogueKind::Plain && has(EpilogueKind::Fused) => {
@@ -150,6 +150,13 @@ impl Way {
             Self::Partial(_) => DType::F32,
         }
     }
+}
+
+/// Whether tensor copies can write D: they write whole units of 16 bytes, beyond the end of a row that
+/// is none.
+fn has_map_of_d(desc: &GemmDesc) -> bool {
+    let row_bytes = u64::from(desc.n) * desc.d.dtype.size_bytes() as u64;
+    desc.d.suits_tensor_map() && row_bytes.is_multiple_of(16)
 }
 
 /// One way to compute a description: whole tiles, or, with a `cut`, tiles that blocks share.
@@ -306,7 +313,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let config = config(tile, grid);
     let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m / tile.cluster_n)?;
     let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
-    let has_map_of_d = desc.d.suits_tensor_map();
+    let has_map_of_d = has_map_of_d(desc);
     // One of some tensor has to be passed in any case.
     let map_d = if has_map_of_d { d_map(call)? } else { map_a };
     let launch = Sm90Launch {
