@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ndarray::ArrayD;
-use warpsmith::{Attention, Device, Float, Stream};
+use warpsmith::{Attention, Device, Float, Layout, Stream};
 
 use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
 use crate::failure::Outcome;
@@ -14,13 +14,16 @@ use crate::output::{Output, OutputFiles};
 /// Attend: O = softmax(scale * Q @ K^T) @ V.
 ///
 /// Q is [batch, seqlen_q, heads_q, head_dim], K [batch, seqlen_k, heads_kv, head_dim], V [batch,
-/// seqlen_k, heads_kv, head_dim_v]; heads_q is a multiple of heads_kv, and head_dim at most 256.
-/// Files are .npy of f16, f32 or f64, in C or Fortran order. Operands are rounded to --dtype, which
-/// O has too before it is written as f32.
+/// seqlen_k, heads_kv, head_dim_v]; heads_q is a multiple of heads_kv, and head_dim at most 256. With
+/// --cu-seqlens-q, Q is [total, heads_q, head_dim]; with --cu-seqlens-k, K and V are [total, heads_kv,
+/// ..]. Files are .npy of f16, f32 or f64, in C or Fortran order. Operands are rounded to --dtype,
+/// O to --out-dtype before it is written as f32.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith attention Q.npy K.npy V.npy -o O.npy --causal
-  warpsmith attention Q.npy K.npy V.npy -o O.npy --scale 0.125 --lse L.npy --dtype f16")]
+  warpsmith attention Q.npy K.npy V.npy -o O.npy --scale 0.125 --lse L.npy --dtype f16
+  warpsmith attention Q.npy K.npy V.npy -o O.npy --causal --window-left 1024 --softcap 50
+  warpsmith attention Q.npy K.npy V.npy -o O.npy --cu-seqlens-q 0,5,9 --cu-seqlens-k 0,7,16")]
 pub(crate) struct Args {
     /// Queries.
     #[arg(value_name = "Q.npy")]
@@ -37,15 +40,48 @@ pub(crate) struct Args {
     /// Query i sees keys up to i + seqlen_k - seqlen_q only.
     #[arg(long)]
     causal: bool,
+    /// Query i sees keys up to i only.
+    #[arg(long, conflicts_with = "causal")]
+    causal_top_left: bool,
+    /// Keys that a query sees before the one it is at [default: all].
+    #[arg(long, value_name = "KEYS")]
+    window_left: Option<u32>,
+    /// Keys that a query sees after the one it is at [default: all].
+    #[arg(long, value_name = "KEYS", conflicts_with_all = ["causal", "causal_top_left"])]
+    window_right: Option<u32>,
+    /// Bounds scores: s becomes softcap * tanh(s / softcap).
+    #[arg(long)]
+    softcap: Option<f32>,
+    /// An extra logit of each query head, [heads_q], that has no value.
+    #[arg(long, value_name = "S.npy")]
+    sink: Option<PathBuf>,
+    /// Where packed sequences of queries begin, and where the last ends.
+    #[arg(long, value_name = "0,N,..", value_delimiter = ',')]
+    cu_seqlens_q: Vec<i32>,
+    /// Where packed sequences of keys begin, and where the last ends.
+    #[arg(long, value_name = "0,N,..", value_delimiter = ',')]
+    cu_seqlens_k: Vec<i32>,
+    /// Keys of each sequence that are there.
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    seqused_k: Vec<i32>,
+    /// Keys at the front of each sequence that are not.
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    leftpad_k: Vec<i32>,
+    /// Heads come before positions in Q, K, V and O.
+    #[arg(long)]
+    bhsd: bool,
     /// Factor of the scores [default: 1 / sqrt(head_dim)].
     #[arg(long, allow_negative_numbers = true)]
     scale: Option<f32>,
-    /// Where the logarithms of the rows' sums go, as [batch, heads_q, seqlen_q].
+    /// Where the logarithms of the rows' sums go, as [batch, heads_q, seqlen_q] or [heads_q, total].
     #[arg(long, value_name = "L.npy")]
     lse: Option<PathBuf>,
     /// What Q, K and V are rounded to.
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
+    /// What O is rounded to [default: --dtype].
+    #[arg(long, value_enum)]
+    out_dtype: Option<Dtype>,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -59,11 +95,17 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         Input::read("K", &args.k)?,
         Input::read("V", &args.v)?,
     ];
-    for input in &inputs {
-        input.expect_rank(&[4])?;
+    let of_keys = &args.cu_seqlens_k;
+    for (input, bounds) in inputs.iter().zip([&args.cu_seqlens_q, of_keys, of_keys]) {
+        input.expect_rank(if bounds.is_empty() { &[4] } else { &[3] })?;
     }
+    let sink = args.sink.as_ref().map(|path| Input::read("S", path));
+    let sink = sink.transpose()?;
     let (device, stream) = args.device.open()?;
-    let (o, lse, elapsed) = with_dtype!(args.dtype, attend(args, &inputs, &device, &stream))?;
+    let (o, lse, elapsed) = with_dtype!(
+        args.dtype,
+        attend(args, &inputs, sink.as_ref(), &device, &stream)
+    )?;
     let mut files = OutputFiles::default();
     compute::add_npy(&mut files, &args.output, &o.view())?;
     if let Some(path) = &args.lse {
@@ -78,7 +120,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .collect();
     shapes.push(("o", o.shape().to_vec()));
     let report = Report {
-        operation: if args.causal {
+        operation: if args.causal || args.causal_top_left {
             "causal attention"
         } else {
             "attention"
@@ -94,20 +136,60 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// O, its logarithms of sums, and the time it took.
+type Attended = (ArrayD<f32>, ArrayD<f32>, Duration);
+
 fn attend<T: Float + Rounded>(
     args: &Args,
     [q, k, v]: &[Input; 3],
+    sink: Option<&Input>,
     device: &Device,
     stream: &Stream,
-) -> Result<(ArrayD<f32>, ArrayD<f32>, Duration)> {
+) -> Result<Attended> {
     let (q, k, v) = (q.upload::<T>(device)?, k.upload(device)?, v.upload(device)?);
-    let mut attention = Attention::new(&q, &k, &v);
+    let sink = sink.map(|sink| sink.upload::<f32>(device)).transpose()?;
+    let mut attention = Attention::new(&q, &k, &v).window(args.window_left, args.window_right);
     if args.causal {
         attention = attention.causal();
+    }
+    if args.causal_top_left {
+        attention = attention.causal_top_left();
+    }
+    if args.bhsd {
+        attention = attention.layout(Layout::Bhsd);
     }
     if let Some(scale) = args.scale {
         attention = attention.softmax_scale(scale);
     }
+    if let Some(softcap) = args.softcap {
+        attention = attention.softcap(softcap);
+    }
+    if let Some(sink) = &sink {
+        attention = attention.sink(sink);
+    }
+    if !args.cu_seqlens_q.is_empty() {
+        attention = attention.cu_seqlens_q(&args.cu_seqlens_q);
+    }
+    if !args.cu_seqlens_k.is_empty() {
+        attention = attention.cu_seqlens_k(&args.cu_seqlens_k);
+    }
+    if !args.seqused_k.is_empty() {
+        attention = attention.seqused_k(&args.seqused_k);
+    }
+    if !args.leftpad_k.is_empty() {
+        attention = attention.leftpad_k(&args.leftpad_k);
+    }
+    with_dtype!(
+        args.out_dtype.unwrap_or(args.dtype),
+        compute_in(attention, stream)
+    )
+}
+
+fn compute_in<Out: Float>(
+    attention: Attention<'_, impl Float>,
+    stream: &Stream,
+) -> Result<Attended> {
+    let attention = attention.output::<Out>();
     let run = || attention.run_with_lse(stream);
     let ((o, lse), elapsed) = compute::timed("attention", stream, run)?;
     Ok((compute::download(&o)?, compute::download(&lse)?, elapsed))

@@ -120,6 +120,33 @@ fn attention_agrees_with_numpy() {
 }
 
 #[test]
+fn options_of_attention_that_say_the_same_agree_with_numpy() {
+    let q = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy";
+    for (options, want) in [
+        ("--window-right 0", "o_causal.npy"),
+        ("--window-left 1000 --causal", "o_causal.npy"),
+        ("--softcap 2000", "o.npy"),
+        ("--leftpad-k 0 --window-left 1000", "o.npy"),
+        ("--out-dtype f16 --dtype f32", "o.npy"),
+    ] {
+        let folder = Folder::new();
+        compute(&folder, &format!("{q} -o out:o.npy {options}")).done();
+        let tolerance = if options.contains("f16") { 2e-3 } else { 1e-5 };
+        assert_close(&folder.path("o.npy"), want, tolerance);
+    }
+    for (options, want) in [
+        ("--cu-seqlens-q 0,3", &["Q has shape", "3 dimensions"][..]),
+        ("--seqused-k 1000", &["seqused_k", "1000 at index 0"]),
+        ("--softcap 0", &["softcap", "above 0"]),
+        ("--sink a_f32_c.npy", &["sink", "[3, 4]"]),
+    ] {
+        let folder = Folder::new();
+        compute(&folder, &format!("{q} -o out:o.npy {options}")).failed(1, want);
+        assert_eq!(folder.names(), Vec::<String>::new(), "{options}");
+    }
+}
+
+#[test]
 fn reductions_agree_with_numpy() {
     for x in ["x_f64_c.npy", "x_f32_fortran.npy"] {
         for (words, want) in [
