@@ -125,7 +125,6 @@ fn options_of_attention_that_say_the_same_agree_with_numpy() {
     for (options, want) in [
         ("--window-right 0", "o_causal.npy"),
         ("--window-left 1000 --causal", "o_causal.npy"),
-        ("--softcap 2000", "o.npy"),
         ("--leftpad-k 0 --window-left 1000", "o.npy"),
         ("--out-dtype f16 --dtype f32", "o.npy"),
     ] {
