@@ -237,7 +237,10 @@ fn a_thousand_runs_give_the_same_bits() {
         [64, 512, 4096],
         [128, 256, 8192],
     ];
-    for device in hoppers(None).into_iter().filter(|device| !device.is_emulator()) {
+    for device in hoppers(None)
+        .into_iter()
+        .filter(|device| !device.is_emulator())
+    {
         let stream = device.stream().expect("there is a stream");
         for [m, n, k] in shapes {
             let uneven = |rows: usize, columns: usize| {
