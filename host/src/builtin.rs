@@ -162,7 +162,7 @@ fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(Stri
             hold_kernel_against(entry, &signature).map_err(|detail| {
                 mismatch(&module.path, format!("kernel `{}`: {detail}", entry.name))
             })?;
-            // Our own kernels touch no global memory before that instruction.
+            // Our own kernels neither read nor write global memory before that instruction.
             signature.begins_early = text.contains("griddepcontrol.wait");
             Ok((text, signature))
         }

@@ -1,16 +1,17 @@
-//! Times the kernels for few rows (decode) on one GPU, beside the bandwidth of a copy.
+//! Times Hopper's kernels for few rows (decode) on one GPU, beside the bandwidth of a copy.
 //!
-//! `decode_speed PTX [speed|LAUNCHES] [FILTER]` runs the entries `gemm_decode_sm90_bf16_nt_*` of a PTX file on the
-//! projections of an 8B and a 70B model, with every number of splits that makes sense, checks
-//! samples of the answers, and prints the best of each and what `spec` would choose. Weights rotate
-//! over more memory than L2 holds. With a number of launches it repeats each instead, and counts
+//! `decode_speed [speed|LAUNCHES] [ROWS,..] [PTX]` runs the entries `gemm_decode_sm90_bf16_nt_*`, the
+//! built-in ones or a PTX file's, on the projections of an 8B and a 70B model, in every tiling of one
+//! or two waves, checks samples of the answers, and prints the best. Weights rotate over more memory
+//! than L2 holds. With a number of launches it repeats each instead, many in a row, and counts
 //! results whose bits differ.
 
 use std::error::Error;
 use std::fs;
 
 use half::bf16;
-use spec::gemm::decode::{DecodeArch, DecodeConfig, SM90_CONFIGS, SPLITS_MAX};
+use spec::DType;
+use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 use warpsmith::{
     Device, DeviceBuffer, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream, TensorMap,
@@ -18,8 +19,9 @@ use warpsmith::{
 };
 
 /// Weights `[n, k]`.
-const SHAPES: [(&str, u32, u32); 10] = [
+const SHAPES: [(&str, u32, u32); 11] = [
     ("tiny", 8192, 128),
+    ("ragged", 5000, 1080),
     ("8B out", 4096, 4096),
     ("8B qkv", 6144, 4096),
     ("8B up", 14336, 4096),
@@ -30,50 +32,19 @@ const SHAPES: [(&str, u32, u32); 10] = [
     ("70B up", 28672, 8192),
     ("70B down", 8192, 28672),
 ];
-const ROWS: [u32; 5] = [1, 8, 16, 32, 64];
 /// Bytes that weights rotate over.
 const ROTATION_BYTES: u64 = 400 << 20;
 const COPY_BYTES: usize = 1 << 30;
 const BATCHES: usize = 5;
+/// Widths of tiles that are tried.
+const WIDTHS: [u32; 13] = [64, 72, 80, 88, 96, 112, 120, 128, 144, 160, 192, 224, 256];
+/// Results that launches in a row write to.
+const RESULTS: usize = 16;
+/// Tilings that are printed.
+const SHOWN: usize = 6;
 const SAMPLES: usize = 64;
 
 type Failure = Box<dyn Error>;
-
-/// A kernel and what its name says of its tile.
-struct Variant {
-    name: String,
-    kernel: Kernel,
-    config: DecodeConfig,
-}
-
-/// `.._<m>x<n>x<k>[_s<stages>_w<warps_n>_b<blocks>]`
-fn config_of(name: &str) -> Option<DecodeConfig> {
-    let tile = name.split('_').find(|part| part.split('x').count() == 3)?;
-    let extents: Vec<u32> = tile.split('x').map_while(|x| x.parse().ok()).collect();
-    let &[tile_m, tile_n, tile_k] = &extents[..] else {
-        return None;
-    };
-    let option = |letter: char| {
-        let found = name
-            .split('_')
-            .find_map(|part| part.strip_prefix(letter)?.parse().ok());
-        found as Option<u32>
-    };
-    let known = SM90_CONFIGS
-        .into_iter()
-        .find(|c| (c.tile_m, c.tile_n, c.tile_k) == (tile_m, tile_n, tile_k));
-    match (option('s'), option('w'), option('b')) {
-        (Some(stages), Some(warps_n), Some(blocks)) => Some(DecodeConfig {
-            tile_m,
-            tile_n,
-            tile_k,
-            stages,
-            warps_n,
-            blocks,
-        }),
-        _ => known,
-    }
-}
 
 /// About normal numbers, the same each time.
 fn pattern(len: usize) -> Vec<bf16> {
@@ -163,7 +134,7 @@ struct Operands {
     k: u32,
     a: DeviceBuffer<bf16>,
     weights: Vec<DeviceBuffer<bf16>>,
-    d: DeviceBuffer<bf16>,
+    d: Vec<DeviceBuffer<bf16>>,
     first_weights: Vec<bf16>,
     a_host: Vec<bf16>,
 }
@@ -185,13 +156,15 @@ impl Operands {
             k,
             a: DeviceBuffer::from_slice(&bench.device, &a_host)?,
             weights,
-            d: DeviceBuffer::zeros(&bench.stream, 64 * n as usize)?,
+            d: (0..RESULTS)
+                .map(|_| DeviceBuffer::zeros(&bench.stream, 64 * n as usize))
+                .collect::<Result<_, _>>()?,
             first_weights,
             a_host,
         })
     }
 
-    fn maps(&self, config: &DecodeConfig, m: u32) -> Result<Maps, Failure> {
+    fn maps(&self, tiling: &DecodeTiling, m: u32) -> Result<Maps, Failure> {
         let map = |buffer: &DeviceBuffer<bf16>, rows: u32, box_dims: [u32; 3]| {
             let dims = [u64::from(self.k), u64::from(rows), 1];
             let strides = [2 * dims[0], 2 * dims[0] * dims[1]];
@@ -199,10 +172,10 @@ impl Operands {
                 .swizzle(TensorMapSwizzle::B128)
                 .encode(buffer)
         };
-        let box_b = config.box_b(Transpose::T);
+        let box_b = tiling.box_b(Transpose::T);
         let weights = self.weights.iter().map(|buffer| map(buffer, self.n, box_b));
         Ok(Maps {
-            a: map(&self.a, m, config.box_a())?,
+            a: map(&self.a, m, tiling.box_a())?,
             weights: weights.collect::<Result<_, _>>()?,
         })
     }
@@ -226,48 +199,38 @@ impl Operands {
         }
     }
 
-    fn launch(
-        &self,
-        stream: &Stream,
-        variant: &Variant,
-        (m, splits): (u32, u32),
-        maps: &Maps,
-        i: usize,
-    ) -> Result<(), Failure> {
-        let config = &variant.config;
-        let launch = LaunchConfig {
-            grid: config.grid(self.n, 1, splits).ok_or("an empty grid")?,
-            block: [DecodeArch::Sm90.threads(), 1, 1],
-            shared_bytes: config.smem_bytes(DecodeArch::Sm90, Transpose::T),
-            cluster: Some([1, splits, 1]),
+    /// Launches with the `i`th weights into the `i`th result, both in rotation.
+    fn launch(&self, stream: &Stream, how: &How<'_>, i: usize) -> Result<(), Failure> {
+        let (tiling, maps) = (&how.tiling, &how.maps);
+        let config = LaunchConfig {
+            grid: tiling.grid(self.n, 1).ok_or("an empty grid")?,
+            block: [tiling.threads(), 1, 1],
+            shared_bytes: tiling.smem_bytes(self.k),
+            cluster: Some(tiling.cluster()),
         };
-        let (map_a, map_b) = (&maps.a, &maps.weights[i]);
+        let (map_a, map_b) = (&maps.a, &maps.weights[i % maps.weights.len()]);
+        let d = &self.d[i % RESULTS];
         let null = DevicePtr::<f32>::NULL;
-        let (params, epilogue) = (self.params(m), EpilogueParams::default());
-        let arguments: [&dyn KernelArg; 12] = [
-            &map_a, &map_b, &null, &&self.d, &null, &null, &null, &null, &null, &null, &params,
+        let (params, epilogue) = (self.params(how.m), EpilogueParams::default());
+        let launch = tiling.launch(self.k);
+        let arguments: [&dyn KernelArg; 13] = [
+            &map_a, &map_b, &launch, &null, &d, &null, &null, &null, &null, &null, &null, &params,
             &epilogue,
         ];
         // SAFETY: the operands are as long as the parameters say.
-        unsafe { variant.kernel.launch(stream, launch, &arguments[..])? };
+        unsafe { how.kernel.launch(stream, config, &arguments[..])? };
         Ok(())
     }
 
     /// Microseconds of a launch.
-    fn time(
-        &self,
-        bench: &mut Bench,
-        variant: &Variant,
-        maps: &Maps,
-        how: (u32, u32),
-    ) -> Result<f64, Failure> {
+    fn time(&self, bench: &mut Bench, how: &How<'_>) -> Result<f64, Failure> {
         let launches = self.weights.len().max(12);
         let mut times = Vec::new();
         for _ in 0..BATCHES {
             bench.copy()?; // while it runs, the launches queue up
             let start = bench.stream.record()?;
             for i in 0..launches {
-                self.launch(&bench.stream, variant, how, maps, i % self.weights.len())?;
+                self.launch(&bench.stream, how, i)?;
             }
             let end = bench.stream.record()?;
             end.synchronize()?;
@@ -276,67 +239,51 @@ impl Operands {
         Ok(median(&mut times))
     }
 
-    /// Launches `launches` times and says how many results have other bits than the first, and what
-    /// they look like.
-    fn repeat(
-        &mut self,
-        bench: &Bench,
-        variant: &Variant,
-        maps: &Maps,
-        (how, launches): ((u32, u32), usize),
-    ) -> Result<String, Failure> {
+    /// Launches about `launches` times and says how many results have other bits than the first, and
+    /// what the last of them looks like.
+    fn repeat(&mut self, bench: &Bench, how: &How<'_>, launches: usize) -> Result<String, Failure> {
         let mut first: Option<Vec<bf16>> = None;
-        let mut bad = 0;
-        let mut what = String::new();
-        for i in 0..launches {
-            self.d.fill(bf16::NAN, &bench.stream)?;
-            self.launch(&bench.stream, variant, how, maps, i % self.weights.len())?;
-            let mut d = self.d.to_vec()?;
-            d.truncate((how.0 * self.n) as usize);
-            let Some(first) = &first else {
-                first = Some(d);
-                continue;
-            };
-            let differs = |(at, (x, y)): (usize, (&bf16, &bf16))| {
-                (x.to_bits() != y.to_bits()).then_some((at, x.to_f32(), y.to_f32()))
-            };
-            let all: Vec<_> = first
-                .iter()
-                .zip(&d)
-                .enumerate()
-                .filter_map(differs)
-                .collect();
-            if !all.is_empty() {
-                bad += 1;
-                let n = self.n as usize;
-                let columns = all.iter().map(|(at, ..)| at % n);
-                let rows = all.iter().map(|(at, ..)| at / n);
-                what = format!(
-                    "launch {i}: {} differ, rows {:?}..={:?}, columns {:?}..={:?}, first {:?}",
-                    all.len(),
-                    rows.clone().min(),
-                    rows.max(),
-                    columns.clone().min(),
-                    columns.max(),
-                    all[0]
-                );
+        let (mut bad, mut what) = (0, String::new());
+        let rounds = launches.div_ceil(RESULTS);
+        for round in 0..rounds {
+            for d in &mut self.d {
+                d.fill(bf16::NAN, &bench.stream)?;
+            }
+            for i in 0..RESULTS {
+                self.launch(&bench.stream, how, i)?;
+            }
+            for (i, d) in self.d.iter().enumerate() {
+                let mut d = d.to_vec()?;
+                d.truncate((how.m * self.n) as usize);
+                let Some(first) = &first else {
+                    first = Some(d);
+                    continue;
+                };
+                let differs = |&at: &usize| first[at].to_bits() != d[at].to_bits();
+                let all: Vec<usize> = (0..d.len()).filter(differs).collect();
+                if let Some(&at) = all.first() {
+                    bad += 1;
+                    let (row, column) = (at / self.n as usize, at % self.n as usize);
+                    what = format!(
+                        ", launch {} of {RESULTS} in a row, round {round}: {} differ, first row \
+                         {row} column {column}: {} and not {}",
+                        i,
+                        all.len(),
+                        d[at],
+                        first[at]
+                    );
+                }
             }
         }
-        Ok(format!("{bad} of {launches} {what}"))
+        Ok(format!("{bad} of {}{what}", rounds * RESULTS))
     }
 
     /// Largest error of samples, in units of what rounding D allows.
-    fn check(
-        &mut self,
-        bench: &Bench,
-        variant: &Variant,
-        maps: &Maps,
-        how: (u32, u32),
-    ) -> Result<f64, Failure> {
-        self.d.fill(bf16::NAN, &bench.stream)?;
-        self.launch(&bench.stream, variant, how, maps, 0)?;
-        let d = self.d.to_vec()?;
-        let (m, n, k) = (how.0 as usize, self.n as usize, self.k as usize);
+    fn check(&mut self, bench: &Bench, how: &How<'_>) -> Result<f64, Failure> {
+        self.d[0].fill(bf16::NAN, &bench.stream)?;
+        self.launch(&bench.stream, how, 0)?;
+        let d = self.d[0].to_vec()?;
+        let (m, n, k) = (how.m as usize, self.n as usize, self.k as usize);
         let mut worst = 0.0_f64;
         for sample in 0..SAMPLES {
             let (i, j) = (sample * 7 % m, (sample * 1_000_003 + n - 1) % n);
@@ -360,78 +307,111 @@ impl Operands {
     }
 }
 
+/// A kernel, and how it is launched.
+struct How<'a> {
+    kernel: &'a Kernel,
+    tiling: DecodeTiling,
+    maps: Maps,
+    m: u32,
+}
+
+/// Tilings whose blocks are half a wave to two waves.
+fn tilings(tile_m: u32, n: u32, multiprocessors: u32) -> Vec<DecodeTiling> {
+    let mut all = Vec::new();
+    for sharers in [1, 2, 4] {
+        for splits in 1..=CLUSTER_MAX {
+            for tile_n in WIDTHS {
+                let tiling = DecodeTiling {
+                    tile_m,
+                    tile_n,
+                    splits,
+                    sharers,
+                };
+                let blocks = n.div_ceil(tile_n) * splits;
+                let is_useful = blocks * 5 >= multiprocessors * 3
+                    && (blocks <= 2 * multiprocessors || splits == 1);
+                if is_useful && tiling.is_valid(Transpose::T) {
+                    all.push(tiling);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn describe(tiling: &DecodeTiling) -> String {
+    let DecodeTiling {
+        tile_m,
+        tile_n,
+        splits,
+        sharers,
+    } = tiling;
+    format!("{tile_m}x{tile_n} sharers {sharers} splits {splits}")
+}
+
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("want the path of a PTX file")?;
     let launches: Option<usize> = match arguments.next().as_deref() {
         None | Some("speed") => None,
         Some(count) => Some(count.parse()?),
     };
-    let filter = arguments.next().unwrap_or_default();
+    let rows = arguments.next().unwrap_or("1,8,16,32,64".into());
+    let rows: Vec<u32> = rows.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    let path = arguments.next();
     let mut bench = Bench::new()?;
     println!(
         "{}: a copy of 1 GiB moves {:.0} GB/s",
         bench.device.name(),
         bench.copy_gb_s
     );
-    let module = bench.device.load_ptx(&fs::read_to_string(path)?)?;
-    let mut variants = Vec::new();
-    for name in module.kernel_names().filter(|name| name.contains(&filter)) {
-        if let Some(config) = config_of(name) {
-            let kernel = module.kernel(name)?;
-            variants.push(Variant {
-                name: name.into(),
-                kernel,
-                config,
-            });
-        }
-    }
-    variants.sort_by(|a, b| a.name.cmp(&b.name));
+    let module = match &path {
+        Some(path) => Some(bench.device.load_ptx(&fs::read_to_string(path)?)?),
+        None => None,
+    };
     let multiprocessors = bench.device.info().multiprocessors;
     for (what, n, k) in SHAPES {
         let mut operands = Operands::new(&bench, n, k)?;
         let bytes = f64::from(n) * f64::from(k) * 2.0;
-        for m in ROWS {
-            let least = variants
-                .iter()
-                .map(|v| v.config.tile_m)
-                .filter(|&tile_m| tile_m >= m)
-                .min();
-            for variant in variants.iter().filter(|v| Some(v.config.tile_m) == least) {
-                let config = &variant.config;
-                let maps = operands.maps(config, m)?;
-                let chosen = config.choose_splits(n, k, 1, multiprocessors);
-                let mut line = format!("{what:<10} m{m:<2} {:<44}", variant.name);
-                let mut best = (f64::INFINITY, 0);
-                for splits in 1..=SPLITS_MAX {
-                    let blocks = config.tiles(n) * splits;
-                    let is_useful = splits == chosen
-                        || (blocks >= 100 && blocks <= multiprocessors * config.blocks);
-                    if !is_useful {
-                        continue;
-                    }
-                    if let Some(launches) = launches {
-                        let how = ((m, splits), launches);
-                        let outcome = operands.repeat(&bench, variant, &maps, how)?;
-                        line += &format!(" {splits}: {outcome}");
-                        continue;
-                    }
-                    let error = operands.check(&bench, variant, &maps, (m, splits))?;
-                    if error.is_nan() || error > 1.0 {
-                        line += &format!(" WRONG at {splits}: {error:.2}");
-                        continue;
-                    }
-                    let time_us = operands.time(&mut bench, variant, &maps, (m, splits))?;
-                    let share = bytes / time_us / 1e3 / bench.copy_gb_s;
-                    line += &format!(
-                        " {splits}{}:{time_us:.1}={share:.3}",
-                        if splits == chosen { "*" } else { "" }
-                    );
-                    if time_us < best.0 {
-                        best = (time_us, splits);
-                    }
+        for &m in &rows {
+            let tile_m = DecodeTiling::holding(m).ok_or("1 to 64 rows")?;
+            let entry = Sm90DecodeEntry {
+                input: DType::Bf16,
+                output: DType::Bf16,
+                trans_b: Transpose::T,
+                tile_m,
+            };
+            let name = entry.to_string();
+            let kernel = match &module {
+                Some(module) => module.kernel(&name)?,
+                None => bench.device.builtin_kernel(&name)?,
+            };
+            let mut found = Vec::new();
+            for tiling in tilings(tile_m, n, multiprocessors) {
+                let how = How {
+                    kernel: &kernel,
+                    tiling,
+                    maps: operands.maps(&tiling, m)?,
+                    m,
+                };
+                if let Some(launches) = launches {
+                    let outcome = operands.repeat(&bench, &how, launches)?;
+                    println!("{what:<10} m{m:<2} {}: {outcome}", describe(&tiling));
+                    continue;
                 }
-                println!("{line}  best {}", best.1);
+                let error = operands.check(&bench, &how)?;
+                if error.is_nan() || error > 1.0 {
+                    println!("{what} m{m} {}: WRONG, {error:.2}", describe(&tiling));
+                    continue;
+                }
+                found.push((operands.time(&mut bench, &how)?, tiling));
+            }
+            found.sort_by(|x, y| x.0.total_cmp(&y.0));
+            for (time_us, tiling) in found.iter().take(SHOWN) {
+                let share = bytes / time_us / 1e3 / bench.copy_gb_s;
+                println!(
+                    "{what:<10} m{m:<2} {time_us:6.2} us = {share:.3} {}",
+                    describe(tiling)
+                );
             }
         }
     }

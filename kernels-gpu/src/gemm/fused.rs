@@ -94,6 +94,15 @@ impl<Out: Element> Fused<Out> {
     }
 }
 
+impl<Out> Fused<Out> {
+    /// The factor, where there is nothing else to do.
+    #[inline(always)]
+    pub(crate) fn factor_alone(&self) -> Option<f32> {
+        let is_alone = self.parts == 0 && self.activation == Activation::Identity.code();
+        is_alone.then_some(self.alpha)
+    }
+}
+
 impl<Out: Element> Epilogue for Fused<Out> {
     #[inline(always)]
     fn apply(&self, place: Place, x: f32) -> f32 {

@@ -18,9 +18,9 @@ fn the_whole_epilogue_comes_after_all_of_k() {
                 m: M,
                 n: N,
                 k: K,
-                splits: 2,
                 ..tile
-            };
+            }
+            .split(2);
             let place = |i: usize| [0, i as u32 / N, i as u32 % N];
             let matrix = |seed| -> Vec<f32> {
                 (0..(M * N) as usize)

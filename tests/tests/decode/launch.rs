@@ -1,11 +1,12 @@
 //! One launch of a decode entry, as `spec` says.
 
 use half::{bf16, f16};
-use spec::gemm::decode::{DecodeArch, DecodeConfig, DecodeEntry};
+use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
+use spec::gemm::decode::{DECODE_THREADS, DecodeConfig, DecodeEntry};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 use warpsmith::{
-    Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig, TensorMap, TensorMapDesc,
-    TensorMapSwizzle,
+    DType, Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig, TensorMap,
+    TensorMapDesc, TensorMapSwizzle,
 };
 
 /// An element of these kernels.
@@ -29,11 +30,35 @@ values! {
     bf16, |x| bf16::from_f64(x);
 }
 
+/// Which kernel computes, and in which tiles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    Sm80(DecodeConfig),
+    /// `splits` are the case's.
+    Sm90(DecodeTiling),
+}
+
+impl Way {
+    /// The most rows that it takes.
+    pub(crate) fn tile_m(&self) -> u32 {
+        match self {
+            Self::Sm80(config) => config.tile_m,
+            Self::Sm90(tiling) => tiling.tile_m,
+        }
+    }
+
+    pub(crate) fn tile_n(&self) -> u32 {
+        match self {
+            Self::Sm80(config) => config.tile_n,
+            Self::Sm90(tiling) => tiling.tile_n,
+        }
+    }
+}
+
 /// What is multiplied, and how it lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
-    pub(crate) arch: DecodeArch,
-    pub(crate) config: DecodeConfig,
+    pub(crate) way: Way,
     pub(crate) m: u32,
     pub(crate) n: u32,
     pub(crate) k: u32,
@@ -45,23 +70,73 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    pub(crate) fn new(
-        arch: DecodeArch,
-        [m, n, k]: [u32; 3],
-        trans_b: Transpose,
-        splits: u32,
-    ) -> Self {
-        let config = DecodeConfig::choose(arch, [m, n], 1, 132).expect("1 to 64 rows");
+    pub(crate) fn new(way: Way, [m, n, k]: [u32; 3], trans_b: Transpose) -> Self {
         Self {
-            arch,
-            config,
+            way,
             m,
             n,
             k,
             batch: 1,
             trans_b,
-            splits,
+            splits: 1,
             padding: [0; 3],
+        }
+    }
+
+    /// The name of the kernel.
+    fn entry(&self, input: DType, output: DType) -> String {
+        let trans_b = self.trans_b;
+        match self.way {
+            Way::Sm80(config) => DecodeEntry {
+                input,
+                output,
+                trans_b,
+                config,
+            }
+            .to_string(),
+            Way::Sm90(tiling) => Sm90DecodeEntry {
+                input,
+                output,
+                trans_b,
+                tile_m: tiling.tile_m,
+            }
+            .to_string(),
+        }
+    }
+
+    fn launch_config(&self) -> LaunchConfig {
+        match self.way {
+            Way::Sm80(config) => LaunchConfig {
+                grid: config
+                    .grid(self.n, self.batch, self.splits)
+                    .expect("something to launch"),
+                block: [DECODE_THREADS, 1, 1],
+                shared_bytes: config.smem_bytes(self.trans_b),
+                cluster: None,
+            },
+            Way::Sm90(tiling) => LaunchConfig {
+                grid: tiling
+                    .grid(self.n, self.batch)
+                    .expect("something to launch"),
+                block: [tiling.threads(), 1, 1],
+                shared_bytes: tiling.smem_bytes(self.k),
+                cluster: Some(tiling.cluster()),
+            },
+        }
+    }
+
+    /// With k shared by so many blocks, as far as a cluster holds them.
+    pub(crate) fn split(self, splits: u32) -> Self {
+        match self.way {
+            Way::Sm80(_) => Self { splits, ..self },
+            Way::Sm90(tiling) => {
+                let splits = splits.min(CLUSTER_MAX / tiling.sharers);
+                Self {
+                    way: Way::Sm90(DecodeTiling { splits, ..tiling }),
+                    splits,
+                    ..self
+                }
+            }
         }
     }
 
@@ -123,8 +198,8 @@ impl Case {
         params: &GemmParams,
         a: &DeviceBuffer<T>,
         b: &DeviceBuffer<T>,
+        tiling: &DecodeTiling,
     ) -> warpsmith::Result<[TensorMap; 2]> {
-        let config = self.config;
         let (rows_b, columns_b) = self.stored_b();
         let map = |buffer: &DeviceBuffer<T>,
                    extents: [u32; 2],
@@ -143,14 +218,14 @@ impl Case {
                 [self.m, self.k],
                 params.lda,
                 params.batch_stride_a,
-                config.box_a(),
+                tiling.box_a(),
             )?,
             map(
                 b,
                 [rows_b, columns_b],
                 params.ldb,
                 params.batch_stride_b,
-                config.box_b(self.trans_b),
+                tiling.box_b(self.trans_b),
             )?,
         ])
     }
@@ -199,28 +274,16 @@ pub(crate) fn launch<In: Value, Out: Value>(
     d: &mut DeviceBuffer<Out>,
     extras: &Extras<'_, Out>,
 ) -> warpsmith::Result<()> {
-    let config = case.config;
-    let entry = DecodeEntry {
-        arch: case.arch,
-        input: In::DTYPE,
-        output: Out::DTYPE,
-        trans_b: case.trans_b,
-        config,
-    };
-    let kernel = device.builtin_kernel(&entry.to_string())?;
+    let kernel = device.builtin_kernel(&case.entry(In::DTYPE, Out::DTYPE))?;
     let stream = device.stream()?;
-    let grid = config.grid(case.n, case.batch, case.splits);
-    let grid = grid.expect("something to launch");
-    let launch = LaunchConfig {
-        grid,
-        block: [case.arch.threads(), 1, 1],
-        shared_bytes: config.smem_bytes(case.arch, case.trans_b),
-        cluster: (case.arch == DecodeArch::Sm90).then_some([1, case.splits, 1]),
+    let config = case.launch_config();
+    let [tiles, _, products] = config.grid;
+    let partials = match case.way {
+        Way::Sm80(config) => config.partials(case.n, case.batch, case.splits) as usize,
+        Way::Sm90(_) => 0,
     };
-    let splits = case.splits;
-    let partials = config.partials(case.n, case.batch, splits) as usize;
     let partials = DeviceBuffer::<f32>::from_slice(device, &vec![f32::NAN; partials])?;
-    let tickets = DeviceBuffer::<u32>::from_slice(device, &vec![0; (grid[0] * grid[2]) as usize])?;
+    let tickets = DeviceBuffer::<u32>::from_slice(device, &vec![0; (tiles * products) as usize])?;
     let d = &*d;
     let Extras {
         c,
@@ -232,7 +295,7 @@ pub(crate) fn launch<In: Value, Out: Value>(
         beta,
         epilogue,
     } = extras;
-    let (partials_arg, tickets_arg) = if splits == 1 {
+    let (partials_arg, tickets_arg) = if case.splits == 1 {
         (DevicePtr::NULL, DevicePtr::NULL)
     } else {
         (partials.device_ptr(), tickets.device_ptr())
@@ -250,16 +313,21 @@ pub(crate) fn launch<In: Value, Out: Value>(
         &params,
         epilogue,
     ];
-    let maps = case.maps(&params, a, b)?;
-    let maps = maps.each_ref();
+    let (maps, map_args);
+    let launch;
     let mut arguments: Vec<&dyn KernelArg> = Vec::new();
-    match case.arch {
-        DecodeArch::Sm80 => arguments.extend([&a as &dyn KernelArg, &b, memory[0], memory[1]]),
-        DecodeArch::Sm90 => arguments.extend([&maps[0] as &dyn KernelArg, &maps[1]]),
+    match &case.way {
+        Way::Sm80(_) => arguments.extend([&a as &dyn KernelArg, &b, memory[0], memory[1]]),
+        Way::Sm90(tiling) => {
+            maps = case.maps(&params, a, b, tiling)?;
+            map_args = maps.each_ref();
+            launch = tiling.launch(case.k);
+            arguments.extend([&map_args[0] as &dyn KernelArg, &map_args[1], &launch]);
+        }
     }
     arguments.extend(tail);
     // SAFETY: buffers are as long as the parameters say, and outlive the synchronization.
-    unsafe { kernel.launch(&stream, launch, &arguments[..])? };
+    unsafe { kernel.launch(&stream, config, &arguments[..])? };
     stream.synchronize()?;
     assert!(
         tickets.to_vec()?.iter().all(|&ticket| ticket == 0),

@@ -7,9 +7,10 @@ mod epilogue;
 mod launch;
 
 use half::{bf16, f16};
-use launch::{Case, Extras, Value, launch};
+use launch::{Case, Extras, Value, Way, launch};
 use spec::gemm::Transpose;
-use spec::gemm::decode::DecodeArch;
+use spec::gemm::decode::sm90::{DecodeTiling, TILES_M};
+use spec::gemm::decode::{DECODE_CONFIGS, DecodeConfig};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, DeviceBuffer};
@@ -80,16 +81,42 @@ fn run<In: Value, Out: Value>(
     d.to_vec().expect("the result can be read")
 }
 
+/// Hopper's tiles: the narrowest, one whose last warpgroup computes some weights twice, wide ones, and
+/// tokens shared by two and by four blocks.
+fn tilings() -> impl Iterator<Item = DecodeTiling> {
+    TILES_M.into_iter().flat_map(|tile_m| {
+        [(64, 1), (72, 1), (128, 2), (192, 1), (80, 2), (64, 4)]
+            .into_iter()
+            .map(move |(tile_n, sharers)| DecodeTiling {
+                tile_m,
+                tile_n,
+                splits: 1,
+                sharers,
+            })
+    })
+}
+
 /// Each tile of each architecture, for either layout of B.
 fn tiles() -> impl Iterator<Item = Case> {
-    DecodeArch::ALL.into_iter().flat_map(|arch| {
-        arch.configs().iter().flat_map(move |config| {
-            Transpose::ALL.map(|trans_b| Case {
-                config: *config,
-                ..Case::new(arch, [config.tile_m, 1, 1], trans_b, 1)
-            })
+    let ways = DECODE_CONFIGS.into_iter().map(Way::Sm80);
+    let ways = ways.chain(tilings().map(Way::Sm90));
+    ways.flat_map(|way| Transpose::ALL.map(|trans_b| Case::new(way, [way.tile_m(), 1, 1], trans_b)))
+        .filter(|case| match case.way {
+            Way::Sm80(_) => true,
+            Way::Sm90(tiling) => tiling.is_valid(case.trans_b),
         })
-    })
+}
+
+/// The tiles that hold `m` rows.
+fn holding(m: u32) -> [Way; 2] {
+    let tiling = DecodeTiling {
+        tile_m: DecodeTiling::holding(m).expect("1 to 64 rows"),
+        tile_n: 64,
+        splits: 1,
+        sharers: 1,
+    };
+    let config = DecodeConfig::holding(m).expect("1 to 64 rows");
+    [Way::Sm80(config), Way::Sm90(tiling)]
 }
 
 #[test]
@@ -97,13 +124,13 @@ fn every_entry_multiplies_ragged_shapes_exactly() {
     for device in devices() {
         for tile in tiles() {
             let case = Case {
-                m: tile.config.tile_m - 3,
+                m: tile.way.tile_m() - 3,
                 n: 157,
                 k: 331,
-                splits: 2,
                 padding: [8, 16, 3],
                 ..tile
-            };
+            }
+            .split(2);
             check::<bf16, bf16>(&device, &case);
             check::<bf16, f32>(&device, &case);
             check::<f16, f16>(&device, &case);
@@ -115,10 +142,10 @@ fn every_entry_multiplies_ragged_shapes_exactly() {
 #[test]
 fn every_number_of_rows_is_exact() {
     for device in devices() {
-        for arch in DecodeArch::ALL {
-            for m in 1..=64 {
-                let trans_b = Transpose::ALL[m as usize % 2];
-                check::<bf16, f32>(&device, &Case::new(arch, [m, 40, 72], trans_b, 1));
+        for m in 1..=64 {
+            let trans_b = Transpose::ALL[m as usize % 2];
+            for way in holding(m) {
+                check::<bf16, f32>(&device, &Case::new(way, [m, 40, 72], trans_b));
             }
         }
     }
@@ -130,13 +157,7 @@ fn the_smallest_extents_and_the_most_splits_are_exact() {
         for tile in tiles() {
             for [n, k] in [[1, 1], [2, 7], [8, 64], [65, 129], [64, 1100]] {
                 for splits in [1, 5, 8] {
-                    let case = Case {
-                        m: 2,
-                        n,
-                        k,
-                        splits,
-                        ..tile
-                    };
+                    let case = Case { m: 2, n, k, ..tile }.split(splits);
                     check::<f16, f32>(&device, &case);
                 }
             }
@@ -153,9 +174,9 @@ fn a_batch_has_products_of_its_own() {
                 n: 70,
                 k: 130,
                 batch: 3,
-                splits: 2,
                 ..tile
-            };
+            }
+            .split(2);
             check::<bf16, bf16>(&device, &case);
         }
     }
@@ -169,9 +190,9 @@ fn special_values_reach_their_own_results_only() {
                 m: 3,
                 n: 70,
                 k: 200,
-                splits: 2,
                 ..tile
-            };
+            }
+            .split(2);
             // NaN in a row of A, infinity in a column of B, at the last of k.
             let a = |[_, row, p]: [u32; 3]| if (row, p) == (1, 199) { f64::NAN } else { 1.0 };
             let b = |[_, p, column]: [u32; 3]| {
@@ -197,12 +218,14 @@ fn special_values_reach_their_own_results_only() {
 
 #[test]
 fn the_bits_are_the_same_in_every_order_of_events() {
-    let case_of = |tile: Case| Case {
-        m: 9,
-        n: 70,
-        k: 400,
-        splits: 3,
-        ..tile
+    let case_of = |tile: Case| {
+        Case {
+            m: 9,
+            n: 70,
+            k: 400,
+            ..tile
+        }
+        .split(3)
     };
     for tile in tiles().filter(|tile| tile.trans_b == Transpose::T) {
         let case = case_of(tile);

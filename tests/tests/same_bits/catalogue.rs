@@ -29,6 +29,7 @@ pub(crate) enum Family {
     Mma(gemm::MmaEntry),
     Hopper(gemm::sm90::Sm90Entry),
     Decode(gemm::decode::DecodeEntry),
+    HopperDecode(gemm::decode::sm90::Sm90DecodeEntry),
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
     AttentionSm80(Sm80Entry),
@@ -65,6 +66,9 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     }
     for entry in products::decodes() {
         all.insert(entry.to_string(), Family::Decode(entry));
+    }
+    for entry in products::hopper_decodes() {
+        all.insert(entry.to_string(), Family::HopperDecode(entry));
     }
     for dtype in sm80::DTYPES {
         for head_dim_cap in sm80::HEAD_DIMS {
@@ -141,6 +145,7 @@ impl Family {
             Self::Mma(entry) => products::mma(entry, rng),
             Self::Hopper(entry) => products::hopper(entry, rng),
             Self::Decode(entry) => products::decode(entry, rng),
+            Self::HopperDecode(entry) => products::decode_hopper(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attending::simt(entry, rng),
             Self::AttentionSm80(entry) => attending::sm80(entry, rng),

@@ -2,7 +2,8 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::gemm::decode::{DECODE_DTYPES, DecodeArch, DecodeEntry};
+use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry, TILES_M};
+use spec::gemm::decode::{DECODE_CONFIGS, DECODE_DTYPES, DECODE_THREADS, DecodeEntry};
 use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
 use spec::gemm::stream_k::{self, Cut};
 use spec::gemm::{
@@ -292,42 +293,77 @@ pub(crate) fn hoppers() -> Vec<Sm90Entry> {
     all
 }
 
-/// Products of few rows, with k shared by a few blocks.
-pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
+/// Extents of few rows, B as stored, and its gaps.
+fn few_rows(tile_m: u32, trans_b: Transpose, rng: &mut ChaCha8Rng) -> (GemmParams, [u32; 3]) {
     let mut params = extents(rng);
-    params.m = rng.random_range(1..=entry.config.tile_m);
-    let GemmParams { m, n, k, batch, .. } = params;
-    let (config, splits) = (entry.config, rng.random_range(1..=3));
-    let shape_b = match entry.trans_b {
+    params.m = rng.random_range(1..=tile_m);
+    let GemmParams { n, k, batch, .. } = params;
+    let stored_b = match trans_b {
         Transpose::N => [batch, k, n],
         Transpose::T => [batch, n, k],
     };
-    let [_, rows_a, _] = config.box_a();
-    let [_, rows_b, _] = config.box_b(entry.trans_b);
-    let (a, lda, stride_a) = mapped(&mut trial, entry.input, [batch, m, k], rows_a, rng);
-    let (b, ldb, stride_b) = mapped(&mut trial, entry.input, shape_b, rows_b, rng);
+    (params, stored_b)
+}
+
+/// Products of few rows, with k shared by a few blocks.
+pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let (config, splits) = (entry.config, rng.random_range(1..=3));
+    let (mut params, stored_b) = few_rows(config.tile_m, entry.trans_b, rng);
+    let GemmParams { m, n, k, batch, .. } = params;
+    // Rows on 16 bytes, as maps want them too.
+    let mut operand = |shape| match mapped(&mut trial, entry.input, shape, 1, rng) {
+        (Arg::MapValue(number, _), ld, stride) => (Arg::Buffer(number), ld, stride),
+        other => other,
+    };
+    let (a, lda, stride_a) = operand([batch, m, k]);
+    let (b, ldb, stride_b) = operand(stored_b);
     (params.lda, params.batch_stride_a) = (lda, stride_a);
     (params.ldb, params.batch_stride_b) = (ldb, stride_b);
     let grid = config.grid(n, batch, splits).expect("a small product");
-    let (mut args, cluster) = match entry.arch {
-        DecodeArch::Sm90 => (vec![a, b], Some([1, splits, 1])),
-        DecodeArch::Sm80 => {
-            let buffer = |arg| match arg {
-                Arg::MapValue(number, _) => Arg::Buffer(number),
-                other => other,
-            };
-            let partials = trial.floats(DType::F32, config.partials(n, batch, splits), rng);
-            let tickets = trial.buffer(vec![0; 4 * (grid[0] * grid[2]) as usize]);
-            (vec![buffer(a), buffer(b), partials, tickets], None)
-        }
-    };
+    let partials = trial.floats(DType::F32, config.partials(n, batch, splits), rng);
+    let tickets = trial.buffer(vec![0; 4 * (grid[0] * grid[2]) as usize]);
+    let mut args = vec![a, b, partials, tickets];
     args.extend(tail(&mut trial, entry.output, params, rng));
     let launch = LaunchConfig {
         grid,
-        block: [entry.arch.threads(), 1, 1],
-        shared_bytes: config.smem_bytes(entry.arch, entry.trans_b),
-        cluster,
+        block: [DECODE_THREADS, 1, 1],
+        shared_bytes: config.smem_bytes(entry.trans_b),
+        cluster: None,
+    };
+    trial.launch(entry, launch, args);
+    trial
+}
+
+/// The same on Hopper, in any tiling.
+pub(crate) fn decode_hopper(entry: Sm90DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let (mut params, stored_b) = few_rows(entry.tile_m, entry.trans_b, rng);
+    let GemmParams { m, n, k, batch, .. } = params;
+    let tiling = loop {
+        let tiling = DecodeTiling {
+            tile_m: entry.tile_m,
+            tile_n: 8 * rng.random_range(8..=32),
+            splits: rng.random_range(1..=CLUSTER_MAX),
+            sharers: [1, 2, 4][rng.random_range(0..3)],
+        };
+        if tiling.is_valid(entry.trans_b) {
+            break tiling;
+        }
+    };
+    let [_, rows_a, _] = tiling.box_a();
+    let [_, rows_b, _] = tiling.box_b(entry.trans_b);
+    let (a, lda, stride_a) = mapped(&mut trial, entry.input, [batch, m, k], rows_a, rng);
+    let (b, ldb, stride_b) = mapped(&mut trial, entry.input, stored_b, rows_b, rng);
+    (params.lda, params.batch_stride_a) = (lda, stride_a);
+    (params.ldb, params.batch_stride_b) = (ldb, stride_b);
+    let mut args = vec![a, b, Arg::params(tiling.launch(k))];
+    args.extend(tail(&mut trial, entry.output, params, rng));
+    let launch = LaunchConfig {
+        grid: tiling.grid(n, batch).expect("a small product"),
+        block: [tiling.threads(), 1, 1],
+        shared_bytes: tiling.smem_bytes(k),
+        cluster: Some(tiling.cluster()),
     };
     trial.launch(entry, launch, args);
     trial
@@ -336,17 +372,30 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
 /// Every entry for few rows.
 pub(crate) fn decodes() -> Vec<DecodeEntry> {
     let mut all = Vec::new();
-    for arch in DecodeArch::ALL {
-        for (input, output) in DECODE_DTYPES {
-            for trans_b in Transpose::ALL {
-                all.extend(arch.configs().iter().map(|&config| DecodeEntry {
-                    arch,
-                    input,
-                    output,
-                    trans_b,
-                    config,
-                }));
-            }
+    for (input, output) in DECODE_DTYPES {
+        for trans_b in Transpose::ALL {
+            all.extend(DECODE_CONFIGS.map(|config| DecodeEntry {
+                input,
+                output,
+                trans_b,
+                config,
+            }));
+        }
+    }
+    all
+}
+
+/// The same on Hopper.
+pub(crate) fn hopper_decodes() -> Vec<Sm90DecodeEntry> {
+    let mut all = Vec::new();
+    for (input, output) in DECODE_DTYPES {
+        for trans_b in Transpose::ALL {
+            all.extend(TILES_M.map(|tile_m| Sm90DecodeEntry {
+                input,
+                output,
+                trans_b,
+                tile_m,
+            }));
         }
     }
     all

@@ -276,17 +276,20 @@ impl LoadedKernel for GpuKernel {
         {
             self.allow_large_clusters()?;
         }
+        let mut attributes = [begins_early(); 2];
+        let mut count = usize::from(self.begins_early);
         // Clusters that the kernel demands are in its code, and the driver wants no attribute.
         if let Some(cluster) = config.cluster
             && self.required_cluster.is_none()
             && blocks(cluster) > 1
         {
-            // SAFETY: the caller's.
-            return unsafe { self.launch_with(stream, config, &mut [clusters(cluster)?], args) };
+            attributes[count] = clusters(cluster)?;
+            count += 1;
         }
-        if self.begins_early {
-            // SAFETY: the caller's; what demands sm_90 knows the attribute.
-            return unsafe { self.launch_with(stream, config, &mut [begins_early()], args) };
+        if count > 0 {
+            // SAFETY: the caller's; what begins early or has clusters demands sm_90, which knows
+            // the attributes.
+            return unsafe { self.launch_with(stream, config, &mut attributes[..count], args) };
         }
         let [grid_x, grid_y, grid_z] = config.grid;
         let [block_x, block_y, block_z] = config.block;

@@ -24,11 +24,11 @@
 //! whole tile. What it does not know (power, caches, alignment) `autotune` measures.
 
 use super::call::Call;
-use super::decode;
 use super::desc::GemmDesc;
-use super::{mma, simt, sm90};
+use super::{decode, decode_sm90, mma, simt, sm90};
 use crate::{DeviceInfo, LaunchConfig, Result};
 use spec::gemm::decode::DecodeEntry;
+use spec::gemm::decode::sm90::Sm90DecodeEntry;
 use spec::gemm::sm90::Sm90Entry;
 use spec::gemm::{MmaEntry, SimtEntry};
 use std::fmt;
@@ -40,6 +40,7 @@ pub(super) enum Entry {
     Mma(MmaEntry),
     Sm90(Sm90Entry),
     Decode(DecodeEntry),
+    Sm90Decode(Sm90DecodeEntry),
 }
 
 impl fmt::Display for Entry {
@@ -49,6 +50,7 @@ impl fmt::Display for Entry {
             Self::Mma(entry) => entry.fmt(f),
             Self::Sm90(entry) => entry.fmt(f),
             Self::Decode(entry) => entry.fmt(f),
+            Self::Sm90Decode(entry) => entry.fmt(f),
         }
     }
 }
@@ -83,6 +85,7 @@ impl Candidate {
             Entry::Mma(entry) => mma::launch(entry, self, call),
             Entry::Sm90(entry) => sm90::launch(entry, self, call),
             Entry::Decode(entry) => decode::launch(entry, self, call),
+            Entry::Sm90Decode(entry) => decode_sm90::launch(entry, self, call),
         }
     }
 }
@@ -90,6 +93,9 @@ impl Candidate {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entry.fmt(f)?;
+        if let Entry::Sm90Decode(_) = self.entry {
+            write!(f, "+n{}", self.tile[1])?; // the launch's choice
+        }
         if self.cluster() != [1; 3] {
             let [x, y, _] = self.cluster();
             write!(f, "+cluster{x}x{y}")?;
@@ -111,6 +117,7 @@ impl fmt::Display for Candidate {
 pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let machine = Machine::of(device);
     decode::offer(desc, &machine, offer);
+    decode_sm90::offer(desc, &machine, offer);
     simt::offer(desc, &machine, offer);
     mma::offer(desc, &machine, offer);
     sm90::offer(desc, &machine, offer);

@@ -3,6 +3,7 @@
 mod call;
 mod candidates;
 mod decode;
+mod decode_sm90;
 mod desc;
 mod maps;
 mod mma;

@@ -12,115 +12,189 @@ use cuda_std::mem::{ld_v4_f32, st_v4_f32};
 use cuda_std::shared::{ClusterAddr, SharedAddr};
 use cuda_std::thread;
 use spec::gemm::GemmParams;
-use spec::gemm::decode::DecodeConfig;
+use spec::gemm::decode::partial_pitch;
+use spec::gemm::raster::divided;
+
+use crate::gemm::fused::Fused;
 
 /// Neighbouring columns that a thread adds up at once.
 const WIDTH: u32 = 4;
+/// Rows that a thread ends together where nothing but a factor is applied.
+const TOGETHER: usize = 4;
+
+type Group = [f32; WIDTH as usize];
 
 /// A block's tile.
 pub(super) struct Tile<'a> {
-    pub(super) config: &'a DecodeConfig,
     pub(super) params: &'a GemmParams,
     /// Product of the batch.
     pub(super) batch: u64,
+    /// Rows that there are.
+    pub(super) rows: u32,
+    /// Columns, some of which may lie beyond D's.
+    pub(super) columns: u32,
     /// First column.
     pub(super) column: u32,
+    /// Sums that the block has of each result: over parts of its k.
+    pub(super) parts: u32,
+    /// Rows of a part in memory.
+    pub(super) part_rows: u32,
     /// Threads of the block.
     pub(super) threads: u32,
-    /// Sums of the block's warps, `[warps_k][tile_m][partial_pitch]`, in shared memory.
+    /// `[parts][part_rows][partial_pitch]`, in shared memory.
     pub(super) sums: *mut f32,
 }
 
+/// The groups of [`WIDTH`] columns that are a thread's: in all, one column of groups, in every
+/// `step`th row.
+#[derive(Clone, Copy)]
+struct Share {
+    row: u32,
+    step: u32,
+    /// In the tile.
+    column: u32,
+}
+
 impl Tile<'_> {
-    /// Groups of [`WIDTH`] columns of the tile's rows that there are.
+    /// The share of this thread where so many blocks share the rows. Nothing where there are more
+    /// threads than groups in whole rows.
     #[inline(always)]
-    fn groups(&self) -> u32 {
-        self.params.m.min(self.config.tile_m) * (self.config.tile_n / WIDTH)
+    fn share(&self, block: u32, blocks: u32) -> Share {
+        let across = self.columns / WIDTH;
+        let (row, group) = divided(thread::thread_idx_x(), across);
+        let at_once = divided(self.threads, across).0;
+        let first = block * at_once + row;
+        Share {
+            row: if row < at_once { first } else { self.rows },
+            step: blocks * at_once,
+            column: group * WIDTH,
+        }
     }
 
-    /// Row and first column of a group.
+    /// Where the sums of a group are, of the first part.
     #[inline(always)]
-    fn place(&self, group: u32) -> (u32, u32) {
-        let across = self.config.tile_n / WIDTH;
-        (group / across, group % across * WIDTH)
+    fn offset(&self, row: u32, column: u32) -> u32 {
+        row * partial_pitch(self.columns) + column
     }
 
-    /// Where the sums of a group are, of the first warp along k.
-    #[inline(always)]
-    fn offset(&self, group: u32) -> u32 {
-        let (row, column) = self.place(group);
-        row * self.config.partial_pitch() + column
-    }
-
-    /// The sum over the block's warps.
+    /// The sum over the parts.
     ///
     /// # Safety
-    /// They have stored their sums, and met.
+    /// They have been stored, by threads that this one has met.
     #[inline(always)]
-    unsafe fn of_warps(&self, group: u32) -> [f32; WIDTH as usize] {
-        let stride = self.config.tile_m * self.config.partial_pitch();
+    unsafe fn of_parts(&self, row: u32, column: u32) -> Group {
+        let stride = self.part_rows * partial_pitch(self.columns);
         let mut total = [0.0; WIDTH as usize];
-        let mut k_idx = 0;
-        while k_idx < self.config.warps_k() {
-            let offset = self.offset(group) + k_idx * stride;
+        let mut part = 0;
+        while part < self.parts {
+            let offset = self.offset(row, column) + part * stride;
             // SAFETY: inside of the sums; a multiple of 16 bytes, as the pitches are.
             let sums = unsafe { ld_v4_f32(self.sums.add(offset as usize)) };
-            total = if k_idx == 0 { sums } else { add(total, sums) };
-            k_idx += 1;
+            total = if part == 0 { sums } else { add(total, sums) };
+            part += 1;
         }
         total
     }
 
-    /// Puts the sum over the block's warps in the place of the first warp's.
+    /// Puts the sum over the parts in the place of the first.
     ///
     /// # Safety
-    /// As for [`of_warps`](Self::of_warps).
+    /// As for [`of_parts`](Self::of_parts).
     #[inline(always)]
-    unsafe fn add_warps(&self) {
-        if self.config.warps_k() == 1 {
+    unsafe fn add_parts(&self) {
+        if self.parts == 1 {
             return;
         }
-        let mut group = thread::thread_idx_x();
-        while group < self.groups() {
+        let share = self.share(0, 1);
+        let mut row = share.row;
+        while row < self.rows {
             // SAFETY: a group is one thread's alone.
             unsafe {
-                let place = self.sums.add(self.offset(group) as usize);
-                st_v4_f32(place, self.of_warps(group));
+                let place = self.sums.add(self.offset(row, share.column) as usize);
+                st_v4_f32(place, self.of_parts(row, share.column));
             }
-            group += self.threads;
+            row += share.step;
         }
     }
 
-    /// Applies the epilogue to a group and stores what lies in D.
+    /// Applies the epilogue to the totals of this thread's groups, and stores what lies in D.
     ///
     /// # Safety
-    /// As the launch's.
+    /// As the launch's. `total` gives that of a row and a column of the tile, and is called for those
+    /// in D only.
     #[inline(always)]
     unsafe fn finish<Out: Element>(
         &self,
-        group: u32,
-        mut x: [f32; WIDTH as usize],
-        epilogue: &impl Epilogue,
+        share: Share,
+        total: impl Fn(u32, u32) -> Group,
+        epilogue: &Fused<Out>,
         d: *mut Out,
     ) {
-        let (row, column) = self.place(group);
-        let column = self.column + column;
-        let n = self.params.n;
+        let (n, ldd) = (self.params.n, self.params.ldd);
+        let column = self.column + share.column;
         if column >= n {
             return;
         }
+        let offset = self.batch as i64 * self.params.batch_stride_d
+            + i64::from(share.row) * ldd
+            + i64::from(column);
+        let mut d = d.wrapping_offset(offset as isize);
+        let step = i64::from(share.step) * ldd;
+        let is_whole = column + WIDTH <= n
+            && Out::is_vector_aligned(d)
+            && (step as u64).is_multiple_of(u64::from(WIDTH));
+        let mut row = share.row;
+        if let (true, Some(factor)) = (is_whole, epilogue.factor_alone()) {
+            while row < self.rows {
+                let mut totals = [[0.0; WIDTH as usize]; TOGETHER];
+                for i in 0..TOGETHER {
+                    let row = row + i as u32 * share.step;
+                    if row < self.rows {
+                        totals[i] = total(row, share.column);
+                    }
+                }
+                for i in 0..TOGETHER {
+                    if row < self.rows {
+                        // SAFETY: four elements of D, aligned.
+                        unsafe { Out::store4(d, totals[i].map(|x| x * factor)) };
+                    }
+                    row += share.step;
+                    d = d.wrapping_offset(step as isize);
+                }
+            }
+            return;
+        }
+        while row < self.rows {
+            let x = total(row, share.column);
+            // SAFETY: the caller's.
+            unsafe { self.finish_group((row, column), x, epilogue, (d, is_whole)) };
+            row += share.step;
+            d = d.wrapping_offset(step as isize);
+        }
+    }
+
+    /// Applies the epilogue to one group at a row and a column of D, and stores it.
+    ///
+    /// # Safety
+    /// As the launch's. `d` is where the group begins, whose four elements are there, and aligned, where
+    /// it is whole.
+    #[inline(always)]
+    unsafe fn finish_group<Out: Element>(
+        &self,
+        (row, column): (u32, u32),
+        mut x: Group,
+        epilogue: &Fused<Out>,
+        (d, is_whole): (*mut Out, bool),
+    ) {
+        let n = self.params.n;
         let place = |i: usize| Place {
             batch: self.batch,
             row,
             column: (column + i as u32).min(n - 1),
         };
         epilogue.apply_all(place, &mut x);
-        let offset = self.batch as i64 * self.params.batch_stride_d
-            + i64::from(row) * self.params.ldd
-            + i64::from(column);
-        let d = d.wrapping_offset(offset as isize);
-        if column + WIDTH <= n && Out::is_vector_aligned(d) {
-            // SAFETY: four elements of D, aligned.
+        if is_whole {
+            // SAFETY: the caller's.
             unsafe { Out::store4(d, x) };
             return;
         }
@@ -139,67 +213,67 @@ pub(super) trait Combine {
     ///
     /// # Safety
     /// As the launch's.
-    unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &impl Epilogue, d: *mut Out);
+    unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &Fused<Out>, d: *mut Out);
 }
 
 /// Through each other's shared memory, each a share of the results.
-pub(super) struct Cluster;
+pub(super) struct Cluster {
+    /// Rank of the block that has the first share of k, and from one share to the next.
+    pub(super) first_rank: u32,
+    pub(super) ranks_apart: u32,
+}
 
 impl Combine for Cluster {
     #[inline(always)]
-    unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &impl Epilogue, d: *mut Out) {
+    unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &Fused<Out>, d: *mut Out) {
         let (split_idx, splits) = (thread::block_idx_y(), thread::grid_dim_y());
-        let groups = tile.groups();
-        thread::sync_threads(); // all warps' sums are there
-        if splits > 1 {
-            // SAFETY: the warps' sums are there.
-            unsafe { tile.add_warps() };
-            // SAFETY: all threads of all blocks of the cluster come here.
-            unsafe {
+        let share = tile.share(split_idx, splits);
+        thread::sync_threads(); // the block's sums are there
+        // SAFETY: the sums are in the block's shared memory, and those of all blocks are there after
+        // the first barrier. All threads of the cluster come here. No block's memory goes away while
+        // others read it: a thread has stored all that it has read before it arrives.
+        unsafe {
+            if splits > 1 {
+                tile.add_parts();
                 barrier_cluster_arrive_release();
                 barrier_cluster_wait_acquire(); // the sums of all blocks are there
             }
-        }
-        // SAFETY: the sums are in the block's shared memory.
-        let sums = unsafe { SharedAddr::of(tile.sums) };
-        let mut group = split_idx * tile.threads + thread::thread_idx_x();
-        while group < groups {
-            // SAFETY: the sums are there; the blocks of other ranks wait below.
-            unsafe {
-                let total = if splits == 1 {
-                    tile.of_warps(group)
+            let sums = SharedAddr::of(tile.sums);
+            let total = |row, column| {
+                if splits == 1 {
+                    tile.of_parts(row, column)
                 } else {
-                    of_ranks(sums.add_bytes(tile.offset(group) * 4), splits)
-                };
-                tile.finish(group, total, epilogue, d);
-            }
-            group += splits * tile.threads;
-        }
-        if splits > 1 {
-            // SAFETY: as above. Nobody's shared memory goes away while others read it.
-            unsafe {
+                    self.of_ranks(sums.add_bytes(tile.offset(row, column) * 4), splits)
+                }
+            };
+            tile.finish(share, total, epilogue, d);
+            if splits > 1 {
                 barrier_cluster_arrive_relaxed();
-                barrier_cluster_wait_acquire();
+                barrier_cluster_wait_acquire(); // nobody reads this block's sums any more
             }
         }
     }
 }
 
-/// The sum over the cluster's blocks, each of which has its own at `own`.
-///
-/// # Safety
-/// The blocks' sums are there.
-#[inline(always)]
-unsafe fn of_ranks(own: SharedAddr, ranks: u32) -> [f32; WIDTH as usize] {
-    // SAFETY: the caller's.
-    let mut total = unsafe { load(mapa_shared_cluster(own, 0)) };
-    let mut rank = 1;
-    while rank < ranks {
+impl Cluster {
+    /// The sum over the blocks that share k, each of which has its own at `own`.
+    ///
+    /// # Safety
+    /// The blocks' sums are there.
+    #[inline(always)]
+    unsafe fn of_ranks(&self, own: SharedAddr, splits: u32) -> Group {
+        let mut rank = self.first_rank;
         // SAFETY: the caller's.
-        total = add(total, unsafe { load(mapa_shared_cluster(own, rank)) });
-        rank += 1;
+        let mut total = unsafe { load(mapa_shared_cluster(own, rank)) };
+        let mut split_idx = 1;
+        while split_idx < splits {
+            rank += self.ranks_apart;
+            // SAFETY: the caller's.
+            total = add(total, unsafe { load(mapa_shared_cluster(own, rank)) });
+            split_idx += 1;
+        }
+        total
     }
-    total
 }
 
 /// Through global memory; the block that comes last adds up.
@@ -214,41 +288,43 @@ pub(super) struct Tickets {
 
 impl Combine for Tickets {
     #[inline(always)]
-    unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &impl Epilogue, d: *mut Out) {
+    unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &Fused<Out>, d: *mut Out) {
         let splits = thread::grid_dim_y();
-        let groups = tile.groups();
+        let share = tile.share(0, 1);
         thread::sync_threads(); // all warps' sums are there
         let tile_idx = u64::from(thread::block_idx_z()) * u64::from(thread::grid_dim_x())
             + u64::from(thread::block_idx_x());
-        let elements = u64::from(tile.config.tile_m * tile.config.tile_n);
+        let elements = u64::from(tile.part_rows * tile.columns);
         let first = tile_idx * u64::from(splits) * elements;
         let of_tile = self.partials.wrapping_add(first as usize);
+        let at = |row: u32, column: u32| (row * tile.columns + column) as usize;
         if splits > 1 {
             let offset = u64::from(thread::block_idx_y()) * elements;
             let own = of_tile.wrapping_add(offset as usize);
-            let mut group = thread::thread_idx_x();
-            while group < groups {
+            let mut row = share.row;
+            while row < tile.rows {
                 // SAFETY: a group of the block's own sums, one thread's alone.
-                unsafe { st_v4_f32(own.add((group * WIDTH) as usize), tile.of_warps(group)) };
-                group += tile.threads;
+                unsafe {
+                    let total = tile.of_parts(row, share.column);
+                    st_v4_f32(own.add(at(row, share.column)), total);
+                }
+                row += share.step;
             }
             // SAFETY: the caller's memory; all threads come here.
             if !unsafe { self.is_last(tile_idx, splits) } {
                 return;
             }
         }
-        let mut group = thread::thread_idx_x();
-        while group < groups {
-            // SAFETY: the sums of the block's warps, or of blocks that have drawn their tickets.
-            unsafe {
-                let total = if splits == 1 {
-                    tile.of_warps(group)
+        // SAFETY: the sums of the block's warps, or of blocks that have drawn their tickets.
+        unsafe {
+            let total = |row, column| {
+                if splits == 1 {
+                    tile.of_parts(row, column)
                 } else {
-                    of_blocks(of_tile.add((group * WIDTH) as usize), splits, elements)
-                };
-                tile.finish(group, total, epilogue, d);
-            }
-            group += tile.threads;
+                    of_blocks(of_tile.add(at(row, column)), splits, elements)
+                }
+            };
+            tile.finish(share, total, epilogue, d);
         }
     }
 }
@@ -258,7 +334,7 @@ impl Combine for Tickets {
 /// # Safety
 /// They are there.
 #[inline(always)]
-unsafe fn of_blocks(first: *const f32, blocks: u32, stride: u64) -> [f32; WIDTH as usize] {
+unsafe fn of_blocks(first: *const f32, blocks: u32, stride: u64) -> Group {
     // SAFETY: the caller's.
     let mut total = unsafe { ld_v4_f32(first) };
     let mut block = 1;
@@ -302,7 +378,7 @@ impl Tickets {
 /// # Safety
 /// They are there, at a multiple of 16 bytes.
 #[inline(always)]
-unsafe fn load(at: ClusterAddr) -> [f32; WIDTH as usize] {
+unsafe fn load(at: ClusterAddr) -> Group {
     // SAFETY: the caller's.
     let pairs = unsafe {
         [
@@ -319,6 +395,6 @@ unsafe fn load(at: ClusterAddr) -> [f32; WIDTH as usize] {
 }
 
 #[inline(always)]
-fn add(a: [f32; WIDTH as usize], b: [f32; WIDTH as usize]) -> [f32; WIDTH as usize] {
+fn add(a: Group, b: Group) -> Group {
     [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
 }

@@ -18,8 +18,7 @@
 //!
 //! # Timeline
 //! For each k tile: wait, barrier, start the copies `stages - 1` ahead, multiply. Then the warps' sums
-//! meet in shared memory, those of the blocks in a cluster's (or global) memory, and the epilogue
-//! stores.
+//! meet in shared memory, those of the blocks in global memory, and the epilogue stores.
 //!
 //! # Numerics
 //! Tensor cores in f32 over each warp's k; then sums of warps in order, then of blocks in order. The
@@ -28,7 +27,7 @@
 //!
 //! # Before you change this
 //! The emulator's tests of `tests/tests/decode/` count bank conflicts and bytes; the example
-//! `decode_speed` of tests times Hopper's kernels on a GPU. docs/gemm-decode.md says what was tried.
+//! `decode_speed` of tests times Hopper's kernel on a GPU. docs/gemm-decode.md says what was tried.
 
 mod combine;
 mod element;
@@ -40,12 +39,12 @@ mod stage;
 
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_all, cp_async_wait_group};
 use cuda_std::element::Element;
-use cuda_std::epilogue::Epilogue;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use spec::gemm::decode::{DecodeArch, DecodeConfig};
+use spec::gemm::decode::{DECODE_THREADS, DecodeConfig};
 use spec::gemm::{GemmParams, Transpose};
 
+use crate::gemm::fused::Fused;
 use combine::{Combine, Tile};
 use element::MmaElement;
 use product::{Padded, WarpPart, multiply};
@@ -72,7 +71,7 @@ unsafe fn decode<
     d: *mut Out,
     params: &GemmParams,
     config: &DecodeConfig,
-    epilogue: &impl Epilogue,
+    epilogue: &Fused<Out>,
     combine: impl Combine,
 ) {
     let trans_b = if K_ROWS { Transpose::N } else { Transpose::T };
@@ -89,7 +88,7 @@ unsafe fn decode<
     let smem = dynamic_base();
     // SAFETY: the launch's dynamic shared memory.
     let stages = unsafe { SharedAddr::of(smem) };
-    let stage_bytes = config.stage_bytes(DecodeArch::Sm80, trans_b);
+    let stage_bytes = config.stage_bytes(trans_b);
     let mut copy = |stage: SharedAddr| {
         // SAFETY: the caller's operands; the stage's last readers have passed a barrier.
         unsafe {
@@ -122,7 +121,7 @@ unsafe fn decode<
         }
         cp_async_commit_group();
         // SAFETY: whole warps; the stage has landed.
-        unsafe { multiply::<In, _, WEIGHTS, TOKENS>(&mut sums, landed, &layout, config) };
+        unsafe { multiply::<In, WEIGHTS, TOKENS, K_ROWS>(&mut sums, landed, &layout, config) };
         free = landed;
         landed = landed.add_bytes(stage_bytes);
         if landed == end {
@@ -132,18 +131,32 @@ unsafe fn decode<
     }
     cp_async_wait_all();
     thread::sync_threads(); // nobody reads stages any more
-    let tile = Tile {
-        config,
-        params,
-        batch,
-        column,
-        sums: smem.cast(),
-        threads: DecodeArch::Sm80.threads(),
-    };
+    let tile = tile(params, config, (batch, column), smem.cast());
     // SAFETY: sums take the place of the stages; the rest is the caller's.
     unsafe {
         part.store(&sums, tile.sums, config);
         combine.finish(&tile, epilogue, d);
+    }
+}
+
+/// The block's tile, of the product and from the column that it is given.
+#[inline(always)]
+fn tile<'a>(
+    params: &'a GemmParams,
+    config: &DecodeConfig,
+    (batch, column): (u64, u32),
+    sums: *mut f32,
+) -> Tile<'a> {
+    Tile {
+        params,
+        batch,
+        rows: params.m.min(config.tile_m),
+        columns: config.tile_n,
+        column,
+        parts: config.warps_k(),
+        part_rows: config.tile_m,
+        threads: DECODE_THREADS,
+        sums,
     }
 }
 

@@ -3,7 +3,7 @@
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::decode::{DecodeConfig, SPAN_BYTES};
+use spec::gemm::decode::{DecodeConfig, partial_pitch};
 
 use super::element::MmaElement;
 
@@ -13,8 +13,6 @@ const MMA_TOKENS: u32 = 8;
 const MMA_K: u32 = 16;
 const STEP_K: u32 = 2 * MMA_K;
 const ELEMENT_BYTES: u32 = 2;
-/// Elements of a row of a swizzled box.
-const SPAN: u32 = SPAN_BYTES / ELEMENT_BYTES;
 
 /// Sums of a warp: 16 weights each, then 8 tokens each.
 pub(super) type Sums<const WEIGHTS: usize, const TOKENS: usize> = [[[f32; 4]; TOKENS]; WEIGHTS];
@@ -67,7 +65,7 @@ impl WarpPart {
         config: &DecodeConfig,
     ) {
         let lane_idx = thread::thread_idx_x() % thread::WARP_THREADS;
-        let pitch = config.partial_pitch();
+        let pitch = partial_pitch(config.tile_n);
         let first = (self.k_idx * config.tile_m + lane_idx % 4 * 2) * pitch;
         let first = first + self.weight + lane_idx / 4;
         for weight in 0..WEIGHTS {
@@ -84,58 +82,40 @@ impl WarpPart {
     }
 }
 
-/// How a stage lies in shared memory: where the lanes of a warp read its fragments.
-pub(super) trait Layout: Copy {
-    /// B has n contiguous, and is transposed on the way.
-    const TRANSPOSED: bool;
-
-    /// The lane's row of A: 8 tokens from the `token`th eight, over the k of a step.
-    fn a(&self, stage: SharedAddr, step: u32, token: u32) -> SharedAddr;
-
-    /// The lane's row of B: 16 weights from the warp's `weight`th sixteen, over one half of the k of
-    /// a step.
-    fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr;
-}
-
-/// Adds the products of the warp's part of the stage at `stage`. Returns bits of the last fragments: who
-/// has them knows that all reads of the stage are done, which the instructions' order does not say.
+/// Adds the products of the warp's part of the stage at `stage`.
 ///
 /// # Safety
 /// All lanes execute it; the stage has landed.
 #[inline(always)]
 pub(super) unsafe fn multiply<
     T: MmaElement,
-    L: Layout,
     const WEIGHTS: usize,
     const TOKENS: usize,
+    const K_ROWS: bool,
 >(
     sums: &mut Sums<WEIGHTS, TOKENS>,
     stage: SharedAddr,
-    layout: &L,
+    layout: &Padded<K_ROWS>,
     config: &DecodeConfig,
-) -> u32 {
-    let mut last = 0;
+) {
     let mut step = 0;
     while step < config.tile_k / config.warps_k() / STEP_K {
-        last = 0;
         let mut tokens = [[0; 4]; TOKENS];
         for token in 0..TOKENS {
             // SAFETY: the caller's.
             tokens[token] = unsafe { ldmatrix_x4(layout.a(stage, step, token as u32)) };
-            last |= tokens[token][3];
         }
         for half in 0..2 {
             for weight in 0..WEIGHTS {
                 let row = layout.b(stage, step, half as u32, weight as u32);
                 // SAFETY: the caller's.
                 let fragment = unsafe {
-                    if L::TRANSPOSED {
+                    if K_ROWS {
                         ldmatrix_x4_trans(row)
                     } else {
                         ldmatrix_x4(row)
                     }
                 };
-                last |= fragment[3];
                 for token in 0..TOKENS {
                     let pair = [tokens[token][2 * half], tokens[token][2 * half + 1]];
                     // SAFETY: the caller's.
@@ -145,7 +125,6 @@ pub(super) unsafe fn multiply<
         }
         step += 1;
     }
-    last
 }
 
 /// Rows one after the other, padded: A, then B as stored.
@@ -178,15 +157,16 @@ impl<const K_ROWS: bool> Padded<K_ROWS> {
     }
 }
 
-impl<const K_ROWS: bool> Layout for Padded<K_ROWS> {
-    const TRANSPOSED: bool = K_ROWS;
-
+impl<const K_ROWS: bool> Padded<K_ROWS> {
+    /// The lane's row of A: 8 tokens from the `token`th eight, over the k of a step.
     #[inline(always)]
     fn a(&self, stage: SharedAddr, step: u32, token: u32) -> SharedAddr {
         let offset = token * MMA_TOKENS * self.pitch_a_bytes + step * STEP_K * ELEMENT_BYTES;
         stage.add_bytes(self.a + offset)
     }
 
+    /// The lane's row of B: 16 weights from the warp's `weight`th sixteen, over one half of the k of
+    /// a step.
     #[inline(always)]
     fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr {
         let (weight, k) = (weight * MMA_WEIGHTS, step * STEP_K + half * MMA_K);
@@ -196,68 +176,5 @@ impl<const K_ROWS: bool> Layout for Padded<K_ROWS> {
             weight * self.pitch_b_bytes + k * ELEMENT_BYTES
         };
         stage.add_bytes(self.b + offset)
-    }
-}
-
-/// Boxes of rows of 128 bytes, whose 16-byte units are exchanged by an exclusive-or with the row's
-/// number: A's side by side along k, then B's along k or (stored with n contiguous) along n.
-#[derive(Clone, Copy)]
-pub(super) struct Swizzled<const K_ROWS: bool> {
-    /// Bytes from the stage to the lane's first row of A, and of B.
-    a: u32,
-    b: u32,
-    /// Bytes of a box of A, and of B.
-    box_a_bytes: u32,
-    box_b_bytes: u32,
-}
-
-/// Where 16 bytes lie in a box: row and first element of the row.
-#[inline(always)]
-const fn swizzled(row: u32, element: u32) -> u32 {
-    row * SPAN_BYTES + ((element / 8) ^ (row % 8)) * 16
-}
-
-impl<const K_ROWS: bool> Swizzled<K_ROWS> {
-    #[inline(always)]
-    pub(super) fn new(part: &WarpPart, config: &DecodeConfig) -> Self {
-        let box_a_bytes = config.tile_m * SPAN_BYTES;
-        let box_b_bytes = SPAN_BYTES * if K_ROWS { config.tile_k } else { config.tile_n };
-        let (down, along) = part.corner();
-        let (weight, k) = (part.weight + down, part.k + along);
-        let b = if K_ROWS {
-            weight / SPAN * box_b_bytes + swizzled(k + part.row, weight % SPAN)
-        } else {
-            k / SPAN * box_b_bytes + swizzled(weight + part.row, k % SPAN)
-        };
-        let k = part.k + 8 * part.matrix;
-        Self {
-            a: k / SPAN * box_a_bytes + swizzled(part.row, k % SPAN),
-            b: config.swizzled_a_bytes() + b,
-            box_a_bytes,
-            box_b_bytes,
-        }
-    }
-}
-
-impl<const K_ROWS: bool> Layout for Swizzled<K_ROWS> {
-    const TRANSPOSED: bool = K_ROWS;
-
-    #[inline(always)]
-    fn a(&self, stage: SharedAddr, step: u32, token: u32) -> SharedAddr {
-        let k = step * STEP_K;
-        let offset = token * MMA_TOKENS * SPAN_BYTES + k / SPAN * self.box_a_bytes;
-        stage.add_bytes((self.a ^ (k % SPAN * ELEMENT_BYTES)) + offset)
-    }
-
-    #[inline(always)]
-    fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr {
-        let (weight, k) = (weight * MMA_WEIGHTS, step * STEP_K + half * MMA_K);
-        // The warp's weights lie in one box where n is contiguous, its k in whole ones or in one.
-        let (within, offset) = if K_ROWS {
-            (weight, k * SPAN_BYTES)
-        } else {
-            (k % SPAN, weight * SPAN_BYTES + k / SPAN * self.box_b_bytes)
-        };
-        stage.add_bytes((self.b ^ (within * ELEMENT_BYTES)) + offset)
     }
 }

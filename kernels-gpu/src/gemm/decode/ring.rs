@@ -5,12 +5,13 @@ use cuda_std::shared::SharedAddr;
 
 const BARRIER_BYTES: u32 = 8;
 
-/// Stages, and after them their barriers.
+/// Stages, and their barriers.
 #[derive(Clone, Copy)]
 pub(super) struct Ring {
     pub(super) stages: SharedAddr,
     pub(super) stage_bytes: u32,
     pub(super) count: u32,
+    pub(super) barriers: SharedAddr,
 }
 
 impl Ring {
@@ -33,11 +34,7 @@ impl Ring {
 
     #[inline(always)]
     fn barrier(&self, barrier_idx: u32) -> Mbarrier {
-        let barriers = self.count * self.stage_bytes;
-        Mbarrier::at(
-            self.stages
-                .add_bytes(barriers + barrier_idx * BARRIER_BYTES),
-        )
+        Mbarrier::at(self.barriers.add_bytes(barrier_idx * BARRIER_BYTES))
     }
 }
 

@@ -3,9 +3,9 @@
 use cuda_std::cp_async::{cp_async_cg_16, cp_async_cg_16_src_size};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::decode::DecodeArch;
+use spec::gemm::decode::DECODE_THREADS;
 
-const THREADS: u32 = DecodeArch::Sm80.threads();
+const THREADS: u32 = DECODE_THREADS;
 /// Elements of 2 bytes of one copy.
 const CHUNK: u32 = 8;
 const CHUNK_BYTES: u32 = 16;

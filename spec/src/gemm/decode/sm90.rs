@@ -1,0 +1,374 @@
+//! Few rows on Hopper: tensor copies, wgmma, clusters.
+//!
+//! Weights (columns of B) are the 64 rows of a wgmma, tokens (rows of A) its columns. How wide a
+//! block's tile is, how many blocks share its k and how many share the tokens that they read is the
+//! launch's choice, a [`DecodeTiling`].
+//!
+//! Entries are named `gemm_decode_sm90_<in>[_<out>]_<layout>_<tile_m>`, for example
+//! `gemm_decode_sm90_bf16_nt_16`; [`Sm90DecodeEntry`] prints the name. They run with
+//! [`DecodeTiling::threads`] threads a block on the grid of [`DecodeTiling::grid`] in clusters of
+//! [`DecodeTiling::cluster`], with [`DecodeTiling::smem_bytes`] of dynamic shared memory. Arguments:
+//! tensor maps of A and B by value, of three dimensions (the third is the batch; one product where
+//! the batch stride is 0), swizzled over [`SPAN_BYTES`], zeros outside, with boxes of
+//! [`DecodeTiling::box_a`] and [`DecodeTiling::box_b`]; a [`DecodeLaunch`]; the tail of
+//! [`epilogue`](crate::gemm::epilogue).
+
+use core::fmt;
+
+use super::{DECODE_BATCH_MAX, partial_pitch};
+use crate::DType;
+use crate::gemm::Transpose;
+use crate::gemm::raster::divided;
+
+/// Rows of A that entries hold.
+pub const TILES_M: [u32; 3] = [16, 32, 64];
+/// Rows of a wgmma: the least columns of B that a tile has.
+pub const MMA_WEIGHTS: u32 = 64;
+/// Most columns of a tile: a box's extent, and as many warpgroups as a block has.
+pub const TILE_N_MAX: u32 = 256;
+/// What a tile's width is a multiple of where k is contiguous in B: the rows of a swizzle's pattern.
+/// Else it is a multiple of [`MMA_WEIGHTS`].
+pub const TILE_N_STEP: u32 = 8;
+/// Depth of k of a stage.
+pub const TILE_K: u32 = SPAN_BYTES / ELEMENT_BYTES;
+/// Bytes of a row of a box, which its swizzle spans.
+pub const SPAN_BYTES: u32 = 128;
+/// Alignment of a box.
+pub const BOX_ALIGN: u32 = 1024;
+/// Most blocks of a cluster.
+pub const CLUSTER_MAX: u32 = 8;
+/// Threads of the warps that multiply a wgmma's rows, and of the warp that copies.
+pub const WARPGROUP: u32 = 128;
+const COPIERS: u32 = 32;
+
+const ELEMENT_BYTES: u32 = 2;
+/// Bytes of a stage's barriers.
+const BARRIERS_BYTES: u32 = 16;
+/// Most dynamic shared memory of a block.
+const SMEM_MAX_BYTES: u32 = 227 * 1024;
+
+/// How a product is divided among blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DecodeTiling {
+    /// Rows of A, at most: one of [`TILES_M`].
+    pub tile_m: u32,
+    /// Columns of B of a block.
+    pub tile_n: u32,
+    /// Blocks that share a tile's k, and add up in its order.
+    pub splits: u32,
+    /// Neighbours along n that copy tokens for each other: 1, 2 or 4.
+    pub sharers: u32,
+}
+
+/// What a kernel is told of its tiling; the rest is in the grid and the cluster.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeLaunch {
+    /// [`DecodeTiling::tile_n`].
+    pub tile_n: u32,
+    /// Of the ring in shared memory.
+    pub stages: u32,
+}
+
+impl DecodeTiling {
+    /// The least of [`TILES_M`] that holds `m` rows.
+    pub fn holding(m: u32) -> Option<u32> {
+        TILES_M.into_iter().find(|&tile_m| m != 0 && m <= tile_m)
+    }
+
+    /// Whether the kernels take it.
+    pub fn is_valid(&self, trans_b: Transpose) -> bool {
+        let step = match trans_b {
+            Transpose::N => MMA_WEIGHTS,
+            Transpose::T => TILE_N_STEP,
+        };
+        TILES_M.contains(&self.tile_m)
+            && (MMA_WEIGHTS..=TILE_N_MAX).contains(&self.tile_n)
+            && self.tile_n.is_multiple_of(step)
+            && self.splits > 0
+            && [1, 2, 4].contains(&self.sharers)
+            && self.splits * self.sharers <= CLUSTER_MAX
+            // A sharer copies whole patterns of the swizzle.
+            && self.tile_m / self.sharers >= TILE_N_STEP
+    }
+
+    /// Warpgroups of a block that multiply. The last one's rows end with the tile, so some may be
+    /// those of the one before it as well.
+    pub const fn warpgroups(&self) -> u32 {
+        self.tile_n.div_ceil(MMA_WEIGHTS)
+    }
+
+    /// Threads of a block.
+    pub const fn threads(&self) -> u32 {
+        self.warpgroups() * WARPGROUP + COPIERS
+    }
+
+    /// Stages of a block's ring: one for each of its k tiles, no more than fit.
+    pub const fn stages(&self, k: u32) -> u32 {
+        let stage_bytes = stage_bytes(self.tile_m, self.tile_n);
+        let most = (SMEM_MAX_BYTES - BOX_ALIGN) / (stage_bytes + BARRIERS_BYTES);
+        let k_tiles = k.div_ceil(TILE_K).div_ceil(self.splits);
+        if k_tiles < most { k_tiles } else { most }
+    }
+
+    /// Bytes of dynamic shared memory.
+    pub const fn smem_bytes(&self, k: u32) -> u32 {
+        let stages = self.stages(k);
+        // The ring begins at a multiple of its alignment, the memory anywhere.
+        barriers_at(self.tile_m, self.tile_n, stages) + stages * BARRIERS_BYTES + BOX_ALIGN
+    }
+
+    /// What the kernel is told.
+    pub const fn launch(&self, k: u32) -> DecodeLaunch {
+        DecodeLaunch {
+            tile_n: self.tile_n,
+            stages: self.stages(k),
+        }
+    }
+
+    /// Extents of a box of A, innermost first.
+    pub const fn box_a(&self) -> [u32; 3] {
+        [TILE_K, self.tile_m / self.sharers, 1]
+    }
+
+    /// Extents of a box of B as stored, innermost first.
+    pub const fn box_b(&self, trans_b: Transpose) -> [u32; 3] {
+        match trans_b {
+            Transpose::N => [MMA_WEIGHTS, TILE_K, 1],
+            Transpose::T => [TILE_K, self.tile_n, 1],
+        }
+    }
+
+    /// Blocks of a cluster.
+    pub const fn cluster(&self) -> [u32; 3] {
+        [self.sharers, self.splits, 1]
+    }
+
+    /// Grid of a launch: x = tiles, in whole clusters, y = shares of k, z = products. `None` where
+    /// there is nothing to launch, or more than a grid can hold.
+    pub const fn grid(&self, n: u32, batch: u32) -> Option<[u32; 3]> {
+        let clusters = n.div_ceil(self.tile_n).div_ceil(self.sharers);
+        if clusters == 0 || batch == 0 || batch > DECODE_BATCH_MAX {
+            return None;
+        }
+        Some([clusters * self.sharers, self.splits, batch])
+    }
+}
+
+/// Bytes of a stage: B, then A.
+#[inline(always)]
+pub const fn stage_bytes(tile_m: u32, tile_n: u32) -> u32 {
+    (tile_n + tile_m) * SPAN_BYTES
+}
+
+/// Where the barriers are: behind the ring, and behind the sums, which take the ring's place. From
+/// afar barriers are arrived at until the cluster's blocks meet.
+#[inline(always)]
+pub const fn barriers_at(tile_m: u32, tile_n: u32, stages: u32) -> u32 {
+    let ring = stages * stage_bytes(tile_m, tile_n);
+    let sums = tile_m * partial_pitch(tile_n) * 4;
+    if ring > sums { ring } else { sums }
+}
+
+/// The k tiles, first and one past the last, of share `split_idx` of `splits`.
+#[inline(always)]
+pub const fn k_tiles(k: u32, split_idx: u32, splits: u32) -> (u32, u32) {
+    let k_tiles = k.div_ceil(TILE_K);
+    // No product overflows: there are fewer than 2^27 tiles, and few splits.
+    let first = divided(k_tiles * split_idx, splits).0;
+    let end = divided(k_tiles * (split_idx + 1), splits).0;
+    (first, end)
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm90DecodeEntry {
+    /// Element type of A and B.
+    pub input: DType,
+    /// Element type of C and D.
+    pub output: DType,
+    /// How B lies.
+    pub trans_b: Transpose,
+    /// Rows of A that it holds.
+    pub tile_m: u32,
+}
+
+impl fmt::Display for Sm90DecodeEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gemm_decode_sm90_{}", self.input)?;
+        if self.output != self.input {
+            write!(f, "_{}", self.output)?;
+        }
+        write!(f, "_n{}_{}", self.trans_b.letter(), self.tile_m)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    fn all(trans_b: Transpose) -> impl Iterator<Item = DecodeTiling> {
+        let widths = (0..=TILE_N_MAX + 64).step_by(8);
+        TILES_M
+            .into_iter()
+            .flat_map(move |tile_m| {
+                widths.clone().flat_map(move |tile_n| {
+                    [1, 2, 3, 4, 8].into_iter().flat_map(move |splits| {
+                        [1, 2, 4].map(|sharers| DecodeTiling {
+                            tile_m,
+                            tile_n,
+                            splits,
+                            sharers,
+                        })
+                    })
+                })
+            })
+            .filter(move |tiling| tiling.is_valid(trans_b))
+    }
+
+    #[test]
+    fn every_valid_tiling_fits_a_block() {
+        for trans_b in Transpose::ALL {
+            for tiling in all(trans_b) {
+                for k in [1, 64, 1000, 28_672] {
+                    assert!(tiling.smem_bytes(k) <= SMEM_MAX_BYTES, "{tiling:?}, k {k}");
+                    assert!(tiling.stages(k) > 0, "{tiling:?}, k {k}");
+                }
+                assert!(tiling.threads() <= 1024, "{tiling:?}");
+                assert!(
+                    tiling.stages(1 << 20) >= 4,
+                    "{tiling:?}: too few to hide latency"
+                );
+                let cluster: u32 = tiling.cluster().iter().product();
+                assert!(cluster <= CLUSTER_MAX, "{tiling:?}");
+                let rows = [tiling.box_a()[1], tiling.box_b(trans_b)[1]];
+                assert!(
+                    rows.iter()
+                        .all(|rows| (rows * SPAN_BYTES).is_multiple_of(BOX_ALIGN))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_kernels_cannot_do_is_not_valid() {
+        let tiling = DecodeTiling {
+            tile_m: 16,
+            tile_n: 72,
+            splits: 2,
+            sharers: 2,
+        };
+        assert!(tiling.is_valid(Transpose::T) && !tiling.is_valid(Transpose::N));
+        for wrong in [
+            DecodeTiling {
+                tile_m: 8,
+                ..tiling
+            },
+            DecodeTiling {
+                tile_n: 56,
+                ..tiling
+            },
+            DecodeTiling {
+                tile_n: 68,
+                ..tiling
+            },
+            DecodeTiling {
+                tile_n: 264,
+                ..tiling
+            },
+            DecodeTiling {
+                splits: 0,
+                ..tiling
+            },
+            DecodeTiling {
+                splits: 5,
+                ..tiling
+            },
+            DecodeTiling {
+                sharers: 3,
+                ..tiling
+            },
+            DecodeTiling {
+                sharers: 4,
+                ..tiling
+            },
+        ] {
+            assert!(!wrong.is_valid(Transpose::T), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn grids_are_whole_clusters() {
+        let tiling = DecodeTiling {
+            tile_m: 64,
+            tile_n: 80,
+            splits: 2,
+            sharers: 4,
+        };
+        assert_eq!(tiling.grid(10_240, 3), Some([128, 2, 3]));
+        assert_eq!(tiling.grid(10_241, 1), Some([132, 2, 1]));
+        assert_eq!(tiling.grid(0, 1), None);
+        assert_eq!(tiling.grid(1, DECODE_BATCH_MAX + 1), None);
+    }
+
+    #[test]
+    fn shares_of_k_are_all_of_it_in_order() {
+        for (k, splits) in [
+            (1, 1),
+            (1, 8),
+            (4096, 3),
+            (14_336, 7),
+            (100, 2),
+            (u32::MAX, 8),
+        ] {
+            let mut next = 0;
+            for split_idx in 0..splits {
+                let (first, end) = k_tiles(k, split_idx, splits);
+                assert!(
+                    first == next && end >= first,
+                    "k {k}, {split_idx} of {splits}"
+                );
+                next = end;
+            }
+            assert_eq!(next, k.div_ceil(TILE_K), "k {k}, splits {splits}");
+        }
+    }
+
+    #[test]
+    fn the_smallest_tile_that_holds_the_rows_is_taken() {
+        let held = [0, 1, 16, 17, 32, 33, 64, 65].map(DecodeTiling::holding);
+        let want = [
+            None,
+            Some(16),
+            Some(16),
+            Some(32),
+            Some(32),
+            Some(64),
+            Some(64),
+            None,
+        ];
+        assert_eq!(held, want);
+    }
+
+    #[test]
+    fn entry_names_are_as_documented() {
+        let entry = Sm90DecodeEntry {
+            input: DType::Bf16,
+            output: DType::Bf16,
+            trans_b: Transpose::T,
+            tile_m: 16,
+        };
+        assert_eq!(entry.to_string(), "gemm_decode_sm90_bf16_nt_16");
+        let mixed = Sm90DecodeEntry {
+            output: DType::F32,
+            trans_b: Transpose::N,
+            tile_m: 64,
+            ..entry
+        };
+        assert_eq!(mixed.to_string(), "gemm_decode_sm90_bf16_f32_nn_64");
+    }
+}
