@@ -8,8 +8,8 @@
 //! its share of the bandwidth and no more, even where others have nothing to do:
 //!
 //! ```text
-//! wave     = (tile_n + 0.03 * tile_m) * k / splits * 2 bytes / (32.5 bytes/ns) + ending
-//! estimate = launch + start + waves * wave + meeting
+//! wave     = (tile_n + 0.03 * tile_m) * k / splits * 2 bytes / (32.5 bytes/ns)
+//! estimate = launch + start + waves * wave + ending + meeting
 //! ```
 //!
 //! So the best tilings are those whose blocks are just one wave, or two: `tile_n` is any multiple of 8.
@@ -40,6 +40,8 @@ const OF_TOKENS: f64 = 0.03;
 const START_NS: f64 = 1_700.0;
 /// A thread's part of the end of a tile, for each four results.
 const ENDING_NS: f64 = 120.0;
+/// Part of its time that a wave behind another takes: its blocks begin while others copy.
+const LATER_WAVES: f64 = 0.98;
 /// A meeting of blocks that share k, in each wave, and each further block that shares k or tokens.
 const MEETING_NS: f64 = 700.0;
 const NEIGHBOUR_NS: f64 = 50.0;
@@ -95,6 +97,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> Optio
         }),
         tile: [tiling.tile_m, tiling.tile_n, TILE_K],
         split_k: tiling.splits,
+        stream_k: false,
         swapped: false,
         config: LaunchConfig {
             grid,
@@ -119,11 +122,13 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     // Blocks that share a multiprocessor share what it gets.
     let wave_ns = |blocks: f64| {
         let sharing = (blocks / f64::from(machine.multiprocessors)).max(1.0);
-        rows * k_bytes * sharing / bytes_per_ns + ending_ns
+        rows * k_bytes * sharing / bytes_per_ns
     };
     let (full, last) = ((blocks / at_once).floor(), blocks % at_once);
     let last_ns = if last > 0.0 { wave_ns(last) } else { 0.0 };
-    let waves_ns = full * wave_ns(at_once) + last_ns;
+    let first_ns = wave_ns(blocks.min(at_once));
+    let later_ns = full * wave_ns(at_once) + last_ns - first_ns;
+    let waves_ns = first_ns + LATER_WAVES * later_ns;
     let meetings = if tiling.splits > 1 {
         (blocks / at_once).ceil()
     } else {
@@ -131,7 +136,8 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     };
     let meeting_ns = MEETING_NS * meetings;
     let neighbours = f64::from(tiling.splits + tiling.sharers - 2);
-    let ns = START_NS + waves_ns + meeting_ns + NEIGHBOUR_NS * neighbours;
+    // But for the last, a block ends while others copy.
+    let ns = START_NS + waves_ns + ending_ns + meeting_ns + NEIGHBOUR_NS * neighbours;
     LAUNCH_NS + AS_OTHERS * ns
 }
 
@@ -235,7 +241,10 @@ mod tests {
         let best = |m, n, k| offered(&weights(m, n, k), &H200)[0].to_string();
         let pair = "+cluster1x2+split2";
         assert_eq!(best(1, 14_336, 4096), "gemm_decode_sm90_bf16_nt_16+n112");
+        assert_eq!(best(64, 14_336, 4096), "gemm_decode_sm90_bf16_nt_64+n112");
         assert_eq!(best(32, 10_240, 8192), "gemm_decode_sm90_bf16_nt_32+n80");
+        assert_eq!(best(16, 28_672, 8192), "gemm_decode_sm90_bf16_nt_16+n112");
+        assert_eq!(best(64, 28_672, 8192), "gemm_decode_sm90_bf16_nt_64+n112");
         assert_eq!(
             best(8, 4096, 4096),
             format!("gemm_decode_sm90_bf16_nt_16+n64{pair}")
