@@ -14,6 +14,9 @@ use crate::DType;
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 
+/// Bytes of the addresses of the first key and the first value.
+pub const BASES_BYTES: u32 = 16;
+
 /// The head_dim caps that kernels are built for.
 pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
 
@@ -38,16 +41,17 @@ impl Sm80Tile {
     /// That of a cap.
     pub const fn of(head_dim_cap: u32) -> Self {
         Self {
-            // A warp's part of o has to fit in its registers.
+            // A warp's parts of scores and o have to fit in its registers.
             tile_m: if head_dim_cap <= 128 { 128 } else { 64 },
-            tile_n: 64,
+            tile_n: if head_dim_cap <= 64 { 128 } else { 64 },
             head_dim_cap,
         }
     }
 
-    /// Bytes of dynamic shared memory: queries, and a block of keys and one of values.
+    /// Bytes of dynamic shared memory: queries, a block of keys and one of values, and where those
+    /// begin.
     pub const fn smem_bytes(&self) -> u32 {
-        (self.tile_m + 2 * self.tile_n) * self.head_dim_cap * 2
+        (self.tile_m + 2 * self.tile_n) * self.head_dim_cap * 2 + BASES_BYTES
     }
 }
 

@@ -5,6 +5,7 @@
 mod alike;
 mod case;
 mod check;
+mod counters;
 mod merging;
 mod refused;
 mod tables;

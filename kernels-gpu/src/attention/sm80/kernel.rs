@@ -4,6 +4,7 @@ use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
+use spec::attention::sm80::BASES_BYTES;
 use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdParams, Sequence};
 
 use super::copies::Copies;
@@ -103,6 +104,17 @@ pub(super) fn first_row(warp_rows: u32) -> u32 {
     thread_idx / thread::WARP_THREADS * warp_rows + thread_idx % thread::WARP_THREADS / 4
 }
 
+/// Where the keys and the values of a block's queries begin: the same for all its threads, which have
+/// no registers for it through the products.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Bases {
+    k: *const u8,
+    v: *const u8,
+}
+
+const _: () = assert!(size_of::<Bases>() == BASES_BYTES as usize);
+
 /// What a block knows throughout.
 struct Block<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize> {
     arguments: &'a Arguments<'a>,
@@ -160,12 +172,23 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         logit * core::f32::consts::LOG2_E
     }
 
-    /// Copies of the keys or values of this block's queries.
+    /// The first key or value of this block's queries.
     #[inline(always)]
-    fn copies(&self, base: *const u8, strides: &BshStrides, head_dim: u32) -> Copies<CAP, TILE_N> {
+    fn first(&self, base: *const u8, strides: &BshStrides) -> *const u8 {
         let head_kv_idx = self.params.head_kv_idx(self.head_idx);
-        let offset = 2 * self.sequence.offset_k(strides, head_kv_idx);
-        Copies::new(base.wrapping_offset(offset as isize), strides.seq, head_dim)
+        base.wrapping_offset(2 * self.sequence.offset_k(strides, head_kv_idx) as isize)
+    }
+
+    /// Copies of the keys that begin at `first`.
+    #[inline(always)]
+    fn keys_at(&self, first: *const u8) -> Copies<CAP, TILE_N> {
+        Copies::new(first, self.params.k.seq, self.params.head_dim)
+    }
+
+    /// Copies of the values that begin at `first`.
+    #[inline(always)]
+    fn values_at(&self, first: *const u8) -> Copies<CAP, TILE_N> {
+        Copies::new(first, self.params.v.seq, self.params.head_dim_v)
     }
 
     /// Starts the copies of q.
@@ -200,22 +223,34 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         if blocks.is_empty() {
             return;
         }
-        let k = self.copies(arguments.k, &params.k, params.head_dim);
-        let v = self.copies(arguments.v, &params.v, params.head_dim_v);
+        let place = dynamic_base()
+            .wrapping_add((TILE_M + 2 * TILE_N) * CAP * 2)
+            .cast::<Bases>();
+        if thread::thread_idx_x() == 0 {
+            let bases = Bases {
+                k: self.first(arguments.k, &params.k),
+                v: self.first(arguments.v, &params.v),
+            };
+            // SAFETY: the block's own shared memory, read after the next barrier.
+            unsafe { place.write(bases) }
+        }
+        sync_threads();
         let keys_left = |n_block_idx: u32| self.sequence.k.len - n_block_idx * TILE_N as u32;
         let mut n_block_idx = blocks.end;
         // SAFETY: the caller's; blocks are among the keys.
         unsafe {
             self.start_q();
             let last = blocks.end - 1;
-            k.start(last * TILE_N as u32, keys_left(last), self.smem_k);
+            self.keys_at(place.read().k)
+                .start(last * TILE_N as u32, keys_left(last), self.smem_k);
             cp_async_commit_group();
             while n_block_idx > blocks.first {
                 n_block_idx -= 1;
                 let n_start = n_block_idx * TILE_N as u32;
                 cp_async_wait_group::<0>();
                 sync_threads(); // k of this block has landed; v of the last one is no longer read
-                v.start(n_start, keys_left(n_block_idx), self.smem_v);
+                self.values_at(place.read().v)
+                    .start(n_start, keys_left(n_block_idx), self.smem_v);
                 cp_async_commit_group();
                 let mut s = self.scores::<E, M, N>();
                 if params.softcap_scale != 0.0 {
@@ -230,7 +265,11 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 sync_threads(); // v has landed; k is no longer read
                 if n_block_idx > blocks.first {
                     let next = n_block_idx - 1;
-                    k.start(next * TILE_N as u32, keys_left(next), self.smem_k);
+                    self.keys_at(place.read().k).start(
+                        next * TILE_N as u32,
+                        keys_left(next),
+                        self.smem_k,
+                    );
                 }
                 cp_async_commit_group();
                 let rescale = softmax.update(&mut s, params.softmax_scale_log2);

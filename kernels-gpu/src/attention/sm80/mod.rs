@@ -13,16 +13,22 @@
 //! | what | bytes | lifetime |
 //! |---|---|---|
 //! | q `[tile_m][cap]` | 16, 32, 32 KiB at caps 64, 128, 256 | throughout |
-//! | k `[64][cap]` | 8, 16, 32 KiB | scores of one block |
-//! | v `[64][cap]` | 8, 16, 32 KiB | o of one block |
+//! | k `[tile_n][cap]` | 16, 16, 32 KiB | scores of one block |
+//! | v `[tile_n][cap]` | 16, 16, 32 KiB | o of one block |
+//! | where keys and values begin | 16 | throughout |
 //!
 //! Chunks of 16 bytes are permuted in each 8 rows (chunk `c` of row `r` lies at `c ^ (r % 8)`), so that
 //! neither copies nor `ldmatrix` meet in banks. What lies beyond a sequence or a head dimension is 0.
 //!
 //! # Timeline
-//! q and the last block of keys are copied. For each block of 64 keys, last to first: wait for k; start
-//! v; scores; wait for v; start the next k; mask, row maximum by shuffles, probabilities; shrink o;
-//! o += p @ v. Two blocks of threads on a multiprocessor fill each other's waits.
+//! q and the last block of keys are copied. For each block of 64 keys (128 at cap 64), last to
+//! first: wait for k; start v; scores; mask; wait for v; start the next k; row maximum by shuffles,
+//! probabilities; shrink o; o += p @ v. Two blocks of threads on a multiprocessor fill each other's
+//! waits.
+//!
+//! What registers hold through the loop decides: scores and o take 192 of 255. So what follows from a
+//! thread's index is computed each time ([`cuda_std::hint::opaque`]), and the addresses of keys and
+//! values wait in shared memory.
 //!
 //! # Numerics
 //! Scores in f32, maximum and differences in base 2, `ex2.approx.ftz`; probabilities rounded to the
