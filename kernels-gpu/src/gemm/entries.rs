@@ -5,6 +5,7 @@ use spec::gemm::{EpilogueParams, GemmParams, SIMT_LARGE, SIMT_SMALL, TileConfig,
 
 use super::fused::{Fused, Pointers};
 use super::simt::gemm;
+use crate::simt::element::CHUNK;
 
 /// True where k is the contiguous extent of A.
 const fn k_contiguous_in_a(trans: Transpose) -> bool {
@@ -17,13 +18,13 @@ const fn k_contiguous_in_b(trans: Transpose) -> bool {
 }
 
 macro_rules! entries {
-    ($tile:ident, $results:literal; $($name:ident: $a:ident $b:ident;)*) => {$(
+    ($tile:ident, $down:literal by $across:literal; $($name:ident: $a:ident $b:ident;)*) => {$(
         #[doc = concat!("Layout `", stringify!($a), stringify!($b), "`; see [`spec::gemm`].")]
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the grid is
         /// `TileConfig::grid`.
-        // Two blocks leave 128 registers a thread.
+        // Two blocks leave 255 registers to 128 threads each, and 128 to 256.
         #[kernel(max_threads = $tile.threads, min_blocks = 2)]
         pub unsafe fn $name(
             a: *const f32,
@@ -46,9 +47,11 @@ macro_rules! entries {
             const ROWS: usize = SMEM_ELEMENTS / TileConfig::smem_pitch($tile.tile_n) as usize;
             const _: () = assert!($tile.tile_n as usize == TILE, "tiles are square");
             const _: () = assert!(
-                $tile.threads as usize * $results * $results == TILE * TILE,
+                $tile.threads as usize * $down * $across == TILE * TILE,
                 "the threads own the tile's results exactly"
             );
+            /// Chunks of an operand's tile that a thread moves.
+            const CHUNKS: usize = TILE * TILE_K / CHUNK / $tile.threads as usize;
             const A_K: bool = k_contiguous_in_a(Transpose::$a);
             const B_K: bool = k_contiguous_in_b(Transpose::$b);
             let smem = shared_array![f32; SMEM_ELEMENTS];
@@ -56,7 +59,7 @@ macro_rules! entries {
             // SAFETY: the caller's.
             unsafe {
                 let epilogue = Fused::new(pointers, &params, &epilogue);
-                gemm::<_, A_K, B_K, TILE, TILE_K, $results, ROWS>(
+                gemm::<_, A_K, B_K, TILE, TILE_K, $down, $across, CHUNKS, ROWS>(
                     (a, b, d),
                     &params,
                     &epilogue,
@@ -68,14 +71,14 @@ macro_rules! entries {
     )*};
 }
 
-entries! { SIMT_LARGE, 8;
+entries! { SIMT_LARGE, 8 by 16;
     gemm_simt_f32_nn_128x128x8: N N;
     gemm_simt_f32_nt_128x128x8: N T;
     gemm_simt_f32_tn_128x128x8: T N;
     gemm_simt_f32_tt_128x128x8: T T;
 }
 
-entries! { SIMT_SMALL, 4;
+entries! { SIMT_SMALL, 4 by 4;
     gemm_simt_f32_nn_64x64x16: N N;
     gemm_simt_f32_nt_64x64x16: N T;
     gemm_simt_f32_tn_64x64x16: T N;

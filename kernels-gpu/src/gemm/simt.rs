@@ -5,8 +5,9 @@
 //! and other outputs written by [`super::finish`].
 //!
 //! # Roles
-//! 256 threads; each owns `RESULTS`×`RESULTS` of the `TILE`×`TILE` results (8×8 of 128×128, or 4×4
-//! of 64×64), as chunks of 4×4 spread over the tile. A warp's 32 lanes are 8 down and 4 across.
+//! Each thread owns `DOWN`×`ACROSS` of the `TILE`×`TILE` results (128 threads 8×16 of 128×128, or 256
+//! threads 4×4 of 64×64), as chunks of 4×4 spread over the tile. A warp's 32 lanes are 8 down and 4
+//! across.
 //!
 //! # Shared memory
 //! | what | f32 elements | lifetime |
@@ -21,7 +22,7 @@
 //!
 //! # Timeline
 //! For each k tile: issue the global loads of the next; for each k: read the fragments of the next
-//! k, then `RESULTS`² fused multiply-adds. Before the last k: stage the next tile, one barrier, and read its first fragments, so that they arrive under the last multiply-adds.
+//! k, then `DOWN * ACROSS` fused multiply-adds, in a meander. Before the last k: stage the next tile, one barrier, and read its first fragments, so that they arrive under the last multiply-adds.
 //!
 //! # Numerics
 //! One f32 accumulator an element, from +0, `fma(a, b, acc)` with k ascending; then the epilogue in
@@ -42,7 +43,7 @@ use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
 use crate::simt::element::CHUNK;
 use crate::simt::operand::Operand;
-use crate::simt::product::chunk_spacing;
+use crate::simt::product::{Accumulator, chunk_spacing, outer_product_in_meander};
 use crate::simt::results::{Lines, Results};
 use crate::simt::staged::StagedProduct;
 
@@ -53,7 +54,8 @@ const LANES_DOWN: u32 = 8;
 const LANES_ACROSS: u32 = 4;
 
 /// One block's work. `smem` is static shared memory of `config.smem_elements()`; `A_K` and `B_K`
-/// say where k is contiguous; `ROWS` rows of results fit into `smem`.
+/// say where k is contiguous; a thread moves `CHUNKS` chunks of each operand's tile; `ROWS` rows of
+/// results fit into `smem`.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to, and the grid is
@@ -65,7 +67,9 @@ pub(super) unsafe fn gemm<
     const B_K: bool,
     const TILE: usize,
     const TILE_K: usize,
-    const RESULTS: usize,
+    const DOWN: usize,
+    const ACROSS: usize,
+    const CHUNKS: usize,
     const ROWS: usize,
 >(
     (a, b, d): (*const f32, *const f32, *mut f32),
@@ -87,15 +91,16 @@ pub(super) unsafe fn gemm<
     let b = b.wrapping_offset((batch * params.batch_stride_b) as isize);
     let d = d.wrapping_offset((batch * params.batch_stride_d) as isize);
 
-    let Results { rows, columns } = own_results::<TILE, RESULTS>(params, config);
-    let product = StagedProduct::<f32, A_K, B_K, TILE, TILE, TILE_K, 1, 1> {
+    let Results { rows, columns } = own_results::<TILE, DOWN, ACROSS>(params, config);
+    let product = StagedProduct::<f32, A_K, B_K, TILE, TILE, TILE_K, CHUNKS, CHUNKS> {
         a: Operand::new(a, params.lda, rows.tile_start, params.m, params.k),
         b: Operand::new(b, params.ldb, columns.tile_start, params.n, params.k),
         smem,
         first: (rows.first, columns.first),
     };
     // SAFETY: the caller's; the block's shared memory is this product's alone.
-    let acc = unsafe { product.accumulate::<RESULTS, RESULTS>(params.k) };
+    let acc: Accumulator<DOWN, ACROSS> =
+        unsafe { product.accumulate_by(params.k, outer_product_in_meander) };
     let destination = Destination {
         base: d,
         ld: params.ldd,
@@ -103,30 +108,29 @@ pub(super) unsafe fn gemm<
         results: Results { rows, columns },
     };
     // SAFETY: the caller's; blocks have different tiles, and the product is done with `smem`.
-    unsafe { destination.store::<E, TILE, RESULTS, ROWS>(&acc, smem, epilogue) }
+    unsafe { destination.store::<E, TILE, DOWN, ACROSS, ROWS>(&acc, smem, epilogue) }
 }
 
 /// The rows and columns of D that are this thread's.
 #[inline(always)]
-fn own_results<const TILE: usize, const RESULTS: usize>(
+fn own_results<const TILE: usize, const DOWN: usize, const ACROSS: usize>(
     params: &GemmParams,
     config: &TileConfig,
 ) -> Results {
     let (m_tile_idx, n_tile_idx) =
         config.tile_coordinates(thread::block_idx_x(), params.m, params.n);
-    let (first_row, first_column) = first_result::<TILE, RESULTS>();
-    let spacing = chunk_spacing(TILE, RESULTS) as u32;
+    let (first_row, first_column) = first_result::<TILE, ACROSS>();
     Results {
         rows: Lines {
             tile_start: m_tile_idx * TILE as u32,
             first: first_row,
-            spacing,
+            spacing: chunk_spacing(TILE, DOWN) as u32,
             extent: params.m,
         },
         columns: Lines {
             tile_start: n_tile_idx * TILE as u32,
             first: first_column,
-            spacing,
+            spacing: chunk_spacing(TILE, ACROSS) as u32,
             extent: params.n,
         },
     }
@@ -137,13 +141,13 @@ fn own_results<const TILE: usize, const RESULTS: usize>(
 /// Lanes 0, 1, 16, 17 are four neighbours across, pairs of lanes are neighbours down: the lanes
 /// that one phase of a 16-byte shared load serves then ask for few different words.
 #[inline(always)]
-fn first_result<const TILE: usize, const RESULTS: usize>() -> (u32, u32) {
+fn first_result<const TILE: usize, const ACROSS: usize>() -> (u32, u32) {
     let warp_idx = thread::thread_idx_x() / thread::WARP_THREADS;
     let lane_idx = thread::thread_idx_x() % thread::WARP_THREADS;
     let down = (lane_idx / 2) % LANES_DOWN;
     let across = (lane_idx / 16) * 2 + lane_idx % 2;
 
-    let warps_across = (TILE / RESULTS) as u32 / LANES_ACROSS;
+    let warps_across = (TILE / ACROSS) as u32 / LANES_ACROSS;
     let thread_row = (warp_idx / warps_across) * LANES_DOWN + down;
     let thread_column = (warp_idx % warps_across) * LANES_ACROSS + across;
     (thread_row * CHUNK as u32, thread_column * CHUNK as u32)

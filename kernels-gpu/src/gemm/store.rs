@@ -43,11 +43,12 @@ impl<Out: Element> Destination<Out> {
     pub(super) unsafe fn store<
         E: Epilogue,
         const TILE: usize,
-        const RESULTS: usize,
+        const DOWN: usize,
+        const ACROSS: usize,
         const ROWS: usize,
     >(
         &self,
-        acc: &Accumulator<RESULTS, RESULTS>,
+        acc: &Accumulator<DOWN, ACROSS>,
         smem: *mut f32,
         epilogue: &E,
     ) {
@@ -55,13 +56,13 @@ impl<Out: Element> Destination<Out> {
         let threads = thread::block_dim_x();
         // As `ROWS` and the tile's extent, but by a number of threads that the compiler does not
         // know, so that it does not repeat the epilogue.
-        let rows_step = threads / (TILE * TILE / RESULTS / RESULTS / ROWS) as u32;
+        let rows_step = threads / (TILE * TILE / DOWN / ACROSS / ROWS) as u32;
         let rows_left = self.results.rows.extent - self.results.rows.tile_start;
         let mut first_row = 0;
         while first_row < TILE as u32 && first_row < rows_left {
             thread::sync_threads(); // everyone has read what was staged before
             // SAFETY: the caller's; the rows fit.
-            unsafe { self.stage::<TILE, RESULTS, ROWS>(acc, smem, first_row) };
+            unsafe { self.stage::<TILE, DOWN, ACROSS, ROWS>(acc, smem, first_row) };
             thread::sync_threads(); // the rows are staged
             let mut chunk_idx = thread::thread_idx_x();
             while chunk_idx < (ROWS * TILE / CHUNK) as u32 {
@@ -84,20 +85,27 @@ impl<Out: Element> Destination<Out> {
     /// # Safety
     /// No thread reads `smem` before the next barrier.
     #[inline(always)]
-    unsafe fn stage<const TILE: usize, const RESULTS: usize, const ROWS: usize>(
+    unsafe fn stage<
+        const TILE: usize,
+        const DOWN: usize,
+        const ACROSS: usize,
+        const ROWS: usize,
+    >(
         &self,
-        acc: &Accumulator<RESULTS, RESULTS>,
+        acc: &Accumulator<DOWN, ACROSS>,
         smem: *mut f32,
         first_row: u32,
     ) {
         let Results { rows, columns } = &self.results;
-        for row_chunk in 0..RESULTS / CHUNK {
+        for row_chunk in 0..DOWN / CHUNK {
             let row = rows.first + row_chunk as u32 * rows.spacing;
             let inside = row.wrapping_sub(first_row);
             if inside < ROWS as u32 {
                 for row_idx in 0..CHUNK {
-                    for column_chunk in 0..RESULTS / CHUNK {
+                    for column_chunk in 0..ACROSS / CHUNK {
                         let column = columns.first + column_chunk as u32 * columns.spacing;
+                        let place =
+                            staged(smem, inside + row_idx as u32, column, pitch(TILE) as u32);
                         let line = &acc[CHUNK * row_chunk + row_idx];
                         let first = CHUNK * column_chunk;
                         let values = [
@@ -106,8 +114,6 @@ impl<Out: Element> Destination<Out> {
                             line[first + 2],
                             line[first + 3],
                         ];
-                        let place =
-                            staged(smem, inside + row_idx as u32, column, pitch(TILE) as u32);
                         // SAFETY: the caller's; the rows fit, pitch and column are multiples of 4.
                         unsafe { place.write(F32x4(values)) }
                     }

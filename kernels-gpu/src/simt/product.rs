@@ -52,3 +52,19 @@ pub(crate) fn outer_product<const ROWS: usize, const COLUMNS: usize>(
         }
     }
 }
+
+/// [`outer_product`] in a meander: each multiply-add shares a factor with the one before, also where
+/// a row ends, so that it reads two registers and finds the third where it was read before.
+#[inline(always)]
+pub(crate) fn outer_product_in_meander<const ROWS: usize, const COLUMNS: usize>(
+    acc: &mut Accumulator<ROWS, COLUMNS>,
+    a: &Fragment<ROWS>,
+    b: &Fragment<COLUMNS>,
+) {
+    for row in 0..ROWS {
+        for idx in 0..COLUMNS {
+            let column = if row % 2 == 1 { COLUMNS - 1 - idx } else { idx };
+            acc[row][column] = fma(a[row], b[column], acc[row][column]);
+        }
+    }
+}

@@ -28,12 +28,12 @@ pub struct TileConfig {
     pub threads: u32,
 }
 
-/// For large products: 8×8 results a thread.
+/// For large products: 8×16 results a thread.
 pub const SIMT_LARGE: TileConfig = TileConfig {
     tile_m: 128,
     tile_n: 128,
     tile_k: 8,
-    threads: 256,
+    threads: 128,
 };
 
 /// For small products, where large tiles would leave multiprocessors idle: 4×4 results a thread.
