@@ -28,7 +28,10 @@
 //! }
 //! ```
 
-use crate::tile::{Operand, OperandMajor};
+use core::marker::PhantomData;
+
+use crate::panels::{Columns, Rows};
+use crate::tile::{Operand, OperandElement, OperandMajor};
 use crate::wgmma::{MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group};
 
 /// A thread's part of a matrix of `BLOCKS` × 64 rows, nothing on its way into it.
@@ -158,6 +161,21 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
         }
     }
 
+    /// Waits for all groups but the latest `GROUPS`, and gives the accumulator back, whose products are
+    /// not among those.
+    ///
+    /// # Safety
+    /// All warps of the warpgroup call it; the latest `GROUPS` groups write other accumulators.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn finish_before<const GROUPS: u32>(mut self) -> Accumulator<M, BLOCKS> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.wait::<GROUPS>() };
+        Accumulator(self.0)
+    }
+
     /// Waits for all groups but the latest `GROUPS`; this accumulator may be among those.
     ///
     /// # Safety
@@ -189,6 +207,125 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
         // SAFETY: passed on to the caller.
         unsafe { self.wait::<0>() };
         Accumulator(self.0)
+    }
+}
+
+impl<M: MmaAsync> InFlight<M> {
+    /// `acc = a * b^T`, over the whole width of the matrices, as a group; not read before.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply); `a` has 64 rows, `b` as many as the instruction columns.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn multiply_rows<const ROWS_A: u32, const ROWS_B: u32, const PANELS: u32>(
+        &mut self,
+        a: Rows<'_, M::A, ROWS_A, PANELS>,
+        b: Rows<'_, M::B, ROWS_B, PANELS>,
+    ) {
+        let [acc] = &mut self.0;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            M::ss::<false, false, false>(acc, a.step(0).bits(), b.step(0).bits());
+            let mut step = 1;
+            while step < Rows::<M::A, ROWS_A, PANELS>::STEPS {
+                M::ss::<true, false, false>(acc, a.step(step).bits(), b.step(step).bits());
+                step += 1;
+            }
+            wgmma_commit_group();
+        }
+    }
+
+    /// `acc = a * b + acc`, over all rows of `b`, as a group.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply); `a` was [tied](Fragments::tie) before the accumulators
+    /// [began](Accumulator::begin), and is what it is until the wait.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn multiply_add_fragments<
+        const REGISTERS: usize,
+        const ROWS: u32,
+        const PANELS: u32,
+    >(
+        &mut self,
+        a: &Fragments<M::A, REGISTERS>,
+        b: Columns<'_, M::B, ROWS, PANELS>,
+    ) {
+        const { assert!(REGISTERS as u32 == 4 * Columns::<M::B, ROWS, PANELS>::STEPS) };
+        let [acc] = &mut self.0;
+        let mut step = 0;
+        while step < REGISTERS / 4 {
+            let at = 4 * step;
+            let a = [a.0[at], a.0[at + 1], a.0[at + 2], a.0[at + 3]];
+            // SAFETY: passed on to the caller.
+            unsafe { M::rs::<true, true>(acc, a, b.step(step as u32).bits()) };
+            step += 1;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { wgmma_commit_group() };
+    }
+}
+
+/// A thread's part of a 16-bit matrix of 64 rows in registers, as the A of products: `REGISTERS` / 4
+/// steps of 16 columns. An accumulator of as many columns has its elements in the same threads, in
+/// the same order.
+///
+/// ```compile_fail
+/// // 32 registers are 128 columns; 64 rows do not go with them.
+/// use cuda_std::accumulator::{Fragments, InFlight};
+/// use cuda_std::panels::Columns;
+/// use cuda_std::wgmma::{Bf16, M64};
+/// unsafe fn product(
+///     acc: &mut InFlight<M64<128, f32, Bf16, Bf16>>,
+///     a: &Fragments<Bf16, 32>,
+///     b: Columns<'_, Bf16, 64, 2>,
+/// ) {
+///     unsafe { acc.multiply_add_fragments(a, b) }
+/// }
+/// # let _: unsafe fn(&mut InFlight<M64<128, f32, Bf16, Bf16>>, &Fragments<Bf16, 32>, Columns<'_, Bf16, 64, 2>) = product;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Fragments<E, const REGISTERS: usize>([u32; REGISTERS], PhantomData<E>);
+
+impl<E: OperandElement, const REGISTERS: usize> Fragments<E, REGISTERS>
+where
+    [u32; REGISTERS]: Registers,
+{
+    /// Zeros.
+    #[inline(always)]
+    pub const fn zero() -> Self {
+        Self([0; REGISTERS], PhantomData)
+    }
+
+    /// The elements of `acc`, two a register by `pair`, which puts the first into the lower half.
+    #[inline(always)]
+    pub fn of<M: MmaAsync<Acc: AsRef<[f32]>>>(
+        acc: &Accumulator<M>,
+        pair: impl Fn(f32, f32) -> u32,
+    ) -> Self {
+        const { assert!(E::SIZE_BYTES == 2) };
+        let [registers] = acc.registers();
+        let registers = registers.as_ref();
+        let mut pairs = [0; REGISTERS];
+        let mut i = 0;
+        while i < REGISTERS {
+            pairs[i] = pair(registers[2 * i], registers[2 * i + 1]);
+            i += 1;
+        }
+        Self(pairs, PhantomData)
+    }
+
+    /// As [`tie`]: what was written is written before the fence that follows.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub fn tie(&mut self) {
+        tie(&mut self.0);
     }
 }
 

@@ -60,6 +60,7 @@ pub mod mem;
 #[doc(hidden)]
 pub mod meta;
 pub mod mma;
+pub mod panels;
 pub mod pipeline;
 pub mod prelude;
 pub mod print;

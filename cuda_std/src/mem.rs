@@ -123,3 +123,47 @@ pub unsafe fn ld_shared_v4_f32(address: crate::shared::SharedAddr) -> [f32; 4] {
         [a, b, c, d]
     })
 }
+
+/// `st.shared.v4.u32`: four neighbours, 16 bytes.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
+///
+/// # Safety
+/// `address` is writable and a multiple of 16.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn st_shared_v4_u32(address: crate::shared::SharedAddr, [a, b, c, d]: [u32; 4]) {
+    on_device!("mem::st_shared_v4_u32", (address, a, b, c, d), {
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("st.shared.v4.u32 [{}], {{{}, {}, {}, {}}};",
+                in(reg32) address.bits(), in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+                options(nostack));
+        }
+    })
+}
+
+/// `ld.shared.v4.u32`: four neighbours, 16 bytes.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
+///
+/// # Safety
+/// `address` is readable and a multiple of 16.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_shared_v4_u32(address: crate::shared::SharedAddr) -> [u32; 4] {
+    on_device!("mem::ld_shared_v4_u32", (address), {
+        let (a, b, c, d): (u32, u32, u32, u32);
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("ld.shared.v4.u32 {{{}, {}, {}, {}}}, [{}];", out(reg32) a,
+                out(reg32) b, out(reg32) c, out(reg32) d, in(reg32) address.bits(),
+                options(nostack));
+        }
+        [a, b, c, d]
+    })
+}

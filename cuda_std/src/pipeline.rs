@@ -155,15 +155,58 @@ impl<const STAGES: u32> Producer<STAGES> {
     /// On the host.
     #[inline(always)]
     pub unsafe fn acquire(&mut self, bytes: u32) -> Slot {
+        // SAFETY: passed on to the caller.
+        let slot = unsafe { self.acquire_of(self.pipeline, bytes) };
+        self.advance();
+        slot
+    }
+
+    /// The same of the next stage of `pipeline`, where several are filled in step, without going on
+    /// to the one after.
+    ///
+    /// # Safety
+    /// As for [`acquire`](Self::acquire); once for each before [`advance`](Self::advance).
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn acquire_of(&self, pipeline: Pipeline<STAGES>, bytes: u32) -> Slot {
+        // SAFETY: passed on to the caller.
+        unsafe { self.acquire_by_warp(pipeline, bytes, true) }
+    }
+
+    /// The same for a warp whose lanes all go through the loop that fills: all wait, the one that is
+    /// the leader announces, and is to issue the copies. What counts stages is then the same in all
+    /// lanes, and takes uniform registers.
+    ///
+    /// # Safety
+    /// As for [`acquire_of`](Self::acquire_of); one lane is the leader.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn acquire_by_warp(
+        &self,
+        pipeline: Pipeline<STAGES>,
+        bytes: u32,
+        is_leader: bool,
+    ) -> Slot {
         let Cursor { stage, parity } = self.cursor;
-        self.cursor.advance::<STAGES>();
-        let full = self.pipeline.full(stage);
+        let full = pipeline.full(stage);
         // SAFETY: passed on to the caller.
         unsafe {
-            self.pipeline.empty(stage).wait_parity(parity); // all have released it
-            full.arrive_expect_tx(bytes);
+            pipeline.empty(stage).wait_parity(parity); // all have released it
+            if is_leader {
+                full.arrive_expect_tx(bytes);
+            }
         }
         Slot { stage, full }
+    }
+
+    /// Goes on to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.cursor.advance::<STAGES>();
     }
 }
 
@@ -215,6 +258,20 @@ impl<const STAGES: u32> Consumer<STAGES> {
         }
     }
 
+    /// Waits until the next stage is full, in place of one that was released before it was let go
+    /// ([`Stage::release_early`]).
+    ///
+    /// # Safety
+    /// The barriers are made.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn wait_into(&mut self, stage: &mut Stage) {
+        // SAFETY: passed on to the caller.
+        *stage = unsafe { self.wait() };
+    }
+
     /// Leaves the next `stages` to another reader.
     #[inline(always)]
     pub fn skip(&mut self, stages: u32) {
@@ -255,6 +312,20 @@ impl Stage {
     /// On the host.
     #[inline(always)]
     pub unsafe fn release(self, readers: Readers) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.release_early(readers) }
+    }
+
+    /// The same, of a stage that a loop keeps until it puts the next one in its place
+    /// ([`Consumer::wait_into`]).
+    ///
+    /// # Safety
+    /// As for [`release`](Self::release), once, and nothing is read of the stage any more.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn release_early(&self, readers: Readers) {
         let thread = thread::thread_idx_x() % 128;
         // SAFETY: passed on to the caller; the blocks of a cluster end together.
         unsafe {

@@ -73,6 +73,23 @@ shuffles! {
     shfl_bfly = "bfly", "31", lane_xor, "that of the lane with the index xor `lane_xor`.";
 }
 
+/// `value`, the same in all lanes, in a form in which ptxas sees that it is: what is computed of it
+/// takes uniform registers, which descriptors of wgmma have to be in, and branches on it part no
+/// warp. One `shfl.sync.idx`.
+///
+/// *Scope*: warp, converged. *Since*: PTX 6.0, sm_30.
+///
+/// # Safety
+/// All lanes execute it together, with the same value.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn uniform(value: u32) -> u32 {
+    // SAFETY: passed on to the caller.
+    unsafe { shfl_idx(FULL_MASK, value, 0) }
+}
+
 macro_rules! votes {
     ($($name:ident = $mode:literal, $doc:literal;)*) => {$(
         #[doc = concat!("`vote.sync.", $mode, ".pred`: ", $doc)]
