@@ -24,6 +24,7 @@ pub mod merge;
 mod params;
 mod simt;
 pub mod sm80;
+pub mod sm90;
 
 pub use lengths::{FlashFwdLengths, Positions, Sequence, SequenceLengths};
 pub use mask::{KeyBlocks, KeyRange, Mask, UNLIMITED};

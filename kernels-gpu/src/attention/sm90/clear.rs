@@ -1,0 +1,50 @@
+//! Zeros in place of values that are not the sequence's.
+//!
+//! Their probabilities are 0, but what lies behind a sequence in a tensor may be anything, and 0 × NaN
+//! is NaN. Tensor copies give zeros beyond the tensor only.
+
+use cuda_std::barrier::bar_sync;
+use cuda_std::fence::fence_proxy_async_shared_cta;
+use cuda_std::hint::opaque;
+use cuda_std::mem::st_shared_v4_u32;
+use cuda_std::panels::PanelRing;
+use cuda_std::pipeline::Stage;
+use cuda_std::thread;
+use cuda_std::tile::{OperandElement, SPAN_BYTES};
+use spec::gemm::sm90::WARPGROUP;
+
+/// The named barrier at which the warpgroup meets; those below are [`Turns`](super::turns::Turns)'.
+const BARRIER: u32 = 8;
+/// Bytes that a thread writes at a time, and threads that a row of a panel takes.
+const CHUNK_BYTES: u32 = 16;
+const CHUNKS: u32 = SPAN_BYTES / CHUNK_BYTES;
+
+/// Clears the rows from `row` on, for products that this warpgroup issues, or others to whom it passes
+/// the turn.
+///
+/// # Safety
+/// A warpgroup calls it, converged; nobody reads the stage meanwhile.
+#[inline(always)]
+pub(super) unsafe fn clear_rows<E: OperandElement, const ROWS: u32, const PANELS: u32>(
+    ring: &PanelRing<E, ROWS, PANELS>,
+    stage: &Stage,
+    row: u32,
+) {
+    let thread = opaque(thread::thread_idx_x()) % WARPGROUP;
+    let mut panel = 0;
+    while panel < PANELS {
+        let to = ring
+            .address(stage, panel)
+            .add_bytes(thread % CHUNKS * CHUNK_BYTES);
+        let mut row = row + thread / CHUNKS;
+        while row < ROWS {
+            // SAFETY: inside of the panel, whose rows are a span each, in whatever order.
+            unsafe { st_shared_v4_u32(to.add_bytes(row * SPAN_BYTES), [0; 4]) };
+            row = opaque(row + WARPGROUP / CHUNKS);
+        }
+        panel = opaque(panel + 1);
+    }
+    fence_proxy_async_shared_cta();
+    // SAFETY: the whole warpgroup is here.
+    unsafe { bar_sync(BARRIER, WARPGROUP) };
+}

@@ -1,0 +1,483 @@
+//! `o = softmax(softmax_scale * q @ k^T + mask) @ v` on Hopper.
+//!
+//! q, k and v in f16 or bf16, `[batch, position, head, head_dim]` or packed; o in the same type or
+//! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
+//!
+//! **Roles.** Warpgroup 0 loads: one thread of it issues all tensor copies, and its registers go to
+//! the others. Each of the other two (three, for short heads) computes 64 queries of every tile of
+//! queries. Blocks stay and take tile after tile ([`schedule`](super::schedule)).
+//!
+//! **Pipelines.** Queries have a ring for each consumer, keys and values one each for all of them:
+//!
+//! | barrier | arrives | count | bytes |
+//! |---|---|---|---|
+//! | full | the loading thread, before its copies | 1 | the stage |
+//! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
+//!
+//! Named barriers ([`Turns`](super::turns)): consumer i waits at `1 + i` for its turn to issue products, which the
+//! one before it passes on: 256 threads each.
+//!
+//! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, barriers. Nothing is used twice.
+//!
+//! **Timeline.** Loader: queries, the last block of keys; then over and over: next keys, values.
+//! Consumer, whose probabilities of one block are in registers: issue scores of the *next* block,
+//! issue values of *this* one, pass the turn; wait for the scores, mask, softmax (tensor cores are
+//! busy with the values, then with the other consumer's turn); wait for the values, rescale o. The
+//! next block of the last one is the first of the next tile, so tensor cores do not wait between
+//! tiles either: o of the old one is stored before its registers take the new one's.
+//!
+//! **Numerics.** Scores, softmax and sums in f32; probabilities rounded to q's type for the product
+//! with v; keys from last to first: the same bits every run.
+//!
+//! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for overlap and turns;
+//! FlashAttention-4 for a maximum that may be stale.
+//!
+//! **Before you change this**: `cargo test -p warpsmith-tests --test attention_sm90` finds races, lost
+//! arrivals and wrong bits; `docs/attention-hopper.md` says how to measure and what was tried.
+
+use core::hint::cold_path;
+
+use cuda_std::accumulator::{Accumulator, Fragments};
+use cuda_std::dynamic_shared;
+use cuda_std::fence::fence_mbarrier_init_release_cluster;
+use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
+use cuda_std::hint::opaque;
+use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
+use cuda_std::panels::PanelRing;
+use cuda_std::pipeline::{Pipeline, Producer, Readers};
+use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
+use cuda_std::shared::SharedAddr;
+use cuda_std::thread;
+use cuda_std::tile::OperandElement;
+use cuda_std::tma::{self, TensorMap};
+use cuda_std::warp::uniform;
+use cuda_std::wgmma::{MmaAsync, Registers};
+use spec::attention::sm90::{FwdLaunch, FwdTile};
+use spec::attention::{FlashFwdLengths, FlashFwdParams};
+use spec::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
+
+use super::clear::clear_rows;
+use super::load::{is_leader, load_panels};
+use super::mask::RowMask;
+use super::schedule::{Blocks, Ticket, Tickets, Tile, Walk};
+use super::softmax::{Rescale, Softmax};
+use super::store::Outputs;
+use super::turns::Turns;
+
+/// Rows of a consumer's queries.
+const ROWS: u32 = MMA_M;
+
+/// What one kernel is: its instructions, and its tile.
+pub(super) trait Config {
+    /// Element type of q, k and v.
+    type Element: OperandElement;
+    /// Scores: as many columns as the tile has keys.
+    type Scores: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
+    /// o: as many columns as a value.
+    type Output: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
+    /// The tile.
+    const TILE: FwdTile;
+
+    /// Two f32 as elements, the first in the lower half.
+    fn pair(low: f32, high: f32) -> u32;
+}
+
+/// What a launch is told.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) maps: [*const TensorMap; 3],
+    pub(super) outputs: Outputs,
+    pub(super) lengths: &'a FlashFwdLengths,
+    pub(super) params: &'a FlashFwdParams,
+    pub(super) launch: FwdLaunch,
+}
+
+/// The kernel of `C`, whose tile's numbers are parameters as well (types cannot compute them).
+pub(super) struct Forward<
+    'a,
+    C: Config,
+    const TILE_M: u32,
+    const TILE_N: u32,
+    const PANELS: u32,
+    const PANELS_V: u32,
+    const Q_STAGES: u32,
+    const STAGES: u32,
+    const P_REGISTERS: usize,
+> {
+    call: Call<'a>,
+    base: SharedAddr,
+    k: PanelRing<C::Element, TILE_N, PANELS>,
+    v: PanelRing<C::Element, TILE_N, PANELS_V>,
+    pipeline_k: Pipeline<STAGES>,
+    pipeline_v: Pipeline<STAGES>,
+    tickets: Tickets,
+}
+
+impl<
+    'a,
+    C: Config,
+    const TILE_M: u32,
+    const TILE_N: u32,
+    const PANELS: u32,
+    const PANELS_V: u32,
+    const Q_STAGES: u32,
+    const STAGES: u32,
+    const P_REGISTERS: usize,
+> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES, P_REGISTERS>
+where
+    [u32; P_REGISTERS]: Registers,
+{
+    const CONSUMERS: u32 = C::TILE.consumers();
+
+    /// The whole kernel.
+    ///
+    /// # Safety
+    /// Launched as [`spec::attention::sm90`] says.
+    #[inline(always)]
+    pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a>) {
+        const {
+            assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
+            assert!(C::TILE.panels() == PANELS && C::TILE.panels_v() == PANELS_V);
+            assert!(C::TILE.q_stages == Q_STAGES && C::TILE.stages == STAGES);
+            assert!(P_REGISTERS as u32 * 4 == TILE_N);
+        }
+        // SAFETY: all threads of the block meet before any uses what the barriers protect; each role
+        // is a whole warpgroup, and its registers are there for it.
+        unsafe {
+            let kernel = Self::new(call);
+            kernel.prepare();
+            griddepcontrol_launch_dependents();
+            griddepcontrol_wait(); // what the launches before wrote is there
+            if thread::thread_idx_x() < WARPGROUP {
+                setmaxnreg_dec::<LOADER>();
+                if uniform(thread::thread_idx_x() / 32) == 0 {
+                    kernel.load();
+                }
+            } else {
+                setmaxnreg_inc::<CONSUMER>();
+                kernel.consume();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn new(call: Call<'a>) -> Self {
+        let map = C::TILE.smem();
+        // SAFETY: the launch gives the memory that the map speaks of.
+        unsafe {
+            let base = SharedAddr::of(dynamic_shared![u8])
+                .bits()
+                .next_multiple_of(TILE_ALIGN);
+            let at = |offset| SharedAddr::from_bits(base + offset);
+            Self {
+                call,
+                base: at(0),
+                k: PanelRing::at(at(map.k)),
+                v: PanelRing::at(at(map.v)),
+                pipeline_k: Pipeline::at(at(map.barriers_k)),
+                pipeline_v: Pipeline::at(at(map.barriers_v)),
+                tickets: Tickets::at(at(map.tickets)),
+            }
+        }
+    }
+
+    /// The ring of a consumer's queries.
+    #[inline(always)]
+    fn queries(
+        &self,
+        consumer_idx: u32,
+    ) -> (PanelRing<C::Element, ROWS, PANELS>, Pipeline<Q_STAGES>) {
+        let ring = consumer_idx * Q_STAGES * C::TILE.q_bytes();
+        let barriers = C::TILE.smem().barriers_q + consumer_idx * Pipeline::<Q_STAGES>::BYTES;
+        // SAFETY: the memory is this ring's.
+        let ring = unsafe { PanelRing::at(self.base.add_bytes(ring)) };
+        (ring, Pipeline::at(self.base.add_bytes(barriers)))
+    }
+
+    /// # Safety
+    /// All threads of the block call it, once.
+    #[inline(always)]
+    unsafe fn prepare(&self) {
+        // SAFETY: one thread makes the barriers, and nobody goes on before.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                let [q, k, v] = self.call.maps;
+                tma::prefetch_tensormap(q);
+                tma::prefetch_tensormap(k);
+                tma::prefetch_tensormap(v);
+                let mut consumer_idx = 0;
+                while consumer_idx < Self::CONSUMERS {
+                    self.queries(consumer_idx).1.init(1);
+                    consumer_idx += 1;
+                }
+                self.pipeline_k.init(Self::CONSUMERS);
+                self.pipeline_v.init(Self::CONSUMERS);
+                fence_mbarrier_init_release_cluster();
+            }
+            thread::sync_threads();
+        }
+    }
+
+    #[inline(always)]
+    fn walk(&self) -> Walk<'a> {
+        let Call {
+            params,
+            lengths,
+            launch,
+            ..
+        } = self.call;
+        Walk::new(params, lengths, launch)
+    }
+
+    /// Loads what every tile needs, in the order in which there is room for it: keys, values of the
+    /// block before (of the tile before, where this is its first), the tile's queries.
+    ///
+    /// # Safety
+    /// A warp calls it, converged. Its first lane issues everything; the others go along, so that what
+    /// is counted takes uniform registers.
+    #[inline(always)]
+    unsafe fn load(&self) {
+        let [_, map_k, map_v] = self.call.maps;
+        let params = self.call.params;
+        let mut walk = self.walk();
+        let mut tickets = self.tickets;
+        let mut keys = self.pipeline_k.producer();
+        let mut values = self.pipeline_v.producer();
+        // The consumers' rings are filled in step: one cursor will do for all.
+        let mut queries = self.queries(0).1.producer();
+        let mut of_values: Option<[u32; 3]> = None;
+        // SAFETY: slots are empty when copied into, and copies have the bytes that are announced.
+        unsafe {
+            while let Some(tile) = walk.next::<TILE_M, TILE_N>() {
+                let batch = match params.total_k {
+                    0 => tile.sequence.batch_idx,
+                    _ => 0,
+                };
+                let head = params.head_kv_idx(tile.head);
+                let mut block = tile.end;
+                while block > tile.first {
+                    block -= 1;
+                    let at = [tile.sequence.k.first + block * TILE_N, head, batch];
+                    let slot =
+                        keys.acquire_by_warp(self.pipeline_k, C::TILE.k_bytes(), is_leader());
+                    keys.advance();
+                    load_panels(&self.k, map_k, at, &slot);
+                    if let Some(at) = of_values.replace(at) {
+                        let slot =
+                            values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
+                        values.advance();
+                        load_panels(&self.v, map_v, at, &slot);
+                    }
+                    if block + 1 == tile.end {
+                        self.load_queries(&tile, &mut queries, tickets.next());
+                    }
+                }
+            }
+            if let Some(at) = of_values {
+                let slot = values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
+                load_panels(&self.v, map_v, at, &slot);
+            }
+            self.end_queries(&mut queries, tickets.next());
+        }
+    }
+
+    /// Loads the queries of all consumers.
+    ///
+    /// # Safety
+    /// The warp calls it, converged; the ticket is free.
+    #[inline(always)]
+    unsafe fn load_queries(&self, tile: &Tile, queries: &mut Producer<Q_STAGES>, ticket: Ticket) {
+        let params = self.call.params;
+        let batch = if params.total_q == 0 {
+            tile.sequence.batch_idx
+        } else {
+            0
+        };
+        // SAFETY: the ticket is written before any of those who read it may see the queries; slots
+        // are empty when copied into, and copies have the bytes that are announced.
+        unsafe {
+            if is_leader() {
+                ticket.write::<TILE_N>(params, tile);
+            }
+            let mut consumer_idx = 0;
+            while consumer_idx < Self::CONSUMERS {
+                let (ring, pipeline) = self.queries(consumer_idx);
+                let slot = queries.acquire_by_warp(pipeline, C::TILE.q_bytes(), is_leader());
+                let row = tile.sequence.q.first + tile.row + consumer_idx * ROWS;
+                let at = [row, tile.head, batch];
+                load_panels(&ring, self.call.maps[0], at, &slot);
+                consumer_idx = opaque(consumer_idx + 1); // registers are few here
+            }
+        }
+        queries.advance();
+    }
+
+    /// Says to all consumers that there are no more queries.
+    ///
+    /// # Safety
+    /// As for [`load_queries`](Self::load_queries).
+    #[inline(always)]
+    unsafe fn end_queries(&self, queries: &mut Producer<Q_STAGES>, ticket: Ticket) {
+        // SAFETY: as there; nothing is copied.
+        unsafe {
+            if is_leader() {
+                ticket.write_end();
+            }
+            let mut consumer_idx = 0;
+            while consumer_idx < Self::CONSUMERS {
+                queries.acquire_by_warp(self.queries(consumer_idx).1, 0, is_leader());
+                consumer_idx += 1;
+            }
+        }
+    }
+
+    /// Computes the queries of this warpgroup in every tile.
+    ///
+    /// # Safety
+    /// Each warpgroup that computes calls it, converged.
+    #[inline(always)]
+    unsafe fn consume(&self) {
+        // SAFETY: a warp is of one warpgroup.
+        let consumer_idx = unsafe { uniform(thread::thread_idx_x() / WARPGROUP) } - 1;
+        let turns = Turns {
+            consumer_idx,
+            consumers: Self::CONSUMERS,
+        };
+        let row_of_tile = consumer_idx * ROWS;
+        let Call {
+            params, outputs, ..
+        } = self.call;
+        let scale_log2 = params.softmax_scale_log2;
+        let has_neighbours = self.call.launch.has_neighbours != 0;
+        let (q, pipeline_q) = self.queries(consumer_idx);
+        let mut tickets = self.tickets;
+        let mut queries = pipeline_q.consumer();
+        let mut keys = self.pipeline_k.consumer();
+        let mut values = self.pipeline_v.consumer();
+        // SAFETY: the warps of the warpgroup, and the warpgroups, go through the same blocks; stages
+        // are read between their copies' landing and their release, after products are complete.
+        unsafe {
+            let mut q_stage = queries.wait(); // the first tile's queries landed
+            let mut ticket = tickets.next();
+            let Blocks {
+                mut first,
+                end,
+                mut rows,
+            } = ticket.blocks();
+            if end == 0 {
+                return;
+            }
+            turns.open();
+            let mut block = end - 1;
+            let mut mask = RowMask::new(ticket, row_of_tile);
+            let mut softmax = Softmax::new();
+            let mut o = Accumulator::<C::Output>::zero();
+            let mut k_stage = keys.wait(); // its last keys landed
+            let mut s = Accumulator::<C::Scores>::unset().begin();
+            s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
+            let mut s = s.finish();
+            k_stage.release_early(Readers::OneBlock);
+            if block == first {
+                q_stage.release_early(Readers::OneBlock);
+            }
+            self.finish_scores(&mut s);
+            let scores = s.registers_mut()[0].as_mut();
+            mask.apply::<TILE_N>(row_of_tile, scores, block * TILE_N);
+            softmax.update(scores, scale_log2);
+            let mut p = Fragments::<C::Element, P_REGISTERS>::of(&s, C::pair);
+            loop {
+                // `p` is of `block`; what is issued next are the scores of the one after it.
+                let is_last = block == first;
+                let (done, done_ticket) = (softmax, ticket);
+                let rows_of_p = core::mem::replace(&mut rows, TILE_N);
+                let mut is_end = false;
+                if is_last {
+                    cold_path();
+                    let next = queries.wait(); // the next tile's queries landed, if there is one
+                    ticket = tickets.next();
+                    let blocks = ticket.blocks();
+                    is_end = blocks.end == 0;
+                    if !is_end {
+                        q_stage = next;
+                        (first, block, rows) = (blocks.first, blocks.end, blocks.rows);
+                        mask = RowMask::new(ticket, row_of_tile);
+                        softmax = Softmax::new();
+                    }
+                }
+                if !is_end {
+                    block -= 1;
+                    keys.wait_into(&mut k_stage); // keys of `block` landed
+                }
+                turns.wait();
+                p.tie();
+                let mut s = Accumulator::<C::Scores>::unset().begin();
+                let mut o_next = o.begin();
+                // Descriptors of queries are computed here, not kept in registers: there are none left.
+                let (q, _) = self.queries(opaque(consumer_idx));
+                // At the very end the scores of some keys that are still there, which nobody uses:
+                // a product that is only there sometimes would need another form of what follows.
+                s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
+                let v_stage = values.wait(); // values of the block of `p` landed
+                if has_neighbours && rows_of_p < TILE_N && consumer_idx == 0 {
+                    // The first in turn does it for all.
+                    cold_path();
+                    clear_rows(&self.v, &v_stage, rows_of_p);
+                }
+                o_next.multiply_add_fragments(&p, self.v.columns(&v_stage));
+                turns.pass();
+                let mut s = s.finish_before::<1>();
+                let mut rescale = Rescale::NONE;
+                if !is_end {
+                    k_stage.release_early(Readers::OneBlock);
+                    if block == first {
+                        q_stage.release_early(Readers::OneBlock);
+                    }
+                    self.finish_scores(&mut s);
+                    let scores = s.registers_mut()[0].as_mut();
+                    mask.apply::<TILE_N>(row_of_tile, scores, block * TILE_N);
+                    rescale = softmax.update(scores, scale_log2);
+                }
+                o = o_next.finish();
+                v_stage.release(Readers::OneBlock);
+                let sums = o.registers_mut()[0].as_mut();
+                if is_last {
+                    cold_path();
+                    let place = done_ticket.place();
+                    outputs.store(params, &place, row_of_tile, &done, sums, C::pair);
+                    if is_end {
+                        break;
+                    }
+                    o = Accumulator::zero();
+                } else if rescale.is_needed {
+                    cold_path();
+                    rescale.apply(sums);
+                }
+                p = Fragments::of(&s, C::pair);
+            }
+            turns.close();
+        }
+    }
+
+    /// The softcap, where there is one.
+    #[inline(always)]
+    fn finish_scores(&self, s: &mut Accumulator<C::Scores>) {
+        let scale = self.call.params.softcap_scale;
+        // LLVM would make two loops of the one around it.
+        if opaque(scale.to_bits()) != 0 {
+            cold_path();
+            let scores = s.registers_mut()[0].as_mut();
+            let mut i = 0;
+            while i < scores.len() {
+                scores[i] = tanh(scores[i] * scale);
+                i += 1;
+            }
+        }
+    }
+}
+
+/// By its exponential, as `tanh.approx` has 11 bits only.
+#[inline(always)]
+fn tanh(x: f32) -> f32 {
+    let power = ex2_approx_ftz(x * (2.0 * core::f32::consts::LOG2_E));
+    1.0 - 2.0 * rcp_approx_ftz(1.0 + power)
+}

@@ -1,0 +1,42 @@
+//! Tensor copies of queries, keys and values.
+
+use cuda_std::hint::opaque;
+use cuda_std::panels::PanelRing;
+use cuda_std::pipeline::Slot;
+use cuda_std::thread;
+use cuda_std::tile::OperandElement;
+use cuda_std::tma::{self, TensorMap};
+
+/// True in the lane that issues everything. Asked each time: a loader has few registers to keep it in.
+#[inline(always)]
+pub(super) fn is_leader() -> bool {
+    opaque(thread::thread_idx_x()) == 0
+}
+
+/// Issues the copies of a matrix whose first row is `position` of `head` and `batch`.
+///
+/// # Safety
+/// A warp calls it, the first of the block; the slot is to be filled and its bytes are announced; the map is of boxes of
+/// one panel.
+#[inline(always)]
+pub(super) unsafe fn load_panels<E: OperandElement, const ROWS: u32, const PANELS: u32>(
+    ring: &PanelRing<E, ROWS, PANELS>,
+    map: *const TensorMap,
+    [position, head, batch]: [u32; 3],
+    slot: &Slot,
+) {
+    if !is_leader() {
+        return;
+    }
+    let mut panel = 0;
+    while panel < PANELS {
+        let column = panel * PanelRing::<E, ROWS, PANELS>::PANEL_COLUMNS;
+        let at = [column, position, head, batch].map(|coordinate| coordinate as i32);
+        let to = ring.destination(slot, panel);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            tma::cp_async_bulk_tensor_4d_shared_cluster_global(to, map, at, slot.barrier());
+        }
+        panel += 1;
+    }
+}

@@ -1,0 +1,13 @@
+//! Attention by tensor copies and wgmma.
+
+mod clear;
+mod entries;
+mod kernel;
+mod load;
+mod mask;
+mod schedule;
+mod softmax;
+mod store;
+mod turns;
+
+pub use entries::*;

@@ -1,0 +1,217 @@
+//! From accumulators to o and lse: what the sums say, rounded, and written where it belongs.
+//!
+//! Lanes of a quad exchange what they hold, so that each writes 16 bytes of a row: no shared memory
+//! is needed, and rows that are not there are simply not written.
+
+use cuda_std::hint::opaque;
+use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx, rcp_approx};
+use cuda_std::mem::{st_v2_f32, st_v4_u32};
+use cuda_std::thread;
+use cuda_std::warp::{FULL_MASK, shfl_bfly};
+use spec::attention::{FlashFwdParams, OutputDType};
+
+use super::schedule::Place;
+use super::softmax::{ROWS, Softmax};
+
+/// Columns that a quad exchanges at a time: 8 for each of its lanes.
+const GROUP: usize = 32;
+
+/// Where results go.
+#[derive(Clone, Copy)]
+pub(super) struct Outputs {
+    pub(super) o: *mut u8,
+    pub(super) lse: *mut f32,
+    pub(super) sink: *const f32,
+}
+
+/// What to multiply a thread's rows by, and their lse.
+struct RowEnds {
+    factors: [f32; ROWS],
+    lse: [f32; ROWS],
+}
+
+impl Outputs {
+    /// Stores the sums over keys of a warpgroup's queries, `row_of_tile` and on.
+    ///
+    /// # Safety
+    /// The warps of the warpgroup call it, converged; the place is one of the launch.
+    #[inline(always)]
+    pub(super) unsafe fn store(
+        &self,
+        params: &FlashFwdParams,
+        place: &Place,
+        row_of_tile: u32,
+        softmax: &Softmax,
+        o: &mut [f32],
+        pair: impl Fn(f32, f32) -> u32,
+    ) {
+        // What depends on the thread alone is not to be kept in registers from tile to tile.
+        let thread = opaque(thread::thread_idx_x());
+        let (warp, lane) = (thread % 128 / 32, thread % 32);
+        let row = place.row + row_of_tile + 16 * warp + lane / 4;
+        // SAFETY: the caller's: what is written are elements of rows that are there.
+        unsafe {
+            let ends = self.ends(params, place.head, softmax);
+            if params.write_lse != 0 && lane % 4 == 0 {
+                let lse = self.lse.add(place.lse as usize);
+                let mut i = 0;
+                while i < ROWS {
+                    let row = row + 8 * i as u32;
+                    if row < place.seqlen_q {
+                        lse.add(row as usize).write(ends.lse[i]);
+                    }
+                    i += 1;
+                }
+            }
+            let mut i = 0;
+            while i < o.len() {
+                let factor = ends.factors[i / 2 % ROWS];
+                // Nothing was seen: 0, whatever the values are.
+                o[i] = if factor == 0.0 { 0.0 } else { o[i] * factor };
+                i += 1;
+            }
+            let is_f32 = params.o_dtype == OutputDType::F32.code();
+            let mut i = 0;
+            while i < ROWS {
+                let row = row + 8 * i as u32;
+                let is_there = row < place.seqlen_q;
+                let at = place.o + i64::from(row) * params.o.seq;
+                if is_f32 {
+                    if is_there {
+                        let to = self.o.cast::<f32>().offset(at as isize);
+                        store_f32(to, i, o, params.head_dim_v, lane % 4);
+                    }
+                } else {
+                    let to = self.o.cast::<u16>().offset(at as isize);
+                    let columns = if is_there { params.head_dim_v } else { 0 };
+                    store_pairs(to, i, o, columns, lane % 4, &pair);
+                }
+                i += 1;
+            }
+        }
+    }
+
+    /// # Safety
+    /// The warp calls it, converged; `head` is one of the launch's.
+    #[inline(always)]
+    unsafe fn ends(&self, params: &FlashFwdParams, head: u32, softmax: &Softmax) -> RowEnds {
+        // SAFETY: passed on to the caller.
+        let sums = unsafe { softmax.sums() };
+        let mut sink_log2 = f32::NEG_INFINITY;
+        if !self.sink.is_null() {
+            // SAFETY: there is one for each head.
+            sink_log2 = unsafe { *self.sink.add(head as usize) } * core::f32::consts::LOG2_E;
+        }
+        let mut ends = RowEnds {
+            factors: [0.0; ROWS],
+            lse: [f32::NEG_INFINITY; ROWS],
+        };
+        let mut row = 0;
+        while row < ROWS {
+            let own = softmax.max[row] * params.softmax_scale_log2;
+            let max = own.max(sink_log2);
+            if max > f32::NEG_INFINITY {
+                let own = ex2_approx_ftz(own - max);
+                let sum = sums[row] * own + ex2_approx_ftz(sink_log2 - max);
+                ends.factors[row] = if softmax.max[row] == f32::NEG_INFINITY {
+                    0.0
+                } else {
+                    own * rcp_approx(sum)
+                };
+                ends.lse[row] = (max + lg2_approx(sum)) * core::f32::consts::LN_2;
+            } else if sums[row].is_nan() {
+                // It is above nothing, and stays.
+                ends.factors[row] = f32::NAN;
+                ends.lse[row] = f32::NAN;
+            }
+            row += 1;
+        }
+        ends
+    }
+}
+
+/// A thread's elements of its row `row`, as they are.
+///
+/// # Safety
+/// `to` is a row of `columns`, a multiple of 8, and aligned to 16 bytes.
+#[inline(always)]
+unsafe fn store_f32(to: *mut f32, row: usize, o: &[f32], columns: u32, lane: u32) {
+    let first = lane * 2;
+    let mut i = 0;
+    while i < o.len() / 4 {
+        let column = 8 * i as u32 + first;
+        if column < columns {
+            let pair = [o[4 * i + 2 * row], o[4 * i + 2 * row + 1]];
+            // SAFETY: the caller's.
+            unsafe { st_v2_f32(to.add(column as usize), pair) };
+        }
+        i += 1;
+    }
+}
+
+/// The elements of row `row` of a quad, two in 4 bytes.
+///
+/// # Safety
+/// The warp calls it, converged; `to` is a row of `columns`, a multiple of 8, and aligned to 16 bytes.
+#[inline(always)]
+unsafe fn store_pairs(
+    to: *mut u16,
+    row: usize,
+    o: &[f32],
+    columns: u32,
+    lane: u32,
+    pair: &impl Fn(f32, f32) -> u32,
+) {
+    let mut group = 0;
+    while group < o.len() / (GROUP / 2) {
+        let mut words = [0; 4];
+        let mut i = 0;
+        while i < 4 {
+            let at = (4 * group + i) * 4 + 2 * row;
+            words[i] = pair(o[at], o[at + 1]);
+            i += 1;
+        }
+        // SAFETY: the caller's.
+        unsafe {
+            let words = transposed(words, lane);
+            let column = (GROUP * group) as u32 + 8 * lane;
+            if column < columns {
+                st_v4_u32(to.add(column as usize).cast(), words);
+            }
+        }
+        group += 1;
+    }
+}
+
+/// Word i of each lane of a quad to lane i, in the order of the lanes.
+///
+/// # Safety
+/// The warp calls it, converged.
+#[inline(always)]
+unsafe fn transposed(words: [u32; 4], lane: u32) -> [u32; 4] {
+    let [a, b, c, d] = words;
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let (a, b) = exchanged(a, b, lane & 1, 1);
+        let (c, d) = exchanged(c, d, lane & 1, 1);
+        let (a, c) = exchanged(a, c, lane & 2, 2);
+        let (b, d) = exchanged(b, d, lane & 2, 2);
+        [a, b, c, d]
+    }
+}
+
+/// The lower lane gets both lanes' `x`, the upper one both `y`.
+///
+/// # Safety
+/// The warp calls it, converged.
+#[inline(always)]
+unsafe fn exchanged(x: u32, y: u32, is_upper: u32, distance: u32) -> (u32, u32) {
+    let (keep, give) = if is_upper != 0 { (y, x) } else { (x, y) };
+    // SAFETY: passed on to the caller.
+    let got = unsafe { shfl_bfly(FULL_MASK, give, distance) };
+    if is_upper != 0 {
+        (got, keep)
+    } else {
+        (keep, got)
+    }
+}

@@ -1,0 +1,387 @@
+//! Hopper's kernels: tensor copies, wgmma, warps with roles, a persistent grid.
+//!
+//! Entries are named `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<tile>`;
+//! [`FwdEntry`] prints the name, and [`TILES`] says which there are. Each takes tensor maps of q, k
+//! and v by value ([`FwdTile::box_rows_q`], [`FwdTile::tile_n`] rows of [`SPAN_BYTES`]; dimensions
+//! `[head_dim, position, head, batch]`, or one batch where positions are packed), then what every
+//! forward entry takes after q, k and v, then [`FwdLaunch`].
+//!
+//! q, k, v and o are aligned to 16 bytes, as are their strides; o's elements are those of q or f32.
+//! head_dim and head_dim_v are multiples of 8, and softmax_scale is more than 0.
+
+use core::fmt;
+
+use crate::DType;
+use crate::gemm::raster::divided;
+use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
+
+/// Tickets that say which tile is computed: more than tiles that are on their way at a time.
+pub const TICKETS: u32 = 8;
+/// Bytes of a ticket.
+pub const TICKET_BYTES: u32 = 64;
+
+/// What a block computes at a time, and for which head dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FwdTile {
+    /// Most that head_dim is; a multiple of 64.
+    pub head_dim: u32,
+    /// Most that head_dim_v is; a multiple of 64.
+    pub head_dim_v: u32,
+    /// Queries: 64 for each warpgroup that computes.
+    pub tile_m: u32,
+    /// Keys of a stage.
+    pub tile_n: u32,
+    /// Stages of each warpgroup's ring of queries.
+    pub q_stages: u32,
+    /// Stages of the rings of keys and of values.
+    pub stages: u32,
+}
+
+impl FwdTile {
+    /// Warpgroups that compute.
+    pub const fn consumers(&self) -> u32 {
+        self.tile_m / MMA_M
+    }
+
+    /// Threads of a block: a warpgroup that loads, and those that compute.
+    pub const fn threads(&self) -> u32 {
+        (1 + self.consumers()) * WARPGROUP
+    }
+
+    /// Registers of a thread that loads, and of one that computes.
+    pub const fn registers(&self) -> (u32, u32) {
+        match self.consumers() {
+            3 => (32, 160),
+            _ => (40, 232),
+        }
+    }
+
+    /// Rows of a box of q; those of k and v have [`tile_n`](Self::tile_n).
+    pub const fn box_rows_q(&self) -> u32 {
+        MMA_M
+    }
+
+    /// Panels of [`SPAN_BYTES`] of a query or a key, 2 bytes an element.
+    pub const fn panels(&self) -> u32 {
+        self.head_dim * 2 / SPAN_BYTES
+    }
+
+    /// Panels of a value.
+    pub const fn panels_v(&self) -> u32 {
+        self.head_dim_v * 2 / SPAN_BYTES
+    }
+
+    /// Bytes of one warpgroup's queries.
+    pub const fn q_bytes(&self) -> u32 {
+        MMA_M * self.panels() * SPAN_BYTES
+    }
+
+    /// Bytes of a stage of keys.
+    pub const fn k_bytes(&self) -> u32 {
+        self.tile_n * self.panels() * SPAN_BYTES
+    }
+
+    /// Bytes of a stage of values.
+    pub const fn v_bytes(&self) -> u32 {
+        self.tile_n * self.panels_v() * SPAN_BYTES
+    }
+
+    /// Where everything is, from the first multiple of [`TILE_ALIGN`] on.
+    pub const fn smem(&self) -> FwdSmem {
+        let k = self.consumers() * self.q_stages * self.q_bytes();
+        let v = k + self.stages * self.k_bytes();
+        let tickets = v + self.stages * self.v_bytes();
+        let barriers_q = tickets + TICKETS * TICKET_BYTES;
+        let barriers_k = barriers_q + self.consumers() * self.q_stages * 16;
+        let barriers_v = barriers_k + self.stages * 16;
+        FwdSmem {
+            k,
+            v,
+            tickets,
+            barriers_q,
+            barriers_k,
+            barriers_v,
+            end: barriers_v + self.stages * 16,
+        }
+    }
+
+    /// Dynamic shared memory to ask for, wherever it begins.
+    pub const fn smem_bytes(&self) -> u32 {
+        let bytes = self.smem().end + TILE_ALIGN - 16;
+        assert!(bytes <= SMEM_MAX_BYTES, "the stages do not fit");
+        bytes
+    }
+}
+
+impl fmt::Display for FwdTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "d{}", self.head_dim)?;
+        if self.head_dim_v != self.head_dim {
+            write!(f, "_{}", self.head_dim_v)?;
+        }
+        write!(f, "_{}x{}", self.tile_m, self.tile_n)
+    }
+}
+
+/// Offsets in shared memory. The queries are at 0: each warpgroup's ring after the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FwdSmem {
+    /// Keys.
+    pub k: u32,
+    /// Values.
+    pub v: u32,
+    /// Tickets.
+    pub tickets: u32,
+    /// Barriers of the rings of queries.
+    pub barriers_q: u32,
+    /// Those of the keys.
+    pub barriers_k: u32,
+    /// Those of the values.
+    pub barriers_v: u32,
+    /// The first byte behind all.
+    pub end: u32,
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FwdEntry {
+    /// Element type of q, k and v.
+    pub dtype: DType,
+    /// The tile.
+    pub tile: FwdTile,
+}
+
+impl fmt::Display for FwdEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flash_fwd_sm90_{}_{}", self.dtype, self.tile)
+    }
+}
+
+/// How the host and the kernel share one launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FwdLaunch {
+    /// In device memory: 0 before the launch, and again after it; nobody else uses it meanwhile. Blocks
+    /// take from it which tile is next. Null: each has every so manieth tile, which is as good where
+    /// all are alike.
+    pub counter: *mut u32,
+    /// Heads (of all of the batch) that are taken together: [`TileOrder`]. Not 0.
+    pub section: u32,
+    /// Not 0 where what lies behind a sequence's keys may be anything; else it is not there, or 0.
+    pub has_neighbours: u32,
+}
+
+/// Bytes of keys and values that stay in L2 while the tiles of a section are computed.
+const SECTION_BYTES: u64 = 16 << 20;
+/// Tiles of a section that keep every multiprocessor busy to its end, however different they are.
+const SECTION_TILES: u32 = 1056;
+/// So many tiles a head read its keys and values from L2, or from memory, in the time of their
+/// products.
+const TILES_THAT_HIDE_LOADS: u32 = 32;
+
+/// Heads to take together, whose keys and values have `kv_bytes` each, `group` heads sharing them, of
+/// `m_tiles` tiles each.
+pub const fn section(kv_bytes: u64, group: u32, m_tiles: u32, is_masked: bool) -> u32 {
+    let group = if group == 0 { 1 } else { group };
+    if !is_masked {
+        // Where tiles are alike, their order does not matter: heads one by one.
+        return group;
+    }
+    let fit = match SECTION_BYTES.checked_div(kv_bytes) {
+        Some(fit) if fit < 1 << 16 => fit as u32,
+        _ => 1 << 16,
+    };
+    let fit = if fit == 0 {
+        group
+    } else {
+        group.saturating_mul(fit)
+    };
+    let busy = if m_tiles < TILES_THAT_HIDE_LOADS {
+        0
+    } else {
+        SECTION_TILES.div_ceil(m_tiles)
+    };
+    if fit < busy { busy } else { fit }
+}
+
+/// A tile of queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileIndex {
+    /// Sequence of the batch.
+    pub batch: u32,
+    /// Query head.
+    pub head: u32,
+    /// Which of the sequence's tiles.
+    pub m: u32,
+}
+
+/// The tiles of a launch, in order: heads by sections, whose keys and values stay in L2; of a section
+/// the last queries first, which see most keys where there is a mask, so that what is computed
+/// last is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileOrder {
+    m_tiles: u32,
+    heads: u32,
+    heads_all: u32,
+    section: u32,
+    /// All of them.
+    pub count: u32,
+}
+
+impl TileOrder {
+    /// Those of `batch` × `heads` × `seqlen_q`, fewer than 2^32 tiles.
+    #[inline(always)]
+    pub const fn new(tile_m: u32, batch: u32, heads: u32, seqlen_q: u32, section: u32) -> Self {
+        let m_tiles = match seqlen_q.checked_add(tile_m - 1) {
+            Some(rows) => divided(rows, tile_m).0,
+            None => 0,
+        };
+        let heads_all = batch.wrapping_mul(heads);
+        Self {
+            m_tiles,
+            heads,
+            heads_all,
+            section,
+            count: heads_all.wrapping_mul(m_tiles),
+        }
+    }
+
+    /// The tile at `index`, less than `count`.
+    #[inline(always)]
+    pub const fn at(&self, index: u32) -> TileIndex {
+        let (section_idx, within) = divided(index, self.section.wrapping_mul(self.m_tiles));
+        let first = section_idx.wrapping_mul(self.section);
+        let left = self.heads_all.wrapping_sub(first);
+        let heads = if left < self.section {
+            left
+        } else {
+            self.section
+        };
+        let (m, of_section) = divided(within, heads);
+        let (batch, head) = divided(first.wrapping_add(of_section), self.heads);
+        TileIndex {
+            batch,
+            head,
+            m: self.m_tiles.wrapping_sub(1).wrapping_sub(m),
+        }
+    }
+}
+
+const fn tile(
+    [head_dim, head_dim_v]: [u32; 2],
+    [tile_m, tile_n]: [u32; 2],
+    [q_stages, stages]: [u32; 2],
+) -> FwdTile {
+    FwdTile {
+        head_dim,
+        head_dim_v,
+        tile_m,
+        tile_n,
+        q_stages,
+        stages,
+    }
+}
+
+/// For head dimensions up to 64.
+pub const TILE_D64: FwdTile = tile([64, 64], [192, 128], [2, 4]);
+/// For head dimensions up to 128.
+pub const TILE_D128: FwdTile = tile([128, 128], [128, 128], [1, 3]);
+/// For queries and keys of up to 192, and values of up to 128.
+pub const TILE_D192_128: FwdTile = tile([192, 128], [128, 128], [1, 2]);
+/// For head dimensions up to 256.
+pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 2]);
+
+/// The tiles of all entries, the narrowest first.
+pub const TILES: [FwdTile; 4] = [TILE_D64, TILE_D128, TILE_D192_128, TILE_D256];
+
+/// Element types of q, k and v.
+pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
+
+/// The narrowest tile that has room for both head dimensions.
+pub const fn tile_for(head_dim: u32, head_dim_v: u32) -> Option<FwdTile> {
+    let mut at = 0;
+    while at < TILES.len() {
+        let tile = TILES[at];
+        if head_dim <= tile.head_dim && head_dim_v <= tile.head_dim_v {
+            return Some(tile);
+        }
+        at += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::HashSet;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn every_tile_has_one_place_in_the_order_and_the_longest_come_first() {
+        for (batch, heads, seqlen_q) in [(1, 1, 1), (3, 5, 700), (2, 16, 4096), (1, 3, 128)] {
+            for section in [1, 2, 4, 100] {
+                let order = TileOrder::new(128, batch, heads, seqlen_q, section);
+                let tiles: std::vec::Vec<TileIndex> =
+                    (0..order.count).map(|index| order.at(index)).collect();
+                let seen: HashSet<_> = tiles.iter().map(|t| (t.batch, t.head, t.m)).collect();
+                assert_eq!(seen.len() as u32, order.count);
+                assert_eq!(order.count, batch * heads * seqlen_q.div_ceil(128));
+                for tile in &tiles {
+                    assert!(tile.batch < batch && tile.head < heads);
+                    assert!(tile.m < seqlen_q.div_ceil(128));
+                }
+                let of_section = section.min(batch * heads) * seqlen_q.div_ceil(128);
+                for of_section in tiles.chunks(of_section as usize) {
+                    assert!(of_section.is_sorted_by(|x, y| x.m >= y.m));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sections_fill_the_cache_where_there_is_a_mask() {
+        assert_eq!(section(1 << 20, 1, 8, true), 16);
+        assert_eq!(section(8 << 20, 1, 128, true), 9);
+        assert_eq!(section(64 << 20, 8, 1024, true), 8);
+        assert_eq!(section(0, 1, 1, true), 1 << 16);
+        assert_eq!(section(1 << 20, 4, 8, false), 4);
+    }
+
+    #[test]
+    fn the_narrowest_tile_that_fits_is_chosen() {
+        assert_eq!(tile_for(64, 8), Some(TILE_D64));
+        assert_eq!(tile_for(8, 72), Some(TILE_D128));
+        assert_eq!(tile_for(192, 128), Some(TILE_D192_128));
+        assert_eq!(tile_for(192, 136), Some(TILE_D256));
+        assert_eq!(tile_for(264, 8), None);
+    }
+
+    #[test]
+    fn entry_names_are_as_documented() {
+        let entry = |dtype, tile| FwdEntry { dtype, tile }.to_string();
+        assert_eq!(
+            entry(DType::Bf16, TILE_D64),
+            "flash_fwd_sm90_bf16_d64_192x128"
+        );
+        assert_eq!(
+            entry(DType::F16, TILE_D192_128),
+            "flash_fwd_sm90_f16_d192_128_128x128"
+        );
+    }
+
+    #[test]
+    fn stages_lie_one_after_the_other_and_fit() {
+        for tile in TILES {
+            let map = tile.smem();
+            assert!(map.k.is_multiple_of(TILE_ALIGN) && map.v.is_multiple_of(TILE_ALIGN));
+            assert_eq!(map.v - map.k, tile.stages * tile.k_bytes());
+            assert_eq!(map.tickets - map.v, tile.stages * tile.v_bytes());
+            assert!(tile.smem_bytes() <= SMEM_MAX_BYTES);
+            let (loader, consumer) = tile.registers();
+            assert!((loader + tile.consumers() * consumer) * WARPGROUP <= 65_536);
+        }
+    }
+}
