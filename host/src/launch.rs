@@ -170,6 +170,7 @@ spec_params! {
     spec::gemm::decode::sm90::DecodeLaunch { [u32; 2] }
     spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }
+    spec::attention::sm90::FwdLaunch { u64, [u32; 2] }
     spec::attention::merge::MergeParams { [u32; 6] }
     spec::reduce::ReduceParams { [u64; 8] }
     spec::softmax::SoftmaxParams { [u64; 6] }

@@ -7,8 +7,10 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::attention::merge::{self, MergeEntry, MergeParams};
 use spec::attention::sm80::{self, Sm80Entry};
+use spec::attention::sm90::{FwdEntry, FwdLaunch};
 use spec::attention::{BshStrides, FlashFwdParams, OutputDType, SimtEntry, UNLIMITED};
-use warpsmith::{DType, LaunchConfig};
+use spec::gemm::sm90::SPAN_BYTES;
+use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
 use crate::catalogue::FLOATS;
 use crate::trial::{Arg, Trial};
@@ -16,6 +18,8 @@ use crate::trial::{Arg, Trial};
 /// What distinguishes kernels.
 struct Kernel {
     dtype: DType,
+    /// What o may be.
+    o_dtypes: &'static [DType],
     head_dim_cap: u32,
     /// Extents and strides of rows are multiples of this.
     unit: u32,
@@ -28,6 +32,7 @@ pub(crate) fn simt(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
     let dtype = FLOATS[rng.random_range(0..FLOATS.len())];
     let kernel = Kernel {
         dtype,
+        o_dtypes: &FLOATS,
         head_dim_cap: entry.head_dim_cap,
         unit: 1,
         tile_m: entry.tile().tile_m,
@@ -40,6 +45,7 @@ pub(crate) fn simt(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
 pub(crate) fn sm80(entry: Sm80Entry, rng: &mut ChaCha8Rng) -> Trial {
     let kernel = Kernel {
         dtype: entry.dtype,
+        o_dtypes: &FLOATS,
         head_dim_cap: entry.head_dim_cap,
         unit: 8,
         tile_m: entry.tile().tile_m,
@@ -54,13 +60,95 @@ fn code(dtype: DType) -> u32 {
 }
 
 fn attend(entry: impl Display, kernel: &Kernel, more: Vec<Arg>, rng: &mut ChaCha8Rng) -> Trial {
+    let (mut trial, mut args, params) = drawn(kernel, rng);
+    let (batch, seqlen_q, heads_q) = (params.batch, params.seqlen_q, params.heads_q);
+    let grid = FlashFwdParams::grid(batch, seqlen_q, heads_q, kernel.tile_m);
+    let config = LaunchConfig {
+        grid: grid.expect("a small attention"),
+        block: [kernel.threads, 1, 1],
+        shared_bytes: kernel.shared_bytes,
+        cluster: None,
+    };
+    args.extend(more);
+    trial.launch(entry, config, args);
+    trial
+}
+
+/// Hopper's kernels take q, k and v by tensor maps.
+pub(crate) fn sm90(entry: FwdEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let tile = entry.tile;
+    let kernel = Kernel {
+        dtype: entry.dtype,
+        o_dtypes: match entry.dtype {
+            DType::F16 => &[DType::F16, DType::F32],
+            _ => &[DType::Bf16, DType::F32],
+        },
+        head_dim_cap: tile.head_dim.min(tile.head_dim_v),
+        unit: 8,
+        tile_m: tile.tile_m,
+        threads: tile.threads(),
+        shared_bytes: tile.smem_bytes(),
+    };
+    let (mut trial, args, params) = drawn(&kernel, rng);
+    let size = entry.dtype.size_bytes() as u64;
+    let map = |arg: Arg, at: usize| {
+        let (strides, [seqlen, heads, head_dim], rows) = match at {
+            0 => (
+                params.q,
+                [params.seqlen_q, params.heads_q, params.head_dim],
+                tile.box_rows_q(),
+            ),
+            1 => (
+                params.k,
+                [params.seqlen_k, params.heads_kv, params.head_dim],
+                tile.tile_n,
+            ),
+            _ => (
+                params.v,
+                [params.seqlen_k, params.heads_kv, params.head_dim_v],
+                tile.tile_n,
+            ),
+        };
+        let Arg::Buffer(number) = arg else {
+            return arg;
+        };
+        let dims = [head_dim, seqlen, heads, params.batch].map(u64::from);
+        let strides = [strides.seq, strides.head, strides.batch].map(|x| x as u64 * size);
+        let span = SPAN_BYTES / size as u32;
+        let dtype = TensorMapType::from(entry.dtype);
+        let map = TensorMapDesc::new(dtype, &dims, &strides, &[span, rows, 1, 1]);
+        Arg::MapValue(number, map.swizzle(TensorMapSwizzle::B128))
+    };
+    let mut args: Vec<Arg> = args
+        .into_iter()
+        .enumerate()
+        .map(|(at, arg)| if at < 3 { map(arg, at) } else { arg })
+        .collect();
+    let tiles = params.batch * params.heads_q * params.seqlen_q.div_ceil(tile.tile_m);
+    args.push(Arg::params(FwdLaunch {
+        counter: std::ptr::null_mut(),
+        section: rng.random_range(1..=3),
+        has_neighbours: rng.random_range(0..2),
+    }));
+    let config = LaunchConfig {
+        grid: [rng.random_range(1..=tiles), 1, 1],
+        block: [kernel.threads, 1, 1],
+        shared_bytes: kernel.shared_bytes,
+        cluster: None,
+    };
+    trial.launch(entry, config, args);
+    trial
+}
+
+/// Random extents, options and tensors, as every forward entry takes them.
+fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, FlashFwdParams) {
     let mut trial = Trial::default();
     let unit = kernel.unit;
     let [seqlen_q, seqlen_k] = [100, 150].map(|largest| rng.random_range(1..=largest));
     let [batch, heads_kv, group] = [2, 2, 2].map(|largest: u32| rng.random_range(1..=largest));
     let [head_dim, head_dim_v] =
         [(); 2].map(|()| unit * rng.random_range(1..=kernel.head_dim_cap / unit));
-    let o_dtype = FLOATS[rng.random_range(0..FLOATS.len())];
+    let o_dtype = kernel.o_dtypes[rng.random_range(0..kernel.o_dtypes.len())];
     let heads_q = heads_kv * group;
     let mut operand = |dtype: DType, seqlen: u32, heads: u32, head_dim: u32| {
         let mut gap = || i64::from(unit) * rng.random_range(0..3);
@@ -104,18 +192,9 @@ fn attend(entry: impl Display, kernel: &Kernel, more: Vec<Arg>, rng: &mut ChaCha
         o_dtype: code(o_dtype),
         write_lse: 1,
     };
-    let grid = FlashFwdParams::grid(batch, seqlen_q, heads_q, kernel.tile_m);
-    let config = LaunchConfig {
-        grid: grid.expect("a small attention"),
-        block: [kernel.threads, 1, 1],
-        shared_bytes: kernel.shared_bytes,
-        cluster: None,
-    };
     let lengths = Arg::params([0_u64; 5]);
-    let mut args = vec![q, k, v, o, lse, sink, lengths, Arg::params(params)];
-    args.extend(more);
-    trial.launch(entry, config, args);
-    trial
+    let args = vec![q, k, v, o, lse, sink, lengths, Arg::params(params)];
+    (trial, args, params)
 }
 
 pub(crate) fn merge(entry: MergeEntry, rng: &mut ChaCha8Rng) -> Trial {

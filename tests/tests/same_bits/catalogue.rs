@@ -6,6 +6,7 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::attention::merge::MergeEntry;
 use spec::attention::sm80::{self, Sm80Entry};
+use spec::attention::sm90::{DTYPES, FwdEntry, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{
     self, BinaryEntry, BinaryOp, CastEntry, CopyEntry, ElementwiseParams, MAX_RANK, UnaryEntry,
@@ -33,6 +34,7 @@ pub(crate) enum Family {
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
     AttentionSm80(Sm80Entry),
+    AttentionSm90(FwdEntry),
     Merge(MergeEntry),
     Reduce(ReduceEntry),
     Final(FinalEntry),
@@ -77,6 +79,12 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
                 head_dim_cap,
             };
             all.insert(entry.to_string(), Family::AttentionSm80(entry));
+        }
+    }
+    for dtype in DTYPES {
+        for tile in TILES {
+            let entry = FwdEntry { dtype, tile };
+            all.insert(entry.to_string(), Family::AttentionSm90(entry));
         }
     }
     for head_dim_cap in SIMT_HEAD_DIMS {
@@ -135,7 +143,7 @@ impl Family {
     /// Whether it uses the hardware's approximations, whose last bits only one device gives. Its cases
     /// run under all checks; what it computes is held against a reference elsewhere.
     pub(crate) fn approximates(self) -> bool {
-        matches!(self, Self::AttentionSm80(_))
+        matches!(self, Self::AttentionSm80(_) | Self::AttentionSm90(_))
     }
 
     /// A random case.
@@ -149,6 +157,7 @@ impl Family {
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attending::simt(entry, rng),
             Self::AttentionSm80(entry) => attending::sm80(entry, rng),
+            Self::AttentionSm90(entry) => attending::sm90(entry, rng),
             Self::Merge(entry) => attending::merge(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng, false),
             Self::Final(FinalEntry { op }) => {

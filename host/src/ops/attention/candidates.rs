@@ -7,11 +7,12 @@
 
 use super::call::Call;
 use super::desc::AttentionDesc;
-use super::{simt, sm80};
+use super::{simt, sm80, sm90};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, LaunchConfig, Result};
 use spec::attention::SimtEntry;
 use spec::attention::sm80::Sm80Entry;
+use spec::attention::sm90::FwdEntry;
 use std::fmt;
 
 /// A kernel of one family; displays as its entry name.
@@ -19,6 +20,7 @@ use std::fmt;
 pub(super) enum Entry {
     Simt(SimtEntry),
     Sm80(Sm80Entry),
+    Sm90(FwdEntry),
 }
 
 impl fmt::Display for Entry {
@@ -26,6 +28,7 @@ impl fmt::Display for Entry {
         match self {
             Self::Simt(entry) => entry.fmt(f),
             Self::Sm80(entry) => entry.fmt(f),
+            Self::Sm90(entry) => entry.fmt(f),
         }
     }
 }
@@ -46,6 +49,7 @@ impl Candidate {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, self, call),
             Entry::Sm80(entry) => sm80::launch(entry, self, call),
+            Entry::Sm90(entry) => sm90::launch(entry, self, call),
         }
     }
 
@@ -54,6 +58,7 @@ impl Candidate {
         match self.entry {
             Entry::Simt(_) => simt::model(desc),
             Entry::Sm80(entry) => sm80::model(entry, desc),
+            Entry::Sm90(entry) => sm90::model(entry, desc),
         }
     }
 }
@@ -72,6 +77,7 @@ pub(super) fn offer_all(
 ) {
     simt::offer(desc, device, offer);
     sm80::offer(desc, device, offer);
+    sm90::offer(desc, device, offer);
 }
 
 /// Nanoseconds that the whole device takes, where a multiprocessor does `flops_per_cycle`

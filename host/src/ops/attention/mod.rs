@@ -10,6 +10,7 @@ mod plan;
 mod run;
 mod simt;
 mod sm80;
+mod sm90;
 
 use crate::{Error, Float, Result, Tensor};
 use std::marker::PhantomData;
