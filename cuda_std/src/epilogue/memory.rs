@@ -2,6 +2,7 @@
 
 use super::{Epilogue, Place};
 use crate::element::Element;
+use crate::hint::opaque;
 
 /// Adds `factor *` an element of a matrix, batched.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +83,14 @@ impl<T: Element> Epilogue for AddVector<T> {
         x + self.element(place.batch, index)
     }
 
-    /// Asks once which it is: results of one row, or of one column, then share a load.
+    /// Asks once which it is: results of one column, as most biases are, then share a load.
     #[inline(always)]
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
         if self.of_row {
             for (i, x) in x.iter_mut().enumerate() {
-                *x += self.element(place(i).batch, place(i).row);
+                let element = self.element(place(i).batch, place(i).row);
+                // Or LLVM has one load for both cases, and then one for each result.
+                *x += f32::from_bits(opaque(element.to_bits()));
             }
         } else {
             for (i, x) in x.iter_mut().enumerate() {
