@@ -63,8 +63,9 @@ pub use plan::{AttentionCandidate, AttentionPlan};
 ///
 /// # Numerics
 /// Scores and sums in f32, online softmax in base 2; `o` is rounded once. Kernels with tensor cores
-/// round probabilities to the dtype of `v`, and a NaN or an infinity in the value of a key that only
-/// some queries see may show in the others; the portable kernels never multiply it. Error bound:
+/// round probabilities to the dtype of `v` (small ones of f16 to 0), and a NaN or an infinity in the value
+/// of a key that only some queries see may show in the others; the portable kernels never multiply it.
+/// Error bound:
 /// [`reference::attention`](crate::reference::attention) with what [`model`](Self::model) says.
 /// Deterministic: the same bits every run; which, depends on the kernel ([`plan`](Self::plan)).
 ///
