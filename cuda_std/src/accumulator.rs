@@ -257,6 +257,8 @@ impl<M: MmaAsync> InFlight<M> {
     ) {
         const { assert!(REGISTERS as u32 == 4 * Columns::<M::B, ROWS, PANELS>::STEPS) };
         let [acc] = &mut self.0;
+        // SAFETY: passed on to the caller. For the registers of `a`, which these are the first to read.
+        unsafe { wgmma_fence() };
         let mut step = 0;
         while step < REGISTERS / 4 {
             let at = 4 * step;

@@ -73,29 +73,29 @@ impl Softmax {
     pub(super) unsafe fn update(&mut self, s: &mut [f32], scale_log2: f32) -> Rescale {
         let greatest = greatest(s, self.max);
         let mut is_above = false;
-        let mut max = [0.0; ROWS];
         let mut row = 0;
         while row < ROWS {
-            // SAFETY: passed on to the caller. A row is in the four lanes of a quad.
-            unsafe {
-                let x = greatest[row];
-                let x = x.max(shfl_bfly(FULL_MASK, x, 1));
-                max[row] = x.max(shfl_bfly(FULL_MASK, x, 2));
-            }
             // False for NaN: where nothing has been seen yet.
-            is_above |= (max[row] - self.max[row]) * scale_log2 > SLACK_LOG2;
+            is_above |= (greatest[row] - self.max[row]) * scale_log2 > SLACK_LOG2;
             row += 1;
         }
         // SAFETY: passed on to the caller.
         let is_needed = unsafe { vote_any(FULL_MASK, is_above) };
         let mut factors = [1.0; ROWS];
         if is_needed {
+            // Lanes ask each other here alone: where none is far above, none has to know.
             cold_path();
             let mut row = 0;
             while row < ROWS {
-                if max[row] > self.max[row] {
-                    factors[row] = ex2_approx_ftz((self.max[row] - max[row]) * scale_log2);
-                    self.max[row] = max[row];
+                let x = greatest[row];
+                // SAFETY: passed on to the caller. A row is in the four lanes of a quad.
+                let max = unsafe {
+                    let x = x.max(shfl_bfly(FULL_MASK, x, 1));
+                    x.max(shfl_bfly(FULL_MASK, x, 2))
+                };
+                if max > self.max[row] {
+                    factors[row] = ex2_approx_ftz((self.max[row] - max) * scale_log2);
+                    self.max[row] = max;
                     self.sum[row] *= factors[row];
                 }
                 row += 1;
