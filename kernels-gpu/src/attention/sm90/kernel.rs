@@ -3,9 +3,9 @@
 //! q, k and v in f16 or bf16, `[batch, position, head, head_dim]` or packed; o in the same type or
 //! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
 //!
-//! **Roles.** Warpgroup 0 loads: one thread of it issues all tensor copies, and its registers go to
-//! the others. Each of the other two (three, for short heads) computes 64 queries of every tile of
-//! queries. Blocks stay and take tile after tile ([`schedule`](super::schedule)).
+//! **Roles.** Warpgroup 0 loads: the first lane of its first warp issues all tensor copies, and its
+//! registers go to the others. Each of the other two (three, for short heads) computes 64 queries of
+//! every tile of queries. Blocks stay and take tile after tile ([`schedule`](super::schedule)).
 //!
 //! **Pipelines.** Queries have a ring for each consumer, keys and values one each for all of them:
 //!
@@ -15,9 +15,11 @@
 //! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
 //!
 //! Named barriers ([`Turns`](super::turns)): consumer i waits at `1 + i` for its turn to issue products, which the
-//! one before it passes on: 256 threads each.
+//! one before it passes on: 256 threads each. Number 8: the warpgroup that clears
+//! ([`clear`](super::clear)).
 //!
-//! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, barriers. Nothing is used twice.
+//! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, tickets, barriers. Nothing is used
+//! twice.
 //!
 //! **Timeline.** Loader: queries, the last block of keys; then over and over: next keys, values.
 //! Consumer, whose probabilities of one block are in registers: issue scores of the *next* block,
@@ -32,7 +34,7 @@
 //! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for overlap and turns;
 //! FlashAttention-4 for a maximum that may be stale.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test attention_sm90` finds races, lost
+//! **Before you change this**: `cargo test -p warpsmith-tests --test attention` finds races, lost
 //! arrivals and wrong bits; `docs/attention-hopper.md` says how to measure and what was tried.
 
 use core::hint::cold_path;
