@@ -43,7 +43,7 @@ use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
 use crate::simt::element::CHUNK;
 use crate::simt::operand::Operand;
-use crate::simt::product::{Accumulator, chunk_spacing, outer_product_in_meander};
+use crate::simt::product::{Accumulator, chunk_spacing};
 use crate::simt::results::{Lines, Results};
 use crate::simt::staged::StagedProduct;
 
@@ -99,8 +99,7 @@ pub(super) unsafe fn gemm<
         first: (rows.first, columns.first),
     };
     // SAFETY: the caller's; the block's shared memory is this product's alone.
-    let acc: Accumulator<DOWN, ACROSS> =
-        unsafe { product.accumulate_by(params.k, outer_product_in_meander) };
+    let acc: Accumulator<DOWN, ACROSS> = unsafe { product.accumulate(params.k) };
     let destination = Destination {
         base: d,
         ld: params.ldd,

@@ -4,7 +4,7 @@ use cuda_std::thread;
 
 use super::element::SimtElement;
 use super::operand::{Operand, tile_elements};
-use super::product::{Accumulator, Fragment, outer_product, read_fragment};
+use super::product::{Accumulator, outer_product_in_meander, read_fragment};
 
 /// Both operands on their way into shared memory, and where this thread reads them there.
 pub(crate) struct StagedProduct<
@@ -112,22 +112,8 @@ impl<
     /// none touches `smem` before it, since the last barrier, or after it, until the next.
     #[inline(always)]
     pub(crate) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
-        self,
-        k: u32,
-    ) -> Accumulator<ROWS, COLUMNS> {
-        // SAFETY: the caller's.
-        unsafe { self.accumulate_by(k, outer_product) }
-    }
-
-    /// The same; `outer_product` is in what order the products of one k are added.
-    ///
-    /// # Safety
-    /// As [`accumulate`](Self::accumulate).
-    #[inline(always)]
-    pub(crate) unsafe fn accumulate_by<const ROWS: usize, const COLUMNS: usize>(
         mut self,
         k: u32,
-        outer_product: impl Fn(&mut Accumulator<ROWS, COLUMNS>, &Fragment<ROWS>, &Fragment<COLUMNS>),
     ) -> Accumulator<ROWS, COLUMNS> {
         let mut acc = [[0.0; COLUMNS]; ROWS];
         let mut stage_idx = 0;
@@ -152,7 +138,7 @@ impl<
                 }
                 // SAFETY: the row is staged: of this tile, or the first of the next.
                 let (next_a, next_b) = unsafe { self.fragments(stage_idx, (k_idx + 1) % TILE_K) };
-                outer_product(&mut acc, &frag_a, &frag_b);
+                outer_product_in_meander(&mut acc, &frag_a, &frag_b);
                 (frag_a, frag_b) = (next_a, next_b);
             }
         }
