@@ -80,7 +80,12 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
         let mut from = self.first.wrapping_offset(offset as isize);
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
         let mut copy = 0;
-        while copy < Self::COPIES {
+        // One after the other where o leaves few registers for addresses.
+        let end = || match CAP {
+            ..=64 => Self::COPIES,
+            _ => opaque(Self::COPIES),
+        };
+        while copy < end() {
             let rows_down = copy * Self::ROWS_AT_ONCE;
             let is_there = is_inside && row + rows_down < rows;
             let size = if is_there { CHUNK } else { 0 };
