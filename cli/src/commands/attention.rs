@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Bounds scores: s becomes softcap * tanh(s / softcap).
     #[arg(long)]
     softcap: Option<f32>,
-    /// An extra logit of each query head, [heads_q], that has no value.
+    /// An extra logit of each query head, `[heads_q]`, that has no value.
     #[arg(long, value_name = "S.npy")]
     sink: Option<PathBuf>,
     /// Where packed sequences of queries begin, and where the last ends.
