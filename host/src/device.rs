@@ -4,7 +4,7 @@ use crate::backend::{Backend, EventUse, RawEvent, RawStream, gpu};
 use crate::builtin;
 use crate::error::{Error, Result};
 use crate::module::Module;
-use crate::ops::GemmState;
+use crate::ops::{AttentionState, GemmState, MapCache};
 use crate::stream::{Stream, StreamTable};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,9 @@ struct Inner {
     /// Events for ordering, in no use right now.
     events: Mutex<Vec<RawEvent>>,
     builtin: builtin::Cache,
+    maps: MapCache,
     gemm: GemmState,
+    attention: AttentionState,
 }
 
 /// Which kind a [`Device`] is.
@@ -286,7 +288,9 @@ impl Device {
             streams,
             events,
             builtin: builtin::Cache::default(),
+            maps: MapCache::default(),
             gemm: GemmState::default(),
+            attention: AttentionState::default(),
         })))
     }
 
@@ -302,8 +306,16 @@ impl Device {
         &self.0.builtin
     }
 
+    pub(crate) fn maps(&self) -> &MapCache {
+        &self.0.maps
+    }
+
     pub(crate) fn gemm(&self) -> &GemmState {
         &self.0.gemm
+    }
+
+    pub(crate) fn attention(&self) -> &AttentionState {
+        &self.0.attention
     }
 
     /// Work given to `later` from now on starts after what `earlier` has been given so far.

@@ -2,16 +2,19 @@
 
 mod attention;
 mod check;
+mod cleared;
 mod copy;
 mod elementwise;
 mod float;
 mod gemm;
 mod kernels;
+mod maps;
 mod model;
 mod reduce;
 mod softmax;
 mod view;
 
+pub(crate) use attention::AttentionState;
 pub use attention::{
     Attention, AttentionCandidate, AttentionPlan, Layout, Lengths, merge_attention,
 };
@@ -23,5 +26,6 @@ pub use gemm::{
     Activation, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Measured, PlanSource,
     Precision,
 };
+pub(crate) use maps::MapCache;
 pub use reduce::Reduce;
 pub use softmax::Softmax;

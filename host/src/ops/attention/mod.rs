@@ -12,12 +12,20 @@ mod simt;
 mod sm80;
 mod sm90;
 
+use crate::ops::cleared::Cleared;
 use crate::{Error, Float, Result, Tensor};
 use std::marker::PhantomData;
 
 pub use lengths::Lengths;
 pub use merge::merge_attention;
 pub use plan::{AttentionCandidate, AttentionPlan};
+
+/// What a device remembers of attention.
+#[derive(Default)]
+pub(crate) struct AttentionState {
+    /// Of tiles that blocks have taken, one for each stream.
+    counters: Cleared,
+}
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
 ///

@@ -7,14 +7,12 @@ use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::{AttentionDesc, OperandDesc};
 use crate::launch::KernelArg;
 use crate::ops::gemm::Memory;
+use crate::ops::maps::{MapKey, MapValue};
 use crate::ops::{kernels, model};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{
-    DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMap, TensorMapDesc,
-    TensorMapSwizzle, TensorMapType,
-};
+use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
 use spec::attention::sm90::{DTYPES, FwdEntry, FwdLaunch, FwdTile, section, tile_for};
 use spec::attention::{SOFTCAP_TANH_ERROR, UNLIMITED};
 use spec::gemm::sm90::SPAN_BYTES;
@@ -162,31 +160,27 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
     const OFFERED: Error = Error::Bug("an attention was offered that no tensor map describes");
     let (desc, tile) = (&call.desc, &entry.tile);
     let [q, k, v] = positions(desc).ok_or(OFFERED)?;
-    let map = |memory: &Memory, lying: &Lying, head_dim, rows| {
+    let device = call.stream.device();
+    let map = |memory: &Memory, lying: &Lying, head_dim, rows| -> Result<MapValue> {
         let [positions, heads, batch] = lying.dims;
         let span = SPAN_BYTES / desc.dtype.size_bytes() as u32;
-        TensorMapDesc::new(
-            TensorMapType::from(desc.dtype),
-            &[u64::from(head_dim), positions, heads, batch],
-            &lying.strides_bytes,
-            &[span, rows, 1, 1],
-        )
-        .swizzle(TensorMapSwizzle::B128)
-        .l2_promotion(L2Promotion::B256)
-        .encode_at(call.stream.device(), memory.address())
+        let key = MapKey::new(
+            (memory.address(), TensorMapType::from(desc.dtype)),
+            [u64::from(head_dim), positions, heads, batch],
+            lying.strides_bytes,
+            [span, rows, 1, 1],
+            L2Promotion::B256,
+        );
+        device.maps().get(&key, device)
     };
-    let map_q: TensorMap = map(&call.q, &q, desc.head_dim, tile.box_rows_q())?;
-    let map_k: TensorMap = map(&call.k, &k, desc.head_dim, tile.tile_n)?;
-    let map_v: TensorMap = map(&call.v, &v, desc.head_dim_v, tile.tile_n)?;
+    let map_q = map(&call.q, &q, desc.head_dim, tile.box_rows_q())?;
+    let map_k = map(&call.k, &k, desc.head_dim, tile.tile_n)?;
+    let map_v = map(&call.v, &v, desc.head_dim_v, tile.tile_n)?;
     let counter = match are_alike(desc) {
         true => None,
-        false => Some(Tensor::<u32>::zeros(call.stream, &[1])?),
+        false => Some(device.attention().counters.get(call.stream, 4, 1)?),
     };
-    let counter = counter.as_ref().map(Memory::of);
-    if let Some(counter) = &counter {
-        (&counter).use_on(call.stream)?;
-    }
-    let address = counter.as_ref().map_or(0, Memory::address);
+    let address = counter.as_ref().map_or(0, |counter| counter.address);
     let head_dims = u64::from(desc.head_dim) + u64::from(desc.head_dim_v);
     let lengths = &desc.lengths;
     let launch = FwdLaunch {

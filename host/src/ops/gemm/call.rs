@@ -1,9 +1,9 @@
 //! One call on its way to the device: what a candidate is launched with.
 
 use super::desc::{BiasAxis, GemmDesc, ScaleExtent};
-use super::maps::{MapKey, MapValue};
 use crate::launch::KernelArg;
 use crate::ops::kernels;
+use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
 use crate::{Element, LaunchConfig, Result, Stream, Tensor};
 use spec::gemm::{EpilogueParams, GemmParams};
@@ -228,7 +228,7 @@ impl Call<'_> {
     /// see [`uses`](Self::uses).
     pub(super) fn tensor_map(&self, key: &MapKey) -> Result<MapValue> {
         let device = self.stream.device();
-        device.gemm().maps.get(key, device)
+        device.maps().get(key, device)
     }
 
     /// Tells the stream that work on it uses A, B and D, for launches that know them by maps alone.

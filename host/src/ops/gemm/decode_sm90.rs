@@ -20,7 +20,7 @@ use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine};
 use super::decode::suits;
 use super::desc::{GemmDesc, MatrixDesc};
-use super::maps::{MapKey, MapValue};
+use crate::ops::maps::{MapKey, MapValue};
 use crate::{L2Promotion, LaunchConfig, Result};
 use spec::gemm::Transpose;
 use spec::gemm::decode::sm90::{
@@ -197,15 +197,14 @@ fn map(
         stride => (call.desc.batch, stride),
     };
     let size_bytes = matrix.dtype.size_bytes() as u64;
-    call.tensor_map(&MapKey {
-        address: memory.address(),
-        data_type: matrix.dtype.into(),
-        dims: [columns, rows, products].map(u64::from),
-        strides_bytes: [matrix.ld, product_stride].map(|stride| stride.unsigned_abs() * size_bytes),
+    call.tensor_map(&MapKey::new(
+        (memory.address(), matrix.dtype.into()),
+        [columns, rows, products].map(u64::from),
+        [matrix.ld, product_stride].map(|stride| stride.unsigned_abs() * size_bytes),
         box_dims,
         // Weights are read once, as they come: more around them is no gain.
-        l2_promotion: L2Promotion::None,
-    })
+        L2Promotion::None,
+    ))
 }
 
 #[cfg(test)]

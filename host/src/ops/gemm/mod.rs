@@ -5,7 +5,6 @@ mod candidates;
 mod decode;
 mod decode_sm90;
 mod desc;
-mod maps;
 mod mma;
 mod operands;
 mod options;
@@ -17,7 +16,6 @@ mod simt;
 mod sm90;
 mod tune;
 mod tuned;
-mod workspace;
 
 use crate::{Element, Float, Tensor};
 pub(super) use call::Memory;

@@ -2,10 +2,9 @@
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::GemmDesc;
-use super::maps::MapCache;
 use super::tuned::Tuned;
-use super::workspace::Workspaces;
 use crate::device::lock;
+use crate::ops::cleared::Cleared;
 use crate::{DeviceInfo, Error, Result, Stream};
 use std::collections::HashMap;
 use std::fmt;
@@ -15,8 +14,8 @@ use std::time::Duration;
 /// What a device remembers of products.
 #[derive(Default)]
 pub(crate) struct GemmState {
-    pub(super) maps: MapCache,
-    pub(super) workspaces: Workspaces,
+    /// Through which blocks of one launch hand sums over: see [`spec::gemm::stream_k`].
+    pub(super) workspaces: Cleared,
     chosen: RwLock<HashMap<GemmDesc, (Candidate, PlanSource)>>,
     tuned: OnceLock<Mutex<Tuned>>,
 }

@@ -7,14 +7,16 @@
 use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::{GemmDesc, MatrixDesc, ScaleExtent};
-use super::maps::{MapKey, MapValue};
 use super::options::Precision;
 use super::parts::{Parts, by_partials};
-use crate::{DType, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
+use crate::ops::cleared::Lent;
+use crate::ops::maps::{MapKey, MapValue};
+use crate::{DType, Error, L2Promotion, LaunchConfig, Result, Stream, TensorMapType};
 use spec::gemm::sm90::{
-    EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, tiles,
+    EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
+    TILE_128X128, tiles,
 };
-use spec::gemm::stream_k::Cut;
+use spec::gemm::stream_k::{BLOCKS_MAX, Cut, FLAGS, workspace_bytes};
 use spec::gemm::{Activation, Transpose};
 
 /// The only architecture that runs code for sm_90a.
@@ -295,6 +297,20 @@ pub(super) fn launch(entry: Sm90Entry, candidate: &Candidate, call: &Call<'_>) -
     }
 }
 
+/// Where blocks that share tiles on `stream` hand sums over.
+fn workspace(stream: &Stream) -> Result<Lent> {
+    /// Results of the largest tile that is cut.
+    const RESULTS_MAX: u32 = {
+        assert!(TILE_128X128.takes_stream_k());
+        TILE_128X128.tile_m * TILE_128X128.tile_n
+    };
+    let device = stream.device();
+    let multiprocessors = device.info().multiprocessors.clamp(1, BLOCKS_MAX);
+    let bytes = workspace_bytes(multiprocessors, RESULTS_MAX);
+    let workspaces = &device.gemm().workspaces;
+    workspaces.get(stream, bytes, FLAGS as usize)
+}
+
 /// Enqueues one product by one kernel.
 fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
@@ -303,7 +319,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let (grid, shared_tiles, workspace) = if stream_k {
         let cut = cut_of(desc, tile, multiprocessors);
         let grid = cut.map(|cut| cut.blocks);
-        let workspace = call.stream.device().gemm().workspaces.get(call)?;
+        let workspace = workspace(call.stream)?;
         (grid, cut.map_or(0, |cut| cut.shared), Some(workspace))
     } else {
         (grid, 0, None)
@@ -397,14 +413,13 @@ fn map(
         (1, _) | (_, 0) => (1, matrix.ld),
         (batch, stride) => (batch, stride),
     };
-    call.tensor_map(&MapKey {
-        address: memory.address(),
-        data_type: TensorMapType::from(matrix.dtype),
-        dims: [columns, rows, batch].map(u64::from),
-        strides_bytes: [bytes(matrix.ld), bytes(batch_stride)],
+    call.tensor_map(&MapKey::new(
+        (memory.address(), TensorMapType::from(matrix.dtype)),
+        [columns, rows, batch].map(u64::from),
+        [bytes(matrix.ld), bytes(batch_stride)],
         box_dims,
-        l2_promotion: L2Promotion::B256,
-    })
+        L2Promotion::B256,
+    ))
 }
 
 #[cfg(test)]

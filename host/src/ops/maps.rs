@@ -16,29 +16,55 @@ use std::sync::Mutex;
 /// Maps that a device keeps.
 const KEPT: usize = 1024;
 
-/// Dimensions of a map: rows, columns, batch.
-const RANK: usize = 3;
+/// Most dimensions of a map.
+const RANK: usize = 4;
 
 /// A tiled map that takes every element, fills with zeros and has the swizzle of 128 bytes.
 /// Dimensions are in order from the innermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MapKey {
-    pub(super) address: u64,
-    pub(super) data_type: TensorMapType,
-    pub(super) dims: [u64; RANK],
-    /// Of every dimension but the innermost.
-    pub(super) strides_bytes: [u64; RANK - 1],
-    pub(super) box_dims: [u32; RANK],
-    pub(super) l2_promotion: L2Promotion,
+    address: u64,
+    data_type: TensorMapType,
+    rank: usize,
+    // Of these as many as the rank says.
+    dims: [u64; RANK],
+    strides_bytes: [u64; RANK - 1],
+    box_dims: [u32; RANK],
+    l2_promotion: L2Promotion,
 }
 
 impl MapKey {
+    /// The map of what lies at `address`. `strides_bytes` are of every dimension but the innermost;
+    /// there are `LESS`, one less than of dimensions.
+    pub(super) fn new<const N: usize, const LESS: usize>(
+        (address, data_type): (u64, TensorMapType),
+        dims: [u64; N],
+        strides_bytes: [u64; LESS],
+        box_dims: [u32; N],
+        l2_promotion: L2Promotion,
+    ) -> Self {
+        const { assert!(N <= RANK && LESS + 1 == N) };
+        let mut key = Self {
+            address,
+            data_type,
+            rank: N,
+            dims: [0; RANK],
+            strides_bytes: [0; RANK - 1],
+            box_dims: [0; RANK],
+            l2_promotion,
+        };
+        key.dims[..N].copy_from_slice(&dims);
+        key.strides_bytes[..LESS].copy_from_slice(&strides_bytes);
+        key.box_dims[..N].copy_from_slice(&box_dims);
+        key
+    }
+
     fn encode(&self, device: &Device) -> Result<MapValue> {
         let desc = TensorMapDesc::new(
             self.data_type,
-            &self.dims,
-            &self.strides_bytes,
-            &self.box_dims,
+            &self.dims[..self.rank],
+            &self.strides_bytes[..self.rank - 1],
+            &self.box_dims[..self.rank],
         )
         .swizzle(TensorMapSwizzle::B128)
         .l2_promotion(self.l2_promotion);
