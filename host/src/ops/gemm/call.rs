@@ -1,11 +1,11 @@
 //! One call on its way to the device: what a candidate is launched with.
 
-use super::desc::{BiasAxis, GemmDesc, ScaleExtent};
+use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
 use crate::launch::KernelArg;
 use crate::ops::kernels;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
-use crate::{Element, LaunchConfig, Result, Stream, Tensor};
+use crate::{Element, L2Promotion, LaunchConfig, Result, Stream, Tensor};
 use spec::gemm::{EpilogueParams, GemmParams};
 use std::ffi::c_void;
 use std::fmt::Display;
@@ -224,11 +224,30 @@ impl Call<'_> {
         })
     }
 
-    /// A tensor map, to be passed by value. The launch does not know by it which memory it is of:
-    /// see [`uses`](Self::uses).
-    pub(super) fn tensor_map(&self, key: &MapKey) -> Result<MapValue> {
+    /// The tensor map of a matrix with so many rows and columns as stored, to be passed by value. The
+    /// launch does not know by it which memory it is of: see [`uses`](Self::uses).
+    pub(super) fn tensor_map(
+        &self,
+        (memory, matrix): (&Memory, &MatrixDesc),
+        [rows, columns]: [u32; 2],
+        box_dims: [u32; 3],
+        l2_promotion: L2Promotion,
+    ) -> Result<MapValue> {
+        // A matrix that is repeated is a batch of one, of which no stride counts.
+        let (batch, batch_stride) = match (self.desc.batch, matrix.batch_stride) {
+            (1, _) | (_, 0) => (1, matrix.ld),
+            (batch, stride) => (batch, stride),
+        };
+        let size_bytes = matrix.dtype.size_bytes() as u64;
+        let key = MapKey::new(
+            (memory.address(), matrix.dtype.into()),
+            [columns, rows, batch].map(u64::from),
+            [matrix.ld, batch_stride].map(|stride| stride.unsigned_abs() * size_bytes),
+            box_dims,
+            l2_promotion,
+        );
         let device = self.stream.device();
-        device.maps().get(key, device)
+        device.maps().get(&key, device)
     }
 
     /// Tells the stream that work on it uses A, B and D, for launches that know them by maps alone.

@@ -10,8 +10,8 @@ use super::desc::{GemmDesc, MatrixDesc, ScaleExtent};
 use super::options::Precision;
 use super::parts::{Parts, by_partials};
 use crate::ops::cleared::Lent;
-use crate::ops::maps::{MapKey, MapValue};
-use crate::{DType, Error, L2Promotion, LaunchConfig, Result, Stream, TensorMapType};
+use crate::ops::maps::MapValue;
+use crate::{DType, Error, L2Promotion, LaunchConfig, Result, Stream};
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
     TILE_128X128, tiles,
@@ -379,47 +379,25 @@ fn operand_map(
     };
     let span = SPAN_BYTES / matrix.dtype.size_bytes() as u32;
     let (extents, box_rows) = if matrix.transpose == k_is_contiguous_in {
-        ([call.desc.k, extent], rows)
+        ([extent, call.desc.k], rows)
     } else {
-        ([extent, call.desc.k], span)
+        ([call.desc.k, extent], span)
     };
-    map(call, memory, matrix, extents, [span, box_rows, 1])
+    let box_dims = [span, box_rows, 1];
+    call.tensor_map((memory, matrix), extents, box_dims, L2Promotion::B256)
 }
 
 /// The map of D.
 fn d_map(call: &Call<'_>) -> Result<MapValue> {
     let desc = &call.desc;
     let span = SPAN_BYTES / desc.d.dtype.size_bytes() as u32;
-    map(
-        call,
-        &call.d,
-        &desc.d,
-        [desc.n, desc.m],
-        [span, STORE_ROWS, 1],
-    )
-}
-
-fn map(
-    call: &Call<'_>,
-    memory: &Memory,
-    matrix: &MatrixDesc,
-    [columns, rows]: [u32; 2],
-    box_dims: [u32; 3],
-) -> Result<MapValue> {
-    let size_bytes = matrix.dtype.size_bytes() as u64;
-    let bytes = |elements: i64| elements.unsigned_abs() * size_bytes;
-    // A matrix that is repeated is a batch of one, of which no stride counts.
-    let (batch, batch_stride) = match (call.desc.batch, matrix.batch_stride) {
-        (1, _) | (_, 0) => (1, matrix.ld),
-        (batch, stride) => (batch, stride),
-    };
-    call.tensor_map(&MapKey::new(
-        (memory.address(), TensorMapType::from(matrix.dtype)),
-        [columns, rows, batch].map(u64::from),
-        [bytes(matrix.ld), bytes(batch_stride)],
+    let box_dims = [span, STORE_ROWS, 1];
+    call.tensor_map(
+        (&call.d, &desc.d),
+        [desc.m, desc.n],
         box_dims,
         L2Promotion::B256,
-    ))
+    )
 }
 
 #[cfg(test)]
