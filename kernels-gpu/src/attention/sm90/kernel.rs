@@ -148,12 +148,13 @@ where
         unsafe {
             let kernel = Self::new(call);
             kernel.prepare();
-            griddepcontrol_launch_dependents();
             griddepcontrol_wait(); // what the launches before wrote is there
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER>();
                 if uniform(thread::thread_idx_x() / 32) == 0 {
                     kernel.load();
+                    // No sooner: see docs/gemm-hopper.md.
+                    griddepcontrol_launch_dependents();
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER>();
