@@ -43,7 +43,7 @@ use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
 use crate::simt::element::CHUNK;
 use crate::simt::operand::Operand;
-use crate::simt::product::{Accumulator, chunk_spacing};
+use crate::simt::product::{Accumulator, chunk_spacing, outer_product_in_meander};
 use crate::simt::results::{Lines, Results};
 use crate::simt::staged::StagedProduct;
 
@@ -92,14 +92,27 @@ pub(super) unsafe fn gemm<
     let d = d.wrapping_offset((batch * params.batch_stride_d) as isize);
 
     let Results { rows, columns } = own_results::<TILE, DOWN, ACROSS>(params, config);
-    let product = StagedProduct::<f32, A_K, B_K, TILE, TILE, TILE_K, CHUNKS, CHUNKS> {
-        a: Operand::new(a, params.lda, rows.tile_start, params.m, params.k),
-        b: Operand::new(b, params.ldb, columns.tile_start, params.n, params.k),
+    let product = StagedProduct::<_, _, TILE, TILE, TILE_K> {
+        a: Operand::<_, A_K, TILE, TILE_K, CHUNKS>::new(
+            a,
+            params.lda,
+            rows.tile_start,
+            params.m,
+            params.k,
+        ),
+        b: Operand::<_, B_K, TILE, TILE_K, CHUNKS>::new(
+            b,
+            params.ldb,
+            columns.tile_start,
+            params.n,
+            params.k,
+        ),
         smem,
         first: (rows.first, columns.first),
     };
     // SAFETY: the caller's; the block's shared memory is this product's alone.
-    let acc: Accumulator<DOWN, ACROSS> = unsafe { product.accumulate(params.k) };
+    let acc: Accumulator<DOWN, ACROSS> =
+        unsafe { product.accumulate(params.k, outer_product_in_meander) };
     let destination = Destination {
         base: d,
         ld: params.ldd,

@@ -13,6 +13,7 @@ use cuda_std::thread;
 use spec::gemm::TileConfig;
 
 use super::element::{CHUNK, F32x4, SimtElement};
+use super::staged::StagedOperand;
 
 /// f32 elements between rows of a staged tile.
 pub(crate) const fn pitch(width: usize) -> usize {
@@ -108,28 +109,8 @@ impl<
         }
     }
 
-    /// Reads this thread's part of the next tile; zeros beyond the last.
-    ///
     /// # Safety
-    /// All elements of the operand within its width and k can be read, and nothing writes them
-    /// while the kernel runs.
-    #[inline(always)]
-    pub(crate) unsafe fn fetch(&mut self) -> [E::Chunk; CHUNKS] {
-        let inside = self.width_left >= WIDTH as u32 && self.k_left >= TILE_K as u32;
-        let chunks = if self.aligned && inside {
-            // SAFETY: the whole tile is inside the operand, and its chunks are aligned.
-            unsafe { self.fetch_whole() }
-        } else {
-            // SAFETY: the caller's; only elements inside the operand are read.
-            unsafe { self.fetch_guarded() }
-        };
-        self.chunk = self.chunk.wrapping_offset(self.tile_stride as isize);
-        self.k_left = self.k_left.saturating_sub(TILE_K as u32);
-        chunks
-    }
-
-    /// # Safety
-    /// As [`fetch`](Self::fetch); the tile is inside the operand, and its chunks are aligned.
+    /// As [`fetch`](StagedOperand::fetch); the tile is inside the operand, and its chunks are aligned.
     #[inline(always)]
     unsafe fn fetch_whole(&self) -> [E::Chunk; CHUNKS] {
         let mut chunks = [E::pack([E::ZERO; CHUNK]); CHUNKS];
@@ -173,14 +154,35 @@ impl<
         let offset = chunk_idx as i64 * self.chunk_stride;
         self.chunk.wrapping_offset(offset as isize)
     }
+}
 
-    /// Stores what [`fetch`](Self::fetch) gave into the staged tile at `smem`.
-    ///
-    /// # Safety
-    /// `smem` holds [`tile_elements`], aligned to 16 bytes, that no thread reads before the next
-    /// barrier.
+impl<
+    E: SimtElement,
+    const K_CONTIGUOUS: bool,
+    const WIDTH: usize,
+    const TILE_K: usize,
+    const CHUNKS: usize,
+> StagedOperand for Operand<E, K_CONTIGUOUS, WIDTH, TILE_K, CHUNKS>
+{
+    type Fetched = [E::Chunk; CHUNKS];
+
     #[inline(always)]
-    pub(crate) unsafe fn stage(chunks: [E::Chunk; CHUNKS], smem: *mut f32) {
+    unsafe fn fetch(&mut self) -> [E::Chunk; CHUNKS] {
+        let inside = self.width_left >= WIDTH as u32 && self.k_left >= TILE_K as u32;
+        let chunks = if self.aligned && inside {
+            // SAFETY: the whole tile is inside the operand, and its chunks are aligned.
+            unsafe { self.fetch_whole() }
+        } else {
+            // SAFETY: the caller's; only elements inside the operand are read.
+            unsafe { self.fetch_guarded() }
+        };
+        self.chunk = self.chunk.wrapping_offset(self.tile_stride as isize);
+        self.k_left = self.k_left.saturating_sub(TILE_K as u32);
+        chunks
+    }
+
+    #[inline(always)]
+    unsafe fn stage(&self, chunks: [E::Chunk; CHUNKS], smem: *mut f32) {
         let (width_idx, k_idx) = Self::first_element();
         let first = smem.wrapping_add(k_idx as usize * pitch(WIDTH) + width_idx as usize);
         for chunk_idx in 0..CHUNKS {

@@ -2,34 +2,45 @@
 
 use cuda_std::thread;
 
-use super::element::SimtElement;
-use super::operand::{Operand, tile_elements};
-use super::product::{Accumulator, outer_product_in_meander, read_fragment};
+use super::operand::tile_elements;
+use super::product::{Accumulator, Fragment, read_fragment};
 
-/// Both operands on their way into shared memory, and where this thread reads them there.
+/// One thread's way of an operand's tiles from global to shared memory.
+pub(crate) trait StagedOperand {
+    /// What a thread holds of a tile on its way.
+    type Fetched: Copy;
+
+    /// Reads this thread's part of the next tile; zeros beyond the last.
+    ///
+    /// # Safety
+    /// All elements of the operand within its width and k can be read, and nothing writes them
+    /// while the kernel runs.
+    unsafe fn fetch(&mut self) -> Self::Fetched;
+
+    /// Stores what [`fetch`](Self::fetch) gave into the staged tile at `smem`.
+    ///
+    /// # Safety
+    /// `smem` holds [`tile_elements`], aligned to 16 bytes, that no thread reads before the next
+    /// barrier.
+    unsafe fn stage(&self, fetched: Self::Fetched, smem: *mut f32);
+}
+
+/// Both operands on their way into shared memory, and where this thread reads them there. Tiles are
+/// `WIDTH_A` rows of A and `WIDTH_B` columns of B by `TILE_K`.
 pub(crate) struct StagedProduct<
-    E,
-    const A_K: bool,
-    const B_K: bool,
+    A,
+    B,
     const WIDTH_A: usize,
     const WIDTH_B: usize,
     const TILE_K: usize,
-    const CHUNKS_A: usize,
-    const CHUNKS_B: usize,
 > {
-    pub(crate) a: Operand<E, A_K, WIDTH_A, TILE_K, CHUNKS_A>,
-    pub(crate) b: Operand<E, B_K, WIDTH_B, TILE_K, CHUNKS_B>,
+    pub(crate) a: A,
+    pub(crate) b: B,
     /// Shared memory of [`smem_elements`], aligned to 16 bytes, that is this product's alone.
     pub(crate) smem: *mut f32,
     /// This thread's first row of A's tiles and first column of B's, multiples of 4.
     pub(crate) first: (u32, u32),
 }
-
-/// Chunks that a thread has fetched of a tile of each operand.
-type Fetched<E, const CHUNKS_A: usize, const CHUNKS_B: usize> = (
-    [<E as SimtElement>::Chunk; CHUNKS_A],
-    [<E as SimtElement>::Chunk; CHUNKS_B],
-);
 
 /// f32 elements of shared memory that a product needs: two stages of both operands.
 pub(crate) const fn smem_elements(width_a: usize, width_b: usize, tile_k: usize) -> usize {
@@ -37,15 +48,12 @@ pub(crate) const fn smem_elements(width_a: usize, width_b: usize, tile_k: usize)
 }
 
 impl<
-    E: SimtElement,
-    const A_K: bool,
-    const B_K: bool,
+    A: StagedOperand,
+    B: StagedOperand,
     const WIDTH_A: usize,
     const WIDTH_B: usize,
     const TILE_K: usize,
-    const CHUNKS_A: usize,
-    const CHUNKS_B: usize,
-> StagedProduct<E, A_K, B_K, WIDTH_A, WIDTH_B, TILE_K, CHUNKS_A, CHUNKS_B>
+> StagedProduct<A, B, WIDTH_A, WIDTH_B, TILE_K>
 {
     /// Element (k 0, width 0) of A's tile of a stage.
     #[inline(always)]
@@ -64,7 +72,7 @@ impl<
     /// # Safety
     /// All elements of the operands can be read.
     #[inline(always)]
-    unsafe fn fetch(&mut self) -> Fetched<E, CHUNKS_A, CHUNKS_B> {
+    unsafe fn fetch(&mut self) -> (A::Fetched, B::Fetched) {
         // SAFETY: the caller's.
         unsafe { (self.a.fetch(), self.b.fetch()) }
     }
@@ -72,11 +80,11 @@ impl<
     /// # Safety
     /// No thread reads the stage before the next barrier.
     #[inline(always)]
-    unsafe fn stage(&self, (a, b): Fetched<E, CHUNKS_A, CHUNKS_B>, stage_idx: usize) {
+    unsafe fn stage(&self, (a, b): (A::Fetched, B::Fetched), stage_idx: usize) {
         // SAFETY: the caller's; `smem` holds two stages of both tiles.
         unsafe {
-            Operand::<E, A_K, WIDTH_A, TILE_K, CHUNKS_A>::stage(a, self.smem_a(stage_idx));
-            Operand::<E, B_K, WIDTH_B, TILE_K, CHUNKS_B>::stage(b, self.smem_b(stage_idx));
+            self.a.stage(a, self.smem_a(stage_idx));
+            self.b.stage(b, self.smem_b(stage_idx));
         }
     }
 
@@ -101,7 +109,8 @@ impl<
         }
     }
 
-    /// `Σ_k a[k][i] * b[k][j]` over all `k`, ascending, by fused multiply-adds from +0.
+    /// `Σ_k a[k][i] * b[k][j]` over all `k`, ascending, by fused multiply-adds from +0, which
+    /// `outer_product` does for one k.
     ///
     /// Global loads of the next tile are issued before this tile's products. Before the last row
     /// of products the next tile is staged, and its first fragments read, so that neither barrier
@@ -114,6 +123,7 @@ impl<
     pub(crate) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
         mut self,
         k: u32,
+        outer_product: impl Fn(&mut Accumulator<ROWS, COLUMNS>, &Fragment<ROWS>, &Fragment<COLUMNS>),
     ) -> Accumulator<ROWS, COLUMNS> {
         let mut acc = [[0.0; COLUMNS]; ROWS];
         let mut stage_idx = 0;
@@ -138,7 +148,7 @@ impl<
                 }
                 // SAFETY: the row is staged: of this tile, or the first of the next.
                 let (next_a, next_b) = unsafe { self.fragments(stage_idx, (k_idx + 1) % TILE_K) };
-                outer_product_in_meander(&mut acc, &frag_a, &frag_b);
+                outer_product(&mut acc, &frag_a, &frag_b);
                 (frag_a, frag_b) = (next_a, next_b);
             }
         }

@@ -9,14 +9,14 @@ use spec::attention::{
 use super::elements::ElementType;
 use super::mask::Mask;
 use super::operand::{Matrix, Operand};
-use super::scores::{self, Scores};
 use super::softmax::{OnlineSoftmax, ROW_LANES, softcap};
 use super::values::{Probabilities, Values};
 use crate::attention::lengths::sequence;
 use crate::simt::element::CHUNK;
 use crate::simt::operand::tile_elements;
-use crate::simt::product::{Accumulator, chunk_spacing};
+use crate::simt::product::{Accumulator, chunk_spacing, outer_product};
 use crate::simt::results::{Lines, Results};
+use crate::simt::staged::{self, StagedProduct};
 
 const TILE_M: usize = SIMT_TILE.tile_m as usize;
 const TILE_N: usize = SIMT_TILE.tile_n as usize;
@@ -51,7 +51,7 @@ pub(super) const fn chunks_v(cap: usize, threads: usize) -> usize {
 
 /// f32 elements of static shared memory: probabilities, and the larger of what q and k or v need.
 pub(super) const fn smem_elements(cap: usize, tile_d: usize) -> usize {
-    let stages_qk = scores::smem_elements(TILE_M, tile_d);
+    let stages_qk = staged::smem_elements(TILE_M, TILE_M, tile_d);
     let stages_v = 2 * tile_elements(cap, TILE_V);
     let stages = if stages_qk > stages_v {
         stages_qk
@@ -268,14 +268,22 @@ impl<
         let first = i64::from(rows.tile_start) * q.ld;
         let q = q.offset(sequence.offset_q(&params.q, self.head_idx) + first);
         let k = self.keys(arguments.k, &params.k, n_start);
-        let product = Scores::<TILE_M, TILE_D> {
-            q: Operand::new(q, rows.extent - rows.tile_start, params.head_dim),
-            k: Operand::new(k, sequence.k.len - n_start, params.head_dim),
+        let product = StagedProduct::<_, _, TILE_M, TILE_M, TILE_D> {
+            a: Operand::<true, TILE_M, TILE_D, 1>::new(
+                q,
+                rows.extent - rows.tile_start,
+                params.head_dim,
+            ),
+            b: Operand::<true, TILE_M, TILE_D, 1>::new(
+                k,
+                sequence.k.len - n_start,
+                params.head_dim,
+            ),
             smem: self.stages(),
             first: (rows.first, self.first_column),
         };
         // SAFETY: the caller's.
-        let mut s = unsafe { product.accumulate::<ROWS, CHUNK>(params.head_dim) };
+        let mut s = unsafe { product.accumulate::<ROWS, CHUNK>(params.head_dim, outer_product) };
         let scale = params.softmax_scale_log2;
         if params.softcap_scale == 0.0 {
             for row in 0..ROWS {

@@ -47,7 +47,6 @@ mod entries;
 mod kernel;
 mod mask;
 mod operand;
-mod scores;
 mod softmax;
 mod values;
 

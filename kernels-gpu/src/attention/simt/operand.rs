@@ -6,6 +6,7 @@ use cuda_std::thread;
 use super::elements::{Chunk, ElementType};
 use crate::simt::element::{CHUNK, F32x4};
 use crate::simt::operand::pitch;
+use crate::simt::staged::StagedOperand;
 
 /// Rows of a tensor: positions of one head, `ld` elements apart.
 #[derive(Clone, Copy)]
@@ -98,13 +99,38 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
         }
     }
 
-    /// Reads this thread's part of the next tile; zeros beyond the last.
-    ///
-    /// # Safety
-    /// All elements of the operand within its width and k can be read, and nothing writes them
-    /// while the kernel runs.
+    /// Which elements of the thread's `chunk_idx`-th chunk are inside the operand.
     #[inline(always)]
-    pub(super) unsafe fn fetch(&mut self) -> [Chunk; CHUNKS] {
+    fn has(&self, chunk_idx: usize) -> [bool; CHUNK] {
+        let (width_idx, k_idx) = Self::first_element();
+        let row = (chunk_idx * Self::ROWS) as u32;
+        let mut has = [false; CHUNK];
+        for column in 0..CHUNK {
+            let (width_idx, k_idx) = if K_CONTIGUOUS {
+                (width_idx + row, k_idx + column as u32)
+            } else {
+                (width_idx + column as u32, k_idx + row)
+            };
+            has[column] = width_idx < self.width_left && k_idx < self.k_left;
+        }
+        has
+    }
+
+    /// This thread's `chunk_idx`-th chunk of the tile that is fetched next.
+    #[inline(always)]
+    fn chunk_at(&self, chunk_idx: usize) -> *const u8 {
+        let rows = (chunk_idx * Self::ROWS) as i64;
+        self.matrix.offset(rows * self.matrix.ld).base
+    }
+}
+
+impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize>
+    StagedOperand for Operand<K_CONTIGUOUS, WIDTH, TILE_K, CHUNKS>
+{
+    type Fetched = [Chunk; CHUNKS];
+
+    #[inline(always)]
+    unsafe fn fetch(&mut self) -> [Chunk; CHUNKS] {
         let element = self.matrix.element;
         let inside = self.width_left >= WIDTH as u32 && self.k_left >= TILE_K as u32;
         let mut chunks = [Chunk::ZERO; CHUNKS];
@@ -130,36 +156,8 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
         chunks
     }
 
-    /// Which elements of the thread's `chunk_idx`-th chunk are inside the operand.
     #[inline(always)]
-    fn has(&self, chunk_idx: usize) -> [bool; CHUNK] {
-        let (width_idx, k_idx) = Self::first_element();
-        let row = (chunk_idx * Self::ROWS) as u32;
-        let mut has = [false; CHUNK];
-        for column in 0..CHUNK {
-            let (width_idx, k_idx) = if K_CONTIGUOUS {
-                (width_idx + row, k_idx + column as u32)
-            } else {
-                (width_idx + column as u32, k_idx + row)
-            };
-            has[column] = width_idx < self.width_left && k_idx < self.k_left;
-        }
-        has
-    }
-
-    /// This thread's `chunk_idx`-th chunk of the tile that is fetched next.
-    #[inline(always)]
-    fn chunk_at(&self, chunk_idx: usize) -> *const u8 {
-        let rows = (chunk_idx * Self::ROWS) as i64;
-        self.matrix.offset(rows * self.matrix.ld).base
-    }
-
-    /// Stores what [`fetch`](Self::fetch) gave into the staged tile at `smem`.
-    ///
-    /// # Safety
-    /// `smem` holds a staged tile, aligned to 16 bytes, that no thread reads before the next barrier.
-    #[inline(always)]
-    pub(super) unsafe fn stage(&self, chunks: [Chunk; CHUNKS], smem: *mut f32) {
+    unsafe fn stage(&self, chunks: [Chunk; CHUNKS], smem: *mut f32) {
         let (width_idx, k_idx) = Self::first_element();
         let first = smem.wrapping_add(k_idx as usize * pitch(WIDTH) + width_idx as usize);
         for chunk_idx in 0..CHUNKS {

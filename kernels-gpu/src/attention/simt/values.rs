@@ -10,6 +10,7 @@ use super::softmax::ROW_LANES;
 use crate::simt::element::{CHUNK, F32x4};
 use crate::simt::operand::tile_elements;
 use crate::simt::product::{Accumulator, outer_product, read_fragment};
+use crate::simt::staged::StagedOperand;
 
 /// Keys of a tile of probabilities: each lane of a row has [`CHUNK`].
 const KEYS: usize = ROW_LANES as usize * CHUNK;
