@@ -62,6 +62,32 @@ pub enum BenchError {
         /// Most operations.
         limit: f64,
     },
+    /// What other libraries were asked for.
+    #[error("peers of {case}: {message}")]
+    Peers {
+        /// Of which case.
+        case: String,
+        /// Their answer.
+        message: String,
+    },
+    /// A set that the operation has not.
+    #[error("there is no set '{set}' of {operation}: want {known}")]
+    NoSet {
+        /// The operation.
+        operation: &'static str,
+        /// What was asked for.
+        set: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// An operation that there is not.
+    #[error("there is no operation '{name}': want {known}")]
+    NoOperation {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
     /// A choice of cases that leaves none.
     #[error("no case is left: no name of the chosen sets contains '{only}'")]
     NoCase {

@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
-use warpsmith::{Device, E4m3, Element, Result, Tensor};
+use warpsmith::{Device, E4m3, Element, Result, Stream, Tensor};
 
 /// An element type that operands are drawn in.
 pub trait Sample: Element {
@@ -86,6 +86,33 @@ pub fn normals<T: Sample>(len: usize, seed: u64) -> Vec<T> {
 /// As [`Tensor::from_slice`].
 pub fn normal_tensor<T: Sample>(device: &Device, shape: &[usize], seed: u64) -> Result<Tensor<T>> {
     Tensor::from_slice(device, shape, &normals(shape.iter().product(), seed))
+}
+
+/// As many contiguous tensors of the same [`normals`], for launches to rotate through.
+///
+/// # Errors
+/// As [`Tensor::from_slice`].
+pub fn normal_copies<T: Sample>(
+    stream: &Stream,
+    shape: &[usize],
+    seed: u64,
+    copies: usize,
+) -> Result<Vec<Tensor<T>>> {
+    let values = normals::<T>(shape.iter().product(), seed);
+    let copy = |_| Tensor::from_slice(stream.device(), shape, &values);
+    (0..copies).map(copy).collect()
+}
+
+/// As many contiguous tensors for results.
+///
+/// # Errors
+/// As [`Tensor::empty`].
+pub fn unwritten_copies<T: Element>(
+    stream: &Stream,
+    shape: &[usize],
+    copies: usize,
+) -> Result<Vec<Tensor<T>>> {
+    (0..copies).map(|_| Tensor::empty(stream, shape)).collect()
 }
 
 /// Largest |x - y| over the largest |y|; `f64::MAX`, which JSON can hold, where one of them is not

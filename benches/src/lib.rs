@@ -6,19 +6,21 @@
 //! [`timing`], [`inputs`] and [`gemm`]; [`results`] is what is kept, [`gate`] compares it with
 //! what was kept before.
 //!
-//! To add an operation: a module beside [`gemm`] with its cases, which builds
-//! [`opponent::Opponent`]s and hands back [`results::Row`]s. Choice of the fastest, timing, table,
-//! files, plots and gate know nothing of products.
+//! [`operations`] has everything else, beside torch and what is built on it; it tells how to add an
+//! operation. Timing, table, files, plots and gate know neither.
 
+pub mod csv;
 pub mod cublaslt;
 pub mod error;
 pub mod gate;
 pub mod gemm;
 pub mod inputs;
 pub mod machine;
+pub mod operations;
 pub mod opponent;
 pub mod plot;
 pub mod results;
+pub mod session;
 pub mod table;
 pub mod timing;
 

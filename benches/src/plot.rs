@@ -1,4 +1,4 @@
-//! Plots: TFLOP/s of ours, the peer and the roofline, a file a set.
+//! Plots: rates of ours, the peer and the roofline, a file a set.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::{BenchError, Result};
-use crate::results::{Report, Row};
+use crate::results::{Report, Row, Unit};
 
 const SIZE: (u32, u32) = (900, 560);
 const OURS: RGBColor = RGBColor(200, 80, 20);
@@ -49,11 +49,10 @@ fn draw_rows<B: DrawingBackend>(
     title: &str,
     rows: &[&Row],
 ) -> Drawn<B> {
-    let ours = rates(rows, |row| Some(row.tflops(row.ours.ms)));
-    let peer = rates(rows, |row| {
-        row.peer.as_ref().map(|peer| row.tflops(peer.ms))
-    });
-    let roof = rates(rows, |row| row.roofline_flops_per_s.map(|rate| rate / 1e12));
+    let ours = rates(rows, |row| Some(row.rate(row.ours.ms)));
+    let peer = rates(rows, |row| row.peer.as_ref().map(|peer| row.rate(peer.ms)));
+    let roof = rates(rows, Row::roofline);
+    let unit = rows.first().map(|row| row.unit).unwrap_or_default();
     let highest = [&ours, &peer, &roof]
         .into_iter()
         .flatten()
@@ -73,8 +72,11 @@ fn draw_rows<B: DrawingBackend>(
         .disable_x_mesh()
         .light_line_style(TRANSPARENT)
         .x_label_formatter(&|_| String::new())
-        .y_label_formatter(&|rate| format!("{rate:.0}"))
-        .y_desc("TFLOP/s")
+        .y_label_formatter(&|rate| match unit {
+            Unit::Flops => format!("{rate:.0}"),
+            Unit::Bytes => format!("{rate:.1}"),
+        })
+        .y_desc(unit.name())
         .draw()?;
     // Our own, upwards to the axis: the mesh would centre them on it.
     let upwards = ("sans-serif", 12)

@@ -1,14 +1,13 @@
 //! How measurements are kept: `<name>.csv` for eyes and plots, `<name>.json` with everything, in
 //! `benches/results/`.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, Result};
-use crate::machine::{Machine, SMI_QUERY};
+use crate::machine::Machine;
 use crate::timing::Times;
 
 /// What a row is to reach.
@@ -74,6 +73,44 @@ impl Side {
     }
 }
 
+/// What a rate counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Floating-point operations: TFLOP/s.
+    #[default]
+    Flops,
+    /// Bytes that have to be read and written: TB/s.
+    Bytes,
+}
+
+impl Unit {
+    /// As tables and axes name a rate of 10^12 of them a second.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flops => "TFLOP/s",
+            Self::Bytes => "TB/s",
+        }
+    }
+
+    /// As the names of columns of a CSV end.
+    pub(crate) fn column(self) -> &'static str {
+        match self {
+            Self::Flops => "tflops",
+            Self::Bytes => "tb_per_s",
+        }
+    }
+}
+
+/// Part of a machine that takes a known time for a case, however good the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Which: `memory`, `tensor`, `exp2`.
+    pub name: String,
+    /// What it takes at least.
+    pub ms: f64,
+}
+
 /// One case, ours beside the peer's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -87,8 +124,17 @@ pub struct Row {
     pub bytes: f64,
     /// Ours.
     pub ours: Side,
-    /// The peer; absent where there is none.
+    /// The peer, the fastest of them; absent where there is none.
     pub peer: Option<Side>,
+    /// The slower peers, fastest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slower_peers: Vec<Side>,
+    /// What rates count.
+    #[serde(default)]
+    pub unit: Unit,
+    /// What binds, the longest first; empty where it is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<Bound>,
     /// Largest difference of the answers over the largest answer.
     pub difference: Option<f64>,
     /// What the formats explain of it.
@@ -115,9 +161,19 @@ impl Row {
         self.peer.as_ref().map(|peer| peer.ms / self.ours.ms)
     }
 
-    /// 10^12 operations a second of a side that took `ms`.
-    pub fn tflops(&self, ms: f64) -> f64 {
-        self.flops / ms / 1e9
+    /// 10^12 of its unit a second, of a side that took `ms`.
+    pub fn rate(&self, ms: f64) -> f64 {
+        let count = match self.unit {
+            Unit::Flops => self.flops,
+            Unit::Bytes => self.bytes,
+        };
+        count / ms / 1e9
+    }
+
+    /// The rate that the roofline allows: by the bound that binds, or of operations a second.
+    pub fn roofline(&self) -> Option<f64> {
+        let by_bound = self.bounds.first().map(|bound| self.rate(bound.ms));
+        by_bound.or(self.roofline_flops_per_s.map(|rate| rate / 1e12))
     }
 
     /// Whether it reached its target.
@@ -233,7 +289,7 @@ impl Report {
             .map_err(|error| BenchError::file(&path)(error.into()))?;
         fs::write(&path, json + "\n").map_err(BenchError::file(&path))?;
         let path = folder.join(format!("{name}.csv"));
-        fs::write(&path, self.csv()).map_err(BenchError::file(&path))
+        fs::write(&path, crate::csv::text(self)).map_err(BenchError::file(&path))
     }
 
     /// Whether a row's answers are wrong.
@@ -248,63 +304,6 @@ impl Report {
         let misses = |verdict| matches!(verdict, Verdict::Short | Verdict::Wrong);
         rows.chain(means).any(misses) || !self.skipped.is_empty()
     }
-
-    /// The rows, after the machine in lines that begin with `#`.
-    pub fn csv(&self) -> String {
-        let Machine { device, date, .. } = &self.machine;
-        let absent = || "unknown".to_owned();
-        let commit = self.machine.commit.clone().unwrap_or_else(absent);
-        let smi = self.machine.nvidia_smi.clone().unwrap_or_else(absent);
-        let mut text = format!(
-            "# {device}, {date}, commit {commit}, beside {}\n# {SMI_QUERY}: {smi}\n{HEADER}\n",
-            self.peer
-        );
-        for row in &self.rows {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{}", csv_line(row));
-        }
-        for Skipped { set, case, .. } in &self.skipped {
-            let _ = writeln!(text, "# not computed: {set} {case}");
-        }
-        text
-    }
-}
-
-const HEADER: &str = "set,case,ours_ms,ours_min_ms,ours_max_ms,ours_tflops,peer_ms,peer_min_ms,\
-                      peer_max_ms,peer_tflops,ratio,share_of_copy,difference,sm_clock_mhz,\
-                      repetitions,launches,copies,verdict,ours_choice,\
-                      peer_choice";
-
-fn csv_line(row: &Row) -> String {
-    let optional = |value: Option<f64>, digits: usize| {
-        value.map_or(String::new(), |value| format!("{value:.digits$}"))
-    };
-    let peer = row.peer.as_ref();
-    [
-        row.set.clone(),
-        row.case.clone(),
-        format!("{:.5}", row.ours.ms),
-        format!("{:.5}", row.ours.min_ms),
-        format!("{:.5}", row.ours.max_ms),
-        format!("{:.2}", row.tflops(row.ours.ms)),
-        optional(peer.map(|peer| peer.ms), 5),
-        optional(peer.map(|peer| peer.min_ms), 5),
-        optional(peer.map(|peer| peer.max_ms), 5),
-        optional(peer.map(|peer| row.tflops(peer.ms)), 2),
-        optional(row.ratio(), 4),
-        optional(row.share_of_copy, 4),
-        row.difference
-            .map_or(String::new(), |difference| format!("{difference:.2e}")),
-        optional(row.sm_clock_mhz, 0),
-        row.repetitions.to_string(),
-        row.launches.to_string(),
-        row.copies.to_string(),
-        row.verdict().name().to_lowercase(),
-        row.ours.choice.clone().unwrap_or_default(),
-        peer.and_then(|peer| peer.choice.clone())
-            .unwrap_or_default(),
-    ]
-    .join(",")
 }
 
 #[cfg(test)]
@@ -327,6 +326,9 @@ pub(crate) mod tests {
             bytes: 1e6,
             ours: side(ours_ms),
             peer: Some(side(1.0)),
+            slower_peers: Vec::new(),
+            unit: Unit::Flops,
+            bounds: Vec::new(),
             difference: Some(0.0),
             difference_allowed: 1e-3,
             roofline_flops_per_s: Some(4e12),
@@ -362,16 +364,6 @@ pub(crate) mod tests {
             rows,
             skipped: Vec::new(),
         }
-    }
-
-    #[test]
-    fn csv_has_a_line_a_row_with_as_many_fields_as_the_header() {
-        let mut without_peer = row("gemm/f32/nn/m1_n1_k1", 1.0);
-        without_peer.peer = None;
-        let text = report(vec![row("gemm/f32/nn/m2_n2_k2", 1.0), without_peer]).csv();
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let fields: Vec<usize> = lines.map(|line| line.split(',').count()).collect();
-        assert_eq!(fields, [20, 20, 20], "{text}");
     }
 
     #[test]

@@ -1,26 +1,31 @@
 //! Results as a table of text.
 
 use crate::machine::{Machine, SMI_QUERY};
-use crate::results::{Report, Row, Skipped, Summary};
+use crate::results::{Report, Row, Skipped, Summary, Unit};
 
 /// Columns of numbers, with the name of the case before them and the verdict after them.
-const COLUMNS: [(&str, Column); 9] = [
+const COLUMNS: [(&str, Column); 10] = [
     ("ours us", Column::Always),
-    ("TFLOP/s", Column::Always),
+    (RATE, Column::Always),
     ("peer us", Column::WithPeer),
-    ("TFLOP/s", Column::WithPeer),
+    (RATE, Column::WithPeer),
     ("ratio", Column::WithPeer),
     ("of copy", Column::OnGpu),
     ("of roof", Column::OnGpu),
     ("differ", Column::WithPeer),
     ("MHz", Column::OnGpu),
+    ("bound", Column::WithBounds),
 ];
+
+/// Stands for the name of a rate.
+const RATE: &str = "rate";
 
 #[derive(Clone, Copy)]
 enum Column {
     Always,
     WithPeer,
     OnGpu,
+    WithBounds,
 }
 
 /// A table, without the columns that would be empty.
@@ -30,6 +35,10 @@ pub struct Table {
     pub has_peer: bool,
     /// Time is a GPU's.
     pub is_on_gpu: bool,
+    /// Rows say what binds.
+    pub has_bounds: bool,
+    /// What rates count.
+    pub unit: Unit,
 }
 
 impl Table {
@@ -40,7 +49,11 @@ impl Table {
             None => String::new(),
         };
         let Machine { device, arch, .. } = machine;
-        let names = self.line("case", COLUMNS.map(|(name, _)| name.to_owned()), "");
+        let name = |name: &str| match name {
+            RATE => self.unit.name().to_owned(),
+            name => name.to_owned(),
+        };
+        let names = self.line("case", COLUMNS.map(|(column, _)| name(column)), "");
         format!(
             "{device} ({arch}){copy}: warpsmith beside {peer}, median of {repetitions}\n{names}"
         )
@@ -55,12 +68,14 @@ impl Table {
             Some(share) => format!("{:.1} %", share * 100.0),
             None => "-".to_owned(),
         };
-        let rate = |ms: Option<f64>| match ms.map(|ms| row.tflops(ms)) {
-            Some(rate) if rate < 1.0 => format!("{rate:.5}"),
+        let rate = |ms: Option<f64>| match ms.map(|ms| row.rate(ms)) {
+            Some(rate) if rate < 0.1 => format!("{rate:.5}"),
+            Some(rate) if rate < 10.0 => format!("{rate:.2}"),
             rate => number(rate, 1),
         };
         let peer_ms = row.peer.as_ref().map(|peer| peer.ms);
-        let of_roof = |roof: f64| row.flops / row.ours.ms * 1e3 / roof;
+        let of_roof = |roof: f64| row.rate(row.ours.ms) / roof;
+        let bound = row.bounds.first().map(|bound| bound.name.clone());
         let differ = row.difference.map(|difference| format!("{difference:.0e}"));
         let fields = [
             number(Some(row.ours.ms * 1e3), 2),
@@ -69,23 +84,32 @@ impl Table {
             rate(peer_ms),
             number(row.ratio(), 3),
             percent(row.share_of_copy),
-            percent(row.roofline_flops_per_s.map(of_roof)),
+            percent(row.roofline().map(of_roof)),
             differ.unwrap_or_else(|| "-".to_owned()),
             number(row.sm_clock_mhz, 0),
+            bound.unwrap_or_else(|| "-".to_owned()),
         ];
-        self.line(&row.case, fields, row.verdict().name())
+        let mut remark = row.verdict().name().to_owned();
+        if let Some(peer) = row.peer.as_ref().filter(|_| !row.slower_peers.is_empty()) {
+            remark += &format!("  {}", peer.name);
+            for side in &row.slower_peers {
+                remark += &format!("; {} {:.2} us", side.name, side.ms * 1e3);
+            }
+        }
+        self.line(&row.case, fields, &remark)
     }
 
-    fn line(&self, case: &str, fields: [String; 9], verdict: &str) -> String {
+    fn line(&self, case: &str, fields: [String; 10], remark: &str) -> String {
         let is_shown = |column: Column| match column {
             Column::Always => true,
             Column::WithPeer => self.has_peer,
             Column::OnGpu => self.is_on_gpu,
+            Column::WithBounds => self.has_bounds,
         };
         let shown = fields.into_iter().zip(COLUMNS);
         let shown = shown.filter(|(_, (_, column))| is_shown(*column));
         let numbers: String = shown.map(|(field, _)| format!("{field:>9}")).collect();
-        format!("{case:<48}{numbers}  {verdict}")
+        format!("{case:<48}{numbers}  {remark}")
             .trim_end()
             .to_owned()
     }
@@ -136,6 +160,8 @@ mod tests {
             let table = Table {
                 has_peer,
                 is_on_gpu,
+                has_bounds: false,
+                unit: Unit::Flops,
             };
             let machine = report(Vec::new()).machine;
             let head = table.head(&machine, "a peer", 31);

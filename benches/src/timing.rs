@@ -204,7 +204,7 @@ impl Timer {
         })
     }
 
-    /// Keeps the device busy for `ns` nanoseconds, 5 ms at most.
+    /// Keeps the device busy for `ns` nanoseconds, 20 ms at most.
     ///
     /// # Errors
     /// Where the launch fails.
@@ -265,7 +265,7 @@ const MARGIN_NS: u64 = 20_000;
 /// What it spins for before a repetition of which nothing is known.
 const LOADING_NS: u64 = 200_000;
 /// What it spins for at most.
-const LONGEST_NS: u64 = 5_000_000;
+const LONGEST_NS: u64 = 20_000_000;
 
 fn elapsed_ms(pair: &[Event], launches: usize) -> Result<f64> {
     let [start, end] = pair else {

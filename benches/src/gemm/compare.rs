@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::inputs::Sample;
 use crate::machine::Machine;
 use crate::opponent::{Opponent, fastest, split};
-use crate::results::{Row, Side};
+use crate::results::{Row, Side, Unit};
 use crate::timing::{Measured, Schedule, Timer, copies};
 
 /// What all cases of a run share.
@@ -134,6 +134,9 @@ impl Bench<'_> {
             bytes,
             ours,
             peer: sides.next(),
+            slower_peers: Vec::new(),
+            unit: Unit::Flops,
+            bounds: Vec::new(),
             difference,
             difference_allowed: case.precision.difference_allowed(),
             roofline_flops_per_s: self.machine.roofline(input, is_tf32, flops, bytes),

@@ -10,15 +10,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
 use warpsmith::Device;
 
 use crate::cublaslt::CublasLt;
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
-use crate::plot;
-use crate::results::{Report, Skipped, Summary};
-use crate::table::{self, Table};
+use crate::results::{Report, Unit};
+use crate::session::{Files, Session, empty_report};
+use crate::table::Table;
 use crate::timing::Timer;
 use cases::{Beside, Case, Layout, Precision, Set};
 use compare::Bench;
@@ -171,91 +170,37 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         kernel: options.kernel.as_deref(),
         tried: options.tried,
     };
-    let mut report = Report {
-        machine: bench.machine.clone(),
-        peer,
-        summaries: Vec::new(),
-        rows: Vec::new(),
-        skipped: Vec::new(),
-    };
     let table = Table {
         has_peer: cases.iter().any(|case| bench.has_peer(case)),
         is_on_gpu: !device.is_emulator(),
+        has_bounds: false,
+        unit: Unit::Flops,
     };
-    let head = table.head(&report.machine, &report.peer, bench.repetitions);
-    print(output, &head)?;
-    let bar = progress_bar(cases.len());
+    let files = Files {
+        folder: options.out.as_deref(),
+        name: &options.name,
+    };
+    let mut session = Session::start(
+        empty_report(bench.machine.clone(), peer),
+        table,
+        bench.repetitions,
+        cases.len(),
+        &target_of,
+        files,
+        output,
+    )?;
     for case in &cases {
-        bar.set_message(case.to_string());
-        let line = match bench.row(case) {
-            Ok(row) => {
-                let line = table.row(&row);
-                report.rows.push(row);
-                line
-            }
-            Err(BenchError::Device(error @ warpsmith::Error::Unsupported { .. })) => {
-                let skipped = Skipped {
-                    set: case.set.to_owned(),
-                    case: case.to_string(),
-                    reason: error.to_string(),
-                };
-                let line = table::skipped(&skipped);
-                report.skipped.push(skipped);
-                line
-            }
-            Err(error) => return Err(error),
-        };
-        bar.suspend(|| print(output, &line))?;
-        report.summaries = summaries(&report);
-        if let Some(folder) = &options.out {
-            report.write(folder, &options.name)?;
-        }
-        bar.inc(1);
+        let name = case.to_string();
+        session.announce(&name);
+        session.take(case.set, &name, bench.row(case))?;
     }
-    bar.finish_and_clear();
-    if !device.is_emulator() {
-        report.machine.note_clocks();
-    }
-    print(output, &table::foot(&report))?;
-    if let Some(folder) = &options.out {
-        report.write(folder, &options.name)?;
-        let plots = plot::draw(&report, folder, &options.name)?;
-        print(
-            output,
-            &format!("written to {} with {plots} plots", folder.display()),
-        )?;
-    }
-    Ok(report)
+    session.finish()
 }
 
-/// Of each set, in the order of its first row.
-fn summaries(report: &Report) -> Vec<Summary> {
-    let mut summaries: Vec<Summary> = Vec::new();
-    for row in &report.rows {
-        if summaries.iter().all(|summary| summary.set != row.set) {
-            let set = Set::value_variants()
-                .iter()
-                .find(|set| set.name() == row.set);
-            let target = set.and_then(|set| set.geometric_mean());
-            summaries.push(Summary::of(&row.set, target, &report.rows));
-        }
-    }
-    summaries
-}
-
-fn print(output: &mut dyn Write, text: &str) -> Result<()> {
-    writeln!(output, "{text}")
-        .and_then(|()| output.flush())
-        .map_err(BenchError::file("output"))
-}
-
-/// On stderr; nothing where that is no terminal.
-fn progress_bar(cases: usize) -> ProgressBar {
-    let bar = ProgressBar::new(cases as u64);
-    match ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} {msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+/// What the geometric mean of a set is to reach.
+fn target_of(name: &str) -> Option<f64> {
+    let mut sets = Set::value_variants().iter();
+    sets.find(|set| set.name() == name)?.geometric_mean()
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use anyhow::Result;
 use clap::Subcommand;
 use serde_json::json;
 use warpsmith::Device;
-use warpsmith_benches::error::BenchError;
+use warpsmith_benches::error::{BenchError, Result as BenchResult};
 use warpsmith_benches::gate;
 use warpsmith_benches::gemm::{self, GemmOptions};
+use warpsmith_benches::operations::{self, Operation, OperationOptions};
 use warpsmith_benches::results::Report;
 
 use super::compute;
@@ -26,6 +27,14 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     Gemm(GemmArgs),
+    /// Measure attention. Peers: FlashAttention-3, cuDNN, FlashAttention-2.
+    Attention(OperationArgs),
+    /// Measure reductions. Peer: torch.
+    Reduce(OperationArgs),
+    /// Measure softmax and what else works on rows. Peer: torch.
+    Rows(OperationArgs),
+    /// Measure elementwise operations. Peer: torch.
+    Elementwise(OperationArgs),
     Compare(CompareArgs),
 }
 
@@ -43,6 +52,25 @@ enum What {
 struct GemmArgs {
     #[command(flatten)]
     options: GemmOptions,
+    /// Where to measure: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: String,
+    /// Print everything that was measured as one line of JSON, and no table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Ours alone, with its share of what the machine could do at most.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  warpsmith bench attention --set squares --only d128
+  warpsmith bench elementwise --device emulator
+Beside other libraries, in one process, with python3 and torch, from a checkout:
+  cargo build --release -p warpsmith-benches --example compare_peers
+  python3 benches/peers/compare.py attention --set squares --out results")]
+struct OperationArgs {
+    #[command(flatten)]
+    options: OperationOptions,
     /// Where to measure: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
@@ -85,16 +113,42 @@ fn tolerance(text: &str) -> std::result::Result<f64, String> {
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     match &args.what {
         What::Gemm(args) => gemm(args, output),
+        What::Attention(args) => operation(&operations::attention::ATTENTION, args, output),
+        What::Reduce(args) => operation(&operations::reduce::REDUCE, args, output),
+        What::Rows(args) => operation(&operations::rows::ROWS, args, output),
+        What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
         What::Compare(args) => compare(args, output),
     }
 }
 
 fn gemm(args: &GemmArgs, output: &mut Output) -> Result<Outcome> {
     let device = Device::from_name(&args.device)?;
+    measured(args.json, output, |table| {
+        gemm::run(&args.options, &device, table)
+    })
+}
+
+fn operation(
+    operation: &'static Operation,
+    args: &OperationArgs,
+    output: &mut Output,
+) -> Result<Outcome> {
+    let device = Device::from_name(&args.device)?;
+    measured(args.json, output, |table| {
+        operation.run(&args.options, &device, None, table)
+    })
+}
+
+/// A table, or everything as JSON.
+fn measured(
+    as_json: bool,
+    output: &mut Output,
+    measure: impl FnOnce(&mut dyn Write) -> BenchResult<Report>,
+) -> Result<Outcome> {
     let mut nowhere = std::io::sink();
-    let table: &mut dyn Write = if args.json { &mut nowhere } else { output };
-    let report = gemm::run(&args.options, &device, table).map_err(by_fault)?;
-    if args.json {
+    let table: &mut dyn Write = if as_json { &mut nowhere } else { output };
+    let report = measure(table).map_err(by_fault)?;
+    if as_json {
         writeln!(output, "{}", serde_json::to_string(&report)?)?;
     }
     Ok(match report.is_wrong() {
@@ -126,9 +180,9 @@ fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
 fn by_fault(error: BenchError) -> anyhow::Error {
     match error {
         BenchError::Device(error) => error.into(),
-        BenchError::NoCase { .. } | BenchError::TooLargeForEmulator { .. } => {
-            UsageError(error.to_string()).into()
-        }
+        BenchError::NoCase { .. }
+        | BenchError::NoSet { .. }
+        | BenchError::TooLargeForEmulator { .. } => UsageError(error.to_string()).into(),
         error => error.into(),
     }
 }

@@ -71,6 +71,26 @@ fn sets_that_are_too_large_or_empty_are_wrong_usage() {
 }
 
 #[test]
+fn operations_are_measured_alone_with_what_measures_their_peers() {
+    for operation in ["attention", "reduce", "rows", "elementwise"] {
+        let args = [
+            "bench",
+            operation,
+            "--device",
+            "emulator",
+            "--repetitions",
+            "1",
+        ];
+        let table = warpsmith(args).done();
+        let peers = format!("benches/peers/compare.py {operation} measures peers");
+        for text in [peers.as_str(), "tiny: no peer, 0 of "] {
+            assert!(table.contains(text), "`{text}` is not in: {table}");
+        }
+        warpsmith(args.into_iter().chain(["--set", "huge"])).failed(2, &["'huge'", "tiny, all"]);
+    }
+}
+
+#[test]
 fn a_kernel_that_there_is_not_is_named_with_those_that_are() {
     let args = SMALL
         .into_iter()

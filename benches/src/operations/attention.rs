@@ -1,0 +1,343 @@
+//! Attention, beside FlashAttention-3, cuDNN and FlashAttention-2.
+
+use half::{bf16, f16};
+use serde_json::{Value, json};
+use warpsmith::{Attention, Float, Stream, Tensor};
+
+use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
+use crate::error::Result;
+use crate::inputs::{Sample, normal_copies, unwritten_copies};
+use crate::results::Unit;
+
+/// Attention, forward.
+pub static ATTENTION: Operation = Operation {
+    name: "attention",
+    sets: &[
+        Set::new(
+            "squares",
+            "bf16, head_dim 64, 128, 256, seqlen 512 to 16384, full and causal",
+        )
+        .reaching(Some(0.95), Some(1.05)),
+        Set::new("squares_f16", "the same in f16, beside cuDNN").reaching(None, Some(1.05)),
+        Set::new(
+            "gqa",
+            "64 query heads on 8, head_dim 128, causal, seqlen 2048 to 32768",
+        )
+        .reaching(None, Some(1.05)),
+        Set::new("window", "1024 keys back, at seqlen 16384").reaching(Some(1.0), None),
+        Set::new("varlen", "packed prompts of uneven lengths, causal").reaching(Some(1.0), None),
+        Set::new(
+            "sm80",
+            "the kernels for Ampere beside torch's FlashAttention-2",
+        )
+        .reaching(Some(1.0), None),
+        Set::new("tiny", "for the emulator"),
+    ],
+    unit: Unit::Flops,
+    cases,
+};
+
+/// Positions of all sequences of a batch together.
+const POSITIONS: usize = 16_384;
+/// `heads * head_dim`.
+const WIDTH: usize = 2048;
+/// Sequence lengths of the squares.
+const SEQLENS: [usize; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
+/// Prompts as a server sees them: a few long ones, many short ones.
+const PROMPTS: [usize; 11] = [37, 512, 129, 2048, 811, 4096, 77, 1500, 333, 6000, 841];
+
+/// What is attended to.
+#[derive(Clone, Debug)]
+struct Shape {
+    head_dim: usize,
+    heads_q: usize,
+    heads_kv: usize,
+    /// One a sequence.
+    seqlens: Vec<usize>,
+    /// Sequences stand one behind the other.
+    is_packed: bool,
+    is_causal: bool,
+    /// Keys before a query that it sees.
+    window: Option<usize>,
+    /// Begin of our kernel's name.
+    kernel: Option<String>,
+    peers: &'static [&'static str],
+}
+
+impl Shape {
+    /// As many sequences of `seqlen` as make up [`POSITIONS`].
+    fn square(head_dim: usize, seqlen: usize, is_causal: bool) -> Self {
+        let heads = WIDTH / head_dim;
+        Self {
+            head_dim,
+            heads_q: heads,
+            heads_kv: heads,
+            seqlens: vec![seqlen; (POSITIONS / seqlen).max(1)],
+            is_packed: false,
+            is_causal,
+            window: None,
+            kernel: None,
+            peers: &["fa3", "cudnn"],
+        }
+    }
+
+    /// The same for lengths that differ.
+    fn packed(head_dim: usize, seqlens: &[usize]) -> Self {
+        Self {
+            seqlens: seqlens.to_vec(),
+            is_packed: true,
+            peers: &["fa3"],
+            ..Self::square(head_dim, POSITIONS, true)
+        }
+    }
+
+    /// Pairs of a query and a key that it sees, of one head.
+    fn visible(&self) -> f64 {
+        let of_sequence = |&seqlen: &usize| {
+            let (seqlen, left) = (seqlen as f64, self.window.map(|left| left as f64));
+            match (self.is_causal, left) {
+                (false, _) => seqlen * seqlen,
+                // The first queries have fewer keys before them.
+                (true, Some(left)) if left < seqlen => {
+                    seqlen * (left + 1.0) - left * (left + 1.0) / 2.0
+                }
+                (true, _) => seqlen * (seqlen + 1.0) / 2.0,
+            }
+        };
+        self.seqlens.iter().map(of_sequence).sum()
+    }
+
+    fn longest(&self) -> usize {
+        self.seqlens.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Of q, or of k and v.
+    fn extents(&self, heads: usize) -> Vec<usize> {
+        match self.is_packed {
+            true => vec![self.seqlens.iter().sum(), heads, self.head_dim],
+            false => vec![self.seqlens.len(), self.longest(), heads, self.head_dim],
+        }
+    }
+
+    fn work<T: Float>(&self) -> Work {
+        let scores = self.visible() * self.heads_q as f64;
+        let positions: usize = self.seqlens.iter().sum();
+        let elements = positions * self.head_dim * 2 * (self.heads_q + self.heads_kv);
+        Work {
+            flops: 4.0 * scores * self.head_dim as f64,
+            bytes: (elements * size_of::<T>()) as f64,
+            exponentials: scores,
+            tensor_input: Some(T::DTYPE),
+        }
+    }
+
+    fn name(&self) -> String {
+        let mask = match (self.is_causal, self.window) {
+            (_, Some(left)) => format!("window{left}"),
+            (true, None) => "causal".to_owned(),
+            (false, None) => "full".to_owned(),
+        };
+        let heads = match self.heads_q == self.heads_kv {
+            true => String::new(),
+            false => format!("_h{}x{}", self.heads_q, self.heads_kv),
+        };
+        let seqlens = match self.is_packed {
+            true => format!("packed{}", self.seqlens.len()),
+            false => format!("s{}", self.longest()),
+        };
+        format!("{mask}/d{}{heads}_{seqlens}", self.head_dim)
+    }
+
+    fn description(&self) -> Value {
+        json!({
+            "causal": self.is_causal,
+            "window": self.window,
+            "max_seqlen": self.longest(),
+            "packed": self.is_packed,
+            "peers": self.peers,
+        })
+    }
+}
+
+fn cases(set: &Set, options: &OperationOptions) -> Vec<Case> {
+    let mut shapes = shapes(set.name);
+    for shape in &mut shapes {
+        shape.kernel = options.kernel.clone().or(shape.kernel.take());
+    }
+    let shapes = shapes.into_iter();
+    match set.name {
+        "squares_f16" => shapes.map(|shape| case::<f16>(shape, -9)).collect(),
+        _ => shapes.map(|shape| case::<bf16>(shape, -6)).collect(),
+    }
+}
+
+fn shapes(set: &str) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    match set {
+        "squares" | "squares_f16" | "sm80" => {
+            for head_dim in [64, 128, 256] {
+                for is_causal in [false, true] {
+                    shapes.extend(SEQLENS.map(|seqlen| Shape::square(head_dim, seqlen, is_causal)));
+                }
+            }
+        }
+        "gqa" => shapes.extend([2048, 4096, 8192, 16_384, 32_768].map(|seqlen| Shape {
+            heads_q: 64,
+            heads_kv: 8,
+            ..Shape::square(128, seqlen, true)
+        })),
+        "window" => shapes.extend([64, 128, 256].map(|head_dim| Shape {
+            window: Some(1024),
+            peers: &["fa3"],
+            ..Shape::square(head_dim, POSITIONS, true)
+        })),
+        "varlen" => {
+            // Two hundred short ones: 16 to 143 positions, in no order.
+            let short: Vec<usize> = (0..200).map(|idx| 16 + idx * 37 % 128).collect();
+            for seqlens in [&PROMPTS[..], &short] {
+                shapes.extend([64, 128].map(|head_dim| Shape::packed(head_dim, seqlens)));
+            }
+            shapes.push(Shape {
+                heads_q: 64,
+                heads_kv: 8,
+                ..Shape::packed(128, &PROMPTS)
+            });
+        }
+        _ => {
+            let tiny = Shape {
+                heads_q: 1,
+                heads_kv: 1,
+                seqlens: vec![40],
+                ..Shape::square(64, POSITIONS, true)
+            };
+            shapes.push(Shape {
+                seqlens: vec![5, 20],
+                is_packed: true,
+                ..tiny.clone()
+            });
+            shapes.push(tiny);
+        }
+    }
+    for shape in &mut shapes {
+        match set {
+            "squares_f16" => shape.peers = &["cudnn"],
+            "sm80" => {
+                shape.peers = &["flash"];
+                shape.kernel = Some("flash_fwd_sm80".to_owned());
+            }
+            _ => {}
+        }
+    }
+    shapes
+}
+
+/// Two right answers may be `2^allowed` apart: probabilities and the result are rounded, in each.
+fn case<T: Float + Sample>(shape: Shape, allowed: i32) -> Case {
+    Case {
+        name: format!("attention/{}/{}", T::DTYPE, shape.name()),
+        work: shape.work::<T>(),
+        description: shape.description(),
+        difference_allowed: 2.0_f64.powi(allowed),
+        prepare: Box::new(move |stream, copies| prepared::<T>(&shape, stream, copies)),
+    }
+}
+
+/// Operands of one launch.
+struct Copy<T: Float> {
+    q: Tensor<T>,
+    k: Tensor<T>,
+    v: Tensor<T>,
+    o: Tensor<T>,
+}
+
+fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) -> Result<Prepared> {
+    let [of_q, of_k] = [shape.heads_q, shape.heads_kv].map(|heads| shape.extents(heads));
+    let q = normal_copies::<T>(stream, &of_q, 1, copies)?;
+    let k = normal_copies::<T>(stream, &of_k, 2, copies)?;
+    let v = normal_copies::<T>(stream, &of_k, 3, copies)?;
+    let o = unwritten_copies::<T>(stream, &of_q, copies)?;
+    let mut prepared = Prepared::new();
+    for (name, copies) in [("q", &q), ("k", &k), ("v", &v)] {
+        prepared.operand(name, copies);
+    }
+    prepared.answer("o", &o[0], stream)?;
+    let mut bounds = vec![0];
+    for &seqlen in &shape.seqlens {
+        bounds.push(bounds.last().copied().unwrap_or(0) + seqlen as i32);
+    }
+    let bounds = Tensor::from_slice(stream.device(), &[bounds.len()], &bounds)?;
+    prepared.operand("cu_seqlens", std::slice::from_ref(&bounds));
+    let operands = q.into_iter().zip(k).zip(v).zip(o);
+    let operands: Vec<Copy<T>> = operands
+        .map(|(((q, k), v), o)| Copy { q, k, v, o })
+        .collect();
+    let plan = attention(shape, &operands[0], &bounds).plan_into(&operands[0].o, None, stream)?;
+    let begin = shape.kernel.as_deref();
+    let kernel = begin.map(|begin| {
+        let mut candidates = plan.candidates().iter();
+        let found = candidates.find(|candidate| candidate.name.starts_with(begin));
+        // An unknown name is refused when it is called, with those that are known.
+        found.map_or(begin.to_owned(), |candidate| candidate.name.clone())
+    });
+    let chosen = plan.chosen().map(|candidate| candidate.name.clone());
+    let (shape, stream) = (shape.clone(), stream.clone());
+    prepared.ours(kernel.clone().or(chosen), move |copy| {
+        let copy = &operands[copy];
+        let attention = attention(&shape, copy, &bounds);
+        let attention = match &kernel {
+            Some(kernel) => attention.with_kernel(kernel),
+            None => attention,
+        };
+        Ok(attention.run_into(&copy.o, None, &stream)?)
+    });
+    Ok(prepared)
+}
+
+/// As a user would write it.
+fn attention<'a, T: Float>(
+    shape: &Shape,
+    Copy { q, k, v, .. }: &Copy<T>,
+    bounds: &'a Tensor<i32>,
+) -> Attention<'a, T> {
+    let mut attention = Attention::new(q, k, v);
+    if shape.is_packed {
+        let longest = shape.longest();
+        attention = attention
+            .cu_seqlens(bounds, bounds)
+            .max_seqlens(longest, longest);
+    }
+    if let Some(left) = shape.window {
+        attention = attention.window(left as u32, 0);
+    }
+    match shape.is_causal {
+        true => attention.causal(),
+        false => attention,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_counted_as_one_by_one() {
+        for seqlen in [1, 2, 7, 30] {
+            for window in [None, Some(0), Some(3), Some(40)] {
+                let shape = Shape {
+                    seqlens: vec![seqlen],
+                    window,
+                    ..Shape::square(64, 512, true)
+                };
+                let of_query = |query: usize| query.min(window.unwrap_or(query)) + 1;
+                let pairs: usize = (0..seqlen).map(of_query).sum();
+                assert_eq!(shape.visible(), pairs as f64, "{seqlen} {window:?}");
+            }
+        }
+        assert_eq!(Shape::square(64, 512, false).visible(), 512.0 * 16_384.0);
+    }
+
+    #[test]
+    fn prompts_fill_a_batch() {
+        assert_eq!(PROMPTS.iter().sum::<usize>(), POSITIONS);
+    }
+}

@@ -1,0 +1,362 @@
+//! Operations beside other libraries' on one GPU, in one process.
+//!
+//! Rust is in charge: cases, operands, timing, whether the answers agree, table and files. What the
+//! [`Peers`] know is how to enqueue their side on our stream, on our operands. `peers/compare.py`
+//! serves them from Python (torch and what is built on it) through [`foreign`]; without them ours
+//! is measured alone, beside what the machine could do at most.
+//!
+//! # To add an operation or a set
+//!
+//! 1. A module here with an [`Operation`]: its sets, and a function that makes the [`Case`]s of a
+//!    set. A case names its work, says in [`Case::description`] what a peer has to know beyond
+//!    shapes, and prepares operands, answers and our launch as [`Prepared`]. `elementwise` is the
+//!    shortest example. List it in [`OPERATIONS`].
+//! 2. `benches/peers/<operation>.py` with `peers(case)`: a dict from a peer's name to a function
+//!    that takes the operands of one copy, by name as torch tensors, and gives a function without
+//!    arguments, which computes and returns the answers by name.
+//! 3. A line in the command's list of operations, `cli/src/commands/bench.rs`.
+//!
+//! Cases of a set `tiny` run on the emulator.
+
+pub mod attention;
+mod compare;
+pub mod elementwise;
+pub mod foreign;
+mod prepared;
+pub mod reduce;
+pub mod rows;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use warpsmith::{DType, Device, Stream};
+
+use crate::error::{BenchError, Result};
+use crate::machine::Machine;
+use crate::results::{Report, Target, Unit};
+use crate::session::{Files, Session, empty_report};
+use crate::table::Table;
+use crate::timing::Timer;
+use compare::Bench;
+
+pub use prepared::{Operand, Prepared};
+
+/// All of them.
+pub const OPERATIONS: [&Operation; 4] = [
+    &attention::ATTENTION,
+    &reduce::REDUCE,
+    &rows::ROWS,
+    &elementwise::ELEMENTWISE,
+];
+
+/// An operation with its cases.
+#[derive(Debug)]
+pub struct Operation {
+    /// First part of the cases' names, and the name of the module of its peers.
+    pub name: &'static str,
+    /// The first is measured where none is named; `tiny` on the emulator.
+    pub sets: &'static [Set],
+    /// What rates count.
+    pub unit: Unit,
+    /// Those of a set.
+    pub cases: fn(&Set, &OperationOptions) -> Vec<Case>,
+}
+
+/// Cases that belong together.
+#[derive(Clone, Copy, Debug)]
+pub struct Set {
+    /// As results and options name it.
+    pub name: &'static str,
+    /// What it has.
+    pub about: &'static str,
+    /// What the geometric mean of the ratios is to reach.
+    pub geometric_mean: Option<f64>,
+    /// What each row is to reach.
+    pub ratio: Option<f64>,
+}
+
+impl Set {
+    /// Without anything to reach.
+    pub const fn new(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            geometric_mean: None,
+            ratio: None,
+        }
+    }
+
+    /// Rows are to reach `ratio`, and all together `geometric_mean`, of the fastest peer's speed.
+    pub const fn reaching(self, ratio: Option<f64>, geometric_mean: Option<f64>) -> Self {
+        Self {
+            ratio,
+            geometric_mean,
+            ..self
+        }
+    }
+}
+
+/// What a case has to do, however it is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Floating-point operations.
+    pub flops: f64,
+    /// Bytes read and written: each input and each output once.
+    pub bytes: f64,
+    /// Exponentials, where the unit for them may bind.
+    pub exponentials: f64,
+    /// What the tensor cores multiply, where they do.
+    pub tensor_input: Option<DType>,
+}
+
+/// Makes operands and our launch, of as many copies.
+pub type Prepare = Box<dyn Fn(&Stream, usize) -> Result<Prepared>>;
+
+/// One case of an operation.
+pub struct Case {
+    /// `operation/dtype/..`, the last part with the extents.
+    pub name: String,
+    /// What has to be done.
+    pub work: Work,
+    /// What a peer has to know beyond the operands: a JSON object.
+    pub description: Value,
+    /// Two right answers may be that far apart, over the largest.
+    pub difference_allowed: f64,
+    /// Its operands and our side.
+    pub prepare: Prepare,
+}
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Case({}, {:?})", self.name, self.work)
+    }
+}
+
+/// Other libraries, at work on our operands and our stream.
+pub trait Peers {
+    /// Which, with their versions.
+    fn name(&self) -> &str;
+
+    /// Takes the next case: its description with the operands of each copy. Those of the case
+    /// before are not used any more.
+    ///
+    /// # Errors
+    /// [`BenchError::Peers`].
+    fn prepare(&self, case: &str, description: &Value) -> Result<Offer>;
+
+    /// Enqueues that peer once, on that copy of the operands.
+    ///
+    /// # Errors
+    /// [`BenchError::Peers`].
+    fn run(&self, peer: usize, copy: usize) -> Result<()>;
+
+    /// Enqueues that peer on the first copy, and a copy of its answers to where the description
+    /// says.
+    ///
+    /// # Errors
+    /// [`BenchError::Peers`].
+    fn answer(&self, peer: usize) -> Result<()>;
+}
+
+/// Who computes a case.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+pub struct Offer {
+    /// Their names.
+    pub peers: Vec<String>,
+    /// Who does not, and why.
+    #[serde(default)]
+    pub absent: Vec<(String, String)>,
+}
+
+/// Which cases are measured, how often, and where the results go.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OperationOptions {
+    /// Set of cases; `all` is all but tiny [default: the operation's first, or tiny on the
+    /// emulator].
+    #[arg(long = "set", value_name = "SET")]
+    pub sets: Vec<String>,
+    /// Only cases whose name contains this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub only: String,
+    /// Repetitions that a median is of.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repetitions: u32,
+    /// Use the first of our kernels whose name begins so, where the operation lets one choose.
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
+    /// Folder for NAME.csv, NAME.json and a plot of each set; without it nothing is written.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Name of those files [default: the operation's].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// The operation of that name.
+///
+/// # Errors
+/// [`BenchError::NoOperation`].
+pub fn by_name(name: &str) -> Result<&'static Operation> {
+    let found = OPERATIONS.iter().find(|operation| operation.name == name);
+    found.copied().ok_or_else(|| BenchError::NoOperation {
+        name: name.to_owned(),
+        known: OPERATIONS.map(|operation| operation.name).join(", "),
+    })
+}
+
+/// The set that the emulator is given.
+const TINY: &str = "tiny";
+/// Stands for all others.
+const ALL: &str = "all";
+/// Most operations or bytes of a case on the emulator.
+const EMULATOR_WORK: f64 = 5e8;
+
+impl Operation {
+    /// The sets that `options` name.
+    ///
+    /// # Errors
+    /// [`BenchError::NoSet`].
+    fn chosen_sets(
+        &'static self,
+        options: &OperationOptions,
+        device: &Device,
+    ) -> Result<Vec<&'static Set>> {
+        let named = |name: &str| -> Result<Vec<&'static Set>> {
+            if name == ALL {
+                let others = self.sets.iter().filter(|set| set.name != TINY);
+                return Ok(others.collect());
+            }
+            let set = self.sets.iter().find(|set| set.name == name);
+            let known = || {
+                let names = self.sets.iter().map(|set| set.name).chain([ALL]);
+                names.collect::<Vec<_>>().join(", ")
+            };
+            set.map(|set| vec![set]).ok_or_else(|| BenchError::NoSet {
+                operation: self.name,
+                set: name.to_owned(),
+                known: known(),
+            })
+        };
+        if !options.sets.is_empty() {
+            let sets = options.sets.iter().map(|name| named(name));
+            return Ok(sets.collect::<Result<Vec<_>>>()?.concat());
+        }
+        match device.is_emulator() {
+            true => named(TINY),
+            false => Ok(self.sets.iter().take(1).collect()),
+        }
+    }
+
+    /// The cases that `options` name, each with its set.
+    ///
+    /// # Errors
+    /// [`BenchError::NoSet`], [`BenchError::NoCase`], [`BenchError::TooLargeForEmulator`].
+    pub fn chosen(
+        &'static self,
+        options: &OperationOptions,
+        device: &Device,
+    ) -> Result<Vec<(&'static Set, Case)>> {
+        let sets = self.chosen_sets(options, device)?;
+        let of_set = |set: &'static Set| {
+            let cases = (self.cases)(set, options).into_iter();
+            cases.map(move |case| (set, case))
+        };
+        let mut cases: Vec<(&'static Set, Case)> = sets.into_iter().flat_map(of_set).collect();
+        cases.retain(|(_, case)| case.name.contains(&options.only));
+        if cases.is_empty() {
+            return Err(BenchError::NoCase {
+                only: options.only.clone(),
+            });
+        }
+        let size = |case: &Case| case.work.flops.max(case.work.bytes);
+        let too_large = |(_, case): &&(_, Case)| size(case) > EMULATOR_WORK;
+        match cases
+            .iter()
+            .find(too_large)
+            .filter(|_| device.is_emulator())
+        {
+            None => Ok(cases),
+            Some((_, case)) => Err(BenchError::TooLargeForEmulator {
+                case: case.name.clone(),
+                flops: size(case),
+                limit: EMULATOR_WORK,
+            }),
+        }
+    }
+
+    /// Measures the cases that `options` name, writes a table to `output` row by row, and the files
+    /// if a folder is given.
+    ///
+    /// # Errors
+    /// The first that the device, a peer or a file gives. What ours does not compute is listed and
+    /// left out; a peer that does not compute a case is named with its reason.
+    pub fn run(
+        &'static self,
+        options: &OperationOptions,
+        device: &Device,
+        peers: Option<&dyn Peers>,
+        output: &mut dyn Write,
+    ) -> Result<Report> {
+        let cases = self.chosen(options, device)?;
+        let timer = Timer::new(&device.default_stream())?;
+        let bench = Bench {
+            machine: Machine::of(&timer)?,
+            timer,
+            peers,
+            unit: self.unit,
+            repetitions: options.repetitions as usize,
+        };
+        let table = Table {
+            has_peer: peers.is_some(),
+            is_on_gpu: !device.is_emulator(),
+            has_bounds: !device.is_emulator(),
+            unit: self.unit,
+        };
+        let peer = match peers {
+            Some(peers) => peers.name().to_owned(),
+            None => format!(
+                "nothing (benches/peers/compare.py {} measures peers)",
+                self.name
+            ),
+        };
+        let target = |name: &str| {
+            let set = self.sets.iter().find(|set| set.name == name);
+            set.and_then(|set| set.geometric_mean)
+        };
+        let files = Files {
+            folder: options.out.as_deref(),
+            name: options.name.as_deref().unwrap_or(self.name),
+        };
+        let mut session = Session::start(
+            empty_report(bench.machine.clone(), peer),
+            table,
+            bench.repetitions,
+            cases.len(),
+            &target,
+            files,
+            output,
+        )?;
+        for (set, case) in &cases {
+            session.announce(&case.name);
+            let mut notes = Vec::new();
+            let row = bench.row(set, case, &mut notes);
+            session.take(set.name, &case.name, row)?;
+            for note in notes {
+                session.note(&note)?;
+            }
+        }
+        session.finish()
+    }
+}
+
+/// The target of a set's rows.
+fn target(set: &Set) -> Target {
+    Target {
+        ratio: set.ratio,
+        or_share_of_copy: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

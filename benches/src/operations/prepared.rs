@@ -1,0 +1,193 @@
+//! Operands and answers of a case, on the device, as both sides see them.
+
+use std::any::Any;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+use warpsmith::{Element, Stream, Tensor};
+
+use crate::error::Result;
+use crate::inputs::{Sample, largest_difference};
+use crate::opponent::Opponent;
+
+/// Our name in results.
+const OURS: &str = "warpsmith";
+
+/// A case that is ready to be measured.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    operands: Vec<Operand>,
+    answers: Vec<Answer>,
+    ours: Option<Opponent<'static>>,
+}
+
+/// A tensor by name, in as many copies as launches rotate through.
+pub struct Operand {
+    name: String,
+    description: Value,
+    /// Keeps the memory.
+    _tensors: Box<dyn Any>,
+}
+
+impl Operand {
+    fn new<T: Element>(name: &str, copies: &[Tensor<T>]) -> Self {
+        let first = copies.first();
+        let addresses: Vec<u64> = copies
+            .iter()
+            .map(|copy| copy.device_ptr().as_raw())
+            .collect();
+        Self {
+            name: name.to_owned(),
+            description: json!({
+                "dtype": T::DTYPE.name(),
+                "shape": first.map(|first| first.shape().to_vec()),
+                "strides": first.map(|first| first.strides().to_vec()),
+                "addresses": addresses,
+            }),
+            _tensors: Box::new(copies.to_vec()),
+        }
+    }
+}
+
+impl fmt::Debug for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Operand({}: {})", self.name, self.description)
+    }
+}
+
+type Clear = Box<dyn Fn(&Stream) -> Result<()>>;
+
+/// What is computed: ours and the place for a peer's.
+struct Answer {
+    theirs: Operand,
+    clear_ours: Clear,
+    clear_theirs: Clear,
+    difference: Box<dyn Fn() -> Result<f64>>,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Answer({:?})", self.theirs)
+    }
+}
+
+impl Prepared {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An input that peers get, too: one tensor a copy, or one that all share.
+    pub fn operand<T: Element>(&mut self, name: &str, copies: &[Tensor<T>]) {
+        self.operands.push(Operand::new(name, copies));
+    }
+
+    /// An output of floating-point numbers: that of the first copy. Compared by the largest
+    /// difference over the largest value.
+    ///
+    /// # Errors
+    /// Where there is no memory for the peer's.
+    pub fn answer<T: Sample>(
+        &mut self,
+        name: &str,
+        ours: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let unwritten = T::rounded(f32::NAN);
+        self.answer_by(name, ours, stream, unwritten, |ours, theirs| {
+            largest_difference(ours, theirs)
+        })
+    }
+
+    /// An output that has one right value, as integers have; `unwritten` is one that it has not.
+    ///
+    /// # Errors
+    /// As [`Prepared::answer`].
+    pub fn exact_answer<T: Element + PartialEq>(
+        &mut self,
+        name: &str,
+        ours: &Tensor<T>,
+        stream: &Stream,
+        unwritten: T,
+    ) -> Result<()> {
+        self.answer_by(name, ours, stream, unwritten, |ours, theirs| {
+            match ours == theirs {
+                true => 0.0,
+                false => f64::MAX,
+            }
+        })
+    }
+
+    fn answer_by<T: Element>(
+        &mut self,
+        name: &str,
+        ours: &Tensor<T>,
+        stream: &Stream,
+        unwritten: T,
+        apart: impl Fn(&[T], &[T]) -> f64 + 'static,
+    ) -> Result<()> {
+        let ours = ours.clone();
+        let theirs = Tensor::<T>::empty(stream, ours.shape())?;
+        let clear = |tensor: &Tensor<T>| -> Clear {
+            let tensor = tensor.clone();
+            Box::new(move |stream| Ok(tensor.fill(unwritten, stream)?))
+        };
+        self.answers.push(Answer {
+            theirs: Operand::new(name, std::slice::from_ref(&theirs)),
+            clear_ours: clear(&ours),
+            clear_theirs: clear(&theirs),
+            difference: Box::new(move || Ok(apart(&ours.to_vec()?, &theirs.to_vec()?))),
+        });
+        Ok(())
+    }
+
+    /// Our launch, on the copy that its argument names, and the kernel that it chose.
+    pub fn ours(
+        &mut self,
+        choice: Option<String>,
+        launch: impl FnMut(usize) -> Result<()> + 'static,
+    ) {
+        self.ours = Some(Opponent {
+            name: OURS.into(),
+            choice,
+            launch: Box::new(launch),
+        });
+    }
+
+    pub(super) fn take_ours(&mut self) -> Option<Opponent<'static>> {
+        self.ours.take()
+    }
+
+    pub(super) fn described_operands(&self) -> Value {
+        described(self.operands.iter())
+    }
+
+    pub(super) fn described_answers(&self) -> Value {
+        described(self.answers.iter().map(|answer| &answer.theirs))
+    }
+
+    /// What is not written stays not a number.
+    pub(super) fn clear_ours(&self, stream: &Stream) -> Result<()> {
+        let mut answers = self.answers.iter();
+        answers.try_for_each(|answer| (answer.clear_ours)(stream))
+    }
+
+    pub(super) fn clear_theirs(&self, stream: &Stream) -> Result<()> {
+        let mut answers = self.answers.iter();
+        answers.try_for_each(|answer| (answer.clear_theirs)(stream))
+    }
+
+    /// The largest of the answers.
+    pub(super) fn difference(&self) -> Result<f64> {
+        let mut answers = self.answers.iter();
+        answers.try_fold(
+            0.0,
+            |most: f64, answer| Ok(most.max((answer.difference)()?)),
+        )
+    }
+}
+
+fn described<'a>(operands: impl Iterator<Item = &'a Operand>) -> Value {
+    let by_name = operands.map(|operand| (operand.name.clone(), operand.description.clone()));
+    Value::Object(by_name.collect::<Map<String, Value>>())
+}

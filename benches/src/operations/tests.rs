@@ -1,0 +1,116 @@
+use std::cell::RefCell;
+
+use serde_json::Value;
+use warpsmith::Device;
+
+use super::*;
+
+/// Options of a command line.
+fn options(arguments: &[&str]) -> OperationOptions {
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: OperationOptions,
+    }
+    let arguments = ["bench"].iter().chain(arguments);
+    <Command as clap::Parser>::parse_from(arguments).options
+}
+
+fn measured(operation: &'static Operation, peers: Option<&dyn Peers>) -> Result<(Report, String)> {
+    let mut table = Vec::new();
+    let options = options(&["--repetitions", "1"]);
+    let report = operation.run(&options, &Device::emulator()?, peers, &mut table)?;
+    Ok((report, String::from_utf8_lossy(&table).into_owned()))
+}
+
+#[test]
+fn every_operation_runs_on_the_emulator_alone() -> Result<()> {
+    for operation in OPERATIONS {
+        let (report, table) = measured(operation, None)?;
+        assert!(
+            !report.rows.is_empty() && report.skipped.is_empty(),
+            "{table}"
+        );
+        assert!(table.contains(&format!("compare.py {}", operation.name)));
+        for row in &report.rows {
+            assert!(row.case.starts_with(operation.name), "{}", row.case);
+            assert!(row.ours.ms > 0.0 && row.peer.is_none(), "{}", row.case);
+        }
+    }
+    Ok(())
+}
+
+/// Computes nothing: its answers are never written.
+struct Idle {
+    seen: RefCell<Vec<Value>>,
+}
+
+impl Peers for Idle {
+    fn name(&self) -> &str {
+        "idle 1.0"
+    }
+
+    fn prepare(&self, _: &str, description: &Value) -> Result<Offer> {
+        self.seen.borrow_mut().push(description.clone());
+        Ok(Offer {
+            peers: vec!["one".into(), "two".into()],
+            absent: vec![("three".into(), "it is absent".into())],
+        })
+    }
+
+    fn run(&self, _: usize, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn answer(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn peers_get_the_operands_and_an_answer_that_is_not_written_is_wrong() -> Result<()> {
+    let peers = Idle {
+        seen: RefCell::new(Vec::new()),
+    };
+    let (report, table) = measured(&elementwise::ELEMENTWISE, Some(&peers))?;
+    assert!(table.contains("idle 1.0") && table.contains("without three: it is absent"));
+    assert!(report.is_wrong() && report.rows.iter().all(|row| row.slower_peers.len() == 1));
+    let seen = peers.seen.borrow();
+    let add = &seen[0];
+    assert_eq!(
+        (&add["name"], &add["case"]["op"]),
+        (&report.rows[0].case.clone().into(), &"add".into())
+    );
+    for operand in [
+        &add["operands"]["a"],
+        &add["operands"]["b"],
+        &add["answers"]["y"],
+    ] {
+        assert_eq!(
+            (&operand["dtype"], &operand["strides"][0]),
+            (&"f32".into(), &1.into())
+        );
+        assert_eq!(operand["shape"][0], 1 << 12);
+        assert!(operand["addresses"][0].as_u64() > Some(0), "{operand}");
+    }
+    Ok(())
+}
+
+#[test]
+fn sets_and_operations_that_there_are_not_are_named_with_those_that_are() -> Result<()> {
+    let device = Device::emulator()?;
+    let error = reduce::REDUCE.chosen(&options(&["--set", "x"]), &device);
+    let error = error.expect_err("there is no such set").to_string();
+    assert_eq!(
+        error,
+        "there is no set 'x' of reduce: want matrix, tiny, all"
+    );
+    let error = by_name("x").expect_err("there is none").to_string();
+    assert_eq!(
+        error,
+        "there is no operation 'x': want attention, reduce, rows, elementwise"
+    );
+    let large = rows::ROWS.chosen(&options(&["--set", "all"]), &device);
+    assert!(matches!(large, Err(BenchError::TooLargeForEmulator { .. })));
+    Ok(())
+}
