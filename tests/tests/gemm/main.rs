@@ -16,7 +16,7 @@ fn gemm_matches_its_reference_for_every_shape_layout_type_and_epilogue() {
     holds(
         Effort {
             cases: 200,
-            largest: [140, 700],
+            largest: [140, 400],
         },
         case::products,
         check,
