@@ -99,13 +99,16 @@ fn draw_rows<B: DrawingBackend>(
             continue;
         }
         let place = |&(row, rate): &(usize, f64)| (SegmentValue::CenterOf(row), rate);
-        chart
-            .draw_series(LineSeries::new(
-                points.iter().map(place),
-                colour.stroke_width(2),
-            ))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        let is_one_line = |x: &(usize, f64), y: &(usize, f64)| kind(rows[x.0]) == kind(rows[y.0]);
+        for (idx, line) in points.chunk_by(is_one_line).enumerate() {
+            let line = line.iter().map(place);
+            let drawn = chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+            if idx == 0 {
+                drawn.label(name).legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
+                });
+            }
+        }
         let dots = points
             .iter()
             .map(|point| Circle::new(place(point), 3, colour.filled()));
@@ -128,19 +131,25 @@ fn rates(rows: &[&Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<(usize, f64)>
         .collect()
 }
 
-/// The end of a case's name, with equal extents as one: `nt 4096³`.
+/// A case's name without its last part: those of one kind are connected.
+fn kind(row: &Row) -> &str {
+    let parts = row.case.rsplit_once('/');
+    parts.map_or("", |(kind, _)| kind)
+}
+
+/// A case's name behind operation and type, with equal extents as one: `nt 4096³`.
 fn label(row: &Row) -> String {
-    let mut parts = row.case.rsplit('/');
-    let extents = parts.next().unwrap_or_default();
-    let layout = parts.next().unwrap_or_default();
+    let mut parts: Vec<&str> = row.case.split('/').skip(2).collect();
+    let extents = parts.pop().unwrap_or_default();
     let sizes: Vec<&str> = extents
         .split('_')
         .map(|extent| extent.trim_start_matches(char::is_alphabetic))
         .collect();
-    match sizes[..] {
-        [m, n, k] if m == n && n == k => format!("{layout} {m}³"),
-        _ => format!("{layout} {}", extents.replace('_', " ")),
-    }
+    let extents = match sizes[..] {
+        [m, n, k] if m == n && n == k => format!("{m}³"),
+        _ => extents.replace('_', " "),
+    };
+    format!("{} {extents}", parts.join(" "))
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ const POSITIONS: usize = 16_384;
 const WIDTH: usize = 2048;
 /// Sequence lengths of the squares.
 const SEQLENS: [usize; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
+/// Those that show where the kernels for Ampere stand.
+const SM80_SEQLENS: [usize; 3] = [512, 4096, 16_384];
 /// Prompts as a server sees them: a few long ones, many short ones.
 const PROMPTS: [usize; 11] = [37, 512, 129, 2048, 811, 4096, 77, 1500, 333, 6000, 841];
 
@@ -86,7 +88,7 @@ impl Shape {
         Self {
             seqlens: seqlens.to_vec(),
             is_packed: true,
-            peers: &["fa3"],
+            peers: &["fa3", "cudnn", "flash"],
             ..Self::square(head_dim, POSITIONS, true)
         }
     }
@@ -139,13 +141,13 @@ impl Shape {
         };
         let heads = match self.heads_q == self.heads_kv {
             true => String::new(),
-            false => format!("_h{}x{}", self.heads_q, self.heads_kv),
+            false => format!("h{}x{}/", self.heads_q, self.heads_kv),
         };
         let seqlens = match self.is_packed {
             true => format!("packed{}", self.seqlens.len()),
             false => format!("s{}", self.longest()),
         };
-        format!("{mask}/d{}{heads}_{seqlens}", self.head_dim)
+        format!("{mask}/d{}/{heads}{seqlens}", self.head_dim)
     }
 
     fn description(&self) -> Value {
@@ -175,9 +177,14 @@ fn shapes(set: &str) -> Vec<Shape> {
     let mut shapes = Vec::new();
     match set {
         "squares" | "squares_f16" | "sm80" => {
+            let seqlens = match set {
+                "sm80" => &SM80_SEQLENS[..],
+                _ => &SEQLENS,
+            };
             for head_dim in [64, 128, 256] {
                 for is_causal in [false, true] {
-                    shapes.extend(SEQLENS.map(|seqlen| Shape::square(head_dim, seqlen, is_causal)));
+                    let square = |&seqlen| Shape::square(head_dim, seqlen, is_causal);
+                    shapes.extend(seqlens.iter().map(square));
                 }
             }
         }
@@ -188,7 +195,7 @@ fn shapes(set: &str) -> Vec<Shape> {
         })),
         "window" => shapes.extend([64, 128, 256].map(|head_dim| Shape {
             window: Some(1024),
-            peers: &["fa3"],
+            peers: &["fa3", "cudnn", "flash"],
             ..Shape::square(head_dim, POSITIONS, true)
         })),
         "varlen" => {

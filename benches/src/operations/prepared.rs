@@ -1,6 +1,7 @@
 //! Operands and answers of a case, on the device, as both sides see them.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -132,11 +133,20 @@ impl Prepared {
             let tensor = tensor.clone();
             Box::new(move |stream| Ok(tensor.fill(unwritten, stream)?))
         };
+        let read: RefCell<Option<Vec<T>>> = RefCell::new(None);
         self.answers.push(Answer {
             theirs: Operand::new(name, std::slice::from_ref(&theirs)),
             clear_ours: clear(&ours),
             clear_theirs: clear(&theirs),
-            difference: Box::new(move || Ok(apart(&ours.to_vec()?, &theirs.to_vec()?))),
+            difference: Box::new(move || {
+                // Ours is read once: it stays as it is while the peers answer.
+                let mut read = read.borrow_mut();
+                if read.is_none() {
+                    *read = Some(ours.to_vec()?);
+                }
+                let ours = read.as_deref().unwrap_or_default();
+                Ok(apart(ours, &theirs.to_vec()?))
+            }),
         });
         Ok(())
     }
