@@ -13,6 +13,8 @@ pub enum Values {
     /// Uniform in -1..1.
     #[default]
     Uniform,
+    /// Of the standard normal distribution, as activations are.
+    Normal,
     /// Integers from -4 to 4: sums of a few thousand products are exact in f32.
     Integers,
     /// Every magnitude from 2^-12 to 2^12, both signs.
@@ -49,6 +51,11 @@ impl Values {
         let uniform = rng.random_range(-1.0..1.0);
         match self {
             Self::Uniform => uniform,
+            // By Box and Muller: the logarithm of what is above 0.
+            Self::Normal => {
+                let radius = (-2.0 * (1.0 - rng.random_range(0.0..1.0_f64)).ln()).sqrt();
+                radius * (std::f64::consts::PI * uniform).cos()
+            }
             Self::Integers => f64::from(rng.random_range(-4..=4)),
             Self::Wide => uniform * 2f64.powi(rng.random_range(-12..=12)),
             Self::Tiny => match rng.random_range(0..8) {

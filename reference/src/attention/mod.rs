@@ -23,6 +23,7 @@
 
 mod merge;
 mod row;
+mod unfused;
 
 use std::ops::Range;
 
@@ -31,6 +32,7 @@ use rayon::prelude::*;
 use spec::DType;
 
 pub use merge::{Partial, merge};
+pub use unfused::unfused;
 
 use crate::gemm::Arithmetic;
 use crate::{Expected, Model, ReferenceError};
@@ -123,6 +125,11 @@ impl AttentionOptions {
             dtype,
             model: model.into(),
         }
+    }
+
+    fn scale(&self, head_dim: usize) -> f64 {
+        let usual = 1.0 / (head_dim.max(1) as f64).sqrt();
+        self.softmax_scale.map_or(usual, f64::from)
     }
 }
 
@@ -225,44 +232,24 @@ pub fn packed(
 ) -> Result<AttentionExpected, ReferenceError> {
     check(q, k, v, sequences)?;
     let (total_q, heads_q, head_dim) = q.dim();
-    let group = heads_q.checked_div(k.dim().1).unwrap_or(1).max(1);
-    let scale = options
-        .softmax_scale
-        .map_or(1.0 / (head_dim.max(1) as f64).sqrt(), f64::from);
-    let rows: Vec<(usize, usize)> = (0..sequences.len())
-        .flat_map(|s| (0..heads_q).map(move |h| (s, h)))
-        .collect();
-    let results: Vec<Vec<QueryRow>> = rows
-        .par_iter()
-        .map(|&(s, h)| {
-            let SequencePositions {
-                q: queries,
-                k: keys,
-            } = &sequences[s];
-            let of_head = |x: &ArrayView3<'_, f64>, head_idx: usize, positions: &Range<usize>| {
-                let positions = positions.clone();
-                let x = x.index_axis(Axis(1), head_idx);
-                x.slice_axis(Axis(0), positions.into()).to_owned()
-            };
-            let head = Head {
-                k: of_head(k, h / group, keys),
-                v: of_head(v, h / group, keys),
-                scale,
-                sink: options.sink.as_ref().map(|sink| sink[h]),
-                options,
-            };
-            let q = of_head(q, h, queries);
-            let seqlen_q = q.nrows();
-            (0..seqlen_q)
-                .map(|i| head.row(&q.row(i), (i, seqlen_q)))
-                .collect()
-        })
-        .collect();
+    let scale = options.scale(head_dim);
+    let results = of_heads((q, k, v), sequences, |h, q, k, v| {
+        let head = Head {
+            k,
+            v,
+            scale,
+            sink: options.sink.as_ref().map(|sink| sink[h]),
+            options,
+        };
+        let seqlen_q = q.nrows();
+        let row = |i: usize| head.row(&q.row(i), (i, seqlen_q));
+        (0..seqlen_q).map(row).collect::<Vec<QueryRow>>()
+    });
     let mut o = Array3::zeros((total_q, heads_q, v.dim().2));
     let mut o_errors = o.clone();
     let mut lse = Array2::from_elem((heads_q, total_q), f64::NEG_INFINITY);
     let mut lse_errors = Array2::zeros((heads_q, total_q));
-    for (&(s, h), rows) in rows.iter().zip(results) {
+    for ((s, h), rows) in results {
         for (position, row) in sequences[s].q.clone().zip(rows) {
             let place = |o: &mut Array3<f64>, row: &ndarray::Array1<f64>| {
                 let mut place = o.index_axis_mut(Axis(0), position);
@@ -278,6 +265,38 @@ pub fn packed(
         o: Expected::rounded_to(options.dtype, o.into_dyn(), &o_errors.into_dyn()),
         lse: Expected::rounded_to(DType::F32, lse.into_dyn(), &lse_errors.into_dyn()),
     })
+}
+
+/// `f` of every sequence and head, at once: head, and what there is of q, k and v. Returned with the
+/// places of sequence and head.
+fn of_heads<R: Send>(
+    (q, k, v): (
+        &ArrayView3<'_, f64>,
+        &ArrayView3<'_, f64>,
+        &ArrayView3<'_, f64>,
+    ),
+    sequences: &[SequencePositions],
+    f: impl Fn(usize, Array2<f64>, Array2<f64>, Array2<f64>) -> R + Sync,
+) -> Vec<((usize, usize), R)> {
+    let heads_q = q.dim().1;
+    let group = heads_q.checked_div(k.dim().1).unwrap_or(1).max(1);
+    let places: Vec<(usize, usize)> = (0..sequences.len())
+        .flat_map(|s| (0..heads_q).map(move |h| (s, h)))
+        .collect();
+    let of_head = |x: &ArrayView3<'_, f64>, head_idx: usize, positions: &Range<usize>| {
+        let positions = positions.clone();
+        let x = x.index_axis(Axis(1), head_idx);
+        x.slice_axis(Axis(0), positions.into()).to_owned()
+    };
+    let of_place = |&(s, h): &(usize, usize)| {
+        let SequencePositions {
+            q: queries,
+            k: keys,
+        } = &sequences[s];
+        let (k, v) = (of_head(k, h / group, keys), of_head(v, h / group, keys));
+        ((s, h), f(h, of_head(q, h, queries), k, v))
+    };
+    places.par_iter().map(of_place).collect()
 }
 
 fn check(

@@ -330,3 +330,69 @@ fn two_parts_of_the_keys_merge_to_the_whole() {
             .all(|&lse| lse == f64::NEG_INFINITY)
     );
 }
+
+/// One head of one sequence: q, k and v of these rows.
+fn one_head(rows: &[&[f64]]) -> Array3<f64> {
+    let columns = rows[0].len();
+    Array3::from_shape_fn((rows.len(), 1, columns), |(i, _, c)| rows[i][c])
+}
+
+#[test]
+fn a_chain_of_operations_rounds_after_each() {
+    // The scale of head_dim 4 is a half. Products 1.0625 and 1 are scores of bf16 as they are; the
+    // probabilities 0.5156.. and 0.4843.. are not, and neither is their sum with values 256 and -1.
+    let q = one_head(&[&[1.0, 1.0, 0.0, 0.0]]);
+    let k = one_head(&[&[2.0, 0.125, 0.0, 0.0], &[2.0, 0.0, 0.0, 0.0]]);
+    let v = one_head(&[&[256.0], &[-1.0]]);
+    let sequences = [SequencePositions { q: 0..1, k: 0..2 }];
+    let chain = |options: &AttentionOptions, dtype| {
+        let o = unfused(&q.view(), &k.view(), &v.view(), &sequences, options, dtype);
+        o.expect("shapes fit")[[0, 0, 0]]
+    };
+    let bf16 = |x: f64| crate::precision::round_to(DType::Bf16, x);
+    let first = 1.0 / (1.0 + (-0.0625_f64).exp());
+    let want = bf16(bf16(first) * 256.0 - bf16(1.0 - first));
+    let exact = first * 256.0 - (1.0 - first);
+    let mut options = AttentionOptions::new(DType::Bf16, Model::any_order(2, 2, 1.0));
+    assert_eq!(chain(&options, DType::Bf16), want);
+    options.dtype = DType::F64;
+    assert!((chain(&options, DType::F64) - exact).abs() < 1e-12);
+    // A sink takes its share, and a query that sees nothing has 0.
+    options.sink = Some(vec![1.0]);
+    let share = 1.0 / (1.0 + (-0.0625_f64).exp() + (-0.0625_f64).exp());
+    let second = share * (-0.0625_f64).exp();
+    assert!((chain(&options, DType::F64) - (256.0 * share - second)).abs() < 1e-12);
+    options.mask.right = Some(0);
+    options.mask.left = Some(0);
+    options.mask.top_left = true;
+    let alone = 256.0 / (1.0 + (-0.0625_f64).exp());
+    assert!((chain(&options, DType::F64) - alone).abs() < 1e-12);
+}
+
+#[test]
+fn the_chain_without_rounding_is_the_reference() {
+    let (seqlen_q, seqlen_k) = (5, 7);
+    let wave = |seqlen: usize, heads: usize, seed: f64| {
+        Array3::from_shape_fn((seqlen, heads, 6), |(i, h, c)| {
+            (seed + 1.7 * i as f64 + 0.9 * h as f64 + 0.31 * c as f64).sin() * 2.0
+        })
+    };
+    let (q, k, v) = (
+        wave(seqlen_q, 4, 0.1),
+        wave(seqlen_k, 2, 0.2),
+        wave(seqlen_k, 2, 0.3),
+    );
+    let sequences = [SequencePositions { q: 1..5, k: 0..7 }];
+    for softcap in [None, Some(2.0)] {
+        let options = AttentionOptions {
+            mask: Band::CAUSAL,
+            softcap,
+            ..AttentionOptions::new(DType::F64, Model::any_order(7, 7, 1.0))
+        };
+        let [q, k, v] = [q.view(), k.view(), v.view()];
+        let chain = unfused(&q, &k, &v, &sequences, &options, DType::F64).expect("shapes fit");
+        let want = packed(&q, &k, &v, &sequences, &options).expect("shapes fit");
+        let apart = (&chain - &want.o.values).mapv(f64::abs);
+        assert!(apart.iter().all(|&apart| apart < 1e-13), "{apart}");
+    }
+}

@@ -41,31 +41,49 @@ fn q_k_and_v_in_one_tensor_are_as_in_three() {
     }
 }
 
+/// Shapes of q, `[batch, seqlen, heads, head_dim]`, with their heads of keys.
+const REPEATED: [([usize; 4], usize); 4] = [
+    ([2, 700, 4, 64], 4),
+    ([1, 300, 4, 128], 2),
+    ([1, 260, 2, 256], 2),
+    // More tiles than an H200 has multiprocessors: blocks take them as they come.
+    ([3, 500, 16, 128], 16),
+];
+
+/// Runs on a GPU.
+const RUNS: usize = 1000;
+
 #[test]
 fn every_run_of_every_kernel_has_the_same_bits() {
     for device in warpsmith::testing::devices() {
         let stream = device.stream().expect("a stream");
-        let (seqlen, runs) = if device.is_emulator() {
-            (70, 3)
-        } else {
-            (700, 1000)
-        };
-        let [q, k, v]: [Tensor<bf16>; 3] =
-            [1, 2, 3].map(|seed| draw(&device, &[2, seqlen, 4, 64], seed));
-        let attention = Attention::new(&q, &k, &v).causal().softcap(20.0);
-        let plan = attention.plan(&stream).expect("a plan");
-        for candidate in plan.candidates() {
-            let attention = attention.clone().with_kernel(&candidate.name);
-            let run = || {
-                attention
-                    .run(&stream)
-                    .expect("attention")
-                    .to_ndarray()
-                    .expect("o")
+        for ([batch, seqlen, heads, head_dim], heads_kv) in REPEATED {
+            let (seqlen, heads, runs) = match device.is_emulator() {
+                true => (seqlen / 10, heads.min(4), 3),
+                false => (seqlen, heads, RUNS),
             };
-            let first = run();
-            for _ in 1..runs {
-                same_bits(&first, &run()).expect(&candidate.name);
+            let heads_kv = heads_kv.min(heads);
+            let of =
+                |heads: usize, seed| draw::<bf16>(&device, &[batch, seqlen, heads, head_dim], seed);
+            let (q, k, v) = (of(heads, 1), of(heads_kv, 2), of(heads_kv, 3));
+            let plain = Attention::new(&q, &k, &v);
+            let attention = match head_dim {
+                64 => plain.causal().softcap(20.0),
+                128 => plain.causal(),
+                _ => plain.window(50, 7),
+            };
+            let plan = attention.plan(&stream).expect("a plan");
+            for candidate in plan.candidates() {
+                let attention = attention.clone().with_kernel(&candidate.name);
+                let run = || {
+                    let o = attention.run(&stream).expect("attention");
+                    let o = o.to_vec().expect("o");
+                    o.into_iter().map(bf16::to_bits).collect::<Vec<u16>>()
+                };
+                let first = run();
+                for idx in 1..runs {
+                    assert!(first == run(), "run {idx} of {} differs", candidate.name);
+                }
             }
         }
     }

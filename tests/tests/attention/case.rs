@@ -87,6 +87,39 @@ fn out_dtype<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option
 const SLACK: usize = 3;
 
 impl Case {
+    /// One head of one sequence, nothing masked.
+    pub(crate) fn plain(dtype: DType, [seqlen_q, seqlen_k]: [usize; 2], head_dim: usize) -> Self {
+        Self {
+            batch: 1,
+            seqlen_q,
+            seqlen_k,
+            heads_kv: 1,
+            group: 1,
+            head_dim,
+            head_dim_v: head_dim,
+            causal: false,
+            top_left: false,
+            left: None,
+            right: None,
+            scale: None,
+            softcap: None,
+            sink: false,
+            packed_q: None,
+            packed_k: None,
+            used_q: None,
+            used_k: None,
+            leftpad_k: None,
+            on_device: false,
+            bhsd: false,
+            dtype,
+            out: None,
+            views: [View::Contiguous; 4],
+            values: Values::Uniform,
+            values_v: Values::Uniform,
+            seed: 0,
+        }
+    }
+
     pub(crate) fn heads_q(&self) -> usize {
         self.heads_kv * self.group
     }

@@ -1,6 +1,6 @@
 //! One case on one device: every candidate of its plan against the reference.
 
-use ndarray::{ArrayD, Axis, Ix3};
+use ndarray::{Array3, ArrayD, Axis, Ix3};
 use warpsmith::reference::Expected;
 use warpsmith::reference::attention::{AttentionExpected, AttentionOptions, packed};
 use warpsmith::{
@@ -36,7 +36,7 @@ pub(crate) fn check(case: &Case, device: &Device) -> Checked {
 }
 
 /// Everything that a case reads. Positions of no sequence hold NaN.
-struct Inputs<T: TestElement> {
+pub(crate) struct Inputs<T: TestElement> {
     /// `[total, heads, head_dim]`, and how it lies.
     q: (ArrayD<f64>, Operand<T>),
     k: (ArrayD<f64>, Operand<T>),
@@ -78,7 +78,7 @@ impl GivenLengths {
 }
 
 impl<T: Float + TestElement> Inputs<T> {
-    fn draw(case: &Case, device: &Device) -> Result<Self, String> {
+    pub(crate) fn draw(case: &Case, device: &Device) -> Result<Self, String> {
         let (heads_q, heads_kv) = (case.heads_q(), case.heads_kv);
         let sequences = case.sequences();
         let in_sequence = |position: usize, is_query: bool| {
@@ -150,6 +150,12 @@ impl<T: Float + TestElement> Inputs<T> {
         })
     }
 
+    /// q, k and v as `[total, heads, head_dim]`.
+    pub(crate) fn by_position(&self) -> Result<[Array3<f64>; 3], String> {
+        let three = |x: &ArrayD<f64>| x.clone().into_dimensionality::<Ix3>().map_err(say);
+        Ok([three(&self.q.0)?, three(&self.k.0)?, three(&self.v.0)?])
+    }
+
     fn expect_unchanged(&self) -> Checked {
         self.q.1.expect_unchanged()?;
         self.k.1.expect_unchanged()?;
@@ -174,7 +180,7 @@ fn arrange(x: ArrayD<f64>, batch: Option<usize>, bhsd: bool) -> Result<ArrayD<f6
     Ok(x.as_standard_layout().into_owned())
 }
 
-fn describe<'a, T: Float + TestElement, Out: Float>(
+pub(crate) fn describe<'a, T: Float + TestElement, Out: Float>(
     case: &Case,
     inputs: &'a Inputs<T>,
 ) -> Attention<'a, T, Out> {
@@ -218,6 +224,23 @@ fn describe<'a, T: Float + TestElement, Out: Float>(
     }
 }
 
+/// As the reference has them.
+pub(crate) fn options<T: Float + TestElement, Out: Float>(
+    case: &Case,
+    inputs: &Inputs<T>,
+    attention: &Attention<'_, T, Out>,
+    stream: &Stream,
+) -> Result<AttentionOptions, String> {
+    let sink = || inputs.sink.values.iter().copied().collect();
+    Ok(AttentionOptions {
+        mask: case.mask(),
+        softmax_scale: case.scale,
+        softcap: case.softcap,
+        sink: case.sink.then(sink),
+        ..AttentionOptions::new(Out::DTYPE, attention.model(stream).map_err(say)?)
+    })
+}
+
 /// What the kernel of `attention` should give, arranged as its outputs are.
 fn expected<T: Float + TestElement, Out: Float>(
     case: &Case,
@@ -225,20 +248,8 @@ fn expected<T: Float + TestElement, Out: Float>(
     attention: &Attention<'_, T, Out>,
     stream: &Stream,
 ) -> Result<AttentionExpected, String> {
-    let sink = || inputs.sink.values.iter().copied().collect();
-    let options = AttentionOptions {
-        mask: case.mask(),
-        softmax_scale: case.scale,
-        softcap: case.softcap,
-        sink: case.sink.then(sink),
-        ..AttentionOptions::new(Out::DTYPE, attention.model(stream).map_err(say)?)
-    };
-    let three = |x: &'_ ArrayD<f64>| x.clone().into_dimensionality::<Ix3>().map_err(say);
-    let (q, k, v) = (
-        three(&inputs.q.0)?,
-        three(&inputs.k.0)?,
-        three(&inputs.v.0)?,
-    );
+    let options = options(case, inputs, attention, stream)?;
+    let [q, k, v] = inputs.by_position()?;
     let want = packed(&q.view(), &k.view(), &v.view(), &case.sequences(), &options);
     let want = want.map_err(say)?;
     let batch = case.packed_q.is_none().then(|| case.batch());

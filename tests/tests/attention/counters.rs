@@ -2,7 +2,7 @@
 
 use half::bf16;
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::{Attention, Device, Tensor};
+use warpsmith::{Attention, Device, Error, Tensor};
 
 #[test]
 fn queries_are_read_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
@@ -62,5 +62,63 @@ fn hopper_reads_queries_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
         let want = bytes(seqlen + keys, head_dim) + bytes(keys, head_dim_v);
         assert_eq!(counters.global.copies_in.bytes, want, "{}", chosen.name);
         assert_eq!(counters.shared.bank_conflicts, 0, "{}", chosen.name);
+    }
+}
+
+/// Masks and lengths end blocks early and clear rows: no bank twice then, either.
+#[test]
+fn hopper_meets_no_bank_twice_where_keys_are_masked_or_end() {
+    let config = EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    };
+    let device = Device::emulator_with(config).expect("an emulator");
+    let stream = device.stream().expect("a stream");
+    for head_dim in [64, 128, 256] {
+        let x = Tensor::full(&stream, &[300, 2, head_dim], bf16::ONE).expect("a tensor");
+        let packed = Attention::new(&x, &x, &x).cu_seqlens(&[0, 70, 300], &[0, 70, 300]);
+        for (mask, attention) in [
+            ("full", packed.clone()),
+            ("causal", packed.clone().causal()),
+            ("window", packed.window(20, 30)),
+        ] {
+            let plan = attention.plan(&stream).expect("a plan");
+            let name = &plan.chosen().expect("a kernel").name;
+            assert!(name.starts_with("flash_fwd_sm90_bf16"), "{plan}");
+            attention.run(&stream).expect("attention");
+            let launch = device.last_launch().expect("a launch");
+            let conflicts = launch.counters().shared.bank_conflicts;
+            assert_eq!(conflicts, 0, "{name}, {mask}");
+        }
+    }
+}
+
+/// What the driver's compiler made of the kernels, on a GPU: nothing lies in local memory, and the
+/// registers of a block fit. (Spills and C75.. are refused where the kernels are built.)
+#[test]
+fn kernels_keep_everything_in_registers() {
+    let manifest = warpsmith::builtin_manifest().expect("a manifest");
+    for device in warpsmith::testing::devices() {
+        if device.is_emulator() {
+            continue;
+        }
+        let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
+        let mut loaded = 0;
+        for entry in kernels.filter(|kernel| kernel.name.starts_with("flash_fwd")) {
+            let name = &entry.name;
+            let kernel = match device.builtin_kernel(name) {
+                Err(Error::MissingKernel { .. }) => continue,
+                kernel => kernel.expect(name),
+            };
+            loaded += 1;
+            assert_eq!(kernel.local_bytes(), 0, "{name} on {device}");
+            let registers = kernel.registers().expect("a GPU counts registers");
+            let threads = entry.max_threads.expect("launch bounds");
+            assert!(
+                registers * threads <= 65_536,
+                "{name}: {registers} x {threads}"
+            );
+        }
+        assert!(loaded >= 3, "{device} runs the portable kernels at least");
     }
 }

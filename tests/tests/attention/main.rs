@@ -2,6 +2,7 @@
 //! combinations of them, layouts, sequences of different lengths; by every kernel that computes it,
 //! which writes its outputs and nothing else; deterministic; a masked key and padding leak nothing.
 
+mod accuracy;
 mod alike;
 mod case;
 mod check;

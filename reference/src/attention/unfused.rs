@@ -1,0 +1,88 @@
+//! Attention as a chain of operations, each of which rounds what it returns.
+
+use ndarray::{Array1, Array2, Array3, ArrayD, ArrayView1, ArrayView3, Axis};
+use spec::DType;
+
+use super::{AttentionOptions, SequencePositions, check, of_heads};
+use crate::ReferenceError;
+use crate::precision::round_to;
+
+/// What a framework computes that has no attention of its own, all in `dtype`: k times the scale, the
+/// scores, the softcap's quotient, tanh and product, the probabilities, and `o`, which is rounded to
+/// the options' dtype. Each is a tensor whose elements are rounded once; sums inside of an operation
+/// are exact. Shapes are those of [`packed`](super::packed); positions of no sequence are 0.
+///
+/// Its error is a yardstick: a fused kernel rounds less often, so it may be held against a small
+/// multiple of it, for any shape and any values.
+///
+/// # Errors
+/// [`ReferenceError::ShapeMismatch`].
+pub fn unfused(
+    q: &ArrayView3<'_, f64>,
+    k: &ArrayView3<'_, f64>,
+    v: &ArrayView3<'_, f64>,
+    sequences: &[SequencePositions],
+    options: &AttentionOptions,
+    dtype: DType,
+) -> Result<ArrayD<f64>, ReferenceError> {
+    check(q, k, v, sequences)?;
+    let (total_q, heads_q, head_dim) = q.dim();
+    let scale = options.scale(head_dim);
+    let results = of_heads((q, k, v), sequences, |h, q, k, v| {
+        let chain = Chain {
+            scaled_k: k.mapv(|k| round_to(dtype, k * scale)),
+            v,
+            sink: options.sink.as_ref().map(|sink| sink[h]),
+            options,
+            dtype,
+        };
+        let seqlen_q = q.nrows();
+        let row = |i: usize| chain.row(&q.row(i), (i, seqlen_q));
+        (0..seqlen_q).map(row).collect::<Vec<Array1<f64>>>()
+    });
+    let mut o = Array3::zeros((total_q, heads_q, v.dim().2));
+    for ((s, h), rows) in results {
+        for (position, row) in sequences[s].q.clone().zip(rows) {
+            let mut place = o.index_axis_mut(Axis(0), position);
+            place.index_axis_mut(Axis(0), h).assign(&row);
+        }
+    }
+    Ok(o.into_dyn())
+}
+
+/// One head.
+struct Chain<'a> {
+    scaled_k: Array2<f64>,
+    v: Array2<f64>,
+    sink: Option<f64>,
+    options: &'a AttentionOptions,
+    dtype: DType,
+}
+
+impl Chain<'_> {
+    /// Query `i` of `seqlen_q`.
+    fn row(&self, q: &ArrayView1<'_, f64>, (i, seqlen_q): (usize, usize)) -> Array1<f64> {
+        let seqlen_k = self.v.nrows();
+        let sees = |&j: &usize| self.options.mask.sees((i, seqlen_q), (j, seqlen_k));
+        let visible: Vec<usize> = (0..seqlen_k).filter(sees).collect();
+        let scores: Vec<f64> = visible.iter().map(|&j| self.score(q, j)).collect();
+        let logits = scores.iter().copied().chain(self.sink);
+        let most = logits.clone().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = logits.map(|logit| (logit - most).exp()).sum();
+        let mut o = Array1::zeros(self.v.ncols());
+        for (&j, score) in visible.iter().zip(scores) {
+            let p = round_to(self.dtype, (score - most).exp() / sum);
+            o.scaled_add(p, &self.v.row(j));
+        }
+        o.mapv_into(|o| round_to(self.options.dtype, o))
+    }
+
+    fn score(&self, q: &ArrayView1<'_, f64>, j: usize) -> f64 {
+        let round = |x: f64| round_to(self.dtype, x);
+        let score = round(q.dot(&self.scaled_k.row(j)));
+        match self.options.softcap.map(f64::from) {
+            Some(cap) => round(cap * round(round(score / cap).tanh())),
+            None => score,
+        }
+    }
+}
