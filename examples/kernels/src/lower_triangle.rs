@@ -10,6 +10,7 @@ use cuda_std::wgmma::{Bf16, M64};
 use half::bf16;
 use kernels_gpu::gemm::sm90::{Boxes, Config, Destination, Gemm, Store};
 use spec::gemm::GemmParams;
+use spec::gemm::raster::Raster;
 use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
 
 /// Zero above the diagonal.
@@ -29,7 +30,11 @@ impl Config for Product {
     type Mma = M64<128, f32, Bf16, Bf16>;
     type A = KMajor;
     type B = KMajor;
-    const TILE: Sm90Tile = TILE_128X128;
+    // The library's own kernels go by groups of rows, as the launch says.
+    const TILE: Sm90Tile = Sm90Tile {
+        raster: Raster::Hilbert,
+        ..TILE_128X128
+    };
     const PROMOTES: bool = false;
 }
 

@@ -24,7 +24,7 @@
 use core::fmt;
 
 use super::Transpose;
-use super::raster::{divided, grouped};
+use super::raster::{Raster, divided, grouped, hilbert};
 use crate::DType;
 
 /// Threads of a warpgroup.
@@ -72,6 +72,8 @@ pub struct Sm90Tile {
     pub cluster_n: u32,
     /// How the consumers share the work.
     pub schedule: Schedule,
+    /// In which order a launch's tiles are taken.
+    pub raster: Raster,
 }
 
 impl Sm90Tile {
@@ -177,10 +179,13 @@ impl fmt::Display for Sm90Tile {
         if self.cluster() > 1 {
             write!(f, "_c{}x{}", self.cluster_m, self.cluster_n)?;
         }
-        match self.schedule {
-            Schedule::Cooperative => Ok(()),
-            Schedule::Pingpong => f.write_str("_pp"),
+        if self.schedule == Schedule::Pingpong {
+            f.write_str("_pp")?;
         }
+        if self.raster == Raster::Hilbert {
+            f.write_str("_hilbert")?;
+        }
+        Ok(())
     }
 }
 
@@ -201,7 +206,7 @@ pub struct SmemMap {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sm90Launch {
-    /// Rows of tiles (of clusters of them) taken together: [`super::raster::grouped`].
+    /// Rows of tiles (of clusters of them) taken together where the raster is [`Raster::Grouped`].
     pub raster_group: u32,
     /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
     pub flags: u32,
@@ -231,6 +236,7 @@ pub struct TileIndex {
 pub struct TileOrder {
     m_tiles: u32,
     n_tiles: u32,
+    raster: Raster,
     group: u32,
     /// All of them.
     pub count: u32,
@@ -244,6 +250,7 @@ impl TileOrder {
         Self {
             m_tiles,
             n_tiles,
+            raster: tile.raster,
             group: raster_group,
             count: m_tiles * n_tiles * batch,
         }
@@ -253,7 +260,10 @@ impl TileOrder {
     #[inline(always)]
     pub const fn at(&self, index: u32) -> TileIndex {
         let (batch, of_product) = divided(index, self.m_tiles * self.n_tiles);
-        let (m, n) = grouped(of_product, self.m_tiles, self.n_tiles, self.group);
+        let (m, n) = match self.raster {
+            Raster::Grouped => grouped(of_product, self.m_tiles, self.n_tiles, self.group),
+            Raster::Hilbert => hilbert(of_product, self.m_tiles, self.n_tiles),
+        };
         TileIndex { batch, m, n }
     }
 }
@@ -322,6 +332,7 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
         cluster_m: 1,
         cluster_n: 1,
         schedule,
+        raster: Raster::Grouped,
     }
 }
 

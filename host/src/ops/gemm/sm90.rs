@@ -22,25 +22,26 @@ use spec::gemm::{Activation, Transpose};
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
 /// Multiply-adds of 16 bits, counted as two, that the tensor cores of a multiprocessor do in a
-/// cycle, by tile: measured on an H200 over 24 products that fill it (so that power binds), in
-/// random order, without the waves that are not full.
-const fn flops_per_cycle(tile: &Sm90Tile, dtype: DType, trans_a: Transpose) -> f64 {
+/// cycle, by tile: fitted on an H200 to products that fill it, interleaved with cuBLASLt's and back to
+/// back, without the waves that are not full. The wider the tile, the fewer bytes of shared memory it
+/// writes and reads for each product.
+const fn flops_per_cycle(tile: &Sm90Tile, trans_a: Transpose) -> f64 {
     match (tile.tile_m, tile.tile_n) {
         // Shared memory binds, and L2 where each block reads all of A.
         (_, ..=64) if tile.cluster_n == 1 => 2170.0,
         (_, ..=64) => 2300.0,
-        // 0.99 of cuBLASLt at 4096, where 128 x 128 has 0.95 with such an A; and 1.01 with tf32, where
-        // it has 0.96.
-        (..=128, 256) if matches!(trans_a, Transpose::T) || matches!(dtype, DType::F32) => 3250.0,
+        // 0.95 of cuBLASLt at 4096, where 128 x 256 has 0.99 with such an A.
+        (..=128, ..=128) if matches!(trans_a, Transpose::T) => 3040.0,
         (..=128, ..=128) => 3108.0,
-        // Fewer bytes for each product, and stores under products still.
-        (..=128, ..=192) => 3145.0,
-        _ => 3120.0,
+        (..=128, ..=192) => 3165.0,
+        (..=128, _) => 3245.0,
+        _ => 3290.0,
     }
 }
 
-/// Cooperating consumers store while nobody multiplies.
-const STORE_NS: f64 = 1_000.0;
+/// What it costs, by the results of a tile, that consumers which cooperate store while the tensor
+/// cores have less to do.
+const STORE_NS: f64 = 2_700.0 / (128.0 * 256.0);
 /// What scratch memory and the kernel that ends a product cost, beyond its bytes.
 const PARTIALS_NS: f64 = 10_000.0;
 /// What it costs to hand sums over, and to add those of a block, by the results of its tile. Fitted to
@@ -227,11 +228,10 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         blocks_per_multiprocessor: 1,
         flops_per_block: 2.0 * tile_m * tile_n * k,
         // Twice the elements in as many bytes.
-        flops_per_cycle: flops_per_cycle(tile, desc.a.dtype, desc.a.transpose) * 2.0
-            / f64::from(size_bytes),
+        flops_per_cycle: flops_per_cycle(tile, desc.a.transpose) * 2.0 / f64::from(size_bytes),
         alone: 1.0,
         overhead_ns: match tile.schedule {
-            Schedule::Cooperative => STORE_NS,
+            Schedule::Cooperative => STORE_NS * tile_m * tile_n,
             Schedule::Pingpong => 0.0,
         },
         bytes: desc.bytes() * if reads_together { 1.0 } else { SAME_ROWS },
@@ -445,7 +445,8 @@ mod tests {
         assert_eq!(best(1024, 1024, 1024), "128x64_s8_pp");
         assert_eq!(best(256, 4096, 4096), "128x64_s8_pp");
         assert_eq!(best_of(DType::F32, 4096, 4096, 4096), "128x256_s4");
+        assert_eq!(best(1024, 8192, 8192), "128x256_s4");
+        assert_eq!(best(8192, 8192, 8192), "128x192_s4_pp");
         assert!(!best(4096, 4096, 4096).contains("streamk"));
-        assert!(!best(1024, 8192, 8192).contains("streamk"));
     }
 }

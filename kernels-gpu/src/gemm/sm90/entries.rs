@@ -6,6 +6,7 @@ use cuda_std::tile::{KMajor, MnMajor};
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, E4m3, E5m2, F16, M64, Tf32};
 use half::{bf16, f16};
+use spec::gemm::raster::Raster;
 use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
 
@@ -38,6 +39,7 @@ const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[[u32; 
         cluster_m: if cluster.is_empty() { 1 } else { cluster[0][0] },
         cluster_n: if cluster.is_empty() { 1 } else { cluster[0][1] },
         schedule,
+        raster: Raster::Grouped,
     }
 }
 

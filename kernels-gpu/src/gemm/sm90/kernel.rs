@@ -297,7 +297,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         store.finish();
     }
 
-    /// Cooperative: half of the rows of every unit.
+    /// Cooperative: half of the rows of every unit. Consumer 1 begins behind the first products of
+    /// consumer 0, and so stays behind: each has the tensor cores to itself while the other one stores.
     #[inline(always)]
     unsafe fn share_tiles<Out: StoreElement, E: Epilogue>(
         &self,
@@ -305,13 +306,24 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         store: &mut Store<Out, E>,
     ) {
         let mut consumer = self.pipeline.consumer();
+        let turns = Turns { consumer_idx };
         let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
         let mut index = 0;
         while index < self.work.count {
             let unit = self.work.unit(index);
-            // SAFETY: the warpgroup's warps go through the same units.
+            // SAFETY: the warpgroup's warps go through the same units; consumer 0 passes the turn once,
+            // and consumer 1 waits for it once.
             unsafe {
-                let acc = self.multiply(&mut consumer, unit.len(), row_of_tile, || ());
+                let is_first = !C::PROMOTES && index == 0;
+                if is_first && consumer_idx == 1 {
+                    turns.wait();
+                }
+                let begun = || {
+                    if is_first && consumer_idx == 0 {
+                        turns.pass(false);
+                    }
+                };
+                let acc = self.multiply(&mut consumer, unit.len(), row_of_tile, begun, || ());
                 self.end(acc, &unit, row_of_tile, store);
             }
             index += 1;
@@ -346,7 +358,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 if index < self.work.count {
                     let unit = self.work.unit(index);
                     let issued = || turns.pass(is_last_round);
-                    let acc = self.multiply(&mut consumer, unit.len(), 0, issued);
+                    let acc = self.multiply(&mut consumer, unit.len(), 0, || (), issued);
                     self.end(acc, &unit, 0, store);
                     if index + 1 < self.work.count {
                         consumer.skip(self.work.unit(index + 1).len());
@@ -387,8 +399,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// The product over the next `k_tiles` stages, from `row_of_tile` on. `issued` is called as soon as
-    /// all products are on their way.
+    /// The product over the next `k_tiles` stages, from `row_of_tile` on. `begun` is called as soon as
+    /// the first stage's products are on their way, where sums are left in the tensor cores; `issued`
+    /// when all are.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -398,6 +411,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         consumer: &mut Consumer<STAGES>,
         k_tiles: u32,
         row_of_tile: u32,
+        begun: impl FnOnce(),
         issued: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
         // SAFETY: a stage's products are issued after its copies landed, and it is released after
@@ -412,6 +426,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 self.a.operand(&stage, row_of_tile),
                 self.b.operand(&stage, 0),
             );
+            begun();
             let mut k_tile = 1;
             while k_tile < k_tiles {
                 let next = consumer.wait(); // A, B of k_tile landed
