@@ -11,7 +11,7 @@
 //! | `lengths` | sequences of different lengths: where each lies, how long it is |
 //! | `mask` | which keys a query sees, and which blocks of keys a tile of queries visits |
 //! | `simt` | the portable kernels |
-//! | [`sm80`] | kernels by `mma.sync` |
+//! | [`sm80`], [`sm75`] | kernels by `mma.sync` |
 //! | [`merge`] | two partial results as one |
 //!
 //! Nothing here panics, for any values: kernels that call it contain no trap.
@@ -23,6 +23,7 @@ mod mask;
 pub mod merge;
 mod params;
 mod simt;
+pub mod sm75;
 pub mod sm80;
 pub mod sm90;
 

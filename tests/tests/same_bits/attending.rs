@@ -6,6 +6,7 @@ use std::fmt::Display;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::attention::merge::{self, MergeEntry, MergeParams};
+use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{FwdEntry, FwdLaunch};
 use spec::attention::{BshStrides, FlashFwdParams, OutputDType, SimtEntry, UNLIMITED};
@@ -46,6 +47,19 @@ pub(crate) fn sm80(entry: Sm80Entry, rng: &mut ChaCha8Rng) -> Trial {
     let kernel = Kernel {
         dtype: entry.dtype,
         o_dtypes: &FLOATS,
+        head_dim_cap: entry.head_dim_cap,
+        unit: 8,
+        tile_m: entry.tile().tile_m,
+        threads: sm80::THREADS,
+        shared_bytes: entry.tile().smem_bytes(),
+    };
+    attend(entry, &kernel, vec![], rng)
+}
+
+pub(crate) fn sm75(entry: Sm75Entry, rng: &mut ChaCha8Rng) -> Trial {
+    let kernel = Kernel {
+        dtype: DType::F16,
+        o_dtypes: &sm75::O_DTYPES,
         head_dim_cap: entry.head_dim_cap,
         unit: 8,
         tile_m: entry.tile().tile_m,

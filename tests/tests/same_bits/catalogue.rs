@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::attention::merge::MergeEntry;
+use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{DTYPES, FwdEntry, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
@@ -33,6 +34,7 @@ pub(crate) enum Family {
     HopperDecode(gemm::decode::sm90::Sm90DecodeEntry),
     Finish(gemm::FinishEntry),
     Attention(attention::SimtEntry),
+    AttentionSm75(Sm75Entry),
     AttentionSm80(Sm80Entry),
     AttentionSm90(FwdEntry),
     Merge(MergeEntry),
@@ -71,6 +73,10 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     }
     for entry in products::hopper_decodes() {
         all.insert(entry.to_string(), Family::HopperDecode(entry));
+    }
+    for head_dim_cap in sm75::HEAD_DIMS {
+        let entry = Sm75Entry { head_dim_cap };
+        all.insert(entry.to_string(), Family::AttentionSm75(entry));
     }
     for dtype in sm80::DTYPES {
         for head_dim_cap in sm80::HEAD_DIMS {
@@ -143,7 +149,10 @@ impl Family {
     /// Whether it uses the hardware's approximations, whose last bits only one device gives. Its cases
     /// run under all checks; what it computes is held against a reference elsewhere.
     pub(crate) fn approximates(self) -> bool {
-        matches!(self, Self::AttentionSm80(_) | Self::AttentionSm90(_))
+        matches!(
+            self,
+            Self::AttentionSm75(_) | Self::AttentionSm80(_) | Self::AttentionSm90(_)
+        )
     }
 
     /// A random case.
@@ -156,6 +165,7 @@ impl Family {
             Self::HopperDecode(entry) => products::decode_hopper(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attending::simt(entry, rng),
+            Self::AttentionSm75(entry) => attending::sm75(entry, rng),
             Self::AttentionSm80(entry) => attending::sm80(entry, rng),
             Self::AttentionSm90(entry) => attending::sm90(entry, rng),
             Self::Merge(entry) => attending::merge(entry, rng),

@@ -7,10 +7,11 @@
 
 use super::call::Call;
 use super::desc::AttentionDesc;
-use super::{simt, sm80, sm90};
+use super::{simt, sm75, sm80, sm90};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, LaunchConfig, Result};
 use spec::attention::SimtEntry;
+use spec::attention::sm75::Sm75Entry;
 use spec::attention::sm80::Sm80Entry;
 use spec::attention::sm90::FwdEntry;
 use std::fmt;
@@ -19,6 +20,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(SimtEntry),
+    Sm75(Sm75Entry),
     Sm80(Sm80Entry),
     Sm90(FwdEntry),
 }
@@ -27,6 +29,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(entry) => entry.fmt(f),
+            Self::Sm75(entry) => entry.fmt(f),
             Self::Sm80(entry) => entry.fmt(f),
             Self::Sm90(entry) => entry.fmt(f),
         }
@@ -48,6 +51,7 @@ impl Candidate {
     pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, self, call),
+            Entry::Sm75(entry) => sm75::launch(entry, self, call),
             Entry::Sm80(entry) => sm80::launch(entry, self, call),
             Entry::Sm90(entry) => sm90::launch(entry, self, call),
         }
@@ -57,7 +61,9 @@ impl Candidate {
     pub(super) fn model(&self, desc: &AttentionDesc) -> AttentionModel {
         match self.entry {
             Entry::Simt(_) => simt::model(desc),
-            Entry::Sm80(entry) => sm80::model(entry, desc),
+            // Half the products of an instruction each: what is counted twice is counted for both.
+            Entry::Sm75(entry) => sm80::model(entry.tile(), desc),
+            Entry::Sm80(entry) => sm80::model(entry.tile(), desc),
             Entry::Sm90(entry) => sm90::model(entry, desc),
         }
     }
@@ -76,6 +82,7 @@ pub(super) fn offer_all(
     offer: &mut dyn FnMut(Candidate),
 ) {
     simt::offer(desc, device, offer);
+    sm75::offer(desc, device, offer);
     sm80::offer(desc, device, offer);
     sm90::offer(desc, device, offer);
 }

@@ -9,6 +9,7 @@ mod merge;
 mod plan;
 mod run;
 mod simt;
+mod sm75;
 mod sm80;
 mod sm90;
 

@@ -8,7 +8,7 @@ use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use spec::attention::FlashFwdParams;
-use spec::attention::sm80::{Sm80Entry, THREADS};
+use spec::attention::sm80::{Sm80Entry, Sm80Tile, THREADS};
 
 /// Multiply-adds, counted as two, that a multiprocessor does in a cycle: half of what tensor cores of
 /// sm_80 do.
@@ -28,32 +28,41 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     let Some(entry) = Sm80Entry::of(desc.dtype, desc.head_dim, desc.head_dim_v) else {
         return;
     };
+    if device.arch >= (8, 0)
+        && let Some(config) = config(entry.tile(), desc, device)
+    {
+        offer(Candidate {
+            entry: Entry::Sm80(entry),
+            tile: [entry.tile().tile_m, entry.tile().tile_n],
+            config,
+            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+        });
+    }
+}
+
+/// How a kernel of that tile is launched, of sm_75 too; `None` where the device has too little shared
+/// memory, or where rows or scale are not as the kernels demand.
+pub(super) fn config(
+    tile: Sm80Tile,
+    desc: &AttentionDesc,
+    device: &DeviceInfo,
+) -> Option<LaunchConfig> {
     let inputs = [&desc.q, &desc.k, &desc.v];
     let are_aligned = inputs
         .iter()
         .all(|input| input.row_align_bytes(desc.dtype) >= CHUNK_BYTES);
     let pair_bytes = 2 * desc.o_dtype.size_bytes() as u32;
-    let tile = entry.tile();
-    let fits = device.arch >= (8, 0)
-        && tile.smem_bytes() <= device.max_shared_bytes_per_block
+    let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block
         && are_aligned
         && desc.o.row_align_bytes(desc.o_dtype) >= pair_bytes
         && desc.positive_scale;
     let grid = FlashFwdParams::grid(desc.batch, desc.seqlen_q, desc.heads_q, tile.tile_m);
-    let Some(grid) = grid.filter(|_| fits) else {
-        return;
-    };
-    offer(Candidate {
-        entry: Entry::Sm80(entry),
-        tile: [tile.tile_m, tile.tile_n],
-        config: LaunchConfig {
-            grid,
-            block: [THREADS, 1, 1],
-            shared_bytes: tile.smem_bytes(),
-            cluster: None,
-        },
-        estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
-    });
+    Some(LaunchConfig {
+        grid: grid.filter(|_| fits)?,
+        block: [THREADS, 1, 1],
+        shared_bytes: tile.smem_bytes(),
+        cluster: None,
+    })
 }
 
 /// Enqueues a candidate of [`offer`].
@@ -65,8 +74,8 @@ pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -
 
 /// Sums of tensor cores cut off, which counts each addition twice; probabilities are rounded to the
 /// inputs' type, small ones of f16 to a multiple of 2^-24.
-pub(super) fn model(entry: Sm80Entry, desc: &AttentionDesc) -> AttentionModel {
-    let mut softmax = model::attention(desc.seqlen_k as usize, entry.tile().tile_n);
+pub(super) fn model(tile: Sm80Tile, desc: &AttentionDesc) -> AttentionModel {
+    let mut softmax = model::attention(desc.seqlen_k as usize, tile.tile_n);
     softmax.additions *= 2;
     softmax.exp_ulps = EXP_ULPS;
     let is_f16 = desc.dtype == DType::F16;

@@ -1,15 +1,36 @@
-//! The way of q, k and v from global to shared memory, in the background.
+//! The way of q, k and v from global to shared memory, in the background where that can be.
 
-use cuda_std::cp_async::cp_async_cg_l2_128b_16_src_size;
+use cuda_std::cp_async::{
+    cp_async_cg_l2_128b_16_src_size, cp_async_commit_group, cp_async_wait_group,
+};
 use cuda_std::hint::opaque;
+use cuda_std::mem::{ld_global_nc_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use spec::attention::sm80::THREADS;
+
+use super::element::Half;
 
 /// Bytes of a chunk, what a thread copies at once.
 const CHUNK: u32 = 16;
 /// Bytes of an element.
 const ELEMENT: i64 = 2;
+
+/// Ends a group of copies.
+#[inline(always)]
+pub(super) fn commit<E: Half>() {
+    if E::BACKGROUND {
+        cp_async_commit_group();
+    }
+}
+
+/// Waits for the copies of all groups; others see them after the next barrier.
+#[inline(always)]
+pub(super) fn wait<E: Half>() {
+    if E::BACKGROUND {
+        cp_async_wait_group::<0>();
+    }
+}
 
 /// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements: one
 /// column of chunks, and every [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What follows from the thread
@@ -72,7 +93,7 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
     /// Those rows can be read, and nothing writes them; nobody uses the tile at `smem` before the
     /// copies have been waited for.
     #[inline(always)]
-    pub(super) unsafe fn start(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
+    pub(super) unsafe fn start<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
         let Chunk { row, column } = Self::chunk();
         let is_inside = column * CHUNK < self.head_dim * ELEMENT as u32;
         let to = smem.add_bytes(row * Self::ROW_BYTES + (column ^ (row % 8)) * CHUNK);
@@ -94,7 +115,13 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
             // SAFETY: the caller's; of a chunk that is not there nothing is read.
             unsafe {
                 let to = turned.add_bytes(rows_down * Self::ROW_BYTES);
-                cp_async_cg_l2_128b_16_src_size(to, from, size);
+                if E::BACKGROUND {
+                    cp_async_cg_l2_128b_16_src_size(to, from, size);
+                } else if is_there {
+                    st_shared_v4_u32(to, ld_global_nc_v4_u32(from.cast()));
+                } else {
+                    st_shared_v4_u32(to, [0; 4]);
+                }
             }
             from = from.wrapping_offset(step as isize);
             copy += 1;

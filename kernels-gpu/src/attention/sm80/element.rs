@@ -1,7 +1,9 @@
 //! The element types of tensor cores.
 
-use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
-use cuda_std::mma::{mma_m16n8k16_f32_bf16_bf16_f32, mma_m16n8k16_f32_f16_f16_f32};
+use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
+use cuda_std::mma::{
+    mma_m16n8k8_f32_f16_f16_f32, mma_m16n8k16_f32_bf16_bf16_f32, mma_m16n8k16_f32_f16_f16_f32,
+};
 use half::{bf16, f16};
 
 /// 16 rows by 8 columns of results: rows `lane / 4` and 8 more, columns `lane % 4 * 2` and the next.
@@ -9,6 +11,9 @@ pub(super) type Block = [f32; 4];
 
 /// An element of 16 bits.
 pub(super) trait Half: Copy {
+    /// Tiles are copied in the background; else through registers, by the time that the call returns.
+    const BACKGROUND: bool = true;
+
     /// `acc += a * b` of 16 × 16 by 16 × 8.
     ///
     /// # Safety
@@ -17,6 +22,16 @@ pub(super) trait Half: Copy {
 
     /// Two values rounded, the first in the lower half.
     fn pack(low: f32, high: f32) -> u32;
+
+    /// The same as f16, or as bf16 if not.
+    #[inline(always)]
+    fn pack_as(is_f16: bool, low: f32, high: f32) -> u32 {
+        if is_f16 {
+            f32x2_to_f16x2_cvt(low, high)
+        } else {
+            f32x2_to_bf16x2_cvt(low, high)
+        }
+    }
 }
 
 macro_rules! halves {
@@ -39,4 +54,31 @@ macro_rules! halves {
 halves! {
     bf16: mma_m16n8k16_f32_bf16_bf16_f32, f32x2_to_bf16x2_cvt;
     f16: mma_m16n8k16_f32_f16_f16_f32, f32x2_to_f16x2_cvt;
+}
+
+/// f16 on sm_75: 8 of k an instruction, no copies in the background, results in f16 or f32 alone.
+#[derive(Clone, Copy)]
+pub(super) struct TuringF16;
+
+impl Half for TuringF16 {
+    const BACKGROUND: bool = false;
+
+    #[inline(always)]
+    unsafe fn multiply(acc: &mut Block, a: [u32; 4], b: [u32; 2]) {
+        // SAFETY: the caller's.
+        unsafe {
+            mma_m16n8k8_f32_f16_f16_f32(acc, [a[0], a[1]], [b[0]]);
+            mma_m16n8k8_f32_f16_f16_f32(acc, [a[2], a[3]], [b[1]]);
+        }
+    }
+
+    #[inline(always)]
+    fn pack(low: f32, high: f32) -> u32 {
+        u32::from(f32_to_f16(high)) << 16 | u32::from(f32_to_f16(low))
+    }
+
+    #[inline(always)]
+    fn pack_as(_: bool, low: f32, high: f32) -> u32 {
+        Self::pack(low, high)
+    }
 }

@@ -2,19 +2,21 @@
 
 use cuda_std::kernel;
 use half::{bf16, f16};
+use spec::attention::sm75::turing_tile;
 use spec::attention::sm80::{Sm80Tile, THREADS};
 use spec::attention::{FlashFwdLengths, FlashFwdParams};
 
+use super::element::TuringF16;
 use super::kernel::{Arguments, flash_fwd};
 
 macro_rules! entries {
-    ($($name:ident: $dtype:ident, $cap:literal;)*) => {$(
+    ($arch:tt, $tile:path; $($name:ident: $dtype:ident, $cap:literal;)*) => {$(
         #[doc = concat!("`", stringify!($dtype), "`, head_dim and head_dim_v up to ",
-            stringify!($cap), "; see [`spec::attention::sm80`].")]
+            stringify!($cap), "; see `spec::attention`.")]
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to, as that module demands.
-        #[kernel(max_threads = THREADS, min_blocks = 2, arch = "sm_80")]
+        #[kernel(max_threads = THREADS, min_blocks = 2, arch = $arch)]
         pub unsafe fn $name(
             q: *const u8,
             k: *const u8,
@@ -25,7 +27,7 @@ macro_rules! entries {
             lengths: FlashFwdLengths,
             params: FlashFwdParams,
         ) {
-            const TILE: Sm80Tile = Sm80Tile::of($cap);
+            const TILE: Sm80Tile = $tile($cap);
             const TILE_M: usize = TILE.tile_m as usize;
             const TILE_N: usize = TILE.tile_n as usize;
             let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths };
@@ -39,11 +41,16 @@ macro_rules! entries {
     )*};
 }
 
-entries! {
+entries! { "sm_80", Sm80Tile::of;
     flash_fwd_sm80_bf16_d64: bf16, 64;
     flash_fwd_sm80_bf16_d128: bf16, 128;
     flash_fwd_sm80_bf16_d256: bf16, 256;
     flash_fwd_sm80_f16_d64: f16, 64;
     flash_fwd_sm80_f16_d128: f16, 128;
     flash_fwd_sm80_f16_d256: f16, 256;
+}
+
+entries! { "sm_75", turing_tile;
+    flash_fwd_sm75_f16_d64: TuringF16, 64;
+    flash_fwd_sm75_f16_d128: TuringF16, 128;
 }

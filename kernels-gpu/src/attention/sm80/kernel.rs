@@ -1,13 +1,12 @@
 //! One block's work; see the [module](super).
 
-use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
 use spec::attention::sm80::BASES_BYTES;
 use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdParams, Sequence};
 
-use super::copies::Copies;
+use super::copies::{self, Copies};
 use super::element::Half;
 use super::fragments::Reader;
 use super::results::Results;
@@ -62,7 +61,7 @@ pub(super) unsafe fn flash_fwd<
         let place = Place::new::<TILE_M>(params);
         let sequence = self::sequence(arguments.lengths, params, place.batch_idx);
         let results = Results::new(arguments.o, params, &sequence, &place, 16 * M as u32);
-        results.write_o(&o, &normalizer.inverse_sum);
+        results.write_o::<E, M, D>(&o, &normalizer.inverse_sum);
         if params.write_lse != 0 {
             let first = params.lse_offset(&sequence, place.head_idx) as usize;
             results.write_lse(arguments.lse.wrapping_add(first), &normalizer.lse);
@@ -196,13 +195,13 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     /// # Safety
     /// The launch's.
     #[inline(always)]
-    unsafe fn start_q(&self) {
+    unsafe fn start_q<E: Half>(&self) {
         let (params, sequence) = (self.params, &self.sequence);
         let offset = 2 * sequence.offset_q(&params.q, self.head_idx);
         let q = self.arguments.q.wrapping_offset(offset as isize);
         let copies = Copies::<CAP, TILE_M>::new(q, params.q.seq, params.head_dim);
         // SAFETY: the caller's; only rows of the sequence are read.
-        unsafe { copies.start(self.m_start, sequence.q.len - self.m_start, self.smem_q) }
+        unsafe { copies.start::<E>(self.m_start, sequence.q.len - self.m_start, self.smem_q) }
     }
 
     /// Takes all keys that the block's queries see into `softmax` and `o`.
@@ -239,19 +238,25 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         let mut n_block_idx = blocks.end;
         // SAFETY: the caller's; blocks are among the keys.
         unsafe {
-            self.start_q();
+            self.start_q::<E>();
             let last = blocks.end - 1;
-            self.keys_at(place.read().k)
-                .start(last * TILE_N as u32, keys_left(last), self.smem_k);
-            cp_async_commit_group();
+            self.keys_at(place.read().k).start::<E>(
+                last * TILE_N as u32,
+                keys_left(last),
+                self.smem_k,
+            );
+            copies::commit::<E>();
             while n_block_idx > blocks.first {
                 n_block_idx -= 1;
                 let n_start = n_block_idx * TILE_N as u32;
-                cp_async_wait_group::<0>();
+                copies::wait::<E>();
                 sync_threads(); // k of this block has landed; v of the last one is no longer read
-                self.values_at(place.read().v)
-                    .start(n_start, keys_left(n_block_idx), self.smem_v);
-                cp_async_commit_group();
+                self.values_at(place.read().v).start::<E>(
+                    n_start,
+                    keys_left(n_block_idx),
+                    self.smem_v,
+                );
+                copies::commit::<E>();
                 let mut s = self.scores::<E, M, N>();
                 if params.softcap_scale != 0.0 {
                     softcap(&mut s, params.softcap_scale);
@@ -261,17 +266,17 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                     let first_key = n_start + opaque(thread::thread_idx_x()) % 4 * 2;
                     apply_mask(&mut s, &mask, first_row, first_key);
                 }
-                cp_async_wait_group::<0>();
+                copies::wait::<E>();
                 sync_threads(); // v has landed; k is no longer read
                 if n_block_idx > blocks.first {
                     let next = n_block_idx - 1;
-                    self.keys_at(place.read().k).start(
+                    self.keys_at(place.read().k).start::<E>(
                         next * TILE_N as u32,
                         keys_left(next),
                         self.smem_k,
                     );
                 }
-                cp_async_commit_group();
+                copies::commit::<E>();
                 let rescale = softmax.update(&mut s, params.softmax_scale_log2);
                 for i in 0..M {
                     for j in 0..D {

@@ -1,4 +1,4 @@
-//! Attention, forward, by `mma.sync` (sm_80 and newer): `o = softmax(softmax_scale * q @ k^T + mask) @
+//! Attention, forward, by `mma.sync` (sm_80 and newer; f16 on sm_75 too): `o = softmax(softmax_scale * q @ k^T + mask) @
 //! v`, `lse` on demand.
 //!
 //! q `[batch, seqlen_q, heads_q, head_dim]`, k and v `[batch, seqlen_k, heads_kv, ..]`, o as q with
@@ -29,6 +29,9 @@
 //! What registers hold through the loop decides: scores and o take 192 of 255. So what follows from a
 //! thread's index is computed each time ([`cuda_std::hint::opaque`]), and the addresses of keys and
 //! values wait in shared memory.
+//!
+//! On sm_75, in smaller tiles: copies go through registers, where the loop starts them, and a product of
+//! 16 × 16 by 16 × 8 is two of half of k each.
 //!
 //! # Numerics
 //! Scores in f32, maximum and differences in base 2, `ex2.approx.ftz`; probabilities rounded to the

@@ -1,10 +1,10 @@
 //! The way of o and lse from registers to global memory.
 
-use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::mem::st_v2_f32;
 use cuda_std::thread;
 use spec::attention::{FlashFwdParams, OutputDType, Sequence};
 
+use super::element::Half;
 use super::kernel::{Place, first_row};
 use super::softmax::{Accumulator, Rows};
 
@@ -68,7 +68,7 @@ impl Results {
     /// # Safety
     /// Rows and columns that are there can be written, two columns at once; they are this thread's.
     #[inline(always)]
-    pub(super) unsafe fn write_o<const M: usize, const D: usize>(
+    pub(super) unsafe fn write_o<E: Half, const M: usize, const D: usize>(
         &self,
         o: &Accumulator<M, D>,
         factors: &Rows<M>,
@@ -84,11 +84,7 @@ impl Results {
                     let factor = factors[i][half];
                     let pair = [o[i][j][2 * half] * factor, o[i][j][2 * half + 1] * factor];
                     let place = first.wrapping_add(8 * j * size_bytes as usize);
-                    let halves = if is_f16 {
-                        f32x2_to_f16x2_cvt(pair[0], pair[1])
-                    } else {
-                        f32x2_to_bf16x2_cvt(pair[0], pair[1])
-                    };
+                    let halves = E::pack_as(is_f16, pair[0], pair[1]);
                     // SAFETY: the caller's.
                     unsafe {
                         if is_f32 {

@@ -1,0 +1,88 @@
+//! Kernels by `mma.sync` for sm_75: those of [`sm80`](super::sm80) in tiles that Turing's shared memory
+//! holds.
+//!
+//! Entries: `flash_fwd_sm75_f16_d<head_dim cap>`; [`Sm75Entry`] prints the name. What [`sm80`](super::sm80)
+//! demands, they do; q, k and v are f16, o is f16 or f32.
+
+use core::fmt;
+
+use super::sm80::Sm80Tile;
+use crate::DType;
+
+/// The head_dim caps that kernels are built for.
+pub const HEAD_DIMS: [u32; 2] = [64, 128];
+
+/// Types of o.
+pub const O_DTYPES: [DType; 2] = [DType::F16, DType::F32];
+
+/// That of a cap: a multiprocessor has 64 KiB of shared memory.
+pub const fn turing_tile(head_dim_cap: u32) -> Sm80Tile {
+    let (tile_m, tile_n) = if head_dim_cap <= 64 {
+        (128, 32)
+    } else {
+        (64, 64)
+    };
+    Sm80Tile {
+        tile_m,
+        tile_n,
+        head_dim_cap,
+    }
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm75Entry {
+    /// One of [`HEAD_DIMS`].
+    pub head_dim_cap: u32,
+}
+
+impl Sm75Entry {
+    /// The kernel of the least cap for both head dimensions; `None` where there is none.
+    pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        if !matches!(dtype, DType::F16)
+            || !head_dim.is_multiple_of(8)
+            || !head_dim_v.is_multiple_of(8)
+        {
+            return None;
+        }
+        match super::simt_head_dim_cap(head_dim, head_dim_v) {
+            Some(head_dim_cap) if head_dim_cap <= HEAD_DIMS[1] => Some(Self { head_dim_cap }),
+            _ => None,
+        }
+    }
+
+    /// Its tile.
+    pub const fn tile(&self) -> Sm80Tile {
+        turing_tile(self.head_dim_cap)
+    }
+}
+
+impl fmt::Display for Sm75Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flash_fwd_sm75_f16_d{}", self.head_dim_cap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_of_f16_in_multiples_of_8_up_to_128() {
+        let entry = Sm75Entry::of(DType::F16, 64, 72).expect("there is one");
+        assert_eq!(entry.to_string(), "flash_fwd_sm75_f16_d128");
+        assert_eq!(Sm75Entry::of(DType::Bf16, 64, 64), None);
+        assert_eq!(Sm75Entry::of(DType::F16, 60, 64), None);
+        assert_eq!(Sm75Entry::of(DType::F16, 136, 64), None);
+    }
+
+    #[test]
+    fn a_multiprocessor_of_turing_holds_a_block_and_two_of_the_smaller() {
+        assert!(2 * turing_tile(64).smem_bytes() <= 64 << 10);
+        assert!(turing_tile(128).smem_bytes() <= 64 << 10);
+    }
+}
