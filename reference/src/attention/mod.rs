@@ -243,7 +243,10 @@ pub fn packed(
         };
         let seqlen_q = q.nrows();
         let row = |i: usize| head.row(&q.row(i), (i, seqlen_q));
-        (0..seqlen_q).map(row).collect::<Vec<QueryRow>>()
+        (0..seqlen_q)
+            .into_par_iter()
+            .map(row)
+            .collect::<Vec<QueryRow>>()
     });
     let mut o = Array3::zeros((total_q, heads_q, v.dim().2));
     let mut o_errors = o.clone();

@@ -1,6 +1,7 @@
 //! Attention as a chain of operations, each of which rounds what it returns.
 
 use ndarray::{Array1, Array2, Array3, ArrayD, ArrayView1, ArrayView3, Axis};
+use rayon::prelude::*;
 use spec::DType;
 
 use super::{AttentionOptions, SequencePositions, check, of_heads};
@@ -38,7 +39,10 @@ pub fn unfused(
         };
         let seqlen_q = q.nrows();
         let row = |i: usize| chain.row(&q.row(i), (i, seqlen_q));
-        (0..seqlen_q).map(row).collect::<Vec<Array1<f64>>>()
+        (0..seqlen_q)
+            .into_par_iter()
+            .map(row)
+            .collect::<Vec<Array1<f64>>>()
     });
     let mut o = Array3::zeros((total_q, heads_q, v.dim().2));
     for ((s, h), rows) in results {

@@ -1,6 +1,6 @@
 //! What the emulator counts of the kernels with tensor cores: what is read, and bank conflicts.
 
-use half::bf16;
+use half::{bf16, f16};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Attention, Device, Error, Tensor};
 
@@ -120,5 +120,24 @@ fn kernels_keep_everything_in_registers() {
             );
         }
         assert!(loaded >= 3, "{device} runs the portable kernels at least");
+    }
+}
+
+#[test]
+fn turing_multiplies_f16_by_its_tensor_cores_and_meets_no_bank_twice() {
+    let config = EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    };
+    let device = Device::emulator_with(config).expect("an emulator");
+    let stream = device.stream().expect("a stream");
+    for head_dim in [64, 128] {
+        let x = Tensor::full(&stream, &[1, 200, 2, head_dim], f16::ONE).expect("a tensor");
+        let name = format!("flash_fwd_sm75_f16_d{head_dim}");
+        let attention = Attention::new(&x, &x, &x).causal().with_kernel(&name);
+        let o = attention.run(&stream).and_then(|o| o.to_vec());
+        assert!(o.expect("attention").iter().all(|&o| o == f16::ONE));
+        let launch = device.last_launch().expect("a launch");
+        assert_eq!(launch.counters().shared.bank_conflicts, 0, "{name}");
     }
 }
