@@ -33,8 +33,10 @@ pub struct FwdTile {
     pub tile_n: u32,
     /// Stages of each warpgroup's ring of queries.
     pub q_stages: u32,
-    /// Stages of the rings of keys and of values.
-    pub stages: u32,
+    /// Stages of the ring of keys.
+    pub stages_k: u32,
+    /// Stages of the ring of values, which are needed a block later.
+    pub stages_v: u32,
 }
 
 impl FwdTile {
@@ -89,11 +91,11 @@ impl FwdTile {
     /// Where everything is, from the first multiple of [`TILE_ALIGN`] on.
     pub const fn smem(&self) -> FwdSmem {
         let k = self.consumers() * self.q_stages * self.q_bytes();
-        let v = k + self.stages * self.k_bytes();
-        let tickets = v + self.stages * self.v_bytes();
+        let v = k + self.stages_k * self.k_bytes();
+        let tickets = v + self.stages_v * self.v_bytes();
         let barriers_q = tickets + TICKETS * TICKET_BYTES;
         let barriers_k = barriers_q + self.consumers() * self.q_stages * 16;
-        let barriers_v = barriers_k + self.stages * 16;
+        let barriers_v = barriers_k + self.stages_k * 16;
         FwdSmem {
             k,
             v,
@@ -101,7 +103,7 @@ impl FwdTile {
             barriers_q,
             barriers_k,
             barriers_v,
-            end: barriers_v + self.stages * 16,
+            end: barriers_v + self.stages_v * 16,
         }
     }
 
@@ -270,7 +272,7 @@ impl TileOrder {
 const fn tile(
     [head_dim, head_dim_v]: [u32; 2],
     [tile_m, tile_n]: [u32; 2],
-    [q_stages, stages]: [u32; 2],
+    [q_stages, stages_k, stages_v]: [u32; 3],
 ) -> FwdTile {
     FwdTile {
         head_dim,
@@ -278,18 +280,19 @@ const fn tile(
         tile_m,
         tile_n,
         q_stages,
-        stages,
+        stages_k,
+        stages_v,
     }
 }
 
 /// For head dimensions up to 64.
-pub const TILE_D64: FwdTile = tile([64, 64], [192, 128], [2, 4]);
+pub const TILE_D64: FwdTile = tile([64, 64], [192, 128], [2, 4, 4]);
 /// For head dimensions up to 128.
-pub const TILE_D128: FwdTile = tile([128, 128], [128, 128], [1, 3]);
+pub const TILE_D128: FwdTile = tile([128, 128], [128, 128], [1, 3, 3]);
 /// For queries and keys of up to 192, and values of up to 128.
-pub const TILE_D192_128: FwdTile = tile([192, 128], [128, 128], [1, 2]);
+pub const TILE_D192_128: FwdTile = tile([192, 128], [128, 128], [1, 2, 2]);
 /// For head dimensions up to 256.
-pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 2]);
+pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 3, 2]);
 
 /// The tiles of all entries, the narrowest first.
 pub const TILES: [FwdTile; 4] = [TILE_D64, TILE_D128, TILE_D192_128, TILE_D256];
@@ -377,8 +380,8 @@ mod tests {
         for tile in TILES {
             let map = tile.smem();
             assert!(map.k.is_multiple_of(TILE_ALIGN) && map.v.is_multiple_of(TILE_ALIGN));
-            assert_eq!(map.v - map.k, tile.stages * tile.k_bytes());
-            assert_eq!(map.tickets - map.v, tile.stages * tile.v_bytes());
+            assert_eq!(map.v - map.k, tile.stages_k * tile.k_bytes());
+            assert_eq!(map.tickets - map.v, tile.stages_v * tile.v_bytes());
             assert!(tile.smem_bytes() <= SMEM_MAX_BYTES);
             let (loader, consumer) = tile.registers();
             assert!((loader + tile.consumers() * consumer) * WARPGROUP <= 65_536);

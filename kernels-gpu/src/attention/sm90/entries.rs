@@ -53,7 +53,7 @@ macro_rules! entries {
                 }
             }
             type Kernel<'a> = Forward<'a, This, $m, $n, { $d / 64 }, { $d_v / 64 },
-                { $tile.q_stages }, { $tile.stages }, { $n / 4 }>;
+                { $tile.q_stages }, { $tile.stages_k }, { $tile.stages_v }, { $n / 4 }>;
             let call = Call {
                 maps: [q.as_ptr(), k.as_ptr(), v.as_ptr()],
                 outputs: Outputs { o, lse, sink },

@@ -37,16 +37,12 @@
 //! **Before you change this**: `cargo test -p warpsmith-tests --test attention` finds races, lost
 //! arrivals and wrong bits; `docs/attention-hopper.md` says how to measure and what was tried.
 
-use core::hint::cold_path;
-
-use cuda_std::accumulator::{Accumulator, Fragments};
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
-use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
 use cuda_std::panels::PanelRing;
-use cuda_std::pipeline::{Pipeline, Producer, Readers};
+use cuda_std::pipeline::{Pipeline, Producer};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
@@ -58,16 +54,12 @@ use spec::attention::sm90::{FwdLaunch, FwdTile};
 use spec::attention::{FlashFwdLengths, FlashFwdParams};
 use spec::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
 
-use super::clear::clear_rows;
 use super::load::{is_leader, load_panels};
-use super::mask::RowMask;
-use super::schedule::{Blocks, Ticket, Tickets, Tile, Walk};
-use super::softmax::{Rescale, Softmax};
+use super::schedule::{Ticket, Tickets, Tile, Walk};
 use super::store::Outputs;
-use super::turns::Turns;
 
 /// Rows of a consumer's queries.
-const ROWS: u32 = MMA_M;
+pub(super) const ROWS: u32 = MMA_M;
 
 /// What one kernel is: its instructions, and its tile.
 pub(super) trait Config {
@@ -103,16 +95,17 @@ pub(super) struct Forward<
     const PANELS: u32,
     const PANELS_V: u32,
     const Q_STAGES: u32,
-    const STAGES: u32,
+    const STAGES_K: u32,
+    const STAGES_V: u32,
     const P_REGISTERS: usize,
 > {
-    call: Call<'a>,
+    pub(super) call: Call<'a>,
     base: SharedAddr,
-    k: PanelRing<C::Element, TILE_N, PANELS>,
-    v: PanelRing<C::Element, TILE_N, PANELS_V>,
-    pipeline_k: Pipeline<STAGES>,
-    pipeline_v: Pipeline<STAGES>,
-    tickets: Tickets,
+    pub(super) k: PanelRing<C::Element, TILE_N, PANELS>,
+    pub(super) v: PanelRing<C::Element, TILE_N, PANELS_V>,
+    pub(super) pipeline_k: Pipeline<STAGES_K>,
+    pub(super) pipeline_v: Pipeline<STAGES_V>,
+    pub(super) tickets: Tickets,
 }
 
 impl<
@@ -123,13 +116,14 @@ impl<
     const PANELS: u32,
     const PANELS_V: u32,
     const Q_STAGES: u32,
-    const STAGES: u32,
+    const STAGES_K: u32,
+    const STAGES_V: u32,
     const P_REGISTERS: usize,
-> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES, P_REGISTERS>
+> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES_K, STAGES_V, P_REGISTERS>
 where
     [u32; P_REGISTERS]: Registers,
 {
-    const CONSUMERS: u32 = C::TILE.consumers();
+    pub(super) const CONSUMERS: u32 = C::TILE.consumers();
 
     /// The whole kernel.
     ///
@@ -140,7 +134,8 @@ where
         const {
             assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
             assert!(C::TILE.panels() == PANELS && C::TILE.panels_v() == PANELS_V);
-            assert!(C::TILE.q_stages == Q_STAGES && C::TILE.stages == STAGES);
+            assert!(C::TILE.q_stages == Q_STAGES);
+            assert!(C::TILE.stages_k == STAGES_K && C::TILE.stages_v == STAGES_V);
             assert!(P_REGISTERS as u32 * 4 == TILE_N);
         }
         // SAFETY: all threads of the block meet before any uses what the barriers protect; each role
@@ -186,7 +181,7 @@ where
 
     /// The ring of a consumer's queries.
     #[inline(always)]
-    fn queries(
+    pub(super) fn queries(
         &self,
         consumer_idx: u32,
     ) -> (PanelRing<C::Element, ROWS, PANELS>, Pipeline<Q_STAGES>) {
@@ -333,154 +328,4 @@ where
             }
         }
     }
-
-    /// Computes the queries of this warpgroup in every tile.
-    ///
-    /// # Safety
-    /// Each warpgroup that computes calls it, converged.
-    #[inline(always)]
-    unsafe fn consume(&self) {
-        // SAFETY: a warp is of one warpgroup.
-        let consumer_idx = unsafe { uniform(thread::thread_idx_x() / WARPGROUP) } - 1;
-        let turns = Turns {
-            consumer_idx,
-            consumers: Self::CONSUMERS,
-        };
-        let row_of_tile = consumer_idx * ROWS;
-        let Call {
-            params, outputs, ..
-        } = self.call;
-        let scale_log2 = params.softmax_scale_log2;
-        let has_neighbours = self.call.launch.has_neighbours != 0;
-        let (q, pipeline_q) = self.queries(consumer_idx);
-        let mut tickets = self.tickets;
-        let mut queries = pipeline_q.consumer();
-        let mut keys = self.pipeline_k.consumer();
-        let mut values = self.pipeline_v.consumer();
-        // SAFETY: the warps of the warpgroup, and the warpgroups, go through the same blocks; stages
-        // are read between their copies' landing and their release, after products are complete.
-        unsafe {
-            let mut q_stage = queries.wait(); // the first tile's queries landed
-            let mut ticket = tickets.next();
-            let Blocks {
-                mut first,
-                end,
-                mut rows,
-            } = ticket.blocks();
-            if end == 0 {
-                return;
-            }
-            turns.open();
-            let mut block = end - 1;
-            let mut mask = RowMask::new(ticket, row_of_tile);
-            let mut softmax = Softmax::new();
-            let mut o = Accumulator::<C::Output>::zero();
-            let mut k_stage = keys.wait(); // its last keys landed
-            let mut s = Accumulator::<C::Scores>::unset().begin();
-            s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
-            let mut s = s.finish();
-            k_stage.release_early(Readers::OneBlock);
-            if block == first {
-                q_stage.release_early(Readers::OneBlock);
-            }
-            self.finish_scores(&mut s);
-            let scores = s.registers_mut()[0].as_mut();
-            mask.apply::<TILE_N>(row_of_tile, scores, block * TILE_N);
-            softmax.update(scores, scale_log2);
-            let mut p = Fragments::<C::Element, P_REGISTERS>::of(&s, C::pair);
-            loop {
-                // `p` is of `block`; what is issued next are the scores of the one after it.
-                let is_last = block == first;
-                let (done, done_ticket) = (softmax, ticket);
-                let rows_of_p = core::mem::replace(&mut rows, TILE_N);
-                let mut is_end = false;
-                if is_last {
-                    cold_path();
-                    let next = queries.wait(); // the next tile's queries landed, if there is one
-                    ticket = tickets.next();
-                    let blocks = ticket.blocks();
-                    is_end = blocks.end == 0;
-                    if !is_end {
-                        q_stage = next;
-                        (first, block, rows) = (blocks.first, blocks.end, blocks.rows);
-                        mask = RowMask::new(ticket, row_of_tile);
-                        softmax = Softmax::new();
-                    }
-                }
-                if !is_end {
-                    block -= 1;
-                    keys.wait_into(&mut k_stage); // keys of `block` landed
-                }
-                turns.wait();
-                p.tie();
-                let mut s = Accumulator::<C::Scores>::unset().begin();
-                let mut o_next = o.begin();
-                // Descriptors of queries are computed here, not kept in registers: there are none left.
-                let (q, _) = self.queries(opaque(consumer_idx));
-                // At the very end the scores of some keys that are still there, which nobody uses:
-                // a product that is only there sometimes would need another form of what follows.
-                s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
-                let v_stage = values.wait(); // values of the block of `p` landed
-                if has_neighbours && rows_of_p < TILE_N && consumer_idx == 0 {
-                    // The first in turn does it for all.
-                    cold_path();
-                    clear_rows(&self.v, &v_stage, rows_of_p);
-                }
-                o_next.multiply_add_fragments(&p, self.v.columns(&v_stage));
-                turns.pass();
-                let mut s = s.finish_before::<1>();
-                let mut rescale = Rescale::NONE;
-                if !is_end {
-                    k_stage.release_early(Readers::OneBlock);
-                    if block == first {
-                        q_stage.release_early(Readers::OneBlock);
-                    }
-                    self.finish_scores(&mut s);
-                    let scores = s.registers_mut()[0].as_mut();
-                    mask.apply::<TILE_N>(row_of_tile, scores, block * TILE_N);
-                    rescale = softmax.update(scores, scale_log2);
-                }
-                o = o_next.finish();
-                v_stage.release(Readers::OneBlock);
-                let sums = o.registers_mut()[0].as_mut();
-                if is_last {
-                    cold_path();
-                    let place = done_ticket.place();
-                    outputs.store(params, &place, row_of_tile, &done, sums, C::pair);
-                    if is_end {
-                        break;
-                    }
-                    o = Accumulator::zero();
-                } else if rescale.is_needed {
-                    cold_path();
-                    rescale.apply(sums);
-                }
-                p = Fragments::of(&s, C::pair);
-            }
-            turns.close();
-        }
-    }
-
-    /// The softcap, where there is one.
-    #[inline(always)]
-    fn finish_scores(&self, s: &mut Accumulator<C::Scores>) {
-        let scale = self.call.params.softcap_scale;
-        // LLVM would make two loops of the one around it.
-        if opaque(scale.to_bits()) != 0 {
-            cold_path();
-            let scores = s.registers_mut()[0].as_mut();
-            let mut i = 0;
-            while i < scores.len() {
-                scores[i] = tanh(scores[i] * scale);
-                i += 1;
-            }
-        }
-    }
-}
-
-/// By its exponential, as `tanh.approx` has 11 bits only.
-#[inline(always)]
-fn tanh(x: f32) -> f32 {
-    let power = ex2_approx_ftz(x * (2.0 * core::f32::consts::LOG2_E));
-    1.0 - 2.0 * rcp_approx_ftz(1.0 + power)
 }

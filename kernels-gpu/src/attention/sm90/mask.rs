@@ -5,6 +5,7 @@ use core::hint::cold_path;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
+use spec::gemm::raster::divided;
 use spec::gemm::sm90::MMA_M;
 
 use super::schedule::{Queries, Ticket};
@@ -14,33 +15,41 @@ use super::softmax::ROWS;
 #[derive(Clone, Copy)]
 pub(super) struct RowMask {
     ticket: Ticket,
-    /// Every row sees the keys from here..
-    full_first: u32,
+    /// Every row sees all keys of the blocks from here..
+    first: u32,
     /// ..to here.
-    full_end: u32,
+    end: u32,
 }
 
 impl RowMask {
-    /// Of the 64 queries of the ticket's tile from `row_of_tile` on.
+    /// Of the 64 queries of the ticket's tile from `row_of_tile` on, in blocks of `TILE_N` keys.
     ///
     /// # Safety
     /// The ticket is a tile's, and stays until the mask is not used any more. The warp calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn new(ticket: Ticket, row_of_tile: u32) -> Self {
+    pub(super) unsafe fn new<const TILE_N: u32>(ticket: Ticket, row_of_tile: u32) -> Self {
         // SAFETY: the caller's.
         let Queries { mask, row } = unsafe { ticket.queries() };
         let row = row + row_of_tile;
         // SAFETY: the caller's.
         unsafe {
+            let first = uniform(mask.visible_keys(row + MMA_M - 1).first);
+            let end = uniform(mask.visible_keys(row).end);
             Self {
                 ticket,
-                full_first: uniform(mask.visible_keys(row + MMA_M - 1).first),
-                full_end: uniform(mask.visible_keys(row).end),
+                first: divided(first + TILE_N - 1, TILE_N).0,
+                end: divided(end, TILE_N).0,
             }
         }
     }
 
-    /// Makes the scores that are not to be seen, of the `TILE_N` keys from `first_key` on, -inf.
+    /// True where every row sees every key of the block.
+    #[inline(always)]
+    pub(super) const fn is_whole(&self, block: u32) -> bool {
+        block >= self.first && block < self.end
+    }
+
+    /// Makes the scores that are not to be seen, of a block of `TILE_N` keys, -inf.
     ///
     /// # Safety
     /// `row_of_tile` is what the mask was made for.
@@ -49,13 +58,13 @@ impl RowMask {
         &self,
         row_of_tile: u32,
         s: &mut [f32],
-        first_key: u32,
+        block: u32,
     ) {
-        if first_key < self.full_first || first_key + TILE_N > self.full_end {
+        if !self.is_whole(block) {
             cold_path();
             // SAFETY: the ticket is still there.
             let queries = unsafe { self.ticket.queries() };
-            apply_by_row(&queries, row_of_tile, s, first_key);
+            apply_by_row(&queries, row_of_tile, s, block * TILE_N);
         }
     }
 }
@@ -68,22 +77,40 @@ fn apply_by_row(queries: &Queries, row_of_tile: u32, s: &mut [f32], first_key: u
     let row = queries.row + row_of_tile + 16 * warp + lane / 4;
     // The thread's first column: the others are a constant further on.
     let column = (first_key + lane % 4 * 2) as i32;
-    let mut first = [0; ROWS];
-    let mut end = [0; ROWS];
     let mut i = 0;
     while i < ROWS {
         let keys = queries.mask.visible_keys(row + 8 * i as u32);
-        first[i] = keys.first as i32 - column;
-        end[i] = keys.end as i32 - column;
-        i += 1;
-    }
-    let mut i = 0;
-    while i < s.len() {
-        let column = (i / 4 * 8 + i % 2) as i32;
-        let row = i / 2 % ROWS;
-        if column < first[row] || column >= end[row] {
-            s[i] = f32::NEG_INFINITY;
+        let (first, end) = (keys.first as i32 - column, keys.end as i32 - column);
+        let mut word = 0;
+        while word * WORD < s.len() / ROWS {
+            let before = (word * 4 * WORD) as i32;
+            let visible = below(end - before) & !below(first - before);
+            let mut bit = 0;
+            while bit < WORD && word * WORD + bit < s.len() / ROWS {
+                let at = word * WORD + bit;
+                if visible & (1 << bit) == 0 {
+                    s[at / 2 * 4 + 2 * i + at % 2] = f32::NEG_INFINITY;
+                }
+                bit += 1;
+            }
+            word += 1;
         }
         i += 1;
+    }
+}
+
+/// A thread's scores of a row that have a bit each in a word.
+const WORD: usize = 32;
+
+/// Bits of the scores in columns before `column`: a thread has two in every eight.
+#[inline(always)]
+fn below(column: i32) -> u32 {
+    let column = if column < 0 { 0 } else { column as u32 };
+    let of_eight = if column % 8 < 2 { column % 8 } else { 2 };
+    let bits = column / 8 * 2 + of_eight;
+    if bits < WORD as u32 {
+        (1 << bits) - 1
+    } else {
+        u32::MAX
     }
 }

@@ -1,6 +1,7 @@
 //! Attention by tensor copies and wgmma.
 
 mod clear;
+mod consume;
 mod entries;
 mod kernel;
 mod load;

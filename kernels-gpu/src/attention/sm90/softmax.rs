@@ -17,8 +17,6 @@ const SLACK_LOG2: f32 = 8.0;
 pub(super) const ROWS: usize = 2;
 /// Chains of dependent operations a row, so that none waits for the one before.
 const CHAINS: usize = 2;
-/// Exponentials at a time.
-const GROUP: usize = 8;
 
 /// What is known of a thread's rows.
 #[derive(Clone, Copy)]
@@ -55,6 +53,16 @@ impl Rescale {
     }
 }
 
+/// A thread's probabilities of one block of keys, summed up by row.
+pub(super) struct Sums([[f32; CHAINS]; ROWS]);
+
+impl Sums {
+    #[inline(always)]
+    pub(super) const fn new() -> Self {
+        Self([[0.0; CHAINS]; ROWS])
+    }
+}
+
 impl Softmax {
     #[inline(always)]
     pub(super) const fn new() -> Self {
@@ -79,66 +87,120 @@ impl Softmax {
             is_above |= (greatest[row] - self.max[row]) * scale_log2 > SLACK_LOG2;
             row += 1;
         }
+        let mut rescale = Rescale::NONE;
         // SAFETY: passed on to the caller.
-        let is_needed = unsafe { vote_any(FULL_MASK, is_above) };
-        let mut factors = [1.0; ROWS];
-        if is_needed {
-            // Lanes ask each other here alone: where none is far above, none has to know.
-            cold_path();
-            let mut row = 0;
-            while row < ROWS {
-                let x = greatest[row];
-                // SAFETY: passed on to the caller. A row is in the four lanes of a quad.
-                let max = unsafe {
-                    let x = x.max(shfl_bfly(FULL_MASK, x, 1));
-                    x.max(shfl_bfly(FULL_MASK, x, 2))
-                };
-                if max > self.max[row] {
-                    factors[row] = ex2_approx_ftz((self.max[row] - max) * scale_log2);
-                    self.max[row] = max;
-                    self.sum[row] *= factors[row];
-                }
-                row += 1;
+        unsafe {
+            if vote_any(FULL_MASK, is_above) {
+                // Lanes ask each other here alone: where none is far above, none has to know.
+                cold_path();
+                rescale = self.raise_to(greatest, scale_log2);
             }
         }
-        self.exponentiate(s, scale_log2);
-        Rescale { is_needed, factors }
+        let mut sums = Sums::new();
+        self.powers(s, scale_log2, &mut sums);
+        self.add(&sums);
+        rescale
     }
 
+    /// True, in all lanes, where the reference is too low for some row's scores, or may be.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
     #[inline(always)]
-    fn exponentiate(&mut self, s: &mut [f32], scale_log2: f32) {
+    pub(super) unsafe fn is_high(&self, s: &[f32], scale_log2: f32) -> bool {
+        // As integers, of which one instruction compares three. Those below 0 are in the wrong order,
+        // but all less than a limit that is not below 0.
+        let bits = |i: usize| s[i].to_bits() as i32;
+        let mut greatest = [[i32::MIN; CHAINS]; ROWS];
+        let mut i = 0;
+        while i < s.len() {
+            let greatest = &mut greatest[i / 2 % ROWS][i / 4 % CHAINS];
+            *greatest = (*greatest).max(bits(i)).max(bits(i + 1));
+            i += 2;
+        }
+        let mut fits = true;
+        let mut row = 0;
+        while row < ROWS {
+            let [a, b] = greatest[row];
+            let greatest = f32::from_bits(a.max(b) as u32) * scale_log2;
+            let limit = self.max[row] * scale_log2 + SLACK_LOG2;
+            // NaN is not above: where one is, all becomes that.
+            let is_above = greatest > limit;
+            fits = fits & (limit >= 0.0) & !is_above;
+            row += 1;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { vote_any(FULL_MASK, !fits) }
+    }
+
+    /// Makes the greatest scores what probabilities are relative to.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn raise(&mut self, s: &[f32], scale_log2: f32) -> Rescale {
+        let greatest = greatest(s, self.max);
+        // SAFETY: passed on to the caller.
+        unsafe { self.raise_to(greatest, scale_log2) }
+    }
+
+    /// The same of each lane's greatest scores.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
+    #[inline(always)]
+    unsafe fn raise_to(&mut self, greatest: [f32; ROWS], scale_log2: f32) -> Rescale {
+        let mut factors = [1.0; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            let x = greatest[row];
+            // SAFETY: passed on to the caller. A row is in the four lanes of a quad.
+            let max = unsafe {
+                let x = x.max(shfl_bfly(FULL_MASK, x, 1));
+                x.max(shfl_bfly(FULL_MASK, x, 2))
+            };
+            if max > self.max[row] {
+                factors[row] = ex2_approx_ftz((self.max[row] - max) * scale_log2);
+                self.max[row] = max;
+                self.sum[row] *= factors[row];
+            }
+            row += 1;
+        }
+        Rescale {
+            is_needed: true,
+            factors,
+        }
+    }
+
+    /// Probabilities in place of scores: the first ones of a block, or those after them.
+    #[inline(always)]
+    pub(super) fn powers(&self, s: &mut [f32], scale_log2: f32, sums: &mut Sums) {
         let mut offset = [0.0; ROWS];
         let mut row = 0;
         while row < ROWS {
             // -inf - -inf would be NaN where no key has been seen.
-            offset[row] = if self.max[row] == f32::NEG_INFINITY {
-                0.0
-            } else {
-                -self.max[row] * scale_log2
-            };
+            if self.max[row] > f32::NEG_INFINITY {
+                offset[row] = -self.max[row] * scale_log2;
+            }
             row += 1;
         }
-        let mut sums = [[0.0; 2]; ROWS];
         let mut i = 0;
         while i < s.len() {
-            // A group at a time, so that sums do not wait for exponentials one by one.
-            let mut j = i;
-            while j < i + GROUP {
-                s[j] = ex2_approx_ftz(s[j] * scale_log2 + offset[j / 2 % ROWS]);
-                j += 1;
-            }
-            let mut row = 0;
-            while row < ROWS {
-                let at = i + 2 * row;
-                sums[row][0] += s[at] + s[at + 1];
-                sums[row][1] += s[at + 4] + s[at + 5];
-                row += 1;
-            }
-            i += GROUP;
+            let row = i / 2 % ROWS;
+            s[i] = ex2_approx_ftz(s[i] * scale_log2 + offset[row]);
+            s[i + 1] = ex2_approx_ftz(s[i + 1] * scale_log2 + offset[row]);
+            sums.0[row][i / 4 % CHAINS] += s[i] + s[i + 1];
+            i += 2;
         }
+    }
+
+    /// Adds a block's probabilities to those before.
+    #[inline(always)]
+    pub(super) fn add(&mut self, sums: &Sums) {
         let mut row = 0;
         while row < ROWS {
-            self.sum[row] += sums[row][0] + sums[row][1];
+            let [a, b] = sums.0[row];
+            self.sum[row] += a + b;
             row += 1;
         }
     }

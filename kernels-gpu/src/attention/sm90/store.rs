@@ -1,11 +1,13 @@
 //! From accumulators to o and lse: what the sums say, rounded, and written where it belongs.
 //!
-//! Lanes of a quad exchange what they hold, so that each writes 16 bytes of a row: no shared memory
+//! Lanes exchange what they hold, so that a quad writes whole sectors of 32 bytes: no shared memory
 //! is needed, and rows that are not there are simply not written.
+
+use core::hint::cold_path;
 
 use cuda_std::hint::opaque;
 use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx, rcp_approx};
-use cuda_std::mem::{st_v2_f32, st_v4_u32};
+use cuda_std::mem::{st_v2_f32, st_v2_u32};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 use spec::attention::{FlashFwdParams, OutputDType};
@@ -13,8 +15,8 @@ use spec::attention::{FlashFwdParams, OutputDType};
 use super::schedule::Place;
 use super::softmax::{ROWS, Softmax};
 
-/// Columns that a quad exchanges at a time: 8 for each of its lanes.
-const GROUP: usize = 32;
+/// Columns that a quad writes at a time.
+const GROUP: usize = 16;
 
 /// Where results go.
 #[derive(Clone, Copy)]
@@ -28,6 +30,20 @@ pub(super) struct Outputs {
 struct RowEnds {
     factors: [f32; ROWS],
     lse: [f32; ROWS],
+}
+
+impl RowEnds {
+    /// Where nothing was seen: 0, whatever the values are.
+    #[inline(always)]
+    fn clear(&self, o: &mut [f32]) {
+        let mut i = 0;
+        while i < o.len() {
+            if self.factors[i / 2 % ROWS] == 0.0 {
+                o[i] = 0.0;
+            }
+            i += 1;
+        }
+    }
 }
 
 impl Outputs {
@@ -65,10 +81,12 @@ impl Outputs {
             }
             let mut i = 0;
             while i < o.len() {
-                let factor = ends.factors[i / 2 % ROWS];
-                // Nothing was seen: 0, whatever the values are.
-                o[i] = if factor == 0.0 { 0.0 } else { o[i] * factor };
+                o[i] *= ends.factors[i / 2 % ROWS];
                 i += 1;
+            }
+            if ends.factors[0] == 0.0 || ends.factors[1] == 0.0 {
+                cold_path();
+                ends.clear(o);
             }
             let is_f32 = params.o_dtype == OutputDType::F32.code();
             let mut i = 0;
@@ -149,7 +167,8 @@ unsafe fn store_f32(to: *mut f32, row: usize, o: &[f32], columns: u32, lane: u32
     }
 }
 
-/// The elements of row `row` of a quad, two in 4 bytes.
+/// The elements of row `row` of a quad, two in 4 bytes. A lane has two of every eight; neighbours
+/// exchange some, so that each writes four of every 16, and all four write 32 bytes.
 ///
 /// # Safety
 /// The warp calls it, converged; `to` is a row of `columns`, a multiple of 8, and aligned to 16 bytes.
@@ -162,56 +181,22 @@ unsafe fn store_pairs(
     lane: u32,
     pair: &impl Fn(f32, f32) -> u32,
 ) {
+    let is_upper = lane & 1 != 0;
+    let first = 8 * (lane % 2) + 4 * (lane / 2);
+    // SAFETY: the caller's: the thread's columns, where they are there.
+    let to = to.wrapping_add(first as usize);
     let mut group = 0;
     while group < o.len() / (GROUP / 2) {
-        let mut words = [0; 4];
-        let mut i = 0;
-        while i < 4 {
-            let at = (4 * group + i) * 4 + 2 * row;
-            words[i] = pair(o[at], o[at + 1]);
-            i += 1;
-        }
-        // SAFETY: the caller's.
+        let at = 8 * group + 2 * row;
+        let (x, y) = (pair(o[at], o[at + 1]), pair(o[at + 4], o[at + 5]));
+        // SAFETY: the caller's: columns that are there.
         unsafe {
-            let words = transposed(words, lane);
-            let column = (GROUP * group) as u32 + 8 * lane;
-            if column < columns {
-                st_v4_u32(to.add(column as usize).cast(), words);
+            let got = shfl_bfly(FULL_MASK, if is_upper { x } else { y }, 1);
+            let words = if is_upper { [got, y] } else { [x, got] };
+            if (GROUP * group) as u32 + first < columns {
+                st_v2_u32(to.wrapping_add(GROUP * group).cast(), words);
             }
         }
         group += 1;
-    }
-}
-
-/// Word i of each lane of a quad to lane i, in the order of the lanes.
-///
-/// # Safety
-/// The warp calls it, converged.
-#[inline(always)]
-unsafe fn transposed(words: [u32; 4], lane: u32) -> [u32; 4] {
-    let [a, b, c, d] = words;
-    // SAFETY: passed on to the caller.
-    unsafe {
-        let (a, b) = exchanged(a, b, lane & 1, 1);
-        let (c, d) = exchanged(c, d, lane & 1, 1);
-        let (a, c) = exchanged(a, c, lane & 2, 2);
-        let (b, d) = exchanged(b, d, lane & 2, 2);
-        [a, b, c, d]
-    }
-}
-
-/// The lower lane gets both lanes' `x`, the upper one both `y`.
-///
-/// # Safety
-/// The warp calls it, converged.
-#[inline(always)]
-unsafe fn exchanged(x: u32, y: u32, is_upper: u32, distance: u32) -> (u32, u32) {
-    let (keep, give) = if is_upper != 0 { (y, x) } else { (x, y) };
-    // SAFETY: passed on to the caller.
-    let got = unsafe { shfl_bfly(FULL_MASK, give, distance) };
-    if is_upper != 0 {
-        (got, keep)
-    } else {
-        (keep, got)
     }
 }

@@ -1,0 +1,371 @@
+//! What a warpgroup does that computes: products, softmax, results.
+//!
+//! A step issues the scores of one block of keys, then the product of the probabilities of the block
+//! before it with that one's values, and makes probabilities of the scores. [`Forward::step`] is for
+//! any block: its tile may be a new one, some of its keys may be masked. Between those are blocks
+//! whose keys every row sees, most of them where sequences are long: for these
+//! [`Forward::whole_steps`] is a loop with nothing else in it.
+
+use core::hint::cold_path;
+
+use cuda_std::accumulator::{Accumulator, Fragments, InFlight};
+use cuda_std::hint::opaque;
+use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
+use cuda_std::pipeline::{Consumer, Readers, Stage};
+use cuda_std::thread;
+use cuda_std::warp::uniform;
+use cuda_std::wgmma::{Registers, tie};
+use spec::gemm::sm90::WARPGROUP;
+
+use super::clear::clear_rows;
+use super::kernel::{Config, Forward, ROWS};
+use super::mask::RowMask;
+use super::schedule::{Blocks, Ticket, Tickets};
+use super::softmax::{Rescale, Softmax, Sums};
+use super::turns::Turns;
+
+/// Where a warpgroup is.
+pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32> {
+    turns: Turns,
+    queries: Consumer<Q_STAGES>,
+    keys: Consumer<STAGES_K>,
+    values: Consumer<STAGES_V>,
+    tickets: Tickets,
+    ticket: Ticket,
+    /// The queries of `block`'s tile, and the keys of `block`.
+    q_stage: Stage,
+    k_stage: Stage,
+    /// The block that there are probabilities of; its tile's last one, as they are visited.
+    block: u32,
+    first: u32,
+    /// Rows of its values that are the sequence's.
+    rows: u32,
+    mask: RowMask,
+    softmax: Softmax,
+}
+
+impl<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32>
+    Place<Q_STAGES, STAGES_K, STAGES_V>
+{
+    /// True where there is another block of the tile, of which all rows see all keys.
+    #[inline(always)]
+    fn is_next_whole(&self) -> bool {
+        self.block > self.first && self.mask.is_whole(self.block - 1)
+    }
+}
+
+impl<
+    'a,
+    C: Config,
+    const TILE_M: u32,
+    const TILE_N: u32,
+    const PANELS: u32,
+    const PANELS_V: u32,
+    const Q_STAGES: u32,
+    const STAGES_K: u32,
+    const STAGES_V: u32,
+    const P_REGISTERS: usize,
+> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES_K, STAGES_V, P_REGISTERS>
+where
+    [u32; P_REGISTERS]: Registers,
+{
+    /// A thread's scores that become probabilities before the product of those before is waited for.
+    /// The others do so while the first are converted, which needs the registers of that product.
+    /// Three warpgroups have enough to do without.
+    const EARLY: usize = match Self::CONSUMERS {
+        3 => 0,
+        _ => P_REGISTERS * 2 * 3 / 8 / 8 * 8,
+    };
+
+    /// Computes the queries of this warpgroup in every tile.
+    ///
+    /// # Safety
+    /// Each warpgroup that computes calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn consume(&self) {
+        // SAFETY: a warp is of one warpgroup. The warps of the warpgroup, and the warpgroups, go
+        // through the same blocks.
+        unsafe {
+            let consumer_idx = uniform(thread::thread_idx_x() / WARPGROUP) - 1;
+            let Some((mut at, mut p)) = self.start(consumer_idx) else {
+                return;
+            };
+            let mut o = Accumulator::<C::Output>::zero();
+            // Any step is first, so that its products come before the others on every way.
+            while let Some(next) = self.step(&mut at, &mut p, o) {
+                o = next;
+                if self.call.params.softcap_scale == 0.0 {
+                    o = self.whole_steps(&mut at, &mut p, o);
+                }
+            }
+            at.turns.close();
+        }
+    }
+
+    /// The first block's probabilities, if there is one.
+    ///
+    /// # Safety
+    /// As for [`consume`](Self::consume).
+    #[inline(always)]
+    unsafe fn start(
+        &self,
+        consumer_idx: u32,
+    ) -> Option<(
+        Place<Q_STAGES, STAGES_K, STAGES_V>,
+        Fragments<C::Element, P_REGISTERS>,
+    )> {
+        let (q, pipeline_q) = self.queries(consumer_idx);
+        let turns = Turns {
+            consumer_idx,
+            consumers: Self::CONSUMERS,
+        };
+        let mut tickets = self.tickets;
+        let mut queries = pipeline_q.consumer();
+        let mut keys = self.pipeline_k.consumer();
+        // SAFETY: stages are read between their copies' landing and their release, after products
+        // are complete.
+        unsafe {
+            let q_stage = queries.wait(); // the first tile's queries landed
+            let ticket = tickets.next();
+            let Blocks { first, end, rows } = ticket.blocks();
+            if end == 0 {
+                return None;
+            }
+            turns.open();
+            let block = end - 1;
+            let mask = RowMask::new::<TILE_N>(ticket, consumer_idx * ROWS);
+            let mut softmax = Softmax::new();
+            let k_stage = keys.wait(); // its last keys landed
+            let mut s = Accumulator::<C::Scores>::unset().begin();
+            s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
+            let mut s = s.finish();
+            k_stage.release_early(Readers::OneBlock);
+            if block == first {
+                q_stage.release_early(Readers::OneBlock);
+            }
+            self.finish_scores(&mut s);
+            let scores = s.registers_mut()[0].as_mut();
+            mask.apply::<TILE_N>(consumer_idx * ROWS, scores, block);
+            softmax.update(scores, self.call.params.softmax_scale_log2);
+            let p = Fragments::of(&s, C::pair);
+            let at = Place {
+                turns,
+                queries,
+                keys,
+                values: self.pipeline_v.consumer(),
+                tickets,
+                ticket,
+                q_stage,
+                k_stage,
+                block,
+                first,
+                rows,
+                mask,
+                softmax,
+            };
+            Some((at, p))
+        }
+    }
+
+    /// Issues the scores of the keys of `at`, and the product of `p` with the next values.
+    ///
+    /// # Safety
+    /// As for [`consume`](Self::consume); of the values, `rows` are the sequence's.
+    #[inline(always)]
+    unsafe fn issue(
+        &self,
+        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
+        p: &mut Fragments<C::Element, P_REGISTERS>,
+        o: Accumulator<C::Output>,
+        rows: u32,
+    ) -> (InFlight<C::Scores>, InFlight<C::Output>, Stage) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            at.turns.wait();
+            p.tie();
+            let mut s = Accumulator::<C::Scores>::unset().begin();
+            let mut o = o.begin();
+            // Descriptors of queries are computed here, not kept in registers: there are none left.
+            let (q, _) = self.queries(opaque(at.turns.consumer_idx));
+            s.multiply_rows(q.rows(&at.q_stage), self.k.rows(&at.k_stage));
+            let v_stage = at.values.wait(); // values of the block of `p` landed
+            if rows < TILE_N && at.turns.consumer_idx == 0 {
+                // The first in turn does it for all.
+                cold_path();
+                clear_rows(&self.v, &v_stage, rows);
+            }
+            o.multiply_add_fragments(p, self.v.columns(&v_stage));
+            at.turns.pass();
+            (s, o, v_stage)
+        }
+    }
+
+    /// Goes on for as long as all rows see all keys of the next block of the tile.
+    ///
+    /// # Safety
+    /// As for [`consume`](Self::consume).
+    #[inline(always)]
+    unsafe fn whole_steps(
+        &self,
+        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
+        p: &mut Fragments<C::Element, P_REGISTERS>,
+        mut o: Accumulator<C::Output>,
+    ) -> Accumulator<C::Output> {
+        let scale_log2 = self.call.params.softmax_scale_log2;
+        let may_clear = self.call.launch.has_neighbours != 0 && at.rows < TILE_N;
+        // SAFETY: as for `step`.
+        unsafe {
+            let mut goes_on = !may_clear && at.is_next_whole();
+            if goes_on {
+                at.keys.wait_into(&mut at.k_stage); // keys of the next block landed
+            }
+            while goes_on {
+                at.block -= 1;
+                let (s, o_next, v_stage) = self.issue(at, p, o, TILE_N);
+                let mut s = s.finish_before::<1>();
+                at.k_stage.release_early(Readers::OneBlock);
+                if at.block == at.first {
+                    at.q_stage.release_early(Readers::OneBlock);
+                }
+                let scores = s.registers_mut()[0].as_mut();
+                let mut rescale = Rescale::NONE;
+                let is_high = at.softmax.is_high(scores, scale_log2);
+                if is_high {
+                    cold_path();
+                    rescale = at.softmax.raise(scores, scale_log2);
+                }
+                let mut sums = Sums::new();
+                at.softmax
+                    .powers(&mut scores[..Self::EARLY], scale_log2, &mut sums);
+                tie(&mut s.registers_mut()[0]);
+                goes_on = at.is_next_whole();
+                if goes_on {
+                    // In time. And ptxas moves the wait below up to a branch, but not over it.
+                    at.keys.wait_into(&mut at.k_stage); // keys of the next block landed
+                }
+                o = o_next.finish();
+                v_stage.release(Readers::OneBlock);
+                if is_high {
+                    cold_path();
+                    rescale.apply(o.registers_mut()[0].as_mut());
+                }
+                p.tie(); // until here its registers were being read
+                tie(&mut s.registers_mut()[0]);
+                let scores = s.registers_mut()[0].as_mut();
+                at.softmax
+                    .powers(&mut scores[Self::EARLY..], scale_log2, &mut sums);
+                at.softmax.add(&sums);
+                *p = Fragments::of(&s, C::pair);
+            }
+        }
+        o
+    }
+
+    /// Goes on to the next block, of this tile or of the next; `None` if there is none.
+    ///
+    /// # Safety
+    /// As for [`consume`](Self::consume).
+    #[inline(always)]
+    unsafe fn step(
+        &self,
+        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
+        p: &mut Fragments<C::Element, P_REGISTERS>,
+        o: Accumulator<C::Output>,
+    ) -> Option<Accumulator<C::Output>> {
+        let row_of_tile = at.turns.consumer_idx * ROWS;
+        let params = self.call.params;
+        let is_last = at.block == at.first;
+        let (done, done_ticket) = (at.softmax, at.ticket);
+        let rows = match self.call.launch.has_neighbours {
+            0 => TILE_N,
+            _ => at.rows,
+        };
+        at.rows = TILE_N;
+        // SAFETY: stages are read between their copies' landing and their release, after products
+        // are complete.
+        unsafe {
+            let is_end = is_last && !self.next_tile(at);
+            if !is_end {
+                at.block -= 1;
+                at.keys.wait_into(&mut at.k_stage); // keys of `block` landed
+            }
+            // At the very end the scores of some keys that are still there, which nobody uses:
+            // a product that is only there sometimes would need another form of what follows.
+            let (s, o_next, v_stage) = self.issue(at, p, o, rows);
+            let mut s = s.finish_before::<1>();
+            let mut rescale = Rescale::NONE;
+            if !is_end {
+                at.k_stage.release_early(Readers::OneBlock);
+                if at.block == at.first {
+                    at.q_stage.release_early(Readers::OneBlock);
+                }
+                self.finish_scores(&mut s);
+                let scores = s.registers_mut()[0].as_mut();
+                at.mask.apply::<TILE_N>(row_of_tile, scores, at.block);
+                rescale = at.softmax.update(scores, params.softmax_scale_log2);
+            }
+            let mut o = o_next.finish();
+            v_stage.release(Readers::OneBlock);
+            let sums = o.registers_mut()[0].as_mut();
+            if is_last {
+                let place = done_ticket.place();
+                let outputs = self.call.outputs;
+                outputs.store(params, &place, row_of_tile, &done, sums, C::pair);
+                if is_end {
+                    return None;
+                }
+                o = Accumulator::zero();
+            } else if rescale.is_needed {
+                cold_path();
+                rescale.apply(sums);
+            }
+            *p = Fragments::of(&s, C::pair);
+            Some(o)
+        }
+    }
+
+    /// Begins the next tile, if there is one.
+    ///
+    /// # Safety
+    /// As for [`consume`](Self::consume), after a tile's last block.
+    #[inline(always)]
+    unsafe fn next_tile(&self, at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>) -> bool {
+        // SAFETY: the ticket is read after the queries landed; nothing is read of the queries before.
+        unsafe {
+            let q_stage = at.queries.wait(); // the next tile's queries landed, if there is one
+            at.ticket = at.tickets.next();
+            let Blocks { first, end, rows } = at.ticket.blocks();
+            if end == 0 {
+                return false;
+            }
+            at.q_stage = q_stage;
+            (at.first, at.block, at.rows) = (first, end, rows);
+            at.mask = RowMask::new::<TILE_N>(at.ticket, at.turns.consumer_idx * ROWS);
+            at.softmax = Softmax::new();
+            true
+        }
+    }
+
+    /// The softcap, where there is one.
+    #[inline(always)]
+    fn finish_scores(&self, s: &mut Accumulator<C::Scores>) {
+        let scale = self.call.params.softcap_scale;
+        // LLVM would make two loops of the one around it.
+        if opaque(scale.to_bits()) != 0 {
+            cold_path();
+            let scores = s.registers_mut()[0].as_mut();
+            let mut i = 0;
+            while i < scores.len() {
+                scores[i] = tanh(scores[i] * scale);
+                i += 1;
+            }
+        }
+    }
+}
+
+/// By its exponential, as `tanh.approx` has 11 bits only.
+#[inline(always)]
+fn tanh(x: f32) -> f32 {
+    let power = ex2_approx_ftz(x * (2.0 * core::f32::consts::LOG2_E));
+    1.0 - 2.0 * rcp_approx_ftz(1.0 + power)
+}
