@@ -35,3 +35,44 @@ pub(super) fn launch(entry: Sm75Entry, candidate: &Candidate, call: &Call<'_>) -
     // grid and shared memory are the tile's.
     unsafe { call.launch(entry, candidate.config, &[]) }
 }
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::super::candidates::offer_all;
+    use super::super::desc::tests::plain;
+    use crate::{DType, Device};
+
+    /// Names of the candidates on a device of `arch`, the best first.
+    fn names(arch: (u32, u32), dtype: DType, head_dim: u32) -> Vec<String> {
+        let mut info = Device::emulator().expect("an emulator").info().clone();
+        info.arch = arch;
+        if arch == (7, 5) {
+            info.max_shared_bytes_per_block = 64 << 10;
+        }
+        let mut all = Vec::new();
+        offer_all(&plain(dtype, 512, head_dim), &info, &mut |candidate| {
+            all.push(candidate);
+        });
+        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        all.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn turing_takes_them_for_f16_up_to_128_and_newer_devices_their_own() {
+        let turing = (7, 5);
+        for (head_dim, cap) in [(64, 64), (96, 128), (128, 128)] {
+            let want = [
+                format!("flash_fwd_sm75_f16_d{cap}"),
+                format!("flash_fwd_simt_d{cap}"),
+            ];
+            assert_eq!(names(turing, DType::F16, head_dim), want);
+        }
+        assert_eq!(names(turing, DType::F16, 256), ["flash_fwd_simt_d256"]);
+        assert_eq!(names(turing, DType::Bf16, 64), ["flash_fwd_simt_d64"]);
+        let ampere = names((8, 0), DType::F16, 64);
+        assert_eq!(
+            ampere[..2],
+            ["flash_fwd_sm80_f16_d64", "flash_fwd_sm75_f16_d64"]
+        );
+    }
+}
