@@ -42,7 +42,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`Unary`], [`Binary`] |
+//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients, [`Unary`], [`Binary`] |
 //! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -86,7 +86,11 @@ pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Float, Gemm,
     GemmCandidate, GemmInput, GemmPlan, GemmTuning, Layout, Lengths, Measured, PlanSource,
-    Precision, Reduce, Softmax, Unary, merge_attention,
+    Precision, Reduce, Unary, merge_attention,
+};
+pub use ops::{
+    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
+    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
 };
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;

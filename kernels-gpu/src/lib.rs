@@ -11,6 +11,8 @@ pub mod attention;
 pub mod elementwise;
 pub mod gemm;
 #[cfg(feature = "entries")]
+pub mod norm;
+#[cfg(feature = "entries")]
 pub mod reduce;
 #[cfg(feature = "entries")]
 mod simt;
@@ -19,5 +21,7 @@ pub mod softmax;
 
 #[cfg(feature = "entries")]
 mod online;
+#[cfg(feature = "entries")]
+mod row;
 #[cfg(feature = "entries")]
 mod rows;

@@ -27,14 +27,18 @@
 
 pub mod attention;
 mod compare;
+pub mod cross_entropy;
 pub mod elementwise;
 mod error;
 mod expected;
 pub mod gemm;
 mod model;
+pub mod norm;
+pub mod norm_grad;
 pub mod precision;
 pub mod reduce;
 pub mod softmax;
+pub mod softmax_grad;
 mod special;
 
 pub use compare::{Agreement, Mismatch};

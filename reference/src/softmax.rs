@@ -67,6 +67,48 @@ pub fn softmax(
     Ok(Expected::rounded_to(dtype, values, &errors))
 }
 
+/// Logarithm of softmax of `x` along `axis`, written in `dtype`: `y_j = (x_j - m) - ln S`.
+///
+/// A difference to the maximum, or two that add up to it, and the logarithm of a sum with relative
+/// error `E` are added: the error is at most `gamma(5) (w_j + |ln S|) - ln(1 - E)` and the
+/// logarithm's own. A lone `-inf` stays one.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`].
+pub fn log_softmax(
+    x: &ArrayViewD<'_, f64>,
+    axis: usize,
+    dtype: DType,
+    model: &Model,
+) -> Result<Expected, ReferenceError> {
+    if axis >= x.ndim() {
+        return Err(ReferenceError::AxisOutOfRange {
+            axis,
+            rank: x.ndim(),
+        });
+    }
+    let mut values = ArrayD::zeros(x.raw_dim());
+    let mut errors = ArrayD::zeros(x.raw_dim());
+    let outputs = values
+        .lanes_mut(Axis(axis))
+        .into_iter()
+        .zip(errors.lanes_mut(Axis(axis)));
+    for (x, (mut value, mut error)) in x.lanes(Axis(axis)).into_iter().zip(outputs) {
+        let x = x.to_vec();
+        let row = Row::new(&x, &Scores::EXACT, model);
+        for (j, &x) in x.iter().enumerate() {
+            let (distance, log) = (x - row.max, row.log_sum());
+            value[j] = distance - log;
+            error[j] = if value[j].is_finite() {
+                gamma(5) * (distance.abs() + log.abs()) + row.log_sum_error(model) + ETA32
+            } else {
+                0.0
+            };
+        }
+    }
+    Ok(Expected::rounded_to(dtype, values, &errors))
+}
+
 /// What is known of the scores' own errors.
 pub(crate) struct Scores<'a> {
     /// `a_j`, one a score; empty for exact ones.
@@ -91,6 +133,10 @@ pub(crate) struct Row {
     pub(crate) errors: Vec<f64>,
     /// Absolute error of a term that may be flushed, relative to the sum.
     pub(crate) lost: f64,
+    /// `m`.
+    pub(crate) max: f64,
+    /// `S = sum exp(z - m)`.
+    sum: f64,
     /// `ln sum exp(z)`.
     pub(crate) lse: f64,
     /// Error of the computed `lse`; see [`crate::reduce`].
@@ -141,10 +187,26 @@ impl Row {
             probs,
             errors,
             lost,
+            max,
+            sum,
             lse,
             lse_error,
             sum_error,
         }
+    }
+
+    /// `ln S`.
+    pub(crate) fn log_sum(&self) -> f64 {
+        self.sum.ln()
+    }
+
+    /// Error of the computed `ln S`.
+    pub(crate) fn log_sum_error(&self, model: &Model) -> f64 {
+        if self.sum_error >= 1.0 {
+            return f64::INFINITY;
+        }
+        let of_sum = -(-self.sum_error).ln_1p();
+        of_sum + model.log_ulps * 2.0 * U32 * (self.log_sum().abs() + of_sum) + ETA32
     }
 
     /// Error of `value = sum_j P_j v_j` computed as the quotient of two sums, when the errors of

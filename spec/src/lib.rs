@@ -10,7 +10,7 @@ mod dtype;
 pub mod elementwise;
 pub mod gemm;
 pub mod reduce;
-pub mod softmax;
+pub mod rows;
 pub mod swizzle;
 pub mod tensor_core;
 

@@ -11,7 +11,7 @@ mod kernels;
 mod maps;
 mod model;
 mod reduce;
-mod softmax;
+mod rows;
 mod view;
 
 pub(crate) use attention::AttentionState;
@@ -28,4 +28,7 @@ pub use gemm::{
 };
 pub(crate) use maps::MapCache;
 pub use reduce::Reduce;
-pub use softmax::Softmax;
+pub use rows::{
+    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
+    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
+};

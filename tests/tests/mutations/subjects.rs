@@ -75,7 +75,7 @@ pub(crate) const SUBJECTS: [Subject; 9] = [
     },
     Subject {
         name: "softmax_f32",
-        file: "ptx/sm_75/softmax.ptx",
+        file: "tests/mutations/softmax_f32.ptx",
         kernel: "softmax_f32",
         problem: portable::softmax_rows,
     },

@@ -1,9 +1,8 @@
-//! The entries of reduce, softmax and elementwise, launched as `spec` says, against plain f64
+//! The entries of reduce and elementwise, launched as `spec` says, against plain f64
 //! loops: strides, alignments and lengths that callers of the library reach only by accident.
 
 mod elementwise;
 mod reduce;
-mod softmax;
 
 use half::{bf16, f16};
 use warpsmith::{Device, DeviceBuffer, Element, Kernel, KernelArgs, LaunchConfig, Module};

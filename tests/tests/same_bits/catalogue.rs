@@ -15,11 +15,10 @@ use spec::elementwise::{
 };
 use spec::gemm::{self, Transpose};
 use spec::reduce::{self, FinalEntry, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, Strategy};
-use spec::softmax::{self, SoftmaxEntry, SoftmaxParams};
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, products};
+use crate::{attending, products, rows};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 const EIGHT_BITS: [DType; 2] = [DType::E4m3, DType::E5m2];
@@ -40,7 +39,7 @@ pub(crate) enum Family {
     Merge(MergeEntry),
     Reduce(ReduceEntry),
     Final(FinalEntry),
-    Softmax(SoftmaxEntry),
+    Row(rows::RowKernel),
     Unary(UnaryEntry),
     Binary(BinaryEntry),
     Cast(CastEntry),
@@ -98,6 +97,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
         all.insert(entry.to_string(), Family::Attention(entry));
     }
     all.insert(MergeEntry.to_string(), Family::Merge(MergeEntry));
+    rows::insert(&mut all);
     for op in ReduceOp::ALL {
         for dtype in FLOATS {
             for strategy in [Strategy::Row, Strategy::Col] {
@@ -119,10 +119,6 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
         all.insert(entry.to_string(), Family::Finish(entry));
     }
     for dtype in FLOATS {
-        all.insert(
-            SoftmaxEntry { dtype }.to_string(),
-            Family::Softmax(SoftmaxEntry { dtype }),
-        );
         for op in UnaryOp::ALL {
             all.insert(op.entry(dtype).to_string(), Family::Unary(op.entry(dtype)));
         }
@@ -149,10 +145,11 @@ impl Family {
     /// Whether it uses the hardware's approximations, whose last bits only one device gives. Its cases
     /// run under all checks; what it computes is held against a reference elsewhere.
     pub(crate) fn approximates(self) -> bool {
-        matches!(
-            self,
-            Self::AttentionSm75(_) | Self::AttentionSm80(_) | Self::AttentionSm90(_)
-        )
+        match self {
+            Self::AttentionSm75(_) | Self::AttentionSm80(_) | Self::AttentionSm90(_) => true,
+            Self::Row(kernel) => kernel.approximates(),
+            _ => false,
+        }
     }
 
     /// A random case.
@@ -178,7 +175,7 @@ impl Family {
                 };
                 reduction(entry, rng, true)
             }
-            Self::Softmax(entry) => rows(entry, rng),
+            Self::Row(kernel) => kernel.trial(rng),
             Self::Unary(UnaryEntry { op, dtype }) => elementwise(
                 op.entry(dtype),
                 Some(dtype),
@@ -254,31 +251,6 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng, is_long: bool) -> Trial {
         Arg::params(params),
     ];
     trial.launch(FinalEntry { op: entry.op }, config, args);
-    trial
-}
-
-fn rows(entry: SoftmaxEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let n = [rng.random_range(1..=300), rng.random_range(1025..=3000)][rng.random_range(0..2)];
-    let rows = rng.random_range(1..=9_u64);
-    let mut operand = || {
-        let stride = rng.random_range(1..=2);
-        let row_stride = n * stride + rng.random_range(0..3);
-        let buffer = trial.floats(entry.dtype, row_stride * rows, rng);
-        (buffer, row_stride as i64, stride as i64)
-    };
-    let (x, x_row_stride, x_stride) = operand();
-    let (y, y_row_stride, y_stride) = operand();
-    let params = SoftmaxParams {
-        rows,
-        n,
-        x_row_stride,
-        x_stride,
-        y_row_stride,
-        y_stride,
-    };
-    let config = LaunchConfig::linear(softmax::grid_blocks(rows, n), softmax::THREADS);
-    trial.launch(entry, config, [x, y, Arg::params(params)]);
     trial
 }
 

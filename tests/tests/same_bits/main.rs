@@ -9,6 +9,7 @@ mod attending;
 mod cases;
 mod catalogue;
 mod products;
+mod rows;
 mod trial;
 
 use std::collections::BTreeMap;

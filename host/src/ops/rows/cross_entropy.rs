@@ -1,0 +1,284 @@
+//! Cross-entropy.
+
+use super::{Launch, Rows, extents, has_rows, input, model};
+use crate::ops::float::Float;
+use crate::ops::{check, kernels};
+use crate::reference::Model;
+use crate::{Error, LaunchConfig, Result, Stream, Tensor};
+use spec::rows::{MAX_THREADS, RowOp, RowParams};
+
+/// What becomes of the losses of all rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// They are the result.
+    None,
+    /// Their mean over rows whose target is not ignored.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+/// Cross-entropy of logits against a class each, and its gradient in the same launch:
+/// `loss = ln sum_j exp(x_j) - (1 - s) x_target - s mean(x)` with label smoothing `s`, and
+/// `dlogits = g (softmax(x) - (1 - s) [j = target] - s / n)`.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `logits` | any of 1 to 8 dimensions; classes are along the last | f32, f16, bf16 | any; see Performance |
+/// | `targets` | `logits`' shape without the last dimension | i64 | any |
+/// | `loss` (written) | none of [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` of [`Reduction::None`] | f32 | contiguous; overlaps nothing |
+/// | `dlogits` (written) | as `logits` | as `logits` | any that give each element a place of its own; may be `logits` itself, and must not overlap them otherwise |
+///
+/// A row whose target is [`ignore_index`](Self::ignore_index) has loss and gradient 0, whatever its
+/// logits are. One whose target is no class, or with NaN, `+inf` or nothing but `-inf` among its
+/// logits, has NaN for both. The mean of no rows is NaN. `g` is
+/// [`gradient_scale`](Self::gradient_scale), over the number of rows that are not ignored of
+/// [`Reduction::Mean`].
+///
+/// # Numerics
+/// Computed in f32, losses and gradients rounded once; losses are added up in a fixed order. Error
+/// bound: [`reference::cross_entropy`](mod@crate::reference::cross_entropy). Deterministic: same bits
+/// every run, on one kind of device.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::OutOfBounds`] (logits without dimensions), [`Error::InvalidValue`] (label smoothing not
+/// in 0..=1), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+///
+/// # Performance
+/// One launch, one read of the logits and, where it is asked for, one write of their gradient, where
+/// classes are neighbours and all other dimensions step evenly; else logits are copied. Before it one
+/// over the targets ([`Reduction::Mean`]), after it one over the losses.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{CrossEntropy, Device, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let logits = Tensor::from_slice(&device, &[2, 2], &[0.0_f32, 0.0, 1.0, 2.0])?;
+/// let targets = Tensor::from_slice(&device, &[2], &[1_i64, -100])?;
+/// let (loss, dlogits) = CrossEntropy::new(&logits, &targets).run_with_gradient(&stream)?;
+/// assert!((loss.item()? - 2.0_f32.ln()).abs() < 1e-6);
+/// assert_eq!(dlogits.to_vec()?, [0.5, -0.5, 0.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until one of the `run`s"]
+pub struct CrossEntropy<'a, T: Float> {
+    logits: &'a Tensor<T>,
+    targets: &'a Tensor<i64>,
+    ignore_index: i64,
+    label_smoothing: f32,
+    gradient_scale: f32,
+    reduction: Reduction,
+}
+
+impl<'a, T: Float> CrossEntropy<'a, T> {
+    /// The mean over rows, of which those with target -100 are ignored.
+    pub fn new(logits: &'a Tensor<T>, targets: &'a Tensor<i64>) -> Self {
+        Self {
+            logits,
+            targets,
+            ignore_index: -100,
+            label_smoothing: 0.0,
+            gradient_scale: 1.0,
+            reduction: Reduction::Mean,
+        }
+    }
+
+    /// The target that says that a row does not count.
+    pub fn ignore_index(mut self, class: i64) -> Self {
+        self.ignore_index = class;
+        self
+    }
+
+    /// The share of a target that all classes have evenly, 0 to 1.
+    pub fn label_smoothing(mut self, share: f32) -> Self {
+        self.label_smoothing = share;
+        self
+    }
+
+    /// What the gradient is multiplied by: that of the loss, if it goes on.
+    pub fn gradient_scale(mut self, scale: f32) -> Self {
+        self.gradient_scale = scale;
+        self
+    }
+
+    /// What becomes of the losses of all rows.
+    pub fn reduction(mut self, reduction: Reduction) -> Self {
+        self.reduction = reduction;
+        self
+    }
+
+    /// The loss in a new tensor.
+    ///
+    /// # Errors
+    /// See [`CrossEntropy`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<f32>> {
+        let loss = self.new_loss(stream)?;
+        self.run_into(&loss, None, stream)?;
+        Ok(loss)
+    }
+
+    /// The loss and the gradient of the logits, in new tensors.
+    ///
+    /// # Errors
+    /// See [`CrossEntropy`].
+    pub fn run_with_gradient(&self, stream: &Stream) -> Result<(Tensor<f32>, Tensor<T>)> {
+        let loss = self.new_loss(stream)?;
+        let dlogits = Tensor::empty(stream, self.logits.shape())?;
+        self.run_into(&loss, Some(&dlogits), stream)?;
+        Ok((loss, dlogits))
+    }
+
+    /// The loss into `loss`, and the gradient into `dlogits` where it is asked for.
+    ///
+    /// # Errors
+    /// See [`CrossEntropy`].
+    pub fn run_into(
+        &self,
+        loss: &Tensor<f32>,
+        dlogits: Option<&Tensor<T>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        self.validate(loss, dlogits, stream)?;
+        let (rows, n) = extents(self.logits);
+        let mut totals = totals(rows, n);
+        totals.ignore_index = self.ignore_index;
+        let targets = self.targets.contiguous(stream)?;
+        let factor = match self.reduction {
+            Reduction::Mean => Some(Tensor::<f32>::empty(stream, &[])?),
+            Reduction::None | Reduction::Sum => None,
+        };
+        if let Some(factor) = &factor {
+            let kernel = kernels::kernel(stream, "cross_entropy_weight")?;
+            let config = LaunchConfig::linear(1, totals.threads);
+            // SAFETY: a target a row, and one number.
+            unsafe { kernel.launch(stream, config, (&targets, factor, totals)) }?;
+        }
+        let losses = match self.reduction {
+            Reduction::None => loss.clone(),
+            Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[rows])?,
+        };
+        if n > 0 {
+            self.launch(&targets, &losses, factor.as_ref(), dlogits, stream)?;
+        } else {
+            // No class: every target that counts is none.
+            losses.fill(f32::NAN, stream)?;
+        }
+        if self.reduction == Reduction::None {
+            return Ok(());
+        }
+        let kernel = kernels::kernel(stream, "cross_entropy_total")?;
+        let config = LaunchConfig::linear(1, totals.threads);
+        // SAFETY: a loss a row, one number or none, and one number.
+        unsafe { kernel.launch(stream, config, (&losses, factor.as_ref(), loss, totals)) }
+    }
+
+    /// How the kernels compute, for the bound of the reference.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]: logits without dimensions.
+    pub fn model(&self) -> Result<Model> {
+        has_rows(self.logits)?;
+        let (rows, n) = extents(self.logits);
+        let totals = rows.div_ceil(MAX_THREADS as usize) + 16;
+        let mut model = model(n);
+        model.additions = model.additions.max(totals);
+        Ok(model)
+    }
+
+    fn new_loss(&self, stream: &Stream) -> Result<Tensor<f32>> {
+        match self.reduction {
+            Reduction::None => Tensor::empty(stream, self.targets.shape()),
+            Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[]),
+        }
+    }
+
+    fn validate(
+        &self,
+        loss: &Tensor<f32>,
+        dlogits: Option<&Tensor<T>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        check::device("logits", self.logits, stream)?;
+        has_rows(self.logits)?;
+        let shape = self.logits.shape();
+        let of_rows = &shape[..shape.len() - 1];
+        input("targets", self.targets, of_rows, stream)?;
+        if !(0.0..=1.0).contains(&self.label_smoothing) {
+            return Err(Error::InvalidValue {
+                what: "label smoothing",
+                got: self.label_smoothing.to_string().into(),
+                want: "a number from 0 to 1".into(),
+            });
+        }
+        let of_loss = match self.reduction {
+            Reduction::None => of_rows,
+            Reduction::Mean | Reduction::Sum => &[],
+        };
+        check::output("loss", loss, of_loss, stream)?;
+        super::norm::contiguous_row("loss", loss)?;
+        check::no_overlap("loss", loss, "logits", self.logits)?;
+        check::no_overlap("loss", loss, "targets", self.targets)?;
+        if let Some(dlogits) = dlogits {
+            check::output("dlogits", dlogits, shape, stream)?;
+            check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
+            check::no_overlap("dlogits", dlogits, "targets", self.targets)?;
+            check::no_overlap("dlogits", dlogits, "loss", loss)?;
+        }
+        Ok(())
+    }
+
+    fn launch(
+        &self,
+        targets: &Tensor<i64>,
+        losses: &Tensor<f32>,
+        factor: Option<&Tensor<f32>>,
+        dlogits: Option<&Tensor<T>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (rows, n) = extents(self.logits);
+        if rows == 0 {
+            return Ok(());
+        }
+        let x = Rows::read(self.logits, stream)?;
+        let dx = dlogits.map(|dx| Rows::written(dx, stream)).transpose()?;
+        let is_aligned = x.is_aligned() && dx.as_ref().is_none_or(Rows::is_aligned);
+        let launch = Launch::new(stream, RowOp::CrossEntropy, T::DTYPE, (rows, n), is_aligned)?;
+        let mut params = launch.params(rows, n);
+        params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
+        params.ignore_index = self.ignore_index;
+        params.epsilon = self.label_smoothing;
+        params.scale = self.gradient_scale;
+        let written = dx.as_ref().map(|dx| &dx.tensor);
+        let arguments = (&x.tensor, targets, losses, written, factor, params);
+        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
+        // storage; there is a target and a loss a row; dx is injective, and is x or overlaps nothing.
+        unsafe { launch.run(stream, arguments) }?;
+        match (dx, dlogits) {
+            (Some(dx), Some(dlogits)) => dx.deliver(dlogits, stream),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Parameters of the launches over all rows.
+fn totals(rows: usize, n: usize) -> RowParams {
+    RowParams {
+        rows: rows as u64,
+        n: n as u64,
+        strides: [0; 5],
+        ignore_index: 0,
+        epsilon: 0.0,
+        scale: 1.0,
+        threads: MAX_THREADS,
+        flags: 0,
+    }
+}

@@ -1,0 +1,517 @@
+//! Layer norm and RMS norm.
+
+use super::{Launch, Rows, extents, has_rows, input};
+use crate::ops::check;
+use crate::ops::elementwise::Binary;
+use crate::ops::float::Float;
+use crate::reference::norm::NormModel;
+use crate::{Error, KernelArg, Result, Stream, Tensor};
+use spec::DType;
+use spec::elementwise::BinaryOp;
+use spec::rows::{RowOp, flags};
+use std::ffi::c_void;
+
+/// What a norm gives, or where it is to be put.
+#[derive(Clone, Debug)]
+pub struct Normalized<T: Float> {
+    /// The result, as `x`.
+    pub y: Tensor<T>,
+    /// `x` plus the residual, rounded: what was normalised. `None` without a residual.
+    pub sum: Option<Tensor<T>>,
+    /// The mean of each row, `x`'s shape without its last dimension. `None` of RMS norm.
+    pub mean: Option<Tensor<f32>>,
+    /// `1 / √(variance + epsilon)` of each row, likewise.
+    pub rstd: Option<Tensor<f32>>,
+}
+
+/// Weights that all rows share: of the rows' dtype, or f32.
+#[derive(Clone, Debug)]
+pub(super) enum Weights<T: Float> {
+    Same(Tensor<T>),
+    F32(Tensor<f32>),
+}
+
+/// The same as an argument of a launch: an address, or null.
+pub(super) struct WeightsArg<'a, T: Float>(pub(super) Option<&'a Weights<T>>);
+
+// SAFETY: what the borrowed tensors' own implementations give, or that of a null pointer.
+unsafe impl<T: Float> KernelArg for WeightsArg<'_, T> {
+    fn size_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn bytes(&self) -> *const c_void {
+        match self.0 {
+            Some(Weights::Same(tensor)) => KernelArg::bytes(&tensor),
+            Some(Weights::F32(tensor)) => KernelArg::bytes(&tensor),
+            None => KernelArg::bytes(&None::<&Tensor<T>>),
+        }
+    }
+
+    fn use_on(&self, stream: &Stream) -> Result<()> {
+        match self.0 {
+            Some(Weights::Same(tensor)) => KernelArg::use_on(&tensor, stream),
+            Some(Weights::F32(tensor)) => KernelArg::use_on(&tensor, stream),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Float> Weights<T> {
+    /// Checked against rows of `n` elements, without gaps.
+    pub(super) fn checked(&self, operand: &'static str, n: usize, stream: &Stream) -> Result<Self> {
+        Ok(match self {
+            Self::Same(tensor) => {
+                input(operand, tensor, &[n], stream)?;
+                Self::Same(tensor.contiguous(stream)?)
+            }
+            Self::F32(tensor) => {
+                input(operand, tensor, &[n], stream)?;
+                Self::F32(tensor.contiguous(stream)?)
+            }
+        })
+    }
+
+    /// Whether kernels that hold rows can read them.
+    pub(super) fn is_aligned(&self) -> bool {
+        let address = match self {
+            Self::Same(tensor) => tensor.device_ptr().as_raw(),
+            Self::F32(tensor) => tensor.device_ptr().as_raw(),
+        };
+        // There is none for f16 with weights in f32.
+        let has_kernel = !self.is_other() || T::DTYPE != DType::F16;
+        has_kernel && address.is_multiple_of(u64::from(spec::rows::VECTOR_BYTES))
+    }
+
+    /// Whether they are of another dtype than the rows.
+    pub(super) fn is_other(&self) -> bool {
+        matches!(self, Self::F32(_)) && T::DTYPE != DType::F32
+    }
+}
+
+/// What both norms are told.
+#[derive(Clone, Debug)]
+struct Norm<'a, T: Float> {
+    x: &'a Tensor<T>,
+    residual: Option<&'a Tensor<T>>,
+    weight: Option<Weights<T>>,
+    bias: Option<Weights<T>>,
+    epsilon: f32,
+    is_centered: bool,
+}
+
+macro_rules! norm {
+    ($name:ident, $is_centered:literal, $formula:literal, $rows:literal, $example:literal,
+        { $($extra:item)* }) => {
+        #[doc = $formula]
+        ///
+        /// | tensor | shape | dtype | strides (elements) |
+        /// |---|---|---|---|
+        /// | `x` | any of 1 to 8 dimensions; rows are along the last | f32, f16, bf16 | any; see Performance |
+        /// | `residual` (optional) | as `x` | as `x` | any |
+        /// | `weight` (optional: else 1) | `[n]`, `x`'s last dimension | as `x`, or f32 | any |
+        #[doc = $rows]
+        /// | `y`, `sum` (written) | as `x` | as `x` | any that give each element a place of its own; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
+        /// | `mean`, `rstd` (written) | `x`'s shape without the last dimension | f32 | contiguous |
+        ///
+        /// With a residual, `x + residual` is rounded to `x`'s dtype first, and that is normalised.
+        /// NaN and infinities go where the formula says: a row with one becomes NaN, but for finite
+        /// elements beside an infinity in RMS norm, which become 0. The mean that is kept of a row with
+        /// an infinity is one, or NaN; of rows without elements NaN.
+        ///
+        /// # Numerics
+        /// Computed in f32, rounded once; the variance is a sum of squared deviations from the mean,
+        /// not a difference of squares. Error bound:
+        /// [`reference::norm`](mod@crate::reference::norm). Deterministic: same bits every run, on
+        /// every device.
+        ///
+        /// # Async
+        /// Enqueued on `stream`; returns before completion. Device faults surface at the next
+        /// synchronize.
+        ///
+        /// # Errors
+        /// [`Error::OutOfBounds`] (an `x` without dimensions), [`Error::InvalidValue`] (an epsilon
+        /// that is negative or not finite), [`Error::ShapeMismatch`], [`Error::StrideMismatch`],
+        /// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`].
+        /// No launch happens on error.
+        ///
+        /// # Performance
+        /// One launch, one read and one write of every tensor of rows where elements of a row are
+        /// neighbours and all other dimensions step evenly; else it is copied. Rows of multiples of 16
+        /// bytes are fastest. Element by element (other rows, other GPUs than compute capability 9.0,
+        /// f16 with weights in f32) a residual is added by a launch of its own.
+        ///
+        /// # Examples
+        /// ```
+        /// # fn main() -> warpsmith::Result<()> {
+        #[doc = $example]
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[derive(Clone, Debug)]
+        #[must_use = "nothing is computed until one of the `run`s"]
+        pub struct $name<'a, T: Float>(Norm<'a, T>);
+
+        impl<'a, T: Float> $name<'a, T> {
+            /// Along the last axis, with an epsilon of 10⁻⁵.
+            pub fn new(x: &'a Tensor<T>) -> Self {
+                Self(Norm {
+                    x,
+                    residual: None,
+                    weight: None,
+                    bias: None,
+                    epsilon: 1e-5,
+                    is_centered: $is_centered,
+                })
+            }
+
+            /// What is added to the variance.
+            pub fn epsilon(mut self, epsilon: f32) -> Self {
+                self.0.epsilon = epsilon;
+                self
+            }
+
+            /// What is added to `x` first.
+            pub fn residual(mut self, residual: &'a Tensor<T>) -> Self {
+                self.0.residual = Some(residual);
+                self
+            }
+
+            /// What rows are multiplied by, of the rows' dtype.
+            pub fn weight(mut self, weight: &Tensor<T>) -> Self {
+                self.0.weight = Some(Weights::Same(weight.clone()));
+                self
+            }
+
+            /// What rows are multiplied by, in f32.
+            pub fn weight_f32(mut self, weight: &Tensor<f32>) -> Self {
+                self.0.weight = Some(Weights::F32(weight.clone()));
+                self
+            }
+
+            $($extra)*
+
+            /// The result in a new, contiguous tensor.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($name), "`].")]
+            pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+                let y = Tensor::empty(stream, self.0.x.shape())?;
+                self.run_into(&y, stream)?;
+                Ok(y)
+            }
+
+            /// The result into `y`.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($name), "`].")]
+            pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+                self.0.run(&y_alone(y), stream)
+            }
+
+            /// The result and what the gradient needs, in new tensors.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($name), "`].")]
+            pub fn run_kept(&self, stream: &Stream) -> Result<Normalized<T>> {
+                has_rows(self.0.x)?;
+                let shape = self.0.x.shape();
+                let rows = &shape[..shape.len() - 1];
+                let sum = match self.0.residual {
+                    Some(_) => Some(Tensor::empty(stream, shape)?),
+                    None => None,
+                };
+                let mean = match $is_centered {
+                    true => Some(Tensor::empty(stream, rows)?),
+                    false => None,
+                };
+                let out = Normalized {
+                    y: Tensor::empty(stream, shape)?,
+                    sum,
+                    mean,
+                    rstd: Some(Tensor::empty(stream, rows)?),
+                };
+                self.0.run(&out, stream)?;
+                Ok(out)
+            }
+
+            /// The same into tensors that are there; what is `None` is not kept.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($name), "`].")]
+            pub fn run_kept_into(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
+                self.0.run(out, stream)
+            }
+
+            /// How the kernels compute, for the bound of the reference.
+            pub fn model(&self) -> NormModel {
+                norm_model(self.0.x)
+            }
+        }
+    };
+}
+
+norm! {
+    LayerNorm, true,
+    "Layer norm along the last axis: `y = (h - mean) rstd weight + bias` with `h = x + residual` and `rstd = 1 / √(variance + epsilon)`; the variance is over `n`.",
+    "| `bias` (optional: else 0) | `[n]` | as `weight` | any |",
+    "use ndarray::array;
+use warpsmith::{Device, LayerNorm, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let x = Tensor::from_ndarray(&device, &array![[1.0_f32, 3.0], [5.0, 5.0]])?;
+let bias = Tensor::from_slice(&device, &[2], &[0.5_f32, 0.5])?;
+let y = LayerNorm::new(&x).bias(&bias).epsilon(0.0).run(&stream)?;
+assert_eq!(y.index_axis(0, 0)?.to_vec()?, [-0.5, 1.5]);",
+    {
+        /// What is added at last, of the rows' dtype.
+        pub fn bias(mut self, bias: &Tensor<T>) -> Self {
+            self.0.bias = Some(Weights::Same(bias.clone()));
+            self
+        }
+
+        /// What is added at last, in f32.
+        pub fn bias_f32(mut self, bias: &Tensor<f32>) -> Self {
+            self.0.bias = Some(Weights::F32(bias.clone()));
+            self
+        }
+    }
+}
+
+norm! {
+    RmsNorm, false,
+    "RMS norm along the last axis: `y = h rstd weight` with `h = x + residual` and `rstd = 1 / √(mean of h² + epsilon)`.",
+    "",
+    "use ndarray::array;
+use warpsmith::{Device, RmsNorm, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let x = Tensor::from_ndarray(&device, &array![[3.0_f32, -3.0]])?;
+let residual = Tensor::from_ndarray(&device, &array![[1.0_f32, -1.0]])?;
+let out = RmsNorm::new(&x).residual(&residual).epsilon(0.0).run_kept(&stream)?;
+assert_eq!(out.y.to_vec()?, [1.0, -1.0]);
+assert_eq!(out.sum.map(|sum| sum.to_vec()).transpose()?, Some(vec![4.0, -4.0]));",
+    {}
+}
+
+/// Nothing is kept but the result.
+fn y_alone<T: Float>(y: &Tensor<T>) -> Normalized<T> {
+    Normalized {
+        y: y.clone(),
+        sum: None,
+        mean: None,
+        rstd: None,
+    }
+}
+
+/// How norms of rows of `x` are computed.
+pub(super) fn norm_model<T: Float>(x: &Tensor<T>) -> NormModel {
+    let n = x.shape().last().copied().unwrap_or(1);
+    NormModel {
+        additions: super::model(n).additions,
+        // A thread's, four elements at a time, those of lanes, and of warps.
+        merges: n.div_ceil(1024).max(n.min(32)).div_ceil(4) + 10,
+    }
+}
+
+impl<T: Float> Norm<'_, T> {
+    fn validate(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
+        check::device("x", self.x, stream)?;
+        has_rows(self.x)?;
+        let shape = self.x.shape();
+        if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
+            return Err(Error::InvalidValue {
+                what: "epsilon",
+                got: self.epsilon.to_string().into(),
+                want: "a finite number that is not negative".into(),
+            });
+        }
+        if let Some(residual) = self.residual {
+            input("residual", residual, shape, stream)?;
+        }
+        for (operand, written) in [("y", Some(&out.y)), ("sum", out.sum.as_ref())] {
+            let Some(written) = written else { continue };
+            check::output(operand, written, shape, stream)?;
+            check::no_partial_overlap(operand, written, "x", self.x)?;
+            if let Some(residual) = self.residual {
+                check::no_partial_overlap(operand, written, "residual", residual)?;
+            }
+            for (other, weights) in [("weight", &self.weight), ("bias", &self.bias)] {
+                match weights {
+                    Some(Weights::Same(tensor)) => {
+                        check::no_overlap(operand, written, other, tensor)?;
+                    }
+                    Some(Weights::F32(tensor)) => {
+                        check::no_overlap(operand, written, other, tensor)?;
+                    }
+                    None => {}
+                }
+            }
+        }
+        if let Some(sum) = &out.sum {
+            if self.residual.is_none() {
+                return Err(Error::InvalidValue {
+                    what: "sum",
+                    got: "asked for".into(),
+                    want: "a residual, or no sum".into(),
+                });
+            }
+            check::no_overlap("sum", sum, "y", &out.y)?;
+        }
+        for (operand, kept) in [("mean", &out.mean), ("rstd", &out.rstd)] {
+            let Some(kept) = kept else { continue };
+            check::output(operand, kept, &shape[..shape.len() - 1], stream)?;
+            contiguous_row(operand, kept)?;
+            check::no_overlap(operand, kept, "x", self.x)?;
+            check::no_overlap(operand, kept, "y", &out.y)?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
+        self.validate(out, stream)?;
+        let (rows, n) = extents(self.x);
+        let checked = |operand, weights: &Option<Weights<T>>| {
+            let weights = weights.as_ref();
+            weights
+                .map(|weights| weights.checked(operand, n, stream))
+                .transpose()
+        };
+        let (weight, bias) = (
+            checked("weight", &self.weight)?,
+            checked("bias", &self.bias)?,
+        );
+        if let (Some(weight), Some(bias)) = (&weight, &bias)
+            && weight.is_other() != bias.is_other()
+        {
+            return Err(Error::InvalidValue {
+                what: "dtype of bias",
+                got: if bias.is_other() {
+                    "f32"
+                } else {
+                    T::DTYPE.name()
+                }
+                .into(),
+                want: "that of weight".into(),
+            });
+        }
+        if out.y.is_empty() {
+            // Of nothing there is no mean.
+            let kept = [&out.mean, &out.rstd].into_iter().flatten();
+            return kept
+                .into_iter()
+                .try_for_each(|kept| kept.fill(f32::NAN, stream));
+        }
+        let tensors = Placed::new(self, out, stream)?;
+        let shared = [&weight, &bias].into_iter().flatten();
+        let is_aligned = tensors.is_aligned() && shared.clone().all(|weights| weights.is_aligned());
+        let op = match shared.clone().any(Weights::is_other) {
+            true if T::DTYPE == DType::Bf16 => RowOp::NormF32,
+            _ => RowOp::Norm,
+        };
+        let is_f32 = shared
+            .clone()
+            .any(|weights| matches!(weights, Weights::F32(_)));
+        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), is_aligned)?;
+        let is_loose = launch.entry.form == spec::rows::Form::Loose;
+        if is_loose {
+            launch.entry.op = RowOp::Norm;
+        }
+        let mut params = launch.params(rows, n);
+        params.epsilon = self.epsilon;
+        params.flags |= if self.is_centered { flags::CENTER } else { 0 };
+        params.flags |= if is_f32 { flags::F32_WEIGHTS } else { 0 };
+        let (weight, bias) = (WeightsArg(weight.as_ref()), WeightsArg(bias.as_ref()));
+        tensors.launch(&launch, params, (weight, bias), out, is_loose, stream)?;
+        if let (Some(placed), Some(sum)) = (&tensors.sum, &out.sum) {
+            placed.deliver(sum, stream)?;
+        }
+        tensors.y.deliver(&out.y, stream)
+    }
+}
+
+/// A tensor of one number a row.
+pub(super) fn contiguous_row(operand: &'static str, tensor: &Tensor<f32>) -> Result<()> {
+    if tensor.is_contiguous() {
+        return Ok(());
+    }
+    Err(Error::StrideMismatch {
+        operand,
+        got: tensor.strides().into(),
+        want: "those of a contiguous tensor".into(),
+    })
+}
+
+/// Tensors of rows where kernels find them.
+struct Placed<T: Float> {
+    x: Rows<T>,
+    residual: Option<Rows<T>>,
+    sum: Option<Rows<T>>,
+    y: Rows<T>,
+}
+
+impl<T: Float> Placed<T> {
+    fn new(norm: &Norm<'_, T>, out: &Normalized<T>, stream: &Stream) -> Result<Self> {
+        let read = |x: &Tensor<T>| Rows::read(x, stream);
+        Ok(Self {
+            x: read(norm.x)?,
+            residual: norm.residual.map(read).transpose()?,
+            sum: match &out.sum {
+                Some(sum) => Some(Rows::written(sum, stream)?),
+                None => None,
+            },
+            y: Rows::written(&out.y, stream)?,
+        })
+    }
+
+    fn is_aligned(&self) -> bool {
+        let others = [&self.residual, &self.sum].into_iter().flatten();
+        self.x.is_aligned() && self.y.is_aligned() && others.into_iter().all(Rows::is_aligned)
+    }
+
+    fn launch(
+        &self,
+        launch: &Launch,
+        mut params: spec::rows::RowParams,
+        (weight, bias): (WeightsArg<'_, T>, WeightsArg<'_, T>),
+        out: &Normalized<T>,
+        is_loose: bool,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (mut x, mut residual, mut sum) = (&self.x, self.residual.as_ref(), self.sum.as_ref());
+        let made;
+        if let (true, Some(added)) = (is_loose, residual) {
+            // Element by element nothing is held, so the sum is made first.
+            made = match sum {
+                Some(sum) => Rows {
+                    tensor: sum.tensor.clone(),
+                    ..*sum
+                },
+                None => Rows::written(&Tensor::empty(stream, x.tensor.shape())?, stream)?,
+            };
+            Binary::new(BinaryOp::Add, &x.tensor, &added.tensor).run_into(&made.tensor, stream)?;
+            (x, residual, sum) = (&made, None, None);
+        }
+        let stride = |rows: Option<&Rows<T>>| rows.map_or(0, |rows| rows.stride);
+        params.strides[..4].copy_from_slice(&[
+            x.stride,
+            stride(residual),
+            stride(sum),
+            self.y.stride,
+        ]);
+        let arguments = (
+            &x.tensor,
+            residual.map(|rows| &rows.tensor),
+            weight,
+            bias,
+            sum.map(|rows| &rows.tensor),
+            &self.y.tensor,
+            out.mean.as_ref(),
+            out.rstd.as_ref(),
+            params,
+        );
+        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
+        // storage; outputs are injective, and are x or the residual or overlap nothing.
+        unsafe { launch.run(stream, arguments) }
+    }
+}

@@ -1,0 +1,397 @@
+//! Gradients of layer norm and RMS norm.
+
+use super::norm::{Weights, WeightsArg, contiguous_row, norm_model};
+use super::{Launch, Rows, extents, has_rows, input};
+use crate::ops::float::Float;
+use crate::ops::{check, kernels};
+use crate::reference::norm::NormModel;
+use crate::{LaunchConfig, Result, Stream, Tensor};
+use spec::DType;
+use spec::rows::{COLUMN_ROWS, COLUMNS, Form, RowOp, RowParams, flags};
+
+/// Most partial sums of a column that is not held.
+const COLUMN_PARTS: usize = 256;
+
+/// Rows that a partial sum of a column has at least.
+const COLUMN_LENGTH: usize = 16;
+
+/// Threads of a block that adds up columns.
+const COLUMN_THREADS: u32 = 256;
+
+/// What the gradient of a norm gives, or where it is to be put.
+#[derive(Clone, Debug)]
+pub struct NormGradients<T: Float> {
+    /// As the rows.
+    pub dx: Tensor<T>,
+    /// Of the weight: `[n]`. `None` where it is not asked for.
+    pub dweight: Option<Tensor<f32>>,
+    /// Of the bias: `[n]`. `None` where it is not asked for.
+    pub dbias: Option<Tensor<f32>>,
+}
+
+/// What both gradients are told.
+#[derive(Clone, Debug)]
+struct NormGrad<'a, T: Float> {
+    x: &'a Tensor<T>,
+    dy: &'a Tensor<T>,
+    mean: Option<&'a Tensor<f32>>,
+    rstd: &'a Tensor<f32>,
+    weight: Option<Weights<T>>,
+    dsum: Option<&'a Tensor<T>>,
+}
+
+macro_rules! gradient {
+    ($name:ident, $of:ident, $formula:literal, $kept:literal, $has_bias:literal, $example:literal,
+        { $($new:item)* }) => {
+        #[doc = $formula]
+        ///
+        /// | tensor | shape | dtype | strides (elements) |
+        /// |---|---|---|---|
+        /// | `x` | what was normalised: `x`, or `sum` where there was a residual | f32, f16, bf16 | any |
+        /// | `dy` | as `x`: the gradient of `y` | as `x` | any |
+        #[doc = $kept]
+        /// | `weight` (optional: else 1) | `[n]` | as `x`, or f32 | any |
+        /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
+        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise |
+        /// | `dweight`, `dbias` (written) | `[n]` | f32 | contiguous |
+        ///
+        /// # Numerics
+        /// Computed in f32, `dx` rounded once. Gradients of weights are added up in two passes in an
+        /// order that shape and strides fix: no atomics. Error bound:
+        /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: same bits every
+        /// run, on every device of one compute capability.
+        ///
+        /// # Async, Errors
+        #[doc = concat!("As of [`", stringify!($of), "`].")]
+        ///
+        /// # Performance
+        /// Two reads and one write of rows, and one small launch more for `dweight` and `dbias`,
+        /// over partial sums: at most 4,224 a column. Rows that are not whole vectors of 16 bytes, or
+        /// longer than 131,072 elements of 16 bits (65,536 of f32), are read twice, as are all on
+        /// other GPUs than those of compute capability 9.0.
+        ///
+        /// # Examples
+        /// ```
+        /// # fn main() -> warpsmith::Result<()> {
+        #[doc = $example]
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[derive(Clone, Debug)]
+        #[must_use = "nothing is computed until `run` or `run_into`"]
+        pub struct $name<'a, T: Float>(NormGrad<'a, T>);
+
+        impl<'a, T: Float> $name<'a, T> {
+            $($new)*
+
+            /// The weight of the forward, of the rows' dtype.
+            pub fn weight(mut self, weight: &Tensor<T>) -> Self {
+                self.0.weight = Some(Weights::Same(weight.clone()));
+                self
+            }
+
+            /// The weight of the forward, in f32.
+            pub fn weight_f32(mut self, weight: &Tensor<f32>) -> Self {
+                self.0.weight = Some(Weights::F32(weight.clone()));
+                self
+            }
+
+            /// The gradient that comes to the sum of `x` and residual from elsewhere.
+            pub fn sum_gradient(mut self, dsum: &'a Tensor<T>) -> Self {
+                self.0.dsum = Some(dsum);
+                self
+            }
+
+            /// All gradients in new tensors; those of weight and bias where there is a weight.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($of), "`].")]
+            pub fn run(&self, stream: &Stream) -> Result<NormGradients<T>> {
+                has_rows(self.0.x)?;
+                let (_, n) = extents(self.0.x);
+                let of_weight = |is_there: bool| match is_there && self.0.weight.is_some() {
+                    true => Tensor::empty(stream, &[n]).map(Some),
+                    false => Ok(None),
+                };
+                let out = NormGradients {
+                    dx: Tensor::empty(stream, self.0.x.shape())?,
+                    dweight: of_weight(true)?,
+                    dbias: of_weight($has_bias)?,
+                };
+                self.0.run(&out, stream)?;
+                Ok(out)
+            }
+
+            /// The gradients into tensors that are there; what is `None` is not computed.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($of), "`].")]
+            pub fn run_into(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
+                self.0.run(out, stream)
+            }
+
+            /// How the kernels compute, for the bound of the reference.
+            pub fn model(&self) -> NormModel {
+                norm_model(self.0.x)
+            }
+        }
+    };
+}
+
+gradient! {
+    LayerNormGrad, LayerNorm,
+    "Gradient of layer norm: with `z = (x - mean) rstd` and `w = weight dy`, `dx = rstd (w - mean(w) - z mean(w z))`, `dweight = sum of dy z`, `dbias = sum of dy` over rows.",
+    "| `mean`, `rstd` | `x`'s shape without the last dimension: what the forward kept | f32 | contiguous |",
+    true,
+    "use warpsmith::{Device, LayerNorm, LayerNormGrad, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let x = Tensor::from_slice(&device, &[1, 2], &[1.0_f32, 3.0])?;
+let dy = Tensor::from_slice(&device, &[1, 2], &[1.0_f32, 0.0])?;
+let weight = Tensor::from_slice(&device, &[2], &[2.0_f32, 2.0])?;
+let kept = LayerNorm::new(&x).weight(&weight).epsilon(0.0).run_kept(&stream)?;
+if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
+    let gradients = LayerNormGrad::new(&x, &dy, mean, rstd).weight(&weight).run(&stream)?;
+    assert_eq!(gradients.dx.to_vec()?, [0.0, 0.0]); // two elements: y does not depend on x
+    assert_eq!(gradients.dweight.map(|d| d.to_vec()).transpose()?, Some(vec![-1.0, 0.0]));
+}",
+    {
+        /// Of these rows and of what the forward kept of them.
+        pub fn new(
+            x: &'a Tensor<T>,
+            dy: &'a Tensor<T>,
+            mean: &'a Tensor<f32>,
+            rstd: &'a Tensor<f32>,
+        ) -> Self {
+            Self(NormGrad {
+                x,
+                dy,
+                mean: Some(mean),
+                rstd,
+                weight: None,
+                dsum: None,
+            })
+        }
+    }
+}
+
+gradient! {
+    RmsNormGrad, RmsNorm,
+    "Gradient of RMS norm: with `z = x rstd` and `w = weight dy`, `dx = rstd (w - z mean(w z))`, `dweight = sum of dy z` over rows.",
+    "| `rstd` | `x`'s shape without the last dimension: what the forward kept | f32 | contiguous |",
+    false,
+    "use warpsmith::{Device, RmsNorm, RmsNormGrad, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let x = Tensor::from_slice(&device, &[1, 2], &[2.0_f32, -2.0])?;
+let dy = Tensor::from_slice(&device, &[1, 2], &[1.0_f32, 1.0])?;
+let kept = RmsNorm::new(&x).epsilon(0.0).run_kept(&stream)?;
+if let Some(rstd) = &kept.rstd {
+    let gradients = RmsNormGrad::new(&x, &dy, rstd).run(&stream)?;
+    assert_eq!(gradients.dx.to_vec()?, [0.5, 0.5]);
+}",
+    {
+        /// Of these rows and of what the forward kept of them.
+        pub fn new(x: &'a Tensor<T>, dy: &'a Tensor<T>, rstd: &'a Tensor<f32>) -> Self {
+            Self(NormGrad {
+                x,
+                dy,
+                mean: None,
+                rstd,
+                weight: None,
+                dsum: None,
+            })
+        }
+    }
+}
+
+impl<T: Float> NormGrad<'_, T> {
+    fn validate(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
+        check::device("x", self.x, stream)?;
+        has_rows(self.x)?;
+        let shape = self.x.shape();
+        let (of_rows, n) = (&shape[..shape.len() - 1], shape[shape.len() - 1]);
+        input("dy", self.dy, shape, stream)?;
+        for (operand, kept) in [("mean", self.mean), ("rstd", Some(self.rstd))] {
+            let Some(kept) = kept else { continue };
+            input(operand, kept, of_rows, stream)?;
+            contiguous_row(operand, kept)?;
+            check::no_overlap("dx", &out.dx, operand, kept)?;
+        }
+        check::output("dx", &out.dx, shape, stream)?;
+        check::no_partial_overlap("dx", &out.dx, "x", self.x)?;
+        check::no_partial_overlap("dx", &out.dx, "dy", self.dy)?;
+        if let Some(dsum) = self.dsum {
+            input("sum_gradient", dsum, shape, stream)?;
+            check::no_partial_overlap("dx", &out.dx, "sum_gradient", dsum)?;
+        }
+        for (operand, written) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
+            let Some(written) = written else { continue };
+            check::output(operand, written, &[n], stream)?;
+            contiguous_row(operand, written)?;
+            check::no_overlap(operand, written, "x", self.x)?;
+            check::no_overlap(operand, written, "dy", self.dy)?;
+            check::no_overlap(operand, written, "dx", &out.dx)?;
+        }
+        if let (Some(dweight), Some(dbias)) = (&out.dweight, &out.dbias) {
+            check::no_overlap("dweight", dweight, "dbias", dbias)?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
+        self.validate(out, stream)?;
+        let (rows, n) = extents(self.x);
+        let weight = self.weight.as_ref();
+        let weight = weight
+            .map(|weight| weight.checked("weight", n, stream))
+            .transpose()?;
+        if rows == 0 || n == 0 {
+            let sums = [&out.dweight, &out.dbias].into_iter().flatten();
+            return sums.into_iter().try_for_each(|sums| sums.fill(0.0, stream));
+        }
+        let read = |x: &Tensor<T>| Rows::read(x, stream);
+        let placed = Placed {
+            x: read(self.x)?,
+            dy: read(self.dy)?,
+            dsum: self.dsum.map(read).transpose()?,
+            dx: Rows::written(&out.dx, stream)?,
+        };
+        let is_aligned = placed.is_aligned() && weight.as_ref().is_none_or(Weights::is_aligned);
+        let is_other = weight.as_ref().is_some_and(Weights::is_other);
+        let op = match is_other && T::DTYPE == DType::Bf16 {
+            true => RowOp::NormGradF32,
+            false => RowOp::NormGrad,
+        };
+        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), is_aligned)?;
+        let mut params = launch.params(rows, n);
+        params.strides[..4].copy_from_slice(&placed.strides());
+        params.flags |= if self.mean.is_some() {
+            flags::CENTER
+        } else {
+            0
+        };
+        if matches!(weight, Some(Weights::F32(_))) {
+            params.flags |= flags::F32_WEIGHTS;
+        }
+        let is_held = launch.entry.form == Form::Held;
+        let mut parts = rows.div_ceil(COLUMN_LENGTH).min(COLUMN_PARTS);
+        if is_held {
+            let plan = launch.plan;
+            let blocks = plan.persistent_blocks(rows as u64);
+            launch.config.grid[0] = blocks;
+            parts = (blocks / plan.cluster * plan.rows_per_block()) as usize;
+        } else {
+            launch.entry.op = RowOp::NormGrad;
+        }
+        let partial = |sums: &Option<Tensor<f32>>| match sums {
+            Some(_) => Tensor::<f32>::empty(stream, &[parts, n]).map(Some),
+            None => Ok(None),
+        };
+        let sums = [partial(&out.dweight)?, partial(&out.dbias)?];
+        if !is_held && sums.iter().any(Option::is_some) {
+            // Before dx, which may be written over x or dy.
+            self.columns(&placed, &sums, parts, params, stream)?;
+        }
+        let kept = if is_held {
+            [sums[0].as_ref(), sums[1].as_ref()]
+        } else {
+            [None; 2]
+        };
+        let weight = WeightsArg(weight.as_ref());
+        let arguments = placed.arguments(self, weight, kept, params);
+        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
+        // storage; dx is injective, and is an input or overlaps none; there is a partial sum for each
+        // group of the grid.
+        unsafe { launch.run(stream, arguments) }?;
+        placed.dx.deliver(&out.dx, stream)?;
+        finish(&sums, out, (parts, params), stream)
+    }
+
+    /// Partial sums of columns, by a launch of their own.
+    fn columns(
+        &self,
+        placed: &Placed<T>,
+        sums: &[Option<Tensor<f32>>; 2],
+        parts: usize,
+        params: RowParams,
+        stream: &Stream,
+    ) -> Result<()> {
+        let kernel = kernels::kernel(stream, format_args!("norm_grad_{}_columns", T::DTYPE))?;
+        let blocks = params.n.div_ceil(u64::from(COLUMN_THREADS));
+        let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);
+        config.grid[1] = parts as u32;
+        let sums = [sums[0].as_ref(), sums[1].as_ref()];
+        let arguments = placed.arguments(self, WeightsArg(None), sums, params);
+        // SAFETY: as of the launch for dx; a row of partial sums for each block in y.
+        unsafe { kernel.launch(stream, config, arguments) }
+    }
+}
+
+/// Adds up partial sums.
+fn finish<T: Float>(
+    sums: &[Option<Tensor<f32>>; 2],
+    out: &NormGradients<T>,
+    (parts, mut params): (usize, RowParams),
+    stream: &Stream,
+) -> Result<()> {
+    if sums.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let kernel = kernels::kernel(stream, "norm_grad_finish")?;
+    params.rows = parts as u64;
+    let blocks = params.n.div_ceil(u64::from(COLUMNS)) as u32;
+    let mut config = LaunchConfig::linear(blocks, COLUMNS * COLUMN_ROWS);
+    config.grid[1] = 2;
+    let arguments = (
+        sums[0].as_ref(),
+        sums[1].as_ref(),
+        out.dweight.as_ref(),
+        out.dbias.as_ref(),
+        params,
+    );
+    // SAFETY: extents are those of the sums; outputs have as many elements as they have columns.
+    unsafe { kernel.launch(stream, config, arguments) }
+}
+
+/// Tensors of rows where kernels find them.
+struct Placed<T: Float> {
+    x: Rows<T>,
+    dy: Rows<T>,
+    dsum: Option<Rows<T>>,
+    dx: Rows<T>,
+}
+
+impl<T: Float> Placed<T> {
+    fn is_aligned(&self) -> bool {
+        let all = [&self.x, &self.dy, &self.dx];
+        all.into_iter().all(Rows::is_aligned) && self.dsum.as_ref().is_none_or(Rows::is_aligned)
+    }
+
+    fn strides(&self) -> [i64; 4] {
+        let dsum = self.dsum.as_ref().map_or(0, |rows| rows.stride);
+        [self.x.stride, self.dy.stride, dsum, self.dx.stride]
+    }
+
+    /// Of every kernel of gradients.
+    fn arguments<'a>(
+        &'a self,
+        gradient: &'a NormGrad<'_, T>,
+        weight: WeightsArg<'a, T>,
+        sums: [Option<&'a Tensor<f32>>; 2],
+        params: RowParams,
+    ) -> impl crate::KernelArgs + 'a {
+        (
+            &self.x.tensor,
+            &self.dy.tensor,
+            weight,
+            gradient.mean,
+            gradient.rstd,
+            self.dsum.as_ref().map(|rows| &rows.tensor),
+            &self.dx.tensor,
+            sums[0],
+            sums[1],
+            params,
+        )
+    }
+}

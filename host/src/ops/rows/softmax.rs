@@ -1,0 +1,316 @@
+//! Softmax, log-softmax, and their gradients.
+
+use super::{Launch, Rows, extents, model};
+use crate::ops::check;
+use crate::ops::float::Float;
+use crate::reference::Model;
+use crate::{MAX_RANK, Result, Stream, Tensor};
+use spec::rows::{RowOp, flags};
+
+macro_rules! forward {
+    ($name:ident, $flags:expr, $formula:literal, $special:literal, $reference:literal,
+        $example:literal) => {
+        #[doc = $formula]
+        ///
+        /// | tensor | shape | dtype | strides (elements) |
+        /// |---|---|---|---|
+        /// | `x` | any of 1 to 8 dimensions | f32, f16, bf16 | any; see Performance |
+        /// | `y` (written) | as `x` | as `x` | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
+        ///
+        #[doc = $special]
+        ///
+        /// # Numerics
+        /// Computed in f32, rounded once; exponentials by the GPU's `ex2.approx` of differences from
+        /// the maximum. Error bound:
+        #[doc = $reference]
+        /// Deterministic: same bits every run, on one kind of device.
+        ///
+        /// # Async
+        /// Enqueued on `stream`; returns before completion. Device faults surface at the next
+        /// synchronize.
+        ///
+        /// # Errors
+        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor without
+        /// dimensions), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+        /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
+        /// [`Error::Overlap`](crate::Error::Overlap),
+        /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
+        /// [`Error::OutOfMemory`](crate::Error::OutOfMemory),
+        /// [`Error::Driver`](crate::Error::Driver). No launch happens on error.
+        ///
+        /// # Performance
+        /// One launch, one read and one write where elements along the axis are neighbours and all
+        /// other dimensions step evenly: so it is for the last axis of contiguous tensors. Else `x` is
+        /// copied to rows first, or the result to its place. Rows of multiples of 16 bytes are fastest;
+        /// [`spec::rows`](https://docs.rs/warpsmith-spec) chooses how they are held.
+        ///
+        /// # Examples
+        /// ```
+        /// # fn main() -> warpsmith::Result<()> {
+        #[doc = $example]
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[derive(Clone, Copy, Debug)]
+        #[must_use = "nothing is computed until `run` or `run_into`"]
+        pub struct $name<'a, T: Float> {
+            x: &'a Tensor<T>,
+            axis: Option<usize>,
+        }
+
+        impl<'a, T: Float> $name<'a, T> {
+            /// Along the last axis.
+            pub fn new(x: &'a Tensor<T>) -> Self {
+                Self { x, axis: None }
+            }
+
+            /// Along this axis.
+            pub fn axis(mut self, axis: usize) -> Self {
+                self.axis = Some(axis);
+                self
+            }
+
+            /// The result in a new, contiguous tensor.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($name), "`].")]
+            pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+                let axis = self.validate(stream)?;
+                let y = Tensor::empty(stream, self.x.shape())?;
+                launch_forward(self.x, &y, axis, $flags, stream)?;
+                Ok(y)
+            }
+
+            /// The result into `y`, which may be `x` itself.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($name), "`].")]
+            pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+                let axis = self.validate(stream)?;
+                check::output("y", y, self.x.shape(), stream)?;
+                check::no_partial_overlap("y", y, "x", self.x)?;
+                launch_forward(self.x, y, axis, $flags, stream)
+            }
+
+            /// How the kernels compute, for the bound of the reference.
+            ///
+            /// # Errors
+            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds): the axis.
+            pub fn model(&self) -> Result<Model> {
+                Ok(model(self.x.shape()[axis_of(self.x, self.axis)?]))
+            }
+
+            fn validate(&self, stream: &Stream) -> Result<usize> {
+                check::device("x", self.x, stream)?;
+                axis_of(self.x, self.axis)
+            }
+        }
+    };
+}
+
+forward! {
+    Softmax, 0,
+    "Softmax along an axis: `y_i = exp(x_i - max) / sum_j exp(x_j - max)`.",
+    "A row with a NaN or `+inf`, or of nothing but `-inf`, becomes NaN, as the formula says.",
+    "[`reference::softmax`](crate::reference::softmax).",
+    "use ndarray::array;
+use warpsmith::{Device, Softmax, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let x = Tensor::from_ndarray(&device, &array![[1.0_f32, 1.0], [0.0, f32::NEG_INFINITY]])?;
+let y = Softmax::new(&x).run(&stream)?;
+assert_eq!(y.to_ndarray()?, array![[0.5, 0.5], [1.0, 0.0]].into_dyn());"
+}
+
+forward! {
+    LogSoftmax, flags::LOG,
+    "Logarithm of softmax along an axis: `y_i = x_i - max - ln sum_j exp(x_j - max)`.",
+    "A row with a NaN or `+inf`, or of nothing but `-inf`, becomes NaN; a lone `-inf` stays one.",
+    "[`reference::log_softmax`](fn@crate::reference::softmax::log_softmax).",
+    "use ndarray::array;
+use warpsmith::{Device, LogSoftmax, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let x = Tensor::from_ndarray(&device, &array![[3.0_f32, f32::NEG_INFINITY]])?;
+let y = LogSoftmax::new(&x).run(&stream)?;
+assert_eq!(y.to_vec()?, [0.0, f32::NEG_INFINITY]);"
+}
+
+macro_rules! backward {
+    ($name:ident, $of:ident, $flags:expr, $formula:literal, $reference:literal, $example:literal) => {
+        #[doc = $formula]
+        ///
+        /// | tensor | shape | dtype | strides (elements) |
+        /// |---|---|---|---|
+        #[doc = concat!("| `y` | any of 1 to 8 dimensions: what [`", stringify!($of), "`] gave | f32, f16, bf16 | any; see there |")]
+        /// | `dy` | as `y`: the gradient of `y` | as `y` | any |
+        /// | `dx` (written) | as `y` | as `y` | any that give each element a place of its own; may be `y` or `dy` itself, and must not overlap them otherwise |
+        ///
+        /// # Numerics
+        /// Computed in f32, rounded once. Error bound:
+        #[doc = $reference]
+        /// Deterministic: same bits every run, on one kind of device.
+        ///
+        /// # Async, Errors, Performance
+        #[doc = concat!("As of [`", stringify!($of), "`]; two reads and one write.")]
+        ///
+        /// # Examples
+        /// ```
+        /// # fn main() -> warpsmith::Result<()> {
+        #[doc = $example]
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[derive(Clone, Copy, Debug)]
+        #[must_use = "nothing is computed until `run` or `run_into`"]
+        pub struct $name<'a, T: Float> {
+            y: &'a Tensor<T>,
+            dy: &'a Tensor<T>,
+            axis: Option<usize>,
+        }
+
+        impl<'a, T: Float> $name<'a, T> {
+            /// Along the last axis.
+            pub fn new(y: &'a Tensor<T>, dy: &'a Tensor<T>) -> Self {
+                Self { y, dy, axis: None }
+            }
+
+            /// Along this axis.
+            pub fn axis(mut self, axis: usize) -> Self {
+                self.axis = Some(axis);
+                self
+            }
+
+            /// The result in a new, contiguous tensor.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($of), "`].")]
+            pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+                let axis = self.validate(stream)?;
+                let dx = Tensor::empty(stream, self.y.shape())?;
+                launch_backward(self.y, self.dy, &dx, axis, $flags, stream)?;
+                Ok(dx)
+            }
+
+            /// The result into `dx`, which may be `y` or `dy` itself.
+            ///
+            /// # Errors
+            #[doc = concat!("See [`", stringify!($of), "`].")]
+            pub fn run_into(&self, dx: &Tensor<T>, stream: &Stream) -> Result<()> {
+                let axis = self.validate(stream)?;
+                check::output("dx", dx, self.y.shape(), stream)?;
+                check::no_partial_overlap("dx", dx, "y", self.y)?;
+                check::no_partial_overlap("dx", dx, "dy", self.dy)?;
+                launch_backward(self.y, self.dy, dx, axis, $flags, stream)
+            }
+
+            /// How the kernels compute, for the bound of the reference.
+            ///
+            /// # Errors
+            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds): the axis.
+            pub fn model(&self) -> Result<Model> {
+                Ok(model(self.y.shape()[axis_of(self.y, self.axis)?]))
+            }
+
+            fn validate(&self, stream: &Stream) -> Result<usize> {
+                check::device("y", self.y, stream)?;
+                super::input("dy", self.dy, self.y.shape(), stream)?;
+                axis_of(self.y, self.axis)
+            }
+        }
+    };
+}
+
+backward! {
+    SoftmaxGrad, Softmax, 0,
+    "Gradient of softmax along an axis: `dx_i = y_i (dy_i - sum_j y_j dy_j)`.",
+    "[`reference::softmax_grad`](fn@crate::reference::softmax_grad::softmax_grad).",
+    "use ndarray::array;
+use warpsmith::{Device, SoftmaxGrad, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let y = Tensor::from_ndarray(&device, &array![[0.5_f32, 0.5]])?;
+let dy = Tensor::from_ndarray(&device, &array![[1.0_f32, 0.0]])?;
+let dx = SoftmaxGrad::new(&y, &dy).run(&stream)?;
+assert_eq!(dx.to_vec()?, [0.25, -0.25]);"
+}
+
+backward! {
+    LogSoftmaxGrad, LogSoftmax, flags::LOG,
+    "Gradient of log-softmax along an axis: `dx_i = dy_i - exp(y_i) sum_j dy_j`.",
+    "[`reference::log_softmax_grad`](fn@crate::reference::softmax_grad::log_softmax_grad).",
+    "use ndarray::array;
+use warpsmith::{Device, LogSoftmaxGrad, Tensor};
+let device = Device::emulator()?;
+let stream = device.stream()?;
+let y = Tensor::from_ndarray(&device, &array![[0.0_f32, f32::NEG_INFINITY]])?;
+let dy = Tensor::from_ndarray(&device, &array![[1.0_f32, 1.0]])?;
+let dx = LogSoftmaxGrad::new(&y, &dy).run(&stream)?;
+assert_eq!(dx.to_vec()?, [-1.0, 1.0]);"
+}
+
+/// The axis that is meant, if `x` has it.
+fn axis_of<T: Float>(x: &Tensor<T>, axis: Option<usize>) -> Result<usize> {
+    let axis = axis.unwrap_or(x.rank().saturating_sub(1));
+    check::axis(x, axis)?;
+    Ok(axis)
+}
+
+/// `x` with `axis` last.
+fn last<T: Float>(x: &Tensor<T>, axis: usize) -> Result<Tensor<T>> {
+    let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+    let axes = &mut axes[..x.rank()];
+    axes[axis..].rotate_left(1);
+    x.permute(axes)
+}
+
+fn launch_forward<T: Float>(
+    x: &Tensor<T>,
+    y: &Tensor<T>,
+    axis: usize,
+    op_flags: u32,
+    stream: &Stream,
+) -> Result<()> {
+    if y.is_empty() {
+        return Ok(());
+    }
+    let (x, to) = (last(x, axis)?, last(y, axis)?);
+    let (x, y) = (Rows::read(&x, stream)?, Rows::written(&to, stream)?);
+    let (rows, n) = extents(&to);
+    let is_aligned = x.is_aligned() && y.is_aligned();
+    let launch = Launch::new(stream, RowOp::Softmax, T::DTYPE, (rows, n), is_aligned)?;
+    let mut params = launch.params(rows, n);
+    params.strides[..2].copy_from_slice(&[x.stride, y.stride]);
+    params.flags |= op_flags;
+    // SAFETY: extents and strides are those of x and y, whose elements lie inside of their storage;
+    // y is injective, and is x or does not overlap it.
+    unsafe { launch.run(stream, (&x.tensor, &y.tensor, params)) }?;
+    y.deliver(&to, stream)
+}
+
+fn launch_backward<T: Float>(
+    y: &Tensor<T>,
+    dy: &Tensor<T>,
+    dx: &Tensor<T>,
+    axis: usize,
+    op_flags: u32,
+    stream: &Stream,
+) -> Result<()> {
+    if dx.is_empty() {
+        return Ok(());
+    }
+    let to = last(dx, axis)?;
+    let y = Rows::read(&last(y, axis)?, stream)?;
+    let dy = Rows::read(&last(dy, axis)?, stream)?;
+    let dx = Rows::written(&to, stream)?;
+    let (rows, n) = extents(&to);
+    let is_aligned = y.is_aligned() && dy.is_aligned() && dx.is_aligned();
+    let launch = Launch::new(stream, RowOp::SoftmaxGrad, T::DTYPE, (rows, n), is_aligned)?;
+    let mut params = launch.params(rows, n);
+    params.strides[..3].copy_from_slice(&[y.stride, dy.stride, dx.stride]);
+    params.flags |= op_flags;
+    // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
+    // storage; dx is injective, and is an input or does not overlap it.
+    unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor, params)) }?;
+    dx.deliver(&to, stream)
+}

@@ -1,0 +1,438 @@
+//! Gradients of layer norm and RMS norm.
+//!
+//! With `z = (h - mean) rstd` and `w = weight dy`: `dx = rstd (w - mean(w) - z mean(w z))` (RMS norm
+//! without `mean(w)`), `dweight = sum over rows of dy z`, `dbias = sum over rows of dy`.
+//!
+//! Blocks stride over the rows, so that a thread has the same columns all along and adds up their
+//! `dweight` and `dbias` in registers; it asks for its next row before it reduces this one. What it
+//! has at the end is one row of partial sums, which [`finish`] adds up, in the same order every
+//! time: the number of blocks does not depend on the device.
+
+use crate::row::group::Group;
+use crate::row::held::{self, Places, row_of, row_of_mut};
+use crate::row::loose::{CHUNK, Loose, place};
+use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
+use cuda_std::hint::opaque;
+use cuda_std::math::{fma, mul_rn};
+use cuda_std::warp::{FULL_MASK, Words, shfl_bfly};
+use cuda_std::{mem, thread};
+use spec::rows::{COLUMN_ROWS, COLUMNS, RowParams, flags};
+
+/// Lanes of a warp.
+const LANES: u32 = thread::WARP_THREADS;
+
+/// The tensors of a launch; null where there is none.
+pub(super) struct Tensors<T> {
+    pub(super) x: *const T,
+    pub(super) dy: *const T,
+    pub(super) weight: Weights,
+    /// Null of RMS norm.
+    pub(super) mean: *const f32,
+    pub(super) rstd: *const f32,
+    /// What is added to dx: the gradient that comes by way of the residual's sum.
+    pub(super) dsum: *const T,
+    pub(super) dx: *mut T,
+    /// `[partial sums, n]`, f32.
+    pub(super) dweight: *mut f32,
+    pub(super) dbias: *mut f32,
+}
+
+/// Two sums of a row.
+#[derive(Clone, Copy)]
+struct Pair {
+    /// Of w.
+    plain: f32,
+    /// Of w z.
+    by_z: f32,
+}
+
+impl Pair {
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self {
+            plain: self.plain + other.plain,
+            by_z: self.by_z + other.by_z,
+        }
+    }
+}
+
+impl Words for Pair {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            plain: self.plain.map_words(&mut f),
+            by_z: self.by_z.map_words(&mut f),
+        }
+    }
+}
+
+/// A row's vectors, and what was kept of it.
+#[derive(Clone, Copy)]
+struct Row<const R: usize> {
+    x: [Raw; R],
+    dy: [Raw; R],
+    mean: f32,
+    rstd: f32,
+}
+
+impl<T: Packed> Tensors<T> {
+    /// What the forward kept of a row.
+    #[inline(always)]
+    unsafe fn kept(&self, row: u64, params: &RowParams) -> (f32, f32) {
+        let (mut mean, mut rstd) = (0.0, 0.0);
+        if row < params.rows {
+            // SAFETY: the row's elements.
+            unsafe {
+                rstd = self.rstd.wrapping_add(row as usize).read();
+                if !self.mean.is_null() {
+                    mean = self.mean.wrapping_add(row as usize).read();
+                }
+            }
+        }
+        (mean, rstd)
+    }
+
+    /// The weights of vector `j` of a thread's columns.
+    #[inline(always)]
+    unsafe fn weight_of<W: Packed, const V: usize>(&self, columns: &Places, j: usize) -> [Raw; 2] {
+        // SAFETY: the columns' weights, or nothing.
+        unsafe {
+            self.weight
+                .vector::<W, V>(columns.element::<T>(j), columns.has(j))
+        }
+    }
+
+    /// Asks for a row; zeros where there is none.
+    #[inline(always)]
+    unsafe fn load<const R: usize>(&self, group: &Group, row: u64, params: &RowParams) -> Row<R> {
+        let places = Places::new::<T>(group, params.n, row < params.rows);
+        // SAFETY: a row of each, or nothing.
+        unsafe {
+            let x = held::load(row_of(self.x, row, params.strides[0]), &places);
+            let dy = held::load(row_of(self.dy, row, params.strides[1]), &places);
+            let (mean, rstd) = self.kept(row, params);
+            Row { x, dy, mean, rstd }
+        }
+    }
+}
+
+/// A row's sums as they enter dx: mean(w), or 0 of RMS norm, and mean(w z).
+#[inline(always)]
+fn means(sums: Pair, params: &RowParams) -> Pair {
+    let n = params.n as f32;
+    let is_centered = params.flags & flags::CENTER != 0;
+    Pair {
+        plain: if is_centered { sums.plain / n } else { 0.0 },
+        by_z: sums.by_z / n,
+    }
+}
+
+/// One element of dx.
+#[inline(always)]
+fn gradient(w: f32, z: f32, means: Pair, rstd: f32) -> f32 {
+    mul_rn(fma(-z, means.by_z, w - means.plain), rstd)
+}
+
+/// All rows of this block or cluster, held in registers, as are the columns' weights.
+///
+/// # Safety
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
+/// for exchanges.
+#[inline(always)]
+pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
+    tensors: &Tensors<T>,
+    params: &RowParams,
+    scratch: *mut u32,
+) {
+    // SAFETY: the launch's promise; all threads come here.
+    let mut group = unsafe { Group::of_cluster(params, scratch) };
+    let columns = Places::new::<T>(&group, params.n, true);
+    let (first, step) = group.rows();
+    let mut weight = [[[0; 4]; 2]; R];
+    let mut dweight = [[0.0; V]; R];
+    let mut dbias = [[0.0; V]; R];
+    // SAFETY: as above; the columns' weights.
+    let mut next: Row<R> = unsafe {
+        let next = tensors.load(&group, first + u64::from(group.index), params);
+        let mut j = 0;
+        while j < R {
+            weight[j] = tensors.weight_of::<W, V>(&columns, j);
+            j += 1;
+        }
+        group.meet();
+        next
+    };
+    let mut base = first;
+    while base < params.rows {
+        let row = base + u64::from(group.index);
+        let mut this = next;
+        base += step;
+        // SAFETY: a row of each, or nothing.
+        next = unsafe { tensors.load(&group, base + u64::from(group.index), params) };
+        let mut sums = Pair {
+            plain: 0.0,
+            by_z: 0.0,
+        };
+        let mut j = 0;
+        while j < R {
+            let (x, dy) = (unpack::<T, V>(&this.x[j]), unpack::<T, V>(&this.dy[j]));
+            let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight[j]);
+            let mut i = 0;
+            while i < V {
+                // Where there is no vector, dy is 0.
+                let z = mul_rn(x[i] - this.mean, this.rstd);
+                let w = mul_rn(dy[i], weight[i]);
+                sums.plain += w;
+                sums.by_z = fma(w, z, sums.by_z);
+                dweight[j][i] = fma(dy[i], z, dweight[j][i]);
+                dbias[j][i] += dy[i];
+                i += 1;
+            }
+            j += 1;
+        }
+        // SAFETY: all threads of the row come here; rows of dsum and dx.
+        unsafe {
+            let sums = group.reduce::<_, true>(sums, Pair::add);
+            let means = means(sums, params);
+            held::forget(&mut this.x);
+            held::forget(&mut this.dy);
+            let mut j = 0;
+            while j < R {
+                held::forget(&mut weight[j]);
+                j += 1;
+            }
+            write::<T, W, V, R>(tensors, &group, row, &this, &weight, means, params);
+        }
+    }
+    // SAFETY: this group's row of partial sums.
+    unsafe {
+        let part = first + u64::from(group.index);
+        keep::<T, V, R>(tensors.dweight, part, &columns, &dweight, params);
+        keep::<T, V, R>(tensors.dbias, part, &columns, &dbias, params);
+    }
+}
+
+/// Writes a row of dx.
+///
+/// # Safety
+/// The row is there, or nothing is written.
+#[inline(always)]
+unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
+    tensors: &Tensors<T>,
+    group: &Group,
+    row: u64,
+    this: &Row<R>,
+    weight: &[[Raw; 2]; R],
+    means: Pair,
+    params: &RowParams,
+) {
+    let places = Places::new::<T>(group, params.n, row < params.rows);
+    let to = row_of_mut(tensors.dx, row, params.strides[3]);
+    let from = row_of(tensors.dsum, row, params.strides[2]);
+    let mut j = 0;
+    while j < R {
+        let (x, dy) = (unpack::<T, V>(&this.x[j]), unpack::<T, V>(&this.dy[j]));
+        let is_there = places.has(j) && !tensors.dsum.is_null();
+        let at = from.wrapping_add(places.element::<T>(j)).cast();
+        // SAFETY: a vector of dsum, or nothing.
+        let dsum = unsafe { mem::ld_global_v4_u32_if(at, is_there) };
+        let mut out = unpack::<T, V>(&dsum);
+        let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight[j]);
+        let mut i = 0;
+        while i < V {
+            let z = mul_rn(x[i] - this.mean, this.rstd);
+            let w = mul_rn(dy[i], weight[i]);
+            out[i] += gradient(w, z, means, this.rstd);
+            i += 1;
+        }
+        // SAFETY: a vector of this row of dx, or nothing.
+        unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
+        j += 1;
+    }
+}
+
+/// Writes a row of partial sums, where they are asked for.
+///
+/// # Safety
+/// There is a row of that number.
+#[inline(always)]
+unsafe fn keep<T: Packed, const V: usize, const R: usize>(
+    parts: *mut f32,
+    part: u64,
+    columns: &Places,
+    sums: &[[f32; V]; R],
+    params: &RowParams,
+) {
+    let row = parts.wrapping_add((part * params.n) as usize);
+    let mut j = 0;
+    while j < R {
+        let is_there = columns.has(j) && !parts.is_null();
+        let mut i = 0;
+        while i < V {
+            let at = row.wrapping_add(columns.element::<T>(j) + i);
+            let words = [0, 1, 2, 3].map(|k| sums[j][i + k].to_bits());
+            // SAFETY: four elements of the row, or nothing.
+            unsafe { mem::st_global_v4_u32_if(at.cast(), words, is_there) };
+            i += 4;
+        }
+        j += 1;
+    }
+}
+
+/// dx of all rows of this block, element by element; not the weights' gradients.
+///
+/// # Safety
+/// `tensors` are those of `params`, launched as `spec::rows` says; `scratch` is shared memory for
+/// exchanges.
+#[inline(always)]
+pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, scratch: *mut u32) {
+    // SAFETY: the launch's promise.
+    let mut group = unsafe { Group::of_block(params, scratch) };
+    let (first, step) = group.rows();
+    let mut base = first;
+    while base < params.rows {
+        let row = base + u64::from(group.index);
+        let is_there = row < params.rows;
+        let x = row_of(tensors.x, row, params.strides[0]);
+        let dy = row_of(tensors.dy, row, params.strides[1]);
+        let mut x = Loose::new(&group, x, params.n, is_there);
+        let mut dy = Loose::new(&group, dy, params.n, is_there);
+        // SAFETY: rows, and as much shared memory as the launch gave where they are staged.
+        unsafe {
+            let (mean, rstd) = tensors.kept(row, params);
+            if params.flags & flags::STAGED != 0 {
+                x = x.staged(place(&group, params.n, 0));
+                dy = dy.staged(place(&group, params.n, 1));
+            }
+            let mut sums = Pair {
+                plain: 0.0,
+                by_z: 0.0,
+            };
+            x.places(|i| {
+                let z = mul_rn(x.get(i) - mean, rstd);
+                let w = mul_rn(dy.get(i), tensors.weight.one::<T>(i as usize));
+                sums.plain += w;
+                sums.by_z = fma(w, z, sums.by_z);
+            });
+            let sums = group.reduce::<_, false>(sums, Pair::add);
+            let means = means(sums, params);
+            let to = row_of_mut(tensors.dx, row, params.strides[3]);
+            let dsum = row_of(tensors.dsum, row, params.strides[2]);
+            x.places(|i| {
+                let z = mul_rn(x.get(i) - mean, rstd);
+                let w = mul_rn(dy.get(i), tensors.weight.one::<T>(i as usize));
+                let mut value = gradient(w, z, means, rstd);
+                if !tensors.dsum.is_null() {
+                    value += T::load(dsum.wrapping_add(i as usize));
+                }
+                T::store(to.wrapping_add(i as usize), value);
+            });
+        }
+        base += step;
+    }
+}
+
+/// Partial sums of the weights' gradients, a thread a column, a block a part of the rows: for rows
+/// that threads do not hold. Grid: x columns by [`COLUMNS`], y parts of [`COLUMN_ROWS`] rows.
+///
+/// # Safety
+/// `tensors` are those of `params`, launched as `spec::rows` says.
+#[inline(always)]
+pub(super) unsafe fn columns<T: Packed>(tensors: &Tensors<T>, params: &RowParams) {
+    let column = u64::from(thread::index_1d());
+    let part = u64::from(thread::block_idx_y());
+    let parts = u64::from(thread::grid_dim_y());
+    let (mut dweight, mut dbias) = (0.0, 0.0);
+    if column >= params.n {
+        return;
+    }
+    let mut row = part;
+    while row < params.rows {
+        // SAFETY: an element of each.
+        unsafe {
+            let (mean, rstd) = tensors.kept(row, params);
+            let x = row_of(tensors.x, row, params.strides[0]).wrapping_add(column as usize);
+            let dy = row_of(tensors.dy, row, params.strides[1]).wrapping_add(column as usize);
+            let dy = T::load(dy);
+            dweight = fma(dy, mul_rn(T::load(x) - mean, rstd), dweight);
+            dbias += dy;
+        }
+        row += parts * u64::from(opaque(1));
+    }
+    let at = (part * params.n + column) as usize;
+    // SAFETY: an element of the partial sums.
+    unsafe {
+        if !tensors.dweight.is_null() {
+            tensors.dweight.wrapping_add(at).write(dweight);
+        }
+        if !tensors.dbias.is_null() {
+            tensors.dbias.wrapping_add(at).write(dbias);
+        }
+    }
+}
+
+/// Adds up `params.rows` partial sums of each column: threads of a block side by side, then those of
+/// a column in a warp, then the warps in their order. Blocks in y have sums of their own.
+///
+/// # Safety
+/// `parts` are `[params.rows, params.n]`, `outs` have `n` elements, or both are null; `scratch` is
+/// shared memory for [`COLUMNS`] numbers a warp.
+#[inline(always)]
+pub(super) unsafe fn finish(
+    parts: [*const f32; 2],
+    outs: [*mut f32; 2],
+    params: &RowParams,
+    scratch: *mut f32,
+) {
+    let is_second = thread::block_idx_y() == 1;
+    let parts = if is_second { parts[1] } else { parts[0] };
+    let out = if is_second { outs[1] } else { outs[0] };
+    if parts.is_null() {
+        return;
+    }
+    let thread = thread::thread_idx_x();
+    let column = u64::from(thread::block_idx_x() * COLUMNS + thread % COLUMNS);
+    let is_there = column < params.n;
+    let mut sum = 0.0;
+    let mut row = u64::from(thread / COLUMNS);
+    while row < params.rows {
+        let mut values = [0.0; CHUNK];
+        let mut i = 0;
+        while i < CHUNK {
+            let at = row + i as u64 * u64::from(COLUMN_ROWS);
+            if is_there && at < params.rows {
+                // SAFETY: an element of the partial sums.
+                values[i] = unsafe { parts.wrapping_add((at * params.n + column) as usize).read() };
+            }
+            i += 1;
+        }
+        sum += (values[0] + values[1]) + (values[2] + values[3]);
+        row += u64::from(COLUMN_ROWS) * u64::from(opaque(CHUNK as u32));
+    }
+    let (lane, warp) = (thread % LANES, thread / LANES);
+    // SAFETY: all lanes come here; a place for each column of a warp, read after the barrier.
+    unsafe {
+        let mut step = COLUMNS;
+        while step < LANES {
+            sum += shfl_bfly(FULL_MASK, sum, step);
+            step *= 2;
+        }
+        if lane < COLUMNS {
+            scratch
+                .wrapping_add((warp * COLUMNS + lane) as usize)
+                .write(sum);
+        }
+        thread::sync_threads();
+        if thread < COLUMNS && is_there {
+            let mut total = 0.0;
+            let mut other = 0;
+            while other < COLUMNS * COLUMN_ROWS / LANES {
+                total += scratch
+                    .wrapping_add((other * COLUMNS + thread) as usize)
+                    .read();
+                other += 1;
+            }
+            out.wrapping_add(column as usize).write(total);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Entries: `norm_<dtype>_<form>`; weights are of the rows' dtype, or f32 of `norm_wf32` and, element by
+//! element, by flag.
+
+use cuda_std::{dynamic_shared, kernel, shared_array, thread};
+use half::{bf16, f16};
+use spec::rows::{
+    BLOCK_SCRATCH, BOUND_THREADS, COLUMN_ROWS, COLUMNS, GRAD_VECTORS, HELD_THREADS, MAX_THREADS,
+    RowParams, VECTORS, flags,
+};
+
+use super::backward;
+use super::forward::{self, Tensors};
+use crate::row::packed::Weights;
+
+macro_rules! entry {
+    ($name:ident, $ty:ident, $kernel:meta, $scratch:expr, $body:expr) => {
+        #[doc = concat!("Norms of rows of ", stringify!($ty), ".")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[$kernel]
+        pub unsafe fn $name(
+            x: *const $ty,
+            residual: *const $ty,
+            weight: *const u8,
+            bias: *const u8,
+            sum: *mut $ty,
+            y: *mut $ty,
+            mean: *mut f32,
+            rstd: *mut f32,
+            params: RowParams,
+        ) {
+            let is_f32 = params.flags & flags::F32_WEIGHTS != 0;
+            let tensors = Tensors {
+                x,
+                residual,
+                weight: Weights::new(weight, is_f32, 1.0),
+                bias: Weights::new(bias, is_f32, 0.0),
+                sum,
+                y,
+                mean,
+                rstd,
+            };
+            // SAFETY: the launch's promise; the scratch is for this alone.
+            unsafe { $body(&tensors, &params, $scratch) }
+        }
+    };
+}
+
+macro_rules! held {
+    ($($ty:ident, $weight:ident, $lanes:literal: $name:ident, $threads:ident;)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = $threads, min_blocks = 1, arch = "sm_90a"),
+            dynamic_shared![u32], forward::held::<$ty, $weight, $lanes, VECTORS>);
+    )*};
+}
+
+held! {
+    f32, f32, 4: norm_f32_held, BOUND_THREADS;
+    f16, f16, 8: norm_f16_held, BOUND_THREADS;
+    bf16, bf16, 8: norm_bf16_held, BOUND_THREADS;
+    bf16, f32, 8: norm_wf32_bf16_held, HELD_THREADS;
+}
+
+macro_rules! loose {
+    ($($ty:ident: $name:ident;)*) => {$(
+        entry!($name, $ty, kernel(max_threads = MAX_THREADS),
+            shared_array![u32; BLOCK_SCRATCH], forward::loose::<$ty>);
+    )*};
+}
+
+loose! {
+    f32: norm_f32_loose;
+    f16: norm_f16_loose;
+    bf16: norm_bf16_loose;
+}
+
+macro_rules! grad {
+    ($name:ident, $ty:ident, $kernel:meta, $body:expr) => {
+        #[doc = concat!("Gradients of norms of rows of ", stringify!($ty), ".")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[$kernel]
+        pub unsafe fn $name(
+            x: *const $ty,
+            dy: *const $ty,
+            weight: *const u8,
+            mean: *const f32,
+            rstd: *const f32,
+            dsum: *const $ty,
+            dx: *mut $ty,
+            dweight: *mut f32,
+            dbias: *mut f32,
+            params: RowParams,
+        ) {
+            let is_f32 = params.flags & flags::F32_WEIGHTS != 0;
+            let tensors = backward::Tensors {
+                x,
+                dy,
+                weight: Weights::new(weight, is_f32, 1.0),
+                mean,
+                rstd,
+                dsum,
+                dx,
+                dweight,
+                dbias,
+            };
+            let body = $body;
+            body(&tensors, &params)
+        }
+    };
+}
+
+macro_rules! held_grads {
+    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
+        grad!($name, $ty,
+            kernel(max_threads = HELD_THREADS, min_blocks = 1, arch = "sm_90a"),
+            |tensors, params| {
+                // SAFETY: as the entry; the launch's shared memory is for this alone.
+                unsafe {
+                    backward::held::<$ty, $weight, $lanes, $vectors>(
+                        tensors, params, dynamic_shared![u32])
+                }
+            });
+    )*};
+}
+
+held_grads! {
+    f32, f32, 4, GRAD_VECTORS: norm_grad_f32_held;
+    f16, f16, 8, GRAD_VECTORS: norm_grad_f16_held;
+    bf16, bf16, 8, GRAD_VECTORS: norm_grad_bf16_held;
+    bf16, f32, 8, 1: norm_grad_wf32_bf16_held;
+}
+
+macro_rules! loose_grads {
+    ($($ty:ident: $name:ident, $columns:ident;)*) => {$(
+        grad!($name, $ty, kernel(max_threads = MAX_THREADS), |tensors, params| {
+            let scratch = shared_array![u32; BLOCK_SCRATCH];
+            // SAFETY: as the entry; the array is for this alone.
+            unsafe { backward::loose::<$ty>(tensors, params, scratch) }
+        });
+
+        grad!($columns, $ty, kernel(max_threads = MAX_THREADS), |tensors, params| {
+            // SAFETY: as the entry.
+            unsafe { backward::columns::<$ty>(tensors, params) }
+        });
+    )*};
+}
+
+loose_grads! {
+    f32: norm_grad_f32_loose, norm_grad_f32_columns;
+    f16: norm_grad_f16_loose, norm_grad_f16_columns;
+    bf16: norm_grad_bf16_loose, norm_grad_bf16_columns;
+}
+
+/// Partial sums of columns, added up, of two tensors.
+///
+/// # Safety
+/// Launched as `spec::rows` says, with tensors of these extents.
+#[kernel(max_threads = MAX_THREADS)]
+pub unsafe fn norm_grad_finish(
+    weight_parts: *const f32,
+    bias_parts: *const f32,
+    dweight: *mut f32,
+    dbias: *mut f32,
+    params: RowParams,
+) {
+    let scratch =
+        shared_array![f32; (COLUMNS * COLUMN_ROWS / thread::WARP_THREADS * COLUMNS) as usize];
+    let (parts, outs) = ([weight_parts, bias_parts], [dweight, dbias]);
+    // SAFETY: the launch's promise; the array is for this alone.
+    unsafe { backward::finish(parts, outs, &params, scratch) }
+}

@@ -1,0 +1,243 @@
+//! Layer norm and RMS norm of rows, after a residual where there is one.
+
+use crate::row::group::Group;
+use crate::row::held::{self, Places, row_of, row_of_mut};
+use crate::row::loose::{CHUNK, Loose, place};
+use crate::row::moments::Moments;
+use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
+use cuda_std::math::{self, fma, mul_rn};
+use spec::rows::{RowParams, flags};
+
+/// The tensors of a launch; null where there is none.
+pub(super) struct Tensors<T> {
+    pub(super) x: *const T,
+    pub(super) residual: *const T,
+    pub(super) weight: Weights,
+    pub(super) bias: Weights,
+    /// x + residual, rounded: what is normalised.
+    pub(super) sum: *mut T,
+    pub(super) y: *mut T,
+    /// Of each row, for the gradient.
+    pub(super) mean: *mut f32,
+    pub(super) rstd: *mut f32,
+}
+
+impl<T: Packed> Tensors<T> {
+    /// Adds the residual's row to a row, rounds, and writes the sum where it is asked for.
+    #[inline(always)]
+    unsafe fn add_residual<const V: usize, const R: usize>(
+        &self,
+        raw: &mut [Raw; R],
+        row: u64,
+        places: &Places,
+        params: &RowParams,
+    ) {
+        if self.residual.is_null() {
+            return;
+        }
+        // SAFETY: a row of the residual, and of the sum, or nothing.
+        unsafe {
+            let residual = row_of(self.residual, row, params.strides[1]);
+            let residual: [Raw; R] = held::load(residual, places);
+            let to = row_of_mut(self.sum, row, params.strides[2]);
+            let mut j = 0;
+            while j < R {
+                let mut x = unpack::<T, V>(&raw[j]);
+                let other = unpack::<T, V>(&residual[j]);
+                let mut i = 0;
+                while i < V {
+                    x[i] += other[i];
+                    i += 1;
+                }
+                raw[j] = pack::<T, V>(&x);
+                if !self.sum.is_null() {
+                    held::store(to, places, j, raw[j]);
+                }
+                j += 1;
+            }
+        }
+    }
+
+    /// Writes what the gradient needs of a row, once.
+    #[inline(always)]
+    unsafe fn keep(&self, group: &Group, row: u64, rows: u64, mean: f32, rstd: f32) {
+        if group.own == 0 && group.rank == 0 && row < rows {
+            // SAFETY: an element of each.
+            unsafe {
+                if !self.mean.is_null() {
+                    self.mean.wrapping_add(row as usize).write(mean);
+                }
+                if !self.rstd.is_null() {
+                    self.rstd.wrapping_add(row as usize).write(rstd);
+                }
+            }
+        }
+    }
+}
+
+/// 1 / √(variance + epsilon), of a sum of squares.
+#[inline(always)]
+fn rstd_of(squares: f32, params: &RowParams) -> f32 {
+    math::rsqrt(squares / params.n as f32 + params.epsilon)
+}
+
+/// The rows of this block or cluster, held in registers; the grid has all rows.
+///
+/// # Safety
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
+/// for exchanges.
+#[inline(always)]
+pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
+    tensors: &Tensors<T>,
+    params: &RowParams,
+    scratch: *mut u32,
+) {
+    // SAFETY: the launch's promise.
+    let mut group = unsafe { Group::of_cluster(params, scratch) };
+    let row = group.row();
+    let places = Places::new::<T>(&group, params.n, row < params.rows);
+    // SAFETY: a row of each tensor, or nothing; all threads come here.
+    let mut raw: [Raw; R] =
+        unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places) };
+    // SAFETY: as above.
+    unsafe {
+        tensors.add_residual::<V, R>(&mut raw, row, &places, params);
+        group.meet();
+    }
+    // SAFETY: all threads of the row come here.
+    let (mean, squares) = unsafe { deviations::<T, V, R>(&mut group, &places, &raw, params) };
+    let rstd = rstd_of(squares, params);
+    // SAFETY: elements of this row.
+    unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
+    let to = row_of_mut(tensors.y, row, params.strides[3]);
+    held::forget(&mut raw);
+    let mut j = 0;
+    while j < R {
+        let (at, has) = (places.element::<T>(j), places.has(j));
+        // SAFETY: weights of this vector, or nothing.
+        let (weight, bias) = unsafe {
+            let weight = tensors.weight.vector::<W, V>(at, has);
+            (weight, tensors.bias.vector::<W, V>(at, has))
+        };
+        let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight);
+        let bias: [f32; V] = tensors.bias.unpack::<W, V>(&bias);
+        let mut out = unpack::<T, V>(&raw[j]);
+        let mut i = 0;
+        while i < V {
+            out[i] = fma(mul_rn(out[i] - mean, rstd), weight[i], bias[i]);
+            i += 1;
+        }
+        // SAFETY: a vector of this row of y, or nothing.
+        unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
+        j += 1;
+    }
+}
+
+/// A row's mean (0 of RMS norm) and the sum of squared deviations from it: two sums over registers.
+///
+/// # Safety
+/// All threads of the row call it.
+#[inline(always)]
+unsafe fn deviations<T: Packed, const V: usize, const R: usize>(
+    group: &mut Group,
+    places: &Places,
+    raw: &[Raw; R],
+    params: &RowParams,
+) -> (f32, f32) {
+    let mut mean = 0.0;
+    if params.flags & flags::CENTER != 0 {
+        let mut sum = 0.0;
+        let mut j = 0;
+        while j < R {
+            // Vectors that are not there are 0.
+            let x = unpack::<T, V>(&raw[j]);
+            let mut of_vector = x[0];
+            let mut i = 1;
+            while i < V {
+                of_vector += x[i];
+                i += 1;
+            }
+            sum += of_vector;
+            j += 1;
+        }
+        // SAFETY: passed on to the caller.
+        mean = unsafe { group.reduce::<_, true>(sum, |a, b| a + b) } / params.n as f32;
+    }
+    let mut squares = 0.0;
+    let mut j = 0;
+    while j < R {
+        if places.has(j) {
+            let x = unpack::<T, V>(&raw[j]);
+            let mut of_vector = 0.0;
+            let mut i = 0;
+            while i < V {
+                let deviation = x[i] - mean;
+                of_vector = fma(deviation, deviation, of_vector);
+                i += 1;
+            }
+            squares += of_vector;
+        }
+        j += 1;
+    }
+    // SAFETY: passed on to the caller.
+    let squares = unsafe { group.reduce::<_, true>(squares, |a, b| a + b) };
+    (mean, squares)
+}
+
+/// A sum of squares with more elements.
+#[inline(always)]
+fn squares_of(sum: f32, values: [f32; CHUNK], _: u32) -> f32 {
+    let mut sum = sum;
+    let mut i = 0;
+    while i < CHUNK {
+        sum = fma(values[i], values[i], sum);
+        i += 1;
+    }
+    sum
+}
+
+/// All rows of this block, element by element.
+///
+/// # Safety
+/// `tensors` are those of `params`, launched as `spec::rows` says, without a residual; `scratch` is
+/// shared memory for exchanges.
+#[inline(always)]
+pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, scratch: *mut u32) {
+    // SAFETY: the launch's promise.
+    let mut group = unsafe { Group::of_block(params, scratch) };
+    let (first, step) = group.rows();
+    let mut base = first;
+    while base < params.rows {
+        let row = base + u64::from(group.index);
+        let from = row_of(tensors.x, row, params.strides[0]);
+        let mut from = Loose::new(&group, from, params.n, row < params.rows);
+        // SAFETY: the row, and as much shared memory as the launch gave where it is staged.
+        let (mean, squares) = unsafe {
+            if params.flags & flags::STAGED != 0 {
+                from = from.staged(place(&group, params.n, 0));
+            }
+            if params.flags & flags::CENTER != 0 {
+                let part = from.chunks(Moments::EMPTY, 0.0, Moments::push);
+                let whole = group.reduce::<_, false>(part, Moments::merge);
+                (whole.mean, whole.squares)
+            } else {
+                let part = from.chunks(0.0, 0.0, squares_of);
+                (0.0, group.reduce::<_, false>(part, |a, b| a + b))
+            }
+        };
+        let rstd = rstd_of(squares, params);
+        // SAFETY: elements of this row.
+        unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
+        let to = row_of_mut(tensors.y, row, params.strides[3]);
+        from.places(|i| {
+            let at = i as usize;
+            // SAFETY: an element of the row and of the weights.
+            unsafe {
+                let (weight, bias) = (tensors.weight.one::<T>(at), tensors.bias.one::<T>(at));
+                let value = fma(mul_rn(from.get(i) - mean, rstd), weight, bias);
+                T::store(to.wrapping_add(at), value);
+            }
+        });
+        base += step;
+    }
+}

@@ -1,0 +1,263 @@
+//! The threads that have a row together: a few lanes of a warp, a warp, a block, or the blocks of a
+//! cluster; and what they reduce, always in the same order.
+//!
+//! Values go through butterflies in a warp. Warps then exchange theirs through shared memory, and
+//! every warp reduces all of them once more, so that there is one barrier a reduction. Blocks of a
+//! cluster write theirs into each other's shared memory. Two turns of scratch alternate: who writes
+//! a turn again has met the others at the barrier of the one between, after they read it.
+
+use cuda_std::cluster;
+use cuda_std::hint::opaque;
+use cuda_std::shared::SharedAddr;
+use cuda_std::thread;
+use cuda_std::warp::{FULL_MASK, Words, shfl_bfly};
+use spec::rows::{CLUSTER_SLOTS, RowParams, WORDS};
+
+/// Lanes of a warp.
+const LANES: u32 = thread::WARP_THREADS;
+
+/// Slots of a block's scratch.
+const BLOCK_SLOTS: usize = 32;
+
+/// A thread's place among those of its row.
+pub(crate) struct Group {
+    /// Threads of the row in this block; a power of two.
+    pub(crate) threads: u32,
+    /// This one among them.
+    pub(crate) own: u32,
+    /// The row's number among those that the block has at a time.
+    pub(crate) index: u32,
+    /// Rows that the block has at a time.
+    pub(crate) groups: u32,
+    /// This block among those of the row.
+    pub(crate) rank: u32,
+    /// Blocks of the row.
+    pub(crate) blocks: u32,
+    scratch: *mut u32,
+    /// Slots of a plane of scratch.
+    slots: usize,
+    turn: u32,
+}
+
+impl Group {
+    /// Of this thread, in blocks that have rows for themselves.
+    ///
+    /// # Safety
+    /// `scratch` is shared memory of [`spec::rows::BLOCK_SCRATCH`] words for this alone.
+    #[inline(always)]
+    pub(crate) unsafe fn of_block(params: &RowParams, scratch: *mut u32) -> Self {
+        let threads = params.threads;
+        let thread = thread::thread_idx_x();
+        Self {
+            threads,
+            own: thread & (threads - 1),
+            index: thread / threads,
+            groups: thread::block_dim_x() / threads,
+            rank: 0,
+            blocks: 1,
+            scratch,
+            slots: BLOCK_SLOTS,
+            turn: 0,
+        }
+    }
+
+    /// Of this thread, in clusters that share rows, of one block or more: Hopper's. In more,
+    /// [`Group::meet`] comes before any reduction.
+    ///
+    /// # Safety
+    /// `scratch` is shared memory for this alone: [`spec::rows::BLOCK_SCRATCH`] words in clusters of
+    /// one block, [`spec::rows::CLUSTER_SCRATCH`] in others. All threads call it.
+    #[inline(always)]
+    pub(crate) unsafe fn of_cluster(params: &RowParams, scratch: *mut u32) -> Self {
+        // SAFETY: passed on to the caller.
+        let mut group = unsafe { Self::of_block(params, scratch) };
+        group.blocks = cluster::cluster_nctarank();
+        if group.blocks > 1 {
+            // SAFETY: all threads call it.
+            unsafe { cluster::barrier_cluster_arrive_relaxed_aligned() };
+            group.rank = cluster::cluster_ctarank();
+            group.slots = CLUSTER_SLOTS;
+        }
+        group
+    }
+
+    /// Waits until all blocks of the cluster run: their shared memory can be written.
+    ///
+    /// # Safety
+    /// All threads of the cluster call it, once.
+    #[inline(always)]
+    pub(crate) unsafe fn meet(&self) {
+        if self.blocks > 1 {
+            // SAFETY: passed on to the caller.
+            unsafe { cluster::barrier_cluster_wait_acquire_aligned() };
+        }
+    }
+
+    /// The row, where every row has its group.
+    #[inline(always)]
+    pub(crate) fn row(&self) -> u64 {
+        let block = u64::from(thread::block_idx_x() / self.blocks);
+        block * u64::from(self.groups) + u64::from(self.index)
+    }
+
+    /// First row of the block's first turn, and rows that all blocks have at a time.
+    #[inline(always)]
+    pub(crate) fn rows(&self) -> (u64, u64) {
+        let groups = u64::from(self.groups);
+        let block = u64::from(thread::block_idx_x() / self.blocks);
+        let blocks = u64::from(thread::grid_dim_x() / self.blocks);
+        (block * groups, blocks * groups)
+    }
+
+    /// `op` over the values of all lanes of the warp that have the row.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
+    #[inline(always)]
+    pub(crate) unsafe fn in_warp<S: Words>(&self, value: S, op: &impl Fn(S, S) -> S) -> S {
+        // SAFETY: passed on to the caller.
+        unsafe { butterfly(value, self.threads.min(LANES), op) }
+    }
+
+    /// `op` over the values of all warps of the row, each the same in all its lanes. `CLUSTER`: the
+    /// row may be shared by several blocks.
+    ///
+    /// # Safety
+    /// All threads of the row call it, after [`Group::meet`].
+    #[inline(always)]
+    pub(crate) unsafe fn across<S: Words, const CLUSTER: bool>(
+        &mut self,
+        value: S,
+        op: &impl Fn(S, S) -> S,
+    ) -> S {
+        if self.threads <= LANES && (!CLUSTER || self.blocks == 1) {
+            return value;
+        }
+        let thread = thread::thread_idx_x();
+        let (warp, lane) = (thread / LANES, thread % LANES);
+        let planes = self.slots;
+        let turn = self
+            .scratch
+            .wrapping_add(self.turn as usize * WORDS * planes);
+        self.turn ^= 1;
+        let warps = self.threads / LANES;
+        // SAFETY: each warp of each block has a slot in every block of the cluster, which has not
+        // exited: it waits here for all to have written. Slots are read after that barrier, and
+        // written again after the next.
+        unsafe {
+            let slot = turn.wrapping_add((self.rank * warps + warp) as usize);
+            if CLUSTER && self.blocks > 1 {
+                if lane < self.blocks {
+                    let there = SharedAddr::of(slot.cast_const());
+                    let mut there = cluster::mapa_shared_cluster(there, lane);
+                    value.map_words(|word| {
+                        cluster::st_shared_cluster_u32(there, word);
+                        there = there.add_bytes(planes as u32 * 4);
+                        word
+                    });
+                }
+                cluster::barrier_cluster_arrive_release_aligned();
+                cluster::barrier_cluster_wait_acquire_aligned();
+            } else {
+                if lane == 0 {
+                    store(slot, planes, value);
+                }
+                thread::sync_threads();
+            }
+            let slots = warps * self.blocks;
+            let width = slots.min(LANES);
+            let first = turn.wrapping_add((lane & (width - 1)) as usize);
+            let mut total = load(first, planes, value);
+            if CLUSTER {
+                let mut slot = width;
+                while slot < slots {
+                    let other = first.wrapping_add(slot as usize);
+                    total = op(total, load(other, planes, value));
+                    slot += opaque(width);
+                }
+            }
+            butterfly(total, width, op)
+        }
+    }
+
+    /// `op` over the values of all threads of the row, in each of them.
+    ///
+    /// # Safety
+    /// As [`Group::across`]; warps are converged.
+    #[inline(always)]
+    pub(crate) unsafe fn reduce<S: Words, const CLUSTER: bool>(
+        &mut self,
+        value: S,
+        op: impl Fn(S, S) -> S,
+    ) -> S {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let of_warp = self.in_warp(value, &op);
+            self.across::<S, CLUSTER>(of_warp, &op)
+        }
+    }
+
+    /// Waits for the threads of the row: what they wrote to shared memory can be read.
+    ///
+    /// # Safety
+    /// All threads of the block call it.
+    #[inline(always)]
+    pub(crate) unsafe fn sync(&self) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if self.threads > LANES {
+                thread::sync_threads();
+            } else {
+                cuda_std::warp::bar_warp_sync(FULL_MASK);
+            }
+        }
+    }
+}
+
+/// `op` over `width` neighbouring lanes, a power of two, in each of them.
+///
+/// # Safety
+/// The warp calls it, converged, with one width.
+#[inline(always)]
+unsafe fn butterfly<S: Words>(value: S, width: u32, op: &impl Fn(S, S) -> S) -> S {
+    let mut value = value;
+    let mut step = LANES / 2;
+    while step > 0 {
+        if step < width {
+            // SAFETY: passed on to the caller; the branch is the same in all lanes.
+            value = op(value, unsafe { shfl_bfly(FULL_MASK, value, step) });
+        }
+        step /= 2;
+    }
+    value
+}
+
+/// Writes a value's words, `slots` words apart.
+///
+/// # Safety
+/// They are writable.
+#[inline(always)]
+unsafe fn store<S: Words>(at: *mut u32, slots: usize, value: S) {
+    let mut plane = 0;
+    value.map_words(|word| {
+        // SAFETY: passed on to the caller.
+        unsafe { at.wrapping_add(plane * slots).write(word) };
+        plane += 1;
+        word
+    });
+}
+
+/// Reads a value as [`store`] wrote it; what `like` holds does not matter.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn load<S: Words>(at: *const u32, slots: usize, like: S) -> S {
+    let mut plane = 0;
+    like.map_words(|_| {
+        // SAFETY: passed on to the caller.
+        let word = unsafe { at.wrapping_add(plane * slots).read() };
+        plane += 1;
+        word
+    })
+}

@@ -1,0 +1,105 @@
+//! A row in registers: each thread has up to `R` vectors of it, one stride of the group apart, and
+//! asks for all of them before it uses the first.
+
+use super::group::Group;
+use super::packed::{Packed, Raw};
+use cuda_std::hint::opaque;
+use cuda_std::mem;
+
+/// Which vectors of a row are a thread's.
+#[derive(Clone, Copy)]
+pub(crate) struct Places {
+    first: u32,
+    step: u32,
+    /// Vectors of the row; 0 where there is no row.
+    vectors: u32,
+}
+
+impl Places {
+    /// This thread's of a row of `n` elements; none where not `is_there`.
+    #[inline(always)]
+    pub(crate) fn new<T: Packed>(group: &Group, n: u64, is_there: bool) -> Self {
+        Self {
+            first: group.rank * group.threads + group.own,
+            step: group.threads * group.blocks,
+            vectors: if is_there {
+                (n / T::LANES as u64) as u32
+            } else {
+                0
+            },
+        }
+    }
+
+    /// Number of vector `j`.
+    #[inline(always)]
+    pub(crate) fn vector(&self, j: usize) -> u32 {
+        self.first + j as u32 * self.step
+    }
+
+    /// Whether there is a vector `j`.
+    #[inline(always)]
+    pub(crate) fn has(&self, j: usize) -> bool {
+        self.vector(j) < self.vectors
+    }
+
+    /// Its first element.
+    #[inline(always)]
+    pub(crate) fn element<T: Packed>(&self, j: usize) -> usize {
+        self.vector(j) as usize * T::LANES
+    }
+}
+
+/// Vectors of a row; those that are not there are 0.
+///
+/// # Safety
+/// The row at `row` is readable, and aligned to vectors.
+#[inline(always)]
+pub(crate) unsafe fn load<T: Packed, const R: usize>(row: *const T, places: &Places) -> [Raw; R] {
+    let mut raw = [[0; 4]; R];
+    let mut j = 0;
+    while j < R {
+        let at = row.wrapping_add(places.element::<T>(j));
+        // SAFETY: a vector of the row, or nothing is read.
+        raw[j] = unsafe { mem::ld_global_v4_u32_if(at.cast(), places.has(j)) };
+        j += 1;
+    }
+    raw
+}
+
+/// The same vectors, of which the compiler knows no more: what it made of them is made again from
+/// here on, and does not occupy registers until then.
+#[inline(always)]
+pub(crate) fn forget<const R: usize>(raw: &mut [Raw; R]) {
+    let mut j = 0;
+    while j < R {
+        let mut i = 0;
+        while i < 4 {
+            raw[j][i] = opaque(raw[j][i]);
+            i += 1;
+        }
+        j += 1;
+    }
+}
+
+/// Writes vector `j` of a row, where there is one.
+///
+/// # Safety
+/// The row at `row` is writable, and aligned to vectors.
+#[inline(always)]
+pub(crate) unsafe fn store<T: Packed>(row: *mut T, places: &Places, j: usize, raw: Raw) {
+    let at = row.wrapping_add(places.element::<T>(j));
+    // SAFETY: a vector of the row, or nothing is written.
+    unsafe { mem::st_global_v4_u32_if(at.cast(), raw, places.has(j)) };
+}
+
+/// Row `row` of a tensor with rows `stride` elements apart.
+#[inline(always)]
+pub(crate) fn row_of<T>(start: *const T, row: u64, stride: i64) -> *const T {
+    start.wrapping_offset((row as i64).wrapping_mul(stride) as isize)
+}
+
+/// The same of a tensor that is written.
+#[inline(always)]
+pub(crate) fn row_of_mut<T>(start: *mut T, row: u64, stride: i64) -> *mut T {
+    start.wrapping_offset((row as i64).wrapping_mul(stride) as isize)
+}

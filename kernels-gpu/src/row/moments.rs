@@ -1,0 +1,95 @@
+//! Mean and sum of squared deviations of a set of elements, merged pairwise: Chan, Golub and
+//! LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979). No
+//! difference of large squares is ever taken.
+
+use super::loose::CHUNK;
+use cuda_std::math::fma;
+use cuda_std::warp::Words;
+
+/// Of `count` elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Moments {
+    count: f32,
+    pub(crate) mean: f32,
+    /// Sum of squared deviations from the mean.
+    pub(crate) squares: f32,
+}
+
+impl Moments {
+    /// Of none.
+    pub(crate) const EMPTY: Self = Self {
+        count: 0.0,
+        mean: 0.0,
+        squares: 0.0,
+    };
+
+    /// Of both sets; commutative to the bit: the smaller set is merged into the larger, equal ones
+    /// meet in the middle.
+    #[inline(always)]
+    pub(crate) fn merge(self, other: Self) -> Self {
+        let (large, small) = if self.count >= other.count {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        let count = large.count + small.count;
+        let share = if count > 0.0 {
+            small.count / count
+        } else {
+            0.0
+        };
+        let delta = small.mean - large.mean;
+        Self {
+            count,
+            mean: if large.count == small.count {
+                0.5 * (large.mean + small.mean)
+            } else {
+                fma(delta, share, large.mean)
+            },
+            squares: fma(
+                delta * delta,
+                large.count * share,
+                large.squares + small.squares,
+            ),
+        }
+    }
+
+    /// With `count` elements more, the first of `values`.
+    #[inline(always)]
+    pub(crate) fn push(self, values: [f32; CHUNK], count: u32) -> Self {
+        let mut sum = 0.0;
+        let mut i = 0;
+        while i < CHUNK {
+            sum += if (i as u32) < count { values[i] } else { 0.0 };
+            i += 1;
+        }
+        let mean = sum / count as f32;
+        let mut squares = 0.0;
+        let mut i = 0;
+        while i < CHUNK {
+            let deviation = if (i as u32) < count {
+                values[i] - mean
+            } else {
+                0.0
+            };
+            squares = fma(deviation, deviation, squares);
+            i += 1;
+        }
+        self.merge(Self {
+            count: count as f32,
+            mean,
+            squares,
+        })
+    }
+}
+
+impl Words for Moments {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            count: self.count.map_words(&mut f),
+            mean: self.mean.map_words(&mut f),
+            squares: self.squares.map_words(&mut f),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Entries: `<op>_<dtype>_<form>`.
+
+use cuda_std::{dynamic_shared, kernel, shared_array};
+use half::{bf16, f16};
+use spec::rows::{
+    BLOCK_SCRATCH, BOUND_THREADS, HELD_BLOCKS, HELD_THREADS, MAX_THREADS, RowParams, VECTORS,
+};
+
+use super::cross_entropy::{self, Tensors};
+use super::{backward, forward, total};
+
+macro_rules! softmax {
+    ($($ty:ident, $lanes:literal: $held:ident, $loose:ident;)*) => {$(
+        #[doc = concat!("Softmax of rows of ", stringify!($ty), ", held by a block or cluster.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[kernel(max_threads = HELD_THREADS, min_blocks = HELD_BLOCKS, arch = "sm_90a")]
+        pub unsafe fn $held(x: *const $ty, y: *mut $ty, params: RowParams) {
+            // SAFETY: the launch's promise; its shared memory is for this alone.
+            unsafe { forward::held::<$ty, $lanes, VECTORS>(x, y, &params, dynamic_shared![u32]) }
+        }
+
+        #[doc = concat!("Softmax of rows of ", stringify!($ty), ", element by element.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[kernel(max_threads = MAX_THREADS)]
+        pub unsafe fn $loose(x: *const $ty, y: *mut $ty, params: RowParams) {
+            let scratch = shared_array![u32; BLOCK_SCRATCH];
+            // SAFETY: the launch's promise; the array is for this alone.
+            unsafe { forward::loose(x, y, &params, scratch) }
+        }
+    )*};
+}
+
+softmax! {
+    f32, 4: softmax_f32_held, softmax_f32_loose;
+    f16, 8: softmax_f16_held, softmax_f16_loose;
+    bf16, 8: softmax_bf16_held, softmax_bf16_loose;
+}
+
+macro_rules! softmax_grad {
+    ($($ty:ident, $lanes:literal: $held:ident, $loose:ident;)*) => {$(
+        #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", held.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[kernel(max_threads = BOUND_THREADS, min_blocks = 1, arch = "sm_90a")]
+        pub unsafe fn $held(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
+            let scratch = dynamic_shared![u32];
+            // SAFETY: the launch's promise; its shared memory is for this alone.
+            unsafe { backward::held::<$ty, $lanes, VECTORS>([y, dy], dx, &params, scratch) }
+        }
+
+        #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", one by one.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[kernel(max_threads = MAX_THREADS)]
+        pub unsafe fn $loose(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
+            let scratch = shared_array![u32; BLOCK_SCRATCH];
+            // SAFETY: the launch's promise; the array is for this alone.
+            unsafe { backward::loose([y, dy], dx, &params, scratch) }
+        }
+    )*};
+}
+
+softmax_grad! {
+    f32, 4: softmax_grad_f32_held, softmax_grad_f32_loose;
+    f16, 8: softmax_grad_f16_held, softmax_grad_f16_loose;
+    bf16, 8: softmax_grad_bf16_held, softmax_grad_bf16_loose;
+}
+
+macro_rules! cross_entropy {
+    ($name:ident, $ty:ident, $kernel:meta, $scratch:expr, $body:expr) => {
+        #[doc = concat!("Cross-entropy of rows of ", stringify!($ty), ".")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[$kernel]
+        pub unsafe fn $name(
+            x: *const $ty,
+            targets: *const i64,
+            losses: *mut f32,
+            dx: *mut $ty,
+            factor: *const f32,
+            params: RowParams,
+        ) {
+            let tensors = Tensors {
+                x,
+                targets,
+                losses,
+                dx,
+                factor,
+            };
+            // SAFETY: the launch's promise; the scratch is for this alone.
+            unsafe { $body(&tensors, &params, $scratch) }
+        }
+    };
+}
+
+macro_rules! cross_entropies {
+    ($($ty:ident, $lanes:literal: $held:ident, $loose:ident;)*) => {$(
+        cross_entropy!($held, $ty,
+            kernel(max_threads = HELD_THREADS, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
+            dynamic_shared![u32], cross_entropy::held::<$ty, $lanes, VECTORS>);
+        cross_entropy!($loose, $ty, kernel(max_threads = MAX_THREADS),
+            shared_array![u32; BLOCK_SCRATCH], cross_entropy::loose::<$ty>);
+    )*};
+}
+
+cross_entropies! {
+    f32, 4: cross_entropy_f32_held, cross_entropy_f32_loose;
+    f16, 8: cross_entropy_f16_held, cross_entropy_f16_loose;
+    bf16, 8: cross_entropy_bf16_held, cross_entropy_bf16_loose;
+}
+
+/// 1 / the number of targets that are not to be ignored. One block.
+///
+/// # Safety
+/// Launched as `spec::rows` says.
+#[kernel(max_threads = MAX_THREADS)]
+pub unsafe fn cross_entropy_weight(targets: *const i64, factor: *mut f32, params: RowParams) {
+    let scratch = shared_array![u32; BLOCK_SCRATCH];
+    // SAFETY: the launch's promise; the array is for this alone.
+    unsafe { total::weight(targets, factor, &params, scratch) }
+}
+
+/// The sum of all losses, times `factor` where there is one. One block.
+///
+/// # Safety
+/// Launched as `spec::rows` says.
+#[kernel(max_threads = MAX_THREADS)]
+pub unsafe fn cross_entropy_total(
+    losses: *const f32,
+    factor: *const f32,
+    loss: *mut f32,
+    params: RowParams,
+) {
+    let scratch = shared_array![u32; BLOCK_SCRATCH];
+    // SAFETY: the launch's promise; the array is for this alone.
+    unsafe { total::total(losses, factor, loss, &params, scratch) }
+}

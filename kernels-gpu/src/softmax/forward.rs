@@ -1,0 +1,176 @@
+//! Softmax and log-softmax of rows.
+
+use super::partial::{Exp, MaxSum};
+use crate::row::group::Group;
+use crate::row::held::{self, Places, row_of, row_of_mut};
+use crate::row::loose::{Loose, place};
+use crate::row::packed::{Packed, Raw, pack, unpack};
+use cuda_std::math;
+use spec::rows::{RowParams, flags};
+
+/// Maximum and sum of exponentials of the warp's part of a row, and of the whole row. Into `values`
+/// go the exponentials relative to the part's maximum or, where `is_log`, the distances to it; into
+/// `total`, where there is one, the sum of the thread's elements.
+///
+/// # Safety
+/// All threads of the row call it.
+#[inline(always)]
+pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
+    group: &mut Group,
+    places: &Places,
+    raw: &[Raw; R],
+    values: &mut [[f32; V]; R],
+    is_log: bool,
+    mut total: Option<&mut f32>,
+) -> (MaxSum, MaxSum) {
+    let mut max = f32::NEG_INFINITY;
+    let mut j = 0;
+    while j < R {
+        if places.has(j) {
+            let x = unpack::<T, V>(&raw[j]);
+            let mut i = 0;
+            while i < V {
+                max = max.max(x[i]);
+                if let Some(total) = &mut total {
+                    **total += x[i];
+                }
+                i += 1;
+            }
+        }
+        j += 1;
+    }
+    // SAFETY: passed on to the caller.
+    let max = unsafe { group.in_warp(max, &f32::max) };
+    let exp = Exp::new(max);
+    let mut sum = 0.0;
+    let mut j = 0;
+    while j < R {
+        if places.has(j) {
+            let x = unpack::<T, V>(&raw[j]);
+            let mut of_vector = 0.0;
+            let mut i = 0;
+            while i < V {
+                let distance = exp.distance(x[i]);
+                let power = Exp::of_distance(distance);
+                of_vector += power;
+                values[j][i] = if is_log { distance } else { power };
+                i += 1;
+            }
+            sum += of_vector;
+        }
+        j += 1;
+    }
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let sum = group.in_warp(sum, &|a, b| a + b);
+        let part = MaxSum { max, sum };
+        (part, group.across::<_, true>(part, &MaxSum::merge))
+    }
+}
+
+/// What the values of `part` are multiplied by, and what is added, to be those of `whole`.
+#[inline(always)]
+fn finish(part: MaxSum, whole: MaxSum, is_log: bool) -> (f32, f32) {
+    if is_log {
+        (
+            1.0,
+            Exp::new(part.max).base() - whole.max - math::log(whole.sum),
+        )
+    } else {
+        (share(part, whole), 0.0)
+    }
+}
+
+/// What exponentials of `part` are multiplied by to be probabilities of `whole`.
+#[inline(always)]
+pub(super) fn share(part: MaxSum, whole: MaxSum) -> f32 {
+    Exp::new(whole.max).of(part.max) / whole.sum
+}
+
+/// The rows of this block or cluster, held in registers; the grid has all rows.
+///
+/// # Safety
+/// `x` and `y` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is shared
+/// memory for exchanges.
+#[inline(always)]
+pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
+    x: *const T,
+    y: *mut T,
+    params: &RowParams,
+    scratch: *mut u32,
+) {
+    // SAFETY: the launch's promise.
+    let mut group = unsafe { Group::of_cluster(params, scratch) };
+    let is_log = params.flags & flags::LOG != 0;
+    let row = group.row();
+    let places = Places::new::<T>(&group, params.n, row < params.rows);
+    // SAFETY: a row of x, or nothing.
+    let raw: [Raw; R] = unsafe { held::load(row_of(x, row, params.strides[0]), &places) };
+    // SAFETY: all threads come here once.
+    unsafe { group.meet() };
+    let mut values = [[0.0; V]; R];
+    // SAFETY: all threads of the row come here.
+    let (part, whole) =
+        unsafe { statistics::<T, V, R>(&mut group, &places, &raw, &mut values, is_log, None) };
+    let (factor, addend) = finish(part, whole, is_log);
+    let to = row_of_mut(y, row, params.strides[1]);
+    let mut j = 0;
+    while j < R {
+        let mut i = 0;
+        while i < V {
+            values[j][i] = math::fma(values[j][i], factor, addend);
+            i += 1;
+        }
+        // SAFETY: a vector of this row of y, or nothing.
+        unsafe { held::store(to, &places, j, pack::<T, V>(&values[j])) };
+        j += 1;
+    }
+}
+
+/// All rows of this block, element by element.
+///
+/// # Safety
+/// `x` and `y` are tensors of `params`, launched as `spec::rows` says; `scratch` is shared memory
+/// for exchanges.
+#[inline(always)]
+pub(super) unsafe fn loose<T: Packed>(
+    x: *const T,
+    y: *mut T,
+    params: &RowParams,
+    scratch: *mut u32,
+) {
+    // SAFETY: the launch's promise.
+    let mut group = unsafe { Group::of_block(params, scratch) };
+    let (first, step) = group.rows();
+    let mut base = first;
+    while base < params.rows {
+        let row = base + u64::from(group.index);
+        let from = row_of(x, row, params.strides[0]);
+        let mut from = Loose::new(&group, from, params.n, row < params.rows);
+        // SAFETY: the row, and as much shared memory as the launch gave where it is staged.
+        let whole = unsafe {
+            if params.flags & flags::STAGED != 0 {
+                from = from.staged(place(&group, params.n, 0));
+            }
+            let push = |state: MaxSum, values, _| state.push(values);
+            let part = from.chunks(MaxSum::EMPTY, f32::NEG_INFINITY, push);
+            group.reduce::<_, false>(part, MaxSum::merge)
+        };
+        let to = row_of_mut(y, row, params.strides[1]);
+        let exp = Exp::new(whole.max);
+        let (log_sum, share) = (math::log(whole.sum), 1.0 / whole.sum);
+        let is_log = params.flags & flags::LOG != 0;
+        from.places(|i| {
+            // SAFETY: an element of both rows.
+            unsafe {
+                let x = from.get(i);
+                let value = match is_log {
+                    true => x - whole.max - log_sum,
+                    false => exp.of(x) * share,
+                };
+                T::store(to.wrapping_add(i as usize), value);
+            }
+        });
+        base += step;
+    }
+}

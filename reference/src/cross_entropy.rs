@@ -1,0 +1,189 @@
+//! Cross-entropy of logits along the last axis against a class each, and its gradient:
+//! `loss = ln S + (1 - s) (m - x_t) + s (m - mean x)` with `S = sum exp(x - m)` and label smoothing
+//! s, and `dx_j = g (P_j - (1 - s) [j = t] - s / n)`.
+//!
+//! A row that is ignored has 0 for both; one whose target is no class has NaN.
+//!
+//! # Bound
+//!
+//! `ln S` errs as in [`crate::softmax`]; the differences from the maximum and what is added to them by
+//! `gamma(6)` of the magnitudes; the mean by `gamma(additions + 3) mean |x|`. The sum of all losses
+//! errs by `gamma(additions + 4)` of their magnitudes beside their own errors. A gradient errs by the
+//! probability's error and by `gamma(6)` of its parts' magnitudes.
+
+use ndarray::{ArrayD, ArrayViewD, Axis};
+use spec::DType;
+
+use crate::precision::{ETA32, gamma};
+use crate::softmax::{Row, Scores};
+use crate::{Expected, Model};
+
+/// What becomes of the losses of all rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// They are the result.
+    None,
+    /// Their mean over rows that are not ignored.
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+/// The options.
+#[derive(Clone, Copy, Debug)]
+pub struct CrossEntropy {
+    /// The target that says that a row does not count.
+    pub ignore_index: i64,
+    /// The share that all classes have evenly.
+    pub label_smoothing: f64,
+    /// What gradients are multiplied by.
+    pub gradient_scale: f64,
+    /// What becomes of losses.
+    pub reduction: Reduction,
+}
+
+/// Loss in f32, and gradient of `x`, written in `dtype`. `targets` are those of rows in row-major
+/// order.
+pub fn cross_entropy(
+    x: &ArrayViewD<'_, f64>,
+    targets: &[i64],
+    dtype: DType,
+    of: &CrossEntropy,
+    model: &Model,
+) -> (Expected, Expected) {
+    let last = Axis(x.ndim().saturating_sub(1));
+    let outer = x.shape()[..last.0].to_vec();
+    let counted = targets.iter().filter(|&&t| t != of.ignore_index).count() as f64;
+    let factor = match of.reduction {
+        Reduction::Mean => 1.0 / counted,
+        Reduction::None | Reduction::Sum => 1.0,
+    };
+    let (mut losses, mut loss_errors) = (Vec::new(), Vec::new());
+    let (mut dx, mut errors) = (ArrayD::zeros(x.raw_dim()), ArrayD::zeros(x.raw_dim()));
+    let outputs = dx.lanes_mut(last).into_iter().zip(errors.lanes_mut(last));
+    let rows = x.lanes(last).into_iter().zip(targets);
+    for ((x, &target), (mut dx, mut error)) in rows.zip(outputs) {
+        if target == of.ignore_index {
+            losses.push(0.0);
+            loss_errors.push(0.0);
+            continue;
+        }
+        let x = x.to_vec();
+        let row = Row::new(&x, &Scores::EXACT, model);
+        let (loss, loss_error) = loss(&x, &row, target, of, model);
+        losses.push(loss);
+        loss_errors.push(if loss.is_finite() { loss_error } else { 0.0 });
+        let scale = of.gradient_scale * factor;
+        let even = of.label_smoothing / x.len() as f64;
+        for j in 0..x.len() {
+            let is_target = target == j as i64;
+            let own = if is_target {
+                1.0 - of.label_smoothing
+            } else {
+                0.0
+            };
+            let p = row.probs[j];
+            dx[j] = match usize::try_from(target) {
+                Ok(target) if target < x.len() => scale * (p - own - even),
+                _ => f64::NAN,
+            };
+            let p_error = row.quotient_error(p, p * row.errors[j] + row.lost);
+            let parts = p + p_error + own + even;
+            let e = scale.abs() * (p_error + gamma(8) * parts) + ETA32;
+            error[j] = if dx[j].is_finite() { e } else { 0.0 };
+        }
+    }
+    let gradient = Expected::rounded_to(dtype, dx, &errors);
+    if of.reduction == Reduction::None {
+        let shaped = |values: Vec<f64>| {
+            let mut array = ArrayD::zeros(outer.clone());
+            array
+                .iter_mut()
+                .zip(values)
+                .for_each(|(to, from)| *to = from);
+            array
+        };
+        let loss = Expected::rounded_to(DType::F32, shaped(losses), &shaped(loss_errors));
+        return (loss, gradient);
+    }
+    let total: f64 = losses.iter().sum::<f64>() * factor;
+    let magnitudes: f64 = losses.iter().map(|loss| loss.abs()).sum();
+    let own: f64 = loss_errors.iter().sum();
+    let error = (own + gamma(model.additions + 6) * (magnitudes + own)) * factor + ETA32;
+    let error = if total.is_finite() { error } else { 0.0 };
+    let scalar = |value| ArrayD::from_elem(Vec::new(), value);
+    let loss = Expected::rounded_to(DType::F32, scalar(total), &scalar(error));
+    (loss, gradient)
+}
+
+/// A row's loss and its error.
+fn loss(x: &[f64], row: &Row, target: i64, of: &CrossEntropy, model: &Model) -> (f64, f64) {
+    let logit = usize::try_from(target)
+        .ok()
+        .and_then(|target| x.get(target));
+    let logit = logit.copied().unwrap_or(f64::NAN);
+    let smoothing = of.label_smoothing;
+    let mut value = (row.max - logit) + row.log_sum();
+    let magnitude = |distance: f64| distance.abs() + row.log_sum().abs();
+    let mut error = row.log_sum_error(model) + gamma(6) * magnitude(row.max - logit) + ETA32;
+    if smoothing != 0.0 {
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        let of_all = (row.max - mean) + row.log_sum();
+        let mean_error = gamma(model.additions + 3) * x.iter().map(|x| x.abs()).sum::<f64>() / n;
+        let of_all_error =
+            row.log_sum_error(model) + mean_error + gamma(6) * magnitude(row.max - mean) + ETA32;
+        value = smoothing * of_all + (1.0 - smoothing) * value;
+        error = smoothing * of_all_error + (1.0 - smoothing) * error;
+        error += gamma(4) * (value.abs() + error);
+    }
+    (value, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::arr2;
+
+    use super::*;
+
+    #[test]
+    fn gradients_are_those_of_the_loss() {
+        let model = Model::any_order(4, 0, 1.0);
+        let x = arr2(&[[0.3, -1.0, 2.0], [1.5, 0.2, -0.7], [9.0, 9.0, 9.0]]).into_dyn();
+        let targets = [2, 0, -100];
+        for reduction in [Reduction::Mean, Reduction::Sum] {
+            let of = CrossEntropy {
+                ignore_index: -100,
+                label_smoothing: 0.2,
+                gradient_scale: 1.0,
+                reduction,
+            };
+            let both =
+                |x: &ArrayD<f64>| cross_entropy(&x.view(), &targets, DType::F32, &of, &model);
+            let loss = |x: &ArrayD<f64>| both(x).0.values.sum();
+            for (index, got) in both(&x).1.values.indexed_iter() {
+                let (mut up, mut down) = (x.clone(), x.clone());
+                up[&index] += 1e-5;
+                down[&index] -= 1e-5;
+                let want = (loss(&up) - loss(&down)) / 2e-5;
+                assert!((got - want).abs() < 1e-8, "{got} is not {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_no_class_gives_nan() {
+        let model = Model::any_order(4, 0, 1.0);
+        let x = arr2(&[[0.0, 1.0]]).into_dyn();
+        let of = CrossEntropy {
+            ignore_index: -100,
+            label_smoothing: 0.0,
+            gradient_scale: 1.0,
+            reduction: Reduction::None,
+        };
+        for target in [2, -1] {
+            let (loss, dx) = cross_entropy(&x.view(), &[target], DType::F32, &of, &model);
+            assert!(loss.values[[0]].is_nan() && dx.values.iter().all(|dx| dx.is_nan()));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Gradients of layer norm and RMS norm, of the rows and what the forward kept of them: with
+//! `z = (x - mean) rstd` and `w = weight dy`, `dx = rstd (w - mean(w) - z mean(w z)) + dsum` (RMS norm
+//! without `mean(w)`), `dweight = sum of dy z` and `dbias = sum of dy` over rows.
+//!
+//! # Bound
+//!
+//! `mean` and `rstd` are inputs, so z errs relatively by `gamma(2)` and w by `gamma(1)`. The means
+//! err by `dc2 = gamma(additions + 3) mean |w|` and `dc1 = gamma(additions + 6) mean |w z|`. So dx
+//! errs by at most `rstd (dc2 + |z| dc1 + gamma(6) (|w| + |mean(w)| + |z mean(w z)|))` and, with
+//! dsum, another rounding. Sums over rows have one addition a row at most, and those of partial sums
+//! beside: `gamma(rows + 4) sum |dy z|`.
+
+use ndarray::{Array1, ArrayD, ArrayView1, ArrayViewD, Axis};
+use spec::DType;
+
+use crate::Expected;
+use crate::norm::NormModel;
+use crate::precision::{ETA32, U32, gamma};
+
+/// The operands.
+#[derive(Clone, Copy, Debug)]
+pub struct NormGrad<'a> {
+    /// What was normalised.
+    pub x: &'a ArrayViewD<'a, f64>,
+    /// The gradient of the result.
+    pub dy: &'a ArrayViewD<'a, f64>,
+    /// Of each row, in row-major order; `None` of RMS norm.
+    pub mean: Option<&'a [f64]>,
+    /// Of each row, in row-major order.
+    pub rstd: &'a [f64],
+    /// `[n]`; `None` for 1.
+    pub weight: Option<ArrayView1<'a, f64>>,
+    /// What is added to dx.
+    pub dsum: Option<&'a ArrayViewD<'a, f64>>,
+}
+
+/// The gradients.
+#[derive(Clone, Debug)]
+pub struct NormGradients {
+    /// As the rows.
+    pub dx: Expected,
+    /// `[n]`, in f32.
+    pub dweight: Expected,
+    /// `[n]`, in f32.
+    pub dbias: Expected,
+}
+
+/// Sums over rows, and of magnitudes.
+struct Columns {
+    sum: Array1<f64>,
+    magnitude: Array1<f64>,
+}
+
+impl Columns {
+    fn new(n: usize) -> Self {
+        Self {
+            sum: Array1::zeros(n),
+            magnitude: Array1::zeros(n),
+        }
+    }
+
+    fn add(&mut self, column: usize, term: f64) {
+        self.sum[column] += term;
+        self.magnitude[column] += term.abs();
+    }
+
+    fn expected(self, rows: usize) -> Expected {
+        let errors = self.magnitude.mapv(|sum| gamma(rows + 4) * sum + ETA32);
+        let values = self.sum.into_dyn();
+        let mut errors = errors.into_dyn();
+        errors.zip_mut_with(&values, |error, value| {
+            if !value.is_finite() {
+                *error = 0.0;
+            }
+        });
+        Expected::rounded_to(DType::F32, values, &errors)
+    }
+}
+
+/// Gradients along the last axis, with `dx` written in `dtype`.
+pub fn norm_grad(of: &NormGrad<'_>, dtype: DType, model: NormModel) -> NormGradients {
+    let last = Axis(of.x.ndim().saturating_sub(1));
+    let n = of.x.len_of(last);
+    let (mut dx, mut errors) = (ArrayD::zeros(of.x.raw_dim()), ArrayD::zeros(of.x.raw_dim()));
+    let (mut dweight, mut dbias) = (Columns::new(n), Columns::new(n));
+    let inputs = of.x.lanes(last).into_iter().zip(of.dy.lanes(last));
+    let outputs = dx.lanes_mut(last).into_iter().zip(errors.lanes_mut(last));
+    let mut rows = 0;
+    for (row, ((x, dy), (mut dx, mut error))) in inputs.zip(outputs).enumerate() {
+        rows += 1;
+        let (mean, rstd) = (of.mean.map_or(0.0, |mean| mean[row]), of.rstd[row]);
+        let z: Vec<f64> = x.iter().map(|x| (x - mean) * rstd).collect();
+        let weight = |j: usize| of.weight.map_or(1.0, |weight| weight[j]);
+        let w: Vec<f64> = dy
+            .iter()
+            .enumerate()
+            .map(|(j, dy)| dy * weight(j))
+            .collect();
+        let mean_of = |terms: &dyn Fn(usize) -> f64| (0..n).map(terms).sum::<f64>() / n as f64;
+        let by_z = mean_of(&|j| w[j] * z[j]);
+        let by_z_error = gamma(model.additions + 6) * mean_of(&|j| (w[j] * z[j]).abs()) + ETA32;
+        let (mut plain, mut plain_error) = (0.0, 0.0);
+        if of.mean.is_some() {
+            plain = mean_of(&|j| w[j]);
+            plain_error = gamma(model.additions + 3) * mean_of(&|j| w[j].abs()) + ETA32;
+        }
+        for j in 0..n {
+            dx[j] = (w[j] - plain - z[j] * by_z) * rstd;
+            let parts = w[j].abs() + plain.abs() + (z[j] * by_z).abs();
+            let own = plain_error + z[j].abs() * by_z_error * (1.0 + gamma(6));
+            error[j] = rstd * (own + gamma(6) * (parts + own)) + ETA32;
+            dweight.add(j, dy[j] * z[j]);
+            dbias.add(j, dy[j]);
+        }
+    }
+    if let Some(dsum) = of.dsum {
+        dx += dsum;
+        errors.zip_mut_with(&dx, |error, dx| *error += U32 * (dx.abs() + *error));
+    }
+    errors.zip_mut_with(&dx, |error, value| {
+        if !value.is_finite() {
+            *error = 0.0;
+        }
+    });
+    NormGradients {
+        dx: Expected::rounded_to(dtype, dx, &errors),
+        dweight: dweight.expected(rows),
+        dbias: dbias.expected(rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{ArrayD, arr1, arr2};
+
+    use super::*;
+    use crate::norm::{Norm, norm};
+
+    #[test]
+    fn gradients_are_those_of_the_forward() {
+        let model = NormModel {
+            additions: 4,
+            merges: 0,
+        };
+        let x = arr2(&[[0.3, -1.0, 2.0], [1.5, 0.2, -0.7]]).into_dyn();
+        let dy = arr2(&[[1.0, -0.5, 0.25], [0.75, 2.0, -1.0]]).into_dyn();
+        let weight = arr1(&[1.5, 0.5, -2.0]);
+        for is_centered in [true, false] {
+            let of = Norm {
+                is_centered,
+                epsilon: 1e-3,
+                weight: Some(weight.view()),
+                bias: None,
+            };
+            let forward = |x: &ArrayD<f64>| norm(&x.view(), DType::F32, &of, model);
+            let kept = forward(&x);
+            let (mean, rstd) = (kept.mean.values.clone(), kept.rstd.values.clone());
+            let (x_view, dy_view) = (x.view(), dy.view());
+            let got = norm_grad(
+                &NormGrad {
+                    x: &x_view,
+                    dy: &dy_view,
+                    mean: is_centered.then_some(mean.as_slice().unwrap()),
+                    rstd: rstd.as_slice().unwrap(),
+                    weight: Some(weight.view()),
+                    dsum: None,
+                },
+                DType::F32,
+                model,
+            );
+            let loss = |x: &ArrayD<f64>| (forward(x).y.values * &dy).sum();
+            for (index, got) in got.dx.values.indexed_iter() {
+                let (mut up, mut down) = (x.clone(), x.clone());
+                up[&index] += 1e-5;
+                down[&index] -= 1e-5;
+                let want = (loss(&up) - loss(&down)) / 2e-5;
+                assert!((got - want).abs() < 1e-8, "{got} is not {want}");
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `CrossEntropy` against its reference: layouts, ignored rows, label smoothing, every reduction, in
+//! place, special values, every way of holding a row.
+
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
+use warpsmith::reference::cross_entropy::{
+    CrossEntropy as Reference, Reduction as Reduced, cross_entropy,
+};
+use warpsmith::{CrossEntropy, DType, Device, Error, Float, Reduction, Tensor};
+use warpsmith_tests::element::TestElement;
+use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::operation::{self, agrees};
+use warpsmith_tests::output::{Output, same_bits};
+use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::values::Values;
+use warpsmith_tests::{Checked, cases, say, with_float};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reduce {
+    None,
+    #[default]
+    Mean,
+    Sum,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Case {
+    shape: Vec<usize>,
+    #[serde(deserialize_with = "operation::dtype")]
+    dtype: DType,
+    #[serde(default)]
+    reduction: Reduce,
+    #[serde(default)]
+    label_smoothing: f32,
+    #[serde(default)]
+    view: View,
+    #[serde(default)]
+    view_dx: View,
+    #[serde(default)]
+    values: Values,
+    /// A share of the rows has a target that is no class.
+    #[serde(default)]
+    wrong_targets: bool,
+    /// All rows are ignored.
+    #[serde(default)]
+    all_ignored: bool,
+    #[serde(default)]
+    seed: u64,
+}
+
+const IGNORED: i64 = -7;
+const SCALE: f32 = 0.75;
+
+impl Case {
+    fn targets(&self) -> Vec<i64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let (n, outer) = self.shape.split_last().expect("a shape of rows");
+        let target = |_| match rng.random_range(0..8) {
+            0 => IGNORED,
+            1 if self.wrong_targets => *n as i64,
+            2 if self.wrong_targets => -1,
+            _ if self.all_ignored => IGNORED,
+            _ => rng.random_range(0..(*n).max(1)) as i64,
+        };
+        (0..outer.iter().product()).map(target).collect()
+    }
+}
+
+fn check(case: &Case, device: &Device) -> Checked {
+    with_float!(case.dtype, check_typed(case, device))
+}
+
+fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
+    let stream = device.stream().map_err(say)?;
+    let x = Operand::<T>::draw(device, &case.shape, case.values, case.view, case.seed)?;
+    let targets = case.targets();
+    let outer = &case.shape[..case.shape.len() - 1];
+    let target_tensor = Tensor::from_slice(device, outer, &targets).map_err(say)?;
+    let (reduction, reduced) = match case.reduction {
+        Reduce::None => (Reduction::None, Reduced::None),
+        Reduce::Mean => (Reduction::Mean, Reduced::Mean),
+        Reduce::Sum => (Reduction::Sum, Reduced::Sum),
+    };
+    fn operation<'a, T: Float>(
+        case: &Case,
+        x: &'a Tensor<T>,
+        targets: &'a Tensor<i64>,
+        reduction: Reduction,
+    ) -> CrossEntropy<'a, T> {
+        CrossEntropy::new(x, targets)
+            .ignore_index(IGNORED)
+            .label_smoothing(case.label_smoothing)
+            .gradient_scale(SCALE)
+            .reduction(reduction)
+    }
+    let of_x = operation(case, &x.tensor, &target_tensor, reduction);
+    let model = of_x.model().map_err(say)?;
+    let of = Reference {
+        ignore_index: IGNORED,
+        label_smoothing: f64::from(case.label_smoothing),
+        gradient_scale: f64::from(SCALE),
+        reduction: reduced,
+    };
+    let (loss, gradient) = cross_entropy(&x.values.view(), &targets, T::DTYPE, &of, &model);
+    let of_loss = if reduction == Reduction::None {
+        outer
+    } else {
+        &[]
+    };
+    let mut first = None;
+    for _ in 0..2 {
+        let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
+        let dx = Output::<T>::new(device, &case.shape, case.view_dx)?;
+        of_x.run_into(&got.tensor, Some(&dx.tensor), &stream)
+            .map_err(say)?;
+        let (got, dx) = (got.read()?, dx.read()?);
+        agrees(&got, &loss).map_err(|error| format!("loss: {error}"))?;
+        agrees(&dx, &gradient).map_err(|error| format!("gradient: {error}"))?;
+        if let Some((loss, gradient)) = &first {
+            same_bits(loss, &got)?;
+            same_bits(gradient, &dx)?;
+        }
+        first = Some((got, dx));
+    }
+    x.expect_unchanged()?;
+    let Some((first, _)) = first else {
+        return Err("nothing was run".into());
+    };
+    let alone = of_x.run(&stream).map_err(say)?.to_ndarray().map_err(say)?;
+    same_bits(&first, &alone).map_err(|error| format!("without a gradient: {error}"))?;
+    let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx)?;
+    let in_place = operation(case, &place.tensor, &target_tensor, reduction);
+    let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
+    in_place
+        .run_into(&got.tensor, Some(&place.tensor), &stream)
+        .map_err(say)?;
+    agrees(&got.read()?, &loss).map_err(|error| format!("in place, loss: {error}"))?;
+    agrees(&place.read()?, &gradient).map_err(|error| format!("in place: {error}"))
+}
+
+fn case(largest: usize) -> impl Strategy<Value = Case> {
+    let shape = prop_oneof![
+        extent(largest * 8).prop_map(|n| vec![n + 1]),
+        (extent(40), extent(largest)).prop_map(|(a, b)| vec![a, b + 1]),
+        (extent(20), extent(largest / 8)).prop_map(|(a, b)| vec![a, b * 8 + 8]),
+        (extent(7), extent(17), extent(33)).prop_map(|(a, b, c)| vec![a, b, c + 1]),
+    ];
+    let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
+    let reduction = prop::sample::select(vec![Reduce::None, Reduce::Mean, Reduce::Sum]);
+    let smoothing = prop::sample::select(vec![0.0, 0.0, 0.1, 1.0]);
+    let views = (View::any(), View::writable());
+    let rest = (Values::any(), any::<u32>(), 0..6);
+    (shape, dtype, (reduction, smoothing), views, rest).prop_map(
+        |(shape, dtype, (reduction, smoothing), (view, view_dx), (values, seed, special))| Case {
+            shape,
+            dtype,
+            reduction,
+            label_smoothing: smoothing,
+            view,
+            view_dx,
+            values,
+            wrong_targets: special == 0,
+            all_ignored: special == 1,
+            seed: u64::from(seed),
+        },
+    )
+}
+
+#[test]
+fn cross_entropy_matches_its_reference_for_every_layout_and_option() {
+    holds(
+        Effort {
+            cases: 200,
+            largest: [300, 20_000],
+        },
+        case,
+        check,
+    );
+}
+
+#[test]
+fn cross_entropy_matches_its_reference_on_the_table_of_cases() {
+    cases::run(include_str!("../cases/cross_entropy.toml"), check);
+}
+
+#[test]
+fn cross_entropy_refuses_what_does_not_fit() {
+    let device = Device::emulator().expect("an emulator");
+    let stream = device.stream().expect("a stream");
+    let logits = Tensor::<f32>::zeros(&stream, &[3, 4]).expect("a tensor");
+    let targets = Tensor::<i64>::zeros(&stream, &[2]).expect("a tensor");
+    let refused = CrossEntropy::new(&logits, &targets).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "targets",
+            ..
+        })
+    ));
+    let targets = Tensor::<i64>::zeros(&stream, &[3]).expect("a tensor");
+    let refused = CrossEntropy::new(&logits, &targets)
+        .label_smoothing(1.5)
+        .run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidValue {
+            what: "label smoothing",
+            ..
+        })
+    ));
+    let loss = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
+    let refused = CrossEntropy::new(&logits, &targets).run_into(&loss, None, &stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "loss",
+            ..
+        })
+    ));
+}

@@ -1,0 +1,375 @@
+//! Layer norm and RMS norm and their gradients against their references: any layout, weights of both
+//! dtypes, residuals, in place, special values, every way of holding a row.
+
+use ndarray::{Array1, ArrayD, Ix1};
+use proptest::prelude::*;
+use serde::Deserialize;
+use warpsmith::reference::norm::{Norm, norm};
+use warpsmith::reference::norm_grad::{NormGrad, norm_grad};
+use warpsmith::reference::precision::round_to;
+use warpsmith::{
+    DType, Device, Float, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm,
+    RmsNormGrad, Stream, Tensor,
+};
+use warpsmith_tests::element::TestElement;
+use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::operation::{self, agrees};
+use warpsmith_tests::output::{Output, same_bits};
+use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::values::Values;
+use warpsmith_tests::{Checked, cases, say, with_float};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Weights {
+    None,
+    #[default]
+    Same,
+    F32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Case {
+    shape: Vec<usize>,
+    #[serde(deserialize_with = "operation::dtype")]
+    dtype: DType,
+    /// RMS norm.
+    #[serde(default)]
+    rms: bool,
+    #[serde(default)]
+    weights: Weights,
+    #[serde(default)]
+    residual: bool,
+    #[serde(default)]
+    view: View,
+    #[serde(default)]
+    view_y: View,
+    #[serde(default)]
+    values: Values,
+    /// Added to all values: the variance must not suffer.
+    #[serde(default)]
+    shift: f64,
+    #[serde(default)]
+    seed: u64,
+}
+
+const EPSILON: f32 = 1e-3;
+
+/// Weight and bias, on the device and in f64.
+struct Shared<T: TestElement> {
+    same: Option<[Operand<T>; 2]>,
+    f32: Option<[Operand<f32>; 2]>,
+}
+
+impl<T: Float + TestElement> Shared<T> {
+    fn draw(case: &Case, device: &Device) -> Result<Self, String> {
+        let n = [case.shape[case.shape.len() - 1]];
+        let seed = case.seed ^ 77;
+        let view = View::Contiguous;
+        let mut shared = Self {
+            same: None,
+            f32: None,
+        };
+        match case.weights {
+            Weights::None => {}
+            Weights::Same => {
+                let draw = |seed| Operand::draw(device, &n, Values::Uniform, view, seed);
+                shared.same = Some([draw(seed)?, draw(seed + 1)?]);
+            }
+            Weights::F32 => {
+                let draw = |seed| Operand::draw(device, &n, Values::Uniform, view, seed);
+                shared.f32 = Some([draw(seed)?, draw(seed + 1)?]);
+            }
+        }
+        Ok(shared)
+    }
+
+    fn values(&self, which: usize) -> Option<Array1<f64>> {
+        let of = |values: &ArrayD<f64>| values.clone().into_dimensionality::<Ix1>().ok();
+        match (&self.same, &self.f32) {
+            (Some(same), _) => of(&same[which].values),
+            (_, Some(f32)) => of(&f32[which].values),
+            _ => None,
+        }
+    }
+}
+
+fn check(case: &Case, device: &Device) -> Checked {
+    with_float!(case.dtype, check_typed(case, device))
+}
+
+fn forward<T: Float + TestElement>(
+    case: &Case,
+    (x, residual): (&Tensor<T>, Option<&Tensor<T>>),
+    shared: &Shared<T>,
+    out: &Normalized<T>,
+    stream: &Stream,
+) -> warpsmith::Result<()> {
+    macro_rules! run {
+        ($norm:expr) => {{
+            let mut norm = $norm.epsilon(EPSILON);
+            if let Some(residual) = residual {
+                norm = norm.residual(residual);
+            }
+            if let Some([weight, _]) = &shared.same {
+                norm = norm.weight(&weight.tensor);
+            }
+            if let Some([weight, _]) = &shared.f32 {
+                norm = norm.weight_f32(&weight.tensor);
+            }
+            norm
+        }};
+    }
+    if case.rms {
+        return run!(RmsNorm::new(x)).run_kept_into(out, stream);
+    }
+    let mut norm = run!(LayerNorm::new(x));
+    if let Some([_, bias]) = &shared.same {
+        norm = norm.bias(&bias.tensor);
+    }
+    if let Some([_, bias]) = &shared.f32 {
+        norm = norm.bias_f32(&bias.tensor);
+    }
+    norm.run_kept_into(out, stream)
+}
+
+/// All outputs of the forward.
+struct Outputs<T: TestElement> {
+    y: Output<T>,
+    sum: Option<Output<T>>,
+    mean: Option<Output<f32>>,
+    rstd: Output<f32>,
+}
+
+impl<T: Float + TestElement> Outputs<T> {
+    fn new(case: &Case, device: &Device) -> Result<Self, String> {
+        let of_rows = &case.shape[..case.shape.len() - 1];
+        let row = || Output::<f32>::new(device, of_rows, View::Contiguous);
+        let sum = case
+            .residual
+            .then(|| Output::new(device, &case.shape, case.view_y));
+        let mean = (!case.rms).then(row);
+        Ok(Self {
+            y: Output::new(device, &case.shape, case.view_y)?,
+            sum: sum.transpose()?,
+            mean: mean.transpose()?,
+            rstd: row()?,
+        })
+    }
+
+    fn tensors(&self) -> Normalized<T> {
+        Normalized {
+            y: self.y.tensor.clone(),
+            sum: self.sum.as_ref().map(|sum| sum.tensor.clone()),
+            mean: self.mean.as_ref().map(|mean| mean.tensor.clone()),
+            rstd: Some(self.rstd.tensor.clone()),
+        }
+    }
+}
+
+fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
+    let stream = device.stream().map_err(say)?;
+    let draw = |seed| -> Result<Operand<T>, String> {
+        let values = case.values.draw(&case.shape, seed).mapv(|x| x + case.shift);
+        let view = case.view.writable_or_contiguous();
+        Operand::lay_out(device, values.mapv(|x| T::nearest(x).wide()), view)
+    };
+    let x = draw(case.seed)?;
+    let residual = case.residual.then(|| draw(case.seed + 1)).transpose()?;
+    let shared = Shared::<T>::draw(case, device)?;
+    let mut h = x.values.clone();
+    if let Some(residual) = &residual {
+        h = &h + &residual.values;
+        h.mapv_inplace(|h| round_to(T::DTYPE, f64::from(h as f32)));
+    }
+    let (weight, bias) = (shared.values(0), shared.values(1));
+    let of = Norm {
+        is_centered: !case.rms,
+        epsilon: f64::from(EPSILON),
+        weight: weight.as_ref().map(|weight| weight.view()),
+        bias: bias.as_ref().filter(|_| !case.rms).map(|bias| bias.view()),
+    };
+    let model = LayerNorm::new(&x.tensor).model();
+    let want = norm(&h.view(), T::DTYPE, &of, model);
+    let mut first = None;
+    for _ in 0..2 {
+        let outputs = Outputs::<T>::new(case, device)?;
+        let inputs = (&x.tensor, residual.as_ref().map(|r| &r.tensor));
+        forward(case, inputs, &shared, &outputs.tensors(), &stream).map_err(say)?;
+        let y = outputs.y.read()?;
+        agrees(&y, &want.y)?;
+        if let Some(sum) = &outputs.sum {
+            agrees(
+                &sum.read()?,
+                &warpsmith::reference::Expected::exact(h.clone(), T::DTYPE),
+            )
+            .map_err(|error| format!("sum: {error}"))?;
+        }
+        let rstd = outputs.rstd.read()?;
+        agrees(&rstd, &want.rstd).map_err(|error| format!("rstd: {error}"))?;
+        let mut kept_mean = None;
+        if let Some(mean) = &outputs.mean {
+            let mean = mean.read()?;
+            // Of an infinite mean, infinity and NaN are both right.
+            let mut said = mean.clone();
+            for (said, want) in said.iter_mut().zip(&want.mean.values) {
+                if want.is_infinite() && said.is_nan() {
+                    *said = *want as f32;
+                }
+            }
+            agrees(&said, &want.mean).map_err(|error| format!("mean: {error}"))?;
+            kept_mean = Some(mean);
+        }
+        if let Some((first, _, _)) = &first {
+            same_bits(first, &y).map_err(|error| format!("not deterministic: {error}"))?;
+        }
+        first = Some((y, kept_mean, rstd));
+    }
+    x.expect_unchanged()?;
+    let Some((y, mean, rstd)) = first else {
+        return Err("nothing was run".into());
+    };
+    // In place.
+    let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_y)?;
+    let out = Normalized {
+        y: place.tensor.clone(),
+        sum: None,
+        mean: None,
+        rstd: None,
+    };
+    let inputs = (&place.tensor, residual.as_ref().map(|r| &r.tensor));
+    forward(case, inputs, &shared, &out, &stream).map_err(say)?;
+    let again = place.read()?;
+    agrees(&again, &want.y).map_err(|error| format!("in place: {error}"))?;
+    if case.view == case.view_y {
+        same_bits(&y, &again).map_err(|error| format!("in place: {error}"))?;
+    }
+    let kept = (mean, rstd);
+    check_gradient(case, device, &h, &kept, &shared).map_err(|e| format!("gradient: {e}"))
+}
+
+fn check_gradient<T: Float + TestElement>(
+    case: &Case,
+    device: &Device,
+    h: &ArrayD<f64>,
+    (mean, rstd): &(Option<ArrayD<f32>>, ArrayD<f32>),
+    shared: &Shared<T>,
+) -> Checked {
+    let stream = device.stream().map_err(say)?;
+    let view = case.view.writable_or_contiguous();
+    let x = Operand::<T>::lay_out(device, h.clone(), view)?;
+    let dy = Operand::<T>::draw(device, &case.shape, Values::Uniform, view, case.seed + 5)?;
+    let dsum = Operand::<T>::draw(device, &case.shape, Values::Uniform, view, case.seed + 6)?;
+    let up = |kept: &ArrayD<f32>| Tensor::from_ndarray(device, kept).map_err(say);
+    let mean_tensor = mean.as_ref().map(up).transpose()?;
+    let rstd_tensor = up(rstd)?;
+    let (mean, rstd) = (mean.as_ref().map(flat), flat(rstd));
+    let weight = shared.values(0);
+    let (x_view, dy_view, dsum_view) = (x.values.view(), dy.values.view(), dsum.values.view());
+    let of = NormGrad {
+        x: &x_view,
+        dy: &dy_view,
+        mean: mean.as_deref(),
+        rstd: &rstd,
+        weight: weight.as_ref().map(|weight| weight.view()),
+        dsum: case.residual.then_some(&dsum_view),
+    };
+    let model = LayerNorm::new(&x.tensor).model();
+    let want = norm_grad(&of, T::DTYPE, model);
+    let n = [case.shape[case.shape.len() - 1]];
+    let mut first: Option<[ArrayD<f32>; 2]> = None;
+    for _ in 0..2 {
+        let dx = Output::<T>::new(device, &case.shape, case.view_y)?;
+        let column = || Output::<f32>::new(device, &n, View::Contiguous);
+        let (dweight, dbias) = (column()?, column()?);
+        let out = NormGradients {
+            dx: dx.tensor.clone(),
+            dweight: Some(dweight.tensor.clone()),
+            dbias: Some(dbias.tensor.clone()),
+        };
+        macro_rules! run {
+            ($gradient:expr) => {{
+                let mut gradient = $gradient;
+                if case.residual {
+                    gradient = gradient.sum_gradient(&dsum.tensor);
+                }
+                if let Some([weight, _]) = &shared.same {
+                    gradient = gradient.weight(&weight.tensor);
+                }
+                if let Some([weight, _]) = &shared.f32 {
+                    gradient = gradient.weight_f32(&weight.tensor);
+                }
+                gradient.run_into(&out, &stream)
+            }};
+        }
+        match &mean_tensor {
+            Some(mean) => run!(LayerNormGrad::new(
+                &x.tensor,
+                &dy.tensor,
+                mean,
+                &rstd_tensor
+            )),
+            None => run!(RmsNormGrad::new(&x.tensor, &dy.tensor, &rstd_tensor)),
+        }
+        .map_err(say)?;
+        agrees(&dx.read()?, &want.dx).map_err(|error| format!("dx: {error}"))?;
+        let sums = [dweight.read()?, dbias.read()?];
+        agrees(&sums[0], &want.dweight).map_err(|error| format!("dweight: {error}"))?;
+        agrees(&sums[1], &want.dbias).map_err(|error| format!("dbias: {error}"))?;
+        if let Some(first) = &first {
+            for (first, again) in first.iter().zip(&sums) {
+                same_bits(first, again).map_err(|error| format!("not deterministic: {error}"))?;
+            }
+        }
+        first = Some(sums);
+    }
+    Ok(())
+}
+
+fn flat(kept: &ArrayD<f32>) -> Vec<f64> {
+    kept.iter().map(|&x| f64::from(x)).collect()
+}
+
+fn case(largest: usize) -> impl Strategy<Value = Case> {
+    let shape = prop_oneof![
+        extent(largest * 8).prop_map(|n| vec![n]),
+        (extent(40), extent(largest)).prop_map(|(a, b)| vec![a, b]),
+        (extent(60), extent(largest / 8)).prop_map(|(a, b)| vec![a, b * 8]),
+        (extent(7), extent(17), extent(33)).prop_map(|(a, b, c)| vec![a, b, c]),
+    ];
+    let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
+    let weights = prop::sample::select(vec![Weights::None, Weights::Same, Weights::F32]);
+    let views = (View::any(), View::writable());
+    let rest = (Values::any(), any::<u32>(), any::<[bool; 2]>());
+    (shape, dtype, weights, views, rest).prop_map(
+        |(shape, dtype, weights, (view, view_y), (values, seed, [rms, residual]))| Case {
+            shape,
+            dtype,
+            rms,
+            weights,
+            residual,
+            view,
+            view_y,
+            values,
+            shift: 0.0,
+            seed: u64::from(seed),
+        },
+    )
+}
+
+#[test]
+fn norms_match_their_references_for_every_layout_and_dtype() {
+    holds(
+        Effort {
+            cases: 200,
+            largest: [300, 20_000],
+        },
+        case,
+        check,
+    );
+}
+
+#[test]
+fn norms_match_their_references_on_the_table_of_cases() {
+    cases::run(include_str!("../cases/norms.toml"), check);
+}

@@ -1,0 +1,306 @@
+//! Kernels of rows: softmax, norms, cross-entropy, their gradients, and what adds up over rows.
+
+use std::collections::BTreeMap;
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use spec::rows::{
+    COLUMN_ROWS, COLUMNS, Form, MAX_THREADS, RowDevice, RowEntry, RowOp, RowParams, RowPlan,
+    RowShape, Strategy, flags,
+};
+use warpsmith::{DType, LaunchConfig};
+
+use crate::catalogue::{FLOATS, Family};
+use crate::trial::{Arg, Trial};
+
+/// A kernel.
+#[derive(Clone, Copy)]
+pub(crate) enum RowKernel {
+    /// By rows.
+    Entry(RowEntry),
+    /// Partial sums of columns.
+    Columns(DType),
+    /// Sums of partial sums.
+    Finish,
+    /// One over the number of targets that count.
+    Weight,
+    /// The sum of losses.
+    Total,
+}
+
+/// Puts all of them in, by entry name.
+pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
+    for op in RowOp::ALL {
+        let is_f32 = matches!(op, RowOp::NormF32 | RowOp::NormGradF32);
+        for dtype in FLOATS {
+            for form in [Form::Held, Form::Loose] {
+                // Weights in f32 beside other rows: of bf16 that are held.
+                if is_f32 && (dtype != DType::Bf16 || form == Form::Loose) {
+                    continue;
+                }
+                let entry = RowEntry { op, dtype, form };
+                let kernel = Family::Row(RowKernel::Entry(entry));
+                all.insert(entry.to_string(), kernel);
+            }
+        }
+    }
+    for dtype in FLOATS {
+        let name = format!("norm_grad_{dtype}_columns");
+        all.insert(name, Family::Row(RowKernel::Columns(dtype)));
+    }
+    let others = [
+        ("norm_grad_finish", RowKernel::Finish),
+        ("cross_entropy_weight", RowKernel::Weight),
+        ("cross_entropy_total", RowKernel::Total),
+    ];
+    for (name, kernel) in others {
+        all.insert(name.to_owned(), Family::Row(kernel));
+    }
+}
+
+impl RowKernel {
+    /// Whether it uses the hardware's exponential.
+    pub(crate) fn approximates(self) -> bool {
+        match self {
+            Self::Entry(entry) => matches!(
+                entry.op,
+                RowOp::Softmax | RowOp::SoftmaxGrad | RowOp::CrossEntropy
+            ),
+            Self::Columns(_) | Self::Finish | Self::Weight | Self::Total => false,
+        }
+    }
+
+    /// A random case.
+    pub(crate) fn trial(self, rng: &mut ChaCha8Rng) -> Trial {
+        match self {
+            Self::Entry(entry) => by_rows(entry, rng),
+            Self::Columns(dtype) => columns(dtype, rng),
+            Self::Finish => finish(rng),
+            Self::Weight => weight(rng),
+            Self::Total => total(rng),
+        }
+    }
+}
+
+/// Hopper's clusters, or any GPU's shared memory.
+fn plan(entry: RowEntry, rng: &mut ChaCha8Rng) -> (RowPlan, RowShape) {
+    let is_held = entry.form == Form::Held;
+    let n = match (is_held, rng.random_range(0..3)) {
+        (true, 0) => 8 * rng.random_range(1..=300),
+        (true, 1) => 8 * rng.random_range(1000..=2000),
+        (true, _) => 8 * rng.random_range(2500..=4000),
+        (false, 0) => rng.random_range(1..=1000),
+        (false, _) => rng.random_range(1025..=3000),
+    };
+    let shape = RowShape {
+        n,
+        element_bytes: entry.dtype.size_bytes() as u32,
+        is_aligned: is_held,
+    };
+    let device = RowDevice {
+        arch: (9, 0),
+        shared_bytes: if rng.random_bool(0.5) { 200_000 } else { 0 },
+    };
+    let plan = RowPlan::choose(&entry.op.kernels(), &shape, &device);
+    assert_eq!(plan.form(), entry.form, "extents of the other form");
+    (plan, shape)
+}
+
+fn params(rows: u64, n: u64, threads: u32) -> RowParams {
+    RowParams {
+        rows,
+        n,
+        strides: [0; 5],
+        ignore_index: -100,
+        epsilon: 0.0,
+        scale: 1.0,
+        threads,
+        flags: 0,
+    }
+}
+
+fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let (plan, shape) = plan(entry, rng);
+    let (rows, n) = (rng.random_range(1..=5_u64), shape.n);
+    let mut params = params(rows, n, plan.threads);
+    if plan.strategy == Strategy::Shared {
+        params.flags |= flags::STAGED;
+    }
+    let unit = if entry.form == Form::Held { 8 } else { 1 };
+    let stride = |rng: &mut ChaCha8Rng| (n + unit * rng.random_range(0..3)) as i64;
+    let floats = |trial: &mut Trial, stride: i64, rng: &mut ChaCha8Rng| {
+        trial.floats(entry.dtype, rows * stride as u64, rng)
+    };
+    let args = match entry.op {
+        RowOp::Softmax | RowOp::SoftmaxGrad => {
+            let inputs = if entry.op == RowOp::Softmax { 2 } else { 3 };
+            if rng.random_bool(0.5) {
+                params.flags |= flags::LOG;
+            }
+            let mut args = Vec::new();
+            for which in 0..inputs {
+                params.strides[which] = stride(rng);
+                args.push(floats(&mut trial, params.strides[which], rng));
+            }
+            args
+        }
+        RowOp::CrossEntropy => {
+            params.strides[..2].copy_from_slice(&[stride(rng), stride(rng)]);
+            params.epsilon = [0.0, 0.1][rng.random_range(0..2)];
+            let x = floats(&mut trial, params.strides[0], rng);
+            let targets = targets(&mut trial, rows, n, rng);
+            let losses = trial.noise(4 * rows, rng);
+            let dx = floats(&mut trial, params.strides[1], rng);
+            vec![x, targets, losses, dx, Arg::Null]
+        }
+        RowOp::Norm | RowOp::NormF32 => {
+            for which in 0..4 {
+                params.strides[which] = stride(rng);
+            }
+            params.epsilon = 1e-5;
+            let weights = weights(entry, &mut trial, n, &mut params, rng);
+            let has_residual = entry.form == Form::Held && rng.random_bool(0.5);
+            let x = floats(&mut trial, params.strides[0], rng);
+            let [residual, sum] = [1, 2].map(|which| match has_residual {
+                true => floats(&mut trial, params.strides[which], rng),
+                false => Arg::Null,
+            });
+            let bias = trial.floats(weights.1, n, rng);
+            let y = floats(&mut trial, params.strides[3], rng);
+            let [mean, rstd] = [(); 2].map(|()| trial.noise(4 * rows, rng));
+            vec![x, residual, weights.0, bias, sum, y, mean, rstd]
+        }
+        RowOp::NormGrad | RowOp::NormGradF32 => {
+            for which in 0..4 {
+                params.strides[which] = stride(rng);
+            }
+            let weights = weights(entry, &mut trial, n, &mut params, rng);
+            let [x, dy, dsum, dx] =
+                [0, 1, 2, 3].map(|which| floats(&mut trial, params.strides[which], rng));
+            let [mean, rstd] = [(); 2].map(|()| trial.floats(DType::F32, rows, rng));
+            let groups = u64::from(plan.persistent_blocks(rows) / plan.cluster);
+            let parts = groups * u64::from(plan.rows_per_block());
+            let [dweight, dbias] = [(); 2].map(|()| match entry.form {
+                Form::Held => trial.noise(4 * parts * n, rng),
+                Form::Loose => Arg::Null,
+            });
+            vec![x, dy, weights.0, mean, rstd, dsum, dx, dweight, dbias]
+        }
+    };
+    let inputs = entry.op.kernels().inputs;
+    let is_persistent = matches!(entry.op, RowOp::NormGrad | RowOp::NormGradF32);
+    let blocks = match is_persistent && entry.form == Form::Held {
+        true => plan.persistent_blocks(rows),
+        false => plan.blocks(rows).expect("a few rows"),
+    };
+    let mut config = LaunchConfig::linear(blocks, plan.block_threads())
+        .shared_bytes(plan.shared_bytes(&shape, inputs));
+    if plan.cluster > 1 {
+        config = config.cluster([plan.cluster, 1, 1]);
+    }
+    let mut args = args;
+    args.push(Arg::params(params));
+    trial.launch(entry, config, args);
+    trial
+}
+
+/// A weight and its dtype.
+fn weights(
+    entry: RowEntry,
+    trial: &mut Trial,
+    n: u64,
+    params: &mut RowParams,
+    rng: &mut ChaCha8Rng,
+) -> (Arg, DType) {
+    if rng.random_bool(0.5) {
+        params.flags |= flags::CENTER;
+    }
+    let is_f32 = match entry.form {
+        Form::Held => matches!(entry.op, RowOp::NormF32 | RowOp::NormGradF32),
+        Form::Loose => rng.random_bool(0.5),
+    };
+    let dtype = if is_f32 { DType::F32 } else { entry.dtype };
+    params.flags |= if is_f32 { flags::F32_WEIGHTS } else { 0 };
+    (trial.floats(dtype, n, rng), dtype)
+}
+
+fn targets(trial: &mut Trial, rows: u64, n: u64, rng: &mut ChaCha8Rng) -> Arg {
+    let target = |rng: &mut ChaCha8Rng| match rng.random_range(0..8) {
+        0 => -100,
+        1 => n as i64,
+        _ => rng.random_range(0..n) as i64,
+    };
+    let bytes = (0..rows).flat_map(|_| target(rng).to_le_bytes());
+    trial.buffer(bytes.collect())
+}
+
+fn columns(dtype: DType, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let (rows, n) = (rng.random_range(1..=50_u64), rng.random_range(1..=600_u64));
+    let parts = rng.random_range(1..=4_u32);
+    let mut params = params(rows, n, 0);
+    params.strides[..2].copy_from_slice(&[n as i64, n as i64 + 3]);
+    let x = trial.floats(dtype, rows * n, rng);
+    let dy = trial.floats(dtype, rows * (n + 3), rng);
+    let [mean, rstd] = [(); 2].map(|()| trial.floats(DType::F32, rows, rng));
+    let [dweight, dbias] = [(); 2].map(|()| trial.noise(4 * u64::from(parts) * n, rng));
+    let mut config = LaunchConfig::linear(n.div_ceil(256) as u32, 256);
+    config.grid[1] = parts;
+    let args = [
+        x,
+        dy,
+        Arg::Null,
+        mean,
+        rstd,
+        Arg::Null,
+        Arg::Null,
+        dweight,
+        dbias,
+        Arg::params(params),
+    ];
+    trial.launch(format!("norm_grad_{dtype}_columns"), config, args);
+    trial
+}
+
+fn finish(rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let (parts, n) = (rng.random_range(1..=300_u64), rng.random_range(1..=100_u64));
+    let sums = trial.floats(DType::F32, parts * n, rng);
+    let out = trial.noise(4 * n, rng);
+    let blocks = n.div_ceil(u64::from(COLUMNS)) as u32;
+    let mut config = LaunchConfig::linear(blocks, COLUMNS * COLUMN_ROWS);
+    config.grid[1] = 2;
+    let params = Arg::params(params(parts, n, 0));
+    let args = [sums, Arg::Null, out, Arg::Null, params];
+    trial.launch("norm_grad_finish", config, args);
+    trial
+}
+
+fn weight(rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let rows = rng.random_range(1..=9000_u64);
+    let targets = targets(&mut trial, rows, 50, rng);
+    let factor = trial.noise(4, rng);
+    let args = [targets, factor, Arg::params(params(rows, 50, MAX_THREADS))];
+    let config = LaunchConfig::linear(1, MAX_THREADS);
+    trial.launch("cross_entropy_weight", config, args);
+    trial
+}
+
+fn total(rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let rows = rng.random_range(1..=9000_u64);
+    let losses = trial.floats(DType::F32, rows, rng);
+    let factor = trial.floats(DType::F32, 1, rng);
+    let loss = trial.noise(4, rng);
+    let args = [
+        losses,
+        factor,
+        loss,
+        Arg::params(params(rows, 50, MAX_THREADS)),
+    ];
+    let config = LaunchConfig::linear(1, MAX_THREADS);
+    trial.launch("cross_entropy_total", config, args);
+    trial
+}
