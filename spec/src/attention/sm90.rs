@@ -173,37 +173,33 @@ pub struct FwdLaunch {
     pub has_neighbours: u32,
 }
 
-/// Bytes of keys and values that stay in L2 while the tiles of a section are computed.
-const SECTION_BYTES: u64 = 16 << 20;
-/// Tiles of a section that keep every multiprocessor busy to its end, however different they are.
-const SECTION_TILES: u32 = 1056;
-/// So many tiles a head read its keys and values from L2, or from memory, in the time of their
-/// products.
-const TILES_THAT_HIDE_LOADS: u32 = 32;
+/// Tiles of a section: enough to keep every multiprocessor busy to its end, however different they
+/// are.
+const SECTION_TILES: u32 = 512;
+/// Fewest and most heads of a section: their keys and values are to stay in L2.
+const SECTION_HEADS: [u32; 2] = [8, 32];
 
-/// Heads to take together, whose keys and values have `kv_bytes` each, `group` heads sharing them, of
-/// `m_tiles` tiles each.
-pub const fn section(kv_bytes: u64, group: u32, m_tiles: u32, is_masked: bool) -> u32 {
+/// Heads to take together, of `m_tiles` tiles each, `group` of them with the same keys and values. A
+/// power of two where `group` is one: sections that are not all as large leave multiprocessors idle.
+pub const fn section(group: u32, m_tiles: u32, is_masked: bool) -> u32 {
     let group = if group == 0 { 1 } else { group };
     if !is_masked {
         // Where tiles are alike, their order does not matter: heads one by one.
         return group;
     }
-    let fit = match SECTION_BYTES.checked_div(kv_bytes) {
-        Some(fit) if fit < 1 << 16 => fit as u32,
-        _ => 1 << 16,
+    let heads = match SECTION_TILES.checked_div(m_tiles) {
+        Some(heads) => heads.next_power_of_two(),
+        None => 1,
     };
-    let fit = if fit == 0 {
-        group
+    let [fewest, most] = SECTION_HEADS;
+    let heads = if heads < fewest {
+        fewest
+    } else if heads > most {
+        most
     } else {
-        group.saturating_mul(fit)
+        heads
     };
-    let busy = if m_tiles < TILES_THAT_HIDE_LOADS {
-        0
-    } else {
-        SECTION_TILES.div_ceil(m_tiles)
-    };
-    if fit < busy { busy } else { fit }
+    heads.div_ceil(group).saturating_mul(group)
 }
 
 /// A tile of queries.
@@ -287,6 +283,8 @@ const fn tile(
 
 /// For head dimensions up to 64.
 pub const TILE_D64: FwdTile = tile([64, 64], [192, 128], [2, 4, 4]);
+/// The same for few queries.
+pub const TILE_D64_SHORT: FwdTile = tile([64, 64], [128, 128], [2, 4, 4]);
 /// For head dimensions up to 128.
 pub const TILE_D128: FwdTile = tile([128, 128], [128, 128], [1, 3, 3]);
 /// For queries and keys of up to 192, and values of up to 128.
@@ -295,13 +293,28 @@ pub const TILE_D192_128: FwdTile = tile([192, 128], [128, 128], [1, 2, 2]);
 pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 3, 2]);
 
 /// The tiles of all entries, the narrowest first.
-pub const TILES: [FwdTile; 4] = [TILE_D64, TILE_D128, TILE_D192_128, TILE_D256];
+pub const TILES: [FwdTile; 5] = [
+    TILE_D64,
+    TILE_D64_SHORT,
+    TILE_D128,
+    TILE_D192_128,
+    TILE_D256,
+];
 
 /// Element types of q, k and v.
 pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
 
-/// The narrowest tile that has room for both head dimensions.
-pub const fn tile_for(head_dim: u32, head_dim_v: u32) -> Option<FwdTile> {
+/// The narrowest tile that has room for both head dimensions, and the one of fewer queries that has
+/// as much, if there is one.
+pub const fn tiles_for(head_dim: u32, head_dim_v: u32) -> Option<(FwdTile, Option<FwdTile>)> {
+    match tile_for(head_dim, head_dim_v) {
+        Some(tile) if tile.head_dim == TILE_D64.head_dim => Some((tile, Some(TILE_D64_SHORT))),
+        Some(tile) => Some((tile, None)),
+        None => None,
+    }
+}
+
+const fn tile_for(head_dim: u32, head_dim_v: u32) -> Option<FwdTile> {
     let mut at = 0;
     while at < TILES.len() {
         let tile = TILES[at];
@@ -345,12 +358,15 @@ mod tests {
     }
 
     #[test]
-    fn sections_fill_the_cache_where_there_is_a_mask() {
-        assert_eq!(section(1 << 20, 1, 8, true), 16);
-        assert_eq!(section(8 << 20, 1, 128, true), 9);
-        assert_eq!(section(64 << 20, 8, 1024, true), 8);
-        assert_eq!(section(0, 1, 1, true), 1 << 16);
-        assert_eq!(section(1 << 20, 4, 8, false), 4);
+    fn sections_have_fewer_heads_the_longer_these_are() {
+        assert_eq!(section(1, 4, true), 32);
+        assert_eq!(section(1, 22, true), 32);
+        assert_eq!(section(1, 32, true), 16);
+        assert_eq!(section(1, 1024, true), 8);
+        assert_eq!(section(1, 0, true), 8);
+        assert_eq!(section(12, 32, true), 24);
+        assert_eq!(section(64, 32, true), 64);
+        assert_eq!(section(4, 8, false), 4);
     }
 
     #[test]

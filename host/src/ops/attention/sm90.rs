@@ -13,7 +13,7 @@ use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
-use spec::attention::sm90::{DTYPES, FwdEntry, FwdLaunch, FwdTile, section, tile_for};
+use spec::attention::sm90::{DTYPES, FwdEntry, FwdLaunch, FwdTile, section, tiles_for};
 use spec::attention::{SOFTCAP_TANH_ERROR, UNLIMITED};
 use spec::gemm::sm90::SPAN_BYTES;
 
@@ -21,6 +21,8 @@ use spec::gemm::sm90::SPAN_BYTES;
 const ARCH: (u32, u32) = (9, 0);
 /// Multiply-adds, counted as two, that the tensor cores of a multiprocessor do in a cycle.
 const FLOPS_PER_CYCLE: f64 = 2800.0;
+/// What a query and a key take in a tile of fewer queries, where both are visited.
+const SHORT_TILE_TIME: f64 = 1.16;
 /// Alignment of every row, for tensor maps and stores.
 const ALIGN_BYTES: u32 = 16;
 /// Head dimensions are multiples of it, as rows are written 16 bytes at a time.
@@ -45,21 +47,42 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
         && keys(desc) > 0
         && positions(desc).is_some()
         && desc.o.row_align_bytes(desc.o_dtype) >= ALIGN_BYTES;
-    let Some(tile) = tile_for(desc.head_dim, desc.head_dim_v).filter(|_| suits) else {
+    let Some((tile, short)) = tiles_for(desc.head_dim, desc.head_dim_v).filter(|_| suits) else {
         return;
     };
-    if tile.smem_bytes() > device.max_shared_bytes_per_block || tiles(desc, &tile) > MOST_TILES {
-        return;
+    let mut offer_tile = |tile: FwdTile, estimated_ns: f64| {
+        let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
+        if fits && tiles(desc, &tile) <= MOST_TILES {
+            offer(Candidate {
+                entry: Entry::Sm90(FwdEntry {
+                    dtype: desc.dtype,
+                    tile,
+                }),
+                tile: [tile.tile_m, tile.tile_n],
+                config: config(desc, &tile, device.multiprocessors),
+                estimated_ns,
+            });
+        }
+    };
+    let estimated_ns = estimate_ns(desc, device, FLOPS_PER_CYCLE);
+    offer_tile(tile, estimated_ns);
+    if let Some(short) = short {
+        let longer = SHORT_TILE_TIME * pairs(desc, &short) / pairs(desc, &tile);
+        offer_tile(short, estimated_ns * longer);
     }
-    offer(Candidate {
-        entry: Entry::Sm90(FwdEntry {
-            dtype: desc.dtype,
-            tile,
-        }),
-        tile: [tile.tile_m, tile.tile_n],
-        config: config(desc, &tile, device.multiprocessors),
-        estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
-    });
+}
+
+/// Queries times keys that the tiles of a head visit, about.
+fn pairs(desc: &AttentionDesc, tile: &FwdTile) -> f64 {
+    let queries = f64::from(desc.seqlen_q.div_ceil(tile.tile_m)) * f64::from(tile.tile_m);
+    let keys = f64::from(desc.seqlen_k);
+    let keys = if is_masked(desc) {
+        // Half of them, and about as many as a tile is long at its ends.
+        keys / 2.0 + f64::from(tile.tile_m + tile.tile_n) / 2.0
+    } else {
+        keys
+    };
+    queries * keys
 }
 
 /// Positions of keys that there are in the tensor.
@@ -181,12 +204,10 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
         false => Some(device.attention().counters.get(call.stream, 4, 1)?),
     };
     let address = counter.as_ref().map_or(0, |counter| counter.address);
-    let head_dims = u64::from(desc.head_dim) + u64::from(desc.head_dim_v);
     let lengths = &desc.lengths;
     let launch = FwdLaunch {
         counter: std::ptr::with_exposed_provenance_mut(address as usize),
         section: section(
-            u64::from(desc.seqlen_k) * head_dims * desc.dtype.size_bytes() as u64,
             desc.heads_q / desc.heads_kv,
             desc.seqlen_q.div_ceil(tile.tile_m),
             !are_alike(desc),
@@ -212,7 +233,12 @@ fn are_alike(desc: &AttentionDesc) -> bool {
         || lengths.seqused_q
         || lengths.seqused_k
         || lengths.leftpad_k;
-    !varies && desc.window_left == UNLIMITED && desc.window_right == UNLIMITED
+    !varies && !is_masked(desc)
+}
+
+/// True where some queries do not see all keys.
+fn is_masked(desc: &AttentionDesc) -> bool {
+    desc.window_left != UNLIMITED || desc.window_right != UNLIMITED
 }
 
 /// Sums go through the keys one by one, rescaled once a tile at most; probabilities are rounded to the

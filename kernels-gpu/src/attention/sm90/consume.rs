@@ -292,6 +292,10 @@ where
             // At the very end the scores of some keys that are still there, which nobody uses:
             // a product that is only there sometimes would need another form of what follows.
             let (s, o_next, v_stage) = self.issue(at, p, o, rows);
+            if is_last && !is_end {
+                // While the products are on their way.
+                at.mask = RowMask::new::<TILE_N>(at.ticket, row_of_tile);
+            }
             let mut s = s.finish_before::<1>();
             let mut rescale = Rescale::NONE;
             if !is_end {
@@ -324,7 +328,7 @@ where
         }
     }
 
-    /// Begins the next tile, if there is one.
+    /// Begins the next tile, if there is one; its mask is still to be made.
     ///
     /// # Safety
     /// As for [`consume`](Self::consume), after a tile's last block.
@@ -340,7 +344,6 @@ where
             }
             at.q_stage = q_stage;
             (at.first, at.block, at.rows) = (first, end, rows);
-            at.mask = RowMask::new::<TILE_N>(at.ticket, at.turns.consumer_idx * ROWS);
             at.softmax = Softmax::new();
             true
         }

@@ -4,7 +4,9 @@ use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
-use spec::attention::sm90::{FwdLaunch, FwdTile, TILE_D64, TILE_D128, TILE_D192_128, TILE_D256};
+use spec::attention::sm90::{
+    FwdLaunch, FwdTile, TILE_D64, TILE_D64_SHORT, TILE_D128, TILE_D192_128, TILE_D256,
+};
 use spec::attention::{FlashFwdLengths, FlashFwdParams};
 
 use super::kernel::{Call, Config, Forward};
@@ -69,10 +71,12 @@ macro_rules! entries {
 
 entries! {
     flash_fwd_sm90_bf16_d64_192x128: Bf16, 64 64, 192 x 128, TILE_D64;
+    flash_fwd_sm90_bf16_d64_128x128: Bf16, 64 64, 128 x 128, TILE_D64_SHORT;
     flash_fwd_sm90_bf16_d128_128x128: Bf16, 128 128, 128 x 128, TILE_D128;
     flash_fwd_sm90_bf16_d192_128_128x128: Bf16, 192 128, 128 x 128, TILE_D192_128;
     flash_fwd_sm90_bf16_d256_128x64: Bf16, 256 256, 128 x 64, TILE_D256;
     flash_fwd_sm90_f16_d64_192x128: F16, 64 64, 192 x 128, TILE_D64;
+    flash_fwd_sm90_f16_d64_128x128: F16, 64 64, 128 x 128, TILE_D64_SHORT;
     flash_fwd_sm90_f16_d128_128x128: F16, 128 128, 128 x 128, TILE_D128;
     flash_fwd_sm90_f16_d192_128_128x128: F16, 192 128, 128 x 128, TILE_D192_128;
     flash_fwd_sm90_f16_d256_128x64: F16, 256 256, 128 x 64, TILE_D256;
