@@ -39,6 +39,8 @@
 //! **Before you change this**: `cargo test -p warpsmith-tests --test gemm_sm90` finds races, lost
 //! arrivals and wrong bits; `compare_gemm --set squares` on a GPU finds lost speed.
 
+mod promoted;
+
 use cuda_std::accumulator::Accumulator;
 use cuda_std::cluster;
 use cuda_std::dynamic_shared;
@@ -441,63 +443,6 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             stage.release(Self::READERS);
             acc
         }
-    }
-}
-
-impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
-    Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
-{
-    /// The same, each tile of k added to a sum.
-    ///
-    /// # Safety
-    /// As for [`multiply`](Self::multiply).
-    #[inline(always)]
-    unsafe fn multiply_promoted(
-        &self,
-        consumer: &mut Consumer<STAGES>,
-        k_tiles: u32,
-        row_of_tile: u32,
-        issued: impl FnOnce(),
-    ) -> Accumulator<C::Mma, BLOCKS> {
-        // SAFETY: as there.
-        unsafe {
-            let mut sum = Accumulator::<C::Mma, BLOCKS>::zero();
-            let mut k_tile = 0;
-            while k_tile < k_tiles {
-                let stage = consumer.wait(); // A, B of k_tile landed
-                let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
-                acc.multiply(
-                    self.a.operand(&stage, row_of_tile),
-                    self.b.operand(&stage, 0),
-                );
-                // NOTE(perf): waiting here, and not one tile later, gave 1.16 of the speed at 8192
-                // (`compare_gemm --set fp8`): the other consumer fills the gap, and a second
-                // accumulator in flight costs more than it hides.
-                let acc = acc.finish();
-                stage.release(Self::READERS);
-                add(&mut sum, &acc);
-                k_tile += 1;
-            }
-            issued();
-            sum
-        }
-    }
-}
-
-/// `sum += x`.
-#[inline(always)]
-fn add<M, const BLOCKS: usize>(sum: &mut Accumulator<M, BLOCKS>, x: &Accumulator<M, BLOCKS>)
-where
-    M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
-{
-    let mut block = 0;
-    while block < BLOCKS {
-        let mut i = 0;
-        while i < x.registers()[block].as_ref().len() {
-            sum.registers_mut()[block].as_mut()[i] += x.registers()[block].as_ref()[i];
-            i += 1;
-        }
-        block += 1;
     }
 }
 
