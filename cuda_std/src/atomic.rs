@@ -12,6 +12,7 @@
 //! | [`atom_and`], [`atom_or`], [`atom_xor`] | u32, i32, u64, i64 |
 //! | [`atom_exch`], [`atom_cas`] | u32, i32, u64, i64, f32, f64 (compared as bits) |
 //! | [`ld_acquire_gpu`], [`st_release_gpu`] | u32: flags between blocks |
+//! | [`ld_relaxed_gpu_u64`], [`st_relaxed_gpu_u64`] | u64: a flag and 32 bits that it tells of |
 
 /// What an atomic operation orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +272,49 @@ pub unsafe fn st_release_gpu(ptr: *mut u32, value: u32) {
         unsafe {
             core::arch::asm!("st.release.gpu.global.u32 [{}], {};", in(reg64) ptr,
                 in(reg32) value, options(nostack));
+        }
+    })
+}
+
+/// `ld.relaxed.gpu.u64`: the whole of what some thread wrote by [`st_relaxed_gpu_u64`], now or later;
+/// of other memory it tells nothing.
+///
+/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `ptr` is aligned, in global memory, and written only by such instructions meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_relaxed_gpu_u64(ptr: *const u64) -> u64 {
+    on_device!("atomic::ld_relaxed_gpu_u64", (ptr), {
+        let value: u64;
+        // SAFETY: the caller's pointer is readable.
+        unsafe {
+            core::arch::asm!("ld.relaxed.gpu.global.u64 {}, [{}];", out(reg64) value,
+                in(reg64) ptr, options(nostack));
+        }
+        value
+    })
+}
+
+/// `st.relaxed.gpu.u64`: written as a whole, seen by other blocks; orders nothing.
+///
+/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `ptr` is aligned, in global memory, and accessed only by such instructions meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn st_relaxed_gpu_u64(ptr: *mut u64, value: u64) {
+    on_device!("atomic::st_relaxed_gpu_u64", (ptr, value), {
+        // SAFETY: the caller's pointer is writable.
+        unsafe {
+            core::arch::asm!("st.relaxed.gpu.global.u64 [{}], {};", in(reg64) ptr,
+                in(reg64) value, options(nostack));
         }
     })
 }

@@ -4,7 +4,7 @@ use crate::backend::{Backend, EventUse, RawEvent, RawStream, gpu};
 use crate::builtin;
 use crate::error::{Error, Result};
 use crate::module::Module;
-use crate::ops::{AttentionState, GemmState, MapCache};
+use crate::ops::{AttentionState, GemmState, MapCache, ReduceState};
 use crate::stream::{Stream, StreamTable};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +27,7 @@ struct Inner {
     maps: MapCache,
     gemm: GemmState,
     attention: AttentionState,
+    reduce: ReduceState,
 }
 
 /// Which kind a [`Device`] is.
@@ -291,6 +292,7 @@ impl Device {
             maps: MapCache::default(),
             gemm: GemmState::default(),
             attention: AttentionState::default(),
+            reduce: ReduceState::default(),
         })))
     }
 
@@ -316,6 +318,10 @@ impl Device {
 
     pub(crate) fn attention(&self) -> &AttentionState {
         &self.0.attention
+    }
+
+    pub(crate) fn reduce(&self) -> &ReduceState {
+        &self.0.reduce
     }
 
     /// Work given to `later` from now on starts after what `earlier` has been given so far.

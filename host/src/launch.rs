@@ -172,8 +172,10 @@ spec_params! {
     spec::attention::FlashFwdLengths { [u64; 5] }
     spec::attention::sm90::FwdLaunch { u64, [u32; 2] }
     spec::attention::merge::MergeParams { [u32; 6] }
-    spec::reduce::ReduceParams { [u64; 8] }
+    spec::reduce::ReduceView { [u64; 8] }
+    spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 2], [u32; 8], f64, [u64; 3] }
     spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 2] }
+    spec::scan::ScanParams { [u64; 6], [u32; 2] }
     spec::elementwise::ElementwiseParams { u64, [u32; 2], [u64; 8], [[i64; 8]; 3], f32, u32 }
 }
 

@@ -86,7 +86,7 @@ pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Float, Gemm,
     GemmCandidate, GemmInput, GemmPlan, GemmTuning, Layout, Lengths, Measured, PlanSource,
-    Precision, Reduce, Unary, merge_attention,
+    Precision, Reduce, Reducible, Scan, Unary, merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
@@ -96,7 +96,8 @@ pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;
 pub use spec::DType;
 pub use spec::elementwise::{BinaryOp, UnaryOp};
-pub use spec::reduce::ReduceOp;
+pub use spec::reduce::{ReduceOp, ReducePlan};
+pub use spec::scan::ScanOp;
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor};
 pub use tensor_map::{

@@ -15,13 +15,11 @@ pub mod norm;
 #[cfg(feature = "entries")]
 pub mod reduce;
 #[cfg(feature = "entries")]
+pub mod scan;
+#[cfg(feature = "entries")]
 mod simt;
 #[cfg(feature = "entries")]
 pub mod softmax;
 
 #[cfg(feature = "entries")]
-mod online;
-#[cfg(feature = "entries")]
 mod row;
-#[cfg(feature = "entries")]
-mod rows;

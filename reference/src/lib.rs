@@ -37,6 +37,7 @@ pub mod norm;
 pub mod norm_grad;
 pub mod precision;
 pub mod reduce;
+pub mod scan;
 pub mod softmax;
 pub mod softmax_grad;
 mod special;

@@ -1,88 +1,203 @@
-//! Reductions over one axis or everything.
+//! Reductions over everything, one axis or several.
 //!
-//! Special values: a NaN makes sum, mean, max, min and logsumexp NaN; argmax and argmin take a
-//! NaN as the largest or smallest of all, and of equals the lowest index. Over everything, an
-//! index counts in row-major order. Sum of nothing is 0, mean NaN, logsumexp `-inf`; largest,
+//! Special values: a NaN makes every value NaN, is the index of argmax and argmin, and is not zero;
+//! of equals the lowest index counts. Over several axes, an index counts in row-major order. Of
+//! nothing, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean and variance NaN; largest,
 //! smallest and their indices do not exist ([`ReferenceError::EmptyAxis`]).
 //!
 //! # Bounds
 //!
-//! - sum: `gamma(additions) sum |x|`; additions never round a subnormal result.
-//! - mean: the same over `n`, with two more roundings (`n` to f32 and the division):
-//!   `gamma(additions + 2) sum |x| / n + eta`.
-//! - max, min, argmax, argmin: exact.
+//! `g(k)` is `k u / (1 - k u)` with the `u` of the dtype that the implementation computes in, and
+//! `eta` its smallest subnormal. Sums here are compensated (Neumaier), so that their own error is of
+//! second order.
+//!
+//! - sum, norm1: `g(additions) sum |x|`; additions never round a subnormal result. Dot: one more
+//!   rounding, and `n eta`.
+//! - mean: the same over `n`, with two more roundings (`n` and the division).
+//! - norm2: `s = sum x^2` is within `g(additions + 1) s + n eta`; a root halves relative errors, and
+//!   of an absolute one takes at most the root.
+//! - prod: `g(2 n)` relatively, as every element brings one rounding; a partial product that underflows
+//!   errs by `eta`, times what follows, at most `prod max(|x|, 1)`. Where that overflows, or where
+//!   infinite elements meet ones that may have underflowed, there is no bound.
+//! - max, min, norm_inf, indices, counts: exact.
 //! - logsumexp `m + ln L`, `L = sum exp(x - m)`: `L` is within `L (1 + E)`, `E` as in
 //!   [`crate::softmax`], which moves its logarithm by at most `-ln(1 - E)`; `ln` itself errs by
-//!   its ulps; changes of base and the final sum by `gamma(7) |m| + gamma(3) |ln L|`.
+//!   its ulps; changes of base and the final sum by `gamma(7) |m| + gamma(3) |ln L|`. All of it is
+//!   proportional to `u`.
+//! - variance: means of sets err by `e = g(4 additions) max |x|`, so squared distances by
+//!   `2 |d| e + e^2`, and their sum S by `g(4 additions) S + 2 e sqrt(n S) + n e^2`; std as a root.
 //!
-//! Where `sum |x|` exceeds the largest f32 a partial sum may overflow: the bound is infinite.
+//! Where the sum of what is added exceeds the largest number, a partial sum may overflow: the bound is
+//! infinite.
 
-use ndarray::{Array1, ArrayD, ArrayView1, ArrayViewD, Axis, IxDyn};
+use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use rayon::prelude::*;
 use spec::DType;
 use spec::reduce::ReduceOp;
 
-use crate::precision::{ETA32, gamma};
+use crate::precision::{Format, U32};
 use crate::softmax::{Row, Scores, max_or_nan};
 use crate::{Expected, Model, ReferenceError};
 
 /// What a reduction returns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reduced {
-    /// f32 values, of all operations but two.
+    /// Values.
     Values(Expected),
-    /// Indices, of argmax and argmin.
+    /// Indices, counts and truth values.
     Indices(ArrayD<i64>),
 }
 
-/// Reduces `x` over `axis` (removed from the shape), or over everything (`None`, no dimensions).
+/// Options of a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What variances leave out of `n`.
+    pub ddof: u64,
+    /// What the implementation computes in and returns: f32 or f64.
+    pub dtype: DType,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ddof: 0,
+            dtype: DType::F32,
+        }
+    }
+}
+
+/// Reduces `x` over `axes` (removed from the shape), or over everything (`None`, no dimensions).
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`].
 pub fn reduce(
     op: ReduceOp,
     x: &ArrayViewD<'_, f64>,
-    axis: Option<usize>,
+    axes: Option<&[usize]>,
+    options: &Options,
     model: &Model,
 ) -> Result<Reduced, ReferenceError> {
-    let flat;
-    let (x, axis) = match axis {
-        Some(axis) => (x.view(), axis),
-        None => {
-            flat = x.iter().copied().collect::<Array1<f64>>().into_dyn();
-            (flat.view(), 0)
-        }
-    };
-    if axis >= x.ndim() {
-        return Err(ReferenceError::AxisOutOfRange {
-            axis,
-            rank: x.ndim(),
-        });
-    }
-    let mut shape = x.shape().to_vec();
-    let n = shape.remove(axis);
-    let outputs: usize = shape.iter().product();
-    let has_value = matches!(op, ReduceOp::Sum | ReduceOp::Mean | ReduceOp::Logsumexp);
-    if n == 0 && outputs > 0 && !has_value {
-        return Err(ReferenceError::EmptyAxis { op: op.name() });
-    }
-    let lanes: Vec<ArrayView1<'_, f64>> = x.lanes(Axis(axis)).into_iter().take(outputs).collect();
-    let shape = IxDyn(&shape);
+    let (shape, lanes) = lanes(op, x, axes)?;
     if op.is_index() {
-        let indices: Vec<i64> = lanes.into_par_iter().map(|lane| index(op, &lane)).collect();
+        let indices: Vec<i64> = lanes.par_iter().map(|lane| index(op, lane)).collect();
         return Ok(Reduced::Indices(of_shape(&shape, indices)));
     }
-    let results: Vec<(f64, f64)> = lanes
-        .into_par_iter()
-        .map(|lane| value(op, &lane, model))
-        .collect();
+    Ok(Reduced::Values(values(&shape, lanes, options, |lane| {
+        value(op, lane, options, model)
+    })))
+}
+
+/// The sums of products of `x` and `y`, which have one shape, over `axes` or everything.
+///
+/// # Errors
+/// [`ReferenceError::ShapeMismatch`], [`ReferenceError::AxisOutOfRange`].
+pub fn dot(
+    x: &ArrayViewD<'_, f64>,
+    y: &ArrayViewD<'_, f64>,
+    axes: Option<&[usize]>,
+    options: &Options,
+    model: &Model,
+) -> Result<Expected, ReferenceError> {
+    if x.shape() != y.shape() {
+        let want = format!("{:?}, as x", x.shape());
+        return Err(ReferenceError::shape("y", y.shape(), want));
+    }
+    let (shape, lanes_x) = lanes(ReduceOp::Dot, x, axes)?;
+    let (_, lanes_y) = lanes(ReduceOp::Dot, y, axes)?;
+    let pairs: Vec<_> = lanes_x.into_iter().zip(lanes_y).collect();
+    let unit = Unit::of(options.dtype);
+    Ok(values(&shape, pairs, options, |(x, y)| {
+        let products: Vec<f64> = x.iter().zip(y).map(|(x, y)| x * y).collect();
+        let size = total(products.iter().map(|x| x.abs()));
+        let error = unit.growth(model.additions + 1) * size + x.len() as f64 * unit.eta;
+        (
+            total(products.iter().copied()),
+            unit.unless_overflow(size, error),
+        )
+    }))
+}
+
+/// What integers come to, in wrapping arithmetic of 64 bits.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`].
+///
+/// # Panics
+/// Where the operation has no integer result.
+pub fn integers(
+    op: ReduceOp,
+    x: &ArrayViewD<'_, i64>,
+    axes: Option<&[usize]>,
+) -> Result<ArrayD<i64>, ReferenceError> {
+    let (shape, lanes) = lanes(op, x, axes)?;
+    let of = |lane: &Vec<i64>| -> i64 {
+        let count = lane.iter().filter(|&&x| x != 0).count();
+        let lane = lane.iter().copied();
+        match op {
+            ReduceOp::Sum => lane.fold(0, i64::wrapping_add),
+            ReduceOp::Norm1 => lane.map(i64::wrapping_abs).fold(0, i64::wrapping_add),
+            ReduceOp::NormInf => lane.map(i64::wrapping_abs).max().unwrap_or(0),
+            ReduceOp::Prod => lane.fold(1, i64::wrapping_mul),
+            ReduceOp::Max => lane.max().unwrap_or(i64::MIN),
+            ReduceOp::Min => lane.min().unwrap_or(i64::MAX),
+            ReduceOp::Argmax => {
+                let best = lane
+                    .enumerate()
+                    .min_by_key(|&(i, x)| (std::cmp::Reverse(x), i));
+                best.map_or(0, |(i, _)| i as i64)
+            }
+            ReduceOp::Argmin => {
+                let best = lane.enumerate().min_by_key(|&(i, x)| (x, i));
+                best.map_or(0, |(i, _)| i as i64)
+            }
+            ReduceOp::CountNonzero => count as i64,
+            ReduceOp::Any => i64::from(count > 0),
+            ReduceOp::All => i64::from(count == lane.len()),
+            _ => panic!("{} of integers is no integer", op.name()),
+        }
+    };
+    Ok(of_shape(&shape, lanes.iter().map(of).collect()))
+}
+
+/// The result's shape, and what each element of it is made of, in row-major order of the axes.
+fn lanes<T: Copy>(
+    op: ReduceOp,
+    x: &ArrayViewD<'_, T>,
+    axes: Option<&[usize]>,
+) -> Result<(IxDyn, Vec<Vec<T>>), ReferenceError> {
+    let rank = x.ndim();
+    let all: Vec<usize> = (0..rank).collect();
+    let axes = axes.unwrap_or(&all);
+    if let Some(&axis) = axes.iter().find(|&&axis| axis >= rank) {
+        return Err(ReferenceError::AxisOutOfRange { axis, rank });
+    }
+    let (reduced, kept): (Vec<usize>, Vec<usize>) = (0..rank).partition(|axis| axes.contains(axis));
+    let shape: Vec<usize> = kept.iter().map(|&axis| x.shape()[axis]).collect();
+    let outputs: usize = shape.iter().product();
+    let n: usize = reduced.iter().map(|&axis| x.shape()[axis]).product();
+    if n == 0 && outputs > 0 && op.needs_elements() {
+        return Err(ReferenceError::EmptyAxis { op: op.name() });
+    }
+    let order: Vec<usize> = kept.iter().chain(&reduced).copied().collect();
+    let ordered = x.view().permuted_axes(IxDyn(&order));
+    let elements: Vec<T> = ordered.iter().copied().collect();
+    let lanes = match n {
+        0 => vec![Vec::new(); outputs],
+        n => elements.chunks(n).map(<[T]>::to_vec).collect(),
+    };
+    Ok((IxDyn(&shape), lanes))
+}
+
+fn values<L: Sync>(
+    shape: &IxDyn,
+    lanes: Vec<L>,
+    options: &Options,
+    value: impl Fn(&L) -> (f64, f64) + Send + Sync,
+) -> Expected {
+    let results: Vec<(f64, f64)> = lanes.par_iter().map(value).collect();
     let (values, errors): (Vec<f64>, Vec<f64>) = results.into_iter().unzip();
-    let errors = of_shape(&shape, errors);
-    Ok(Reduced::Values(Expected::rounded_to(
-        DType::F32,
-        of_shape(&shape, values),
-        &errors,
-    )))
+    let errors = of_shape(shape, errors);
+    Expected::rounded_to(options.dtype, of_shape(shape, values), &errors)
 }
 
 fn of_shape<T: Clone>(shape: &IxDyn, elements: Vec<T>) -> ArrayD<T> {
@@ -90,11 +205,73 @@ fn of_shape<T: Clone>(shape: &IxDyn, elements: Vec<T>) -> ArrayD<T> {
         .unwrap_or_else(|error| unreachable!("one element was computed a lane: {error}"))
 }
 
-fn index(op: ReduceOp, lane: &ArrayView1<'_, f64>) -> i64 {
+/// The arithmetic of an implementation.
+#[derive(Clone, Copy)]
+struct Unit {
+    /// Unit roundoff.
+    roundoff: f64,
+    /// Smallest subnormal.
+    eta: f64,
+    /// Largest number.
+    max: f64,
+}
+
+impl Unit {
+    fn of(dtype: DType) -> Self {
+        let format = Format::of(dtype).unwrap_or_else(|| unreachable!("{dtype} is no float"));
+        Self {
+            roundoff: format.unit_roundoff(),
+            // Half of the smallest f64 is no f64.
+            eta: (2.0 * format.half_subnormal()).max(f64::from_bits(1)),
+            max: format.max,
+        }
+    }
+
+    /// Relative error of `n` roundings in a row.
+    fn growth(&self, n: usize) -> f64 {
+        let nu = n as f64 * self.roundoff;
+        if nu < 1.0 {
+            nu / (1.0 - nu)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    fn unless_overflow(&self, size: f64, error: f64) -> f64 {
+        if size < self.max {
+            error
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+/// Neumaier's sum.
+fn total(xs: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0_f64, 0.0);
+    for x in xs {
+        let next = sum + x;
+        lost += match sum.abs() >= x.abs() {
+            true => (sum - next) + x,
+            false => (x - next) + sum,
+        };
+        sum = next;
+    }
+    if sum.is_finite() { sum + lost } else { sum }
+}
+
+fn index(op: ReduceOp, lane: &[f64]) -> i64 {
+    let count = lane.iter().filter(|&&x| x != 0.0).count();
     let beats = |x: f64, best: f64| match op {
         ReduceOp::Argmax => x > best,
         _ => x < best,
     };
+    match op {
+        ReduceOp::CountNonzero => return count as i64,
+        ReduceOp::Any => return i64::from(count > 0),
+        ReduceOp::All => return i64::from(count == lane.len()),
+        _ => {}
+    }
     let mut best_idx = 0;
     for (i, &x) in lane.iter().enumerate() {
         let best = lane[best_idx];
@@ -106,40 +283,84 @@ fn index(op: ReduceOp, lane: &ArrayView1<'_, f64>) -> i64 {
 }
 
 /// The value and its error before output rounding.
-fn value(op: ReduceOp, lane: &ArrayView1<'_, f64>, model: &Model) -> (f64, f64) {
+fn value(op: ReduceOp, lane: &[f64], options: &Options, model: &Model) -> (f64, f64) {
+    let unit = Unit::of(options.dtype);
     let n = lane.len() as f64;
-    let magnitude = || lane.iter().map(|x| x.abs()).sum::<f64>();
-    let unless_overflow = |magnitude: f64, error: f64| {
-        if magnitude > f64::from(f32::MAX) {
-            f64::INFINITY
-        } else {
-            error
-        }
-    };
+    let xs = || lane.iter().copied();
+    let size = || total(xs().map(f64::abs));
+    let largest = |f: fn(f64) -> f64, of_none: f64| xs().map(f).fold(of_none, max_or_nan);
+    let k = model.additions;
     match op {
-        ReduceOp::Sum => {
-            let s = magnitude();
-            (lane.sum(), unless_overflow(s, gamma(model.additions) * s))
-        }
+        ReduceOp::Sum => (
+            total(xs()),
+            unit.unless_overflow(size(), unit.growth(k) * size()),
+        ),
+        ReduceOp::Norm1 => (
+            size(),
+            unit.unless_overflow(size(), unit.growth(k) * size()),
+        ),
         ReduceOp::Mean => {
-            let s = magnitude();
-            let error = gamma(model.additions + 2) * s / n + ETA32;
-            (lane.sum() / n, unless_overflow(s, error))
+            let error = unit.growth(k + 2) * size() / n + unit.eta;
+            (total(xs()) / n, unit.unless_overflow(size(), error))
         }
-        ReduceOp::Max => (
-            lane.iter().copied().fold(f64::NEG_INFINITY, max_or_nan),
-            0.0,
-        ),
-        ReduceOp::Min => (
-            -lane.iter().map(|x| -x).fold(f64::NEG_INFINITY, max_or_nan),
-            0.0,
-        ),
+        ReduceOp::Norm2 => {
+            let squares = total(xs().map(|x| x * x));
+            let error = unit.growth(k + 2) * squares.sqrt() + (n * unit.eta).sqrt();
+            (squares.sqrt(), unit.unless_overflow(squares, error))
+        }
+        ReduceOp::Prod => product(lane, &unit),
+        ReduceOp::Max => (largest(|x| x, f64::NEG_INFINITY), 0.0),
+        ReduceOp::Min => (-largest(|x| -x, f64::NEG_INFINITY), 0.0),
+        ReduceOp::NormInf => (largest(f64::abs, 0.0), 0.0),
         ReduceOp::Logsumexp => {
-            let row = Row::new(&lane.to_vec(), &Scores::EXACT, model);
-            (row.lse, row.lse_error)
+            let row = Row::new(lane, &Scores::EXACT, model);
+            (row.lse, row.lse_error * unit.roundoff / U32)
         }
-        ReduceOp::Argmax | ReduceOp::Argmin => unreachable!("indices are handled by `index`"),
+        ReduceOp::Variance | ReduceOp::Std => spread(op, lane, options, &unit, k),
+        op => unreachable!("{} has no value of one operand", op.name()),
     }
+}
+
+fn product(lane: &[f64], unit: &Unit) -> (f64, f64) {
+    let n = lane.len();
+    let value: f64 = lane.iter().product();
+    let finite = || lane.iter().map(|x| x.abs()).filter(|x| x.is_finite());
+    let above: f64 = finite().map(|x| x.max(1.0)).product();
+    let below: f64 = finite().filter(|&x| x != 0.0).map(|x| x.min(1.0)).product();
+    let is_mixed = lane.iter().any(|x| x.is_infinite()) && (below < 1e-30 || above > 1e30);
+    if !lane.iter().any(|x| x.is_nan()) && (is_mixed || above >= unit.max) {
+        return (0.0, f64::INFINITY);
+    }
+    let error = unit.growth(2 * n) * value.abs() + 2.0 * n as f64 * unit.eta * above;
+    (value, error)
+}
+
+fn spread(
+    op: ReduceOp,
+    lane: &[f64],
+    options: &Options,
+    unit: &Unit,
+    additions: usize,
+) -> (f64, f64) {
+    let n = lane.len() as f64;
+    let mean = total(lane.iter().copied()) / n;
+    let squares = total(lane.iter().map(|x| (x - mean) * (x - mean)));
+    let divisor = n - (options.ddof.min(lane.len() as u64)) as f64;
+    let largest = lane.iter().map(|x| x.abs()).fold(0.0, f64::max);
+    let growth = unit.growth(4 * additions);
+    let apart = growth * largest + unit.eta;
+    let error =
+        growth * squares + 2.0 * apart * (n * squares).sqrt() + n * (apart * apart + unit.eta);
+    let variance = squares / divisor;
+    let error = error / divisor + 2.0 * unit.roundoff * variance + unit.eta;
+    let size = n * largest * largest;
+    if op == ReduceOp::Variance {
+        return (variance, unit.unless_overflow(size, error));
+    }
+    let root = variance.sqrt();
+    let error = ((variance + error).sqrt() - root).max(root - (variance - error).max(0.0).sqrt())
+        + unit.roundoff * 2.0 * root;
+    (root, unit.unless_overflow(size, error))
 }
 
 #[cfg(test)]
@@ -154,6 +375,7 @@ mod tests {
             op,
             &arr1(x).into_dyn().view(),
             None,
+            &Options::default(),
             &Model::any_order(x.len(), x.len(), 1.0),
         )
     }
@@ -168,9 +390,24 @@ mod tests {
     #[test]
     fn every_operation_on_a_known_row() {
         let x = [3.0, -1.0, 4.0, -1.0, 4.0];
-        let wants = [9.0, 1.8, 4.0, -1.0, 2.0, 1.0];
-        for (op, want) in ReduceOp::ALL.into_iter().zip(wants) {
-            assert_eq!(value_of(op, &x), want, "{op:?}");
+        for (op, want) in [
+            (ReduceOp::Sum, 9.0),
+            (ReduceOp::Mean, 1.8),
+            (ReduceOp::Prod, 48.0),
+            (ReduceOp::Max, 4.0),
+            (ReduceOp::Min, -1.0),
+            (ReduceOp::Argmax, 2.0),
+            (ReduceOp::Argmin, 1.0),
+            (ReduceOp::Any, 1.0),
+            (ReduceOp::All, 1.0),
+            (ReduceOp::CountNonzero, 5.0),
+            (ReduceOp::Norm1, 13.0),
+            (ReduceOp::Norm2, 43_f64.sqrt()),
+            (ReduceOp::NormInf, 4.0),
+            (ReduceOp::Variance, 5.36),
+            (ReduceOp::Std, 5.36_f64.sqrt()),
+        ] {
+            assert!((value_of(op, &x) - want).abs() < 1e-14, "{op:?}");
         }
         let lse = x.iter().map(|x: &f64| x.exp()).sum::<f64>().ln();
         assert!((value_of(ReduceOp::Logsumexp, &x) - lse).abs() < 1e-14);
@@ -181,10 +418,10 @@ mod tests {
         let x = [1.0, f64::NAN, 9.0, f64::NAN];
         for op in ReduceOp::ALL {
             let value = value_of(op, &x);
-            if op.is_index() {
-                assert_eq!(value, 1.0)
-            } else {
-                assert!(value.is_nan(), "{op:?}")
+            match op {
+                ReduceOp::CountNonzero => assert_eq!(value, 4.0),
+                _ if op.is_index() => assert_eq!(value, 1.0),
+                _ => assert!(value.is_nan(), "{op:?}"),
             }
         }
     }
@@ -202,6 +439,10 @@ mod tests {
     fn nothing_has_a_sum_but_no_largest() {
         assert_eq!(value_of(ReduceOp::Sum, &[]), 0.0);
         assert!(value_of(ReduceOp::Mean, &[]).is_nan());
+        assert!(value_of(ReduceOp::Std, &[]).is_nan());
+        assert_eq!(value_of(ReduceOp::Prod, &[]), 1.0);
+        assert_eq!(value_of(ReduceOp::NormInf, &[]), 0.0);
+        assert_eq!(value_of(ReduceOp::All, &[]), 1.0);
         assert_eq!(value_of(ReduceOp::Logsumexp, &[]), f64::NEG_INFINITY);
         for op in [
             ReduceOp::Max,
@@ -219,27 +460,51 @@ mod tests {
     #[test]
     fn an_axis_is_removed_and_empty_results_stay_empty() {
         let x = arr2(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).into_dyn();
-        let model = Model::any_order(3, 0, 1.0);
+        let (model, options) = (Model::any_order(3, 0, 1.0), Options::default());
         for (axis, want) in [(0, arr1(&[5.0, 7.0, 9.0])), (1, arr1(&[6.0, 15.0]))] {
             let Reduced::Values(sum) =
-                reduce(ReduceOp::Sum, &x.view(), Some(axis), &model).unwrap()
+                reduce(ReduceOp::Sum, &x.view(), Some(&[axis]), &options, &model).unwrap()
             else {
                 panic!("a sum is a value");
             };
             assert_eq!(sum.values, want.into_dyn());
         }
         let empty = ArrayD::zeros(vec![0, 3]);
-        let max = reduce(ReduceOp::Max, &empty.view(), Some(1), &model).unwrap();
+        let max = reduce(ReduceOp::Max, &empty.view(), Some(&[1]), &options, &model).unwrap();
         let Reduced::Values(max) = max else {
             panic!("a maximum is a value")
         };
         assert_eq!(max.values.shape(), [0]);
-        let zero = reduce(ReduceOp::Sum, &empty.view(), Some(0), &model).unwrap();
+        let zero = reduce(ReduceOp::Sum, &empty.view(), Some(&[0]), &options, &model).unwrap();
         let Reduced::Values(zero) = zero else {
             panic!("a sum is a value")
         };
         assert_eq!(zero.values, ArrayD::zeros(vec![3]));
-        assert!(reduce(ReduceOp::Sum, &x.view(), Some(2), &model).is_err());
+        assert!(reduce(ReduceOp::Sum, &x.view(), Some(&[2]), &options, &model).is_err());
+    }
+
+    #[test]
+    fn several_axes_go_together_in_row_major_order() {
+        let x = ArrayD::from_shape_fn(vec![2, 3, 4], |i| (i[0] * 12 + i[1] * 4 + i[2]) as f64);
+        let (model, options) = (Model::any_order(8, 0, 1.0), Options::default());
+        let of = |op| reduce(op, &x.view(), Some(&[2, 0]), &options, &model).unwrap();
+        let Reduced::Values(sums) = of(ReduceOp::Sum) else {
+            panic!("a sum is a value")
+        };
+        assert_eq!(sums.values, arr1(&[60.0, 92.0, 124.0]).into_dyn());
+        let Reduced::Indices(places) = of(ReduceOp::Argmax) else {
+            panic!("a place is an index")
+        };
+        assert_eq!(places, arr1(&[7, 7, 7]).into_dyn());
+    }
+
+    #[test]
+    fn integers_wrap() {
+        let x = arr1(&[i64::MAX, 1, 2]).into_dyn();
+        let of = |op| integers(op, &x.view(), None).unwrap()[[]];
+        assert_eq!(of(ReduceOp::Sum), i64::MIN + 2);
+        assert_eq!(of(ReduceOp::Prod), -2);
+        assert_eq!((of(ReduceOp::Argmax), of(ReduceOp::Argmin)), (0, 1));
     }
 
     proptest! {

@@ -11,6 +11,7 @@ pub mod elementwise;
 pub mod gemm;
 pub mod reduce;
 pub mod rows;
+pub mod scan;
 pub mod swizzle;
 pub mod tensor_core;
 

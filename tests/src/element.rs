@@ -28,6 +28,32 @@ impl TestElement for f32 {
     }
 }
 
+impl TestElement for f64 {
+    const POISON: Self = f64::from_bits(0x7ffc_a5a5_a5a5_a5a5);
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+    fn wide(self) -> f64 {
+        self
+    }
+    fn nearest(x: f64) -> Self {
+        x
+    }
+}
+
+impl TestElement for i32 {
+    const POISON: Self = 0x5a5a_5a5a;
+    fn bits(self) -> u64 {
+        u64::from(self as u32)
+    }
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+    fn nearest(x: f64) -> Self {
+        x as i32
+    }
+}
+
 impl TestElement for f16 {
     const POISON: Self = f16::from_bits(0x7ea5);
     fn bits(self) -> u64 {

@@ -21,6 +21,8 @@ pub enum Values {
     Wide,
     /// As `Uniform`, with zeros of both signs and denormals of each format among them.
     Tiny,
+    /// As `Uniform`, a thousand away from 0.
+    Far,
     /// As `Uniform`, with NaN, both infinities and zeros of both signs among them.
     Special,
 }
@@ -56,6 +58,7 @@ impl Values {
                 let radius = (-2.0 * (1.0 - rng.random_range(0.0..1.0_f64)).ln()).sqrt();
                 radius * (std::f64::consts::PI * uniform).cos()
             }
+            Self::Far => 1000.0 + uniform,
             Self::Integers => f64::from(rng.random_range(-4..=4)),
             Self::Wide => uniform * 2f64.powi(rng.random_range(-12..=12)),
             Self::Tiny => match rng.random_range(0..8) {

@@ -232,6 +232,17 @@ fn reduce_refuses_axes_and_operations_without_a_result() {
                 op.name()
             );
         }
+        let both = Reduce::new(ReduceOp::Sum, &x).axes(&[0, 5]).run(stream);
+        refused!(both, OutOfBounds, "axis", "5");
+        let one = Reduce::new(ReduceOp::Dot, &x).run(stream);
+        refused!(one, InvalidValue, "dot", "Reduce::dot");
+        let freedom = Reduce::new(ReduceOp::Sum, &x).ddof(1).run(stream);
+        refused!(freedom, InvalidValue, "sum", "variance");
+        let mean = Reduce::new(ReduceOp::Max, &x).run_with_mean(stream);
+        refused!(mean, InvalidValue, "max", "variance");
+        let integers = Tensor::<i32>::zeros(stream, &[3]).expect("a tensor");
+        let mean = Reduce::new(ReduceOp::Mean, &integers).run(stream);
+        refused!(mean, InvalidValue, "mean", "run_f64");
         let y = output(device, &[4]);
         let into = Reduce::new(ReduceOp::Sum, &x)
             .axis(1)

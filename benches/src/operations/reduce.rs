@@ -1,36 +1,95 @@
-//! Reductions: memory is the bound.
+//! Reductions and scans: memory is the bound.
 
+use half::bf16;
 use serde_json::json;
-use warpsmith::{Reduce, ReduceOp, Stream};
+use warpsmith::{Reduce, ReduceOp, Reducible, Scan, ScanOp, Stream};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
-use crate::inputs::{normal_copies, unwritten_copies};
+use crate::inputs::{Sample, normal_copies, unwritten_copies};
 use crate::results::Unit;
 
-/// Reductions over rows, columns and all.
+/// Reductions over rows, columns and all; running sums.
 pub static REDUCE: Operation = Operation {
     name: "reduce",
     sets: &[
-        Set::new("matrix", "16384 x 8192 over rows, columns and all"),
+        Set::new("all", "2^30 elements to one").reaching(Some(1.0), None),
+        Set::new("matrix", "16384 x 16384 over rows and columns").reaching(Some(1.0), None),
+        Set::new("flat", "16 x 2^24 and 2^24 x 16 over rows and columns").reaching(Some(1.0), None),
+        Set::new("scan", "running sums of one row and of many").reaching(Some(1.0), None),
+        Set::new("small", "1 KiB to 1 MiB to one").reaching(Some(1.0 / 1.1), None),
         Set::new("tiny", "for the emulator"),
     ],
     unit: Unit::Bytes,
     cases,
 };
 
-fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
-    let shape = match set.name {
-        "tiny" => [16, 64],
-        _ => [16_384, 8192],
-    };
-    let axes = [Some(1), Some(0), None];
-    let ops = [ReduceOp::Sum, ReduceOp::Max];
-    let of_op = |op| axes.map(|axis| case(op, axis, shape));
-    ops.into_iter().flat_map(of_op).collect()
+/// Variance and mean from one pass, beside the operations of one result.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Of(ReduceOp),
+    VarianceAndMean,
 }
 
-fn case(op: ReduceOp, axis: Option<usize>, shape: [usize; 2]) -> Case {
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Of(op) => op.name(),
+            Self::VarianceAndMean => "variance_mean",
+        }
+    }
+}
+
+const KINDS: [Kind; 5] = [
+    Kind::Of(ReduceOp::Sum),
+    Kind::Of(ReduceOp::Max),
+    Kind::Of(ReduceOp::Argmax),
+    Kind::Of(ReduceOp::Norm2),
+    Kind::VarianceAndMean,
+];
+
+fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
+    let both = |kinds: &[Kind], shapes: &[[usize; 2]], axes: &[Option<usize>]| {
+        let mut cases = Vec::new();
+        for &shape in shapes {
+            for &axis in axes {
+                cases.extend(kinds.iter().map(|&kind| case::<f32>(kind, axis, shape)));
+                cases.extend(kinds.iter().map(|&kind| case::<bf16>(kind, axis, shape)));
+            }
+        }
+        cases
+    };
+    let rows_and_columns = [Some(1), Some(0)];
+    match set.name {
+        "all" => both(&KINDS, &[[1, 1 << 30]], &[None]),
+        "matrix" => both(&KINDS, &[[16_384, 16_384]], &rows_and_columns),
+        "flat" => {
+            let shapes = [[16, 1 << 24], [1 << 24, 16]];
+            both(&KINDS[..2], &shapes, &rows_and_columns)
+        }
+        "small" => {
+            let shapes = [8, 10, 12, 14, 16, 18].map(|log2| [1, 1 << log2]);
+            both(&KINDS[..1], &shapes, &[None])
+        }
+        "scan" => {
+            let shapes = [[1, 1 << 30], [16_384, 65_536]];
+            let of_shape = |shape| [scan::<f32>(shape), scan::<bf16>(shape)];
+            shapes.into_iter().flat_map(of_shape).collect()
+        }
+        _ => {
+            let axes = [Some(1), Some(0), None];
+            let mut cases = both(&KINDS, &[[16, 64]], &axes);
+            cases.push(scan::<f32>([3, 5000]));
+            cases
+        }
+    }
+}
+
+fn case<T: Sample + Reducible<Value: Sample>>(
+    kind: Kind,
+    axis: Option<usize>,
+    shape: [usize; 2],
+) -> Case {
     let [rows, columns] = shape;
     let (over, left) = match axis {
         Some(1) => ("rows", vec![rows]),
@@ -38,32 +97,114 @@ fn case(op: ReduceOp, axis: Option<usize>, shape: [usize; 2]) -> Case {
         None => ("all", Vec::new()),
     };
     let answers: usize = left.iter().product();
+    let prepare =
+        move |stream: &Stream, copies| prepared::<T>(kind, axis, shape, &left, stream, copies);
+    let size = size_of::<T>();
+    let results = match kind {
+        Kind::Of(op) if op.is_index() => 8,
+        Kind::Of(_) => size_of::<T::Value>(),
+        Kind::VarianceAndMean => 2 * size_of::<T::Value>(),
+    };
+    Case {
+        name: format!(
+            "reduce/{}/{}/{over}/{rows}x{columns}",
+            T::DTYPE,
+            kind.name()
+        ),
+        work: Work {
+            bytes: (size * rows * columns + results * answers) as f64,
+            ..Work::default()
+        },
+        description: json!({ "op": kind.name(), "axis": axis }),
+        // Sums of normal values: of the order of summation, over a sum that may be small; torch rounds
+        // to the inputs' dtype.
+        difference_allowed: if size == 4 { 2e-3 } else { 2e-2 },
+        prepare: Box::new(prepare),
+    }
+}
+
+fn prepared<T: Sample + Reducible<Value: Sample>>(
+    kind: Kind,
+    axis: Option<usize>,
+    shape: [usize; 2],
+    left: &[usize],
+    stream: &Stream,
+    copies: usize,
+) -> Result<Prepared> {
+    let x = normal_copies::<T>(stream, &shape, 1, copies)?;
+    let mut prepared = Prepared::new();
+    prepared.operand("x", &x);
+    let over =
+        move |reduce: Reduce<'_, T>,
+              stream: &Stream,
+              run: &dyn Fn(&Reduce<'_, T>, &Stream) -> warpsmith::Result<()>| {
+            let reduce = match axis {
+                Some(axis) => reduce.axis(axis),
+                None => reduce,
+            };
+            run(&reduce, stream)
+        };
+    let on = stream.clone();
+    match kind {
+        Kind::Of(op) if op.is_index() => {
+            let y = unwritten_copies::<i64>(stream, left, copies)?;
+            prepared.exact_answer("y", &y[0], stream, -1)?;
+            prepared.ours(None, move |copy| {
+                let reduce = Reduce::new(op, &x[copy]);
+                Ok(over(reduce, &on, &|reduce, on| {
+                    reduce.run_indices_into(&y[copy], on)
+                })?)
+            });
+        }
+        Kind::Of(op) => {
+            let y = unwritten_copies::<T::Value>(stream, left, copies)?;
+            prepared.answer("y", &y[0], stream)?;
+            prepared.ours(None, move |copy| {
+                let reduce = Reduce::new(op, &x[copy]);
+                Ok(over(reduce, &on, &|reduce, on| {
+                    reduce.run_into(&y[copy], on)
+                })?)
+            });
+        }
+        Kind::VarianceAndMean => {
+            let y = unwritten_copies::<T::Value>(stream, left, copies)?;
+            let mean = unwritten_copies::<T::Value>(stream, left, copies)?;
+            // Means of normal values are near 0: only the variances tell.
+            prepared.answer("y", &y[0], stream)?;
+            prepared.ours(None, move |copy| {
+                let reduce = Reduce::new(ReduceOp::Variance, &x[copy]).ddof(1);
+                let run = |reduce: &Reduce<'_, T>, on: &Stream| {
+                    reduce.run_with_mean_into(&y[copy], &mean[copy], on)
+                };
+                Ok(over(reduce, &on, &run)?)
+            });
+        }
+    }
+    Ok(prepared)
+}
+
+fn scan<T: Sample + Reducible>(shape: [usize; 2]) -> Case {
+    let [rows, columns] = shape;
     let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
-        let x = normal_copies::<f32>(stream, &shape, 1, copies)?;
-        let y = unwritten_copies::<f32>(stream, &left, copies)?;
+        let x = normal_copies::<T>(stream, &shape, 1, copies)?;
+        let y = unwritten_copies::<T>(stream, &shape, copies)?;
         let mut prepared = Prepared::new();
         prepared.operand("x", &x);
         prepared.answer("y", &y[0], stream)?;
         let stream = stream.clone();
         prepared.ours(None, move |copy| {
-            let reduce = Reduce::new(op, &x[copy]);
-            let reduce = match axis {
-                Some(axis) => reduce.axis(axis),
-                None => reduce,
-            };
-            Ok(reduce.run_into(&y[copy], &stream)?)
+            Ok(Scan::new(ScanOp::Sum, &x[copy]).run_into(&y[copy], &stream)?)
         });
         Ok(prepared)
     };
     Case {
-        name: format!("reduce/f32/{}/{over}/{rows}x{columns}", op.name()),
+        name: format!("reduce/{}/scan/rows/{rows}x{columns}", T::DTYPE),
         work: Work {
-            bytes: (4 * (rows * columns + answers)) as f64,
+            bytes: (2 * size_of::<T>() * rows * columns) as f64,
             ..Work::default()
         },
-        description: json!({ "op": op.name(), "axis": axis }),
-        // Sums of normal values: of the order of summation, over a sum that may be small.
-        difference_allowed: 1e-4,
+        description: json!({ "op": "scan", "axis": 1 }),
+        difference_allowed: if size_of::<T>() == 4 { 1e-3 } else { 2e-2 },
         prepare: Box::new(prepare),
     }
 }

@@ -76,6 +76,12 @@ macro_rules! rounded_floats {
 
 rounded_floats!(f32, half::f16, half::bf16);
 
+impl Rounded for f64 {
+    fn round(x: f64) -> Option<Self> {
+        Some(x)
+    }
+}
+
 /// The least magnitude that is nearer to what would be the next number than to the largest one.
 macro_rules! rounded_bytes {
     ($($ty:ident: $too_large:literal;)*) => {$(

@@ -4,21 +4,23 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use warpsmith::{Reduce, ReduceOp};
+use warpsmith::{Reduce, ReduceOp, Reducible};
 
 use super::compute::{self, DeviceArgs, Input, Report};
 use crate::failure::Outcome;
+use crate::npy;
 use crate::output::{Output, OutputFiles};
 
-/// Reduce an array over one axis, or over everything.
+/// Reduce an array over everything, one axis or several.
 ///
-/// Files are .npy of f16, f32 or f64, in C or Fortran order; elements are rounded to f32. Values
-/// are written as f32, indices as i64. Of equal elements the lowest index counts, and a NaN counts
-/// as the largest and as the smallest.
+/// Files are .npy of f16, f32 or f64, in C or Fortran order; elements are rounded to f32, or kept in
+/// f64 with --f64. Values are written in that dtype, indices, counts and truth values as i64. Of equal
+/// elements the lowest index counts, and a NaN counts as the largest and as the smallest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith reduce sum X.npy -o Y.npy
-  warpsmith reduce argmax X.npy -o Y.npy --axis -1")]
+  warpsmith reduce argmax X.npy -o Y.npy --axis -1
+  warpsmith reduce variance X.npy -o Y.npy --axis 0 --axis 1 --ddof 1 --f64")]
 pub(crate) struct Args {
     /// What to compute.
     #[arg(value_parser = operations())]
@@ -29,9 +31,19 @@ pub(crate) struct Args {
     /// Where the result goes.
     #[arg(short, long, value_name = "Y.npy")]
     output: PathBuf,
-    /// The axis to reduce; negative ones count from the last [default: everything].
+    /// The axis to reduce, several times for several; negative ones count from the last [default:
+    /// everything].
     #[arg(long, allow_negative_numbers = true)]
-    axis: Option<i64>,
+    axis: Vec<i64>,
+    /// Compute and write in f64.
+    #[arg(long)]
+    f64: bool,
+    /// Keep what is reduced as dimensions of extent 1.
+    #[arg(long)]
+    keep_dims: bool,
+    /// Variance and std of n less so many degrees of freedom.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    ddof: u64,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -47,17 +59,29 @@ fn operations() -> impl TypedValueParser<Value = ReduceOp> {
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     compute::check_outputs(&[&args.output])?;
     let input = Input::read("X", &args.x)?;
+    match args.f64 {
+        true => reduce::<f64>(args, &input, output),
+        false => reduce::<f32>(args, &input, output),
+    }
+}
+
+fn reduce<T>(args: &Args, input: &Input, output: &mut Output) -> Result<Outcome>
+where
+    T: compute::Rounded + Reducible<Value: npy::Written>,
+{
     let shape = input.array.values.shape().to_vec();
-    let axis = args
-        .axis
-        .map(|axis| compute::resolve_axis(axis, shape.len()))
-        .transpose()?;
+    let axes = args.axis.iter();
+    let axes = axes.map(|&axis| compute::resolve_axis(axis, shape.len()));
+    let axes = axes.collect::<Result<Vec<usize>>>()?;
     let (device, stream) = args.device.open()?;
-    let x = input.upload::<f32>(&device)?;
+    let x = input.upload::<T>(&device)?;
     let op = args.op;
-    let mut reduce = Reduce::new(op, &x);
-    if let Some(axis) = axis {
-        reduce = reduce.axis(axis);
+    let mut reduce = Reduce::new(op, &x).ddof(args.ddof);
+    if !axes.is_empty() {
+        reduce = reduce.axes(&axes);
+    }
+    if args.keep_dims {
+        reduce = reduce.keep_dims();
     }
     let mut files = OutputFiles::default();
     let (elapsed, shape_y) = if op.is_index() {
@@ -75,7 +99,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     files.commit()?;
     let report = Report {
         operation: op.name().into(),
-        dtype: "f32",
+        dtype: T::DTYPE.name(),
         device: &device,
         shapes: vec![("x", shape), ("y", shape_y)],
         elapsed,

@@ -3,7 +3,7 @@
 //! Everything here is made of IEEE operations in a fixed order (multiply-adds are written as
 //! such, products that an addition follows as [`mul_rn`]), so a kernel can be tested against the same function on the host, bit for bit, NaN
 //! payloads excepted. No subnormal is flushed. [`approx`] holds the hardware's fast
-//! approximations, which are bits of the GPU's own.
+//! approximations, which are bits of the GPU's own; [`wide`] holds functions of f64.
 //!
 //! | function of any x | largest error in ulp |
 //! |---|---|
@@ -30,6 +30,7 @@ mod logistic;
 mod trig;
 
 pub mod approx;
+pub mod wide;
 
 pub use erf::{erf, erfc, gelu};
 pub use exp::{exp, exp2, log, log2, tanh};

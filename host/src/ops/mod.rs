@@ -12,6 +12,7 @@ mod maps;
 mod model;
 mod reduce;
 mod rows;
+mod scan;
 mod view;
 
 pub(crate) use attention::AttentionState;
@@ -27,8 +28,10 @@ pub use gemm::{
     Precision,
 };
 pub(crate) use maps::MapCache;
-pub use reduce::Reduce;
+pub(crate) use reduce::ReduceState;
+pub use reduce::{Reduce, Reducible};
 pub use rows::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
 };
+pub use scan::Scan;

@@ -1,103 +1,71 @@
-//! The entries: three dtypes by two strategies for pass 1, and pass 2, of each operation.
+//! The entries.
 
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
 use spec::reduce::{ReduceParams, THREADS};
 
-use super::ops::{Argmax, Argmin, Logsumexp, Max, Mean, Min, Reduction, Sum};
-use super::passes::{Sink, WARPS, columns, partials as reduce_partials, rows};
+use super::arg::Arg;
+use super::body::{Arrays, reduce};
+use super::fold::{Count, Fold, Lse, Value};
+use super::load::Wide;
+use super::moments::Moments;
+use super::settle::Scratch;
 
-macro_rules! first_pass {
-    ($op:ident -> $out:ty: $($ty:ty, $row:ident, $col:ident;)*) => {$(
-        #[doc = concat!(stringify!($op), " of chunks of ", stringify!($ty), " that threads share.")]
+macro_rules! entries {
+    ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
+        #[doc = concat!("`", stringify!($fold), "` of ", stringify!($ty), ", ",
+            stringify!($lanes), " at once.")]
         ///
         /// # Safety
         /// Launched as `spec::reduce` says, with arrays of these extents and strides.
-        #[kernel(max_threads = THREADS)]
-        pub unsafe fn $row(x: *const $ty, partials: *mut u64, out: *mut $out, params: ReduceParams) {
-            let scratch = shared_array![<$op as Reduction>::Acc; WARPS];
-            let sink = Sink::<$op> { partials: partials.cast(), out };
+        #[kernel(max_threads = THREADS, min_blocks = 2)]
+        pub unsafe fn $name(
+            x: *const u8,
+            partials: *mut u32,
+            tickets: *mut u32,
+            out: *mut $out,
+            params: ReduceParams,
+        ) {
+            let scratch = shared_array![
+                u32;
+                Scratch::words(THREADS as usize * $lanes, <$fold as Fold>::WORDS)
+            ];
+            let arrays = Arrays::<$fold> { x, partials, tickets, out };
             // SAFETY: the launch's promise; the array is for this alone.
-            unsafe { rows(x, &sink, &params, scratch) }
-        }
-
-        #[doc = concat!(stringify!($op), " of chunks of ", stringify!($ty), ", one a thread.")]
-        ///
-        /// # Safety
-        /// Launched as `spec::reduce` says, with arrays of these extents and strides.
-        #[kernel(max_threads = THREADS)]
-        pub unsafe fn $col(x: *const $ty, partials: *mut u64, out: *mut $out, params: ReduceParams) {
-            let sink = Sink::<$op> { partials: partials.cast(), out };
-            // SAFETY: the launch's promise.
-            unsafe { columns(x, &sink, &params) }
+            unsafe { reduce::<$fold, $ty, $lanes>(&arrays, &params, scratch) }
         }
     )*};
 }
 
-macro_rules! second_pass {
-    ($($name:ident = $op:ident -> $out:ty;)*) => {$(
-        #[doc = concat!(stringify!($op), " of what pass 1 left.")]
-        ///
-        /// # Safety
-        /// Launched as `spec::reduce` says, after pass 1 with the same parameters.
-        #[kernel(max_threads = THREADS)]
-        pub unsafe fn $name(partials: *const u64, out: *mut $out, params: ReduceParams) {
-            let scratch = shared_array![<$op as Reduction>::Acc; WARPS];
-            // SAFETY: the launch's promise; the array is for this alone.
-            unsafe { reduce_partials::<$op>(partials.cast(), out, &params, scratch) }
-        }
-    )*};
-}
+entries! {
+    reduce_value_f32: Value<f32>, f32, 4 -> f32;
+    reduce_value_f16: Value<f32>, f16, 8 -> f32;
+    reduce_value_bf16: Value<f32>, bf16, 8 -> f32;
+    reduce_value_f64: Value<f64>, f64, 2 -> f64;
+    reduce_value_i32: Value<i64>, i32, 4 -> i64;
+    reduce_value_i64: Value<i64>, i64, 2 -> i64;
+    reduce_value_wide: Value<f64>, Wide, 2 -> f64;
 
-first_pass! {
-    Sum -> f32:
-    f32, reduce_sum_f32_row, reduce_sum_f32_col;
-    f16, reduce_sum_f16_row, reduce_sum_f16_col;
-    bf16, reduce_sum_bf16_row, reduce_sum_bf16_col;
-}
-first_pass! {
-    Mean -> f32:
-    f32, reduce_mean_f32_row, reduce_mean_f32_col;
-    f16, reduce_mean_f16_row, reduce_mean_f16_col;
-    bf16, reduce_mean_bf16_row, reduce_mean_bf16_col;
-}
-first_pass! {
-    Max -> f32:
-    f32, reduce_max_f32_row, reduce_max_f32_col;
-    f16, reduce_max_f16_row, reduce_max_f16_col;
-    bf16, reduce_max_bf16_row, reduce_max_bf16_col;
-}
-first_pass! {
-    Min -> f32:
-    f32, reduce_min_f32_row, reduce_min_f32_col;
-    f16, reduce_min_f16_row, reduce_min_f16_col;
-    bf16, reduce_min_bf16_row, reduce_min_bf16_col;
-}
-first_pass! {
-    Argmax -> i64:
-    f32, reduce_argmax_f32_row, reduce_argmax_f32_col;
-    f16, reduce_argmax_f16_row, reduce_argmax_f16_col;
-    bf16, reduce_argmax_bf16_row, reduce_argmax_bf16_col;
-}
-first_pass! {
-    Argmin -> i64:
-    f32, reduce_argmin_f32_row, reduce_argmin_f32_col;
-    f16, reduce_argmin_f16_row, reduce_argmin_f16_col;
-    bf16, reduce_argmin_bf16_row, reduce_argmin_bf16_col;
-}
-first_pass! {
-    Logsumexp -> f32:
-    f32, reduce_logsumexp_f32_row, reduce_logsumexp_f32_col;
-    f16, reduce_logsumexp_f16_row, reduce_logsumexp_f16_col;
-    bf16, reduce_logsumexp_bf16_row, reduce_logsumexp_bf16_col;
-}
+    reduce_arg_f32: Arg<f32>, f32, 4 -> i64;
+    reduce_arg_f16: Arg<f32>, f16, 8 -> i64;
+    reduce_arg_bf16: Arg<f32>, bf16, 8 -> i64;
+    reduce_arg_f64: Arg<f64>, f64, 2 -> i64;
+    reduce_arg_i32: Arg<i64>, i32, 4 -> i64;
+    reduce_arg_i64: Arg<i64>, i64, 2 -> i64;
 
-second_pass! {
-    reduce_sum_final = Sum -> f32;
-    reduce_mean_final = Mean -> f32;
-    reduce_max_final = Max -> f32;
-    reduce_min_final = Min -> f32;
-    reduce_argmax_final = Argmax -> i64;
-    reduce_argmin_final = Argmin -> i64;
-    reduce_logsumexp_final = Logsumexp -> f32;
+    reduce_count_b16: Count<u32>, u16, 8 -> i64;
+    reduce_count_b32: Count<u32>, u32, 4 -> i64;
+    reduce_count_b64: Count<u64>, u64, 2 -> i64;
+
+    reduce_lse_f32: Lse<f32>, f32, 4 -> f32;
+    reduce_lse_f16: Lse<f32>, f16, 8 -> f32;
+    reduce_lse_bf16: Lse<f32>, bf16, 8 -> f32;
+    reduce_lse_f64: Lse<f64>, f64, 2 -> f64;
+    reduce_lse_wide: Lse<f64>, Wide, 2 -> f64;
+
+    reduce_moments_f32: Moments<f32>, f32, 4 -> f32;
+    reduce_moments_f16: Moments<f32>, f16, 8 -> f32;
+    reduce_moments_bf16: Moments<f32>, bf16, 8 -> f32;
+    reduce_moments_f64: Moments<f64>, f64, 2 -> f64;
+    reduce_moments_wide: Moments<f64>, Wide, 2 -> f64;
 }

@@ -42,7 +42,7 @@ run_clean! {
     reduction_runs_clean = "reduce",
     portable_product_runs_clean = "gemm_simt_f32",
     portable_softmax_runs_clean = "softmax_f32",
-    portable_sum_runs_clean = "reduce_sum_f32",
+    portable_sum_runs_clean = "reduce_value_f32",
     portable_add_runs_clean = "binary_add_f32",
 }
 

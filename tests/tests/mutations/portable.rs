@@ -4,7 +4,7 @@ use ndarray::{ArrayD, Axis};
 use spec::DType;
 use spec::elementwise::{self, MAX_RANK};
 use spec::gemm::SIMT_SMALL;
-use spec::reduce::{self, ReducePlan};
+use spec::reduce::{self, ReduceOp, ReduceParams, ReducePlan, ReduceView};
 use warpsmith_emulator::LaunchConfig;
 use warpsmith_reference::gemm::{GemmOptions, gemm};
 use warpsmith_reference::softmax::softmax as reference_softmax;
@@ -115,21 +115,52 @@ pub(crate) fn sum_rows() -> Problem {
     let [rows, n] = [3, 3001];
     let x = Operand::draw(DType::F32, Values::Integers, &[rows, n], 1);
     let expected = Expected::exact(x.exact.sum_axis(Axis(1)), DType::F32);
-    let plan = ReducePlan::new(rows as u64, n as u64, 1, 1, 0);
-    let (chunks, len) = (plan.chunks as usize, plan.chunk_len as usize);
-    let params = Fields::default().u64(&[rows, n, 1, n, 1, 0, chunks, len]);
+    let view = ReduceView::contiguous(rows as u64, n as u64, 1);
+    let plan = ReducePlan::new(&view, 4);
+    let params = ReduceParams::new(ReduceOp::Sum, view, &plan, DType::F32);
+    let [extents, strides] = [
+        [view.outer, view.inner, view.segments, view.n],
+        [
+            view.outer_stride,
+            view.inner_stride,
+            view.segment_stride,
+            view.axis_stride,
+        ]
+        .map(|stride| stride as u64),
+    ];
+    let usizes = |numbers: [u64; 4]| numbers.map(|number| number as usize);
+    let fields = Fields::default()
+        .u64(&usizes(extents))
+        .u64(&usizes(strides))
+        .u64(&[params.chunks as usize, params.chunk_len as usize])
+        .u32(&[
+            params.along_log2,
+            params.across_log2,
+            params.is_across,
+            params.kind,
+            params.map,
+            params.finish,
+            params.is_pair,
+            params.reserved,
+        ])
+        .u64(&[params.divisor.to_bits() as usize, 0, 0, 0]);
     Problem {
         // One block for all rows, so that it uses its shared memory again.
         shape: linear(1, reduce::THREADS),
-        buffers: vec![x.bytes, poison(DType::F32, rows)],
-        // One chunk, so partials are never written.
+        buffers: vec![
+            x.bytes,
+            poison(DType::F32, plan.partials() as usize),
+            vec![0; 4 * rows],
+            poison(DType::F32, rows),
+        ],
         args: vec![
             Arg::Buffer(0),
-            Arg::Value(vec![0; 8]),
             Arg::Buffer(1),
-            params.arg(),
+            Arg::Buffer(2),
+            Arg::Buffer(3),
+            fields.arg(),
         ],
-        judge: Box::new(move |after| hold(&after[1], &expected)),
+        judge: Box::new(move |after| hold(&after[3], &expected)),
     }
 }
 

@@ -80,9 +80,9 @@ pub(crate) const SUBJECTS: [Subject; 9] = [
         problem: portable::softmax_rows,
     },
     Subject {
-        name: "reduce_sum_f32",
+        name: "reduce_value_f32",
         file: "ptx/sm_75/reduce.ptx",
-        kernel: "reduce_sum_f32_row",
+        kernel: "reduce_value_f32",
         problem: portable::sum_rows,
     },
     Subject {

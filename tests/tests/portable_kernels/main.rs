@@ -1,8 +1,7 @@
-//! The entries of reduce and elementwise, launched as `spec` says, against plain f64
-//! loops: strides, alignments and lengths that callers of the library reach only by accident.
+//! The entries of elementwise, launched as `spec` says, against plain f64 loops: strides, alignments
+//! and lengths that callers of the library reach only by accident.
 
 mod elementwise;
-mod reduce;
 
 use half::{bf16, f16};
 use warpsmith::{Device, DeviceBuffer, Element, Kernel, KernelArgs, LaunchConfig, Module};

@@ -14,7 +14,8 @@ use spec::elementwise::{
     UnaryOp,
 };
 use spec::gemm::{self, Transpose};
-use spec::reduce::{self, FinalEntry, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, Strategy};
+use spec::reduce::{self, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView};
+use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
@@ -38,8 +39,8 @@ pub(crate) enum Family {
     AttentionSm90(FwdEntry),
     Merge(MergeEntry),
     Reduce(ReduceEntry),
-    Final(FinalEntry),
     Row(rows::RowKernel),
+    Scan(ScanEntry),
     Unary(UnaryEntry),
     Binary(BinaryEntry),
     Cast(CastEntry),
@@ -98,21 +99,12 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     }
     all.insert(MergeEntry.to_string(), Family::Merge(MergeEntry));
     rows::insert(&mut all);
-    for op in ReduceOp::ALL {
-        for dtype in FLOATS {
-            for strategy in [Strategy::Row, Strategy::Col] {
-                let entry = ReduceEntry {
-                    op,
-                    dtype,
-                    strategy,
-                };
-                all.insert(entry.to_string(), Family::Reduce(entry));
-            }
-        }
-        all.insert(
-            FinalEntry { op }.to_string(),
-            Family::Final(FinalEntry { op }),
-        );
+    for entry in ReduceEntry::all() {
+        all.insert(entry.to_string(), Family::Reduce(entry));
+    }
+    for dtype in ScanEntry::DTYPES {
+        let entry = ScanEntry { dtype };
+        all.insert(entry.to_string(), Family::Scan(entry));
     }
     for output in FLOATS {
         let entry = gemm::FinishEntry { output };
@@ -166,16 +158,9 @@ impl Family {
             Self::AttentionSm80(entry) => attending::sm80(entry, rng),
             Self::AttentionSm90(entry) => attending::sm90(entry, rng),
             Self::Merge(entry) => attending::merge(entry, rng),
-            Self::Reduce(entry) => reduction(entry, rng, false),
-            Self::Final(FinalEntry { op }) => {
-                let entry = ReduceEntry {
-                    op,
-                    dtype: DType::F32,
-                    strategy: Strategy::Col,
-                };
-                reduction(entry, rng, true)
-            }
+            Self::Reduce(entry) => reduction(entry, rng),
             Self::Row(kernel) => kernel.trial(rng),
+            Self::Scan(entry) => running(entry, rng),
             Self::Unary(UnaryEntry { op, dtype }) => elementwise(
                 op.entry(dtype),
                 Some(dtype),
@@ -199,58 +184,91 @@ impl Family {
     }
 }
 
-/// A reduction; a long one takes two passes.
-fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng, is_long: bool) -> Trial {
+/// A reduction along the axis or across, whole or in parts.
+fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
-    let (n, inner) = match (entry.strategy, is_long) {
-        (Strategy::Row, _) => (rng.random_range(1..=2000), 1),
-        (Strategy::Col, false) => (rng.random_range(1..=200), rng.random_range(32..=70)),
-        (Strategy::Col, true) => (rng.random_range(300..=900), rng.random_range(32..=40)),
+    let dtype = match entry.reads {
+        Reads::Of(dtype) => dtype,
+        Reads::Bits(16) => DType::F16,
+        Reads::Bits(32) => DType::F32,
+        Reads::Bits(_) => DType::F64,
+        Reads::Wide => [DType::F32, DType::F16, DType::Bf16, DType::I32][rng.random_range(0..4)],
+    };
+    let ops: Vec<ReduceOp> = ReduceOp::ALL
+        .into_iter()
+        .filter(|op| op.family() == entry.family)
+        .filter(|op| op.is_of_integers() || entry.out() != DType::I64 || op.is_index())
+        .collect();
+    let op = ops[rng.random_range(0..ops.len())];
+    let inner = if rng.random_bool(0.5) {
+        1
+    } else {
+        rng.random_range(2..=70)
+    };
+    let n = match rng.random_range(0..3) {
+        0 => rng.random_range(1..=200),
+        _ => rng.random_range(1..=6000 / inner + 300),
     };
     let outer = rng.random_range(1..=5);
-    let (axis_stride, inner_stride) = match entry.strategy {
-        Strategy::Row => (1, 0),
-        Strategy::Col => (inner as i64, 1),
+    let view = ReduceView::contiguous(outer, n, inner);
+    let plan = ReducePlan::new(&view, entry.lanes());
+    let x = match dtype {
+        DType::I32 | DType::I64 => trial.noise(outer * n * inner * dtype.size_bytes() as u64, rng),
+        _ => trial.floats(dtype, outer * n * inner, rng),
     };
-    let plan = ReducePlan::new(outer, n, inner, axis_stride, inner_stride);
-    assert_eq!(
-        plan.strategy, entry.strategy,
-        "extents of the other strategy"
-    );
-    let x = trial.floats(entry.dtype, outer * n * inner, rng);
-    let out_bytes = if entry.op.is_index() { 8 } else { 4 };
-    let out = trial.noise(outer * inner * out_bytes, rng);
-    let params = ReduceParams {
-        outer,
-        n,
-        inner,
-        outer_stride: (n * inner) as i64,
-        axis_stride,
-        inner_stride,
-        chunks: plan.chunks,
-        chunk_len: plan.chunk_len,
-    };
+    let words = plan.partials() * entry.partial_words() as u64;
+    let partials = trial.noise(4 * words, rng);
+    let tickets = trial.buffer(vec![0; 4 * plan.groups as usize]);
+    let out = trial.noise(outer * inner * entry.out().size_bytes() as u64, rng);
+    let params = ReduceParams::new(op, view, &plan, dtype);
     let config = LaunchConfig::linear(plan.blocks, reduce::THREADS);
-    let Arg::Buffer(out_number) = out else {
-        unreachable!("noise is a buffer")
+    trial.launch(
+        entry,
+        config,
+        [x, partials, tickets, out, Arg::params(params)],
+    );
+    trial
+}
+
+/// A scan of rows of one tile, of several, or of more than a group.
+fn running(ScanEntry { dtype }: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let tile_len = ScanPlan::new(1, 1, dtype).tile_len;
+    let tiles = [1, 5, 40][rng.random_range(0..3)];
+    let n = rng.random_range(1..=tile_len * tiles);
+    let rows = rng.random_range(1..=3);
+    let plan = ScanPlan::new(rows, n, dtype);
+    let bytes = rows * n * dtype.size_bytes() as u64;
+    let x = match dtype {
+        DType::I32 | DType::I64 => trial.noise(bytes, rng),
+        _ => trial.floats(dtype, rows * n, rng),
     };
-    if plan.chunks == 1 {
-        trial.launch(entry, config, [x, Arg::Null, out, Arg::params(params)]);
-        return trial;
+    let y = trial.noise(bytes, rng);
+    let params = ScanParams {
+        rows,
+        n,
+        x_row_stride: n as i64,
+        y_row_stride: n as i64,
+        tiles: plan.tiles,
+        groups: plan.groups,
+        kind: ScanOp::ALL[rng.random_range(0..3)].kind(),
+        is_exclusive: rng.random_range(0..2),
+    };
+    let config = LaunchConfig::linear(plan.blocks, scan::THREADS);
+    if plan.tiles == 1 {
+        trial.launch(
+            ScanEntry { dtype },
+            config,
+            [x, y, Arg::Null, Arg::params(params)],
+        );
+    } else {
+        let status = trial.buffer(vec![0; 8 * plan.status_words(rows, dtype) as usize]);
+        trial.launch(
+            ScanEntry { dtype },
+            config,
+            [x, y, status, Arg::params(params)],
+        );
     }
-    let bytes = outer * inner * plan.chunks * entry.op.partial_bytes() as u64;
-    let partials = trial.noise(bytes.next_multiple_of(8), rng);
-    let Arg::Buffer(partials_number) = partials else {
-        unreachable!("noise is a buffer")
-    };
-    trial.launch(entry, config, [x, partials, out, Arg::params(params)]);
-    let config = LaunchConfig::linear(plan.final_blocks, reduce::THREADS);
-    let args = [
-        Arg::Buffer(partials_number),
-        Arg::Buffer(out_number),
-        Arg::params(params),
-    ];
-    trial.launch(FinalEntry { op: entry.op }, config, args);
     trial
 }
 

@@ -65,6 +65,7 @@ impl Trial {
                 _ => rng.random_range(-1.0..1.0) * scale,
             };
             match dtype {
+                DType::F64 => bytes.extend(f64::from(x).to_le_bytes()),
                 DType::F32 => bytes.extend(x.to_le_bytes()),
                 DType::F16 => bytes.extend(f16::from_f32(x).to_le_bytes()),
                 DType::Bf16 => bytes.extend(bf16::from_f32(x).to_le_bytes()),

@@ -77,7 +77,8 @@ fn unit_rows(digits: &Digits, stream: &Stream, rows: &mut Vec<Row>) -> Result<Te
     let want = reference::reduce::reduce(
         ReduceOp::Sum,
         &squares_read.view(),
-        Some(1),
+        Some(&[1]),
+        &reference::reduce::Options::default(),
         &reduce.model()?,
     )?;
     if let reference::reduce::Reduced::Values(want) = want {

@@ -1,0 +1,153 @@
+//! One launch.
+
+use super::view::{self, Axes};
+use super::{Reduce, Reducible};
+use crate::launch::KernelArg;
+use crate::ops::cleared::{Cleared, Lent};
+use crate::ops::copy::contiguous;
+use crate::ops::kernels;
+use crate::storage::Storage;
+use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
+use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, THREADS, TICKETS};
+
+/// What a device remembers of reductions.
+#[derive(Default)]
+pub(crate) struct ReduceState {
+    /// Tickets, and room for partial results, one for each stream.
+    workspaces: Cleared,
+}
+
+/// Bytes of the tickets.
+const TICKET_BYTES: u64 = 4 * TICKETS as u64;
+
+/// Bytes of partial results that every stream has room for; more are allocated by the launch.
+const PARTIAL_BYTES: u64 = 1 << 20;
+
+/// Partial results, and the tickets.
+struct Workspace {
+    partials: u64,
+    tickets: u64,
+    _lent: Option<Lent>,
+    _more: Option<Storage>,
+}
+
+impl Workspace {
+    fn new(bytes: u64, stream: &Stream) -> Result<Self> {
+        let workspaces = &stream.device().reduce().workspaces;
+        let lent = workspaces.get(stream, TICKET_BYTES + PARTIAL_BYTES, TICKETS)?;
+        let more = match bytes > PARTIAL_BYTES {
+            true => Some(Storage::alloc(stream, bytes)?),
+            false => None,
+        };
+        let beside = lent.address + TICKET_BYTES;
+        Ok(Self {
+            partials: more.as_ref().map_or(beside, Storage::address),
+            tickets: lent.address,
+            _lent: Some(lent),
+            _more: more,
+        })
+    }
+
+    /// Of launches without partial results.
+    const NONE: Self = Self {
+        partials: 0,
+        tickets: 0,
+        _lent: None,
+        _more: None,
+    };
+}
+
+/// Operands as the kernel reads them.
+struct Operands<T: Element> {
+    x: Tensor<T>,
+    y: Option<Tensor<T>>,
+    view: ReduceView,
+    plan: ReducePlan,
+}
+
+impl<T: Reducible> Reduce<'_, T> {
+    /// How the operation goes over elements that lie as `x` does. `None`: they have to be copied.
+    pub(super) fn plan_of(
+        &self,
+        x: &Tensor<T>,
+        axes: Axes,
+        entry: ReduceEntry,
+    ) -> Option<(ReduceView, ReducePlan, Axes)> {
+        let is_ordered = matches!(self.op, ReduceOp::Argmax | ReduceOp::Argmin);
+        let (view, turned) = view::view(x, axes, is_ordered)?;
+        let plan = ReducePlan::new(&view, entry.lanes());
+        let fits = !plan.is_cut() || plan.groups <= TICKETS as u64;
+        fits.then_some((view, plan, turned))
+    }
+
+    fn operands(&self, axes: Axes, entry: ReduceEntry, stream: &Stream) -> Result<Operands<T>> {
+        let is_alike = |y: &&Tensor<T>| {
+            let dimensions = self.x.shape().iter().zip(self.x.strides()).zip(y.strides());
+            dimensions
+                .into_iter()
+                .all(|((&extent, x), y)| extent == 1 || x == y)
+        };
+        let direct = match self.y.as_ref().is_none_or(is_alike) {
+            true => self.plan_of(self.x, axes, entry),
+            false => None,
+        };
+        if let Some((view, plan, turned)) = direct {
+            let y = self.y.map(|y| view::turn(y, turned)).transpose()?;
+            let x = view::turn(self.x, turned)?;
+            return Ok(Operands { x, y, view, plan });
+        }
+        let rows = |tensor: &Tensor<T>| -> Result<(Tensor<T>, Axes)> {
+            let (tensor, axes) = view::kept_first(tensor, axes)?;
+            Ok((contiguous(&tensor, stream)?, axes))
+        };
+        let (x, axes) = rows(self.x)?;
+        let y = self.y.map(rows).transpose()?.map(|(y, _)| y);
+        let planned = self.plan_of(&x, axes, entry);
+        let (view, plan, _) = planned.ok_or(Error::Bug("rows are no rows"))?;
+        Ok(Operands { x, y, view, plan })
+    }
+
+    /// Launches what was validated, into contiguous outputs.
+    pub(super) fn launch<Out: Element>(
+        &self,
+        entry: ReduceEntry,
+        out: &Tensor<Out>,
+        means: Option<&Tensor<Out>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        if entry.out() != Out::DTYPE {
+            return Err(Error::Bug("an entry writes another dtype"));
+        }
+        let Operands { x, y, view, plan } = self.operands(self.checked_axes()?, entry, stream)?;
+        let mut params = ReduceParams::new(self.op, view, &plan, T::DTYPE);
+        if matches!(self.op, ReduceOp::Variance | ReduceOp::Std) {
+            params.divisor = view.len().saturating_sub(self.ddof) as f64;
+        }
+        if let Some(y) = &y {
+            y.use_on(stream)?;
+            let [from, to] = [&x, y].map(|tensor| tensor.device_ptr().as_raw());
+            params.to_y = to.wrapping_sub(from) as i64;
+        }
+        if let Some(means) = means {
+            means.use_on(stream)?;
+            params.means = means.device_ptr().as_raw();
+        }
+        let workspace = match plan.is_cut() {
+            true => {
+                let bytes = 4 * entry.partial_words() as u64;
+                Workspace::new(plan.partials().saturating_mul(bytes), stream)?
+            }
+            false => Workspace::NONE,
+        };
+        let kernel = kernels::kernel(stream, entry)?;
+        let config = LaunchConfig::linear(plan.blocks, THREADS);
+        let args = (&x, workspace.partials, workspace.tickets, out, params);
+        // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
+        // storage; the outputs are contiguous, have outer * inner elements of the entry's type and
+        // overlap neither; the workspace has room for the plan's partial results, and tickets of 0.
+        unsafe { kernel.launch(stream, config, args) }
+    }
+}

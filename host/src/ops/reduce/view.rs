@@ -1,0 +1,166 @@
+//! Tensors as the kernels of reductions see them: kept extents `[outer, inner]`, reduced extents
+//! `[segments, n]`.
+
+use crate::{Element, MAX_RANK, Result, Tensor};
+use spec::reduce::ReduceView;
+
+/// Axes of a tensor, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axes(u32);
+
+impl Axes {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn all(rank: usize) -> Self {
+        Self((1 << rank) - 1)
+    }
+
+    pub(crate) fn with(self, axis: usize) -> Self {
+        Self(self.0 | 1 << axis)
+    }
+
+    pub(crate) fn has(self, axis: usize) -> bool {
+        self.0 >> axis & 1 == 1
+    }
+}
+
+/// A dimension: extent, and elements between neighbours.
+type Dimension = (usize, i64);
+
+/// Up to [`MAX_RANK`] of them.
+#[derive(Clone, Copy)]
+struct Dimensions {
+    all: [Dimension; MAX_RANK],
+    len: usize,
+}
+
+impl Dimensions {
+    fn of(dimensions: impl Iterator<Item = Dimension>) -> Self {
+        let mut all = [(1, 0); MAX_RANK];
+        let mut len = 0;
+        for dimension in dimensions.filter(|&(extent, _)| extent != 1) {
+            all[len] = dimension;
+            len += 1;
+        }
+        Self { all, len }
+    }
+
+    /// Largest steps first.
+    fn sort(&mut self) {
+        self.all[..self.len].sort_by_key(|&(_, stride)| std::cmp::Reverse(stride.unsigned_abs()));
+    }
+
+    /// Neighbours that step evenly as one.
+    fn merged(&self) -> Self {
+        let mut merged = Self {
+            all: [(1, 0); MAX_RANK],
+            len: 0,
+        };
+        for &(extent, stride) in &self.all[..self.len] {
+            match merged.len.checked_sub(1).map(|last| &mut merged.all[last]) {
+                Some(last) if i128::from(last.1) == i128::from(stride) * extent as i128 => {
+                    *last = (last.0 * extent, stride);
+                }
+                _ => {
+                    merged.all[merged.len] = (extent, stride);
+                    merged.len += 1;
+                }
+            }
+        }
+        merged
+    }
+}
+
+/// Shortest axis, in bytes, that is worth an item of its own where axes do not merge.
+const SEGMENT_BYTES: usize = 1024;
+
+/// The view of `x`, and the axes to turn around first. Where the order of the axes does not matter
+/// (`is_ordered`: indices are asked for), they go through memory in its own order. `None` where the
+/// dimensions do not fit: then the tensor has to be copied.
+pub(super) fn view<T: Element>(
+    x: &Tensor<T>,
+    axes: Axes,
+    is_ordered: bool,
+) -> Option<(ReduceView, Axes)> {
+    let dimensions = || x.shape().iter().copied().zip(x.strides().iter().copied());
+    let kept = dimensions()
+        .enumerate()
+        .filter(|(axis, _)| !axes.has(*axis));
+    let kept = Dimensions::of(kept.map(|(_, dimension)| dimension)).merged();
+    let mut turned = Axes::NONE;
+    for (axis, (extent, stride)) in dimensions().enumerate() {
+        if axes.has(axis) && stride < 0 && extent > 1 && !is_ordered {
+            turned = turned.with(axis);
+        }
+    }
+    let reduced = dimensions().enumerate().filter(|(axis, _)| axes.has(*axis));
+    let reduced = reduced.map(|(axis, (extent, stride))| match turned.has(axis) {
+        true => (extent, -stride),
+        false => (extent, stride),
+    });
+    let mut reduced = Dimensions::of(reduced);
+    if reduced.all[..reduced.len]
+        .iter()
+        .any(|&(extent, _)| extent == 0)
+    {
+        let outer = kept.all[..kept.len]
+            .iter()
+            .map(|&(extent, _)| extent)
+            .product::<usize>();
+        return Some((ReduceView::contiguous(outer as u64, 0, 1), Axes::NONE));
+    }
+    if !is_ordered {
+        reduced.sort();
+    }
+    let reduced = reduced.merged();
+    let (segments, n) = match reduced.all[..reduced.len] {
+        [] => ((1, 0), (1, 0)),
+        [n] => ((1, 0), n),
+        [segments, n] if n.0 * size_of::<T>() >= SEGMENT_BYTES => (segments, n),
+        _ => return None,
+    };
+    let is_beside = |stride: i64| stride.unsigned_abs() < n.1.unsigned_abs();
+    let (outer, inner) = match kept.all[..kept.len] {
+        [] => ((1, 0), (1, 0)),
+        [inner] if is_beside(inner.1) => ((1, 0), inner),
+        [outer] => (outer, (1, 0)),
+        [outer, inner] => (outer, inner),
+        _ => return None,
+    };
+    let view = ReduceView {
+        outer: outer.0 as u64,
+        inner: inner.0 as u64,
+        segments: segments.0 as u64,
+        n: n.0 as u64,
+        outer_stride: outer.1,
+        inner_stride: inner.1,
+        segment_stride: segments.1,
+        axis_stride: n.1,
+    };
+    Some((view, turned))
+}
+
+/// With the axes that `turned` names running the other way.
+pub(super) fn turn<T: Element>(x: &Tensor<T>, turned: Axes) -> Result<Tensor<T>> {
+    let mut x = x.clone();
+    for axis in 0..x.rank() {
+        if turned.has(axis) {
+            x = x.slice_step(axis, .., -1)?;
+        }
+    }
+    Ok(x)
+}
+
+/// With the kept axes before the reduced ones, each in their order.
+pub(super) fn kept_first<T: Element>(x: &Tensor<T>, axes: Axes) -> Result<(Tensor<T>, Axes)> {
+    let rank = x.rank();
+    let mut order = [0; MAX_RANK];
+    let kept = (0..rank).filter(|&axis| !axes.has(axis));
+    let reduced = (0..rank).filter(|&axis| axes.has(axis));
+    for (place, axis) in order.iter_mut().zip(kept.chain(reduced)) {
+        *place = axis;
+    }
+    let count = (0..rank).filter(|&axis| !axes.has(axis)).count();
+    let now = (count..rank).fold(Axes::NONE, Axes::with);
+    Ok((x.permute(&order[..rank])?, now))
+}

@@ -1,0 +1,200 @@
+//! Scans.
+
+use crate::ops::copy::{contiguous, strided_copy};
+use crate::ops::view::merge;
+use crate::ops::{check, kernels, model};
+use crate::reference::Model;
+use crate::storage::Storage;
+use crate::{LaunchConfig, MAX_RANK, Reducible, Result, Stream, Tensor};
+use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
+
+/// Running sums, products or maxima along an axis: `y_i = x_0 + .. + x_i`.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `x` | any of 1 to 8 dimensions | f32, f16, bf16, f64, i32, i64 | any; see Performance |
+/// | `y` (written) | as `x` | as `x` | any that give each element a place of its own; must not overlap `x` |
+///
+/// [`exclusive`](Scan::exclusive) leaves the element itself out: `y_0` is 0 of sums, 1 of products, and
+/// of maxima the least there is (`-inf`, or the least integer). A maximum is NaN from the first NaN on.
+///
+/// # Numerics
+/// Computed in f32 (of f64 in f64, of integers in 64 bits, wrapping) and rounded once. An element goes
+/// through a fixed tree of its group of 32 tiles (16 KiB each), and the groups before it are added one
+/// after the other ([`ScanPlan::additions`](spec::scan::ScanPlan)). Error bound:
+/// [`reference::scan`](crate::reference::scan). Deterministic: same bits every run, on every device,
+/// however far blocks had to look back.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor without
+/// dimensions), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
+/// [`Error::Overlap`](crate::Error::Overlap), [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// launch happens on error.
+///
+/// # Performance
+/// `x` is read once and `y` written once, in one launch behind a fill of 8 to 16 bytes a tile, where
+/// the axis has neighbours in memory and the dimensions before it step evenly, as the last axis of
+/// contiguous tensors does. Else `x` is copied to rows first and the result copied to its place.
+///
+/// # Sources
+/// Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back, NVR-2016-002.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use ndarray::array;
+/// use warpsmith::{Device, Scan, ScanOp, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let x = Tensor::from_ndarray(&device, &array![[1_i32, 5, 2], [6, 3, 4]])?;
+/// let sums = Scan::new(ScanOp::Sum, &x).run(&stream)?;
+/// assert_eq!(sums.to_vec()?, [1, 6, 8, 6, 9, 13]);
+/// let before = Scan::new(ScanOp::Sum, &x).axis(0).exclusive().run(&stream)?;
+/// assert_eq!(before.to_vec()?, [0, 0, 0, 1, 5, 2]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Scan<'a, T: Reducible> {
+    op: ScanOp,
+    x: &'a Tensor<T>,
+    axis: Option<usize>,
+    is_exclusive: bool,
+}
+
+impl<'a, T: Reducible> Scan<'a, T> {
+    /// `op` along the last axis.
+    pub fn new(op: ScanOp, x: &'a Tensor<T>) -> Self {
+        Self {
+            op,
+            x,
+            axis: None,
+            is_exclusive: false,
+        }
+    }
+
+    /// Along this axis.
+    pub fn axis(mut self, axis: usize) -> Self {
+        self.axis = Some(axis);
+        self
+    }
+
+    /// Of the elements before each one.
+    pub fn exclusive(mut self) -> Self {
+        self.is_exclusive = true;
+        self
+    }
+
+    /// The result in a new, contiguous tensor.
+    ///
+    /// # Errors
+    /// See [`Scan`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let axis = self.validate(stream)?;
+        let y = Tensor::empty(stream, self.x.shape())?;
+        self.launch(axis, &y, stream)?;
+        Ok(y)
+    }
+
+    /// The result into `y`.
+    ///
+    /// # Errors
+    /// See [`Scan`].
+    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let axis = self.validate(stream)?;
+        check::output("y", y, self.x.shape(), stream)?;
+        check::no_overlap("y", y, "x", self.x)?;
+        self.launch(axis, y, stream)
+    }
+
+    /// How the kernel computes, for the bound of [`reference::scan`](crate::reference::scan).
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds): the axis.
+    pub fn model(&self) -> Result<Model> {
+        let n = self.x.shape()[self.checked_axis()?] as u64;
+        Ok(model::sum(ScanPlan::new(1, n, T::DTYPE).additions()))
+    }
+
+    fn checked_axis(&self) -> Result<usize> {
+        let axis = self.axis.unwrap_or(self.x.rank().saturating_sub(1));
+        check::axis(self.x, axis)?;
+        Ok(axis)
+    }
+
+    fn validate(&self, stream: &Stream) -> Result<usize> {
+        check::device("x", self.x, stream)?;
+        self.checked_axis()
+    }
+
+    fn launch(&self, axis: usize, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        if y.is_empty() {
+            return Ok(());
+        }
+        let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+        let axes = &mut axes[..y.rank()];
+        axes[axis..].rotate_left(1);
+        let (x, y) = (self.x.permute(axes)?, y.permute(axes)?);
+        let x = match row_stride(&x) {
+            Some(_) => x,
+            None => contiguous(&x, stream)?,
+        };
+        if row_stride(&y).is_some() {
+            return self.launch_rows(&x, &y, stream);
+        }
+        let dense = Tensor::empty(stream, y.shape())?;
+        self.launch_rows(&x, &dense, stream)?;
+        strided_copy(&dense, &y, stream)
+    }
+
+    /// Rows whose elements are neighbours.
+    fn launch_rows(&self, x: &Tensor<T>, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let n = x.shape().last().copied().unwrap_or(1) as u64;
+        let rows = (x.len() as u64) / n.max(1);
+        let plan = ScanPlan::new(rows, n, T::DTYPE);
+        let status = match plan.tiles {
+            1 => None,
+            _ => {
+                let words = plan.status_words(rows, T::DTYPE);
+                let status = Storage::alloc(stream, 8 * words)?;
+                let backend = stream.device().backend();
+                let zero = crate::backend::Pattern::B4(0);
+                // SAFETY: all of the memory just allocated, which nobody else knows.
+                unsafe { backend.fill(status.address(), zero, 2 * words as usize, stream.raw()) }?;
+                Some(status)
+            }
+        };
+        let params = ScanParams {
+            rows,
+            n,
+            x_row_stride: row_stride(x).unwrap_or(0),
+            y_row_stride: row_stride(y).unwrap_or(0),
+            tiles: plan.tiles,
+            groups: plan.groups,
+            kind: self.op.kind(),
+            is_exclusive: u32::from(self.is_exclusive),
+        };
+        let kernel = kernels::kernel(stream, ScanEntry { dtype: T::DTYPE })?;
+        let config = LaunchConfig::linear(plan.blocks, THREADS);
+        let status = status.as_ref().map_or(0, Storage::address);
+        // SAFETY: rows of n neighbours, that far apart in x and in y, which do not overlap; the status
+        // has the plan's words, all 0.
+        unsafe { kernel.launch(stream, config, (x, y, status, params)) }
+    }
+}
+
+/// The distance of rows whose elements are neighbours and which step evenly.
+fn row_stride<T: Reducible>(x: &Tensor<T>) -> Option<i64> {
+    let ((&n, outer), (&stride, outer_strides)) =
+        (x.shape().split_last()?, x.strides().split_last()?);
+    if stride != 1 && n > 1 {
+        return None;
+    }
+    merge(outer, outer_strides).map(|(_, stride)| stride)
+}

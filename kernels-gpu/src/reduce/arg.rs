@@ -1,0 +1,108 @@
+//! Where the largest is.
+
+use core::marker::PhantomData;
+
+use cuda_std::warp::Words;
+use spec::reduce::{MAP_NEGATE, ReduceParams};
+
+use super::fold::{Fold, Indices};
+use super::number::Number;
+
+/// The lowest index of the largest element; by reversed order of the smallest.
+pub(super) struct Arg<N>(PhantomData<N>);
+
+/// No element.
+const NONE: u64 = u64::MAX;
+
+/// An element and its index on the axis.
+#[derive(Clone, Copy)]
+pub(super) struct Found<N> {
+    value: N,
+    index: u64,
+}
+
+impl<N: Number> Words for Found<N> {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            value: self.value.map_words(&mut f),
+            index: self.index.map_words(&mut f),
+        }
+    }
+}
+
+impl<N: Number> Fold for Arg<N> {
+    type Number = N;
+    /// The largest so far, and which of the thread's elements of the lane it is. Before the first it
+    /// is element 0 of the least value, so that a lane of nothing else has its lowest index.
+    type Local = (N, u32);
+    type Acc = Found<N>;
+    type Out = i64;
+    const WORDS: usize = size_of::<N>() / 4 + 2;
+
+    #[inline(always)]
+    fn start(_: &ReduceParams) -> (N, u32) {
+        (N::LEAST, 0)
+    }
+    #[inline(always)]
+    fn empty(_: &ReduceParams) -> Found<N> {
+        Found {
+            value: N::LEAST,
+            index: NONE,
+        }
+    }
+    #[inline(always)]
+    fn batch<const V: usize, const U: usize>(
+        mut locals: [(N, u32); V],
+        xs: impl Fn(usize, usize) -> N,
+        k: u32,
+        params: &ReduceParams,
+    ) -> [(N, u32); V] {
+        let turn = N::turn(params.map == MAP_NEGATE);
+        let mut flag = N::ZERO;
+        for u in 0..U {
+            for v in 0..V {
+                flag = xs(u, v).flagged(flag);
+            }
+        }
+        let is_special = Number::is_nan(flag);
+        for u in 0..U {
+            for (v, local) in locals.iter_mut().enumerate() {
+                let x = xs(u, v).turned(turn);
+                // A NaN that is the largest stays so: nothing is above it.
+                let is_above = match is_special {
+                    true => x.beats(local.0),
+                    false => x.above(local.0),
+                };
+                local.0 = if is_above { x } else { local.0 };
+                local.1 = if is_above { k + u as u32 } else { local.1 };
+            }
+        }
+        locals
+    }
+    #[inline(always)]
+    fn close((value, k): (N, u32), count: u32, indices: &Indices, v: usize) -> Found<N> {
+        let index = if count == 0 { NONE } else { indices.of(k, v) };
+        Found { value, index }
+    }
+    #[inline(always)]
+    fn single(x: N, index: u64, params: &ReduceParams) -> Found<N> {
+        let value = if params.map == MAP_NEGATE {
+            x.reversed()
+        } else {
+            x
+        };
+        Found { value, index }
+    }
+    #[inline(always)]
+    fn merge(a: Found<N>, b: Found<N>, _: &ReduceParams) -> Found<N> {
+        // What has no element has the highest index, and the least value.
+        let is_b = b.value.beats(a.value) | (!a.value.beats(b.value) & (b.index < a.index));
+        if is_b { b } else { a }
+    }
+    #[inline(always)]
+    unsafe fn finish(acc: Found<N>, _: &ReduceParams, out: *mut i64, at: u64) {
+        // SAFETY: passed on to the caller.
+        unsafe { out.wrapping_add(at as usize).write(acc.index as i64) }
+    }
+}

@@ -1,0 +1,415 @@
+//! The kernel, for any operation and dtype.
+//!
+//! A block goes through items, `groups` at a time. The threads of one take in its elements and merge
+//! what they have; then the result is written, or, where the axis is in parts, left for the block
+//! that finishes the last of them.
+
+use cuda_std::atomic::{self, Order, Scope};
+use cuda_std::hint::opaque;
+use cuda_std::thread;
+use cuda_std::warp::{self, Words};
+use spec::reduce::{BATCH, ReduceParams, THREADS};
+
+use super::fold::{Fold, Indices};
+use super::load::Load;
+use super::place::{Item, Items, Place, Role, Singles, divide};
+use super::settle::{Layout, Scratch};
+
+const BATCH_LEN: usize = BATCH as usize;
+
+/// What a launch has besides parameters.
+pub(super) struct Arrays<F: Fold> {
+    pub(super) x: *const u8,
+    pub(super) partials: *mut u32,
+    pub(super) tickets: *mut u32,
+    pub(super) out: *mut F::Out,
+}
+
+/// The locals after all vectors of a place.
+///
+/// # Safety
+/// The place's elements are readable.
+#[inline(always)]
+unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
+    place: &Place,
+    params: &ReduceParams,
+) -> [F::Local; V] {
+    let code = params.mask;
+    let is_pair = F::IS_PAIR && params.is_pair != 0;
+    let mut locals = [F::start(params); V];
+    let (mut at, mut k) = (place.at, 0);
+    let next = |at: *const u8| at.wrapping_offset(place.step as isize);
+    if F::IS_BATCHED && place.is_vector && !is_pair && place.count >= BATCH {
+        let batch = |mut at: *const u8| {
+            let mut x = [[0; 4]; BATCH_LEN];
+            for x in &mut x {
+                // SAFETY: a vector of the place.
+                *x = unsafe { T::vector(at, code) };
+                at = next(at);
+            }
+            (x, at)
+        };
+        let (mut x, mut ahead) = batch(at);
+        loop {
+            // The next batch is on its way while this one is taken in.
+            let is_last = k + 2 * BATCH > place.count;
+            let mut y = [[0; 4]; BATCH_LEN];
+            at = ahead;
+            if !is_last {
+                (y, ahead) = batch(at);
+            }
+            let xs = |u: usize, v: usize| T::number(x[u], v);
+            locals = F::batch::<V, BATCH_LEN>(locals, xs, k, params);
+            k += BATCH;
+            if is_last {
+                break;
+            }
+            x = y;
+        }
+    }
+    while k < place.count {
+        let load = |at| {
+            // SAFETY: a vector of the place.
+            let raw = unsafe {
+                if place.is_vector {
+                    T::vector(at, code)
+                } else {
+                    T::gather(at, place.lane_step, place.valid, code)
+                }
+            };
+            core::array::from_fn(|v| T::number(raw, v))
+        };
+        let mut x: [F::Number; V] = load(at);
+        if is_pair {
+            let y = load(at.wrapping_offset(params.to_y as isize));
+            x = core::array::from_fn(|v| F::pair(x[v], y[v]));
+        }
+        locals = F::batch::<V, 1>(locals, |_, v| x[v], k, params);
+        at = next(at);
+        k += 1;
+    }
+    locals
+}
+
+/// A thread's elements that fill no vector.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn singles<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
+    singles: &Singles,
+    y: u32,
+    params: &ReduceParams,
+) -> F::Acc {
+    let is_pair = F::IS_PAIR && params.is_pair != 0;
+    let mut acc = F::empty(params);
+    let mut i = u64::from(y);
+    while i < singles.count {
+        let element = if i < singles.head {
+            i
+        } else {
+            i + singles.body
+        };
+        let at = singles
+            .at
+            .wrapping_offset((element as i64).wrapping_mul(singles.step) as isize);
+        // SAFETY: passed on to the caller.
+        let x = unsafe {
+            let x = T::one(at, params.mask);
+            if is_pair {
+                let y = at.wrapping_offset(params.to_y as isize);
+                F::pair(x, T::one(y, params.mask))
+            } else {
+                x
+            }
+        };
+        let single = F::single(x, singles.first + element, params);
+        acc = F::merge(acc, single, params);
+        i += 1 << params.along_log2;
+    }
+    acc
+}
+
+/// What a thread has of an item whose lanes go along the axis: of its vectors, with `rest`.
+#[inline(always)]
+fn of_thread<F: Fold, const V: usize>(
+    locals: [F::Local; V],
+    rest: F::Acc,
+    count: u32,
+    indices: &Indices,
+    params: &ReduceParams,
+) -> F::Acc {
+    let mut accs: [F::Acc; V] = core::array::from_fn(|v| F::close(locals[v], count, indices, v));
+    let mut half = V / 2;
+    while half > 0 {
+        for v in 0..half {
+            accs[v] = F::merge(accs[v], accs[v + half], params);
+        }
+        half /= 2;
+    }
+    F::merge(accs[0], rest, params)
+}
+
+/// Merges the accumulators of an item's neighbouring lanes into the first of them.
+///
+/// # Safety
+/// All lanes of the warp are here.
+#[inline(always)]
+unsafe fn of_lanes<F: Fold>(acc: F::Acc, params: &ReduceParams) -> F::Acc {
+    let mut acc = acc;
+    let mut apart = (1 << params.along_log2.min(5)) / 2;
+    while apart > 0 {
+        // SAFETY: passed on to the caller.
+        let other = unsafe { warp::shfl_bfly(warp::FULL_MASK, acc, apart) };
+        acc = F::merge(acc, other, params);
+        apart /= 2;
+    }
+    acc
+}
+
+/// Which thread this is, in its items.
+#[inline(always)]
+fn role(params: &ReduceParams) -> Role {
+    let thread = thread::thread_idx_x();
+    let of_item = params.along_log2 + params.across_log2;
+    let place = thread & ((1 << of_item) - 1);
+    Role {
+        group: thread >> of_item,
+        y: place >> params.across_log2,
+        x: place & ((1 << params.across_log2) - 1),
+        groups: THREADS >> of_item,
+    }
+}
+
+/// A launch.
+///
+/// # Safety
+/// The arrays are those of `params`; `scratch` is shared memory for `THREADS · V` accumulators and a
+/// word.
+#[inline(always)]
+pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
+    arrays: &Arrays<F>,
+    params: &ReduceParams,
+    scratch: *mut u32,
+) {
+    let role = role(params);
+    let items = Items::of(params, V as u64);
+    let block = Block {
+        arrays,
+        params,
+        items: &items,
+        scratch: Scratch::new(scratch, THREADS as usize * V),
+        groups: role.groups,
+    };
+    let mut base = u64::from(thread::block_idx_x()) * u64::from(role.groups);
+    while base < items.count {
+        let number = base + u64::from(role.group);
+        let item = Item::number(number.min(items.count - 1), &items);
+        let place = if number < items.count {
+            Place::of::<T, V>(arrays.x, &item, &role, params)
+        } else {
+            Place::nothing(arrays.x)
+        };
+        // SAFETY: elements of the launch; the whole block is here.
+        unsafe {
+            let rest = singles::<F, T, V>(&place.singles, role.y, params);
+            let locals = take_in::<F, T, V>(&place, params);
+            let (mut entries, layout) = block.share(locals, rest, &place, &role);
+            let (mut first, mut is_whole) = (base, items.parts == 1);
+            loop {
+                block.scratch.settle::<F>(entries, &layout, params);
+                if is_whole {
+                    block.finish(first, &layout);
+                    break;
+                }
+                // Where there are parts, items are few; computed again, they take no registers before.
+                let item = Item::number(u64::from(opaque(base as u32)), &items);
+                if !block.leave(&item, &layout) {
+                    break;
+                }
+                // What is in the slots now is of all parts of one output, or of a tile of them.
+                (first, is_whole) = (item.group(&items), true);
+                entries = THREADS / layout.columns();
+            }
+        }
+        thread::sync_threads();
+        base += u64::from(thread::grid_dim_x()) * u64::from(role.groups);
+    }
+}
+
+/// What a block does with what its threads have.
+struct Block<'a, F: Fold> {
+    arrays: &'a Arrays<F>,
+    params: &'a ReduceParams,
+    items: &'a Items,
+    scratch: Scratch,
+    groups: u32,
+}
+
+impl<F: Fold> Block<'_, F> {
+    /// Puts the threads' results into slots: how many entries there are of each column, and where.
+    ///
+    /// # Safety
+    /// All threads of the block are here, nobody uses the slots.
+    #[inline(always)]
+    unsafe fn share<const V: usize>(
+        &self,
+        locals: [F::Local; V],
+        rest: F::Acc,
+        place_of: &Place,
+        role: &Role,
+    ) -> (u32, Layout) {
+        let params = self.params;
+        let indices = place_of.indices(params, V);
+        // SAFETY: passed on to the caller; each slot has one writer.
+        unsafe {
+            if params.is_across == 0 {
+                let acc = of_thread::<F, V>(locals, rest, place_of.count, &indices, params);
+                let acc = of_lanes::<F>(acc, params);
+                let layout = Layout {
+                    side_log2: self.groups.trailing_zeros(),
+                    lanes_log2: 0,
+                };
+                if role.y.is_multiple_of(thread::WARP_THREADS) {
+                    let warp = role.y / thread::WARP_THREADS;
+                    self.scratch.write(layout.slot(warp, role.group), acc);
+                }
+                let warps = (1_u32 << params.along_log2).div_ceil(thread::WARP_THREADS);
+                (warps, layout)
+            } else {
+                let layout = Layout {
+                    side_log2: self.groups.trailing_zeros() + params.across_log2,
+                    lanes_log2: V.trailing_zeros(),
+                };
+                let place = (role.group << params.across_log2) + role.x;
+                for (v, &local) in locals.iter().enumerate() {
+                    let acc = F::close(local, place_of.count, &indices, v);
+                    let column = ((v as u32) << layout.side_log2) | place;
+                    self.scratch.write(layout.slot(role.y, column), acc);
+                }
+                (1 << params.along_log2, layout)
+            }
+        }
+    }
+
+    /// Writes the results in the slots: of the outputs, or tiles of outputs, from number `first` on.
+    ///
+    /// # Safety
+    /// The slots are settled.
+    #[inline(always)]
+    unsafe fn finish(&self, first: u64, layout: &Layout) {
+        let view = &self.params.view;
+        let mut job = thread::thread_idx_x();
+        while job < layout.columns() {
+            // Neighbouring threads have neighbouring outputs: all lanes of a place, then the next.
+            let place = job >> layout.lanes_log2;
+            let lane = job & ((1 << layout.lanes_log2) - 1);
+            let column = (lane << layout.side_log2) | place;
+            let (at, is_there) = if self.params.is_across == 0 {
+                let output = first + u64::from(place);
+                (output, output < view.outer * view.inner)
+            } else {
+                let across_log2 = self.params.across_log2;
+                let tile = first + u64::from(place >> across_log2);
+                let (outer, tile) = match view.outer {
+                    1 => (u64::from(tile >= self.items.columns), tile),
+                    _ => divide(tile, self.items.columns),
+                };
+                let x = place & ((1 << across_log2) - 1);
+                let vector = (tile << across_log2) + u64::from(x);
+                let inner = (vector << layout.lanes_log2) + u64::from(lane);
+                let is_there = outer < view.outer && inner < view.inner;
+                (outer * view.inner + inner, is_there)
+            };
+            if is_there {
+                // SAFETY: a settled slot; an output of the launch, which one thread writes.
+                unsafe {
+                    let slot = layout.slot(0, column);
+                    let acc = self.scratch.read(slot, F::empty(self.params));
+                    F::finish(acc, self.params, self.arrays.out, at);
+                }
+            }
+            job += THREADS;
+        }
+    }
+
+    /// Leaves the results of the one item as partial ones. Where it is the last of its output, all of
+    /// them are in the slots then, an entry for each thread, and it returns true.
+    ///
+    /// # Safety
+    /// The slots are settled; there is one item at a time.
+    #[inline(always)]
+    unsafe fn leave(&self, item: &Item, layout: &Layout) -> bool {
+        let thread = thread::thread_idx_x();
+        let columns = layout.columns();
+        let group = item.group(self.items);
+        let first = group * self.items.parts;
+        let partial = |part: u64, column: u32| {
+            let number = (first + part) * u64::from(columns) + u64::from(column);
+            let partials = self.arrays.partials;
+            partials.wrapping_add(number as usize * F::WORDS)
+        };
+        let empty = F::empty(self.params);
+        // SAFETY: partial results of the launch, each written by one thread; the barrier and the
+        // ticket, which acquires and releases, part them from those who read.
+        unsafe {
+            if thread < columns {
+                let mut at = partial(item.part, thread);
+                self.scratch
+                    .read(layout.slot(0, thread), empty)
+                    .map_words(|word| {
+                        at.write(word);
+                        at = at.wrapping_add(1);
+                        word
+                    });
+            }
+            thread::sync_threads();
+            let flag = self.scratch.flag(F::WORDS);
+            if thread == 0 {
+                let ticket = self.arrays.tickets.wrapping_add(group as usize);
+                let before = atomic::atom_add(ticket, 1, Order::AcqRel, Scope::Gpu);
+                let is_last = u64::from(before) + 1 == self.items.parts;
+                if is_last {
+                    // For the next launch.
+                    atomic::atom_exch(ticket, 0, Order::Relaxed, Scope::Gpu);
+                }
+                flag.write(u32::from(is_last));
+            }
+            thread::sync_threads();
+            if flag.read() == 0 {
+                return false;
+            }
+            let entries = THREADS / layout.columns();
+            let mut acc = empty;
+            let mut part = u64::from(thread / columns);
+            let left = |part: u64| {
+                let mut at = partial(part, thread % columns);
+                empty.map_words(|_| {
+                    let word = at.read();
+                    at = at.wrapping_add(1);
+                    word
+                })
+            };
+            // Several at a time, or each would wait for the one before.
+            let step = u64::from(entries);
+            while F::IS_BATCHED && part + 3 * step < self.items.parts {
+                let first = left(part);
+                let second = left(part + step);
+                let third = left(part + 2 * step);
+                let fourth = left(part + 3 * step);
+                acc = F::merge(acc, first, self.params);
+                acc = F::merge(acc, second, self.params);
+                acc = F::merge(acc, third, self.params);
+                acc = F::merge(acc, fourth, self.params);
+                part += 4 * step;
+            }
+            while part < self.items.parts {
+                acc = F::merge(acc, left(part), self.params);
+                part += step;
+            }
+            let slot = layout.slot(thread / columns, thread % columns);
+            self.scratch.write(slot, acc);
+            true
+        }
+    }
+}

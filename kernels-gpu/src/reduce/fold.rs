@@ -1,0 +1,403 @@
+//! What is computed. A thread has one *local* for each lane of its vectors, takes elements into
+//! them by batches, and closes them to *accumulators*, which merge in a fixed order.
+
+use core::marker::PhantomData;
+
+use cuda_std::warp::Words;
+use spec::reduce::{
+    FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST,
+    KIND_PRODUCT, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
+};
+
+use super::number::{Number, Real};
+
+/// Where on its axis an element is.
+#[derive(Clone, Copy)]
+pub(super) struct Indices {
+    /// Of a thread's first element of lane 0.
+    pub(super) first: u64,
+    /// Between its elements of a lane.
+    pub(super) step: u64,
+    /// Between lanes.
+    pub(super) lane: u64,
+}
+
+impl Indices {
+    #[inline(always)]
+    pub(super) fn of(&self, k: u32, v: usize) -> u64 {
+        self.first + u64::from(k) * self.step + v as u64 * self.lane
+    }
+}
+
+/// An operation, or several that differ in what is done before and after.
+pub(super) trait Fold {
+    /// What it computes with.
+    type Number: Copy;
+    /// What a thread keeps of a lane.
+    type Local: Copy;
+    /// A partial result.
+    type Acc: Words;
+    /// A result.
+    type Out;
+    /// Words of an accumulator.
+    const WORDS: usize;
+    /// False where an element takes so long that loads of others are waited for meanwhile anyway.
+    const IS_BATCHED: bool = true;
+    /// True where there are operations with two tensors.
+    const IS_PAIR: bool = false;
+
+    /// Of no elements.
+    fn start(params: &ReduceParams) -> Self::Local;
+
+    /// Of no elements.
+    fn empty(params: &ReduceParams) -> Self::Acc;
+
+    /// The locals with `U` elements more of each lane, of which `xs(u, v)` is number `u` of lane `v`;
+    /// `k` came before.
+    fn batch<const V: usize, const U: usize>(
+        locals: [Self::Local; V],
+        xs: impl Fn(usize, usize) -> Self::Number,
+        k: u32,
+        params: &ReduceParams,
+    ) -> [Self::Local; V];
+
+    /// The element that two tensors' elements make, of operations with two.
+    #[inline(always)]
+    fn pair(x: Self::Number, y: Self::Number) -> Self::Number {
+        let _ = y;
+        x
+    }
+
+    /// What a local with `count` elements of lane `v` amounts to.
+    fn close(local: Self::Local, count: u32, indices: &Indices, v: usize) -> Self::Acc;
+
+    /// One element.
+    fn single(x: Self::Number, index: u64, params: &ReduceParams) -> Self::Acc;
+
+    /// Of both.
+    fn merge(a: Self::Acc, b: Self::Acc, params: &ReduceParams) -> Self::Acc;
+
+    /// Writes the result number `at`.
+    ///
+    /// # Safety
+    /// `out`, and what `params` names besides, have that element.
+    unsafe fn finish(acc: Self::Acc, params: &ReduceParams, out: *mut Self::Out, at: u64);
+}
+
+/// By a tree: neighbours at half the distance, again and again.
+#[inline(always)]
+pub(super) fn tree<N: Copy, const U: usize>(mut xs: [N; U], op: impl Fn(N, N) -> N) -> N {
+    let mut half = U / 2;
+    while half > 0 {
+        for u in 0..half {
+            xs[u] = op(xs[u], xs[u + half]);
+        }
+        half /= 2;
+    }
+    xs[0]
+}
+
+/// The number that `params` makes of a sum.
+#[inline(always)]
+fn finished<N: Number>(sum: N, params: &ReduceParams) -> N {
+    match params.finish {
+        FINISH_DIVIDE => sum.over(params.divisor),
+        FINISH_ROOT => sum.root(),
+        FINISH_DIVIDE_ROOT => sum.over(params.divisor).root(),
+        _ => sum,
+    }
+}
+
+/// Sums, products and extremes.
+pub(super) struct Value<N>(PhantomData<N>);
+
+/// An element, as what is done to it says.
+#[inline(always)]
+fn mapped<N: Number>(x: N, map: u32) -> N {
+    match map {
+        MAP_NEGATE => x.reversed(),
+        MAP_ABS => x.magnitude(),
+        MAP_SQUARE => x.times(x),
+        _ => x,
+    }
+}
+
+/// Elements as what is done to them says: one branch for all.
+#[inline(always)]
+fn mapped_lane<N: Number, const U: usize>(xs: [N; U], map: u32) -> [N; U] {
+    match map {
+        MAP_NEGATE => xs.map(N::reversed),
+        MAP_ABS => xs.map(N::magnitude),
+        MAP_SQUARE => xs.map(|x| x.times(x)),
+        _ => xs,
+    }
+}
+
+/// What combining with does not change.
+#[inline(always)]
+fn neutral<N: Number>(kind: u32) -> N {
+    match kind {
+        KIND_PRODUCT => N::ONE,
+        KIND_LARGEST => N::LEAST,
+        _ => N::ZERO,
+    }
+}
+
+impl<N: Number> Fold for Value<N> {
+    type Number = N;
+    /// The value, and what a sum lost.
+    type Local = [N; 2];
+    type Acc = N;
+    type Out = N;
+    const WORDS: usize = size_of::<N>() / 4;
+    const IS_PAIR: bool = true;
+
+    #[inline(always)]
+    fn start(params: &ReduceParams) -> [N; 2] {
+        [neutral(params.kind), N::ZERO]
+    }
+    #[inline(always)]
+    fn empty(params: &ReduceParams) -> N {
+        neutral(params.kind)
+    }
+    #[inline(always)]
+    fn pair(x: N, y: N) -> N {
+        x.times(y)
+    }
+    #[inline(always)]
+    fn batch<const V: usize, const U: usize>(
+        mut locals: [[N; 2]; V],
+        xs: impl Fn(usize, usize) -> N,
+        _: u32,
+        params: &ReduceParams,
+    ) -> [[N; 2]; V] {
+        for (v, local) in locals.iter_mut().enumerate() {
+            let lane: [N; U] = core::array::from_fn(|u| xs(u, v));
+            let lane = mapped_lane(lane, params.map);
+            match params.kind {
+                KIND_PRODUCT => local[0] = local[0].times(tree(lane, N::times)),
+                KIND_LARGEST => {
+                    let mut is_nan = Number::is_nan(local[0]);
+                    for &x in &lane {
+                        is_nan |= Number::is_nan(x);
+                    }
+                    let largest = local[0].larger(tree(lane, N::larger));
+                    local[0] = match is_nan {
+                        true => N::not_a_number(largest),
+                        false => largest,
+                    };
+                }
+                _ => {
+                    let more = tree(lane, N::plus);
+                    let sum = local[0].plus(more);
+                    *local = [sum, local[1].plus(N::lost(local[0], more, sum))];
+                }
+            }
+        }
+        locals
+    }
+    #[inline(always)]
+    fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {
+        // An infinite sum has lost NaN; what is no sum has lost 0.
+        if value.is_finite() {
+            value.plus(lost)
+        } else {
+            value
+        }
+    }
+    #[inline(always)]
+    fn single(x: N, _: u64, params: &ReduceParams) -> N {
+        mapped(x, params.map)
+    }
+    #[inline(always)]
+    fn merge(a: N, b: N, params: &ReduceParams) -> N {
+        match params.kind {
+            KIND_PRODUCT => a.times(b),
+            KIND_LARGEST if Number::is_nan(a) | Number::is_nan(b) => N::not_a_number(a),
+            KIND_LARGEST => a.larger(b),
+            _ => a.plus(b),
+        }
+    }
+    #[inline(always)]
+    unsafe fn finish(acc: N, params: &ReduceParams, out: *mut N, at: u64) {
+        let result = match (params.kind, params.map) {
+            (KIND_LARGEST, MAP_NEGATE) => acc.reversed().nan(),
+            // Of nothing, magnitudes have 0.
+            (KIND_LARGEST, MAP_ABS) if params.view.is_empty() => N::ZERO,
+            _ => acc,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe {
+            out.wrapping_add(at as usize)
+                .write(finished(result, params))
+        }
+    }
+}
+
+/// Bits of an element that count.
+pub(super) trait Bits: Copy {
+    fn is_set(self, mask: u64) -> bool;
+}
+
+impl Bits for u32 {
+    #[inline(always)]
+    fn is_set(self, mask: u64) -> bool {
+        self & mask as u32 != 0
+    }
+}
+
+impl Bits for u64 {
+    #[inline(always)]
+    fn is_set(self, mask: u64) -> bool {
+        self & mask != 0
+    }
+}
+
+/// Elements that have some bit.
+pub(super) struct Count<B>(PhantomData<B>);
+
+impl<B: Bits> Fold for Count<B> {
+    type Number = B;
+    type Local = u32;
+    type Acc = u64;
+    type Out = i64;
+    const WORDS: usize = 2;
+
+    #[inline(always)]
+    fn start(_: &ReduceParams) -> u32 {
+        0
+    }
+    #[inline(always)]
+    fn empty(_: &ReduceParams) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn batch<const V: usize, const U: usize>(
+        mut locals: [u32; V],
+        xs: impl Fn(usize, usize) -> B,
+        _: u32,
+        params: &ReduceParams,
+    ) -> [u32; V] {
+        for (v, local) in locals.iter_mut().enumerate() {
+            for u in 0..U {
+                *local += u32::from(xs(u, v).is_set(params.mask));
+            }
+        }
+        locals
+    }
+    #[inline(always)]
+    fn close(local: u32, _: u32, _: &Indices, _: usize) -> u64 {
+        u64::from(local)
+    }
+    #[inline(always)]
+    fn single(x: B, _: u64, params: &ReduceParams) -> u64 {
+        u64::from(x.is_set(params.mask))
+    }
+    #[inline(always)]
+    fn merge(a: u64, b: u64, _: &ReduceParams) -> u64 {
+        a + b
+    }
+    #[inline(always)]
+    unsafe fn finish(acc: u64, params: &ReduceParams, out: *mut i64, at: u64) {
+        let result = match params.finish {
+            FINISH_ANY => u64::from(acc > 0),
+            FINISH_ALL => u64::from(acc == params.view.len()),
+            _ => acc,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { out.wrapping_add(at as usize).write(result as i64) }
+    }
+}
+
+/// ln Σ exp(x): the largest, and the sum of exponentials relative to it.
+pub(super) struct Lse<R>(PhantomData<R>);
+
+/// Both words of a pair.
+#[derive(Clone, Copy)]
+pub(super) struct MaxSum<R> {
+    max: R,
+    sum: R,
+}
+
+impl<R: Real> Words for MaxSum<R> {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            max: self.max.map_words(&mut f),
+            sum: self.sum.map_words(&mut f),
+        }
+    }
+}
+
+impl<R: Real> Fold for Lse<R> {
+    type Number = R;
+    type Local = MaxSum<R>;
+    type Acc = MaxSum<R>;
+    type Out = R;
+    const WORDS: usize = 2 * (size_of::<R>() / 4);
+    const IS_BATCHED: bool = false;
+
+    #[inline(always)]
+    fn start(params: &ReduceParams) -> MaxSum<R> {
+        Self::empty(params)
+    }
+    #[inline(always)]
+    fn empty(_: &ReduceParams) -> MaxSum<R> {
+        MaxSum {
+            max: R::LEAST,
+            sum: R::ZERO,
+        }
+    }
+    #[inline(always)]
+    fn batch<const V: usize, const U: usize>(
+        mut locals: [MaxSum<R>; V],
+        xs: impl Fn(usize, usize) -> R,
+        _: u32,
+        params: &ReduceParams,
+    ) -> [MaxSum<R>; V] {
+        for u in 0..U {
+            for (v, local) in locals.iter_mut().enumerate() {
+                *local = Self::merge(*local, Self::single(xs(u, v), 0, params), params);
+            }
+        }
+        locals
+    }
+    #[inline(always)]
+    fn close(local: MaxSum<R>, _: u32, _: &Indices, _: usize) -> MaxSum<R> {
+        local
+    }
+    #[inline(always)]
+    fn single(x: R, _: u64, _: &ReduceParams) -> MaxSum<R> {
+        MaxSum {
+            max: x,
+            sum: R::ONE,
+        }
+    }
+    /// One exponential, whichever is larger. A NaN is no maximum, and stays in the sum; two equal
+    /// maxima have the distance 0, infinite ones too.
+    #[inline(always)]
+    fn merge(a: MaxSum<R>, b: MaxSum<R>, _: &ReduceParams) -> MaxSum<R> {
+        let apart = b.max.minus(a.max);
+        let apart = if a.max.beats(b.max) | b.max.beats(a.max) {
+            apart
+        } else {
+            R::ZERO
+        };
+        let factor = apart.magnitude().reversed().exp();
+        let (large, small) = if apart.beats(R::ZERO) { (b, a) } else { (a, b) };
+        MaxSum {
+            max: large.max,
+            sum: small.sum.fma(factor, large.sum),
+        }
+    }
+    #[inline(always)]
+    unsafe fn finish(acc: MaxSum<R>, _: &ReduceParams, out: *mut R, at: u64) {
+        // An infinite maximum is the result, unless a NaN was among the elements.
+        let result = match acc.max.is_finite() | Number::is_nan(acc.sum) {
+            true => acc.max.plus(acc.sum.log()),
+            false => acc.max,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { out.wrapping_add(at as usize).write(result.nan()) }
+    }
+}

@@ -1,0 +1,233 @@
+//! Sixteen bytes of elements, and what they are as numbers.
+
+use cuda_std::{convert, mem};
+use half::{bf16, f16};
+
+/// 16 bytes as they lie in memory.
+pub(crate) type Raw = [u32; 4];
+
+/// An element type of which `V` are read at once.
+pub(crate) trait Load<const V: usize>: Copy {
+    /// What it is computed in.
+    type Number: Copy;
+
+    /// Bytes of an element; `code` is what wide ones are told by.
+    fn bytes(code: u64) -> i64;
+
+    /// `V` neighbours.
+    ///
+    /// # Safety
+    /// They are readable at `at`, aligned to their size.
+    unsafe fn vector(at: *const u8, code: u64) -> Raw;
+
+    /// `V` elements that are `step` bytes apart, of which all from `valid` on are the last valid.
+    ///
+    /// # Safety
+    /// Each is readable.
+    unsafe fn gather(at: *const u8, step: i64, valid: u32, code: u64) -> Raw;
+
+    /// One element.
+    ///
+    /// # Safety
+    /// It is readable.
+    unsafe fn one(at: *const u8, code: u64) -> Self::Number;
+
+    /// Number `v` of them.
+    fn number(raw: Raw, v: usize) -> Self::Number;
+}
+
+/// The address of lane `v`.
+#[inline(always)]
+fn lane(at: *const u8, step: i64, valid: u32, v: u32) -> *const u8 {
+    let v = if v < valid { v } else { valid - 1 };
+    at.wrapping_offset((i64::from(v) * step) as isize)
+}
+
+macro_rules! words_32 {
+    ($($ty:ty => $number:ty, |$word:ident| $widen:expr;)*) => {$(
+        impl Load<4> for $ty {
+            type Number = $number;
+
+            #[inline(always)]
+            fn bytes(_: u64) -> i64 {
+                4
+            }
+            #[inline(always)]
+            unsafe fn vector(at: *const u8, _: u64) -> Raw {
+                // SAFETY: passed on to the caller.
+                unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
+                // SAFETY: passed on to the caller.
+                [0, 1, 2, 3].map(|v| unsafe { lane(at, step, valid, v).cast::<u32>().read() })
+            }
+            #[inline(always)]
+            unsafe fn one(at: *const u8, _: u64) -> $number {
+                // SAFETY: passed on to the caller.
+                let $word = unsafe { at.cast::<u32>().read() };
+                $widen
+            }
+            #[inline(always)]
+            fn number(raw: Raw, v: usize) -> $number {
+                let $word = raw[v];
+                $widen
+            }
+        }
+    )*};
+}
+
+words_32! {
+    f32 => f32, |word| f32::from_bits(word);
+    i32 => i64, |word| i64::from(word as i32);
+    u32 => u32, |word| word;
+}
+
+macro_rules! words_16 {
+    ($($ty:ty => $number:ty, |$half:ident| $widen:expr;)*) => {$(
+        impl Load<8> for $ty {
+            type Number = $number;
+
+            #[inline(always)]
+            fn bytes(_: u64) -> i64 {
+                2
+            }
+            #[inline(always)]
+            unsafe fn vector(at: *const u8, _: u64) -> Raw {
+                // SAFETY: passed on to the caller.
+                unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
+                [0, 2, 4, 6].map(|v| {
+                    // SAFETY: passed on to the caller.
+                    let low = unsafe { lane(at, step, valid, v).cast::<u16>().read() };
+                    // SAFETY: as above.
+                    let high = unsafe { lane(at, step, valid, v + 1).cast::<u16>().read() };
+                    u32::from(low) | u32::from(high) << 16
+                })
+            }
+            #[inline(always)]
+            unsafe fn one(at: *const u8, _: u64) -> $number {
+                // SAFETY: passed on to the caller.
+                let $half = unsafe { at.cast::<u16>().read() };
+                $widen
+            }
+            #[inline(always)]
+            fn number(raw: Raw, v: usize) -> $number {
+                let $half = (raw[v / 2] >> (16 * (v % 2))) as u16;
+                $widen
+            }
+        }
+    )*};
+}
+
+words_16! {
+    f16 => f32, |half| convert::f16_to_f32(half);
+    bf16 => f32, |half| convert::bf16_to_f32(half);
+    u16 => u32, |half| u32::from(half);
+}
+
+/// Two words as the 64 bits they are.
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// The 64 bits as two words.
+#[inline(always)]
+fn words([a, b]: [u64; 2]) -> Raw {
+    [a as u32, (a >> 32) as u32, b as u32, (b >> 32) as u32]
+}
+
+macro_rules! words_64 {
+    ($($ty:ty => $number:ty, |$bits:ident| $widen:expr;)*) => {$(
+        impl Load<2> for $ty {
+            type Number = $number;
+
+            #[inline(always)]
+            fn bytes(_: u64) -> i64 {
+                8
+            }
+            #[inline(always)]
+            unsafe fn vector(at: *const u8, _: u64) -> Raw {
+                // SAFETY: passed on to the caller.
+                unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
+                // SAFETY: passed on to the caller.
+                words([0, 1].map(|v| unsafe { lane(at, step, valid, v).cast::<u64>().read() }))
+            }
+            #[inline(always)]
+            unsafe fn one(at: *const u8, _: u64) -> $number {
+                // SAFETY: passed on to the caller.
+                let $bits = unsafe { at.cast::<u64>().read() };
+                $widen
+            }
+            #[inline(always)]
+            fn number(raw: Raw, v: usize) -> $number {
+                let $bits = pair(raw[2 * v], raw[2 * v + 1]);
+                $widen
+            }
+        }
+    )*};
+}
+
+words_64! {
+    f64 => f64, |bits| f64::from_bits(bits);
+    i64 => i64, |bits| bits as i64;
+    u64 => u64, |bits| bits;
+}
+
+/// An element of any dtype ([`spec::reduce::wide_code`]) as f64.
+#[derive(Clone, Copy)]
+pub(crate) struct Wide;
+
+impl Load<2> for Wide {
+    type Number = f64;
+
+    #[inline(always)]
+    fn bytes(code: u64) -> i64 {
+        match code {
+            1 | 2 => 2,
+            4 | 5 => 8,
+            _ => 4,
+        }
+    }
+    #[inline(always)]
+    unsafe fn vector(at: *const u8, code: u64) -> Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::gather(at, Self::bytes(code), 2, code) }
+    }
+    #[inline(always)]
+    unsafe fn gather(at: *const u8, step: i64, valid: u32, code: u64) -> Raw {
+        let mut bits = [0; 2];
+        let mut v = 0;
+        while v < 2 {
+            // SAFETY: passed on to the caller.
+            let x = unsafe { Self::one(lane(at, step, valid, v), code) };
+            bits = [bits[1], x.to_bits()];
+            v += 1;
+        }
+        words(bits)
+    }
+    #[inline(always)]
+    unsafe fn one(at: *const u8, code: u64) -> f64 {
+        // SAFETY: passed on to the caller, who says which it is.
+        unsafe {
+            match code {
+                1 => f64::from(convert::f16_to_f32(at.cast::<u16>().read())),
+                2 => f64::from(convert::bf16_to_f32(at.cast::<u16>().read())),
+                3 => f64::from(at.cast::<i32>().read()),
+                4 => at.cast::<i64>().read() as f64,
+                5 => at.cast::<f64>().read(),
+                _ => f64::from(at.cast::<f32>().read()),
+            }
+        }
+    }
+    #[inline(always)]
+    fn number(raw: Raw, v: usize) -> f64 {
+        f64::from_bits(pair(raw[2 * v], raw[2 * v + 1]))
+    }
+}

@@ -1,0 +1,135 @@
+//! Mean and variance in one pass: each batch by its own mean, merged as Chan, Golub and LeVeque do
+//! (Welford's recurrence for sets of more than one), so that no large sums are subtracted.
+
+use core::marker::PhantomData;
+
+use cuda_std::warp::Words;
+use spec::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
+
+use super::fold::{Fold, Indices, tree};
+use super::number::Real;
+
+/// Means, and squared distances from them.
+pub(super) struct Moments<R>(PhantomData<R>);
+
+/// Of a set: how many, their mean, their squared distances from it.
+#[derive(Clone, Copy)]
+pub(super) struct Spread<R> {
+    count: R,
+    mean: R,
+    squares: R,
+}
+
+impl<R: Real> Words for Spread<R> {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            count: self.count.map_words(&mut f),
+            mean: self.mean.map_words(&mut f),
+            squares: self.squares.map_words(&mut f),
+        }
+    }
+}
+
+impl<R: Real> Fold for Moments<R> {
+    type Number = R;
+    /// The mean and the squares; how many elements every lane has is known.
+    type Local = [R; 2];
+    type Acc = Spread<R>;
+    type Out = R;
+    const WORDS: usize = 3 * (size_of::<R>() / 4);
+
+    #[inline(always)]
+    fn start(_: &ReduceParams) -> [R; 2] {
+        [R::ZERO; 2]
+    }
+    #[inline(always)]
+    fn empty(_: &ReduceParams) -> Spread<R> {
+        Spread {
+            count: R::ZERO,
+            mean: R::ZERO,
+            squares: R::ZERO,
+        }
+    }
+    #[inline(always)]
+    fn batch<const V: usize, const U: usize>(
+        mut locals: [[R; 2]; V],
+        xs: impl Fn(usize, usize) -> R,
+        k: u32,
+        _: &ReduceParams,
+    ) -> [[R; 2]; V] {
+        let part = R::ONE.quotient(R::of(U as u32));
+        // Share of the batch in all, and that share of all before.
+        let share = R::of(U as u32).quotient(R::of(k + U as u32));
+        let before = R::of(k).times(share);
+        for (v, local) in locals.iter_mut().enumerate() {
+            let lane: [R; U] = core::array::from_fn(|u| xs(u, v));
+            let mean = tree(lane, R::plus).times(part);
+            let squares = lane.map(|x| {
+                let distance = x.minus(mean);
+                distance.times(distance)
+            });
+            let squares = tree(squares, R::plus);
+            let apart = mean.minus(local[0]);
+            *local = [
+                apart.fma(share, local[0]),
+                // Nothing before weighs nothing, however far it is.
+                apart.times(before).fma(apart, local[1].plus(squares)),
+            ];
+        }
+        locals
+    }
+    #[inline(always)]
+    fn close([mean, squares]: [R; 2], count: u32, _: &Indices, _: usize) -> Spread<R> {
+        Spread {
+            count: R::of(count),
+            mean,
+            squares,
+        }
+    }
+    #[inline(always)]
+    fn single(x: R, _: u64, _: &ReduceParams) -> Spread<R> {
+        Spread {
+            count: R::ONE,
+            mean: x,
+            // 0, and NaN where the element is not finite.
+            squares: x.minus(x),
+        }
+    }
+    #[inline(always)]
+    fn merge(a: Spread<R>, b: Spread<R>, _: &ReduceParams) -> Spread<R> {
+        let count = a.count.plus(b.count);
+        let share = b
+            .count
+            .quotient(if count.beats(R::ZERO) { count } else { R::ONE });
+        let apart = b.mean.minus(a.mean);
+        Spread {
+            count,
+            mean: apart.fma(share, a.mean),
+            squares: apart
+                .times(a.count.times(share))
+                .fma(apart, a.squares.plus(b.squares)),
+        }
+    }
+    #[inline(always)]
+    unsafe fn finish(acc: Spread<R>, params: &ReduceParams, out: *mut R, at: u64) {
+        let variance = acc.squares.over(params.divisor).nan();
+        let result = match params.finish {
+            FINISH_DIVIDE_ROOT => variance.root(),
+            _ => variance,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { out.wrapping_add(at as usize).write(result.nan()) };
+        if params.means != 0 {
+            let means = core::ptr::with_exposed_provenance_mut::<R>(params.means as usize);
+            // Of nothing, the mean is NaN as the variance is.
+            let mean = if params.view.is_empty() {
+                variance
+            } else {
+                acc.mean
+            };
+            // SAFETY: passed on to the caller.
+            unsafe { means.wrapping_add(at as usize).write(mean.nan()) };
+        }
+    }
+}

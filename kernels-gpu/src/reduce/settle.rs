@@ -1,0 +1,138 @@
+//! The results of a block's threads to one for each column, in shared memory, in a fixed order.
+
+use cuda_std::thread;
+use cuda_std::warp::Words;
+use spec::reduce::{ReduceParams, THREADS};
+
+use super::fold::Fold;
+
+/// Shared memory for accumulators, one word of all of them after the other, so that neighbours are
+/// in different banks.
+pub(super) struct Scratch {
+    words: *mut u32,
+    /// Accumulators that fit.
+    plane: usize,
+}
+
+/// Columns, and where in the slots their entries are.
+///
+/// Column `c` is lane `c >> side_log2` of place `c` modulo the side. Threads write a lane of all places
+/// at a time and read all lanes of a place; both meet every bank once, as lanes are turned against each
+/// other: within 32 places where there are as many, else from entry to entry.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    /// Places side by side, as a power of two.
+    pub(super) side_log2: u32,
+    /// Lanes of a place, as a power of two.
+    pub(super) lanes_log2: u32,
+}
+
+impl Layout {
+    #[inline(always)]
+    pub(super) fn columns(&self) -> u32 {
+        1 << (self.side_log2 + self.lanes_log2)
+    }
+
+    /// The slot of an entry of a column.
+    #[inline(always)]
+    pub(super) fn slot(&self, entry: u32, column: u32) -> u32 {
+        let lane = column >> self.side_log2;
+        let place = column & ((1 << self.side_log2) - 1);
+        let (by_place, by_entry) = match self.side_log2 >= 5 {
+            true => (32 >> self.lanes_log2, 0),
+            false => (0, entry),
+        };
+        // As many entries as a warp has of a lane.
+        let apart = 5_u32.saturating_sub(self.side_log2 + self.lanes_log2);
+        let lane_turned = (lane + (by_entry >> apart)) & ((1 << self.lanes_log2) - 1);
+        let place_turned = (place & !31) | ((place + lane * by_place) & 31);
+        let in_entry = (lane_turned << self.side_log2) + place_turned;
+        entry * self.columns() + in_entry
+    }
+}
+
+/// Most entries that one thread merges in a row.
+const RUN: u32 = 16;
+
+impl Scratch {
+    /// Words that `plane` accumulators take, and one for [`Scratch::flag`].
+    pub(super) const fn words(plane: usize, of_each: usize) -> usize {
+        plane * of_each + 1
+    }
+
+    #[inline(always)]
+    pub(super) fn new(words: *mut u32, plane: usize) -> Self {
+        Self { words, plane }
+    }
+
+    /// A word that no accumulator uses.
+    #[inline(always)]
+    pub(super) fn flag(&self, of_each: usize) -> *mut u32 {
+        self.words.wrapping_add(self.plane * of_each)
+    }
+
+    /// # Safety
+    /// `slot` is inside, and this thread's to write.
+    #[inline(always)]
+    pub(super) unsafe fn write<A: Words>(&self, slot: u32, acc: A) {
+        let mut at = self.words.wrapping_add(slot as usize);
+        acc.map_words(|word| {
+            // SAFETY: passed on to the caller.
+            unsafe { at.write(word) };
+            at = at.wrapping_add(self.plane);
+            word
+        });
+    }
+
+    /// # Safety
+    /// `slot` was written.
+    #[inline(always)]
+    pub(super) unsafe fn read<A: Words>(&self, slot: u32, like: A) -> A {
+        let mut at = self.words.wrapping_add(slot as usize);
+        like.map_words(|_| {
+            // SAFETY: passed on to the caller.
+            let word = unsafe { at.read() };
+            at = at.wrapping_add(self.plane);
+            word
+        })
+    }
+
+    /// Merges the entries of each column into its entry 0; their number is a power of two. Begins and
+    /// ends with a barrier.
+    ///
+    /// # Safety
+    /// All threads of the block are here, and wrote the slots.
+    #[inline(always)]
+    pub(super) unsafe fn settle<F: Fold>(
+        &self,
+        entries: u32,
+        layout: &Layout,
+        params: &ReduceParams,
+    ) {
+        let columns_log2 = layout.side_log2 + layout.lanes_log2;
+        let mut entries = entries;
+        thread::sync_threads();
+        while entries > 1 {
+            let parts = (entries / RUN).max(1);
+            let mut job = thread::thread_idx_x();
+            while job < parts << columns_log2 {
+                // A thread reads what no other writes: every `parts`th entry.
+                let (part, column) = (job >> columns_log2, job & (layout.columns() - 1));
+                // SAFETY: written slots.
+                unsafe {
+                    let mut acc = self.read(layout.slot(part, column), F::empty(params));
+                    let mut other = part + parts;
+                    while other < entries {
+                        let more = self.read(layout.slot(other, column), F::empty(params));
+                        acc = F::merge(acc, more, params);
+                        other += parts;
+                    }
+                    self.write(layout.slot(part, column), acc);
+                }
+                job += THREADS;
+            }
+            thread::sync_threads();
+            entries = parts;
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Running sums, products and maxima along an axis.
+//!
+//! A maximum is NaN from the first NaN on. Exclusive scans begin with 0, 1 and the least value.
+//!
+//! # Bounds
+//!
+//! With `g(k) = k u / (1 - k u)` of the `u` that the implementation computes in: a running sum is off
+//! by at most `g(additions) sum |x|` over its elements, a product by `g(2 n)` and, where partial
+//! products may underflow, by `eta` times what may follow; maxima are exact. Then the result is
+//! rounded to the dtype.
+
+use ndarray::{ArrayD, ArrayViewD, Axis};
+use spec::DType;
+use spec::scan::ScanOp;
+
+use crate::precision::Format;
+use crate::{Expected, Model, ReferenceError};
+
+/// Scans `x` along `axis`, written in `dtype`, a float.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`].
+pub fn scan(
+    op: ScanOp,
+    x: &ArrayViewD<'_, f64>,
+    axis: usize,
+    is_exclusive: bool,
+    dtype: DType,
+    model: &Model,
+) -> Result<Expected, ReferenceError> {
+    check_axis(x.ndim(), axis)?;
+    let format = match dtype {
+        DType::F64 => Format::of(DType::F64),
+        _ => Format::of(DType::F32),
+    };
+    let format = format.unwrap_or_else(|| unreachable!("both are floats"));
+    let (unit, eta) = (
+        format.unit_roundoff(),
+        (2.0 * format.half_subnormal()).max(f64::from_bits(1)),
+    );
+    let growth = |n: usize| {
+        let nu = n as f64 * unit;
+        if nu < 1.0 {
+            nu / (1.0 - nu)
+        } else {
+            f64::INFINITY
+        }
+    };
+    let mut values = ArrayD::zeros(x.raw_dim());
+    let mut errors = ArrayD::zeros(x.raw_dim());
+    let outputs = values.lanes_mut(Axis(axis)).into_iter();
+    let outputs = outputs.zip(errors.lanes_mut(Axis(axis)));
+    for (lane, (mut value, mut error)) in x.lanes(Axis(axis)).into_iter().zip(outputs) {
+        let mut state = State::new(op);
+        for (i, &x) in lane.iter().enumerate() {
+            if !is_exclusive {
+                state.take(op, x);
+            }
+            (value[i], error[i]) = match op {
+                ScanOp::Sum if state.size < format.max => {
+                    (state.sum(), growth(model.additions) * state.size)
+                }
+                ScanOp::Sum => (state.sum(), f64::INFINITY),
+                ScanOp::Prod => {
+                    state.product(growth(2 * i + 2), eta * (2 * i + 2) as f64, format.max)
+                }
+                ScanOp::Max => (state.value, 0.0),
+            };
+            if is_exclusive {
+                state.take(op, x);
+            }
+        }
+    }
+    Ok(Expected::rounded_to(dtype, values, &errors))
+}
+
+/// Scans integers in wrapping arithmetic of 64 bits.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`].
+pub fn integers(
+    op: ScanOp,
+    x: &ArrayViewD<'_, i64>,
+    axis: usize,
+    is_exclusive: bool,
+) -> Result<ArrayD<i64>, ReferenceError> {
+    check_axis(x.ndim(), axis)?;
+    let mut values = ArrayD::zeros(x.raw_dim());
+    let outputs = values.lanes_mut(Axis(axis)).into_iter();
+    for (lane, mut value) in x.lanes(Axis(axis)).into_iter().zip(outputs) {
+        let mut state = match op {
+            ScanOp::Sum => 0,
+            ScanOp::Prod => 1,
+            ScanOp::Max => i64::MIN,
+        };
+        for (i, &x) in lane.iter().enumerate() {
+            let next = match op {
+                ScanOp::Sum => i64::wrapping_add(state, x),
+                ScanOp::Prod => state.wrapping_mul(x),
+                ScanOp::Max => state.max(x),
+            };
+            value[i] = if is_exclusive { state } else { next };
+            state = next;
+        }
+    }
+    Ok(values)
+}
+
+fn check_axis(rank: usize, axis: usize) -> Result<(), ReferenceError> {
+    match axis < rank {
+        true => Ok(()),
+        false => Err(ReferenceError::AxisOutOfRange { axis, rank }),
+    }
+}
+
+/// What the elements so far amount to.
+struct State {
+    /// The sum without `lost`, the product or the maximum.
+    value: f64,
+    lost: f64,
+    /// Sum of magnitudes.
+    size: f64,
+    /// Product of magnitudes above 1, and of those below.
+    above: f64,
+    below: f64,
+    has_infinity: bool,
+}
+
+impl State {
+    fn new(op: ScanOp) -> Self {
+        Self {
+            value: match op {
+                ScanOp::Sum => 0.0,
+                ScanOp::Prod => 1.0,
+                ScanOp::Max => f64::NEG_INFINITY,
+            },
+            lost: 0.0,
+            size: 0.0,
+            above: 1.0,
+            below: 1.0,
+            has_infinity: false,
+        }
+    }
+
+    fn take(&mut self, op: ScanOp, x: f64) {
+        match op {
+            ScanOp::Sum => {
+                let next = self.value + x;
+                self.lost += match self.value.abs() >= x.abs() {
+                    true => (self.value - next) + x,
+                    false => (x - next) + self.value,
+                };
+                self.value = next;
+                self.size += x.abs();
+            }
+            ScanOp::Prod => {
+                self.value *= x;
+                self.has_infinity |= x.is_infinite();
+                if x.is_finite() && x != 0.0 {
+                    self.above *= x.abs().max(1.0);
+                    self.below *= x.abs().min(1.0);
+                }
+            }
+            ScanOp::Max if x.is_nan() || self.value.is_nan() => self.value = f64::NAN,
+            ScanOp::Max => self.value = self.value.max(x),
+        }
+    }
+
+    fn sum(&self) -> f64 {
+        if self.value.is_finite() {
+            self.value + self.lost
+        } else {
+            self.value
+        }
+    }
+
+    /// The product and its error; nothing is known of it where parts overflow, or infinite elements
+    /// meet what may have underflowed.
+    fn product(&self, growth: f64, eta: f64, max: f64) -> (f64, f64) {
+        let is_mixed = self.has_infinity && (self.below < 1e-30 || self.above > 1e30);
+        if !self.value.is_nan() && (is_mixed || self.above >= max) {
+            return (0.0, f64::INFINITY);
+        }
+        (self.value, growth * self.value.abs() + eta * self.above)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{arr1, arr2};
+
+    use super::*;
+
+    #[test]
+    fn running_sums_products_and_maxima_of_a_known_row() {
+        let x = arr1(&[3.0, -1.0, 4.0]).into_dyn();
+        let model = Model::any_order(3, 0, 1.0);
+        for (op, is_exclusive, want) in [
+            (ScanOp::Sum, false, [3.0, 2.0, 6.0]),
+            (ScanOp::Sum, true, [0.0, 3.0, 2.0]),
+            (ScanOp::Prod, false, [3.0, -3.0, -12.0]),
+            (ScanOp::Prod, true, [1.0, 3.0, -3.0]),
+            (ScanOp::Max, false, [3.0, 3.0, 4.0]),
+            (ScanOp::Max, true, [f64::NEG_INFINITY, 3.0, 3.0]),
+        ] {
+            let got = scan(op, &x.view(), 0, is_exclusive, DType::F32, &model).unwrap();
+            assert_eq!(got.values, arr1(&want).into_dyn(), "{op:?} {is_exclusive}");
+        }
+        assert!(scan(ScanOp::Sum, &x.view(), 1, false, DType::F32, &model).is_err());
+    }
+
+    #[test]
+    fn integers_wrap_along_any_axis() {
+        let x = arr2(&[[i64::MAX, 2], [1, 3]]).into_dyn();
+        let got = integers(ScanOp::Sum, &x.view(), 0, false).unwrap();
+        assert_eq!(got, arr2(&[[i64::MAX, 2], [i64::MIN, 5]]).into_dyn());
+    }
+
+    #[test]
+    fn a_maximum_is_nan_from_the_first_nan_on() {
+        let x = arr1(&[1.0, f64::NAN, 2.0]).into_dyn();
+        let model = Model::any_order(3, 0, 1.0);
+        let got = scan(ScanOp::Max, &x.view(), 0, false, DType::F32, &model).unwrap();
+        assert!(got.values[[0]] == 1.0 && got.values[[1]].is_nan() && got.values[[2]].is_nan());
+    }
+}

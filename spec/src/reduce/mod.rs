@@ -1,0 +1,496 @@
+//! Reductions over everything, one axis or several, in one launch.
+//!
+//! A tensor is seen as kept extents `[outer, inner]` and reduced extents `[segments, n]`
+//! ([`ReduceView`]). [`ReducePlan`] cuts that into items, each a part of the axis of some outputs,
+//! and says how the threads of a block share items. Where outputs are so few that their axis is cut
+//! into chunks, the items of an output leave partial results, and whichever comes last combines
+//! them in the order of the chunks: results have the same bits every time.
+//!
+//! | entry | parameters |
+//! |---|---|
+//! | `reduce_<family>_<dtype>` | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
+//!
+//! Families are in [`Family`]: one entry serves several operations, told apart by
+//! [`ReduceParams`]. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
+//! `wide` for any of them computed in f64; b16, b32, b64 where only bits count. `out` is
+//! `[outer, inner]`, contiguous, of [`ReduceEntry::out`]. `partials` (aligned to 16) and `tickets`
+//! may be null where there is one chunk; tickets are 0 before a launch and after it.
+//!
+//! # Accuracy
+//! Four elements of a lane of a thread's vectors at a time are added by a tree and go into a pair of
+//! numbers that loses nothing (Knuth's two-sum); pairs end up in a tree. The longest chain of
+//! roundings is [`ReducePlan::additions`], which does not grow with the extents beyond the tree's.
+
+mod plan;
+
+pub use plan::{ReducePlan, ReduceView};
+
+use crate::DType;
+
+/// Threads of a block of every entry.
+pub const THREADS: u32 = 256;
+
+/// Vectors of 16 bytes that a thread loads before it uses the first.
+pub const BATCH: u32 = 4;
+
+/// Most blocks of a grid; they stride over the rest.
+pub const MAX_BLOCKS: u32 = 16_384;
+
+/// Most tickets that a launch uses.
+pub const TICKETS: usize = 16_384;
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// Σx.
+    Sum,
+    /// Σx / n.
+    Mean,
+    /// Πx.
+    Prod,
+    /// Largest; NaN if any element is NaN.
+    Max,
+    /// Smallest; NaN if any element is NaN.
+    Min,
+    /// Lowest index of the largest; a NaN counts as larger than all numbers.
+    Argmax,
+    /// Lowest index of the smallest; a NaN counts as smaller than all numbers.
+    Argmin,
+    /// 1 where an element is not zero, else 0; a NaN is not zero.
+    Any,
+    /// 1 where no element is zero, else 0.
+    All,
+    /// How many elements are not zero.
+    CountNonzero,
+    /// Σ|x|.
+    Norm1,
+    /// √Σx².
+    Norm2,
+    /// Largest |x|; NaN if any element is NaN.
+    NormInf,
+    /// ln Σ exp(x).
+    Logsumexp,
+    /// Σ(x - mean)² / (n - ddof).
+    Variance,
+    /// Square root of the variance.
+    Std,
+    /// Σxy, of two tensors.
+    Dot,
+}
+
+impl ReduceOp {
+    /// All of one tensor: without [`ReduceOp::Dot`].
+    pub const ALL: [Self; 16] = [
+        Self::Sum,
+        Self::Mean,
+        Self::Prod,
+        Self::Max,
+        Self::Min,
+        Self::Argmax,
+        Self::Argmin,
+        Self::Any,
+        Self::All,
+        Self::CountNonzero,
+        Self::Norm1,
+        Self::Norm2,
+        Self::NormInf,
+        Self::Logsumexp,
+        Self::Variance,
+        Self::Std,
+    ];
+
+    /// Name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Prod => "prod",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Argmax => "argmax",
+            Self::Argmin => "argmin",
+            Self::Any => "any",
+            Self::All => "all",
+            Self::CountNonzero => "count_nonzero",
+            Self::Norm1 => "norm1",
+            Self::Norm2 => "norm2",
+            Self::NormInf => "norm_inf",
+            Self::Logsumexp => "logsumexp",
+            Self::Variance => "variance",
+            Self::Std => "std",
+            Self::Dot => "dot",
+        }
+    }
+
+    /// True where the result is an index, a count or a truth value (i64).
+    pub const fn is_index(self) -> bool {
+        matches!(self.family(), Family::Arg | Family::Count)
+    }
+
+    /// True where nothing has a result: the largest of no elements does not exist.
+    pub const fn needs_elements(self) -> bool {
+        matches!(self, Self::Max | Self::Min | Self::Argmax | Self::Argmin)
+    }
+
+    /// True where integers have an integer result.
+    pub const fn is_of_integers(self) -> bool {
+        !matches!(
+            self,
+            Self::Mean | Self::Norm2 | Self::Logsumexp | Self::Variance | Self::Std
+        )
+    }
+
+    /// Which entries compute it.
+    pub const fn family(self) -> Family {
+        match self {
+            Self::Sum | Self::Mean | Self::Norm1 | Self::Norm2 => Family::Value,
+            Self::Prod | Self::Max | Self::Min | Self::NormInf | Self::Dot => Family::Value,
+            Self::Argmax | Self::Argmin => Family::Arg,
+            Self::Any | Self::All | Self::CountNonzero => Family::Count,
+            Self::Logsumexp => Family::Lse,
+            Self::Variance | Self::Std => Family::Moments,
+        }
+    }
+
+    /// What elements are combined by: [`ReduceParams::kind`].
+    pub const fn kind(self) -> u32 {
+        match self {
+            Self::Prod => KIND_PRODUCT,
+            Self::Max | Self::Min | Self::NormInf => KIND_LARGEST,
+            _ => KIND_SUM,
+        }
+    }
+
+    /// What is done to every element: [`ReduceParams::map`].
+    pub const fn map(self) -> u32 {
+        match self {
+            Self::Min | Self::Argmin => MAP_NEGATE,
+            Self::Norm1 | Self::NormInf => MAP_ABS,
+            Self::Norm2 => MAP_SQUARE,
+            _ => MAP_NONE,
+        }
+    }
+
+    /// What is done to the result: [`ReduceParams::finish`].
+    pub const fn finish(self) -> u32 {
+        match self {
+            Self::Mean | Self::Variance => FINISH_DIVIDE,
+            Self::Norm2 => FINISH_ROOT,
+            Self::Std => FINISH_DIVIDE_ROOT,
+            Self::Any => FINISH_ANY,
+            Self::All => FINISH_ALL,
+            _ => FINISH_NONE,
+        }
+    }
+}
+
+/// [`ReduceParams::kind`]: sums.
+pub const KIND_SUM: u32 = 0;
+/// Products.
+pub const KIND_PRODUCT: u32 = 1;
+/// The largest.
+pub const KIND_LARGEST: u32 = 2;
+
+/// [`ReduceParams::map`]: nothing.
+pub const MAP_NONE: u32 = 0;
+/// Order reversed: -x of floats, !x of integers; in the end once more.
+pub const MAP_NEGATE: u32 = 1;
+/// |x|, wrapping.
+pub const MAP_ABS: u32 = 2;
+/// x².
+pub const MAP_SQUARE: u32 = 3;
+
+/// [`ReduceParams::finish`]: nothing.
+pub const FINISH_NONE: u32 = 0;
+/// Divided by [`ReduceParams::divisor`].
+pub const FINISH_DIVIDE: u32 = 1;
+/// Square root.
+pub const FINISH_ROOT: u32 = 2;
+/// Divided, then the square root.
+pub const FINISH_DIVIDE_ROOT: u32 = 3;
+/// 1 of a count above 0.
+pub const FINISH_ANY: u32 = 4;
+/// 1 of a count of all elements.
+pub const FINISH_ALL: u32 = 5;
+
+/// What entries compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Sums, products, extremes.
+    Value,
+    /// Where they are.
+    Arg,
+    /// Nonzero elements.
+    Count,
+    /// Logarithms of sums of exponentials.
+    Lse,
+    /// Means and squared distances from them (Welford; merged as Chan et al.).
+    Moments,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Value,
+        Self::Arg,
+        Self::Count,
+        Self::Lse,
+        Self::Moments,
+    ];
+
+    /// Name in entry names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Value => "value",
+            Self::Arg => "arg",
+            Self::Count => "count",
+            Self::Lse => "lse",
+            Self::Moments => "moments",
+        }
+    }
+}
+
+/// What an entry reads, and in what it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reads {
+    /// f32, f16 and bf16 computed in f32; f64 in f64; i32 and i64 in i64.
+    Of(DType),
+    /// Any of them, by [`ReduceParams::dtype`], computed in f64.
+    Wide,
+    /// So many bits, of which only those count that [`ReduceParams::mask`] has.
+    Bits(u32),
+}
+
+/// Names an entry: `reduce_value_f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReduceEntry {
+    /// What is computed.
+    pub family: Family,
+    /// Of what.
+    pub reads: Reads,
+}
+
+impl ReduceEntry {
+    /// The entry for elements of a dtype, computed in f64 where `wide`. `None` where there is
+    /// none: of other dtypes, and of integers with real results unless `wide`.
+    pub const fn of(family: Family, dtype: DType, wide: bool) -> Option<Self> {
+        let is_integer = matches!(dtype, DType::I32 | DType::I64);
+        let is_float = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
+        if !is_integer && !is_float {
+            return None;
+        }
+        let reads = match family {
+            Family::Count => Reads::Bits(8 * dtype.size_bytes() as u32),
+            Family::Arg => Reads::Of(dtype),
+            _ if matches!(dtype, DType::F64) => Reads::Of(dtype),
+            _ if wide => Reads::Wide,
+            Family::Lse | Family::Moments if is_integer => return None,
+            _ => Reads::Of(dtype),
+        };
+        Some(Self { family, reads })
+    }
+
+    /// Type of the results.
+    pub const fn out(self) -> DType {
+        match (self.family, self.reads) {
+            (Family::Arg | Family::Count, _) => DType::I64,
+            (_, Reads::Of(DType::I32 | DType::I64)) => DType::I64,
+            (_, Reads::Of(DType::F64) | Reads::Wide) => DType::F64,
+            _ => DType::F32,
+        }
+    }
+
+    /// Elements of 16 bytes: what a thread reads at once. Wide ones go two by two.
+    pub const fn lanes(self) -> u64 {
+        match self.reads {
+            Reads::Of(dtype) => 16 / dtype.size_bytes() as u64,
+            Reads::Bits(bits) => 128 / bits as u64,
+            Reads::Wide => 2,
+        }
+    }
+
+    /// Words of 32 bits of a partial result.
+    pub const fn partial_words(self) -> usize {
+        let value = match self.out() {
+            DType::F32 => 1,
+            _ => 2,
+        };
+        match self.family {
+            Family::Value | Family::Count => value,
+            Family::Lse => 2 * value,
+            Family::Moments => 3 * value,
+            Family::Arg => match self.reads {
+                Reads::Of(DType::F32 | DType::F16 | DType::Bf16) => 3,
+                _ => 4,
+            },
+        }
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        const DTYPES: [DType; 6] = [
+            DType::F32,
+            DType::F16,
+            DType::Bf16,
+            DType::F64,
+            DType::I32,
+            DType::I64,
+        ];
+        let of = |family| {
+            let plain = DTYPES
+                .into_iter()
+                .filter_map(move |dtype| Self::of(family, dtype, false));
+            // Several dtypes have one width: those entries follow, once each.
+            let plain = plain.filter(|entry| !matches!(entry.reads, Reads::Bits(_)));
+            let bits = [16, 32, 64].into_iter().filter_map(move |bits| {
+                matches!(family, Family::Count).then_some(Self {
+                    family,
+                    reads: Reads::Bits(bits),
+                })
+            });
+            let wide = Self::of(family, DType::F32, true)
+                .filter(|entry| matches!(entry.reads, Reads::Wide));
+            plain.chain(bits).chain(wide)
+        };
+        Family::ALL.into_iter().flat_map(of)
+    }
+}
+
+impl core::fmt::Display for ReduceEntry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "reduce_{}_", self.family.name())?;
+        match self.reads {
+            Reads::Of(dtype) => write!(f, "{dtype}"),
+            Reads::Wide => write!(f, "wide"),
+            Reads::Bits(bits) => write!(f, "b{bits}"),
+        }
+    }
+}
+
+/// [`ReduceParams::dtype`] of wide entries.
+pub const fn wide_code(dtype: DType) -> u32 {
+    match dtype {
+        DType::F16 => 1,
+        DType::Bf16 => 2,
+        DType::I32 => 3,
+        DType::I64 => 4,
+        DType::F64 => 5,
+        _ => 0,
+    }
+}
+
+/// Extents, strides and options of one launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReduceParams {
+    /// Where the elements are.
+    pub view: ReduceView,
+    /// Chunks of a segment.
+    pub chunks: u64,
+    /// Elements of the axis in a chunk (a segment's last may be shorter).
+    pub chunk_len: u64,
+    /// Threads of an item along the axis, as a power of two.
+    pub along_log2: u32,
+    /// Threads of an item over `inner`, as a power of two.
+    pub across_log2: u32,
+    /// 1 where the lanes of a vector are neighbours of `inner`, 0 where they go along the axis.
+    pub is_across: u32,
+    /// `KIND_..`, of [`Family::Value`].
+    pub kind: u32,
+    /// `MAP_..`.
+    pub map: u32,
+    /// `FINISH_..`.
+    pub finish: u32,
+    /// 1 where elements are products with those of a second tensor, [`ReduceParams::to_y`] away.
+    pub is_pair: u32,
+    /// 0.
+    pub reserved: u32,
+    /// What sums are divided by.
+    pub divisor: f64,
+    /// Bytes from an element of x to that of y (dot).
+    pub to_y: i64,
+    /// Bits that count, of entries that read bits; else [`wide_code`].
+    pub mask: u64,
+    /// Address of an array like `out` for the means (moments), or 0.
+    pub means: u64,
+}
+
+impl ReduceParams {
+    /// Those of a plan for an operation with one operand.
+    pub const fn new(op: ReduceOp, view: ReduceView, plan: &ReducePlan, dtype: DType) -> Self {
+        let is_float = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
+        let bits = 8 * dtype.size_bytes() as u32;
+        let mask = match op.family() {
+            // A float is zero whatever its sign.
+            Family::Count => u64::MAX >> (64 - bits + is_float as u32),
+            _ => wide_code(dtype) as u64,
+        };
+        Self {
+            view,
+            chunks: plan.chunks,
+            chunk_len: plan.chunk_len,
+            along_log2: plan.along.trailing_zeros(),
+            across_log2: plan.across.trailing_zeros(),
+            is_across: plan.is_across as u32,
+            kind: op.kind(),
+            map: op.map(),
+            finish: op.finish(),
+            is_pair: matches!(op, ReduceOp::Dot) as u32,
+            reserved: 0,
+            divisor: view.len() as f64,
+            to_y: 0,
+            mask,
+            means: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::BTreeSet;
+    use std::string::{String, ToString};
+
+    use super::*;
+
+    #[test]
+    fn entry_names_are_as_documented() {
+        let entry = ReduceEntry::of(Family::Lse, DType::Bf16, false);
+        assert_eq!(entry.unwrap().to_string(), "reduce_lse_bf16");
+        let entry = ReduceEntry::of(Family::Count, DType::Bf16, true);
+        assert_eq!(entry.unwrap().to_string(), "reduce_count_b16");
+        let entry = ReduceEntry::of(Family::Moments, DType::I32, true);
+        assert_eq!(entry.unwrap().to_string(), "reduce_moments_wide");
+        assert_eq!(ReduceEntry::of(Family::Moments, DType::I32, false), None);
+        assert_eq!(ReduceEntry::of(Family::Value, DType::E4m3, false), None);
+    }
+
+    #[test]
+    fn every_entry_that_an_operation_asks_for_is_listed_once() {
+        let names: std::vec::Vec<String> = ReduceEntry::all().map(|e| e.to_string()).collect();
+        let set: BTreeSet<&String> = names.iter().collect();
+        assert_eq!(set.len(), names.len());
+        for op in ReduceOp::ALL.into_iter().chain([ReduceOp::Dot]) {
+            for dtype in DType::ALL {
+                for wide in [false, true] {
+                    if let Some(entry) = ReduceEntry::of(op.family(), dtype, wide) {
+                        assert!(set.contains(&entry.to_string()), "{entry}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sign_does_not_make_a_zero_count() {
+        let view = ReduceView::contiguous(1, 8, 1);
+        let plan = ReducePlan::new(&view, 4);
+        let mask = |dtype| ReduceParams::new(ReduceOp::Any, view, &plan, dtype).mask;
+        assert_eq!(mask(DType::F32), 0x7fff_ffff);
+        assert_eq!(mask(DType::Bf16), 0x7fff);
+        assert_eq!(mask(DType::F64), u64::MAX >> 1);
+        assert_eq!(mask(DType::I32), 0xffff_ffff);
+        assert_eq!(mask(DType::I64), u64::MAX);
+    }
+}

@@ -1,0 +1,276 @@
+//! How a reduction is cut into items, and how threads share them.
+
+use super::{BATCH, MAX_BLOCKS, THREADS};
+
+/// A tensor as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with the elements
+/// between neighbours of each. Indices of the axis count segments first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReduceView {
+    /// Kept extent before the axis.
+    pub outer: u64,
+    /// Kept extent after the axis.
+    pub inner: u64,
+    /// How often the axis repeats at `segment_stride`; all are reduced together.
+    pub segments: u64,
+    /// Extent of the axis.
+    pub n: u64,
+    /// Elements between outer indices.
+    pub outer_stride: i64,
+    /// Elements between inner indices.
+    pub inner_stride: i64,
+    /// Elements between segments.
+    pub segment_stride: i64,
+    /// Elements between neighbours of the axis.
+    pub axis_stride: i64,
+}
+
+impl ReduceView {
+    /// Of a contiguous tensor `[outer, n, inner]`.
+    pub const fn contiguous(outer: u64, n: u64, inner: u64) -> Self {
+        Self {
+            outer,
+            inner,
+            segments: 1,
+            n,
+            outer_stride: (n * inner) as i64,
+            inner_stride: 1,
+            segment_stride: 0,
+            axis_stride: inner as i64,
+        }
+    }
+
+    /// Elements of an output's axis.
+    pub const fn len(&self) -> u64 {
+        self.segments.saturating_mul(self.n)
+    }
+
+    /// True where nothing is reduced.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How one reduction is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReducePlan {
+    /// Threads of an item along the axis.
+    pub along: u32,
+    /// Threads of an item over `inner`, each with neighbours of one vector.
+    pub across: u32,
+    /// False where lanes go along the axis, too.
+    pub is_across: bool,
+    /// Chunks of a segment.
+    pub chunks: u64,
+    /// Elements of a chunk.
+    pub chunk_len: u64,
+    /// Outputs of an item.
+    pub width: u64,
+    /// Items that share a partial result's place: tickets.
+    pub groups: u64,
+    /// Parts of an output's axis, of which each is an item: chunks of all segments.
+    pub parts: u64,
+    /// Blocks.
+    pub blocks: u32,
+}
+
+/// As many items as keep every multiprocessor of a large GPU busy to the end.
+const ITEMS: u64 = 1056;
+
+/// The same of items with many columns each, whose parts are more to combine in the end.
+const WIDE_ITEMS: u64 = 528;
+
+/// Fewest vectors of a thread that are worth another block: below it, finishing costs more.
+const LEAST_VECTORS: u64 = BATCH as u64;
+
+/// Fewest units of a cut: what one block does alone is sooner done than what several leave to the
+/// last of them.
+const LEAST_UNITS: u64 = 6;
+
+impl ReducePlan {
+    /// The plan for a view whose elements are read `lanes` at once. It depends on nothing else, so
+    /// results do not either.
+    pub const fn new(view: &ReduceView, lanes: u64) -> Self {
+        let is_across =
+            view.inner > 1 && view.inner_stride.unsigned_abs() < view.axis_stride.unsigned_abs();
+        if is_across {
+            Self::across(view, lanes)
+        } else {
+            Self::along(view, lanes)
+        }
+    }
+
+    /// Lanes of a vector lie along the axis.
+    const fn along(view: &ReduceView, lanes: u64) -> Self {
+        let outputs = view.outer.saturating_mul(view.inner);
+        let vectors = view.n.div_ceil(lanes);
+        let rows = outputs.saturating_mul(view.segments);
+        // Rows that keep all warps busy are cheapest to finish in a warp.
+        let of_warp = if rows >= 2 * ITEMS { 8192 } else { 128 };
+        let along = if vectors > of_warp || view.segments > 1 {
+            THREADS as u64
+        } else {
+            let threads = vectors.div_ceil(BATCH as u64).next_power_of_two();
+            if threads > 32 { 32 } else { threads }
+        };
+        let (chunks, chunk_len) = if along < THREADS as u64 {
+            (1, at_least_one(view.n))
+        } else {
+            cut(view.n, along * LEAST_VECTORS * lanes, wanted(ITEMS, rows))
+        };
+        let parts = view.segments.saturating_mul(chunks);
+        let per_block = THREADS as u64 / along;
+        Self {
+            along: along as u32,
+            across: 1,
+            is_across: false,
+            chunks,
+            chunk_len,
+            width: 1,
+            groups: outputs,
+            parts,
+            blocks: capped(outputs.saturating_mul(parts).div_ceil(per_block)),
+        }
+    }
+
+    /// Lanes of a vector are neighbours of `inner`.
+    const fn across(view: &ReduceView, lanes: u64) -> Self {
+        let across = view.inner.div_ceil(lanes).next_power_of_two();
+        let across = if across > 32 { 32 } else { across };
+        let width = across * lanes;
+        let groups = view.outer.saturating_mul(view.inner.div_ceil(width));
+        let most = THREADS as u64 / across;
+        let items = groups.saturating_mul(view.segments);
+        // Threads along the axis: so many that each has some batches, or more where blocks are few.
+        let per_thread = if items >= ITEMS { 64 } else { 8 };
+        let along = if view.segments > 1 || view.n / per_thread >= most {
+            most
+        } else {
+            at_least_one(view.n / per_thread + 1).next_power_of_two() / 2
+        };
+        let along = at_least_one(along);
+        let (chunks, chunk_len) = if along < most {
+            (1, at_least_one(view.n))
+        } else {
+            cut(view.n, along * 2 * LEAST_VECTORS, wanted(WIDE_ITEMS, items))
+        };
+        let parts = view.segments.saturating_mul(chunks);
+        let per_block = most / along;
+        Self {
+            along: along as u32,
+            across: across as u32,
+            is_across: true,
+            chunks,
+            chunk_len,
+            width,
+            groups,
+            parts,
+            blocks: capped(groups.saturating_mul(parts).div_ceil(per_block)),
+        }
+    }
+
+    /// True where items leave partial results.
+    pub const fn is_cut(&self) -> bool {
+        self.parts > 1
+    }
+
+    /// Partial results of a launch.
+    pub const fn partials(&self) -> u64 {
+        self.groups
+            .saturating_mul(self.parts)
+            .saturating_mul(self.width)
+    }
+
+    /// Most roundings of any one element's way into a sum, for error bounds: a batch's tree, the pair
+    /// of numbers that a thread has for a lane (2, as what they lose is of second order), what fills
+    /// no vector, lanes, threads, and parts.
+    pub const fn additions(&self) -> u64 {
+        const TREES: u64 = 2 + 2 + 16 + 3 + 5 + 30;
+        let parts = match self.is_cut() {
+            // A thread takes every so manieth part of a column.
+            true => self.parts.div_ceil(THREADS as u64 / self.width) + 30,
+            false => 0,
+        };
+        TREES + parts
+    }
+
+    /// Most elements that a thread takes into one lane's value, one after the other where an
+    /// operation has no pair of numbers: logarithms of sums, and, by batches, variances.
+    pub const fn chain(&self) -> u64 {
+        let threads = self.along as u64;
+        self.chunk_len.div_ceil(threads)
+    }
+}
+
+/// Parts that `items` should each be cut into.
+const fn wanted(all: u64, items: u64) -> u64 {
+    match all.checked_div(items) {
+        Some(parts) => parts,
+        None => 1,
+    }
+}
+
+/// At most `wanted` chunks of whole units: how many, and their length.
+const fn cut(n: u64, unit: u64, wanted: u64) -> (u64, u64) {
+    let units = at_least_one(n.div_ceil(unit));
+    let wanted = if units < LEAST_UNITS { 1 } else { wanted };
+    let most = at_least_one(if units < wanted { units } else { wanted });
+    let len = units.div_ceil(most) * unit;
+    (at_least_one(n.div_ceil(len)), len)
+}
+
+const fn at_least_one(x: u64) -> u64 {
+    if x == 0 { 1 } else { x }
+}
+
+const fn capped(blocks: u64) -> u32 {
+    if blocks > MAX_BLOCKS as u64 {
+        MAX_BLOCKS
+    } else if blocks == 0 {
+        1
+    } else {
+        blocks as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_the_axis_and_none_is_empty() {
+        for n in [0, 1, 255, 256, 257, 16_384, 16_385, 1 << 33] {
+            for (outer, inner) in [(1, 1), (3, 64), (5000, 1), (1, 100_000), (7, 3)] {
+                for lanes in [2, 4, 8] {
+                    let plan = ReducePlan::new(&ReduceView::contiguous(outer, n, inner), lanes);
+                    assert!(plan.chunks * plan.chunk_len >= n, "{plan:?}");
+                    assert!(n == 0 || (plan.chunks - 1) * plan.chunk_len < n, "{plan:?}");
+                    assert!(plan.blocks >= 1 && plan.blocks <= MAX_BLOCKS);
+                    assert!(plan.along * plan.across <= THREADS, "{plan:?}");
+                    assert!(plan.along.is_power_of_two() && plan.across.is_power_of_two());
+                    let is_whole = plan.along * plan.across == THREADS;
+                    assert!(is_whole || !plan.is_cut(), "{plan:?}");
+                    assert!(plan.width <= u64::from(THREADS) && plan.width.is_power_of_two());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn errors_do_not_grow_with_length() {
+        let additions =
+            |n, inner| ReducePlan::new(&ReduceView::contiguous(1, n, inner), 4).additions();
+        assert!(additions(1 << 36, 1) <= additions(1 << 24, 1) + 2);
+        assert!(additions(1 << 36, 1) < 100, "{}", additions(1 << 36, 1));
+        assert!(additions(1 << 30, 64) < 400, "{}", additions(1 << 30, 64));
+        assert!(additions(64, 1) < 60);
+    }
+
+    #[test]
+    fn small_inputs_take_one_block_and_large_ones_many() {
+        let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
+        assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
+        assert_eq!(blocks(1 << 18), 64);
+        assert!((1000..=1056).contains(&blocks(1 << 30)));
+    }
+}

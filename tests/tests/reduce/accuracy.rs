@@ -1,0 +1,45 @@
+//! How far sums are from the truth as they get longer: no farther. `docs/reduce.md` has the table.
+
+use warpsmith::{Reduce, ReduceOp, Tensor};
+use warpsmith_tests::values::Values;
+
+/// Neumaier's sum in f64.
+fn exact(xs: &[f32]) -> (f64, f64) {
+    let (mut sum, mut lost, mut size) = (0.0_f64, 0.0, 0.0);
+    for x in xs.iter().map(|&x| f64::from(x)) {
+        let next = sum + x;
+        lost += match sum.abs() >= x.abs() {
+            true => (sum - next) + x,
+            false => (x - next) + sum,
+        };
+        sum = next;
+        size += x.abs();
+    }
+    (sum + lost, size)
+}
+
+#[test]
+fn errors_of_sums_do_not_grow_with_length() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let longest = if device.is_emulator() { 20 } else { 26 };
+        for log2 in (8..=longest).step_by(4) {
+            let n = 1_usize << log2;
+            // Of one sign, so that what a running sum in f32 loses adds up.
+            let xs: Vec<f32> = Values::Uniform
+                .draw(&[n], 1)
+                .iter()
+                .map(|x| x.abs() as f32)
+                .collect();
+            let x = Tensor::from_slice(&device, &[n], &xs).expect("a tensor");
+            let sum = Reduce::new(ReduceOp::Sum, &x).run(&stream).expect("a sum");
+            let got = f64::from(sum.item().expect("one"));
+            let (want, size) = exact(&xs);
+            let unit = f64::from(f32::EPSILON) / 2.0;
+            let error = (got - want).abs() / size / unit;
+            let naive = (f64::from(xs.iter().sum::<f32>()) - want).abs() / size / unit;
+            println!("2^{log2}: {error:.2} roundings of the sum, {naive:.0} by a loop");
+            assert!(error <= 4.0, "2^{log2}: {error}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What the emulator counts: each byte of the input read once, no bank met twice.
+
+use half::bf16;
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
+
+fn profiled() -> Device {
+    let config = EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    };
+    Device::emulator_with(config).expect("an emulator")
+}
+
+fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Option<usize>, one: T) {
+    let stream = device.stream().expect("a stream");
+    let x = Tensor::full(&stream, &shape, one).expect("a tensor");
+    for op in [
+        ReduceOp::Sum,
+        ReduceOp::Argmax,
+        ReduceOp::Variance,
+        ReduceOp::Max,
+    ] {
+        let reduce = Reduce::new(op, &x);
+        let reduce = match axis {
+            Some(axis) => reduce.axis(axis),
+            None => reduce,
+        };
+        let plan = reduce.plan().expect("a plan");
+        match op.is_index() {
+            true => drop(reduce.run_indices(&stream).expect("a reduction")),
+            false => drop(reduce.run(&stream).expect("a reduction")),
+        }
+        let launch = device.last_launch().expect("a launch");
+        let counters = launch.counters();
+        let what = format!("{op:?} of {shape:?} over {axis:?} by {plan:?}");
+        let input = (shape[0] * shape[1] * size_of::<T>()) as u64;
+        // Partial results are read once each, by the last block: 4 to 24 bytes.
+        let partials = if plan.is_cut() {
+            plan.partials() * 24
+        } else {
+            0
+        };
+        let read = counters.global.loads.bytes;
+        assert!(
+            read >= input && read <= input + partials,
+            "{what}: {read} of {input}"
+        );
+        assert_eq!(counters.shared.bank_conflicts, 0, "{what}");
+    }
+}
+
+#[test]
+fn every_byte_is_read_once_and_no_bank_met_twice() {
+    let device = profiled();
+    for axis in [None, Some(0), Some(1)] {
+        check(&device, [64, 1024], axis, 1.0_f32);
+        check(&device, [64, 1000], axis, bf16::ONE);
+        check(&device, [700, 16], axis, 1.0_f32);
+        check(&device, [3, 20_000], axis, 1.0_f64);
+    }
+}

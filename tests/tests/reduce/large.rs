@@ -1,0 +1,32 @@
+//! More elements than 32 bits count, on a GPU.
+
+use half::bf16;
+use warpsmith::{Reduce, ReduceOp, Tensor};
+
+#[test]
+fn more_than_two_to_the_31_elements_are_counted_by_64_bits() {
+    let gpus = warpsmith::testing::devices()
+        .into_iter()
+        .filter(|device| !device.is_emulator());
+    for device in gpus {
+        let stream = device.stream().expect("a stream");
+        let n = (1_usize << 32) + 12_345;
+        let x = Tensor::full(&stream, &[n], bf16::ONE).expect("8 GiB");
+        let last = x.slice(0, n - 3..n - 2).expect("a view");
+        last.fill(bf16::from_f32(2.0), &stream).expect("a fill");
+        let index = Reduce::new(ReduceOp::Argmax, &x)
+            .run_indices(&stream)
+            .expect("an index");
+        assert_eq!(index.item().expect("one"), n as i64 - 3);
+        let count = Reduce::new(ReduceOp::CountNonzero, &x)
+            .run_indices(&stream)
+            .expect("a count");
+        assert_eq!(count.item().expect("one"), n as i64);
+        let sum = Reduce::new(ReduceOp::Sum, &x)
+            .run_f64(&stream)
+            .expect("a sum");
+        assert_eq!(sum.item().expect("one"), n as f64 + 1.0);
+        let sum = Reduce::new(ReduceOp::Sum, &x).run(&stream).expect("a sum");
+        assert_eq!(sum.item().expect("one"), (n as f64 + 1.0) as f32);
+    }
+}

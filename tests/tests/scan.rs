@@ -1,0 +1,186 @@
+//! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of tiles.
+
+use ndarray::ArrayD;
+use proptest::prelude::*;
+use warpsmith::reference::scan::{integers, scan};
+use warpsmith::{DType, Device, Reducible, Scan, ScanOp, Tensor};
+use warpsmith_tests::element::TestElement;
+use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::operation::run_twice;
+use warpsmith_tests::output::{Output, wide};
+use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::values::Values;
+use warpsmith_tests::{Checked, say};
+
+const DTYPES: [DType; 6] = [
+    DType::F32,
+    DType::F16,
+    DType::Bf16,
+    DType::F64,
+    DType::I32,
+    DType::I64,
+];
+
+#[derive(Clone, Debug)]
+struct Case {
+    shape: Vec<usize>,
+    axis: usize,
+    op: ScanOp,
+    is_exclusive: bool,
+    dtype: DType,
+    views: [View; 2],
+    values: Values,
+    seed: u64,
+}
+
+fn check(case: &Case, device: &Device) -> Checked {
+    match case.dtype {
+        DType::F32 => check_of::<f32>(case, device),
+        DType::F16 => check_of::<half::f16>(case, device),
+        DType::Bf16 => check_of::<half::bf16>(case, device),
+        DType::F64 => check_of::<f64>(case, device),
+        DType::I32 => check_of::<i32>(case, device),
+        DType::I64 => check_of::<i64>(case, device),
+        other => Err(format!("no scan reads {other}")),
+    }
+}
+
+fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked {
+    let is_integer = matches!(T::DTYPE, DType::I32 | DType::I64);
+    let values = if is_integer {
+        Values::Integers
+    } else {
+        case.values
+    };
+    let x = Operand::<T>::draw(device, &case.shape, values, case.views[0], case.seed)?;
+    let mut operation = Scan::new(case.op, &x.tensor).axis(case.axis);
+    if case.is_exclusive {
+        operation = operation.exclusive();
+    }
+    let stream = device.stream().map_err(say)?;
+    let output = || Output::<T>::new(device, &case.shape, case.views[1]);
+    let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+    if is_integer {
+        let exact = x.values.mapv(|x| x as i64);
+        let want = integers(case.op, &exact.view(), case.axis, case.is_exclusive).map_err(say)?;
+        let bits = |x: i64| {
+            if T::DTYPE == DType::I32 {
+                x as u32 as u64
+            } else {
+                x as u64
+            }
+        };
+        return match got.mapv(T::bits) == want.mapv(bits) {
+            true => Ok(()),
+            false => Err(format!("{:?} instead of {want:?}", wide(&got))),
+        };
+    }
+    let model = operation.model().map_err(say)?;
+    let view = x.values.view();
+    let want = scan(
+        case.op,
+        &view,
+        case.axis,
+        case.is_exclusive,
+        T::DTYPE,
+        &model,
+    );
+    let want = want.map_err(say)?;
+    let agreement = want.compare(&wide(&got).view()).map_err(say)?;
+    match agreement.unbounded {
+        count if count > 0 && case.op != ScanOp::Prod => {
+            Err(format!("{count} elements have no bound"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn case(largest: usize) -> impl Strategy<Value = Case> {
+    let shape = prop_oneof![
+        3 => extent(largest * 60).prop_map(|n| vec![n]),
+        2 => (extent(5), extent(largest * 20)).prop_map(|(a, b)| vec![a, b]),
+        2 => (extent(largest), extent(12)).prop_map(|(a, b)| vec![a, b]),
+        1 => (0..5_usize, 0..6_usize, 0..7_usize).prop_map(|s| vec![s.0, s.1, s.2]),
+    ];
+    let op = prop::sample::select(ScanOp::ALL.to_vec());
+    let dtype = prop::sample::select(DTYPES.to_vec());
+    let views = (View::any(), View::writable());
+    let rest = (any::<prop::sample::Index>(), any::<bool>(), any::<u32>());
+    (shape, op, dtype, views, Values::any(), rest).prop_map(
+        |(shape, op, dtype, (view, view_y), values, (axis, is_exclusive, seed))| Case {
+            axis: axis.index(shape.len()),
+            shape,
+            op,
+            is_exclusive,
+            dtype,
+            views: [view, view_y],
+            values,
+            seed: u64::from(seed),
+        },
+    )
+}
+
+#[test]
+fn scan_matches_its_reference_for_every_operation_axis_and_dtype() {
+    let effort = Effort {
+        cases: 200,
+        largest: [300, 100_000],
+    };
+    holds(effort, case, check);
+}
+
+/// More tiles than a group has, and more groups than one: the look-back goes over both.
+#[test]
+fn rows_of_many_groups_have_exact_sums_of_integers() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        for (rows, n) in [(1, 300_001), (2, 140_000), (3, 4097)] {
+            let xs: Vec<f32> = (0..rows * n).map(|i| (i % 7) as f32 - 3.0).collect();
+            let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
+            let sums = Scan::new(ScanOp::Sum, &x).run(&stream).expect("a scan");
+            let sums = sums.to_vec().expect("the result");
+            for row in 0..rows {
+                let mut sum = 0.0;
+                for i in row * n..(row + 1) * n {
+                    sum += xs[i];
+                    assert_eq!(sums[i], sum, "{rows} x {n}: {i}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_axis_that_is_none_is_refused() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let x = Tensor::<f32>::zeros(&stream, &[3, 4]).expect("a tensor");
+        let refused = Scan::new(ScanOp::Sum, &x)
+            .axis(2)
+            .run(&stream)
+            .expect_err("no axis 2");
+        assert!(refused.to_string().contains("axis"), "{refused}");
+        let x = Tensor::from_ndarray(&device, &ArrayD::<f32>::zeros(vec![])).expect("a scalar");
+        assert!(Scan::new(ScanOp::Sum, &x).run(&stream).is_err());
+    }
+}
+
+#[test]
+fn more_than_two_to_the_31_elements_are_counted_by_64_bits() {
+    let gpus = warpsmith::testing::devices()
+        .into_iter()
+        .filter(|device| !device.is_emulator());
+    for device in gpus {
+        let stream = device.stream().expect("a stream");
+        let n = (1_usize << 31) + 4321;
+        let x = Tensor::full(&stream, &[n], 1_i32).expect("8 GiB");
+        let sums = Scan::new(ScanOp::Sum, &x).run(&stream).expect("a scan");
+        let end = sums
+            .slice(0, n - 5..)
+            .expect("a view")
+            .to_vec()
+            .expect("the end");
+        let want: Vec<i32> = (n - 4..=n).map(|sum| sum as u32 as i32).collect();
+        assert_eq!(end, want);
+    }
+}
