@@ -7,7 +7,10 @@
 
 mod fp8;
 
-pub use fp8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3_satfinite, f32_to_e5m2_satfinite};
+pub use fp8::{
+    e4m3_to_f32, e4m3x2_to_f32x2_cvt, e5m2_to_f32, e5m2x2_to_f32x2_cvt, f32_to_e4m3_satfinite,
+    f32_to_e5m2_satfinite, f32x2_to_e4m3x2_cvt, f32x2_to_e5m2x2_cvt,
+};
 
 /// The NaN that GPU arithmetic gives.
 const NAN_F32: u32 = 0x7fff_ffff;

@@ -17,6 +17,8 @@
 //! | share memory in a block | [`shared_array!`], [`dynamic_shared!`] |
 //! | work together | [`warp`], [`block`], [`barrier`], [`atomic`] |
 //! | compute | [`math`], [`convert`] |
+//! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
+//! | read a struct among the parameters at any index | [`param`] |
 //! | access memory by 8 and 16 bytes, as elements of a type | [`mem`], [`element`] |
 //! | let some warps load what others multiply | [`pipeline`], [`tile`], [`accumulator`] |
 //! | say what is done to results before they are stored | [`epilogue`] |
@@ -54,6 +56,7 @@ pub mod fence;
 pub mod grid;
 pub mod hint;
 pub mod ldmatrix;
+pub mod map;
 pub mod math;
 pub mod mbarrier;
 pub mod mem;
@@ -61,6 +64,7 @@ pub mod mem;
 pub mod meta;
 pub mod mma;
 pub mod panels;
+pub mod param;
 pub mod pipeline;
 pub mod prelude;
 pub mod print;
@@ -69,6 +73,7 @@ pub mod shared;
 pub mod thread;
 pub mod tile;
 pub mod tma;
+pub mod walk;
 pub mod warp;
 pub mod wgmma;
 

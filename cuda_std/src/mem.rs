@@ -228,3 +228,63 @@ pub unsafe fn st_global_v4_u32_if(ptr: *mut u32, [a, b, c, d]: [u32; 4], is_ther
         }
     })
 }
+
+macro_rules! global {
+    ($($load:ident = $ld:literal, $store:ident = $st:literal, [$($part:ident),*], $list:literal, $bytes:literal;)*) => {$(
+        #[doc = concat!("`", $ld, "`: neighbours in one access of ", $bytes, " bytes, which stays one: the")]
+        /// compiler splits or merges no `asm!`, as it does with reads.
+        ///
+        /// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+        ///
+        /// # Safety
+        #[doc = concat!("`ptr` points to global memory, is aligned to ", $bytes, " bytes and so many are")]
+        /// readable there.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $load(ptr: *const u32) -> [u32; [$(stringify!($part)),*].len()] {
+            on_device!("mem::ld_global", (ptr), {
+                $(let $part: u32;)*
+                // SAFETY: the caller's memory.
+                unsafe {
+                    core::arch::asm!(concat!($ld, " ", $list, ", [{at}];"),
+                        $($part = out(reg32) $part,)* at = in(reg64) ptr,
+                        options(readonly, nostack));
+                }
+                [$($part),*]
+            })
+        }
+
+        #[doc = concat!("`", $st, "`: neighbours in one access of ", $bytes, " bytes, which stays one.")]
+        ///
+        /// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+        ///
+        /// # Safety
+        #[doc = concat!("`ptr` points to global memory, is aligned to ", $bytes, " bytes and so many are")]
+        /// writable there.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $store(
+            ptr: *mut u32,
+            [$($part),*]: [u32; [$(stringify!($part)),*].len()],
+        ) {
+            on_device!("mem::st_global", (ptr, $($part),*), {
+                // SAFETY: the caller's memory.
+                unsafe {
+                    core::arch::asm!(concat!($st, " [{at}], ", $list, ";"),
+                        $($part = in(reg32) $part,)* at = in(reg64) ptr, options(nostack));
+                }
+            })
+        }
+    )*};
+}
+
+global! {
+    ld_global_v2_u32 = "ld.global.v2.u32", st_global_v2_u32 = "st.global.v2.u32", [a, b],
+        "{{{a}, {b}}}", "8";
+    ld_global_v4_u32 = "ld.global.v4.u32", st_global_v4_u32 = "st.global.v4.u32", [a, b, c, d],
+        "{{{a}, {b}, {c}, {d}}}", "16";
+}

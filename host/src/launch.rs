@@ -176,7 +176,13 @@ spec_params! {
     spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 2], [u32; 8], f64, [u64; 3] }
     spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 2] }
     spec::scan::ScanParams { [u64; 6], [u32; 2] }
-    spec::elementwise::ElementwiseParams { u64, [u32; 2], [u64; 8], [[i64; 8]; 3], f32, u32 }
+    spec::elementwise::Division { [u32; 3] }
+    spec::elementwise::WalkParams { [u32; 4], [spec::elementwise::Division; 8], [[i64; 8]; 5] }
+    spec::elementwise::Step { u32, f32 }
+    spec::elementwise::ChainParams { spec::elementwise::WalkParams, [u32; 4], [spec::elementwise::Step; 32] }
+    spec::elementwise::BriefParams { [u32; 8], [spec::elementwise::Step; 32] }
+    spec::elementwise::CastParams { spec::elementwise::WalkParams, [u32; 2] }
+    spec::elementwise::TransposeParams { [u32; 6], [i64; 2], [spec::elementwise::Division; 8], [i64; 12] }
 }
 
 // SAFETY: an address, 8 bytes, as on the device.

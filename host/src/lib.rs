@@ -42,7 +42,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients, [`Unary`], [`Binary`] |
+//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients, [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`] |
 //! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -84,9 +84,10 @@ pub use float8::{E4m3, E5m2};
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use module::{Kernel, Module};
 pub use ops::{
-    Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Float, Gemm,
-    GemmCandidate, GemmInput, GemmPlan, GemmTuning, Layout, Lengths, Measured, PlanSource,
-    Precision, Reduce, Reducible, Scan, Unary, merge_attention,
+    Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Chain,
+    ChainElement, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient, Layout,
+    Lengths, Measured, PlanSource, Precision, Reduce, Reducible, Scan, Select, Unary,
+    merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
@@ -95,7 +96,7 @@ pub use ops::{
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;
 pub use spec::DType;
-pub use spec::elementwise::{BinaryOp, UnaryOp};
+pub use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
 pub use spec::reduce::{ReduceOp, ReducePlan};
 pub use spec::scan::ScanOp;
 pub use stream::Stream;

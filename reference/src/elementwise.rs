@@ -8,6 +8,7 @@
 use ndarray::{ArrayD, ArrayViewD, IxDyn, Zip};
 use spec::DType;
 
+use crate::precision::{ETA32, U32};
 pub use crate::special::{erf, erfc};
 use crate::{Expected, ReferenceError};
 
@@ -41,6 +42,33 @@ pub fn binary(
             .for_each(|value, &x, &y| *value = f(x, y));
     }
     Ok(Expected::within_ulps(dtype, values, ulps))
+}
+
+/// `dx = f'(x) dy` of every pair of elements, f' being the sum of two terms; shapes broadcast.
+///
+/// The implementation's f' is off by at most `ulps` ulp of f32 of the larger of f' and its terms: where
+/// they cancel, their errors stay. The product is rounded once more.
+///
+/// # Errors
+/// [`ReferenceError::ShapeMismatch`].
+pub fn gradient(
+    x: &ArrayViewD<'_, f64>,
+    dy: &ArrayViewD<'_, f64>,
+    dtype: DType,
+    ulps: f64,
+    f: impl Fn(f64) -> [f64; 2],
+) -> Result<Expected, ReferenceError> {
+    let of = |terms: [f64; 2]| terms[0] + terms[1];
+    let exact = binary(x, dy, dtype, ulps, |x, dy| of(f(x)) * dy)?;
+    let errors = binary(x, dy, dtype, ulps, |x, dy| {
+        let terms = f(x);
+        let size = of(terms).abs().max(terms[0].abs()).max(terms[1].abs());
+        // What is below the normal numbers is off by ulps of the least of these.
+        let off = ulps * (2.0 * U32 * size).max(ETA32) * dy.abs();
+        let error = off + U32 * (of(terms) * dy).abs() + ETA32;
+        if error.is_finite() { error } else { 0.0 }
+    })?;
+    Ok(Expected::rounded_to(dtype, exact.values, &errors.values))
 }
 
 /// The shape two shapes broadcast to.

@@ -4,18 +4,27 @@ use std::any::type_name;
 
 use half::{bf16, f16};
 use serde_json::json;
-use warpsmith::{Binary, BinaryOp, Float, Stream, Unary, UnaryOp};
+use warpsmith::{
+    Binary, BinaryOp, CastElement, Chain, ChainElement, E4m3, Float, Stream, Unary, UnaryOp,
+};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
 use crate::inputs::{Sample, normal_copies, unwritten_copies};
 use crate::results::Unit;
 
-/// Sums and functions of elements.
+/// Sums and functions of elements, casts, chains, transpositions.
 pub static ELEMENTWISE: Operation = Operation {
     name: "elementwise",
     sets: &[
-        Set::new("large", "2^27 elements"),
+        Set::new(
+            "functions",
+            "functions of one and two elements, 2^27 elements",
+        ),
+        Set::new("casts", "between dtypes, 2^27 elements"),
+        Set::new("chains", "eight functions, 2^27 elements"),
+        Set::new("permutations", "transposed matrices, exchanged dimensions"),
+        Set::new("small", "1 kB to 1 MB"),
         Set::new("tiny", "for the emulator"),
     ],
     unit: Unit::Bytes,
@@ -23,16 +32,50 @@ pub static ELEMENTWISE: Operation = Operation {
 };
 
 fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
-    let len = match set.name {
-        "tiny" => 1 << 12,
-        _ => 1 << 27,
-    };
-    vec![
-        add::<f32>(len),
-        add::<bf16>(len),
-        unary::<f32>(UnaryOp::Exp, len),
-        unary::<f16>(UnaryOp::Tanh, len),
-    ]
+    const LEN: usize = 1 << 27;
+    match set.name {
+        "casts" => vec![
+            cast::<f32, bf16>(LEN),
+            cast::<bf16, f32>(LEN),
+            cast::<f32, f16>(LEN),
+            cast::<bf16, E4m3>(LEN),
+            cast::<E4m3, bf16>(LEN),
+        ],
+        "chains" => vec![chain::<f32>(LEN), chain::<bf16>(LEN), chain::<f16>(LEN)],
+        "permutations" => vec![
+            permutation::<f32>(&[16384, 16384], &[1, 0]),
+            permutation::<bf16>(&[16384, 16384], &[1, 0]),
+            permutation::<f32>(&[10000, 10008], &[1, 0]),
+            permutation::<bf16>(&[64, 2048, 2048], &[0, 2, 1]),
+            permutation::<bf16>(&[32, 4096, 16, 128], &[0, 2, 1, 3]),
+            permutation::<f32>(&[512, 256, 512], &[2, 1, 0]),
+        ],
+        "small" => [256, 4096, 65536, 262_144]
+            .into_iter()
+            .flat_map(|len| [unary::<f32>(UnaryOp::Relu, len), add::<f32>(len)])
+            .collect(),
+        "tiny" => vec![
+            add::<bf16>(1 << 12),
+            unary::<f32>(UnaryOp::Exp, 1 << 12),
+            cast::<f32, bf16>(1 << 12),
+            chain::<f32>(1 << 12),
+            permutation::<f32>(&[64, 96], &[1, 0]),
+        ],
+        _ => {
+            let mut cases = vec![add::<f32>(LEN), add::<bf16>(LEN)];
+            for op in [
+                UnaryOp::Relu,
+                UnaryOp::Exp,
+                UnaryOp::Silu,
+                UnaryOp::Sigmoid,
+                UnaryOp::Tanh,
+                UnaryOp::Gelu,
+            ] {
+                cases.extend([unary::<f32>(op, LEN), unary::<bf16>(op, LEN)]);
+            }
+            cases
+        }
+    }
 }
 
 /// One rounding of the result, and what approximations of exp and tanh are off by.
@@ -93,6 +136,103 @@ fn unary<T: Float + Sample>(op: UnaryOp, len: usize) -> Case {
         },
         description: json!({ "op": op.name() }),
         difference_allowed: difference_allowed::<T>(),
+        prepare: Box::new(prepare),
+    }
+}
+
+/// What a cast is off by: nothing, but a peer may saturate where ours does, or not.
+fn cast<T: CastElement + ChainElement + Sample, U: ChainElement + Sample>(len: usize) -> Case {
+    let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
+        let x = normal_copies::<T>(stream, &[len], 1, copies)?;
+        let y = unwritten_copies::<U>(stream, &[len], copies)?;
+        let mut prepared = Prepared::new();
+        prepared.operand("x", &x);
+        prepared.answer("y", &y[0], stream)?;
+        let stream = stream.clone();
+        prepared.ours(None, move |copy| {
+            Ok(Chain::new(&x[copy]).run_into(&y[copy], &stream)?)
+        });
+        Ok(prepared)
+    };
+    Case {
+        name: format!("elementwise/{}_{}/cast/n{len}", T::DTYPE, U::DTYPE),
+        work: Work {
+            bytes: (len * (size_of::<T>() + size_of::<U>())) as f64,
+            ..Work::default()
+        },
+        description: json!({ "op": "cast", "to": U::DTYPE.name() }),
+        difference_allowed: 0.0,
+        prepare: Box::new(prepare),
+    }
+}
+
+/// min(max(√(silu(0.7 x + 0.1)² + 1), 0.2), 3).
+fn chain<T: Float + Sample>(len: usize) -> Case {
+    let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
+        let x = normal_copies::<T>(stream, &[len], 1, copies)?;
+        let y = unwritten_copies::<T>(stream, &[len], copies)?;
+        let mut prepared = Prepared::new();
+        prepared.operand("x", &x);
+        prepared.answer("y", &y[0], stream)?;
+        let stream = stream.clone();
+        prepared.ours(None, move |copy| {
+            let chain = Chain::new(&x[copy])
+                .scalar(BinaryOp::Mul, 0.7)
+                .scalar(BinaryOp::Add, 0.1)
+                .unary(UnaryOp::Silu)
+                .unary(UnaryOp::Square)
+                .scalar(BinaryOp::Add, 1.0)
+                .unary(UnaryOp::Sqrt)
+                .clamp(0.2, 3.0);
+            Ok(chain.run_into(&y[copy], &stream)?)
+        });
+        Ok(prepared)
+    };
+    Case {
+        name: format!("elementwise/{}/chain8/n{len}", T::DTYPE),
+        work: Work {
+            bytes: (2 * len * size_of::<T>()) as f64,
+            ..Work::default()
+        },
+        description: json!({ "op": "chain8" }),
+        // Peers that round to 16 bits between the functions are off by a few such roundings.
+        difference_allowed: 8.0 * difference_allowed::<T>(),
+        prepare: Box::new(prepare),
+    }
+}
+
+fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [usize]) -> Case {
+    let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
+        let x = normal_copies::<T>(stream, shape, 1, copies)?;
+        let to: Vec<usize> = axes.iter().map(|&axis| shape[axis]).collect();
+        let y = unwritten_copies::<T>(stream, &to, copies)?;
+        let mut prepared = Prepared::new();
+        prepared.operand("x", &x);
+        prepared.answer("y", &y[0], stream)?;
+        let stream = stream.clone();
+        prepared.ours(None, move |copy| {
+            Ok(y[copy].assign(&x[copy].permute(axes)?, &stream)?)
+        });
+        Ok(prepared)
+    };
+    let len: usize = shape.iter().product();
+    let words = |numbers: &[usize]| {
+        let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        words.join("x")
+    };
+    Case {
+        name: format!(
+            "elementwise/{}/permute_{}/{}",
+            T::DTYPE,
+            words(axes),
+            words(shape)
+        ),
+        work: Work {
+            bytes: (2 * len * size_of::<T>()) as f64,
+            ..Work::default()
+        },
+        description: json!({ "op": "permute", "axes": axes }),
+        difference_allowed: 0.0,
         prepare: Box::new(prepare),
     }
 }

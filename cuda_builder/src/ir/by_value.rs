@@ -1,5 +1,10 @@
-//! Tensor maps as parameters by value.
+//! Parameters by value that a kernel reads where they are.
 //!
+//! rustc passes a struct by value as numbers, which an index that only the launch knows copies to local
+//! memory. In the source a `ByValue<T, BYTES>` is a pointer; here it becomes `byval` of so many bytes,
+//! which is a pointer too, and loads through it read the launch's parameters.
+//!
+//! The same for tensor maps:
 //! In the source a `TensorMapParam` is a pointer. The hardware reads a map from the launch's
 //! parameters where it is 128 bytes of them, aligned to 64; rustc has no such parameter (a type
 //! of that alignment by value makes it crash, and one of less is copied to local memory). So the
@@ -8,27 +13,36 @@
 use super::Module;
 use super::kernels::Kernel;
 
-/// Last segment of the type's path.
-const TYPE: &str = "TensorMapParam";
-/// What such a parameter is in the header.
-const BY_VALUE: &str = "ptr byval([128 x i8]) align 64 \"nvvm.grid_constant\"";
+/// Bytes and alignment of a parameter of the type `ty` as it is written, where it is one by value.
+fn by_value(ty: &str) -> Option<(usize, usize)> {
+    let name = ty.split('<').next()?.trim().rsplit("::").next()?.trim();
+    match name {
+        "TensorMapParam" => Some((128, 64)),
+        "ByValue" => {
+            let (_, bytes) = ty.rsplit_once(',')?;
+            let bytes = bytes.trim().strip_suffix('>')?.trim().replace('_', "");
+            Some((bytes.parse().ok()?, 8))
+        }
+        _ => None,
+    }
+}
 
 /// Changes the headers of `kernels` that have such parameters.
 pub fn apply(module: &mut Module, kernels: &[Kernel]) {
     for kernel in kernels {
-        let is_map: Vec<bool> = kernel
+        let values: Vec<Option<(usize, usize)>> = kernel
             .params
             .iter()
-            .map(|param| param.ty.rsplit("::").next() == Some(TYPE))
+            .map(|param| by_value(&param.ty))
             .collect();
-        if !is_map.contains(&true) {
+        if values.iter().all(Option::is_none) {
             continue;
         }
         let function = module
             .functions_mut()
             .find(|function| function.name == kernel.name);
         if let Some(function) = function
-            && let Some(header) = with_values(&function.header, &is_map)
+            && let Some(header) = with_values(&function.header, &values)
         {
             function.header = header;
         }
@@ -36,18 +50,20 @@ pub fn apply(module: &mut Module, kernels: &[Kernel]) {
 }
 
 /// The header with those parameters by value; `None` where it does not have as many.
-fn with_values(header: &str, is_map: &[bool]) -> Option<String> {
+fn with_values(header: &str, values: &[Option<(usize, usize)>]) -> Option<String> {
     let start = header.find('(')? + 1;
     let end = start + closing(&header[start..])?;
     let params = split(&header[start..end]);
-    if params.len() != is_map.len() {
+    if params.len() != values.len() {
         return None;
     }
     let params: Vec<String> = params
         .into_iter()
-        .zip(is_map)
-        .map(|(param, is_map)| match (is_map, param.rsplit_once(' ')) {
-            (true, Some((_, name))) => format!("{BY_VALUE} {name}"),
+        .zip(values)
+        .map(|(param, value)| match (value, param.rsplit_once(' ')) {
+            (Some((bytes, align)), Some((_, name))) => {
+                format!("ptr byval([{bytes} x i8]) align {align} \"nvvm.grid_constant\" {name}")
+            }
             _ => param.to_owned(),
         })
         .collect();
@@ -81,6 +97,18 @@ fn split(params: &str) -> Vec<&str> {
 mod tests {
     use super::super::kernels::KernelParam;
     use super::*;
+
+    #[test]
+    fn types_by_value_are_told_by_how_they_are_written() {
+        assert_eq!(by_value("tma::TensorMapParam"), Some((128, 64)));
+        assert_eq!(
+            by_value("cuda_std::param::ByValue < Params < 3 > , 1_32 >"),
+            Some((132, 8))
+        );
+        assert_eq!(by_value("ByValue<Params, 432>"), Some((432, 8)));
+        assert_eq!(by_value("*const ByValue<Params, 8>"), None);
+        assert_eq!(by_value("Params"), None);
+    }
 
     #[test]
     fn maps_become_values_and_the_rest_stays() {

@@ -96,3 +96,54 @@ pub fn e4m3_to_f32(bits: u8) -> f32 {
 pub fn e5m2_to_f32(bits: u8) -> f32 {
     super::f16_to_f32(u16::from(bits) << 8)
 }
+
+macro_rules! pairs {
+    ($($narrow:ident, $narrow_to:literal, $scalar:ident; $widen:ident, $widen_from:literal, $to_f32:ident;)*) => {$(
+        #[doc = concat!("`", $narrow_to, "`: two f32 to two bytes, `low` in the lower.")]
+        /// *Since*: PTX 8.1, sm_89.
+        #[inline(always)]
+        pub fn $narrow(low: f32, high: f32) -> u16 {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let pair: u16;
+                // SAFETY: one conversion on registers.
+                unsafe {
+                    core::arch::asm!(concat!($narrow_to, " {}, {}, {};"), out(reg16) pair,
+                        in(reg32) high, in(reg32) low, options(pure, nomem, nostack));
+                }
+                pair
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                u16::from($scalar(high)) << 8 | u16::from($scalar(low))
+            }
+        }
+
+        #[doc = concat!("`", $widen_from, "`: two bytes to two f32, the lower first; exact.")]
+        /// *Since*: PTX 8.1, sm_89.
+        #[inline(always)]
+        pub fn $widen(pair: u16) -> [f32; 2] {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let halves: u32;
+                // SAFETY: one conversion on registers.
+                unsafe {
+                    core::arch::asm!(concat!($widen_from, " {}, {};"), out(reg32) halves,
+                        in(reg16) pair, options(pure, nomem, nostack));
+                }
+                [super::f16_to_f32(halves as u16), super::f16_to_f32((halves >> 16) as u16)]
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                pair.to_le_bytes().map($to_f32)
+            }
+        }
+    )*};
+}
+
+pairs! {
+    f32x2_to_e4m3x2_cvt, "cvt.rn.satfinite.e4m3x2.f32", f32_to_e4m3_satfinite;
+    e4m3x2_to_f32x2_cvt, "cvt.rn.f16x2.e4m3x2", e4m3_to_f32;
+    f32x2_to_e5m2x2_cvt, "cvt.rn.satfinite.e5m2x2.f32", f32_to_e5m2_satfinite;
+    e5m2x2_to_f32x2_cvt, "cvt.rn.f16x2.e5m2x2", e5m2_to_f32;
+}

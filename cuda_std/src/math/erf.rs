@@ -75,6 +75,19 @@ pub fn erfc(x: f32) -> f32 {
 /// result is tiny. NaN at -inf (-inf · 0).
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
+    let (a, r, e) = tail_parts(x);
+    let upper_tail_of_x = if x < 0.0 { x } else { a } * r;
+    if x < 0.0 {
+        mul_rn(upper_tail_of_x, e)
+    } else {
+        fma(-upper_tail_of_x, e, x)
+    }
+}
+
+/// (a, r, e) of a = |x| up to 14.5: the normal distribution's upper tail beyond a is r·e, with
+/// e = exp(-a²/2).
+#[inline(always)]
+fn tail_parts(x: f32) -> (f32, f32, f32) {
     const R: [f32; 11] = [
         0.472_053_2,
         -0.096_703_47,
@@ -91,11 +104,12 @@ pub fn gelu(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 14.5 { 14.5 } else { a };
     let r = horner((a - 4.0) / (a + 4.0), R) / (a + 1.0);
-    let upper_tail_of_x = if x < 0.0 { x } else { a } * r;
-    let e = exp_neg_product(0.5 * a, a);
-    if x < 0.0 {
-        mul_rn(upper_tail_of_x, e)
-    } else {
-        fma(-upper_tail_of_x, e, x)
-    }
+    (a, r, exp_neg_product(0.5 * a, a))
+}
+
+/// Upper tail of the normal distribution beyond |x|, and exp(-x²/2); x beyond ±14.5 counts as that.
+#[inline(always)]
+pub(super) fn normal_parts(x: f32) -> (f32, f32) {
+    let (_, r, e) = tail_parts(x);
+    (mul_rn(r, e), e)
 }

@@ -4,7 +4,7 @@
 //! other way, x = 2^k·(1 + f) with √½ ≤ 1 + f < √2. Coefficients are weighted minimax fits made
 //! for this file.
 
-use super::{fma, horner, mul_rn};
+use super::{fma, horner, mul_rn, rint};
 
 /// Adding it rounds an |x| < 2^22 to an integer, which stands in the low bits.
 pub(super) const ROUND: f32 = 12_582_912.0;
@@ -21,7 +21,7 @@ const LN_2_15_LO: f32 = -2.121_944_4e-4;
 
 /// p · 2^k for |k| ≤ 160, rounded once.
 #[inline(always)]
-fn scale(p: f32, k: i32) -> f32 {
+pub(super) fn scale(p: f32, k: i32) -> f32 {
     let half = k >> 1;
     let power = |k: i32| f32::from_bits((k.wrapping_add(127) as u32) << 23);
     mul_rn(p * power(half), power(k.wrapping_sub(half)))
@@ -33,27 +33,48 @@ fn low_integer(rounded: f32) -> i32 {
     rounded.to_bits().wrapping_sub(ROUND.to_bits()) as i32
 }
 
+/// (2^f - 1) / f for |f| ≤ ½.
+const EXP2: [f32; 6] = [
+    0.693_147_2,
+    0.240_226_51,
+    0.055_503_28,
+    0.009_618_004,
+    0.001_340_027,
+    0.000_154_762_72,
+];
+
 /// 2^x, at most 1 ulp.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
-    const Q: [f32; 6] = [
-        0.693_147_2,
-        0.240_226_51,
-        0.055_503_28,
-        0.009_618_004,
-        0.001_340_027,
-        0.000_154_762_72,
-    ];
     let x = if x > 129.0 { 129.0 } else { x };
     let x = if x < -152.0 { -152.0 } else { x };
     let rounded = x + ROUND;
     let f = x - (rounded - ROUND);
-    scale(fma(horner(f, Q), f, 1.0), low_integer(rounded))
+    scale(fma(horner(f, EXP2), f, 1.0), low_integer(rounded))
+}
+
+/// 2^t of a t in -152..=129 that has more bits than f32: the fraction is rounded, not t.
+#[inline(always)]
+pub(super) fn exp2_of_parts(t: f64) -> f32 {
+    let whole = rint(t as f32);
+    // Exact in f64, and |f| is hardly above ½.
+    let f = (t - f64::from(whole)) as f32;
+    let rounded = whole + ROUND;
+    scale(fma(horner(f, EXP2), f, 1.0), low_integer(rounded))
 }
 
 /// e^x, at most 1.1 ulp.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -104.5 { -104.5 } else { x };
+    let (p, rounded) = expm1_parts(x);
+    scale(p + 1.0, low_integer(rounded))
+}
+
+/// e^r - 1 and k, as [`low_integer`] has it, with x = k·ln 2 + r and |r| ≤ ln 2 / 2, for |x| < 2^14.
+#[inline(always)]
+pub(super) fn expm1_parts(x: f32) -> (f32, f32) {
     const Q: [f32; 5] = [
         0.5,
         0.166_665_18,
@@ -61,14 +82,11 @@ pub fn exp(x: f32) -> f32 {
         0.008_368_89,
         0.001_395_049,
     ];
-    let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.5 { -104.5 } else { x };
     let rounded = fma(x, LOG2_E, ROUND);
     let k = rounded - ROUND;
     // k · LN_2_15 is exact in f32, so r is rounded once.
     let r = fma(k, -LN_2_15_LO, fma(k, -LN_2_15, x));
-    let p = fma(r * r, horner(r, Q), r) + 1.0;
-    scale(p, low_integer(rounded))
+    (fma(r * r, horner(r, Q), r), rounded)
 }
 
 /// x = 2^k · (1 + f) with √½ ≤ 1 + f < √2, for positive finite x: (ln(1 + f), k).
@@ -125,6 +143,23 @@ pub fn log2(x: f32) -> f32 {
     }
     let (ln, k) = log_parts(x);
     fma(ln, LOG2_E, fma(ln, LOG2_E_LO, k))
+}
+
+/// log10 x, at most 2 ulp; -inf at ±0, NaN below.
+#[inline(always)]
+pub fn log10(x: f32) -> f32 {
+    const LOG10_E: f32 = core::f32::consts::LOG10_E;
+    /// log10 e - LOG10_E.
+    const LOG10_E_LO: f32 = -1.010_305e-8;
+    const LOG10_2: f32 = core::f32::consts::LOG10_2;
+    /// log10 2 - LOG10_2.
+    const LOG10_2_LO: f32 = -1.432_098_9e-8;
+    if !(x > 0.0 && x < f32::INFINITY) {
+        return log_special(x);
+    }
+    let (ln, k) = log_parts(x);
+    let low = fma(ln, LOG10_E_LO, k * LOG10_2_LO);
+    fma(k, LOG10_2, fma(ln, LOG10_E, low))
 }
 
 /// Hyperbolic tangent, at most 2 ulp.

@@ -31,6 +31,13 @@ pub fn silu(x: f32) -> f32 {
 /// -inf (-inf · 0).
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
+    let (half, half_lo) = gelu_tanh_halves(x);
+    gate(x, half, half_lo)
+}
+
+/// What [`gate`] takes of gelu's x, as a sum of two f32; x beyond ±16 counts as that.
+#[inline(always)]
+pub(super) fn gelu_tanh_halves(x: f32) -> (f32, f32) {
     // v = a (C0 + C1 a²) with a = |x|, half of 2·√(2/π)·(..), as a sum of two f32: an error in v
     // would be one in the exponential |v| times as large.
     const C0: f32 = 0.797_884_6;
@@ -52,5 +59,5 @@ pub fn gelu_tanh(x: f32) -> f32 {
         fma(C1_LO, square, rounding + cubic_lo + C0_LO),
     );
     let v = mul_rn(a, sum);
-    gate(x, v, fma(a, sum_lo, fma(a, sum, -v)))
+    (v, fma(a, sum_lo, fma(a, sum, -v)))
 }

@@ -25,18 +25,26 @@
 
 mod erf;
 mod exp;
+mod gradient;
+mod hyperbolic;
 mod ieee;
+mod inverse;
 mod logistic;
+mod power;
 mod trig;
 
 pub mod approx;
 pub mod wide;
 
 pub use erf::{erf, erfc, gelu};
-pub use exp::{exp, exp2, log, log2, tanh};
+pub use exp::{exp, exp2, log, log2, log10, tanh};
+pub use gradient::{gelu_grad, gelu_tanh_grad, relu_grad, sigmoid_grad, silu_grad, tanh_grad};
+pub use hyperbolic::{acosh, asinh, atanh, cosh, expm1, log1p, sinh};
 pub use ieee::{ceil, floor, fma, mul_rn, rint, sqrt, trunc};
+pub use inverse::{acos, asin, atan, atan2};
 pub use logistic::{gelu_tanh, sigmoid, silu};
-pub use trig::{cos, sin};
+pub use power::{fmod, hypot, pow, remainder};
+pub use trig::{cos, sin, tan};
 
 /// 1 / x, correctly rounded.
 #[inline(always)]
@@ -76,3 +84,5 @@ fn horner<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_more;

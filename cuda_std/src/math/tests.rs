@@ -3,7 +3,7 @@
 use super::*;
 
 /// Error of `got` in ulp of `want`; 0 where both are the same special value.
-fn ulps(got: f32, want: f64) -> f64 {
+pub(super) fn ulps(got: f32, want: f64) -> f64 {
     if want.is_nan() || got.is_nan() {
         return if want.is_nan() && got.is_nan() {
             0.0
@@ -27,7 +27,7 @@ fn ulps(got: f32, want: f64) -> f64 {
 }
 
 /// Checks `f` at every 2,003rd f32 and at special values.
-fn holds(f: impl Fn(f32) -> f32, truth: impl Fn(f64) -> f64, bound: f64) {
+pub(super) fn holds(f: impl Fn(f32) -> f32, truth: impl Fn(f64) -> f64, bound: f64) {
     let specials = [
         0.0,
         -0.0,

@@ -73,14 +73,21 @@ fn reduce_large(x: f32) -> (f32, u32) {
     }
 }
 
-/// sin(r + q·π/2) for |r| ≤ π/4.
+/// (sin r, cos r) for |r| ≤ π/4.
 #[inline(always)]
-fn quadrant(r: f32, q: u32) -> f32 {
+fn sin_cos(r: f32) -> (f32, f32) {
     const SIN: [f32; 3] = [-0.166_666_55, 0.008_332_176, -0.000_195_169_78];
     const COS: [f32; 3] = [0.041_666_646, -0.001_388_736_4, 0.000_024_438_088];
     let z = r * r;
     let sin = fma(z * horner(z, SIN), r, r);
     let cos = fma(z, fma(z, horner(z, COS), -0.5), 1.0);
+    (sin, cos)
+}
+
+/// sin(r + q·π/2) for |r| ≤ π/4.
+#[inline(always)]
+fn quadrant(r: f32, q: u32) -> f32 {
+    let (sin, cos) = sin_cos(r);
     let value = if q & 1 == 0 { sin } else { cos };
     if q & 2 == 0 { value } else { -value }
 }
@@ -97,4 +104,12 @@ pub fn sin(x: f32) -> f32 {
 pub fn cos(x: f32) -> f32 {
     let (r, q) = reduce(x);
     quadrant(r, q.wrapping_add(1))
+}
+
+/// Tangent of x radians, at most 4 ulp; NaN at ±inf.
+#[inline(always)]
+pub fn tan(x: f32) -> f32 {
+    let (r, q) = reduce(x);
+    let (sin, cos) = sin_cos(r);
+    if q & 1 == 0 { sin / cos } else { -cos / sin }
 }

@@ -1,5 +1,6 @@
 //! Checks that several operations make.
 
+use crate::tensor::Erased;
 use crate::{Element, Error, Result, Stream, Tensor};
 
 /// `tensor` lives where `stream` does.
@@ -88,18 +89,31 @@ pub(super) fn axis<T: Element>(tensor: &Tensor<T>, axis: usize) -> Result<()> {
 }
 
 /// The written tensor is `other`, element for element, or shares no element with it.
-pub(super) fn no_partial_overlap<T: Element>(
+pub(super) fn no_partial_overlap<T: Element, U: Element>(
     output: &'static str,
     written: &Tensor<T>,
     operand: &'static str,
-    other: &Tensor<T>,
+    other: &Tensor<U>,
 ) -> Result<()> {
-    let is_same = written.device_ptr() == other.device_ptr()
+    no_partial_overlap_of(output, &written.erased(), operand, &other.erased())
+}
+
+/// As [`no_partial_overlap`].
+pub(super) fn no_partial_overlap_of(
+    output: &'static str,
+    written: &Erased<'_>,
+    operand: &'static str,
+    other: &Erased<'_>,
+) -> Result<()> {
+    let is_same = written.address() == other.address()
+        && written.dtype().size_bytes() == other.dtype().size_bytes()
         && written.shape() == other.shape()
         && written.strides() == other.strides();
-    if is_same {
-        Ok(())
-    } else {
-        no_overlap(output, written, operand, other)
+    if is_same || !written.overlaps(other) {
+        return Ok(());
     }
+    Err(Error::Overlap {
+        output,
+        other: operand,
+    })
 }

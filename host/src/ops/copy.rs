@@ -1,10 +1,15 @@
 //! Copies between any strides and between dtypes.
 
-use crate::ops::elementwise::Walk;
+use crate::ops::elementwise::{Program, Transposition, Walk, steps_of};
 use crate::ops::{check, kernels};
-use crate::{E4m3, E5m2, Element, Result, Stream, Tensor};
+use crate::tensor::Erased;
+use crate::{E4m3, E5m2, Element, LaunchConfig, Result, Stream, Tensor};
 use half::{bf16, f16};
-use spec::elementwise::{CastEntry, CopyEntry};
+use spec::DType;
+use spec::elementwise::{
+    CHAIN_DTYPES, CastEntry, CastParams, CopyEntry, GROUP, THREADS, TRANSPOSE_THREADS,
+    TransposeEntry, code, grid_blocks,
+};
 
 impl<T: Element> Tensor<T> {
     /// The same elements in row-major order without gaps: this tensor itself where it is
@@ -38,50 +43,78 @@ impl<T: Element> Tensor<T> {
     }
 }
 
-/// A type that tensors can be cast from and to: f32, f16, bf16 and the floats of 8 bits.
+/// A type that tensors can be cast from and to: all but u64.
 pub trait CastElement: Element {}
 
-impl CastElement for f32 {}
-impl CastElement for f16 {}
-impl CastElement for bf16 {}
-impl CastElement for E4m3 {}
-impl CastElement for E5m2 {}
+macro_rules! cast_elements {
+    ($($ty:ty)*) => {$(
+        impl CastElement for $ty {}
+    )*};
+}
+
+cast_elements! { f64 f32 f16 bf16 E4m3 E5m2 i8 i16 i32 i64 u8 u16 u32 }
 
 impl<T: CastElement> Tensor<T> {
-    /// The elements rounded to another dtype, to nearest with ties to even, in a new contiguous
-    /// tensor. What is beyond the largest finite value of a type of 8 bits becomes that value.
-    /// Enqueued on `stream`.
+    /// The elements in another dtype, in a new contiguous tensor. Enqueued on `stream`.
+    ///
+    /// To a float: rounded once to nearest, ties to even; what is beyond the largest finite value of a
+    /// type of 8 bits becomes that value. To an integer: towards zero, what is beyond its range to the
+    /// end of the range, NaN to 0. The same dtype: bits.
     ///
     /// # Errors
     /// As [`Tensor::contiguous`].
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> warpsmith::Result<()> {
+    /// use warpsmith::{Device, Tensor};
+    /// let device = Device::emulator()?;
+    /// let stream = device.stream()?;
+    /// let x = Tensor::from_slice(&device, &[4], &[1.9_f32, -1.9, 300.0, f32::NAN])?;
+    /// assert_eq!(x.cast::<i8>(&stream)?.to_vec()?, [1, -1, 127, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cast<U: CastElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
         check::device("tensor", self, stream)?;
         let to = Tensor::<U>::empty(stream, self.shape())?;
-        if to.is_empty() {
-            return Ok(to);
-        }
-        let walk = Walk::new(self.shape(), [to.strides(), self.strides()]);
-        let (config, params) = walk.launch(2, 0.0);
-        let kernel = if T::DTYPE == U::DTYPE {
-            kernels::kernel(
-                stream,
-                CopyEntry {
-                    size_bytes: size_of::<T>(),
-                },
-            )?
+        let (from, into) = (self.erased(), to.erased());
+        if T::DTYPE == U::DTYPE {
+            copy_bits(&from, &into, stream)?;
+        } else if is_narrow(T::DTYPE) && is_narrow(U::DTYPE) {
+            Program::load("tensor", from).launch(&into, stream)?;
         } else {
-            kernels::kernel(
-                stream,
-                CastEntry {
-                    from: T::DTYPE,
-                    to: U::DTYPE,
-                },
-            )?
-        };
-        // SAFETY: both tensors have the walk's shape and strides; the new one overlaps nothing.
-        unsafe { kernel.launch(stream, config, (self, &to, params)) }?;
+            cast_wide(&from, &into, stream)?;
+        }
         Ok(to)
     }
+}
+
+/// Whether the kernel of chains reads and writes the dtype.
+fn is_narrow(dtype: DType) -> bool {
+    CHAIN_DTYPES.contains(&dtype)
+}
+
+/// Casts `from` to `to`, a new tensor of the same shape.
+fn cast_wide(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> {
+    if to.is_empty() {
+        return Ok(());
+    }
+    let kernel = kernels::kernel(stream, CastEntry)?;
+    let tensors = [to, from].map(|tensor| steps_of(tensor, to.shape()));
+    Walk::new(to.shape(), &tensors).pieces(1, |piece| {
+        let params = CastParams {
+            walk: piece.params,
+            from: code::dtype(from.dtype()),
+            to: code::dtype(to.dtype()),
+        };
+        let blocks = grid_blocks(piece.params.len.into(), GROUP);
+        let config = LaunchConfig::linear(blocks, THREADS);
+        let x = from.argument(piece.addresses[1]);
+        let y = to.argument(piece.addresses[0]);
+        // SAFETY: both tensors have the walk's shape and strides; the new one overlaps nothing.
+        unsafe { kernel.launch(stream, config, (x, y, params)) }
+    })
 }
 
 /// A row-major copy of `tensor`, which lives on the stream's device.
@@ -98,18 +131,41 @@ pub(super) fn strided_copy<T: Element>(
     to: &Tensor<T>,
     stream: &Stream,
 ) -> Result<()> {
+    copy_bits(&from.erased(), &to.erased(), stream)
+}
+
+/// As [`strided_copy`], of tensors of one dtype.
+fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> {
     if to.is_empty() {
         return Ok(());
     }
-    let kernel = kernels::kernel(
-        stream,
-        CopyEntry {
-            size_bytes: size_of::<T>(),
-        },
-    )?;
-    let walk = Walk::new(to.shape(), [to.strides(), from.strides()]);
-    let (config, params) = walk.launch(2, 0.0);
-    // SAFETY: both tensors have the walk's shape and strides, so every element it names lies
-    // inside of their storage; the caller vouches for `to`.
-    unsafe { kernel.launch(stream, config, (from, to, params)) }
+    let tensors = [to, from].map(|tensor| steps_of(tensor, to.shape()));
+    let mut walk = Walk::new(to.shape(), &tensors);
+    let mut size_bytes = to.dtype().size_bytes();
+    for wide_bytes in [16, 8, 4, 2] {
+        if wide_bytes > size_bytes
+            && let Some(wide) = walk.widened(wide_bytes / size_bytes)
+        {
+            (walk, size_bytes) = (wide, wide_bytes);
+            break;
+        }
+    }
+    if let Some(transposition) = Transposition::of(&walk, size_bytes) {
+        let kernel = kernels::kernel(stream, TransposeEntry { size_bytes })?;
+        let config = LaunchConfig::linear(transposition.blocks, TRANSPOSE_THREADS);
+        let x = from.argument(walk.address(1));
+        let y = to.argument(walk.address(0));
+        // SAFETY: as below.
+        return unsafe { kernel.launch(stream, config, (x, y, transposition.params)) };
+    }
+    let kernel = kernels::kernel(stream, CopyEntry { size_bytes })?;
+    walk.pieces(1, |piece| {
+        let blocks = grid_blocks(piece.params.len.into(), GROUP);
+        let config = LaunchConfig::linear(blocks, THREADS);
+        let x = from.argument(piece.addresses[1]);
+        let y = to.argument(piece.addresses[0]);
+        // SAFETY: both tensors have the walk's shape and strides, so every element it names lies
+        // inside of their storage; the caller vouches for `to`.
+        unsafe { kernel.launch(stream, config, (x, y, piece.params)) }
+    })
 }

@@ -1,12 +1,15 @@
 //! The element types that the operations compute with.
 
 use crate::ops::copy::CastElement;
+use crate::ops::elementwise::ChainElement;
 use crate::ops::gemm::GemmInput;
 use half::{bf16, f16};
 
 /// f32, f16 or bf16: what operations read. Everything is computed in f32 and rounded once when it
 /// is written.
-pub trait Float: CastElement + GemmInput<Self, Output = Self> + sealed::Sealed {
+pub trait Float:
+    CastElement + ChainElement + GemmInput<Self, Output = Self> + sealed::Sealed
+{
     /// The value in f32, exactly.
     fn to_f32(self) -> f32;
     /// `x` rounded to nearest, ties to even.

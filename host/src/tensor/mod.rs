@@ -2,6 +2,7 @@
 
 mod convert;
 mod dims;
+mod erased;
 mod layout;
 mod overlap;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 mod views;
 
 pub use dims::MAX_RANK;
+pub(crate) use erased::{Address, Erased};
 
 use crate::buffer::{DeviceBuffer, DevicePtr, pattern};
 use crate::device::Device;
@@ -227,13 +229,12 @@ impl<T: Element> Tensor<T> {
 
     /// Whether some element may be one of `other` too. `false` is certain.
     pub fn overlaps<U: Element>(&self, other: &Tensor<U>) -> bool {
-        if Arc::ptr_eq(&self.storage, &other.storage) && size_of::<T>() == size_of::<U>() {
-            return overlap::may_overlap(&self.layout, &other.layout);
-        }
-        match (self.byte_range(), other.byte_range()) {
-            (Some(a), Some(b)) => self.device() == other.device() && a.0 < b.1 && b.0 < a.1,
-            _ => false,
-        }
+        self.erased().overlaps(&other.erased())
+    }
+
+    /// The tensor without its element type.
+    pub(crate) fn erased(&self) -> Erased<'_> {
+        Erased::new(&self.storage, &self.layout, self.address, T::DTYPE)
     }
 
     /// Address of the element at index (0, 0, ..).
@@ -267,14 +268,6 @@ impl<T: Element> Tensor<T> {
             got: self.strides().into(),
             want: format!("those of a contiguous tensor of shape {:?}", self.shape()).into(),
         })
-    }
-
-    /// First byte and the one after the last, of all elements.
-    fn byte_range(&self) -> Option<(i128, i128)> {
-        let (first, last) = self.layout.bounds()?;
-        let size = size_of::<T>() as i128;
-        let base = i128::from(self.storage.address());
-        Some((base + first * size, base + (last + 1) * size))
     }
 }
 

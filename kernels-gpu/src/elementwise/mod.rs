@@ -1,22 +1,23 @@
-//! Elementwise operations, `y = f(x)` and `y = f(a, b)`, over strided tensors with broadcasting.
+//! Elementwise operations over strided tensors with broadcasting, casts, copies, transposes.
 //!
-//! Tensors: rank up to 8 after the host merged dimensions; f32, f16 or bf16, copies of any
-//! element of 1 to 8 bytes.
-//!
-//! **Roles**: threads stride over the elements, four neighbours at once where all tensors are
-//! contiguous and aligned. **Pipelines**, **Shared memory**: none.
+//! **Roles**: each thread of [`chain`] takes 8 or 16 elements, in two accesses of 16 bytes a tensor
+//! where the layout allows it. **Shared memory**: values that a program keeps, a thread's own.
 //!
 //! **Numerics**: computed in f32 (`cuda_std::math`, errors in `spec::elementwise`), one rounding at
 //! the store. NaN results of arithmetic are canonical; neg, abs and copies keep a NaN's bits as far
 //! as the dtype's conversion does.
 //!
-//! **Before you change this**: every entry holds the function six times (four vector elements, a
-//! tail, strides), which is most of the module's size. `cargo test -p warpsmith-tests` runs it on the
-//! emulator.
+//! **Before you change this**: `cargo test -p warpsmith-tests --test elementwise` runs it on the
+//! emulator; every function is in the module once, and only the common ones eight times unrolled.
 
-mod binary;
-mod body;
-mod unary;
+mod brief;
+mod cast;
+mod chain;
+mod copy;
+mod transpose;
 
-pub use binary::*;
-pub use unary::*;
+pub use brief::*;
+pub use cast::*;
+pub use chain::*;
+pub use copy::*;
+pub use transpose::*;

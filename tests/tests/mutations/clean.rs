@@ -43,7 +43,8 @@ run_clean! {
     portable_product_runs_clean = "gemm_simt_f32",
     portable_softmax_runs_clean = "softmax_f32",
     portable_sum_runs_clean = "reduce_value_f32",
-    portable_add_runs_clean = "binary_add_f32",
+    portable_copy_runs_clean = "copy_b32",
+    portable_transposition_runs_clean = "transpose_b32",
 }
 
 /// Extents that are no multiples of a tile: the maps cut the tensors off.

@@ -1,6 +1,6 @@
 //! Launches of the library's portable kernels, as its host code makes them.
 
-use ndarray::{ArrayD, Axis};
+use ndarray::Axis;
 use spec::DType;
 use spec::elementwise::{self, MAX_RANK};
 use spec::gemm::SIMT_SMALL;
@@ -33,6 +33,13 @@ impl Fields {
     fn f32(mut self, values: &[f32]) -> Self {
         self.0.extend(values.iter().flat_map(|x| x.to_le_bytes()));
         self
+    }
+
+    fn divisions(self, divisors: &[u32]) -> Self {
+        divisors.iter().fold(self, |fields, &divisor| {
+            let division = elementwise::Division::new(divisor);
+            fields.u32(&[division.divisor, division.magic, division.shift])
+        })
     }
 
     fn arg(self) -> Arg {
@@ -164,26 +171,49 @@ pub(crate) fn sum_rows() -> Problem {
     }
 }
 
-/// A sum of two contiguous tensors, with a tail behind the last vector; exact.
-pub(crate) fn add() -> Problem {
+/// A copy of elements, with a tail behind the last whole block's; exact.
+pub(crate) fn copy() -> Problem {
     let len = 1003;
-    let [a, b] = [1, 2].map(|seed| Operand::draw(DType::F32, Values::Integers, &[len], seed));
-    let sum: ArrayD<f64> = &a.exact + &b.exact;
-    let expected = Expected::exact(sum, DType::F32);
-    let mut shape = [1; MAX_RANK];
-    shape[MAX_RANK - 1] = len;
-    let mut strides = [0; MAX_RANK];
-    strides[MAX_RANK - 1] = 1;
-    let params = Fields::default()
-        .u64(&[len])
-        .u32(&[1, 1])
-        .u64(&shape)
-        .u64(&[strides; 3].concat())
-        .f32(&[0.0, 0.0]);
+    let x = Operand::draw(DType::F32, Values::Integers, &[len], 1);
+    let expected = Expected::exact(x.exact.clone(), DType::F32);
+    let mut strides = [[0; MAX_RANK]; 5];
+    (strides[0][0], strides[1][0]) = (1, 1);
+    let extents = Fields::default()
+        .u32(&[len as u32, 1, 1, 0])
+        .divisions(&[len as u32, 1, 1, 1, 1, 1, 1, 1]);
+    let params = extents.u64(&strides.concat());
+    let blocks = elementwise::grid_blocks(len as u64, elementwise::GROUP);
     Problem {
-        shape: linear(elementwise::grid_blocks(len as u64), elementwise::THREADS),
-        buffers: vec![a.bytes, b.bytes, poison(DType::F32, len)],
-        args: vec![Arg::Buffer(0), Arg::Buffer(1), Arg::Buffer(2), params.arg()],
-        judge: Box::new(move |after| hold(&after[2], &expected)),
+        shape: linear(blocks, elementwise::THREADS),
+        buffers: vec![x.bytes, poison(DType::F32, len)],
+        args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
+        judge: Box::new(move |after| hold(&after[1], &expected)),
+    }
+}
+
+/// A transposition of a matrix of whole chunks but not of whole tiles; exact.
+pub(crate) fn transposition() -> Problem {
+    let [rows, columns] = [72, 100];
+    let x = Operand::draw(DType::F32, Values::Integers, &[rows, columns], 1);
+    let want = x
+        .exact
+        .clone()
+        .reversed_axes()
+        .as_standard_layout()
+        .into_owned();
+    let expected = Expected::exact(want, DType::F32);
+    let tile = elementwise::TransposeEntry { size_bytes: 4 }.tile() as usize;
+    let tiles = [columns, rows].map(|extent| extent.div_ceil(tile) as u32);
+    let params = Fields::default()
+        .u32(&[rows as u32, columns as u32, 0, 3, 0, 0])
+        .u64(&[columns, rows])
+        .divisions(&tiles)
+        .divisions(&[1; 6])
+        .u64(&[0; 12]);
+    Problem {
+        shape: linear(tiles[0] * tiles[1], elementwise::TRANSPOSE_THREADS),
+        buffers: vec![x.bytes, poison(DType::F32, rows * columns)],
+        args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
+        judge: Box::new(move |after| hold(&after[1], &expected)),
     }
 }

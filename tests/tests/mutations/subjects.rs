@@ -28,7 +28,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 9] = [
+pub(crate) const SUBJECTS: [Subject; 10] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -86,10 +86,16 @@ pub(crate) const SUBJECTS: [Subject; 9] = [
         problem: portable::sum_rows,
     },
     Subject {
-        name: "binary_add_f32",
+        name: "copy_b32",
         file: "ptx/sm_75/elementwise.ptx",
-        kernel: "binary_add_f32",
-        problem: portable::add,
+        kernel: "copy_b32",
+        problem: portable::copy,
+    },
+    Subject {
+        name: "transpose_b32",
+        file: "ptx/sm_75/elementwise.ptx",
+        kernel: "transpose_b32",
+        problem: portable::transposition,
     },
 ];
 

@@ -9,20 +9,16 @@ use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{DTYPES, FwdEntry, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
-use spec::elementwise::{
-    self, BinaryEntry, BinaryOp, CastEntry, CopyEntry, ElementwiseParams, MAX_RANK, UnaryEntry,
-    UnaryOp,
-};
+use spec::elementwise::{BriefEntry, CastEntry, ChainEntry, CopyEntry, TransposeEntry};
 use spec::gemm::{self, Transpose};
 use spec::reduce::{self, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView};
 use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, products, rows};
+use crate::{attending, elementwise, products, rows};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
-const EIGHT_BITS: [DType; 2] = [DType::E4m3, DType::E5m2];
 
 /// A kernel, by what spec calls it.
 #[derive(Clone, Copy)]
@@ -41,10 +37,11 @@ pub(crate) enum Family {
     Reduce(ReduceEntry),
     Row(rows::RowKernel),
     Scan(ScanEntry),
-    Unary(UnaryEntry),
-    Binary(BinaryEntry),
+    Brief(BriefEntry),
+    Chain(ChainEntry),
     Cast(CastEntry),
     Copy(CopyEntry),
+    Transpose(TransposeEntry),
 }
 
 /// All of them, by entry name.
@@ -110,25 +107,20 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
         let entry = gemm::FinishEntry { output };
         all.insert(entry.to_string(), Family::Finish(entry));
     }
-    for dtype in FLOATS {
-        for op in UnaryOp::ALL {
-            all.insert(op.entry(dtype).to_string(), Family::Unary(op.entry(dtype)));
-        }
-        for op in BinaryOp::ALL {
-            all.insert(op.entry(dtype).to_string(), Family::Binary(op.entry(dtype)));
-        }
+    for converts in [false, true] {
+        let entry = ChainEntry { converts };
+        all.insert(entry.to_string(), Family::Chain(entry));
+        let entry = BriefEntry { converts };
+        all.insert(entry.to_string(), Family::Brief(entry));
     }
-    for from in FLOATS.into_iter().chain(EIGHT_BITS) {
-        for to in FLOATS.into_iter().chain(EIGHT_BITS) {
-            let entry = CastEntry { from, to };
-            all.insert(entry.to_string(), Family::Cast(entry));
-        }
+    all.insert(CastEntry.to_string(), Family::Cast(CastEntry));
+    for size_bytes in [1, 2, 4, 8, 16] {
+        let entry = CopyEntry { size_bytes };
+        all.insert(entry.to_string(), Family::Copy(entry));
     }
     for size_bytes in [1, 2, 4, 8] {
-        all.insert(
-            CopyEntry { size_bytes }.to_string(),
-            Family::Copy(CopyEntry { size_bytes }),
-        );
+        let entry = TransposeEntry { size_bytes };
+        all.insert(entry.to_string(), Family::Transpose(entry));
     }
     all
 }
@@ -161,25 +153,11 @@ impl Family {
             Self::Reduce(entry) => reduction(entry, rng),
             Self::Row(kernel) => kernel.trial(rng),
             Self::Scan(entry) => running(entry, rng),
-            Self::Unary(UnaryEntry { op, dtype }) => elementwise(
-                op.entry(dtype),
-                Some(dtype),
-                [dtype.size_bytes(); 2],
-                1,
-                rng,
-            ),
-            Self::Binary(BinaryEntry { op, dtype }) => elementwise(
-                op.entry(dtype),
-                Some(dtype),
-                [dtype.size_bytes(); 2],
-                2,
-                rng,
-            ),
-            Self::Cast(entry) => {
-                let sizes = [entry.from.size_bytes(), entry.to.size_bytes()];
-                elementwise(entry, Some(entry.from), sizes, 1, rng)
-            }
-            Self::Copy(entry) => elementwise(entry, None, [entry.size_bytes; 2], 1, rng),
+            Self::Brief(entry) => elementwise::brief(entry, rng),
+            Self::Chain(entry) => elementwise::chain(entry, rng),
+            Self::Cast(entry) => elementwise::cast(entry, rng),
+            Self::Copy(entry) => elementwise::copy(entry, rng),
+            Self::Transpose(entry) => elementwise::transpose(entry, rng),
         }
     }
 }
@@ -269,54 +247,5 @@ fn running(ScanEntry { dtype }: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
             [x, y, status, Arg::params(params)],
         );
     }
-    trial
-}
-
-/// A launch over two dimensions, or one without gaps; inputs of a float dtype, or bytes.
-fn elementwise(
-    entry: impl ToString,
-    dtype: Option<DType>,
-    [in_bytes, out_bytes]: [usize; 2],
-    inputs: usize,
-    rng: &mut ChaCha8Rng,
-) -> Trial {
-    let mut trial = Trial::default();
-    let [rows, columns] = [40, 60].map(|largest| rng.random_range(1..=largest));
-    let is_dense = rng.random_bool(0.5);
-    let mut params = ElementwiseParams {
-        len: rows * columns,
-        contiguous: u32::from(is_dense),
-        rank: 2,
-        shape: [1; MAX_RANK],
-        strides: [[0; MAX_RANK]; 3],
-        scalar: rng.random_range(-2.0..2.0),
-        reserved: 0,
-    };
-    params.shape[MAX_RANK - 2..].copy_from_slice(&[rows, columns]);
-    let mut lens = [rows * columns; 3];
-    for (tensor, strides) in params.strides.iter_mut().enumerate().take(1 + inputs) {
-        let (row, column) = match rng.random_range(0..3) {
-            _ if is_dense => (columns, 1),
-            0 => (1, rows),
-            1 if tensor > 0 => (0, 1),
-            _ => (2 * columns + 1, 2),
-        };
-        strides[MAX_RANK - 2..].copy_from_slice(&[row as i64, column as i64]);
-        lens[tensor] = (rows - 1) * row + (columns - 1) * column + 1;
-    }
-    let mut args: Vec<Arg> = (0..inputs)
-        .map(|input| match dtype {
-            Some(dtype) => trial.floats(dtype, lens[1 + input], rng),
-            None => trial.noise(lens[1 + input] * in_bytes as u64, rng),
-        })
-        .collect();
-    args.push(trial.noise(lens[0] * out_bytes as u64, rng));
-    args.push(Arg::params(params));
-    let blocks = elementwise::grid_blocks(rows * columns);
-    trial.launch(
-        entry,
-        LaunchConfig::linear(blocks, elementwise::THREADS),
-        args,
-    );
     trial
 }

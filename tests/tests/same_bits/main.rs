@@ -8,6 +8,7 @@
 mod attending;
 mod cases;
 mod catalogue;
+mod elementwise;
 mod products;
 mod rows;
 mod trial;

@@ -1,9 +1,20 @@
-//! Functions of single elements, and of pairs.
+//! Functions of elements, and chains of them.
 
 mod binary;
+mod chain;
+mod gradient;
 mod plan;
+mod program;
+mod select;
+mod transpose;
 mod unary;
 
 pub use binary::Binary;
-pub(super) use plan::Walk;
+pub use chain::Chain;
+pub use gradient::Gradient;
+pub(super) use plan::{Steps, Walk};
+pub use program::ChainElement;
+pub(super) use program::{Program, cast_pieces, steps_of};
+pub use select::Select;
+pub(super) use transpose::Transposition;
 pub use unary::Unary;

@@ -1,48 +1,95 @@
-//! How an elementwise launch walks its tensors: dimensions merged where all of them allow it.
+//! How an elementwise launch walks its tensors: dimensions merged where all of them allow it, cut into
+//! launches that 31-bit indices reach.
 
-use crate::LaunchConfig;
-use spec::elementwise::{ElementwiseParams, MAX_RANK, THREADS, grid_blocks};
+use spec::elementwise::{Division, MAX_LEN, MAX_RANK, WalkParams};
 
-/// Extents, and the strides of up to three tensors: the output first.
+/// Most tensors of a walk.
+pub(crate) const TENSORS: usize = 5;
+
+/// A tensor as a walk sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Steps {
+    /// In elements, a stride for each dimension of the walk's shape.
+    pub(crate) strides: [i64; MAX_RANK],
+    /// Address of the first element.
+    pub(crate) address: u64,
+    /// Of an element.
+    pub(crate) size_bytes: usize,
+}
+
+/// Extents, and the strides of up to five tensors: the output first. Dimensions are innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Walk {
-    rank: usize,
-    shape: [usize; MAX_RANK],
-    strides: [[i64; MAX_RANK]; 3],
+    pub(crate) rank: usize,
+    pub(crate) shape: [usize; MAX_RANK],
+    pub(crate) strides: [[i64; MAX_RANK]; TENSORS],
+    addresses: [u64; TENSORS],
+    sizes: [usize; TENSORS],
+    tensors: usize,
+}
+
+/// One launch of a walk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Piece {
+    pub(crate) params: WalkParams,
+    /// Of each tensor's first element of the piece.
+    pub(crate) addresses: [u64; TENSORS],
 }
 
 impl Walk {
-    /// The walk over `shape` with the output's strides and those of the inputs, each of the
-    /// shape's rank. Elements are independent, so dimensions may be taken in any order: the
-    /// output's longest strides come first.
-    pub(crate) fn new<const TENSORS: usize>(shape: &[usize], strides: [&[i64]; TENSORS]) -> Self {
-        const { assert!(TENSORS <= 3, "an output and two inputs") }
+    /// The walk over `shape` by tensors, the output first. Elements are independent, so dimensions may
+    /// be taken in any order and direction: as the output lies in memory.
+    ///
+    /// An output of strides that are 0 writes elements twice: the caller has refused it.
+    pub(crate) fn new(shape: &[usize], tensors: &[Steps]) -> Self {
         let mut walk = Self {
             rank: 0,
             shape: [1; MAX_RANK],
-            strides: [[0; MAX_RANK]; 3],
+            strides: [[0; MAX_RANK]; TENSORS],
+            addresses: [0; TENSORS],
+            sizes: [1; TENSORS],
+            tensors: tensors.len().min(TENSORS),
         };
-        for (axis, &extent) in shape.iter().enumerate() {
+        for (t, tensor) in tensors.iter().enumerate().take(TENSORS) {
+            walk.addresses[t] = tensor.address;
+            walk.sizes[t] = tensor.size_bytes;
+        }
+        for (axis, &extent) in shape.iter().enumerate().rev() {
             if extent != 1 {
                 walk.shape[walk.rank] = extent;
-                for (to, from) in walk.strides.iter_mut().zip(strides) {
-                    to[walk.rank] = from[axis];
+                for (to, from) in walk.strides.iter_mut().zip(tensors) {
+                    to[walk.rank] = from.strides[axis];
                 }
                 walk.rank += 1;
             }
         }
+        walk.turn();
         walk.sort();
         walk.merge();
         walk
     }
 
-    /// Insertion sort of the dimensions by the output's strides, longest first.
+    /// Takes dimensions backwards in which the output's stride is negative.
+    fn turn(&mut self) {
+        for axis in 0..self.rank {
+            if self.strides[0][axis] >= 0 {
+                continue;
+            }
+            let last = self.shape[axis].saturating_sub(1) as i64;
+            for t in 0..self.tensors {
+                let stride = self.strides[t][axis];
+                let reach = last.wrapping_mul(stride).wrapping_mul(self.sizes[t] as i64);
+                self.addresses[t] = self.addresses[t].wrapping_add_signed(reach);
+                self.strides[t][axis] = -stride;
+            }
+        }
+    }
+
+    /// Insertion sort of the dimensions by the output's strides, shortest first.
     fn sort(&mut self) {
         for end in 1..self.rank {
             let mut axis = end;
-            while axis > 0
-                && self.strides[0][axis].unsigned_abs() > self.strides[0][axis - 1].unsigned_abs()
-            {
+            while axis > 0 && self.strides[0][axis] < self.strides[0][axis - 1] {
                 self.shape.swap(axis, axis - 1);
                 for strides in &mut self.strides {
                     strides.swap(axis, axis - 1);
@@ -56,19 +103,17 @@ impl Walk {
     fn merge(&mut self) {
         let mut last = 0;
         for axis in 1..self.rank {
-            let extent = self.shape[axis] as i128;
+            let extent = self.shape[last] as i128;
             let joins = self
                 .strides
                 .iter()
-                .all(|s| i128::from(s[last]) == i128::from(s[axis]) * extent);
-            if !joins {
-                last += 1;
+                .all(|s| i128::from(s[axis]) == i128::from(s[last]) * extent);
+            if joins {
+                self.shape[last] *= self.shape[axis];
+                continue;
             }
-            self.shape[last] = if joins {
-                self.shape[last] * self.shape[axis]
-            } else {
-                self.shape[axis]
-            };
+            last += 1;
+            self.shape[last] = self.shape[axis];
             for strides in &mut self.strides {
                 strides[last] = strides[axis];
             }
@@ -76,42 +121,169 @@ impl Walk {
         if self.rank > 0 {
             self.rank = last + 1;
         }
+        for axis in self.rank..MAX_RANK {
+            self.shape[axis] = 1;
+            for strides in &mut self.strides {
+                strides[axis] = 0;
+            }
+        }
     }
 
-    fn len(&self) -> u64 {
+    /// Elements.
+    pub(crate) fn len(&self) -> u64 {
         self.shape[..self.rank]
             .iter()
             .map(|&extent| extent as u64)
             .product()
     }
 
-    /// The launch, of a walk over at least one element by `tensors` tensors.
-    pub(crate) fn launch(&self, tensors: usize, scalar: f32) -> (LaunchConfig, ElementwiseParams) {
-        let len = self.len();
-        let is_dense = match self.rank {
-            0 => true,
-            1 => self.strides[..tensors]
-                .iter()
-                .all(|strides| strides[0] == 1),
-            _ => false,
-        };
-        let mut params = ElementwiseParams {
-            len,
-            contiguous: u32::from(is_dense),
-            rank: self.rank as u32,
-            shape: [1; MAX_RANK],
-            strides: [[0; MAX_RANK]; 3],
-            scalar,
-            reserved: 0,
-        };
-        let unused = MAX_RANK - self.rank;
-        for axis in 0..self.rank {
-            params.shape[unused + axis] = self.shape[axis] as u64;
-            for (to, from) in params.strides.iter_mut().zip(&self.strides) {
-                to[unused + axis] = from[axis];
+    /// Address of the first element of tensor `t`.
+    pub(crate) fn address(&self, t: usize) -> u64 {
+        self.addresses[t]
+    }
+
+    /// The walk of the same bytes in elements `times` as long, where all tensors allow it. A dimension
+    /// that becomes one element is gone.
+    pub(crate) fn widened(&self, times: usize) -> Option<Self> {
+        let tensors = 0..self.tensors;
+        let fits = self.rank > 0
+            && self.shape[0].is_multiple_of(times)
+            && tensors.clone().all(|t| {
+                let strides = &self.strides[t];
+                let bytes = (times * self.sizes[t]) as u64;
+                strides[0] == 1
+                    && self.addresses[t].is_multiple_of(bytes)
+                    && strides[1..self.rank].iter().all(|s| s % times as i64 == 0)
+            });
+        if !fits {
+            return None;
+        }
+        let mut wide = *self;
+        wide.shape[0] /= times;
+        for t in tensors {
+            wide.sizes[t] *= times;
+            for stride in &mut wide.strides[t][1..self.rank] {
+                *stride /= times as i64;
             }
         }
-        (LaunchConfig::linear(grid_blocks(len), THREADS), params)
+        if wide.shape[0] == 1 {
+            wide.shape.copy_within(1.., 0);
+            for strides in &mut wide.strides {
+                strides.copy_within(1.., 0);
+                strides[MAX_RANK - 1] = 0;
+            }
+            wide.shape[MAX_RANK - 1] = 1;
+            wide.rank -= 1;
+        }
+        Some(wide)
+    }
+
+    /// Neighbours that one access may take, and which tensors have one element for all of them.
+    fn chunk(&self, largest: u32) -> (u32, u32) {
+        let mut splat = 0;
+        for t in 1..self.tensors {
+            if self.strides[t][0] == 0 && self.rank > 0 {
+                splat |= 1 << t;
+            }
+        }
+        let mut chunk = largest;
+        while chunk >= 4 {
+            let times = chunk as usize;
+            let inner = self.rank <= 1 || self.shape[0].is_multiple_of(times);
+            let fits = (0..self.tensors).all(|t| {
+                let strides = &self.strides[t];
+                let bytes = (times * self.sizes[t]) as u64;
+                let is_dense = strides[0] == 1
+                    && self.addresses[t].is_multiple_of(bytes)
+                    && strides[1..].iter().all(|s| s % times as i64 == 0);
+                is_dense || (splat >> t) & 1 == 1
+            });
+            if inner && fits {
+                return (chunk, splat);
+            }
+            chunk /= 2;
+        }
+        (1, 0)
+    }
+
+    /// Calls `launch` for each piece of the walk; of a walk over at least one element, by kernels
+    /// whose accesses take up to `largest_chunk` neighbours.
+    ///
+    /// # Errors
+    /// The first that `launch` returns.
+    pub(crate) fn pieces<E>(
+        &self,
+        largest_chunk: u32,
+        launch: impl FnMut(&Piece) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.pieces_up_to(MAX_LEN, largest_chunk, launch)
+    }
+
+    fn pieces_up_to<E>(
+        &self,
+        limit: u64,
+        largest_chunk: u32,
+        mut launch: impl FnMut(&Piece) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // The whole of the inner dimensions up to `cut`, and so many steps of that one.
+        let (mut cut, mut inner) = (0, 1_u64);
+        while cut < self.rank && inner * self.shape[cut] as u64 <= limit {
+            inner *= self.shape[cut] as u64;
+            cut += 1;
+        }
+        let mut walk = *self;
+        if cut == self.rank {
+            return launch(&walk.piece(largest_chunk));
+        }
+        let most = (limit / inner).max(1) as usize;
+        let mut at = [0_usize; MAX_RANK];
+        loop {
+            let steps = most.min(self.shape[cut] - at[cut]);
+            walk.shape = self.shape;
+            walk.shape[cut] = steps;
+            walk.rank = cut + 1;
+            for t in 0..self.tensors {
+                let reach: i64 = (cut..self.rank)
+                    .map(|axis| (at[axis] as i64).wrapping_mul(self.strides[t][axis]))
+                    .fold(0, i64::wrapping_add);
+                let bytes = reach.wrapping_mul(self.sizes[t] as i64);
+                walk.addresses[t] = self.addresses[t].wrapping_add_signed(bytes);
+            }
+            launch(&walk.piece(largest_chunk))?;
+            at[cut] += steps;
+            let mut axis = cut;
+            while at[axis] == self.shape[axis] {
+                at[axis] = 0;
+                axis += 1;
+                if axis == self.rank {
+                    return Ok(());
+                }
+                at[axis] += 1;
+            }
+        }
+    }
+
+    /// This walk as one launch.
+    fn piece(&self, largest_chunk: u32) -> Piece {
+        let (chunk, splat) = self.chunk(largest_chunk);
+        let mut params = WalkParams {
+            len: self.len() as u32,
+            rank: self.rank as u32,
+            chunk,
+            splat,
+            extents: [Division::ONE; MAX_RANK],
+            strides: [[0; MAX_RANK]; TENSORS],
+        };
+        for axis in 0..self.rank {
+            params.extents[axis] = Division::new(self.shape[axis] as u32);
+            for (to, from) in params.strides.iter_mut().zip(&self.strides) {
+                to[axis] = from[axis];
+            }
+        }
+        Piece {
+            params,
+            addresses: self.addresses,
+        }
     }
 }
 
@@ -119,54 +291,143 @@ impl Walk {
 mod tests {
     use super::*;
 
+    fn walk(shape: &[usize], strides: &[&[i64]], address: u64) -> Walk {
+        let tensors: Vec<Steps> = strides
+            .iter()
+            .map(|strides| {
+                let mut all = [0; MAX_RANK];
+                all[..strides.len()].copy_from_slice(strides);
+                Steps {
+                    strides: all,
+                    address,
+                    size_bytes: 4,
+                }
+            })
+            .collect();
+        Walk::new(shape, &tensors)
+    }
+
     fn dims(walk: &Walk) -> Vec<(usize, i64, i64)> {
         (0..walk.rank)
             .map(|i| (walk.shape[i], walk.strides[0][i], walk.strides[1][i]))
             .collect()
     }
 
+    fn only_piece(walk: &Walk, chunk: u32) -> Piece {
+        let mut pieces = Vec::new();
+        let got: Result<(), ()> = walk.pieces(chunk, |piece| {
+            pieces.push(*piece);
+            Ok(())
+        });
+        assert_eq!((got, pieces.len()), (Ok(()), 1));
+        pieces[0]
+    }
+
     #[test]
-    fn dense_tensors_are_one_dimension() {
-        let walk = Walk::new(&[2, 3, 4], [&[12, 4, 1], &[12, 4, 1]]);
+    fn dense_tensors_are_one_dimension_in_chunks() {
+        let walk = walk(&[2, 3, 4], &[&[12, 4, 1], &[12, 4, 1]], 32);
         assert_eq!(dims(&walk), [(24, 1, 1)]);
-        let (_, params) = walk.launch(2, 0.0);
-        assert_eq!((params.len, params.contiguous), (24, 1));
+        let params = only_piece(&walk, 4).params;
+        assert_eq!((params.len, params.chunk, params.splat), (24, 4, 0));
     }
 
     #[test]
     fn tensors_transposed_alike_are_dense_too() {
-        let walk = Walk::new(&[3, 4], [&[1, 3], &[1, 3]]);
-        assert_eq!(dims(&walk), [(12, 1, 1)]);
+        assert_eq!(dims(&walk(&[3, 4], &[&[1, 3], &[1, 3]], 0)), [(12, 1, 1)]);
     }
 
     #[test]
     fn a_transposed_input_keeps_both_dimensions() {
-        let walk = Walk::new(&[3, 4], [&[4, 1], &[1, 3]]);
-        assert_eq!(dims(&walk), [(3, 4, 1), (4, 1, 3)]);
-        let (_, params) = walk.launch(2, 0.0);
-        assert_eq!((params.contiguous, params.rank), (0, 2));
-        assert_eq!(params.shape[MAX_RANK - 2..], [3, 4]);
-        assert_eq!(params.shape[..MAX_RANK - 2], [1; MAX_RANK - 2]);
+        let walk = walk(&[3, 4], &[&[4, 1], &[1, 3]], 0);
+        assert_eq!(dims(&walk), [(4, 1, 3), (3, 4, 1)]);
+        assert_eq!(only_piece(&walk, 8).params.chunk, 1);
     }
 
     #[test]
-    fn a_broadcast_row_keeps_its_zero_stride() {
-        let walk = Walk::new(&[5, 3, 4], [&[12, 4, 1], &[0, 0, 1]]);
-        assert_eq!(dims(&walk), [(15, 4, 0), (4, 1, 1)]);
+    fn a_broadcast_row_keeps_its_zero_stride_and_a_column_is_the_same_for_a_chunk() {
+        let row = walk(&[5, 3, 4], &[&[12, 4, 1], &[0, 0, 1]], 0);
+        assert_eq!(dims(&row), [(4, 1, 1), (15, 4, 0)]);
+        let column = walk(&[5, 8], &[&[8, 1], &[1, 0]], 0);
+        let params = only_piece(&column, 8).params;
+        assert_eq!((params.chunk, params.splat), (8, 0b10));
+        let ragged = walk(&[5, 6], &[&[6, 1], &[1, 0]], 0);
+        assert_eq!(only_piece(&ragged, 8).params.chunk, 1);
     }
 
     #[test]
-    fn a_single_element_is_dense_whatever_its_strides() {
-        let walk = Walk::new(&[1, 1], [&[7, 9], &[0, -3]]);
-        assert_eq!(walk.launch(2, 0.0).1.contiguous, 1);
-        let walk = Walk::new(&[], [&[], &[]]);
-        assert_eq!(walk.launch(2, 0.0).1.len, 1);
+    fn a_single_element_is_walked_whatever_its_strides() {
+        let single = walk(&[1, 1], &[&[7, 9], &[0, -3]], 0);
+        assert_eq!(only_piece(&single, 4).params.len, 1);
+        assert_eq!(only_piece(&walk(&[], &[&[], &[]], 0), 4).params.len, 1);
     }
 
     #[test]
-    fn a_reversed_input_is_walked_with_its_stride() {
-        let walk = Walk::new(&[4, 5], [&[5, 1], &[-5, -1]]);
-        assert_eq!(dims(&walk), [(20, 1, -1)]);
-        assert_eq!(walk.launch(2, 0.0).1.contiguous, 0);
+    fn what_runs_backwards_in_all_tensors_runs_forwards() {
+        let both = walk(&[4, 5], &[&[-5, -1], &[-5, -1]], 1000);
+        assert_eq!(dims(&both), [(20, 1, 1)]);
+        assert_eq!(both.addresses[0], 1000 - 19 * 4);
+        let one = walk(&[4, 5], &[&[5, 1], &[-5, -1]], 0);
+        assert_eq!(dims(&one), [(20, 1, -1)]);
+        assert_eq!(only_piece(&one, 4).params.chunk, 1);
+    }
+
+    #[test]
+    fn what_is_misaligned_has_no_chunks() {
+        assert_eq!(
+            only_piece(&walk(&[64], &[&[1], &[1]], 8), 4).params.chunk,
+            1
+        );
+        assert_eq!(
+            only_piece(&walk(&[64], &[&[1], &[1]], 16), 8).params.chunk,
+            4
+        );
+    }
+
+    #[test]
+    fn pieces_cover_every_element_once() {
+        for shape in [vec![100], vec![7, 9], vec![3, 4, 5], vec![50, 3]] {
+            for limit in [1, 4, 10, 13, 60] {
+                let len: usize = shape.iter().product();
+                let mut strides = vec![0_i64; shape.len()];
+                let mut stride = 1;
+                for (to, &extent) in strides.iter_mut().zip(&shape).rev() {
+                    *to = stride;
+                    stride += stride * extent as i64; // with gaps
+                }
+                let walk = walk(&shape, &[&strides], 400);
+                let mut seen = vec![0; stride as usize];
+                let got: Result<(), ()> = walk.pieces_up_to(limit, 8, |piece| {
+                    let params = &piece.params;
+                    assert!(u64::from(params.len) <= limit);
+                    for mut index in 0..params.len {
+                        let mut at = (piece.addresses[0] as i64 - 400) / 4;
+                        for axis in 0..params.rank as usize {
+                            let (rest, i) = params.extents[axis].div_rem(index);
+                            at += i64::from(i) * params.strides[0][axis];
+                            index = rest;
+                        }
+                        seen[at as usize] += 1;
+                    }
+                    Ok(())
+                });
+                assert_eq!(got, Ok(()));
+                assert_eq!(
+                    seen.iter().filter(|&&n| n == 1).count(),
+                    len,
+                    "{shape:?} {limit}"
+                );
+                assert!(seen.iter().all(|&n| n <= 1));
+            }
+        }
+    }
+
+    #[test]
+    fn dense_bytes_are_moved_in_wider_elements() {
+        let dense = walk(&[3, 8], &[&[16, 1], &[8, 1]], 64);
+        let wide = dense.widened(4).expect("rows of 32 bytes");
+        assert_eq!(dims(&wide), [(2, 1, 1), (3, 4, 2)]);
+        assert!(walk(&[3, 6], &[&[16, 1], &[8, 1]], 64).widened(4).is_none());
+        assert!(walk(&[3, 8], &[&[10, 1], &[8, 1]], 64).widened(4).is_none());
+        assert!(walk(&[8], &[&[1], &[1]], 8).widened(4).is_none());
     }
 }

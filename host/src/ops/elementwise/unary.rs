@@ -1,17 +1,16 @@
 //! Functions of one element.
 
-use super::Walk;
+use super::program::{ChainElement, Program};
 use crate::ops::float::Float;
-use crate::ops::{check, kernels};
 use crate::{Error, Result, Stream, Tensor};
-use spec::elementwise::UnaryOp;
+use spec::elementwise::{Step, UnaryOp};
 
 /// A function of every element: `y = f(x)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `x` | any, up to 8 dimensions | f32, f16, bf16 | any |
-/// | `y` (written) | as `x` | as `x` | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
+/// | `y` (written) | as `x` | as `x`; any of [`ChainElement`] by [`run_as`](Unary::run_as) | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
 ///
 /// [`UnaryOp`] lists the functions. [`UnaryOp::Scale`] and [`UnaryOp::Offset`] take a
 /// [`scalar`](Unary::scalar).
@@ -73,10 +72,15 @@ impl<'a, T: Float> Unary<'a, T> {
     /// # Errors
     /// See [`Unary`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let scalar = self.validate(stream)?;
-        let y = Tensor::empty(stream, self.x.shape())?;
-        self.launch(scalar, &y, stream)?;
-        Ok(y)
+        self.run_as(stream)
+    }
+
+    /// As [`run`](Unary::run), of another dtype: `IsNan` as u8, a result of bf16 in f32.
+    ///
+    /// # Errors
+    /// See [`Unary`].
+    pub fn run_as<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
+        self.program()?.run(stream)
     }
 
     /// The result into `y`, which may be `x` itself.
@@ -84,14 +88,17 @@ impl<'a, T: Float> Unary<'a, T> {
     /// # Errors
     /// See [`Unary`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let scalar = self.validate(stream)?;
-        check::output("y", y, self.x.shape(), stream)?;
-        check::no_partial_overlap("y", y, "x", self.x)?;
-        self.launch(scalar, y, stream)
+        self.program()?.run_into(y, stream)
     }
 
-    fn validate(&self, stream: &Stream) -> Result<f32> {
-        check::device("x", self.x, stream)?;
+    fn program(&self) -> Result<Program<'a>> {
+        let scalar = self.checked_scalar()?;
+        let mut program = Program::load("x", self.x.erased());
+        program.push(Step::unary(self.op, scalar));
+        Ok(program)
+    }
+
+    fn checked_scalar(&self) -> Result<f32> {
         let takes_scalar = matches!(self.op, UnaryOp::Scale | UnaryOp::Offset);
         let invalid = |got: String, want: &str| Error::InvalidValue {
             what: "scalar",
@@ -110,17 +117,5 @@ impl<'a, T: Float> Unary<'a, T> {
                 Err(invalid(scalar.to_string(), &want))
             }
         }
-    }
-
-    fn launch(&self, scalar: f32, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        if y.is_empty() {
-            return Ok(());
-        }
-        let kernel = kernels::kernel(stream, self.op.entry(T::DTYPE))?;
-        let walk = Walk::new(y.shape(), [y.strides(), self.x.strides()]);
-        let (config, params) = walk.launch(2, scalar);
-        // SAFETY: x and y have the walk's shape and strides, so every element it names lies inside
-        // of their storage; y is injective, and is x or does not overlap it.
-        unsafe { kernel.launch(stream, config, (self.x, y, params)) }
     }
 }

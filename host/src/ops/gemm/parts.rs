@@ -3,9 +3,9 @@
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
-use crate::ops::elementwise::Walk;
-use crate::{DType, Error, LaunchConfig, Result};
-use spec::elementwise::CastEntry;
+use crate::ops::elementwise::{Steps, Walk, cast_pieces};
+use crate::{DType, Error, KernelArg, LaunchConfig, Result, Tensor};
+use spec::elementwise::{ChainEntry, MAX_RANK};
 use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
 
 /// Parts of k begin at multiples of this, so that they are aligned as k's beginning is.
@@ -239,15 +239,35 @@ impl<'a> Call<'a> {
         let elements = shape.iter().map(|&extent| extent as u64).product::<u64>();
         let to = self.workspace(elements * dtype.size_bytes() as u64)?;
         if elements > 0 {
-            let to_strides = [i64::from(rows) * i64::from(columns), i64::from(columns), 1];
-            let walk = Walk::new(&shape, [&to_strides, &[desc.batch_stride, desc.ld, 1]]);
-            let (config, params) = walk.launch(2, 0.0);
-            let entry = CastEntry {
-                from: desc.dtype,
-                to: dtype,
+            let steps = |memory: &Memory, dtype: DType, of: [i64; 3]| {
+                let mut strides = [0; MAX_RANK];
+                strides[..3].copy_from_slice(&of);
+                Steps {
+                    strides,
+                    address: memory.address(),
+                    size_bytes: dtype.size_bytes(),
+                }
             };
-            // SAFETY: the walk's extents and strides are those of the matrix and of its copy.
-            unsafe { self.launch(entry, config, &[&from, &&to, &params]) }?;
+            let to_strides = [i64::from(rows) * i64::from(columns), i64::from(columns), 1];
+            let from_strides = [desc.batch_stride, desc.ld, 1];
+            let into = steps(&to, dtype, to_strides);
+            let walk = Walk::new(&shape, &[into, steps(from, desc.dtype, from_strides)]);
+            cast_pieces(&walk, desc.dtype, dtype, |piece, config, params| {
+                let at = |memory: &Memory, t: usize| {
+                    let distance = piece.addresses[t].wrapping_sub(memory.address());
+                    memory.offset(distance as i64)
+                };
+                let (x, y) = (at(from, 1), at(&to, 0));
+                let entry = ChainEntry {
+                    converts: self.stream().device().arch() >= (8, 9),
+                };
+                let none: Option<&Tensor<u8>> = None;
+                // SAFETY: the walk's extents and strides are those of the matrix and of its copy.
+                unsafe {
+                    let arguments: [&dyn KernelArg; 6] = [&&y, &&x, &none, &none, &none, &params];
+                    self.launch(entry, config, &arguments)
+                }
+            })?;
         }
         Ok((to, converted))
     }

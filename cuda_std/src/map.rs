@@ -1,0 +1,101 @@
+//! A function of your own over tensors: `y = f(x0, x1, ..)` of every element, with broadcasting and
+//! strides.
+//!
+//! A kernel is a few lines; the host's `Map` launches it over tensors of any layout:
+//!
+//! ```
+//! use cuda_std::map::map;
+//! use cuda_std::param::ByValue;
+//! use spec::elementwise::{THREADS, WalkParams};
+//!
+//! /// y = x² + a.
+//! #[cuda_std::kernel(max_threads = THREADS)]
+//! pub unsafe fn square_plus(
+//!     x: *const f32,
+//!     a: *const f32,
+//!     y: *mut f32,
+//!     walk: ByValue<WalkParams, 432>,
+//! ) {
+//!     unsafe { map([x, a], y, &walk, |[x, a]| x * x + a) }
+//! }
+//! ```
+
+use crate::element::Element;
+use crate::{thread, walk};
+use spec::elementwise::{GROUP, THREADS, WalkParams};
+
+/// Elements of a chunk: one access a tensor.
+const CHUNK: usize = 4;
+
+/// `y = f(x)` of every element: f of the inputs' elements in f32, rounded to y's type.
+///
+/// A thread takes 8 elements, in two chunks of four where the layout has them.
+///
+/// *Scope*: block; all threads of a launch of [`THREADS`] threads a block.
+///
+/// # Safety
+/// The tensors are those of `walk`: the output, then the inputs.
+#[inline(always)]
+pub unsafe fn map<X: Element, Y: Element, const N: usize>(
+    x: [*const X; N],
+    y: *mut Y,
+    params: &WalkParams,
+    f: impl Fn([f32; N]) -> f32,
+) {
+    let start = thread::block_idx_x() * (THREADS * GROUP);
+    let is_full = start + THREADS * GROUP <= params.len;
+    if params.chunk == CHUNK as u32 && is_full {
+        let first = start + thread::thread_idx_x() * CHUNK as u32;
+        let at = [first, first + THREADS * CHUNK as u32];
+        // SAFETY: whole chunks of each tensor, aligned as the walk says.
+        unsafe {
+            let chunks = at.map(|index| load_chunks(x, params, index));
+            for (index, chunk) in at.into_iter().zip(chunks) {
+                let values = [0, 1, 2, 3].map(|j: usize| f(chunk.map(|of_input| of_input[j])));
+                Y::store4(y.wrapping_offset(walk::offset(params, 0, index)), values);
+            }
+        }
+        return;
+    }
+    let mut index = start + thread::thread_idx_x();
+    let mut left = crate::hint::opaque(GROUP);
+    while left > 0 && index < params.len {
+        let mut values = [0.0; N];
+        let mut input = 0;
+        while input < N {
+            let at = walk::offset(params, input + 1, index);
+            // SAFETY: an element of the input.
+            values[input] = unsafe { X::load(x[input].wrapping_offset(at)) };
+            input += 1;
+        }
+        // SAFETY: an element of the output.
+        unsafe { Y::store(y.wrapping_offset(walk::offset(params, 0, index)), f(values)) };
+        index += THREADS;
+        left -= 1;
+    }
+}
+
+/// A chunk of every input.
+#[inline(always)]
+unsafe fn load_chunks<X: Element, const N: usize>(
+    x: [*const X; N],
+    params: &WalkParams,
+    index: u32,
+) -> [[f32; CHUNK]; N] {
+    let mut chunks = [[0.0; CHUNK]; N];
+    let mut input = 0;
+    while input < N {
+        let from = x[input].wrapping_offset(walk::offset(params, input + 1, index));
+        let is_splat = (params.splat >> (input + 1)) & 1 == 1;
+        // SAFETY: passed on to the caller.
+        chunks[input] = unsafe {
+            if is_splat {
+                [X::load(from); CHUNK]
+            } else {
+                X::load4(from)
+            }
+        };
+        input += 1;
+    }
+    chunks
+}

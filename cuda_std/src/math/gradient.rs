@@ -1,0 +1,95 @@
+//! Derivatives of the activations: what a gradient is multiplied by on its way back.
+//!
+//! Each is a sum of terms that are right to a few ulp; where they cancel (silu and gelu have a
+//! minimum), the error is that of the terms: so many ulp of 1, or of the result where that is more.
+
+use super::erf::normal_parts;
+use super::logistic::gelu_tanh_halves;
+use super::{exp, fma, mul_rn};
+
+/// 1 where x > 0, else 0; NaN stays.
+#[inline(always)]
+pub fn relu_grad(x: f32) -> f32 {
+    if x > 0.0 {
+        1.0
+    } else if x.is_nan() {
+        x
+    } else {
+        0.0
+    }
+}
+
+/// σ(x) σ(-x), at most 4 ulp.
+#[inline(always)]
+pub fn sigmoid_grad(x: f32) -> f32 {
+    let e = exp(-x.abs());
+    let sum = 1.0 + e;
+    e / mul_rn(sum, sum)
+}
+
+/// 1 - tanh² x, at most 6 ulp.
+#[inline(always)]
+pub fn tanh_grad(x: f32) -> f32 {
+    // By the root of the exponential: a tiny one is not rounded before the product.
+    let root = exp(-x.abs());
+    let sum = fma(root, root, 1.0);
+    let quotient = 2.0 * root / sum;
+    mul_rn(quotient, quotient)
+}
+
+/// σ(x) (1 + x σ(-x)).
+#[inline(always)]
+pub fn silu_grad(x: f32) -> f32 {
+    slope(x, x, exp(-0.5 * x.abs()))
+}
+
+/// Φ(x) + x φ(x).
+#[inline(always)]
+pub fn gelu_grad(x: f32) -> f32 {
+    const FRAC_1_SQRT_TAU: f32 = 0.398_942_28;
+    let (tail, e) = normal_parts(x);
+    let phi = if x < 0.0 { tail } else { 1.0 - tail };
+    let a = if x.abs() > 15.0 {
+        15.0f32.copysign(x)
+    } else {
+        x
+    };
+    fma(a * FRAC_1_SQRT_TAU, e, phi)
+}
+
+/// Derivative of the approximation of gelu by tanh.
+#[inline(always)]
+pub fn gelu_tanh_grad(x: f32) -> f32 {
+    const C0: f32 = 1.595_769_1; // 2·√(2/π)
+    const C1: f32 = 0.214_064_44; // 3 · 0.044715 · C0
+    let (half, half_lo) = gelu_tanh_halves(x);
+    let e = exp(-half);
+    let root = fma(-e, half_lo, e);
+    let a = if x.abs() > 16.0 {
+        16.0f32.copysign(x)
+    } else {
+        x
+    };
+    let dv = fma(a * a, C1, C0);
+    slope(x, a * dv, root)
+}
+
+/// σ(v) (1 + g σ(-v)) for v of the sign of x, with root = exp(-|v| / 2).
+///
+/// By the root, so that a tiny exponential is not rounded before the product.
+#[inline(always)]
+fn slope(x: f32, g: f32, root: f32) -> f32 {
+    let e = mul_rn(root, root);
+    let r = 1.0 / (1.0 + e);
+    let q = if x < 0.0 { r } else { e * r };
+    // Far out, where the root is 0 and x may be infinite, the second term is 0, not NaN.
+    let g = if root == 0.0 { 0.0 } else { g };
+    let sum = fma(g, q, 1.0);
+    let sum = if x < 0.0 {
+        mul_rn(mul_rn(root, sum), root)
+    } else {
+        sum
+    };
+    let value = mul_rn(sum, r);
+    if x.is_nan() { x } else { value }
+}

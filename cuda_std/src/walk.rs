@@ -1,0 +1,25 @@
+//! Where the elements of strided tensors lie: what [`spec::elementwise::WalkParams`] says of a
+//! launch, for kernels.
+
+use spec::elementwise::{MAX_RANK, WalkParams};
+
+/// Element offset of element `index` in tensor `tensor`: 0 is the output, inputs follow.
+///
+/// `index` is below the launch's length.
+#[inline(always)]
+pub fn offset(params: &WalkParams, tensor: usize, index: u32) -> isize {
+    let strides = &params.strides[tensor];
+    if params.rank <= 1 {
+        return (i64::from(index) * strides[0]) as isize;
+    }
+    let mut rest = index;
+    let mut offset = 0_i64;
+    let mut axis = 0;
+    while axis < MAX_RANK && axis < params.rank as usize {
+        let (quotient, at) = params.extents[axis].div_rem(rest);
+        offset = offset.wrapping_add(i64::from(at).wrapping_mul(strides[axis]));
+        rest = quotient;
+        axis += 1;
+    }
+    offset as isize
+}

@@ -1,0 +1,79 @@
+//! Gradients of activations.
+
+use super::program::Program;
+use crate::ops::float::Float;
+use crate::{Result, Stream, Tensor};
+use spec::elementwise::{GradOp, Step};
+
+/// The gradient of an activation's input, of that of its output: `dx = f'(x) dy`.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `x` (what the activation read) | any, up to 8 dimensions | f32, f16, bf16 | any |
+/// | `dy` | broadcasts with `x` | as `x` | any |
+/// | `dx` (written) | the shape of both | as `x` | any that give each element a place of its own; may be `x` or `dy` itself, and must not overlap them otherwise |
+///
+/// # Numerics
+/// f' in f32 within [`GradOp::ulps`], the product rounded, then to `dx`. relu's at 0 is 0. Same bits
+/// every run, on every device.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// As [`Chain`](crate::Chain).
+///
+/// # Performance
+/// As [`Chain`](crate::Chain): two reads and one write an element. More of the backward pass fits into
+/// the same launch by [`Chain::gradient`](crate::Chain::gradient).
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{Device, GradOp, Gradient, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let x = Tensor::from_slice(&device, &[3], &[-1.0_f32, 0.0, 2.0])?;
+/// let dy = Tensor::from_slice(&device, &[3], &[5.0_f32, 6.0, 7.0])?;
+/// let dx = Gradient::new(GradOp::Relu, &x, &dy).run(&stream)?;
+/// assert_eq!(dx.to_vec()?, [0.0, 0.0, 7.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Gradient<'a, T: Float> {
+    op: GradOp,
+    x: &'a Tensor<T>,
+    dy: &'a Tensor<T>,
+}
+
+impl<'a, T: Float> Gradient<'a, T> {
+    /// `op'(x) dy`.
+    pub fn new(op: GradOp, x: &'a Tensor<T>, dy: &'a Tensor<T>) -> Self {
+        Self { op, x, dy }
+    }
+
+    /// The result in a new, contiguous tensor.
+    ///
+    /// # Errors
+    /// See [`Gradient`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        self.program().run(stream)
+    }
+
+    /// The result into `dx`, which may be `x` or `dy` itself.
+    ///
+    /// # Errors
+    /// See [`Gradient`].
+    pub fn run_into(&self, dx: &Tensor<T>, stream: &Stream) -> Result<()> {
+        self.program().run_into(dx, stream)
+    }
+
+    fn program(&self) -> Program<'a> {
+        let mut program = Program::load("x", self.x.erased());
+        let dy = program.input("dy", self.dy.erased());
+        program.push(Step::gradient(self.op, dy));
+        program
+    }
+}

@@ -1,0 +1,80 @@
+//! One or the other, by a condition.
+
+use super::program::{ChainElement, Program};
+use crate::{Result, Stream, Tensor};
+use spec::elementwise::Step;
+
+/// Elements of one tensor where a condition holds, of another where not, with broadcasting: numpy's and
+/// torch's `where`.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `condition` | broadcast to one shape | any of [`ChainElement`]; not 0 is true, NaN is false | any |
+/// | `a`, `b` | with it | any of [`ChainElement`] | any |
+/// | `y` (written) | that shape | as `a` | any that give each element a place of its own; may be `a` or `b` itself, and must not overlap an input otherwise |
+///
+/// # Numerics
+/// Exact; of another dtype than `a`, `b` is rounded to it once.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// As [`Chain`](crate::Chain).
+///
+/// # Performance
+/// As [`Chain`](crate::Chain): three reads and one write an element.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{Device, Select, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let condition = Tensor::from_slice(&device, &[3], &[1_u8, 0, 1])?;
+/// let a = Tensor::from_slice(&device, &[3], &[1.0_f32, 2.0, 3.0])?;
+/// let b = Tensor::from_slice(&device, &[1], &[-1.0_f32])?;
+/// let y = Select::new(&condition, &a, &b).run(&stream)?;
+/// assert_eq!(y.to_vec()?, [1.0, -1.0, 3.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Select<'a, C: ChainElement, T: ChainElement> {
+    condition: &'a Tensor<C>,
+    a: &'a Tensor<T>,
+    b: &'a Tensor<T>,
+}
+
+impl<'a, C: ChainElement, T: ChainElement> Select<'a, C, T> {
+    /// `condition ≠ 0 ? a : b`.
+    pub fn new(condition: &'a Tensor<C>, a: &'a Tensor<T>, b: &'a Tensor<T>) -> Self {
+        Self { condition, a, b }
+    }
+
+    /// The result in a new, contiguous tensor.
+    ///
+    /// # Errors
+    /// See [`Select`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        self.program().run(stream)
+    }
+
+    /// The result into `y`, which may be `a` or `b` itself.
+    ///
+    /// # Errors
+    /// See [`Select`].
+    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        self.program().run_into(y, stream)
+    }
+
+    fn program(&self) -> Program<'a> {
+        let mut program = Program::load("a", self.a.erased());
+        let condition = program.input("condition", self.condition.erased());
+        program.push(Step::mask(condition));
+        let b = program.input("b", self.b.erased());
+        program.push(Step::select(b));
+        program
+    }
+}

@@ -1,0 +1,117 @@
+//! Copies whose source and destination step by 1 along different dimensions: transpositions of
+//! matrices in batches.
+
+use super::plan::Walk;
+use spec::elementwise::{Division, MAX_RANK, TransposeEntry, TransposeParams, group_shift};
+
+/// Extents below which a tile is mostly empty: the plain copy is as fast.
+const LEAST: usize = 8;
+
+/// A copy as transpositions of tiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Transposition {
+    pub(crate) params: TransposeParams,
+    pub(crate) blocks: u32,
+}
+
+impl Transposition {
+    /// Of a walk by an output and an input with elements of so many bytes; `None` where it is no
+    /// transposition, or one that needs more blocks than a grid has.
+    pub(crate) fn of(walk: &Walk, size_bytes: usize) -> Option<Self> {
+        let [y, x] = [&walk.strides[0], &walk.strides[1]];
+        let inner = (1..walk.rank).find(|&axis| x[axis] == 1)?;
+        let (rows, columns) = (walk.shape[0], walk.shape[inner]);
+        if size_bytes > 8 || y[0] != 1 || x[0] == 1 || rows.min(columns) < LEAST {
+            return None;
+        }
+        let tile = TransposeEntry { size_bytes }.tile();
+        let extent = |extent: usize| u32::try_from(extent).ok().filter(|&x| x <= 1 << 30);
+        let tiles = extent(rows)?.div_ceil(tile);
+        let group_shift = group_shift(tiles);
+        let mut params = TransposeParams {
+            rows: extent(rows)?,
+            columns: extent(columns)?,
+            batch_rank: 0,
+            aligned: 0,
+            group_shift,
+            reserved: 0,
+            x_stride: x[0],
+            y_stride: y[inner],
+            tiles: [
+                Division::new(extent(columns)?.div_ceil(tile)),
+                Division::new(tiles.div_ceil(1 << group_shift)),
+            ],
+            batch: [Division::ONE; MAX_RANK - 2],
+            x_batch: [0; MAX_RANK - 2],
+            y_batch: [0; MAX_RANK - 2],
+        };
+        let mut blocks = 1_u64 << group_shift;
+        for tiles in params.tiles {
+            blocks *= u64::from(tiles.divisor);
+        }
+        let batch = (1..walk.rank).filter(|&axis| axis != inner);
+        for (to, axis) in batch.enumerate() {
+            params.batch[to] = Division::new(extent(walk.shape[axis])?);
+            params.x_batch[to] = x[axis];
+            params.y_batch[to] = y[axis];
+            params.batch_rank += 1;
+            blocks = blocks.checked_mul(walk.shape[axis] as u64)?;
+        }
+        for (t, strides) in [y, x].into_iter().enumerate() {
+            let each = (16 / size_bytes) as i64;
+            let fits = walk.address(t).is_multiple_of(16)
+                && (0..walk.rank).all(|axis| strides[axis] == 1 || strides[axis] % each == 0);
+            // Bit 0 is x, which is tensor 1.
+            params.aligned |= u32::from(fits) << (1 - t);
+        }
+        let blocks = u32::try_from(blocks).ok().filter(|&x| x < 1 << 31)?;
+        Some(Self { params, blocks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Steps;
+    use super::*;
+
+    fn of(shape: &[usize], y: &[i64], x: &[i64]) -> Option<Transposition> {
+        let steps = |strides: &[i64]| {
+            let mut all = [0; MAX_RANK];
+            all[..strides.len()].copy_from_slice(strides);
+            Steps {
+                strides: all,
+                address: 256,
+                size_bytes: 4,
+            }
+        };
+        Transposition::of(&Walk::new(shape, &[steps(y), steps(x)]), 4)
+    }
+
+    #[test]
+    fn a_transposed_matrix_is_one() {
+        let got = of(&[100, 64], &[64, 1], &[1, 100]).expect("a transposition");
+        let params = got.params;
+        assert_eq!((params.rows, params.columns), (64, 100));
+        assert_eq!((params.x_stride, params.y_stride), (100, 64));
+        assert_eq!((got.blocks, params.batch_rank, params.aligned), (2, 0, 3));
+    }
+
+    #[test]
+    fn what_lies_between_is_a_batch() {
+        // [a, b, c] to [c, b, a]
+        let got = of(&[20, 5, 10], &[50, 10, 1], &[1, 20, 100]).expect("a transposition");
+        assert_eq!((got.params.rows, got.params.columns), (10, 20));
+        assert_eq!((got.params.batch_rank, got.blocks), (1, 5));
+        assert_eq!((got.params.x_batch[0], got.params.y_batch[0]), (20, 10));
+        // Rows of 10 elements of 4 bytes do not begin at multiples of 16 in y; in x they do.
+        assert_eq!(got.params.aligned, 1);
+    }
+
+    #[test]
+    fn copies_and_slivers_are_none() {
+        assert_eq!(of(&[100, 64], &[64, 1], &[64, 1]), None);
+        assert_eq!(of(&[100, 64], &[64, 1], &[128, 2]), None);
+        assert_eq!(of(&[100, 4], &[4, 1], &[1, 100]), None);
+        assert_eq!(of(&[10, 10], &[20, 2], &[1, 10]), None);
+    }
+}

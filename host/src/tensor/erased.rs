@@ -1,0 +1,140 @@
+//! Tensors whose element type is a value, not a type: what operations over several dtypes take.
+
+use super::layout::Layout;
+use super::overlap;
+use crate::Device;
+use crate::error::Result;
+use crate::launch::KernelArg;
+use crate::storage::Storage;
+use crate::stream::Stream;
+use spec::DType;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A borrowed tensor.
+#[derive(Clone, Copy)]
+pub(crate) struct Erased<'a> {
+    storage: &'a Arc<Storage>,
+    layout: &'a Layout,
+    address: u64,
+    dtype: DType,
+}
+
+impl<'a> Erased<'a> {
+    pub(super) fn new(
+        storage: &'a Arc<Storage>,
+        layout: &'a Layout,
+        address: u64,
+        dtype: DType,
+    ) -> Self {
+        Self {
+            storage,
+            layout,
+            address,
+            dtype,
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        &self.layout.shape
+    }
+
+    pub(crate) fn strides(&self) -> &'a [i64] {
+        &self.layout.strides
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Of the element at index (0, 0, ..).
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn device(&self) -> &'a Device {
+        self.storage.device()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// The same elements in the same order, of the same type.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.address == other.address
+            && self.dtype == other.dtype
+            && self.shape() == other.shape()
+            && self.strides() == other.strides()
+            && self.device() == other.device()
+    }
+
+    /// Whether some element may be one of `other` too. `false` is certain.
+    pub(crate) fn overlaps(&self, other: &Erased<'_>) -> bool {
+        let sizes = [self.dtype.size_bytes(), other.dtype.size_bytes()];
+        if Arc::ptr_eq(self.storage, other.storage) && sizes[0] == sizes[1] {
+            return overlap::may_overlap(self.layout, other.layout);
+        }
+        match (self.byte_range(), other.byte_range()) {
+            (Some(a), Some(b)) => self.device() == other.device() && a.0 < b.1 && b.0 < a.1,
+            _ => false,
+        }
+    }
+
+    /// First byte and the one after the last, of all elements.
+    fn byte_range(&self) -> Option<(i128, i128)> {
+        let (first, last) = self.layout.bounds()?;
+        let size = self.dtype.size_bytes() as i128;
+        let base = i128::from(self.storage.address());
+        Some((base + first * size, base + (last + 1) * size))
+    }
+
+    /// The argument of a launch that is the address of one of the elements.
+    pub(crate) fn argument(&self, address: u64) -> Address<'a> {
+        Address {
+            storage: Some(self.storage),
+            address,
+        }
+    }
+}
+
+impl std::fmt::Debug for Erased<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tensor")
+            .field("dtype", &self.dtype)
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An address inside of a tensor, or none.
+#[derive(Clone, Copy)]
+pub(crate) struct Address<'a> {
+    storage: Option<&'a Storage>,
+    address: u64,
+}
+
+impl Address<'_> {
+    /// A null pointer.
+    pub(crate) const NULL: Self = Self {
+        storage: None,
+        address: 0,
+    };
+}
+
+// SAFETY: the address is a field that the argument borrows.
+unsafe impl KernelArg for Address<'_> {
+    fn size_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn bytes(&self) -> *const c_void {
+        std::ptr::from_ref(&self.address).cast()
+    }
+
+    fn use_on(&self, stream: &Stream) -> Result<()> {
+        self.storage
+            .map_or(Ok(()), |storage| storage.use_on("argument", stream))
+    }
+}

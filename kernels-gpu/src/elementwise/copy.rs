@@ -1,0 +1,57 @@
+//! Copies between any strides, as bits.
+
+use cuda_std::param::ByValue;
+use cuda_std::{kernel, thread, walk};
+use spec::elementwise::{GROUP, THREADS, WalkParams};
+
+/// y = x of every element; each thread has [`GROUP`] loads in flight.
+///
+/// # Safety
+/// The tensors are those of `params`.
+#[inline(always)]
+unsafe fn copy<T: Copy + Default>(x: *const T, y: *mut T, params: &WalkParams) {
+    let first = thread::block_idx_x() * (THREADS * GROUP) + thread::thread_idx_x();
+    let at = |j: u32| first + j * THREADS;
+    let mut values = [T::default(); GROUP as usize];
+    for j in 0..GROUP {
+        if at(j) < params.len {
+            let offset = walk::offset(params, 1, at(j));
+            // SAFETY: an element of x.
+            values[j as usize] = unsafe { x.wrapping_offset(offset).read() };
+        }
+    }
+    for j in 0..GROUP {
+        if at(j) < params.len {
+            let offset = walk::offset(params, 0, at(j));
+            // SAFETY: an element of y.
+            unsafe { y.wrapping_offset(offset).write(values[j as usize]) };
+        }
+    }
+}
+
+/// 16 bytes, moved as one.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(16))]
+pub struct Wide([u32; 4]);
+
+macro_rules! copies {
+    ($($name:ident: $ty:ty;)*) => {$(
+        #[doc = concat!("Copies elements as wide as ", stringify!($ty), ".")]
+        ///
+        /// # Safety
+        /// Launched as `spec::elementwise` says, with tensors of these extents and strides.
+        #[kernel(max_threads = THREADS)]
+        pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: ByValue<WalkParams, 432>) {
+            // SAFETY: the launch's promise.
+            unsafe { copy(x, y, &params) }
+        }
+    )*};
+}
+
+copies! {
+    copy_b8: u8;
+    copy_b16: u16;
+    copy_b32: u32;
+    copy_b64: u64;
+    copy_b128: Wide;
+}

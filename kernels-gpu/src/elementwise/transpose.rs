@@ -1,0 +1,271 @@
+//! Transposition of a batch of matrices: `y[j, i] = x[i, j]`, where x steps by 1 along j, y along i.
+//!
+//! **Roles**: 256 threads move a tile: 16 bytes along j from x into shared memory, then 16 bytes along
+//! i out of it to y. A tile is `SUB` by `SUB` subtiles of 8·E rows of 128 bytes, E being the elements of
+//! 16 bytes, so both sides touch whole lines of 128 bytes and more.
+//!
+//! **Shared memory**: a subtile's row is eight chunks of 16 bytes; chunk c of row r stands at
+//! c ^ (r / E). The eight lanes that store a row take all eight chunks; the 32 lanes that read words of
+//! eight row groups and the four words of a column of chunks take all 32 banks. No conflict.
+//!
+//! **Timeline**: all loads, stores to shared memory, barrier, loads from it, stores.
+
+use cuda_std::param::ByValue;
+use cuda_std::{kernel, mem, shared_array, thread};
+use spec::elementwise::{TRANSPOSE_THREADS, TransposeEntry, TransposeParams};
+
+/// Words of a row of a subtile.
+const ROW_WORDS: usize = 32;
+/// Chunks of 16 bytes of a row.
+const CHUNKS: u32 = 8;
+
+/// A kernel's constants: elements of `S` bytes, `SUB` subtiles along each side.
+struct Shape<const S: usize, const SUB: u32>;
+
+impl<const S: usize, const SUB: u32> Shape<S, SUB> {
+    /// Elements of 16 bytes.
+    const E: u32 = 16 / S as u32;
+    /// Rows, and columns, of a subtile.
+    const T: u32 = CHUNKS * Self::E;
+    /// Loads of a thread.
+    const LOADS: usize = (SUB * Self::T * SUB * CHUNKS / TRANSPOSE_THREADS) as usize;
+    const CHECKED: () = assert!(
+        TransposeEntry { size_bytes: S }.tile() == SUB * Self::T,
+        "spec's tile is the kernel's"
+    );
+}
+
+/// Up to one chunk's elements from `from`, of which `valid` are there.
+#[inline(always)]
+unsafe fn load<const S: usize>(from: *const u8, valid: u32, is_aligned: bool) -> [u32; 4] {
+    let all = 16 / S as u32;
+    // SAFETY: `valid` elements are readable, all of them at once where they are aligned.
+    unsafe {
+        if is_aligned && valid >= all {
+            return mem::ld_global_v4_u32(from.cast());
+        }
+        let mut words = [0; 4];
+        for e in 0..all {
+            if e < valid {
+                let at = from.wrapping_add(e as usize * S);
+                let (word, shift) = ((e as usize * S) / 4, 8 * ((e * S as u32) % 4));
+                match S {
+                    1 => words[word] |= u32::from(at.read()) << shift,
+                    2 => words[word] |= u32::from(at.cast::<u16>().read()) << shift,
+                    4 => words[word] = at.cast::<u32>().read(),
+                    _ => {
+                        let [low, high] = mem::ld_global_v2_u32(at.cast());
+                        (words[word], words[word + 1]) = (low, high);
+                    }
+                }
+            }
+        }
+        words
+    }
+}
+
+/// Up to one chunk's elements to `to`.
+#[inline(always)]
+unsafe fn store<const S: usize>(to: *mut u8, words: [u32; 4], valid: u32, is_aligned: bool) {
+    let all = 16 / S as u32;
+    // SAFETY: `valid` elements are writable, all of them at once where they are aligned.
+    unsafe {
+        if is_aligned && valid >= all {
+            return mem::st_global_v4_u32(to.cast(), words);
+        }
+        for e in 0..all {
+            if e < valid {
+                let at = to.wrapping_add(e as usize * S);
+                let (word, shift) = ((e as usize * S) / 4, 8 * ((e * S as u32) % 4));
+                match S {
+                    1 => at.write((words[word] >> shift) as u8),
+                    2 => at.cast::<u16>().write((words[word] >> shift) as u16),
+                    4 => at.cast::<u32>().write(words[word]),
+                    _ => mem::st_global_v2_u32(at.cast(), [words[word], words[word + 1]]),
+                }
+            }
+        }
+    }
+}
+
+/// Where a block's tile lies.
+struct Place {
+    /// First row and column of x.
+    i: u32,
+    j: u32,
+    /// Offsets of the matrix in the batch, in elements.
+    x: i64,
+    y: i64,
+}
+
+#[inline(always)]
+fn place(params: &TransposeParams, tile: u32) -> Place {
+    let block = thread::block_idx_x();
+    let (rest, j) = params.tiles[0].div_rem(block >> params.group_shift);
+    let (mut rest, group) = params.tiles[1].div_rem(rest);
+    let in_group = block & ((1 << params.group_shift) - 1);
+    let i = (group << params.group_shift) | in_group;
+    let (mut x, mut y) = (0_i64, 0_i64);
+    for axis in 0..params.batch_rank as usize {
+        let (quotient, at) = params.batch[axis].div_rem(rest);
+        x = x.wrapping_add(i64::from(at).wrapping_mul(params.x_batch[axis]));
+        y = y.wrapping_add(i64::from(at).wrapping_mul(params.y_batch[axis]));
+        rest = quotient;
+    }
+    Place {
+        i: i * tile,
+        j: j * tile,
+        x,
+        y,
+    }
+}
+
+/// The kernel of elements of `S` bytes.
+///
+/// # Safety
+/// The launch's tensors; `smem` has room for the tile.
+#[inline(always)]
+unsafe fn transpose<const S: usize, const SUB: u32>(
+    x: *const u8,
+    y: *mut u8,
+    params: &TransposeParams,
+    smem: *mut u32,
+) {
+    const { Shape::<S, SUB>::CHECKED };
+    let (e, t) = (Shape::<S, SUB>::E, Shape::<S, SUB>::T);
+    let place = place(params, SUB * t);
+    let thread = thread::thread_idx_x();
+    let mut loaded = [[0; 4]; 16];
+    let (mut k, columns) = (0, CHUNKS * SUB);
+    while k < Shape::<S, SUB>::LOADS {
+        let item = k as u32 * TRANSPOSE_THREADS + thread;
+        let (i, j) = (place.i + item / columns, place.j + item % columns * e);
+        if i < params.rows && j < params.columns {
+            let at = place.x + i64::from(i) * params.x_stride + i64::from(j);
+            let from = x.wrapping_offset(at as isize * S as isize);
+            // SAFETY: elements of row i from column j on.
+            loaded[k] = unsafe { load::<S>(from, params.columns - j, params.aligned & 1 != 0) };
+        }
+        k += 1;
+    }
+    k = 0;
+    while k < Shape::<S, SUB>::LOADS {
+        let item = k as u32 * TRANSPOSE_THREADS + thread;
+        let (row, column) = (item / columns, item % columns);
+        let subtile = row / t * SUB + column / CHUNKS;
+        let (row, chunk) = (row % t, column % CHUNKS);
+        let word = (subtile * t + row) * 32 + (chunk ^ (row / e)) * 4;
+        // SAFETY: inside of the tile, aligned to 16 bytes.
+        unsafe { mem::st_v4_u32(smem.wrapping_add(word as usize), loaded[k]) };
+        k += 1;
+    }
+    thread::sync_threads();
+    // Subtiles that the block's threads finish at once: elements of 8 bytes take half of them.
+    let at_once = if S == 8 { 2 } else { 1 };
+    let mut pass = 0;
+    while pass < SUB * SUB / at_once {
+        let subtile = if S == 8 {
+            pass * 2 + thread / 128
+        } else {
+            pass
+        };
+        // SAFETY: the tile is written; places beyond the matrix are not written to y.
+        unsafe { finish::<S, SUB>(y, params, smem, &place, subtile, thread) };
+        pass += 1;
+    }
+}
+
+/// Writes a thread's part of a subtile: E rows of x by the columns of a word, or of an element of 8
+/// bytes.
+#[inline(always)]
+unsafe fn finish<const S: usize, const SUB: u32>(
+    y: *mut u8,
+    params: &TransposeParams,
+    smem: *const u32,
+    place: &Place,
+    subtile: u32,
+    thread: u32,
+) {
+    let (e, t) = (Shape::<S, SUB>::E, Shape::<S, SUB>::T);
+    let group = thread % 8;
+    let (part, chunk) = match S {
+        8 => ((thread >> 3) % 2 * 2, (thread >> 4) % 8),
+        _ => ((thread >> 3) % 4, thread >> 5),
+    };
+    let i = place.i + subtile / SUB * t + group * e;
+    let j = place.j + subtile % SUB * t + (chunk * 16 + part * 4) / S as u32;
+    let first = (subtile * t + group * e) as usize * ROW_WORDS;
+    let from = smem.wrapping_add(first + ((chunk ^ group) * 4 + part) as usize);
+    let row = |r: usize| from.wrapping_add(r * ROW_WORDS);
+    let put = |column: u32, words: [u32; 4]| {
+        let j = j + column;
+        if i < params.rows && j < params.columns {
+            let at = place.y + i64::from(j) * params.y_stride + i64::from(i);
+            let to = y.wrapping_offset(at as isize * S as isize);
+            // SAFETY: elements of row j of y from column i on.
+            unsafe { store::<S>(to, words, params.rows - i, params.aligned & 2 != 0) };
+        }
+    };
+    // SAFETY: words of the subtile.
+    unsafe {
+        match S {
+            8 => {
+                let [a, b] = mem::ld_v2_u32(row(0));
+                let [c, d] = mem::ld_v2_u32(row(1));
+                put(0, [a, b, c, d]);
+            }
+            4 => put(
+                0,
+                [row(0).read(), row(1).read(), row(2).read(), row(3).read()],
+            ),
+            2 => {
+                let low = |r: usize| (row(2 * r).read(), row(2 * r + 1).read());
+                let pairs = [low(0), low(1), low(2), low(3)];
+                put(0, pairs.map(|(a, b)| a & 0xffff | b << 16));
+                put(1, pairs.map(|(a, b)| a >> 16 | b & 0xffff_0000));
+            }
+            _ => {
+                let quad = |r: usize| {
+                    let [a, b, c, d] = [0, 1, 2, 3].map(|k| row(4 * r + k).read());
+                    transposed_bytes(a, b, c, d)
+                };
+                let [p, q, r, s] = [quad(0), quad(1), quad(2), quad(3)];
+                put(0, [p.0, q.0, r.0, s.0]);
+                put(1, [p.1, q.1, r.1, s.1]);
+                put(2, [p.2, q.2, r.2, s.2]);
+                put(3, [p.3, q.3, r.3, s.3]);
+            }
+        }
+    }
+}
+
+/// Byte k of each word, as word k.
+#[inline(always)]
+fn transposed_bytes(a: u32, b: u32, c: u32, d: u32) -> (u32, u32, u32, u32) {
+    let byte = |k: u32| {
+        let of = |x: u32| (x >> (8 * k)) & 0xff;
+        of(a) | of(b) << 8 | of(c) << 16 | of(d) << 24
+    };
+    (byte(0), byte(1), byte(2), byte(3))
+}
+
+macro_rules! transposes {
+    ($($name:ident: $size:literal, $sub:literal, $words:literal;)*) => {$(
+        #[doc = concat!("Transposes matrices of elements of ", stringify!($size), " bytes.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::elementwise` says, with tensors of these extents and strides.
+        #[kernel(max_threads = TRANSPOSE_THREADS)]
+        pub unsafe fn $name(x: *const u8, y: *mut u8, params: ByValue<TransposeParams, 232>) {
+            // SAFETY: the launch's promise.
+            unsafe { transpose::<$size, $sub>(x, y, &params, shared_array![u32; $words]) }
+        }
+    )*};
+}
+
+transposes! {
+    transpose_b8: 1, 1, 4096;
+    transpose_b16: 2, 2, 8192;
+    transpose_b32: 4, 2, 4096;
+    transpose_b64: 8, 2, 2048;
+}

@@ -1,0 +1,49 @@
+//! Elementwise operations over strided tensors of rank up to [`MAX_RANK`], with broadcasting by
+//! stride 0.
+//!
+//! | entry | parameters |
+//! |---|---|
+//! | `chain`, `chain_sm89` | `(y: *mut u8, a, b, c, d: *const u8, params: ChainParams)` |
+//! | `chain_brief`, `chain_brief_sm89` | `(y: *mut u8, a, b: *const u8, params: BriefParams)` |
+//! | `cast` | `(x: *const u8, y: *mut u8, params: CastParams)` |
+//! | `copy_b<8, 16, 32, 64, 128>` | `(x: *const uN, y: *mut uN, params: WalkParams)` |
+//! | `transpose_b<8, 16, 32, 64>` | `(x: *const u8, y: *mut u8, params: TransposeParams)` |
+//!
+//! `chain` interprets a program ([`Step`]): every function, and any sequence of them, is a launch of
+//! that one kernel. Arithmetic is in f32, rounded once to the output.
+//! Elements of y must not overlap inputs, but y may be an input with the same strides.
+
+mod brief;
+mod chain;
+mod functions;
+mod transpose;
+mod walk;
+
+pub use brief::{BRIEF_LEN, BriefEntry, BriefParams, brief_code, brief_program};
+pub use chain::{
+    CHAIN_DTYPES, CastEntry, CastParams, ChainEntry, ChainParams, MAX_INPUTS, MAX_KEPT, MAX_STEPS,
+    Operand, Step, code,
+};
+pub use functions::{BinaryOp, GradOp, UnaryOp};
+pub use transpose::{TRANSPOSE_THREADS, TransposeEntry, TransposeParams, group_shift};
+pub use walk::{CopyEntry, Division, WalkParams};
+
+/// Most dimensions a launch handles, after the host has merged those it can.
+pub const MAX_RANK: usize = 8;
+
+/// Threads of a block.
+pub const THREADS: u32 = 128;
+
+/// Elements that a thread of `chain`, `cast` and `copy` handles at once.
+pub const GROUP: u32 = 8;
+
+/// Most elements of one launch: indices and their division stay within 31 bits. The host cuts what
+/// is longer.
+pub const MAX_LEN: u64 = 1 << 30;
+
+/// Blocks of a launch over `len` elements, of which a thread takes `per_thread`; `len` 0 needs no
+/// launch.
+pub const fn grid_blocks(len: u64, per_thread: u32) -> u32 {
+    let blocks = len.div_ceil(THREADS as u64 * per_thread as u64);
+    if blocks == 0 { 1 } else { blocks as u32 }
+}

@@ -1,0 +1,346 @@
+//! Chains: the bits of their steps one by one, in f32.
+
+use half::{bf16, f16};
+use ndarray::{ArrayD, Dimension};
+use proptest::prelude::*;
+use warpsmith::{
+    Binary, BinaryOp, Chain, ChainElement, Device, E4m3, Float, GradOp, Gradient, Select, Stream,
+    Tensor, Unary, UnaryOp,
+};
+use warpsmith_tests::element::TestElement;
+use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::output::{Output, same_bits};
+use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::values::Values;
+use warpsmith_tests::{Checked, say};
+
+/// A step; tensors by number.
+#[derive(Clone, Copy, Debug)]
+enum Link {
+    Unary(UnaryOp),
+    Scalar(BinaryOp, f32, bool),
+    With(BinaryOp, usize, bool),
+    Gradient(GradOp, usize),
+    Select(usize, usize),
+    Keep(u8),
+    Kept(BinaryOp, u8, bool),
+}
+
+#[derive(Clone, Debug)]
+struct Program {
+    shape: Vec<usize>,
+    /// Which extents of tensor 1, 2 and 3 are 1.
+    broadcast: [u8; 3],
+    views: [View; 5],
+    links: Vec<Link>,
+    values: Values,
+    seed: u64,
+}
+
+fn link() -> impl Strategy<Value = Link> {
+    let unary = prop::sample::select(UnaryOp::ALL.to_vec());
+    let binary = || prop::sample::select(BinaryOp::ALL.to_vec());
+    let scalar = prop::sample::select(vec![0.0_f32, -1.5, 3.0, 0.25]);
+    prop_oneof![
+        3 => unary.prop_map(Link::Unary),
+        2 => (binary(), scalar, any::<bool>()).prop_map(|(op, x, first)| Link::Scalar(op, x, first)),
+        3 => (binary(), 0..4_usize, any::<bool>()).prop_map(|(op, t, first)| Link::With(op, t, first)),
+        1 => (prop::sample::select(GradOp::ALL.to_vec()), 0..4_usize)
+            .prop_map(|(op, t)| Link::Gradient(op, t)),
+        1 => (0..4_usize, 0..4_usize).prop_map(|(c, t)| Link::Select(c, t)),
+        1 => (0..4_u8).prop_map(Link::Keep),
+        1 => (binary(), 0..4_u8, any::<bool>()).prop_map(|(op, n, first)| Link::Kept(op, n, first)),
+    ]
+}
+
+fn program(largest: usize) -> impl Strategy<Value = Program> {
+    let shape = prop_oneof![
+        extent(largest * 30).prop_map(|n| vec![n]),
+        (extent(largest), extent(40)).prop_map(|(a, b)| vec![a, b]),
+        (extent(7), extent(9), extent(20)).prop_map(|(a, b, c)| vec![a, b, c]),
+    ];
+    let view = || prop_oneof![2 => Just(View::Contiguous), 1 => View::any()];
+    let views = [
+        view().boxed(),
+        view().boxed(),
+        view().boxed(),
+        view().boxed(),
+        View::writable().boxed(),
+    ];
+    (
+        shape,
+        any::<[u8; 3]>(),
+        views,
+        prop::collection::vec(link(), 0..=10),
+        Values::any(),
+        any::<u32>(),
+    )
+        .prop_map(|(shape, broadcast, views, links, values, seed)| Program {
+            shape,
+            broadcast,
+            views,
+            links: valid(links),
+            values,
+            seed: seed.into(),
+        })
+}
+
+/// Without steps that use what was not kept.
+fn valid(links: Vec<Link>) -> Vec<Link> {
+    let mut kept = [false; 4];
+    let mut all = Vec::new();
+    for link in links {
+        match link {
+            Link::Keep(n) => kept[usize::from(n)] = true,
+            Link::Kept(_, n, _) if !kept[usize::from(n)] => continue,
+            _ => {}
+        }
+        all.push(link);
+    }
+    all
+}
+
+type Operands<A, B> = (Operand<A>, [Operand<B>; 3]);
+
+fn operands<A: TestElement, B: TestElement>(
+    program: &Program,
+    device: &Device,
+) -> Result<Operands<A, B>, String> {
+    let draw = |t: usize| {
+        let bits = program.broadcast[t];
+        let extents = program.shape.iter().enumerate();
+        let shape: Vec<usize> = extents
+            // A quarter of the extents are 1.
+            .map(|(axis, &extent)| {
+                if (bits >> (2 * axis)) & 3 == 0 {
+                    1
+                } else {
+                    extent
+                }
+            })
+            .collect();
+        let seed = program.seed + 1 + t as u64;
+        Operand::<B>::draw(device, &shape, program.values, program.views[1 + t], seed)
+    };
+    let x = Operand::<A>::draw(
+        device,
+        &program.shape,
+        program.values,
+        program.views[0],
+        program.seed,
+    )?;
+    Ok((x, [draw(0)?, draw(1)?, draw(2)?]))
+}
+
+/// The chain in one launch.
+fn fused<'a, A: ChainElement, B: ChainElement>(
+    links: &[Link],
+    x: &'a Tensor<A>,
+    others: [&'a Tensor<B>; 3],
+) -> Chain<'a> {
+    let mut chain = Chain::new(x);
+    for &link in links {
+        chain = match link {
+            Link::Unary(op) => chain.unary(op),
+            Link::Scalar(op, scalar, false) => chain.scalar(op, scalar),
+            Link::Scalar(op, scalar, true) => chain.scalar_first(op, scalar),
+            Link::With(op, 0, false) => chain.with(op, x),
+            Link::With(op, 0, true) => chain.with_first(op, x),
+            Link::With(op, t, false) => chain.with(op, others[t - 1]),
+            Link::With(op, t, true) => chain.with_first(op, others[t - 1]),
+            Link::Gradient(op, 0) => chain.gradient(op, x),
+            Link::Gradient(op, t) => chain.gradient(op, others[t - 1]),
+            Link::Select(0, 0) => chain.select(x, x),
+            Link::Select(0, t) => chain.select(x, others[t - 1]),
+            Link::Select(c, 0) => chain.select(others[c - 1], x),
+            Link::Select(c, t) => chain.select(others[c - 1], others[t - 1]),
+            Link::Keep(n) => chain.keep(n),
+            Link::Kept(op, n, false) => chain.kept(op, n),
+            Link::Kept(op, n, true) => chain.kept_first(op, n),
+        };
+    }
+    chain
+}
+
+/// The same a launch a step, over tensors of f32.
+fn one_by_one(
+    links: &[Link],
+    tensors: &[Tensor<f32>; 4],
+    shape: &[usize],
+    stream: &Stream,
+) -> warpsmith::Result<Tensor<f32>> {
+    let scalar = |x: f32| Tensor::full(stream, &[1], x);
+    let binary = |op, value: &Tensor<f32>, other: &Tensor<f32>, is_first| {
+        let (a, b) = if is_first {
+            (other, value)
+        } else {
+            (value, other)
+        };
+        Binary::new(op, a, b).run(stream)
+    };
+    let mut value = tensors[0].contiguous(stream)?;
+    let mut kept: [Option<Tensor<f32>>; 4] = Default::default();
+    for &link in links {
+        value = match link {
+            Link::Unary(op @ (UnaryOp::Scale | UnaryOp::Offset)) => {
+                Unary::new(op, &value).scalar(1.0).run(stream)?
+            }
+            Link::Unary(op) => Unary::new(op, &value).run(stream)?,
+            Link::Scalar(op, x, is_first) => binary(op, &value, &scalar(x)?, is_first)?,
+            Link::With(op, t, is_first) => binary(op, &value, &tensors[t], is_first)?,
+            Link::Gradient(op, t) => Gradient::new(op, &value, &tensors[t]).run(stream)?,
+            Link::Select(c, t) => Select::new(&tensors[c], &value, &tensors[t]).run(stream)?,
+            Link::Keep(n) => {
+                kept[usize::from(n)] = Some(value.clone());
+                value
+            }
+            Link::Kept(op, n, is_first) => match &kept[usize::from(n)] {
+                Some(kept) => binary(op, &value, kept, is_first)?,
+                None => value,
+            },
+        };
+    }
+    assert_eq!(value.shape(), shape);
+    Ok(value)
+}
+
+fn check<A, B, U>(program: &Program, device: &Device) -> Checked
+where
+    A: Float + TestElement,
+    B: Float + TestElement,
+    U: ChainElement + TestElement + warpsmith::CastElement + std::fmt::Debug,
+{
+    let (x, others) = operands::<A, B>(program, device)?;
+    let stream = device.stream().map_err(say)?;
+    let others = [&others[0].tensor, &others[1].tensor, &others[2].tensor];
+    let y = Output::<U>::new(device, &program.shape, program.views[4])?;
+    fused(&program.links, &x.tensor, others)
+        .run_into(&y.tensor, &stream)
+        .map_err(say)?;
+    let [a, b, c] = others.map(|other| other.cast::<f32>(&stream));
+    let tensors = [
+        x.tensor.cast::<f32>(&stream).map_err(say)?,
+        a.map_err(say)?,
+        b.map_err(say)?,
+        c.map_err(say)?,
+    ];
+    let want = one_by_one(&program.links, &tensors, &program.shape, &stream).map_err(say)?;
+    let want = want.cast::<U>(&stream).map_err(say)?;
+    // All NaN are alike: which one a step makes of another is the compiler's.
+    let number = |array: ArrayD<U>| {
+        array.mapv(|x| {
+            if x.wide().is_nan() {
+                U::nearest(0.0)
+            } else {
+                x
+            }
+        })
+    };
+    let (want, got) = (want.to_ndarray().map_err(say)?, y.read()?);
+    for ((index, want), got) in want.indexed_iter().zip(&got) {
+        if want.wide().is_nan() != got.wide().is_nan() {
+            return Err(format!(
+                "element {:?} is {got:?}, want {want:?}",
+                index.slice()
+            ));
+        }
+    }
+    same_bits(&number(want), &number(got))
+}
+
+#[test]
+fn a_chain_gives_the_bits_of_its_steps_one_by_one() {
+    let effort = Effort {
+        cases: 150,
+        largest: [60, 20_000],
+    };
+    let kinds = |n| (program(n), 0..5_usize);
+    holds(effort, kinds, |(program, kind), device| match kind {
+        0 => check::<f32, f32, f32>(program, device),
+        1 => check::<bf16, bf16, bf16>(program, device),
+        2 => check::<f16, f32, f16>(program, device),
+        3 => check::<f32, bf16, E4m3>(program, device),
+        _ => check::<bf16, f16, f32>(program, device),
+    });
+}
+
+#[test]
+fn a_chain_of_eight_functions_is_near_its_definition() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let n = 5000;
+        let x: Vec<f32> = (0..n).map(|i| (i as f32 - 2500.0) * 0.003).collect();
+        let x_tensor = Tensor::from_slice(&device, &[n], &x).expect("a tensor");
+        let y = Chain::new(&x_tensor)
+            .scalar(BinaryOp::Mul, 0.7)
+            .scalar(BinaryOp::Add, 0.1)
+            .unary(UnaryOp::Silu)
+            .unary(UnaryOp::Square)
+            .scalar(BinaryOp::Add, 1.0)
+            .unary(UnaryOp::Log)
+            .unary(UnaryOp::Tanh)
+            .clamp(0.125, 0.75)
+            .run::<f32>(&stream)
+            .and_then(|y| y.to_vec())
+            .expect("a chain");
+        for (x, y) in x.into_iter().zip(y) {
+            let v = f64::from(x) * f64::from(0.7_f32) + f64::from(0.1_f32);
+            let silu = v / (1.0 + (-v).exp());
+            let want = (silu * silu).ln_1p().tanh().clamp(0.125, 0.75);
+            // Each of eight roundings, by derivatives of at most 4 in all from there on.
+            let error = (f64::from(y) - want).abs();
+            assert!(
+                error <= 8.0 * 4.0 * 6e-8,
+                "{x} is {y}, want {want}, on {device}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_input_may_be_the_output() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let values: Vec<f32> = (0..3001).map(|i| i as f32 * 0.5 - 700.0).collect();
+        let x = Tensor::from_slice(&device, &[3001], &values).expect("a tensor");
+        let reversed = x.slice_step(0, .., -1).expect("a view");
+        for tensor in [&x, &reversed] {
+            Chain::new(tensor)
+                .with(BinaryOp::Add, tensor)
+                .scalar(BinaryOp::Max, -1.0)
+                .run_into(tensor, &stream)
+                .expect("a chain");
+        }
+        let want: Vec<f32> = values.iter().map(|x| 2.0 * (2.0 * x).max(-1.0)).collect();
+        let want: Vec<f32> = want.into_iter().map(|x| x.max(-1.0)).collect();
+        assert_eq!(x.to_vec().expect("values"), want, "on {device}");
+    }
+}
+
+#[test]
+fn comparisons_are_bytes_and_conditions() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let a = Tensor::from_slice(&device, &[5], &[1.0_f32, 2.0, f32::NAN, -0.0, 5.0]).expect("a");
+        let b = Tensor::from_slice(&device, &[5], &[2.0_f32, 2.0, 1.0, 0.0, 4.0]).expect("b");
+        let is = |op| {
+            Binary::new(op, &a, &b)
+                .run_as::<u8>(&stream)
+                .and_then(|y| y.to_vec())
+        };
+        assert_eq!(is(BinaryOp::Lt).expect("lt"), [1, 0, 0, 0, 0]);
+        assert_eq!(is(BinaryOp::Ge).expect("ge"), [0, 1, 0, 1, 1]);
+        assert_eq!(is(BinaryOp::Ne).expect("ne"), [1, 0, 1, 0, 1]);
+        let less = Binary::new(BinaryOp::Le, &a, &b)
+            .run_as::<u8>(&stream)
+            .expect("le");
+        let least = Select::new(&less, &a, &b)
+            .run(&stream)
+            .and_then(|y| y.to_vec());
+        assert_eq!(least.expect("select"), [1.0, 2.0, 1.0, -0.0, 4.0]);
+        let finite = Unary::new(UnaryOp::IsNan, &a)
+            .run_as::<u8>(&stream)
+            .and_then(|y| y.to_vec());
+        assert_eq!(finite.expect("is_nan"), [0, 0, 1, 0, 0]);
+    }
+}

@@ -1,0 +1,73 @@
+//! What the emulator counts: each byte is read once and written once, in few accesses, and no bank of
+//! shared memory is met twice.
+
+use half::bf16;
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{BinaryOp, Chain, Device, Element, Stream, Tensor, UnaryOp};
+
+fn device() -> Device {
+    let config = EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    };
+    Device::emulator_with(config).expect("an emulator")
+}
+
+fn ones<T: Element>(stream: &Stream, shape: &[usize], one: T) -> Tensor<T> {
+    Tensor::full(stream, shape, one).expect("a tensor")
+}
+
+#[test]
+fn a_chain_reads_every_byte_once() {
+    let device = device();
+    let stream = device.stream().expect("a stream");
+    let (rows, columns) = (64, 256);
+    let elements = (rows * columns) as u64;
+    let x = ones(&stream, &[rows, columns], bf16::ONE);
+    let other = ones(&stream, &[rows, columns], bf16::ONE);
+    let y = Chain::new(&x)
+        .with(BinaryOp::Add, &other)
+        .with(BinaryOp::Mul, &x)
+        .unary(UnaryOp::Relu)
+        .run::<bf16>(&stream);
+    y.expect("a chain");
+    let launch = device.last_launch().expect("a launch");
+    let global = &launch.counters().global;
+    assert_eq!(global.loads.bytes, 2 * 2 * elements);
+    assert_eq!(global.stores.bytes, 2 * elements);
+    // Whole sectors of 32 bytes: nothing is moved that was not asked for.
+    assert_eq!(global.loads.sectors * 32, 2 * 2 * elements);
+    assert_eq!(global.stores.sectors * 32, 2 * elements);
+}
+
+#[test]
+fn transpositions_move_whole_sectors_and_meet_no_bank_twice() {
+    fn check<T: Element>(device: &Device, one: T) {
+        let stream = device.stream().expect("a stream");
+        let x = ones(&stream, &[256, 384], one);
+        x.t().contiguous(&stream).expect("a copy");
+        let launch = device.last_launch().expect("a launch");
+        let counters = launch.counters();
+        let bytes = (256 * 384 * size_of::<T>()) as u64;
+        let size = size_of::<T>();
+        assert_eq!(
+            counters.shared.bank_conflicts, 0,
+            "elements of {size} bytes"
+        );
+        assert_eq!(
+            counters.global.loads.sectors * 32,
+            bytes,
+            "elements of {size} bytes"
+        );
+        assert_eq!(
+            counters.global.stores.sectors * 32,
+            bytes,
+            "elements of {size} bytes"
+        );
+    }
+    let device = device();
+    check(&device, 1_u8);
+    check(&device, bf16::ONE);
+    check(&device, 1_f32);
+    check(&device, 1_i64);
+}

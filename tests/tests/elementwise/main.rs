@@ -1,0 +1,90 @@
+//! Elementwise operations against their references, on every device: functions, gradients, casts,
+//! copies, chains, permutations.
+
+mod casts;
+mod chains;
+mod counters;
+mod functions;
+mod moves;
+mod refusals;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use warpsmith::{BinaryOp, DType, GradOp, UnaryOp};
+use warpsmith_tests::operand::View;
+use warpsmith_tests::property::extent;
+use warpsmith_tests::values::Values;
+use warpsmith_tests::{cases, operation};
+
+use functions::{check_binary, check_gradient, check_unary};
+use moves::check_moves;
+
+#[derive(Clone, Debug, Deserialize)]
+struct Case {
+    shape: Vec<usize>,
+    /// Extents of the second operand that are 1 instead; missing ones are not.
+    #[serde(default)]
+    broadcast: Vec<bool>,
+    #[serde(deserialize_with = "operation::dtype")]
+    dtype: DType,
+    /// Of both operands and the result.
+    #[serde(default)]
+    views: [View; 3],
+    #[serde(default)]
+    values: Values,
+    #[serde(default)]
+    scalar: f32,
+    #[serde(default)]
+    seed: u64,
+}
+
+fn case(largest: usize) -> impl Strategy<Value = Case> {
+    let shape = prop_oneof![
+        extent(largest * 8).prop_map(|n| vec![n]),
+        (extent(largest), extent(20)).prop_map(|(a, b)| vec![a, b]),
+        (extent(9), extent(17), extent(20)).prop_map(|(a, b, c)| vec![a, b, c]),
+        prop::collection::vec(0..4_usize, 0..=8),
+    ];
+    let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
+    let views = (View::any(), View::any(), View::writable());
+    let scalar = prop::sample::select(vec![0.0_f32, -1.5, 3.0, 1e-30]);
+    (
+        shape,
+        any::<[bool; 8]>(),
+        dtype,
+        views,
+        Values::any(),
+        scalar,
+        any::<u32>(),
+    )
+        .prop_map(
+            |(shape, broadcast, dtype, views, values, scalar, seed)| Case {
+                broadcast: broadcast[..shape.len()].to_vec(),
+                shape,
+                dtype,
+                views: [views.0, views.1, views.2],
+                values,
+                scalar,
+                seed: u64::from(seed),
+            },
+        )
+}
+
+#[test]
+fn elementwise_matches_its_reference_on_the_table_of_cases() {
+    cases::run(
+        include_str!("../../cases/elementwise.toml"),
+        |case: &Case, device| {
+            for op in UnaryOp::ALL {
+                check_unary(op, case, device)?;
+            }
+            for op in BinaryOp::ALL {
+                check_binary(op, case, device)?;
+            }
+            for op in GradOp::ALL {
+                check_gradient(op, case, device)?;
+            }
+            check_moves(case, device)
+        },
+    );
+}
