@@ -46,14 +46,13 @@ pub unsafe fn map<X: Element, Y: Element, const N: usize>(
     let is_full = start + THREADS * GROUP <= params.len;
     if params.chunk == CHUNK as u32 && is_full {
         let first = start + thread::thread_idx_x() * CHUNK as u32;
-        let at = [first, first + THREADS * CHUNK as u32];
+        let second = first + THREADS * CHUNK as u32;
         // SAFETY: whole chunks of each tensor, aligned as the walk says.
         unsafe {
-            let chunks = at.map(|index| load_chunks(x, params, index));
-            for (index, chunk) in at.into_iter().zip(chunks) {
-                let values = [0, 1, 2, 3].map(|j: usize| f(chunk.map(|of_input| of_input[j])));
-                Y::store4(y.wrapping_offset(walk::offset(params, 0, index)), values);
-            }
+            let near = load_chunks(x, params, first);
+            let far = load_chunks(x, params, second);
+            store_chunk(y, params, first, near, &f);
+            store_chunk(y, params, second, far, &f);
         }
         return;
     }
@@ -98,4 +97,27 @@ unsafe fn load_chunks<X: Element, const N: usize>(
         input += 1;
     }
     chunks
+}
+
+/// The function of a chunk of every input.
+#[inline(always)]
+unsafe fn store_chunk<Y: Element, const N: usize>(
+    y: *mut Y,
+    params: &WalkParams,
+    index: u32,
+    chunks: [[f32; CHUNK]; N],
+    f: &impl Fn([f32; N]) -> f32,
+) {
+    let of = |j: usize| {
+        let mut values = [0.0; N];
+        let mut input = 0;
+        while input < N {
+            values[input] = chunks[input][j];
+            input += 1;
+        }
+        f(values)
+    };
+    let to = y.wrapping_offset(walk::offset(params, 0, index));
+    // SAFETY: passed on to the caller.
+    unsafe { Y::store4(to, [of(0), of(1), of(2), of(3)]) }
 }

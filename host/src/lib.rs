@@ -42,7 +42,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients, [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`] |
+//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients, [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`] |
 //! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -86,7 +86,7 @@ pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Chain,
     ChainElement, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient, Layout,
-    Lengths, Measured, PlanSource, Precision, Reduce, Reducible, Scan, Select, Unary,
+    Lengths, Map, Measured, PlanSource, Precision, Reduce, Reducible, Scan, Select, Unary,
     merge_attention,
 };
 pub use ops::{

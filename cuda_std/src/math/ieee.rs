@@ -82,3 +82,32 @@ pub fn trunc(x: f32) -> f32 {
 pub fn rint(x: f32) -> f32 {
     target::round_ties_even(x)
 }
+
+macro_rules! signs {
+    ($($name:ident = $instruction:literal, $doc:literal, |$x:ident| $host:expr;)*) => {$(
+        #[doc = concat!("`", $instruction, "`: ", $doc, "; a NaN is the instruction's own, also where")]
+        /// the compiler would change the sign bit by an integer operation.
+        #[inline(always)]
+        pub fn $name($x: f32) -> f32 {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let y: f32;
+                // SAFETY: one arithmetic instruction on registers.
+                unsafe {
+                    core::arch::asm!(concat!($instruction, " {}, {};"), out(reg32) y,
+                        in(reg32) $x, options(pure, nomem, nostack));
+                }
+                y
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                $host
+            }
+        }
+    )*};
+}
+
+signs! {
+    neg = "neg.f32", "-x", |x| -x;
+    abs = "abs.f32", "|x|", |x| x.abs();
+}

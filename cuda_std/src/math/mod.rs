@@ -9,13 +9,18 @@
 //! |---|---|
 //! | [`fma`], [`sqrt`], [`rcp`] | 0.5 |
 //! | [`exp2`], [`log`] | 1 |
-//! | [`exp`] | 1.1 |
-//! | [`log2`], [`rsqrt`] | 1.5 |
-//! | [`sin`], [`cos`], [`tanh`], [`erf`] | 2 |
-//! | [`sigmoid`] | 2.5 |
+//! | [`exp`], [`hypot`] | 1.1 |
+//! | [`log2`], [`rsqrt`], [`expm1`], [`pow`] | 1.5 |
+//! | [`sin`], [`cos`], [`tanh`], [`erf`], [`log1p`], [`log10`] | 2 |
+//! | [`sigmoid`], [`cosh`], [`atan`] | 2.5 |
+//! | [`sinh`], [`atanh`], [`asin`], [`acos`], [`atan2`] | 3 |
+//! | [`asinh`], [`acosh`] | 3.5 |
+//! | [`tan`], [`sigmoid_grad`] | 4 |
 //! | [`silu`] | 4.5 |
 //! | [`erfc`], [`gelu`] | 5 |
 //! | [`gelu_tanh`] | 5.5 |
+//! | [`tanh_grad`] | 6 |
+//! | [`fmod`] | 0; [`remainder`] 0.5 |
 //!
 //! An ulp is that of the true result, and of the least normal number for results below it. The
 //! bounds are held by tests over f32; `cargo run --release -p warpsmith-cuda-std --example ulps`
@@ -40,7 +45,7 @@ pub use erf::{erf, erfc, gelu};
 pub use exp::{exp, exp2, log, log2, log10, tanh};
 pub use gradient::{gelu_grad, gelu_tanh_grad, relu_grad, sigmoid_grad, silu_grad, tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, expm1, log1p, sinh};
-pub use ieee::{ceil, floor, fma, mul_rn, rint, sqrt, trunc};
+pub use ieee::{abs, ceil, floor, fma, mul_rn, neg, rint, sqrt, trunc};
 pub use inverse::{acos, asin, atan, atan2};
 pub use logistic::{gelu_tanh, sigmoid, silu};
 pub use power::{fmod, hypot, pow, remainder};

@@ -3,4 +3,5 @@
 
 pub mod lower_triangle;
 pub mod row_norms;
+pub mod swish_gate;
 pub mod vector_add;

@@ -124,13 +124,15 @@ unsafe fn store(to: *mut u8, first: u32, chunk: u32, size: u32, w: Words) {
             return;
         }
         let at = [0, 1, 2, 3].map(|k: u32| at(first + k * THREADS * 4));
-        for k in 0..4 {
+        let mut k = 0;
+        while k < 4 {
             let i = 4 * k;
             match size {
                 4 => mem::st_global_v4_u32(at[k], [w[i], w[i + 1], w[i + 2], w[i + 3]]),
                 2 => mem::st_global_v2_u32(at[k], [w[i], w[i + 1]]),
                 _ => at[k].write(w[i]),
             }
+            k += 1;
         }
     }
 }
@@ -216,8 +218,8 @@ fn apply(instruction: u32, value: Values, operand: Values, scalar: f32, quarters
         }};
     }
     match instruction {
-        code::NEG => each!(|x| -x),
-        code::ABS => each!(|x| x.abs()),
+        code::NEG => each!(|x| math::neg(x)),
+        code::ABS => each!(|x| math::abs(x)),
         code::RELU => each!(|x| if x < 0.0 { 0.0 } else { x }),
         code::SQUARE => each!(|x| x * x),
         code::SQRT => by_fours!(math::sqrt),

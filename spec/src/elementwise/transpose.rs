@@ -38,17 +38,11 @@ pub struct TransposeParams {
 }
 
 /// Tiles along i, as a power of two, that blocks count first: what runs together then writes rows of
-/// y in pieces of 2 kB, not of 256 bytes, and still reads whole rows of x. A group that ends behind the
-/// matrix has empty blocks, so few tiles have groups that divide them.
+/// y in pieces of 2 kB, not of 256 bytes, and still reads whole rows of x. Only where there are many
+/// tiles: a group that ends behind the matrix has empty blocks.
 pub const fn group_shift(tiles_along_i: u32) -> u32 {
-    const LARGEST: u32 = 3;
     const MANY: u32 = 64;
-    let divides = tiles_along_i.trailing_zeros();
-    if tiles_along_i >= MANY || divides > LARGEST {
-        LARGEST
-    } else {
-        divides
-    }
+    if tiles_along_i >= MANY { 3 } else { 0 }
 }
 
 /// Names an entry: `transpose_b16`, for elements of 1, 2, 4 or 8 bytes of any dtype.

@@ -5,6 +5,7 @@ mod casts;
 mod chains;
 mod counters;
 mod functions;
+mod maps;
 mod moves;
 mod refusals;
 

@@ -3,6 +3,7 @@
 mod binary;
 mod chain;
 mod gradient;
+mod map;
 mod plan;
 mod program;
 mod select;
@@ -12,6 +13,7 @@ mod unary;
 pub use binary::Binary;
 pub use chain::Chain;
 pub use gradient::Gradient;
+pub use map::Map;
 pub(super) use plan::{Steps, Walk};
 pub use program::ChainElement;
 pub(super) use program::{Program, cast_pieces, steps_of};

@@ -331,7 +331,7 @@ pub(crate) fn steps_of(tensor: &Erased<'_>, shape: &[usize]) -> Steps {
 }
 
 /// The shape that two shapes broadcast to.
-fn broadcast_shape(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+pub(super) fn broadcast_shape(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let (longer, shorter) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let mut shape = longer.to_vec();
     let added = longer.len() - shorter.len();

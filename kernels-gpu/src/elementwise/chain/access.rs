@@ -78,13 +78,15 @@ impl Tensors<'_> {
         if tile.chunk == 1 {
             return Early(words);
         }
-        for input in 0..2 {
+        let mut input = 0;
+        while input < 2 {
             if (input as u32) < self.params.inputs {
                 let size = size_of_code((self.params.dtypes >> (8 * input)) & 0xff);
                 // SAFETY: passed on to the caller.
                 let chunks = [0, 1].map(|k| unsafe { self.load_chunk(tile, input + 1, size, k) });
                 words[input] = array::from_fn(|i| chunks[i / 4][i % 4]);
             }
+            input += 1;
         }
         Early(words)
     }

@@ -63,9 +63,9 @@ macro_rules! chains {
 }
 
 chains! {
-    #[kernel(max_threads = THREADS, min_blocks = 7)]
+    #[kernel(max_threads = THREADS, min_blocks = 6)]
     chain: false;
-    #[kernel(max_threads = THREADS, min_blocks = 7, arch = "sm_89")]
+    #[kernel(max_threads = THREADS, min_blocks = 6, arch = "sm_89")]
     chain_sm89: true;
 }
 

@@ -192,8 +192,8 @@ impl Machine {
     #[inline(always)]
     fn apply_common(&mut self, instruction: u32) {
         instructions! { instruction,
-            UnaryOp::Neg => { each!(self, |x| -x) }
-            UnaryOp::Abs => { each!(self, |x| x.abs()) }
+            UnaryOp::Neg => { each!(self, |x| math::neg(x)) }
+            UnaryOp::Abs => { each!(self, |x| math::abs(x)) }
             UnaryOp::Exp => { each!(self, |x| math::exp(x)) }
             UnaryOp::Log => { each!(self, |x| math::log(x)) }
             UnaryOp::Sqrt => { each!(self, |x| math::sqrt(x)) }

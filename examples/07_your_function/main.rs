@@ -1,0 +1,55 @@
+//! A function of one's own over tensors, compiled to a kernel: broadcasting, strides, bf16.
+//!
+//! The kernel is in `examples/kernels/src/swish_gate.rs`.
+//!
+//! ```text
+//! cargo run --release --example 07_your_function
+//! ```
+
+use anyhow::{Result, ensure};
+use half::bf16;
+use ndarray::{Array1, Array2};
+use warpsmith::{Device, Map, Tensor};
+
+/// What `warpsmith build examples/kernels` made of the kernel.
+const PTX: &str = include_str!("../kernels/ptx/sm_75/swish_gate.ptx");
+
+fn main() -> Result<()> {
+    let device = Device::auto()?;
+    let stream = device.stream()?;
+    let (rows, columns) = (300, 512);
+    let value = |i: usize| bf16::from_f32((i * 37 % 101) as f32 * 0.06 - 3.0);
+    let x = Array2::from_shape_fn((rows, columns), |(i, j)| value(i * columns + j));
+    let gate = Array2::from_shape_fn((columns, rows), |(j, i)| value(j * 7 + i));
+    let beta = Array1::from_shape_fn(columns, |j| bf16::from_f32(0.5 + (j % 4) as f32 * 0.25));
+    let x_tensor = Tensor::from_ndarray(&device, &x)?;
+    let gate_tensor = Tensor::from_ndarray(&device, &gate)?.t(); // a view, no copy
+    let beta_tensor = Tensor::from_ndarray(&device, &beta)?; // one for each column
+
+    let kernel = device.load_ptx(PTX)?.kernel("swish_gate")?;
+    let y = Tensor::<bf16>::empty(&stream, &[rows, columns])?;
+    let map = Map::new(&kernel)
+        .input(&x_tensor)
+        .input(&beta_tensor)
+        .input(&gate_tensor);
+    // SAFETY: the kernel maps three inputs of bf16 to one output of bf16.
+    unsafe { map.run_into(&y, &stream) }?;
+
+    let y = y.to_ndarray()?;
+    for ((i, j), x) in x.indexed_iter() {
+        let (x, beta) = (f64::from(*x), f64::from(beta[j]));
+        let want = x / (1.0 + (-beta * x).exp()) * f64::from(gate[(j, i)]);
+        let got = f64::from(y[[i, j]]);
+        // One rounding to 8 bits; the function in f32 is off by much less.
+        let bound = want.abs() / 250.0 + 1e-30;
+        ensure!(
+            (got - want).abs() <= bound,
+            "({i}, {j}) is {got}, want {want}"
+        );
+    }
+    println!(
+        "{} elements of x · sigmoid(beta x) · gate on {device}",
+        y.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! `y = x / (1 + exp(-beta x)) * gate`, a function of example 07: what stands between the braces is all
+//! that a function of one's own takes.
+
+use cuda_std::map::map;
+use cuda_std::param::ByValue;
+use cuda_std::{kernel, math};
+use half::bf16;
+use spec::elementwise::{THREADS, WalkParams};
+
+/// Swish with a slope a column, times a gate: three inputs that broadcast, computed in f32.
+///
+/// # Safety
+/// Launched by the host's `Map` over tensors of bf16.
+#[kernel(max_threads = THREADS)]
+pub unsafe fn swish_gate(
+    x: *const bf16,
+    beta: *const bf16,
+    gate: *const bf16,
+    y: *mut bf16,
+    walk: ByValue<WalkParams, 432>,
+) {
+    let function = |[x, beta, gate]: [f32; 3]| x * math::sigmoid(beta * x) * gate;
+    // SAFETY: the launch's tensors are those of the walk.
+    unsafe { map([x, beta, gate], y, &walk, function) }
+}

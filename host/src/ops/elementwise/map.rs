@@ -1,0 +1,130 @@
+//! A kernel of one's own over the elements of tensors.
+
+use super::plan::Walk;
+use super::program::{broadcast_shape, steps_of};
+use crate::module::Kernel;
+use crate::ops::check;
+use crate::tensor::{Address, Erased};
+use crate::{Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
+use spec::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
+
+/// Launches a kernel whose body is `cuda_std::map::map`: a function written in Rust, of every element
+/// of up to four tensors, with broadcasting and any strides.
+///
+/// The kernel's parameters are the inputs, the output and `ByValue<WalkParams, 432>`, in this order:
+///
+/// ```ignore
+/// #[kernel(max_threads = THREADS)]
+/// pub unsafe fn square_plus(x: *const f32, a: *const f32, y: *mut f32, walk: ByValue<WalkParams, 432>) {
+///     unsafe { map([x, a], y, &walk, |[x, a]| x * x + a) }
+/// }
+/// ```
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | inputs | broadcast to one shape | the kernel's | any |
+/// | `y` (written) | that shape | the kernel's | any that give each element a place of its own; may be an input itself, and must not overlap one otherwise |
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::OutOfBounds`] (more than four inputs), [`Error::ArgumentCount`] (the kernel takes another
+/// number), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+/// [`Error::DeviceMismatch`], [`Error::Driver`]. No launch happens on error.
+///
+/// # Examples
+/// `examples/07_your_function`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run_into`"]
+pub struct Map<'a> {
+    kernel: &'a Kernel,
+    inputs: [Option<Erased<'a>>; MAX_INPUTS],
+    inputs_len: usize,
+}
+
+impl<'a> Map<'a> {
+    /// Over no inputs yet.
+    pub fn new(kernel: &'a Kernel) -> Self {
+        Self {
+            kernel,
+            inputs: [None; MAX_INPUTS],
+            inputs_len: 0,
+        }
+    }
+
+    /// The next input.
+    pub fn input<T: Element>(mut self, x: &'a Tensor<T>) -> Self {
+        if let Some(place) = self.inputs.get_mut(self.inputs_len) {
+            *place = Some(x.erased());
+        }
+        self.inputs_len += 1;
+        self
+    }
+
+    /// The function of every element into `y`.
+    ///
+    /// # Errors
+    /// See [`Map`].
+    ///
+    /// # Safety
+    /// The kernel's body is `cuda_std::map::map` of these inputs and this output, of these element
+    /// types, in blocks of [`THREADS`] threads.
+    pub unsafe fn run_into<T: Element>(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        if self.inputs_len > MAX_INPUTS {
+            return Err(Error::OutOfBounds {
+                what: "number of inputs of a map",
+                got: self.inputs_len as u64,
+                limit: MAX_INPUTS as u64 + 1,
+            });
+        }
+        self.validate(y, stream)?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        let y = y.erased();
+        let mut tensors = [steps_of(&y, y.shape()); 1 + MAX_INPUTS];
+        for (to, input) in tensors[1..].iter_mut().zip(self.inputs()) {
+            *to = steps_of(&input, y.shape());
+        }
+        let walk = Walk::new(y.shape(), &tensors[..1 + self.inputs_len]);
+        walk.pieces(4, |piece| {
+            let mut addresses = [Address::NULL; 1 + MAX_INPUTS];
+            for (t, (to, input)) in addresses.iter_mut().zip(self.inputs()).enumerate() {
+                *to = input.argument(piece.addresses[1 + t]);
+            }
+            addresses[self.inputs_len] = y.argument(piece.addresses[0]);
+            let mut arguments: [&dyn KernelArg; 2 + MAX_INPUTS] = [&piece.params; 2 + MAX_INPUTS];
+            for (to, address) in arguments.iter_mut().zip(&addresses[..=self.inputs_len]) {
+                *to = address;
+            }
+            let blocks = grid_blocks(piece.params.len.into(), GROUP);
+            let config = LaunchConfig::linear(blocks, THREADS);
+            let arguments = &arguments[..self.inputs_len + 2];
+            // SAFETY: the tensors have the walk's strides over its shape; what the kernel does with
+            // them, the caller vouches for.
+            unsafe { self.kernel.launch(stream, config, arguments) }
+        })
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = Erased<'a>> {
+        self.inputs.into_iter().flatten()
+    }
+
+    fn validate<T: Element>(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let mut shape = Vec::with_capacity(MAX_RANK);
+        for input in self.inputs() {
+            stream.device().check_same("input", input.device())?;
+            shape = broadcast_shape(&shape, input.shape()).ok_or_else(|| Error::ShapeMismatch {
+                operand: "input",
+                got: input.shape().into(),
+                want: format!("one that broadcasts with {shape:?}").into(),
+            })?;
+        }
+        check::output("y", y, &shape, stream)?;
+        for input in self.inputs() {
+            check::no_partial_overlap_of("y", &y.erased(), "input", &input)?;
+        }
+        Ok(())
+    }
+}
