@@ -130,7 +130,11 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         return Err("nothing was run".into());
     };
     let alone = of_x.run(&stream).map_err(say)?.to_ndarray().map_err(say)?;
-    same_bits(&first, &alone).map_err(|error| format!("without a gradient: {error}"))?;
+    agrees(&alone, &loss).map_err(|error| format!("without a gradient: {error}"))?;
+    // Where dx lies in another way, another kernel may have been taken.
+    if case.view_dx == View::Contiguous && case.view == View::Contiguous {
+        same_bits(&first, &alone).map_err(|error| format!("without a gradient: {error}"))?;
+    }
     let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx)?;
     let in_place = operation(case, &place.tensor, &target_tensor, reduction);
     let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;

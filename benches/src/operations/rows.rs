@@ -1,55 +1,242 @@
-//! Operations on rows: softmax. Memory is the bound.
+//! Operations on rows: softmax, norms, cross-entropy and their gradients. Memory is the bound.
 
+use half::bf16;
 use serde_json::json;
-use warpsmith::{Softmax, Stream};
+use warpsmith::{
+    CrossEntropy, LayerNorm, LayerNormGrad, NormGradients, Normalized, Reduction, RmsNorm, Softmax,
+    SoftmaxGrad, Stream, Tensor,
+};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
 use crate::inputs::{normal_copies, unwritten_copies};
 use crate::results::Unit;
 
-/// Softmax of rows.
+/// Softmax, norms, cross-entropy and gradients of rows.
 pub static ROWS: Operation = Operation {
     name: "rows",
     sets: &[
-        Set::new("softmax", "f32, from short rows to long ones"),
+        Set::new("softmax", "bf16, rows of 256 to 262144").reaching(Some(1.05), None),
+        Set::new("norm", "layer norm and RMS norm, likewise").reaching(Some(1.05), None),
+        Set::new("grad", "gradients of softmax and layer norm").reaching(Some(1.05), None),
+        Set::new(
+            "cross_entropy",
+            "with its gradient, vocabularies of 32k to 256k",
+        )
+        .reaching(Some(1.05), None),
+        Set::new("small", "what fits into L2: the time of a call"),
         Set::new("tiny", "for the emulator"),
     ],
     unit: Unit::Bytes,
     cases,
 };
 
-fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
-    let shapes: &[[usize; 2]] = match set.name {
-        "tiny" => &[[4, 96]],
-        _ => &[[131_072, 1024], [16_384, 8192], [2048, 65_536]],
-    };
-    shapes.iter().map(|&shape| softmax(shape)).collect()
+/// Elements of the large cases: more than any L2 holds.
+const ELEMENTS: usize = 1 << 26;
+
+/// Lengths of rows.
+const LENGTHS: [usize; 11] = [
+    256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144,
+];
+
+/// Half a place of bf16 near 1, what approximations are off by, and another order of sums.
+const DIFFERENCE: f64 = 1e-2;
+
+/// What is computed.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Softmax,
+    LayerNorm,
+    RmsNorm,
+    SoftmaxGrad,
+    LayerNormGrad,
+    CrossEntropy,
 }
 
-fn softmax(shape: [usize; 2]) -> Case {
+impl Op {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Softmax => "softmax",
+            Self::LayerNorm => "layer_norm",
+            Self::RmsNorm => "rms_norm",
+            Self::SoftmaxGrad => "softmax_grad",
+            Self::LayerNormGrad => "layer_norm_grad",
+            Self::CrossEntropy => "cross_entropy",
+        }
+    }
+
+    /// Tensors of rows that are read or written.
+    const fn tensors(self) -> usize {
+        match self {
+            Self::Softmax | Self::LayerNorm | Self::RmsNorm | Self::CrossEntropy => 2,
+            Self::SoftmaxGrad | Self::LayerNormGrad => 3,
+        }
+    }
+}
+
+fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
+    let large = |ops: &[Op], lengths: &[usize]| {
+        let of_op = |&op: &Op| lengths.iter().map(move |&n| case(op, [ELEMENTS / n, n]));
+        ops.iter().flat_map(of_op).collect()
+    };
+    match set.name {
+        "norm" => large(&[Op::LayerNorm, Op::RmsNorm], &LENGTHS),
+        "grad" => large(&[Op::SoftmaxGrad, Op::LayerNormGrad], &LENGTHS),
+        "cross_entropy" => large(&[Op::CrossEntropy], &[32_000, 32_768, 128_256, 256_000]),
+        "small" => [[1, 512], [8, 512], [64, 1024], [256, 2048]]
+            .into_iter()
+            .flat_map(|shape| [case(Op::Softmax, shape), case(Op::LayerNorm, shape)])
+            .collect(),
+        "tiny" => [
+            Op::Softmax,
+            Op::LayerNorm,
+            Op::RmsNorm,
+            Op::SoftmaxGrad,
+            Op::LayerNormGrad,
+            Op::CrossEntropy,
+        ]
+        .map(|op| case(op, [4, 96]))
+        .into(),
+        _ => large(&[Op::Softmax], &LENGTHS),
+    }
+}
+
+fn case(op: Op, shape: [usize; 2]) -> Case {
     let [rows, columns] = shape;
     let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
-        let x = normal_copies::<f32>(stream, &shape, 1, copies)?;
-        let y = unwritten_copies::<f32>(stream, &shape, copies)?;
-        let mut prepared = Prepared::new();
-        prepared.operand("x", &x);
-        prepared.answer("y", &y[0], stream)?;
-        let stream = stream.clone();
-        prepared.ours(None, move |copy| {
-            Ok(Softmax::new(&x[copy]).run_into(&y[copy], &stream)?)
-        });
-        Ok(prepared)
+        match op {
+            Op::Softmax => softmax(stream, shape, copies),
+            Op::LayerNorm | Op::RmsNorm => norm(op, stream, shape, copies),
+            Op::SoftmaxGrad => softmax_grad(stream, shape, copies),
+            Op::LayerNormGrad => norm_grad(stream, shape, copies),
+            Op::CrossEntropy => cross_entropy(stream, shape, copies),
+        }
     };
     Case {
-        name: format!("rows/f32/softmax/{rows}x{columns}"),
+        name: format!("rows/bf16/{}/{rows}x{columns}", op.name()),
         work: Work {
-            bytes: (8 * rows * columns) as f64,
-            exponentials: (rows * columns) as f64,
+            bytes: (2 * op.tensors() * rows * columns) as f64,
+            exponentials: match op {
+                Op::Softmax | Op::CrossEntropy => (rows * columns) as f64,
+                _ => 0.0,
+            },
             ..Work::default()
         },
-        description: json!({ "op": "softmax" }),
-        difference_allowed: 1e-5,
+        description: json!({ "op": op.name() }),
+        difference_allowed: DIFFERENCE,
         prepare: Box::new(prepare),
     }
+}
+
+fn softmax(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
+    let x = normal_copies::<bf16>(stream, &shape, 1, copies)?;
+    let y = unwritten_copies::<bf16>(stream, &shape, copies)?;
+    let mut prepared = Prepared::new();
+    prepared.operand("x", &x);
+    prepared.answer("y", &y[0], stream)?;
+    let stream = stream.clone();
+    prepared.ours(None, move |copy| {
+        Ok(Softmax::new(&x[copy]).run_into(&y[copy], &stream)?)
+    });
+    Ok(prepared)
+}
+
+fn norm(op: Op, stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
+    let x = normal_copies::<bf16>(stream, &shape, 1, copies)?;
+    let y = unwritten_copies::<bf16>(stream, &shape, copies)?;
+    let weight = normal_copies::<bf16>(stream, &shape[1..], 2, 1)?;
+    let bias = normal_copies::<bf16>(stream, &shape[1..], 3, 1)?;
+    let mut prepared = Prepared::new();
+    prepared.operand("x", &x);
+    prepared.operand("weight", &weight);
+    prepared.operand("bias", &bias);
+    prepared.answer("y", &y[0], stream)?;
+    let stream = stream.clone();
+    prepared.ours(None, move |copy| {
+        let (x, y) = (&x[copy], &y[copy]);
+        match op {
+            Op::RmsNorm => RmsNorm::new(x).weight(&weight[0]).run_into(y, &stream)?,
+            _ => LayerNorm::new(x)
+                .weight(&weight[0])
+                .bias(&bias[0])
+                .run_into(y, &stream)?,
+        }
+        Ok(())
+    });
+    Ok(prepared)
+}
+
+fn softmax_grad(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
+    let x = normal_copies::<bf16>(stream, &shape, 1, copies)?;
+    let dy = normal_copies::<bf16>(stream, &shape, 2, copies)?;
+    let dx = unwritten_copies::<bf16>(stream, &shape, copies)?;
+    for x in &x {
+        Softmax::new(x).run_into(x, stream)?;
+    }
+    let mut prepared = Prepared::new();
+    prepared.operand("y", &x);
+    prepared.operand("dy", &dy);
+    prepared.answer("dx", &dx[0], stream)?;
+    let stream = stream.clone();
+    prepared.ours(None, move |copy| {
+        Ok(SoftmaxGrad::new(&x[copy], &dy[copy]).run_into(&dx[copy], &stream)?)
+    });
+    Ok(prepared)
+}
+
+fn norm_grad(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
+    let x = normal_copies::<bf16>(stream, &shape, 1, copies)?;
+    let dy = normal_copies::<bf16>(stream, &shape, 2, copies)?;
+    let dx = unwritten_copies::<bf16>(stream, &shape, copies)?;
+    let weight = normal_copies::<bf16>(stream, &shape[1..], 3, 1)?;
+    let mean = Tensor::<f32>::empty(stream, &shape[..1])?;
+    let rstd = Tensor::<f32>::empty(stream, &shape[..1])?;
+    let kept = Normalized {
+        y: dx[0].clone(),
+        sum: None,
+        mean: Some(mean.clone()),
+        rstd: Some(rstd.clone()),
+    };
+    // All copies hold the same rows.
+    LayerNorm::new(&x[0]).run_kept_into(&kept, stream)?;
+    let dweight = Tensor::<f32>::empty(stream, &shape[1..])?;
+    let dbias = Tensor::<f32>::empty(stream, &shape[1..])?;
+    let mut prepared = Prepared::new();
+    prepared.operand("x", &x);
+    prepared.operand("dy", &dy);
+    prepared.operand("weight", &weight);
+    prepared.operand("mean", std::slice::from_ref(&mean));
+    prepared.operand("rstd", std::slice::from_ref(&rstd));
+    prepared.answer("dx", &dx[0], stream)?;
+    let stream = stream.clone();
+    prepared.ours(None, move |copy| {
+        let out = NormGradients {
+            dx: dx[copy].clone(),
+            dweight: Some(dweight.clone()),
+            dbias: Some(dbias.clone()),
+        };
+        let gradient = LayerNormGrad::new(&x[copy], &dy[copy], &mean, &rstd);
+        Ok(gradient.weight(&weight[0]).run_into(&out, &stream)?)
+    });
+    Ok(prepared)
+}
+
+fn cross_entropy(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
+    let [rows, classes] = shape;
+    let x = normal_copies::<bf16>(stream, &shape, 1, copies)?;
+    let dx = unwritten_copies::<bf16>(stream, &shape, copies)?;
+    let targets: Vec<i64> = (0..rows).map(|row| (row * 7919 % classes) as i64).collect();
+    let targets = Tensor::from_slice(stream.device(), &[rows], &targets)?;
+    let loss = Tensor::<f32>::empty(stream, &[rows])?;
+    let mut prepared = Prepared::new();
+    prepared.operand("x", &x);
+    prepared.operand("targets", std::slice::from_ref(&targets));
+    prepared.answer("loss", &loss, stream)?;
+    prepared.answer("dx", &dx[0], stream)?;
+    let stream = stream.clone();
+    prepared.ours(None, move |copy| {
+        let of = CrossEntropy::new(&x[copy], &targets).reduction(Reduction::None);
+        Ok(of.run_into(&loss, Some(&dx[copy]), &stream)?)
+    });
+    Ok(prepared)
 }

@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use warpsmith::Softmax;
+use warpsmith::{LogSoftmax, Softmax};
 
 use super::compute::{self, DeviceArgs, Input, Report};
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
 
-/// Softmax of an array along an axis.
+/// Softmax of an array along an axis, or its logarithm.
 ///
 /// Files are .npy of f16, f32 or f64, in C or Fortran order; elements are rounded to f32, and the
 /// result is written as f32.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith softmax X.npy -o Y.npy
-  warpsmith softmax X.npy -o Y.npy --axis 0")]
+  warpsmith softmax X.npy -o Y.npy --axis 0
+  warpsmith softmax X.npy -o Y.npy --log")]
 pub(crate) struct Args {
     /// The array.
     #[arg(value_name = "X.npy")]
@@ -27,6 +28,9 @@ pub(crate) struct Args {
     /// The axis; negative ones count from the last.
     #[arg(long, allow_negative_numbers = true, default_value_t = -1)]
     axis: i64,
+    /// The logarithm of softmax.
+    #[arg(long)]
+    log: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -38,8 +42,11 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let axis = compute::resolve_axis(args.axis, shape.len())?;
     let (device, stream) = args.device.open()?;
     let x = input.upload::<f32>(&device)?;
-    let softmax = Softmax::new(&x).axis(axis);
-    let (y, elapsed) = compute::timed("softmax", &stream, || softmax.run(&stream))?;
+    let name = if args.log { "log-softmax" } else { "softmax" };
+    let (y, elapsed) = compute::timed(name, &stream, || match args.log {
+        true => LogSoftmax::new(&x).axis(axis).run(&stream),
+        false => Softmax::new(&x).axis(axis).run(&stream),
+    })?;
     let mut files = OutputFiles::default();
     compute::add_npy(
         &mut files,
@@ -48,7 +55,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     )?;
     files.commit()?;
     let report = Report {
-        operation: "softmax".into(),
+        operation: name.into(),
         dtype: "f32",
         device: &device,
         shapes: vec![("x", shape.clone()), ("y", shape)],

@@ -4,6 +4,7 @@ mod cross_entropy;
 mod norm;
 mod norm_grad;
 mod softmax;
+mod weights;
 
 pub use cross_entropy::{CrossEntropy, Reduction};
 pub use norm::{LayerNorm, Normalized, RmsNorm};

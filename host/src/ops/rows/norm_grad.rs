@@ -1,6 +1,7 @@
 //! Gradients of layer norm and RMS norm.
 
-use super::norm::{Weights, WeightsArg, contiguous_row, norm_model};
+use super::norm::{contiguous_row, norm_model};
+use super::weights::{Weights, WeightsArg};
 use super::{Launch, Rows, extents, has_rows, input};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};

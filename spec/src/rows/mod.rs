@@ -4,7 +4,9 @@
 //! Entries: `<op>_<dtype>_<form>`, with [`RowParams`] as the last parameter. Rows have element
 //! stride 1.
 
-use crate::DType;
+mod entry;
+
+pub use entry::{Form, RowEntry, RowOp, RowParams, flags};
 
 /// Bytes of one access.
 pub const VECTOR_BYTES: u32 = 16;
@@ -39,9 +41,12 @@ pub const COLUMNS: u32 = 8;
 /// Partial sums of a column that such a block adds up side by side.
 pub const COLUMN_ROWS: u32 = 128;
 
-/// Threads of a grid that adds up gradients of weights as it goes, on average: all of them run at a
-/// time on an H200, where a multiprocessor has room for as many.
+/// Threads of a grid that adds up gradients of weights as it goes: all of them run at a time on an
+/// H200, where a multiprocessor has room for as many.
 pub const GRAD_THREADS: u32 = 132 * 512;
+
+/// The same in clusters of 4 blocks and more, for which no multiprocessor can be left alone.
+pub const GRAD_CLUSTER_THREADS: u32 = 132 * 384;
 
 /// Most blocks of a grid.
 pub const MAX_BLOCKS: u32 = i32::MAX as u32;
@@ -83,6 +88,10 @@ pub struct RowKernels {
     pub vectors: u32,
     /// Least threads of a row.
     pub least_threads: u32,
+    /// Most threads of a row that one block has alone.
+    pub alone_threads: u32,
+    /// Threads of each block of a cluster, where 16 blocks are enough; 512 where they are not.
+    pub cluster_threads: u32,
     /// Rows that are held together (a gradient needs two).
     pub inputs: u32,
 }
@@ -124,31 +133,34 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of 512 threads (16,384 elements of 16 bits, 8,192 of f32; a gradient that holds 2 vectors half of it) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
-    /// | the same, up to 16 times as long | [`Strategy::Cluster`] of 4 to 16 blocks, of 256 threads where 16 such are enough |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (16,384 elements of 16 bits of softmax, 8,192 of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | the same, longer, up to `vectors` for each of 512 threads of 16 blocks (262,144 elements of 16 bits) | [`Strategy::Cluster`] of as few blocks as hold it by `cluster_threads`, or 16 |
     /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
+    ///
+    /// The numbers are what an H200 was fastest with (`benches/results/norm.csv`).
     pub const fn choose(kernels: &RowKernels, shape: &RowShape, device: &RowDevice) -> Self {
         let vectors = (shape.n * shape.element_bytes as u64).div_ceil(VECTOR_BYTES as u64);
-        let of_block = kernels.vectors as u64 * HELD_THREADS as u64;
+        let held = kernels.vectors as u64;
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
-        if shape.is_aligned && is_hopper && vectors <= of_block * MAX_CLUSTER as u64 {
-            // Twice the blocks of half the threads, where a row is shared anyway: they begin and end
-            // more evenly.
-            let blocks = power(vectors.div_ceil(of_block), 1);
-            let cluster = match blocks {
-                1 | MAX_CLUSTER => blocks,
-                _ => blocks * 2,
-            };
-            let held = vectors.div_ceil(kernels.vectors as u64 * cluster as u64);
-            let (strategy, least) = if cluster > 1 {
-                (Strategy::Cluster, 32)
+        let longest = held * HELD_THREADS as u64 * MAX_CLUSTER as u64;
+        if shape.is_aligned && is_hopper && vectors <= longest {
+            if vectors <= held * kernels.alone_threads as u64 {
+                return Self {
+                    strategy: Strategy::Registers,
+                    threads: power(vectors.div_ceil(held), kernels.least_threads),
+                    cluster: 1,
+                };
+            }
+            let blocks = vectors.div_ceil(held * kernels.cluster_threads as u64);
+            let cluster = if blocks > MAX_CLUSTER as u64 {
+                MAX_CLUSTER
             } else {
-                (Strategy::Registers, kernels.least_threads)
+                power(blocks, 2)
             };
             return Self {
-                strategy,
-                threads: power(held, least),
+                strategy: Strategy::Cluster,
+                threads: power(vectors.div_ceil(held * cluster as u64), 32),
                 cluster,
             };
         }
@@ -212,7 +224,12 @@ impl RowPlan {
 
     /// Blocks of a launch whose blocks stride over the rows, whatever the device.
     pub const fn persistent_blocks(&self, rows: u64) -> u32 {
-        let most = GRAD_THREADS / (self.block_threads() * self.cluster) * self.cluster;
+        let threads = if self.cluster < 4 {
+            GRAD_THREADS
+        } else {
+            GRAD_CLUSTER_THREADS
+        };
+        let most = threads / (self.block_threads() * self.cluster) * self.cluster;
         let most = if most == 0 { self.cluster } else { most };
         match self.blocks(rows) {
             Some(blocks) if blocks < most => blocks,
@@ -255,142 +272,85 @@ const fn power(n: u64, least: u32) -> u32 {
     if n > least as u64 { n as u32 } else { least }
 }
 
-/// What the name of an entry says of how it holds rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// In registers of a block or a cluster; sm_90a.
-    Held,
-    /// In shared memory, or nowhere; every GPU.
-    Loose,
-}
+#[cfg(test)]
+mod tests {
+    extern crate std;
 
-impl core::fmt::Display for Form {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Held => "held",
-            Self::Loose => "loose",
-        })
+    use std::string::ToString;
+
+    use super::*;
+    use crate::DType;
+
+    const HOPPER: RowDevice = RowDevice {
+        arch: (9, 0),
+        shared_bytes: 200 << 10,
+    };
+
+    fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
+        let shape = RowShape {
+            n,
+            element_bytes,
+            is_aligned,
+        };
+        RowPlan::choose(&op.kernels(), &shape, &HOPPER)
     }
-}
 
-/// Operations on rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RowOp {
-    /// Softmax or log-softmax.
-    Softmax,
-    /// Their gradient.
-    SoftmaxGrad,
-    /// Cross-entropy with its gradient.
-    CrossEntropy,
-    /// Layer norm or RMS norm.
-    Norm,
-    /// The same of bf16 with weights in f32.
-    NormF32,
-    /// Their gradient.
-    NormGrad,
-    /// The same of bf16 with weights in f32.
-    NormGradF32,
-}
+    #[test]
+    fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
+        let of = |n| {
+            let plan = plan(RowOp::Softmax, n, 2, true);
+            (plan.strategy, plan.threads, plan.cluster)
+        };
+        assert_eq!(of(8), (Strategy::Registers, 4, 1));
+        assert_eq!(of(256), (Strategy::Registers, 8, 1));
+        assert_eq!(of(1024), (Strategy::Registers, 32, 1));
+        assert_eq!(of(16_384), (Strategy::Registers, 512, 1));
+        assert_eq!(of(32_768), (Strategy::Cluster, 256, 4));
+        assert_eq!(of(131_072), (Strategy::Cluster, 256, 16));
+        assert_eq!(of(262_144), (Strategy::Cluster, 512, 16));
+        assert_eq!(of(262_152), (Strategy::Passes, 1024, 1));
+        assert_eq!(
+            plan(RowOp::Softmax, 1001, 2, false).strategy,
+            Strategy::Shared
+        );
+    }
 
-impl RowOp {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Softmax,
-        Self::SoftmaxGrad,
-        Self::CrossEntropy,
-        Self::Norm,
-        Self::NormF32,
-        Self::NormGrad,
-        Self::NormGradF32,
-    ];
-
-    /// In entry names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Softmax => "softmax",
-            Self::SoftmaxGrad => "softmax_grad",
-            Self::CrossEntropy => "cross_entropy",
-            Self::Norm => "norm",
-            Self::NormF32 => "norm_wf32",
-            Self::NormGrad => "norm_grad",
-            Self::NormGradF32 => "norm_grad_wf32",
+    #[test]
+    fn threads_hold_every_row_that_is_theirs() {
+        for op in RowOp::ALL {
+            for element_bytes in [2, 4] {
+                for n in (0..400_000).step_by(1000).map(|n| n / 8 * 8) {
+                    let plan = plan(op, n, element_bytes, true);
+                    let kernels = op.kernels();
+                    if plan.form() == Form::Held {
+                        let threads = u64::from(plan.threads * plan.cluster);
+                        let vectors = threads * u64::from(kernels.vectors);
+                        let bytes = vectors * u64::from(VECTOR_BYTES);
+                        assert!(bytes >= n * u64::from(element_bytes), "{op:?} {n}");
+                        assert!(plan.threads <= HELD_THREADS && plan.cluster <= MAX_CLUSTER);
+                    }
+                }
+            }
         }
     }
 
-    /// The kernels there are.
-    pub const fn kernels(self) -> RowKernels {
-        match self {
-            Self::Softmax | Self::CrossEntropy | Self::Norm | Self::NormF32 => RowKernels {
-                vectors: VECTORS as u32,
-                least_threads: 4,
-                inputs: 1,
-            },
-            Self::SoftmaxGrad => RowKernels {
-                vectors: VECTORS as u32,
-                least_threads: 4,
-                inputs: 2,
-            },
-            Self::NormGrad => RowKernels {
-                vectors: GRAD_VECTORS as u32,
-                least_threads: 16,
-                inputs: 2,
-            },
-            Self::NormGradF32 => RowKernels {
-                vectors: 1,
-                least_threads: 16,
-                inputs: 2,
-            },
-        }
+    #[test]
+    fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
+        let shared = plan(RowOp::NormGrad, 100_000, 2, true);
+        assert_eq!(shared.persistent_blocks(1 << 20) % shared.cluster, 0);
+        assert_eq!(shared.blocks(u64::MAX), None);
+        assert_eq!(shared.blocks(3), Some(3 * shared.cluster));
+        let loose = plan(RowOp::Norm, 33, 2, false);
+        assert_eq!(loose.blocks(u64::MAX), Some(LOOSE_BLOCKS));
     }
-}
 
-/// Names an entry: `softmax_bf16_held`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RowEntry {
-    /// What it computes.
-    pub op: RowOp,
-    /// Of the rows.
-    pub dtype: DType,
-    /// How it holds them.
-    pub form: Form,
-}
-
-impl core::fmt::Display for RowEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}_{}_{}", self.op.name(), self.dtype, self.form)
+    #[test]
+    fn entries_are_named_by_operation_dtype_and_form() {
+        let entry = RowEntry {
+            op: RowOp::SoftmaxGrad,
+            dtype: DType::F16,
+            form: Form::Held,
+        };
+        assert_eq!(entry.to_string(), "softmax_grad_f16_held");
     }
-}
-
-/// Bits of [`RowParams::flags`].
-pub mod flags {
-    /// The logarithm of softmax.
-    pub const LOG: u32 = 1;
-    /// Rows are put into shared memory first.
-    pub const STAGED: u32 = 2;
-    /// The mean is subtracted: layer norm.
-    pub const CENTER: u32 = 4;
-    /// Weights are f32, whatever the rows are.
-    pub const F32_WEIGHTS: u32 = 8;
-}
-
-/// Extents and strides of one launch. Grid: x = [`RowPlan::blocks`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RowParams {
-    /// Rows.
-    pub rows: u64,
-    /// Elements of a row.
-    pub n: u64,
-    /// Elements between rows of each tensor of rows, in the order of the entry's parameters.
-    pub strides: [i64; 5],
-    /// The target that is to be ignored.
-    pub ignore_index: i64,
-    /// Norms: epsilon. Cross-entropy: label smoothing.
-    pub epsilon: f32,
-    /// What gradients are multiplied by.
-    pub scale: f32,
-    /// Threads of a row in a block.
-    pub threads: u32,
-    /// [`flags`].
-    pub flags: u32,
 }

@@ -1,0 +1,72 @@
+//! Weights of norms: of the rows' dtype, or f32.
+
+use super::input;
+use crate::ops::float::Float;
+use crate::{KernelArg, Result, Stream, Tensor};
+use spec::DType;
+use std::ffi::c_void;
+
+/// Weights that all rows share: of the rows' dtype, or f32.
+#[derive(Clone, Debug)]
+pub(super) enum Weights<T: Float> {
+    Same(Tensor<T>),
+    F32(Tensor<f32>),
+}
+
+/// The same as an argument of a launch: an address, or null.
+pub(super) struct WeightsArg<'a, T: Float>(pub(super) Option<&'a Weights<T>>);
+
+// SAFETY: what the borrowed tensors' own implementations give, or that of a null pointer.
+unsafe impl<T: Float> KernelArg for WeightsArg<'_, T> {
+    fn size_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn bytes(&self) -> *const c_void {
+        match self.0 {
+            Some(Weights::Same(tensor)) => KernelArg::bytes(&tensor),
+            Some(Weights::F32(tensor)) => KernelArg::bytes(&tensor),
+            None => KernelArg::bytes(&None::<&Tensor<T>>),
+        }
+    }
+
+    fn use_on(&self, stream: &Stream) -> Result<()> {
+        match self.0 {
+            Some(Weights::Same(tensor)) => KernelArg::use_on(&tensor, stream),
+            Some(Weights::F32(tensor)) => KernelArg::use_on(&tensor, stream),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Float> Weights<T> {
+    /// Checked against rows of `n` elements, without gaps.
+    pub(super) fn checked(&self, operand: &'static str, n: usize, stream: &Stream) -> Result<Self> {
+        Ok(match self {
+            Self::Same(tensor) => {
+                input(operand, tensor, &[n], stream)?;
+                Self::Same(tensor.contiguous(stream)?)
+            }
+            Self::F32(tensor) => {
+                input(operand, tensor, &[n], stream)?;
+                Self::F32(tensor.contiguous(stream)?)
+            }
+        })
+    }
+
+    /// Whether kernels that hold rows can read them.
+    pub(super) fn is_aligned(&self) -> bool {
+        let address = match self {
+            Self::Same(tensor) => tensor.device_ptr().as_raw(),
+            Self::F32(tensor) => tensor.device_ptr().as_raw(),
+        };
+        // There is none for f16 with weights in f32.
+        let has_kernel = !self.is_other() || T::DTYPE != DType::F16;
+        has_kernel && address.is_multiple_of(u64::from(spec::rows::VECTOR_BYTES))
+    }
+
+    /// Whether they are of another dtype than the rows.
+    pub(super) fn is_other(&self) -> bool {
+        matches!(self, Self::F32(_)) && T::DTYPE != DType::F32
+    }
+}

@@ -1,0 +1,159 @@
+//! Entries that work on rows: their names and parameters.
+
+use super::{GRAD_VECTORS, HELD_THREADS, RowKernels, VECTORS};
+use crate::DType;
+
+/// What the name of an entry says of how it holds rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// In registers of a block or a cluster; sm_90a.
+    Held,
+    /// In shared memory, or nowhere; every GPU.
+    Loose,
+}
+
+impl core::fmt::Display for Form {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Held => "held",
+            Self::Loose => "loose",
+        })
+    }
+}
+
+/// Operations on rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowOp {
+    /// Softmax or log-softmax.
+    Softmax,
+    /// Their gradient.
+    SoftmaxGrad,
+    /// Cross-entropy with its gradient.
+    CrossEntropy,
+    /// Layer norm or RMS norm.
+    Norm,
+    /// The same of bf16 with weights in f32.
+    NormF32,
+    /// Their gradient.
+    NormGrad,
+    /// The same of bf16 with weights in f32.
+    NormGradF32,
+}
+
+impl RowOp {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Softmax,
+        Self::SoftmaxGrad,
+        Self::CrossEntropy,
+        Self::Norm,
+        Self::NormF32,
+        Self::NormGrad,
+        Self::NormGradF32,
+    ];
+
+    /// In entry names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Softmax => "softmax",
+            Self::SoftmaxGrad => "softmax_grad",
+            Self::CrossEntropy => "cross_entropy",
+            Self::Norm => "norm",
+            Self::NormF32 => "norm_wf32",
+            Self::NormGrad => "norm_grad",
+            Self::NormGradF32 => "norm_grad_wf32",
+        }
+    }
+
+    /// The kernels there are.
+    pub const fn kernels(self) -> RowKernels {
+        match self {
+            Self::Softmax | Self::CrossEntropy => RowKernels {
+                vectors: VECTORS as u32,
+                least_threads: 4,
+                alone_threads: HELD_THREADS,
+                cluster_threads: HELD_THREADS / 2,
+                inputs: 1,
+            },
+            Self::Norm | Self::NormF32 => RowKernels {
+                vectors: VECTORS as u32,
+                least_threads: 4,
+                alone_threads: HELD_THREADS / 2,
+                cluster_threads: HELD_THREADS / 2,
+                inputs: 1,
+            },
+            Self::SoftmaxGrad => RowKernels {
+                vectors: VECTORS as u32,
+                least_threads: 4,
+                alone_threads: HELD_THREADS / 2,
+                cluster_threads: HELD_THREADS / 2,
+                inputs: 2,
+            },
+            Self::NormGrad => RowKernels {
+                vectors: GRAD_VECTORS as u32,
+                least_threads: 16,
+                alone_threads: HELD_THREADS,
+                cluster_threads: HELD_THREADS,
+                inputs: 2,
+            },
+            Self::NormGradF32 => RowKernels {
+                vectors: 1,
+                least_threads: 16,
+                alone_threads: HELD_THREADS,
+                cluster_threads: HELD_THREADS,
+                inputs: 2,
+            },
+        }
+    }
+}
+
+/// Names an entry: `softmax_bf16_held`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowEntry {
+    /// What it computes.
+    pub op: RowOp,
+    /// Of the rows.
+    pub dtype: DType,
+    /// How it holds them.
+    pub form: Form,
+}
+
+impl core::fmt::Display for RowEntry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}_{}_{}", self.op.name(), self.dtype, self.form)
+    }
+}
+
+/// Bits of [`RowParams::flags`].
+pub mod flags {
+    /// The logarithm of softmax.
+    pub const LOG: u32 = 1;
+    /// Rows are put into shared memory first.
+    pub const STAGED: u32 = 2;
+    /// The mean is subtracted: layer norm.
+    pub const CENTER: u32 = 4;
+    /// Weights are f32, whatever the rows are.
+    pub const F32_WEIGHTS: u32 = 8;
+}
+
+/// Extents and strides of one launch. Grid: x = [`RowPlan::blocks`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowParams {
+    /// Rows.
+    pub rows: u64,
+    /// Elements of a row.
+    pub n: u64,
+    /// Elements between rows of each tensor of rows, in the order of the entry's parameters.
+    pub strides: [i64; 5],
+    /// The target that is to be ignored.
+    pub ignore_index: i64,
+    /// Norms: epsilon. Cross-entropy: label smoothing.
+    pub epsilon: f32,
+    /// What gradients are multiplied by.
+    pub scale: f32,
+    /// Threads of a row in a block.
+    pub threads: u32,
+    /// [`flags`].
+    pub flags: u32,
+}

@@ -1,0 +1,92 @@
+//! What the emulator counts of kernels that hold rows: each byte is read once and written once, and
+//! no bank of shared memory is met twice.
+
+use half::bf16;
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{Device, LayerNorm, RmsNorm, Softmax, SoftmaxGrad, Stream, Tensor};
+
+fn device() -> Device {
+    let config = EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    };
+    Device::emulator_with(config).expect("an emulator")
+}
+
+fn tensor(stream: &Stream, shape: [usize; 2]) -> Tensor<bf16> {
+    Tensor::full(stream, &shape, bf16::ONE).expect("a tensor")
+}
+
+/// Rows of lanes, of a block, and of a cluster.
+const SHAPES: [[usize; 2]; 4] = [[64, 256], [16, 1024], [4, 8192], [2, 40_000]];
+
+#[track_caller]
+fn moved(device: &Device, [read, written]: [usize; 2], [_, n]: [usize; 2], what: &str) {
+    let is_shared = n > 16_384;
+    let launch = device.last_launch().expect("a launch");
+    let counters = launch.counters();
+    assert_eq!(counters.global.loads.bytes, read as u64, "{what}: read");
+    assert_eq!(
+        counters.global.stores.bytes, written as u64,
+        "{what}: written"
+    );
+    // In a cluster, lanes write to one place in each of its blocks, which is counted as one block's.
+    if !is_shared {
+        assert_eq!(counters.shared.bank_conflicts, 0, "{what}: conflicts");
+    }
+}
+
+#[test]
+fn softmax_reads_each_byte_once_and_meets_no_bank_twice() {
+    let device = device();
+    let stream = device.stream().expect("a stream");
+    for shape in SHAPES {
+        let (x, y) = (tensor(&stream, shape), tensor(&stream, shape));
+        let bytes = 2 * shape[0] * shape[1];
+        Softmax::new(&x).run_into(&y, &stream).expect("softmax");
+        moved(
+            &device,
+            [bytes, bytes],
+            shape,
+            &format!("softmax {shape:?}"),
+        );
+        SoftmaxGrad::new(&x, &y)
+            .run_into(&y, &stream)
+            .expect("its gradient");
+        moved(
+            &device,
+            [2 * bytes, bytes],
+            shape,
+            &format!("gradient {shape:?}"),
+        );
+    }
+}
+
+#[test]
+fn norms_read_rows_once_and_weights_once_a_row() {
+    let device = device();
+    let stream = device.stream().expect("a stream");
+    for shape in SHAPES {
+        let (x, y) = (tensor(&stream, shape), tensor(&stream, shape));
+        let weight = Tensor::full(&stream, &shape[1..], bf16::ONE).expect("a tensor");
+        let bytes = 2 * shape[0] * shape[1];
+        LayerNorm::new(&x)
+            .weight(&weight)
+            .bias(&weight)
+            .run_into(&y, &stream)
+            .expect("a norm");
+        moved(
+            &device,
+            [3 * bytes, bytes],
+            shape,
+            &format!("layer norm {shape:?}"),
+        );
+        RmsNorm::new(&x).run_into(&y, &stream).expect("a norm");
+        moved(
+            &device,
+            [bytes, bytes],
+            shape,
+            &format!("RMS norm {shape:?}"),
+        );
+    }
+}
