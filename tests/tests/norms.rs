@@ -8,7 +8,7 @@ use warpsmith::reference::norm::{Norm, norm};
 use warpsmith::reference::norm_grad::{NormGrad, norm_grad};
 use warpsmith::reference::precision::round_to;
 use warpsmith::{
-    DType, Device, Float, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm,
+    DType, Device, Error, Float, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm,
     RmsNormGrad, Stream, Tensor,
 };
 use warpsmith_tests::element::TestElement;
@@ -372,4 +372,83 @@ fn norms_match_their_references_for_every_layout_and_dtype() {
 #[test]
 fn norms_match_their_references_on_the_table_of_cases() {
     cases::run(include_str!("../cases/norms.toml"), check);
+}
+
+#[test]
+fn norms_refuse_what_does_not_fit() {
+    let device = Device::emulator().expect("an emulator");
+    let stream = device.stream().expect("a stream");
+    let zeros = |shape: &[usize]| Tensor::<half::bf16>::zeros(&stream, shape).expect("a tensor");
+    let (x, y, weight) = (zeros(&[3, 8]), zeros(&[3, 8]), zeros(&[8]));
+    let f32 = |shape: &[usize]| Tensor::<f32>::zeros(&stream, shape).expect("a tensor");
+    let refused = LayerNorm::new(&x).weight(&zeros(&[7])).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "weight",
+            ..
+        })
+    ));
+    for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
+        let refused = RmsNorm::new(&x).epsilon(epsilon).run(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::InvalidValue {
+                what: "epsilon",
+                ..
+            })
+        ));
+    }
+    let mixed = LayerNorm::new(&x).weight(&weight).bias_f32(&f32(&[8]));
+    let refused = mixed.run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidValue {
+            what: "dtype of bias",
+            ..
+        })
+    ));
+    let out = |sum, rstd| Normalized {
+        y: y.clone(),
+        sum,
+        mean: None,
+        rstd,
+    };
+    let refused = RmsNorm::new(&x).run_kept_into(&out(Some(zeros(&[3, 8])), None), &stream);
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidValue { what: "sum", .. })
+    ));
+    let with_residual = RmsNorm::new(&x).residual(&x);
+    let refused = with_residual.run_kept_into(&out(Some(y.clone()), None), &stream);
+    assert!(matches!(refused, Err(Error::Overlap { output: "sum", .. })));
+    let refused = RmsNorm::new(&x).run_kept_into(&out(None, Some(f32(&[4]))), &stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "rstd",
+            ..
+        })
+    ));
+    let refused = RmsNormGrad::new(&x, &y, &f32(&[2])).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "rstd",
+            ..
+        })
+    ));
+    let overlapping = NormGradients {
+        dx: x.clone(),
+        dweight: Some(f32(&[9])),
+        dbias: None,
+    };
+    let refused = RmsNormGrad::new(&x, &y, &f32(&[3])).run_into(&overlapping, &stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "dweight",
+            ..
+        })
+    ));
 }

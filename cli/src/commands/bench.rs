@@ -31,7 +31,8 @@ enum What {
     Attention(OperationArgs),
     /// Measure reductions. Peer: torch.
     Reduce(OperationArgs),
-    /// Measure softmax and what else works on rows. Peer: torch.
+    /// Measure softmax, norms, cross-entropy and their gradients. Peer: torch.
+    #[command(visible_alias = "norm")]
     Rows(OperationArgs),
     /// Measure elementwise operations. Peer: torch.
     Elementwise(OperationArgs),

@@ -21,7 +21,7 @@
 //! **Sources**: Milakov and Gimelshein, Online normalizer calculation for softmax,
 //! arXiv:1805.02867; the repository of quack for the sizes from which clusters pay.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test softmax --test rows` runs it on
+//! **Before you change this**: `cargo test -p warpsmith-tests --test softmax --test cross_entropy` runs it on
 //! the emulator with all checks, every strategy among them.
 
 mod backward;

@@ -136,7 +136,8 @@ pub mod flags {
     pub const F32_WEIGHTS: u32 = 8;
 }
 
-/// Extents and strides of one launch. Grid: x = [`RowPlan::blocks`].
+/// Extents and strides of one launch. Grid: x =
+/// [`super::RowPlan::blocks`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowParams {

@@ -63,7 +63,7 @@ macro_rules! gradient {
         /// run, on every device of one compute capability.
         ///
         /// # Async, Errors
-        #[doc = concat!("As of [`", stringify!($of), "`].")]
+        #[doc = concat!("As of [`", stringify!($of), "`](crate::", stringify!($of), ").")]
         ///
         /// # Performance
         /// Two reads and one write of rows, and one small launch more for `dweight` and `dbias`,
@@ -106,7 +106,7 @@ macro_rules! gradient {
             /// All gradients in new tensors; those of weight and bias where there is a weight.
             ///
             /// # Errors
-            #[doc = concat!("See [`", stringify!($of), "`].")]
+            #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
             pub fn run(&self, stream: &Stream) -> Result<NormGradients<T>> {
                 has_rows(self.0.x)?;
                 let (_, n) = extents(self.0.x);
@@ -126,7 +126,7 @@ macro_rules! gradient {
             /// The gradients into tensors that are there; what is `None` is not computed.
             ///
             /// # Errors
-            #[doc = concat!("See [`", stringify!($of), "`].")]
+            #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
             pub fn run_into(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
                 self.0.run(out, stream)
             }
