@@ -55,7 +55,7 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
             .flat_map(|len| [unary::<f32>(UnaryOp::Relu, len), add::<f32>(len)])
             .collect(),
         "tiny" => vec![
-            add::<bf16>(1 << 12),
+            add::<f32>(1 << 12),
             unary::<f32>(UnaryOp::Exp, 1 << 12),
             cast::<f32, bf16>(1 << 12),
             chain::<f32>(1 << 12),

@@ -99,18 +99,23 @@ fn peers_get_the_operands_and_an_answer_that_is_not_written_is_wrong() -> Result
 #[test]
 fn sets_and_operations_that_there_are_not_are_named_with_those_that_are() -> Result<()> {
     let device = Device::emulator()?;
-    let error = reduce::REDUCE.chosen(&options(&["--set", "x"]), &device);
+    let error = elementwise::ELEMENTWISE.chosen(&options(&["--set", "x"]), &device);
     let error = error.expect_err("there is no such set").to_string();
     assert_eq!(
         error,
-        "there is no set 'x' of reduce: want matrix, tiny, all"
+        "there is no set 'x' of elementwise: want functions, casts, chains, permutations, small, \
+         tiny, all"
     );
     let error = by_name("x").expect_err("there is none").to_string();
     assert_eq!(
         error,
         "there is no operation 'x': want attention, reduce, rows, elementwise"
     );
-    let large = rows::ROWS.chosen(&options(&["--set", "all"]), &device);
-    assert!(matches!(large, Err(BenchError::TooLargeForEmulator { .. })));
+    let large = attention::ATTENTION.chosen(&options(&["--set", "all"]), &device);
+    let large = large.map(|cases| cases.len());
+    assert!(
+        matches!(large, Err(BenchError::TooLargeForEmulator { .. })),
+        "{large:?}"
+    );
     Ok(())
 }
