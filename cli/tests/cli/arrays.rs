@@ -153,6 +153,7 @@ fn reductions_agree_with_numpy() {
             ("sum --axis 1", "sum_axis_1.npy"),
             ("sum --axis -1", "sum_axis_1.npy"),
             ("max --axis 0", "max_axis_0.npy"),
+            ("sum --axis 1 --axis 0", "sum.npy"),
         ] {
             let folder = Folder::new();
             let (op, rest) = words.split_once(' ').unwrap_or((words, "--json"));
@@ -170,6 +171,29 @@ fn reductions_agree_with_numpy() {
             (want.shape.as_str(), want.i64s())
         );
     }
+}
+
+#[test]
+fn every_reduction_writes_values_or_indices_of_the_dtype_that_is_asked_for() {
+    for op in "sum mean prod max min norm1 norm2 norm_inf logsumexp variance std".split(' ') {
+        for (options, bytes) in [("--ddof 0", 4), ("--f64", 8)] {
+            let folder = Folder::new();
+            let words = format!("reduce {op} x_f64_c.npy -o out:y.npy --axis 0 {options}");
+            compute(&folder, &words).done();
+            let file = std::fs::read(folder.path("y.npy")).expect("it was written");
+            let text = String::from_utf8_lossy(&file);
+            assert!(text.contains(&format!("'<f{bytes}'")), "{op} {options}");
+        }
+    }
+    for op in ["any", "all", "count_nonzero", "argmax"] {
+        let folder = Folder::new();
+        let words = format!("reduce {op} x_f64_c.npy -o out:y.npy --keep-dims");
+        compute(&folder, &words).done();
+        let got = Npy::read(&folder.path("y.npy"));
+        assert_eq!((got.i64s().len(), got.shape.as_str()), (1, "1, 1"));
+    }
+    let folder = Folder::new();
+    compute(&folder, "reduce sum x_f64_c.npy -o out:y.npy --ddof 1").failed(1, &["variance"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use cuda_std::warp::{self, Words};
 use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::fold::{Fold, Indices};
-use super::load::Load;
+use super::load::{Load, Raw};
 use super::place::{Item, Items, Place, Role, Singles, divide};
 use super::settle::{Layout, Scratch};
 
@@ -23,6 +23,26 @@ pub(super) struct Arrays<F: Fold> {
     pub(super) partials: *mut u32,
     pub(super) tickets: *mut u32,
     pub(super) out: *mut F::Out,
+}
+
+/// Vectors `step` bytes apart, all on their way before the first is used.
+///
+/// # Safety
+/// They are readable, and aligned.
+#[inline(always)]
+unsafe fn together<T: Load<V>, const V: usize, const U: usize>(
+    at: *const u8,
+    step: i64,
+    code: u64,
+) -> [Raw; U] {
+    let mut at = at;
+    let mut x = [[0; 4]; U];
+    for x in &mut x {
+        // SAFETY: passed on to the caller.
+        *x = unsafe { T::vector(at, code) };
+        at = at.wrapping_offset(step as isize);
+    }
+    x
 }
 
 /// The locals after all vectors of a place.
@@ -39,32 +59,24 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     let mut locals = [F::start(params); V];
     let (mut at, mut k) = (place.at, 0);
     let next = |at: *const u8| at.wrapping_offset(place.step as isize);
-    if F::IS_BATCHED && place.is_vector && !is_pair && place.count >= BATCH {
-        let batch = |mut at: *const u8| {
-            let mut x = [[0; 4]; BATCH_LEN];
-            for x in &mut x {
-                // SAFETY: a vector of the place.
-                *x = unsafe { T::vector(at, code) };
-                at = next(at);
-            }
-            (x, at)
-        };
-        let (mut x, mut ahead) = batch(at);
-        loop {
-            // The next batch is on its way while this one is taken in.
-            let is_last = k + 2 * BATCH > place.count;
-            let mut y = [[0; 4]; BATCH_LEN];
-            at = ahead;
-            if !is_last {
-                (y, ahead) = batch(at);
-            }
+    if F::IS_BATCHED && place.is_vector && !is_pair {
+        // Wide elements take as many registers by halves of a batch.
+        while V > 2 && k + BATCH <= place.count {
+            // SAFETY: so many vectors of the place.
+            let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
             let xs = |u: usize, v: usize| T::number(x[u], v);
             locals = F::batch::<V, BATCH_LEN>(locals, xs, k, params);
+            at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
             k += BATCH;
-            if is_last {
-                break;
-            }
-            x = y;
+        }
+        // What is left of short axes comes at once, too, where it is worth the code.
+        while (V == 2 || (V == 4 && F::IS_SHORT)) && k + BATCH / 2 <= place.count {
+            // SAFETY: as above.
+            let x = unsafe { together::<T, V, { BATCH_LEN / 2 }>(at, place.step, code) };
+            let xs = |u: usize, v: usize| T::number(x[u], v);
+            locals = F::batch::<V, { BATCH_LEN / 2 }>(locals, xs, k, params);
+            at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH / 2)) as isize);
+            k += BATCH / 2;
         }
     }
     while k < place.count {
@@ -392,7 +404,7 @@ impl<F: Fold> Block<'_, F> {
             };
             // Several at a time, or each would wait for the one before.
             let step = u64::from(entries);
-            while F::IS_BATCHED && part + 3 * step < self.items.parts {
+            while F::IS_SHORT && part + 3 * step < self.items.parts {
                 let first = left(part);
                 let second = left(part + step);
                 let third = left(part + 2 * step);

@@ -43,6 +43,8 @@ pub(super) trait Fold {
     const WORDS: usize;
     /// False where an element takes so long that loads of others are waited for meanwhile anyway.
     const IS_BATCHED: bool = true;
+    /// True where short axes, and what is left in the end, are worth code of their own.
+    const IS_SHORT: bool = false;
     /// True where there are operations with two tensors.
     const IS_PAIR: bool = false;
 
@@ -150,6 +152,7 @@ impl<N: Number> Fold for Value<N> {
     type Acc = N;
     type Out = N;
     const WORDS: usize = size_of::<N>() / 4;
+    const IS_SHORT: bool = true;
     const IS_PAIR: bool = true;
 
     #[inline(always)]

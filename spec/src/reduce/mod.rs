@@ -17,7 +17,7 @@
 //! may be null where there is one chunk; tickets are 0 before a launch and after it.
 //!
 //! # Accuracy
-//! Four elements of a lane of a thread's vectors at a time are added by a tree and go into a pair of
+//! Eight elements of a lane of a thread's vectors at a time are added by a tree and go into a pair of
 //! numbers that loses nothing (Knuth's two-sum); pairs end up in a tree. The longest chain of
 //! roundings is [`ReducePlan::additions`], which does not grow with the extents beyond the tree's.
 
@@ -31,7 +31,7 @@ use crate::DType;
 pub const THREADS: u32 = 256;
 
 /// Vectors of 16 bytes that a thread loads before it uses the first.
-pub const BATCH: u32 = 4;
+pub const BATCH: u32 = 8;
 
 /// Most blocks of a grid; they stride over the rest.
 pub const MAX_BLOCKS: u32 = 16_384;

@@ -185,7 +185,7 @@ impl ReducePlan {
     /// of numbers that a thread has for a lane (2, as what they lose is of second order), what fills
     /// no vector, lanes, threads, and parts.
     pub const fn additions(&self) -> u64 {
-        const TREES: u64 = 2 + 2 + 16 + 3 + 5 + 30;
+        const TREES: u64 = 3 + 2 + 16 + 3 + 5 + 30;
         let parts = match self.is_cut() {
             // A thread takes every so manieth part of a column.
             true => self.parts.div_ceil(THREADS as u64 / self.width) + 30,
@@ -270,7 +270,7 @@ mod tests {
     fn small_inputs_take_one_block_and_large_ones_many() {
         let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
         assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
-        assert_eq!(blocks(1 << 18), 64);
+        assert_eq!(blocks(1 << 18), 32);
         assert!((1000..=1056).contains(&blocks(1 << 30)));
     }
 }
