@@ -255,7 +255,7 @@ impl Family {
 pub enum Reads {
     /// f32, f16 and bf16 computed in f32; f64 in f64; i32 and i64 in i64.
     Of(DType),
-    /// Any of them, by [`ReduceParams::dtype`], computed in f64.
+    /// Any of them, by [`ReduceParams::mask`], computed in f64.
     Wide,
     /// So many bits, of which only those count that [`ReduceParams::mask`] has.
     Bits(u32),
@@ -367,7 +367,7 @@ impl core::fmt::Display for ReduceEntry {
     }
 }
 
-/// [`ReduceParams::dtype`] of wide entries.
+/// [`ReduceParams::mask`] of wide entries.
 pub const fn wide_code(dtype: DType) -> u32 {
     match dtype {
         DType::F16 => 1,
