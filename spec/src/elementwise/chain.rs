@@ -161,17 +161,13 @@ pub struct ChainParams {
     pub program: [Step; MAX_STEPS],
 }
 
-/// Names an entry: `chain`, or `chain_sm89` with conversions that GPUs from 8.9 on have. Both give the
-/// same bits.
+/// Names an entry: `chain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ChainEntry {
-    /// For devices of compute capability 8.9 and above.
-    pub converts: bool,
-}
+pub struct ChainEntry;
 
 impl core::fmt::Display for ChainEntry {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(if self.converts { "chain_sm89" } else { "chain" })
+        f.write_str("chain")
     }
 }
 
@@ -219,8 +215,7 @@ mod tests {
 
     #[test]
     fn entry_names_are_as_documented() {
-        assert_eq!(ChainEntry { converts: false }.to_string(), "chain");
-        assert_eq!(ChainEntry { converts: true }.to_string(), "chain_sm89");
+        assert_eq!(ChainEntry.to_string(), "chain");
         assert_eq!(CastEntry.to_string(), "cast");
     }
 }

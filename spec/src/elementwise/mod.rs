@@ -3,7 +3,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `chain`, `chain_sm89` | `(y: *mut u8, a, b, c, d: *const u8, params: ChainParams)` |
+//! | `chain` | `(y: *mut u8, a, b, c, d: *const u8, params: ChainParams)` |
 //! | `chain_brief`, `chain_brief_sm89` | `(y: *mut u8, a, b: *const u8, params: BriefParams)` |
 //! | `cast` | `(x: *const u8, y: *mut u8, params: CastParams)` |
 //! | `copy_b<8, 16, 32, 64, 128>` | `(x: *const uN, y: *mut uN, params: WalkParams)` |

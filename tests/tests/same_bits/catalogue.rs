@@ -108,11 +108,10 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
         all.insert(entry.to_string(), Family::Finish(entry));
     }
     for converts in [false, true] {
-        let entry = ChainEntry { converts };
-        all.insert(entry.to_string(), Family::Chain(entry));
         let entry = BriefEntry { converts };
         all.insert(entry.to_string(), Family::Brief(entry));
     }
+    all.insert(ChainEntry.to_string(), Family::Chain(ChainEntry));
     all.insert(CastEntry.to_string(), Family::Cast(CastEntry));
     for size_bytes in [1, 2, 4, 8, 16] {
         let entry = CopyEntry { size_bytes };

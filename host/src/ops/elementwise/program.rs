@@ -176,8 +176,7 @@ impl<'a> Program<'a> {
         if let Some(program) = self.brief(&walk) {
             return self.launch_brief(y, &walk, program, largest_chunk, stream);
         }
-        let converts = stream.device().arch() >= (8, 9);
-        let kernel = kernels::kernel(stream, ChainEntry { converts })?;
+        let kernel = kernels::kernel(stream, ChainEntry)?;
         let kept = u32::BITS - self.kept.leading_zeros();
         let kept_bytes = kept * THREADS * GROUP * size_of::<f32>() as u32;
         walk.pieces(largest_chunk, |piece| {

@@ -214,11 +214,6 @@ impl Call<'_> {
         unsafe { self.launch_fused(entry, config, &[&a, &b]) }
     }
 
-    /// Where this call's launches go.
-    pub(super) fn stream(&self) -> &Stream {
-        self.stream
-    }
-
     /// `bytes` of scratch memory that this call's launches may use in the order of the stream.
     pub(super) fn workspace(&self, bytes: u64) -> Result<Memory> {
         let storage = Storage::alloc(self.stream, bytes)?;

@@ -258,14 +258,11 @@ impl<'a> Call<'a> {
                     memory.offset(distance as i64)
                 };
                 let (x, y) = (at(from, 1), at(&to, 0));
-                let entry = ChainEntry {
-                    converts: self.stream().device().arch() >= (8, 9),
-                };
                 let none: Option<&Tensor<u8>> = None;
                 // SAFETY: the walk's extents and strides are those of the matrix and of its copy.
                 unsafe {
                     let arguments: [&dyn KernelArg; 6] = [&&y, &&x, &none, &none, &none, &params];
-                    self.launch(entry, config, &arguments)
+                    self.launch(ChainEntry, config, &arguments)
                 }
             })?;
         }

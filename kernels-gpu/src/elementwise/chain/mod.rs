@@ -65,8 +65,6 @@ macro_rules! chains {
 chains! {
     #[kernel(max_threads = THREADS, min_blocks = 6)]
     chain: false;
-    #[kernel(max_threads = THREADS, min_blocks = 6, arch = "sm_89")]
-    chain_sm89: true;
 }
 
 const _: () = assert!(GROUP == 8, "the machine's registers");
