@@ -394,7 +394,7 @@ pub const fn tiles(
             &[TILE_128X128]
         }
         _ if !k_major => &[],
-        (E4m3, E4m3, Bf16, Plain) | (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
+        (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
         // Two e5m2 hold too little to be multiplied by each other much.
         (E5m2, E5m2, ..) => &[],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
