@@ -64,20 +64,8 @@ impl ScanOp {
 /// Names an entry: `scan_f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScanEntry {
-    /// Of input and output.
+    /// Of input and output: one of [`DTYPES`](crate::reduce::DTYPES).
     pub dtype: DType,
-}
-
-impl ScanEntry {
-    /// What there are entries for.
-    pub const DTYPES: [DType; 6] = [
-        DType::F32,
-        DType::F16,
-        DType::Bf16,
-        DType::F64,
-        DType::I32,
-        DType::I64,
-    ];
 }
 
 impl core::fmt::Display for ScanEntry {
@@ -159,11 +147,12 @@ pub struct ScanParams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reduce::DTYPES;
 
     #[test]
     fn tiles_cover_rows() {
         for n in [0, 1, 4096, 4097, 1 << 33] {
-            for dtype in ScanEntry::DTYPES {
+            for dtype in DTYPES {
                 let plan = ScanPlan::new(3, n, dtype);
                 assert!(plan.tiles * plan.tile_len >= n);
                 assert!(plan.groups * GROUP >= plan.tiles);

@@ -2,6 +2,7 @@
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
+use spec::reduce::DTYPES;
 use warpsmith::reference::scan::{integers, scan};
 use warpsmith::{DType, Device, Reducible, Scan, ScanOp, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -11,15 +12,6 @@ use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
-
-const DTYPES: [DType; 6] = [
-    DType::F32,
-    DType::F16,
-    DType::Bf16,
-    DType::F64,
-    DType::I32,
-    DType::I64,
-];
 
 #[derive(Clone, Debug)]
 struct Case {

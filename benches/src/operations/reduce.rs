@@ -13,7 +13,7 @@ use crate::results::Unit;
 pub static REDUCE: Operation = Operation {
     name: "reduce",
     sets: &[
-        Set::new("all", "2^30 elements to one").reaching(Some(1.0), None),
+        Set::new("whole", "2^30 elements to one").reaching(Some(1.0), None),
         Set::new("matrix", "16384 x 16384 over rows and columns").reaching(Some(1.0), None),
         Set::new("flat", "16 x 2^24 and 2^24 x 16 over rows and columns").reaching(Some(1.0), None),
         Set::new("scan", "running sums of one row and of many").reaching(Some(1.0), None),
@@ -61,7 +61,7 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
     };
     let rows_and_columns = [Some(1), Some(0)];
     match set.name {
-        "all" => both(&KINDS, &[[1, 1 << 30]], &[None]),
+        "whole" => both(&KINDS, &[[1, 1 << 30]], &[None]),
         "matrix" => both(&KINDS, &[[16_384, 16_384]], &rows_and_columns),
         "flat" => {
             let shapes = [[16, 1 << 24], [1 << 24, 16]];
@@ -94,7 +94,7 @@ fn case<T: Sample + Reducible<Value: Sample>>(
     let (over, left) = match axis {
         Some(1) => ("rows", vec![rows]),
         Some(_) => ("columns", vec![columns]),
-        None => ("all", Vec::new()),
+        None => ("whole", Vec::new()),
     };
     let answers: usize = left.iter().product();
     let prepare =

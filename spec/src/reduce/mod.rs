@@ -27,6 +27,16 @@ pub use plan::{ReducePlan, ReduceView};
 
 use crate::DType;
 
+/// Element types of what is reduced or scanned.
+pub const DTYPES: [DType; 6] = [
+    DType::F32,
+    DType::F16,
+    DType::Bf16,
+    DType::F64,
+    DType::I32,
+    DType::I64,
+];
+
 /// Threads of a block of every entry.
 pub const THREADS: u32 = 256;
 
@@ -328,14 +338,6 @@ impl ReduceEntry {
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
-        const DTYPES: [DType; 6] = [
-            DType::F32,
-            DType::F16,
-            DType::Bf16,
-            DType::F64,
-            DType::I32,
-            DType::I64,
-        ];
         let of = |family| {
             let plain = DTYPES
                 .into_iter()

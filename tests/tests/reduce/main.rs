@@ -9,6 +9,7 @@ use half::bf16;
 use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
 use serde::Deserialize;
+use spec::reduce::DTYPES;
 use warpsmith::reference::Expected;
 use warpsmith::reference::reduce::{Options, Reduced, integers, reduce};
 use warpsmith::{DType, Device, Error, Reduce, ReduceOp, Reducible};
@@ -19,15 +20,6 @@ use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, cases, say};
-
-const DTYPES: [DType; 6] = [
-    DType::F32,
-    DType::F16,
-    DType::Bf16,
-    DType::F64,
-    DType::I32,
-    DType::I64,
-];
 
 /// Calls a generic function with the element type of a dtype.
 macro_rules! with_reducible {

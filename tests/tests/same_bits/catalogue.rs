@@ -99,7 +99,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     for entry in ReduceEntry::all() {
         all.insert(entry.to_string(), Family::Reduce(entry));
     }
-    for dtype in ScanEntry::DTYPES {
+    for dtype in reduce::DTYPES {
         let entry = ScanEntry { dtype };
         all.insert(entry.to_string(), Family::Scan(entry));
     }

@@ -201,8 +201,18 @@ pub(super) struct Work {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// What `offer` offers, the fastest by its estimate first.
+    pub(in crate::ops::gemm) fn by_estimate(
+        offer: impl FnOnce(&mut dyn FnMut(Candidate)),
+    ) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        offer(&mut |candidate| all.push(candidate));
+        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        all
+    }
 
     const MACHINE: Machine = Machine {
         arch: (9, 0),

@@ -159,7 +159,8 @@ fn scratch(config: &DecodeConfig, splits: u32, call: &Call<'_>) -> Result<(Memor
 
 #[cfg(test)]
 mod tests {
-    use super::super::desc::tests::plain;
+    use super::super::candidates::tests::by_estimate;
+    use super::super::desc::tests::weighted;
     use super::*;
     use crate::DType;
 
@@ -172,17 +173,11 @@ mod tests {
     };
 
     fn offered(desc: &GemmDesc, machine: &Machine) -> Vec<Candidate> {
-        let mut all = Vec::new();
-        offer(desc, machine, &mut |candidate| all.push(candidate));
-        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
-        all
+        by_estimate(|each| offer(desc, machine, each))
     }
 
     fn weights(m: u32, n: u32, k: u32) -> GemmDesc {
-        let mut desc = plain(DType::Bf16, m, n, k);
-        desc.b.transpose = Transpose::T;
-        desc.b.ld = i64::from(k);
-        desc
+        weighted(DType::Bf16, [m, n, k])
     }
 
     #[test]

@@ -236,6 +236,14 @@ pub(super) mod tests {
         }
     }
 
+    /// The same by weights `[n, k]`.
+    pub(in crate::ops::gemm) fn weighted(dtype: DType, [m, n, k]: [u32; 3]) -> GemmDesc {
+        let mut desc = plain(dtype, m, n, k);
+        desc.b.transpose = Transpose::T;
+        desc.b.ld = i64::from(k);
+        desc
+    }
+
     #[test]
     fn rows_are_aligned_as_address_and_strides_allow() {
         let desc = |ld, batch_stride, align_bytes| MatrixDesc {

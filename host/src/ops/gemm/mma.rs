@@ -222,6 +222,7 @@ fn product(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::candidates::tests::by_estimate;
     use super::super::desc::tests::plain;
     use super::*;
 
@@ -237,10 +238,7 @@ mod tests {
 
     /// What is offered, the one expected to be fastest first.
     fn offered(desc: &GemmDesc, machine: &Machine) -> Vec<Candidate> {
-        let mut all = Vec::new();
-        offer(desc, machine, &mut |candidate| all.push(candidate));
-        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
-        all
+        by_estimate(|each| offer(desc, machine, each))
     }
 
     fn first(desc: &GemmDesc, machine: &Machine) -> String {

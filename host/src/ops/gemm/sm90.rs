@@ -404,7 +404,8 @@ fn d_map(call: &Call<'_>) -> Result<MapValue> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::desc::tests::plain;
+    use super::super::candidates::tests::by_estimate;
+    use super::super::desc::tests::weighted;
     use super::*;
 
     const H200: Machine = Machine {
@@ -420,14 +421,11 @@ mod tests {
     }
 
     fn best_of(dtype: DType, m: u32, n: u32, k: u32) -> String {
-        let mut desc = plain(dtype, m, n, k);
-        desc.precision = Precision::Tf32;
-        desc.b.transpose = Transpose::T;
-        desc.b.ld = i64::from(k);
-        let mut all = Vec::new();
-        offer(&desc, &H200, &mut |candidate| all.push(candidate));
-        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
-        let name = all[0].to_string();
+        let desc = GemmDesc {
+            precision: Precision::Tf32,
+            ..weighted(dtype, [m, n, k])
+        };
+        let name = by_estimate(|each| offer(&desc, &H200, each))[0].to_string();
         name.replace(&format!("gemm_sm90_{dtype}_nt_"), "")
             .replace("_plain", "")
     }
