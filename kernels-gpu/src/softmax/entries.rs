@@ -57,7 +57,8 @@ macro_rules! softmax_grad {
         ///
         /// # Safety
         /// Launched as `spec::rows` says, with tensors of these extents and strides.
-        #[kernel(max_threads = MAX_THREADS)]
+        // One block: for two, ptxas would spill on sm_80.
+        #[kernel(max_threads = MAX_THREADS, min_blocks = 1)]
         pub unsafe fn $loose(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
             let scratch = shared_array![u32; BLOCK_SCRATCH];
             // SAFETY: the launch's promise; the array is for this alone.
@@ -105,7 +106,8 @@ macro_rules! cross_entropies {
         cross_entropy!($held, $ty,
             kernel(max_threads = HELD_THREADS, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
             dynamic_shared![u32], cross_entropy::held::<$ty, $lanes, VECTORS>);
-        cross_entropy!($loose, $ty, kernel(max_threads = MAX_THREADS),
+        // One block: for two, ptxas would spill on sm_80.
+        cross_entropy!($loose, $ty, kernel(max_threads = MAX_THREADS, min_blocks = 1),
             shared_array![u32; BLOCK_SCRATCH], cross_entropy::loose::<$ty>);
     )*};
 }

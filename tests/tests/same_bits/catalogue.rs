@@ -1,6 +1,7 @@
 //! Every kernel that spec names, and how a case is made for it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -47,81 +48,68 @@ pub(crate) enum Family {
 /// All of them, by entry name.
 pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     let mut all = BTreeMap::new();
+    add_products(&mut all);
+    add_attention(&mut all);
+    rows::insert(&mut all);
+    add(&mut all, ReduceEntry::all(), Family::Reduce);
+    let scans = reduce::DTYPES.map(|dtype| ScanEntry { dtype });
+    add(&mut all, scans, Family::Scan);
+    let briefs = [false, true].map(|converts| BriefEntry { converts });
+    add(&mut all, briefs, Family::Brief);
+    add(&mut all, [ChainEntry], Family::Chain);
+    add(&mut all, [CastEntry], Family::Cast);
+    let copies = [1, 2, 4, 8, 16].map(|size_bytes| CopyEntry { size_bytes });
+    add(&mut all, copies, Family::Copy);
+    let transposes = [1, 2, 4, 8].map(|size_bytes| TransposeEntry { size_bytes });
+    add(&mut all, transposes, Family::Transpose);
+    all
+}
+
+fn add<E: Copy + Display>(
+    all: &mut BTreeMap<String, Family>,
+    entries: impl IntoIterator<Item = E>,
+    family: impl Fn(E) -> Family,
+) {
+    let named = |entry: E| (entry.to_string(), family(entry));
+    all.extend(entries.into_iter().map(named));
+}
+
+fn add_products(all: &mut BTreeMap<String, Family>) {
     for trans_a in Transpose::ALL {
         for trans_b in Transpose::ALL {
-            for tile in [gemm::SIMT_LARGE, gemm::SIMT_SMALL] {
-                let entry = gemm::SimtEntry {
-                    trans_a,
-                    trans_b,
-                    tile,
-                };
-                all.insert(entry.to_string(), Family::Gemm(entry));
-            }
+            let entries = [gemm::SIMT_LARGE, gemm::SIMT_SMALL].map(|tile| gemm::SimtEntry {
+                trans_a,
+                trans_b,
+                tile,
+            });
+            add(all, entries, Family::Gemm);
         }
     }
-    for entry in gemm::MmaEntry::all() {
-        all.insert(entry.to_string(), Family::Mma(entry));
-    }
-    for entry in products::hoppers() {
-        all.insert(entry.to_string(), Family::Hopper(entry));
-    }
-    for entry in products::decodes() {
-        all.insert(entry.to_string(), Family::Decode(entry));
-    }
-    for entry in products::hopper_decodes() {
-        all.insert(entry.to_string(), Family::HopperDecode(entry));
-    }
-    for head_dim_cap in sm75::HEAD_DIMS {
-        let entry = Sm75Entry { head_dim_cap };
-        all.insert(entry.to_string(), Family::AttentionSm75(entry));
-    }
+    add(all, gemm::MmaEntry::all(), Family::Mma);
+    add(all, products::hoppers(), Family::Hopper);
+    add(all, products::decodes(), Family::Decode);
+    add(all, products::hopper_decodes(), Family::HopperDecode);
+    let finishes = FLOATS.map(|output| gemm::FinishEntry { output });
+    add(all, finishes, Family::Finish);
+}
+
+fn add_attention(all: &mut BTreeMap<String, Family>) {
+    let portable = SIMT_HEAD_DIMS.map(|head_dim_cap| attention::SimtEntry { head_dim_cap });
+    add(all, portable, Family::Attention);
+    let turing = sm75::HEAD_DIMS.map(|head_dim_cap| Sm75Entry { head_dim_cap });
+    add(all, turing, Family::AttentionSm75);
     for dtype in sm80::DTYPES {
-        for head_dim_cap in sm80::HEAD_DIMS {
-            let entry = Sm80Entry {
-                dtype,
-                head_dim_cap,
-            };
-            all.insert(entry.to_string(), Family::AttentionSm80(entry));
-        }
+        let entries = sm80::HEAD_DIMS.map(|head_dim_cap| Sm80Entry {
+            dtype,
+            head_dim_cap,
+        });
+        add(all, entries, Family::AttentionSm80);
     }
     for dtype in DTYPES {
-        for tile in TILES {
-            let entry = FwdEntry { dtype, tile };
-            all.insert(entry.to_string(), Family::AttentionSm90(entry));
-        }
+        let entries = TILES.map(|tile| FwdEntry { dtype, tile });
+        add(all, entries, Family::AttentionSm90);
     }
-    for head_dim_cap in SIMT_HEAD_DIMS {
-        let entry = attention::SimtEntry { head_dim_cap };
-        all.insert(entry.to_string(), Family::Attention(entry));
-    }
-    all.insert(MergeEntry.to_string(), Family::Merge(MergeEntry));
-    rows::insert(&mut all);
-    for entry in ReduceEntry::all() {
-        all.insert(entry.to_string(), Family::Reduce(entry));
-    }
-    for dtype in reduce::DTYPES {
-        let entry = ScanEntry { dtype };
-        all.insert(entry.to_string(), Family::Scan(entry));
-    }
-    for output in FLOATS {
-        let entry = gemm::FinishEntry { output };
-        all.insert(entry.to_string(), Family::Finish(entry));
-    }
-    for converts in [false, true] {
-        let entry = BriefEntry { converts };
-        all.insert(entry.to_string(), Family::Brief(entry));
-    }
-    all.insert(ChainEntry.to_string(), Family::Chain(ChainEntry));
-    all.insert(CastEntry.to_string(), Family::Cast(CastEntry));
-    for size_bytes in [1, 2, 4, 8, 16] {
-        let entry = CopyEntry { size_bytes };
-        all.insert(entry.to_string(), Family::Copy(entry));
-    }
-    for size_bytes in [1, 2, 4, 8] {
-        let entry = TransposeEntry { size_bytes };
-        all.insert(entry.to_string(), Family::Transpose(entry));
-    }
-    all
+    add(all, [MergeEntry], Family::Merge);
 }
 
 impl Family {
