@@ -41,30 +41,13 @@ pub fn softmax(
     dtype: DType,
     model: &Model,
 ) -> Result<Expected, ReferenceError> {
-    if axis >= x.ndim() {
-        return Err(ReferenceError::AxisOutOfRange {
-            axis,
-            rank: x.ndim(),
-        });
-    }
-    let mut values = ArrayD::zeros(x.raw_dim());
-    let mut errors = ArrayD::zeros(x.raw_dim());
-    let lanes = x.lanes(Axis(axis)).into_iter();
-    let outputs = values
-        .lanes_mut(Axis(axis))
-        .into_iter()
-        .zip(errors.lanes_mut(Axis(axis)));
-    let rows: Vec<_> = lanes.zip(outputs).collect();
-    rows.into_par_iter()
-        .for_each(|(x, (mut value, mut error))| {
-            let row = Row::new(&x.to_vec(), &Scores::EXACT, model);
-            let outputs = value.iter_mut().zip(error.iter_mut());
-            for ((value, error), (&p, &e)) in outputs.zip(row.probs.iter().zip(&row.errors)) {
-                *value = p;
-                *error = row.quotient_error(p, p * e + row.lost);
-            }
-        });
-    Ok(Expected::rounded_to(dtype, values, &errors))
+    by_rows(x, axis, dtype, |x| {
+        let row = Row::new(x, &Scores::EXACT, model);
+        let outputs = row.probs.iter().zip(&row.errors);
+        outputs
+            .map(|(&p, &e)| (p, row.quotient_error(p, p * e + row.lost)))
+            .collect()
+    })
 }
 
 /// Logarithm of softmax of `x` along `axis`, written in `dtype`: `y_j = (x_j - m) - ln S`.
@@ -81,6 +64,29 @@ pub fn log_softmax(
     dtype: DType,
     model: &Model,
 ) -> Result<Expected, ReferenceError> {
+    by_rows(x, axis, dtype, |x| {
+        let row = Row::new(x, &Scores::EXACT, model);
+        let element = |&x: &f64| {
+            let (distance, log) = (x - row.max, row.log_sum());
+            let value = distance - log;
+            let error = if value.is_finite() {
+                gamma(5) * (distance.abs() + log.abs()) + row.log_sum_error(model) + ETA32
+            } else {
+                0.0
+            };
+            (value, error)
+        };
+        x.iter().map(element).collect()
+    })
+}
+
+/// Values and errors of all rows by those of one.
+fn by_rows(
+    x: &ArrayViewD<'_, f64>,
+    axis: usize,
+    dtype: DType,
+    row: impl Fn(&[f64]) -> Vec<(f64, f64)> + Sync,
+) -> Result<Expected, ReferenceError> {
     if axis >= x.ndim() {
         return Err(ReferenceError::AxisOutOfRange {
             axis,
@@ -93,19 +99,14 @@ pub fn log_softmax(
         .lanes_mut(Axis(axis))
         .into_iter()
         .zip(errors.lanes_mut(Axis(axis)));
-    for (x, (mut value, mut error)) in x.lanes(Axis(axis)).into_iter().zip(outputs) {
-        let x = x.to_vec();
-        let row = Row::new(&x, &Scores::EXACT, model);
-        for (j, &x) in x.iter().enumerate() {
-            let (distance, log) = (x - row.max, row.log_sum());
-            value[j] = distance - log;
-            error[j] = if value[j].is_finite() {
-                gamma(5) * (distance.abs() + log.abs()) + row.log_sum_error(model) + ETA32
-            } else {
-                0.0
-            };
-        }
-    }
+    let rows: Vec<_> = x.lanes(Axis(axis)).into_iter().zip(outputs).collect();
+    rows.into_par_iter()
+        .for_each(|(x, (mut values, mut errors))| {
+            let outputs = values.iter_mut().zip(errors.iter_mut());
+            for ((value, error), of_row) in outputs.zip(row(&x.to_vec())) {
+                (*value, *error) = of_row;
+            }
+        });
     Ok(Expected::rounded_to(dtype, values, &errors))
 }
 

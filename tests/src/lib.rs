@@ -10,12 +10,27 @@ pub mod output;
 pub mod property;
 pub mod values;
 
+use warpsmith::Device;
+use warpsmith::emulator::EmulatorConfig;
+
 /// What a check returns: why it failed, in words.
 pub type Checked = Result<(), String>;
 
 /// An error in words.
 pub fn say(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+/// An emulator that counts: bytes, instructions, bank conflicts.
+///
+/// # Panics
+/// Where it cannot be made.
+pub fn profiled() -> Device {
+    let config = EmulatorConfig {
+        profile: true,
+        ..EmulatorConfig::default()
+    };
+    Device::emulator_with(config).expect("an emulator")
 }
 
 /// The README's examples compile and run.

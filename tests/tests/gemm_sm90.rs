@@ -7,6 +7,7 @@ use ndarray::Array2;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, Gemm, Stream, Tensor};
+use warpsmith_tests::profiled;
 
 /// Orders of warps and completions that are tried.
 const SEEDS: u64 = 3;
@@ -159,11 +160,7 @@ fn blocks_that_share_tiles_agree_with_whole_tiles_and_with_themselves() {
 
 #[test]
 fn no_kernel_has_a_bank_conflict() {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    let device = Device::emulator_with(config).expect("the emulator is built in");
+    let device = profiled();
     let stream = device.stream().expect("there is a stream");
     let (a, b) = (integers(256, 128, 1), integers(128, 256, 4));
     let a = Tensor::from_ndarray(&device, &a).expect("the device has memory");

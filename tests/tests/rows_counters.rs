@@ -2,16 +2,8 @@
 //! no bank of shared memory is met twice.
 
 use half::bf16;
-use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, LayerNorm, RmsNorm, Softmax, SoftmaxGrad, Stream, Tensor};
-
-fn device() -> Device {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    Device::emulator_with(config).expect("an emulator")
-}
+use warpsmith_tests::profiled;
 
 fn tensor(stream: &Stream, shape: [usize; 2]) -> Tensor<bf16> {
     Tensor::full(stream, &shape, bf16::ONE).expect("a tensor")
@@ -38,7 +30,7 @@ fn moved(device: &Device, [read, written]: [usize; 2], [_, n]: [usize; 2], what:
 
 #[test]
 fn softmax_reads_each_byte_once_and_meets_no_bank_twice() {
-    let device = device();
+    let device = profiled();
     let stream = device.stream().expect("a stream");
     for shape in SHAPES {
         let (x, y) = (tensor(&stream, shape), tensor(&stream, shape));
@@ -64,7 +56,7 @@ fn softmax_reads_each_byte_once_and_meets_no_bank_twice() {
 
 #[test]
 fn norms_read_rows_once_and_weights_once_a_row() {
-    let device = device();
+    let device = profiled();
     let stream = device.stream().expect("a stream");
     for shape in SHAPES {
         let (x, y) = (tensor(&stream, shape), tensor(&stream, shape));

@@ -5,10 +5,10 @@ use std::any::type_name;
 use half::{bf16, f16};
 use serde_json::json;
 use warpsmith::{
-    Binary, BinaryOp, CastElement, Chain, ChainElement, E4m3, Float, Stream, Unary, UnaryOp,
+    Binary, BinaryOp, CastElement, Chain, ChainElement, E4m3, Float, Stream, Tensor, Unary, UnaryOp,
 };
 
-use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
+use super::{Case, Operation, OperationOptions, Prepare, Prepared, Set, Work};
 use crate::error::Result;
 use crate::inputs::{Sample, normal_copies, unwritten_copies};
 use crate::results::Unit;
@@ -115,18 +115,6 @@ fn add<T: Float + Sample>(len: usize) -> Case {
 }
 
 fn unary<T: Float + Sample>(op: UnaryOp, len: usize) -> Case {
-    let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
-        let x = normal_copies::<T>(stream, &[len], 1, copies)?;
-        let y = unwritten_copies::<T>(stream, &[len], copies)?;
-        let mut prepared = Prepared::new();
-        prepared.operand("x", &x);
-        prepared.answer("y", &y[0], stream)?;
-        let stream = stream.clone();
-        prepared.ours(None, move |copy| {
-            Ok(Unary::new(op, &x[copy]).run_into(&y[copy], &stream)?)
-        });
-        Ok(prepared)
-    };
     Case {
         name: format!("elementwise/{}/{}/n{len}", T::DTYPE, op.name()),
         work: Work {
@@ -136,24 +124,31 @@ fn unary<T: Float + Sample>(op: UnaryOp, len: usize) -> Case {
         },
         description: json!({ "op": op.name() }),
         difference_allowed: difference_allowed::<T>(),
-        prepare: Box::new(prepare),
+        prepare: one_to_one::<T, T>(len, move |x, y, stream| {
+            Unary::new(op, x).run_into(y, stream)
+        }),
     }
 }
 
-/// What a cast is off by: nothing, but a peer may saturate where ours does, or not.
-fn cast<T: CastElement + ChainElement + Sample, U: ChainElement + Sample>(len: usize) -> Case {
-    let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
+/// Brings an operation that makes `len` elements of as many to the device.
+fn one_to_one<T: Sample, U: Sample>(
+    len: usize,
+    run: impl Fn(&Tensor<T>, &Tensor<U>, &Stream) -> warpsmith::Result<()> + Copy + 'static,
+) -> Prepare {
+    Box::new(move |stream, copies| {
         let x = normal_copies::<T>(stream, &[len], 1, copies)?;
         let y = unwritten_copies::<U>(stream, &[len], copies)?;
         let mut prepared = Prepared::new();
         prepared.operand("x", &x);
         prepared.answer("y", &y[0], stream)?;
         let stream = stream.clone();
-        prepared.ours(None, move |copy| {
-            Ok(Chain::new(&x[copy]).run_into(&y[copy], &stream)?)
-        });
+        prepared.ours(None, move |copy| Ok(run(&x[copy], &y[copy], &stream)?));
         Ok(prepared)
-    };
+    })
+}
+
+/// What a cast is off by: nothing, but a peer may saturate where ours does, or not.
+fn cast<T: CastElement + ChainElement + Sample, U: ChainElement + Sample>(len: usize) -> Case {
     Case {
         name: format!("elementwise/{}_{}/cast/n{len}", T::DTYPE, U::DTYPE),
         work: Work {
@@ -162,31 +157,22 @@ fn cast<T: CastElement + ChainElement + Sample, U: ChainElement + Sample>(len: u
         },
         description: json!({ "op": "cast", "to": U::DTYPE.name() }),
         difference_allowed: 0.0,
-        prepare: Box::new(prepare),
+        prepare: one_to_one::<T, U>(len, |x, y, stream| Chain::new(x).run_into(y, stream)),
     }
 }
 
 /// min(max(√(silu(0.7 x + 0.1)² + 1), 0.2), 3).
 fn chain<T: Float + Sample>(len: usize) -> Case {
-    let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
-        let x = normal_copies::<T>(stream, &[len], 1, copies)?;
-        let y = unwritten_copies::<T>(stream, &[len], copies)?;
-        let mut prepared = Prepared::new();
-        prepared.operand("x", &x);
-        prepared.answer("y", &y[0], stream)?;
-        let stream = stream.clone();
-        prepared.ours(None, move |copy| {
-            let chain = Chain::new(&x[copy])
-                .scalar(BinaryOp::Mul, 0.7)
-                .scalar(BinaryOp::Add, 0.1)
-                .unary(UnaryOp::Silu)
-                .unary(UnaryOp::Square)
-                .scalar(BinaryOp::Add, 1.0)
-                .unary(UnaryOp::Sqrt)
-                .clamp(0.2, 3.0);
-            Ok(chain.run_into(&y[copy], &stream)?)
-        });
-        Ok(prepared)
+    let run = |x: &Tensor<T>, y: &Tensor<T>, stream: &Stream| {
+        let chain = Chain::new(x)
+            .scalar(BinaryOp::Mul, 0.7)
+            .scalar(BinaryOp::Add, 0.1)
+            .unary(UnaryOp::Silu)
+            .unary(UnaryOp::Square)
+            .scalar(BinaryOp::Add, 1.0)
+            .unary(UnaryOp::Sqrt)
+            .clamp(0.2, 3.0);
+        chain.run_into(y, stream)
     };
     Case {
         name: format!("elementwise/{}/chain8/n{len}", T::DTYPE),
@@ -197,7 +183,7 @@ fn chain<T: Float + Sample>(len: usize) -> Case {
         description: json!({ "op": "chain8" }),
         // Peers that round to 16 bits between the functions are off by a few such roundings.
         difference_allowed: 8.0 * difference_allowed::<T>(),
-        prepare: Box::new(prepare),
+        prepare: one_to_one(len, run),
     }
 }
 

@@ -12,13 +12,20 @@ pub(crate) trait Load<const V: usize>: Copy {
     type Number: Copy;
 
     /// Bytes of an element; `code` is what wide ones are told by.
-    fn bytes(code: u64) -> i64;
+    #[inline(always)]
+    fn bytes(_code: u64) -> i64 {
+        size_of::<Self>() as i64
+    }
 
     /// `V` neighbours.
     ///
     /// # Safety
     /// They are readable at `at`, aligned to their size.
-    unsafe fn vector(at: *const u8, code: u64) -> Raw;
+    #[inline(always)]
+    unsafe fn vector(at: *const u8, _code: u64) -> Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
+    }
 
     /// `V` elements that are `step` bytes apart, of which all from `valid` on are the last valid.
     ///
@@ -48,15 +55,6 @@ macro_rules! words_32 {
         impl Load<4> for $ty {
             type Number = $number;
 
-            #[inline(always)]
-            fn bytes(_: u64) -> i64 {
-                4
-            }
-            #[inline(always)]
-            unsafe fn vector(at: *const u8, _: u64) -> Raw {
-                // SAFETY: passed on to the caller.
-                unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
-            }
             #[inline(always)]
             unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
                 // SAFETY: passed on to the caller.
@@ -88,15 +86,6 @@ macro_rules! words_16 {
         impl Load<8> for $ty {
             type Number = $number;
 
-            #[inline(always)]
-            fn bytes(_: u64) -> i64 {
-                2
-            }
-            #[inline(always)]
-            unsafe fn vector(at: *const u8, _: u64) -> Raw {
-                // SAFETY: passed on to the caller.
-                unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
-            }
             #[inline(always)]
             unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
                 [0, 2, 4, 6].map(|v| {
@@ -145,15 +134,6 @@ macro_rules! words_64 {
         impl Load<2> for $ty {
             type Number = $number;
 
-            #[inline(always)]
-            fn bytes(_: u64) -> i64 {
-                8
-            }
-            #[inline(always)]
-            unsafe fn vector(at: *const u8, _: u64) -> Raw {
-                // SAFETY: passed on to the caller.
-                unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
-            }
             #[inline(always)]
             unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
                 // SAFETY: passed on to the caller.

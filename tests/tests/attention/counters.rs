@@ -1,16 +1,12 @@
 //! What the emulator counts of the kernels with tensor cores: what is read, and bank conflicts.
 
 use half::{bf16, f16};
-use warpsmith::emulator::EmulatorConfig;
-use warpsmith::{Attention, Device, Error, Tensor};
+use warpsmith::{Attention, Error, Tensor};
+use warpsmith_tests::profiled;
 
 #[test]
 fn queries_are_read_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    let device = Device::emulator_with(config).expect("an emulator");
+    let device = profiled();
     let stream = device.stream().expect("a stream");
     for head_dim in [64, 128, 256] {
         let (heads_q, heads_kv, seqlen) = (2, 1, 256);
@@ -37,11 +33,7 @@ fn queries_are_read_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
 /// threads do in shared memory (tickets, cleared rows) meets no bank twice.
 #[test]
 fn hopper_reads_queries_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    let device = Device::emulator_with(config).expect("an emulator");
+    let device = profiled();
     let stream = device.stream().expect("a stream");
     for (head_dim, head_dim_v) in [(64, 64), (128, 128), (192, 128), (256, 256)] {
         let (heads_q, heads_kv, seqlen) = (2, 1, 384);
@@ -68,11 +60,7 @@ fn hopper_reads_queries_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
 /// Masks and lengths end blocks early and clear rows: no bank twice then, either.
 #[test]
 fn hopper_meets_no_bank_twice_where_keys_are_masked_or_end() {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    let device = Device::emulator_with(config).expect("an emulator");
+    let device = profiled();
     let stream = device.stream().expect("a stream");
     for head_dim in [64, 128, 256] {
         let x = Tensor::full(&stream, &[300, 2, head_dim], bf16::ONE).expect("a tensor");
@@ -125,11 +113,7 @@ fn kernels_keep_everything_in_registers() {
 
 #[test]
 fn turing_multiplies_f16_by_its_tensor_cores_and_meets_no_bank_twice() {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    let device = Device::emulator_with(config).expect("an emulator");
+    let device = profiled();
     let stream = device.stream().expect("a stream");
     for head_dim in [64, 128] {
         let x = Tensor::full(&stream, &[1, 200, 2, head_dim], f16::ONE).expect("a tensor");

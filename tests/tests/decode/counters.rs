@@ -1,19 +1,14 @@
 //! What the emulator counts: how often weights are read, and bank conflicts.
 
 use half::bf16;
-use warpsmith::Device;
-use warpsmith::emulator::EmulatorConfig;
+use warpsmith_tests::profiled;
 
 use super::launch::{Case, Way};
 use super::{integer, run, tiles};
 
 #[test]
 fn weights_are_read_once_and_no_bank_twice() {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    let device = Device::emulator_with(config).expect("an emulator");
+    let device = profiled();
     for tile in tiles() {
         let tiles = match tile.way {
             Way::Sm80(_) => 2,

@@ -2,16 +2,8 @@
 //! shared memory is met twice.
 
 use half::bf16;
-use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{BinaryOp, Chain, Device, Element, Stream, Tensor, UnaryOp};
-
-fn device() -> Device {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    Device::emulator_with(config).expect("an emulator")
-}
+use warpsmith_tests::profiled;
 
 fn ones<T: Element>(stream: &Stream, shape: &[usize], one: T) -> Tensor<T> {
     Tensor::full(stream, shape, one).expect("a tensor")
@@ -19,7 +11,7 @@ fn ones<T: Element>(stream: &Stream, shape: &[usize], one: T) -> Tensor<T> {
 
 #[test]
 fn a_chain_reads_every_byte_once() {
-    let device = device();
+    let device = profiled();
     let stream = device.stream().expect("a stream");
     let (rows, columns) = (64, 256);
     let elements = (rows * columns) as u64;
@@ -65,7 +57,7 @@ fn transpositions_move_whole_sectors_and_meet_no_bank_twice() {
             "elements of {size} bytes"
         );
     }
-    let device = device();
+    let device = profiled();
     check(&device, 1_u8);
     check(&device, bf16::ONE);
     check(&device, 1_f32);

@@ -17,6 +17,7 @@ use spec::gemm::{MMA_LARGE, MMA_SMALL, MmaEntry, MmaEpilogue, Transpose};
 use warpsmith::Device;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
+use warpsmith_tests::profiled;
 
 fn entries(device: &Device) -> Vec<MmaEntry> {
     MmaEntry::all()
@@ -199,11 +200,7 @@ fn rows_may_lie_gigabytes_apart() {
 
 #[test]
 fn main_loop_and_epilogue_have_no_bank_conflicts() {
-    let device = Device::emulator_with(EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    })
-    .expect("an emulator");
+    let device = profiled();
     for entry in entries(&device) {
         for (m, n, k) in [(256, 256, 256), (200, 136, 104)] {
             check_product(&device, &entry, &Problem::new(m, n, k));

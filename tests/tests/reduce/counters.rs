@@ -1,16 +1,8 @@
 //! What the emulator counts: each byte of the input read once, no bank met twice.
 
 use half::bf16;
-use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
-
-fn profiled() -> Device {
-    let config = EmulatorConfig {
-        profile: true,
-        ..EmulatorConfig::default()
-    };
-    Device::emulator_with(config).expect("an emulator")
-}
+use warpsmith_tests::profiled;
 
 fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Option<usize>, one: T) {
     let stream = device.stream().expect("a stream");
