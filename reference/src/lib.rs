@@ -41,6 +41,7 @@ pub mod scan;
 pub mod softmax;
 pub mod softmax_grad;
 mod special;
+mod sum;
 
 pub use compare::{Agreement, Mismatch};
 pub use error::ReferenceError;

@@ -14,6 +14,7 @@ use spec::DType;
 use spec::scan::ScanOp;
 
 use crate::precision::Format;
+use crate::sum::Compensated;
 use crate::{Expected, Model, ReferenceError};
 
 /// Scans `x` along `axis`, written in `dtype`, a float.
@@ -58,9 +59,9 @@ pub fn scan(
             }
             (value[i], error[i]) = match op {
                 ScanOp::Sum if state.size < format.max => {
-                    (state.sum(), growth(model.additions) * state.size)
+                    (state.sum.value(), growth(model.additions) * state.size)
                 }
-                ScanOp::Sum => (state.sum(), f64::INFINITY),
+                ScanOp::Sum => (state.sum.value(), f64::INFINITY),
                 ScanOp::Prod => {
                     state.product(growth(2 * i + 2), eta * (2 * i + 2) as f64, format.max)
                 }
@@ -115,9 +116,9 @@ fn check_axis(rank: usize, axis: usize) -> Result<(), ReferenceError> {
 
 /// What the elements so far amount to.
 struct State {
-    /// The sum without `lost`, the product or the maximum.
+    sum: Compensated,
+    /// The product or the maximum.
     value: f64,
-    lost: f64,
     /// Sum of magnitudes.
     size: f64,
     /// Product of magnitudes above 1, and of those below.
@@ -129,12 +130,11 @@ struct State {
 impl State {
     fn new(op: ScanOp) -> Self {
         Self {
+            sum: Compensated::default(),
             value: match op {
-                ScanOp::Sum => 0.0,
-                ScanOp::Prod => 1.0,
                 ScanOp::Max => f64::NEG_INFINITY,
+                ScanOp::Sum | ScanOp::Prod => 1.0,
             },
-            lost: 0.0,
             size: 0.0,
             above: 1.0,
             below: 1.0,
@@ -145,12 +145,7 @@ impl State {
     fn take(&mut self, op: ScanOp, x: f64) {
         match op {
             ScanOp::Sum => {
-                let next = self.value + x;
-                self.lost += match self.value.abs() >= x.abs() {
-                    true => (self.value - next) + x,
-                    false => (x - next) + self.value,
-                };
-                self.value = next;
+                self.sum.add(x);
                 self.size += x.abs();
             }
             ScanOp::Prod => {
@@ -163,14 +158,6 @@ impl State {
             }
             ScanOp::Max if x.is_nan() || self.value.is_nan() => self.value = f64::NAN,
             ScanOp::Max => self.value = self.value.max(x),
-        }
-    }
-
-    fn sum(&self) -> f64 {
-        if self.value.is_finite() {
-            self.value + self.lost
-        } else {
-            self.value
         }
     }
 

@@ -29,6 +29,7 @@ use rayon::prelude::*;
 use spec::DType;
 
 use crate::precision::{ETA32, TINY32, U32, gamma};
+use crate::sum::total;
 use crate::{Expected, Model, ReferenceError};
 
 /// Softmax of `x` along `axis`, written in `dtype`.
@@ -151,7 +152,7 @@ impl Row {
     pub(crate) fn new(z: &[f64], scores: &Scores<'_>, model: &Model) -> Self {
         let max = z.iter().copied().fold(f64::NEG_INFINITY, max_or_nan);
         let terms: Vec<f64> = z.iter().map(|z| (z - max).exp()).collect();
-        let sum: f64 = terms.iter().sum();
+        let sum = total(terms.iter().copied());
         let worst_score = scores.errors.iter().copied().fold(0.0, f64::max);
         let term_error = model.term_error();
         let errors: Vec<f64> = (0..z.len())

@@ -37,6 +37,7 @@ use spec::reduce::ReduceOp;
 
 use crate::precision::{Format, U32};
 use crate::softmax::{Row, Scores, max_or_nan};
+use crate::sum::total;
 use crate::{Expected, Model, ReferenceError};
 
 /// What a reduction returns.
@@ -244,20 +245,6 @@ impl Unit {
             f64::INFINITY
         }
     }
-}
-
-/// Neumaier's sum.
-fn total(xs: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut lost) = (0.0_f64, 0.0);
-    for x in xs {
-        let next = sum + x;
-        lost += match sum.abs() >= x.abs() {
-            true => (sum - next) + x,
-            false => (x - next) + sum,
-        };
-        sum = next;
-    }
-    if sum.is_finite() { sum + lost } else { sum }
 }
 
 fn index(op: ReduceOp, lane: &[f64]) -> i64 {
