@@ -40,24 +40,21 @@
 //! arrivals and wrong bits; `compare_gemm --set squares` on a GPU finds lost speed.
 
 mod promoted;
+mod setup;
 
 use cuda_std::accumulator::Accumulator;
 use cuda_std::cluster;
-use cuda_std::dynamic_shared;
 use cuda_std::epilogue::Epilogue;
-use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::pipeline::{Consumer, Pipeline, Readers};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::{OperandElement, OperandMajor, TileRing};
-use cuda_std::tma::{self, TensorMap};
+use cuda_std::tma::TensorMap;
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::GemmParams;
-use spec::gemm::sm90::{
-    MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TILE_ALIGN, TileOrder, WARPGROUP,
-};
+use spec::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TileOrder, WARPGROUP};
 use spec::gemm::stream_k::{StreamK, Unit};
 
 use super::load::load_tile;
@@ -163,74 +160,6 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    #[inline(always)]
-    unsafe fn new(
-        [map_a, map_b]: [*const TensorMap; 2],
-        params: &GemmParams,
-        launch: Sm90Launch,
-        workspace: *mut u32,
-    ) -> Self {
-        let map = C::TILE.smem();
-        let cluster = C::TILE.cluster();
-        let (m, n, batch) = (params.m, params.n, params.batch);
-        let order = TileOrder::new(C::TILE, m, n, batch, launch.raster_group);
-        let block = thread::block_idx_x() / cluster;
-        let blocks = thread::grid_dim_x() / cluster;
-        let k_tiles = params.k.div_ceil(Self::TILE_K);
-        let shared = if C::TILE.takes_stream_k() {
-            launch.shared_tiles
-        } else {
-            0
-        };
-        // SAFETY: the launch gives the memory that the map speaks of.
-        unsafe {
-            let base = SharedAddr::of(dynamic_shared![u8])
-                .bits()
-                .next_multiple_of(TILE_ALIGN);
-            let at = |offset| SharedAddr::from_bits(base + offset);
-            Self {
-                a: TileRing::at(at(0)),
-                b: TileRing::at(at(map.b)),
-                pipeline: Pipeline::at(at(map.barriers)),
-                boxes: at(map.store),
-                map_a,
-                map_b,
-                order,
-                work: StreamK::new(order.count, shared, k_tiles, block, blocks),
-                block,
-                workspace,
-                rank: if cluster > 1 {
-                    cluster::cluster_ctarank()
-                } else {
-                    0
-                },
-            }
-        }
-    }
-
-    /// Makes the barriers, for all of the cluster to see.
-    ///
-    /// # Safety
-    /// All threads of the cluster call it, once.
-    #[inline(always)]
-    unsafe fn prepare(&self) {
-        // SAFETY: one thread makes them, and nobody goes on before.
-        unsafe {
-            if thread::thread_idx_x() == 0 {
-                tma::prefetch_tensormap(self.map_a);
-                tma::prefetch_tensormap(self.map_b);
-                self.pipeline.init(C::TILE.readers() * C::TILE.cluster());
-                fence_mbarrier_init_release_cluster();
-            }
-            if C::TILE.cluster() > 1 {
-                cluster::barrier_cluster_arrive_release_aligned();
-                cluster::barrier_cluster_wait_acquire_aligned();
-            } else {
-                thread::sync_threads();
-            }
-        }
-    }
-
     /// Row and column of D where the tile at `index` begins for this block, and its product.
     #[inline(always)]
     fn place(&self, index: u32) -> (u32, u32, u32) {
@@ -263,18 +192,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                     let slot = producer.acquire(bytes);
                     let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
                     let k = k_tile * Self::TILE_K;
-                    let (map, at) = (self.map_a, [row, k, batch_a]);
-                    match C::TILE.cluster_n {
-                        1 => load_tile::<C::A, TILE_M, 1>(a, map, at, &slot, 0),
-                        2 => load_tile::<C::A, TILE_M, 2>(a, map, at, &slot, self.rank),
-                        _ => load_tile::<C::A, TILE_M, 4>(a, map, at, &slot, self.rank),
-                    }
-                    let (map, at) = (self.map_b, [column, k, batch_b]);
-                    match C::TILE.cluster_m {
-                        1 => load_tile::<C::B, TILE_N, 1>(b, map, at, &slot, 0),
-                        2 => load_tile::<C::B, TILE_N, 2>(b, map, at, &slot, self.rank),
-                        _ => load_tile::<C::B, TILE_N, 4>(b, map, at, &slot, self.rank),
-                    }
+                    let rank = self.rank;
+                    let at = [row, k, batch_a];
+                    load_tile::<C::A, TILE_M>(a, self.map_a, at, &slot, C::TILE.cluster_n, rank);
+                    let at = [column, k, batch_b];
+                    load_tile::<C::B, TILE_N>(b, self.map_b, at, &slot, C::TILE.cluster_m, rank);
                 }
                 k_tile += 1;
             }

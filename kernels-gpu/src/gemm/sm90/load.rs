@@ -12,14 +12,34 @@ const MN_BOX: u32 = SPAN_BYTES / 2;
 /// Depth of its boxes.
 const MN_BOX_K: u32 = SPAN_BYTES / 2;
 
-/// Issues the copies of a tile of `MN` × [`SPAN_BYTES`] of k at `[mn, k, batch]`. Where `PARTS` blocks
-/// share the tile, those of the `part`th part, to all of them.
+/// Issues the copies of a tile of `MN` × [`SPAN_BYTES`] of k at `[mn, k, batch]`. Where 2 or 4 blocks
+/// `share` the tile, those of the part that is this block's by its `rank`, to all of them.
 ///
 /// # Safety
 /// One thread calls it; the slot is to be filled, at `destination`, and its bytes are announced; the
-/// map is of boxes of `MN / PARTS` rows where k is contiguous, else of [`MN_BOX`] × [`MN_BOX_K`].
+/// map is of boxes of `MN / share` rows where k is contiguous, else of [`MN_BOX`] × [`MN_BOX_K`].
 #[inline(always)]
-pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32, const PARTS: u32>(
+pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32>(
+    destination: SharedAddr,
+    map: *const TensorMap,
+    at: [u32; 3],
+    slot: &Slot,
+    share: u32,
+    rank: u32,
+) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match share {
+            1 => load_part::<L, MN, 1>(destination, map, at, slot, 0),
+            2 => load_part::<L, MN, 2>(destination, map, at, slot, rank),
+            _ => load_part::<L, MN, 4>(destination, map, at, slot, rank),
+        }
+    }
+}
+
+/// The part of number `part` out of `PARTS`.
+#[inline(always)]
+unsafe fn load_part<L: OperandMajor, const MN: u32, const PARTS: u32>(
     destination: SharedAddr,
     map: *const TensorMap,
     [mn, k, batch]: [u32; 3],

@@ -1,0 +1,91 @@
+//! What a block has before its roles part: shared memory, its list of units, barriers.
+
+use cuda_std::cluster;
+use cuda_std::dynamic_shared;
+use cuda_std::fence::fence_mbarrier_init_release_cluster;
+use cuda_std::pipeline::Pipeline;
+use cuda_std::shared::SharedAddr;
+use cuda_std::thread;
+use cuda_std::tile::TileRing;
+use cuda_std::tma::{self, TensorMap};
+use spec::gemm::GemmParams;
+use spec::gemm::sm90::{Sm90Launch, TILE_ALIGN, TileOrder};
+use spec::gemm::stream_k::StreamK;
+
+use super::{Config, Gemm};
+
+impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
+    Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
+{
+    /// What this block has, and where.
+    ///
+    /// # Safety
+    /// As [`Gemm::run`].
+    #[inline(always)]
+    pub(super) unsafe fn new(
+        [map_a, map_b]: [*const TensorMap; 2],
+        params: &GemmParams,
+        launch: Sm90Launch,
+        workspace: *mut u32,
+    ) -> Self {
+        let map = C::TILE.smem();
+        let cluster = C::TILE.cluster();
+        let (m, n, batch) = (params.m, params.n, params.batch);
+        let order = TileOrder::new(C::TILE, m, n, batch, launch.raster_group);
+        let block = thread::block_idx_x() / cluster;
+        let blocks = thread::grid_dim_x() / cluster;
+        let k_tiles = params.k.div_ceil(Self::TILE_K);
+        let shared = if C::TILE.takes_stream_k() {
+            launch.shared_tiles
+        } else {
+            0
+        };
+        // SAFETY: the launch gives the memory that the map speaks of.
+        unsafe {
+            let base = SharedAddr::of(dynamic_shared![u8])
+                .bits()
+                .next_multiple_of(TILE_ALIGN);
+            let at = |offset| SharedAddr::from_bits(base + offset);
+            Self {
+                a: TileRing::at(at(0)),
+                b: TileRing::at(at(map.b)),
+                pipeline: Pipeline::at(at(map.barriers)),
+                boxes: at(map.store),
+                map_a,
+                map_b,
+                order,
+                work: StreamK::new(order.count, shared, k_tiles, block, blocks),
+                block,
+                workspace,
+                rank: if cluster > 1 {
+                    cluster::cluster_ctarank()
+                } else {
+                    0
+                },
+            }
+        }
+    }
+
+    /// Makes the barriers, for all of the cluster to see.
+    ///
+    /// # Safety
+    /// All threads of the cluster call it, once.
+    #[inline(always)]
+    pub(super) unsafe fn prepare(&self) {
+        // SAFETY: one thread makes them, and nobody goes on before.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                tma::prefetch_tensormap(self.map_a);
+                tma::prefetch_tensormap(self.map_b);
+                self.pipeline.init(C::TILE.readers() * C::TILE.cluster());
+                fence_mbarrier_init_release_cluster();
+            }
+            if C::TILE.cluster() > 1 {
+                cluster::barrier_cluster_arrive_release_aligned();
+                cluster::barrier_cluster_wait_acquire_aligned();
+            } else {
+                thread::sync_threads();
+            }
+        }
+    }
+}
