@@ -14,6 +14,7 @@ use super::fold::{Fold, Indices};
 use super::load::{Load, Raw};
 use super::place::{Item, Items, Place, Role, Singles, divide};
 use super::settle::{Layout, Scratch};
+use super::short;
 
 const BATCH_LEN: usize = BATCH as usize;
 
@@ -167,7 +168,7 @@ fn of_thread<F: Fold, const V: usize>(
 /// # Safety
 /// All lanes of the warp are here.
 #[inline(always)]
-unsafe fn of_lanes<F: Fold>(acc: F::Acc, params: &ReduceParams) -> F::Acc {
+pub(super) unsafe fn of_lanes<F: Fold>(acc: F::Acc, params: &ReduceParams) -> F::Acc {
     let mut acc = acc;
     let mut apart = (1 << params.along_log2.min(5)) / 2;
     while apart > 0 {
@@ -204,6 +205,11 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
     params: &ReduceParams,
     scratch: *mut u32,
 ) {
+    if short::is_short::<V>(arrays.x, params) {
+        // SAFETY: the launch's promise.
+        unsafe { short::rows::<F, T, V>(arrays, params) };
+        return;
+    }
     let role = role(params);
     let items = Items::of(params, V as u64);
     let block = Block {
@@ -213,6 +219,8 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
         scratch: Scratch::new(scratch, THREADS as usize * V),
         groups: role.groups,
     };
+    // A thread has columns whole; then they are in no parts either.
+    let is_own_columns = params.is_across != 0 && params.along_log2 == 0;
     let mut base = u64::from(thread::block_idx_x()) * u64::from(role.groups);
     while base < items.count {
         let number = base + u64::from(role.group);
@@ -229,9 +237,14 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
             let (mut entries, layout) = block.share(locals, rest, &place, &role);
             let (mut first, mut is_whole) = (base, items.parts == 1);
             loop {
-                block.scratch.settle::<F>(entries, &layout, params);
+                if is_own_columns {
+                    // Nobody waits for other warps, so that some load while others store.
+                    warp::bar_warp_sync(warp::FULL_MASK);
+                } else {
+                    block.scratch.settle::<F>(entries, &layout, params);
+                }
                 if is_whole {
-                    block.finish(first, &layout);
+                    block.finish(first, &layout, Jobs::of(&layout, is_own_columns));
                     break;
                 }
                 // Where there are parts, items are few; computed again, they take no registers before.
@@ -243,9 +256,44 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
                 (first, is_whole) = (item.group(&items), true);
                 entries = THREADS / layout.columns();
             }
+            if is_own_columns {
+                warp::bar_warp_sync(warp::FULL_MASK);
+            } else {
+                thread::sync_threads();
+            }
         }
-        thread::sync_threads();
         base += u64::from(thread::grid_dim_x()) * u64::from(role.groups);
+    }
+}
+
+/// The columns that a thread finishes.
+struct Jobs {
+    first: u32,
+    step: u32,
+    end: u32,
+}
+
+impl Jobs {
+    /// The block's columns, by all of its threads; or those that the threads of this warp wrote, by
+    /// themselves.
+    #[inline(always)]
+    fn of(layout: &Layout, is_own: bool) -> Self {
+        let thread = thread::thread_idx_x();
+        let threads = if is_own {
+            thread::WARP_THREADS
+        } else {
+            THREADS
+        };
+        let columns = match is_own {
+            true => threads << layout.lanes_log2,
+            false => layout.columns(),
+        };
+        let first = thread / threads * columns;
+        Self {
+            first: first + thread % threads,
+            step: threads,
+            end: first + columns,
+        }
     }
 }
 
@@ -307,12 +355,12 @@ impl<F: Fold> Block<'_, F> {
     /// Writes the results in the slots: of the outputs, or tiles of outputs, from number `first` on.
     ///
     /// # Safety
-    /// The slots are settled.
+    /// The slots of those jobs are settled.
     #[inline(always)]
-    unsafe fn finish(&self, first: u64, layout: &Layout) {
+    unsafe fn finish(&self, first: u64, layout: &Layout, jobs: Jobs) {
         let view = &self.params.view;
-        let mut job = thread::thread_idx_x();
-        while job < layout.columns() {
+        let mut job = jobs.first;
+        while job < jobs.end {
             // Neighbouring threads have neighbouring outputs: all lanes of a place, then the next.
             let place = job >> layout.lanes_log2;
             let lane = job & ((1 << layout.lanes_log2) - 1);
@@ -341,7 +389,7 @@ impl<F: Fold> Block<'_, F> {
                     F::finish(acc, self.params, self.arrays.out, at);
                 }
             }
-            job += THREADS;
+            job += jobs.step;
         }
     }
 

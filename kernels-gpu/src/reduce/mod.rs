@@ -8,6 +8,7 @@
 //! | `moments`, `arg` | the two folds that are longer |
 //! | `place` | where the elements of an item are |
 //! | `body` | the kernel: items, threads, chunks |
+//! | `short` | rows of a few vectors, without all that |
 //! | `settle` | results of threads to one, in shared memory |
 //! | `entries` | the entries |
 
@@ -20,3 +21,4 @@ mod moments;
 pub(crate) mod number;
 mod place;
 mod settle;
+mod short;

@@ -1,6 +1,6 @@
 //! Where the elements of an item are, and which of them a thread takes.
 
-use spec::reduce::ReduceParams;
+use spec::reduce::{ROWS_ANY, ReduceParams};
 
 use super::fold::Indices;
 use super::load::Load;
@@ -160,6 +160,9 @@ impl Place {
         params: &ReduceParams,
     ) -> Self {
         let view = &params.view;
+        if params.rows != ROWS_ANY && x.addr().is_multiple_of(16) {
+            return Self::whole::<T, V>(x, item, role, params);
+        }
         let (segment, chunk) = divide(item.part, params.chunks);
         let first = chunk * params.chunk_len;
         let len = params.chunk_len.min(view.n - first);
@@ -174,6 +177,31 @@ impl Place {
             Self::along::<T, V>(x, elements, len, index, role, params)
         } else {
             Self::across::<T, V>(x, before, len, index, item.column, role, params)
+        }
+    }
+
+    /// Of rows of whole vectors: what small inputs wait for is mostly this.
+    #[inline(always)]
+    fn whole<T: Load<V>, const V: usize>(
+        x: *const u8,
+        item: &Item,
+        role: &Role,
+        params: &ReduceParams,
+    ) -> Self {
+        let view = &params.view;
+        let size = T::bytes(params.mask);
+        let first = item.part * params.chunk_len;
+        let before = first + u64::from(role.y) * V as u64;
+        let element = (item.outer as i64)
+            .wrapping_mul(view.outer_stride)
+            .wrapping_add(before as i64);
+        let vectors = params.chunk_len.min(view.n - first) / V as u64;
+        Self {
+            at: x.wrapping_offset(element.wrapping_mul(size) as isize),
+            count: share(vectors, role.y, params.along_log2),
+            step: (V as i64 * size) << params.along_log2,
+            first: before,
+            ..Self::nothing(x)
         }
     }
 

@@ -23,7 +23,9 @@
 
 mod plan;
 
-pub use plan::{ReducePlan, ReduceView};
+pub use plan::{
+    ROWS_ANY, ROWS_SHORT, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_LANES, SHORT_ROWS_OF_THREAD,
+};
 
 use crate::DType;
 
@@ -405,8 +407,8 @@ pub struct ReduceParams {
     pub finish: u32,
     /// 1 where elements are products with those of a second tensor, [`ReduceParams::to_y`] away.
     pub is_pair: u32,
-    /// 0.
-    pub reserved: u32,
+    /// [`ReducePlan::rows`], and [`ROWS_ANY`] where `is_pair`.
+    pub rows: u32,
     /// What sums are divided by.
     pub divisor: f64,
     /// Bytes from an element of x to that of y (dot).
@@ -438,7 +440,10 @@ impl ReduceParams {
             map: op.map(),
             finish: op.finish(),
             is_pair: matches!(op, ReduceOp::Dot) as u32,
-            reserved: 0,
+            rows: match op {
+                ReduceOp::Dot => ROWS_ANY,
+                _ => plan.rows,
+            },
             divisor: view.len() as f64,
             to_y: 0,
             mask,

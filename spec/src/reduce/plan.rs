@@ -60,6 +60,8 @@ pub struct ReducePlan {
     pub across: u32,
     /// False where lanes go along the axis, too.
     pub is_across: bool,
+    /// What is known of the rows: `ROWS_..`.
+    pub rows: u32,
     /// Chunks of a segment.
     pub chunks: u64,
     /// Elements of a chunk.
@@ -87,6 +89,25 @@ const LEAST_VECTORS: u64 = BATCH as u64;
 /// last of them.
 const LEAST_UNITS: u64 = 6;
 
+/// [`ReducePlan::rows`]: nothing.
+pub const ROWS_ANY: u32 = 0;
+/// Neighbours in memory, of whole vectors from the first to the last, where the tensor begins at one.
+pub const ROWS_WHOLE: u32 = 1;
+/// The same, and of so few vectors that a thread has one of a row.
+pub const ROWS_SHORT: u32 = 2;
+
+/// Fewest elements of a vector for which there is code for short rows.
+pub const SHORT_LANES: u64 = 4;
+
+/// Most vectors of a short row. Of longer ones, a thread's share pays for what an item costs.
+const SHORT_VECTORS: u64 = 16;
+
+/// Fewer rows are done in the time of a launch either way.
+const SHORT_ROWS: u64 = 1024;
+
+/// Short rows of which a thread has a vector on its way at a time.
+pub const SHORT_ROWS_OF_THREAD: u64 = 8;
+
 impl ReducePlan {
     /// The plan for a view whose elements are read `lanes` at once. It depends on nothing else, so
     /// results do not either.
@@ -102,6 +123,9 @@ impl ReducePlan {
 
     /// Lanes of a vector lie along the axis.
     const fn along(view: &ReduceView, lanes: u64) -> Self {
+        if let Some(plan) = Self::short(view, lanes) {
+            return plan;
+        }
         let outputs = view.outer.saturating_mul(view.inner);
         let vectors = view.n.div_ceil(lanes);
         let rows = outputs.saturating_mul(view.segments);
@@ -124,6 +148,7 @@ impl ReducePlan {
             along: along as u32,
             across: 1,
             is_across: false,
+            rows: known_of_rows(view, lanes),
             chunks,
             chunk_len,
             width: 1,
@@ -131,6 +156,31 @@ impl ReducePlan {
             parts,
             blocks: capped(outputs.saturating_mul(parts).div_ceil(per_block)),
         }
+    }
+
+    /// Many rows of whole vectors, so few that a thread's share of a longer row would be one.
+    const fn short(view: &ReduceView, lanes: u64) -> Option<Self> {
+        let vectors = view.n / lanes;
+        let is_whole = known_of_rows(view, lanes) == ROWS_WHOLE;
+        let is_few = vectors >= 1 && vectors <= SHORT_VECTORS;
+        let has_code = lanes >= SHORT_LANES;
+        if !(has_code && is_whole && is_few && view.outer >= SHORT_ROWS) {
+            return None;
+        }
+        let along = vectors.next_power_of_two();
+        let per_block = SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
+        Some(Self {
+            along: along as u32,
+            across: 1,
+            is_across: false,
+            rows: ROWS_SHORT,
+            chunks: 1,
+            chunk_len: view.n,
+            width: 1,
+            groups: view.outer,
+            parts: 1,
+            blocks: capped(view.outer.div_ceil(per_block)),
+        })
     }
 
     /// Lanes of a vector are neighbours of `inner`.
@@ -160,6 +210,7 @@ impl ReducePlan {
             along: along as u32,
             across: across as u32,
             is_across: true,
+            rows: ROWS_ANY,
             chunks,
             chunk_len,
             width,
@@ -197,8 +248,23 @@ impl ReducePlan {
     /// Most elements that a thread takes into one lane's value, one after the other where an
     /// operation has no pair of numbers: logarithms of sums, and, by batches, variances.
     pub const fn chain(&self) -> u64 {
-        let threads = self.along as u64;
+        // Of a short row's threads, less than half may have nothing.
+        let threads = match self.rows {
+            ROWS_SHORT => self.along as u64 / 2 + 1,
+            _ => self.along as u64,
+        };
         self.chunk_len.div_ceil(threads)
+    }
+}
+
+/// What is known of the rows of a view.
+const fn known_of_rows(view: &ReduceView, lanes: u64) -> u32 {
+    let is_row = view.axis_stride == 1 && view.inner == 1 && view.segments == 1;
+    let is_whole = view.n % lanes == 0 && view.outer_stride.unsigned_abs() % lanes == 0;
+    if is_row && is_whole {
+        ROWS_WHOLE
+    } else {
+        ROWS_ANY
     }
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn sum_rows() -> Problem {
             params.map,
             params.finish,
             params.is_pair,
-            params.reserved,
+            params.rows,
         ])
         .u64(&[params.divisor.to_bits() as usize, 0, 0, 0]);
     Problem {

@@ -50,5 +50,8 @@ fn every_byte_is_read_once_and_no_bank_met_twice() {
         check(&device, [64, 1000], axis, bf16::ONE);
         check(&device, [700, 16], axis, 1.0_f32);
         check(&device, [3, 20_000], axis, 1.0_f64);
+        check(&device, [5000, 16], axis, 1.0_f32);
+        check(&device, [2100, 24], axis, bf16::ONE);
+        check(&device, [16, 20_000], axis, bf16::ONE);
     }
 }

@@ -245,6 +245,8 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
         (extent(largest), extent(40)).prop_map(|(a, b)| vec![a, b]),
         (extent(40), extent(largest)).prop_map(|(a, b)| vec![a, b]),
         (extent(12), extent(largest), extent(36)).prop_map(|(a, b, c)| vec![a, b, c]),
+        // Many short rows of whole vectors.
+        (1024..1100_usize, 1..=20_usize).prop_map(|(rows, n)| vec![rows, 4 * n]),
         (0..5_usize, 0..6_usize, 0..7_usize, 0..5_usize).prop_map(|s| vec![s.0, s.1, s.2, s.3]),
         Just(vec![]),
     ];

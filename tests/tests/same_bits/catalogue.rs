@@ -174,7 +174,14 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
         0 => rng.random_range(1..=200),
         _ => rng.random_range(1..=6000 / inner + 300),
     };
-    let outer = rng.random_range(1..=5);
+    let (outer, n, inner) = match rng.random_range(0..5) {
+        0 => (
+            rng.random_range(1024..=1100),
+            8 * rng.random_range(1..=10),
+            1,
+        ),
+        _ => (rng.random_range(1..=5), n, inner),
+    };
     let view = ReduceView::contiguous(outer, n, inner);
     let plan = ReducePlan::new(&view, entry.lanes());
     let x = match dtype {
