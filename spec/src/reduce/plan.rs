@@ -260,7 +260,8 @@ impl ReducePlan {
 /// What is known of the rows of a view.
 const fn known_of_rows(view: &ReduceView, lanes: u64) -> u32 {
     let is_row = view.axis_stride == 1 && view.inner == 1 && view.segments == 1;
-    let is_whole = view.n % lanes == 0 && view.outer_stride.unsigned_abs() % lanes == 0;
+    let is_whole =
+        view.n.is_multiple_of(lanes) && view.outer_stride.unsigned_abs().is_multiple_of(lanes);
     if is_row && is_whole {
         ROWS_WHOLE
     } else {
