@@ -21,8 +21,13 @@
 //! numbers that loses nothing (Knuth's two-sum); pairs end up in a tree. The longest chain of
 //! roundings is [`ReducePlan::additions`], which does not grow with the extents beyond the tree's.
 
+mod params;
 mod plan;
 
+pub use params::{
+    FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_NONE, FINISH_ROOT,
+    KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
+};
 pub use plan::{
     ROWS_ANY, ROWS_SHORT, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_LANES, SHORT_ROWS_OF_THREAD,
 };
@@ -196,35 +201,6 @@ impl ReduceOp {
     }
 }
 
-/// [`ReduceParams::kind`]: sums.
-pub const KIND_SUM: u32 = 0;
-/// Products.
-pub const KIND_PRODUCT: u32 = 1;
-/// The largest.
-pub const KIND_LARGEST: u32 = 2;
-
-/// [`ReduceParams::map`]: nothing.
-pub const MAP_NONE: u32 = 0;
-/// Order reversed: -x of floats, !x of integers; in the end once more.
-pub const MAP_NEGATE: u32 = 1;
-/// |x|, wrapping.
-pub const MAP_ABS: u32 = 2;
-/// x².
-pub const MAP_SQUARE: u32 = 3;
-
-/// [`ReduceParams::finish`]: nothing.
-pub const FINISH_NONE: u32 = 0;
-/// Divided by [`ReduceParams::divisor`].
-pub const FINISH_DIVIDE: u32 = 1;
-/// Square root.
-pub const FINISH_ROOT: u32 = 2;
-/// Divided, then the square root.
-pub const FINISH_DIVIDE_ROOT: u32 = 3;
-/// 1 of a count above 0.
-pub const FINISH_ANY: u32 = 4;
-/// 1 of a count of all elements.
-pub const FINISH_ALL: u32 = 5;
-
 /// What entries compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
@@ -380,75 +356,6 @@ pub const fn wide_code(dtype: DType) -> u32 {
         DType::I64 => 4,
         DType::F64 => 5,
         _ => 0,
-    }
-}
-
-/// Extents, strides and options of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReduceParams {
-    /// Where the elements are.
-    pub view: ReduceView,
-    /// Chunks of a segment.
-    pub chunks: u64,
-    /// Elements of the axis in a chunk (a segment's last may be shorter).
-    pub chunk_len: u64,
-    /// Threads of an item along the axis, as a power of two.
-    pub along_log2: u32,
-    /// Threads of an item over `inner`, as a power of two.
-    pub across_log2: u32,
-    /// 1 where the lanes of a vector are neighbours of `inner`, 0 where they go along the axis.
-    pub is_across: u32,
-    /// `KIND_..`, of [`Family::Value`].
-    pub kind: u32,
-    /// `MAP_..`.
-    pub map: u32,
-    /// `FINISH_..`.
-    pub finish: u32,
-    /// 1 where elements are products with those of a second tensor, [`ReduceParams::to_y`] away.
-    pub is_pair: u32,
-    /// [`ReducePlan::rows`], and [`ROWS_ANY`] where `is_pair`.
-    pub rows: u32,
-    /// What sums are divided by.
-    pub divisor: f64,
-    /// Bytes from an element of x to that of y (dot).
-    pub to_y: i64,
-    /// Bits that count, of entries that read bits; else [`wide_code`].
-    pub mask: u64,
-    /// Address of an array like `out` for the means (moments), or 0.
-    pub means: u64,
-}
-
-impl ReduceParams {
-    /// Those of a plan for an operation with one operand.
-    pub const fn new(op: ReduceOp, view: ReduceView, plan: &ReducePlan, dtype: DType) -> Self {
-        let is_float = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
-        let bits = 8 * dtype.size_bytes() as u32;
-        let mask = match op.family() {
-            // A float is zero whatever its sign.
-            Family::Count => u64::MAX >> (64 - bits + is_float as u32),
-            _ => wide_code(dtype) as u64,
-        };
-        Self {
-            view,
-            chunks: plan.chunks,
-            chunk_len: plan.chunk_len,
-            along_log2: plan.along.trailing_zeros(),
-            across_log2: plan.across.trailing_zeros(),
-            is_across: plan.is_across as u32,
-            kind: op.kind(),
-            map: op.map(),
-            finish: op.finish(),
-            is_pair: matches!(op, ReduceOp::Dot) as u32,
-            rows: match op {
-                ReduceOp::Dot => ROWS_ANY,
-                _ => plan.rows,
-            },
-            divisor: view.len() as f64,
-            to_y: 0,
-            mask,
-            means: 0,
-        }
     }
 }
 
