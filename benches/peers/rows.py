@@ -1,7 +1,16 @@
-"""torch's operations on rows, as they are and compiled."""
+"""torch's operations on rows, as they are and compiled; QuACK's where it is installed."""
 
 import torch
 import torch.nn.functional as F
+
+try:
+    from quack.cross_entropy import cross_entropy_fwd
+    from quack.rmsnorm import layernorm_bwd, layernorm_fwd, rmsnorm_fwd
+    from quack.softmax import softmax_bwd, softmax_fwd
+
+    HAS_QUACK = True
+except ImportError:
+    HAS_QUACK = False
 
 EPSILON = 1e-5
 
@@ -61,10 +70,41 @@ def compiled(op):
     return make
 
 
+def quack_layer_norm(x):
+    # It takes weights of f32 alone.
+    weight, bias = x.weight.float(), x.bias.float()
+    return lambda: {"y": layernorm_fwd(x.x, weight, bias, EPSILON)}
+
+
+def quack_layer_norm_grad(x):
+    weight = x.weight.float()
+    return lambda: {"dx": layernorm_bwd(x.x, weight, x.dy, x.rstd, x.mean)[0]}
+
+
+def quack_cross_entropy(x):
+    def run():
+        loss, dx = cross_entropy_fwd(x.x, x.targets, return_dx=True)
+        return {"loss": loss, "dx": dx}
+
+    return run
+
+
+QUACK = {
+    "softmax": lambda x: lambda: {"y": softmax_fwd(x.x)},
+    "layer_norm": quack_layer_norm,
+    "rms_norm": lambda x: lambda: {"y": rmsnorm_fwd(x.x, x.weight, eps=EPSILON)[0]},
+    "softmax_grad": lambda x: lambda: {"dx": softmax_bwd(x.dy, x.y)},
+    "layer_norm_grad": quack_layer_norm_grad,
+    "cross_entropy": quack_cross_entropy,
+}
+
+
 def peers(case):
-    """torch, and torch.compile where the operation is one expression."""
+    """torch, torch.compile where the operation is one expression, and QuACK."""
     op = case["op"]
     found = {"torch": globals()[op]}
     if op in COMPILED:
         found["torch.compile"] = compiled(op)
+    if HAS_QUACK:
+        found["quack"] = QUACK[op]
     return found
