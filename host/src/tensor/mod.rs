@@ -9,6 +9,7 @@ mod overlap;
 mod tests;
 mod views;
 
+pub(crate) use dims::Dims;
 pub use dims::MAX_RANK;
 pub(crate) use erased::{Address, Erased};
 

@@ -1,6 +1,7 @@
 //! Cross-entropy.
 
-use super::{Launch, Rows, extents, has_rows, input, model};
+use super::axes::{Along, RowAxes};
+use super::{Launch, Rows, input, model};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::Model;
@@ -25,8 +26,8 @@ pub enum Reduction {
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `logits` | any of 1 to 8 dimensions; classes are along the last | f32, f16, bf16 | any; see Performance |
-/// | `targets` | `logits`' shape without the last dimension | i64 | any |
+/// | `logits` | any of 1 to 8 dimensions; classes are along an axis, the last one unless told | f32, f16, bf16 | any; see Performance |
+/// | `targets` | `logits`' shape without that axis | i64 | any |
 /// | `loss` (written) | none of [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` of [`Reduction::None`] | f32 | contiguous; overlaps nothing |
 /// | `dlogits` (written) | as `logits` | as `logits` | any that give each element a place of its own; may be `logits` itself, and must not overlap them otherwise |
 ///
@@ -45,13 +46,14 @@ pub enum Reduction {
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (logits without dimensions), [`Error::InvalidValue`] (label smoothing not
+/// [`Error::OutOfBounds`] (the axis, and any axis of logits without dimensions), [`Error::InvalidValue`] (label smoothing not
 /// in 0..=1), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
 /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
 ///
 /// # Performance
 /// One launch, one read of the logits and, where it is asked for, one write of their gradient, where
-/// classes are neighbours and all other dimensions step evenly; else logits are copied. Before it one
+/// classes are neighbours and all other dimensions step evenly; else logits are copied to rows, and
+/// their gradient to its place: another read and write each. Before it one
 /// over the targets ([`Reduction::Mean`]), after it one over the losses.
 ///
 /// # Examples
@@ -73,6 +75,7 @@ pub enum Reduction {
 pub struct CrossEntropy<'a, T: Float> {
     logits: &'a Tensor<T>,
     targets: &'a Tensor<i64>,
+    along: Along,
     ignore_index: i64,
     label_smoothing: f32,
     gradient_scale: f32,
@@ -85,11 +88,18 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Self {
             logits,
             targets,
+            along: Along::Last(1),
             ignore_index: -100,
             label_smoothing: 0.0,
             gradient_scale: 1.0,
             reduction: Reduction::Mean,
         }
+    }
+
+    /// Classes are along this axis: the second one of images, say.
+    pub fn axis(mut self, axis: usize) -> Self {
+        self.along = Along::these(&[axis]);
+        self
     }
 
     /// The target that says that a row does not count.
@@ -147,8 +157,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         dlogits: Option<&Tensor<T>>,
         stream: &Stream,
     ) -> Result<()> {
-        self.validate(loss, dlogits, stream)?;
-        let (rows, n) = extents(self.logits);
+        let axes = self.validate(loss, dlogits, stream)?;
+        let (rows, n) = axes.extents(self.logits.shape());
         let mut totals = totals(rows, n);
         totals.ignore_index = self.ignore_index;
         let targets = self.targets.contiguous(stream)?;
@@ -167,7 +177,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[rows])?,
         };
         if n > 0 {
-            self.launch(&targets, &losses, factor.as_ref(), dlogits, stream)?;
+            let outputs = (&losses, dlogits);
+            self.launch(&targets, outputs, factor.as_ref(), &axes, stream)?;
         } else {
             // No class: every target that counts is none.
             losses.fill(f32::NAN, stream)?;
@@ -184,10 +195,9 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// How the kernels compute, for the bound of the reference.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]: logits without dimensions.
+    /// [`Error::OutOfBounds`]: the axis.
     pub fn model(&self) -> Result<Model> {
-        has_rows(self.logits)?;
-        let (rows, n) = extents(self.logits);
+        let (rows, n) = self.along.of(self.logits)?.extents(self.logits.shape());
         let totals = rows.div_ceil(MAX_THREADS as usize) + 16;
         let mut model = model(n);
         model.additions = model.additions.max(totals);
@@ -206,11 +216,11 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         loss: &Tensor<f32>,
         dlogits: Option<&Tensor<T>>,
         stream: &Stream,
-    ) -> Result<()> {
+    ) -> Result<RowAxes> {
         check::device("logits", self.logits, stream)?;
-        has_rows(self.logits)?;
+        let axes = self.along.of(self.logits)?;
         let shape = self.logits.shape();
-        let of_rows = &shape[..shape.len() - 1];
+        let of_rows: &[usize] = &axes.of_rows(shape)?;
         input("targets", self.targets, of_rows, stream)?;
         if !(0.0..=1.0).contains(&self.label_smoothing) {
             return Err(Error::InvalidValue {
@@ -233,23 +243,25 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             check::no_overlap("dlogits", dlogits, "targets", self.targets)?;
             check::no_overlap("dlogits", dlogits, "loss", loss)?;
         }
-        Ok(())
+        Ok(axes)
     }
 
     fn launch(
         &self,
         targets: &Tensor<i64>,
-        losses: &Tensor<f32>,
+        (losses, dlogits): (&Tensor<f32>, Option<&Tensor<T>>),
         factor: Option<&Tensor<f32>>,
-        dlogits: Option<&Tensor<T>>,
+        axes: &RowAxes,
         stream: &Stream,
     ) -> Result<()> {
-        let (rows, n) = extents(self.logits);
+        let (rows, n) = axes.extents(self.logits.shape());
         if rows == 0 {
             return Ok(());
         }
-        let x = Rows::read(self.logits, stream)?;
-        let dx = dlogits.map(|dx| Rows::written(dx, stream)).transpose()?;
+        let x = Rows::read(self.logits, axes, stream)?;
+        let dx = dlogits
+            .map(|dx| Rows::written(dx, axes, stream))
+            .transpose()?;
         let is_aligned = x.is_aligned() && dx.as_ref().is_none_or(Rows::is_aligned);
         let launch = Launch::new(stream, RowOp::CrossEntropy, T::DTYPE, (rows, n), is_aligned)?;
         let mut params = launch.params(rows, n);
@@ -263,7 +275,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         // storage; there is a target and a loss a row; dx is injective, and is x or overlaps nothing.
         unsafe { launch.run(stream, arguments) }?;
         match (dx, dlogits) {
-            (Some(dx), Some(dlogits)) => dx.deliver(dlogits, stream),
+            (Some(dx), Some(dlogits)) => dx.deliver(dlogits, axes, stream),
             _ => Ok(()),
         }
     }

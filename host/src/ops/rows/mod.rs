@@ -1,5 +1,6 @@
 //! Operations on rows: how tensors are seen as rows, and launches over them.
 
+mod axes;
 mod cross_entropy;
 mod norm;
 mod norm_grad;
@@ -11,6 +12,7 @@ pub use norm::{LayerNorm, Normalized, RmsNorm};
 pub use norm_grad::{LayerNormGrad, NormGradients, RmsNormGrad};
 pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
 
+use self::axes::RowAxes;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::{check, kernels};
@@ -29,8 +31,9 @@ const LOG_ULPS: f64 = 1.5;
 /// Most static shared memory of these kernels.
 const STATIC_BYTES: u32 = 1024;
 
-/// A tensor as rows of its last dimension, element stride 1.
+/// A tensor as rows of neighbouring elements.
 pub(super) struct Rows<T: Element> {
+    /// With the elements' axes last.
     tensor: Tensor<T>,
     /// Elements between rows.
     stride: i64,
@@ -38,14 +41,15 @@ pub(super) struct Rows<T: Element> {
 }
 
 impl<T: Element> Rows<T> {
-    /// `x` where it lies, if it is rows.
-    fn in_place(x: &Tensor<T>) -> Option<Self> {
-        let ((&n, outer), (&stride, strides)) =
-            (x.shape().split_last()?, x.strides().split_last()?);
-        if stride != 1 && n > 1 {
+    /// `x` where it lies, if it is rows; the first `outer` dimensions number them.
+    fn in_place(x: &Tensor<T>, outer: usize) -> Option<Self> {
+        let (of_rows, of_row) = x.shape().split_at(outer);
+        let (row_strides, strides) = x.strides().split_at(outer);
+        let (n, step) = merge(of_row, strides)?;
+        if step != 1 && n > 1 {
             return None;
         }
-        let (rows, stride) = merge(outer, strides)?;
+        let (rows, stride) = merge(of_rows, row_strides)?;
         Some(Self {
             tensor: x.clone(),
             stride,
@@ -54,27 +58,34 @@ impl<T: Element> Rows<T> {
     }
 
     /// `x` to be read: a copy, where it is not rows.
-    fn read(x: &Tensor<T>, stream: &Stream) -> Result<Self> {
-        match Self::in_place(x) {
+    fn read(x: &Tensor<T>, axes: &RowAxes, stream: &Stream) -> Result<Self> {
+        let x = axes.last(x)?;
+        match Self::in_place(&x, axes.outer()) {
             Some(rows) => Ok(rows),
-            None => Self::in_place(&contiguous(x, stream)?).ok_or(NOT_ROWS),
+            None => Self::in_place(&contiguous(&x, stream)?, axes.outer()).ok_or(NOT_ROWS),
         }
     }
 
     /// `y` to be written: memory of its own, where it is not rows; [`Rows::deliver`] puts it there.
-    fn written(y: &Tensor<T>, stream: &Stream) -> Result<Self> {
-        match Self::in_place(y) {
+    fn written(y: &Tensor<T>, axes: &RowAxes, stream: &Stream) -> Result<Self> {
+        let y = axes.last(y)?;
+        match Self::in_place(&y, axes.outer()) {
             Some(rows) => Ok(rows),
-            None => Self::in_place(&Tensor::empty(stream, y.shape())?).ok_or(NOT_ROWS),
+            None => Self::made(y.shape(), axes, stream),
         }
     }
 
+    /// Memory of its own, of a shape with the elements' axes last.
+    fn made(shape: &[usize], axes: &RowAxes, stream: &Stream) -> Result<Self> {
+        Self::in_place(&Tensor::empty(stream, shape)?, axes.outer()).ok_or(NOT_ROWS)
+    }
+
     /// Copies what was written to `y`, where it is not there already.
-    fn deliver(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    fn deliver(&self, y: &Tensor<T>, axes: &RowAxes, stream: &Stream) -> Result<()> {
         if self.tensor.device_ptr() == y.device_ptr() {
             return Ok(());
         }
-        strided_copy(&self.tensor, y, stream)
+        strided_copy(&self.tensor, &axes.last(y)?, stream)
     }
 
     /// Whether all rows begin on a vector.
@@ -193,19 +204,6 @@ fn model(n: usize) -> Model {
         log_ulps: LOG_ULPS,
         p_roundoff: 0.0,
     }
-}
-
-/// Extents of a tensor of rows: rows, and elements of one.
-fn extents<T: Element>(x: &Tensor<T>) -> (usize, usize) {
-    match x.shape().split_last() {
-        Some((&n, outer)) => (outer.iter().product(), n),
-        None => (1, 1),
-    }
-}
-
-/// `x` has a last dimension.
-fn has_rows<T: Element>(x: &Tensor<T>) -> Result<()> {
-    check::axis(x, x.rank().saturating_sub(1))
 }
 
 /// `tensor` lives on the stream's device and has this shape.

@@ -1,7 +1,8 @@
 //! Layer norm and RMS norm.
 
+use super::axes::{Along, RowAxes};
 use super::weights::{Weights, WeightsArg};
-use super::{Launch, Rows, extents, has_rows, input};
+use super::{Launch, Rows, input};
 use crate::ops::check;
 use crate::ops::elementwise::Binary;
 use crate::ops::float::Float;
@@ -18,7 +19,7 @@ pub struct Normalized<T: Float> {
     pub y: Tensor<T>,
     /// `x` plus the residual, rounded: what was normalised. `None` without a residual.
     pub sum: Option<Tensor<T>>,
-    /// The mean of each row, `x`'s shape without its last dimension. `None` of RMS norm.
+    /// The mean of each row, `x`'s shape without the axes. `None` of RMS norm.
     pub mean: Option<Tensor<f32>>,
     /// `1 / √(variance + epsilon)` of each row, likewise.
     pub rstd: Option<Tensor<f32>>,
@@ -28,6 +29,7 @@ pub struct Normalized<T: Float> {
 #[derive(Clone, Debug)]
 struct Norm<'a, T: Float> {
     x: &'a Tensor<T>,
+    along: Along,
     residual: Option<&'a Tensor<T>>,
     weight: Option<Weights<T>>,
     bias: Option<Weights<T>>,
@@ -42,12 +44,12 @@ macro_rules! norm {
         ///
         /// | tensor | shape | dtype | strides (elements) |
         /// |---|---|---|---|
-        /// | `x` | any of 1 to 8 dimensions; rows are along the last | f32, f16, bf16 | any; see Performance |
+        /// | `x` | any of 1 to 8 dimensions; a row is what lies along the axes, the last one unless told | f32, f16, bf16 | any; see Performance |
         /// | `residual` (optional) | as `x` | as `x` | any |
-        /// | `weight` (optional: else 1) | `[n]`, `x`'s last dimension | as `x`, or f32 | any |
+        /// | `weight` (optional: else 1) | `x`'s extents along the axes, in `x`'s order | as `x`, or f32 | any |
         #[doc = $rows]
         /// | `y`, `sum` (written) | as `x` | as `x` | any that give each element a place of its own; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
-        /// | `mean`, `rstd` (written) | `x`'s shape without the last dimension | f32 | contiguous |
+        /// | `mean`, `rstd` (written) | `x`'s shape without the axes | f32 | contiguous |
         ///
         /// With a residual, `x + residual` is rounded to `x`'s dtype first, and that is normalised.
         /// NaN and infinities go where the formula says: a row with one becomes NaN, but for finite
@@ -65,15 +67,17 @@ macro_rules! norm {
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`] (an `x` without dimensions), [`Error::InvalidValue`] (an epsilon
-        /// that is negative or not finite), [`Error::ShapeMismatch`], [`Error::StrideMismatch`],
-        /// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`].
-        /// No launch happens on error.
+        /// [`Error::OutOfBounds`] (an axis, and any axis of an `x` without dimensions),
+        /// [`Error::InvalidValue`] (no axes; an epsilon that is negative or not finite),
+        /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+        /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
+        /// error.
         ///
         /// # Performance
         /// One launch, one read and one write of every tensor of rows where elements of a row are
-        /// neighbours and all other dimensions step evenly; else it is copied. Rows of multiples of 16
-        /// bytes are fastest. Element by element (other rows, other GPUs than compute capability 9.0,
+        /// neighbours and all other dimensions step evenly: so it is along the last axes of contiguous
+        /// tensors. Else it is copied, which is another read and write. Rows of multiples of 16 bytes
+        /// are fastest. Element by element (other rows, other GPUs than compute capability 9.0,
         /// f16 with weights in f32) a residual is added by a launch of its own.
         ///
         /// # Examples
@@ -92,12 +96,30 @@ macro_rules! norm {
             pub fn new(x: &'a Tensor<T>) -> Self {
                 Self(Norm {
                     x,
+                    along: Along::Last(1),
                     residual: None,
                     weight: None,
                     bias: None,
                     epsilon: 1e-5,
                     is_centered: $is_centered,
                 })
+            }
+
+            /// Along this axis.
+            pub fn axis(self, axis: usize) -> Self {
+                self.axes(&[axis])
+            }
+
+            /// Along these axes together, in any order; one named twice counts once.
+            pub fn axes(mut self, axes: &[usize]) -> Self {
+                self.0.along = Along::these(axes);
+                self
+            }
+
+            /// Along so many of the last axes together: all that a shape of so many dimensions spans.
+            pub fn last_axes(mut self, count: usize) -> Self {
+                self.0.along = Along::Last(count);
+                self
             }
 
             /// What is added to the variance.
@@ -149,22 +171,21 @@ macro_rules! norm {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run_kept(&self, stream: &Stream) -> Result<Normalized<T>> {
-                has_rows(self.0.x)?;
                 let shape = self.0.x.shape();
-                let rows = &shape[..shape.len() - 1];
+                let rows = self.0.along.of(self.0.x)?.of_rows(shape)?;
                 let sum = match self.0.residual {
                     Some(_) => Some(Tensor::empty(stream, shape)?),
                     None => None,
                 };
                 let mean = match $is_centered {
-                    true => Some(Tensor::empty(stream, rows)?),
+                    true => Some(Tensor::empty(stream, &rows)?),
                     false => None,
                 };
                 let out = Normalized {
                     y: Tensor::empty(stream, shape)?,
                     sum,
                     mean,
-                    rstd: Some(Tensor::empty(stream, rows)?),
+                    rstd: Some(Tensor::empty(stream, &rows)?),
                 };
                 self.0.run(&out, stream)?;
                 Ok(out)
@@ -179,8 +200,11 @@ macro_rules! norm {
             }
 
             /// How the kernels compute, for the bound of the reference.
-            pub fn model(&self) -> NormModel {
-                norm_model(self.0.x)
+            ///
+            /// # Errors
+            /// [`Error::OutOfBounds`] and [`Error::InvalidValue`]: the axes.
+            pub fn model(&self) -> Result<NormModel> {
+                Ok(norm_model(self.0.along.of(self.0.x)?.extents(self.0.x.shape()).1))
             }
         }
     };
@@ -188,8 +212,8 @@ macro_rules! norm {
 
 norm! {
     LayerNorm, true,
-    "Layer norm along the last axis: `y = (h - mean) rstd weight + bias` with `h = x + residual` and `rstd = 1 / √(variance + epsilon)`; the variance is over `n`.",
-    "| `bias` (optional: else 0) | `[n]` | as `weight` | any |",
+    "Layer norm along an axis, or several: `y = (h - mean) rstd weight + bias` with `h = x + residual` and `rstd = 1 / √(variance + epsilon)`; the variance is over `n` elements, not `n - 1`.",
+    "| `bias` (optional: else 0) | as `weight` | as `weight` | any |",
     "use ndarray::array;
 use warpsmith::{Device, LayerNorm, Tensor};
 let device = Device::emulator()?;
@@ -215,7 +239,7 @@ assert_eq!(y.index_axis(0, 0)?.to_vec()?, [-0.5, 1.5]);",
 
 norm! {
     RmsNorm, false,
-    "RMS norm along the last axis: `y = h rstd weight` with `h = x + residual` and `rstd = 1 / √(mean of h² + epsilon)`.",
+    "RMS norm along an axis, or several: `y = h rstd weight` with `h = x + residual` and `rstd = 1 / √(mean of h² + epsilon)`.",
     "",
     "use ndarray::array;
 use warpsmith::{Device, RmsNorm, Tensor};
@@ -239,9 +263,8 @@ fn y_alone<T: Float>(y: &Tensor<T>) -> Normalized<T> {
     }
 }
 
-/// How norms of rows of `x` are computed.
-pub(super) fn norm_model<T: Float>(x: &Tensor<T>) -> NormModel {
-    let n = x.shape().last().copied().unwrap_or(1);
+/// How norms of rows of `n` elements are computed.
+pub(super) fn norm_model(n: usize) -> NormModel {
     // What is not there adds 0, without an error.
     let others = n.saturating_sub(1);
     // A thread's, four elements at a time, those of lanes, and of warps.
@@ -253,9 +276,9 @@ pub(super) fn norm_model<T: Float>(x: &Tensor<T>) -> NormModel {
 }
 
 impl<T: Float> Norm<'_, T> {
-    fn validate(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
+    fn validate(&self, out: &Normalized<T>, stream: &Stream) -> Result<RowAxes> {
         check::device("x", self.x, stream)?;
-        has_rows(self.x)?;
+        let axes = self.along.of(self.x)?;
         let shape = self.x.shape();
         if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
             return Err(Error::InvalidValue {
@@ -298,21 +321,22 @@ impl<T: Float> Norm<'_, T> {
         }
         for (operand, kept) in [("mean", &out.mean), ("rstd", &out.rstd)] {
             let Some(kept) = kept else { continue };
-            check::output(operand, kept, &shape[..shape.len() - 1], stream)?;
+            check::output(operand, kept, &axes.of_rows(shape)?, stream)?;
             contiguous_row(operand, kept)?;
             check::no_overlap(operand, kept, "x", self.x)?;
             check::no_overlap(operand, kept, "y", &out.y)?;
         }
-        Ok(())
+        Ok(axes)
     }
 
     fn run(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
-        self.validate(out, stream)?;
-        let (rows, n) = extents(self.x);
+        let axes = self.validate(out, stream)?;
+        let (rows, n) = axes.extents(self.x.shape());
+        let of_row = axes.of_row(self.x.shape())?;
         let checked = |operand, weights: &Option<Weights<T>>| {
             let weights = weights.as_ref();
             weights
-                .map(|weights| weights.checked(operand, n, stream))
+                .map(|weights| weights.checked(operand, &of_row, stream))
                 .transpose()
         };
         let (weight, bias) = (
@@ -340,7 +364,7 @@ impl<T: Float> Norm<'_, T> {
                 .into_iter()
                 .try_for_each(|kept| kept.fill(f32::NAN, stream));
         }
-        let tensors = Placed::new(self, out, stream)?;
+        let tensors = Placed::new(self, out, &axes, stream)?;
         let shared = [&weight, &bias].into_iter().flatten();
         let is_aligned = tensors.is_aligned() && shared.clone().all(|weights| weights.is_aligned());
         let op = match shared.clone().any(Weights::is_other) {
@@ -360,11 +384,15 @@ impl<T: Float> Norm<'_, T> {
         params.flags |= if self.is_centered { flags::CENTER } else { 0 };
         params.flags |= if is_f32 { flags::F32_WEIGHTS } else { 0 };
         let (weight, bias) = (WeightsArg(weight.as_ref()), WeightsArg(bias.as_ref()));
-        tensors.launch(&launch, params, (weight, bias), out, is_loose, stream)?;
+        let made = match is_loose {
+            true => tensors.added(&axes, stream)?,
+            false => None,
+        };
+        tensors.launch(&launch, params, (weight, bias), out, made.as_ref(), stream)?;
         if let (Some(placed), Some(sum)) = (&tensors.sum, &out.sum) {
-            placed.deliver(sum, stream)?;
+            placed.deliver(sum, &axes, stream)?;
         }
-        tensors.y.deliver(&out.y, stream)
+        tensors.y.deliver(&out.y, &axes, stream)
     }
 }
 
@@ -389,16 +417,21 @@ struct Placed<T: Float> {
 }
 
 impl<T: Float> Placed<T> {
-    fn new(norm: &Norm<'_, T>, out: &Normalized<T>, stream: &Stream) -> Result<Self> {
-        let read = |x: &Tensor<T>| Rows::read(x, stream);
+    fn new(
+        norm: &Norm<'_, T>,
+        out: &Normalized<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<Self> {
+        let read = |x: &Tensor<T>| Rows::read(x, axes, stream);
         Ok(Self {
             x: read(norm.x)?,
             residual: norm.residual.map(read).transpose()?,
             sum: match &out.sum {
-                Some(sum) => Some(Rows::written(sum, stream)?),
+                Some(sum) => Some(Rows::written(sum, axes, stream)?),
                 None => None,
             },
-            y: Rows::written(&out.y, stream)?,
+            y: Rows::written(&out.y, axes, stream)?,
         })
     }
 
@@ -407,29 +440,37 @@ impl<T: Float> Placed<T> {
         self.x.is_aligned() && self.y.is_aligned() && others.into_iter().all(Rows::is_aligned)
     }
 
+    /// The sum of `x` and residual by a launch of its own: element by element nothing is held.
+    fn added(&self, axes: &RowAxes, stream: &Stream) -> Result<Option<Rows<T>>> {
+        let Some(residual) = &self.residual else {
+            return Ok(None);
+        };
+        let made = match &self.sum {
+            Some(sum) => Rows {
+                tensor: sum.tensor.clone(),
+                ..*sum
+            },
+            None => Rows::made(self.x.tensor.shape(), axes, stream)?,
+        };
+        let add = Binary::new(BinaryOp::Add, &self.x.tensor, &residual.tensor);
+        add.run_into(&made.tensor, stream)?;
+        Ok(Some(made))
+    }
+
+    /// Of `x` after the residual or, where it was added before, of that sum.
     fn launch(
         &self,
         launch: &Launch,
         mut params: spec::rows::RowParams,
         (weight, bias): (WeightsArg<'_, T>, WeightsArg<'_, T>),
         out: &Normalized<T>,
-        is_loose: bool,
+        made: Option<&Rows<T>>,
         stream: &Stream,
     ) -> Result<()> {
-        let (mut x, mut residual, mut sum) = (&self.x, self.residual.as_ref(), self.sum.as_ref());
-        let made;
-        if let (true, Some(added)) = (is_loose, residual) {
-            // Element by element nothing is held, so the sum is made first.
-            made = match sum {
-                Some(sum) => Rows {
-                    tensor: sum.tensor.clone(),
-                    ..*sum
-                },
-                None => Rows::written(&Tensor::empty(stream, x.tensor.shape())?, stream)?,
-            };
-            Binary::new(BinaryOp::Add, &x.tensor, &added.tensor).run_into(&made.tensor, stream)?;
-            (x, residual, sum) = (&made, None, None);
-        }
+        let (x, residual, sum) = match made {
+            Some(made) => (made, None, None),
+            None => (&self.x, self.residual.as_ref(), self.sum.as_ref()),
+        };
         let stride = |rows: Option<&Rows<T>>| rows.map_or(0, |rows| rows.stride);
         params.strides[..4].copy_from_slice(&[
             x.stride,

@@ -1,8 +1,9 @@
 //! Gradients of layer norm and RMS norm.
 
+use super::axes::{Along, RowAxes};
 use super::norm::{contiguous_row, norm_model};
 use super::weights::{Weights, WeightsArg};
-use super::{Launch, Rows, extents, has_rows, input};
+use super::{Launch, Rows, input};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::norm::NormModel;
@@ -24,9 +25,9 @@ const COLUMN_THREADS: u32 = 256;
 pub struct NormGradients<T: Float> {
     /// As the rows.
     pub dx: Tensor<T>,
-    /// Of the weight: `[n]`. `None` where it is not asked for.
+    /// Of the weight, and as it. `None` where it is not asked for.
     pub dweight: Option<Tensor<f32>>,
-    /// Of the bias: `[n]`. `None` where it is not asked for.
+    /// Of the bias, and as it. `None` where it is not asked for.
     pub dbias: Option<Tensor<f32>>,
 }
 
@@ -34,6 +35,7 @@ pub struct NormGradients<T: Float> {
 #[derive(Clone, Debug)]
 struct NormGrad<'a, T: Float> {
     x: &'a Tensor<T>,
+    along: Along,
     dy: &'a Tensor<T>,
     mean: Option<&'a Tensor<f32>>,
     rstd: &'a Tensor<f32>,
@@ -51,10 +53,10 @@ macro_rules! gradient {
         /// | `x` | what was normalised: `x`, or `sum` where there was a residual | f32, f16, bf16 | any |
         /// | `dy` | as `x`: the gradient of `y` | as `x` | any |
         #[doc = $kept]
-        /// | `weight` (optional: else 1) | `[n]` | as `x`, or f32 | any |
+        /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
         /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
         /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise |
-        /// | `dweight`, `dbias` (written) | `[n]` | f32 | contiguous |
+        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous |
         ///
         /// # Numerics
         /// Computed in f32, `dx` rounded once. Gradients of weights are added up in two passes in an
@@ -85,6 +87,23 @@ macro_rules! gradient {
         impl<'a, T: Float> $name<'a, T> {
             $($new)*
 
+            /// Along this axis, as the forward.
+            pub fn axis(self, axis: usize) -> Self {
+                self.axes(&[axis])
+            }
+
+            /// Along these axes together, as the forward.
+            pub fn axes(mut self, axes: &[usize]) -> Self {
+                self.0.along = Along::these(axes);
+                self
+            }
+
+            /// Along so many of the last axes together, as the forward.
+            pub fn last_axes(mut self, count: usize) -> Self {
+                self.0.along = Along::Last(count);
+                self
+            }
+
             /// The weight of the forward, of the rows' dtype.
             pub fn weight(mut self, weight: &Tensor<T>) -> Self {
                 self.0.weight = Some(Weights::Same(weight.clone()));
@@ -108,10 +127,9 @@ macro_rules! gradient {
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
             pub fn run(&self, stream: &Stream) -> Result<NormGradients<T>> {
-                has_rows(self.0.x)?;
-                let (_, n) = extents(self.0.x);
+                let of_row = self.0.along.of(self.0.x)?.of_row(self.0.x.shape())?;
                 let of_weight = |is_there: bool| match is_there && self.0.weight.is_some() {
-                    true => Tensor::empty(stream, &[n]).map(Some),
+                    true => Tensor::empty(stream, &of_row).map(Some),
                     false => Ok(None),
                 };
                 let out = NormGradients {
@@ -132,8 +150,12 @@ macro_rules! gradient {
             }
 
             /// How the kernels compute, for the bound of the reference.
-            pub fn model(&self) -> NormModel {
-                norm_model(self.0.x)
+            ///
+            /// # Errors
+            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
+            /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
+            pub fn model(&self) -> Result<NormModel> {
+                Ok(norm_model(self.0.along.of(self.0.x)?.extents(self.0.x.shape()).1))
             }
         }
     };
@@ -142,7 +164,7 @@ macro_rules! gradient {
 gradient! {
     LayerNormGrad, LayerNorm,
     "Gradient of layer norm: with `z = (x - mean) rstd` and `w = weight dy`, `dx = rstd (w - mean(w) - z mean(w z))`, `dweight = sum of dy z`, `dbias = sum of dy` over rows.",
-    "| `mean`, `rstd` | `x`'s shape without the last dimension: what the forward kept | f32 | contiguous |",
+    "| `mean`, `rstd` | `x`'s shape without the axes: what the forward kept | f32 | contiguous |",
     true,
     "use warpsmith::{Device, LayerNorm, LayerNormGrad, Tensor};
 let device = Device::emulator()?;
@@ -166,6 +188,7 @@ if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
         ) -> Self {
             Self(NormGrad {
                 x,
+                along: Along::Last(1),
                 dy,
                 mean: Some(mean),
                 rstd,
@@ -179,7 +202,7 @@ if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
 gradient! {
     RmsNormGrad, RmsNorm,
     "Gradient of RMS norm: with `z = x rstd` and `w = weight dy`, `dx = rstd (w - z mean(w z))`, `dweight = sum of dy z` over rows.",
-    "| `rstd` | `x`'s shape without the last dimension: what the forward kept | f32 | contiguous |",
+    "| `rstd` | `x`'s shape without the axes: what the forward kept | f32 | contiguous |",
     false,
     "use warpsmith::{Device, RmsNorm, RmsNormGrad, Tensor};
 let device = Device::emulator()?;
@@ -196,6 +219,7 @@ if let Some(rstd) = &kept.rstd {
         pub fn new(x: &'a Tensor<T>, dy: &'a Tensor<T>, rstd: &'a Tensor<f32>) -> Self {
             Self(NormGrad {
                 x,
+                along: Along::Last(1),
                 dy,
                 mean: None,
                 rstd,
@@ -207,15 +231,15 @@ if let Some(rstd) = &kept.rstd {
 }
 
 impl<T: Float> NormGrad<'_, T> {
-    fn validate(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
+    fn validate(&self, out: &NormGradients<T>, stream: &Stream) -> Result<RowAxes> {
         check::device("x", self.x, stream)?;
-        has_rows(self.x)?;
+        let axes = self.along.of(self.x)?;
         let shape = self.x.shape();
-        let (of_rows, n) = (&shape[..shape.len() - 1], shape[shape.len() - 1]);
+        let (of_rows, of_row) = (axes.of_rows(shape)?, axes.of_row(shape)?);
         input("dy", self.dy, shape, stream)?;
         for (operand, kept) in [("mean", self.mean), ("rstd", Some(self.rstd))] {
             let Some(kept) = kept else { continue };
-            input(operand, kept, of_rows, stream)?;
+            input(operand, kept, &of_rows, stream)?;
             contiguous_row(operand, kept)?;
             check::no_overlap("dx", &out.dx, operand, kept)?;
         }
@@ -228,7 +252,7 @@ impl<T: Float> NormGrad<'_, T> {
         }
         for (operand, written) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
             let Some(written) = written else { continue };
-            check::output(operand, written, &[n], stream)?;
+            check::output(operand, written, &of_row, stream)?;
             contiguous_row(operand, written)?;
             check::no_overlap(operand, written, "x", self.x)?;
             check::no_overlap(operand, written, "dy", self.dy)?;
@@ -237,26 +261,27 @@ impl<T: Float> NormGrad<'_, T> {
         if let (Some(dweight), Some(dbias)) = (&out.dweight, &out.dbias) {
             check::no_overlap("dweight", dweight, "dbias", dbias)?;
         }
-        Ok(())
+        Ok(axes)
     }
 
     fn run(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
-        self.validate(out, stream)?;
-        let (rows, n) = extents(self.x);
+        let axes = self.validate(out, stream)?;
+        let (rows, n) = axes.extents(self.x.shape());
+        let of_row = axes.of_row(self.x.shape())?;
         let weight = self.weight.as_ref();
         let weight = weight
-            .map(|weight| weight.checked("weight", n, stream))
+            .map(|weight| weight.checked("weight", &of_row, stream))
             .transpose()?;
         if rows == 0 || n == 0 {
             let sums = [&out.dweight, &out.dbias].into_iter().flatten();
             return sums.into_iter().try_for_each(|sums| sums.fill(0.0, stream));
         }
-        let read = |x: &Tensor<T>| Rows::read(x, stream);
+        let read = |x: &Tensor<T>| Rows::read(x, &axes, stream);
         let placed = Placed {
             x: read(self.x)?,
             dy: read(self.dy)?,
             dsum: self.dsum.map(read).transpose()?,
-            dx: Rows::written(&out.dx, stream)?,
+            dx: Rows::written(&out.dx, &axes, stream)?,
         };
         let is_aligned = placed.is_aligned() && weight.as_ref().is_none_or(Weights::is_aligned);
         let is_other = weight.as_ref().is_some_and(Weights::is_other);
@@ -305,7 +330,7 @@ impl<T: Float> NormGrad<'_, T> {
         // storage; dx is injective, and is an input or overlaps none; there is a partial sum for each
         // group of the grid.
         unsafe { launch.run(stream, arguments) }?;
-        placed.dx.deliver(&out.dx, stream)?;
+        placed.dx.deliver(&out.dx, &axes, stream)?;
         finish(&sums, out, (parts, params), stream)
     }
 

@@ -1,10 +1,11 @@
 //! Softmax, log-softmax, and their gradients.
 
-use super::{Launch, Rows, extents, model};
+use super::axes::{Along, RowAxes};
+use super::{Launch, Rows, model};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
-use crate::{MAX_RANK, Result, Stream, Tensor};
+use crate::{Result, Stream, Tensor};
 use spec::rows::{RowOp, flags};
 
 macro_rules! forward {
@@ -31,7 +32,8 @@ macro_rules! forward {
         ///
         /// # Errors
         /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor without
-        /// dimensions), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+        /// dimensions), [`Error::InvalidValue`](crate::Error::InvalidValue) (no axes),
+        /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
         /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
         /// [`Error::Overlap`](crate::Error::Overlap),
         /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
@@ -39,9 +41,9 @@ macro_rules! forward {
         /// [`Error::Driver`](crate::Error::Driver). No launch happens on error.
         ///
         /// # Performance
-        /// One launch, one read and one write where elements along the axis are neighbours and all
-        /// other dimensions step evenly: so it is for the last axis of contiguous tensors. Else `x` is
-        /// copied to rows first, or the result to its place. Rows of multiples of 16 bytes are fastest;
+        /// One launch, one read and one write where elements along the axes are neighbours and all
+        /// other dimensions step evenly: so it is for the last axes of contiguous tensors. Else `x` is
+        /// copied to rows first, or the result to its place: another read and write each. Rows of multiples of 16 bytes are fastest;
         /// [`spec::rows`](https://docs.rs/warpsmith-spec) chooses how they are held.
         ///
         /// # Examples
@@ -55,18 +57,26 @@ macro_rules! forward {
         #[must_use = "nothing is computed until `run` or `run_into`"]
         pub struct $name<'a, T: Float> {
             x: &'a Tensor<T>,
-            axis: Option<usize>,
+            along: Along,
         }
 
         impl<'a, T: Float> $name<'a, T> {
             /// Along the last axis.
             pub fn new(x: &'a Tensor<T>) -> Self {
-                Self { x, axis: None }
+                Self {
+                    x,
+                    along: Along::Last(1),
+                }
             }
 
             /// Along this axis.
-            pub fn axis(mut self, axis: usize) -> Self {
-                self.axis = Some(axis);
+            pub fn axis(self, axis: usize) -> Self {
+                self.axes(&[axis])
+            }
+
+            /// Along these axes together, in any order; one named twice counts once.
+            pub fn axes(mut self, axes: &[usize]) -> Self {
+                self.along = Along::these(axes);
                 self
             }
 
@@ -75,9 +85,9 @@ macro_rules! forward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-                let axis = self.validate(stream)?;
+                let axes = self.validate(stream)?;
                 let y = Tensor::empty(stream, self.x.shape())?;
-                launch_forward(self.x, &y, axis, $flags, stream)?;
+                launch_forward(self.x, &y, &axes, $flags, stream)?;
                 Ok(y)
             }
 
@@ -86,23 +96,24 @@ macro_rules! forward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-                let axis = self.validate(stream)?;
+                let axes = self.validate(stream)?;
                 check::output("y", y, self.x.shape(), stream)?;
                 check::no_partial_overlap("y", y, "x", self.x)?;
-                launch_forward(self.x, y, axis, $flags, stream)
+                launch_forward(self.x, y, &axes, $flags, stream)
             }
 
             /// How the kernels compute, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds): the axis.
+            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
+            /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
             pub fn model(&self) -> Result<Model> {
-                Ok(model(self.x.shape()[axis_of(self.x, self.axis)?]))
+                Ok(model(self.along.of(self.x)?.extents(self.x.shape()).1))
             }
 
-            fn validate(&self, stream: &Stream) -> Result<usize> {
+            fn validate(&self, stream: &Stream) -> Result<RowAxes> {
                 check::device("x", self.x, stream)?;
-                axis_of(self.x, self.axis)
+                self.along.of(self.x)
             }
         }
     };
@@ -110,7 +121,7 @@ macro_rules! forward {
 
 forward! {
     Softmax, 0,
-    "Softmax along an axis: `y_i = exp(x_i - max) / sum_j exp(x_j - max)`.",
+    "Softmax along an axis, or several: `y_i = exp(x_i - max) / sum_j exp(x_j - max)`.",
     "A row with a NaN or `+inf`, or of nothing but `-inf`, becomes NaN, as the formula says.",
     "[`reference::softmax`](crate::reference::softmax).",
     "use ndarray::array;
@@ -124,7 +135,7 @@ assert_eq!(y.to_ndarray()?, array![[0.5, 0.5], [1.0, 0.0]].into_dyn());"
 
 forward! {
     LogSoftmax, flags::LOG,
-    "Logarithm of softmax along an axis: `y_i = x_i - max - ln sum_j exp(x_j - max)`.",
+    "Logarithm of softmax along an axis, or several: `y_i = x_i - max - ln sum_j exp(x_j - max)`.",
     "A row with a NaN or `+inf`, or of nothing but `-inf`, becomes NaN; a lone `-inf` stays one.",
     "[`reference::log_softmax`](fn@crate::reference::softmax::log_softmax).",
     "use ndarray::array;
@@ -166,18 +177,27 @@ macro_rules! backward {
         pub struct $name<'a, T: Float> {
             y: &'a Tensor<T>,
             dy: &'a Tensor<T>,
-            axis: Option<usize>,
+            along: Along,
         }
 
         impl<'a, T: Float> $name<'a, T> {
             /// Along the last axis.
             pub fn new(y: &'a Tensor<T>, dy: &'a Tensor<T>) -> Self {
-                Self { y, dy, axis: None }
+                Self {
+                    y,
+                    dy,
+                    along: Along::Last(1),
+                }
             }
 
             /// Along this axis.
-            pub fn axis(mut self, axis: usize) -> Self {
-                self.axis = Some(axis);
+            pub fn axis(self, axis: usize) -> Self {
+                self.axes(&[axis])
+            }
+
+            /// Along these axes together, in any order; one named twice counts once.
+            pub fn axes(mut self, axes: &[usize]) -> Self {
+                self.along = Along::these(axes);
                 self
             }
 
@@ -186,9 +206,9 @@ macro_rules! backward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-                let axis = self.validate(stream)?;
+                let axes = self.validate(stream)?;
                 let dx = Tensor::empty(stream, self.y.shape())?;
-                launch_backward(self.y, self.dy, &dx, axis, $flags, stream)?;
+                launch_backward(self.y, self.dy, &dx, &axes, $flags, stream)?;
                 Ok(dx)
             }
 
@@ -197,25 +217,26 @@ macro_rules! backward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
             pub fn run_into(&self, dx: &Tensor<T>, stream: &Stream) -> Result<()> {
-                let axis = self.validate(stream)?;
+                let axes = self.validate(stream)?;
                 check::output("dx", dx, self.y.shape(), stream)?;
                 check::no_partial_overlap("dx", dx, "y", self.y)?;
                 check::no_partial_overlap("dx", dx, "dy", self.dy)?;
-                launch_backward(self.y, self.dy, dx, axis, $flags, stream)
+                launch_backward(self.y, self.dy, dx, &axes, $flags, stream)
             }
 
             /// How the kernels compute, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds): the axis.
+            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
+            /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
             pub fn model(&self) -> Result<Model> {
-                Ok(model(self.y.shape()[axis_of(self.y, self.axis)?]))
+                Ok(model(self.along.of(self.y)?.extents(self.y.shape()).1))
             }
 
-            fn validate(&self, stream: &Stream) -> Result<usize> {
+            fn validate(&self, stream: &Stream) -> Result<RowAxes> {
                 check::device("y", self.y, stream)?;
                 super::input("dy", self.dy, self.y.shape(), stream)?;
-                axis_of(self.y, self.axis)
+                self.along.of(self.y)
             }
         }
     };
@@ -223,7 +244,7 @@ macro_rules! backward {
 
 backward! {
     SoftmaxGrad, Softmax, 0,
-    "Gradient of softmax along an axis: `dx_i = y_i (dy_i - sum_j y_j dy_j)`.",
+    "Gradient of softmax along an axis, or several: `dx_i = y_i (dy_i - sum_j y_j dy_j)`.",
     "[`reference::softmax_grad`](fn@crate::reference::softmax_grad::softmax_grad).",
     "use ndarray::array;
 use warpsmith::{Device, SoftmaxGrad, Tensor};
@@ -237,7 +258,7 @@ assert_eq!(dx.to_vec()?, [0.25, -0.25]);"
 
 backward! {
     LogSoftmaxGrad, LogSoftmax, flags::LOG,
-    "Gradient of log-softmax along an axis: `dx_i = dy_i - exp(y_i) sum_j dy_j`.",
+    "Gradient of log-softmax along an axis, or several: `dx_i = dy_i - exp(y_i) sum_j dy_j`.",
     "[`reference::log_softmax_grad`](fn@crate::reference::softmax_grad::log_softmax_grad).",
     "use ndarray::array;
 use warpsmith::{Device, LogSoftmaxGrad, Tensor};
@@ -249,34 +270,22 @@ let dx = LogSoftmaxGrad::new(&y, &dy).run(&stream)?;
 assert_eq!(dx.to_vec()?, [-1.0, 1.0]);"
 }
 
-/// The axis that is meant, if `x` has it.
-fn axis_of<T: Float>(x: &Tensor<T>, axis: Option<usize>) -> Result<usize> {
-    let axis = axis.unwrap_or(x.rank().saturating_sub(1));
-    check::axis(x, axis)?;
-    Ok(axis)
-}
-
-/// `x` with `axis` last.
-fn last<T: Float>(x: &Tensor<T>, axis: usize) -> Result<Tensor<T>> {
-    let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
-    let axes = &mut axes[..x.rank()];
-    axes[axis..].rotate_left(1);
-    x.permute(axes)
-}
-
 fn launch_forward<T: Float>(
     x: &Tensor<T>,
     y: &Tensor<T>,
-    axis: usize,
+    axes: &RowAxes,
     op_flags: u32,
     stream: &Stream,
 ) -> Result<()> {
     if y.is_empty() {
         return Ok(());
     }
-    let (x, to) = (last(x, axis)?, last(y, axis)?);
-    let (x, y) = (Rows::read(&x, stream)?, Rows::written(&to, stream)?);
-    let (rows, n) = extents(&to);
+    let (rows, n) = axes.extents(y.shape());
+    let to = y;
+    let (x, y) = (
+        Rows::read(x, axes, stream)?,
+        Rows::written(to, axes, stream)?,
+    );
     let is_aligned = x.is_aligned() && y.is_aligned();
     let launch = Launch::new(stream, RowOp::Softmax, T::DTYPE, (rows, n), is_aligned)?;
     let mut params = launch.params(rows, n);
@@ -285,25 +294,24 @@ fn launch_forward<T: Float>(
     // SAFETY: extents and strides are those of x and y, whose elements lie inside of their storage;
     // y is injective, and is x or does not overlap it.
     unsafe { launch.run(stream, (&x.tensor, &y.tensor, params)) }?;
-    y.deliver(&to, stream)
+    y.deliver(to, axes, stream)
 }
 
 fn launch_backward<T: Float>(
     y: &Tensor<T>,
     dy: &Tensor<T>,
     dx: &Tensor<T>,
-    axis: usize,
+    axes: &RowAxes,
     op_flags: u32,
     stream: &Stream,
 ) -> Result<()> {
     if dx.is_empty() {
         return Ok(());
     }
-    let to = last(dx, axis)?;
-    let y = Rows::read(&last(y, axis)?, stream)?;
-    let dy = Rows::read(&last(dy, axis)?, stream)?;
-    let dx = Rows::written(&to, stream)?;
-    let (rows, n) = extents(&to);
+    let (rows, n) = axes.extents(dx.shape());
+    let to = dx;
+    let (y, dy) = (Rows::read(y, axes, stream)?, Rows::read(dy, axes, stream)?);
+    let dx = Rows::written(to, axes, stream)?;
     let is_aligned = y.is_aligned() && dy.is_aligned() && dx.is_aligned();
     let launch = Launch::new(stream, RowOp::SoftmaxGrad, T::DTYPE, (rows, n), is_aligned)?;
     let mut params = launch.params(rows, n);
@@ -312,5 +320,5 @@ fn launch_backward<T: Float>(
     // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
     // storage; dx is injective, and is an input or does not overlap it.
     unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor, params)) }?;
-    dx.deliver(&to, stream)
+    dx.deliver(to, axes, stream)
 }

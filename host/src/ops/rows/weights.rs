@@ -40,15 +40,20 @@ unsafe impl<T: Float> KernelArg for WeightsArg<'_, T> {
 }
 
 impl<T: Float> Weights<T> {
-    /// Checked against rows of `n` elements, without gaps.
-    pub(super) fn checked(&self, operand: &'static str, n: usize, stream: &Stream) -> Result<Self> {
+    /// Checked against rows of these extents, without gaps.
+    pub(super) fn checked(
+        &self,
+        operand: &'static str,
+        of_row: &[usize],
+        stream: &Stream,
+    ) -> Result<Self> {
         Ok(match self {
             Self::Same(tensor) => {
-                input(operand, tensor, &[n], stream)?;
+                input(operand, tensor, of_row, stream)?;
                 Self::Same(tensor.contiguous(stream)?)
             }
             Self::F32(tensor) => {
-                input(operand, tensor, &[n], stream)?;
+                input(operand, tensor, of_row, stream)?;
                 Self::F32(tensor.contiguous(stream)?)
             }
         })
