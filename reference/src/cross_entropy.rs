@@ -2,6 +2,10 @@
 //! `loss = ln S + (1 - s) (m - x_t) + s (m - mean x)` with `S = sum exp(x - m)` and label smoothing
 //! s, and `dx_j = g (P_j - (1 - s) [j = t] - s / n)`.
 //!
+//! With weights w of the classes: `loss = (1 - s) w_t l_t + s / n sum_j w_j l_j` with
+//! `l_j = ln S + m - x_j`, and `dx_j = g (c P_j - (1 - s) w_t [j = t] - s w_j / n)` with
+//! `c = (1 - s) w_t + s / n sum w`; the mean is over the targets' weights.
+//!
 //! A row that is ignored has 0 for both; one whose target is no class has NaN.
 //!
 //! # Bound
@@ -9,7 +13,8 @@
 //! `ln S` errs as in [`crate::softmax`]; the differences from the maximum and what is added to them by
 //! `gamma(6)` of the magnitudes; the mean by `gamma(additions + 3) mean |x|`. The sum of all losses
 //! errs by `gamma(additions + 4)` of their magnitudes beside their own errors. A gradient errs by the
-//! probability's error and by `gamma(6)` of its parts' magnitudes.
+//! probability's error and by `gamma(8)` of its parts' magnitudes. Sums of weights err by
+//! `gamma(additions)` of themselves, and what they enter with them.
 
 use ndarray::{ArrayD, ArrayViewD, Axis};
 use spec::DType;
@@ -31,7 +36,9 @@ pub enum Reduction {
 
 /// The options.
 #[derive(Clone, Copy, Debug)]
-pub struct CrossEntropy {
+pub struct CrossEntropy<'a> {
+    /// One a class; `None` for 1.
+    pub class_weights: Option<&'a [f64]>,
     /// The target that says that a row does not count.
     pub ignore_index: i64,
     /// The share that all classes have evenly.
@@ -42,18 +49,32 @@ pub struct CrossEntropy {
     pub reduction: Reduction,
 }
 
+impl CrossEntropy<'_> {
+    /// A class's weight; 1 of what is none.
+    fn weight(&self, class: i64) -> f64 {
+        let at = |weights: &[f64]| weights.get(usize::try_from(class).ok()?).copied();
+        self.class_weights.and_then(at).unwrap_or(1.0)
+    }
+}
+
 /// Loss in f32, and gradient of `x`, written in `dtype`. `targets` are those of rows in row-major
 /// order.
 pub fn cross_entropy(
     x: &ArrayViewD<'_, f64>,
     targets: &[i64],
     dtype: DType,
-    of: &CrossEntropy,
+    of: &CrossEntropy<'_>,
     model: &Model,
 ) -> (Expected, Expected) {
     let last = Axis(x.ndim().saturating_sub(1));
     let outer = x.shape()[..last.0].to_vec();
-    let counted = targets.iter().filter(|&&t| t != of.ignore_index).count() as f64;
+    let counts = targets.iter().filter(|&&t| t != of.ignore_index);
+    let counted: f64 = counts.map(|&t| of.weight(t)).sum();
+    // Of sums of weights.
+    let of_weights = match of.class_weights {
+        Some(_) => gamma(model.additions + 4),
+        None => 0.0,
+    };
     let factor = match of.reduction {
         Reduction::Mean => 1.0 / counted,
         Reduction::None | Reduction::Sum => 1.0,
@@ -75,21 +96,25 @@ pub fn cross_entropy(
         loss_errors.push(if loss.is_finite() { loss_error } else { 0.0 });
         let scale = of.gradient_scale * factor;
         let even = of.label_smoothing / x.len() as f64;
+        let all: f64 = (0..x.len()).map(|j| of.weight(j as i64)).sum();
+        let factor = (1.0 - of.label_smoothing) * of.weight(target) + even * all;
         for j in 0..x.len() {
             let is_target = target == j as i64;
             let own = if is_target {
-                1.0 - of.label_smoothing
+                (1.0 - of.label_smoothing) * of.weight(target)
             } else {
                 0.0
             };
+            let even = even * of.weight(j as i64);
             let p = row.probs[j];
             dx[j] = match usize::try_from(target) {
-                Ok(target) if target < x.len() => scale * (p - own - even),
+                Ok(target) if target < x.len() => scale * (factor * p - own - even),
                 _ => f64::NAN,
             };
             let p_error = row.quotient_error(p, p * row.errors[j] + row.lost);
-            let parts = p + p_error + own + even;
-            let e = scale.abs() * (p_error + gamma(8) * parts) + ETA32;
+            let parts = factor * (p + p_error) + own + even;
+            let e = factor * p_error + (gamma(8) + 2.0 * of_weights) * parts;
+            let e = scale.abs() * e + ETA32;
             error[j] = if dx[j].is_finite() { e } else { 0.0 };
         }
     }
@@ -109,7 +134,8 @@ pub fn cross_entropy(
     let total: f64 = losses.iter().sum::<f64>() * factor;
     let magnitudes: f64 = losses.iter().map(|loss| loss.abs()).sum();
     let own: f64 = loss_errors.iter().sum();
-    let error = (own + gamma(model.additions + 6) * (magnitudes + own)) * factor + ETA32;
+    let relative = gamma(model.additions + 6) + of_weights;
+    let error = (own + relative * (magnitudes + own)) * factor.abs() + ETA32;
     let error = if total.is_finite() { error } else { 0.0 };
     let scalar = |value| ArrayD::from_elem(Vec::new(), value);
     let loss = Expected::rounded_to(DType::F32, scalar(total), &scalar(error));
@@ -117,7 +143,7 @@ pub fn cross_entropy(
 }
 
 /// A row's loss and its error.
-fn loss(x: &[f64], row: &Row, target: i64, of: &CrossEntropy, model: &Model) -> (f64, f64) {
+fn loss(x: &[f64], row: &Row, target: i64, of: &CrossEntropy<'_>, model: &Model) -> (f64, f64) {
     let logit = usize::try_from(target)
         .ok()
         .and_then(|target| x.get(target));
@@ -126,13 +152,29 @@ fn loss(x: &[f64], row: &Row, target: i64, of: &CrossEntropy, model: &Model) -> 
     let mut value = (row.max - logit) + row.log_sum();
     let magnitude = |distance: f64| distance.abs() + row.log_sum().abs();
     let mut error = row.log_sum_error(model) + gamma(6) * magnitude(row.max - logit) + ETA32;
+    value *= of.weight(target);
+    error = error * of.weight(target) + gamma(1) * value.abs() + ETA32;
     if smoothing != 0.0 {
         let n = x.len() as f64;
-        let mean = x.iter().sum::<f64>() / n;
-        let of_all = (row.max - mean) + row.log_sum();
-        let mean_error = gamma(model.additions + 3) * x.iter().map(|x| x.abs()).sum::<f64>() / n;
-        let of_all_error =
-            row.log_sum_error(model) + mean_error + gamma(6) * magnitude(row.max - mean) + ETA32;
+        let (of_all, of_all_error) = match of.class_weights {
+            Some(weights) => {
+                let terms = x.iter().zip(weights);
+                let distance: f64 = terms.clone().map(|(x, w)| w * (row.max - x)).sum();
+                let all: f64 = weights.iter().sum();
+                let (log, log_error) = (row.log_sum(), row.log_sum_error(model));
+                let error = all * log_error
+                    + gamma(model.additions + 6) * (distance.abs() + all * (log.abs() + log_error));
+                ((distance + all * log) / n, error / n + ETA32)
+            }
+            None => {
+                let mean = x.iter().sum::<f64>() / n;
+                let magnitudes = x.iter().map(|x| x.abs()).sum::<f64>();
+                let mean_error = gamma(model.additions + 3) * magnitudes / n;
+                let error = row.log_sum_error(model) + mean_error;
+                let error = error + gamma(6) * magnitude(row.max - mean) + ETA32;
+                ((row.max - mean) + row.log_sum(), error)
+            }
+        };
         value = smoothing * of_all + (1.0 - smoothing) * value;
         error = smoothing * of_all_error + (1.0 - smoothing) * error;
         error += gamma(4) * (value.abs() + error);
@@ -151,8 +193,14 @@ mod tests {
         let model = Model::any_order(4, 0, 1.0);
         let x = arr2(&[[0.3, -1.0, 2.0], [1.5, 0.2, -0.7], [9.0, 9.0, 9.0]]).into_dyn();
         let targets = [2, 0, -100];
-        for reduction in [Reduction::Mean, Reduction::Sum] {
+        let weights: &[f64] = &[0.5, 2.0, 1.25];
+        let reductions = [Reduction::Mean, Reduction::Sum];
+        for (reduction, class_weights) in reductions
+            .into_iter()
+            .flat_map(|reduction| [(reduction, None), (reduction, Some(weights))])
+        {
             let of = CrossEntropy {
+                class_weights,
                 ignore_index: -100,
                 label_smoothing: 0.2,
                 gradient_scale: 1.0,
@@ -176,6 +224,7 @@ mod tests {
         let model = Model::any_order(4, 0, 1.0);
         let x = arr2(&[[0.0, 1.0]]).into_dyn();
         let of = CrossEntropy {
+            class_weights: None,
             ignore_index: -100,
             label_smoothing: 0.0,
             gradient_scale: 1.0,

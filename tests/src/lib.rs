@@ -8,6 +8,7 @@ pub mod operand;
 pub mod operation;
 pub mod output;
 pub mod property;
+pub mod rows;
 pub mod values;
 
 use warpsmith::Device;

@@ -1,6 +1,7 @@
 //! `CrossEntropy` against its reference: layouts, ignored rows, label smoothing, every reduction, in
 //! place, special values, every way of holding a row.
 
+use ndarray::ArrayD;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,6 +15,7 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{self, agrees};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::{RowAxes, flat};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, cases, say, with_float};
 
@@ -29,6 +31,12 @@ enum Reduce {
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     shape: Vec<usize>,
+    /// The classes'; none stands for the last.
+    #[serde(default)]
+    axes: RowAxes,
+    /// Classes have weights.
+    #[serde(default)]
+    weights: bool,
     #[serde(deserialize_with = "operation::dtype")]
     dtype: DType,
     #[serde(default)]
@@ -57,13 +65,14 @@ const SCALE: f32 = 0.75;
 impl Case {
     fn targets(&self) -> Vec<i64> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let (n, outer) = self.shape.split_last().expect("a shape of rows");
+        let n = self.axes.of_row(&self.shape)[0];
+        let outer = self.axes.of_rows(&self.shape);
         let target = |_| match rng.random_range(0..8) {
             0 => IGNORED,
-            1 if self.wrong_targets => *n as i64,
+            1 if self.wrong_targets => n as i64,
             2 if self.wrong_targets => -1,
             _ if self.all_ignored => IGNORED,
-            _ => rng.random_range(0..(*n).max(1)) as i64,
+            _ => rng.random_range(0..n.max(1)) as i64,
         };
         (0..outer.iter().product()).map(target).collect()
     }
@@ -77,8 +86,13 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let stream = device.stream().map_err(say)?;
     let x = Operand::<T>::draw(device, &case.shape, case.values, case.view, case.seed)?;
     let targets = case.targets();
-    let outer = &case.shape[..case.shape.len() - 1];
+    let outer: &[usize] = &case.axes.of_rows(&case.shape);
     let target_tensor = Tensor::from_slice(device, outer, &targets).map_err(say)?;
+    let n = case.axes.of_row(&case.shape);
+    let weights = Values::Uniform
+        .draw(&n, case.seed + 9)
+        .mapv(|x| f64::from((x.abs() + 0.125) as f32));
+    let weights = Operand::<f32>::lay_out(device, weights, View::Sliced)?;
     let (reduction, reduced) = match case.reduction {
         Reduce::None => (Reduction::None, Reduced::None),
         Reduce::Mean => (Reduction::Mean, Reduced::Mean),
@@ -87,29 +101,49 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     fn operation<'a, T: Float>(
         case: &Case,
         x: &'a Tensor<T>,
-        targets: &'a Tensor<i64>,
+        (targets, weights): (&'a Tensor<i64>, &'a Tensor<f32>),
         reduction: Reduction,
     ) -> CrossEntropy<'a, T> {
-        CrossEntropy::new(x, targets)
-            .ignore_index(IGNORED)
+        let mut of = CrossEntropy::new(x, targets);
+        if let [axis] = case.axes.0[..] {
+            of = of.axis(axis);
+        }
+        if case.weights {
+            of = of.class_weights(weights);
+        }
+        of.ignore_index(IGNORED)
             .label_smoothing(case.label_smoothing)
             .gradient_scale(SCALE)
             .reduction(reduction)
     }
-    let of_x = operation(case, &x.tensor, &target_tensor, reduction);
+    let inputs = (&target_tensor, &weights.tensor);
+    let of_x = operation(case, &x.tensor, inputs, reduction);
     let model = of_x.model().map_err(say)?;
+    let of_classes: Vec<f64> = weights.values.iter().copied().collect();
     let of = Reference {
+        class_weights: case.weights.then_some(&of_classes),
         ignore_index: IGNORED,
         label_smoothing: f64::from(case.label_smoothing),
         gradient_scale: f64::from(SCALE),
         reduction: reduced,
     };
-    let (loss, gradient) = cross_entropy(&x.values.view(), &targets, T::DTYPE, &of, &model);
+    let (loss, gradient) = cross_entropy(
+        &case.axes.rows(&x.values).view(),
+        &targets,
+        T::DTYPE,
+        &of,
+        &model,
+    );
     let of_loss = if reduction == Reduction::None {
         outer
     } else {
         &[]
     };
+    let agree_loss = |got: &ArrayD<f32>| match reduction {
+        Reduction::None => agrees(&flat(got), &loss),
+        Reduction::Mean | Reduction::Sum => agrees(got, &loss),
+    };
+    let agree = |got: &ArrayD<T>| agrees(&case.axes.rows(got), &gradient);
     let mut first = None;
     for _ in 0..2 {
         let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
@@ -117,8 +151,8 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         of_x.run_into(&got.tensor, Some(&dx.tensor), &stream)
             .map_err(say)?;
         let (got, dx) = (got.read()?, dx.read()?);
-        agrees(&got, &loss).map_err(|error| format!("loss: {error}"))?;
-        agrees(&dx, &gradient).map_err(|error| format!("gradient: {error}"))?;
+        agree_loss(&got).map_err(|error| format!("loss: {error}"))?;
+        agree(&dx).map_err(|error| format!("gradient: {error}"))?;
         if let Some((loss, gradient)) = &first {
             same_bits(loss, &got)?;
             same_bits(gradient, &dx)?;
@@ -130,19 +164,27 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         return Err("nothing was run".into());
     };
     let alone = of_x.run(&stream).map_err(say)?.to_ndarray().map_err(say)?;
-    agrees(&alone, &loss).map_err(|error| format!("without a gradient: {error}"))?;
+    agree_loss(&alone).map_err(|error| format!("without a gradient: {error}"))?;
     // Where dx lies in another way, another kernel may have been taken.
     if case.view_dx == View::Contiguous && case.view == View::Contiguous {
         same_bits(&first, &alone).map_err(|error| format!("without a gradient: {error}"))?;
     }
     let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx)?;
-    let in_place = operation(case, &place.tensor, &target_tensor, reduction);
+    let in_place = operation(case, &place.tensor, inputs, reduction);
     let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
     in_place
         .run_into(&got.tensor, Some(&place.tensor), &stream)
         .map_err(say)?;
-    agrees(&got.read()?, &loss).map_err(|error| format!("in place, loss: {error}"))?;
-    agrees(&place.read()?, &gradient).map_err(|error| format!("in place: {error}"))
+    agree_loss(&got.read()?).map_err(|error| format!("in place, loss: {error}"))?;
+    agree(&place.read()?).map_err(|error| format!("in place: {error}"))
+}
+
+/// No axis, or one.
+fn axis(rank: usize) -> impl Strategy<Value = RowAxes> {
+    prop_oneof![
+        2 => Just(RowAxes::default()),
+        1 => (0..rank).prop_map(|axis| RowAxes(vec![axis])),
+    ]
 }
 
 fn case(largest: usize) -> impl Strategy<Value = Case> {
@@ -156,19 +198,26 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
     let reduction = prop::sample::select(vec![Reduce::None, Reduce::Mean, Reduce::Sum]);
     let smoothing = prop::sample::select(vec![0.0, 0.0, 0.1, 1.0]);
     let views = (View::any(), View::writable());
-    let rest = (Values::any(), any::<u32>(), 0..6);
+    let rest = (Values::any(), any::<u32>(), 0..6, any::<bool>());
+    let of_shape = |shape: Vec<usize>| (axis(shape.len()), Just(shape));
+    let shape = shape.prop_flat_map(of_shape);
     (shape, dtype, (reduction, smoothing), views, rest).prop_map(
-        |(shape, dtype, (reduction, smoothing), (view, view_dx), (values, seed, special))| Case {
-            shape,
-            dtype,
-            reduction,
-            label_smoothing: smoothing,
-            view,
-            view_dx,
-            values,
-            wrong_targets: special == 0,
-            all_ignored: special == 1,
-            seed: u64::from(seed),
+        |((axes, shape), dtype, (reduction, smoothing), (view, view_dx), rest)| {
+            let (values, seed, special, weights) = rest;
+            Case {
+                shape,
+                axes,
+                weights,
+                dtype,
+                reduction,
+                label_smoothing: smoothing,
+                view,
+                view_dx,
+                values,
+                wrong_targets: special == 0,
+                all_ignored: special == 1,
+                seed: u64::from(seed),
+            }
         },
     )
 }
@@ -213,6 +262,26 @@ fn cross_entropy_refuses_what_does_not_fit() {
         Err(Error::InvalidValue {
             what: "label smoothing",
             ..
+        })
+    ));
+    let weights = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
+    let refused = CrossEntropy::new(&logits, &targets)
+        .class_weights(&weights)
+        .run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "class_weights",
+            ..
+        })
+    ));
+    let refused = CrossEntropy::new(&logits, &targets).axis(2).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::OutOfBounds {
+            what: "axis",
+            got: 2,
+            limit: 2
         })
     ));
     let loss = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");

@@ -1,10 +1,10 @@
 //! Layer norm and RMS norm and their gradients against their references: any layout, weights of both
 //! dtypes, residuals, in place, special values, every way of holding a row.
 
-use ndarray::{Array1, ArrayD, Ix1};
+use ndarray::{Array1, ArrayD};
 use proptest::prelude::*;
 use serde::Deserialize;
-use warpsmith::reference::norm::{Norm, norm};
+use warpsmith::reference::norm::{Norm, NormModel, norm};
 use warpsmith::reference::norm_grad::{NormGrad, norm_grad};
 use warpsmith::reference::precision::round_to;
 use warpsmith::{
@@ -16,6 +16,7 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{self, agrees};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::{RowAxes, flat};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, cases, say, with_float};
 
@@ -31,6 +32,8 @@ enum Weights {
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     shape: Vec<usize>,
+    #[serde(default)]
+    axes: RowAxes,
     #[serde(deserialize_with = "operation::dtype")]
     dtype: DType,
     /// RMS norm.
@@ -63,7 +66,7 @@ struct Shared<T: TestElement> {
 
 impl<T: Float + TestElement> Shared<T> {
     fn draw(case: &Case, device: &Device) -> Result<Self, String> {
-        let n = [case.shape[case.shape.len() - 1]];
+        let n = case.axes.of_row(&case.shape);
         let seed = case.seed ^ 77;
         let view = View::Contiguous;
         let mut shared = Self {
@@ -85,7 +88,7 @@ impl<T: Float + TestElement> Shared<T> {
     }
 
     fn values(&self, which: usize) -> Option<Array1<f64>> {
-        let of = |values: &ArrayD<f64>| values.clone().into_dimensionality::<Ix1>().ok();
+        let of = |values: &ArrayD<f64>| Some(Array1::from_iter(values.iter().copied()));
         match (&self.same, &self.f32) {
             (Some(same), _) => of(&same[which].values),
             (_, Some(f32)) => of(&f32[which].values),
@@ -108,6 +111,9 @@ fn forward<T: Float + TestElement>(
     macro_rules! run {
         ($norm:expr) => {{
             let mut norm = $norm.epsilon(EPSILON);
+            if !case.axes.0.is_empty() {
+                norm = norm.axes(&case.axes.0);
+            }
             if let Some(residual) = residual {
                 norm = norm.residual(residual);
             }
@@ -143,8 +149,8 @@ struct Outputs<T: TestElement> {
 
 impl<T: Float + TestElement> Outputs<T> {
     fn new(case: &Case, device: &Device) -> Result<Self, String> {
-        let of_rows = &case.shape[..case.shape.len() - 1];
-        let row = || Output::<f32>::new(device, of_rows, View::Contiguous);
+        let of_rows = case.axes.of_rows(&case.shape);
+        let row = || Output::<f32>::new(device, &of_rows, View::Contiguous);
         let sum = case
             .residual
             .then(|| Output::new(device, &case.shape, case.view_y));
@@ -189,15 +195,15 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         weight: weight.as_ref().map(|weight| weight.view()),
         bias: bias.as_ref().filter(|_| !case.rms).map(|bias| bias.view()),
     };
-    let model = LayerNorm::new(&x.tensor).model();
-    let want = norm(&h.view(), T::DTYPE, &of, model);
+    let rows = case.axes.rows(&h);
+    let want = norm(&rows.view(), T::DTYPE, &of, model(case, &x.tensor)?);
     let mut first = None;
     for _ in 0..2 {
         let outputs = Outputs::<T>::new(case, device)?;
         let inputs = (&x.tensor, residual.as_ref().map(|r| &r.tensor));
         forward(case, inputs, &shared, &outputs.tensors(), &stream).map_err(say)?;
         let y = outputs.y.read()?;
-        agrees(&y, &want.y)?;
+        agrees(&case.axes.rows(&y), &want.y)?;
         if let Some(sum) = &outputs.sum {
             agrees(
                 &sum.read()?,
@@ -206,12 +212,12 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
             .map_err(|error| format!("sum: {error}"))?;
         }
         let rstd = outputs.rstd.read()?;
-        agrees(&rstd, &want.rstd).map_err(|error| format!("rstd: {error}"))?;
+        agrees(&flat(&rstd), &want.rstd).map_err(|error| format!("rstd: {error}"))?;
         let mut kept_mean = None;
         if let Some(mean) = &outputs.mean {
             let mean = mean.read()?;
             // Of an infinite mean, infinity and NaN are both right.
-            let mut said = mean.clone();
+            let mut said = flat(&mean);
             for (said, want) in said.iter_mut().zip(&want.mean.values) {
                 if want.is_infinite() && said.is_nan() {
                     *said = *want as f32;
@@ -240,7 +246,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let inputs = (&place.tensor, residual.as_ref().map(|r| &r.tensor));
     forward(case, inputs, &shared, &out, &stream).map_err(say)?;
     let again = place.read()?;
-    agrees(&again, &want.y).map_err(|error| format!("in place: {error}"))?;
+    agrees(&case.axes.rows(&again), &want.y).map_err(|error| format!("in place: {error}"))?;
     if case.view == case.view_y {
         same_bits(&y, &again).map_err(|error| format!("in place: {error}"))?;
     }
@@ -263,9 +269,10 @@ fn check_gradient<T: Float + TestElement>(
     let up = |kept: &ArrayD<f32>| Tensor::from_ndarray(device, kept).map_err(say);
     let mean_tensor = mean.as_ref().map(up).transpose()?;
     let rstd_tensor = up(rstd)?;
-    let (mean, rstd) = (mean.as_ref().map(flat), flat(rstd));
+    let (mean, rstd) = (mean.as_ref().map(wide), wide(rstd));
     let weight = shared.values(0);
-    let (x_view, dy_view, dsum_view) = (x.values.view(), dy.values.view(), dsum.values.view());
+    let [x_rows, dy_rows, dsum_rows] = [&x, &dy, &dsum].map(|of| case.axes.rows(&of.values));
+    let (x_view, dy_view, dsum_view) = (x_rows.view(), dy_rows.view(), dsum_rows.view());
     let of = NormGrad {
         x: &x_view,
         dy: &dy_view,
@@ -274,9 +281,8 @@ fn check_gradient<T: Float + TestElement>(
         weight: weight.as_ref().map(|weight| weight.view()),
         dsum: case.residual.then_some(&dsum_view),
     };
-    let model = LayerNorm::new(&x.tensor).model();
-    let want = norm_grad(&of, T::DTYPE, model);
-    let n = [case.shape[case.shape.len() - 1]];
+    let want = norm_grad(&of, T::DTYPE, model(case, &x.tensor)?);
+    let n = case.axes.of_row(&case.shape);
     let mut first: Option<[ArrayD<f32>; 2]> = None;
     for _ in 0..2 {
         let dx = Output::<T>::new(device, &case.shape, case.view_y)?;
@@ -290,6 +296,9 @@ fn check_gradient<T: Float + TestElement>(
         macro_rules! run {
             ($gradient:expr) => {{
                 let mut gradient = $gradient;
+                if !case.axes.0.is_empty() {
+                    gradient = gradient.axes(&case.axes.0);
+                }
                 if case.residual {
                     gradient = gradient.sum_gradient(&dsum.tensor);
                 }
@@ -312,8 +321,8 @@ fn check_gradient<T: Float + TestElement>(
             None => run!(RmsNormGrad::new(&x.tensor, &dy.tensor, &rstd_tensor)),
         }
         .map_err(say)?;
-        agrees(&dx.read()?, &want.dx).map_err(|error| format!("dx: {error}"))?;
-        let sums = [dweight.read()?, dbias.read()?];
+        agrees(&case.axes.rows(&dx.read()?), &want.dx).map_err(|error| format!("dx: {error}"))?;
+        let sums = [flat(&dweight.read()?), flat(&dbias.read()?)];
         agrees(&sums[0], &want.dweight).map_err(|error| format!("dweight: {error}"))?;
         agrees(&sums[1], &want.dbias).map_err(|error| format!("dbias: {error}"))?;
         if let Some(first) = &first {
@@ -326,7 +335,15 @@ fn check_gradient<T: Float + TestElement>(
     Ok(())
 }
 
-fn flat(kept: &ArrayD<f32>) -> Vec<f64> {
+fn model<T: Float>(case: &Case, x: &Tensor<T>) -> Result<NormModel, String> {
+    let norm = match case.axes.0.is_empty() {
+        true => LayerNorm::new(x),
+        false => LayerNorm::new(x).axes(&case.axes.0),
+    };
+    norm.model().map_err(say)
+}
+
+fn wide(kept: &ArrayD<f32>) -> Vec<f64> {
     kept.iter().map(|&x| f64::from(x)).collect()
 }
 
@@ -341,9 +358,11 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
     let weights = prop::sample::select(vec![Weights::None, Weights::Same, Weights::F32]);
     let views = (View::any(), View::writable());
     let rest = (Values::any(), any::<u32>(), any::<[bool; 2]>());
+    let shape = shape.prop_flat_map(|shape| (RowAxes::any(shape.len()), Just(shape)));
     (shape, dtype, weights, views, rest).prop_map(
-        |(shape, dtype, weights, (view, view_y), (values, seed, [rms, residual]))| Case {
+        |((axes, shape), dtype, weights, (view, view_y), (values, seed, [rms, residual]))| Case {
             shape,
+            axes,
             dtype,
             rms,
             weights,
@@ -389,6 +408,46 @@ fn norms_refuse_what_does_not_fit() {
             ..
         })
     ));
+    let refused = LayerNorm::new(&x).last_axes(2).weight(&weight).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "weight",
+            ..
+        })
+    ));
+    for axes in [&[1, 2][..], &[9]] {
+        let refused = RmsNorm::new(&x).axes(axes).run_kept(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::OutOfBounds {
+                what: "axis",
+                limit: 2,
+                ..
+            })
+        ));
+    }
+    for norm in [
+        LayerNorm::new(&x).axes(&[]),
+        LayerNorm::new(&x).last_axes(0),
+    ] {
+        let refused = norm.run(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::InvalidValue { what: "axes", .. })
+        ));
+    }
+    let refused = LayerNorm::new(&x).last_axes(3).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::OutOfBounds {
+            what: "number of axes",
+            got: 3,
+            limit: 3
+        })
+    ));
+    let refused = LayerNorm::new(&zeros(&[])).run(&stream);
+    assert!(matches!(refused, Err(Error::OutOfBounds { .. })));
     for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
         let refused = RmsNorm::new(&x).epsilon(epsilon).run(&stream);
         assert!(matches!(

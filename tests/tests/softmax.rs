@@ -4,6 +4,7 @@
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use serde::Deserialize;
+use warpsmith::reference::Model;
 use warpsmith::reference::softmax::{log_softmax, softmax};
 use warpsmith::reference::softmax_grad::{log_softmax_grad, softmax_grad};
 use warpsmith::{
@@ -14,15 +15,15 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{self, agrees, run_twice};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::RowAxes;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, cases, say, with_float};
 
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     shape: Vec<usize>,
-    /// None: the last.
     #[serde(default)]
-    axis: Option<usize>,
+    axes: RowAxes,
     #[serde(deserialize_with = "operation::dtype")]
     dtype: DType,
     #[serde(default)]
@@ -39,21 +40,24 @@ struct Case {
 }
 
 impl Case {
-    fn axis(&self) -> usize {
-        self.axis.unwrap_or(self.shape.len() - 1)
-    }
-
     fn run<T: Float>(
         &self,
         x: &Tensor<T>,
         y: &Tensor<T>,
         stream: &Stream,
     ) -> warpsmith::Result<()> {
-        match (self.log, self.axis) {
-            (false, None) => Softmax::new(x).run_into(y, stream),
-            (false, Some(axis)) => Softmax::new(x).axis(axis).run_into(y, stream),
-            (true, None) => LogSoftmax::new(x).run_into(y, stream),
-            (true, Some(axis)) => LogSoftmax::new(x).axis(axis).run_into(y, stream),
+        macro_rules! run {
+            ($op:expr) => {
+                match &self.axes.0[..] {
+                    [] => $op.run_into(y, stream),
+                    [axis] => $op.axis(*axis).run_into(y, stream),
+                    axes => $op.axes(axes).run_into(y, stream),
+                }
+            };
+        }
+        match self.log {
+            false => run!(Softmax::new(x)),
+            true => run!(LogSoftmax::new(x)),
         }
     }
 
@@ -62,14 +66,26 @@ impl Case {
         [y, dy, dx]: [&Tensor<T>; 3],
         stream: &Stream,
     ) -> warpsmith::Result<()> {
-        match self.log {
-            false => SoftmaxGrad::new(y, dy)
-                .axis(self.axis())
-                .run_into(dx, stream),
-            true => LogSoftmaxGrad::new(y, dy)
-                .axis(self.axis())
-                .run_into(dx, stream),
+        macro_rules! run {
+            ($op:expr) => {
+                match &self.axes.0[..] {
+                    [] => $op.run_into(dx, stream),
+                    axes => $op.axes(axes).run_into(dx, stream),
+                }
+            };
         }
+        match self.log {
+            false => run!(SoftmaxGrad::new(y, dy)),
+            true => run!(LogSoftmaxGrad::new(y, dy)),
+        }
+    }
+
+    fn model<T: Float>(&self, x: &Tensor<T>) -> Result<Model, String> {
+        let softmax = match self.axes.0.is_empty() {
+            true => Softmax::new(x),
+            false => Softmax::new(x).axes(&self.axes.0),
+        };
+        softmax.model().map_err(say)
     }
 }
 
@@ -80,21 +96,19 @@ fn check(case: &Case, device: &Device) -> Checked {
 fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     let x = Operand::<T>::draw(device, &case.shape, case.values, case.view, case.seed)?;
     let stream = device.stream().map_err(say)?;
-    let model = Softmax::new(&x.tensor)
-        .axis(case.axis())
-        .model()
-        .map_err(say)?;
+    let model = case.model(&x.tensor)?;
     let reference = if case.log { log_softmax } else { softmax };
-    let want = reference(&x.values.view(), case.axis(), T::DTYPE, &model).map_err(say)?;
+    let rows = case.axes.rows(&x.values);
+    let want = reference(&rows.view(), 1, T::DTYPE, &model).map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.view_y);
     let got = run_twice(output, |y| case.run(&x.tensor, &y.tensor, &stream))?;
-    agrees(&got, &want)?;
+    agrees(&case.axes.rows(&got), &want)?;
     x.expect_unchanged()?;
     // In place; where the layout is another one, sums may be taken in another order.
     let x = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_y)?;
     case.run(&x.tensor, &x.tensor, &stream).map_err(say)?;
     let again = x.read()?;
-    agrees(&again, &want).map_err(|error| format!("in place: {error}"))?;
+    agrees(&case.axes.rows(&again), &want).map_err(|error| format!("in place: {error}"))?;
     if case.view == case.view_y {
         same_bits(&got, &again).map_err(|error| format!("in place: {error}"))?;
     }
@@ -111,26 +125,23 @@ fn check_gradient<T: Float + TestElement>(
     let view = case.view.writable_or_contiguous();
     let y = Operand::<T>::lay_out(device, y.clone(), view)?;
     let dy = Operand::<T>::draw(device, &case.shape, case.values, case.view, case.seed ^ 1)?;
-    let model = SoftmaxGrad::new(&y.tensor, &dy.tensor)
-        .axis(case.axis())
-        .model()
-        .map_err(say)?;
+    let model = case.model(&y.tensor)?;
     let reference = if case.log {
         log_softmax_grad
     } else {
         softmax_grad
     };
-    let views = (y.values.view(), dy.values.view());
-    let want = reference(&views.0, &views.1, case.axis(), T::DTYPE, &model).map_err(say)?;
+    let [y_rows, dy_rows] = [&y, &dy].map(|of| case.axes.rows(&of.values));
+    let want = reference(&y_rows.view(), &dy_rows.view(), 1, T::DTYPE, &model).map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.view_y);
     let got = run_twice(output, |dx| {
         case.run_grad([&y.tensor, &dy.tensor, &dx.tensor], &stream)
     })?;
-    agrees(&got, &want)?;
+    agrees(&case.axes.rows(&got), &want)?;
     let dx = Output::with(device, &dy.values.mapv(|x| T::from_f64(x)), case.view_y)?;
     let in_place = [&y.tensor, &dx.tensor, &dx.tensor];
     case.run_grad(in_place, &stream).map_err(say)?;
-    agrees(&dx.read()?, &want).map_err(|error| format!("in place: {error}"))
+    agrees(&case.axes.rows(&dx.read()?), &want).map_err(|error| format!("in place: {error}"))
 }
 
 fn case(largest: usize) -> impl Strategy<Value = Case> {
@@ -143,11 +154,11 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
     ];
     let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
     let views = (View::any(), View::writable());
-    let axis = prop::option::of(any::<prop::sample::Index>());
+    let shape = shape.prop_flat_map(|shape| (RowAxes::any(shape.len()), Just(shape)));
     let rest = (Values::any(), any::<u32>(), any::<bool>());
-    (shape, axis, dtype, views, rest).prop_map(
-        |(shape, axis, dtype, (view, view_y), (values, seed, log))| Case {
-            axis: axis.map(|axis| axis.index(shape.len())),
+    (shape, dtype, views, rest).prop_map(
+        |((axes, shape), dtype, (view, view_y), (values, seed, log))| Case {
+            axes,
             shape,
             dtype,
             view,

@@ -116,7 +116,7 @@ impl Group {
     #[inline(always)]
     pub(crate) unsafe fn in_warp<S: Words>(&self, value: S, op: &impl Fn(S, S) -> S) -> S {
         // SAFETY: passed on to the caller.
-        unsafe { butterfly(value, self.threads.min(LANES), op) }
+        unsafe { butterfly::<S, true>(value, self.threads.min(LANES), op) }
     }
 
     /// `op` over the values of all warps of the row, each the same in all its lanes. `CLUSTER`: the
@@ -176,7 +176,7 @@ impl Group {
                     slot += opaque(width);
                 }
             }
-            butterfly(total, width, op)
+            butterfly::<S, CLUSTER>(total, width, op)
         }
     }
 
@@ -192,7 +192,7 @@ impl Group {
     ) -> S {
         // SAFETY: passed on to the caller.
         unsafe {
-            let of_warp = self.in_warp(value, &op);
+            let of_warp = butterfly::<S, CLUSTER>(value, self.threads.min(LANES), &op);
             self.across::<S, CLUSTER>(of_warp, &op)
         }
     }
@@ -214,20 +214,25 @@ impl Group {
     }
 }
 
-/// `op` over `width` neighbouring lanes, a power of two, in each of them.
+/// `op` over `width` neighbouring lanes, a power of two, in each of them; step by step in code where
+/// `UNROLLED`, which kernels that go element by element gain nothing by.
 ///
 /// # Safety
 /// The warp calls it, converged, with one width.
 #[inline(always)]
-unsafe fn butterfly<S: Words>(value: S, width: u32, op: &impl Fn(S, S) -> S) -> S {
+unsafe fn butterfly<S: Words, const UNROLLED: bool>(
+    value: S,
+    width: u32,
+    op: &impl Fn(S, S) -> S,
+) -> S {
     let mut value = value;
-    let mut step = LANES / 2;
+    let mut step = if UNROLLED { LANES / 2 } else { width / 2 };
     while step > 0 {
-        if step < width {
+        if !UNROLLED || step < width {
             // SAFETY: passed on to the caller; the branch is the same in all lanes.
             value = op(value, unsafe { shfl_bfly(FULL_MASK, value, step) });
         }
-        step /= 2;
+        step = if UNROLLED { step / 2 } else { opaque(step / 2) };
     }
     value
 }

@@ -2,6 +2,10 @@
 //! `loss = log sum exp(x) - (1 - s) x[target] - s mean(x)`, with label smoothing s, and
 //! `dx = g (softmax(x) - (1 - s) [j = target] - s / n)`.
 //!
+//! Classes may have weights w: a row counts `w[target]` times, but for smoothing, to which class j
+//! adds `s w[j] / n`. Smoothing with weights is for rows element by element alone: it needs a number
+//! more a class.
+//!
 //! A row whose target is to be ignored has loss 0 and gradient 0; one whose target is no class has
 //! NaN for both.
 
@@ -11,13 +15,17 @@ use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack};
+use cuda_std::hint::opaque;
 use cuda_std::math::{self, fma};
+use cuda_std::warp::Words;
 use spec::rows::{RowParams, flags};
 
 /// The tensors of a launch.
 pub(super) struct Tensors<T> {
     pub(super) x: *const T,
     pub(super) targets: *const i64,
+    /// Of the classes; null where each is 1.
+    pub(super) weights: *const f32,
     /// Null where it is not asked for.
     pub(super) losses: *mut f32,
     /// Null where it is not asked for.
@@ -30,8 +38,44 @@ pub(super) struct Tensors<T> {
 struct Target {
     class: i64,
     is_ignored: bool,
+    /// Its weight.
+    weight: f32,
     /// Its logit; NaN where the target is no class. Of the thread that writes the loss.
     logit: f32,
+}
+
+/// What smoothing needs: sums over all classes.
+#[derive(Clone, Copy)]
+struct Classes {
+    /// Of the weights, where there are any.
+    weight: f32,
+    /// Of the logits; where there are weights, of distances from the maximum, each times its class's.
+    total: f32,
+}
+
+impl Classes {
+    const NONE: Self = Self {
+        weight: 0.0,
+        total: 0.0,
+    };
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self {
+            weight: self.weight + other.weight,
+            total: self.total + other.total,
+        }
+    }
+}
+
+impl Words for Classes {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            weight: self.weight.map_words(&mut f),
+            total: self.total.map_words(&mut f),
+        }
+    }
 }
 
 impl<T: Packed> Tensors<T> {
@@ -44,6 +88,7 @@ impl<T: Packed> Tensors<T> {
         let mut target = Target {
             class: -1,
             is_ignored: true,
+            weight: 1.0,
             logit: f32::NAN,
         };
         if row < params.rows {
@@ -51,6 +96,10 @@ impl<T: Packed> Tensors<T> {
             target.class = unsafe { self.targets.wrapping_add(row as usize).read() };
             target.is_ignored = target.class == params.ignore_index;
             let is_class = (target.class as u64) < params.n;
+            if is_class && !self.weights.is_null() {
+                // SAFETY: the class's element.
+                target.weight = unsafe { self.weight_of(target.class as u64) };
+            }
             if is_class && group.own == 0 && group.rank == 0 {
                 let at = row_of(self.x, row, params.strides[0]).wrapping_add(target.class as usize);
                 // SAFETY: an element of the row.
@@ -63,7 +112,16 @@ impl<T: Packed> Tensors<T> {
         target
     }
 
-    /// Writes the loss of a row, once.
+    /// # Safety
+    /// There are weights, and such a class.
+    #[inline(always)]
+    unsafe fn weight_of(&self, class: u64) -> f32 {
+        // SAFETY: passed on to the caller.
+        unsafe { self.weights.wrapping_add(class as usize).read() }
+    }
+
+    /// Writes the loss of a row, once. `of_all` is the mean of all classes' losses, of the logarithm of
+    /// the sum, for smoothing.
     #[inline(always)]
     unsafe fn lose(
         &self,
@@ -71,7 +129,7 @@ impl<T: Packed> Tensors<T> {
         row: u64,
         target: &Target,
         whole: MaxSum,
-        total: f32,
+        of_all: impl Fn(f32) -> f32,
         params: &RowParams,
     ) {
         if self.losses.is_null() || group.own != 0 || group.rank != 0 || row >= params.rows {
@@ -79,18 +137,16 @@ impl<T: Packed> Tensors<T> {
         }
         let log_sum = math::log(whole.sum);
         let smoothing = params.epsilon;
-        let mut loss = (whole.max - target.logit) + log_sum;
+        let mut loss = ((whole.max - target.logit) + log_sum) * target.weight;
         if smoothing != 0.0 {
-            let mean = total / params.n as f32;
-            let of_all = (whole.max - mean) + log_sum;
-            loss = fma(smoothing, of_all, (1.0 - smoothing) * loss);
+            loss = fma(smoothing, of_all(log_sum), (1.0 - smoothing) * loss);
         }
         let loss = if target.is_ignored { 0.0 } else { loss };
         // SAFETY: the row's element.
         unsafe { self.losses.wrapping_add(row as usize).write(loss) };
     }
 
-    /// What the row's gradient is multiplied by.
+    /// What the row's gradient is multiplied by, beside its target's weight.
     #[inline(always)]
     unsafe fn scale(&self, target: &Target, params: &RowParams) -> f32 {
         if target.is_ignored {
@@ -148,9 +204,10 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     };
     // SAFETY: the row's loss and gradient.
     unsafe {
-        tensors.lose(&group, row, &target, whole, total, params);
+        let of_all = |log_sum| (whole.max - total / params.n as f32) + log_sum;
+        tensors.lose(&group, row, &target, whole, of_all, params);
         if !tensors.dx.is_null() {
-            let scale = tensors.scale(&target, params);
+            let scale = tensors.scale(&target, params) * target.weight;
             let mut factor = share(part, whole) * scale;
             if target.is_ignored {
                 // Whatever the logits are, NaN among them.
@@ -165,6 +222,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 }
 
 /// A row's gradient, of its exponentials.
+#[derive(Clone, Copy)]
 struct Gradient {
     factor: f32,
     /// Of every class.
@@ -241,20 +299,46 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
             let push = |state: MaxSum, values, _| state.push(values);
             let part = from.chunks(MaxSum::EMPTY, f32::NEG_INFINITY, push);
             let whole = group.reduce::<_, false>(part, MaxSum::merge);
-            let mut total = 0.0;
-            if params.epsilon != 0.0 {
+            let is_weighted = params.epsilon != 0.0 && !tensors.weights.is_null();
+            let mut classes = Classes::NONE;
+            if is_weighted {
+                from.places(|i| {
+                    let weight = tensors.weight_of(i);
+                    classes.weight += weight;
+                    classes.total = fma(weight, whole.max - from.get(i), classes.total);
+                });
+            } else if params.epsilon != 0.0 {
                 let add = |sum: f32, [a, b, c, d]: [f32; 4], _| sum + ((a + b) + (c + d));
-                total = from.chunks(0.0, 0.0, add);
-                total = group.reduce::<_, false>(total, |a, b| a + b);
+                classes.total = from.chunks(0.0, 0.0, add);
             }
-            tensors.lose(&group, row, &target, whole, total, params);
+            if params.epsilon != 0.0 {
+                classes = group.reduce::<_, false>(classes, Classes::add);
+            }
+            let n = params.n as f32;
+            let of_all = |log_sum| match is_weighted {
+                true => fma(classes.weight, log_sum, classes.total) / n,
+                false => (whole.max - classes.total / n) + log_sum,
+            };
+            tensors.lose(&group, row, &target, whole, of_all, params);
             if !tensors.dx.is_null() {
-                let scale = tensors.scale(&target, params);
                 let exp = Exp::new(whole.max);
-                let gradient = Gradient::new(scale / whole.sum, scale, &target, params);
+                let mut scale = tensors.scale(&target, params);
+                let of_class = scale * params.epsilon / n;
+                let mut factor = scale * target.weight / whole.sum;
+                scale *= target.weight;
+                if is_weighted {
+                    let own = (1.0 - params.epsilon) * scale;
+                    factor = fma(of_class, classes.weight, own) / whole.sum;
+                }
+                let gradient = Gradient::new(factor, scale, &target, params);
                 let to = row_of_mut(tensors.dx, row, params.strides[1]);
                 from.places(|i| {
-                    let value = match target.is_ignored {
+                    let mut gradient = gradient;
+                    // One loop, whichever of these it is.
+                    if opaque(is_weighted as u32) != 0 {
+                        gradient.addend = -of_class * tensors.weight_of(i);
+                    }
+                    let value = match opaque(target.is_ignored as u32) != 0 {
                         true => 0.0,
                         false => gradient.of(exp.of(from.get(i)), i == target.class as u64),
                     };

@@ -83,6 +83,7 @@ macro_rules! cross_entropy {
         pub unsafe fn $name(
             x: *const $ty,
             targets: *const i64,
+            weights: *const f32,
             losses: *mut f32,
             dx: *mut $ty,
             factor: *const f32,
@@ -91,6 +92,7 @@ macro_rules! cross_entropy {
             let tensors = Tensors {
                 x,
                 targets,
+                weights,
                 losses,
                 dx,
                 factor,
@@ -118,15 +120,20 @@ cross_entropies! {
     bf16, 8: cross_entropy_bf16_held, cross_entropy_bf16_loose;
 }
 
-/// 1 / the number of targets that are not to be ignored. One block.
+/// 1 / the number of targets that are not to be ignored, or of their weights. One block.
 ///
 /// # Safety
 /// Launched as `spec::rows` says.
 #[kernel(max_threads = MAX_THREADS)]
-pub unsafe fn cross_entropy_weight(targets: *const i64, factor: *mut f32, params: RowParams) {
+pub unsafe fn cross_entropy_weight(
+    targets: *const i64,
+    weights: *const f32,
+    factor: *mut f32,
+    params: RowParams,
+) {
     let scratch = shared_array![u32; BLOCK_SCRATCH];
     // SAFETY: the launch's promise; the array is for this alone.
-    unsafe { total::weight(targets, factor, &params, scratch) }
+    unsafe { total::weight(targets, weights, factor, &params, scratch) }
 }
 
 /// The sum of all losses, times `factor` where there is one. One block.

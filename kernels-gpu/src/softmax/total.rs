@@ -37,13 +37,15 @@ unsafe fn sum(params: &RowParams, scratch: *mut u32, f: impl Fn(u64) -> f32) -> 
     }
 }
 
-/// `factor = 1 / the number of targets that are not to be ignored`; infinite where all are.
+/// `factor = 1 / the number of targets that are not to be ignored`; infinite where all are. Where
+/// classes have weights, theirs are added up; a target that is no class counts 1.
 ///
 /// # Safety
-/// `targets` has an element a row; launched with one block of `params.threads`.
+/// `targets` has an element a row, `weights` is null or has one a class; launched with one block of `params.threads`.
 #[inline(always)]
 pub(super) unsafe fn weight(
     targets: *const i64,
+    weights: *const f32,
     factor: *mut f32,
     params: &RowParams,
     scratch: *mut u32,
@@ -51,8 +53,14 @@ pub(super) unsafe fn weight(
     // SAFETY: elements of the targets; the block calls it.
     unsafe {
         let counts = |row: u64| {
-            let is_ignored = targets.wrapping_add(row as usize).read() == params.ignore_index;
-            if is_ignored { 0.0 } else { 1.0 }
+            let class = targets.wrapping_add(row as usize).read();
+            if class == params.ignore_index {
+                0.0
+            } else if weights.is_null() || class as u64 >= params.n {
+                1.0
+            } else {
+                weights.wrapping_add(class as usize).read()
+            }
         };
         let count = sum(params, scratch, counts);
         if thread::thread_idx_x() == 0 {

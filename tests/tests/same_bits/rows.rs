@@ -150,9 +150,13 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
             params.epsilon = [0.0, 0.1][rng.random_range(0..2)];
             let x = floats(&mut trial, params.strides[0], rng);
             let targets = targets(&mut trial, rows, n, rng);
+            let weights = match rng.random_bool(0.5) {
+                true => trial.floats(DType::F32, n, rng),
+                false => Arg::Null,
+            };
             let losses = trial.noise(4 * rows, rng);
             let dx = floats(&mut trial, params.strides[1], rng);
-            vec![x, targets, losses, dx, Arg::Null]
+            vec![x, targets, weights, losses, dx, Arg::Null]
         }
         RowOp::Norm | RowOp::NormF32 => {
             for which in 0..4 {
@@ -282,7 +286,13 @@ fn weight(rng: &mut ChaCha8Rng) -> Trial {
     let rows = rng.random_range(1..=9000_u64);
     let targets = targets(&mut trial, rows, 50, rng);
     let factor = trial.noise(4, rng);
-    let args = [targets, factor, Arg::params(params(rows, 50, MAX_THREADS))];
+    let weights = trial.floats(DType::F32, 50, rng);
+    let args = [
+        targets,
+        weights,
+        factor,
+        Arg::params(params(rows, 50, MAX_THREADS)),
+    ];
     let config = LaunchConfig::linear(1, MAX_THREADS);
     trial.launch("cross_entropy_weight", config, args);
     trial

@@ -24,18 +24,23 @@ pub enum Reduction {
 /// `loss = ln sum_j exp(x_j) - (1 - s) x_target - s mean(x)` with label smoothing `s`, and
 /// `dlogits = g (softmax(x) - (1 - s) [j = target] - s / n)`.
 ///
+/// With weights w of the classes, each class's own loss `l_j = ln sum exp(x) - x_j` counts `w_j`
+/// times: `loss = (1 - s) w_target l_target + s / n sum_j w_j l_j`; the mean is over the weights of
+/// the targets.
+///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `logits` | any of 1 to 8 dimensions; classes are along an axis, the last one unless told | f32, f16, bf16 | any; see Performance |
 /// | `targets` | `logits`' shape without that axis | i64 | any |
+/// | `class_weights` (optional: else 1) | `[n]`, a weight a class | f32 | any |
 /// | `loss` (written) | none of [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` of [`Reduction::None`] | f32 | contiguous; overlaps nothing |
 /// | `dlogits` (written) | as `logits` | as `logits` | any that give each element a place of its own; may be `logits` itself, and must not overlap them otherwise |
 ///
 /// A row whose target is [`ignore_index`](Self::ignore_index) has loss and gradient 0, whatever its
 /// logits are. One whose target is no class, or with NaN, `+inf` or nothing but `-inf` among its
 /// logits, has NaN for both. The mean of no rows is NaN. `g` is
-/// [`gradient_scale`](Self::gradient_scale), over the number of rows that are not ignored of
-/// [`Reduction::Mean`].
+/// [`gradient_scale`](Self::gradient_scale), over the number of rows that are not ignored, or the sum
+/// of their targets' weights, of [`Reduction::Mean`]. Where that is 0, the mean is NaN.
 ///
 /// # Numerics
 /// Computed in f32, losses and gradients rounded once; losses are added up in a fixed order. Error
@@ -53,7 +58,8 @@ pub enum Reduction {
 /// # Performance
 /// One launch, one read of the logits and, where it is asked for, one write of their gradient, where
 /// classes are neighbours and all other dimensions step evenly; else logits are copied to rows, and
-/// their gradient to its place: another read and write each. Before it one
+/// their gradient to its place: another read and write each. Smoothing
+/// together with weights reads rows two times more, from shared memory where they fit. Before it one
 /// over the targets ([`Reduction::Mean`]), after it one over the losses.
 ///
 /// # Examples
@@ -75,6 +81,7 @@ pub enum Reduction {
 pub struct CrossEntropy<'a, T: Float> {
     logits: &'a Tensor<T>,
     targets: &'a Tensor<i64>,
+    weights: Option<&'a Tensor<f32>>,
     along: Along,
     ignore_index: i64,
     label_smoothing: f32,
@@ -88,6 +95,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Self {
             logits,
             targets,
+            weights: None,
             along: Along::Last(1),
             ignore_index: -100,
             label_smoothing: 0.0,
@@ -105,6 +113,12 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// The target that says that a row does not count.
     pub fn ignore_index(mut self, class: i64) -> Self {
         self.ignore_index = class;
+        self
+    }
+
+    /// How often a row counts whose target is this class.
+    pub fn class_weights(mut self, weights: &'a Tensor<f32>) -> Self {
+        self.weights = Some(weights);
         self
     }
 
@@ -161,7 +175,13 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let (rows, n) = axes.extents(self.logits.shape());
         let mut totals = totals(rows, n);
         totals.ignore_index = self.ignore_index;
-        let targets = self.targets.contiguous(stream)?;
+        let inputs = Inputs {
+            targets: self.targets.contiguous(stream)?,
+            weights: self
+                .weights
+                .map(|weights| weights.contiguous(stream))
+                .transpose()?,
+        };
         let factor = match self.reduction {
             Reduction::Mean => Some(Tensor::<f32>::empty(stream, &[])?),
             Reduction::None | Reduction::Sum => None,
@@ -169,20 +189,17 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         if let Some(factor) = &factor {
             let kernel = kernels::kernel(stream, "cross_entropy_weight")?;
             let config = LaunchConfig::linear(1, totals.threads);
-            // SAFETY: a target a row, and one number.
-            unsafe { kernel.launch(stream, config, (&targets, factor, totals)) }?;
+            let arguments = (&inputs.targets, inputs.weights.as_ref(), factor, totals);
+            // SAFETY: a target a row, a weight a class or none, and one number.
+            unsafe { kernel.launch(stream, config, arguments) }?;
         }
         let losses = match self.reduction {
             Reduction::None => loss.clone(),
             Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[rows])?,
         };
-        if n > 0 {
-            let outputs = (&losses, dlogits);
-            self.launch(&targets, outputs, factor.as_ref(), &axes, stream)?;
-        } else {
-            // No class: every target that counts is none.
-            losses.fill(f32::NAN, stream)?;
-        }
+        // Of no classes, too: every target that counts is none of them.
+        let outputs = (&losses, dlogits);
+        self.launch(&inputs, outputs, factor.as_ref(), &axes, stream)?;
         if self.reduction == Reduction::None {
             return Ok(());
         }
@@ -222,6 +239,14 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let shape = self.logits.shape();
         let of_rows: &[usize] = &axes.of_rows(shape)?;
         input("targets", self.targets, of_rows, stream)?;
+        if let Some(weights) = self.weights {
+            let (_, n) = axes.extents(shape);
+            input("class_weights", weights, &[n], stream)?;
+            check::no_overlap("loss", loss, "class_weights", weights)?;
+            if let Some(dlogits) = dlogits {
+                check::no_overlap("dlogits", dlogits, "class_weights", weights)?;
+            }
+        }
         if !(0.0..=1.0).contains(&self.label_smoothing) {
             return Err(Error::InvalidValue {
                 what: "label smoothing",
@@ -248,7 +273,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
 
     fn launch(
         &self,
-        targets: &Tensor<i64>,
+        inputs: &Inputs,
         (losses, dlogits): (&Tensor<f32>, Option<&Tensor<T>>),
         factor: Option<&Tensor<f32>>,
         axes: &RowAxes,
@@ -262,23 +287,38 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let dx = dlogits
             .map(|dx| Rows::written(dx, axes, stream))
             .transpose()?;
+        // Those that hold rows have no room for a number more a class.
+        let has_kernel = self.weights.is_none() || self.label_smoothing == 0.0;
         let is_aligned = x.is_aligned() && dx.as_ref().is_none_or(Rows::is_aligned);
-        let launch = Launch::new(stream, RowOp::CrossEntropy, T::DTYPE, (rows, n), is_aligned)?;
+        let launch = Launch::new(
+            stream,
+            RowOp::CrossEntropy,
+            T::DTYPE,
+            (rows, n),
+            has_kernel && is_aligned,
+        )?;
         let mut params = launch.params(rows, n);
         params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
         params.ignore_index = self.ignore_index;
         params.epsilon = self.label_smoothing;
         params.scale = self.gradient_scale;
         let written = dx.as_ref().map(|dx| &dx.tensor);
-        let arguments = (&x.tensor, targets, losses, written, factor, params);
+        let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
+        let arguments = (&x.tensor, targets, weights, losses, written, factor, params);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; there is a target and a loss a row; dx is injective, and is x or overlaps nothing.
+        // storage; there is a target and a loss a row, and a weight a class or none; dx is injective, and is x or overlaps nothing.
         unsafe { launch.run(stream, arguments) }?;
         match (dx, dlogits) {
             (Some(dx), Some(dlogits)) => dx.deliver(dlogits, axes, stream),
             _ => Ok(()),
         }
     }
+}
+
+/// What is read beside the logits, without gaps.
+struct Inputs {
+    targets: Tensor<i64>,
+    weights: Option<Tensor<f32>>,
 }
 
 /// Parameters of the launches over all rows.

@@ -1,0 +1,77 @@
+//! Arrays as the rows that lie along some of their axes.
+
+use ndarray::ArrayD;
+use proptest::prelude::*;
+
+/// The axes that operations go along: none stand for the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(transparent)]
+pub struct RowAxes(pub Vec<usize>);
+
+impl RowAxes {
+    /// The last, one or several of a tensor of so many dimensions.
+    pub fn any(rank: usize) -> impl Strategy<Value = Self> {
+        let some = prop::collection::vec(0..rank, 1..=rank).prop_map(Self);
+        prop_oneof![Just(Self::default()), some]
+    }
+
+    /// Those of an array of so many dimensions, in its order.
+    fn sorted(&self, rank: usize) -> Vec<usize> {
+        match self.0.is_empty() {
+            true => vec![rank - 1],
+            false => (0..rank).filter(|axis| self.0.contains(axis)).collect(),
+        }
+    }
+
+    /// Extents of a row.
+    pub fn of_row(&self, shape: &[usize]) -> Vec<usize> {
+        let axes = self.sorted(shape.len());
+        axes.iter().map(|&axis| shape[axis]).collect()
+    }
+
+    /// Extents of what there is one of a row.
+    pub fn of_rows(&self, shape: &[usize]) -> Vec<usize> {
+        let axes = self.sorted(shape.len());
+        let others = (0..shape.len()).filter(|axis| !axes.contains(axis));
+        others.map(|axis| shape[axis]).collect()
+    }
+
+    /// `[rows, n]`.
+    ///
+    /// # Panics
+    /// Never: there is an element for each place.
+    pub fn rows<X: Clone>(&self, array: &ArrayD<X>) -> ArrayD<X> {
+        let shape = array.shape();
+        let axes = self.sorted(shape.len());
+        let others = (0..shape.len()).filter(|axis| !axes.contains(axis));
+        let order: Vec<_> = others.chain(axes.iter().copied()).collect();
+        let count = |shape: Vec<usize>| shape.iter().product::<usize>();
+        let extents = vec![count(self.of_rows(shape)), count(self.of_row(shape))];
+        let elements = array.view().permuted_axes(order).iter().cloned().collect();
+        ArrayD::from_shape_vec(extents, elements).expect("an element for each place")
+    }
+}
+
+/// All elements in row-major order, as one dimension.
+pub fn flat<X: Clone>(array: &ArrayD<X>) -> ArrayD<X> {
+    ndarray::Array1::from_iter(array.iter().cloned()).into_dyn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_along_their_axes_and_numbered_along_the_others() {
+        let array = ArrayD::from_shape_fn(vec![2, 3, 2], |at| at[0] * 100 + at[1] * 10 + at[2]);
+        let axes = RowAxes(vec![2, 0, 2]);
+        assert_eq!(axes.of_row(array.shape()), [2, 2]);
+        let rows = axes.rows(&array);
+        assert_eq!(rows.shape(), [3, 4]);
+        assert_eq!(
+            flat(&rows).as_slice(),
+            Some(&[0, 1, 100, 101, 10, 11, 110, 111, 20, 21, 120, 121][..])
+        );
+        assert_eq!(RowAxes::default().rows(&array).shape(), [6, 2]);
+    }
+}
