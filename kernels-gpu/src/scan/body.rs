@@ -40,21 +40,28 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize>(
         .cast::<u64>();
     let tile_len = u64::from(THREADS) * (VECTORS * V) as u64;
     let all = params.rows * params.tiles;
-    let mut own = u64::from(thread::block_idx_x());
-    loop {
-        // Where tiles wait for each other, who begins first has the lowest number.
-        let tile = if params.tiles == 1 {
-            own
-        } else {
-            // SAFETY: the counter; the barriers part its users.
-            unsafe {
-                if thread == 0 {
-                    taken.write(atomic::atom_add(status, 1, Order::Relaxed, Scope::Gpu));
-                }
-                thread::sync_threads();
-                taken.read()
+    let is_shared = params.tiles > 1;
+    // Where tiles wait for each other, who begins first has the lowest number.
+    let ask = || match is_shared && thread == 0 {
+        // SAFETY: the launch's counter.
+        true => unsafe { atomic::atom_add(status, 1, Order::Relaxed, Scope::Gpu) },
+        false => 0,
+    };
+    let told = |answer: u64| {
+        // SAFETY: the barriers, here and of the tile between, part its users.
+        unsafe {
+            if thread == 0 {
+                taken.write(answer);
             }
-        };
+            thread::sync_threads();
+            taken.read()
+        }
+    };
+    let mut tile = match is_shared {
+        true => told(ask()),
+        false => u64::from(thread::block_idx_x()),
+    };
+    loop {
         if tile >= all {
             return;
         }
@@ -76,18 +83,20 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize>(
             let from = x.wrapping_offset(at(params.x_row_stride));
             let xs = load::<T, V>(from, len, thread, neutral(kind));
             let xs = accumulated(xs, kind);
-            let before = of_tile(&xs, kind, scratch, |total| {
-                if params.tiles == 1 {
-                    neutral(kind)
-                } else {
-                    back.before(row, i, total, params)
-                }
+            let before = of_tile(&xs, kind, scratch, |total| match is_shared {
+                true => back.before(row, i, total, params),
+                false => neutral(kind),
             });
+            // The answer comes while results are on their way.
+            let next = ask();
             let ys = results(xs, before, params);
             let to = y.wrapping_offset(at(params.y_row_stride));
             store::<T, V>(to, len, thread, ys);
+            tile = match is_shared {
+                true => told(next),
+                false => tile + u64::from(thread::grid_dim_x()),
+            };
         }
-        own += u64::from(thread::grid_dim_x());
     }
 }
 

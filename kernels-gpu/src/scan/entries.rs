@@ -7,12 +7,12 @@ use spec::scan::{ScanParams, THREADS};
 use super::body::{SCRATCH_WORDS, scan};
 
 macro_rules! entries {
-    ($($name:ident: $ty:ty, $lanes:literal;)*) => {$(
+    ($($name:ident: $ty:ty, $lanes:literal, $blocks:literal;)*) => {$(
         #[doc = concat!("Scans rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
         /// Launched as `spec::scan` says, with arrays of these extents and strides.
-        #[kernel(max_threads = THREADS, min_blocks = 2)]
+        #[kernel(max_threads = THREADS, min_blocks = $blocks)]
         pub unsafe fn $name(x: *const u8, y: *mut u8, status: *mut u64, params: ScanParams) {
             let scratch = shared_array![u32; SCRATCH_WORDS];
             // SAFETY: the launch's promise; the array is for this alone.
@@ -22,10 +22,10 @@ macro_rules! entries {
 }
 
 entries! {
-    scan_f32: f32, 4;
-    scan_f16: f16, 8;
-    scan_bf16: bf16, 8;
-    scan_f64: f64, 2;
-    scan_i32: i32, 4;
-    scan_i64: i64, 2;
+    scan_f32: f32, 4, 4;
+    scan_f16: f16, 8, 3;
+    scan_bf16: bf16, 8, 3;
+    scan_f64: f64, 2, 4;
+    scan_i32: i32, 4, 3;
+    scan_i64: i64, 2, 4;
 }
