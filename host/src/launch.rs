@@ -171,6 +171,7 @@ spec_params! {
     spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }
     spec::attention::sm90::FwdLaunch { u64, [u32; 2] }
+    spec::attention::FwdPacking { [u32; 4], [u64; 2] }
     spec::attention::merge::MergeParams { [u32; 6] }
     spec::reduce::ReduceView { [u64; 8] }
     spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 2], [u32; 8], f64, [u64; 3] }

@@ -24,6 +24,11 @@ pub static ATTENTION: Operation = Operation {
             "64 query heads on 8, head_dim 128, causal, seqlen 2048 to 32768",
         )
         .reaching(None, Some(1.05)),
+        Set::new(
+            "decode",
+            "64 and 32 query heads on 8, head_dim 128, 1 to 64 queries to 2048 to 131072 keys",
+        )
+        .reaching(None, Some(1.0)),
         Set::new("window", "1024 keys back, at seqlen 16384").reaching(Some(1.0), None),
         Set::new("varlen", "packed prompts of uneven lengths, causal").reaching(Some(1.0), None),
         Set::new(
@@ -43,6 +48,20 @@ const POSITIONS: usize = 16_384;
 const WIDTH: usize = 2048;
 /// Sequence lengths of the squares.
 const SEQLENS: [usize; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
+/// Queries of a step of decoding: one, a few that were guessed, a chunk of a prompt.
+const DECODE_QUERIES: [usize; 4] = [1, 4, 16, 64];
+/// Sequences, and keys of each: up to 512 Ki in all, 2 GiB of keys and values.
+const DECODE_KEYS: [(usize, usize); 9] = [
+    (1, 2048),
+    (1, 8192),
+    (1, 32_768),
+    (1, 131_072),
+    (4, 32_768),
+    (16, 2048),
+    (16, 8192),
+    (64, 2048),
+    (64, 8192),
+];
 /// Those that show where the kernels for Ampere stand.
 const SM80_SEQLENS: [usize; 3] = [512, 4096, 16_384];
 /// Prompts as a server sees them: a few long ones, many short ones.
@@ -56,6 +75,8 @@ struct Shape {
     heads_kv: usize,
     /// One a sequence.
     seqlens: Vec<usize>,
+    /// Queries of each sequence, where they are not as many as keys.
+    queries: Option<usize>,
     /// Sequences stand one behind the other.
     is_packed: bool,
     is_causal: bool,
@@ -75,11 +96,25 @@ impl Shape {
             heads_q: heads,
             heads_kv: heads,
             seqlens: vec![seqlen; (POSITIONS / seqlen).max(1)],
+            queries: None,
             is_packed: false,
             is_causal,
             window: None,
             kernel: None,
             peers: &["fa3", "cudnn"],
+        }
+    }
+
+    /// A few queries to all keys of each sequence. Not causal: torch would put the first query at the
+    /// first key.
+    fn decode(heads_q: usize, queries: usize, (batch, seqlen): (usize, usize)) -> Self {
+        Self {
+            heads_q,
+            heads_kv: 8,
+            seqlens: vec![seqlen; batch],
+            queries: Some(queries),
+            peers: &["fa3", "cudnn", "flash"],
+            ..Self::square(128, seqlen, false)
         }
     }
 
@@ -98,7 +133,7 @@ impl Shape {
         let of_sequence = |&seqlen: &usize| {
             let (seqlen, left) = (seqlen as f64, self.window.map(|left| left as f64));
             match (self.is_causal, left) {
-                (false, _) => seqlen * seqlen,
+                (false, _) => self.queries.map_or(seqlen, |queries| queries as f64) * seqlen,
                 // The first queries have fewer keys before them.
                 (true, Some(left)) if left < seqlen => {
                     seqlen * (left + 1.0) - left * (left + 1.0) / 2.0
@@ -113,7 +148,16 @@ impl Shape {
         self.seqlens.iter().copied().max().unwrap_or_default()
     }
 
-    /// Of q, or of k and v.
+    /// Of q.
+    fn extents_q(&self) -> Vec<usize> {
+        let mut extents = self.extents(self.heads_q);
+        if let Some(queries) = self.queries {
+            extents[1] = queries;
+        }
+        extents
+    }
+
+    /// Of k and v, or of as many heads.
     fn extents(&self, heads: usize) -> Vec<usize> {
         match self.is_packed {
             true => vec![self.seqlens.iter().sum(), heads, self.head_dim],
@@ -123,8 +167,8 @@ impl Shape {
 
     fn work<T: Float>(&self) -> Work {
         let scores = self.visible() * self.heads_q as f64;
-        let positions: usize = self.seqlens.iter().sum();
-        let elements = positions * self.head_dim * 2 * (self.heads_q + self.heads_kv);
+        let [of_q, of_k] = [self.extents_q(), self.extents(self.heads_kv)];
+        let elements = 2 * (of_q.iter().product::<usize>() + of_k.iter().product::<usize>());
         Work {
             flops: 4.0 * scores * self.head_dim as f64,
             bytes: (elements * size_of::<T>()) as f64,
@@ -145,7 +189,10 @@ impl Shape {
         };
         let seqlens = match self.is_packed {
             true => format!("packed{}", self.seqlens.len()),
-            false => format!("s{}", self.longest()),
+            false => match self.queries {
+                Some(queries) => format!("b{}/q{queries}/s{}", self.seqlens.len(), self.longest()),
+                None => format!("s{}", self.longest()),
+            },
         };
         format!("{mask}/d{}/{heads}{seqlens}", self.head_dim)
     }
@@ -193,6 +240,14 @@ fn shapes(set: &str) -> Vec<Shape> {
             heads_kv: 8,
             ..Shape::square(128, seqlen, true)
         })),
+        "decode" => {
+            for heads_q in [64, 32] {
+                for queries in DECODE_QUERIES {
+                    let of = |&keys: &(usize, usize)| Shape::decode(heads_q, queries, keys);
+                    shapes.extend(DECODE_KEYS.iter().map(of));
+                }
+            }
+        }
         "window" => shapes.extend([64, 128, 256].map(|head_dim| Shape {
             window: Some(1024),
             peers: &["fa3", "cudnn", "flash"],
@@ -258,7 +313,7 @@ struct Copy<T: Float> {
 }
 
 fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) -> Result<Prepared> {
-    let [of_q, of_k] = [shape.heads_q, shape.heads_kv].map(|heads| shape.extents(heads));
+    let [of_q, of_k] = [shape.extents_q(), shape.extents(shape.heads_kv)];
     let q = normal_copies::<T>(stream, &of_q, 1, copies)?;
     let k = normal_copies::<T>(stream, &of_k, 2, copies)?;
     let v = normal_copies::<T>(stream, &of_k, 3, copies)?;
@@ -341,6 +396,15 @@ mod tests {
             }
         }
         assert_eq!(Shape::square(64, 512, false).visible(), 512.0 * 16_384.0);
+    }
+
+    #[test]
+    fn few_queries_read_all_keys() {
+        let shape = Shape::decode(64, 4, (16, 2048));
+        assert_eq!(shape.name(), "full/d128/h64x8/b16/q4/s2048");
+        assert_eq!(shape.visible(), 16.0 * 4.0 * 2048.0);
+        let bytes = 2.0 * 128.0 * 2.0 * 16.0 * (4.0 * 64.0 + 2048.0 * 8.0);
+        assert_eq!(shape.work::<bf16>().bytes, bytes);
     }
 
     #[test]

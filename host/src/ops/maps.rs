@@ -17,7 +17,7 @@ use std::sync::Mutex;
 const KEPT: usize = 1024;
 
 /// Most dimensions of a map.
-const RANK: usize = 4;
+const RANK: usize = 5;
 
 /// A tiled map that takes every element, fills with zeros and has the swizzle of 128 bytes.
 /// Dimensions are in order from the innermost.

@@ -1,12 +1,19 @@
-//! Two partial results as one.
+//! Partial results as one.
 //!
-//! Entry: `attention_merge` `(o_a: *const u8, lse_a: *const f32, o_b: *const u8, lse_b: *const f32, o:
+//! Of two calls: `attention_merge` `(o_a: *const u8, lse_a: *const f32, o_b: *const u8, lse_b: *const f32, o:
 //! *mut u8, lse: *mut f32, params: MergeParams)`. All tensors are contiguous; blocks have [`THREADS`]
 //! threads, of which each warp merges one row of o at a time.
+//!
+//! Of one call whose keys were in parts ([`FwdPacking`](super::FwdPacking)): `attention_merge_parts`
+//! `(o_parts: *const f32, lse_parts: *const f32, o: *mut u8, lse: *mut f32, sink: *const f32, lengths:
+//! FlashFwdLengths, params: FlashFwdParams, packing: FwdPacking)`, as the call has them; the parts lie one
+//! behind the other, each contiguous ([`strides_of_parts`]). Rows of no sequence are left alone.
 
 use core::fmt;
 
-/// Threads of a block.
+use super::params::{BshStrides, FlashFwdParams};
+
+/// Threads of a block; a warp has a row.
 pub const THREADS: u32 = 256;
 
 /// Most blocks of a grid; they stride over the rest.
@@ -19,6 +26,42 @@ pub struct MergeEntry;
 impl fmt::Display for MergeEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("attention_merge")
+    }
+}
+
+/// Names the entry that merges parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PartsEntry;
+
+impl fmt::Display for PartsEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("attention_merge_parts")
+    }
+}
+
+/// How o of a part lies: `[batch, seqlen_q, heads_q, head_dim_v]`, or without the batch where queries
+/// are packed.
+#[inline(always)]
+pub const fn strides_of_parts(params: &FlashFwdParams) -> BshStrides {
+    let head = params.head_dim_v as i64;
+    let seq = head.wrapping_mul(params.heads_q as i64);
+    let batch = if params.total_q != 0 {
+        0
+    } else {
+        seq.wrapping_mul(params.seqlen_q as i64)
+    };
+    BshStrides { batch, seq, head }
+}
+
+/// Blocks of a launch that merges parts of so many rows, in x.
+pub const fn blocks(rows: u64) -> u32 {
+    let blocks = rows.div_ceil(THREADS as u64 / 32);
+    if blocks > MAX_BLOCKS {
+        MAX_BLOCKS as u32
+    } else if blocks == 0 {
+        1
+    } else {
+        blocks as u32
     }
 }
 
@@ -48,14 +91,7 @@ impl MergeParams {
 
     /// Blocks of a launch, in x.
     pub const fn blocks(&self) -> u32 {
-        let blocks = self.rows().div_ceil(THREADS as u64 / 32);
-        if blocks > MAX_BLOCKS {
-            MAX_BLOCKS as u32
-        } else if blocks == 0 {
-            1
-        } else {
-            blocks as u32
-        }
+        blocks(self.rows())
     }
 
     /// Where row `row` of o, by batch, position and head, has its lse.

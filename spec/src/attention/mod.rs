@@ -10,6 +10,7 @@
 //! | `params` | extents, strides and scalars of a launch |
 //! | `lengths` | sequences of different lengths: where each lies, how long it is |
 //! | `mask` | which keys a query sees, and which blocks of keys a tile of queries visits |
+//! | `packing` | heads side by side in a tile, keys in parts |
 //! | `simt` | the portable kernels |
 //! | [`sm80`], [`sm75`] | kernels by `mma.sync` |
 //! | [`merge`] | two partial results as one |
@@ -21,6 +22,7 @@
 mod lengths;
 mod mask;
 pub mod merge;
+mod packing;
 mod params;
 mod simt;
 pub mod sm75;
@@ -29,6 +31,7 @@ pub mod sm90;
 
 pub use lengths::{FlashFwdLengths, Positions, Sequence, SequenceLengths};
 pub use mask::{KeyBlocks, KeyRange, Mask, UNLIMITED};
+pub use packing::{FwdPacking, MOST_SPLITS, packed_heads};
 pub use params::{BshStrides, FlashFwdParams, OutputDType};
 pub use simt::{
     SIMT_DTYPES, SIMT_HEAD_DIMS, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig,

@@ -134,6 +134,17 @@ impl FlashFwdParams {
         Mask::new(seqlen_q, seqlen_k, window, self.top_left != 0)
     }
 
+    /// From the lse of a query to that of the same query `heads` further on.
+    #[inline(always)]
+    pub const fn lse_stride(&self, heads: u32) -> u64 {
+        let positions = if self.total_q != 0 {
+            self.total_q
+        } else {
+            self.seqlen_q
+        };
+        (heads as u64).wrapping_mul(positions as u64)
+    }
+
     /// Index of the lse of a sequence's first query.
     #[inline(always)]
     pub const fn lse_offset(&self, sequence: &Sequence, head_idx: u32) -> u64 {

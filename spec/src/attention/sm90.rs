@@ -6,6 +6,10 @@
 //! `[head_dim, position, head, batch]`, or one batch where positions are packed), then what every
 //! forward entry takes after q, k and v, then [`FwdLaunch`].
 //!
+//! Those whose name ends in `_packed` ([`PACKED`]) take [`FwdPacking`](super::FwdPacking) behind it, and
+//! a map of q of dimensions `[head_dim, head side by side, position, head, batch]`, whose boxes have as
+//! many heads and positions as [`FwdPacking`](super::FwdPacking) says.
+//!
 //! q, k, v and o are aligned to 16 bytes, as are their strides; o's elements are those of q or f32.
 //! head_dim and head_dim_v are multiples of 8, and softmax_scale is more than 0.
 
@@ -151,11 +155,33 @@ pub struct FwdEntry {
     pub dtype: DType,
     /// The tile.
     pub tile: FwdTile,
+    /// Rows are queries of several heads: it takes [`FwdPacking`](super::FwdPacking) as well.
+    pub is_packed: bool,
+}
+
+impl FwdEntry {
+    /// The packed kernel that has room for both head dimensions, if there is one.
+    pub const fn packed(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        let mut at = 0;
+        while at < PACKED.len() {
+            let entry = PACKED[at];
+            let is_of = matches!(
+                (entry.dtype, dtype),
+                (DType::F16, DType::F16) | (DType::Bf16, DType::Bf16)
+            );
+            if is_of && head_dim <= entry.tile.head_dim && head_dim_v <= entry.tile.head_dim_v {
+                return Some(entry);
+            }
+            at += 1;
+        }
+        None
+    }
 }
 
 impl fmt::Display for FwdEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flash_fwd_sm90_{}_{}", self.dtype, self.tile)
+        write!(f, "flash_fwd_sm90_{}_{}", self.dtype, self.tile)?;
+        f.write_str(if self.is_packed { "_packed" } else { "" })
     }
 }
 
@@ -301,6 +327,13 @@ pub const TILES: [FwdTile; 5] = [
     TILE_D256,
 ];
 
+/// The packed entries.
+pub const PACKED: [FwdEntry; 1] = [FwdEntry {
+    dtype: DType::Bf16,
+    tile: TILE_D128,
+    is_packed: true,
+}];
+
 /// Element types of q, k and v.
 pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
 
@@ -380,7 +413,17 @@ mod tests {
 
     #[test]
     fn entry_names_are_as_documented() {
-        let entry = |dtype, tile| FwdEntry { dtype, tile }.to_string();
+        let entry = |dtype, tile| {
+            let is_packed = false;
+            let entry = FwdEntry {
+                dtype,
+                tile,
+                is_packed,
+            };
+            entry.to_string()
+        };
+        let packed = "flash_fwd_sm90_bf16_d128_128x128_packed";
+        assert_eq!(PACKED[0].to_string(), packed);
         assert_eq!(
             entry(DType::Bf16, TILE_D64),
             "flash_fwd_sm90_bf16_d64_192x128"

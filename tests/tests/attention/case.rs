@@ -54,6 +54,9 @@ pub(crate) struct Case {
     /// Lengths are given as tensors.
     #[serde(default)]
     pub(crate) on_device: bool,
+    /// Parts of keys, for kernels that take any; as they choose if not said.
+    #[serde(default)]
+    pub(crate) splits: Option<u32>,
     /// Heads before positions.
     #[serde(default)]
     pub(crate) bhsd: bool,
@@ -110,6 +113,7 @@ impl Case {
             used_k: None,
             leftpad_k: None,
             on_device: false,
+            splits: None,
             bhsd: false,
             dtype,
             out: None,
@@ -213,8 +217,9 @@ pub(crate) fn dense(largest: usize) -> impl Strategy<Value = Case> {
         extent(largest),
         extent(largest),
         1..3_usize,
-        1..4_usize,
+        prop::sample::select(vec![1_usize, 1, 2, 3, 5, 8]),
     );
+    let splits = prop::option::of(1..5_u32);
     let window = || prop::option::weighted(0.3, prop::sample::select(vec![0_u32, 1, 5, 40, 100]));
     let mask = (any::<bool>(), any::<bool>(), window(), window());
     let scale = prop::option::of(prop::sample::select(vec![0.125_f32, 1.0, -0.5, 0.0]));
@@ -234,45 +239,48 @@ pub(crate) fn dense(largest: usize) -> impl Strategy<Value = Case> {
         types,
         options,
         views,
-        (values, values_v, any::<u32>()),
+        (values, values_v, any::<u32>(), splits),
     )
-        .prop_map(|(shape, types, options, views, (values, values_v, seed))| {
-            let (batch, seqlen_q, seqlen_k, heads_kv, group) = shape;
-            let (dtype, out, head_dim, head_dim_v) = types;
-            let (scale, softcap, sink, bhsd, (causal, top_left, left, right)) = options;
-            // Peaked scores let probabilities underflow, and 0 times infinity is not 0: special
-            // values of v go with mild scores.
-            let is_special = values_v == Values::Special;
-            Case {
-                batch,
-                seqlen_q,
-                seqlen_k,
-                heads_kv,
-                group,
-                head_dim,
-                head_dim_v,
-                causal,
-                top_left,
-                left,
-                right,
-                scale,
-                softcap,
-                sink,
-                packed_q: None,
-                packed_k: None,
-                used_q: None,
-                used_k: None,
-                leftpad_k: None,
-                on_device: false,
-                bhsd,
-                dtype,
-                out,
-                views: [views.0, views.1, views.2, views.3],
-                values: if is_special { Values::Uniform } else { values },
-                values_v,
-                seed: u64::from(seed),
-            }
-        })
+        .prop_map(
+            |(shape, types, options, views, (values, values_v, seed, splits))| {
+                let (batch, seqlen_q, seqlen_k, heads_kv, group) = shape;
+                let (dtype, out, head_dim, head_dim_v) = types;
+                let (scale, softcap, sink, bhsd, (causal, top_left, left, right)) = options;
+                // Peaked scores let probabilities underflow, and 0 times infinity is not 0: special
+                // values of v go with mild scores.
+                let is_special = values_v == Values::Special;
+                Case {
+                    batch,
+                    seqlen_q,
+                    seqlen_k,
+                    heads_kv,
+                    group,
+                    head_dim,
+                    head_dim_v,
+                    causal,
+                    top_left,
+                    left,
+                    right,
+                    scale,
+                    softcap,
+                    sink,
+                    packed_q: None,
+                    packed_k: None,
+                    used_q: None,
+                    used_k: None,
+                    leftpad_k: None,
+                    on_device: false,
+                    splits,
+                    bhsd,
+                    dtype,
+                    out,
+                    views: [views.0, views.1, views.2, views.3],
+                    values: if is_special { Values::Uniform } else { values },
+                    values_v,
+                    seed: u64::from(seed),
+                }
+            },
+        )
 }
 
 /// The same with lengths of all kinds.
@@ -313,4 +321,35 @@ pub(crate) fn ragged(largest: usize) -> impl Strategy<Value = Case> {
             }
         },
     )
+}
+
+/// The same as tensor cores take it, with few queries and many heads on a key head.
+pub(crate) fn grouped(largest: usize) -> impl Strategy<Value = Case> {
+    let head_dim = || prop::sample::select(vec![8_usize, 40, 64, 120, 128]);
+    let group = prop::sample::select(vec![2_usize, 3, 6, 8, 11, 33]);
+    let shape = (head_dim(), head_dim(), group, 1..3_u32);
+    (ragged(largest), shape).prop_map(|(ragged, (head_dim, head_dim_v, group, splits))| {
+        let few = |seqlen: usize| seqlen.div_ceil(4);
+        Case {
+            dtype: DType::Bf16,
+            out: ragged.out.filter(|&out| out == DType::F32),
+            head_dim,
+            head_dim_v,
+            group,
+            seqlen_q: few(ragged.seqlen_q),
+            packed_q: ragged
+                .packed_q
+                .map(|lengths| lengths.into_iter().map(few).collect()),
+            used_q: ragged
+                .used_q
+                .map(|lengths| lengths.into_iter().map(|used| used / 4).collect()),
+            splits: ragged.splits.map(|_| splits + 1),
+            scale: ragged.scale.filter(|&scale| scale > 0.0),
+            views: ragged.views.map(|view| match view {
+                View::Repeated => View::Contiguous,
+                view => view,
+            }),
+            ..ragged
+        }
+    })
 }

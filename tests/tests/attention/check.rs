@@ -4,7 +4,7 @@ use ndarray::{Array3, ArrayD, Axis, Ix3};
 use warpsmith::reference::Expected;
 use warpsmith::reference::attention::{AttentionExpected, AttentionOptions, packed};
 use warpsmith::{
-    Attention, AttentionPlan, DType, Device, Element, Float, Layout, Lengths, Stream, Tensor,
+    Attention, AttentionPlan, DType, Device, Element, Error, Float, Layout, Lengths, Stream, Tensor,
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -301,27 +301,42 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
         Ok::<_, String>((o, lse))
     };
     let (o, lse) = outputs()?;
-    let plan = plain.plan_into(&o.tensor, Some(&lse.tensor), &stream);
-    let plan = plan.map_err(say)?;
-    let names = plan
-        .candidates()
-        .iter()
-        .map(|candidate| candidate.name.as_str());
+    // By the plan, and by every kernel: as it shares heads and keys, and as the case has it.
+    let mut ways = vec![(None, None)];
+    for splits in [None, case.splits] {
+        let attention = match splits {
+            Some(splits) => plain.clone().key_splits(splits),
+            None => plain.clone(),
+        };
+        let plan = match attention.plan_into(&o.tensor, Some(&lse.tensor), &stream) {
+            // Not every attention can be computed with keys in parts.
+            Err(Error::Unsupported { .. }) if splits.is_some() => continue,
+            plan => plan.map_err(say)?,
+        };
+        let names = plan.candidates().iter().map(|way| way.name.clone());
+        ways.extend(names.map(|name| (Some(name), splits)));
+    }
     // Tensor cores multiply what is masked by 0, and f16 rounds small probabilities to 0: a NaN or an
     // infinity survives that as NaN.
     let can_be_zero = case.is_masked() || case.dtype == DType::F16;
     let is_strict = case.values_v == Values::Special && can_be_zero;
-    let names = names.filter(|name| !is_strict || name.contains("simt"));
-    for name in std::iter::once(None).chain(names.map(Some)) {
-        if name.is_none() && is_strict {
+    for (name, splits) in &ways {
+        let is_portable = name.as_ref().is_some_and(|name| name.contains("simt"));
+        if is_strict && !is_portable {
             continue;
         }
-        let attention = match name {
-            Some(name) => describe::<T, Out>(case, &inputs).with_kernel(name),
-            None => plain.clone(),
-        };
+        let mut attention = plain.clone();
+        if let Some(name) = name {
+            attention = attention.with_kernel(name);
+        }
+        if let Some(splits) = *splits {
+            attention = attention.key_splits(splits);
+        }
         let judged = judge(case, &inputs, &attention, &outputs, &stream);
-        judged.map_err(|error| format!("{}: {error}", name.unwrap_or("by the plan")))?;
+        judged.map_err(|error| {
+            let name = name.as_deref().unwrap_or("by the plan");
+            format!("{name}, parts of keys: {splits:?}: {error}")
+        })?;
     }
     inputs.expect_unchanged()
 }

@@ -8,6 +8,7 @@ mod case;
 mod check;
 mod counters;
 mod merging;
+mod packing;
 mod refused;
 mod tables;
 
@@ -40,6 +41,18 @@ fn attention_matches_its_reference_for_sequences_of_any_lengths() {
             largest: [80, 400],
         },
         case::ragged,
+        check,
+    );
+}
+
+#[test]
+fn attention_matches_its_reference_for_heads_that_share_keys() {
+    holds(
+        Effort {
+            cases: 40,
+            largest: [80, 500],
+        },
+        case::grouped,
         check,
     );
 }

@@ -5,11 +5,13 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::merge::{self, MergeEntry, MergeParams};
+use spec::attention::merge::{self, MergeEntry, MergeParams, PartsEntry};
 use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{FwdEntry, FwdLaunch};
-use spec::attention::{BshStrides, FlashFwdParams, OutputDType, SimtEntry, UNLIMITED};
+use spec::attention::{
+    BshStrides, FlashFwdParams, FwdPacking, OutputDType, SimtEntry, UNLIMITED, packed_heads,
+};
 use spec::gemm::sm90::SPAN_BYTES;
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
@@ -104,46 +106,36 @@ pub(crate) fn sm90(entry: FwdEntry, rng: &mut ChaCha8Rng) -> Trial {
         shared_bytes: tile.smem_bytes(),
     };
     let (mut trial, args, params) = drawn(&kernel, rng);
-    let size = entry.dtype.size_bytes() as u64;
-    let map = |arg: Arg, at: usize| {
-        let (strides, [seqlen, heads, head_dim], rows) = match at {
-            0 => (
-                params.q,
-                [params.seqlen_q, params.heads_q, params.head_dim],
-                tile.box_rows_q(),
-            ),
-            1 => (
-                params.k,
-                [params.seqlen_k, params.heads_kv, params.head_dim],
-                tile.tile_n,
-            ),
-            _ => (
-                params.v,
-                [params.seqlen_k, params.heads_kv, params.head_dim_v],
-                tile.tile_n,
-            ),
-        };
-        let Arg::Buffer(number) = arg else {
-            return arg;
-        };
-        let dims = [head_dim, seqlen, heads, params.batch].map(u64::from);
-        let strides = [strides.seq, strides.head, strides.batch].map(|x| x as u64 * size);
-        let span = SPAN_BYTES / size as u32;
-        let dtype = TensorMapType::from(entry.dtype);
-        let map = TensorMapDesc::new(dtype, &dims, &strides, &[span, rows, 1, 1]);
-        Arg::MapValue(number, map.swizzle(TensorMapSwizzle::B128))
+    let heads = match (entry.is_packed, rng.random()) {
+        (true, true) => packed_heads(params.heads_per_kv()),
+        _ => 1,
     };
+    let packing = FwdPacking::new(heads).expect("a few heads");
+    let of_q = entry.is_packed.then_some(&packing);
     let mut args: Vec<Arg> = args
         .into_iter()
         .enumerate()
-        .map(|(at, arg)| if at < 3 { map(arg, at) } else { arg })
+        .map(|(at, arg)| match arg {
+            Arg::Buffer(number) if at < 3 => {
+                let map = map(entry, &params, at, of_q.filter(|_| at == 0));
+                Arg::MapValue(number, map.swizzle(TensorMapSwizzle::B128))
+            }
+            arg => arg,
+        })
         .collect();
-    let tiles = params.batch * params.heads_q * params.seqlen_q.div_ceil(tile.tile_m);
+    let queries = match entry.is_packed {
+        true => tile.consumers() * packing.queries,
+        false => tile.tile_m,
+    };
+    let tiles = params.batch * params.heads_q / heads * params.seqlen_q.div_ceil(queries);
     args.push(Arg::params(FwdLaunch {
         counter: std::ptr::null_mut(),
         section: rng.random_range(1..=3),
         has_neighbours: rng.random_range(0..2),
     }));
+    if entry.is_packed {
+        args.push(Arg::params(packing));
+    }
     let config = LaunchConfig {
         grid: [rng.random_range(1..=tiles), 1, 1],
         block: [kernel.threads, 1, 1],
@@ -152,6 +144,62 @@ pub(crate) fn sm90(entry: FwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     };
     trial.launch(entry, config, args);
     trial
+}
+
+/// The map of q, k or v; of q with heads side by side where there is a packing.
+fn map(
+    entry: FwdEntry,
+    params: &FlashFwdParams,
+    at: usize,
+    packing: Option<&FwdPacking>,
+) -> TensorMapDesc {
+    let size = entry.dtype.size_bytes() as u64;
+    let (strides, [seqlen, heads, head_dim], rows) = match at {
+        0 => (
+            params.q,
+            [params.seqlen_q, params.heads_q, params.head_dim],
+            entry.tile.box_rows_q(),
+        ),
+        1 => (
+            params.k,
+            [params.seqlen_k, params.heads_kv, params.head_dim],
+            entry.tile.tile_n,
+        ),
+        _ => (
+            params.v,
+            [params.seqlen_k, params.heads_kv, params.head_dim_v],
+            entry.tile.tile_n,
+        ),
+    };
+    let BshStrides { batch, seq, head } = strides;
+    let span = SPAN_BYTES / size as u32;
+    let dtype = TensorMapType::from(entry.dtype);
+    let bytes = |strides: &[i64]| {
+        strides
+            .iter()
+            .map(|&x| x as u64 * size)
+            .collect::<Vec<u64>>()
+    };
+    match packing {
+        None => {
+            let dims = [head_dim, seqlen, heads, params.batch].map(u64::from);
+            TensorMapDesc::new(
+                dtype,
+                &dims,
+                &bytes(&[seq, head, batch]),
+                &[span, rows, 1, 1],
+            )
+        }
+        Some(&FwdPacking {
+            heads: side,
+            queries,
+            ..
+        }) => {
+            let dims = [head_dim, side, seqlen, heads / side, params.batch].map(u64::from);
+            let strides = bytes(&[head, seq, head * i64::from(side), batch]);
+            TensorMapDesc::new(dtype, &dims, &strides, &[span, side, queries, 1, 1])
+        }
+    }
 }
 
 /// Random extents, options and tensors, as every forward entry takes them.
@@ -209,6 +257,34 @@ fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, FlashFwdPar
     let lengths = Arg::params([0_u64; 5]);
     let args = vec![q, k, v, o, lse, sink, lengths, Arg::params(params)];
     (trial, args, params)
+}
+
+pub(crate) fn merge_parts(entry: PartsEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let kernel = Kernel {
+        dtype: DType::F32,
+        o_dtypes: &FLOATS,
+        head_dim_cap: 256,
+        unit: 1,
+        tile_m: 1,
+        threads: merge::THREADS,
+        shared_bytes: 0,
+    };
+    let (mut trial, args, params) = drawn(&kernel, rng);
+    let rows = params.batch * params.heads_q * params.seqlen_q;
+    let mut packing = FwdPacking::new(1).expect("a head");
+    packing.splits = rng.random_range(1..=40);
+    packing.lse_split = u64::from(rows);
+    packing.o_split = u64::from(rows * params.head_dim_v);
+    let parts = u64::from(packing.splits);
+    let o_parts = trial.floats(DType::F32, packing.o_split * parts, rng);
+    let lse_parts = trial.floats(DType::F32, packing.lse_split * parts, rng);
+    let config = LaunchConfig::linear(merge::blocks(u64::from(rows)), merge::THREADS);
+    // Behind q, k and v: o, lse, sink, lengths, parameters.
+    let outputs = args.into_iter().skip(3);
+    let args = [o_parts, lse_parts].into_iter().chain(outputs);
+    let args: Vec<Arg> = args.chain([Arg::params(packing)]).collect();
+    trial.launch(entry, config, args);
+    trial
 }
 
 pub(crate) fn merge(entry: MergeEntry, rng: &mut ChaCha8Rng) -> Trial {

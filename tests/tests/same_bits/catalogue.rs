@@ -5,10 +5,10 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::merge::MergeEntry;
+use spec::attention::merge::{MergeEntry, PartsEntry};
 use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
-use spec::attention::sm90::{DTYPES, FwdEntry, TILES};
+use spec::attention::sm90::{DTYPES, FwdEntry, PACKED, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{BriefEntry, CastEntry, ChainEntry, CopyEntry, TransposeEntry};
 use spec::gemm::{self, Transpose};
@@ -35,6 +35,7 @@ pub(crate) enum Family {
     AttentionSm80(Sm80Entry),
     AttentionSm90(FwdEntry),
     Merge(MergeEntry),
+    MergeParts(PartsEntry),
     Reduce(ReduceEntry),
     Row(rows::RowKernel),
     Scan(ScanEntry),
@@ -106,10 +107,17 @@ fn add_attention(all: &mut BTreeMap<String, Family>) {
         add(all, entries, Family::AttentionSm80);
     }
     for dtype in DTYPES {
-        let entries = TILES.map(|tile| FwdEntry { dtype, tile });
+        let is_packed = false;
+        let entries = TILES.map(|tile| FwdEntry {
+            dtype,
+            tile,
+            is_packed,
+        });
         add(all, entries, Family::AttentionSm90);
     }
+    add(all, PACKED, Family::AttentionSm90);
     add(all, [MergeEntry], Family::Merge);
+    add(all, [PartsEntry], Family::MergeParts);
 }
 
 impl Family {
@@ -137,6 +145,7 @@ impl Family {
             Self::AttentionSm80(entry) => attending::sm80(entry, rng),
             Self::AttentionSm90(entry) => attending::sm90(entry, rng),
             Self::Merge(entry) => attending::merge(entry, rng),
+            Self::MergeParts(entry) => attending::merge_parts(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng),
             Self::Row(kernel) => kernel.trial(rng),
             Self::Scan(entry) => running(entry, rng),

@@ -7,9 +7,10 @@
 
 use super::call::Call;
 use super::desc::AttentionDesc;
+use super::packing::Sharing;
 use super::{simt, sm75, sm80, sm90};
 use crate::reference::attention::AttentionModel;
-use crate::{DeviceInfo, LaunchConfig, Result};
+use crate::{DeviceInfo, Error, LaunchConfig, Result};
 use spec::attention::SimtEntry;
 use spec::attention::sm75::Sm75Entry;
 use spec::attention::sm80::Sm80Entry;
@@ -42,6 +43,7 @@ pub(super) struct Candidate {
     pub(super) entry: Entry,
     /// Queries and keys that a block takes at once.
     pub(super) tile: [u32; 2],
+    pub(super) sharing: Sharing,
     pub(super) config: LaunchConfig,
     pub(super) estimated_ns: f64,
 }
@@ -49,6 +51,16 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Enqueues it.
     pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
+        let is_packed = matches!(self.entry, Entry::Sm90(entry) if entry.is_packed);
+        let mut viewed = None;
+        if self.sharing.heads > 1 && !is_packed {
+            const OFFERED: Error = Error::Bug("heads were offered as queries that cannot be");
+            viewed = Some(Call {
+                desc: call.desc.heads_as_queries().ok_or(OFFERED)?,
+                ..call.clone()
+            });
+        }
+        let call = viewed.as_ref().unwrap_or(call);
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, self, call),
             Entry::Sm75(entry) => sm75::launch(entry, self, call),
@@ -64,7 +76,7 @@ impl Candidate {
             // Half the products of an instruction each: what is counted twice is counted for both.
             Entry::Sm75(entry) => sm80::model(entry.tile(), desc),
             Entry::Sm80(entry) => sm80::model(entry.tile(), desc),
-            Entry::Sm90(entry) => sm90::model(entry, desc),
+            Entry::Sm90(entry) => sm90::model(entry, self.sharing, desc),
         }
     }
 }
@@ -75,12 +87,36 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// Hands all candidates for `desc` to `offer`.
+/// Hands all candidates for `desc` to `offer`: those that share heads and keys as it wants.
 pub(super) fn offer_all(
     desc: &AttentionDesc,
     device: &DeviceInfo,
     offer: &mut dyn FnMut(Candidate),
 ) {
+    let offer = &mut |candidate: Candidate| {
+        let Sharing { heads, splits } = candidate.sharing;
+        let packs = desc.packs_heads.is_none_or(|packs| packs == (heads > 1));
+        if packs && desc.key_splits.is_none_or(|wanted| wanted == splits) {
+            offer(candidate);
+        }
+    };
+    sm90::offer_packed(desc, device, offer);
+    // Fewer tiles, and none longer: never worse.
+    let viewed = match desc.packs_heads {
+        Some(false) => None,
+        _ => desc.heads_as_queries(),
+    };
+    let (desc, heads) = match &viewed {
+        Some(viewed) => (viewed, viewed.seqlen_q),
+        None => (desc, 1),
+    };
+    let offer = &mut |candidate: Candidate| {
+        let splits = candidate.sharing.splits;
+        offer(Candidate {
+            sharing: Sharing { heads, splits },
+            ..candidate
+        });
+    };
     simt::offer(desc, device, offer);
     sm75::offer(desc, device, offer);
     sm80::offer(desc, device, offer);

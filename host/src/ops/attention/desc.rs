@@ -50,6 +50,10 @@ pub(super) struct AttentionDesc {
     pub(super) lengths: LengthsDesc,
     /// lse is written.
     pub(super) lse: bool,
+    /// Heads that share keys are to lie side by side, or are not to; `None`: where it pays.
+    pub(super) packs_heads: Option<bool>,
+    /// Parts that keys are to be taken in; `None`: as many as pay.
+    pub(super) key_splits: Option<u32>,
 }
 
 /// One tensor; its last dimension is contiguous.
@@ -84,6 +88,36 @@ pub(super) struct LengthsDesc {
 }
 
 impl AttentionDesc {
+    /// The same with the heads that share a key head as queries of one head, which any kernel computes:
+    /// where each sequence has one query that sees all keys, its heads differ in nothing else. `None`
+    /// where there is a sink, one for each head, or no heads share any.
+    pub(super) fn heads_as_queries(&self) -> Option<Self> {
+        let group = self.heads_q / self.heads_kv;
+        let sees_all =
+            self.window_left == UNLIMITED && (self.window_right == UNLIMITED || !self.top_left);
+        let varies = self.lengths.cu_seqlens_q || self.lengths.seqused_q;
+        if self.seqlen_q != 1 || group == 1 || !sees_all || varies || self.sink {
+            return None;
+        }
+        let shared = |operand: OperandDesc| {
+            let BshStrides { batch, head, .. } = operand.strides;
+            let strides = BshStrides {
+                batch,
+                seq: head,
+                head: head.checked_mul(i64::from(group))?,
+            };
+            Some(OperandDesc { strides, ..operand })
+        };
+        Some(Self {
+            seqlen_q: group,
+            heads_q: self.heads_kv,
+            q: shared(self.q)?,
+            o: shared(self.o)?,
+            window_right: UNLIMITED,
+            ..*self
+        })
+    }
+
     /// Multiply-adds, counted as two, if all keys were seen.
     pub(super) fn flops(&self) -> f64 {
         let scores = f64::from(self.seqlen_q) * f64::from(self.seqlen_k);
@@ -140,6 +174,12 @@ impl fmt::Display for AttentionDesc {
                 write!(f, " {name}")?;
             }
         }
+        if let Some(packs) = self.packs_heads {
+            write!(f, " pack_heads={packs}")?;
+        }
+        if let Some(splits) = self.key_splits {
+            write!(f, " key_splits={splits}")?;
+        }
         Ok(())
     }
 }
@@ -186,6 +226,8 @@ pub(super) mod tests {
             sink: false,
             lengths: LengthsDesc::default(),
             lse: false,
+            packs_heads: None,
+            key_splits: None,
         }
     }
 
@@ -204,6 +246,46 @@ pub(super) mod tests {
         assert_eq!(desc(4, 128).row_align_bytes(DType::F32), 16);
         assert_eq!(desc(-3, 128).row_align_bytes(DType::Bf16), 2);
         assert_eq!(desc(64, 4).row_align_bytes(DType::Bf16), 4);
+    }
+
+    #[test]
+    fn heads_of_a_single_query_are_as_good_as_queries() {
+        let grouped = AttentionDesc {
+            seqlen_q: 1,
+            seqlen_k: 9,
+            heads_q: 6,
+            heads_kv: 2,
+            window_right: 0,
+            ..plain(DType::Bf16, 1, 8)
+        };
+        let viewed = grouped.heads_as_queries().expect("they are");
+        assert_eq!((viewed.seqlen_q, viewed.heads_q), (3, 2));
+        let BshStrides { seq, head, .. } = viewed.q.strides;
+        assert_eq!((seq, head), (8, 24));
+        for other in [
+            AttentionDesc {
+                window_left: 3,
+                ..grouped
+            },
+            AttentionDesc {
+                top_left: true,
+                ..grouped
+            },
+            AttentionDesc {
+                sink: true,
+                ..grouped
+            },
+            AttentionDesc {
+                seqlen_q: 2,
+                ..grouped
+            },
+            AttentionDesc {
+                heads_q: 2,
+                ..grouped
+            },
+        ] {
+            assert_eq!(other.heads_as_queries(), None);
+        }
     }
 
     #[test]
@@ -228,6 +310,14 @@ pub(super) mod tests {
                 ..plain
             },
             AttentionDesc { lse: true, ..plain },
+            AttentionDesc {
+                packs_heads: Some(true),
+                ..plain
+            },
+            AttentionDesc {
+                key_splits: Some(2),
+                ..plain
+            },
             AttentionDesc {
                 softcap: true,
                 ..plain

@@ -6,6 +6,7 @@ mod desc;
 mod extents;
 mod lengths;
 mod merge;
+mod packing;
 mod plan;
 mod run;
 mod simt;
@@ -137,6 +138,8 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
     seqused_k: Option<Lengths<'a>>,
     leftpad_k: Option<Lengths<'a>>,
     max_seqlens: Option<(usize, usize)>,
+    packs_heads: Option<bool>,
+    key_splits: Option<u32>,
     kernel: Option<&'a str>,
     output: PhantomData<Out>,
 }
@@ -172,6 +175,8 @@ impl<T: Float> Attention<'_, T> {
             seqused_k: None,
             leftpad_k: None,
             max_seqlens: None,
+            packs_heads: None,
+            key_splits: None,
             kernel: None,
             output: PhantomData,
         }
@@ -220,6 +225,8 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
             seqused_k: self.seqused_k,
             leftpad_k: self.leftpad_k,
             max_seqlens: self.max_seqlens,
+            packs_heads: self.packs_heads,
+            key_splits: self.key_splits,
             kernel: self.kernel,
             output: PhantomData,
         }
@@ -319,6 +326,23 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// Keys at the front of each sequence that are not there, `batch` of them.
     pub fn leftpad_k(mut self, leftpad_k: impl Into<Lengths<'a>>) -> Self {
         self.leftpad_k = Some(leftpad_k.into());
+        self
+    }
+
+    /// Whether query heads that share a key head lie side by side in a tile of queries, so that its keys are
+    /// read once for all of them. If not said, they do where that is expected to be faster
+    /// ([`plan`](Self::plan) shows it). `run` fails with [`Error::Unsupported`] where no kernel does as
+    /// asked.
+    pub fn pack_heads(mut self, packs: bool) -> Self {
+        self.packs_heads = Some(packs);
+        self
+    }
+
+    /// In how many parts keys are taken, by blocks of their own whose results are merged, in order; 1 is
+    /// not at all. If not said, as many as are expected to be fastest. `run` fails with
+    /// [`Error::Unsupported`] where no kernel does as asked.
+    pub fn key_splits(mut self, splits: u32) -> Self {
+        self.key_splits = Some(splits);
         self
     }
 

@@ -2,7 +2,8 @@
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::AttentionDesc;
-use crate::{DeviceInfo, Error, Result, Stream};
+use crate::{DType, DeviceInfo, Error, Result, Stream};
+use spec::attention::MOST_SPLITS;
 use std::fmt;
 use std::time::Duration;
 
@@ -44,8 +45,25 @@ fn no_candidate(desc: &AttentionDesc, forced: Option<&str>, device: &DeviceInfo)
         },
         None => Error::Unsupported {
             what: format!("attention {desc} on {device}").into(),
-            supported: "batch * heads_q below 65,535^2".into(),
+            supported: supported(desc).into(),
         },
+    }
+}
+
+/// What could be done about it that nothing computes a description.
+fn supported(desc: &AttentionDesc) -> String {
+    let group = desc.heads_q / desc.heads_kv;
+    match (desc.packs_heads, desc.key_splits) {
+        (None, None) => "batch * heads_q below 65,535^2".to_owned(),
+        (packs, splits) => format!(
+            "pack_heads({}) and key_splits({}): on sm_90a, of {}, with rows aligned to 16 bytes, head_dim \
+             and head_dim_v up to 128 in multiples of 8; heads are packed where a divisor of the {group} on a \
+             key head, above 1, is at most {}, and keys are in at most {MOST_SPLITS} parts",
+            packs.map_or("any".to_owned(), |packs| packs.to_string()),
+            splits.map_or("any".to_owned(), |splits| splits.to_string()),
+            DType::Bf16,
+            64,
+        ),
     }
 }
 
@@ -57,6 +75,10 @@ pub struct AttentionCandidate {
     pub name: String,
     /// Queries and keys that a block takes at once.
     pub tile: [u32; 2],
+    /// Query heads side by side in a tile; 1 where a tile is of one head.
+    pub heads: u32,
+    /// Parts that keys are taken in, see [`Attention::key_splits`](crate::Attention::key_splits).
+    pub splits: u32,
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
     /// Threads of a block.
@@ -72,6 +94,8 @@ impl From<&Candidate> for AttentionCandidate {
         Self {
             name: candidate.to_string(),
             tile: candidate.tile,
+            heads: candidate.sharing.heads,
+            splits: candidate.sharing.splits,
             grid: candidate.config.grid,
             threads: candidate.config.block.iter().product(),
             shared_bytes: candidate.config.shared_bytes,
@@ -88,7 +112,14 @@ impl fmt::Display for AttentionCandidate {
             f,
             "{}: tile {m}x{n}, grid {x}x{y}x{z}, {} threads, {} bytes shared",
             self.name, self.threads, self.shared_bytes
-        )
+        )?;
+        if self.heads != 1 {
+            write!(f, ", {} heads side by side", self.heads)?;
+        }
+        if self.splits != 1 {
+            write!(f, ", keys in {} parts", self.splits)?;
+        }
+        Ok(())
     }
 }
 

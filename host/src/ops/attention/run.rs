@@ -320,6 +320,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 leftpad_k: self.leftpad_k.is_some(),
             },
             lse,
+            packs_heads: self.packs_heads,
+            key_splits: self.key_splits,
         })
     }
 

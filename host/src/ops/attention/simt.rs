@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::AttentionDesc;
+use super::packing::Sharing;
 use crate::ops::model;
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
@@ -33,6 +34,7 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
             shared_bytes: 0,
             cluster: None,
         },
+        sharing: Sharing::NONE,
         estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
     });
 }

@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::AttentionDesc;
+use super::packing::Sharing;
 use crate::ops::model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
@@ -35,6 +36,7 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
             entry: Entry::Sm80(entry),
             tile: [entry.tile().tile_m, entry.tile().tile_n],
             config,
+            sharing: Sharing::NONE,
             estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
         });
     }

@@ -5,6 +5,7 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::{AttentionDesc, OperandDesc};
+use super::packing::{self, Sharing};
 use crate::launch::KernelArg;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
@@ -12,9 +13,10 @@ use crate::ops::{kernels, model};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
+use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
+use spec::attention::merge::{PartsEntry, THREADS, blocks, strides_of_parts};
 use spec::attention::sm90::{DTYPES, FwdEntry, FwdLaunch, FwdTile, section, tiles_for};
-use spec::attention::{SOFTCAP_TANH_ERROR, UNLIMITED};
+use spec::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, UNLIMITED};
 use spec::gemm::sm90::SPAN_BYTES;
 
 /// The only architecture that runs code for sm_90a.
@@ -37,29 +39,23 @@ const LOG_ULPS: f64 = 4.0;
 
 /// Adds the kernel that has room for the head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
-    let suits = device.arch == ARCH
-        && DTYPES.contains(&desc.dtype)
-        && [desc.dtype, DType::F32].contains(&desc.o_dtype)
-        && desc.positive_scale
-        && [desc.head_dim, desc.head_dim_v]
-            .iter()
-            .all(|&d| d > 0 && d.is_multiple_of(HEAD_DIM_MULTIPLE))
-        && keys(desc) > 0
-        && positions(desc).is_some()
-        && desc.o.row_align_bytes(desc.o_dtype) >= ALIGN_BYTES;
-    let Some((tile, short)) = tiles_for(desc.head_dim, desc.head_dim_v).filter(|_| suits) else {
+    let Some((tile, short)) =
+        tiles_for(desc.head_dim, desc.head_dim_v).filter(|_| suits(desc, device))
+    else {
         return;
     };
     let mut offer_tile = |tile: FwdTile, estimated_ns: f64| {
         let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
-        if fits && tiles(desc, &tile) <= MOST_TILES {
+        if fits && tiles(desc, &tile, Sharing::NONE) <= MOST_TILES {
             offer(Candidate {
                 entry: Entry::Sm90(FwdEntry {
                     dtype: desc.dtype,
                     tile,
+                    is_packed: false,
                 }),
                 tile: [tile.tile_m, tile.tile_n],
-                config: config(desc, &tile, device.multiprocessors),
+                sharing: Sharing::NONE,
+                config: config(desc, &tile, Sharing::NONE, device.multiprocessors),
                 estimated_ns,
             });
         }
@@ -69,6 +65,52 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     if let Some(short) = short {
         let longer = SHORT_TILE_TIME * pairs(desc, &short) / pairs(desc, &tile);
         offer_tile(short, estimated_ns * longer);
+    }
+}
+
+/// True where tensor maps can say how q, k and v lie, and the kernels can write o.
+fn suits(desc: &AttentionDesc, device: &DeviceInfo) -> bool {
+    device.arch == ARCH
+        && DTYPES.contains(&desc.dtype)
+        && [desc.dtype, DType::F32].contains(&desc.o_dtype)
+        && desc.positive_scale
+        && [desc.head_dim, desc.head_dim_v]
+            .iter()
+            .all(|&d| d > 0 && d.is_multiple_of(HEAD_DIM_MULTIPLE))
+        && keys(desc) > 0
+        && positions(desc).is_some()
+        && desc.o.row_align_bytes(desc.o_dtype) >= ALIGN_BYTES
+}
+
+/// Adds the packed kernel that has room for the head dimensions.
+pub(super) fn offer_packed(
+    desc: &AttentionDesc,
+    device: &DeviceInfo,
+    offer: &mut dyn FnMut(Candidate),
+) {
+    let entry = FwdEntry::packed(desc.dtype, desc.head_dim, desc.head_dim_v);
+    let Some(entry) = entry.filter(|_| suits(desc, device)) else {
+        return;
+    };
+    let Some((plain, _)) = tiles_for(desc.head_dim, desc.head_dim_v) else {
+        return;
+    };
+    let tile = entry.tile;
+    let best = packing::best(desc, &tile, &plain, device.multiprocessors);
+    let Some((sharing, ratio)) = best else {
+        return;
+    };
+    let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
+    let can_be = (1..=MOST_SPLITS).contains(&sharing.splits)
+        && packed_queries(desc, sharing.heads).is_some();
+    if fits && can_be && tiles(desc, &tile, sharing) <= MOST_TILES {
+        offer(Candidate {
+            entry: Entry::Sm90(entry),
+            tile: [tile.tile_m, tile.tile_n],
+            sharing,
+            config: config(desc, &tile, sharing, device.multiprocessors),
+            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE) * ratio / packing::PAYS,
+        });
     }
 }
 
@@ -94,16 +136,23 @@ fn keys(desc: &AttentionDesc) -> u32 {
     }
 }
 
-/// Tiles of queries.
-fn tiles(desc: &AttentionDesc, tile: &FwdTile) -> u64 {
-    let of_head = u64::from(desc.seqlen_q.div_ceil(tile.tile_m));
+/// Tiles of queries, for each part of the keys.
+fn tiles(desc: &AttentionDesc, tile: &FwdTile, sharing: Sharing) -> u64 {
+    let Sharing { heads, splits } = sharing;
+    let of_head = u64::from(desc.seqlen_q.div_ceil(packing::queries(tile, heads)));
     u64::from(desc.batch)
-        .saturating_mul(u64::from(desc.heads_q))
+        .saturating_mul(u64::from(desc.heads_q / heads))
         .saturating_mul(of_head)
+        .saturating_mul(u64::from(splits))
 }
 
-fn config(desc: &AttentionDesc, tile: &FwdTile, multiprocessors: u32) -> LaunchConfig {
-    let blocks = tiles(desc, tile).min(u64::from(multiprocessors.max(1)));
+fn config(
+    desc: &AttentionDesc,
+    tile: &FwdTile,
+    sharing: Sharing,
+    multiprocessors: u32,
+) -> LaunchConfig {
+    let blocks = tiles(desc, tile, sharing).min(u64::from(multiprocessors.max(1)));
     LaunchConfig {
         grid: [blocks as u32, 1, 1],
         block: [tile.threads(), 1, 1],
@@ -113,90 +162,171 @@ fn config(desc: &AttentionDesc, tile: &FwdTile, multiprocessors: u32) -> LaunchC
 }
 
 /// One tensor as a map describes it: dimensions without the first, and their strides in bytes.
-struct Lying {
-    dims: [u64; 3],
-    strides_bytes: [u64; 3],
+struct Lying<const N: usize> {
+    dims: [u64; N],
+    strides_bytes: [u64; N],
+}
+
+impl<const N: usize> Lying<N> {
+    /// Rows of `head_dim`, by dimensions and their strides; `None` where no tensor map can say so.
+    fn new(
+        operand: &OperandDesc,
+        dims: [(u32, i64); N],
+        head_dim: u32,
+        dtype: DType,
+    ) -> Option<Self> {
+        if operand.row_align_bytes(dtype) < ALIGN_BYTES {
+            return None;
+        }
+        let row_bytes = u64::from(head_dim) * dtype.size_bytes() as u64;
+        let mut strides_bytes = [0; N];
+        for (bytes, (dim, stride)) in strides_bytes.iter_mut().zip(dims) {
+            // The stride of a single one is never taken.
+            *bytes = if dim <= 1 {
+                row_bytes.next_multiple_of(u64::from(ALIGN_BYTES))
+            } else {
+                u64::try_from(stride).ok()? * dtype.size_bytes() as u64
+            };
+            if *bytes == 0 || *bytes >= STRIDE_BYTES_END {
+                return None;
+            }
+        }
+        Some(Self {
+            dims: dims.map(|(dim, _)| u64::from(dim)),
+            strides_bytes,
+        })
+    }
 }
 
 /// How q, k and v lie; `None` where no tensor map can say so.
-fn positions(desc: &AttentionDesc) -> Option<[Lying; 3]> {
+fn positions(desc: &AttentionDesc) -> Option<[Lying<3>; 3]> {
     let lengths = &desc.lengths;
     let (is_packed_q, is_packed_k) = (lengths.cu_seqlens_q, lengths.cu_seqlens_k);
-    let queries = if is_packed_q {
-        desc.total_q
-    } else {
-        desc.seqlen_q
-    };
     let lying = |operand: &OperandDesc, positions, heads, is_packed, head_dim| {
         let batch = if is_packed { 1 } else { desc.batch };
-        lying(operand, [positions, heads, batch], head_dim, desc.dtype)
+        let BshStrides {
+            batch: of_batch,
+            seq,
+            head,
+        } = operand.strides;
+        let dims = [(positions, seq), (heads, head), (batch, of_batch)];
+        Lying::new(operand, dims, head_dim, desc.dtype)
     };
+    let (of_q, of_k) = (desc.head_dim, keys(desc));
     Some([
-        lying(&desc.q, queries, desc.heads_q, is_packed_q, desc.head_dim)?,
-        lying(
-            &desc.k,
-            keys(desc),
-            desc.heads_kv,
-            is_packed_k,
-            desc.head_dim,
-        )?,
-        lying(
-            &desc.v,
-            keys(desc),
-            desc.heads_kv,
-            is_packed_k,
-            desc.head_dim_v,
-        )?,
+        lying(&desc.q, queries(desc), desc.heads_q, is_packed_q, of_q)?,
+        lying(&desc.k, of_k, desc.heads_kv, is_packed_k, desc.head_dim)?,
+        lying(&desc.v, of_k, desc.heads_kv, is_packed_k, desc.head_dim_v)?,
     ])
 }
 
-fn lying(operand: &OperandDesc, dims: [u32; 3], head_dim: u32, dtype: DType) -> Option<Lying> {
-    if operand.row_align_bytes(dtype) < ALIGN_BYTES {
-        return None;
-    }
-    let strides = [
-        operand.strides.seq,
-        operand.strides.head,
-        operand.strides.batch,
+/// How q lies with `heads` side by side: these, positions, as many heads at a time, batch.
+fn packed_queries(desc: &AttentionDesc, heads: u32) -> Option<Lying<4>> {
+    let BshStrides { batch, seq, head } = desc.q.strides;
+    let batches = if desc.lengths.cu_seqlens_q {
+        1
+    } else {
+        desc.batch
+    };
+    let dims = [
+        (heads, head),
+        (queries(desc), seq),
+        (desc.heads_q / heads, head.checked_mul(i64::from(heads))?),
+        (batches, batch),
     ];
-    let row_bytes = u64::from(head_dim) * dtype.size_bytes() as u64;
-    let mut strides_bytes = [0; 3];
-    for ((bytes, stride), dim) in strides_bytes.iter_mut().zip(strides).zip(dims) {
-        // The stride of a single one is never taken.
-        *bytes = if dim <= 1 {
-            row_bytes.next_multiple_of(u64::from(ALIGN_BYTES))
-        } else {
-            u64::try_from(stride).ok()? * dtype.size_bytes() as u64
-        };
-        if *bytes == 0 || *bytes >= STRIDE_BYTES_END {
-            return None;
-        }
+    Lying::new(&desc.q, dims, desc.head_dim, desc.dtype)
+}
+
+/// Positions of queries that there are in the tensor.
+fn queries(desc: &AttentionDesc) -> u32 {
+    if desc.lengths.cu_seqlens_q {
+        desc.total_q
+    } else {
+        desc.seqlen_q
     }
-    Some(Lying {
-        dims: dims.map(u64::from),
-        strides_bytes,
-    })
 }
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    const OFFERED: Error = Error::Bug("an attention was offered that no tensor map describes");
+    let Sharing { heads, splits } = candidate.sharing;
+    if !entry.is_packed {
+        return launch_one(entry, candidate, call, None);
+    }
+    let mut packing = FwdPacking::new(heads).ok_or(OFFERED)?;
+    if splits == 1 {
+        return launch_one(entry, candidate, call, Some(packing));
+    }
+    let desc = &call.desc;
+    let batches = if desc.lengths.cu_seqlens_q {
+        1
+    } else {
+        desc.batch
+    };
+    let heads = desc.heads_q as usize;
+    let of_lse = batches as usize * heads * queries(desc) as usize;
+    let of_o = of_lse * desc.head_dim_v as usize;
+    let parts = splits as usize;
+    let o = Tensor::<f32>::empty(call.stream, &[parts, of_o])?;
+    let lse = Tensor::<f32>::empty(call.stream, &[parts, of_lse])?;
+    packing.splits = splits;
+    (packing.o_split, packing.lse_split) = (of_o as u64, of_lse as u64);
+    let params = call.params()?;
+    let call_of_parts = Call {
+        desc: AttentionDesc {
+            o_dtype: DType::F32,
+            o: OperandDesc {
+                strides: strides_of_parts(&params),
+                ..desc.o
+            },
+            lse: true,
+            ..*desc
+        },
+        o: Memory::of(&o),
+        lse: Some(Memory::of(&lse)),
+        sink: None, // the merge's
+        ..call.clone()
+    };
+    launch_one(entry, candidate, &call_of_parts, Some(packing))?;
+    call.uses()?;
+    let rows = u64::from(desc.batch) * u64::from(desc.seqlen_q) * heads as u64;
+    let config = LaunchConfig::linear(blocks(rows), THREADS);
+    let (to, lengths) = (&call.o, call.lengths());
+    let (to_lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
+    let arguments: [&dyn KernelArg; 8] =
+        [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
+    let kernel = kernels::kernel(call.stream, PartsEntry)?;
+    // SAFETY: the parts are as the first launch wrote them, by the same lengths; o and lse are the
+    // call's.
+    unsafe { kernel.launch(call.stream, config, &arguments[..]) }
+}
+
+const OFFERED: Error = Error::Bug("an attention was offered that no tensor map describes");
+
+/// Enqueues one kernel.
+fn launch_one(
+    entry: FwdEntry,
+    candidate: &Candidate,
+    call: &Call<'_>,
+    packing: Option<FwdPacking>,
+) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
-    let [q, k, v] = positions(desc).ok_or(OFFERED)?;
     let device = call.stream.device();
-    let map = |memory: &Memory, lying: &Lying, head_dim, rows| -> Result<MapValue> {
+    let [q, k, v] = positions(desc).ok_or(OFFERED)?;
+    let map = |memory: &Memory, lying: &Lying<3>, head_dim, rows| -> Result<MapValue> {
         let [positions, heads, batch] = lying.dims;
-        let span = SPAN_BYTES / desc.dtype.size_bytes() as u32;
         let key = MapKey::new(
             (memory.address(), TensorMapType::from(desc.dtype)),
             [u64::from(head_dim), positions, heads, batch],
             lying.strides_bytes,
-            [span, rows, 1, 1],
+            [span(desc.dtype), rows, 1, 1],
             L2Promotion::B256,
         );
         device.maps().get(&key, device)
     };
-    let map_q = map(&call.q, &q, desc.head_dim, tile.box_rows_q())?;
+    let map_q = match &packing {
+        None => map(&call.q, &q, desc.head_dim, tile.box_rows_q())?,
+        Some(packing) => packed_map(call, packing)?,
+    };
     let map_k = map(&call.k, &k, desc.head_dim, tile.tile_n)?;
     let map_v = map(&call.v, &v, desc.head_dim_v, tile.tile_n)?;
     let counter = match are_alike(desc) {
@@ -205,11 +335,12 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
     };
     let address = counter.as_ref().map_or(0, |counter| counter.address);
     let lengths = &desc.lengths;
+    let Sharing { heads, .. } = candidate.sharing;
     let launch = FwdLaunch {
         counter: std::ptr::with_exposed_provenance_mut(address as usize),
         section: section(
-            desc.heads_q / desc.heads_kv,
-            desc.seqlen_q.div_ceil(tile.tile_m),
+            desc.heads_q / desc.heads_kv / heads,
+            desc.seqlen_q.div_ceil(packing::queries(tile, heads)),
             !are_alike(desc),
         ),
         has_neighbours: u32::from(lengths.cu_seqlens_k || lengths.seqused_k || lengths.leftpad_k),
@@ -218,11 +349,43 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
     let (params, lengths, o) = (call.params()?, call.lengths(), &call.o);
     let (lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
     let (q, k, v) = (&map_q, &map_k, &map_v);
-    let arguments: [&dyn KernelArg; 9] = [&q, &k, &v, &o, &lse, &sink, &lengths, &params, &launch];
+    let mut arguments: [&dyn KernelArg; 10] = [
+        &q, &k, &v, &o, &lse, &sink, &lengths, &params, &launch, &launch,
+    ];
+    let count = match &packing {
+        None => arguments.len() - 1,
+        Some(packing) => {
+            arguments[9] = packing;
+            arguments.len()
+        }
+    };
     let kernel = kernels::kernel(call.stream, entry)?;
     // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the counter is
     // 0 and nobody else's; o is aligned as rows are written; grid and threads are the tile's.
-    unsafe { kernel.launch(call.stream, candidate.config, &arguments[..]) }
+    unsafe { kernel.launch(call.stream, candidate.config, &arguments[..count]) }
+}
+
+/// Elements of a row of a box.
+fn span(dtype: DType) -> u32 {
+    SPAN_BYTES / dtype.size_bytes() as u32
+}
+
+/// The map of q for a packed kernel.
+fn packed_map(call: &Call<'_>, packing: &FwdPacking) -> Result<MapValue> {
+    let desc = &call.desc;
+    let Lying {
+        dims: [heads, positions, groups, batch],
+        strides_bytes,
+    } = packed_queries(desc, packing.heads).ok_or(OFFERED)?;
+    let key = MapKey::new(
+        (call.q.address(), TensorMapType::from(desc.dtype)),
+        [u64::from(desc.head_dim), heads, positions, groups, batch],
+        strides_bytes,
+        [span(desc.dtype), packing.heads, packing.queries, 1, 1],
+        L2Promotion::B256,
+    );
+    let device = call.stream.device();
+    device.maps().get(&key, device)
 }
 
 /// True where every tile of queries visits as many keys.
@@ -243,17 +406,25 @@ fn is_masked(desc: &AttentionDesc) -> bool {
 
 /// Sums go through the keys one by one, rescaled once a tile at most; probabilities are rounded to the
 /// type of v.
-pub(super) fn model(entry: FwdEntry, desc: &AttentionDesc) -> AttentionModel {
+pub(super) fn model(entry: FwdEntry, sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
     let (p_roundoff, p_lost) = match desc.dtype {
         DType::F16 => (2.0_f64.powi(-11), 2.0_f64.powi(-25)),
         _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
+    };
+    let model = model::attention(desc.seqlen_k as usize, entry.tile.tile_n);
+    // A merge multiplies each part by an exponential and the quotient, and adds up.
+    let parts = match sharing.splits {
+        1 => 0,
+        splits => splits as usize + 2,
     };
     AttentionModel {
         softmax: Model {
             exp_ulps: EXP_ULPS,
             log_ulps: LOG_ULPS,
             p_roundoff,
-            ..model::attention(desc.seqlen_k as usize, entry.tile.tile_n)
+            rescales: model.rescales + parts,
+            additions: model.additions + parts,
+            ..model
         },
         scores: Arithmetic::TensorCore,
         p_lost,

@@ -18,8 +18,9 @@ use cuda_std::wgmma::{Registers, tie};
 use spec::gemm::sm90::WARPGROUP;
 
 use super::clear::clear_rows;
-use super::kernel::{Config, Forward, ROWS};
+use super::kernel::{Config, Forward};
 use super::mask::RowMask;
+use super::rows::RowMap;
 use super::schedule::{Blocks, Ticket, Tickets};
 use super::softmax::{Rescale, Softmax, Sums};
 use super::turns::Turns;
@@ -133,7 +134,9 @@ where
             }
             turns.open();
             let block = end - 1;
-            let mask = RowMask::new::<TILE_N>(ticket, consumer_idx * ROWS);
+            let rows_are = self.call.rows;
+            let query_of_tile = consumer_idx * rows_are.queries();
+            let mask = RowMask::new::<_, TILE_N>(ticket, rows_are, query_of_tile);
             let mut softmax = Softmax::new();
             let k_stage = keys.wait(); // its last keys landed
             let mut s = Accumulator::<C::Scores>::unset().begin();
@@ -145,7 +148,7 @@ where
             }
             self.finish_scores(&mut s);
             let scores = s.registers_mut()[0].as_mut();
-            mask.apply::<TILE_N>(consumer_idx * ROWS, scores, block);
+            mask.apply::<_, TILE_N>(rows_are, query_of_tile, scores, block);
             softmax.update(scores, self.call.params.softmax_scale_log2);
             let p = Fragments::of(&s, C::pair);
             let at = Place {
@@ -272,7 +275,8 @@ where
         p: &mut Fragments<C::Element, P_REGISTERS>,
         o: Accumulator<C::Output>,
     ) -> Option<Accumulator<C::Output>> {
-        let row_of_tile = at.turns.consumer_idx * ROWS;
+        let rows_are = self.call.rows;
+        let query_of_tile = at.turns.consumer_idx * rows_are.queries();
         let params = self.call.params;
         let is_last = at.block == at.first;
         let (done, done_ticket) = (at.softmax, at.ticket);
@@ -294,7 +298,7 @@ where
             let (s, o_next, v_stage) = self.issue(at, p, o, rows);
             if is_last && !is_end {
                 // While the products are on their way.
-                at.mask = RowMask::new::<TILE_N>(at.ticket, row_of_tile);
+                at.mask = RowMask::new::<_, TILE_N>(at.ticket, rows_are, query_of_tile);
             }
             let mut s = s.finish_before::<1>();
             let mut rescale = Rescale::NONE;
@@ -305,7 +309,8 @@ where
                 }
                 self.finish_scores(&mut s);
                 let scores = s.registers_mut()[0].as_mut();
-                at.mask.apply::<TILE_N>(row_of_tile, scores, at.block);
+                at.mask
+                    .apply::<_, TILE_N>(rows_are, query_of_tile, scores, at.block);
                 rescale = at.softmax.update(scores, params.softmax_scale_log2);
             }
             let mut o = o_next.finish();
@@ -314,7 +319,15 @@ where
             if is_last {
                 let place = done_ticket.place();
                 let outputs = self.call.outputs;
-                outputs.store(params, &place, row_of_tile, &done, sums, C::pair);
+                outputs.store(
+                    params,
+                    rows_are,
+                    &place,
+                    query_of_tile,
+                    &done,
+                    sums,
+                    C::pair,
+                );
                 if is_end {
                     return None;
                 }

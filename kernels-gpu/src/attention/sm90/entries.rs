@@ -1,5 +1,7 @@
 //! The entries of Hopper's attention: element types, head dimensions, tiles.
 
+use core::marker::PhantomData;
+
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
@@ -7,9 +9,10 @@ use cuda_std::wgmma::{Bf16, F16, M64};
 use spec::attention::sm90::{
     FwdLaunch, FwdTile, TILE_D64, TILE_D64_SHORT, TILE_D128, TILE_D192_128, TILE_D256,
 };
-use spec::attention::{FlashFwdLengths, FlashFwdParams};
+use spec::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 
 use super::kernel::{Call, Config, Forward};
+use super::rows::{Packed, Queries};
 use super::store::Outputs;
 
 macro_rules! pair {
@@ -21,8 +24,24 @@ macro_rules! pair {
     };
 }
 
+/// What rows are: queries, or packed by what the entry is told.
+macro_rules! rows {
+    (type $a:lifetime) => {
+        Queries
+    };
+    (type $a:lifetime $packing:ident) => {
+        Packed<$a>
+    };
+    () => {
+        Queries
+    };
+    ($packing:ident) => {
+        Packed(&$packing)
+    };
+}
+
 macro_rules! entries {
-    ($($name:ident: $element:ident, $d:literal $d_v:literal, $m:literal x $n:literal, $tile:expr;)*) => {$(
+    ($($name:ident: $element:ident, $d:literal $d_v:literal, $m:literal x $n:literal, $tile:expr $(, $packing:ident)?;)*) => {$(
         /// See [`spec::attention::sm90`].
         ///
         /// # Safety
@@ -41,12 +60,14 @@ macro_rules! entries {
             lengths: FlashFwdLengths,
             params: FlashFwdParams,
             launch: FwdLaunch,
+            $($packing: FwdPacking,)?
         ) {
-            struct This;
-            impl Config for This {
+            struct This<'a>(PhantomData<&'a ()>);
+            impl<'a> Config for This<'a> {
                 type Element = $element;
                 type Scores = M64<$n, f32, $element, $element>;
                 type Output = M64<$d_v, f32, $element, $element>;
+                type Rows = rows!(type 'a $($packing)?);
                 const TILE: FwdTile = $tile;
 
                 #[inline(always)]
@@ -54,9 +75,10 @@ macro_rules! entries {
                     pair!($element)(low, high)
                 }
             }
-            type Kernel<'a> = Forward<'a, This, $m, $n, { $d / 64 }, { $d_v / 64 },
+            type Kernel<'a> = Forward<'a, This<'a>, $m, $n, { $d / 64 }, { $d_v / 64 },
                 { $tile.q_stages }, { $tile.stages_k }, { $tile.stages_v }, { $n / 4 }>;
             let call = Call {
+                rows: rows!($($packing)?),
                 maps: [q.as_ptr(), k.as_ptr(), v.as_ptr()],
                 outputs: Outputs { o, lse, sink },
                 lengths: &lengths,
@@ -73,6 +95,7 @@ entries! {
     flash_fwd_sm90_bf16_d64_192x128: Bf16, 64 64, 192 x 128, TILE_D64;
     flash_fwd_sm90_bf16_d64_128x128: Bf16, 64 64, 128 x 128, TILE_D64_SHORT;
     flash_fwd_sm90_bf16_d128_128x128: Bf16, 128 128, 128 x 128, TILE_D128;
+    flash_fwd_sm90_bf16_d128_128x128_packed: Bf16, 128 128, 128 x 128, TILE_D128, packing;
     flash_fwd_sm90_bf16_d192_128_128x128: Bf16, 192 128, 128 x 128, TILE_D192_128;
     flash_fwd_sm90_bf16_d256_128x64: Bf16, 256 256, 128 x 64, TILE_D256;
     flash_fwd_sm90_f16_d64_192x128: F16, 64 64, 192 x 128, TILE_D64;

@@ -55,6 +55,7 @@ use spec::attention::{FlashFwdLengths, FlashFwdParams};
 use spec::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
 
 use super::load::{is_leader, load_panels};
+use super::rows::{Queries, RowMap, clear_idle};
 use super::schedule::{Ticket, Tickets, Tile, Walk};
 use super::store::Outputs;
 
@@ -69,6 +70,8 @@ pub(super) trait Config {
     type Scores: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
     /// o: as many columns as a value.
     type Output: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
+    /// Which queries its rows are.
+    type Rows: RowMap;
     /// The tile.
     const TILE: FwdTile;
 
@@ -78,7 +81,8 @@ pub(super) trait Config {
 
 /// What a launch is told.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
+pub(super) struct Call<'a, R> {
+    pub(super) rows: R,
     pub(super) maps: [*const TensorMap; 3],
     pub(super) outputs: Outputs,
     pub(super) lengths: &'a FlashFwdLengths,
@@ -99,7 +103,7 @@ pub(super) struct Forward<
     const STAGES_V: u32,
     const P_REGISTERS: usize,
 > {
-    pub(super) call: Call<'a>,
+    pub(super) call: Call<'a, C::Rows>,
     base: SharedAddr,
     pub(super) k: PanelRing<C::Element, TILE_N, PANELS>,
     pub(super) v: PanelRing<C::Element, TILE_N, PANELS_V>,
@@ -130,7 +134,7 @@ where
     /// # Safety
     /// Launched as [`spec::attention::sm90`] says.
     #[inline(always)]
-    pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a>) {
+    pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a, C::Rows>) {
         const {
             assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
             assert!(C::TILE.panels() == PANELS && C::TILE.panels_v() == PANELS_V);
@@ -159,7 +163,7 @@ where
     }
 
     #[inline(always)]
-    unsafe fn new(call: Call<'a>) -> Self {
+    unsafe fn new(call: Call<'a, C::Rows>) -> Self {
         let map = C::TILE.smem();
         // SAFETY: the launch gives the memory that the map speaks of.
         unsafe {
@@ -212,19 +216,24 @@ where
                 self.pipeline_v.init(Self::CONSUMERS);
                 fence_mbarrier_init_release_cluster();
             }
+            if C::Rows::HAS_IDLE {
+                let panels = Self::CONSUMERS * Q_STAGES * PANELS;
+                clear_idle(self.call.rows, self.base, panels, C::TILE.threads());
+            }
             thread::sync_threads();
         }
     }
 
     #[inline(always)]
-    fn walk(&self) -> Walk<'a> {
+    fn walk(&self) -> Walk<'a, C::Rows> {
         let Call {
             params,
             lengths,
             launch,
+            rows,
             ..
         } = self.call;
-        Walk::new(params, lengths, launch)
+        Walk::new(params, lengths, launch, rows)
     }
 
     /// Loads what every tile needs, in the order in which there is room for it: keys, values of the
@@ -251,7 +260,7 @@ where
                     0 => tile.sequence.batch_idx,
                     _ => 0,
                 };
-                let head = params.head_kv_idx(tile.head);
+                let head = params.head_kv_idx(self.call.rows.first_head(tile.head));
                 let mut block = tile.end;
                 while block > tile.first {
                     block -= 1;
@@ -259,12 +268,12 @@ where
                     let slot =
                         keys.acquire_by_warp(self.pipeline_k, C::TILE.k_bytes(), is_leader());
                     keys.advance();
-                    load_panels(&self.k, map_k, at, &slot);
+                    load_panels::<Queries, _, _, _>(&self.k, map_k, at, &slot);
                     if let Some(at) = of_values.replace(at) {
                         let slot =
                             values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
                         values.advance();
-                        load_panels(&self.v, map_v, at, &slot);
+                        load_panels::<Queries, _, _, _>(&self.v, map_v, at, &slot);
                     }
                     if block + 1 == tile.end {
                         self.load_queries(&tile, &mut queries, tickets.next());
@@ -273,7 +282,7 @@ where
             }
             if let Some(at) = of_values {
                 let slot = values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
-                load_panels(&self.v, map_v, at, &slot);
+                load_panels::<Queries, _, _, _>(&self.v, map_v, at, &slot);
             }
             self.end_queries(&mut queries, tickets.next());
         }
@@ -285,7 +294,7 @@ where
     /// The warp calls it, converged; the ticket is free.
     #[inline(always)]
     unsafe fn load_queries(&self, tile: &Tile, queries: &mut Producer<Q_STAGES>, ticket: Ticket) {
-        let params = self.call.params;
+        let Call { params, rows, .. } = self.call;
         let batch = if params.total_q == 0 {
             tile.sequence.batch_idx
         } else {
@@ -295,15 +304,16 @@ where
         // are empty when copied into, and copies have the bytes that are announced.
         unsafe {
             if is_leader() {
-                ticket.write::<TILE_N>(params, tile);
+                ticket.write::<_, TILE_N>(params, rows, tile);
             }
             let mut consumer_idx = 0;
             while consumer_idx < Self::CONSUMERS {
                 let (ring, pipeline) = self.queries(consumer_idx);
-                let slot = queries.acquire_by_warp(pipeline, C::TILE.q_bytes(), is_leader());
-                let row = tile.sequence.q.first + tile.row + consumer_idx * ROWS;
+                let bytes = rows.copied_bytes(C::TILE.q_bytes());
+                let slot = queries.acquire_by_warp(pipeline, bytes, is_leader());
+                let row = tile.sequence.q.first + tile.row + consumer_idx * rows.queries();
                 let at = [row, tile.head, batch];
-                load_panels(&ring, self.call.maps[0], at, &slot);
+                load_panels::<C::Rows, _, _, _>(&ring, self.call.maps[0], at, &slot);
                 consumer_idx = opaque(consumer_idx + 1); // registers are few here
             }
         }

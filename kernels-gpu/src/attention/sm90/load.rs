@@ -5,7 +5,9 @@ use cuda_std::panels::PanelRing;
 use cuda_std::pipeline::Slot;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
-use cuda_std::tma::{self, TensorMap};
+use cuda_std::tma::TensorMap;
+
+use super::rows::RowMap;
 
 /// True in the lane that issues everything. Asked each time: a loader has few registers to keep it in.
 #[inline(always)]
@@ -13,13 +15,19 @@ pub(super) fn is_leader() -> bool {
     opaque(thread::thread_idx_x()) == 0
 }
 
-/// Issues the copies of a matrix whose first row is `position` of `head` and `batch`.
+/// Issues the copies of a matrix whose first row is `position` of `head` and `batch`, as rows are laid out
+/// by `R`.
 ///
 /// # Safety
 /// A warp calls it, the first of the block; the slot is to be filled and its bytes are announced; the map is of boxes of
 /// one panel.
 #[inline(always)]
-pub(super) unsafe fn load_panels<E: OperandElement, const ROWS: u32, const PANELS: u32>(
+pub(super) unsafe fn load_panels<
+    R: RowMap,
+    E: OperandElement,
+    const ROWS: u32,
+    const PANELS: u32,
+>(
     ring: &PanelRing<E, ROWS, PANELS>,
     map: *const TensorMap,
     [position, head, batch]: [u32; 3],
@@ -31,11 +39,10 @@ pub(super) unsafe fn load_panels<E: OperandElement, const ROWS: u32, const PANEL
     let mut panel = 0;
     while panel < PANELS {
         let column = panel * PanelRing::<E, ROWS, PANELS>::PANEL_COLUMNS;
-        let at = [column, position, head, batch].map(|coordinate| coordinate as i32);
         let to = ring.destination(slot, panel);
         // SAFETY: passed on to the caller.
         unsafe {
-            tma::cp_async_bulk_tensor_4d_shared_cluster_global(to, map, at, slot.barrier());
+            R::copy_panel(to, map, [column, position, head, batch], slot.barrier());
         }
         panel += 1;
     }

@@ -6,8 +6,8 @@ use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
 use spec::gemm::raster::divided;
-use spec::gemm::sm90::MMA_M;
 
+use super::rows::RowMap;
 use super::schedule::{Queries, Ticket};
 use super::softmax::ROWS;
 
@@ -22,18 +22,23 @@ pub(super) struct RowMask {
 }
 
 impl RowMask {
-    /// Of the 64 queries of the ticket's tile from `row_of_tile` on, in blocks of `TILE_N` keys.
+    /// Of a warpgroup's rows, whose first query is `query_of_tile` of the ticket's tile, in blocks of
+    /// `TILE_N` keys.
     ///
     /// # Safety
     /// The ticket is a tile's, and stays until the mask is not used any more. The warp calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn new<const TILE_N: u32>(ticket: Ticket, row_of_tile: u32) -> Self {
+    pub(super) unsafe fn new<R: RowMap, const TILE_N: u32>(
+        ticket: Ticket,
+        rows: R,
+        query_of_tile: u32,
+    ) -> Self {
         // SAFETY: the caller's.
         let Queries { mask, row } = unsafe { ticket.queries() };
-        let row = row + row_of_tile;
+        let row = row + query_of_tile;
         // SAFETY: the caller's.
         unsafe {
-            let first = uniform(mask.visible_keys(row + MMA_M - 1).first);
+            let first = uniform(mask.visible_keys(row + rows.queries() - 1).first);
             let end = uniform(mask.visible_keys(row).end);
             Self {
                 ticket,
@@ -52,11 +57,12 @@ impl RowMask {
     /// Makes the scores that are not to be seen, of a block of `TILE_N` keys, -inf.
     ///
     /// # Safety
-    /// `row_of_tile` is what the mask was made for.
+    /// `rows` and `query_of_tile` are what the mask was made for.
     #[inline(always)]
-    pub(super) unsafe fn apply<const TILE_N: u32>(
+    pub(super) unsafe fn apply<R: RowMap, const TILE_N: u32>(
         &self,
-        row_of_tile: u32,
+        rows: R,
+        query_of_tile: u32,
         s: &mut [f32],
         block: u32,
     ) {
@@ -64,22 +70,30 @@ impl RowMask {
             cold_path();
             // SAFETY: the ticket is still there.
             let queries = unsafe { self.ticket.queries() };
-            apply_by_row(&queries, row_of_tile, s, block * TILE_N);
+            apply_by_row(&queries, rows, query_of_tile, s, block * TILE_N);
         }
     }
 }
 
 #[inline(always)]
-fn apply_by_row(queries: &Queries, row_of_tile: u32, s: &mut [f32], first_key: u32) {
+fn apply_by_row<R: RowMap>(
+    queries: &Queries,
+    rows: R,
+    query_of_tile: u32,
+    s: &mut [f32],
+    first_key: u32,
+) {
     // What depends on the thread alone is not to be kept in registers from block to block.
     let thread = opaque(thread::thread_idx_x());
     let (warp, lane) = (thread % 128 / 32, thread % 32);
-    let row = queries.row + row_of_tile + 16 * warp + lane / 4;
+    let query = queries.row + query_of_tile;
+    let first = rows.first(query, [16 * warp, lane / 4]);
     // The thread's first column: the others are a constant further on.
     let column = (first_key + lane % 4 * 2) as i32;
     let mut i = 0;
     while i < ROWS {
-        let keys = queries.mask.visible_keys(row + 8 * i as u32);
+        let row = rows.row(first, 8 * i as u32);
+        let keys = queries.mask.visible_keys(row.query);
         let (first, end) = (keys.first as i32 - column, keys.end as i32 - column);
         let mut word = 0;
         while word * WORD < s.len() / ROWS {

@@ -12,24 +12,30 @@ use cuda_std::warp::uniform;
 use spec::attention::sm90::{FwdLaunch, TICKET_BYTES, TICKETS, TileOrder};
 use spec::attention::{FlashFwdLengths, FlashFwdParams, Mask, Positions, Sequence};
 use spec::gemm::raster::divided;
+use spec::gemm::sm90::MMA_M;
 
 use super::load::is_leader;
+use super::rows::RowMap;
 use crate::attention::lengths::sequence;
 
 /// A tile of queries, as the loader sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
     pub(super) sequence: Sequence,
+    /// Of those that tiles are counted by ([`RowMap`]).
     pub(super) head: u32,
     /// Its first query, in the sequence.
     pub(super) row: u32,
+    /// Which part of the keys.
+    pub(super) split: u32,
     /// Blocks of keys that it visits, from the last to the first: `first..end`, at least one.
     pub(super) first: u32,
     pub(super) end: u32,
 }
 
 /// A block's way through the tiles: its own one first, then whichever is next when it asks.
-pub(super) struct Walk<'a> {
+pub(super) struct Walk<'a, R> {
+    rows: R,
     params: &'a FlashFwdParams,
     lengths: &'a FlashFwdLengths,
     launch: FwdLaunch,
@@ -38,14 +44,16 @@ pub(super) struct Walk<'a> {
     turn: u32,
 }
 
-impl<'a> Walk<'a> {
+impl<'a, R: RowMap> Walk<'a, R> {
     #[inline(always)]
     pub(super) fn new(
         params: &'a FlashFwdParams,
         lengths: &'a FlashFwdLengths,
         launch: FwdLaunch,
+        rows: R,
     ) -> Self {
         Self {
+            rows,
             params,
             lengths,
             launch,
@@ -61,8 +69,11 @@ impl<'a> Walk<'a> {
     #[inline(always)]
     pub(super) unsafe fn next<const TILE_M: u32, const TILE_N: u32>(&mut self) -> Option<Tile> {
         let params = self.params;
-        let (batch, heads) = (params.batch, params.heads_q);
-        let order = TileOrder::new(TILE_M, batch, heads, params.seqlen_q, self.launch.section);
+        let rows = self.rows;
+        let (batch, heads) = (params.batch, rows.tile_heads(params));
+        let queries = TILE_M / MMA_M * rows.queries();
+        let order = TileOrder::new(queries, batch, heads, params.seqlen_q, self.launch.section);
+        let count = order.count * rows.splits();
         loop {
             let counter = self.launch.counter;
             // SAFETY: the caller's. Nothing but the counter's value counts.
@@ -70,30 +81,33 @@ impl<'a> Walk<'a> {
                 let turn = uniform(self.turn);
                 let index = turn.wrapping_add(thread::grid_dim_x());
                 let asks = is_leader() && !counter.is_null();
-                if asks && turn == order.count - 1 {
+                if asks && turn == count - 1 {
                     // As many have asked as there are tiles, so nobody will; the next launch begins
                     // anew.
                     atom_exch(counter, 0, Order::Relaxed, Scope::Gpu);
                 }
-                if index >= order.count {
+                if index >= count {
                     return None;
                 }
                 self.turn = index;
                 if asks {
                     self.turn = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
                 }
-                let at = order.at(index);
+                let (tile_index, split) = divided(index, rows.splits());
+                let at = order.at(tile_index);
                 let mut sequence = sequence(self.lengths, params, at.batch);
                 sequence.q = in_all_lanes(sequence.q);
                 sequence.k = in_all_lanes(sequence.k);
-                let row = at.m * TILE_M;
+                let row = at.m * queries;
                 if row < sequence.q.len {
                     let mask = params.mask(&sequence);
-                    let (first, end) = key_blocks::<TILE_N>(&mask, row, row + TILE_M);
+                    let blocks = key_blocks::<TILE_N>(&mask, row, row + queries);
+                    let (first, end) = part(blocks, split, rows.splits());
                     return Some(Tile {
                         sequence,
                         head: at.head,
                         row,
+                        split,
                         first,
                         end,
                     });
@@ -135,6 +149,22 @@ fn key_blocks<const TILE_N: u32>(mask: &Mask, first_row: u32, end_row: u32) -> (
     } else {
         (first, first + 1)
     }
+}
+
+/// Part `split` of `splits` of blocks of keys; where there are fewer blocks than that, one behind them of
+/// which no query sees anything.
+#[inline(always)]
+fn part((first, end): (u32, u32), split: u32, splits: u32) -> (u32, u32) {
+    if splits == 1 {
+        return (first, end);
+    }
+    let (each, _) = divided(end - first + splits - 1, splits);
+    let part = first + split * each;
+    if part >= end {
+        return (end, end + 1);
+    }
+    let part_end = part + each;
+    (part, if part_end < end { part_end } else { end })
 }
 
 /// The ring of tickets. A ticket is written before its tile's queries are announced as being on their
@@ -200,11 +230,18 @@ impl Ticket {
     /// # Safety
     /// Nobody reads the ticket that was here.
     #[inline(always)]
-    pub(super) unsafe fn write<const TILE_N: u32>(self, params: &FlashFwdParams, tile: &Tile) {
+    pub(super) unsafe fn write<R: RowMap, const TILE_N: u32>(
+        self,
+        params: &FlashFwdParams,
+        rows: R,
+        tile: &Tile,
+    ) {
+        let head = rows.first_head(tile.head);
+        let (o_behind, lse_behind) = rows.results_of(tile.split);
         let mask = params.mask(&tile.sequence);
         let bounds = [tile.first, tile.end, mask.first as u32, mask.end as u32];
-        let o = tile.sequence.offset_q(&params.o, tile.head);
-        let lse = params.lse_offset(&tile.sequence, tile.head);
+        let o = tile.sequence.offset_q(&params.o, head) + o_behind;
+        let lse = params.lse_offset(&tile.sequence, head) + lse_behind;
         let before = (tile.end - 1) * TILE_N;
         let rows = tile.sequence.k.len.saturating_sub(before);
         let rows = if rows < TILE_N { rows } else { TILE_N };
@@ -213,7 +250,7 @@ impl Ticket {
             st_shared_v4_u32(self.0, bounds);
             st_shared_v4_u32(
                 self.0.add_bytes(16),
-                [mask.seqlen_q, mask.seqlen_k, tile.row, tile.head],
+                [mask.seqlen_q, mask.seqlen_k, tile.row, head],
             );
             st_shared_v4_u32(
                 self.0.add_bytes(32),

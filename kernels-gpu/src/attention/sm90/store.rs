@@ -12,6 +12,7 @@ use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 use spec::attention::{FlashFwdParams, OutputDType};
 
+use super::rows::{Row, RowMap};
 use super::schedule::Place;
 use super::softmax::{ROWS, Softmax};
 
@@ -47,16 +48,17 @@ impl RowEnds {
 }
 
 impl Outputs {
-    /// Stores the sums over keys of a warpgroup's queries, `row_of_tile` and on.
+    /// Stores the sums over keys of a warpgroup's rows, whose first query is `query_of_tile` of the tile.
     ///
     /// # Safety
     /// The warps of the warpgroup call it, converged; the place is one of the launch.
     #[inline(always)]
-    pub(super) unsafe fn store(
+    pub(super) unsafe fn store<R: RowMap>(
         &self,
         params: &FlashFwdParams,
+        rows: R,
         place: &Place,
-        row_of_tile: u32,
+        query_of_tile: u32,
         softmax: &Softmax,
         o: &mut [f32],
         pair: impl Fn(f32, f32) -> u32,
@@ -64,17 +66,31 @@ impl Outputs {
         // What depends on the thread alone is not to be kept in registers from tile to tile.
         let thread = opaque(thread::thread_idx_x());
         let (warp, lane) = (thread % 128 / 32, thread % 32);
-        let row = place.row + row_of_tile + 16 * warp + lane / 4;
+        let query = place.row + query_of_tile;
+        let first = rows.first(query, [16 * warp, lane / 4]);
+        let row = |i: usize| {
+            let row = rows.row(first, 8 * i as u32);
+            Row {
+                is_there: row.is_there && row.query < place.seqlen_q,
+                ..row
+            }
+        };
         // SAFETY: the caller's: what is written are elements of rows that are there.
         unsafe {
-            let ends = self.ends(params, place.head, softmax);
+            let heads = [0, 1].map(|i| place.head + row(i).head);
+            let ends = self.ends(params, heads, softmax);
             if params.write_lse != 0 && lane % 4 == 0 {
                 let lse = self.lse.add(place.lse as usize);
                 let mut i = 0;
                 while i < ROWS {
-                    let row = row + 8 * i as u32;
-                    if row < place.seqlen_q {
-                        lse.add(row as usize).write(ends.lse[i]);
+                    let Row {
+                        query,
+                        head,
+                        is_there,
+                    } = row(i);
+                    if is_there {
+                        let at = query as usize + params.lse_stride(head) as usize;
+                        lse.add(at).write(ends.lse[i]);
                     }
                     i += 1;
                 }
@@ -91,9 +107,12 @@ impl Outputs {
             let is_f32 = params.o_dtype == OutputDType::F32.code();
             let mut i = 0;
             while i < ROWS {
-                let row = row + 8 * i as u32;
-                let is_there = row < place.seqlen_q;
-                let at = place.o + i64::from(row) * params.o.seq;
+                let Row {
+                    query,
+                    head,
+                    is_there,
+                } = row(i);
+                let at = place.o + params.o.offset(0, query, head);
                 if is_f32 {
                     if is_there {
                         let to = self.o.cast::<f32>().offset(at as isize);
@@ -110,15 +129,21 @@ impl Outputs {
     }
 
     /// # Safety
-    /// The warp calls it, converged; `head` is one of the launch's.
+    /// The warp calls it, converged; the heads, of the rows, are the launch's.
     #[inline(always)]
-    unsafe fn ends(&self, params: &FlashFwdParams, head: u32, softmax: &Softmax) -> RowEnds {
+    unsafe fn ends(
+        &self,
+        params: &FlashFwdParams,
+        heads: [u32; ROWS],
+        softmax: &Softmax,
+    ) -> RowEnds {
         // SAFETY: passed on to the caller.
         let sums = unsafe { softmax.sums() };
-        let mut sink_log2 = f32::NEG_INFINITY;
+        let mut sinks_log2 = [f32::NEG_INFINITY; ROWS];
         if !self.sink.is_null() {
             // SAFETY: there is one for each head.
-            sink_log2 = unsafe { *self.sink.add(head as usize) } * core::f32::consts::LOG2_E;
+            sinks_log2 = heads
+                .map(|head| unsafe { *self.sink.add(head as usize) } * core::f32::consts::LOG2_E);
         }
         let mut ends = RowEnds {
             factors: [0.0; ROWS],
@@ -126,6 +151,7 @@ impl Outputs {
         };
         let mut row = 0;
         while row < ROWS {
+            let sink_log2 = sinks_log2[row];
             let own = softmax.max[row] * params.softmax_scale_log2;
             let max = own.max(sink_log2);
             if max > f32::NEG_INFINITY {

@@ -1,0 +1,209 @@
+//! Heads side by side in a tile, and keys in parts: what is read, what is seen, what is refused, and what
+//! the plan chooses.
+
+use half::bf16;
+use warpsmith::{Attention, Device, Error, Stream, Tensor};
+use warpsmith_tests::element::TestElement;
+use warpsmith_tests::profiled;
+
+const PACKED: &str = "flash_fwd_sm90_bf16_d128_128x128_packed";
+
+fn filled(stream: &Stream, shape: &[usize]) -> Tensor<bf16> {
+    Tensor::full(stream, shape, bf16::ONE).expect("a tensor")
+}
+
+/// Bytes that came by tensor copies in the last launch.
+fn copied(device: &Device) -> u64 {
+    let launch = device.last_launch().expect("a launch");
+    assert_eq!(launch.counters().shared.bank_conflicts, 0);
+    launch.counters().global.copies_in.bytes
+}
+
+#[test]
+fn keys_are_read_once_for_all_heads_that_share_them() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    let (heads_kv, seqlen_k, head_dim) = (2_usize, 256_usize, 128_usize);
+    let kv = filled(&stream, &[1, seqlen_k, heads_kv, head_dim]);
+    for (group, seqlen_q) in [
+        (8_usize, 1_usize),
+        (8, 4),
+        (8, 16),
+        (7, 5),
+        (64, 2),
+        (3, 40),
+    ] {
+        let q = filled(&stream, &[1, seqlen_q, heads_kv * group, head_dim]);
+        let bytes_of = |packs: bool| {
+            let attention = Attention::new(&q, &kv, &kv).key_splits(1).pack_heads(packs);
+            let attention = match packs {
+                true => attention.with_kernel(PACKED),
+                false => attention.with_kernel("flash_fwd_sm90_bf16_d128_128x128"),
+            };
+            let o = attention.run(&stream).and_then(|o| o.to_vec());
+            assert!(o.expect("attention").iter().all(|&o| o == bf16::ONE));
+            copied(&device)
+        };
+        let of_position = head_dim as u64 * 2;
+        let keys = |tiles: usize| (tiles * 2 * seqlen_k) as u64 * of_position;
+        // A tile has 128 rows, 64 a warpgroup; each of a packed one's are whole queries. What is copied of
+        // queries that are not there is not read.
+        let rows = (heads_kv * group * seqlen_q) as u64 * of_position;
+        let tiles = heads_kv * seqlen_q.div_ceil(2 * (64 / group));
+        assert_eq!(
+            bytes_of(true),
+            keys(tiles) + rows,
+            "{group} heads side by side, {seqlen_q} queries"
+        );
+        let tiles = heads_kv * group * seqlen_q.div_ceil(128);
+        assert_eq!(bytes_of(false), keys(tiles) + rows);
+    }
+}
+
+/// Its heads are as good as queries, for kernels that know nothing of packing.
+#[test]
+fn for_a_single_query_every_kernel_reads_keys_once() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    for (head_dim, heads_kv, group) in [(64_usize, 2_usize, 8_usize), (128, 1, 5), (256, 2, 4)] {
+        let q = filled(&stream, &[2, 1, heads_kv * group, head_dim]);
+        let kv = filled(&stream, &[2, 256, heads_kv, head_dim]);
+        let attention = Attention::new(&q, &kv, &kv).causal().key_splits(1);
+        for (packs, keys) in [(true, 1), (false, group)] {
+            let attention = attention.clone().pack_heads(packs);
+            let plan = attention.plan(&stream).expect("a plan");
+            for way in plan.candidates() {
+                assert_eq!(way.heads, if packs { group as u32 } else { 1 });
+                let attention = attention.clone().with_kernel(&way.name);
+                let o = attention.run(&stream).and_then(|o| o.to_vec());
+                assert!(o.expect("attention").iter().all(|&o| o == bf16::ONE));
+                if way.name.contains("simt") {
+                    continue; // loads, not copies
+                }
+                let want = 2 * heads_kv * (group + 2 * 256 * keys) * head_dim * 2;
+                assert_eq!(copied(&device), want as u64, "{way}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_parts_than_blocks_of_keys_change_nothing() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    let q = filled(&stream, &[1, 3, 8, 128]);
+    let kv = filled(&stream, &[1, 300, 1, 128]);
+    for splits in [2, 3, 7, 128] {
+        let attention = Attention::new(&q, &kv, &kv).key_splits(splits).causal();
+        let plan = attention.plan(&stream).expect("a plan");
+        let chosen = plan.chosen().expect("a kernel");
+        assert_eq!((chosen.heads, chosen.splits), (8, splits), "{plan}");
+        let (o, lse) = attention.run_with_lse(&stream).expect("attention");
+        assert!(o.to_vec().expect("o").iter().all(|&o| o == bf16::ONE));
+        for (at, lse) in lse.to_vec().expect("lse").into_iter().enumerate() {
+            let keys = (298 + at % 3) as f32;
+            // Every score is 128, and its factor 1 / sqrt(128).
+            let want = 128.0_f32.sqrt() + keys.ln();
+            assert!((lse - want).abs() < 1e-5 * want, "{lse}, want {want}");
+        }
+    }
+}
+
+/// Which keys each query of each head sees where heads are packed, by one-hot values.
+#[test]
+fn masks_go_by_the_query_and_not_by_the_row() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    type Masked = fn(Attention<'static, bf16>) -> Attention<'static, bf16>;
+    let pictures: [(&str, Masked); 7] = [
+        ("1 1 1 1 0 / 1 1 1 1 1", |a| a.causal()),
+        ("1 0 0 0 0 / 1 1 0 0 0", |a| a.causal_top_left()),
+        ("0 0 / 1 0 / 1 1", |a| a.causal()),
+        ("1 0 / 1 1 / 1 1", |a| a.causal_top_left()),
+        ("1 0 0 0 / 1 1 0 0 / 0 1 1 0 / 0 0 1 1", |a| a.window(1, 0)),
+        ("0 0 1 1 1 / 0 0 0 1 1", |a| a.window(1, 1)),
+        ("1 0 / 0 1 / 0 0 / 0 0", |a| a.window(0, 0).align_top_left()),
+    ];
+    for (picture, mask) in pictures {
+        let want: Vec<Vec<bool>> = picture
+            .split('/')
+            .map(|line| line.split_whitespace().map(|digit| digit == "1").collect())
+            .collect();
+        let (seqlen_q, seqlen_k) = (want.len(), want[0].len());
+        for (heads, splits) in [(8, 1), (6, 1), (33, 2)] {
+            let q = filled(&stream, &[1, seqlen_q, heads, 8]);
+            let k = filled(&stream, &[1, seqlen_k, 1, 8]);
+            let one_hot = (0..seqlen_k * 8).map(|at| f32::from(u8::from(at / 8 == at % 8)));
+            let one_hot: Vec<bf16> = one_hot.map(bf16::from_f32).collect();
+            let v = Tensor::from_slice(&device, &[1, seqlen_k, 1, 8], &one_hot).expect("v");
+            let attention = Attention::new(&q, &k, &v);
+            let attention = mask(attention).key_splits(splits).pack_heads(true);
+            let o = attention.run(&stream).expect("attention");
+            let o = o.to_ndarray().expect("o");
+            for ((_, query, head, key), o) in o.indexed_iter().map(|(at, o)| {
+                let at = (at[0], at[1], at[2], at[3]);
+                (at, o.wide())
+            }) {
+                let is_seen = key < seqlen_k && want[query][key];
+                assert_eq!(o > 0.0, is_seen, "{picture}, head {head} of {heads}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_no_kernel_does_is_refused_with_what_some_do() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    let refused = |attention: Attention<'_, bf16>, words: &[&str]| {
+        let Err(error @ Error::Unsupported { .. }) = attention.run(&stream) else {
+            panic!("was not refused");
+        };
+        let text = error.to_string();
+        for word in words {
+            assert!(text.contains(word), "`{text}` does not say `{word}`");
+        }
+    };
+    let tensor = |heads: usize, head_dim: usize| filled(&stream, &[1, 2, heads, head_dim]);
+    let (q, kv) = (tensor(8, 128), tensor(1, 128));
+    let grouped = Attention::new(&q, &kv, &kv);
+    for splits in [0, 129] {
+        refused(
+            grouped.clone().key_splits(splits),
+            &[&splits.to_string(), "128 parts"],
+        );
+    }
+    // One head a key head; a group that is a large prime; rows that are too long, or not aligned.
+    for (heads, heads_kv, head_dim) in [(2, 2, 128), (67, 1, 128), (8, 1, 256), (8, 1, 20)] {
+        let (q, kv) = (tensor(heads, head_dim), tensor(heads_kv, head_dim));
+        let packed = Attention::new(&q, &kv, &kv).pack_heads(true);
+        refused(packed, &["pack_heads(true)", "multiples of 8", "up to 128"]);
+    }
+    let plain = grouped.with_kernel("flash_fwd_simt_d128");
+    refused(
+        plain.clone().pack_heads(true),
+        &["flash_fwd_simt_d128", PACKED],
+    );
+    refused(plain.key_splits(2), &["flash_fwd_simt_d128", PACKED]);
+}
+
+#[test]
+fn the_plan_packs_short_queries_and_splits_where_blocks_are_few() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    let chosen = |[seqlen_q, seqlen_k]: [usize; 2], [heads_q, heads_kv]: [usize; 2]| {
+        let tensor = |seqlen: usize, heads: usize| filled(&stream, &[1, seqlen, heads, 128]);
+        let (q, kv) = (tensor(seqlen_q, heads_q), tensor(seqlen_k, heads_kv));
+        let plan = Attention::new(&q, &kv, &kv).causal().plan(&stream);
+        plan.expect("a plan").chosen().expect("a kernel").clone()
+    };
+    let few = chosen([3, 4096], [64, 8]);
+    assert_eq!((&*few.name, few.heads), (PACKED, 8), "{few}");
+    let one = chosen([1, 512], [64, 8]);
+    assert_eq!((one.heads, one.splits), (8, 1), "{one}");
+    let long = chosen([1, 32_768], [8, 1]);
+    // One tile is work for one multiprocessor.
+    assert_eq!(long.splits > 1, device.info().multiprocessors > 1, "{long}");
+    let prefill = chosen([1024, 1024], [16, 2]);
+    assert_eq!((prefill.heads, prefill.splits), (1, 1), "{prefill}");
+}
