@@ -346,8 +346,8 @@ pub(crate) fn grouped(largest: usize) -> impl Strategy<Value = Case> {
             splits: ragged.splits.map(|_| splits + 1),
             scale: ragged.scale.filter(|&scale| scale > 0.0),
             views: ragged.views.map(|view| match view {
-                View::Repeated => View::Contiguous,
-                view => view,
+                View::Aligned => View::Aligned,
+                _ => View::Contiguous,
             }),
             ..ragged
         }

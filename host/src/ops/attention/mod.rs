@@ -77,7 +77,8 @@ pub(crate) struct AttentionState {
 /// of a key that only some queries see may show in the others; the portable kernels never multiply it.
 /// Error bound:
 /// [`reference::attention`](crate::reference::attention) with what [`model`](Self::model) says.
-/// Deterministic: the same bits every run; which, depends on the kernel ([`plan`](Self::plan)).
+/// Deterministic: the same bits every run; which, depends on the kernel and on how many parts keys are
+/// taken in ([`plan`](Self::plan)), and so on the device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -92,8 +93,10 @@ pub(crate) struct AttentionState {
 /// # Performance
 /// Inputs are read where they lie as long as the stride of their last dimension is 1; else they
 /// are copied first, once over the tensor. An `o` whose last stride is not 1 costs a copy as well.
-/// Lengths given on the host are copied to the device each time. [`plan`](Self::plan) shows which
-/// kernel runs.
+/// Lengths given on the host are copied to the device each time. Where few queries of several heads share
+/// keys, the heads lie side by side ([`pack_heads`](Self::pack_heads)); where that leaves multiprocessors
+/// idle, keys are taken in parts ([`key_splits`](Self::key_splits)), which takes memory for the parts.
+/// [`plan`](Self::plan) shows which kernel runs, and how.
 ///
 /// # Sources
 /// Dao, FlashAttention-2, arXiv:2307.08691; Milakov and Gimelshein, Online normalizer calculation

@@ -12,7 +12,7 @@ use spec::attention::sm90::{
 use spec::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 
 use super::kernel::{Call, Config, Forward};
-use super::rows::{Packed, Queries};
+use super::rows::{OneHead, Packed};
 use super::store::Outputs;
 
 macro_rules! pair {
@@ -27,13 +27,13 @@ macro_rules! pair {
 /// What rows are: queries, or packed by what the entry is told.
 macro_rules! rows {
     (type $a:lifetime) => {
-        Queries
+        OneHead
     };
     (type $a:lifetime $packing:ident) => {
         Packed<$a>
     };
     () => {
-        Queries
+        OneHead
     };
     ($packing:ident) => {
         Packed(&$packing)

@@ -4,8 +4,10 @@
 //! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
 //!
 //! **Roles.** Warpgroup 0 loads: the first lane of its first warp issues all tensor copies, and its
-//! registers go to the others. Each of the other two (three, for short heads) computes 64 queries of
-//! every tile of queries. Blocks stay and take tile after tile ([`schedule`](super::schedule)).
+//! registers go to the others. Each of the other two (three, for short heads) computes 64 rows of every
+//! tile of queries: queries of one head, or of several that share keys ([`rows`](super::rows)). Blocks stay
+//! and take tile after tile ([`schedule`](super::schedule)); of a tile, some of its keys may be a block's
+//! own.
 //!
 //! **Pipelines.** Queries have a ring for each consumer, keys and values one each for all of them:
 //!
@@ -55,7 +57,7 @@ use spec::attention::{FlashFwdLengths, FlashFwdParams};
 use spec::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
 
 use super::load::{is_leader, load_panels};
-use super::rows::{Queries, RowMap, clear_idle};
+use super::rows::{OneHead, RowMap, clear_idle};
 use super::schedule::{Ticket, Tickets, Tile, Walk};
 use super::store::Outputs;
 
@@ -268,12 +270,12 @@ where
                     let slot =
                         keys.acquire_by_warp(self.pipeline_k, C::TILE.k_bytes(), is_leader());
                     keys.advance();
-                    load_panels::<Queries, _, _, _>(&self.k, map_k, at, &slot);
+                    load_panels::<OneHead, _, _, _>(&self.k, map_k, at, &slot);
                     if let Some(at) = of_values.replace(at) {
                         let slot =
                             values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
                         values.advance();
-                        load_panels::<Queries, _, _, _>(&self.v, map_v, at, &slot);
+                        load_panels::<OneHead, _, _, _>(&self.v, map_v, at, &slot);
                     }
                     if block + 1 == tile.end {
                         self.load_queries(&tile, &mut queries, tickets.next());
@@ -282,7 +284,7 @@ where
             }
             if let Some(at) = of_values {
                 let slot = values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
-                load_panels::<Queries, _, _, _>(&self.v, map_v, at, &slot);
+                load_panels::<OneHead, _, _, _>(&self.v, map_v, at, &slot);
             }
             self.end_queries(&mut queries, tickets.next());
         }

@@ -1,6 +1,6 @@
 //! Which query, of which head, each row of a warpgroup's queries is.
 //!
-//! Either its 64 rows are 64 queries of one head ([`Queries`]), or they are queries of several heads
+//! Either its 64 rows are 64 queries of one head ([`OneHead`]), or they are queries of several heads
 //! that share keys and values ([`Packed`]): row r is head `r % heads` of query `r / heads`. Masks and
 //! lengths go by the query, results and sinks by both. Nothing else in the kernel knows.
 
@@ -68,9 +68,9 @@ pub(super) trait RowMap: Copy {
 
 /// Rows are queries of one head.
 #[derive(Clone, Copy)]
-pub(super) struct Queries;
+pub(super) struct OneHead;
 
-impl RowMap for Queries {
+impl RowMap for OneHead {
     const HAS_IDLE: bool = false;
 
     #[inline(always)]
