@@ -31,7 +31,7 @@ pub mod sm90;
 
 pub use lengths::{FlashFwdLengths, Positions, Sequence, SequenceLengths};
 pub use mask::{KeyBlocks, KeyRange, Mask, UNLIMITED};
-pub use packing::{FwdPacking, MOST_SPLITS, packed_heads};
+pub use packing::{FwdPacking, MOST_PACKED_HEADS, MOST_SPLITS, packed_heads};
 pub use params::{BshStrides, FlashFwdParams, OutputDType};
 pub use simt::{
     SIMT_DTYPES, SIMT_HEAD_DIMS, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig,

@@ -9,10 +9,17 @@ use crate::gemm::sm90::MMA_M;
 /// Most parts of keys.
 pub const MOST_SPLITS: u32 = 128;
 
+/// Most heads side by side: a warpgroup's rows.
+pub const MOST_PACKED_HEADS: u32 = MMA_M;
+
 /// Of `group` heads that share keys and values, how many lie side by side: the most that divide them and
 /// have room in a warpgroup's rows. 1 where that is none but one.
 pub const fn packed_heads(group: u32) -> u32 {
-    let mut heads = if group < MMA_M { group } else { MMA_M };
+    let mut heads = if group < MOST_PACKED_HEADS {
+        group
+    } else {
+        MOST_PACKED_HEADS
+    };
     while heads > 1 && !group.is_multiple_of(heads) {
         heads -= 1;
     }
@@ -43,7 +50,7 @@ impl FwdPacking {
     /// `heads` side by side, keys in one part; `None` where a warpgroup has not as many rows, or for no
     /// head.
     pub const fn new(heads: u32) -> Option<Self> {
-        if heads == 0 || heads > MMA_M {
+        if heads == 0 || heads > MOST_PACKED_HEADS {
             return None;
         }
         Some(Self {

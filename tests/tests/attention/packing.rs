@@ -175,14 +175,14 @@ fn what_no_kernel_does_is_refused_with_what_some_do() {
     for splits in [0, 129] {
         refused(
             grouped.clone().key_splits(splits),
-            &[&splits.to_string(), "128 parts"],
+            &[&format!("key_splits({splits})"), "1 to 128 parts"],
         );
     }
     // One head a key head; a group that is a large prime; rows that are too long, or not aligned.
     for (heads, heads_kv, head_dim) in [(2, 2, 128), (67, 1, 128), (8, 1, 256), (8, 1, 20)] {
         let (q, kv) = (tensor(heads, head_dim), tensor(heads_kv, head_dim));
         let packed = Attention::new(&q, &kv, &kv).pack_heads(true);
-        refused(packed, &["pack_heads(true)", "multiples of 8", "up to 128"]);
+        refused(packed, &["pack_heads(true)", "multiples of 8", PACKED]);
     }
     let plain = grouped.with_kernel("flash_fwd_simt_d128");
     refused(

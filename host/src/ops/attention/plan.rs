@@ -2,8 +2,9 @@
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::AttentionDesc;
-use crate::{DType, DeviceInfo, Error, Result, Stream};
-use spec::attention::MOST_SPLITS;
+use crate::{DeviceInfo, Error, Result, Stream};
+use spec::attention::sm90::PACKED;
+use spec::attention::{MOST_PACKED_HEADS, MOST_SPLITS};
 use std::fmt;
 use std::time::Duration;
 
@@ -52,19 +53,25 @@ fn no_candidate(desc: &AttentionDesc, forced: Option<&str>, device: &DeviceInfo)
 
 /// What could be done about it that nothing computes a description.
 fn supported(desc: &AttentionDesc) -> String {
-    let group = desc.heads_q / desc.heads_kv;
-    match (desc.packs_heads, desc.key_splits) {
-        (None, None) => "batch * heads_q below 65,535^2".to_owned(),
-        (packs, splits) => format!(
-            "pack_heads({}) and key_splits({}): on sm_90a, of {}, with rows aligned to 16 bytes, head_dim \
-             and head_dim_v up to 128 in multiples of 8; heads are packed where a divisor of the {group} on a \
-             key head, above 1, is at most {}, and keys are in at most {MOST_SPLITS} parts",
-            packs.map_or("any".to_owned(), |packs| packs.to_string()),
-            splits.map_or("any".to_owned(), |splits| splits.to_string()),
-            DType::Bf16,
-            64,
-        ),
+    if desc.packs_heads.is_none() && desc.key_splits.is_none() {
+        return "batch * heads_q below 65,535^2".to_owned();
     }
+    let [mut packs, mut splits] = [(); 2].map(|()| "anything".to_owned());
+    if let Some(wanted) = desc.packs_heads {
+        packs = wanted.to_string();
+    }
+    if let Some(wanted) = desc.key_splits {
+        splits = wanted.to_string();
+    }
+    let group = desc.heads_q / desc.heads_kv;
+    let of: Vec<String> = PACKED.iter().map(|entry| entry.to_string()).collect();
+    format!(
+        "pack_heads({packs}) with key_splits({splits}) by {}: on sm_90a, rows aligned to 16 bytes, head_dim \
+         and head_dim_v multiples of 8 that the kernel has room for, keys in 1 to {MOST_SPLITS} parts; heads \
+         are packed where something above 1 and up to {MOST_PACKED_HEADS} divides the {group} on a key head, \
+         or where each sequence has a single query that sees all keys",
+        of.join(", ")
+    )
 }
 
 /// One way to compute an attention, as [`AttentionPlan`] shows it.

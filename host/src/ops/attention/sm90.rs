@@ -412,7 +412,8 @@ pub(super) fn model(entry: FwdEntry, sharing: Sharing, desc: &AttentionDesc) -> 
         _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
     };
     let model = model::attention(desc.seqlen_k as usize, entry.tile.tile_n);
-    // A merge multiplies each part by an exponential and the quotient, and adds up.
+    // A merge multiplies each part by an exponential and the quotient, and adds up. (By an lse that was
+    // rounded: less than what a score is off by.)
     let parts = match sharing.splits {
         1 => 0,
         splits => splits as usize + 2,
@@ -424,7 +425,6 @@ pub(super) fn model(entry: FwdEntry, sharing: Sharing, desc: &AttentionDesc) -> 
             p_roundoff,
             rescales: model.rescales + parts,
             additions: model.additions + parts,
-            ..model
         },
         scores: Arithmetic::TensorCore,
         p_lost,

@@ -319,15 +319,8 @@ where
             if is_last {
                 let place = done_ticket.place();
                 let outputs = self.call.outputs;
-                outputs.store(
-                    params,
-                    rows_are,
-                    &place,
-                    query_of_tile,
-                    &done,
-                    sums,
-                    C::pair,
-                );
+                let rows = (rows_are, query_of_tile);
+                outputs.store(params, rows, &place, &done, sums, C::pair);
                 if is_end {
                     return None;
                 }

@@ -48,7 +48,7 @@ impl RowEnds {
 }
 
 impl Outputs {
-    /// Stores the sums over keys of a warpgroup's rows, whose first query is `query_of_tile` of the tile.
+    /// Stores the sums over keys of a warpgroup's rows, which are as said from a query of the tile on.
     ///
     /// # Safety
     /// The warps of the warpgroup call it, converged; the place is one of the launch.
@@ -56,9 +56,8 @@ impl Outputs {
     pub(super) unsafe fn store<R: RowMap>(
         &self,
         params: &FlashFwdParams,
-        rows: R,
+        (rows, query_of_tile): (R, u32),
         place: &Place,
-        query_of_tile: u32,
         softmax: &Softmax,
         o: &mut [f32],
         pair: impl Fn(f32, f32) -> u32,
