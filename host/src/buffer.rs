@@ -34,8 +34,9 @@ pub struct DeviceBuffer<T: Element> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    /// `len` elements that are not initialised: reading one before it is written gives any value
-    /// on a GPU, and a report on the emulator. Enqueued on `stream`.
+    /// `len` elements that are not initialised: a kernel that reads one before it is written gets
+    /// any value on a GPU, and a report on the emulator; a copy to the host any value on both.
+    /// Enqueued on `stream`.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
@@ -152,9 +153,10 @@ impl<T: Element> DeviceBuffer<T> {
     /// All elements, as [`DeviceBuffer::copy_to_slice`].
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let mut values = vec![T::default(); self.len];
+        let mut values = host_vec(self.len)?; // devices have more memory than some hosts
+        values.resize(self.len, T::default());
         self.copy_to_slice(&mut values)?;
         Ok(values)
     }
@@ -220,6 +222,17 @@ impl<T: Element> DeviceBuffer<T> {
             got,
             want: self.len,
         })
+    }
+}
+
+/// An empty vector with room for `len` elements.
+pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    match values.try_reserve_exact(len) {
+        Ok(()) => Ok(values),
+        Err(_) => Err(Error::OutOfHostMemory {
+            requested_bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
+        }),
     }
 }
 

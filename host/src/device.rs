@@ -348,10 +348,14 @@ impl Device {
         if self == other {
             return Ok(());
         }
+        let (mut got, want) = (other.info().to_string(), self.info().to_string());
+        if got == want {
+            got.insert_str(0, "another ");
+        }
         Err(Error::DeviceMismatch {
             operand,
-            got: other.info().to_string().into(),
-            want: self.info().to_string().into(),
+            got: got.into(),
+            want: want.into(),
         })
     }
 }

@@ -50,7 +50,7 @@ pub enum Error {
         want: usize,
     },
     /// An index, axis or range lies outside of what there is.
-    #[error("{what} is {got}, want less than {limit}")]
+    #[error("{what} is {got}, {}", want_below(*.limit))]
     OutOfBounds {
         /// What kind of index.
         what: &'static str,
@@ -296,6 +296,13 @@ pub enum Error {
 
 /// [`std::result::Result`] with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn want_below(limit: u64) -> String {
+    match limit {
+        0 => "but there is none".into(),
+        _ => format!("want less than {limit}"),
+    }
+}
 
 #[cfg(test)]
 mod tests {

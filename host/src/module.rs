@@ -310,13 +310,16 @@ impl Kernel {
             let want = format!("{demanded:?}, which `{}` demands", self.name());
             return invalid("cluster", cluster, want);
         }
-        let blocks: u64 = cluster.iter().map(|&extent| u64::from(extent)).product();
-        if !(1..=MAX_CLUSTER_BLOCKS).contains(&blocks) {
+        let blocks = cluster
+            .iter()
+            .try_fold(1_u64, |blocks, &extent| blocks.checked_mul(extent.into()));
+        let is_allowed = blocks.is_some_and(|blocks| (1..=MAX_CLUSTER_BLOCKS).contains(&blocks));
+        if !is_allowed {
             let want = format!("1 to {MAX_CLUSTER_BLOCKS} blocks");
             return invalid("cluster", cluster, want);
         }
         let info = self.0.device.info();
-        if blocks > 1 && info.arch < CLUSTER_ARCH {
+        if cluster != [1; 3] && info.arch < CLUSTER_ARCH {
             return Err(Error::Unsupported {
                 what: format!("a launch in clusters of {cluster:?} on {info}").into(),
                 supported: "clusters on GPUs of compute capability 9.0 and later".into(),

@@ -86,6 +86,10 @@ fn clusters_that_cannot_be_are_refused_with_what_would_be_right() {
             "cluster is [0, 1, 1], want 1 to 16 blocks"
         );
         assert_eq!(
+            refuse("", 32, [u32::MAX; 3]),
+            "cluster is [4294967295, 4294967295, 4294967295], want 1 to 16 blocks"
+        );
+        assert_eq!(
             refuse(".reqnctapercluster 4, 1, 1", 8, [2, 1, 1]),
             "cluster is [2, 1, 1], want [4, 1, 1], which `count` demands"
         );

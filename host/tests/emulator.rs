@@ -66,6 +66,10 @@ fn what_belongs_to_two_devices_does_not_mix() {
     ] {
         let error = refused.expect_err("two devices");
         assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
+        assert!(
+            error.to_string().contains("lives on another emulator"),
+            "{error}"
+        );
     }
     let tensor = Tensor::<f32>::zeros(&stream, &[2]).expect("allocates");
     assert!(!tensor.overlaps(&Tensor::<f32>::zeros(&foreign, &[2]).expect("allocates")));

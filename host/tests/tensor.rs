@@ -235,6 +235,11 @@ fn misaligned_parts_are_refused(device: &Device) {
             ..
         })
     ));
+    let address = DevicePtr::<f32>::from_raw(0x1000);
+    // SAFETY: as above.
+    let refused =
+        unsafe { Tensor::from_raw_parts(device, address, usize::MAX, &[1], &[1], 1 << 63) };
+    assert!(matches!(refused, Err(Error::ShapeOverflow { .. })));
 }
 
 #[test]
@@ -267,5 +272,24 @@ fn a_view_too_large_for_the_host_is_an_error_when_it_is_read() {
             matches!(read, Err(Error::OutOfHostMemory { requested_bytes }) if requested_bytes == 1 << 62),
             "{read:?}"
         );
+    }
+}
+
+#[test]
+fn arrays_and_buffers_too_large_for_the_host_are_errors() {
+    for device in devices() {
+        let one = array![1_i64];
+        let repeated = one.broadcast(1_usize << 59).expect("no memory of its own");
+        // SAFETY: the host's memory is asked for before any of the device's is read.
+        let buffer = unsafe { DeviceBuffer::<i64>::borrowed(&device, 0x1000, 1 << 59) };
+        for refused in [
+            Tensor::from_ndarray(&device, &repeated).map(drop),
+            buffer.to_vec().map(drop),
+        ] {
+            assert!(
+                matches!(refused, Err(Error::OutOfHostMemory { requested_bytes }) if requested_bytes == 1 << 62),
+                "{refused:?}"
+            );
+        }
     }
 }

@@ -268,7 +268,11 @@ fn softmax_and_elementwise_refuse_what_does_not_fit() {
             "2"
         );
         let scalar = ones(stream, &[]);
-        refused!(Softmax::new(&scalar).run(stream), OutOfBounds, "axis", "0");
+        refused!(
+            Softmax::new(&scalar).run(stream),
+            OutOfBounds,
+            "axis is 0, but there is none"
+        );
         let y = output(device, &[4, 3]);
         refused!(
             Softmax::new(&x).run_into(&y.tensor, stream),

@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::layout::Layout;
-use crate::buffer::DeviceBuffer;
+use crate::buffer::{DeviceBuffer, host_vec};
 use crate::device::Device;
 use crate::element::{Element, as_bytes_mut};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] for more than [`MAX_RANK`](super::MAX_RANK) dimensions,
-    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`], [`Error::Driver`].
     pub fn from_ndarray<S, D>(device: &Device, array: &ArrayBase<S, D>) -> Result<Self>
     where
         S: Data<Elem = T>,
@@ -24,7 +24,8 @@ impl<T: Element> Tensor<T> {
     {
         let shape = array.shape();
         let Some(values) = array.as_slice_memory_order() else {
-            let values: Vec<T> = array.iter().copied().collect();
+            let mut values = host_vec(array.len())?; // an axis may be one element, repeated
+            values.extend(array.iter().copied());
             return Self::from_slice(device, shape, &values);
         };
         let strides: Vec<i64> = array
@@ -114,17 +115,6 @@ impl<T: Element> Tensor<T> {
         } else {
             Ok(Vec::new())
         }
-    }
-}
-
-/// An empty vector with room for `len` elements.
-fn host_vec<T>(len: usize) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    match values.try_reserve_exact(len) {
-        Ok(()) => Ok(values),
-        Err(_) => Err(Error::OutOfHostMemory {
-            requested_bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
-        }),
     }
 }
 

@@ -52,8 +52,9 @@ pub struct Tensor<T: Element> {
 }
 
 impl<T: Element> Tensor<T> {
-    /// A contiguous tensor that is not initialised: reading an element before it is written gives
-    /// any value on a GPU, and a report on the emulator. Enqueued on `stream`.
+    /// A contiguous tensor that is not initialised: a kernel that reads an element before it is
+    /// written gets any value on a GPU, and a report on the emulator; a copy to the host any value
+    /// on both. Enqueued on `stream`.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than
@@ -123,7 +124,8 @@ impl<T: Element> Tensor<T> {
     /// `address` on, of which the tensor is those that shape, strides and offset name.
     ///
     /// # Errors
-    /// As [`Tensor::from_buffer_strided`], and [`Error::Misaligned`].
+    /// As [`Tensor::from_buffer_strided`], [`Error::Misaligned`], and [`Error::ShapeOverflow`] for
+    /// memory larger than addresses reach.
     ///
     /// # Safety
     /// As [`DeviceBuffer::borrowed`].
@@ -144,6 +146,7 @@ impl<T: Element> Tensor<T> {
                 want_bytes,
             });
         }
+        storage_bytes::<T>(&[storage_len])?; // addresses of its elements are numbers of 64 bits
         let layout = Layout::new(shape, strides, offset, storage_len)?;
         // SAFETY: the caller's.
         let buffer = unsafe { DeviceBuffer::<T>::borrowed(device, address.as_raw(), storage_len) };

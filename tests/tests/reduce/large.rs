@@ -1,4 +1,4 @@
-//! More elements than 32 bits count, on a GPU.
+//! More elements than 32 bits count: on a GPU, and as a plan.
 
 use half::bf16;
 use warpsmith::{Reduce, ReduceOp, Tensor};
@@ -28,5 +28,20 @@ fn more_than_two_to_the_31_elements_are_counted_by_64_bits() {
         assert_eq!(sum.item().expect("one"), n as f64 + 1.0);
         let sum = Reduce::new(ReduceOp::Sum, &x).run(&stream).expect("a sum");
         assert_eq!(sum.item().expect("one"), (n as f64 + 1.0) as f32);
+    }
+}
+
+#[test]
+fn repeated_elements_whose_bytes_64_bits_do_not_count_have_a_plan() {
+    for device in warpsmith::testing::devices() {
+        let two = Tensor::from_slice(&device, &[2, 1], &[1.0_f64, 2.0]).expect("a tensor");
+        let x = two
+            .broadcast_to(&[2, 1 << 61])
+            .expect("no memory of its own");
+        let plan = Reduce::new(ReduceOp::Sum, &x).plan().expect("a plan");
+        assert!(
+            plan.chunk_len as u128 * plan.chunks as u128 >= 1 << 61,
+            "{plan:?}"
+        );
     }
 }

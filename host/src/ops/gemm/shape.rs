@@ -104,8 +104,8 @@ impl MatrixLayout {
             _ => 0,
         };
         let (transpose, ld) = match () {
-            () if column == 1 || columns <= 1 => (Transpose::N, row),
-            () if row == 1 || rows <= 1 => (Transpose::T, column),
+            () if column == 1 || columns <= 1 => (Transpose::N, ld_of(rows, columns, row)),
+            () if row == 1 || rows <= 1 => (Transpose::T, ld_of(columns, rows, column)),
             () => return None,
         };
         Some(Self {
@@ -134,6 +134,16 @@ impl MatrixLayout {
     }
 }
 
+/// The distance of `lines` lines of `len` elements. That of a single one is never stepped over, but
+/// tensor maps have limits for it.
+fn ld_of(lines: usize, len: usize, stride: i64) -> i64 {
+    if lines <= 1 && u32::try_from(stride).is_err() {
+        len as i64
+    } else {
+        stride
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +169,9 @@ mod tests {
         assert_eq!(layout(&[3, 1], &[7, 9]), Some((Transpose::N, 7, 0)));
         assert_eq!(layout(&[1, 4], &[7, 9]), Some((Transpose::T, 9, 0)));
         assert_eq!(layout(&[3, 0], &[7, 9]), Some((Transpose::N, 7, 0)));
+        for stride in [-1, 1 << 40, i64::MIN, i64::MAX] {
+            assert_eq!(layout(&[1, 4], &[stride, 1]), Some((Transpose::N, 4, 0)));
+        }
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub(super) fn view<T: Element>(
     let (segments, n) = match reduced.all[..reduced.len] {
         [] => ((1, 0), (1, 0)),
         [n] => ((1, 0), n),
-        [segments, n] if n.0 * size_of::<T>() >= SEGMENT_BYTES => (segments, n),
+        [segments, n] if n.0 >= SEGMENT_BYTES / size_of::<T>() => (segments, n),
         _ => return None,
     };
     let is_beside = |stride: i64| stride.unsigned_abs() < n.1.unsigned_abs();
