@@ -9,7 +9,7 @@
 //! Where there is a single query which sees all keys, its heads can be taken for queries without a kernel of
 //! their own ([`AttentionDesc::heads_as_queries`]): every kernel does that.
 //!
-//! [`cycles`] says what a way of doing it is expected to take. A packed kernel is the plan's choice where
+//! [`Work::cycles`] says what a way of doing it is expected to take. A packed kernel is the plan's choice where
 //! it is expected to take less than [`PAYS`] of the time of the other one: the rest is room for what the
 //! model does not know. It has not been held against a GPU yet.
 
@@ -65,12 +65,13 @@ pub(super) fn best(
         Some(false) => 1,
         _ => packed_heads(desc.heads_q / desc.heads_kv),
     };
-    let of = |splits| {
-        let sharing = Sharing { heads, splits };
-        (sharing, cycles(desc, packed, sharing, multiprocessors))
-    };
+    let multiprocessors = f64::from(multiprocessors.max(1));
+    let shared = Work::new(desc, packed, heads, multiprocessors);
+    let of = |splits| (Sharing { heads, splits }, shared.cycles(splits));
     let (sharing, packed_cycles) = match desc.key_splits {
         Some(splits) => of(splits),
+        // More parts than that only make more of a merge.
+        None if shared.tiles >= 2.0 * multiprocessors => of(1),
         None => {
             let blocks = desc.seqlen_k.div_ceil(packed.tile_n);
             (1..=blocks.clamp(1, MOST_SPLITS))
@@ -78,50 +79,80 @@ pub(super) fn best(
                 .reduce(|best, other| if other.1 < best.1 { other } else { best })?
         }
     };
+    if sharing == Sharing::NONE {
+        return None;
+    }
     // Without a packed kernel heads may still be queries.
     let viewed = match desc.packs_heads {
         Some(false) => None,
         _ => desc.heads_as_queries(),
     };
     let of_plain = viewed.as_ref().unwrap_or(desc);
-    let plain = cycles(of_plain, plain, Sharing::NONE, multiprocessors);
-    (sharing != Sharing::NONE).then_some((sharing, packed_cycles / plain))
+    let plain = Work::new(of_plain, plain, 1, multiprocessors).cycles(1);
+    Some((sharing, packed_cycles / plain))
 }
 
-/// Cycles of `desc` in tiles of `tile`, about: of the multiprocessor that has most to do, or of L2, or of
-/// memory, whichever takes longest; and of the merge.
-fn cycles(desc: &AttentionDesc, tile: &FwdTile, sharing: Sharing, multiprocessors: u32) -> f64 {
-    let Sharing { heads, splits } = sharing;
-    let multiprocessors = f64::from(multiprocessors.max(1));
-    let queries = queries(tile, heads);
-    let tiles_of_head = desc.seqlen_q.div_ceil(queries);
-    let tiles = f64::from(desc.batch) * f64::from(desc.heads_q / heads) * f64::from(tiles_of_head);
-    let tiles = tiles * f64::from(splits);
-    let Blocks { mean, most } = blocks(desc, queries, tile.tile_n);
-    let of_part = |blocks: f64| (blocks / f64::from(splits)).ceil();
+/// What there is to do, in tiles of some queries.
+struct Work {
+    multiprocessors: f64,
+    /// Tiles, without parts.
+    tiles: f64,
+    blocks: Blocks,
+    /// Cycles and bytes of a block of keys.
+    block_cycles: f64,
+    block_bytes: f64,
+    /// Bytes of all keys and values that are seen.
+    once_bytes: f64,
+    /// Bytes of o in f32.
+    o_bytes: f64,
+}
 
-    let pairs = f64::from(tile.tile_m) * f64::from(tile.tile_n);
-    let flops = 2.0 * pairs * f64::from(tile.head_dim + tile.head_dim_v);
-    let row_bytes = f64::from(desc.head_dim + desc.head_dim_v) * desc.dtype.size_bytes() as f64;
-    let block_bytes = f64::from(tile.tile_n) * row_bytes;
-    let block = (flops / FLOPS).max(block_bytes / BLOCK_BYTES);
-    let of_tile = |blocks: f64| TILE_CYCLES + blocks * block;
-    let busiest = if mean == most {
-        (tiles / multiprocessors).ceil() * of_tile(of_part(mean))
-    } else {
-        // Blocks take tiles as they come, the longest first.
-        (tiles / multiprocessors * of_tile(of_part(mean))).max(of_tile(of_part(most)))
-    };
-    let loaded = tiles * of_part(mean) * block_bytes;
-    let once = f64::from(desc.batch) * f64::from(desc.heads_kv) * most * block_bytes;
-    let merge = if splits == 1 {
-        0.0
-    } else {
-        let rows = f64::from(desc.batch) * f64::from(desc.heads_q) * f64::from(desc.seqlen_q);
-        let bytes = 2.0 * rows * f64::from(splits) * f64::from(desc.head_dim_v) * 4.0;
-        MERGE_CYCLES + bytes / L2_BYTES
-    };
-    busiest.max(loaded / L2_BYTES).max(once / MEMORY_BYTES) + merge
+impl Work {
+    /// Of `desc` in tiles of `tile`, with `heads` side by side.
+    fn new(desc: &AttentionDesc, tile: &FwdTile, heads: u32, multiprocessors: f64) -> Self {
+        let queries = queries(tile, heads);
+        let heads_all = f64::from(desc.batch) * f64::from(desc.heads_q);
+        let blocks = blocks(desc, queries, tile.tile_n);
+        let pairs = f64::from(tile.tile_m) * f64::from(tile.tile_n);
+        let flops = 2.0 * pairs * f64::from(tile.head_dim + tile.head_dim_v);
+        let row_bytes = f64::from(desc.head_dim + desc.head_dim_v) * desc.dtype.size_bytes() as f64;
+        let block_bytes = f64::from(tile.tile_n) * row_bytes;
+        let of_keys = f64::from(desc.batch) * f64::from(desc.heads_kv) * blocks.most;
+        Self {
+            multiprocessors,
+            tiles: heads_all / f64::from(heads) * f64::from(desc.seqlen_q.div_ceil(queries)),
+            blocks,
+            block_cycles: (flops / FLOPS).max(block_bytes / BLOCK_BYTES),
+            block_bytes,
+            once_bytes: of_keys * block_bytes,
+            o_bytes: heads_all * f64::from(desc.seqlen_q) * f64::from(desc.head_dim_v) * 4.0,
+        }
+    }
+
+    /// Cycles with keys in `splits` parts, about: of the multiprocessor that has most to do, or of L2, or of
+    /// memory, whichever takes longest; and of the merge.
+    fn cycles(&self, splits: u32) -> f64 {
+        let splits = f64::from(splits);
+        let tiles = self.tiles * splits;
+        let Blocks { mean, most } = self.blocks;
+        let of_part = |blocks: f64| (blocks / splits).ceil();
+        let of_tile = |blocks: f64| TILE_CYCLES + of_part(blocks) * self.block_cycles;
+        let rounds = tiles / self.multiprocessors;
+        let busiest = if mean == most {
+            rounds.ceil() * of_tile(mean)
+        } else {
+            // Blocks take tiles as they come, the longest first.
+            (rounds * of_tile(mean)).max(of_tile(most))
+        };
+        let loaded_bytes = tiles * of_part(mean) * self.block_bytes;
+        let merge = if splits == 1.0 {
+            0.0
+        } else {
+            MERGE_CYCLES + 2.0 * splits * self.o_bytes / L2_BYTES
+        };
+        let l2 = loaded_bytes / L2_BYTES;
+        busiest.max(l2).max(self.once_bytes / MEMORY_BYTES) + merge
+    }
 }
 
 /// Queries of a tile with `heads` side by side.
@@ -130,6 +161,7 @@ pub(super) fn queries(tile: &FwdTile, heads: u32) -> u32 {
 }
 
 /// Blocks of keys that a tile visits.
+#[derive(Clone, Copy)]
 struct Blocks {
     mean: f64,
     most: f64,
