@@ -4,17 +4,18 @@
 //! o_i f32, o f32, f16 or bf16, as the attention has it.
 //!
 //! **Roles**: a warp has a row of o; blocks stride over the rows. Lanes share out the parts for the sum,
-//! and the columns after that.
+//! and the columns after that. What takes time is waiting for memory: all lse's are read at once, and
+//! the rows of four parts.
 //!
 //! **Numerics**: exponentials relative to the largest lse, f32, parts in order, one rounding at the
-//! store: the same bits every run. A part without a key, lse = -inf, is not multiplied.
+//! store: the same bits every run. A part without a key has lse = -inf and o = 0.
 
-use cuda_std::warp::{FULL_MASK, shfl_bfly};
+use cuda_std::warp::{FULL_MASK, shfl_bfly, shfl_idx};
 use cuda_std::{kernel, math, thread};
 use half::{bf16, f16};
 use spec::attention::merge::{THREADS, strides_of_parts};
 use spec::attention::{
-    BshStrides, FlashFwdLengths, FlashFwdParams, FwdPacking, OutputDType, Sequence,
+    BshStrides, FlashFwdLengths, FlashFwdParams, FwdPacking, MOST_SPLITS, OutputDType, Sequence,
 };
 
 use crate::attention::lengths::sequence;
@@ -22,72 +23,75 @@ use crate::simt::element::SimtElement;
 
 /// Columns of a row that a lane has: head_dim_v is up to 256.
 const COLUMNS: usize = 8;
+/// Parts that a lane has the weights of.
+const WEIGHTS: usize = (MOST_SPLITS / thread::WARP_THREADS) as usize;
+/// Parts whose rows are read at a time, so that none waits for the one before.
+const AT_ONCE: u32 = 4;
 
-/// The lse's of a row, and what all of them together are.
-struct Parts {
-    lse: *const f32,
-    stride: u64,
-    count: u32,
+/// What the parts of a row count for. Part i is in lane `i % 32`.
+struct Weights {
+    /// Of the lane's parts, relative to the largest; 0 of those without a key.
+    own: [f32; WEIGHTS],
     largest: f32,
     sum: f32,
 }
 
-impl Parts {
-    /// Of `count` parts, their lse's `stride` apart, and of the sink's.
+impl Weights {
+    /// By their lse's, the first at `lse`, and the sink's.
     ///
     /// # Safety
-    /// They can be read. The warp calls it, converged.
+    /// There is an lse of each part. The warp calls it, converged.
     #[inline(always)]
     unsafe fn new(lse: *const f32, packing: &FwdPacking, sink: f32) -> Self {
         let lane = thread::thread_idx_x() % thread::WARP_THREADS;
-        let mut parts = Self {
-            lse,
-            stride: packing.lse_split,
-            count: packing.splits,
-            largest: sink,
-            sum: 0.0,
+        let mut own = [f32::NEG_INFINITY; WEIGHTS];
+        let mut largest = sink;
+        let mut i = 0;
+        while i < WEIGHTS {
+            let part = lane + thread::WARP_THREADS * i as u32;
+            if part < packing.splits {
+                let at = u64::from(part) * packing.lse_split;
+                // SAFETY: the caller's.
+                own[i] = unsafe { lse.wrapping_add(at as usize).read() };
+                largest = largest.max(own[i]);
+            }
+            i += 1;
+        }
+        // SAFETY: the caller's.
+        largest = unsafe { over_lanes(largest, f32::max) };
+        let mut sum = if lane == 0 {
+            relative(sink, largest)
+        } else {
+            0.0
         };
-        let mut part = lane;
-        while part < parts.count {
-            // SAFETY: the caller's.
-            parts.largest = parts.largest.max(unsafe { parts.at(part) });
-            part += thread::WARP_THREADS;
+        let mut i = 0;
+        while i < WEIGHTS {
+            own[i] = relative(own[i], largest);
+            sum += own[i];
+            i += 1;
         }
         // SAFETY: the caller's.
-        parts.largest = unsafe { over_lanes(parts.largest, f32::max) };
-        if lane == 0 {
-            parts.sum = parts.weight(sink);
-        }
-        let mut part = lane;
-        while part < parts.count {
-            // SAFETY: the caller's.
-            parts.sum += parts.weight(unsafe { parts.at(part) });
-            part += thread::WARP_THREADS;
-        }
-        // SAFETY: the caller's.
-        parts.sum = unsafe { over_lanes(parts.sum, |x, y| x + y) };
-        parts
+        let sum = unsafe { over_lanes(sum, |x, y| x + y) };
+        Self { own, largest, sum }
     }
 
-    /// The lse of a part.
+    /// That of a part, in all lanes.
     ///
     /// # Safety
-    /// There is one.
+    /// The warp calls it, converged, all with the same part, which is below
+    /// [`MOST_SPLITS`].
     #[inline(always)]
-    unsafe fn at(&self, part: u32) -> f32 {
-        let at = u64::from(part) * self.stride;
-        // SAFETY: the caller's.
-        unsafe { self.lse.wrapping_add(at as usize).read() }
-    }
-
-    /// What is of a part with that lse, relative to the largest; 0 of one without a key, NaN of NaN.
-    #[inline(always)]
-    fn weight(&self, lse: f32) -> f32 {
-        if lse == f32::NEG_INFINITY {
-            0.0
-        } else {
-            math::exp(lse - self.largest)
+    unsafe fn of(&self, part: u32) -> f32 {
+        let mut own = self.own[0];
+        let mut i = 1;
+        while i < WEIGHTS {
+            if part / thread::WARP_THREADS == i as u32 {
+                own = self.own[i];
+            }
+            i += 1;
         }
+        // SAFETY: passed on to the caller.
+        unsafe { shfl_idx(FULL_MASK, own, part % thread::WARP_THREADS) }
     }
 
     /// The row's.
@@ -98,6 +102,16 @@ impl Parts {
         } else {
             self.largest + math::log(self.sum)
         }
+    }
+}
+
+/// exp(lse - largest); 0 of what has no key, NaN of NaN.
+#[inline(always)]
+fn relative(lse: f32, largest: f32) -> f32 {
+    if lse == f32::NEG_INFINITY {
+        0.0
+    } else {
+        math::exp(lse - largest)
     }
 }
 
@@ -192,40 +206,29 @@ impl Merge<'_> {
         let lse_at = (params.lse_offset(sequence, head) + u64::from(query)) as usize;
         let mut sink = f32::NEG_INFINITY;
         // SAFETY: the caller's: there is a sink for each head, and an lse of each part of a row.
-        let parts = unsafe {
+        let weights = unsafe {
             if !self.sink.is_null() {
                 sink = self.sink.wrapping_add(head as usize).read();
             }
-            Parts::new(self.lse_parts.wrapping_add(lse_at), self.packing, sink)
+            Weights::new(self.lse_parts.wrapping_add(lse_at), self.packing, sink)
         };
         let place = |strides: &BshStrides| {
             sequence.offset_q(strides, head) + i64::from(query) * strides.seq
         };
         let from = place(&strides_of_parts(params)) as isize;
-        let mut from = self.o_parts.wrapping_offset(from);
+        let from = self.o_parts.wrapping_offset(from);
         let mut sums = [0.0; COLUMNS];
         let mut part = 0;
-        while part < parts.count {
+        while part < self.packing.splits {
             // SAFETY: the caller's.
-            let weight = parts.weight(unsafe { parts.at(part) });
-            let mut i = 0;
-            while i < COLUMNS {
-                let column = column(lane, i);
-                if column < params.head_dim_v && weight != 0.0 {
-                    // SAFETY: the caller's: the part has the row.
-                    let x = unsafe { from.wrapping_add(column as usize).read() };
-                    sums[i] = math::fma(weight, x, sums[i]);
-                }
-                i += 1;
-            }
-            from = from.wrapping_add(self.packing.o_split as usize);
-            part += 1;
+            unsafe { self.add(&mut sums, &weights, from, part) };
+            part += AT_ONCE;
         }
         let to = place(&params.o) as isize;
-        let factor = if parts.sum == 0.0 {
+        let factor = if weights.sum == 0.0 {
             0.0
         } else {
-            1.0 / parts.sum
+            1.0 / weights.sum
         };
         // SAFETY: the caller's; no other warp has the row.
         unsafe {
@@ -237,8 +240,52 @@ impl Merge<'_> {
                 store::<bf16>(self.o, to, &sums, factor, params.head_dim_v);
             }
             if params.write_lse != 0 && lane == 0 {
-                self.lse.wrapping_add(lse_at).write(parts.lse());
+                self.lse.wrapping_add(lse_at).write(weights.lse());
             }
+        }
+    }
+
+    /// Adds the rows, of which that of the first part is at `from`, of a few parts from `first` on.
+    ///
+    /// # Safety
+    /// The parts have the row, which is 0 where the part has no key. The warp calls it, converged.
+    #[inline(always)]
+    unsafe fn add(
+        &self,
+        sums: &mut [f32; COLUMNS],
+        weights: &Weights,
+        from: *const f32,
+        first: u32,
+    ) {
+        let lane = thread::thread_idx_x() % thread::WARP_THREADS;
+        let mut rows = [[0.0; COLUMNS]; AT_ONCE as usize];
+        let mut of_rows = [0.0; AT_ONCE as usize];
+        let mut at = 0;
+        while at < AT_ONCE as usize {
+            let part = first + at as u32;
+            // SAFETY: the caller's: a part that there is not has the weight 0, and is not read.
+            unsafe {
+                of_rows[at] = weights.of(part);
+                let row = from.wrapping_add((u64::from(part) * self.packing.o_split) as usize);
+                let mut i = 0;
+                while i < COLUMNS {
+                    let column = column(lane, i);
+                    if column < self.params.head_dim_v && part < self.packing.splits {
+                        rows[at][i] = row.wrapping_add(column as usize).read();
+                    }
+                    i += 1;
+                }
+            }
+            at += 1;
+        }
+        let mut at = 0;
+        while at < AT_ONCE as usize {
+            let mut i = 0;
+            while i < COLUMNS {
+                sums[i] = math::fma(of_rows[at], rows[at][i], sums[i]);
+                i += 1;
+            }
+            at += 1;
         }
     }
 }
