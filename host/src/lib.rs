@@ -108,7 +108,7 @@ pub use tensor_map::{
 /// The emulator itself: its settings for [`Device::emulator_with`], and its reports.
 #[cfg(feature = "emulator")]
 pub use warpsmith_emulator as emulator;
-/// The crates, in the versions, whose types tensors are made of and convert from and to.
-pub use {half, ndarray};
 /// CPU references in f64, and bounds on the error of each operation.
 pub use warpsmith_reference as reference;
+/// The crates, in the versions, whose types tensors are made of and convert from and to.
+pub use {half, ndarray};
