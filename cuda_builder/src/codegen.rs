@@ -82,7 +82,7 @@ impl Codegen<'_> {
     }
 }
 
-/// Names that stay visible: kernels, and `#[no_mangle]` statics, which the host may look up.
+/// Names that stay visible: kernels, fragments, and `#[no_mangle]` statics, which the host may look up.
 fn public(family: &Family) -> Vec<String> {
     let kernels = family.kernels.iter().map(|kernel| kernel.name.clone());
     let statics = family.module.globals().filter(|global| {
@@ -91,7 +91,9 @@ fn public(family: &Family) -> Vec<String> {
             && !global.name.starts_with("__")
             && !global.name.starts_with("llvm.")
     });
+    let fragments = family.fragments.iter();
     kernels
+        .chain(fragments.map(|fragment| fragment.name.clone()))
         .chain(statics.map(|global| global.name.clone()))
         .collect()
 }

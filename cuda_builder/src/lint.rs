@@ -34,6 +34,13 @@ pub enum Refusal {
         /// How many the PTX has.
         ptx: usize,
     },
+    /// A fragment whose text cannot stand in a kernel.
+    Fragment {
+        /// The fragment.
+        fragment: String,
+        /// What it does.
+        reason: String,
+    },
     /// A warning of ptxas that means slow or serialised code.
     PtxasWarning {
         /// Its text.
@@ -74,6 +81,9 @@ impl fmt::Display for Refusal {
                 "`{kernel}` has {ptx} {what} where its source has {source}, not one after the \
                  other: the compiler copied them into arms of a branch"
             ),
+            Self::Fragment { fragment, reason } => {
+                write!(f, "fragment `{fragment}`: {reason}")
+            }
             Self::PtxasWarning { text } => write!(f, "ptxas: {text}"),
         }
     }

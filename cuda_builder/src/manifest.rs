@@ -4,33 +4,45 @@ use std::collections::BTreeMap;
 
 use ptx_syntax::ast::Module;
 use ptx_syntax::explain::{KernelReport, explain};
-use ptx_syntax::manifest::{KernelEntry, ModuleEntry, ParamEntry, hash};
+use ptx_syntax::manifest::{FragmentEntry, KernelEntry, ModuleEntry, ParamEntry, hash};
 
 use crate::arch::Arch;
+use crate::ir::families::Family;
 use crate::ir::kernels::Kernel;
 
 /// The manifest's entry of one PTX file; `registers` by kernel, where they are to be recorded.
 pub(crate) fn module_entry(
-    (arch, family): (Arch, &str),
+    (arch, family): (Arch, &Family),
     text: &str,
     module: &Module,
-    kernels: &[Kernel],
     registers: &BTreeMap<String, u32>,
 ) -> ModuleEntry {
     let reports = explain(module).kernels;
     let mut entries: Vec<KernelEntry> = reports
         .iter()
         .map(|report| {
-            let kernel = kernels.iter().find(|kernel| kernel.name == report.name);
+            let kernel = family
+                .kernels
+                .iter()
+                .find(|kernel| kernel.name == report.name);
             kernel_entry(report, kernel, registers.get(&report.name).copied())
         })
         .collect();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     ModuleEntry {
-        path: format!("{arch}/{family}.ptx"),
+        path: format!("{arch}/{}.ptx", family.name),
         arch: arch.name().to_owned(),
         hash: hash(text),
         kernels: entries,
+        fragments: family
+            .fragments
+            .iter()
+            .map(|fragment| FragmentEntry {
+                name: fragment.name.clone(),
+                params: fragment.params.iter().map(|p| p.ty.clone()).collect(),
+                result: fragment.result.clone(),
+            })
+            .collect(),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::collectives;
 use crate::compile::{self, Request};
 use crate::error::{Error, Step};
 use crate::ir::families::{self, Family};
+use crate::ir::fragments::Fragment;
 use crate::ir::kernels::Kernel;
 use crate::ir::{self, Module};
 use crate::link;
@@ -65,12 +66,13 @@ impl ArchBuild<'_> {
         })?;
         let mut module = link::link(self.toolchain, &compiled, work.path())?;
         drop(lock);
-        let mut kernels = patch(&mut module, &compiled.crate_name)?;
-        let named = kernels.iter().filter_map(|kernel| kernel.arch).collect();
-        kernels.retain(|kernel| match kernel.arch {
-            Some(arch) => arch == self.arch,
-            None => self.asked_for,
-        });
+        let (mut kernels, mut fragments) = patch(&mut module, &compiled.crate_name)?;
+        let of_kernels = kernels.iter().filter_map(|kernel| kernel.arch);
+        let of_fragments = fragments.iter().filter_map(|fragment| fragment.arch);
+        let named = of_kernels.chain(of_fragments).collect();
+        let is_built = |arch: Option<Arch>| arch.map_or(self.asked_for, |arch| arch == self.arch);
+        kernels.retain(|kernel| is_built(kernel.arch));
+        fragments.retain(|fragment| is_built(fragment.arch));
         let clustered = kernels.iter().find(|kernel| kernel.cluster.is_some());
         if let (Some(kernel), true) = (clustered, self.arch < Arch::Sm90) {
             let kernel = kernel.name.clone();
@@ -80,7 +82,7 @@ impl ArchBuild<'_> {
             });
         }
         Ok(ArchBuilt {
-            modules: self.families(families::split(&module, &kernels), work.path())?,
+            modules: self.families(families::split(&module, &kernels, &fragments), work.path())?,
             sources: compiled.sources,
             named,
         })
@@ -153,6 +155,7 @@ impl ArchBuild<'_> {
             source,
         })?;
         let mut refusals = lint::check(&module, &self.options.local);
+        refusals.extend(ir::fragments::check(&module, &family.fragments));
         refusals.extend(collectives::check(
             &module,
             &ir::collectives::count(&family.module),
@@ -183,8 +186,7 @@ impl ArchBuild<'_> {
                 refusals,
             });
         }
-        let entry =
-            manifest::module_entry((arch, &name), &ptx, &module, &family.kernels, &registers);
+        let entry = manifest::module_entry((arch, &family), &ptx, &module, &registers);
         Ok(BuiltModule {
             arch,
             family: name,
@@ -196,9 +198,10 @@ impl ArchBuild<'_> {
 }
 
 /// The typed pass, but for what is done family by family.
-fn patch(module: &mut Module, crate_name: &str) -> Result<Vec<Kernel>, Error> {
+fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
     let kernels = ir::kernels::extract(module, crate_name)?;
-    if kernels.is_empty() {
+    let fragments = ir::fragments::extract(module)?;
+    if kernels.is_empty() && fragments.is_empty() {
         return Err(Error::NoKernels {
             krate: crate_name.to_owned(),
         });
@@ -208,5 +211,5 @@ fn patch(module: &mut Module, crate_name: &str) -> Result<Vec<Kernel>, Error> {
     ir::convergent::apply(module);
     ir::by_value::apply(module, &kernels);
     ir::bounds::apply(module, &kernels);
-    Ok(kernels)
+    Ok((kernels, fragments))
 }

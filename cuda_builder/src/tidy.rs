@@ -5,7 +5,7 @@
 //!
 //! | of LLVM's text | stays |
 //! |---|---|
-//! | comments, blank lines, indentation | nothing |
+//! | comments, blank lines, indentation | nothing; but `// hole ..`, which says where fragments go, stays |
 //! | blanks behind commas and before the tab behind a mnemonic | nothing; in `asm!` a blank, no tab |
 //! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$arg0` |
 //! | the function's number in labels, `$L__BB12_3` | `$L3` |
@@ -13,6 +13,9 @@
 //!
 //! Parameters and labels belong to their function, and no name of Rust's has a `$`: these are as
 //! unique as they were.
+
+/// What a comment that is no comment begins with.
+const HOLE: &str = "// hole ";
 
 /// The text of a module, shorter.
 pub(crate) fn tidy(ptx: &str) -> String {
@@ -25,7 +28,10 @@ pub(crate) fn tidy(ptx: &str) -> String {
             tidy.push('\n');
             continue;
         }
-        let code = line.find("//").map_or(line, |start| &line[..start]).trim();
+        let comment = line
+            .find("//")
+            .filter(|&start| !line[start..].starts_with(HOLE));
+        let code = comment.map_or(line, |start| &line[..start]).trim();
         if code.is_empty() {
             continue;
         }
@@ -108,6 +114,7 @@ mod tests {
 )
 {
 \tld.param.b64 \t%rd1, [f_param_10+80]; // a pointer
+\tmov.b32 %r3, %r4; // hole value %r3 <- %r4
 \t// begin inline asm
 \tmov.b32 {%r1, %r2}, %rd1;
 \t// end inline asm
@@ -133,6 +140,7 @@ $L__BB0_2:
 )
 {
 ld.param.b64\t%rd1,[$arg10+80];
+mov.b32 %r3,%r4; // hole value %r3 <- %r4
 mov.b32 {%r1,%r2},%rd1;
 $L2:
 @%p1 bra\t$L2;

@@ -42,7 +42,7 @@ pub(crate) fn write(
     fs::write(&path, text(manifest)?).map_err(io(&path))
 }
 
-/// The manifest as it stands in the file: each kernel is a line.
+/// The manifest as it stands in the file: each kernel and each fragment is a line.
 pub(crate) fn text(manifest: &Manifest) -> Result<String, Error> {
     let json = |error: serde_json::Error| Error::Io {
         step: Step::Write,
@@ -51,12 +51,19 @@ pub(crate) fn text(manifest: &Manifest) -> Result<String, Error> {
     };
     // The same text without white space that stands between kernels and modules alone.
     let text = serde_json::to_string(manifest).map_err(json)?;
-    let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
+    let mut lines = Vec::new();
+    for module in &manifest.modules {
+        for kernel in &module.kernels {
+            lines.push(serde_json::to_string(kernel).map_err(json)?);
+        }
+        for fragment in &module.fragments {
+            lines.push(serde_json::to_string(fragment).map_err(json)?);
+        }
+    }
     let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
-    for kernel in kernels {
-        let kernel = serde_json::to_string(kernel).map_err(json)?;
-        if let Some((before, after)) = rest.split_once(kernel.as_str()) {
-            out.extend([before, "\n", kernel.as_str()]);
+    for line in &lines {
+        if let Some((before, after)) = rest.split_once(line.as_str()) {
+            out.extend([before, "\n", line.as_str()]);
             rest = after;
         }
     }

@@ -55,6 +55,7 @@ pub mod epilogue;
 pub mod fence;
 pub mod grid;
 pub mod hint;
+pub mod hole;
 pub mod ldmatrix;
 pub mod map;
 pub mod math;
@@ -95,6 +96,8 @@ pub mod wgmma;
 /// pub unsafe fn by_pointer(map: *const TensorMap) {}
 /// ```
 pub use cuda_std_macros::kernel;
+
+pub use cuda_std_macros::fragment;
 
 /// A panic on the device traps: the launch fails and the host sees the error.
 #[cfg(target_arch = "nvptx64")]

@@ -1,9 +1,11 @@
 //! Macros of `cuda_std`, which re-exports them: depend on that crate, not on this one.
 //!
 //! - [`macro@kernel`] turns a function into a GPU entry point.
+//! - [`macro@fragment`] turns a function into text that hosts compose kernels of.
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod fragment;
 mod kernel;
 mod metadata;
 
@@ -57,6 +59,35 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(attribute.into(), item.into())
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Makes a `fn` of scalars a fragment: a function that a host composes kernels of, at run time.
+///
+/// ```text
+/// #[fragment]
+/// pub fn f32_relu(x: f32) -> f32 { if x < 0.0 { 0.0 } else { x } }
+/// ```
+///
+/// cuda_builder compiles it to a PTX `.func` and lists it in the manifest, by name and signature. A
+/// host (`warpsmith::fuse`) puts the function's instructions in the place of a hole of a kernel
+/// (`cuda_std::hole!`); so what is fused is known at run time only, and yet nothing is called.
+///
+/// Parameters and result are `f32`, `f64`, `i32`, `i64`, `u32` or `u64`. The function is one of its
+/// arguments and nothing else: cuda_builder refuses one that reads or writes memory (but for its own
+/// constants), that calls, or that waits for other threads. Its name is a symbol: unique in a crate,
+/// and by custom begins with the type that it computes in.
+///
+/// `arch = "sm_89"` as for [`macro@kernel`]: it is built for that architecture alone.
+///
+/// On `nvptx64` it expands to a `#[no_mangle] extern "C"` function and a static
+/// `__WARPSMITH_FRAGMENT_<name>` in section `.warpsmith.fragment`, which holds the JSON object
+/// `{"name", "module", "params": [{"name", "type"}], "result", "arch"}`. Anywhere else: the plain
+/// function, which tests call.
+#[proc_macro_attribute]
+pub fn fragment(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    fragment::expand(attribute.into(), item.into())
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
 }

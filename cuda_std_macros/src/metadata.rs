@@ -65,7 +65,7 @@ fn tail<'a>(params: &[(&Ident, &Type)], attributes: &'a Attributes) -> (String, 
 }
 
 /// The type as written, without white space but what keeps words apart.
-fn type_name(ty: &Type) -> String {
+pub(crate) fn type_name(ty: &Type) -> String {
     let spaced = ty.to_token_stream().to_string();
     let mut name = String::new();
     for word in spaced.split_whitespace() {

@@ -3,6 +3,7 @@
 use crate::backend::{Backend, EventUse, RawEvent, RawStream, gpu};
 use crate::builtin;
 use crate::error::{Error, Result};
+use crate::fuse;
 use crate::module::Module;
 use crate::ops::{AttentionState, GemmState, MapCache, ReduceState};
 use crate::stream::{Stream, StreamTable};
@@ -24,6 +25,7 @@ struct Inner {
     /// Events for ordering, in no use right now.
     events: Mutex<Vec<RawEvent>>,
     builtin: builtin::Cache,
+    compositions: fuse::Cache,
     maps: MapCache,
     gemm: GemmState,
     attention: AttentionState,
@@ -289,6 +291,7 @@ impl Device {
             streams,
             events,
             builtin: builtin::Cache::default(),
+            compositions: fuse::Cache::default(),
             maps: MapCache::default(),
             gemm: GemmState::default(),
             attention: AttentionState::default(),
@@ -306,6 +309,10 @@ impl Device {
 
     pub(crate) fn builtin(&self) -> &builtin::Cache {
         &self.0.builtin
+    }
+
+    pub(crate) fn compositions(&self) -> &fuse::Cache {
+        &self.0.compositions
     }
 
     pub(crate) fn maps(&self) -> &MapCache {

@@ -204,6 +204,9 @@ pub enum Error {
         /// What could be asked for instead.
         supported: Box<str>,
     },
+    /// A kernel cannot be composed.
+    #[error("{0}")]
+    Fuse(Box<crate::fuse::FuseError>),
     /// This build embeds no kernel that the operation needs on that device.
     #[error("this build has no kernel `{name}` for {device}")]
     MissingKernel {
@@ -301,6 +304,12 @@ fn want_below(limit: u64) -> String {
     match limit {
         0 => "but there is none".into(),
         _ => format!("want less than {limit}"),
+    }
+}
+
+impl From<crate::fuse::FuseError> for Error {
+    fn from(error: crate::fuse::FuseError) -> Self {
+        Self::Fuse(Box::new(error))
     }
 }
 

@@ -179,10 +179,8 @@ spec_params! {
     spec::scan::ScanParams { [u64; 6], [u32; 2] }
     spec::elementwise::Division { [u32; 3] }
     spec::elementwise::WalkParams { [u32; 4], [spec::elementwise::Division; 8], [[i64; 8]; 5] }
-    spec::elementwise::Step { u32, f32 }
-    spec::elementwise::ChainParams { spec::elementwise::WalkParams, [u32; 4], [spec::elementwise::Step; 32] }
-    spec::elementwise::BriefParams { [u32; 8], [spec::elementwise::Step; 32] }
-    spec::elementwise::CastParams { spec::elementwise::WalkParams, [u32; 2] }
+    spec::elementwise::DenseParams { [u32; 2], [u64; 32] }
+    spec::elementwise::StridedParams { spec::elementwise::WalkParams, [u32; 2], [u64; 32] }
     spec::elementwise::TransposeParams { [u32; 6], [i64; 2], [spec::elementwise::Division; 8], [i64; 12] }
 }
 

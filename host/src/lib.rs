@@ -60,6 +60,7 @@ mod element;
 mod error;
 mod event;
 mod float8;
+pub mod fuse;
 mod launch;
 mod module;
 mod ops;
@@ -86,7 +87,7 @@ pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Chain,
     ChainElement, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient, Layout,
-    Lengths, Map, Measured, PlanSource, Precision, Reduce, Reducible, Scan, Select, Unary,
+    Lengths, Map, Measured, Number, PlanSource, Precision, Reduce, Reducible, Scan, Select, Unary,
     merge_attention,
 };
 pub use ops::{
@@ -96,7 +97,7 @@ pub use ops::{
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;
 pub use spec::DType;
-pub use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
+pub use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use spec::reduce::{ReduceOp, ReducePlan};
 pub use spec::scan::ScanOp;
 pub use stream::Stream;

@@ -3,12 +3,18 @@
 //!
 //! Without the feature `entries` (on by default) there are none, only what kernels of your own can be
 //! made of: [`gemm::sm90::Gemm`].
-#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    no_std,
+    feature(abi_ptx, asm_experimental_arch)
+)]
 
 #[cfg(feature = "entries")]
 pub mod attention;
 #[cfg(feature = "entries")]
 pub mod elementwise;
+#[cfg(feature = "entries")]
+pub mod fragments;
 pub mod gemm;
 #[cfg(feature = "entries")]
 pub mod norm;

@@ -43,6 +43,21 @@ pub struct ModuleEntry {
     pub hash: String,
     /// Kernels in it.
     pub kernels: Vec<KernelEntry>,
+    /// Fragments in it: functions that hosts compose kernels of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fragments: Vec<FragmentEntry>,
+}
+
+/// One fragment: a `.func` whose instructions a host puts into a kernel's hole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FragmentEntry {
+    /// Name of the function.
+    pub name: String,
+    /// Types of its parameters as in the Rust source (`f32`, `u64`).
+    pub params: Vec<String>,
+    /// Type of its result.
+    pub result: String,
 }
 
 /// One kernel.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fragments::Fragment;
 use super::kernels::Kernel;
 use super::{Item, Module, symbols};
 
@@ -16,6 +17,8 @@ pub struct Family {
     pub name: String,
     /// Kernels, sorted by name.
     pub kernels: Vec<Kernel>,
+    /// Fragments, sorted by name.
+    pub fragments: Vec<Fragment>,
     /// Their code.
     pub module: Module,
 }
@@ -28,23 +31,27 @@ pub fn family_name(path: &str) -> &str {
 }
 
 /// Splits `module`; families come sorted by name.
-pub fn split(module: &Module, kernels: &[Kernel]) -> Vec<Family> {
-    let mut families: BTreeMap<&str, Vec<Kernel>> = BTreeMap::new();
+pub fn split(module: &Module, kernels: &[Kernel], fragments: &[Fragment]) -> Vec<Family> {
+    let mut families: BTreeMap<&str, (Vec<Kernel>, Vec<Fragment>)> = BTreeMap::new();
     for kernel in kernels {
-        families
-            .entry(family_name(&kernel.module))
-            .or_default()
-            .push(kernel.clone());
+        let family = families.entry(family_name(&kernel.module)).or_default();
+        family.0.push(kernel.clone());
+    }
+    for fragment in fragments {
+        let family = families.entry(family_name(&fragment.module)).or_default();
+        family.1.push(fragment.clone());
     }
     let uses = uses(module);
     families
         .into_iter()
-        .map(|(name, kernels)| {
+        .map(|(name, (kernels, fragments))| {
             let roots = kernels.iter().map(|kernel| kernel.name.as_str());
+            let roots = roots.chain(fragments.iter().map(|fragment| fragment.name.as_str()));
             let module = keep(module, &reached(&uses, roots));
             Family {
                 name: name.to_owned(),
                 kernels,
+                fragments,
                 module,
             }
         })
@@ -118,7 +125,7 @@ mod tests {
              define void @f() {\n  ret void\n}\n",
         );
         let kernels = [kernel("k1", "crate::gemm::simple"), kernel("k2", "crate")];
-        let families = split(&module, &kernels);
+        let families = split(&module, &kernels, &[]);
         let names = |family: &Family| {
             let functions = family
                 .module

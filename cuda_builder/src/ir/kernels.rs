@@ -6,6 +6,7 @@
 //! get into the PTX.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::{Global, Item, Module};
 use crate::arch::Arch;
@@ -51,16 +52,16 @@ pub struct KernelParam {
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
     /// The static does not hold plain bytes.
-    #[error("the static `{symbol}` in section {SECTION} is not an array of bytes: `{definition}`")]
+    #[error("the metadata static `{symbol}` is not an array of bytes: `{definition}`")]
     NotBytes {
         /// The static.
         symbol: String,
         /// Its definition in IR.
         definition: String,
     },
-    /// The bytes are not the JSON that `#[kernel]` writes.
+    /// The bytes are not the JSON that `#[kernel]` or `#[fragment]` writes.
     #[error(
-        "the static `{symbol}` in section {SECTION} does not hold a kernel's JSON ({source}); \
+        "the metadata static `{symbol}` does not hold the JSON of a kernel or fragment ({source}); \
          cuda_std and cuda_builder must be of the same release: `{text}`"
     )]
     NotJson {
@@ -111,7 +112,7 @@ pub fn extract(module: &mut Module, crate_name: &str) -> Result<Vec<Kernel>, Met
         .globals()
         .filter(|global| in_section(global, SECTION))
     {
-        let kernel = read(global)?;
+        let kernel: Kernel = read(global)?;
         check(&kernel)?;
         kernels.push(kernel);
     }
@@ -160,7 +161,8 @@ fn bare(name: &str, crate_name: &str) -> Kernel {
     }
 }
 
-fn read(global: &Global) -> Result<Kernel, MetadataError> {
+/// The object that a metadata static holds.
+pub(super) fn read<T: DeserializeOwned>(global: &Global) -> Result<T, MetadataError> {
     let bytes = constant_bytes(&global.definition).ok_or_else(|| MetadataError::NotBytes {
         symbol: global.name.clone(),
         definition: global.definition.clone(),

@@ -6,6 +6,7 @@
 //! | step | what it does |
 //! |---|---|
 //! | [`kernels`] | reads the metadata statics of `#[kernel]` and removes them |
+//! | [`fragments`] | the same for `#[fragment]`, and what a fragment must not be |
 //! | [`traps`] | panics become `llvm.trap` |
 //! | [`spaces`] | statics in sections `.shared` and `.constant` get their address space |
 //! | [`convergent`] | every function, call and `asm` is convergent |
@@ -20,6 +21,7 @@ pub mod by_value;
 pub mod collectives;
 pub mod convergent;
 pub mod families;
+pub mod fragments;
 pub mod kernels;
 pub mod names;
 pub mod spaces;

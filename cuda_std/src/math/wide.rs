@@ -17,6 +17,18 @@ mod target {
     pub(super) fn sqrt(x: f64) -> f64 {
         F::sqrt(x)
     }
+    pub(super) fn floor(x: f64) -> f64 {
+        F::floor(x)
+    }
+    pub(super) fn ceil(x: f64) -> f64 {
+        F::ceil(x)
+    }
+    pub(super) fn trunc(x: f64) -> f64 {
+        F::trunc(x)
+    }
+    pub(super) fn round_ties_even(x: f64) -> f64 {
+        F::round_ties_even(x)
+    }
 }
 
 /// a · b + c, rounded once.
@@ -29,6 +41,54 @@ pub fn fma(a: f64, b: f64, c: f64) -> f64 {
 #[inline(always)]
 pub fn sqrt(x: f64) -> f64 {
     target::sqrt(x)
+}
+
+/// 1 / x, correctly rounded.
+#[inline(always)]
+pub fn rcp(x: f64) -> f64 {
+    1.0 / x
+}
+
+/// 1 / √x: two correctly rounded operations, at most 1.5 ulp.
+#[inline(always)]
+pub fn rsqrt(x: f64) -> f64 {
+    1.0 / sqrt(x)
+}
+
+/// Largest integer not above x.
+#[inline(always)]
+pub fn floor(x: f64) -> f64 {
+    target::floor(x)
+}
+
+/// Least integer not below x.
+#[inline(always)]
+pub fn ceil(x: f64) -> f64 {
+    target::ceil(x)
+}
+
+/// The integer part of x.
+#[inline(always)]
+pub fn trunc(x: f64) -> f64 {
+    target::trunc(x)
+}
+
+/// Nearest integer, ties to even.
+#[inline(always)]
+pub fn rint(x: f64) -> f64 {
+    target::round_ties_even(x)
+}
+
+/// The larger; NaN if either is.
+#[inline(always)]
+pub fn max_nan(a: f64, b: f64) -> f64 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// The smaller; NaN if either is.
+#[inline(always)]
+pub fn min_nan(a: f64, b: f64) -> f64 {
+    if a < b || a.is_nan() { a } else { b }
 }
 
 /// ln 2 to 32 bits, and the rest.

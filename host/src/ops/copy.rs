@@ -3,12 +3,10 @@
 use crate::ops::elementwise::{Program, Transposition, Walk, steps_of};
 use crate::ops::{check, kernels};
 use crate::tensor::Erased;
-use crate::{E4m3, E5m2, Element, LaunchConfig, Result, Stream, Tensor};
+use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::{bf16, f16};
-use spec::DType;
 use spec::elementwise::{
-    CHAIN_DTYPES, CastEntry, CastParams, CopyEntry, GROUP, THREADS, TRANSPOSE_THREADS,
-    TransposeEntry, code, grid_blocks,
+    Arithmetic, CopyEntry, GROUP, THREADS, TRANSPOSE_THREADS, TransposeEntry, grid_blocks,
 };
 
 impl<T: Element> Tensor<T> {
@@ -81,40 +79,13 @@ impl<T: CastElement> Tensor<T> {
         let (from, into) = (self.erased(), to.erased());
         if T::DTYPE == U::DTYPE {
             copy_bits(&from, &into, stream)?;
-        } else if is_narrow(T::DTYPE) && is_narrow(U::DTYPE) {
-            Program::load("tensor", from).launch(&into, stream)?;
         } else {
-            cast_wide(&from, &into, stream)?;
+            let between = Arithmetic::of_cast(T::DTYPE, U::DTYPE)
+                .ok_or(Error::Bug("a dtype without casts is a CastElement"))?;
+            Program::load_in("tensor", from, between).launch(&into, stream)?;
         }
         Ok(to)
     }
-}
-
-/// Whether the kernel of chains reads and writes the dtype.
-fn is_narrow(dtype: DType) -> bool {
-    CHAIN_DTYPES.contains(&dtype)
-}
-
-/// Casts `from` to `to`, a new tensor of the same shape.
-fn cast_wide(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> {
-    if to.is_empty() {
-        return Ok(());
-    }
-    let kernel = kernels::kernel(stream, CastEntry)?;
-    let tensors = [to, from].map(|tensor| steps_of(tensor, to.shape()));
-    Walk::new(to.shape(), &tensors).pieces(1, |piece| {
-        let params = CastParams {
-            walk: piece.params,
-            from: code::dtype(from.dtype()),
-            to: code::dtype(to.dtype()),
-        };
-        let blocks = grid_blocks(piece.params.len.into(), GROUP);
-        let config = LaunchConfig::linear(blocks, THREADS);
-        let x = from.argument(piece.addresses[1]);
-        let y = to.argument(piece.addresses[0]);
-        // SAFETY: both tensors have the walk's shape and strides; the new one overlaps nothing.
-        unsafe { kernel.launch(stream, config, (x, y, params)) }
-    })
 }
 
 /// A row-major copy of `tensor`, which lives on the stream's device.

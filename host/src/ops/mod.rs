@@ -20,7 +20,7 @@ pub use attention::{
     Attention, AttentionCandidate, AttentionPlan, Layout, Lengths, merge_attention,
 };
 pub use copy::CastElement;
-pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Select, Unary};
+pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select, Unary};
 pub use float::Float;
 pub(crate) use gemm::GemmState;
 pub use gemm::{

@@ -1,18 +1,18 @@
-//! Programs of the kernel that computes elementwise functions.
+//! Chains of functions: how long they may be, and what they compute in.
 
-use super::{BinaryOp, GradOp, UnaryOp, WalkParams};
+use super::{BinaryOp, GradOp, UnaryOp};
 use crate::DType;
 
-/// Inputs of a program.
+/// Inputs of a chain.
 pub const MAX_INPUTS: usize = 4;
 
-/// Values that a program can keep for later.
+/// Values that a chain can keep for later.
 pub const MAX_KEPT: usize = 4;
 
-/// Steps of a program.
+/// Steps of a chain, the first of which loads.
 pub const MAX_STEPS: usize = 32;
 
-/// Dtypes that programs read and write: those whose values are values of f32.
+/// Dtypes that chains compute with in f32: those whose values are values of f32.
 pub const CHAIN_DTYPES: [DType; 7] = [
     DType::F32,
     DType::F16,
@@ -23,199 +23,189 @@ pub const CHAIN_DTYPES: [DType; 7] = [
     DType::I8,
 ];
 
-/// Numbers that instructions and dtypes have in a [`Step`].
-pub mod code {
-    use crate::DType;
+/// What a chain computes in, which follows from its first tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// f32, for tensors of [`CHAIN_DTYPES`].
+    F32,
+    /// f64, for tensors of f64.
+    F64,
+    /// i32 that wraps, for tensors of i32.
+    I32,
+    /// i64 that wraps, for tensors of i64.
+    I64,
+}
 
-    /// value = operand.
-    pub const LOAD: u32 = 0;
-    /// kept\[operand\] = value.
-    pub const KEEP: u32 = 1;
-    /// mask = operand ≠ 0.
-    pub const MASK: u32 = 2;
-    /// value = mask ? value : operand.
-    pub const SELECT: u32 = 3;
+impl Arithmetic {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::F32, Self::F64, Self::I32, Self::I64];
 
-    /// The number of a dtype of [`CHAIN_DTYPES`](super::CHAIN_DTYPES), or of one that only casts
-    /// take.
-    pub const fn dtype(dtype: DType) -> u32 {
+    /// What values of a dtype are computed in; `None` where there are only casts.
+    pub const fn of(dtype: DType) -> Option<Self> {
         match dtype {
-            DType::F32 => 0,
-            DType::F16 => 1,
-            DType::Bf16 => 2,
-            DType::E4m3 => 3,
-            DType::E5m2 => 4,
-            DType::U8 => 5,
-            DType::I8 => 6,
-            DType::U16 => 7,
-            DType::I16 => 8,
-            DType::U32 => 9,
-            DType::I32 => 10,
-            DType::U64 => 11,
-            DType::I64 => 12,
-            DType::F64 => 13,
+            DType::F32
+            | DType::F16
+            | DType::Bf16
+            | DType::E4m3
+            | DType::E5m2
+            | DType::U8
+            | DType::I8 => Some(Self::F32),
+            DType::F64 => Some(Self::F64),
+            DType::I32 => Some(Self::I32),
+            DType::I64 => Some(Self::I64),
+            DType::I16 | DType::U16 | DType::U32 | DType::U64 => None,
+        }
+    }
+
+    /// Name of the type, with which names of fragments begin.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+        }
+    }
+
+    /// Dtypes of tensors that it is defined for.
+    pub const fn dtypes(self) -> &'static str {
+        match self {
+            Self::F32 => "f32, f16, bf16, e4m3, e5m2, u8, i8",
+            Self::F64 => "f64",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+        }
+    }
+
+    /// Whether it is a float.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+
+    /// What a cast goes through, exactly: values of `from` are values of it, and one rounding leads
+    /// from it to `to`. `None` for u64, which has no casts.
+    pub const fn of_cast(from: DType, to: DType) -> Option<Self> {
+        let (of_from, of_to) = (Self::of(from), Self::of(to));
+        match (from, to) {
+            (DType::U64, _) | (_, DType::U64) => None,
+            (DType::F64, _) => Some(Self::F64),
+            (DType::F32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2, _) => {
+                Some(Self::F32)
+            }
+            _ if matches!((of_from, of_to), (Some(Self::F32), Some(Self::F32))) => Some(Self::F32),
+            _ => Some(Self::I64),
         }
     }
 }
 
-/// Where the second operand of an instruction is from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Operand {
-    /// There is none.
-    None,
-    /// The step's scalar.
-    Scalar(f32),
-    /// An input, by its number, of that dtype.
-    Input(u8, DType),
-    /// A value that was kept, by its number.
-    Kept(u8),
-}
+impl UnaryOp {
+    /// Those that have a meaning in that arithmetic.
+    pub fn all_in(arithmetic: Arithmetic) -> impl Iterator<Item = Self> + Clone {
+        Self::ALL
+            .into_iter()
+            .filter(move |op| op.is_defined(arithmetic))
+    }
 
-/// One instruction of a program: value = f(value, operand).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Step {
-    /// Instruction, the operand's place ([`Step::NO_OPERAND`] and so on), its dtype, and whether the
-    /// operand comes first: 8 bits each, lowest first.
-    pub word: u32,
-    /// The scalar.
-    pub scalar: f32,
-}
-
-impl Step {
-    /// Place of an operand that is not there.
-    pub const NO_OPERAND: u32 = 0xff;
-    /// Place of the scalar.
-    pub const SCALAR: u32 = 0xfe;
-    /// Place of the first kept value; inputs begin at 0.
-    pub const KEPT: u32 = 0x10;
-
-    const fn new(code: u32, operand: Operand, is_first: bool) -> Self {
-        let (place, dtype, scalar) = match operand {
-            Operand::None => (Self::NO_OPERAND, DType::F32, 0.0),
-            Operand::Scalar(scalar) => (Self::SCALAR, DType::F32, scalar),
-            Operand::Input(input, dtype) => (input as u32, dtype, 0.0),
-            Operand::Kept(number) => (Self::KEPT + number as u32, DType::F32, 0.0),
-        };
-        Self {
-            word: code | place << 8 | code::dtype(dtype) << 16 | (is_first as u32) << 24,
-            scalar,
+    /// Whether the function has a meaning in that arithmetic.
+    pub const fn is_defined(self, arithmetic: Arithmetic) -> bool {
+        let is_common = matches!(
+            self,
+            Self::Neg
+                | Self::Abs
+                | Self::Relu
+                | Self::Square
+                | Self::Scale
+                | Self::Offset
+                | Self::Sign
+                | Self::Not
+        );
+        match arithmetic {
+            Arithmetic::F32 => !matches!(self, Self::BitNot),
+            Arithmetic::F64 => is_common || self.wide_ulps().is_some(),
+            Arithmetic::I32 | Arithmetic::I64 => is_common || matches!(self, Self::BitNot),
         }
     }
 
-    /// value = operand.
-    pub const fn load(operand: Operand) -> Self {
-        Self::new(code::LOAD, operand, false)
-    }
-
-    /// Keeps the value under a number.
-    pub const fn keep(number: u8) -> Self {
-        Self::new(code::KEEP, Operand::Kept(number), false)
-    }
-
-    /// Sets the mask to where the operand is not 0 (NaN is not).
-    pub const fn mask(operand: Operand) -> Self {
-        Self::new(code::MASK, operand, false)
-    }
-
-    /// value stays where the mask is set, else becomes the operand.
-    pub const fn select(operand: Operand) -> Self {
-        Self::new(code::SELECT, operand, false)
-    }
-
-    /// value = op(value); for those with a scalar, op(value, scalar).
-    pub const fn unary(op: UnaryOp, scalar: f32) -> Self {
-        match op {
-            UnaryOp::Scale => Self::binary(BinaryOp::Mul, Operand::Scalar(scalar), false),
-            UnaryOp::Offset => Self::binary(BinaryOp::Add, Operand::Scalar(scalar), false),
-            _ => Self::new(op.code(), Operand::None, false),
+    /// Largest error in f64, in ulp; `None` where there is no such function.
+    pub const fn wide_ulps(self) -> Option<f64> {
+        match self {
+            Self::Neg | Self::Abs | Self::Relu | Self::Sign | Self::Not => Some(0.0),
+            Self::Floor | Self::Ceil | Self::Round | Self::Trunc => Some(0.0),
+            Self::IsNan | Self::IsInf | Self::IsFinite => Some(0.0),
+            Self::Square | Self::Scale | Self::Offset | Self::Sqrt | Self::Rcp => Some(0.5),
+            Self::Rsqrt => Some(1.5),
+            Self::Exp | Self::Log => Some(2.0),
+            _ => None,
         }
     }
-
-    /// value = op(value, operand), or op(operand, value) where the operand comes first.
-    pub const fn binary(op: BinaryOp, operand: Operand, is_first: bool) -> Self {
-        Self::new(op.code(), operand, is_first)
-    }
-
-    /// value = op'(value) · operand.
-    pub const fn gradient(op: GradOp, operand: Operand) -> Self {
-        Self::new(op.code(), operand, false)
-    }
 }
 
-/// A launch of a chain.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ChainParams {
-    /// The tensors: y, a, b, c, d.
-    pub walk: WalkParams,
-    /// Steps in use; the first loads.
-    pub steps: u32,
-    /// The output's dtype, as [`code::dtype`].
-    pub output: u32,
-    /// Inputs in use.
-    pub inputs: u32,
-    /// Dtypes of the first two inputs, 8 bits each, lowest first.
-    pub dtypes: u32,
-    /// The program.
-    pub program: [Step; MAX_STEPS],
-}
+impl BinaryOp {
+    /// Those that have a meaning in that arithmetic.
+    pub fn all_in(arithmetic: Arithmetic) -> impl Iterator<Item = Self> + Clone {
+        Self::ALL
+            .into_iter()
+            .filter(move |op| op.is_defined(arithmetic))
+    }
 
-/// Names an entry: `chain`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ChainEntry;
-
-impl core::fmt::Display for ChainEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("chain")
+    /// Whether the function has a meaning in that arithmetic.
+    pub const fn is_defined(self, arithmetic: Arithmetic) -> bool {
+        let is_of_bits = matches!(
+            self,
+            Self::BitAnd | Self::BitOr | Self::BitXor | Self::ShiftLeft | Self::ShiftRight
+        );
+        match arithmetic {
+            Arithmetic::F32 => !is_of_bits,
+            Arithmetic::F64 => {
+                !is_of_bits
+                    && !matches!(
+                        self,
+                        Self::Pow | Self::Remainder | Self::Fmod | Self::Atan2 | Self::Hypot
+                    )
+            }
+            Arithmetic::I32 | Arithmetic::I64 => {
+                !matches!(self, Self::Pow | Self::Atan2 | Self::Hypot | Self::CopySign)
+            }
+        }
     }
 }
 
-/// A launch of `cast`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CastParams {
-    /// The tensors: y, x.
-    pub walk: WalkParams,
-    /// The input's dtype, as [`code::dtype`].
-    pub from: u32,
-    /// The output's.
-    pub to: u32,
-}
-
-/// Names an entry: `cast`, between any two dtypes but u64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CastEntry;
-
-impl core::fmt::Display for CastEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("cast")
+impl GradOp {
+    /// Whether the function has a meaning in that arithmetic: in f32.
+    pub const fn is_defined(self, arithmetic: Arithmetic) -> bool {
+        matches!(arithmetic, Arithmetic::F32)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
-
-    use std::string::ToString;
-
     use super::*;
 
     #[test]
-    fn steps_say_instruction_place_dtype_and_order() {
-        let step = Step::binary(BinaryOp::Sub, Operand::Input(2, DType::Bf16), true);
-        assert_eq!(step.word, BinaryOp::Sub.code() | 2 << 8 | 2 << 16 | 1 << 24);
-        let step = Step::unary(UnaryOp::Scale, 0.5);
-        assert_eq!(
-            (step.word, step.scalar),
-            (BinaryOp::Mul.code() | Step::SCALAR << 8, 0.5)
-        );
-        assert_eq!(Step::keep(3).word, code::KEEP | (Step::KEPT + 3) << 8);
+    fn casts_go_through_what_holds_both_ends() {
+        use Arithmetic::{F32, F64, I64};
+        let cases = [
+            (DType::Bf16, DType::E4m3, F32),
+            (DType::U8, DType::F16, F32),
+            (DType::F16, DType::I64, F32),
+            (DType::F64, DType::Bf16, F64),
+            (DType::I32, DType::F16, I64),
+            (DType::U8, DType::I32, I64),
+            (DType::U8, DType::F64, I64),
+        ];
+        for (from, to, want) in cases {
+            assert_eq!(Arithmetic::of_cast(from, to), Some(want), "{from} {to}");
+        }
+        assert_eq!(Arithmetic::of_cast(DType::U64, DType::F32), None);
     }
 
     #[test]
-    fn entry_names_are_as_documented() {
-        assert_eq!(ChainEntry.to_string(), "chain");
-        assert_eq!(CastEntry.to_string(), "cast");
+    fn functions_of_bits_are_those_of_integers() {
+        for arithmetic in Arithmetic::ALL {
+            let is_integer = !arithmetic.is_float();
+            assert_eq!(BinaryOp::ShiftLeft.is_defined(arithmetic), is_integer);
+            assert_eq!(UnaryOp::BitNot.is_defined(arithmetic), is_integer);
+            assert!(BinaryOp::Add.is_defined(arithmetic));
+        }
     }
 }

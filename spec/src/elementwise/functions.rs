@@ -21,7 +21,7 @@ macro_rules! functions {
                 }
             }
 
-            /// Number of the instruction that computes it.
+            /// Its number: all functions have different ones.
             pub const fn code(self) -> u32 {
                 $first + self as u32
             }
@@ -39,7 +39,7 @@ macro_rules! functions {
 
 functions! {
     /// Functions of one element.
-    UnaryOp, 43 from 16;
+    UnaryOp, 44 from 16;
     Neg: "neg", 0.0, "-x.";
     Abs: "abs", 0.0, "|x|.";
     Exp: "exp", 1.1, "e^x.";
@@ -83,20 +83,21 @@ functions! {
     IsNan: "is_nan", 0.0, "1 where x is NaN, else 0.";
     IsInf: "is_inf", 0.0, "1 where x is infinite, else 0.";
     IsFinite: "is_finite", 0.0, "1 where x is finite, else 0.";
+    BitNot: "bit_not", 0.0, "The bits that x has not; of integers.";
 }
 
 functions! {
     /// Functions of two elements.
-    BinaryOp, 21 from 96;
+    BinaryOp, 26 from 96;
     Add: "add", 0.5, "a + b.";
     Sub: "sub", 0.5, "a - b.";
     Mul: "mul", 0.5, "a · b.";
-    Div: "div", 0.5, "a / b.";
+    Div: "div", 0.5, "a / b; of integers towards zero, and 0 where b is.";
     Max: "max", 0.0, "The larger; NaN if either is.";
     Min: "min", 0.0, "The smaller; NaN if either is.";
     Pow: "pow", 1.5, "a^b, with the special values of IEEE 754: a^0 and 1^b are 1.";
-    Remainder: "remainder", 0.5, "a - floor(a / b) b, with b's sign, as numpy's.";
-    Fmod: "fmod", 0.0, "a - trunc(a / b) b, with a's sign, as C's.";
+    Remainder: "remainder", 0.5, "a - floor(a / b) b, with b's sign, as numpy's; of integers 0 where b is.";
+    Fmod: "fmod", 0.0, "a - trunc(a / b) b, with a's sign, as C's; of integers 0 where b is.";
     Atan2: "atan2", 3.0, "Angle of the point (b, a), in -π..π.";
     Hypot: "hypot", 1.1, "√(a² + b²) without overflow on the way.";
     CopySign: "copysign", 0.0, "|a| with b's sign.";
@@ -109,6 +110,11 @@ functions! {
     And: "and", 0.0, "Neither is 0.";
     Or: "or", 0.0, "Not both are 0.";
     Xor: "xor", 0.0, "One of them is 0.";
+    BitAnd: "bit_and", 0.0, "Bits that both have; this and the following of integers.";
+    BitOr: "bit_or", 0.0, "Bits that one of them has.";
+    BitXor: "bit_xor", 0.0, "Bits that one of them has and the other has not.";
+    ShiftLeft: "shift_left", 0.0, "a · 2^b, which wraps; 0 for b below 0 or as large as a's bits are many.";
+    ShiftRight: "shift_right", 0.0, "a / 2^b, rounded down; -1 or 0 for such b.";
 }
 
 functions! {
@@ -128,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_have_numbers_of_their_own() {
+    fn functions_have_numbers_of_their_own() {
         let mut seen = [false; 256];
         let unary = UnaryOp::ALL.iter().map(|op| op.code());
         let binary = BinaryOp::ALL.iter().map(|op| op.code());

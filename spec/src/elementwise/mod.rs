@@ -3,28 +3,24 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `chain` | `(y: *mut u8, a, b, c, d: *const u8, params: ChainParams)` |
-//! | `chain_brief`, `chain_brief_sm89` | `(y: *mut u8, a, b: *const u8, params: BriefParams)` |
-//! | `cast` | `(x: *const u8, y: *mut u8, params: CastParams)` |
+//! | `dense_<inputs>x<chunks>` | `(y: *mut u8, a, b, c, d: *const u8, params: DenseParams)` |
+//! | `strided_<inputs>x<chunks>` | `(y: *mut u8, a, b, c, d: *const u8, params: StridedParams)` |
 //! | `copy_b<8, 16, 32, 64, 128>` | `(x: *const uN, y: *mut uN, params: WalkParams)` |
 //! | `transpose_b<8, 16, 32, 64>` | `(x: *const u8, y: *mut u8, params: TransposeParams)` |
 //!
-//! `chain` interprets a program ([`Step`]): every function, and any sequence of them, is a launch of
-//! that one kernel. Arithmetic is in f32, rounded once to the output.
+//! The first two are skeletons, which the host fills with functions ([`FusedEntry`]). Arithmetic is in
+//! f32, f64, i32 or i64 ([`Arithmetic`]), rounded once to the output.
 //! Elements of y must not overlap inputs, but y may be an input with the same strides.
 
-mod brief;
 mod chain;
 mod functions;
+mod fused;
 mod transpose;
 mod walk;
 
-pub use brief::{BRIEF_LEN, BriefEntry, BriefParams, brief_code, brief_program};
-pub use chain::{
-    CHAIN_DTYPES, CastEntry, CastParams, ChainEntry, ChainParams, MAX_INPUTS, MAX_KEPT, MAX_STEPS,
-    Operand, Step, code,
-};
+pub use chain::{Arithmetic, CHAIN_DTYPES, MAX_INPUTS, MAX_KEPT, MAX_STEPS};
 pub use functions::{BinaryOp, GradOp, UnaryOp};
+pub use fused::{CHUNK_BYTES, DenseParams, FusedEntry, StridedParams};
 pub use transpose::{TRANSPOSE_THREADS, TransposeEntry, TransposeParams, group_shift};
 pub use walk::{CopyEntry, Division, WalkParams};
 
@@ -34,7 +30,7 @@ pub const MAX_RANK: usize = 8;
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 
-/// Elements that a thread of `chain`, `cast` and `copy` handles at once.
+/// Elements that a thread of `copy` handles at once.
 pub const GROUP: u32 = 8;
 
 /// Most elements of one launch: indices and their division stay within 31 bits. The host cuts what

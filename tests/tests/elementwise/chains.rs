@@ -4,8 +4,8 @@ use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
 use warpsmith::{
-    Binary, BinaryOp, Chain, ChainElement, Device, E4m3, Float, GradOp, Gradient, Select, Stream,
-    Tensor, Unary, UnaryOp,
+    Arithmetic, Binary, BinaryOp, Chain, ChainElement, Device, E4m3, Float, GradOp, Gradient,
+    Select, Stream, Tensor, Unary, UnaryOp,
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -38,8 +38,8 @@ struct Program {
 }
 
 fn link() -> impl Strategy<Value = Link> {
-    let unary = prop::sample::select(UnaryOp::ALL.to_vec());
-    let binary = || prop::sample::select(BinaryOp::ALL.to_vec());
+    let unary = prop::sample::select(UnaryOp::all_in(Arithmetic::F32).collect::<Vec<_>>());
+    let binary = || prop::sample::select(BinaryOp::all_in(Arithmetic::F32).collect::<Vec<_>>());
     let scalar = prop::sample::select(vec![0.0_f32, -1.5, 3.0, 0.25]);
     prop_oneof![
         3 => unary.prop_map(Link::Unary),

@@ -10,7 +10,7 @@ use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{DTYPES, FwdEntry, PACKED, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
-use spec::elementwise::{BriefEntry, CastEntry, ChainEntry, CopyEntry, TransposeEntry};
+use spec::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
 use spec::gemm::{self, Transpose};
 use spec::reduce::{self, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView};
 use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
@@ -39,9 +39,7 @@ pub(crate) enum Family {
     Reduce(ReduceEntry),
     Row(rows::RowKernel),
     Scan(ScanEntry),
-    Brief(BriefEntry),
-    Chain(ChainEntry),
-    Cast(CastEntry),
+    Fused(FusedEntry),
     Copy(CopyEntry),
     Transpose(TransposeEntry),
 }
@@ -55,10 +53,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add(&mut all, ReduceEntry::all(), Family::Reduce);
     let scans = reduce::DTYPES.map(|dtype| ScanEntry { dtype });
     add(&mut all, scans, Family::Scan);
-    let briefs = [false, true].map(|converts| BriefEntry { converts });
-    add(&mut all, briefs, Family::Brief);
-    add(&mut all, [ChainEntry], Family::Chain);
-    add(&mut all, [CastEntry], Family::Cast);
+    add(&mut all, elementwise::skeletons(), Family::Fused);
     let copies = [1, 2, 4, 8, 16].map(|size_bytes| CopyEntry { size_bytes });
     add(&mut all, copies, Family::Copy);
     let transposes = [1, 2, 4, 8].map(|size_bytes| TransposeEntry { size_bytes });
@@ -149,9 +144,7 @@ impl Family {
             Self::Reduce(entry) => reduction(entry, rng),
             Self::Row(kernel) => kernel.trial(rng),
             Self::Scan(entry) => running(entry, rng),
-            Self::Brief(entry) => elementwise::brief(entry, rng),
-            Self::Chain(entry) => elementwise::chain(entry, rng),
-            Self::Cast(entry) => elementwise::cast(entry, rng),
+            Self::Fused(entry) => elementwise::fused(entry, rng),
             Self::Copy(entry) => elementwise::copy(entry, rng),
             Self::Transpose(entry) => elementwise::transpose(entry, rng),
         }

@@ -1,20 +1,17 @@
-//! Cases of the elementwise kernels: programs, casts, copies, transpositions.
+//! Cases of the elementwise kernels: skeletons, copies, transpositions; and what is composed.
 
-use rand::Rng;
+use half::bf16;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::elementwise::{
-    BRIEF_LEN, BinaryOp, BriefEntry, BriefParams, CHAIN_DTYPES, CastEntry, CastParams, ChainEntry,
-    ChainParams, CopyEntry, Division, GROUP, GradOp, MAX_RANK, MAX_STEPS, Operand, Step, THREADS,
-    TRANSPOSE_THREADS, TransposeEntry, TransposeParams, UnaryOp, WalkParams, code, grid_blocks,
+    CopyEntry, DenseParams, Division, FusedEntry, GROUP, MAX_RANK, MAX_STEPS, StridedParams,
+    THREADS, TRANSPOSE_THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
 };
-use warpsmith::{DType, LaunchConfig};
+use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
+use warpsmith::testing::devices;
+use warpsmith::{Arithmetic, BinaryOp, Chain, Device, E4m3, LaunchConfig, Tensor, UnaryOp};
 
 use crate::trial::{Arg, Trial};
-
-/// One of several.
-fn any<T: Copy>(of: &[T], rng: &mut ChaCha8Rng) -> T {
-    of[rng.random_range(0..of.len())]
-}
 
 /// A walk over two dimensions, or one without gaps in chunks of up to `chunk`; lengths of the tensors.
 fn walk(inputs: usize, chunk: u32, rng: &mut ChaCha8Rng) -> (WalkParams, [u64; 5]) {
@@ -51,125 +48,82 @@ fn walk(inputs: usize, chunk: u32, rng: &mut ChaCha8Rng) -> (WalkParams, [u64; 5
     (params, lens)
 }
 
-/// Elements of a dtype: floats with special values among them, or any bytes.
-fn elements(trial: &mut Trial, dtype: DType, len: u64, rng: &mut ChaCha8Rng) -> Arg {
-    match dtype {
-        DType::F32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 => {
-            trial.floats(dtype, len, rng)
+/// All skeletons.
+pub(crate) fn skeletons() -> Vec<FusedEntry> {
+    let mut all = Vec::new();
+    for dense in [false, true] {
+        for inputs in 1..=4 {
+            for chunks in [1, FusedEntry::most_chunks(inputs)] {
+                all.push(FusedEntry {
+                    dense,
+                    inputs,
+                    chunks,
+                });
+            }
         }
-        _ => trial.noise(len * dtype.size_bytes() as u64, rng),
     }
+    all
 }
 
-/// A program over inputs of these dtypes: it loads one, then does anything, f16's NaN payloads
-/// excepted.
-fn program(inputs: &[DType], rng: &mut ChaCha8Rng) -> ([Step; MAX_STEPS], u32) {
-    let mut steps = [Step::default(); MAX_STEPS];
-    let used = rng.random_range(1..=MAX_STEPS);
-    let operand = |rng: &mut ChaCha8Rng| match rng.random_range(0..3) {
-        0 => Operand::Scalar(rng.random_range(-2.0..2.0)),
-        _ => {
-            let input = rng.random_range(0..inputs.len());
-            Operand::Input(input as u8, inputs[input])
-        }
-    };
-    for (at, step) in steps.iter_mut().enumerate().take(used) {
-        *step = match rng.random_range(0..10) {
-            _ if at == 0 => Step::load(Operand::Input(0, inputs[0])),
-            1 if at == 1 => Step::keep(1),
-            0..=3 => Step::unary(any(&UnaryOp::ALL, rng), 0.5),
-            4 => Step::gradient(any(&GradOp::ALL, rng), operand(rng)),
-            5 => Step::mask(operand(rng)),
-            6 => Step::select(operand(rng)),
-            _ => Step::binary(any(&BinaryOp::ALL, rng), operand(rng), rng.random_bool(0.3)),
-        };
-    }
-    (steps, used as u32)
-}
-
-pub(crate) fn chain(entry: ChainEntry, rng: &mut ChaCha8Rng) -> Trial {
+/// A skeleton's holes, filled by hand: the output is the first input, the words of each chunk turned
+/// round.
+pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
-    let inputs: Vec<DType> = (0..rng.random_range(1..=4))
-        .map(|_| any(&CHAIN_DTYPES, rng))
-        .collect();
-    let output = any(&CHAIN_DTYPES, rng);
-    let is_short = |dtype: &DType| dtype.size_bytes() <= 2;
-    let chunk = if inputs.iter().chain([&output]).all(is_short) {
-        8
+    let name = entry.to_string();
+    let text = include_str!("../../../ptx/sm_75/elementwise.ptx");
+    let skeleton = Skeleton::from_ptx(text, &name).expect("the skeleton is there");
+    let text = skeleton.compose(|hole| {
+        let kind = hole.trim_end_matches(|c: char| c.is_ascii_digit());
+        Ok::<_, FuseError>(Some(match kind {
+            "elements" => Filling::Constant(4),
+            "bytes" => Filling::Constant(16),
+            "size" => Filling::Constant(4),
+            "load" => Filling::Load(16),
+            "store" => Filling::Store(16),
+            "take" => Filling::Load(4),
+            "put" => Filling::Store(4),
+            _ => Filling::Body(turned(if kind == "chunk" { 4 } else { 2 })?),
+        }))
+    });
+    let text = text.expect("all holes are filled");
+    let len = rng.random_range(1..=7000_u32);
+    let (chunks, rest, scalars) = (len / 4, len % 4, [0; MAX_STEPS]);
+    let bytes = u64::from(len) * 4;
+    let mut args: Vec<Arg> = (0..5).map(|_| trial.noise(bytes, rng)).collect();
+    if entry.dense {
+        args.push(Arg::params(DenseParams {
+            chunks,
+            rest,
+            scalars,
+        }));
     } else {
-        4
-    };
-    let (walk, lens) = walk(inputs.len(), chunk, rng);
-    let (program, steps) = program(&inputs, rng);
-    let dtype = |input: usize| inputs.get(input).map_or(0, |&dtype| code::dtype(dtype));
-    let params = ChainParams {
-        walk,
-        steps,
-        output: code::dtype(output),
-        inputs: inputs.len() as u32,
-        dtypes: dtype(0) | dtype(1) << 8,
-        program,
-    };
-    let mut args = vec![trial.noise(lens[0] * output.size_bytes() as u64, rng)];
-    for (input, &len) in lens[1..].iter().enumerate() {
-        args.push(match inputs.get(input) {
-            Some(&dtype) => elements(&mut trial, dtype, len, rng),
-            None => Arg::Null,
-        });
+        let mut walk = walk(4, 4, rng).0;
+        (walk.len, walk.rank) = (len, 1);
+        walk.extents[0] = Division::new(len);
+        for strides in &mut walk.strides {
+            *strides = [1, 0, 0, 0, 0, 0, 0, 0];
+        }
+        args.push(Arg::params(StridedParams {
+            walk,
+            chunks,
+            rest,
+            scalars,
+        }));
     }
-    args.push(Arg::params(params));
-    let per_thread = if walk.chunk == 8 { 2 * GROUP } else { GROUP };
-    let kept_bytes = 2 * THREADS * GROUP * 4;
-    let config = LaunchConfig::linear(grid_blocks(walk.len.into(), per_thread), THREADS);
-    trial.launch(entry, config.shared_bytes(kept_bytes), args);
+    let blocks = chunks.div_ceil(THREADS * entry.chunks).max(1);
+    let config = LaunchConfig::linear(blocks, THREADS);
+    trial.launch_text(&text, &name, config, args);
     trial
 }
 
-pub(crate) fn brief(entry: BriefEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let dtypes = [0; 3].map(|_| any(&CHAIN_DTYPES, rng));
-    let is_short = dtypes.iter().all(|dtype| dtype.size_bytes() <= 2);
-    let len = rng.random_range(1..=7000);
-    let mut program = [Step::default(); MAX_STEPS];
-    let steps = rng.random_range(0..10);
-    for step in &mut program[..steps] {
-        step.word = rng.random_range(0..=25);
-        step.scalar = rng.random_range(-2.0..2.0);
+/// The first words of the first input, the last first.
+fn turned(words: usize) -> Result<Body, FuseError> {
+    let mut body = Body::default();
+    for word in 0..words {
+        let from = body.input(words - 1 - word);
+        body.output(word, from)?;
     }
-    let params = BriefParams {
-        len,
-        chunk: if is_short { 8 } else { 4 },
-        steps: steps as u32,
-        inputs: 2,
-        dtypes: dtypes.map(code::dtype),
-        quarters: 4,
-        program,
-    };
-    let y = trial.noise(u64::from(len) * dtypes[2].size_bytes() as u64, rng);
-    let [a, b] = [0, 1].map(|input| elements(&mut trial, dtypes[input], len.into(), rng));
-    let config = LaunchConfig::linear(grid_blocks(len.into(), BRIEF_LEN), THREADS);
-    trial.launch(entry, config, [y, a, b, Arg::params(params)]);
-    trial
-}
-
-pub(crate) fn cast(entry: CastEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let (walk, lens) = walk(1, 1, rng);
-    let dtypes: Vec<DType> = DType::ALL
-        .into_iter()
-        .filter(|&x| x != DType::U64)
-        .collect();
-    let (from, to) = (any(&dtypes, rng), any(&dtypes, rng));
-    let x = elements(&mut trial, from, lens[1], rng);
-    let y = trial.noise(lens[0] * to.size_bytes() as u64, rng);
-    let params = CastParams {
-        walk,
-        from: code::dtype(from),
-        to: code::dtype(to),
-    };
-    let config = LaunchConfig::linear(grid_blocks(walk.len.into(), GROUP), THREADS);
-    trial.launch(entry, config, [x, y, Arg::params(params)]);
-    trial
+    Ok(body)
 }
 
 pub(crate) fn copy(entry: CopyEntry, rng: &mut ChaCha8Rng) -> Trial {
@@ -221,4 +175,62 @@ pub(crate) fn transpose(entry: TransposeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let config = LaunchConfig::linear(blocks, TRANSPOSE_THREADS);
     trial.launch(entry, config, [x, y, Arg::params(params)]);
     trial
+}
+
+/// Random chains over random dtypes, each launched on every device.
+#[test]
+fn composed_kernels_give_the_same_bits_on_every_device() {
+    let devices = devices();
+    for seed in 0..12 {
+        let mut first: Option<Vec<u32>> = None;
+        for device in &devices {
+            let got = composed(device, seed).unwrap_or_else(|error| panic!("{device}: {error}"));
+            match &first {
+                None => first = Some(got),
+                Some(first) => assert_eq!(*first, got, "seed {seed} on {device}"),
+            }
+        }
+    }
+}
+
+/// A chain of functions of three tensors; the bits of its result.
+fn composed(device: &Device, seed: u64) -> warpsmith::Result<Vec<u32>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let stream = device.stream()?;
+    let (rows, columns) = (rng.random_range(1..90_usize), rng.random_range(1..90_usize));
+    let mut draw = |len: usize| -> Vec<f32> {
+        let value = |_| match rng.random_range(0..40) {
+            0 => f32::NAN,
+            1 => f32::NEG_INFINITY,
+            2 => -0.0,
+            _ => rng.random_range(-4.0..4.0),
+        };
+        (0..len).map(value).collect()
+    };
+    let x = Tensor::from_slice(device, &[rows, columns], &draw(rows * columns))?;
+    let half: Vec<bf16> = draw(columns).into_iter().map(bf16::from_f32).collect();
+    let half = Tensor::from_slice(device, &[columns], &half)?;
+    let byte: Vec<E4m3> = draw(rows * columns)
+        .into_iter()
+        .map(E4m3::from_f32)
+        .collect();
+    let byte = Tensor::from_slice(device, &[columns, rows], &byte)?.t();
+    let unary: Vec<UnaryOp> = UnaryOp::all_in(Arithmetic::F32).collect();
+    let binary: Vec<BinaryOp> = BinaryOp::all_in(Arithmetic::F32).collect();
+    let mut chain = Chain::new(&x).keep(0);
+    for _ in 0..rng.random_range(1..10) {
+        let op = binary[rng.random_range(0..binary.len())];
+        chain = match rng.random_range(0..5) {
+            0 => chain.with(op, &half),
+            1 => chain.with_first(op, &byte),
+            2 => chain.kept(op, 0),
+            3 => chain.scalar(op, rng.random_range(-2.0..2.0_f32)),
+            _ => chain.unary(unary[rng.random_range(0..unary.len())]),
+        };
+    }
+    // As f32 and as a byte.
+    let (wide, narrow) = (chain.run::<f32>(&stream)?, chain.run::<E4m3>(&stream)?);
+    let wide = wide.to_vec()?.into_iter().map(f32::to_bits);
+    let narrow = narrow.to_vec()?.into_iter().map(|x| u32::from(x.0));
+    Ok(wide.chain(narrow).collect())
 }

@@ -1,34 +1,36 @@
 //! Functions of two elements.
 
 use super::program::{ChainElement, Program};
-use crate::ops::float::Float;
+use super::steps::Step;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::{BinaryOp, Step};
+use spec::elementwise::BinaryOp;
 
 /// A function of pairs of elements: `y = f(a, b)`, with broadcasting.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `a`, `b` | broadcast to one shape | f32, f16, bf16 | any |
-/// | `y` (written) | that shape | as `a`; any of [`ChainElement`] by [`run_as`](Binary::run_as) | any that give each element a place of its own; may be `a` or `b` itself, and must not overlap them otherwise |
+/// | `a`, `b` | broadcast to one shape | any of [`ChainElement`] | any |
+/// | `y` (written) | that shape | as `a`; others by [`run_as`](Binary::run_as), as [`ChainElement`] says | any that give each element a place of its own; may be `a` or `b` itself, and must not overlap them otherwise |
 ///
 /// Shapes broadcast as in numpy: aligned at the last dimension; an extent of 1, or a missing one,
 /// repeats. [`BinaryOp`] lists the functions.
 ///
 /// # Numerics
-/// Computed in f32 within [`BinaryOp::ulps`] and rounded once. max and min of a NaN are NaN. Same
+/// Computed in f32 or f64 within [`BinaryOp::ulps`], in i32 and i64 wrapping, and rounded once. max and
+/// min of a NaN are NaN; an integer divided by 0 is 0, and so is the remainder. Same
 /// bits every run, on every device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
+/// [`Error::Unsupported`](crate::Error::Unsupported) (a function without a meaning in the dtype),
 /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch), [`Error::StrideMismatch`](crate::Error::StrideMismatch), [`Error::Overlap`](crate::Error::Overlap),
 /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch), [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No launch happens on
 /// error.
 ///
 /// # Performance
-/// Two reads and one write an element. Dense tensors of one layout take the fast path.
+/// As [`Chain`](crate::Chain): two reads and one write an element.
 ///
 /// # Examples
 /// ```
@@ -46,13 +48,13 @@ use spec::elementwise::{BinaryOp, Step};
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Binary<'a, T: Float> {
+pub struct Binary<'a, T: ChainElement> {
     op: BinaryOp,
     a: &'a Tensor<T>,
     b: &'a Tensor<T>,
 }
 
-impl<'a, T: Float> Binary<'a, T> {
+impl<'a, T: ChainElement> Binary<'a, T> {
     /// `op` of every pair of elements of `a` and `b`.
     pub fn new(op: BinaryOp, a: &'a Tensor<T>, b: &'a Tensor<T>) -> Self {
         Self { op, a, b }

@@ -1,33 +1,39 @@
 //! Chains of functions in one launch.
 
 use super::program::{ChainElement, Program};
+use super::steps::{Number, Operand, Step};
+use crate::fuse::Fragment;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::{BinaryOp, GradOp, Operand, Step, UnaryOp};
+use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
 
 /// Functions of elements one after the other, as one launch: each input is read once, the result
 /// written once, and what is between stays in registers.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | the first, and up to three others | broadcast to one shape | f32, f16, bf16, e4m3, e5m2, u8, i8; each its own | any |
-/// | `y` (written) | that shape | any of these | any that give each element a place of its own; may be an input itself where their elements are as long, and must not overlap it otherwise |
+/// | the first, and up to three others | broadcast to one shape | [`ChainElement`] says which go together | any |
+/// | `y` (written) | that shape | the same | any that give each element a place of its own; may be an input itself where their elements are as long, and must not overlap it otherwise |
 ///
 /// A chain has a value, which begins as the first tensor. Each step makes another of it: a function
 /// ([`unary`](Chain::unary)), or a function with a tensor, a number or a value kept before. Up to 31
 /// steps. [`clamp`](Chain::clamp) and [`select`](Chain::select) are two.
 ///
 /// # Numerics
-/// Every step in f32, within [`UnaryOp::ulps`] and so on: what the steps give one by one, with f32
-/// tensors between. Rounded once to `y`: to nearest for floats, beyond the largest of a type of 8 bits
-/// to that; for integers towards zero, beyond the range to its end, NaN to 0. Same bits every run, on
-/// every device.
+/// Every step in what the first tensor says ([`ChainElement`]): in f32 within [`UnaryOp::ulps`] and so
+/// on, in f64 within [`UnaryOp::wide_ulps`], in integers wrapping. So it is what the steps give one by
+/// one, with tensors of that type between. Rounded once to `y`: to nearest for floats, beyond the
+/// largest of a type of 8 bits to that; for integers towards zero, beyond the range to its end, NaN to
+/// 0. Same bits every run, on every device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
 /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (too many inputs or steps),
-/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept),
+/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept, a number that is none
+/// of the chain's type), [`Error::Unsupported`](crate::Error::Unsupported) (dtypes that do not go
+/// together, a function without a meaning there), [`Error::Fuse`](crate::Error::Fuse) (a fragment of
+/// other types),
 /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
 /// [`Error::StrideMismatch`](crate::Error::StrideMismatch), [`Error::Overlap`](crate::Error::Overlap),
 /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
@@ -35,9 +41,10 @@ use spec::elementwise::{BinaryOp, GradOp, Operand, Step, UnaryOp};
 /// launch happens on error.
 ///
 /// # Performance
-/// One kernel interprets all chains: a step costs about one instruction an element beside its own.
-/// Tensors whose innermost dimension has no gaps, or repeats one element, and begins at a multiple of
-/// 16 bytes, move in accesses of 16 bytes.
+/// The first launch of a chain composes a kernel of the functions ([`crate::fuse`]) and has the driver
+/// compile it: some milliseconds, so launch once before capturing a graph. Other numbers, and tensors
+/// of other lengths, are the same kernel. Tensors whose innermost dimension has no gaps, or repeats one
+/// element, and begins at a multiple of 16 bytes, move in accesses of 16 bytes.
 ///
 /// # Examples
 /// ```
@@ -76,20 +83,20 @@ impl<'a> Chain<'a> {
     /// value = op(value). Where the function takes a scalar ([`UnaryOp::Scale`],
     /// [`UnaryOp::Offset`]), that is 1: say [`scalar`](Chain::scalar) instead.
     pub fn unary(mut self, op: UnaryOp) -> Self {
-        self.program.push(Step::unary(op, 1.0));
+        self.program.push(Step::unary(op, Number::Integer(1)));
         self
     }
 
     /// value = op(value, scalar).
-    pub fn scalar(mut self, op: BinaryOp, scalar: f32) -> Self {
-        let operand = Operand::Scalar(scalar);
+    pub fn scalar(mut self, op: BinaryOp, scalar: impl Into<Number>) -> Self {
+        let operand = Operand::Number(scalar.into());
         self.program.push(Step::binary(op, operand, false));
         self
     }
 
     /// value = op(scalar, value): `scalar_first(Div, 1.0)` is 1 / value.
-    pub fn scalar_first(mut self, op: BinaryOp, scalar: f32) -> Self {
-        let operand = Operand::Scalar(scalar);
+    pub fn scalar_first(mut self, op: BinaryOp, scalar: impl Into<Number>) -> Self {
+        let operand = Operand::Number(scalar.into());
         self.program.push(Step::binary(op, operand, true));
         self
     }
@@ -111,12 +118,12 @@ impl<'a> Chain<'a> {
     /// value = op'(value) · dy: the gradient that comes out of a function, of the one that goes in.
     pub fn gradient<T: ChainElement>(mut self, op: GradOp, dy: &'a Tensor<T>) -> Self {
         let operand = self.program.input("dy", dy.erased());
-        self.program.push(Step::gradient(op, operand));
+        self.program.push(Step::Gradient(op, operand));
         self
     }
 
     /// value = min(max(value, low), high). NaN stays; where low is above high, high.
-    pub fn clamp(self, low: f32, high: f32) -> Self {
+    pub fn clamp(self, low: impl Into<Number>, high: impl Into<Number>) -> Self {
         self.scalar(BinaryOp::Max, low).scalar(BinaryOp::Min, high)
     }
 
@@ -126,10 +133,28 @@ impl<'a> Chain<'a> {
         condition: &'a Tensor<C>,
         other: &'a Tensor<T>,
     ) -> Self {
-        let mask = self.program.input("condition", condition.erased());
-        self.program.push(Step::mask(mask));
+        let mask = self.program.condition("condition", condition.erased());
+        self.program.push(Step::Mask(mask));
         let other = self.program.input("other", other.erased());
-        self.program.push(Step::select(other));
+        self.program.push(Step::Select(other));
+        self
+    }
+
+    /// value = fragment(value): a function of your own, `#[cuda_std::fragment]` in a crate of kernels.
+    /// It takes and returns what the chain computes in.
+    pub fn apply(mut self, fragment: &'a Fragment) -> Self {
+        self.program.push(Step::Apply(fragment, None));
+        self
+    }
+
+    /// value = fragment(value, tensor).
+    pub fn apply_with<T: ChainElement>(
+        mut self,
+        fragment: &'a Fragment,
+        tensor: &'a Tensor<T>,
+    ) -> Self {
+        let operand = self.program.input("tensor", tensor.erased());
+        self.program.push(Step::Apply(fragment, Some(operand)));
         self
     }
 
@@ -159,6 +184,15 @@ impl<'a> Chain<'a> {
     /// See [`Chain`].
     pub fn run<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
         self.program.run(stream)
+    }
+
+    /// The kernel that a launch into contiguous tensors of many elements and dtype `U` runs on devices
+    /// of compute capability `arch`: to read, or to hand to ptxas.
+    ///
+    /// # Errors
+    /// See [`Chain`].
+    pub fn ptx<U: ChainElement>(&self, arch: (u32, u32)) -> Result<String> {
+        self.program.ptx(U::DTYPE, arch)
     }
 
     /// The result into `y`, which may be an input itself.

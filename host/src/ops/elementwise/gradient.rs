@@ -1,9 +1,10 @@
 //! Gradients of activations.
 
 use super::program::Program;
+use super::steps::Step;
 use crate::ops::float::Float;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::{GradOp, Step};
+use spec::elementwise::GradOp;
 
 /// The gradient of an activation's input, of that of its output: `dx = f'(x) dy`.
 ///
@@ -73,7 +74,7 @@ impl<'a, T: Float> Gradient<'a, T> {
     fn program(&self) -> Program<'a> {
         let mut program = Program::load("x", self.x.erased());
         let dy = program.input("dy", self.dy.erased());
-        program.push(Step::gradient(self.op, dy));
+        program.push(Step::Gradient(self.op, dy));
         program
     }
 }

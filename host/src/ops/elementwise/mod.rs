@@ -2,21 +2,26 @@
 
 mod binary;
 mod chain;
+mod compose;
 mod gradient;
+mod launch;
 mod map;
 mod plan;
 mod program;
 mod select;
+mod steps;
 mod transpose;
 mod unary;
 
 pub use binary::Binary;
 pub use chain::Chain;
 pub use gradient::Gradient;
+pub(super) use launch::Fused;
 pub use map::Map;
 pub(super) use plan::{Steps, Walk};
 pub use program::ChainElement;
-pub(super) use program::{Program, cast_pieces, steps_of};
+pub(super) use program::{Program, steps_of};
 pub use select::Select;
+pub use steps::Number;
 pub(super) use transpose::Transposition;
 pub use unary::Unary;

@@ -187,7 +187,7 @@ impl Walk {
             }
         }
         let mut chunk = largest;
-        while chunk >= 4 {
+        while chunk >= 2 {
             let times = chunk as usize;
             let inner = self.rank <= 1 || self.shape[0].is_multiple_of(times);
             let fits = (0..self.tensors).all(|t| {

@@ -1,18 +1,28 @@
 //! A program over tensors, checked and launched.
 
-use super::plan::{Piece, Steps, Walk};
-use crate::ops::{check, kernels};
+use super::launch::Fused;
+use super::plan::{Steps, Walk};
+use super::steps::{Operand, Step};
+use crate::ops::check;
 use crate::tensor::{Address, Erased};
-use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
+use crate::{E4m3, E5m2, Element, Error, KernelArg, Result, Stream, Tensor};
 use half::{bf16, f16};
 use spec::DType;
 use spec::elementwise::{
-    BRIEF_LEN, BriefEntry, BriefParams, ChainEntry, ChainParams, GROUP, MAX_INPUTS, MAX_KEPT,
-    MAX_RANK, MAX_STEPS, Operand, Step, THREADS, brief_program, code, grid_blocks,
+    Arithmetic, BinaryOp, GradOp, MAX_INPUTS, MAX_KEPT, MAX_RANK, MAX_STEPS, UnaryOp,
 };
 
-/// A type that elementwise functions read and write: f32, f16, bf16, the floats of 8 bits, and the
-/// integers of 8 bits, of which u8 also holds what comparisons say.
+/// A type that elementwise functions read and write.
+///
+/// What a chain computes in follows from its first tensor:
+///
+/// | first tensor | computed in | other tensors and the result |
+/// |---|---|---|
+/// | f32, f16, bf16, e4m3, e5m2, u8, i8 | f32 | any of these |
+/// | f64 | f64 | f64; u8 as a condition, and as the result |
+/// | i32, i64 | itself, wrapping | the same; u8 as a condition, and as the result |
+///
+/// Anything else is an error that says so: [`Tensor::cast`] is explicit.
 pub trait ChainElement: Element + sealed::Sealed {}
 
 mod sealed {
@@ -27,18 +37,22 @@ macro_rules! elements {
     )*};
 }
 
-elements! { f32 f16 bf16 E4m3 E5m2 u8 i8 }
+elements! { f32 f16 bf16 E4m3 E5m2 u8 i8 f64 i32 i64 }
 
 /// Names of a program's inputs in errors.
 const NAMES: [&str; MAX_INPUTS] = ["a", "b", "c", "d"];
 
+/// Steps after the first, which loads.
+const MORE_STEPS: usize = MAX_STEPS - 1;
+
 /// Steps over inputs. What does not fit is said when it is launched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program<'a> {
+    arithmetic: Arithmetic,
     inputs: [Option<Erased<'a>>; MAX_INPUTS],
     names: [&'static str; MAX_INPUTS],
     inputs_len: usize,
-    steps: [Step; MAX_STEPS],
+    steps: [Step<'a>; MORE_STEPS],
     steps_len: usize,
     /// Bit n: value n is kept.
     kept: u32,
@@ -52,33 +66,60 @@ enum Fault {
     Steps,
     Kept(u8),
     NotKept(u8),
+    Dtype(&'static str, DType),
+    NoArithmetic(&'static str, DType),
 }
 
 impl<'a> Program<'a> {
-    /// value = x.
+    /// value = x, in the arithmetic of its dtype.
     pub(crate) fn load(name: &'static str, x: Erased<'a>) -> Self {
+        let arithmetic = Arithmetic::of(x.dtype());
+        let mut program = Self::load_in(name, x, arithmetic.unwrap_or(Arithmetic::F32));
+        if arithmetic.is_none() {
+            program.fault = Some(Fault::NoArithmetic(name, x.dtype()));
+        }
+        program
+    }
+
+    /// value = x, which an arithmetic holds that may be another than its dtype's: a cast.
+    pub(crate) fn load_in(name: &'static str, x: Erased<'a>, arithmetic: Arithmetic) -> Self {
         let mut program = Self {
+            arithmetic,
             inputs: [None; MAX_INPUTS],
             names: NAMES,
-            inputs_len: 0,
-            steps: [Step::default(); MAX_STEPS],
+            inputs_len: 1,
+            steps: [Step::Keep(0); MORE_STEPS],
             steps_len: 0,
             kept: 0,
             fault: None,
         };
-        let x = program.input(name, x);
-        program.push(Step::load(x));
+        (program.inputs[0], program.names[0]) = (Some(x), name);
         program
     }
 
     /// The operand that is a tensor: the one that is already there, or a new one.
     pub(crate) fn input(&mut self, name: &'static str, x: Erased<'a>) -> Operand {
+        if Arithmetic::of(x.dtype()) != Some(self.arithmetic) {
+            self.fault.get_or_insert(Fault::Dtype(name, x.dtype()));
+        }
+        self.any_input(name, x)
+    }
+
+    /// As [`input`](Self::input), of a condition, which may be of bytes.
+    pub(crate) fn condition(&mut self, name: &'static str, x: Erased<'a>) -> Operand {
+        match x.dtype() {
+            DType::U8 => self.any_input(name, x),
+            _ => self.input(name, x),
+        }
+    }
+
+    fn any_input(&mut self, name: &'static str, x: Erased<'a>) -> Operand {
         let known = self.inputs[..self.inputs_len].iter().flatten();
         let number = match known.clone().position(|input| input.is_same(&x)) {
             Some(number) => number,
             None if self.inputs_len == MAX_INPUTS => {
                 self.fault.get_or_insert(Fault::Inputs);
-                return Operand::None;
+                return Operand::Input(0);
             }
             None => {
                 self.inputs[self.inputs_len] = Some(x);
@@ -87,10 +128,10 @@ impl<'a> Program<'a> {
                 self.inputs_len - 1
             }
         };
-        Operand::Input(number as u8, x.dtype())
+        Operand::Input(number as u8)
     }
 
-    pub(crate) fn push(&mut self, step: Step) {
+    pub(crate) fn push(&mut self, step: Step<'a>) {
         match self.steps.get_mut(self.steps_len) {
             Some(place) => {
                 *place = step;
@@ -106,7 +147,7 @@ impl<'a> Program<'a> {
     pub(crate) fn keep(&mut self, number: u8) {
         if usize::from(number) < MAX_KEPT {
             self.kept |= 1 << number;
-            self.push(Step::keep(number));
+            self.push(Step::Keep(number));
         } else {
             self.fault.get_or_insert(Fault::Kept(number));
         }
@@ -114,18 +155,31 @@ impl<'a> Program<'a> {
 
     /// The operand that was kept.
     pub(crate) fn kept(&mut self, number: u8) -> Operand {
-        if u32::from(number) < u32::BITS && (self.kept >> number) & 1 == 1 {
-            return Operand::Kept(number);
+        if u32::from(number) >= u32::BITS || (self.kept >> number) & 1 == 0 {
+            self.fault.get_or_insert(Fault::NotKept(number));
         }
-        self.fault.get_or_insert(Fault::NotKept(number));
-        Operand::None
+        Operand::Kept(number)
+    }
+
+    /// Whether the steps are there, and have a meaning.
+    fn check(&self) -> Result<()> {
+        if let Some(fault) = self.fault {
+            return Err(fault.error(self.arithmetic));
+        }
+        for step in self.steps() {
+            if let Some(name) = step.undefined_in(self.arithmetic) {
+                return Err(Error::Unsupported {
+                    what: format!("{name} of {}", self.arithmetic.name()).into(),
+                    supported: defined_in(name).into(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The shape that all inputs broadcast to, which are on the stream's device.
     pub(crate) fn validate(&self, stream: &Stream) -> Result<Vec<usize>> {
-        if let Some(fault) = self.fault {
-            return Err(fault.error());
-        }
+        self.check()?;
         let mut shape = Vec::new();
         for (input, name) in self.inputs().zip(self.names) {
             stream.device().check_same(name, input.device())?;
@@ -141,6 +195,7 @@ impl<'a> Program<'a> {
     /// The result in a new, contiguous tensor.
     pub(crate) fn run<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
         let shape = self.validate(stream)?;
+        self.check_result(U::DTYPE)?;
         let y = Tensor::empty(stream, &shape)?;
         self.launch(&y.erased(), stream)?;
         Ok(y)
@@ -149,6 +204,7 @@ impl<'a> Program<'a> {
     /// The result into `y`, which may be an input itself.
     pub(crate) fn run_into<U: ChainElement>(&self, y: &Tensor<U>, stream: &Stream) -> Result<()> {
         let shape = self.validate(stream)?;
+        self.check_result(U::DTYPE)?;
         check::output("y", y, &shape, stream)?;
         for (input, name) in self.inputs().zip(self.names) {
             check::no_partial_overlap_of("y", &y.erased(), name, &input)?;
@@ -156,8 +212,19 @@ impl<'a> Program<'a> {
         self.launch(&y.erased(), stream)
     }
 
+    fn check_result(&self, dtype: DType) -> Result<()> {
+        if Arithmetic::of(dtype) == Some(self.arithmetic) || dtype == DType::U8 {
+            return Ok(());
+        }
+        Err(Fault::Dtype("y", dtype).error(self.arithmetic))
+    }
+
     fn inputs(&self) -> impl Iterator<Item = Erased<'a>> {
         self.inputs.into_iter().flatten()
+    }
+
+    fn steps(&self) -> &[Step<'a>] {
+        &self.steps[..self.steps_len]
     }
 
     /// Launches into `y`, of the shape that the inputs broadcast to.
@@ -166,97 +233,65 @@ impl<'a> Program<'a> {
             return Ok(());
         }
         let mut tensors = [steps_of(y, y.shape()); 1 + MAX_INPUTS];
-        let mut widest = y.dtype().size_bytes();
         for (to, input) in tensors[1..].iter_mut().zip(self.inputs()) {
             *to = steps_of(&input, y.shape());
-            widest = widest.max(input.dtype().size_bytes());
         }
         let walk = Walk::new(y.shape(), &tensors[..1 + self.inputs_len]);
-        let largest_chunk = if widest <= 2 { 8 } else { 4 };
-        if let Some(program) = self.brief(&walk) {
-            return self.launch_brief(y, &walk, program, largest_chunk, stream);
-        }
-        let kernel = kernels::kernel(stream, ChainEntry)?;
-        let kept = u32::BITS - self.kept.leading_zeros();
-        let kept_bytes = kept * THREADS * GROUP * size_of::<f32>() as u32;
-        walk.pieces(largest_chunk, |piece| {
-            let params = self.params(piece, y.dtype());
-            let config = grid(piece).shared_bytes(kept_bytes);
-            let mut inputs = [Address::NULL; MAX_INPUTS];
-            for (t, (to, input)) in inputs.iter_mut().zip(self.inputs()).enumerate() {
-                *to = input.argument(piece.addresses[1 + t]);
-            }
-            let [a, b, c, d] = inputs;
-            let y = y.argument(piece.addresses[0]);
-            // SAFETY: the tensors have the walk's strides over its shape, so every element it names
-            // lies inside of their storage; y is injective, and is an input or overlaps none; the
-            // program reads inputs and kept values that are there.
-            unsafe { kernel.launch(stream, config, (y, a, b, c, d, params)) }
-        })
+        self.fused(y.dtype())?
+            .launches(&walk, stream.device(), |launch| {
+                let mut inputs = [Address::NULL; MAX_INPUTS];
+                for (t, (to, input)) in inputs.iter_mut().zip(self.inputs()).enumerate() {
+                    *to = input.argument(launch.piece.addresses[1 + t]);
+                }
+                let [a, b, c, d] = &inputs;
+                let y = y.argument(launch.piece.addresses[0]);
+                let arguments: [&dyn KernelArg; 6] = [&y, a, b, c, d, launch.params];
+                // SAFETY: the tensors have the walk's strides over its shape, so every element it names
+                // lies inside of their storage; y is injective, and is an input or overlaps none; the
+                // kernel was composed for these dtypes and accesses.
+                unsafe { launch.kernel.launch(stream, launch.config, &arguments[..]) }
+            })
     }
 
-    /// The program for the kernel of common functions over dense tensors, where it is one.
-    fn brief(&self, walk: &Walk) -> Option<[Step; MAX_STEPS]> {
-        let is_dense = walk.rank == 0
-            || walk.rank == 1 && walk.strides[..=self.inputs_len].iter().all(|s| s[0] == 1);
-        if !is_dense || self.inputs_len > 2 || self.kept != 0 {
-            return None;
-        }
-        brief_program(&self.steps, self.steps_len as u32)
+    /// The text of the kernel that devices of `arch` run over dense tensors of many elements.
+    pub(crate) fn ptx(&self, output: DType, arch: (u32, u32)) -> Result<String> {
+        self.check()?;
+        self.check_result(output)?;
+        self.fused(output)?.ptx(arch)
     }
 
-    /// Launches a brief program over a dense walk.
-    fn launch_brief(
-        &self,
-        y: &Erased<'_>,
-        walk: &Walk,
-        program: [Step; MAX_STEPS],
-        largest_chunk: u32,
-        stream: &Stream,
-    ) -> Result<()> {
-        let converts = stream.device().arch() >= (8, 9);
-        let kernel = kernels::kernel(stream, BriefEntry { converts })?;
-        let dtype = |input: usize| self.inputs[input].map_or(0, |x| code::dtype(x.dtype()));
-        let dtypes = [dtype(0), dtype(1), code::dtype(y.dtype())];
-        walk.pieces(largest_chunk, |piece| {
-            let params = BriefParams {
-                len: piece.params.len,
-                chunk: piece.params.chunk,
-                steps: self.steps_len as u32 - 1,
-                inputs: self.inputs_len as u32,
-                dtypes,
-                quarters: 4,
-                program,
-            };
-            let blocks = grid_blocks(piece.params.len.into(), BRIEF_LEN);
-            let mut inputs = [Address::NULL; 2];
-            for (t, (to, input)) in inputs.iter_mut().zip(self.inputs()).enumerate() {
-                *to = input.argument(piece.addresses[1 + t]);
-            }
-            let [a, b] = inputs;
-            let config = LaunchConfig::linear(blocks, THREADS);
-            let y = y.argument(piece.addresses[0]);
-            // SAFETY: the tensors have the walk's elements one after the other; y is an input or
-            // overlaps none; the program reads inputs that are there.
-            unsafe { kernel.launch(stream, config, (y, a, b, params)) }
-        })
-    }
-
-    fn params(&self, piece: &Piece, output: DType) -> ChainParams {
-        let early = self.inputs().take(2).enumerate();
-        ChainParams {
-            walk: piece.params,
-            steps: self.steps_len as u32,
-            output: code::dtype(output),
-            inputs: self.inputs_len as u32,
-            dtypes: early.fold(0, |all, (i, x)| all | code::dtype(x.dtype()) << (8 * i)),
-            program: self.steps,
+    fn fused(&self, output: DType) -> Result<Fused<'_>> {
+        // Of inputs that are not there, any.
+        let mut dtypes = [output; 1 + MAX_INPUTS];
+        for (to, input) in dtypes[1..].iter_mut().zip(self.inputs()) {
+            *to = input.dtype();
         }
+        Fused::new(self.arithmetic, dtypes, self.inputs_len, self.steps())
     }
 }
 
+/// Where a function has a meaning.
+fn defined_in(name: &str) -> String {
+    let is_defined = |arithmetic| {
+        UnaryOp::ALL
+            .iter()
+            .any(|op| op.name() == name && op.is_defined(arithmetic))
+            || BinaryOp::ALL
+                .iter()
+                .any(|op| op.name() == name && op.is_defined(arithmetic))
+            || GradOp::ALL
+                .iter()
+                .any(|op| op.name() == name && op.is_defined(arithmetic))
+    };
+    let all = Arithmetic::ALL
+        .into_iter()
+        .filter(|&arithmetic| is_defined(arithmetic));
+    let tensors: Vec<&str> = all.map(Arithmetic::dtypes).collect();
+    format!("tensors of {}", tensors.join(", "))
+}
+
 impl Fault {
-    fn error(self) -> Error {
+    fn error(self, arithmetic: Arithmetic) -> Error {
         let (what, got, limit) = match self {
             Self::Inputs => (
                 "number of inputs of a chain",
@@ -272,6 +307,18 @@ impl Fault {
                     want: "one that a step before has kept".into(),
                 };
             }
+            Self::Dtype(name, dtype) => {
+                return Error::Unsupported {
+                    what: format!("`{name}` of {dtype} in a chain of {}", arithmetic.name()).into(),
+                    supported: format!("{}; casts are explicit", arithmetic.dtypes()).into(),
+                };
+            }
+            Self::NoArithmetic(name, dtype) => {
+                return Error::Unsupported {
+                    what: format!("functions of `{name}`, which is of {dtype}").into(),
+                    supported: "f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8, u8".into(),
+                };
+            }
         };
         Error::OutOfBounds {
             what,
@@ -279,39 +326,6 @@ impl Fault {
             limit: limit as u64,
         }
     }
-}
-
-/// Launches that cast what a walk's second tensor holds to its first; of at least one element.
-pub(crate) fn cast_pieces(
-    walk: &Walk,
-    from: DType,
-    to: DType,
-    mut launch: impl FnMut(&Piece, LaunchConfig, ChainParams) -> Result<()>,
-) -> Result<()> {
-    let is_short = from.size_bytes().max(to.size_bytes()) <= 2;
-    walk.pieces(if is_short { 8 } else { 4 }, |piece| {
-        let mut program = [Step::default(); MAX_STEPS];
-        program[0] = Step::load(Operand::Input(0, from));
-        let params = ChainParams {
-            walk: piece.params,
-            steps: 1,
-            output: code::dtype(to),
-            inputs: 1,
-            dtypes: code::dtype(from),
-            program,
-        };
-        launch(piece, grid(piece), params)
-    })
-}
-
-/// Blocks and threads of a piece.
-fn grid(piece: &Piece) -> LaunchConfig {
-    let per_thread = if piece.params.chunk == 8 {
-        2 * GROUP
-    } else {
-        GROUP
-    };
-    LaunchConfig::linear(grid_blocks(piece.params.len.into(), per_thread), THREADS)
 }
 
 /// A tensor's steps over a shape that it broadcasts to.

@@ -1,8 +1,8 @@
 //! One or the other, by a condition.
 
 use super::program::{ChainElement, Program};
+use super::steps::Step;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::Step;
 
 /// Elements of one tensor where a condition holds, of another where not, with broadcasting: numpy's and
 /// torch's `where`.
@@ -71,10 +71,10 @@ impl<'a, C: ChainElement, T: ChainElement> Select<'a, C, T> {
 
     fn program(&self) -> Program<'a> {
         let mut program = Program::load("a", self.a.erased());
-        let condition = program.input("condition", self.condition.erased());
-        program.push(Step::mask(condition));
+        let condition = program.condition("condition", self.condition.erased());
+        program.push(Step::Mask(condition));
         let b = program.input("b", self.b.erased());
-        program.push(Step::select(b));
+        program.push(Step::Select(b));
         program
     }
 }

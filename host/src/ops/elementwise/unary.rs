@@ -1,22 +1,23 @@
 //! Functions of one element.
 
 use super::program::{ChainElement, Program};
-use crate::ops::float::Float;
+use super::steps::{Number, Step};
 use crate::{Error, Result, Stream, Tensor};
-use spec::elementwise::{Step, UnaryOp};
+use spec::elementwise::UnaryOp;
 
 /// A function of every element: `y = f(x)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` | any, up to 8 dimensions | f32, f16, bf16 | any |
-/// | `y` (written) | as `x` | as `x`; any of [`ChainElement`] by [`run_as`](Unary::run_as) | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
+/// | `x` | any, up to 8 dimensions | any of [`ChainElement`] | any |
+/// | `y` (written) | as `x` | as `x`; others by [`run_as`](Unary::run_as), as [`ChainElement`] says | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
 ///
 /// [`UnaryOp`] lists the functions. [`UnaryOp::Scale`] and [`UnaryOp::Offset`] take a
 /// [`scalar`](Unary::scalar).
 ///
 /// # Numerics
-/// Computed in f32 within [`UnaryOp::ulps`] and rounded once. A NaN stays NaN. Same bits every run,
+/// Computed in f32 within [`UnaryOp::ulps`], in f64 within [`UnaryOp::wide_ulps`], in i32 and i64
+/// wrapping, and rounded once. A NaN stays NaN. Same bits every run,
 /// on every device.
 ///
 /// # Async
@@ -24,12 +25,13 @@ use spec::elementwise::{Step, UnaryOp};
 ///
 /// # Errors
 /// [`Error::InvalidValue`] (a scalar missing, or given to a function that takes none),
+/// [`Error::Unsupported`] (a function without a meaning in the dtype),
 /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
 /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
 /// error.
 ///
 /// # Performance
-/// One read and one write an element. Dense tensors of one layout take the fast path.
+/// As [`Chain`](crate::Chain): one read and one write an element.
 ///
 /// # Examples
 /// ```
@@ -45,13 +47,13 @@ use spec::elementwise::{Step, UnaryOp};
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Unary<'a, T: Float> {
+pub struct Unary<'a, T: ChainElement> {
     op: UnaryOp,
     x: &'a Tensor<T>,
-    scalar: Option<f32>,
+    scalar: Option<Number>,
 }
 
-impl<'a, T: Float> Unary<'a, T> {
+impl<'a, T: ChainElement> Unary<'a, T> {
     /// `op` of every element of `x`.
     pub fn new(op: UnaryOp, x: &'a Tensor<T>) -> Self {
         Self {
@@ -62,8 +64,8 @@ impl<'a, T: Float> Unary<'a, T> {
     }
 
     /// The scalar of [`UnaryOp::Scale`] and [`UnaryOp::Offset`].
-    pub fn scalar(mut self, scalar: f32) -> Self {
-        self.scalar = Some(scalar);
+    pub fn scalar(mut self, scalar: impl Into<Number>) -> Self {
+        self.scalar = Some(scalar.into());
         self
     }
 
@@ -98,7 +100,7 @@ impl<'a, T: Float> Unary<'a, T> {
         Ok(program)
     }
 
-    fn checked_scalar(&self) -> Result<f32> {
+    fn checked_scalar(&self) -> Result<Number> {
         let takes_scalar = matches!(self.op, UnaryOp::Scale | UnaryOp::Offset);
         let invalid = |got: String, want: &str| Error::InvalidValue {
             what: "scalar",
@@ -107,14 +109,14 @@ impl<'a, T: Float> Unary<'a, T> {
         };
         match self.scalar {
             Some(scalar) if takes_scalar => Ok(scalar),
-            None if !takes_scalar => Ok(0.0),
+            None if !takes_scalar => Ok(Number::Integer(0)),
             None => Err(invalid(
                 "missing".into(),
                 "a number: scale and offset take one",
             )),
             Some(scalar) => {
                 let want = format!("none: {} takes no scalar", self.op.name());
-                Err(invalid(scalar.to_string(), &want))
+                Err(invalid(format!("{scalar:?}"), &want))
             }
         }
     }

@@ -3,9 +3,9 @@
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
-use crate::ops::elementwise::{Steps, Walk, cast_pieces};
+use crate::ops::elementwise::{Fused, Steps, Walk};
 use crate::{DType, Error, KernelArg, LaunchConfig, Result, Tensor};
-use spec::elementwise::{ChainEntry, MAX_RANK};
+use spec::elementwise::MAX_RANK;
 use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
 
 /// Parts of k begin at multiples of this, so that they are aligned as k's beginning is.
@@ -252,17 +252,20 @@ impl<'a> Call<'a> {
             let from_strides = [desc.batch_stride, desc.ld, 1];
             let into = steps(&to, dtype, to_strides);
             let walk = Walk::new(&shape, &[into, steps(from, desc.dtype, from_strides)]);
-            cast_pieces(&walk, desc.dtype, dtype, |piece, config, params| {
+            let cast = Fused::cast(desc.dtype, dtype)?;
+            cast.launches(&walk, self.stream.device(), |launch| {
                 let at = |memory: &Memory, t: usize| {
-                    let distance = piece.addresses[t].wrapping_sub(memory.address());
+                    let distance = launch.piece.addresses[t].wrapping_sub(memory.address());
                     memory.offset(distance as i64)
                 };
                 let (x, y) = (at(from, 1), at(&to, 0));
                 let none: Option<&Tensor<u8>> = None;
+                let arguments: [&dyn KernelArg; 6] = [&&y, &&x, &none, &none, &none, launch.params];
                 // SAFETY: the walk's extents and strides are those of the matrix and of its copy.
                 unsafe {
-                    let arguments: [&dyn KernelArg; 6] = [&&y, &&x, &none, &none, &none, &params];
-                    self.launch(ChainEntry, config, &arguments)
+                    launch
+                        .kernel
+                        .launch(self.stream, launch.config, &arguments[..])
                 }
             })?;
         }

@@ -1,0 +1,348 @@
+//! Fragments: instructions of a function, ready to stand in a kernel.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::FuseError;
+use super::text::{Function, Pieces, names, renamed, variable_name};
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scalar {
+    /// 32-bit float.
+    F32,
+    /// 64-bit float.
+    F64,
+    /// Signed, 32 bits.
+    I32,
+    /// Signed, 64 bits.
+    I64,
+    /// 32 bits, also a word of narrower elements.
+    U32,
+    /// 64 bits, also an address.
+    U64,
+}
+
+impl Scalar {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::F32, "f32"),
+        (Self::F64, "f64"),
+        (Self::I32, "i32"),
+        (Self::I64, "i64"),
+        (Self::U32, "u32"),
+        (Self::U64, "u64"),
+    ];
+
+    /// The type of that name in Rust.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, own)| *own == name);
+        found.map(|(scalar, _)| *scalar)
+    }
+
+    /// Whether it takes a register of 64 bits.
+    pub(super) fn is_wide(self) -> bool {
+        matches!(self, Self::F64 | Self::I64 | Self::U64)
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = Self::ALL.iter().find(|(own, _)| own == self);
+        f.pad(found.map_or("", |(_, name)| name))
+    }
+}
+
+/// A function marked `#[cuda_std::fragment]`, out of the PTX that cuda_builder made. Cloning is cheap.
+///
+/// ```
+/// use warpsmith::fuse::{Fragment, Scalar};
+/// # let ptx = ".version 7.8\n.target sm_75\n.address_size 64\n\
+/// #     .visible .func (.param .b32 func_retval0) f32_twice(\n.param .b32 $arg0\n)\n{\n\
+/// #     .reg .b32 %r<3>;\nld.param.b32\t%r1,[$arg0];\nadd.rn.f32\t%r2,%r1,%r1;\n\
+/// #     st.param.b32\t[func_retval0],%r2;\nret;\n}\n";
+/// // let ptx = include_str!("../ptx/sm_75/kernels.ptx");
+/// let twice = Fragment::from_ptx(ptx, "f32_twice", &[Scalar::F32], Scalar::F32)?;
+/// assert_eq!(twice.instructions(), 1);
+/// # Ok::<(), warpsmith::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Fragment(Arc<Inner>);
+
+struct Inner {
+    /// Of this one alone, in this process.
+    id: u64,
+    name: Box<str>,
+    params: Box<[Scalar]>,
+    result: Scalar,
+    version: Box<str>,
+    target: Box<str>,
+    lines: Box<[Line]>,
+    /// Constants of the module that it reads, under names of their own.
+    variables: Box<[Box<str>]>,
+    instructions: u32,
+}
+
+/// A line of a fragment.
+enum Line {
+    /// As it is.
+    Text(Box<str>),
+    /// Register = argument.
+    Argument { register: Box<str>, index: usize },
+    /// Result = register or immediate.
+    Result(Box<str>),
+    /// Goes to the end.
+    Return { guard: Box<str> },
+}
+
+impl Fragment {
+    /// The fragment `name` of a module's text, which takes `params` and returns `result` as the
+    /// manifest beside the text says.
+    ///
+    /// # Errors
+    /// [`Error::Fuse`](crate::Error::Fuse) with [`FuseError::UnknownFragment`],
+    /// [`FuseError::NotAFragment`].
+    pub fn from_ptx(
+        ptx: &str,
+        name: &str,
+        params: &[Scalar],
+        result: Scalar,
+    ) -> crate::Result<Self> {
+        Ok(Self::of(&Pieces::of(ptx), name, params, result)?)
+    }
+
+    pub(super) fn of(
+        pieces: &Pieces<'_>,
+        name: &str,
+        params: &[Scalar],
+        result: Scalar,
+    ) -> Result<Self, FuseError> {
+        let Some(function) = pieces.function(name, false) else {
+            let functions = pieces.functions.iter();
+            let known: Vec<&str> = functions.filter(|f| !f.is_kernel).map(|f| f.name).collect();
+            return Err(FuseError::UnknownFragment {
+                name: name.into(),
+                known: if known.is_empty() {
+                    "none".into()
+                } else {
+                    known.join(", ").into()
+                },
+            });
+        };
+        let parsed =
+            Parsed::of(function, params, result).map_err(|reason| FuseError::NotAFragment {
+                name: name.into(),
+                reason: reason.into(),
+            })?;
+        let (lines, variables) = parsed.with_variables(&pieces.variables);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Ok(Self(Arc::new(Inner {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: name.into(),
+            params: params.into(),
+            result,
+            version: pieces.version.into(),
+            target: pieces.target.into(),
+            instructions: parsed.instructions,
+            lines,
+            variables,
+        })))
+    }
+
+    /// Name of the function.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Types of its parameters.
+    pub fn params(&self) -> &[Scalar] {
+        &self.0.params
+    }
+
+    /// Type of its result.
+    pub fn result(&self) -> Scalar {
+        self.0.result
+    }
+
+    /// Instructions of PTX, without those that move arguments and result.
+    pub fn instructions(&self) -> u32 {
+        self.0.instructions
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    pub(super) fn target(&self) -> &str {
+        &self.0.target
+    }
+
+    pub(super) fn variables(&self) -> &[Box<str>] {
+        &self.0.variables
+    }
+
+    /// A number that no other fragment of this process has.
+    pub(crate) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Writes the scope that computes `result` from `arguments`, all names of registers.
+    pub(super) fn write(&self, out: &mut String, arguments: &[String], result: &str) {
+        let width = |scalar: Scalar| if scalar.is_wide() { "b64" } else { "b32" };
+        let mut returns_early = false;
+        let _ = writeln!(out, "{{ // {}", self.name());
+        let last = self.0.lines.len().saturating_sub(1);
+        for (at, line) in self.0.lines.iter().enumerate() {
+            // Writing to a string does not fail.
+            let _ = match line {
+                Line::Text(text) => writeln!(out, "{text}"),
+                Line::Argument { register, index } => {
+                    let width = width(self.0.params[*index]);
+                    writeln!(out, "mov.{width}\t{register},{};", arguments[*index])
+                }
+                // A store of 32 bits takes the low ones of a register of 64.
+                Line::Result(from) if from.starts_with("%rd") && !self.0.result.is_wide() => {
+                    writeln!(out, "cvt.u32.u64\t{result},{from};")
+                }
+                Line::Result(from) => {
+                    writeln!(out, "mov.{}\t{result},{from};", width(self.0.result))
+                }
+                Line::Return { guard } if at == last && guard.is_empty() => Ok(()),
+                Line::Return { guard } => {
+                    returns_early = true;
+                    writeln!(out, "{guard}bra\t$end;")
+                }
+            };
+        }
+        if returns_early {
+            out.push_str("$end:\n");
+        }
+        out.push_str("}\n");
+    }
+}
+
+/// A function's lines, read.
+struct Parsed {
+    lines: Vec<Line>,
+    instructions: u32,
+}
+
+impl Parsed {
+    fn of(function: &Function<'_>, params: &[Scalar], result: Scalar) -> Result<Self, String> {
+        let header = function.header.join(" ");
+        let (returned, taken) = header.split_once(function.name).unwrap_or((&header, ""));
+        let declared = [taken, returned].map(|part| {
+            let words = part
+                .split([' ', '(', ')', ','])
+                .filter(|word| word.starts_with(".b"));
+            words.map(|word| word == ".b64").collect::<Vec<bool>>()
+        });
+        let want: Vec<bool> = params.iter().map(|param| param.is_wide()).collect();
+        if declared[0] != want || declared[1] != [result.is_wide()] {
+            return Err(format!(
+                "its text does not take {params:?} and return {result}: `{}`",
+                header.trim()
+            ));
+        }
+        let mut parsed = Self {
+            lines: Vec::new(),
+            instructions: 0,
+        };
+        for line in &function.body {
+            parsed.push(line, params.len())?;
+        }
+        Ok(parsed)
+    }
+
+    fn push(&mut self, line: &str, params: usize) -> Result<(), String> {
+        let unexpected = || format!("`{line}` is not what a function of its arguments has");
+        let read = match line.strip_prefix("ld.param.") {
+            Some(load) => {
+                let (_, operands) = load.split_once('\t').ok_or_else(unexpected)?;
+                let (register, rest) = operands.split_once(",[$arg").ok_or_else(unexpected)?;
+                let index: usize = rest
+                    .trim_end_matches("];")
+                    .parse()
+                    .map_err(|_| unexpected())?;
+                if index >= params {
+                    return Err(unexpected());
+                }
+                Line::Argument {
+                    register: register.into(),
+                    index,
+                }
+            }
+            None if line.starts_with("st.param.") => {
+                let (_, from) = line.split_once("[func_retval0],").ok_or_else(unexpected)?;
+                Line::Result(from.trim_end_matches(';').into())
+            }
+            None if line == "ret;" || line.ends_with(" ret;") => Line::Return {
+                guard: line.trim_end_matches("ret;").into(),
+            },
+            None if line.contains("call") || line.starts_with(".local") => {
+                return Err(unexpected());
+            }
+            None => {
+                let is_instruction = line.ends_with(';') && !line.starts_with('.');
+                self.instructions += u32::from(is_instruction);
+                Line::Text(line.into())
+            }
+        };
+        self.lines.push(read);
+        Ok(())
+    }
+
+    /// The lines, and the variables they name, which get names that say what they hold: two modules
+    /// may call different constants the same.
+    fn with_variables(&self, variables: &[&str]) -> (Box<[Line]>, Box<[Box<str>]>) {
+        let mut own = Vec::new();
+        let mut lines: Vec<Line> = Vec::new();
+        let texts = || {
+            self.lines.iter().filter_map(|line| match line {
+                Line::Text(text) => Some(text),
+                _ => None,
+            })
+        };
+        for variable in variables {
+            let name = variable_name(variable);
+            if texts().any(|text| names(text, name)) {
+                let new = format!("{name}_{}", ptx_syntax::manifest::hash(variable));
+                let local = renamed(variable, name, &new).replace(".visible ", "");
+                own.push((name, new, local));
+            }
+        }
+        for line in &self.lines {
+            lines.push(match line {
+                Line::Text(text) => {
+                    let text = own.iter().fold(text.to_string(), |text, (name, new, _)| {
+                        renamed(&text, name, new)
+                    });
+                    Line::Text(text.into())
+                }
+                Line::Argument { register, index } => Line::Argument {
+                    register: register.clone(),
+                    index: *index,
+                },
+                Line::Result(from) => Line::Result(from.clone()),
+                Line::Return { guard } => Line::Return {
+                    guard: guard.clone(),
+                },
+            });
+        }
+        let variables = own.into_iter().map(|(_, _, text)| text.into());
+        (lines.into(), variables.collect())
+    }
+}
+
+impl fmt::Debug for Fragment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Fragment({}{:?} -> {})",
+            self.name(),
+            self.params(),
+            self.result()
+        )
+    }
+}

@@ -1,0 +1,93 @@
+//! Skeletons and fragments that this build carries.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock};
+
+use super::text::Pieces;
+use super::{Fragment, Scalar, Skeleton};
+use crate::builtin::{self, builtin_manifest};
+use crate::device::lock;
+use crate::error::{Error, Result};
+use ptx_syntax::manifest::FragmentEntry;
+
+/// Fragments by name and the module's architecture, read once a process.
+type Fragments = HashMap<(&'static str, &'static str), Fragment>;
+
+/// The embedded skeleton `name` for devices of `arch`.
+///
+/// # Errors
+/// [`Error::MissingKernel`], and those of reading what is embedded.
+pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton> {
+    let Some((module, _)) = builtin::best(name, arch)? else {
+        return Err(missing(name, arch));
+    };
+    Ok(Skeleton::of(
+        &Pieces::of(&builtin::module_text(module)?),
+        name,
+    )?)
+}
+
+/// The embedded fragment `name`, or `name_sm89` and its like where `arch` has what that takes: the
+/// newest.
+///
+/// # Errors
+/// As [`builtin_skeleton`].
+pub(crate) fn builtin_fragment(name: &str, arch: (u32, u32)) -> Result<Fragment> {
+    static FRAGMENTS: OnceLock<Mutex<Fragments>> = OnceLock::new();
+    let mut best = None;
+    let mut best_rank = 0;
+    for module in &builtin_manifest()?.modules {
+        let Some(rank) = builtin::rank(&module.arch, arch).filter(|&rank| rank > best_rank) else {
+            continue;
+        };
+        let is_it = |entry: &&FragmentEntry| {
+            let suffix = entry.name.strip_prefix(name);
+            suffix == Some("") || suffix.is_some_and(|suffix| is_for(suffix, &module.arch))
+        };
+        if let Some(entry) = module.fragments.iter().find(is_it) {
+            best_rank = rank;
+            best = Some((module, entry));
+        }
+    }
+    let (module, entry) = best.ok_or_else(|| missing(name, arch))?;
+    let key = (entry.name.as_str(), module.arch.as_str());
+    let mut fragments = lock(FRAGMENTS.get_or_init(Mutex::default));
+    if let Some(fragment) = fragments.get(&key) {
+        return Ok(fragment.clone());
+    }
+    let text = builtin::module_text(module)?;
+    let pieces = Pieces::of(&text);
+    // All of the module at once: its text is cut into pieces once.
+    for entry in &module.fragments {
+        let scalar = |name: &str| {
+            Scalar::from_name(name).ok_or_else(|| Error::ManifestMismatch {
+                module: module.path.as_str().into(),
+                detail: format!("fragment `{}` has the type `{name}`", entry.name).into(),
+            })
+        };
+        let params: Vec<Scalar> = entry
+            .params
+            .iter()
+            .map(|p| scalar(p))
+            .collect::<Result<_>>()?;
+        let fragment = Fragment::of(&pieces, &entry.name, &params, scalar(&entry.result)?)?;
+        fragments.insert((&entry.name, &module.arch), fragment);
+    }
+    fragments
+        .get(&key)
+        .cloned()
+        .ok_or_else(|| missing(name, arch))
+}
+
+/// Whether `_sm89` says the architecture `sm_89`.
+fn is_for(suffix: &str, arch: &str) -> bool {
+    let number = |text: &str, prefix| text.strip_prefix(prefix).map(str::to_owned);
+    number(suffix, "_sm").is_some_and(|own| Some(own) == number(arch, "sm_"))
+}
+
+fn missing(name: &str, (major, minor): (u32, u32)) -> Error {
+    Error::MissingKernel {
+        name: name.into(),
+        device: format!("compute capability {major}.{minor}").into(),
+    }
+}

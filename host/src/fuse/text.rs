@@ -1,0 +1,138 @@
+//! PTX text as cuda_builder writes it, in pieces: a statement a line.
+
+/// Module text in pieces, all borrowed.
+#[derive(Debug)]
+pub(super) struct Pieces<'a> {
+    pub(super) version: &'a str,
+    pub(super) target: &'a str,
+    /// Variables of the module, a line each.
+    pub(super) variables: Vec<&'a str>,
+    pub(super) functions: Vec<Function<'a>>,
+}
+
+/// A kernel or function.
+#[derive(Debug)]
+pub(super) struct Function<'a> {
+    pub(super) name: &'a str,
+    pub(super) is_kernel: bool,
+    /// All lines before the body.
+    pub(super) header: Vec<&'a str>,
+    /// Lines between the outer braces.
+    pub(super) body: Vec<&'a str>,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        let mut pieces = Self {
+            version: "",
+            target: "",
+            variables: Vec::new(),
+            functions: Vec::new(),
+        };
+        let mut lines = text.lines().map(str::trim);
+        while let Some(line) = lines.next() {
+            if let Some(version) = line.strip_prefix(".version") {
+                pieces.version = version.trim();
+            } else if let Some(target) = line.strip_prefix(".target") {
+                pieces.target = target.trim();
+            } else if is_function(line) {
+                pieces.functions.push(function(line, &mut lines));
+            } else if is_variable(line) {
+                pieces.variables.push(line);
+            }
+        }
+        pieces
+    }
+
+    pub(super) fn function(&self, name: &str, is_kernel: bool) -> Option<&Function<'a>> {
+        let found = |function: &&Function<'_>| function.name == name;
+        let mut all = self.functions.iter();
+        all.find(|function| found(function) && function.is_kernel == is_kernel)
+    }
+}
+
+fn is_function(line: &str) -> bool {
+    line.contains(".entry ") || line.contains(".func ")
+}
+
+fn is_variable(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    words.any(|word| word == ".global" || word == ".const")
+}
+
+/// The function that begins in `first`, to its end.
+fn function<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> Function<'a> {
+    let is_kernel = first.contains(".entry ");
+    let mut header = vec![first];
+    for line in lines.by_ref() {
+        if line == "{" {
+            break;
+        }
+        header.push(line);
+    }
+    let mut body = Vec::new();
+    let mut depth = 1_usize;
+    for line in lines {
+        // Braces of scopes; those of vectors open and close in one line.
+        depth += line.matches('{').count();
+        depth -= line.matches('}').count().min(depth);
+        if depth == 0 {
+            break;
+        }
+        body.push(line);
+    }
+    // What it returns stands in brackets before its name.
+    let after = match first.split_once(".entry ") {
+        Some((_, after)) => after,
+        None => first.rsplit_once(") ").map_or("", |(_, after)| after),
+    };
+    let after = match after {
+        "" => first.split_once(".func ").map_or("", |(_, after)| after),
+        after => after,
+    };
+    let after = after.trim_start();
+    let end = after.find(|c| !is_of_name(c)).unwrap_or(after.len());
+    Function {
+        name: &after[..end],
+        is_kernel,
+        header,
+        body,
+    }
+}
+
+pub(super) fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_$%".contains(c)
+}
+
+/// Whether `line` has the name as a word of its own.
+pub(super) fn names(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + name.len()..].chars().next();
+        !before.is_some_and(is_of_name) && !after.is_some_and(is_of_name)
+    })
+}
+
+/// `line` with another name in place of one.
+pub(super) fn renamed(line: &str, name: &str, new: &str) -> String {
+    let mut out = String::with_capacity(line.len() + new.len());
+    let mut copied = 0;
+    for (at, _) in line.match_indices(name) {
+        let end = at + name.len();
+        let before = line[..at].chars().next_back();
+        let after = line[end..].chars().next();
+        if !before.is_some_and(is_of_name) && !after.is_some_and(is_of_name) {
+            out.push_str(&line[copied..at]);
+            out.push_str(new);
+            copied = end;
+        }
+    }
+    out.push_str(&line[copied..]);
+    out
+}
+
+/// The name that a variable's line declares.
+pub(super) fn variable_name(line: &str) -> &str {
+    let head = line.split(['[', '=', ';']).next().unwrap_or(line);
+    head.split_ascii_whitespace().next_back().unwrap_or("")
+}

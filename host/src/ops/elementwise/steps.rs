@@ -1,0 +1,222 @@
+//! What a chain is made of.
+
+use crate::fuse::Fragment;
+use crate::{Error, Result};
+use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
+
+/// A number of a chain: f32, f64, i32 or i64. It must be one of what the chain computes in: a whole
+/// one in range for integers. In f32 it is rounded to nearest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Number {
+    /// Of f32.
+    F32(f32),
+    /// Of f64.
+    F64(f64),
+    /// Of any integer.
+    Integer(i64),
+}
+
+macro_rules! numbers {
+    ($($ty:ty: $variant:ident;)*) => {$(
+        impl From<$ty> for Number {
+            fn from(number: $ty) -> Self {
+                Self::$variant(number.into())
+            }
+        }
+    )*};
+}
+
+numbers! { f32: F32; f64: F64; i32: Integer; i64: Integer; u32: Integer; }
+
+impl Number {
+    /// Its bits in that arithmetic, in the low ones.
+    pub(super) fn bits(self, arithmetic: Arithmetic) -> Result<u64> {
+        match (arithmetic, self.as_f64(), self.whole()) {
+            (Arithmetic::F32, ..) => Ok(u64::from(self.as_f32().to_bits())),
+            (Arithmetic::F64, value, _) => Ok(value.to_bits()),
+            (Arithmetic::I64, _, Some(value)) => Ok(value as u64),
+            (Arithmetic::I32, _, Some(value)) if i32::try_from(value).is_ok() => {
+                Ok(u64::from(value as u32))
+            }
+            (_, value, _) => Err(Error::InvalidValue {
+                what: "number of a chain",
+                got: value.to_string().into(),
+                want: format!("a whole number that {} holds", arithmetic.name()).into(),
+            }),
+        }
+    }
+
+    fn as_f32(self) -> f32 {
+        match self {
+            Self::F32(value) => value,
+            Self::F64(value) => value as f32,
+            Self::Integer(value) => value as f32,
+        }
+    }
+
+    fn as_f64(self) -> f64 {
+        match self {
+            Self::F32(value) => value.into(),
+            Self::F64(value) => value,
+            Self::Integer(value) => value as f64,
+        }
+    }
+
+    /// As an integer, where it is one.
+    fn whole(self) -> Option<i64> {
+        match self {
+            Self::Integer(value) => Some(value),
+            _ => {
+                let value = self.as_f64();
+                let fits =
+                    value.fract() == 0.0 && value >= -(2_f64.powi(63)) && value < 2_f64.powi(63);
+                fits.then_some(value as i64)
+            }
+        }
+    }
+}
+
+/// Where the second operand of a step is from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operand {
+    /// A number of the step.
+    Number(Number),
+    /// An input, by its number.
+    Input(u8),
+    /// A value that was kept, by its number.
+    Kept(u8),
+}
+
+/// One step: value = f(value, operand).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step<'a> {
+    Unary(UnaryOp),
+    /// The operand comes first where `is_first`.
+    Binary {
+        op: BinaryOp,
+        operand: Operand,
+        is_first: bool,
+    },
+    Gradient(GradOp, Operand),
+    Keep(u8),
+    /// mask = operand ≠ 0; a NaN is not.
+    Mask(Operand),
+    /// The value where the mask is set, else the operand.
+    Select(Operand),
+    /// A fragment of the value, and of an operand where it takes two.
+    Apply(&'a Fragment, Option<Operand>),
+}
+
+impl Step<'_> {
+    /// For functions with a number of their own, which is the operand's.
+    pub(crate) fn unary(op: UnaryOp, number: Number) -> Self {
+        let binary = |op| Self::Binary {
+            op,
+            operand: Operand::Number(number),
+            is_first: false,
+        };
+        match op {
+            UnaryOp::Scale => binary(BinaryOp::Mul),
+            UnaryOp::Offset => binary(BinaryOp::Add),
+            _ => Self::Unary(op),
+        }
+    }
+
+    pub(crate) fn binary(op: BinaryOp, operand: Operand, is_first: bool) -> Self {
+        Self::Binary {
+            op,
+            operand,
+            is_first,
+        }
+    }
+
+    pub(super) fn operand(&self) -> Option<Operand> {
+        match *self {
+            Self::Unary(_) | Self::Keep(_) => None,
+            Self::Binary { operand, .. }
+            | Self::Gradient(_, operand)
+            | Self::Mask(operand)
+            | Self::Select(operand) => Some(operand),
+            Self::Apply(_, operand) => operand,
+        }
+    }
+
+    /// What it does, and with what: two steps of the same words are the same but for their numbers.
+    pub(super) fn words(&self) -> [u64; 2] {
+        let operand = match self.operand() {
+            None => 0,
+            Some(Operand::Number(_)) => 1,
+            Some(Operand::Input(input)) => 0x100 | u64::from(input),
+            Some(Operand::Kept(number)) => 0x200 | u64::from(number),
+        };
+        let (kind, what) = match *self {
+            Self::Unary(op) => (1, op.code().into()),
+            Self::Binary { op, is_first, .. } => (2 + u64::from(is_first), op.code().into()),
+            Self::Gradient(op, _) => (4, op.code().into()),
+            Self::Keep(number) => (5, number.into()),
+            Self::Mask(_) => (6, 0),
+            Self::Select(_) => (7, 0),
+            Self::Apply(fragment, _) => (8, fragment.id()),
+        };
+        [kind << 32 | operand, what]
+    }
+
+    /// The function's name, where it has none in that arithmetic.
+    pub(super) fn undefined_in(&self, arithmetic: Arithmetic) -> Option<&'static str> {
+        let (name, is_defined) = match self {
+            Self::Unary(op) => (op.name(), op.is_defined(arithmetic)),
+            Self::Binary { op, .. } => (op.name(), op.is_defined(arithmetic)),
+            Self::Gradient(op, _) => (op.name(), op.is_defined(arithmetic)),
+            _ => return None,
+        };
+        (!is_defined).then_some(name)
+    }
+
+    /// Some number of instructions of PTX: enough to tell what is long.
+    pub(super) fn weight(&self) -> u32 {
+        /// Of a function whose result is exact or rounded once, mostly an instruction or two.
+        const SHORT: u32 = 4;
+        const LONG: u32 = 40;
+        match self {
+            Self::Binary {
+                op: BinaryOp::Remainder | BinaryOp::Fmod | BinaryOp::Pow | BinaryOp::Atan2,
+                ..
+            } => 4 * LONG,
+            Self::Unary(UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tan) => 3 * LONG,
+            Self::Unary(op) if op.ulps() > 0.5 => LONG,
+            Self::Binary { op, .. } if op.ulps() > 0.5 => LONG,
+            Self::Gradient(op, _) if op.ulps() > 0.5 => 2 * LONG,
+            Self::Apply(fragment, _) => fragment.instructions(),
+            _ => SHORT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_arithmetic_or_refused() {
+        let bits = |number: Number, arithmetic| number.bits(arithmetic).ok();
+        assert_eq!(bits(1.5_f32.into(), Arithmetic::F32), Some(0x3fc0_0000));
+        assert_eq!(bits(0.1_f64.into(), Arithmetic::F32), Some(0x3dcc_cccd));
+        assert_eq!(
+            bits(0.1_f64.into(), Arithmetic::F64),
+            Some(0.1_f64.to_bits())
+        );
+        assert_eq!(bits((-2).into(), Arithmetic::I32), Some(0xffff_fffe));
+        assert_eq!(bits(3.0_f64.into(), Arithmetic::I64), Some(3));
+        assert_eq!(bits(i64::MIN.into(), Arithmetic::I64), Some(1 << 63));
+        for (number, arithmetic) in [
+            (Number::from(0.5_f64), Arithmetic::I64),
+            (f64::NAN.into(), Arithmetic::I32),
+            (2_147_483_648_i64.into(), Arithmetic::I32),
+            (9.3e18_f64.into(), Arithmetic::I64),
+        ] {
+            let error = number.bits(arithmetic).expect_err("not of that type");
+            assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
+        }
+    }
+}

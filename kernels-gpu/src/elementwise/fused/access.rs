@@ -1,0 +1,222 @@
+//! Where chunks and elements lie, and the holes that move them.
+
+use cuda_std::hint::opaque;
+use cuda_std::hole;
+use spec::elementwise::{MAX_RANK, WalkParams};
+
+/// Places of a launch's tensors: the output, then the inputs.
+pub(super) trait Places {
+    /// Addresses of chunk `index` in the output and the first `N` inputs.
+    fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5];
+    /// Addresses of the element that is `index` behind the last of `chunks`.
+    fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5];
+}
+
+/// Bytes of a chunk of each tensor, as the host says.
+#[inline(always)]
+fn chunk_bytes() -> [u32; 5] {
+    let (y, a, b, c, d): (u32, u32, u32, u32, u32);
+    hole!("bytes0", [y] <- []);
+    hole!("bytes1", [a] <- []);
+    hole!("bytes2", [b] <- []);
+    hole!("bytes3", [c] <- []);
+    hole!("bytes4", [d] <- []);
+    [y, a, b, c, d]
+}
+
+/// Bytes of an element of each tensor.
+#[inline(always)]
+fn element_bytes() -> [u32; 5] {
+    let (y, a, b, c, d): (u32, u32, u32, u32, u32);
+    hole!("size0", [y] <- []);
+    hole!("size1", [a] <- []);
+    hole!("size2", [b] <- []);
+    hole!("size3", [c] <- []);
+    hole!("size4", [d] <- []);
+    [y, a, b, c, d]
+}
+
+/// Elements of a chunk.
+#[inline(always)]
+fn chunk_elements() -> u32 {
+    let elements: u32;
+    hole!("elements", [elements] <- []);
+    elements
+}
+
+/// Tensors without gaps.
+pub(super) struct Dense([*mut u8; 5]);
+
+impl Dense {
+    #[inline(always)]
+    pub(super) fn new(y: *mut u8, [a, b, c, d]: [*const u8; 4]) -> Self {
+        Self([y, a.cast_mut(), b.cast_mut(), c.cast_mut(), d.cast_mut()])
+    }
+}
+
+impl Places for Dense {
+    #[inline(always)]
+    fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5] {
+        let bytes = chunk_bytes();
+        let mut at = self.0;
+        let mut t = 0;
+        while t <= N {
+            at[t] = at[t].wrapping_add(index as usize * bytes[t] as usize);
+            t += 1;
+        }
+        at
+    }
+
+    #[inline(always)]
+    fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5] {
+        let (mut at, size) = (self.chunk::<N>(chunks), element_bytes());
+        let mut t = 0;
+        while t <= N {
+            at[t] = at[t].wrapping_add(index as usize * size[t] as usize);
+            t += 1;
+        }
+        at
+    }
+}
+
+/// Tensors of any strides.
+pub(super) struct Strided<'a> {
+    tensors: [*mut u8; 5],
+    walk: &'a WalkParams,
+}
+
+impl<'a> Strided<'a> {
+    #[inline(always)]
+    pub(super) fn new(y: *mut u8, inputs: [*const u8; 4], walk: &'a WalkParams) -> Self {
+        Self {
+            tensors: Dense::new(y, inputs).0,
+            walk,
+        }
+    }
+
+    /// Addresses of element `index` of the walk.
+    #[inline(always)]
+    fn at<const N: usize>(&self, index: u32) -> [*mut u8; 5] {
+        let (mut at, size) = (self.tensors, element_bytes());
+        let mut offsets = [0_i64; 5];
+        let (mut dimension, mut rest) = (0, index);
+        while dimension < self.walk.rank {
+            let axis = dimension as usize % MAX_RANK;
+            let (quotient, i) = self.walk.extents[axis].div_rem(rest);
+            let mut t = 0;
+            while t <= N {
+                let step = i64::from(i).wrapping_mul(self.walk.strides[t][axis]);
+                offsets[t] = offsets[t].wrapping_add(step);
+                t += 1;
+            }
+            rest = quotient;
+            // It stays a loop, not eight copies: dimensions are few, and all threads have as many.
+            dimension = opaque(dimension) + 1;
+        }
+        let mut t = 0;
+        while t <= N {
+            at[t] = at[t].wrapping_offset(offsets[t] as isize * size[t] as isize);
+            t += 1;
+        }
+        at
+    }
+}
+
+impl Places for Strided<'_> {
+    #[inline(always)]
+    fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5] {
+        self.at::<N>(index * chunk_elements())
+    }
+
+    #[inline(always)]
+    fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5] {
+        self.at::<N>(chunks * chunk_elements() + index)
+    }
+}
+
+macro_rules! loads {
+    ($($(#[$doc:meta])* $function:ident: $len:literal, $a:literal, $b:literal, $c:literal, $d:literal, [$($word:ident),*];)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// They are there; the host fills the holes with accesses as long as they are.
+        #[inline(always)]
+        pub(super) unsafe fn $function<const N: usize>(at: [*mut u8; 5]) -> [[u32; $len]; 4] {
+            let mut words = [[0; $len]; 4];
+            let [_, a, b, c, d] = at;
+            // SAFETY: passed on to the caller.
+            unsafe {
+                if N > 0 {
+                    $(let $word: u32;)*
+                    hole!(load $a, [$($word),*] <- a);
+                    words[0] = [$($word),*];
+                }
+                if N > 1 {
+                    $(let $word: u32;)*
+                    hole!(load $b, [$($word),*] <- b);
+                    words[1] = [$($word),*];
+                }
+                if N > 2 {
+                    $(let $word: u32;)*
+                    hole!(load $c, [$($word),*] <- c);
+                    words[2] = [$($word),*];
+                }
+                if N > 3 {
+                    $(let $word: u32;)*
+                    hole!(load $d, [$($word),*] <- d);
+                    words[3] = [$($word),*];
+                }
+            }
+            words
+        }
+    )*};
+}
+
+loads! {
+    /// The words of a chunk of the first `N` inputs.
+    load: 4, "load1", "load2", "load3", "load4", [p, q, r, s];
+    /// The words of an element of the first `N` inputs.
+    take: 2, "take1", "take2", "take3", "take4", [p, q];
+}
+
+/// Writes a chunk of the output.
+///
+/// # Safety
+/// It is there.
+#[inline(always)]
+pub(super) unsafe fn store(at: [*mut u8; 5], [p, q, r, s]: [u32; 4]) {
+    let to = at[0];
+    // SAFETY: passed on to the caller.
+    unsafe { hole!(store "store", to <- [p, q, r, s]) };
+}
+
+/// Writes an element of the output.
+///
+/// # Safety
+/// It is there.
+#[inline(always)]
+pub(super) unsafe fn put(at: [*mut u8; 5], [p, q]: [u32; 2]) {
+    let to = at[0];
+    // SAFETY: passed on to the caller.
+    unsafe { hole!(store "put", to <- [p, q]) };
+}
+
+/// The function of a chunk.
+#[inline(always)]
+pub(super) fn chunk([a, b, c, d]: [[u32; 4]; 4]) -> [u32; 4] {
+    let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (a, b);
+    let ([c0, c1, c2, c3], [d0, d1, d2, d3]) = (c, d);
+    let (p, q, r, s): (u32, u32, u32, u32);
+    hole!("chunk", [p, q, r, s]
+        <- [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3]);
+    [p, q, r, s]
+}
+
+/// The function of an element.
+#[inline(always)]
+pub(super) fn element([a, b, c, d]: [[u32; 2]; 4]) -> [u32; 2] {
+    let ([a0, a1], [b0, b1], [c0, c1], [d0, d1]) = (a, b, c, d);
+    let (p, q): (u32, u32);
+    hole!("element", [p, q] <- [a0, a1, b0, b1, c0, c1, d0, d1]);
+    [p, q]
+}

@@ -1,0 +1,116 @@
+//! Skeletons of elementwise kernels: `y = f(a, b, c, d)` of every element, where the host says f.
+//!
+//! **Roles**: a thread takes up to four chunks, of 16 bytes of the widest tensor each. **Timeline**:
+//! load all inputs of all chunks; for each chunk the function; store. Blocks that have less than all
+//! chunks take them one by one; the first threads take the elements behind the last chunk.
+//!
+//! **Holes** ([`spec::elementwise::FusedEntry`]) stand for all that depends on dtypes and functions: how
+//! wide accesses are, and what becomes of their words.
+//!
+//! **Before you change this**: `cargo test -p warpsmith-tests --test elementwise`, and the instructions
+//! an element in docs/elementwise.md.
+
+mod access;
+
+use cuda_std::hint::opaque;
+use cuda_std::param::ByValue;
+use cuda_std::{kernel, thread};
+use spec::elementwise::{DenseParams, StridedParams, THREADS};
+
+use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
+
+/// All entries.
+///
+/// # Safety
+/// `at` names places inside of the launch's tensors for all chunks and elements that there are.
+#[inline(always)]
+unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32, rest: u32) {
+    let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
+    let start = block * (THREADS * CHUNKS as u32);
+    if CHUNKS > 1 && start + THREADS * CHUNKS as u32 <= chunks {
+        let mut places = [[core::ptr::null_mut(); 5]; CHUNKS];
+        let mut words = [[[0; 4]; 4]; CHUNKS];
+        let mut k = 0;
+        while k < CHUNKS {
+            places[k] = at.chunk::<N>(start + k as u32 * THREADS + thread);
+            // SAFETY: a chunk that is there.
+            words[k] = unsafe { load::<N>(places[k]) };
+            k += 1;
+        }
+        k = 0;
+        while k < CHUNKS {
+            // SAFETY: as above.
+            unsafe { store(places[k], chunk(words[k])) };
+            k += 1;
+        }
+    } else {
+        let mut index = start + thread;
+        let mut left = if CHUNKS > 1 { opaque(CHUNKS as u32) } else { 1 };
+        while left > 0 && index < chunks {
+            let places = at.chunk::<N>(index);
+            // SAFETY: as above.
+            unsafe { store(places, chunk(load::<N>(places))) };
+            index += THREADS;
+            left -= 1;
+        }
+    }
+    let index = block * THREADS + thread;
+    if index < rest {
+        let places = at.element::<N>(chunks, index);
+        // SAFETY: an element that is there.
+        unsafe { put(places, element(take::<N>(places))) };
+    }
+}
+
+macro_rules! skeletons {
+    ($($dense:ident, $strided:ident: $inputs:literal, $chunks:literal;)*) => {$(
+        /// A function of tensors without gaps.
+        ///
+        /// # Safety
+        /// Launched as `spec::elementwise` says, with tensors of these lengths and all holes filled.
+        #[kernel(max_threads = THREADS)]
+        pub unsafe fn $dense(
+            y: *mut u8,
+            a: *const u8,
+            b: *const u8,
+            c: *const u8,
+            d: *const u8,
+            params: ByValue<DenseParams, 264>,
+        ) {
+            // SAFETY: the launch's promise.
+            unsafe {
+                run::<$inputs, $chunks>(Dense::new(y, [a, b, c, d]), params.chunks, params.rest)
+            }
+        }
+
+        /// A function of tensors of any strides.
+        ///
+        /// # Safety
+        /// Launched as `spec::elementwise` says, with tensors of these extents and strides and all
+        /// holes filled.
+        #[kernel(max_threads = THREADS)]
+        pub unsafe fn $strided(
+            y: *mut u8,
+            a: *const u8,
+            b: *const u8,
+            c: *const u8,
+            d: *const u8,
+            params: ByValue<StridedParams, 696>,
+        ) {
+            let at = Strided::new(y, [a, b, c, d], &params.walk);
+            // SAFETY: the launch's promise.
+            unsafe { run::<$inputs, $chunks>(at, params.chunks, params.rest) }
+        }
+    )*};
+}
+
+skeletons! {
+    dense_1x4, strided_1x4: 1, 4;
+    dense_1x1, strided_1x1: 1, 1;
+    dense_2x2, strided_2x2: 2, 2;
+    dense_2x1, strided_2x1: 2, 1;
+    dense_3x2, strided_3x2: 3, 2;
+    dense_3x1, strided_3x1: 3, 1;
+    dense_4x2, strided_4x2: 4, 2;
+    dense_4x1, strided_4x1: 4, 1;
+}

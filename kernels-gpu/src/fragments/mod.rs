@@ -1,0 +1,40 @@
+//! Fragments: what the host composes elementwise kernels of, one function of registers each.
+//!
+//! A name says the type that a fragment computes in, and then what: `f32_exp` is
+//! [`cuda_std::math::exp`]. Functions have the names that `spec` gives them.
+//!
+//! | name | what it is |
+//! |---|---|
+//! | `f32_exp`, `f64_add`, `i32_max` | a function |
+//! | `f32_is_true`, `f32_select` | a condition as 0 or 1; one value or another by it |
+//! | `f32_of_bf16_1` | the value of element 1 of a word, in the type to compute in |
+//! | `bf16_from_f32` | a word of as many elements as it holds |
+//! | `.._sm89` | the same bits by an instruction that this architecture and later ones have |
+
+/// Functions, one a line.
+macro_rules! fragments {
+    ($($name:ident($($x:ident: $ty:ty),+) -> $result:ty = $body:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($body), "`")]
+        #[cuda_std::fragment]
+        pub fn $name($($x: $ty),+) -> $result {
+            $body
+        }
+    )*};
+}
+
+/// Functions that need an architecture.
+macro_rules! fragments_for {
+    ($arch:tt; $($name:ident($($x:ident: $ty:ty),+) -> $result:ty = $body:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($body), "`")]
+        #[cuda_std::fragment(arch = $arch)]
+        pub fn $name($($x: $ty),+) -> $result {
+            $body
+        }
+    )*};
+}
+
+pub mod f32;
+pub mod f64;
+pub mod integer;
+pub mod narrow;
+pub mod widen;
