@@ -2,7 +2,7 @@
 //!
 //! A fragment is a function of its arguments that hosts paste into kernels: its text must be one
 //! that can stand anywhere. [`extract`] reads the metadata (as [`super::kernels`] does for kernels),
-//! [`check`] holds the compiled function against the rules.
+//! `check` holds the compiled function against the rules.
 
 use serde::Deserialize;
 

@@ -5,20 +5,18 @@
 //!
 //! 1. A **fragment** is a Rust function of registers, `#[cuda_std::fragment]`, compiled to a PTX
 //!    `.func`: `f32_exp` is `cuda_std::math::exp`. [`Fragment`] takes its instructions out.
-//! 2. A **skeleton** is a Rust kernel with **holes** ([`cuda_std::hole!`], lines of PTX that end in
+//! 2. A **skeleton** is a Rust kernel with **holes** (`cuda_std::hole!`, lines of PTX that end in
 //!    `// hole name outputs <- inputs`), compiled like any other. [`Skeleton`] finds them.
 //! 3. Whoever composes says what goes into each hole: a [`Filling`], mostly a [`Body`] of fragments
 //!    applied to each other's results. [`Skeleton::compose`] writes the text: each fragment becomes a
 //!    scope `{ .. }`, whose registers and labels are its own; arguments and results are `mov`s, which
 //!    ptxas removes. Nothing is called.
-//! 4. [`Device::composed`] loads the text and keeps the kernel, by a key that says what was composed.
-//!    Numbers that change from launch to launch are [`Body::param`]s, read from the launch's
-//!    parameters, and no part of the key.
+//! 4. [`Device::load_ptx`](crate::Device::load_ptx) loads the text; operations keep the kernel by a
+//!    key that says what was composed. Numbers that change from launch to launch are
+//!    [`Body::param`]s, read from the launch's parameters, and no part of the key.
 //!
 //! The composed text holds the one skeleton, the fragments and the constants that these name, so a
 //! driver compiles kilobytes. GPU and emulator load the same text.
-//!
-//! [`cuda_std::hole!`]: https://docs.rs/warpsmith-cuda-std
 //!
 //! ```text
 //! mov.b32 %r2,0; // hole value %r2 <- %r1        { // value

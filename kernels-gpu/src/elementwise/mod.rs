@@ -1,6 +1,6 @@
 //! Elementwise operations over strided tensors with broadcasting, casts, copies, transposes.
 //!
-//! Functions and casts are [`fused`] with the [`crate::fragments`] that the host picks; copies and
+//! Functions and casts are skeletons (`fused`), filled with the [`crate::fragments`] that the host picks; copies and
 //! transpositions move bits.
 
 mod copy;

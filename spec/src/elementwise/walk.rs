@@ -50,7 +50,7 @@ pub struct WalkParams {
     pub len: u32,
     /// Dimensions in use.
     pub rank: u32,
-    /// Neighbours along the innermost dimension that one access may take: 8 or 4, which then divides
+    /// Neighbours along the innermost dimension that one access may take: 2 to 16, which then divides
     /// that dimension (of a single one, the rest is taken one by one), or 1.
     pub chunk: u32,
     /// Bit t: tensor t has the same element for all of a chunk (an innermost stride of 0). The others

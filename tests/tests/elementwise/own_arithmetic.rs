@@ -208,10 +208,7 @@ fn pairs<T: Own>() -> (Vec<T>, Vec<T>) {
     pairs.unzip()
 }
 
-fn check<T: Own>(device: &Device)
-where
-    T: Into<warpsmith::Number>,
-{
+fn check<T: Own + Into<warpsmith::Number>>(device: &Device) {
     let stream = device.stream().expect("a stream");
     let values = T::values();
     let x = Tensor::from_slice(device, &[values.len()], &values).expect("a tensor");

@@ -350,7 +350,9 @@ mod tests {
         let column = walk(&[5, 8], &[&[8, 1], &[1, 0]], 0);
         let params = only_piece(&column, 8).params;
         assert_eq!((params.chunk, params.splat), (8, 0b10));
-        let ragged = walk(&[5, 6], &[&[6, 1], &[1, 0]], 0);
+        let even = walk(&[5, 6], &[&[6, 1], &[1, 0]], 0);
+        assert_eq!(only_piece(&even, 8).params.chunk, 2);
+        let ragged = walk(&[5, 7], &[&[7, 1], &[1, 0]], 0);
         assert_eq!(only_piece(&ragged, 8).params.chunk, 1);
     }
 
@@ -372,15 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misaligned_has_no_chunks() {
-        assert_eq!(
-            only_piece(&walk(&[64], &[&[1], &[1]], 8), 4).params.chunk,
-            1
-        );
-        assert_eq!(
-            only_piece(&walk(&[64], &[&[1], &[1]], 16), 8).params.chunk,
-            4
-        );
+    fn what_is_misaligned_has_shorter_chunks_or_none() {
+        let chunk = |address: u64, largest: u32| {
+            let walk = walk(&[64], &[&[1], &[1]], address);
+            only_piece(&walk, largest).params.chunk
+        };
+        assert_eq!(chunk(16, 8), 4);
+        assert_eq!(chunk(8, 4), 2);
+        assert_eq!(chunk(4, 4), 1);
     }
 
     #[test]
