@@ -45,6 +45,11 @@ struct Pending {
 impl OutputFiles {
     /// Fails early, before any work is done, where `path` cannot become a file.
     pub(crate) fn check(path: &Path) -> Result<()> {
+        // It means standard output elsewhere, where nobody looks for a file of that name.
+        anyhow::ensure!(
+            path.as_os_str() != "-",
+            "cannot write -: results are files, not standard output; ./- is a file of that name"
+        );
         let folder = folder_of(path);
         anyhow::ensure!(
             folder.is_dir(),

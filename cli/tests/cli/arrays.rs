@@ -266,6 +266,7 @@ fn an_output_that_cannot_be_is_refused_before_any_work() {
     compute(&folder, "gemm a_f32_c.npy b_f32_c.npy -o out:no/such/d.npy")
         .failed(1, &["the directory", "does not exist"]);
     compute(&folder, "softmax x_f64_c.npy -o out:").failed(1, &["it is a directory"]);
+    compute(&folder, "softmax x_f64_c.npy -o -").failed(1, &["standard output", "./-"]);
     let words = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy";
     compute(&folder, &format!("{words} -o out:o.npy --lse out:o.npy")).failed(1, &["two outputs"]);
     assert_eq!(folder.names(), Vec::<String>::new());
