@@ -10,6 +10,7 @@
 //! **Numerics**: exponentials relative to the largest lse, f32, parts in order, one rounding at the
 //! store: the same bits every run. A part without a key has lse = -inf and o = 0.
 
+use cuda_std::mem::ld_global_nc_v4_f32;
 use cuda_std::warp::{FULL_MASK, shfl_bfly, shfl_idx};
 use cuda_std::{kernel, math, thread};
 use half::{bf16, f16};
@@ -19,10 +20,10 @@ use spec::attention::{
 };
 
 use crate::attention::lengths::sequence;
-use crate::simt::element::SimtElement;
+use crate::simt::element::{CHUNK, SimtElement};
 
-/// Columns of a row that a lane has: head_dim_v is up to 256.
-const COLUMNS: usize = 8;
+/// Chunks of four columns of a row that a lane has: head_dim_v is up to 256.
+const CHUNKS: usize = 2;
 /// Parts that a lane has the weights of.
 const WEIGHTS: usize = (MOST_SPLITS / thread::WARP_THREADS) as usize;
 /// Parts whose rows are read at a time, so that none waits for the one before.
@@ -217,7 +218,7 @@ impl Merge<'_> {
         };
         let from = place(&strides_of_parts(params)) as isize;
         let from = self.o_parts.wrapping_offset(from);
-        let mut sums = [0.0; COLUMNS];
+        let mut sums = [[0.0; CHUNK]; CHUNKS];
         let mut part = 0;
         while part < self.packing.splits {
             // SAFETY: the caller's.
@@ -252,13 +253,12 @@ impl Merge<'_> {
     #[inline(always)]
     unsafe fn add(
         &self,
-        sums: &mut [f32; COLUMNS],
+        sums: &mut [[f32; CHUNK]; CHUNKS],
         weights: &Weights,
         from: *const f32,
         first: u32,
     ) {
-        let lane = thread::thread_idx_x() % thread::WARP_THREADS;
-        let mut rows = [[0.0; COLUMNS]; AT_ONCE as usize];
+        let mut rows = [[[0.0; CHUNK]; CHUNKS]; AT_ONCE as usize];
         let mut of_rows = [0.0; AT_ONCE as usize];
         let mut at = 0;
         while at < AT_ONCE as usize {
@@ -268,10 +268,10 @@ impl Merge<'_> {
                 of_rows[at] = weights.of(part);
                 let row = from.wrapping_add((u64::from(part) * self.packing.o_split) as usize);
                 let mut i = 0;
-                while i < COLUMNS {
-                    let column = column(lane, i);
+                while i < CHUNKS {
+                    let column = column(i);
                     if column < self.params.head_dim_v && part < self.packing.splits {
-                        rows[at][i] = row.wrapping_add(column as usize).read();
+                        rows[at][i] = ld_global_nc_v4_f32(row.wrapping_add(column as usize));
                     }
                     i += 1;
                 }
@@ -281,8 +281,12 @@ impl Merge<'_> {
         let mut at = 0;
         while at < AT_ONCE as usize {
             let mut i = 0;
-            while i < COLUMNS {
-                sums[i] = math::fma(of_rows[at], rows[at][i], sums[i]);
+            while i < CHUNKS {
+                let mut j = 0;
+                while j < CHUNK {
+                    sums[i][j] = math::fma(of_rows[at], rows[at][i][j], sums[i][j]);
+                    j += 1;
+                }
                 i += 1;
             }
             at += 1;
@@ -290,32 +294,34 @@ impl Merge<'_> {
     }
 }
 
-/// The `i`th of a lane's columns.
+/// The first column of the `i`th of a lane's chunks.
 #[inline(always)]
-fn column(lane: u32, i: usize) -> u32 {
-    lane + thread::WARP_THREADS * i as u32
+fn column(i: usize) -> u32 {
+    let lane = thread::thread_idx_x() % thread::WARP_THREADS;
+    (lane + thread::WARP_THREADS * i as u32) * CHUNK as u32
 }
 
 /// # Safety
-/// From element `at` on there is a row of `columns`.
+/// From element `at` on there is a row of `columns`, a multiple of four, aligned to as many.
 #[inline(always)]
 unsafe fn store<E: SimtElement>(
     o: *mut u8,
     at: isize,
-    sums: &[f32; COLUMNS],
+    sums: &[[f32; CHUNK]; CHUNKS],
     factor: f32,
     columns: u32,
 ) {
     let to = o.cast::<E>().wrapping_offset(at);
-    let lane = thread::thread_idx_x() % thread::WARP_THREADS;
     let mut i = 0;
-    while i < COLUMNS {
-        let column = column(lane, i);
+    while i < CHUNKS {
+        let column = column(i);
         if column < columns {
+            let chunk = E::narrow(sums[i].map(|sum| sum * factor));
             // SAFETY: the caller's.
             unsafe {
                 to.wrapping_add(column as usize)
-                    .write(E::from_f32(sums[i] * factor))
+                    .cast::<E::Chunk>()
+                    .write(chunk)
             }
         }
         i += 1;

@@ -7,7 +7,8 @@
 //! Of one call whose keys were in parts ([`FwdPacking`](super::FwdPacking)): `attention_merge_parts`
 //! `(o_parts: *const f32, lse_parts: *const f32, o: *mut u8, lse: *mut f32, sink: *const f32, lengths:
 //! FlashFwdLengths, params: FlashFwdParams, packing: FwdPacking)`, as the call has them; the parts lie one
-//! behind the other, each contiguous ([`strides_of_parts`]). Rows of no sequence are left alone.
+//! behind the other, each contiguous ([`strides_of_parts`]). Rows are aligned to 16 bytes, head_dim_v is a
+//! multiple of 8. Rows of no sequence are left alone.
 
 use core::fmt;
 

@@ -264,7 +264,7 @@ pub(crate) fn merge_parts(entry: PartsEntry, rng: &mut ChaCha8Rng) -> Trial {
         dtype: DType::F32,
         o_dtypes: &FLOATS,
         head_dim_cap: 256,
-        unit: 1,
+        unit: 8,
         tile_m: 1,
         threads: merge::THREADS,
         shared_bytes: 0,
