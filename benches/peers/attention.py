@@ -14,17 +14,23 @@ def peers(case):
     is_plain = not case["packed"] and case["window"] is None
     makers = {
         "fa3": flash_attention_3,
+        "fa3_split": flash_attention_3_split,
         "cudnn": by_torch(SDPBackend.CUDNN_ATTENTION) if is_plain else cudnn_graph,
         "flash": by_torch(SDPBackend.FLASH_ATTENTION) if is_plain else flash_attention_2,
     }
     return {name: lambda x, name=name: makers[name](case, x) for name in case["peers"]}
 
 
-def flash_attention_3(case, x):
+def flash_attention_3_split(case, x):
+    """With keys in as many parts as it finds best; without being told, it takes them in one."""
+    return flash_attention_3(case, x, num_splits=0)
+
+
+def flash_attention_3(case, x, **more):
     import fa3_fwd_interface as fa3
 
     window = (-1, -1) if case["window"] is None else (case["window"], 0)
-    options = {"causal": case["causal"], "window_size": window}
+    options = {"causal": case["causal"], "window_size": window, **more}
     if case["packed"]:
         longest = case["max_seqlen"]
         options |= {"cu_seqlens_q": x.cu_seqlens, "cu_seqlens_k": x.cu_seqlens}

@@ -113,7 +113,7 @@ impl Shape {
             heads_kv: 8,
             seqlens: vec![seqlen; batch],
             queries: Some(queries),
-            peers: &["fa3", "cudnn", "flash"],
+            peers: &["fa3", "fa3_split", "cudnn", "flash"],
             ..Self::square(128, seqlen, false)
         }
     }
