@@ -1,6 +1,7 @@
-//! A function of one's own over tensors, compiled to a kernel: broadcasting, strides, bf16.
+//! A function of one's own over tensors: as a kernel, and as a step of a fused chain. Broadcasting,
+//! strides, bf16.
 //!
-//! The kernel is in `examples/kernels/src/swish_gate.rs`.
+//! The kernel is in `examples/kernels/src/swish_gate.rs`, the step in `soft_clip.rs` beside it.
 //!
 //! ```text
 //! cargo run --release --example 07_your_function
@@ -9,10 +10,13 @@
 use anyhow::{Result, ensure};
 use half::bf16;
 use ndarray::{Array1, Array2};
-use warpsmith::{Device, Map, Tensor};
+use warpsmith::fuse::{Fragment, Scalar};
+use warpsmith::{BinaryOp, Chain, Device, Map, Tensor};
 
 /// What `warpsmith build examples/kernels` made of the kernel.
 const PTX: &str = include_str!("../kernels/ptx/sm_75/swish_gate.ptx");
+/// And of the fragment.
+const FRAGMENTS: &str = include_str!("../kernels/ptx/sm_75/soft_clip.ptx");
 
 fn main() -> Result<()> {
     let device = Device::auto()?;
@@ -47,9 +51,31 @@ fn main() -> Result<()> {
             "({i}, {j}) is {got}, want {want}"
         );
     }
+    in_a_chain(&device, &x_tensor, &beta_tensor)?;
     println!(
         "{} elements of x · sigmoid(beta x) · gate on {device}",
         y.len()
     );
+    Ok(())
+}
+
+/// `clip(2 x, beta) + 1`, one kernel that is composed of three functions, one of them ours.
+fn in_a_chain(device: &Device, x: &Tensor<bf16>, beta: &Tensor<bf16>) -> Result<()> {
+    let (takes, returns) = ([Scalar::F32, Scalar::F32], Scalar::F32);
+    let soft_clip = Fragment::from_ptx(FRAGMENTS, "f32_soft_clip", &takes, returns)?;
+    let y = Chain::new(x)
+        .scalar(BinaryOp::Mul, 2.0)
+        .apply_with(&soft_clip, beta)
+        .scalar(BinaryOp::Add, 1.0)
+        .run::<f32>(&device.stream()?)?;
+    let (y, x, beta) = (y.to_ndarray()?, x.to_ndarray()?, beta.to_ndarray()?);
+    for (index, got) in y.indexed_iter() {
+        let (x, beta) = (f64::from(x[&index]), f64::from(beta[index[1]]));
+        let want = beta * (2.0 * x / beta).tanh() + 1.0;
+        ensure!(
+            (f64::from(*got) - want).abs() <= 1e-6 * (1.0 + beta),
+            "{index:?} is {got}, want {want}"
+        );
+    }
     Ok(())
 }

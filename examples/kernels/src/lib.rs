@@ -3,5 +3,6 @@
 
 pub mod lower_triangle;
 pub mod row_norms;
+pub mod soft_clip;
 pub mod swish_gate;
 pub mod vector_add;

@@ -9,6 +9,7 @@
 //! | `f32_is_true`, `f32_select` | a condition as 0 or 1; one value or another by it |
 //! | `f32_of_bf16_1` | the value of element 1 of a word, in the type to compute in |
 //! | `bf16_from_f32` | a word of as many elements as it holds |
+//! | `f32_odd_of_f64` | what narrower floats are rounded from, so that they are rounded once |
 //! | `.._sm89` | the same bits by an instruction that this architecture and later ones have |
 
 /// Functions, one a line.

@@ -1,7 +1,8 @@
 //! Words of elements, from the type that was computed in.
 //!
 //! **Numerics**: to a float rounded once to nearest, ties to even, beyond the largest of a type of 8
-//! bits to that; to an integer towards zero, beyond its range to the range's end, NaN to 0.
+//! bits to that; to an integer towards zero, beyond its range to the range's end, NaN to 0. From f64 and
+//! i64 narrower floats than f32 are rounded from `f32_odd_of_..`, which loses nothing that they keep.
 
 use cuda_std::convert;
 
@@ -80,11 +81,8 @@ fragments! {
 
     f64_from_f64_0(x: f64) -> u32 = x.to_bits() as u32;
     f64_from_f64_1(x: f64) -> u32 = high(x.to_bits());
+    f32_odd_of_f64(x: f64) -> f32 = to_odd(x);
     f32_from_f64(x: f64) -> u32 = (x as f32).to_bits();
-    f16_from_f64(a: f64, b: f64) -> u32 = halves(convert::f32_to_f16(to_odd(a)), convert::f32_to_f16(to_odd(b)));
-    bf16_from_f64(a: f64, b: f64) -> u32 = halves(convert::f32_to_bf16(to_odd(a)), convert::f32_to_bf16(to_odd(b)));
-    e4m3_from_f64(a: f64, b: f64, c: f64, d: f64) -> u32 = bytes([a, b, c, d].map(|x| convert::f32_to_e4m3_satfinite(to_odd(x))));
-    e5m2_from_f64(a: f64, b: f64, c: f64, d: f64) -> u32 = bytes([a, b, c, d].map(|x| convert::f32_to_e5m2_satfinite(to_odd(x))));
     u8_from_f64(a: f64, b: f64, c: f64, d: f64) -> u32 = bytes([a as u8, b as u8, c as u8, d as u8]);
     i8_from_f64(a: f64, b: f64, c: f64, d: f64) -> u32 = bytes([a as i8 as u8, b as i8 as u8, c as i8 as u8, d as i8 as u8]);
     u16_from_f64(a: f64, b: f64) -> u32 = halves(a as u16, b as u16);
@@ -101,11 +99,8 @@ fragments! {
     i64_from_i64_1(x: i64) -> u32 = high(x as u64);
     f64_from_i64_0(x: i64) -> u32 = (x as f64).to_bits() as u32;
     f64_from_i64_1(x: i64) -> u32 = high((x as f64).to_bits());
+    f32_odd_of_i64(x: i64) -> f32 = integer_to_odd(x);
     f32_from_i64(x: i64) -> u32 = (x as f32).to_bits();
-    f16_from_i64(a: i64, b: i64) -> u32 = halves(convert::f32_to_f16(integer_to_odd(a)), convert::f32_to_f16(integer_to_odd(b)));
-    bf16_from_i64(a: i64, b: i64) -> u32 = halves(convert::f32_to_bf16(integer_to_odd(a)), convert::f32_to_bf16(integer_to_odd(b)));
-    e4m3_from_i64(a: i64, b: i64, c: i64, d: i64) -> u32 = bytes([a, b, c, d].map(|x| convert::f32_to_e4m3_satfinite(integer_to_odd(x))));
-    e5m2_from_i64(a: i64, b: i64, c: i64, d: i64) -> u32 = bytes([a, b, c, d].map(|x| convert::f32_to_e5m2_satfinite(integer_to_odd(x))));
     u8_from_i64(a: i64, b: i64, c: i64, d: i64) -> u32 = bytes([a, b, c, d].map(|x| clamp(x, 0, 255) as u8));
     i8_from_i64(a: i64, b: i64, c: i64, d: i64) -> u32 = bytes([a, b, c, d].map(|x| clamp(x, -128, 127) as u8));
     u16_from_i64(a: i64, b: i64) -> u32 = halves(clamp(a, 0, 65_535) as u16, clamp(b, 0, 65_535) as u16);

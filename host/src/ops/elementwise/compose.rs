@@ -271,7 +271,16 @@ impl Writer<'_, '_> {
 
     /// The output's words, of its elements' values.
     fn narrow(&mut self, values: &[Value]) -> Result<()> {
-        let (dtype, arithmetic) = (self.of.dtypes[0], self.of.arithmetic);
+        let (dtype, mut arithmetic) = (self.of.dtypes[0], self.of.arithmetic);
+        let is_short_float = matches!(dtype, DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2);
+        let mut values = values.to_vec();
+        if is_short_float && arithmetic != Arithmetic::F32 {
+            for value in &mut values {
+                let name = format!("f32_odd_of_{}", arithmetic.name());
+                *value = self.apply(name, &[*value])?;
+            }
+            arithmetic = Arithmetic::F32;
+        }
         let name = format!("{dtype}_from_{}", arithmetic.name());
         if dtype.size_bytes() == 8 {
             for (element, &value) in values.iter().enumerate() {
