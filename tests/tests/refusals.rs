@@ -1,8 +1,8 @@
 //! What the operations refuse: typed errors that name the value got, and nothing written.
 
 use warpsmith::{
-    Attention, Binary, BinaryOp, Device, Error, Gemm, Reduce, ReduceOp, Softmax, Stream, Tensor,
-    Unary, UnaryOp,
+    Attention, Binary, BinaryOp, Device, Error, Gemm, LayerNorm, NormGradients, Normalized, Reduce,
+    ReduceOp, RmsNorm, RmsNormGrad, Softmax, Stream, Tensor, Unary, UnaryOp,
 };
 use warpsmith_tests::operand::View;
 use warpsmith_tests::output::Output;
@@ -362,4 +362,123 @@ fn operands_of_another_device_are_refused() {
     let heads = |x: &Tensor<f32>| x.reshape(&[1, 4, 1, 4]).expect("a view");
     let attention = Attention::new(&heads(&x), &heads(&y), &heads(&x)).run(&stream);
     refused!(attention, DeviceMismatch, "`k`");
+}
+
+#[test]
+fn norms_refuse_what_does_not_fit() {
+    let device = Device::emulator().expect("an emulator");
+    let stream = device.stream().expect("a stream");
+    let zeros = |shape: &[usize]| Tensor::<half::bf16>::zeros(&stream, shape).expect("a tensor");
+    let (x, y, weight) = (zeros(&[3, 8]), zeros(&[3, 8]), zeros(&[8]));
+    let f32 = |shape: &[usize]| Tensor::<f32>::zeros(&stream, shape).expect("a tensor");
+    let refused = LayerNorm::new(&x).weight(&zeros(&[7])).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "weight",
+            ..
+        })
+    ));
+    let refused = LayerNorm::new(&x).last_axes(2).weight(&weight).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "weight",
+            ..
+        })
+    ));
+    for axes in [&[1, 2][..], &[9]] {
+        let refused = RmsNorm::new(&x).axes(axes).run_kept(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::OutOfBounds {
+                what: "axis",
+                limit: 2,
+                ..
+            })
+        ));
+    }
+    for norm in [
+        LayerNorm::new(&x).axes(&[]),
+        LayerNorm::new(&x).last_axes(0),
+    ] {
+        let refused = norm.run(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::InvalidValue { what: "axes", .. })
+        ));
+    }
+    let refused = LayerNorm::new(&x).last_axes(3).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::OutOfBounds {
+            what: "number of axes",
+            got: 3,
+            limit: 3
+        })
+    ));
+    let refused = LayerNorm::new(&zeros(&[])).run(&stream);
+    assert!(matches!(refused, Err(Error::OutOfBounds { .. })));
+    for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
+        let refused = RmsNorm::new(&x).epsilon(epsilon).run(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::InvalidValue {
+                what: "epsilon",
+                ..
+            })
+        ));
+    }
+    let mixed = LayerNorm::new(&x).weight(&weight).bias_f32(&f32(&[8]));
+    let refused = mixed.run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidValue {
+            what: "dtype of bias",
+            ..
+        })
+    ));
+    let out = |sum, rstd| Normalized {
+        y: y.clone(),
+        sum,
+        mean: None,
+        rstd,
+    };
+    let refused = RmsNorm::new(&x).run_kept_into(&out(Some(zeros(&[3, 8])), None), &stream);
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidValue { what: "sum", .. })
+    ));
+    let with_residual = RmsNorm::new(&x).residual(&x);
+    let refused = with_residual.run_kept_into(&out(Some(y.clone()), None), &stream);
+    assert!(matches!(refused, Err(Error::Overlap { output: "sum", .. })));
+    let refused = RmsNorm::new(&x).run_kept_into(&out(None, Some(f32(&[4]))), &stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "rstd",
+            ..
+        })
+    ));
+    let refused = RmsNormGrad::new(&x, &y, &f32(&[2])).run(&stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "rstd",
+            ..
+        })
+    ));
+    let overlapping = NormGradients {
+        dx: x.clone(),
+        dweight: Some(f32(&[9])),
+        dbias: None,
+    };
+    let refused = RmsNormGrad::new(&x, &y, &f32(&[3])).run_into(&overlapping, &stream);
+    assert!(matches!(
+        refused,
+        Err(Error::ShapeMismatch {
+            operand: "dweight",
+            ..
+        })
+    ));
 }
