@@ -231,7 +231,9 @@ fn ptxas() -> Check {
             },
             remedy: Some(
                 "optional, checks compiled kernels for spills; needs no GPU:\n\
-                 python3 -m pip install nvidia-cuda-nvcc"
+                 python3 -m pip install nvidia-cuda-nvcc\n\
+                 (Debian's Python wants an environment for it, active then and when this runs:\n\
+                 python3 -m venv ptxas && . ptxas/bin/activate)"
                     .into(),
             ),
         },
