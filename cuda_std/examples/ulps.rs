@@ -1,5 +1,6 @@
 //! Measures the largest error of each function of `cuda_std::math` over every f32 (or every n-th:
-//! `-- 64`). Build with `-Ctarget-feature=+fma` in RUSTFLAGS, or it takes hours.
+//! `-- 64`, and then of those functions alone that are named: `-- 64 silu`). Build with
+//! `-Ctarget-feature=+fma` in RUSTFLAGS, or it takes hours.
 
 use cuda_std::math;
 
@@ -49,7 +50,11 @@ fn main() {
         }),
     ];
     println!("{:>10}  {:>8}  at", "function", "ulp");
+    let named: Vec<String> = std::env::args().skip(2).collect();
     for (name, function, truth) in cases {
+        if !named.is_empty() && !named.iter().any(|wanted| wanted == name) {
+            continue;
+        }
         let worst = (0..=u32::MAX)
             .step_by(step)
             .map(f32::from_bits)

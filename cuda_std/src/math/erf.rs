@@ -4,7 +4,9 @@
 //! interval; the square's rounding error goes back into the exponential. Coefficients are weighted
 //! minimax fits made for this file.
 
-use super::{exp, fma, horner, mul_rn};
+use super::exp::exp_neg;
+use super::ieee::quotient;
+use super::{fma, horner, mul_rn};
 
 /// erfc a for a ≥ 0.9.
 #[inline(always)]
@@ -21,16 +23,16 @@ fn erfc_tail(a: f32) -> f32 {
         0.001_776_304_3,
     ];
     let a = if a > 10.2 { 10.2 } else { a };
-    let r = horner((a - 3.0) / (a + 3.0), R) / fma(a, 2.0, 1.0);
+    let r = quotient(horner(quotient(a - 3.0, a + 3.0), R), fma(a, 2.0, 1.0));
     mul_rn(r, exp_neg_product(a, a))
 }
 
-/// exp(-(x · y)), the product not rounded.
+/// exp(-(x · y)) of numbers of one sign, the product not rounded.
 #[inline(always)]
 fn exp_neg_product(x: f32, y: f32) -> f32 {
     let product = mul_rn(x, y);
     let rest = fma(x, y, -product);
-    let e = exp(-product);
+    let e = exp_neg(product);
     fma(-e, rest, e)
 }
 
@@ -103,7 +105,7 @@ fn tail_parts(x: f32) -> (f32, f32, f32) {
     ];
     let a = x.abs();
     let a = if a > 14.5 { 14.5 } else { a };
-    let r = horner((a - 4.0) / (a + 4.0), R) / (a + 1.0);
+    let r = quotient(horner(quotient(a - 4.0, a + 4.0), R), a + 1.0);
     (a, r, exp_neg_product(0.5 * a, a))
 }
 

@@ -4,6 +4,7 @@
 //! other way, x = 2^k·(1 + f) with √½ ≤ 1 + f < √2. Coefficients are weighted minimax fits made
 //! for this file.
 
+use super::ieee::quotient;
 use super::{fma, horner, mul_rn, rint};
 
 /// Adding it rounds an |x| < 2^22 to an integer, which stands in the low bits.
@@ -70,6 +71,19 @@ pub fn exp(x: f32) -> f32 {
     let x = if x < -104.5 { -104.5 } else { x };
     let (p, rounded) = expm1_parts(x);
     scale(p + 1.0, low_integer(rounded))
+}
+
+/// e^-a for a ≥ 0, the bits of [`exp`].
+#[inline(always)]
+pub(super) fn exp_neg(a: f32) -> f32 {
+    /// 2^-64, and the place of 64 in an exponent.
+    const SMALL: f32 = 5.421_010_862_427_522e-20;
+    const BIAS: i32 = 127 + 64;
+    let a = if a > 104.5 { 104.5 } else { a };
+    let (p, rounded) = expm1_parts(-a);
+    // Up to 2^-64 times as large, no power is out of range: rounded once, by the second product.
+    let power = f32::from_bits((low_integer(rounded).wrapping_add(BIAS) as u32) << 23);
+    mul_rn((p + 1.0) * power, SMALL)
 }
 
 /// e^r - 1 and k, as [`low_integer`] has it, with x = k·ln 2 + r and |r| ≤ ln 2 / 2, for |x| < 2^14.
@@ -177,6 +191,7 @@ pub fn tanh(x: f32) -> f32 {
         let z = a * a;
         fma(z * horner(z, Q), x, x)
     } else {
-        (1.0 - 2.0 / (exp(2.0 * a) + 1.0)).copysign(x)
+        let e = exp_neg(2.0 * a);
+        fma(-2.0 * e, quotient(1.0, 1.0 + e), 1.0).copysign(x)
     }
 }

@@ -12,14 +12,13 @@
 //! | [`exp`], [`hypot`] | 1.1 |
 //! | [`log2`], [`rsqrt`], [`expm1`], [`pow`] | 1.5 |
 //! | [`sin`], [`cos`], [`tanh`], [`erf`], [`log1p`], [`log10`] | 2 |
-//! | [`sigmoid`], [`cosh`], [`atan`] | 2.5 |
-//! | [`sinh`], [`atanh`], [`asin`], [`acos`], [`atan2`] | 3 |
+//! | [`cosh`], [`atan`] | 2.5 |
+//! | [`sigmoid`], [`sinh`], [`atanh`], [`asin`], [`acos`], [`atan2`] | 3 |
 //! | [`asinh`], [`acosh`] | 3.5 |
-//! | [`tan`], [`sigmoid_grad`] | 4 |
-//! | [`silu`] | 4.5 |
-//! | [`erfc`], [`gelu`] | 5 |
-//! | [`gelu_tanh`] | 5.5 |
-//! | [`tanh_grad`] | 6 |
+//! | [`tan`] | 4 |
+//! | [`sigmoid_grad`] | 4.5 |
+//! | [`silu`], [`erfc`], [`gelu`] | 5 |
+//! | [`gelu_tanh`], [`tanh_grad`] | 6 |
 //! | [`fmod`] | 0; [`remainder`] 0.5 |
 //!
 //! An ulp is that of the true result, and of the least normal number for results below it. The

@@ -107,7 +107,7 @@ fn activations_are_exact_into_the_tails() {
                 1.0 / (1.0 + (-x).exp())
             }
         },
-        2.5,
+        3.0,
     );
     let gate = |x: f64, v: f64| {
         if v < 0.0 {
@@ -116,7 +116,7 @@ fn activations_are_exact_into_the_tails() {
             x / (1.0 + (-v).exp())
         }
     };
-    holds(silu, |x| gate(x, x), 4.5);
+    holds(silu, |x| gate(x, x), 5.0);
     let slope = 2.0 * (2.0 / core::f64::consts::PI).sqrt();
     holds(
         gelu_tanh,

@@ -49,9 +49,9 @@ functions! {
     Rcp: "rcp", 0.5, "1 / x.";
     Relu: "relu", 0.0, "max(x, 0), NaN stays.";
     Gelu: "gelu", 5.0, "x Φ(x), Φ the normal distribution function.";
-    GeluTanh: "gelu_tanh", 5.5, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).";
-    Silu: "silu", 4.5, "x sigmoid(x).";
-    Sigmoid: "sigmoid", 2.5, "1 / (1 + e^-x).";
+    GeluTanh: "gelu_tanh", 6.0, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).";
+    Silu: "silu", 5.0, "x sigmoid(x).";
+    Sigmoid: "sigmoid", 3.0, "1 / (1 + e^-x).";
     Tanh: "tanh", 2.0, "Hyperbolic tangent.";
     Sin: "sin", 2.0, "Sine of radians.";
     Cos: "cos", 2.0, "Cosine of radians.";
@@ -125,7 +125,7 @@ functions! {
     Gelu: "gelu", 6.5, "Of x Φ(x).";
     GeluTanh: "gelu_tanh", 12.5, "Of gelu's approximation by tanh.";
     Silu: "silu", 8.5, "Of x sigmoid(x).";
-    Sigmoid: "sigmoid", 4.5, "Of 1 / (1 + e^-x).";
+    Sigmoid: "sigmoid", 5.0, "Of 1 / (1 + e^-x).";
     Tanh: "tanh", 6.5, "Of the hyperbolic tangent.";
 }
 
