@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use cuda_std::warp::Words;
-use spec::reduce::{MAP_NEGATE, ReduceParams};
+use spec::reduce::{Family, MAP_NEGATE, ReduceParams};
 
 use super::fold::{Fold, Indices};
 use super::number::Number;
@@ -38,6 +38,7 @@ impl<N: Number> Fold for Arg<N> {
     type Local = (N, u32);
     type Acc = Found<N>;
     type Out = i64;
+    const HAS_SHORT: bool = Family::Arg.has_short();
     const WORDS: usize = size_of::<N>() / 4 + 2;
 
     #[inline(always)]

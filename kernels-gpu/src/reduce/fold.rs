@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 use cuda_std::warp::Words;
 use spec::reduce::{
-    FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST,
+    FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, Family, KIND_LARGEST,
     KIND_PRODUCT, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
 };
 
@@ -47,6 +47,8 @@ pub(super) trait Fold {
     const IS_SHORT: bool = false;
     /// True where there are operations with two tensors.
     const IS_PAIR: bool = false;
+    /// True where there is code for short rows: [`Family::has_short`](spec::reduce::Family::has_short).
+    const HAS_SHORT: bool;
 
     /// Of no elements.
     fn start(params: &ReduceParams) -> Self::Local;
@@ -151,6 +153,7 @@ impl<N: Number> Fold for Value<N> {
     type Local = [N; 2];
     type Acc = N;
     type Out = N;
+    const HAS_SHORT: bool = Family::Value.has_short();
     const WORDS: usize = size_of::<N>() / 4;
     const IS_SHORT: bool = true;
     const IS_PAIR: bool = true;
@@ -264,6 +267,7 @@ impl<B: Bits> Fold for Count<B> {
     type Local = u32;
     type Acc = u64;
     type Out = i64;
+    const HAS_SHORT: bool = Family::Count.has_short();
     const WORDS: usize = 2;
 
     #[inline(always)]
@@ -337,6 +341,7 @@ impl<R: Real> Fold for Lse<R> {
     type Local = MaxSum<R>;
     type Acc = MaxSum<R>;
     type Out = R;
+    const HAS_SHORT: bool = Family::Lse.has_short();
     const WORDS: usize = 2 * (size_of::<R>() / 4);
     const IS_BATCHED: bool = false;
 

@@ -16,8 +16,11 @@ use super::load::{Load, Raw};
 const ROWS: usize = SHORT_ROWS_OF_THREAD as usize;
 /// True where [`rows`] may be called: the view's rows are short, and each begins at 16 bytes.
 #[inline(always)]
-pub(super) fn is_short<const V: usize>(x: *const u8, params: &ReduceParams) -> bool {
-    V as u64 >= SHORT_LANES && params.rows == ROWS_SHORT && x.addr().is_multiple_of(16)
+pub(super) fn is_short<F: Fold, const V: usize>(x: *const u8, params: &ReduceParams) -> bool {
+    F::HAS_SHORT
+        && V as u64 >= SHORT_LANES
+        && params.rows == ROWS_SHORT
+        && x.addr().is_multiple_of(16)
 }
 
 /// A launch over short rows.

@@ -226,6 +226,11 @@ impl Family {
         Self::Moments,
     ];
 
+    /// Whether there is code for short rows ([`ROWS_SHORT`]): of what is often asked of them.
+    pub const fn has_short(self) -> bool {
+        matches!(self, Self::Value | Self::Arg | Self::Moments)
+    }
+
     /// Name in entry names.
     pub const fn name(self) -> &'static str {
         match self {
