@@ -1,7 +1,7 @@
 //! Which keys queries see, drawn.
 
 use ndarray::ArrayD;
-use warpsmith::{Attention, DType, Float, Tensor};
+use warpsmith::{Attention, DType, DeviceBuffer, Float, Tensor};
 use warpsmith_tests::element::TestElement;
 
 /// Every option of the mask, by what it lets through: `v` is one-hot by key and all scores are equal,
@@ -119,5 +119,20 @@ fn tensor_cores_take_what_is_aligned_and_the_portable_kernel_all_else() {
         for (head_dim, scale) in [(63, 0.1), (64, 0.0), (64, -1.0)] {
             assert_eq!(names(head_dim, scale), [simt(64)]);
         }
+    }
+}
+
+#[test]
+fn the_stride_of_a_single_head_or_batch_chooses_no_kernel() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let chosen = |strides: [i64; 4]| {
+            let buffer = DeviceBuffer::<half::bf16>::zeros(&stream, 16 * 64).expect("a buffer");
+            let x = Tensor::from_buffer_strided(buffer, &[1, 16, 1, 64], &strides, 0);
+            let x = x.expect("a tensor");
+            let plan = Attention::new(&x, &x, &x).plan(&stream).expect("a plan");
+            plan.chosen().expect("a kernel").name.clone()
+        };
+        assert_eq!(chosen([1024, 64, 64, 1]), chosen([7, 64, 3, 1]));
     }
 }

@@ -394,10 +394,17 @@ fn last_dimension_is_dense<T: Element>(tensor: &Tensor<T>) -> bool {
 fn operand<T: Element>(tensor: &Tensor<T>, is_packed: bool) -> OperandDesc {
     let is_dense = last_dimension_is_dense(tensor);
     let (strides, align_bytes) = match (is_dense, tensor.strides(), tensor.shape()) {
-        (true, &[batch, seq, head, _], _) => {
+        (true, &[batch, seq, head, _], &[batches, positions, heads, _]) => {
             let most = u64::from(OperandDesc::MOST_ALIGN_BYTES);
             let align_bytes = tensor.alignment_bytes().min(most) as u32;
-            (BshStrides { batch, seq, head }, align_bytes)
+            // Nothing steps over a single one, whatever its stride.
+            let stepped = |extent: usize, stride: i64| if extent > 1 { stride } else { 0 };
+            let strides = BshStrides {
+                batch: stepped(batches, batch),
+                seq: stepped(positions, seq),
+                head: stepped(heads, head),
+            };
+            (strides, align_bytes)
         }
         (_, _, shape) => {
             // Of a contiguous copy, see `memory`.
