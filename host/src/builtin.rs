@@ -7,32 +7,21 @@
 
 use crate::device::{Device, lock};
 use crate::error::{Error, Result};
+use crate::loaded::Loaded;
 use crate::module::{Kernel, Module};
 use crate::signature::{ParamInfo, Signature, parse, signatures};
 use flate2::read::ZlibDecoder;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use std::collections::HashMap;
 use std::io::Read;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 }
 
-/// Kernels that a device has loaded.
-#[derive(Default)]
-pub(crate) struct Cache {
-    kernels: RwLock<HashMap<Box<str>, Kernel>>,
-    /// Held while one is loaded, so that none is loaded twice.
-    loading: Mutex<()>,
-}
-
-impl Cache {
-    fn get(&self, name: &str) -> Option<Kernel> {
-        let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
-        kernels.get(name).cloned()
-    }
-}
+/// Kernels by their names.
+pub(crate) type Cache = Loaded<str>;
 
 impl Device {
     /// The embedded kernel of that name in its best version for this device; loaded on first use,
@@ -43,22 +32,7 @@ impl Device {
     /// [`Error::ManifestMismatch`] where the embedded files contradict each other, and the errors
     /// of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
-        let cache = self.builtin();
-        if let Some(kernel) = cache.get(name) {
-            return Ok(kernel);
-        }
-        let _loading = lock(&cache.loading);
-        // Another thread may have been faster.
-        if let Some(kernel) = cache.get(name) {
-            return Ok(kernel);
-        }
-        let kernel = self.load_builtin(name)?;
-        let mut kernels = cache
-            .kernels
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        kernels.insert(name.into(), kernel.clone());
-        Ok(kernel)
+        self.builtin().get_or_load(name, || self.load_builtin(name))
     }
 
     fn load_builtin(&self, name: &str) -> Result<Kernel> {

@@ -62,6 +62,7 @@ mod event;
 mod float8;
 pub mod fuse;
 mod launch;
+mod loaded;
 mod module;
 mod ops;
 #[cfg(test)]
