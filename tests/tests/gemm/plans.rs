@@ -1,7 +1,8 @@
 //! Plans: what they show, what they refuse, and that what is demanded runs.
 
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
-use warpsmith::{Activation, E4m3, E5m2, Gemm, PlanSource, Tensor};
+use warpsmith::{Activation, Device, E4m3, E5m2, Gemm, PlanSource, Tensor};
 
 use crate::check::refusal;
 
@@ -49,6 +50,11 @@ fn nothing_to_compute_has_an_empty_plan() {
 #[test]
 fn options_that_cannot_be_are_refused_with_what_could() {
     for device in devices() {
+        // Tests share an emulator; on one of its own, what runs is this test's.
+        let device = match device.is_emulator() {
+            true => Device::emulator_with(EmulatorConfig::default()).expect("an emulator"),
+            false => device,
+        };
         let stream = device.stream().expect("a stream");
         let zeros = |shape: &[usize]| Tensor::<f32>::zeros(&stream, shape).expect("memory");
         let (a, b) = (zeros(&[4, 6]), zeros(&[6, 5]));
