@@ -194,7 +194,8 @@ impl Body {
                     let (param, bytes) = params.get(*index).ok_or_else(|| {
                         format!("the kernel has {} parameters, not {index}", params.len())
                     })?;
-                    if offset + width / 8 > *bytes {
+                    let end = offset.checked_add(width / 8);
+                    if end.is_none_or(|end| end > *bytes) {
                         return Err(format!(
                             "parameter {param} has {bytes} bytes, not byte {offset}"
                         ));

@@ -171,14 +171,18 @@ fn what_the_launch_gives_is_read_where_it_lies() {
         .expect("all holes are filled");
     assert!(text.contains("ld.param.b32\t$w0,[$arg2+12];"), "{text}");
 
-    let mut behind = Body::default();
-    let number = behind.param(2, 13, Scalar::U32);
-    behind.output(0, number).expect("its own value");
-    let error = skeleton().compose(fill(&behind)).expect_err("17 bytes");
-    assert!(
-        reason(&error).contains("has 16 bytes, not byte 13"),
-        "{error}"
-    );
+    for offset in [13, u32::MAX] {
+        let mut behind = Body::default();
+        let number = behind.param(2, offset, Scalar::U32);
+        behind.output(0, number).expect("its own value");
+        let error = skeleton()
+            .compose(fill(&behind))
+            .expect_err("behind the end");
+        assert!(
+            reason(&error).contains(&format!("has 16 bytes, not byte {offset}")),
+            "{error}"
+        );
+    }
 }
 
 #[test]

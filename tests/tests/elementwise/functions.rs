@@ -29,7 +29,7 @@ fn sigmoid(x: f64) -> f64 {
 }
 
 /// The function's definition.
-fn definition(op: UnaryOp, scalar: f64) -> impl Fn(f64) -> f64 {
+pub(crate) fn definition(op: UnaryOp, scalar: f64) -> impl Fn(f64) -> f64 {
     use std::f64::consts::{FRAC_1_SQRT_2, PI};
     move |x| match op {
         UnaryOp::Neg => -x,
@@ -85,7 +85,7 @@ fn definition(op: UnaryOp, scalar: f64) -> impl Fn(f64) -> f64 {
 }
 
 /// The function's definition.
-fn binary_definition(op: BinaryOp) -> impl Fn(f64, f64) -> f64 {
+pub(crate) fn binary_definition(op: BinaryOp) -> impl Fn(f64, f64) -> f64 {
     move |x, y| match op {
         BinaryOp::Add => x + y,
         BinaryOp::Sub => x - y,

@@ -8,6 +8,8 @@ use warpsmith::{
     UnaryOp,
 };
 
+use crate::functions::{binary_definition, definition};
+
 /// A type with arithmetic of its own.
 trait Own: ChainElement + Copy + PartialEq + Debug {
     const ARITHMETIC: Arithmetic;
@@ -128,61 +130,11 @@ impl Own for f64 {
     }
 
     fn unary(op: UnaryOp, x: Self) -> Self {
-        let claim = |holds: bool| if holds { 1.0 } else { 0.0 };
-        match op {
-            UnaryOp::Neg => -x,
-            UnaryOp::Abs => x.abs(),
-            UnaryOp::Exp => x.exp(),
-            UnaryOp::Log => x.ln(),
-            UnaryOp::Sqrt => x.sqrt(),
-            UnaryOp::Rsqrt => 1.0 / x.sqrt(),
-            UnaryOp::Rcp => 1.0 / x,
-            UnaryOp::Relu => {
-                if x < 0.0 {
-                    0.0
-                } else {
-                    x
-                }
-            }
-            UnaryOp::Square => x * x,
-            UnaryOp::Scale => x * 3.0,
-            UnaryOp::Offset => x + 3.0,
-            UnaryOp::Sign if x == 0.0 || x.is_nan() => x,
-            UnaryOp::Sign => x.signum(),
-            UnaryOp::Floor => x.floor(),
-            UnaryOp::Ceil => x.ceil(),
-            UnaryOp::Round => x.round_ties_even(),
-            UnaryOp::Trunc => x.trunc(),
-            UnaryOp::Not => claim(x == 0.0),
-            UnaryOp::IsNan => claim(x.is_nan()),
-            UnaryOp::IsInf => claim(x.is_infinite()),
-            UnaryOp::IsFinite => claim(x.is_finite()),
-            other => panic!("{other:?} of f64"),
-        }
+        definition(op, 3.0)(x)
     }
 
     fn binary(op: BinaryOp, a: Self, b: Self) -> Self {
-        let claim = |holds: bool| if holds { 1.0 } else { 0.0 };
-        match op {
-            BinaryOp::Add => a + b,
-            BinaryOp::Sub => a - b,
-            BinaryOp::Mul => a * b,
-            BinaryOp::Div => a / b,
-            BinaryOp::Max | BinaryOp::Min if a.is_nan() || b.is_nan() => f64::NAN,
-            BinaryOp::Max => a.max(b),
-            BinaryOp::Min => a.min(b),
-            BinaryOp::CopySign => a.copysign(b),
-            BinaryOp::Eq => claim(a == b),
-            BinaryOp::Ne => claim(a != b),
-            BinaryOp::Lt => claim(a < b),
-            BinaryOp::Le => claim(a <= b),
-            BinaryOp::Gt => claim(a > b),
-            BinaryOp::Ge => claim(a >= b),
-            BinaryOp::And => claim(a != 0.0 && b != 0.0),
-            BinaryOp::Or => claim(a != 0.0 || b != 0.0),
-            BinaryOp::Xor => claim((a != 0.0) != (b != 0.0)),
-            other => panic!("{other:?} of f64"),
-        }
+        binary_definition(op)(a, b)
     }
 
     fn agrees(self, want: Self, ulps: f64) -> bool {

@@ -349,20 +349,19 @@ fn launch_one(
     let (params, lengths, o) = (call.params()?, call.lengths(), &call.o);
     let (lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
     let (q, k, v) = (&map_q, &map_k, &map_v);
-    let mut arguments: [&dyn KernelArg; 10] = [
-        &q, &k, &v, &o, &lse, &sink, &lengths, &params, &launch, &launch,
-    ];
-    let count = match &packing {
-        None => arguments.len() - 1,
+    let plain: [&dyn KernelArg; 9] = [&q, &k, &v, &o, &lse, &sink, &lengths, &params, &launch];
+    let packed: [&dyn KernelArg; 10];
+    let arguments: &[&dyn KernelArg] = match &packing {
+        None => &plain,
         Some(packing) => {
-            arguments[9] = packing;
-            arguments.len()
+            packed = std::array::from_fn(|i| plain.get(i).copied().unwrap_or(packing));
+            &packed
         }
     };
     let kernel = kernels::kernel(call.stream, entry)?;
     // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the counter is
     // 0 and nobody else's; o is aligned as rows are written; grid and threads are the tile's.
-    unsafe { kernel.launch(call.stream, candidate.config, &arguments[..count]) }
+    unsafe { kernel.launch(call.stream, candidate.config, arguments) }
 }
 
 /// Elements of a row of a box.

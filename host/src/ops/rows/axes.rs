@@ -13,6 +13,37 @@ pub(super) enum Along {
     These { bits: u32, bad: Option<usize> },
 }
 
+/// Methods that say along which axes, of a struct with [`Along`] at these nested fields.
+macro_rules! along_axes {
+    ($($field:tt),+) => {
+        /// Along this axis.
+        pub fn axis(self, axis: usize) -> Self {
+            self.axes(&[axis])
+        }
+
+        /// Along these axes together, in any order; one named twice counts once.
+        pub fn axes(mut self, axes: &[usize]) -> Self {
+            self$(.$field)+ = $crate::ops::rows::axes::Along::these(axes);
+            self
+        }
+    };
+}
+pub(super) use along_axes;
+
+/// The same, and along how many of the last ones.
+macro_rules! along_axes_or_last {
+    ($($field:tt),+) => {
+        $crate::ops::rows::axes::along_axes!($($field),+);
+
+        /// Along so many of the last axes together: all that a shape of so many dimensions spans.
+        pub fn last_axes(mut self, count: usize) -> Self {
+            self$(.$field)+ = $crate::ops::rows::axes::Along::Last(count);
+            self
+        }
+    };
+}
+pub(super) use along_axes_or_last;
+
 impl Along {
     pub(super) fn these(axes: &[usize]) -> Self {
         let mut bits = 0;

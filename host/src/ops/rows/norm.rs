@@ -1,6 +1,6 @@
 //! Layer norm and RMS norm.
 
-use super::axes::{Along, RowAxes};
+use super::axes::{Along, RowAxes, along_axes_or_last};
 use super::weights::{Weights, WeightsArg};
 use super::{Launch, Rows, input};
 use crate::ops::check;
@@ -105,22 +105,7 @@ macro_rules! norm {
                 })
             }
 
-            /// Along this axis.
-            pub fn axis(self, axis: usize) -> Self {
-                self.axes(&[axis])
-            }
-
-            /// Along these axes together, in any order; one named twice counts once.
-            pub fn axes(mut self, axes: &[usize]) -> Self {
-                self.0.along = Along::these(axes);
-                self
-            }
-
-            /// Along so many of the last axes together: all that a shape of so many dimensions spans.
-            pub fn last_axes(mut self, count: usize) -> Self {
-                self.0.along = Along::Last(count);
-                self
-            }
+            along_axes_or_last!(0, along);
 
             /// What is added to the variance.
             pub fn epsilon(mut self, epsilon: f32) -> Self {

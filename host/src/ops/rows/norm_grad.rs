@@ -1,6 +1,6 @@
 //! Gradients of layer norm and RMS norm.
 
-use super::axes::{Along, RowAxes};
+use super::axes::{Along, RowAxes, along_axes_or_last};
 use super::norm::{contiguous_row, norm_model};
 use super::weights::{Weights, WeightsArg};
 use super::{Launch, Rows, input};
@@ -87,22 +87,7 @@ macro_rules! gradient {
         impl<'a, T: Float> $name<'a, T> {
             $($new)*
 
-            /// Along this axis, as the forward.
-            pub fn axis(self, axis: usize) -> Self {
-                self.axes(&[axis])
-            }
-
-            /// Along these axes together, as the forward.
-            pub fn axes(mut self, axes: &[usize]) -> Self {
-                self.0.along = Along::these(axes);
-                self
-            }
-
-            /// Along so many of the last axes together, as the forward.
-            pub fn last_axes(mut self, count: usize) -> Self {
-                self.0.along = Along::Last(count);
-                self
-            }
+            along_axes_or_last!(0, along);
 
             /// The weight of the forward, of the rows' dtype.
             pub fn weight(mut self, weight: &Tensor<T>) -> Self {

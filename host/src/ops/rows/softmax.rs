@@ -1,6 +1,6 @@
 //! Softmax, log-softmax, and their gradients.
 
-use super::axes::{Along, RowAxes};
+use super::axes::{Along, RowAxes, along_axes};
 use super::{Launch, Rows, model};
 use crate::ops::check;
 use crate::ops::float::Float;
@@ -69,16 +69,7 @@ macro_rules! forward {
                 }
             }
 
-            /// Along this axis.
-            pub fn axis(self, axis: usize) -> Self {
-                self.axes(&[axis])
-            }
-
-            /// Along these axes together, in any order; one named twice counts once.
-            pub fn axes(mut self, axes: &[usize]) -> Self {
-                self.along = Along::these(axes);
-                self
-            }
+            along_axes!(along);
 
             /// The result in a new, contiguous tensor.
             ///
@@ -190,16 +181,7 @@ macro_rules! backward {
                 }
             }
 
-            /// Along this axis.
-            pub fn axis(self, axis: usize) -> Self {
-                self.axes(&[axis])
-            }
-
-            /// Along these axes together, in any order; one named twice counts once.
-            pub fn axes(mut self, axes: &[usize]) -> Self {
-                self.along = Along::these(axes);
-                self
-            }
+            along_axes!(along);
 
             /// The result in a new, contiguous tensor.
             ///
