@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::arch::Arch;
 use crate::error::{Error, Step};
 use crate::ir::families::Family;
+use crate::narrow::narrow;
 use crate::process;
 use crate::rounding;
 use crate::tidy::tidy;
@@ -36,7 +37,7 @@ impl Codegen<'_> {
         self.dump(&after)?;
         self.select(&after, &out)?;
         let ptx = fs::read_to_string(&out).map_err(io(&out))?;
-        Ok(tidy(&rounding::pin(&ptx)))
+        Ok(tidy(&narrow(&rounding::pin(&ptx))))
     }
 
     fn optimise(&self, family: &Family, before: &Path, after: &Path) -> Result<(), Error> {

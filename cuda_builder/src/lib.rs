@@ -43,6 +43,7 @@ pub mod ir;
 mod link;
 mod lint;
 mod manifest;
+mod narrow;
 mod pipeline;
 mod process;
 mod rounding;

@@ -8,7 +8,8 @@
 //! err by `dc2 = gamma(additions + 3) mean |w|` and `dc1 = gamma(additions + 6) mean |w z|`. So dx
 //! errs by at most `rstd (dc2 + |z| dc1 + gamma(6) (|w| + |mean(w)| + |z mean(w z)|))` and, with
 //! dsum, another rounding. Sums over rows have one addition a row at most, and those of partial sums
-//! beside: `gamma(rows + 4) sum |dy z|`.
+//! beside: `gamma(rows + 4) sum |dy z|`. Below the normal numbers z, and each product with it, errs by
+//! half the smallest number, eta.
 
 use ndarray::{Array1, ArrayD, ArrayView1, ArrayViewD, Axis};
 use spec::DType;
@@ -45,10 +46,11 @@ pub struct NormGradients {
     pub dbias: Expected,
 }
 
-/// Sums over rows, and of magnitudes.
+/// Sums over rows, of magnitudes, and of what terms lose below the normal numbers.
 struct Columns {
     sum: Array1<f64>,
     magnitude: Array1<f64>,
+    lost: Array1<f64>,
 }
 
 impl Columns {
@@ -56,16 +58,18 @@ impl Columns {
         Self {
             sum: Array1::zeros(n),
             magnitude: Array1::zeros(n),
+            lost: Array1::zeros(n),
         }
     }
 
-    fn add(&mut self, column: usize, term: f64) {
+    fn add(&mut self, column: usize, term: f64, lost: f64) {
         self.sum[column] += term;
         self.magnitude[column] += term.abs();
+        self.lost[column] += lost;
     }
 
     fn expected(self, rows: usize) -> Expected {
-        let errors = self.magnitude.mapv(|sum| gamma(rows + 4) * sum + ETA32);
+        let errors = self.magnitude.mapv(|sum| gamma(rows + 4) * sum + ETA32) + self.lost;
         let values = self.sum.into_dyn();
         let mut errors = errors.into_dyn();
         errors.zip_mut_with(&values, |error, value| {
@@ -98,7 +102,8 @@ pub fn norm_grad(of: &NormGrad<'_>, dtype: DType, model: NormModel) -> NormGradi
             .collect();
         let mean_of = |terms: &dyn Fn(usize) -> f64| (0..n).map(terms).sum::<f64>() / n as f64;
         let by_z = mean_of(&|j| w[j] * z[j]);
-        let by_z_error = gamma(model.additions + 6) * mean_of(&|j| (w[j] * z[j]).abs()) + ETA32;
+        let by_z_error = gamma(model.additions + 6) * mean_of(&|j| (w[j] * z[j]).abs())
+            + ETA32 * (1.0 + mean_of(&|j| w[j].abs()));
         let (mut plain, mut plain_error) = (0.0, 0.0);
         if of.mean.is_some() {
             plain = mean_of(&|j| w[j]);
@@ -107,10 +112,11 @@ pub fn norm_grad(of: &NormGrad<'_>, dtype: DType, model: NormModel) -> NormGradi
         for j in 0..n {
             dx[j] = (w[j] - plain - z[j] * by_z) * rstd;
             let parts = w[j].abs() + plain.abs() + (z[j] * by_z).abs();
-            let own = plain_error + z[j].abs() * by_z_error * (1.0 + gamma(6));
+            let own = plain_error + (z[j].abs() + ETA32) * by_z_error * (1.0 + gamma(6));
+            let own = own + ETA32 * (1.0 + by_z.abs());
             error[j] = rstd * (own + gamma(6) * (parts + own)) + ETA32;
-            dweight.add(j, dy[j] * z[j]);
-            dbias.add(j, dy[j]);
+            dweight.add(j, dy[j] * z[j], ETA32 * (1.0 + dy[j].abs()));
+            dbias.add(j, dy[j], 0.0);
         }
     }
     if let Some(dsum) = of.dsum {

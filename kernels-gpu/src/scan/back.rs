@@ -109,7 +109,7 @@ impl Status {
             }
             let groups_before = self.groups_before(group, kind, of_group);
             if is_last && lane == 0 {
-                let inclusive = combined(groups_before, whole, kind);
+                let inclusive = combined(groups_before, whole, kind).nan();
                 publish(of_group(group), inclusive, INCLUSIVE);
             }
             combined(groups_before, beside, kind)
@@ -148,14 +148,16 @@ impl Status {
                     break (value, first);
                 }
             };
-            let mut before = warp::shfl_idx(warp::FULL_MASK, value, first);
+            let mut before: N = warp::shfl_idx(warp::FULL_MASK, value, first);
             let mut next = first;
             while next > 0 {
                 next -= 1;
                 let total = warp::shfl_idx(warp::FULL_MASK, value, next);
                 before = combined(before, total, kind);
             }
-            before
+            // Of two NaN, a product has the bits of either: which one must not depend on how many
+            // groups were ready.
+            before.nan()
         }
     }
 }
