@@ -43,7 +43,10 @@ pub struct StridedParams {
     pub scalars: [u64; MAX_STEPS],
 }
 
-/// Names a skeleton: `dense_2x2` or `strided_2x2`, of two inputs, two chunks a thread.
+/// Threads of a block of a skeleton.
+pub const FUSED_THREADS: u32 = 256;
+
+/// Names a skeleton: `dense_2x1` or `strided_2x2`, of two inputs, one or two chunks a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FusedEntry {
     /// Elements of all tensors lie one after the other.
@@ -55,9 +58,25 @@ pub struct FusedEntry {
 }
 
 impl FusedEntry {
-    /// Chunks of a thread that keep the memory busy, with so many inputs.
+    /// Chunks of a thread that keep the memory busy where chunks are short, with so many inputs: one
+    /// of [`CHUNK_BYTES`] is enough, by as many threads as a multiprocessor holds.
     pub const fn most_chunks(inputs: u32) -> u32 {
         if inputs == 1 { 4 } else { 2 }
+    }
+
+    /// All skeletons: what lies without gaps in short chunks is strided, too.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (1..=4).flat_map(|inputs| {
+            let entry = move |(dense, chunks)| Self {
+                dense,
+                inputs,
+                chunks,
+            };
+            let most = Self::most_chunks(inputs);
+            [(true, 1), (false, 1), (false, most)]
+                .into_iter()
+                .map(entry)
+        })
     }
 }
 

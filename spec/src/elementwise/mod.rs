@@ -3,7 +3,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `dense_<inputs>x<chunks>` | `(y: *mut u8, a, b, c, d: *const u8, params: DenseParams)` |
+//! | `dense_<inputs>x1` | `(y: *mut u8, a, b, c, d: *const u8, params: DenseParams)` |
 //! | `strided_<inputs>x<chunks>` | `(y: *mut u8, a, b, c, d: *const u8, params: StridedParams)` |
 //! | `copy_b<8, 16, 32, 64, 128>` | `(x: *const uN, y: *mut uN, params: WalkParams)` |
 //! | `transpose_b<8, 16, 32, 64>` | `(x: *const u8, y: *mut u8, params: TransposeParams)` |
@@ -20,14 +20,14 @@ mod walk;
 
 pub use chain::{Arithmetic, CHAIN_DTYPES, MAX_INPUTS, MAX_KEPT, MAX_STEPS};
 pub use functions::{BinaryOp, GradOp, UnaryOp};
-pub use fused::{CHUNK_BYTES, DenseParams, FusedEntry, StridedParams};
+pub use fused::{CHUNK_BYTES, DenseParams, FUSED_THREADS, FusedEntry, StridedParams};
 pub use transpose::{TRANSPOSE_THREADS, TransposeEntry, TransposeParams, group_shift};
 pub use walk::{CopyEntry, Division, WalkParams};
 
 /// Most dimensions a launch handles, after the host has merged those it can.
 pub const MAX_RANK: usize = 8;
 
-/// Threads of a block.
+/// Threads of a block of `copy`, and of kernels around `cuda_std::map::map`.
 pub const THREADS: u32 = 128;
 
 /// Elements that a thread of `copy` handles at once.

@@ -53,7 +53,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add(&mut all, ReduceEntry::all(), Family::Reduce);
     let scans = reduce::DTYPES.map(|dtype| ScanEntry { dtype });
     add(&mut all, scans, Family::Scan);
-    add(&mut all, elementwise::skeletons(), Family::Fused);
+    add(&mut all, FusedEntry::all(), Family::Fused);
     let copies = [1, 2, 4, 8, 16].map(|size_bytes| CopyEntry { size_bytes });
     add(&mut all, copies, Family::Copy);
     let transposes = [1, 2, 4, 8].map(|size_bytes| TransposeEntry { size_bytes });

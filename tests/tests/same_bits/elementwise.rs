@@ -4,8 +4,9 @@ use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::elementwise::{
-    CopyEntry, DenseParams, Division, FusedEntry, GROUP, MAX_RANK, MAX_STEPS, StridedParams,
-    THREADS, TRANSPOSE_THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
+    CopyEntry, DenseParams, Division, FUSED_THREADS, FusedEntry, GROUP, MAX_RANK, MAX_STEPS,
+    StridedParams, THREADS, TRANSPOSE_THREADS, TransposeEntry, TransposeParams, WalkParams,
+    grid_blocks,
 };
 use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
 use warpsmith::testing::devices;
@@ -46,23 +47,6 @@ fn walk(inputs: usize, chunk: u32, rng: &mut ChaCha8Rng) -> (WalkParams, [u64; 5
         lens[tensor] = ((rows - 1) * row + (columns - 1) * column + 1) as u64;
     }
     (params, lens)
-}
-
-/// All skeletons.
-pub(crate) fn skeletons() -> Vec<FusedEntry> {
-    let mut all = Vec::new();
-    for dense in [false, true] {
-        for inputs in 1..=4 {
-            for chunks in [1, FusedEntry::most_chunks(inputs)] {
-                all.push(FusedEntry {
-                    dense,
-                    inputs,
-                    chunks,
-                });
-            }
-        }
-    }
-    all
 }
 
 /// A skeleton's holes, filled by hand: the output is the first input, the words of each chunk turned
@@ -110,8 +94,8 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
             scalars,
         }));
     }
-    let blocks = chunks.div_ceil(THREADS * entry.chunks).max(1);
-    let config = LaunchConfig::linear(blocks, THREADS);
+    let blocks = chunks.div_ceil(FUSED_THREADS * entry.chunks).max(1);
+    let config = LaunchConfig::linear(blocks, FUSED_THREADS);
     trial.launch_text(&text, &name, config, args);
     trial
 }

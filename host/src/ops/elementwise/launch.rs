@@ -7,15 +7,16 @@ use crate::module::Kernel;
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
 use spec::DType;
 use spec::elementwise::{
-    Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams, THREADS,
+    Arithmetic, CHUNK_BYTES, DenseParams, FUSED_THREADS, FusedEntry, MAX_INPUTS, MAX_STEPS,
+    StridedParams,
 };
 
 /// Instructions of a thread above which it takes fewer elements: what is longer is bound by
 /// arithmetic, and its text by the driver's time to compile it.
 const LONG: u32 = 2048;
 
-/// Chunks of a launch up to which a thread takes one: more blocks are worth more than more loads at
-/// once.
+/// Short chunks of a launch up to which a thread takes one: more blocks are worth more than more loads
+/// at once.
 const SMALL_CHUNKS: u32 = 1 << 17;
 
 /// Steps over tensors of known dtypes.
@@ -89,7 +90,9 @@ impl<'a> Fused<'a> {
             let kernel = device.composed(&key[..used], || composition.text(device.arch()))?;
             let len = piece.params.len;
             let (chunks, rest) = (len / composition.elements, len % composition.elements);
-            let blocks = chunks.div_ceil(THREADS * composition.entry.chunks).max(1);
+            let blocks = chunks
+                .div_ceil(FUSED_THREADS * composition.entry.chunks)
+                .max(1);
             let scalars = self.numbers;
             let (dense, strided);
             let params: &dyn KernelArg = if composition.entry.dense {
@@ -110,7 +113,7 @@ impl<'a> Fused<'a> {
             };
             launch(&Launch {
                 kernel: &kernel,
-                config: LaunchConfig::linear(blocks, THREADS),
+                config: LaunchConfig::linear(blocks, FUSED_THREADS),
                 piece,
                 params,
             })
@@ -119,15 +122,13 @@ impl<'a> Fused<'a> {
 
     /// The text of the kernel that devices of `arch` run over dense tensors of many elements.
     pub(super) fn ptx(&self, arch: (u32, u32)) -> Result<String> {
-        self.shaped(true, self.most_elements(), 0, true).text(arch)
+        self.shaped(true, self.most_elements(), 0, 1).text(arch)
     }
 
     /// Elements of a chunk: 16 bytes of the widest tensor, but few of a long program, whose text
     /// stands there once for each.
     fn most_elements(&self) -> u32 {
-        let tensors = &self.dtypes[..=self.inputs];
-        let widest = tensors.iter().map(|dtype| dtype.size_bytes() as u32).max();
-        let most = CHUNK_BYTES / widest.unwrap_or(CHUNK_BYTES);
+        let most = CHUNK_BYTES / self.widest();
         if self.weight * most > LONG {
             most.min(4)
         } else {
@@ -135,25 +136,35 @@ impl<'a> Fused<'a> {
         }
     }
 
+    /// Bytes of an element of the widest tensor.
+    fn widest(&self) -> u32 {
+        let tensors = &self.dtypes[..=self.inputs];
+        let sizes = tensors.iter().map(|dtype| dtype.size_bytes() as u32);
+        sizes.max().unwrap_or(CHUNK_BYTES)
+    }
+
     /// The kernel for one launch.
     fn composition(&self, piece: &Piece) -> Composition<'_> {
         let params = &piece.params;
         let strides = &params.strides[..=self.inputs];
         let has_no_gaps = params.rank == 1 && strides.iter().all(|strides| strides[0] == 1);
+        let most = FusedEntry::most_chunks(self.inputs as u32);
+        let is_short = params.chunk * self.widest() < CHUNK_BYTES;
         let is_many = params.len / params.chunk > SMALL_CHUNKS;
-        let is_dense = has_no_gaps && params.chunk > 1;
-        self.shaped(is_dense, params.chunk, params.splat, is_many)
+        let is_long = self.weight * params.chunk * most > LONG;
+        let takes_many = is_short && is_many && !is_long;
+        let chunks = if takes_many { most } else { 1 };
+        // Without gaps but not aligned to 16 bytes it has short chunks, too, and is a walk of one step.
+        let is_dense = has_no_gaps && params.chunk > 1 && !takes_many;
+        self.shaped(is_dense, params.chunk, params.splat, chunks)
     }
 
-    fn shaped(&self, dense: bool, elements: u32, splat: u32, is_many: bool) -> Composition<'_> {
-        let inputs = self.inputs as u32;
-        let most = FusedEntry::most_chunks(inputs);
-        let is_long = self.weight * elements * most > LONG;
+    fn shaped(&self, dense: bool, elements: u32, splat: u32, chunks: u32) -> Composition<'_> {
         Composition {
             entry: FusedEntry {
                 dense,
-                inputs,
-                chunks: if is_many && !is_long { most } else { 1 },
+                inputs: self.inputs as u32,
+                chunks,
             },
             elements,
             splat,

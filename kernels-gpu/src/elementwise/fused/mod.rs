@@ -1,8 +1,9 @@
 //! Skeletons of elementwise kernels: `y = f(a, b, c, d)` of every element, where the host says f.
 //!
-//! **Roles**: a thread takes up to four chunks, of 16 bytes of the widest tensor each. **Timeline**:
-//! load all inputs of all chunks; for each chunk the function; store. Blocks that have less than all
-//! chunks take them one by one; the first threads take the elements behind the last chunk.
+//! **Roles**: a thread takes one chunk, of 16 bytes of the widest tensor; of strided tensors, whose
+//! chunks may be single elements, up to four. **Timeline**: load all inputs of all chunks; for each
+//! chunk the function; store. Blocks that have less than all chunks take them one by one; the first
+//! threads take the elements behind the last chunk.
 //!
 //! **Holes** ([`spec::elementwise::FusedEntry`]) stand for all that depends on dtypes and functions: how
 //! wide accesses are, and what becomes of their words.
@@ -15,7 +16,7 @@ mod access;
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
-use spec::elementwise::{DenseParams, StridedParams, THREADS};
+use spec::elementwise::{DenseParams, FUSED_THREADS, StridedParams};
 
 use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
 
@@ -26,13 +27,13 @@ use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
 #[inline(always)]
 unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32, rest: u32) {
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
-    let start = block * (THREADS * CHUNKS as u32);
-    if CHUNKS > 1 && start + THREADS * CHUNKS as u32 <= chunks {
+    let start = block * (FUSED_THREADS * CHUNKS as u32);
+    if CHUNKS > 1 && start + FUSED_THREADS * CHUNKS as u32 <= chunks {
         let mut places = [[core::ptr::null_mut(); 5]; CHUNKS];
         let mut words = [[[0; 4]; 4]; CHUNKS];
         let mut k = 0;
         while k < CHUNKS {
-            places[k] = at.chunk::<N>(start + k as u32 * THREADS + thread);
+            places[k] = at.chunk::<N>(start + k as u32 * FUSED_THREADS + thread);
             // SAFETY: a chunk that is there.
             words[k] = unsafe { load::<N>(places[k]) };
             k += 1;
@@ -50,11 +51,11 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
             let places = at.chunk::<N>(index);
             // SAFETY: as above.
             unsafe { store(places, chunk(load::<N>(places))) };
-            index += THREADS;
+            index += FUSED_THREADS;
             left -= 1;
         }
     }
-    let index = block * THREADS + thread;
+    let index = block * FUSED_THREADS + thread;
     if index < rest {
         let places = at.element::<N>(chunks, index);
         // SAFETY: an element that is there.
@@ -62,14 +63,14 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
     }
 }
 
-macro_rules! skeletons {
-    ($($dense:ident, $strided:ident: $inputs:literal, $chunks:literal;)*) => {$(
+macro_rules! dense {
+    ($($name:ident: $inputs:literal;)*) => {$(
         /// A function of tensors without gaps.
         ///
         /// # Safety
         /// Launched as `spec::elementwise` says, with tensors of these lengths and all holes filled.
-        #[kernel(max_threads = THREADS)]
-        pub unsafe fn $dense(
+        #[kernel(max_threads = FUSED_THREADS)]
+        pub unsafe fn $name(
             y: *mut u8,
             a: *const u8,
             b: *const u8,
@@ -78,18 +79,20 @@ macro_rules! skeletons {
             params: ByValue<DenseParams, 264>,
         ) {
             // SAFETY: the launch's promise.
-            unsafe {
-                run::<$inputs, $chunks>(Dense::new(y, [a, b, c, d]), params.chunks, params.rest)
-            }
+            unsafe { run::<$inputs, 1>(Dense::new(y, [a, b, c, d]), params.chunks, params.rest) }
         }
+    )*};
+}
 
+macro_rules! strided {
+    ($($name:ident: $inputs:literal, $chunks:literal;)*) => {$(
         /// A function of tensors of any strides.
         ///
         /// # Safety
         /// Launched as `spec::elementwise` says, with tensors of these extents and strides and all
         /// holes filled.
-        #[kernel(max_threads = THREADS)]
-        pub unsafe fn $strided(
+        #[kernel(max_threads = FUSED_THREADS)]
+        pub unsafe fn $name(
             y: *mut u8,
             a: *const u8,
             b: *const u8,
@@ -104,13 +107,20 @@ macro_rules! skeletons {
     )*};
 }
 
-skeletons! {
-    dense_1x4, strided_1x4: 1, 4;
-    dense_1x1, strided_1x1: 1, 1;
-    dense_2x2, strided_2x2: 2, 2;
-    dense_2x1, strided_2x1: 2, 1;
-    dense_3x2, strided_3x2: 3, 2;
-    dense_3x1, strided_3x1: 3, 1;
-    dense_4x2, strided_4x2: 4, 2;
-    dense_4x1, strided_4x1: 4, 1;
+dense! {
+    dense_1x1: 1;
+    dense_2x1: 2;
+    dense_3x1: 3;
+    dense_4x1: 4;
+}
+
+strided! {
+    strided_1x4: 1, 4;
+    strided_1x1: 1, 1;
+    strided_2x2: 2, 2;
+    strided_2x1: 2, 1;
+    strided_3x2: 3, 2;
+    strided_3x1: 3, 1;
+    strided_4x2: 4, 2;
+    strided_4x1: 4, 1;
 }
