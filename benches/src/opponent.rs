@@ -26,25 +26,12 @@ pub struct Opponent<'a> {
 pub fn fastest<'a>(
     timer: &Timer,
     copies: usize,
-    mut all: Vec<Opponent<'a>>,
+    all: Vec<Opponent<'a>>,
 ) -> Result<Option<Opponent<'a>>> {
-    all.retain_mut(|opponent| (opponent.launch)(0).is_ok());
-    timer.stream().synchronize()?;
-    let count = all.len();
-    for is_final in [false, true] {
-        if all.len() < 2 {
-            break;
-        }
+    let (mut all, count) = promising(timer, copies, all)?;
+    if all.len() > 1 {
         let (mut works, names) = split(all);
-        let schedule = match is_final {
-            true => timer.plan(REPETITIONS, copies, &mut works)?,
-            false => Schedule {
-                warmups: 1,
-                repetitions: 1,
-                launches: 1,
-                copies,
-            },
-        };
+        let schedule = timer.plan(REPETITIONS, copies, &mut works)?;
         let times = timer.interleaved(&schedule, &mut works)?.times;
         all = by_time(&times, join(works, names));
     }
@@ -52,6 +39,33 @@ pub fn fastest<'a>(
         choice: fastest.choice.map(|choice| format!("{choice} of {count}")),
         ..fastest
     }))
+}
+
+/// Those that run, without those that one run each shows to be hopeless, the fastest first; and how
+/// many run.
+///
+/// # Errors
+/// As [`Timer::interleaved`].
+pub fn promising<'a>(
+    timer: &Timer,
+    copies: usize,
+    mut all: Vec<Opponent<'a>>,
+) -> Result<(Vec<Opponent<'a>>, usize)> {
+    all.retain_mut(|opponent| (opponent.launch)(0).is_ok());
+    timer.stream().synchronize()?;
+    let count = all.len();
+    if count < 2 {
+        return Ok((all, count));
+    }
+    let (mut works, names) = split(all);
+    let schedule = Schedule {
+        warmups: 1,
+        repetitions: 1,
+        launches: 1,
+        copies,
+    };
+    let times = timer.interleaved(&schedule, &mut works)?.times;
+    Ok((by_time(&times, join(works, names)), count))
 }
 
 /// Names and choices, in the order of the launches.

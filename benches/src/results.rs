@@ -124,6 +124,9 @@ pub struct Row {
     pub bytes: f64,
     /// Ours.
     pub ours: Side,
+    /// Ours by other kernels, fastest first; where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slower_ours: Vec<Side>,
     /// The peer, the fastest of them; absent where there is none.
     pub peer: Option<Side>,
     /// The slower peers, fastest first.
@@ -159,6 +162,12 @@ impl Row {
     /// The peer's time over ours: 1 is as fast, more is faster.
     pub fn ratio(&self) -> Option<f64> {
         self.peer.as_ref().map(|peer| peer.ms / self.ours.ms)
+    }
+
+    /// Ours by each kernel, fastest first, where more than one was asked for.
+    pub(crate) fn of_kernels(&self) -> Option<impl Iterator<Item = &Side>> {
+        let is_one = self.slower_ours.is_empty();
+        (!is_one).then(|| std::iter::once(&self.ours).chain(&self.slower_ours))
     }
 
     /// 10^12 of its unit a second, of a side that took `ms`.
@@ -325,6 +334,7 @@ pub(crate) mod tests {
             flops: 2e9,
             bytes: 1e6,
             ours: side(ours_ms),
+            slower_ours: Vec::new(),
             peer: Some(side(1.0)),
             slower_peers: Vec::new(),
             unit: Unit::Flops,

@@ -1,7 +1,7 @@
 //! Results as a table of text.
 
 use crate::machine::{Machine, SMI_QUERY};
-use crate::results::{Report, Row, Skipped, Summary, Unit};
+use crate::results::{Report, Row, Side, Skipped, Summary, Unit};
 
 /// Columns of numbers, with the name of the case before them and the verdict after them.
 const COLUMNS: [(&str, Column); 10] = [
@@ -96,7 +96,20 @@ impl Table {
                 remark += &format!("; {} {:.2} us", side.name, side.ms * 1e3);
             }
         }
-        self.line(&row.case, fields, &remark)
+        let line = self.line(&row.case, fields, &remark);
+        let of_kernels = row.of_kernels().into_iter().flatten();
+        std::iter::once(line)
+            .chain(of_kernels.map(|side| Self::of_kernel(row, side)))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// One of several kernels of ours.
+    fn of_kernel(row: &Row, side: &Side) -> String {
+        let ratio = row.peer.as_ref().map(|peer| peer.ms / side.ms);
+        let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
+        let kernel = side.choice.as_deref().unwrap_or_default();
+        format!("{:>57.2}{ratio:>9}  {kernel}", side.ms * 1e3)
     }
 
     fn line(&self, case: &str, fields: [String; 10], remark: &str) -> String {
@@ -175,5 +188,33 @@ mod tests {
             );
             assert_eq!(names.chars().count(), 48 + 9 * columns);
         }
+    }
+
+    #[test]
+    fn other_kernels_stand_below_with_their_ratios() {
+        let table = Table {
+            has_peer: true,
+            is_on_gpu: true,
+            has_bounds: false,
+            unit: Unit::Flops,
+        };
+        let mut one = row("gemm/bf16/nt/m1_n1_k1", 0.5);
+        assert_eq!(table.row(&one).lines().count(), 1);
+        one.ours.choice = Some("fast".into());
+        one.slower_ours = vec![Side {
+            choice: Some("slow".into()),
+            ms: 1.25,
+            ..one.ours.clone()
+        }];
+        let text = table.row(&one);
+        let below: Vec<Vec<&str>> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            below,
+            [["500.00", "2.000", "fast"], ["1250.00", "0.800", "slow"]]
+        );
     }
 }

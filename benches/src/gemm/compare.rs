@@ -11,7 +11,7 @@ use crate::cublaslt::CublasLt;
 use crate::error::Result;
 use crate::inputs::Sample;
 use crate::machine::Machine;
-use crate::opponent::{Opponent, fastest, split};
+use crate::opponent::{Opponent, fastest, promising, split};
 use crate::results::{Row, Side, Unit};
 use crate::timing::{Measured, Schedule, Timer, copies};
 
@@ -26,6 +26,10 @@ pub(super) struct Bench<'a> {
     pub(super) kernel: Option<&'a str>,
     /// How many of them are tried.
     pub(super) tried: usize,
+    /// Each of them is measured beside the peer, and not the best alone.
+    pub(super) all_candidates: bool,
+    /// How many algorithms the library is asked for.
+    pub(super) heuristics: usize,
 }
 
 impl Bench<'_> {
@@ -59,7 +63,7 @@ impl Bench<'_> {
         let product = Product::<In, Out>::new(case, stream.device(), copies)?;
         let opponent = match case.beside {
             Beside::Library => match &self.library {
-                Some(library) => library::fastest(library, &product, &self.timer)?,
+                Some(library) => library::fastest(library, &product, &self.timer, self.heuristics)?,
                 None => None,
             },
             Beside::Triton => match &self.triton {
@@ -69,29 +73,35 @@ impl Bench<'_> {
             Beside::PlainOfOurs => Some(product.plain(stream)),
         };
         let does_the_same = opponent.is_some() && case.beside != Beside::PlainOfOurs;
-        let sides = std::iter::once(self.ours(&product)?).chain(opponent);
-        let (mut works, names) = split(sides.collect());
+        let ours = self.ours(&product)?;
+        let ours_count = ours.len();
+        let (mut works, names) = split(ours.into_iter().chain(opponent).collect());
         let schedule = self.timer.plan(self.repetitions, copies, &mut works)?;
         let measured = self.timer.interleaved(&schedule, &mut works)?;
-        let difference = match does_the_same {
-            true => Some(product.difference(&mut works, stream)?),
-            false => None,
+        let difference = match works.split_last_mut() {
+            Some((theirs, ours)) if does_the_same => {
+                Some(product.difference(ours, theirs, stream)?)
+            }
+            _ => None,
         };
         let sides = names.into_iter().zip(&measured.times);
         let sides = sides.map(|((name, choice), times)| Side::new(&name, choice, times));
-        Ok(self.filled(case, &schedule, &measured, sides.collect(), difference))
+        let mut ours: Vec<Side> = sides.collect();
+        let peer = ours.split_off(ours_count).pop();
+        ours.sort_by(|x, y| x.ms.total_cmp(&y.ms));
+        Ok(self.filled(case, &schedule, &measured, (ours, peer), difference))
     }
 
-    /// Ours by the best of the kernels that it may choose from.
-    fn ours<'a, In, Out>(&'a self, product: &'a Product<In, Out>) -> Result<Opponent<'a>>
+    /// Ours by the best of the kernels that it may choose from, or by all that are worth a look.
+    fn ours<'a, In, Out>(&'a self, product: &'a Product<In, Out>) -> Result<Vec<Opponent<'a>>>
     where
         In: GemmInput<Output = Out> + Sample,
         Out: Float + Sample,
     {
         let stream = self.timer.stream();
         let begin = self.kernel.or(product.case.kernel);
-        if begin.is_none() && self.tried < 2 {
-            return product.chosen(stream);
+        if begin.is_none() && self.tried < 2 && !self.all_candidates {
+            return Ok(vec![product.chosen(stream)?]);
         }
         let begin = begin.unwrap_or_default();
         let mut kernels = product.kernels(stream)?;
@@ -100,13 +110,22 @@ impl Bench<'_> {
             true => kernels.retain(|name| name == begin),
             false => kernels.retain(|name| name.starts_with(begin)),
         }
-        kernels.truncate(self.tried.max(1));
+        if !self.all_candidates {
+            kernels.truncate(self.tried.max(1));
+        }
         let ours = kernels
             .into_iter()
-            .map(|kernel| product.by_kernel(kernel, stream));
-        let best = fastest(&self.timer, product.copies.len(), ours.collect())?;
+            .map(|kernel| product.by_kernel(kernel, stream))
+            .collect();
+        let ours = match self.all_candidates {
+            true => promising(&self.timer, product.copies.len(), ours)?.0,
+            false => Vec::from_iter(fastest(&self.timer, product.copies.len(), ours)?),
+        };
         // An unknown name is refused when it is called, with those that are known.
-        Ok(best.unwrap_or_else(|| product.by_kernel(begin.to_owned(), stream)))
+        Ok(match ours.is_empty() {
+            true => vec![product.by_kernel(begin.to_owned(), stream)],
+            false => ours,
+        })
     }
 
     fn filled(
@@ -114,11 +133,11 @@ impl Bench<'_> {
         case: &Case,
         schedule: &Schedule,
         measured: &Measured,
-        sides: Vec<Side>,
+        (ours, peer): (Vec<Side>, Option<Side>),
         difference: Option<f64>,
     ) -> Row {
-        let mut sides = sides.into_iter();
-        let ours = sides.next().unwrap_or_default();
+        let mut slower_ours = ours.into_iter();
+        let ours = slower_ours.next().unwrap_or_default();
         let (flops, bytes) = (case.flops(), case.bytes() as f64);
         let weights_per_s = case.weight_bytes() as f64 / ours.ms * 1e3;
         let is_bound_by_weights = case.target.or_share_of_copy.is_some();
@@ -133,7 +152,8 @@ impl Bench<'_> {
             flops,
             bytes,
             ours,
-            peer: sides.next(),
+            slower_ours: slower_ours.collect(),
+            peer,
             slower_peers: Vec::new(),
             unit: Unit::Flops,
             bounds: Vec::new(),

@@ -11,21 +11,20 @@ use crate::inputs::Sample;
 use crate::opponent::{Opponent, fastest as fastest_of};
 use crate::timing::Timer;
 
-/// How many algorithms the library is asked for. It knows fewer for most products.
-const ASKED: usize = 64;
-
-/// The fastest of all algorithms that the library has for `product`; `None` where it has none.
+/// The fastest of the first `asked` algorithms that the library has for `product`; `None` where it
+/// has none.
 pub(super) fn fastest<'a, In: Sample, Out: Sample>(
     library: &'a CublasLt,
     product: &'a Product<In, Out>,
     timer: &Timer,
+    asked: usize,
 ) -> Result<Option<Opponent<'a>>> {
     let matmul = Rc::new(Matmul::new(
         library,
         product.case.problem(),
         extras(product),
     )?);
-    let algorithms = match matmul.algorithms(ASKED) {
+    let algorithms = match matmul.algorithms(asked) {
         Err(CublasLtError::NoAlgorithm(_)) => return Ok(None),
         algorithms => algorithms?,
     };

@@ -55,6 +55,13 @@ pub struct GemmOptions {
     /// fastest.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub tried: usize,
+    /// Measure all of our kernels (of those that --kernel begins) for each product, and list their
+    /// times below it; those that take 1.3 times as long as the fastest are left out.
+    #[arg(long, conflicts_with = "tried")]
+    pub all_candidates: bool,
+    /// Ask cuBLASLt for so many algorithms, and use the fastest. It knows fewer for most products.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub heuristics: u32,
     /// Folder of Triton's kernels, as scripts/gpu/triton_gemm writes it: the peer of
     /// the set ampere and of products of your own.
     #[arg(long, value_name = "FOLDER")]
@@ -169,6 +176,8 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         repetitions: options.repetitions as usize,
         kernel: options.kernel.as_deref(),
         tried: options.tried,
+        all_candidates: options.all_candidates,
+        heuristics: options.heuristics as usize,
     };
     let table = Table {
         has_peer: cases.iter().any(|case| bench.has_peer(case)),

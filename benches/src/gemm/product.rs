@@ -58,18 +58,25 @@ impl<In: Sample, Out: Sample> Product<In, Out> {
         })
     }
 
-    /// Runs each side once more, and holds the answers against each other. One that is not written
-    /// stays not a number.
-    pub(super) fn difference(&self, works: &mut [Launch<'_>], stream: &Stream) -> Result<f64> {
+    /// Runs each side once more, and holds each answer of ours against the peer's. What is not
+    /// written stays not a number.
+    pub(super) fn difference(
+        &self,
+        all_of_ours: &mut [Launch<'_>],
+        peer: &mut Launch<'_>,
+        stream: &Stream,
+    ) -> Result<f64> {
         let Copy { ours, theirs, .. } = &self.copies[0];
-        for answer in [ours, theirs] {
-            answer.fill(Out::rounded(f32::NAN), stream)?;
-        }
-        for work in works {
+        theirs.fill(Out::rounded(f32::NAN), stream)?;
+        peer(0)?;
+        let theirs = theirs.to_vec()?;
+        let mut largest = 0.0_f64;
+        for work in all_of_ours {
+            ours.fill(Out::rounded(f32::NAN), stream)?;
             work(0)?;
+            largest = largest.max(largest_difference(&ours.to_vec()?, &theirs));
         }
-        stream.synchronize()?;
-        Ok(largest_difference(&ours.to_vec()?, &theirs.to_vec()?))
+        Ok(largest)
     }
 }
 

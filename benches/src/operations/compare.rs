@@ -84,6 +84,7 @@ impl Bench<'_> {
             bytes: case.work.bytes,
             ours: sides.pop().unwrap_or_default(),
             peer: peers.next(),
+            slower_ours: Vec::new(),
             slower_peers: peers.collect(),
             unit: self.unit,
             bounds: self.machine.bounds(&case.work),

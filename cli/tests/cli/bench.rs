@@ -60,6 +60,23 @@ fn json_is_one_line_with_the_same() {
 }
 
 #[test]
+fn of_all_kernels_the_fastest_is_named() {
+    let shape = ["--shape", "8x8x8", "--all-candidates", "--json"];
+    let args = SMALL.into_iter().chain(shape);
+    let results: Value = serde_json::from_str(&warpsmith(args).done()).expect("JSON");
+    let ours = &results["rows"][0]["ours"];
+    let kernel = ours["choice"].as_str().expect("a kernel");
+    assert!(kernel.starts_with("gemm_"), "{ours}");
+    let slower = results["rows"][0]["slower_ours"].as_array();
+    for other in slower.into_iter().flatten() {
+        assert!(
+            other["ms"].as_f64() >= ours["ms"].as_f64(),
+            "{other} {ours}"
+        );
+    }
+}
+
+#[test]
 fn sets_that_are_too_large_or_empty_are_wrong_usage() {
     let large = SMALL.into_iter().chain(["--set", "squares"]);
     warpsmith(large).failed(
