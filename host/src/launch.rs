@@ -181,7 +181,7 @@ spec_params! {
     spec::elementwise::WalkParams { [u32; 4], [spec::elementwise::Division; 8], [[i64; 8]; 5] }
     spec::elementwise::DenseParams { [u32; 2], [u64; 32] }
     spec::elementwise::StridedParams { spec::elementwise::WalkParams, [u32; 2], [u64; 32] }
-    spec::elementwise::TransposeParams { [u32; 6], [i64; 2], [spec::elementwise::Division; 8], [i64; 12] }
+    spec::elementwise::TransposeParams { [u32; 4], [i64; 2], [spec::elementwise::Division; 8], [i64; 12] }
 }
 
 // SAFETY: an address, 8 bytes, as on the device.

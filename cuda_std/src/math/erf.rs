@@ -4,8 +4,8 @@
 //! interval; the square's rounding error goes back into the exponential. Coefficients are weighted
 //! minimax fits made for this file.
 
-use super::exp::exp_neg;
-use super::ieee::quotient;
+use super::exp::{exp_neg, exp_neg_to_106};
+use super::ieee::{quotient, reciprocal};
 use super::{fma, horner, mul_rn};
 
 /// erfc a for a ≥ 0.9.
@@ -90,23 +90,27 @@ pub fn gelu(x: f32) -> f32 {
 /// e = exp(-a²/2).
 #[inline(always)]
 fn tail_parts(x: f32) -> (f32, f32, f32) {
-    const R: [f32; 11] = [
-        0.472_053_2,
-        -0.096_703_47,
-        0.013_999_596,
-        0.028_599_981,
-        -0.032_197_27,
-        0.017_940_203,
-        -0.005_004_382,
-        -0.000_303_759_9,
-        0.000_692_859_3,
-        -0.000_060_557_155,
-        -0.000_071_611_59,
+    /// Upper tail over exp(-a²/2) · 2 / (a + 4), in t = (a - 4) / (a + 4).
+    const R: [f32; 10] = [
+        0.377_642_572,
+        -0.303_948_283,
+        0.193_568_453,
+        -0.093_261_718_8,
+        0.030_201_915_7,
+        -0.003_762_635_87,
+        -0.001_756_277_28,
+        0.000_784_961_623,
+        0.000_089_676_985_2,
+        -0.000_065_985_928_8,
     ];
-    let a = x.abs();
-    let a = if a > 14.5 { 14.5 } else { a };
-    let r = quotient(horner(quotient(a - 4.0, a + 4.0), R), a + 1.0);
-    (a, r, exp_neg_product(0.5 * a, a))
+    let a = x.abs().min(14.5);
+    let v = reciprocal(fma(a, 0.5, 2.0));
+    // As a multiple of a, so that the quotient's error is small where a is.
+    let r = mul_rn(v, horner(fma(a, v, -1.0), R));
+    let product = mul_rn(0.5 * a, a);
+    let rest = fma(0.5 * a, a, -product);
+    let e = exp_neg_to_106(product);
+    (a, r, fma(-e, rest, e))
 }
 
 /// Upper tail of the normal distribution beyond |x|, and exp(-x²/2); x beyond ±14.5 counts as that.

@@ -4,7 +4,7 @@
 //! other way, x = 2^k·(1 + f) with √½ ≤ 1 + f < √2. Coefficients are weighted minimax fits made
 //! for this file.
 
-use super::ieee::quotient;
+use super::ieee::reciprocal;
 use super::{fma, horner, mul_rn, rint};
 
 /// Adding it rounds an |x| < 2^22 to an integer, which stands in the low bits.
@@ -76,10 +76,15 @@ pub fn exp(x: f32) -> f32 {
 /// e^-a for a ≥ 0, the bits of [`exp`].
 #[inline(always)]
 pub(super) fn exp_neg(a: f32) -> f32 {
+    exp_neg_to_106(if a > 104.5 { 104.5 } else { a })
+}
+
+/// As [`exp_neg`], for a up to 106.
+#[inline(always)]
+pub(super) fn exp_neg_to_106(a: f32) -> f32 {
     /// 2^-64, and the place of 64 in an exponent.
     const SMALL: f32 = 5.421_010_862_427_522e-20;
     const BIAS: i32 = 127 + 64;
-    let a = if a > 104.5 { 104.5 } else { a };
     let (p, rounded) = expm1_parts(-a);
     // Up to 2^-64 times as large, no power is out of range: rounded once, by the second product.
     let power = f32::from_bits((low_integer(rounded).wrapping_add(BIAS) as u32) << 23);
@@ -192,6 +197,6 @@ pub fn tanh(x: f32) -> f32 {
         fma(z * horner(z, Q), x, x)
     } else {
         let e = exp_neg(2.0 * a);
-        fma(-2.0 * e, quotient(1.0, 1.0 + e), 1.0).copysign(x)
+        fma(-2.0 * e, reciprocal(1.0 + e), 1.0).copysign(x)
     }
 }

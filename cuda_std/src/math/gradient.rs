@@ -5,7 +5,7 @@
 
 use super::erf::normal_parts;
 use super::exp::exp_neg;
-use super::ieee::quotient;
+use super::ieee::reciprocal;
 use super::logistic::gelu_tanh_halves;
 use super::{fma, mul_rn};
 
@@ -26,7 +26,7 @@ pub fn relu_grad(x: f32) -> f32 {
 pub fn sigmoid_grad(x: f32) -> f32 {
     let e = exp_neg(x.abs());
     let sum = 1.0 + e;
-    e * quotient(1.0, mul_rn(sum, sum))
+    e * reciprocal(mul_rn(sum, sum))
 }
 
 /// 1 - tanh² x, at most 6 ulp.
@@ -35,7 +35,7 @@ pub fn tanh_grad(x: f32) -> f32 {
     // By the root of the exponential: a tiny one is not rounded before the product.
     let root = exp_neg(x.abs());
     let sum = fma(root, root, 1.0);
-    let half = mul_rn(root, quotient(1.0, sum));
+    let half = mul_rn(root, reciprocal(sum));
     mul_rn(2.0 * half, 2.0 * half)
 }
 
@@ -82,7 +82,7 @@ pub fn gelu_tanh_grad(x: f32) -> f32 {
 #[inline(always)]
 fn slope(x: f32, g: f32, root: f32) -> f32 {
     let e = mul_rn(root, root);
-    let r = quotient(1.0, 1.0 + e);
+    let r = reciprocal(1.0 + e);
     let q = if x < 0.0 { r } else { e * r };
     // Far out, where the root is 0 and x may be infinite, the second term is 0, not NaN.
     let g = if root == 0.0 { 0.0 } else { g };

@@ -74,6 +74,21 @@ pub(super) fn quotient(a: f32, b: f32) -> f32 {
     }
 }
 
+/// 1 / b as [`quotient`] has it, an instruction shorter.
+#[inline(always)]
+pub(super) fn reciprocal(b: f32) -> f32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let y = super::approx::rcp_approx_ftz(b);
+        let y = fma(fma(-b, y, 1.0), y, y);
+        fma(fma(-b, y, 1.0), y, y)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        1.0 / b
+    }
+}
+
 /// `sqrt.rn.f32`: square root, correctly rounded.
 #[inline(always)]
 pub fn sqrt(x: f32) -> f32 {
@@ -126,6 +141,51 @@ macro_rules! signs {
             }
         }
     )*};
+}
+
+macro_rules! extrema {
+    ($($name:ident, $newer:ident = $instruction:literal, $doc:literal, |$a:ident, $b:ident| $host:expr;)*) => {$(
+        #[doc = concat!($doc, " of both; NaN if either is. +0 is more than -0.")]
+        #[inline(always)]
+        pub fn $name($a: f32, $b: f32) -> f32 {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let y: f32;
+                // SAFETY: one arithmetic instruction on registers.
+                unsafe {
+                    core::arch::asm!(concat!($instruction, ".f32 {}, {}, {};"), out(reg32) y,
+                        in(reg32) $a, in(reg32) $b, options(pure, nomem, nostack));
+                }
+                if $a.is_nan() | $b.is_nan() { f32::NAN } else { y }
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                if $a.is_nan() | $b.is_nan() { f32::NAN } else { $host }
+            }
+        }
+
+        #[doc = concat!("`", $instruction, ".NaN.f32`: [`", stringify!($name), "`], by one instruction. *Since*: PTX 7.0, sm_80.")]
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub fn $newer($a: f32, $b: f32) -> f32 {
+            on_device!("math::maximum_sm80 or minimum_sm80", ($a, $b), {
+                let y: f32;
+                // SAFETY: one arithmetic instruction on registers.
+                unsafe {
+                    core::arch::asm!(concat!($instruction, ".NaN.f32 {}, {}, {};"), out(reg32) y,
+                        in(reg32) $a, in(reg32) $b, options(pure, nomem, nostack));
+                }
+                y
+            })
+        }
+    )*};
+}
+
+extrema! {
+    maximum, maximum_sm80 = "max", "The larger", |a, b| if a > b || (a == b && b.is_sign_negative()) { a } else { b };
+    minimum, minimum_sm80 = "min", "The smaller", |a, b| if a < b || (a == b && a.is_sign_negative()) { a } else { b };
 }
 
 signs! {

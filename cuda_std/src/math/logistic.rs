@@ -1,7 +1,7 @@
 //! The logistic function and activations made of it.
 
 use super::exp::exp_neg;
-use super::ieee::quotient;
+use super::ieee::reciprocal;
 use super::{fma, mul_rn};
 
 /// 1 / (1 + e^-x), at most 3 ulp.
@@ -9,24 +9,22 @@ use super::{fma, mul_rn};
 pub fn sigmoid(x: f32) -> f32 {
     let e = exp_neg(x.abs());
     let numerator = if x < 0.0 { e } else { 1.0 };
-    numerator * quotient(1.0, 1.0 + e)
+    numerator * reciprocal(1.0 + e)
 }
 
-/// x / (1 + e^-(v + v_lo)) for v of the sign of x, given |v| / 2 and |v_lo| / 2.
+/// x / (1 + e^-v) for v of the sign of x, given e^-|v / 2|.
 ///
 /// By the root of the exponential, so that a tiny exponential is not rounded before the product.
 #[inline(always)]
-fn gate(x: f32, half: f32, half_lo: f32) -> f32 {
-    let e = exp_neg(half);
-    let root = fma(-e, half_lo, e);
+fn gate(x: f32, root: f32) -> f32 {
     let numerator = if x < 0.0 { x * root * root } else { x };
-    mul_rn(numerator, quotient(1.0, fma(root, root, 1.0)))
+    mul_rn(numerator, reciprocal(fma(root, root, 1.0)))
 }
 
 /// x · sigmoid(x), at most 5 ulp. NaN at -inf (-inf · 0).
 #[inline(always)]
 pub fn silu(x: f32) -> f32 {
-    gate(x, 0.5 * x.abs(), 0.0)
+    gate(x, exp_neg(0.5 * x.abs()))
 }
 
 /// 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), at most 6 ulp, also where the result is tiny. NaN at
@@ -34,7 +32,8 @@ pub fn silu(x: f32) -> f32 {
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
     let (half, half_lo) = gelu_tanh_halves(x);
-    gate(x, half, half_lo)
+    let e = exp_neg(half);
+    gate(x, fma(-e, half_lo, e))
 }
 
 /// What [`gate`] takes of gelu's x, as a sum of two f32; x beyond ±16 counts as that.

@@ -3,7 +3,8 @@
 //! Everything here is made of IEEE operations in a fixed order (multiply-adds are written as
 //! such, products that an addition follows as [`mul_rn`]), so a kernel can be tested against the same function on the host, bit for bit, NaN
 //! payloads excepted. No subnormal is flushed. [`approx`] holds the hardware's fast
-//! approximations, which are bits of the GPU's own; [`wide`] holds functions of f64.
+//! approximations, which are bits of the GPU's own; [`narrow`] holds forms made of those, for results
+//! of 16 bits; [`wide`] holds functions of f64.
 //!
 //! | function of any x | largest error in ulp |
 //! |---|---|
@@ -38,13 +39,17 @@ mod power;
 mod trig;
 
 pub mod approx;
+pub mod narrow;
 pub mod wide;
 
 pub use erf::{erf, erfc, gelu};
 pub use exp::{exp, exp2, log, log2, log10, tanh};
 pub use gradient::{gelu_grad, gelu_tanh_grad, relu_grad, sigmoid_grad, silu_grad, tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, expm1, log1p, sinh};
-pub use ieee::{abs, ceil, floor, fma, mul_rn, neg, rint, sqrt, trunc};
+pub use ieee::{
+    abs, ceil, floor, fma, maximum, maximum_sm80, minimum, minimum_sm80, mul_rn, neg, rint, sqrt,
+    trunc,
+};
 pub use inverse::{acos, asin, atan, atan2};
 pub use logistic::{gelu_tanh, sigmoid, silu};
 pub use power::{fmod, hypot, pow, remainder};

@@ -126,6 +126,43 @@ fn activations_are_exact_into_the_tails() {
 }
 
 #[test]
+fn short_forms_are_within_their_bounds() {
+    use core::f64::consts::{FRAC_1_SQRT_2, PI};
+    let gate = |x: f64, v: f64| {
+        if v < 0.0 {
+            x * v.exp() / (1.0 + v.exp())
+        } else {
+            x / (1.0 + (-v).exp())
+        }
+    };
+    holds(narrow::exp, f64::exp, 128.0);
+    holds(narrow::exp2, f64::exp2, 128.0);
+    holds(narrow::sqrt, f64::sqrt, 1.5);
+    holds(narrow::rsqrt, |x| 1.0 / x.sqrt(), 3.0);
+    holds(narrow::tanh, f64::tanh, 20.0);
+    holds(narrow::sigmoid, |x| gate(1.0, x), 128.0);
+    holds(narrow::silu, |x| gate(x, x), 128.0);
+    let slope = 2.0 * (2.0 / PI).sqrt();
+    let gelu_tanh = |x: f64| gate(x, slope * (x + 0.044_715 * x * x * x));
+    holds(narrow::gelu_tanh, gelu_tanh, 300.0);
+    holds(
+        narrow::gelu,
+        |x| 0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2),
+        250.0,
+    );
+}
+
+#[test]
+fn the_larger_and_the_smaller_tell_zeros_apart() {
+    for (a, b) in [(0.0_f32, -0.0), (-0.0, 0.0)] {
+        assert_eq!(maximum(a, b).to_bits(), 0.0_f32.to_bits());
+        assert_eq!(minimum(a, b).to_bits(), (-0.0_f32).to_bits());
+    }
+    assert!(maximum(f32::NAN, 1.0).is_nan() && minimum(1.0, f32::NAN).is_nan());
+    assert_eq!((maximum(1.0, 2.0), minimum(1.0, 2.0)), (2.0, 1.0));
+}
+
+#[test]
 fn larger_and_smaller_pass_nan_on() {
     assert!(max_nan(f32::NAN, 1.0).is_nan() && max_nan(1.0, f32::NAN).is_nan());
     assert!(min_nan(f32::NAN, 1.0).is_nan() && min_nan(1.0, f32::NAN).is_nan());

@@ -5,9 +5,7 @@ use crate::ops::{check, kernels};
 use crate::tensor::Erased;
 use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::{bf16, f16};
-use spec::elementwise::{
-    Arithmetic, CopyEntry, GROUP, THREADS, TRANSPOSE_THREADS, TransposeEntry, grid_blocks,
-};
+use spec::elementwise::{Arithmetic, CopyEntry, GROUP, THREADS, TransposeEntry, grid_blocks};
 
 impl<T: Element> Tensor<T> {
     /// The same elements in row-major order without gaps: this tensor itself where it is
@@ -122,8 +120,9 @@ fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> 
         }
     }
     if let Some(transposition) = Transposition::of(&walk, size_bytes) {
-        let kernel = kernels::kernel(stream, TransposeEntry { size_bytes })?;
-        let config = LaunchConfig::linear(transposition.blocks, TRANSPOSE_THREADS);
+        let entry = TransposeEntry { size_bytes };
+        let kernel = kernels::kernel(stream, entry)?;
+        let config = LaunchConfig::linear(transposition.blocks, entry.threads());
         let x = from.argument(walk.address(1));
         let y = to.argument(walk.address(0));
         // SAFETY: as below.

@@ -1,6 +1,6 @@
 //! Transposition of a batch of matrices: `y[j, i] = x[i, j]`, where x steps by 1 along j, y along i.
 //!
-//! **Roles**: 256 threads move a tile: 16 bytes along j from x into shared memory, then 16 bytes along
+//! **Roles**: 256 or 512 threads move a tile: 16 bytes along j from x into shared memory, then 16 bytes along
 //! i out of it to y. A tile is `SUB` by `SUB` subtiles of 8·E rows of 128 bytes, E being the elements of
 //! 16 bytes, so both sides touch whole lines of 128 bytes and more.
 //!
@@ -12,7 +12,7 @@
 
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, mem, shared_array, thread};
-use spec::elementwise::{TRANSPOSE_THREADS, TransposeEntry, TransposeParams};
+use spec::elementwise::{TransposeEntry, TransposeParams};
 
 /// Words of a row of a subtile.
 const ROW_WORDS: usize = 32;
@@ -27,11 +27,16 @@ impl<const S: usize, const SUB: u32> Shape<S, SUB> {
     const E: u32 = 16 / S as u32;
     /// Rows, and columns, of a subtile.
     const T: u32 = CHUNKS * Self::E;
+    /// Threads of a block.
+    const THREADS: u32 = TransposeEntry { size_bytes: S }.threads();
     /// Loads of a thread.
-    const LOADS: usize = (SUB * Self::T * SUB * CHUNKS / TRANSPOSE_THREADS) as usize;
+    const LOADS: usize = (SUB * Self::T * SUB * CHUNKS / Self::THREADS) as usize;
+    /// Subtiles that the block's threads finish at once: elements of 8 bytes take half as many.
+    const AT_ONCE: u32 = Self::THREADS / if S == 8 { 128 } else { 256 };
     const CHECKED: () = assert!(
-        TransposeEntry { size_bytes: S }.tile() == SUB * Self::T,
-        "spec's tile is the kernel's"
+        TransposeEntry { size_bytes: S }.tile() == SUB * Self::T
+            && (SUB * SUB).is_multiple_of(Self::AT_ONCE),
+        "spec's tile is the kernel's, and its threads finish whole subtiles"
     );
 }
 
@@ -101,10 +106,8 @@ struct Place {
 #[inline(always)]
 fn place(params: &TransposeParams, tile: u32) -> Place {
     let block = thread::block_idx_x();
-    let (rest, j) = params.tiles[0].div_rem(block >> params.group_shift);
-    let (mut rest, group) = params.tiles[1].div_rem(rest);
-    let in_group = block & ((1 << params.group_shift) - 1);
-    let i = (group << params.group_shift) | in_group;
+    let (rest, j) = params.tiles[0].div_rem(block);
+    let (mut rest, i) = params.tiles[1].div_rem(rest);
     let (mut x, mut y) = (0_i64, 0_i64);
     for axis in 0..params.batch_rank as usize {
         let (quotient, at) = params.batch[axis].div_rem(rest);
@@ -133,12 +136,13 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
 ) {
     const { Shape::<S, SUB>::CHECKED };
     let (e, t) = (Shape::<S, SUB>::E, Shape::<S, SUB>::T);
+    let threads = Shape::<S, SUB>::THREADS;
     let place = place(params, SUB * t);
     let thread = thread::thread_idx_x();
     let mut loaded = [[0; 4]; 16];
     let (mut k, columns) = (0, CHUNKS * SUB);
     while k < Shape::<S, SUB>::LOADS {
-        let item = k as u32 * TRANSPOSE_THREADS + thread;
+        let item = k as u32 * threads + thread;
         let (i, j) = (place.i + item / columns, place.j + item % columns * e);
         if i < params.rows && j < params.columns {
             let at = place.x + i64::from(i) * params.x_stride + i64::from(j);
@@ -150,7 +154,7 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
     }
     k = 0;
     while k < Shape::<S, SUB>::LOADS {
-        let item = k as u32 * TRANSPOSE_THREADS + thread;
+        let item = k as u32 * threads + thread;
         let (row, column) = (item / columns, item % columns);
         let subtile = row / t * SUB + column / CHUNKS;
         let (row, chunk) = (row % t, column % CHUNKS);
@@ -160,17 +164,12 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
         k += 1;
     }
     thread::sync_threads();
-    // Subtiles that the block's threads finish at once: elements of 8 bytes take half of them.
-    let at_once = if S == 8 { 2 } else { 1 };
-    let mut pass = 0;
+    let (at_once, mut pass) = (Shape::<S, SUB>::AT_ONCE, 0);
+    let each = threads / at_once;
     while pass < SUB * SUB / at_once {
-        let subtile = if S == 8 {
-            pass * 2 + thread / 128
-        } else {
-            pass
-        };
+        let subtile = pass * at_once + thread / each;
         // SAFETY: the tile is written; places beyond the matrix are not written to y.
-        unsafe { finish::<S, SUB>(y, params, smem, &place, subtile, thread) };
+        unsafe { finish::<S, SUB>(y, params, smem, &place, subtile, thread % each) };
         pass += 1;
     }
 }
@@ -189,7 +188,7 @@ unsafe fn finish<const S: usize, const SUB: u32>(
     let (e, t) = (Shape::<S, SUB>::E, Shape::<S, SUB>::T);
     let group = thread % 8;
     let (part, chunk) = match S {
-        8 => ((thread >> 3) % 2 * 2, (thread >> 4) % 8),
+        8 => ((thread >> 3) % 2 * 2, thread >> 4),
         _ => ((thread >> 3) % 4, thread >> 5),
     };
     let i = place.i + subtile / SUB * t + group * e;
@@ -255,8 +254,8 @@ macro_rules! transposes {
         ///
         /// # Safety
         /// Launched as `spec::elementwise` says, with tensors of these extents and strides.
-        #[kernel(max_threads = TRANSPOSE_THREADS)]
-        pub unsafe fn $name(x: *const u8, y: *mut u8, params: ByValue<TransposeParams, 232>) {
+        #[kernel(max_threads = TransposeEntry { size_bytes: $size }.threads())]
+        pub unsafe fn $name(x: *const u8, y: *mut u8, params: ByValue<TransposeParams, 224>) {
             // SAFETY: the launch's promise.
             unsafe { transpose::<$size, $sub>(x, y, &params, shared_array![u32; $words]) }
         }

@@ -1,6 +1,6 @@
 //! Functions of f32.
 
-use cuda_std::math;
+use cuda_std::math::{self, narrow};
 
 /// 1 or 0.
 #[inline(always)]
@@ -61,8 +61,8 @@ fragments! {
     f32_sub(a: f32, b: f32) -> f32 = a - b;
     f32_mul(a: f32, b: f32) -> f32 = a * b;
     f32_div(a: f32, b: f32) -> f32 = a / b;
-    f32_max(a: f32, b: f32) -> f32 = math::max_nan(a, b);
-    f32_min(a: f32, b: f32) -> f32 = math::min_nan(a, b);
+    f32_max(a: f32, b: f32) -> f32 = math::maximum(a, b);
+    f32_min(a: f32, b: f32) -> f32 = math::minimum(a, b);
     f32_pow(a: f32, b: f32) -> f32 = math::pow(a, b);
     f32_remainder(a: f32, b: f32) -> f32 = math::remainder(a, b);
     f32_fmod(a: f32, b: f32) -> f32 = math::fmod(a, b);
@@ -86,6 +86,21 @@ fragments! {
     f32_sigmoid_grad(x: f32, dy: f32) -> f32 = math::sigmoid_grad(x) * dy;
     f32_tanh_grad(x: f32, dy: f32) -> f32 = math::tanh_grad(x) * dy;
 
+    f32_exp_narrow(x: f32) -> f32 = narrow::exp(x);
+    f32_exp2_narrow(x: f32) -> f32 = narrow::exp2(x);
+    f32_sqrt_narrow(x: f32) -> f32 = narrow::sqrt(x);
+    f32_rsqrt_narrow(x: f32) -> f32 = narrow::rsqrt(x);
+    f32_sigmoid_narrow(x: f32) -> f32 = narrow::sigmoid(x);
+    f32_silu_narrow(x: f32) -> f32 = narrow::silu(x);
+    f32_gelu_narrow(x: f32) -> f32 = narrow::gelu(x);
+    f32_gelu_tanh_narrow(x: f32) -> f32 = narrow::gelu_tanh(x);
+    f32_tanh_narrow(x: f32) -> f32 = narrow::tanh(x);
+
     f32_is_true(x: f32) -> u32 = u32::from(x.abs() > 0.0);
     f32_select(condition: u32, x: f32, y: f32) -> f32 = if condition != 0 { x } else { y };
+}
+
+fragments_for! { "sm_80";
+    f32_max_sm80(a: f32, b: f32) -> f32 = math::maximum_sm80(a, b);
+    f32_min_sm80(a: f32, b: f32) -> f32 = math::minimum_sm80(a, b);
 }

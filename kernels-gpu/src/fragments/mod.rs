@@ -6,6 +6,7 @@
 //! | name | what it is |
 //! |---|---|
 //! | `f32_exp`, `f64_add`, `i32_max` | a function |
+//! | `f32_exp_narrow` | its short form, for results of 16 bits and fewer |
 //! | `f32_is_true`, `f32_select` | a condition as 0 or 1; one value or another by it |
 //! | `f32_of_bf16_1` | the value of element 1 of a word, in the type to compute in |
 //! | `bf16_from_f32` | a word of as many elements as it holds |

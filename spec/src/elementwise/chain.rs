@@ -77,6 +77,13 @@ impl Arithmetic {
         }
     }
 
+    /// Whether functions whose result goes to that dtype are taken in their short forms
+    /// ([`UnaryOp::narrow_ulps`]): those of f32, to floats of 16 bits or fewer.
+    pub const fn is_narrow(self, result: DType) -> bool {
+        matches!(self, Self::F32)
+            && matches!(result, DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2)
+    }
+
     /// Whether it is a float.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
@@ -123,6 +130,19 @@ impl UnaryOp {
             Arithmetic::F32 => !matches!(self, Self::BitNot),
             Arithmetic::F64 => is_common || self.wide_ulps().is_some(),
             Arithmetic::I32 | Arithmetic::I64 => is_common || matches!(self, Self::BitNot),
+        }
+    }
+
+    /// Largest error of the short form that chains take whose result is a float of 16 bits or fewer,
+    /// in the ulps of [`ulps`](Self::ulps); `None` where there is one form for all results.
+    pub const fn narrow_ulps(self) -> Option<f32> {
+        match self {
+            Self::Sqrt => Some(1.5),
+            Self::Rsqrt => Some(3.0),
+            Self::Tanh => Some(20.0),
+            Self::Exp | Self::Exp2 | Self::Sigmoid | Self::Silu => Some(128.0),
+            Self::Gelu | Self::GeluTanh => Some(300.0),
+            _ => None,
         }
     }
 

@@ -58,8 +58,9 @@ pub struct FusedEntry {
 }
 
 impl FusedEntry {
-    /// Chunks of a thread that keep the memory busy where chunks are short, with so many inputs: one
-    /// of [`CHUNK_BYTES`] is enough, by as many threads as a multiprocessor holds.
+    /// Chunks of a thread that keep the memory busy where chunks are short, with so many inputs. One
+    /// of [`CHUNK_BYTES`] is enough, by as many threads as a multiprocessor holds; two where a chunk's
+    /// instructions take longer than it takes to move, or the output's chunk is shorter.
     pub const fn most_chunks(inputs: u32) -> u32 {
         if inputs == 1 { 4 } else { 2 }
     }
@@ -73,7 +74,7 @@ impl FusedEntry {
                 chunks,
             };
             let most = Self::most_chunks(inputs);
-            [(true, 1), (false, 1), (false, most)]
+            [(true, 1), (true, 2), (false, 1), (false, most)]
                 .into_iter()
                 .map(entry)
         })

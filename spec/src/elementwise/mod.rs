@@ -21,7 +21,7 @@ mod walk;
 pub use chain::{Arithmetic, CHAIN_DTYPES, MAX_INPUTS, MAX_KEPT, MAX_STEPS};
 pub use functions::{BinaryOp, GradOp, UnaryOp};
 pub use fused::{CHUNK_BYTES, DenseParams, FUSED_THREADS, FusedEntry, StridedParams};
-pub use transpose::{TRANSPOSE_THREADS, TransposeEntry, TransposeParams, group_shift};
+pub use transpose::{TransposeEntry, TransposeParams};
 pub use walk::{CopyEntry, Division, WalkParams};
 
 /// Most dimensions a launch handles, after the host has merged those it can.

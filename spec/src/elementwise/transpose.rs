@@ -2,9 +2,6 @@
 
 use super::{Division, MAX_RANK};
 
-/// Threads of a block.
-pub const TRANSPOSE_THREADS: u32 = 256;
-
 /// A launch of `transpose`: y\[batch.., j, i\] = x\[batch.., i, j\], where x steps by 1 along j and y
 /// by 1 along i. Strides are in elements.
 #[repr(C)]
@@ -18,16 +15,11 @@ pub struct TransposeParams {
     pub batch_rank: u32,
     /// Bit 0: the rows of x are aligned to 16 bytes; bit 1: those of y.
     pub aligned: u32,
-    /// Blocks count so many tiles along i first, as a power of two: see [`group_shift`].
-    pub group_shift: u32,
-    /// Keeps the size a multiple of the alignment.
-    pub reserved: u32,
     /// Elements from one i to the next in x.
     pub x_stride: i64,
     /// Elements from one j to the next in y.
     pub y_stride: i64,
-    /// Tiles along j, and groups of tiles along i: blocks count the tiles of a group, then the former,
-    /// then the groups, then the batch.
+    /// Tiles along j, and along i: blocks count the former, then the latter, then the batch.
     pub tiles: [Division; 2],
     /// Extents of the batch, innermost first.
     pub batch: [Division; MAX_RANK - 2],
@@ -35,14 +27,6 @@ pub struct TransposeParams {
     pub x_batch: [i64; MAX_RANK - 2],
     /// Strides of the batch in y.
     pub y_batch: [i64; MAX_RANK - 2],
-}
-
-/// Tiles along i, as a power of two, that blocks count first: what runs together then writes rows of
-/// y in pieces of 2 kB, not of 256 bytes, and still reads whole rows of x. Only where there are many
-/// tiles: a group that ends behind the matrix has empty blocks.
-pub const fn group_shift(tiles_along_i: u32) -> u32 {
-    const MANY: u32 = 64;
-    if tiles_along_i >= MANY { 3 } else { 0 }
 }
 
 /// Names an entry: `transpose_b16`, for elements of 1, 2, 4 or 8 bytes of any dtype.
@@ -53,6 +37,14 @@ pub struct TransposeEntry {
 }
 
 impl TransposeEntry {
+    /// Threads of a block: as many as move four chunks of 16 bytes each, or two.
+    pub const fn threads(self) -> u32 {
+        match self.size_bytes {
+            2 | 4 => 512,
+            _ => 256,
+        }
+    }
+
     /// Rows and columns of a tile.
     pub const fn tile(self) -> u32 {
         match self.size_bytes {

@@ -162,7 +162,11 @@ pub(crate) fn check_unary(op: UnaryOp, case: &Case, device: &Device) -> Checked 
         let output = || Output::<T>::new(device, &case.shape, case.views[2]);
         let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
         let f = definition(op, f64::from(case.scalar));
-        let want = unary(&x.values.view(), T::DTYPE, f64::from(op.ulps()), f);
+        let ulps = match op.narrow_ulps() {
+            Some(ulps) if Arithmetic::F32.is_narrow(T::DTYPE) => ulps,
+            _ => op.ulps(),
+        };
+        let want = unary(&x.values.view(), T::DTYPE, f64::from(ulps), f);
         agrees(&got, &want)?;
         if matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sign) {
             // Signs of zeros too, which values do not tell apart.

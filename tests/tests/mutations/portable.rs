@@ -202,16 +202,17 @@ pub(crate) fn transposition() -> Problem {
         .as_standard_layout()
         .into_owned();
     let expected = Expected::exact(want, DType::F32);
-    let tile = elementwise::TransposeEntry { size_bytes: 4 }.tile() as usize;
+    let entry = elementwise::TransposeEntry { size_bytes: 4 };
+    let tile = entry.tile() as usize;
     let tiles = [columns, rows].map(|extent| extent.div_ceil(tile) as u32);
     let params = Fields::default()
-        .u32(&[rows as u32, columns as u32, 0, 3, 0, 0])
+        .u32(&[rows as u32, columns as u32, 0, 3])
         .u64(&[columns, rows])
         .divisions(&tiles)
         .divisions(&[1; 6])
         .u64(&[0; 12]);
     Problem {
-        shape: linear(tiles[0] * tiles[1], elementwise::TRANSPOSE_THREADS),
+        shape: linear(tiles[0] * tiles[1], entry.threads()),
         buffers: vec![x.bytes, poison(DType::F32, rows * columns)],
         args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
         judge: Box::new(move |after| hold(&after[1], &expected)),

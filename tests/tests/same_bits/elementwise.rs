@@ -5,8 +5,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::elementwise::{
     CopyEntry, DenseParams, Division, FUSED_THREADS, FusedEntry, GROUP, MAX_RANK, MAX_STEPS,
-    StridedParams, THREADS, TRANSPOSE_THREADS, TransposeEntry, TransposeParams, WalkParams,
-    grid_blocks,
+    StridedParams, THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
 };
 use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
 use warpsmith::testing::devices;
@@ -134,15 +133,12 @@ pub(crate) fn transpose(entry: TransposeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let batch = rng.random_range(1..=2_u32);
     let is_aligned = |row: u32| (row as usize * entry.size_bytes).is_multiple_of(16);
     let [tiles_j, tiles_i] = [columns, rows].map(|extent| extent.div_ceil(entry.tile()));
-    let group_shift = rng.random_range(0..=2);
-    let tiles = [tiles_j, tiles_i.div_ceil(1 << group_shift)].map(Division::new);
+    let tiles = [tiles_j, tiles_i].map(Division::new);
     let mut params = TransposeParams {
         rows,
         columns,
         batch_rank: 1,
         aligned: u32::from(is_aligned(columns)) | u32::from(is_aligned(rows)) << 1,
-        group_shift,
-        reserved: 0,
         x_stride: columns.into(),
         y_stride: rows.into(),
         tiles,
@@ -155,8 +151,8 @@ pub(crate) fn transpose(entry: TransposeEntry, rng: &mut ChaCha8Rng) -> Trial {
     params.y_batch[0] = params.x_batch[0];
     let bytes = u64::from(batch * rows * columns) * entry.size_bytes as u64;
     let (x, y) = (trial.noise(bytes, rng), trial.noise(bytes, rng));
-    let blocks = (tiles[0].divisor * tiles[1].divisor * batch) << group_shift;
-    let config = LaunchConfig::linear(blocks, TRANSPOSE_THREADS);
+    let blocks = tiles_j * tiles_i * batch;
+    let config = LaunchConfig::linear(blocks, entry.threads());
     trial.launch(entry, config, [x, y, Arg::params(params)]);
     trial
 }
@@ -212,9 +208,9 @@ fn composed(device: &Device, seed: u64) -> warpsmith::Result<Vec<u32>> {
             _ => chain.unary(unary[rng.random_range(0..unary.len())]),
         };
     }
-    // As f32 and as a byte.
-    let (wide, narrow) = (chain.run::<f32>(&stream)?, chain.run::<E4m3>(&stream)?);
+    // As f32 and as a byte, not as a short float: those have short forms, whose bits are a device's own.
+    let (wide, narrow) = (chain.run::<f32>(&stream)?, chain.run::<u8>(&stream)?);
     let wide = wide.to_vec()?.into_iter().map(f32::to_bits);
-    let narrow = narrow.to_vec()?.into_iter().map(|x| u32::from(x.0));
+    let narrow = narrow.to_vec()?.into_iter().map(u32::from);
     Ok(wide.chain(narrow).collect())
 }

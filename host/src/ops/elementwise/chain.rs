@@ -25,6 +25,10 @@ use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
 /// largest of a type of 8 bits to that; for integers towards zero, beyond the range to its end, NaN to
 /// 0. Same bits every run, on every device.
 ///
+/// Where `y` is of f16, bf16, e4m3 or e5m2, functions that have a short form are taken in it, within
+/// [`UnaryOp::narrow_ulps`], wherever in the chain they stand. These bits are those of one kind of
+/// device; the steps one by one are the fragments `f32_exp_narrow` and so on.
+///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///

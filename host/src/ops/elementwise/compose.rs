@@ -164,7 +164,14 @@ impl Writer<'_, '_> {
     fn step(&mut self, at: usize, step: &Step<'_>, value: Value, element: usize) -> Result<Value> {
         let name = |function: &str| format!("{}_{function}", self.of.arithmetic.name());
         match *step {
-            Step::Unary(op) => self.apply(name(op.name()), &[value]),
+            Step::Unary(op) => {
+                let is_narrow = self.of.arithmetic.is_narrow(self.of.dtypes[0]);
+                let suffix = match op.narrow_ulps() {
+                    Some(_) if is_narrow => "_narrow",
+                    _ => "",
+                };
+                self.apply(name(&format!("{}{suffix}", op.name())), &[value])
+            }
             Step::Binary {
                 op,
                 operand,

@@ -15,8 +15,12 @@ use spec::elementwise::{
 /// arithmetic, and its text by the driver's time to compile it.
 const LONG: u32 = 2048;
 
-/// Short chunks of a launch up to which a thread takes one: more blocks are worth more than more loads
-/// at once.
+/// Instructions of a chunk above which a thread takes two: computing is what takes time, and two are
+/// computed side by side.
+const HEAVY: u32 = 128;
+
+/// Chunks of a launch up to which a thread takes one: more blocks are worth more than more loads at
+/// once.
 const SMALL_CHUNKS: u32 = 1 << 17;
 
 /// Steps over tensors of known dtypes.
@@ -49,6 +53,7 @@ impl<'a> Fused<'a> {
         inputs: usize,
         steps: &'a [Step<'a>],
     ) -> Result<Self> {
+        let is_narrow = arithmetic.is_narrow(dtypes[0]);
         let mut numbers = [0; MAX_STEPS];
         for (to, step) in numbers.iter_mut().zip(steps) {
             if let Some(Operand::Number(number)) = step.operand() {
@@ -61,7 +66,7 @@ impl<'a> Fused<'a> {
             inputs,
             steps,
             numbers,
-            weight: steps.iter().map(Step::weight).sum(),
+            weight: steps.iter().map(|step| step.weight(is_narrow)).sum(),
         })
     }
 
@@ -122,7 +127,7 @@ impl<'a> Fused<'a> {
 
     /// The text of the kernel that devices of `arch` run over dense tensors of many elements.
     pub(super) fn ptx(&self, arch: (u32, u32)) -> Result<String> {
-        self.shaped(true, self.most_elements(), 0, 1).text(arch)
+        self.shaped(true, self.most_elements(), 0, true).text(arch)
     }
 
     /// Elements of a chunk: 16 bytes of the widest tensor, but few of a long program, whose text
@@ -148,22 +153,36 @@ impl<'a> Fused<'a> {
         let params = &piece.params;
         let strides = &params.strides[..=self.inputs];
         let has_no_gaps = params.rank == 1 && strides.iter().all(|strides| strides[0] == 1);
-        let most = FusedEntry::most_chunks(self.inputs as u32);
-        let is_short = params.chunk * self.widest() < CHUNK_BYTES;
         let is_many = params.len / params.chunk > SMALL_CHUNKS;
-        let is_long = self.weight * params.chunk * most > LONG;
-        let takes_many = is_short && is_many && !is_long;
-        let chunks = if takes_many { most } else { 1 };
-        // Without gaps but not aligned to 16 bytes it has short chunks, too, and is a walk of one step.
-        let is_dense = has_no_gaps && params.chunk > 1 && !takes_many;
-        self.shaped(is_dense, params.chunk, params.splat, chunks)
+        let has_no_gaps = has_no_gaps && params.chunk > 1;
+        self.shaped(has_no_gaps, params.chunk, params.splat, is_many)
     }
 
-    fn shaped(&self, dense: bool, elements: u32, splat: u32, chunks: u32) -> Composition<'_> {
+    fn shaped(
+        &self,
+        has_no_gaps: bool,
+        elements: u32,
+        splat: u32,
+        is_many: bool,
+    ) -> Composition<'_> {
+        let (inputs, widest) = (self.inputs as u32, self.widest());
+        let instructions = self.weight * elements;
+        let most = FusedEntry::most_chunks(inputs);
+        let is_short = elements * widest < CHUNK_BYTES;
+        let takes_most = is_many && is_short && instructions * most <= LONG;
+        // Without gaps but not aligned to 16 bytes it has short chunks, too, and is a walk of one step.
+        let dense = has_no_gaps && !takes_most;
+        let is_narrowed = (self.dtypes[0].size_bytes() as u32) < widest;
+        let takes_two = is_many && dense && (is_narrowed || instructions > HEAVY);
+        let chunks = match (takes_most, takes_two) {
+            (true, _) => most,
+            (_, true) if 2 * instructions <= LONG => 2,
+            _ => 1,
+        };
         Composition {
             entry: FusedEntry {
                 dense,
-                inputs: self.inputs as u32,
+                inputs,
                 chunks,
             },
             elements,
@@ -172,5 +191,48 @@ impl<'a> Fused<'a> {
             dtypes: self.dtypes,
             steps: self.steps,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::elementwise::UnaryOp;
+
+    /// The skeleton of a function of many elements without gaps.
+    fn skeleton(from: DType, to: DType, op: Option<UnaryOp>) -> String {
+        let steps: Vec<Step<'_>> = op.into_iter().map(Step::Unary).collect();
+        let mut dtypes = [to; 1 + MAX_INPUTS];
+        dtypes[1] = from;
+        let fused = Fused::new(Arithmetic::F32, dtypes, 1, &steps).expect("no numbers");
+        let composition = fused.shaped(true, fused.most_elements(), 0, true);
+        composition.entry.to_string()
+    }
+
+    #[test]
+    fn a_thread_takes_two_chunks_of_what_computes_for_long_or_gets_narrower() {
+        use DType::{Bf16, E4m3, F32};
+        for (from, to, op, want) in [
+            (F32, F32, Some(UnaryOp::Relu), "dense_1x1"),
+            (F32, F32, Some(UnaryOp::Silu), "dense_1x1"),
+            (F32, F32, Some(UnaryOp::Gelu), "dense_1x2"),
+            (Bf16, Bf16, Some(UnaryOp::Silu), "dense_1x1"),
+            (Bf16, Bf16, Some(UnaryOp::Gelu), "dense_1x2"),
+            (F32, Bf16, None, "dense_1x2"),
+            (Bf16, F32, None, "dense_1x1"),
+            (Bf16, E4m3, None, "dense_1x2"),
+        ] {
+            assert_eq!(skeleton(from, to, op), want, "{op:?} from {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn short_chunks_are_walked_several_a_thread_where_there_are_many() {
+        let dtypes = [DType::F32; 1 + MAX_INPUTS];
+        let fused = Fused::new(Arithmetic::F32, dtypes, 1, &[]).expect("no numbers");
+        let entry = |elements, is_many| fused.shaped(true, elements, 0, is_many).entry.to_string();
+        assert_eq!(entry(2, true), "strided_1x4");
+        assert_eq!(entry(2, false), "dense_1x1");
+        assert_eq!(entry(4, true), "dense_1x1");
     }
 }

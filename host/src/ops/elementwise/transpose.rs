@@ -2,7 +2,7 @@
 //! matrices in batches.
 
 use super::plan::Walk;
-use spec::elementwise::{Division, MAX_RANK, TransposeEntry, TransposeParams, group_shift};
+use spec::elementwise::{Division, MAX_RANK, TransposeEntry, TransposeParams};
 
 /// Extents below which a tile is mostly empty: the plain copy is as fast.
 const LEAST: usize = 8;
@@ -26,26 +26,22 @@ impl Transposition {
         }
         let tile = TransposeEntry { size_bytes }.tile();
         let extent = |extent: usize| u32::try_from(extent).ok().filter(|&x| x <= 1 << 30);
-        let tiles = extent(rows)?.div_ceil(tile);
-        let group_shift = group_shift(tiles);
         let mut params = TransposeParams {
             rows: extent(rows)?,
             columns: extent(columns)?,
             batch_rank: 0,
             aligned: 0,
-            group_shift,
-            reserved: 0,
             x_stride: x[0],
             y_stride: y[inner],
             tiles: [
                 Division::new(extent(columns)?.div_ceil(tile)),
-                Division::new(tiles.div_ceil(1 << group_shift)),
+                Division::new(extent(rows)?.div_ceil(tile)),
             ],
             batch: [Division::ONE; MAX_RANK - 2],
             x_batch: [0; MAX_RANK - 2],
             y_batch: [0; MAX_RANK - 2],
         };
-        let mut blocks = 1_u64 << group_shift;
+        let mut blocks = 1_u64;
         for tiles in params.tiles {
             blocks *= u64::from(tiles.divisor);
         }

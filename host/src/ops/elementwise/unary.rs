@@ -17,8 +17,9 @@ use spec::elementwise::UnaryOp;
 ///
 /// # Numerics
 /// Computed in f32 within [`UnaryOp::ulps`], in f64 within [`UnaryOp::wide_ulps`], in i32 and i64
-/// wrapping, and rounded once. A NaN stays NaN. Same bits every run,
-/// on every device.
+/// wrapping, and rounded once. A NaN stays NaN. To floats of 16 bits and fewer within
+/// [`UnaryOp::narrow_ulps`] where that is some: same bits every run, on one kind of device; all else
+/// has the same bits on every device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.

@@ -1,7 +1,7 @@
 //! Skeletons of elementwise kernels: `y = f(a, b, c, d)` of every element, where the host says f.
 //!
-//! **Roles**: a thread takes one chunk, of 16 bytes of the widest tensor; of strided tensors, whose
-//! chunks may be single elements, up to four. **Timeline**: load all inputs of all chunks; for each
+//! **Roles**: a thread takes one chunk, of 16 bytes of the widest tensor, or two; of strided tensors,
+//! whose chunks may be single elements, up to four. **Timeline**: load all inputs of all chunks; for each
 //! chunk the function; store. Blocks that have less than all chunks take them one by one; the first
 //! threads take the elements behind the last chunk.
 //!
@@ -64,7 +64,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
 }
 
 macro_rules! dense {
-    ($($name:ident: $inputs:literal;)*) => {$(
+    ($($name:ident: $inputs:literal, $chunks:literal;)*) => {$(
         /// A function of tensors without gaps.
         ///
         /// # Safety
@@ -79,7 +79,9 @@ macro_rules! dense {
             params: ByValue<DenseParams, 264>,
         ) {
             // SAFETY: the launch's promise.
-            unsafe { run::<$inputs, 1>(Dense::new(y, [a, b, c, d]), params.chunks, params.rest) }
+            unsafe {
+                run::<$inputs, $chunks>(Dense::new(y, [a, b, c, d]), params.chunks, params.rest)
+            }
         }
     )*};
 }
@@ -108,10 +110,14 @@ macro_rules! strided {
 }
 
 dense! {
-    dense_1x1: 1;
-    dense_2x1: 2;
-    dense_3x1: 3;
-    dense_4x1: 4;
+    dense_1x1: 1, 1;
+    dense_1x2: 1, 2;
+    dense_2x1: 2, 1;
+    dense_2x2: 2, 2;
+    dense_3x1: 3, 1;
+    dense_3x2: 3, 2;
+    dense_4x1: 4, 1;
+    dense_4x2: 4, 2;
 }
 
 strided! {
