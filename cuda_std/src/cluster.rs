@@ -2,6 +2,7 @@
 //!
 //! A launch without a cluster size has clusters of one block.
 
+use crate::mbarrier::RemoteMbarrier;
 use crate::shared::{ClusterAddr, SharedAddr};
 
 macro_rules! registers {
@@ -177,4 +178,34 @@ remote! {
     ld_shared_cluster_u32, st_shared_cluster_u32: u32 = "u32", reg32;
     ld_shared_cluster_f32, st_shared_cluster_f32: f32 = "f32", reg32;
     ld_shared_cluster_u64, st_shared_cluster_u64: u64 = "u64", reg64;
+}
+
+/// `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32`: stores 16 bytes to a block of
+/// the cluster and counts them on a barrier there; who has waited for the barrier sees them.
+///
+/// *Scope*: thread. *Since*: PTX 8.1, sm_90.
+///
+/// # Safety
+/// `address` is a multiple of 16, in the block of `barrier`, which has not exited and expects the
+/// bytes; nobody else uses them before the barrier's phase completes.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn st_async_shared_cluster_v4_u32(
+    address: ClusterAddr,
+    [a, b, c, d]: [u32; 4],
+    barrier: RemoteMbarrier,
+) {
+    on_device!("cluster::st_async", (address, a, b, c, d, barrier), {
+        // SAFETY: the caller's address and barrier.
+        unsafe {
+            core::arch::asm!(
+                "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 \
+                 [{at}], {{{a}, {b}, {c}, {d}}}, [{barrier}];",
+                at = in(reg32) address.bits(), a = in(reg32) a, b = in(reg32) b,
+                c = in(reg32) c, d = in(reg32) d, barrier = in(reg32) barrier.addr().bits(),
+                options(nostack));
+        }
+    })
 }

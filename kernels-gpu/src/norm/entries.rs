@@ -5,7 +5,7 @@ use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
     BLOCK_SCRATCH, BOUND_THREADS, COLUMN_ROWS, COLUMNS, GRAD_VECTORS, HELD_THREADS, MAX_THREADS,
-    RowParams, VECTORS, flags,
+    RowParams, SLICE_BLOCKS, SLICE_THREADS, VECTORS, flags,
 };
 
 use super::backward;
@@ -13,7 +13,7 @@ use super::forward::{self, Tensors};
 use crate::row::packed::Weights;
 
 macro_rules! entry {
-    ($name:ident, $ty:ident, $kernel:meta, $scratch:expr, $body:expr) => {
+    ($name:ident, $ty:ident, $kernel:meta, $body:expr $(, $scratch:expr)?) => {
         #[doc = concat!("Norms of rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
@@ -42,30 +42,44 @@ macro_rules! entry {
                 rstd,
             };
             // SAFETY: the launch's promise; the scratch is for this alone.
-            unsafe { $body(&tensors, &params, $scratch) }
+            unsafe { $body(&tensors, &params $(, $scratch)?) }
         }
     };
 }
 
 macro_rules! held {
-    ($($ty:ident, $weight:ident, $lanes:literal: $name:ident, $threads:ident;)*) => {$(
+    ($($ty:ident, $lanes:literal: $name:ident;)*) => {$(
         entry!($name, $ty,
-            kernel(max_threads = $threads, min_blocks = 1, arch = "sm_90a"),
-            dynamic_shared![u32], forward::held::<$ty, $weight, $lanes, VECTORS>);
+            kernel(max_threads = BOUND_THREADS, min_blocks = 1, arch = "sm_90a"),
+            forward::held::<$ty, $ty, $lanes, VECTORS>, dynamic_shared![u32]);
     )*};
 }
 
 held! {
-    f32, f32, 4: norm_f32_held, BOUND_THREADS;
-    f16, f16, 8: norm_f16_held, BOUND_THREADS;
-    bf16, bf16, 8: norm_bf16_held, BOUND_THREADS;
-    bf16, f32, 8: norm_wf32_bf16_held, HELD_THREADS;
+    f32, 4: norm_f32_held;
+    f16, 8: norm_f16_held;
+    bf16, 8: norm_bf16_held;
+}
+
+macro_rules! slices {
+    ($($ty:ident, $weight:ident, $lanes:literal: $name:ident;)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a"),
+            forward::slices::<$ty, $weight, $lanes>);
+    )*};
+}
+
+slices! {
+    f32, f32, 4: norm_f32_slices;
+    f16, f16, 8: norm_f16_slices;
+    bf16, bf16, 8: norm_bf16_slices;
+    bf16, f32, 8: norm_wf32_bf16_slices;
 }
 
 macro_rules! loose {
     ($($ty:ident: $name:ident;)*) => {$(
         entry!($name, $ty, kernel(max_threads = MAX_THREADS),
-            shared_array![u32; BLOCK_SCRATCH], forward::loose::<$ty>);
+            forward::loose::<$ty>, shared_array![u32; BLOCK_SCRATCH]);
     )*};
 }
 

@@ -5,6 +5,7 @@ use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::moments::Moments;
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
+use crate::row::slices::Team;
 use cuda_std::math::{self, fma, mul_rn};
 use spec::rows::{RowParams, flags};
 
@@ -58,6 +59,33 @@ impl<T: Packed> Tensors<T> {
         }
     }
 
+    /// The same of a row that has landed in slices.
+    #[inline(always)]
+    unsafe fn add_slice<const V: usize>(&self, team: &Team, params: &RowParams) {
+        if self.residual.is_null() {
+            return;
+        }
+        let (slice, residual) = (team.slice(0), team.slice(1));
+        let to = row_of_mut(self.sum, team.row, params.strides[2]);
+        team.each(|v| {
+            // SAFETY: vectors of the slices, which the thread has alone, and of a row of the sum.
+            unsafe {
+                let mut x = unpack::<T, V>(&slice.read(v));
+                let other = unpack::<T, V>(&residual.read(v));
+                let mut i = 0;
+                while i < V {
+                    x[i] += other[i];
+                    i += 1;
+                }
+                let raw = pack::<T, V>(&x);
+                slice.write(v, raw);
+                if !self.sum.is_null() {
+                    team.store(to, v, raw);
+                }
+            }
+        });
+    }
+
     /// Writes what the gradient needs of a row, once.
     #[inline(always)]
     unsafe fn keep(&self, group: &Group, row: u64, rows: u64, mean: f32, rstd: f32) {
@@ -81,7 +109,7 @@ fn rstd_of(squares: f32, params: &RowParams) -> f32 {
     math::rsqrt(squares / params.n as f32 + params.epsilon)
 }
 
-/// The rows of this block or cluster, held in registers; the grid has all rows.
+/// The rows of this block, held in registers; the grid has all rows.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
@@ -93,7 +121,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_cluster(params, scratch) };
+    let mut group = unsafe { Group::of_block(params, scratch) };
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of each tensor, or nothing; all threads come here.
@@ -102,7 +130,6 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     // SAFETY: as above.
     unsafe {
         tensors.add_residual::<V, R>(&mut raw, row, &places, params);
-        group.meet();
     }
     // SAFETY: all threads of the row come here.
     let (mean, squares) = unsafe { deviations::<T, V, R>(&mut group, &places, &raw, params) };
@@ -161,7 +188,7 @@ unsafe fn deviations<T: Packed, const V: usize, const R: usize>(
             j += 1;
         }
         // SAFETY: passed on to the caller.
-        mean = unsafe { group.reduce::<_, true>(sum, |a, b| a + b) } / params.n as f32;
+        mean = unsafe { group.reduce_held(sum, |a, b| a + b) } / params.n as f32;
     }
     let mut squares = 0.0;
     let mut j = 0;
@@ -180,8 +207,97 @@ unsafe fn deviations<T: Packed, const V: usize, const R: usize>(
         j += 1;
     }
     // SAFETY: passed on to the caller.
-    let squares = unsafe { group.reduce::<_, true>(squares, |a, b| a + b) };
+    let squares = unsafe { group.reduce_held(squares, |a, b| a + b) };
     (mean, squares)
+}
+
+/// The rows of this team, of which its blocks have slices.
+///
+/// # Safety
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+#[inline(always)]
+pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
+    tensors: &Tensors<T>,
+    params: &RowParams,
+) {
+    // SAFETY: the launch's promise; a row of each tensor; all threads come here.
+    unsafe {
+        let team = Team::new::<T>(params, 1 + u32::from(!tensors.residual.is_null()));
+        team.fetch(|input| match input {
+            0 => row_of(tensors.x, team.row, params.strides[0]),
+            _ => row_of(tensors.residual, team.row, params.strides[1]),
+        });
+        tensors.add_slice::<V>(&team, params);
+        let (mean, squares) = moments::<T, V>(&team, params);
+        let rstd = rstd_of(squares, params);
+        tensors.keep(&team.group, team.row, params.rows, mean, rstd);
+        let slice = team.slice(0);
+        let to = row_of_mut(tensors.y, team.row, params.strides[3]);
+        team.each(|v| {
+            let at = team.number(v) as usize * V;
+            let weight = tensors.weight.vector::<W, V>(at, true);
+            let bias = tensors.bias.vector::<W, V>(at, true);
+            let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight);
+            let bias: [f32; V] = tensors.bias.unpack::<W, V>(&bias);
+            let mut out = unpack::<T, V>(&slice.read(v));
+            let mut i = 0;
+            while i < V {
+                out[i] = fma(mul_rn(out[i] - mean, rstd), weight[i], bias[i]);
+                i += 1;
+            }
+            team.store(to, v, pack::<T, V>(&out));
+        });
+    }
+}
+
+/// A row's mean (0 of RMS norm) and the sum of squared deviations from it, in one exchange: those of
+/// each warp's elements, from their own mean, are merged.
+///
+/// # Safety
+/// The row has landed; all threads of the team call it, once.
+#[inline(always)]
+unsafe fn moments<T: Packed, const V: usize>(team: &Team, params: &RowParams) -> (f32, f32) {
+    let slice = team.slice(0);
+    let is_centered = params.flags & flags::CENTER != 0;
+    let count = (team.vectors_of_warp() * V as u32) as f32;
+    let mut mean = 0.0;
+    if is_centered {
+        let mut sum = 0.0;
+        team.each(|v| {
+            // SAFETY: a vector of the slice.
+            let x = unpack::<T, V>(&unsafe { slice.read(v) });
+            let mut of_vector = x[0];
+            let mut i = 1;
+            while i < V {
+                of_vector += x[i];
+                i += 1;
+            }
+            sum += of_vector;
+        });
+        // SAFETY: passed on to the caller.
+        mean = unsafe { team.group.in_warp(sum, &|a, b| a + b) } / count.max(1.0);
+    }
+    let mut squares = 0.0;
+    team.each(|v| {
+        // SAFETY: a vector of the slice.
+        let x = unpack::<T, V>(&unsafe { slice.read(v) });
+        let mut of_vector = 0.0;
+        let mut i = 0;
+        while i < V {
+            let deviation = x[i] - mean;
+            of_vector = fma(deviation, deviation, of_vector);
+            i += 1;
+        }
+        squares += of_vector;
+    });
+    // SAFETY: passed on to the caller.
+    let whole = unsafe {
+        let squares = team.group.in_warp(squares, &|a, b| a + b);
+        // Without means, nothing but squares is merged.
+        let count = if is_centered { count } else { 0.0 };
+        team.across(Moments::new(count, mean, squares), &Moments::merge)
+    };
+    (whole.mean, whole.squares)
 }
 
 /// A sum of squares with more elements.

@@ -197,6 +197,19 @@ impl Group {
         }
     }
 
+    /// The same of a block that holds rows: step by step in code in its warps.
+    ///
+    /// # Safety
+    /// As [`Group::reduce`].
+    #[inline(always)]
+    pub(crate) unsafe fn reduce_held<S: Words>(&mut self, value: S, op: impl Fn(S, S) -> S) -> S {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let of_warp = self.in_warp(value, &op);
+            self.across::<S, false>(of_warp, &op)
+        }
+    }
+
     /// Waits for the threads of the row: what they wrote to shared memory can be read.
     ///
     /// # Safety
@@ -220,7 +233,7 @@ impl Group {
 /// # Safety
 /// The warp calls it, converged, with one width.
 #[inline(always)]
-unsafe fn butterfly<S: Words, const UNROLLED: bool>(
+pub(crate) unsafe fn butterfly<S: Words, const UNROLLED: bool>(
     value: S,
     width: u32,
     op: &impl Fn(S, S) -> S,

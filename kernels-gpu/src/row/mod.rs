@@ -6,3 +6,4 @@ pub(crate) mod held;
 pub(crate) mod loose;
 pub(crate) mod moments;
 pub(crate) mod packed;
+pub(crate) mod slices;

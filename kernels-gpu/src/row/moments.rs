@@ -23,6 +23,16 @@ impl Moments {
         squares: 0.0,
     };
 
+    /// Of `count` elements.
+    #[inline(always)]
+    pub(crate) fn new(count: f32, mean: f32, squares: f32) -> Self {
+        Self {
+            count,
+            mean,
+            squares,
+        }
+    }
+
     /// Of both sets; commutative to the bit: the smaller set is merged into the larger, equal ones
     /// meet in the middle.
     #[inline(always)]

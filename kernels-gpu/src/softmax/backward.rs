@@ -3,9 +3,10 @@
 
 use super::partial::Exp;
 use crate::row::group::Group;
-use crate::row::held::{self, Places, row_of, row_of_mut};
+use crate::row::held::{row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
-use crate::row::packed::{Packed, Raw, pack, unpack};
+use crate::row::packed::{Packed, pack, unpack};
+use crate::row::slices::Team;
 use cuda_std::math::fma;
 use spec::rows::{RowParams, flags};
 
@@ -25,61 +26,55 @@ fn gradient(y: f32, dy: f32, sum: f32, is_log: bool) -> f32 {
     }
 }
 
-/// The rows of this block or cluster, held in registers; the grid has all rows.
+/// The rows of this team, of which its blocks have slices.
 ///
 /// # Safety
-/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is
-/// shared memory for exchanges.
+/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `spec::rows` says.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
-    [y, dy]: [*const T; 2],
+pub(super) unsafe fn slices<T: Packed, const V: usize>(
+    tensors: [*const T; 2],
     dx: *mut T,
     params: &RowParams,
-    scratch: *mut u32,
 ) {
-    // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_cluster(params, scratch) };
-    let is_log = params.flags & flags::LOG != 0;
-    let row = group.row();
-    let places = Places::new::<T>(&group, params.n, row < params.rows);
-    // SAFETY: a row of each, or nothing; all threads come here once.
-    let (mut y, mut dy): ([Raw; R], [Raw; R]) = unsafe {
-        let y = held::load(row_of(y, row, params.strides[0]), &places);
-        let dy = held::load(row_of(dy, row, params.strides[1]), &places);
-        group.meet();
-        (y, dy)
+    // SAFETY: the launch's promise; a row of both; all threads come here.
+    let team = unsafe {
+        let team = Team::new::<T>(params, 2);
+        team.fetch(|input| match input {
+            0 => row_of(tensors[0], team.row, params.strides[0]),
+            _ => row_of(tensors[1], team.row, params.strides[1]),
+        });
+        team
     };
+    let is_log = params.flags & flags::LOG != 0;
+    let (y, dy) = (team.slice(0), team.slice(1));
     let mut sum = 0.0;
-    let mut j = 0;
-    while j < R {
-        // Vectors that are not there are 0.
-        let (y, dy) = (unpack::<T, V>(&y[j]), unpack::<T, V>(&dy[j]));
-        let mut of_vector = 0.0;
-        let mut i = 0;
-        while i < V {
-            of_vector = fma(if is_log { 1.0 } else { y[i] }, dy[i], of_vector);
-            i += 1;
+    // SAFETY: vectors of the slices; all threads of the team come here, once.
+    let sum = unsafe {
+        team.each(|v| {
+            let (y, dy) = (unpack::<T, V>(&y.read(v)), unpack::<T, V>(&dy.read(v)));
+            let mut of_vector = 0.0;
+            let mut i = 0;
+            while i < V {
+                of_vector = fma(if is_log { 1.0 } else { y[i] }, dy[i], of_vector);
+                i += 1;
+            }
+            sum += of_vector;
+        });
+        team.reduce(sum, |a, b| a + b)
+    };
+    let to = row_of_mut(dx, team.row, params.strides[2]);
+    team.each(|v| {
+        // SAFETY: vectors of the slices, and of this row of dx.
+        unsafe {
+            let (y, mut out) = (unpack::<T, V>(&y.read(v)), unpack::<T, V>(&dy.read(v)));
+            let mut i = 0;
+            while i < V {
+                out[i] = gradient(y[i], out[i], sum, is_log);
+                i += 1;
+            }
+            team.store(to, v, pack::<T, V>(&out));
         }
-        sum += of_vector;
-        j += 1;
-    }
-    // SAFETY: all threads of the row come here.
-    let sum = unsafe { group.reduce::<_, true>(sum, |a, b| a + b) };
-    held::forget(&mut y);
-    held::forget(&mut dy);
-    let to = row_of_mut(dx, row, params.strides[2]);
-    let mut j = 0;
-    while j < R {
-        let (y, mut out) = (unpack::<T, V>(&y[j]), unpack::<T, V>(&dy[j]));
-        let mut i = 0;
-        while i < V {
-            out[i] = gradient(y[i], out[i], sum, is_log);
-            i += 1;
-        }
-        // SAFETY: a vector of this row of dx, or nothing.
-        unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
-        j += 1;
-    }
+    });
 }
 
 /// All rows of this block, element by element.

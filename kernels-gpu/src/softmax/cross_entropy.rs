@@ -14,7 +14,8 @@ use super::partial::{Exp, MaxSum};
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
-use crate::row::packed::{Packed, Raw, pack};
+use crate::row::packed::{Packed, Raw, pack, unpack};
+use crate::row::slices::{Slice, Team};
 use cuda_std::hint::opaque;
 use cuda_std::math::{self, fma};
 use cuda_std::warp::Words;
@@ -79,6 +80,28 @@ impl Words for Classes {
 }
 
 impl<T: Packed> Tensors<T> {
+    /// The target of a row, without its logit.
+    ///
+    /// # Safety
+    /// There is such a row.
+    #[inline(always)]
+    unsafe fn class_of(&self, row: u64, params: &RowParams) -> Target {
+        // SAFETY: the row's element, and the class's.
+        unsafe {
+            let class = self.targets.wrapping_add(row as usize).read();
+            let is_weighted = (class as u64) < params.n && !self.weights.is_null();
+            Target {
+                class,
+                is_ignored: class == params.ignore_index,
+                weight: match is_weighted {
+                    true => self.weight_of(class as u64),
+                    false => 1.0,
+                },
+                logit: f32::NAN,
+            }
+        }
+    }
+
     /// The target of a row. The logit is read before anything of the row can be written over it.
     ///
     /// # Safety
@@ -132,7 +155,26 @@ impl<T: Packed> Tensors<T> {
         of_all: impl Fn(f32) -> f32,
         params: &RowParams,
     ) {
-        if self.losses.is_null() || group.own != 0 || group.rank != 0 || row >= params.rows {
+        if group.own == 0 && group.rank == 0 && row < params.rows {
+            // SAFETY: passed on to the caller.
+            unsafe { self.write_loss(row, target, whole, of_all, params) };
+        }
+    }
+
+    /// Writes the loss of a row. `of_all` as of [`Tensors::lose`].
+    ///
+    /// # Safety
+    /// There is such a row.
+    #[inline(always)]
+    unsafe fn write_loss(
+        &self,
+        row: u64,
+        target: &Target,
+        whole: MaxSum,
+        of_all: impl Fn(f32) -> f32,
+        params: &RowParams,
+    ) {
+        if self.losses.is_null() {
             return;
         }
         let log_sum = math::log(whole.sum);
@@ -175,14 +217,13 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_cluster(params, scratch) };
+    let mut group = unsafe { Group::of_block(params, scratch) };
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
-    // SAFETY: a row of x, or nothing; all threads come here once.
+    // SAFETY: a row of x, or nothing; all threads come here.
     let (raw, target): ([Raw; R], _) = unsafe {
         let raw = held::load(row_of(tensors.x, row, params.strides[0]), &places);
         let target = tensors.target(&group, row, params);
-        group.meet();
         (raw, target)
     };
     let mut values = [[0.0; V]; R];
@@ -198,7 +239,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
             Some(&mut total),
         );
         if params.epsilon != 0.0 {
-            total = group.reduce::<_, true>(total, |a, b| a + b);
+            total = group.reduce_held(total, |a, b| a + b);
         }
         (part, whole, total)
     };
@@ -219,6 +260,109 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
             gradient.write::<T, V, R>(to, &places, &mut values);
         }
     }
+}
+
+/// The rows of this team, of which its blocks have slices; not smoothed by classes' weights.
+///
+/// # Safety
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+#[inline(always)]
+pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, params: &RowParams) {
+    // SAFETY: the launch's promise; a row of x; all threads come here.
+    unsafe {
+        let team = Team::new::<T>(params, 1);
+        team.fetch(|_| row_of(tensors.x, team.row, params.strides[0]));
+        if team.row >= params.rows {
+            return;
+        }
+        let mut target = tensors.class_of(team.row, params);
+        let slice = team.slice(0);
+        let whole = team.reduce(part_of::<T, V>(&team, slice, params), Part::merge);
+        // Whose slice has the target's logit writes the loss; the first where there is none.
+        let place = team.element::<T>(target.class as u64);
+        let is_class = (target.class as u64) < params.n;
+        let is_here = place.is_some() || (!is_class && team.group.rank == 0);
+        if is_here && team.group.own == 0 {
+            target.logit = place.map_or(f32::NAN, |place| T::load(place));
+            let mean = whole.total / params.n as f32;
+            let of_all = |log_sum| (whole.logits.max - mean) + log_sum;
+            tensors.write_loss(team.row, &target, whole.logits, of_all, params);
+        }
+        if tensors.dx.is_null() {
+            return;
+        }
+        let scale = tensors.scale(&target, params) * target.weight;
+        let gradient = Gradient::new(scale / whole.logits.sum, scale, &target, params);
+        let exp = Exp::new(whole.logits.max);
+        let to = row_of_mut(tensors.dx, team.row, params.strides[1]);
+        team.each(|v| {
+            let x = unpack::<T, V>(&slice.read(v));
+            let out = gradient.of_vector(x.map(|x| exp.of(x)), team.number(v));
+            // Whatever the logits are, NaN among them.
+            let out = if target.is_ignored { [0.0; V] } else { out };
+            team.store(to, v, pack::<T, V>(&out));
+        });
+    }
+}
+
+/// Of a part of a row.
+#[derive(Clone, Copy)]
+struct Part {
+    logits: MaxSum,
+    /// The logits' sum, for smoothing.
+    total: f32,
+}
+
+impl Part {
+    #[inline(always)]
+    fn merge(self, other: Self) -> Self {
+        Self {
+            logits: self.logits.merge(other.logits),
+            total: self.total + other.total,
+        }
+    }
+}
+
+impl Words for Part {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            logits: self.logits.map_words(&mut f),
+            total: self.total.map_words(&mut f),
+        }
+    }
+}
+
+/// The thread's part of a slice.
+///
+/// # Safety
+/// The slice has landed.
+#[inline(always)]
+unsafe fn part_of<T: Packed, const V: usize>(
+    team: &Team,
+    slice: Slice,
+    params: &RowParams,
+) -> Part {
+    let mut part = Part {
+        logits: MaxSum::EMPTY,
+        total: 0.0,
+    };
+    // SAFETY: vectors of the slice.
+    team.each(|v| part.logits = part.logits.push(unpack::<T, V>(&unsafe { slice.read(v) })));
+    if params.epsilon != 0.0 {
+        team.each(|v| {
+            // SAFETY: as above.
+            let x = unpack::<T, V>(&unsafe { slice.read(v) });
+            let mut of_vector = x[0];
+            let mut i = 1;
+            while i < V {
+                of_vector += x[i];
+                i += 1;
+            }
+            part.total += of_vector;
+        });
+    }
+    part
 }
 
 /// A row's gradient, of its exponentials.
@@ -251,6 +395,30 @@ impl Gradient {
         } else {
             value
         }
+    }
+
+    /// Of a vector of exponentials, by its number in the row.
+    #[inline(always)]
+    fn of_vector<const V: usize>(&self, exponentials: [f32; V], number: u32) -> [f32; V] {
+        let mut out = exponentials;
+        let mut i = 0;
+        while i < V {
+            out[i] = fma(out[i], self.factor, self.addend);
+            i += 1;
+        }
+        let ahead = self.target.wrapping_sub(number * V as u32);
+        if ahead < V as u32 {
+            let mut i = 0;
+            while i < V {
+                out[i] += if i as u32 == ahead {
+                    self.of_target
+                } else {
+                    0.0
+                };
+                i += 1;
+            }
+        }
+        out
     }
 
     #[inline(always)]

@@ -3,14 +3,15 @@
 use cuda_std::{dynamic_shared, kernel, shared_array};
 use half::{bf16, f16};
 use spec::rows::{
-    BLOCK_SCRATCH, BOUND_THREADS, HELD_BLOCKS, HELD_THREADS, MAX_THREADS, RowParams, VECTORS,
+    BLOCK_SCRATCH, HELD_BLOCKS, HELD_THREADS, MAX_THREADS, RowParams, SLICE_BLOCKS, SLICE_THREADS,
+    VECTORS,
 };
 
 use super::cross_entropy::{self, Tensors};
 use super::{backward, forward, total};
 
 macro_rules! softmax {
-    ($($ty:ident, $lanes:literal: $held:ident, $loose:ident;)*) => {$(
+    ($($ty:ident, $lanes:literal: $held:ident, $slices:ident, $loose:ident;)*) => {$(
         #[doc = concat!("Softmax of rows of ", stringify!($ty), ", held by a block or cluster.")]
         ///
         /// # Safety
@@ -19,6 +20,16 @@ macro_rules! softmax {
         pub unsafe fn $held(x: *const $ty, y: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise; its shared memory is for this alone.
             unsafe { forward::held::<$ty, $lanes, VECTORS>(x, y, &params, dynamic_shared![u32]) }
+        }
+
+        #[doc = concat!("Softmax of rows of ", stringify!($ty), ", in slices.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a")]
+        pub unsafe fn $slices(x: *const $ty, y: *mut $ty, params: RowParams) {
+            // SAFETY: the launch's promise.
+            unsafe { forward::slices::<$ty, $lanes>(x, y, &params) }
         }
 
         #[doc = concat!("Softmax of rows of ", stringify!($ty), ", element by element.")]
@@ -35,22 +46,21 @@ macro_rules! softmax {
 }
 
 softmax! {
-    f32, 4: softmax_f32_held, softmax_f32_loose;
-    f16, 8: softmax_f16_held, softmax_f16_loose;
-    bf16, 8: softmax_bf16_held, softmax_bf16_loose;
+    f32, 4: softmax_f32_held, softmax_f32_slices, softmax_f32_loose;
+    f16, 8: softmax_f16_held, softmax_f16_slices, softmax_f16_loose;
+    bf16, 8: softmax_bf16_held, softmax_bf16_slices, softmax_bf16_loose;
 }
 
 macro_rules! softmax_grad {
-    ($($ty:ident, $lanes:literal: $held:ident, $loose:ident;)*) => {$(
-        #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", held.")]
+    ($($ty:ident, $lanes:literal: $slices:ident, $loose:ident;)*) => {$(
+        #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", in slices.")]
         ///
         /// # Safety
         /// Launched as `spec::rows` says, with tensors of these extents and strides.
-        #[kernel(max_threads = BOUND_THREADS, min_blocks = 1, arch = "sm_90a")]
-        pub unsafe fn $held(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
-            let scratch = dynamic_shared![u32];
-            // SAFETY: the launch's promise; its shared memory is for this alone.
-            unsafe { backward::held::<$ty, $lanes, VECTORS>([y, dy], dx, &params, scratch) }
+        #[kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a")]
+        pub unsafe fn $slices(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
+            // SAFETY: the launch's promise.
+            unsafe { backward::slices::<$ty, $lanes>([y, dy], dx, &params) }
         }
 
         #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", one by one.")]
@@ -68,13 +78,13 @@ macro_rules! softmax_grad {
 }
 
 softmax_grad! {
-    f32, 4: softmax_grad_f32_held, softmax_grad_f32_loose;
-    f16, 8: softmax_grad_f16_held, softmax_grad_f16_loose;
-    bf16, 8: softmax_grad_bf16_held, softmax_grad_bf16_loose;
+    f32, 4: softmax_grad_f32_slices, softmax_grad_f32_loose;
+    f16, 8: softmax_grad_f16_slices, softmax_grad_f16_loose;
+    bf16, 8: softmax_grad_bf16_slices, softmax_grad_bf16_loose;
 }
 
 macro_rules! cross_entropy {
-    ($name:ident, $ty:ident, $kernel:meta, $scratch:expr, $body:expr) => {
+    ($name:ident, $ty:ident, $kernel:meta, $body:expr $(, $scratch:expr)?) => {
         #[doc = concat!("Cross-entropy of rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
@@ -98,26 +108,29 @@ macro_rules! cross_entropy {
                 factor,
             };
             // SAFETY: the launch's promise; the scratch is for this alone.
-            unsafe { $body(&tensors, &params, $scratch) }
+            unsafe { $body(&tensors, &params $(, $scratch)?) }
         }
     };
 }
 
 macro_rules! cross_entropies {
-    ($($ty:ident, $lanes:literal: $held:ident, $loose:ident;)*) => {$(
+    ($($ty:ident, $lanes:literal: $held:ident, $slices:ident, $loose:ident;)*) => {$(
         cross_entropy!($held, $ty,
             kernel(max_threads = HELD_THREADS, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
-            dynamic_shared![u32], cross_entropy::held::<$ty, $lanes, VECTORS>);
+            cross_entropy::held::<$ty, $lanes, VECTORS>, dynamic_shared![u32]);
+        cross_entropy!($slices, $ty,
+            kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a"),
+            cross_entropy::slices::<$ty, $lanes>);
         // One block: for two, ptxas would spill on sm_80.
         cross_entropy!($loose, $ty, kernel(max_threads = MAX_THREADS, min_blocks = 1),
-            shared_array![u32; BLOCK_SCRATCH], cross_entropy::loose::<$ty>);
+            cross_entropy::loose::<$ty>, shared_array![u32; BLOCK_SCRATCH]);
     )*};
 }
 
 cross_entropies! {
-    f32, 4: cross_entropy_f32_held, cross_entropy_f32_loose;
-    f16, 8: cross_entropy_f16_held, cross_entropy_f16_loose;
-    bf16, 8: cross_entropy_bf16_held, cross_entropy_bf16_loose;
+    f32, 4: cross_entropy_f32_held, cross_entropy_f32_slices, cross_entropy_f32_loose;
+    f16, 8: cross_entropy_f16_held, cross_entropy_f16_slices, cross_entropy_f16_loose;
+    bf16, 8: cross_entropy_bf16_held, cross_entropy_bf16_slices, cross_entropy_bf16_loose;
 }
 
 /// 1 / the number of targets that are not to be ignored, or of their weights. One block.

@@ -5,6 +5,7 @@ use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
+use crate::row::slices::Team;
 use cuda_std::math;
 use spec::rows::{RowParams, flags};
 
@@ -64,7 +65,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     unsafe {
         let sum = group.in_warp(sum, &|a, b| a + b);
         let part = MaxSum { max, sum };
-        (part, group.across::<_, true>(part, &MaxSum::merge))
+        (part, group.across::<_, false>(part, &MaxSum::merge))
     }
 }
 
@@ -87,7 +88,7 @@ pub(super) fn share(part: MaxSum, whole: MaxSum) -> f32 {
     Exp::new(whole.max).of(part.max) / whole.sum
 }
 
-/// The rows of this block or cluster, held in registers; the grid has all rows.
+/// The rows of this block, held in registers; the grid has all rows.
 ///
 /// # Safety
 /// `x` and `y` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is shared
@@ -100,14 +101,12 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_cluster(params, scratch) };
+    let mut group = unsafe { Group::of_block(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of x, or nothing.
     let raw: [Raw; R] = unsafe { held::load(row_of(x, row, params.strides[0]), &places) };
-    // SAFETY: all threads come here once.
-    unsafe { group.meet() };
     let mut values = [[0.0; V]; R];
     // SAFETY: all threads of the row come here.
     let (part, whole) =
@@ -125,6 +124,45 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         unsafe { held::store(to, &places, j, pack::<T, V>(&values[j])) };
         j += 1;
     }
+}
+
+/// The rows of this team, of which its blocks have slices.
+///
+/// # Safety
+/// `x` and `y` are aligned tensors of `params`, launched as `spec::rows` says.
+#[inline(always)]
+pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, params: &RowParams) {
+    // SAFETY: the launch's promise; a row of x; all threads come here.
+    let team = unsafe {
+        let team = Team::new::<T>(params, 1);
+        team.fetch(|_| row_of(x, team.row, params.strides[0]));
+        team
+    };
+    let slice = team.slice(0);
+    let mut part = MaxSum::EMPTY;
+    // SAFETY: vectors of the slice; all threads of the team come here, once.
+    let whole = unsafe {
+        team.each(|v| part = part.push(unpack::<T, V>(&slice.read(v))));
+        team.reduce(part, MaxSum::merge)
+    };
+    let is_log = params.flags & flags::LOG != 0;
+    let exp = Exp::new(whole.max);
+    let (log_sum, share) = (math::log(whole.sum), 1.0 / whole.sum);
+    let to = row_of_mut(y, team.row, params.strides[1]);
+    team.each(|v| {
+        // SAFETY: a vector of the slice.
+        let mut out = unpack::<T, V>(&unsafe { slice.read(v) });
+        let mut i = 0;
+        while i < V {
+            out[i] = match is_log {
+                true => out[i] - whole.max - log_sum,
+                false => exp.of(out[i]) * share,
+            };
+            i += 1;
+        }
+        // SAFETY: a vector of this row of y.
+        unsafe { team.store(to, v, pack::<T, V>(&out)) };
+    });
 }
 
 /// All rows of this block, element by element.

@@ -1,13 +1,15 @@
 //! Entries that work on rows: their names and parameters.
 
-use super::{GRAD_VECTORS, HELD_THREADS, RowKernels, VECTORS};
+use super::{GRAD_VECTORS, HELD_THREADS, Longer, RowKernels, Slicing, VECTORS};
 use crate::DType;
 
 /// What the name of an entry says of how it holds rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// In registers of a block or a cluster; sm_90a.
+    /// In registers of a block, or of a cluster; sm_90a.
     Held,
+    /// In shared memory of a block, or of a cluster; sm_90a.
+    Slices,
     /// In shared memory, or nowhere; every GPU.
     Loose,
 }
@@ -16,6 +18,7 @@ impl core::fmt::Display for Form {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Held => "held",
+            Self::Slices => "slices",
             Self::Loose => "loose",
         })
     }
@@ -71,38 +74,60 @@ impl RowOp {
             Self::Softmax | Self::CrossEntropy => RowKernels {
                 vectors: VECTORS as u32,
                 least_threads: 4,
-                alone_threads: HELD_THREADS,
-                cluster_threads: HELD_THREADS / 2,
-                inputs: 1,
+                alone_threads: 64,
+                longer: Longer::Slices(Slicing {
+                    alone_bytes: 64 << 10,
+                    shared_bytes: 28 << 10,
+                    cluster: 8,
+                    vectors: 8,
+                    least_threads: 32,
+                }),
             },
             Self::Norm | Self::NormF32 => RowKernels {
                 vectors: VECTORS as u32,
                 least_threads: 4,
-                alone_threads: HELD_THREADS / 2,
-                cluster_threads: HELD_THREADS / 2,
-                inputs: 1,
+                alone_threads: if matches!(self, Self::Norm) { 128 } else { 0 },
+                longer: Longer::Slices(Slicing {
+                    alone_bytes: 32 << 10,
+                    shared_bytes: 32 << 10,
+                    cluster: 16,
+                    vectors: 4,
+                    least_threads: 32,
+                }),
             },
             Self::SoftmaxGrad => RowKernels {
                 vectors: VECTORS as u32,
                 least_threads: 4,
-                alone_threads: HELD_THREADS / 2,
-                cluster_threads: HELD_THREADS / 2,
-                inputs: 2,
+                alone_threads: 0,
+                longer: Longer::Slices(Slicing {
+                    alone_bytes: 64 << 10,
+                    shared_bytes: 64 << 10,
+                    cluster: 16,
+                    vectors: 4,
+                    least_threads: 4,
+                }),
             },
             Self::NormGrad => RowKernels {
                 vectors: GRAD_VECTORS as u32,
                 least_threads: 16,
                 alone_threads: HELD_THREADS,
-                cluster_threads: HELD_THREADS,
-                inputs: 2,
+                longer: Longer::Registers,
             },
             Self::NormGradF32 => RowKernels {
                 vectors: 1,
                 least_threads: 16,
                 alone_threads: HELD_THREADS,
-                cluster_threads: HELD_THREADS,
-                inputs: 2,
+                longer: Longer::Registers,
             },
+        }
+    }
+
+    /// Whether there are kernels of this form, of one dtype at least.
+    pub const fn has(self, form: Form) -> bool {
+        match form {
+            Form::Held => self.kernels().alone_threads > 0,
+            Form::Slices => matches!(self.kernels().longer, Longer::Slices(_)),
+            Form::Loose => !matches!(self, Self::NormF32 | Self::NormGradF32),
         }
     }
 }
@@ -157,4 +182,8 @@ pub struct RowParams {
     pub threads: u32,
     /// [`flags`].
     pub flags: u32,
+    /// Vectors of a slice, where rows lie in slices.
+    pub vectors: u32,
+    /// 0: it fills a word.
+    pub reserved: u32,
 }

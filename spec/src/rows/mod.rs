@@ -67,13 +67,25 @@ pub const CLUSTER_SLOTS: usize = (MAX_CLUSTER * HELD_THREADS / 32) as usize;
 /// Words of shared memory that blocks of a cluster exchange through.
 pub const CLUSTER_SCRATCH: usize = 2 * WORDS * CLUSTER_SLOTS;
 
+/// Most threads of a block whose rows lie in slices.
+pub const SLICE_THREADS: u32 = 256;
+
+/// Such blocks that a multiprocessor has room for: 40 registers a thread.
+pub const SLICE_BLOCKS: u32 = 6;
+
+/// Bytes of the barriers of a block whose rows lie in slices: one a team, of 4 threads or more where
+/// they share a block, and one of exchanges.
+pub const BARRIER_BYTES: u32 = (SHARED_BLOCK / 4 * 8 + 8).next_multiple_of(VECTOR_BYTES);
+
 /// Where a row is between its being read and its being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// In the registers of the threads of one block; one read.
     Registers,
-    /// In the registers of a cluster's blocks, which reduce over distributed shared memory; one
-    /// read.
+    /// In slices, in the shared memory of one block or of a cluster's, which reduce over distributed
+    /// shared memory; one read.
+    Slices,
+    /// In the registers of a cluster's blocks; one read.
     Cluster,
     /// In shared memory, for rows that do not begin on a vector; one read.
     Shared,
@@ -90,10 +102,34 @@ pub struct RowKernels {
     pub least_threads: u32,
     /// Most threads of a row that one block has alone.
     pub alone_threads: u32,
-    /// Threads of each block of a cluster, where 16 blocks are enough; 512 where they are not.
-    pub cluster_threads: u32,
-    /// Rows that are held together (a gradient needs two).
-    pub inputs: u32,
+    /// How longer rows are held.
+    pub longer: Longer,
+}
+
+/// How rows are held that are too long for the registers of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Longer {
+    /// [`Strategy::Slices`].
+    Slices(Slicing),
+    /// [`Strategy::Cluster`].
+    Registers,
+}
+
+/// Into how many slices rows go. Clusters cost the more the larger they are: a copy through such
+/// slices reaches 0.96 of the bandwidth in single blocks, 0.90 in clusters of 4, 0.80 of 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slicing {
+    /// Most bytes of all inputs' rows that one block has.
+    pub alone_bytes: u32,
+    /// Bytes of a block's slices of longer ones, as far as `cluster` allows.
+    pub shared_bytes: u32,
+    /// Most blocks of a row, where none of them has more than `alone_bytes` then.
+    pub cluster: u32,
+    /// Vectors of an input for each thread, as far as [`SLICE_THREADS`] allow; in clusters twice as
+    /// many.
+    pub vectors: u32,
+    /// Least threads of a row.
+    pub least_threads: u32,
 }
 
 /// The rows of a launch, as far as the choice depends on them.
@@ -106,6 +142,16 @@ pub struct RowShape {
     /// Whether all rows of all tensors begin on a multiple of [`VECTOR_BYTES`], and `n` elements are
     /// whole vectors.
     pub is_aligned: bool,
+    /// Rows that are read together: two of a gradient, or with a residual.
+    pub inputs: u32,
+}
+
+impl RowShape {
+    /// Vectors of a slice of a row that so many blocks share.
+    pub const fn slice_vectors(&self, blocks: u32) -> u32 {
+        let bytes = self.n * self.element_bytes as u64;
+        bytes.div_ceil((VECTOR_BYTES * blocks) as u64) as u32
+    }
 }
 
 /// What a device offers.
@@ -133,18 +179,19 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (16,384 elements of 16 bits of softmax, 8,192 of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
-    /// | the same, longer, up to `vectors` for each of 512 threads of 16 blocks (262,144 elements of 16 bits) | [`Strategy::Cluster`] of as few blocks as hold it by `cluster_threads`, or 16 |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of softmax and cross-entropy, 4,096 of norms, 8,192 of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | the same, longer, where there are kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
+    /// | the same of gradients of norms, up to `vectors` for each of 512 threads of 16 blocks | [`Strategy::Cluster`] of as few blocks as hold it |
     /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
     ///
-    /// The numbers are what an H200 was fastest with (`benches/results/norm.csv`).
+    /// The numbers are what an H200 was fastest with (`docs/rows.md`).
     pub const fn choose(kernels: &RowKernels, shape: &RowShape, device: &RowDevice) -> Self {
         let vectors = (shape.n * shape.element_bytes as u64).div_ceil(VECTOR_BYTES as u64);
         let held = kernels.vectors as u64;
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
         let longest = held * HELD_THREADS as u64 * MAX_CLUSTER as u64;
-        if shape.is_aligned && is_hopper && vectors <= longest {
+        if shape.is_aligned && is_hopper {
             if vectors <= held * kernels.alone_threads as u64 {
                 return Self {
                     strategy: Strategy::Registers,
@@ -152,17 +199,16 @@ impl RowPlan {
                     cluster: 1,
                 };
             }
-            let blocks = vectors.div_ceil(held * kernels.cluster_threads as u64);
-            let cluster = if blocks > MAX_CLUSTER as u64 {
-                MAX_CLUSTER
-            } else {
-                power(blocks, 2)
-            };
-            return Self {
-                strategy: Strategy::Cluster,
-                threads: power(vectors.div_ceil(held * cluster as u64), 32),
-                cluster,
-            };
+            if let Longer::Registers = kernels.longer
+                && vectors <= longest
+            {
+                return Self::of_cluster(vectors, held);
+            }
+            if let Longer::Slices(slicing) = &kernels.longer
+                && let Some(plan) = Self::of_slices(slicing, shape, device)
+            {
+                return plan;
+            }
         }
         let threads = if shape.n <= 1024 {
             32
@@ -177,7 +223,7 @@ impl RowPlan {
             cluster: 1,
         };
         let row_bytes = shape.n * shape.element_bytes as u64;
-        let staged = row_bytes * (kernels.inputs * plan.rows_per_block()) as u64;
+        let staged = row_bytes * (shape.inputs * plan.rows_per_block()) as u64;
         if staged <= device.shared_bytes as u64 {
             return plan;
         }
@@ -185,6 +231,58 @@ impl RowPlan {
             strategy: Strategy::Passes,
             ..plan
         }
+    }
+
+    /// In registers, of so many vectors a thread.
+    const fn of_cluster(vectors: u64, held: u64) -> Self {
+        let cluster = power(vectors.div_ceil(held * HELD_THREADS as u64), 2);
+        Self {
+            strategy: Strategy::Cluster,
+            threads: power(vectors.div_ceil(held * cluster as u64), 32),
+            cluster,
+        }
+    }
+
+    /// In slices, where they fit.
+    const fn of_slices(slicing: &Slicing, shape: &RowShape, device: &RowDevice) -> Option<Self> {
+        let bytes = shape.n * (shape.element_bytes * shape.inputs) as u64;
+        if bytes > (MAX_CLUSTER as u64) * device.shared_bytes as u64 {
+            return None;
+        }
+        let cluster = if bytes <= slicing.alone_bytes as u64 {
+            1
+        } else {
+            let blocks = power(bytes.div_ceil(slicing.shared_bytes as u64), 2);
+            if blocks <= slicing.cluster {
+                blocks
+            } else if bytes <= (slicing.cluster * slicing.alone_bytes) as u64 {
+                slicing.cluster
+            } else {
+                MAX_CLUSTER
+            }
+        };
+        let vectors = shape.slice_vectors(cluster) as u64;
+        let threads = if cluster == 1 {
+            power(
+                vectors.div_ceil(slicing.vectors as u64),
+                slicing.least_threads,
+            )
+        } else {
+            power(vectors.div_ceil(2 * slicing.vectors as u64), 128)
+        };
+        let plan = Self {
+            strategy: Strategy::Slices,
+            threads: if threads > SLICE_THREADS {
+                SLICE_THREADS
+            } else {
+                threads
+            },
+            cluster,
+        };
+        if plan.shared_bytes(shape) > device.shared_bytes {
+            return None;
+        }
+        Some(plan)
     }
 
     /// Threads of a block.
@@ -206,7 +304,7 @@ impl RowPlan {
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
         let groups = rows.div_ceil(self.rows_per_block() as u64);
         match self.strategy {
-            Strategy::Registers | Strategy::Cluster => {
+            Strategy::Registers | Strategy::Slices | Strategy::Cluster => {
                 let most = (MAX_BLOCKS / self.cluster) as u64;
                 if groups > most {
                     None
@@ -237,14 +335,20 @@ impl RowPlan {
         }
     }
 
-    /// Bytes of dynamic shared memory of a block, for kernels that hold `inputs` rows.
-    pub const fn shared_bytes(&self, shape: &RowShape, inputs: u32) -> u32 {
+    /// Bytes of dynamic shared memory of a block.
+    pub const fn shared_bytes(&self, shape: &RowShape) -> u32 {
         match self.strategy {
             Strategy::Registers => 4 * BLOCK_SCRATCH as u32,
             Strategy::Cluster => 4 * CLUSTER_SCRATCH as u32,
+            Strategy::Slices => {
+                let slots = self.threads.div_ceil(32) * self.cluster;
+                let slices = self.rows_per_block() * shape.inputs;
+                let vectors = slots + slices * shape.slice_vectors(self.cluster);
+                BARRIER_BYTES + vectors * VECTOR_BYTES
+            }
             Strategy::Shared => {
                 let row = shape.n * shape.element_bytes as u64;
-                (row * (inputs * self.rows_per_block()) as u64) as u32
+                (row * (shape.inputs * self.rows_per_block()) as u64) as u32
             }
             Strategy::Passes => 0,
         }
@@ -261,6 +365,7 @@ impl RowPlan {
     pub const fn form(&self) -> Form {
         match self.strategy {
             Strategy::Registers | Strategy::Cluster => Form::Held,
+            Strategy::Slices => Form::Slices,
             Strategy::Shared | Strategy::Passes => Form::Loose,
         }
     }
@@ -291,43 +396,73 @@ mod tests {
             n,
             element_bytes,
             is_aligned,
+            inputs: if matches!(
+                op,
+                RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
+            ) {
+                2
+            } else {
+                1
+            },
         };
         RowPlan::choose(&op.kernels(), &shape, &HOPPER)
     }
 
     #[test]
     fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
-        let of = |n| {
-            let plan = plan(RowOp::Softmax, n, 2, true);
+        let of = |op, n| {
+            let plan = plan(op, n, 2, true);
             (plan.strategy, plan.threads, plan.cluster)
         };
-        assert_eq!(of(8), (Strategy::Registers, 4, 1));
-        assert_eq!(of(256), (Strategy::Registers, 8, 1));
-        assert_eq!(of(1024), (Strategy::Registers, 32, 1));
-        assert_eq!(of(16_384), (Strategy::Registers, 512, 1));
-        assert_eq!(of(32_768), (Strategy::Cluster, 256, 4));
-        assert_eq!(of(131_072), (Strategy::Cluster, 256, 16));
-        assert_eq!(of(262_144), (Strategy::Cluster, 512, 16));
-        assert_eq!(of(262_152), (Strategy::Passes, 1024, 1));
-        assert_eq!(
-            plan(RowOp::Softmax, 1001, 2, false).strategy,
-            Strategy::Shared
-        );
+        assert_eq!(of(RowOp::Softmax, 8), (Strategy::Registers, 4, 1));
+        assert_eq!(of(RowOp::Softmax, 256), (Strategy::Registers, 8, 1));
+        assert_eq!(of(RowOp::Softmax, 2048), (Strategy::Registers, 64, 1));
+        assert_eq!(of(RowOp::Softmax, 4096), (Strategy::Slices, 64, 1));
+        assert_eq!(of(RowOp::Softmax, 32_768), (Strategy::Slices, 256, 1));
+        assert_eq!(of(RowOp::Softmax, 50_264), (Strategy::Slices, 128, 4));
+        assert_eq!(of(RowOp::Softmax, 131_072), (Strategy::Slices, 128, 8));
+        assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 256, 8));
+        assert_eq!(of(RowOp::Softmax, 1 << 20), (Strategy::Slices, 256, 16));
+        assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
+        assert_eq!(of(RowOp::SoftmaxGrad, 8), (Strategy::Slices, 4, 1));
+        assert_eq!(of(RowOp::SoftmaxGrad, 65_536), (Strategy::Slices, 256, 4));
+        assert_eq!(of(RowOp::Norm, 32_768), (Strategy::Slices, 256, 2));
+        assert_eq!(of(RowOp::NormGrad, 32_768), (Strategy::Cluster, 512, 4));
+        let unaligned = plan(RowOp::Softmax, 1001, 2, false);
+        assert_eq!(unaligned.strategy, Strategy::Shared);
     }
 
     #[test]
-    fn threads_hold_every_row_that_is_theirs() {
+    fn blocks_have_room_for_every_row_that_is_theirs() {
         for op in RowOp::ALL {
             for element_bytes in [2, 4] {
-                for n in (0..400_000).step_by(1000).map(|n| n / 8 * 8) {
+                for n in (0..600_000).step_by(1000).map(|n| n / 8 * 8) {
                     let plan = plan(op, n, element_bytes, true);
                     let kernels = op.kernels();
-                    if plan.form() == Form::Held {
-                        let threads = u64::from(plan.threads * plan.cluster);
-                        let vectors = threads * u64::from(kernels.vectors);
-                        let bytes = vectors * u64::from(VECTOR_BYTES);
-                        assert!(bytes >= n * u64::from(element_bytes), "{op:?} {n}");
-                        assert!(plan.threads <= HELD_THREADS && plan.cluster <= MAX_CLUSTER);
+                    let bytes = n * u64::from(element_bytes);
+                    let threads = u64::from(plan.threads * plan.cluster);
+                    let held = threads * u64::from(kernels.vectors * VECTOR_BYTES);
+                    assert!(plan.cluster <= MAX_CLUSTER, "{op:?} {n}");
+                    match plan.strategy {
+                        Strategy::Registers | Strategy::Cluster => {
+                            assert!(held >= bytes && plan.threads <= HELD_THREADS, "{op:?} {n}");
+                        }
+                        Strategy::Slices => {
+                            let shape = RowShape {
+                                n,
+                                element_bytes,
+                                is_aligned: true,
+                                inputs: 1,
+                            };
+                            let slice = shape.slice_vectors(plan.cluster);
+                            let slices = u64::from(slice * plan.cluster * VECTOR_BYTES);
+                            assert!(
+                                slices >= bytes && plan.threads <= SLICE_THREADS,
+                                "{op:?} {n}"
+                            );
+                            assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
+                        }
+                        Strategy::Shared | Strategy::Passes => {}
                     }
                 }
             }

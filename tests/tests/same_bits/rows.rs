@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::rows::{
     COLUMN_ROWS, COLUMNS, Form, MAX_THREADS, RowDevice, RowEntry, RowOp, RowParams, RowPlan,
-    RowShape, Strategy, flags,
+    RowShape, Strategy, VECTOR_BYTES, flags,
 };
 use warpsmith::{DType, LaunchConfig};
 
@@ -33,9 +33,9 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
     for op in RowOp::ALL {
         let is_f32 = matches!(op, RowOp::NormF32 | RowOp::NormGradF32);
         for dtype in FLOATS {
-            for form in [Form::Held, Form::Loose] {
-                // Weights in f32 beside other rows: of bf16 that are held.
-                if is_f32 && (dtype != DType::Bf16 || form == Form::Loose) {
+            for form in [Form::Held, Form::Slices, Form::Loose] {
+                // Weights in f32 beside other rows: of bf16.
+                if !op.has(form) || (is_f32 && dtype != DType::Bf16) {
                     continue;
                 }
                 let entry = RowEntry { op, dtype, form };
@@ -82,24 +82,41 @@ impl RowKernel {
     }
 }
 
-/// Hopper's clusters, or any GPU's shared memory.
-fn plan(entry: RowEntry, rng: &mut ChaCha8Rng) -> (RowPlan, RowShape) {
-    let is_held = entry.form == Form::Held;
-    let n = match (is_held, rng.random_range(0..3)) {
-        (true, 0) => 8 * rng.random_range(1..=300),
-        (true, 1) => 8 * rng.random_range(1000..=2000),
-        (true, _) => 8 * rng.random_range(2500..=4000),
-        (false, 0) => rng.random_range(1..=1000),
-        (false, _) => rng.random_range(1025..=3000),
+/// Registers, Hopper's slices and clusters, or any GPU's shared memory; how many rows are read
+/// together.
+fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShape) {
+    let vectors = match (
+        entry.form,
+        entry.op.has(Form::Slices),
+        rng.random_range(0..3),
+    ) {
+        (Form::Held, _, 0) => rng.random_range(1..=64),
+        (Form::Held, true, _) => rng.random_range(60..=128),
+        (Form::Held, false, 1) => rng.random_range(1000..=2000),
+        (Form::Held, false, _) => rng.random_range(2500..=4000),
+        (Form::Slices, _, 0) => rng.random_range(520..=1100),
+        (Form::Slices, _, 1) => rng.random_range(1100..=4000),
+        (Form::Slices, _, _) => rng.random_range(4000..=16_000),
+        (Form::Loose, _, 0) => rng.random_range(1..=125),
+        (Form::Loose, _, _) => rng.random_range(126..=375),
     };
+    let element_bytes = entry.dtype.size_bytes() as u32;
+    let is_aligned = entry.form != Form::Loose;
     let shape = RowShape {
-        n,
-        element_bytes: entry.dtype.size_bytes() as u32,
-        is_aligned: is_held,
+        n: match is_aligned {
+            true => vectors * u64::from(VECTOR_BYTES / element_bytes),
+            false => vectors * 8 - rng.random_range(0..8),
+        },
+        element_bytes,
+        is_aligned,
+        inputs,
     };
     let device = RowDevice {
         arch: (9, 0),
-        shared_bytes: if rng.random_bool(0.5) { 200_000 } else { 0 },
+        shared_bytes: match is_aligned || rng.random_bool(0.5) {
+            true => 200_000,
+            false => 0,
+        },
     };
     let plan = RowPlan::choose(&entry.op.kernels(), &shape, &device);
     assert_eq!(plan.form(), entry.form, "extents of the other form");
@@ -116,18 +133,30 @@ fn params(rows: u64, n: u64, threads: u32) -> RowParams {
         scale: 1.0,
         threads,
         flags: 0,
+        vectors: 0,
+        reserved: 0,
     }
 }
 
 fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
-    let (plan, shape) = plan(entry, rng);
+    let has_residual = match entry.op {
+        RowOp::Norm | RowOp::NormF32 => entry.form != Form::Loose && rng.random_bool(0.5),
+        _ => false,
+    };
+    let is_gradient = matches!(
+        entry.op,
+        RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
+    );
+    let inputs = 1 + u32::from(has_residual || is_gradient);
+    let (plan, shape) = plan(entry, inputs, rng);
     let (rows, n) = (rng.random_range(1..=5_u64), shape.n);
     let mut params = params(rows, n, plan.threads);
+    params.vectors = shape.slice_vectors(plan.cluster);
     if plan.strategy == Strategy::Shared {
         params.flags |= flags::STAGED;
     }
-    let unit = if entry.form == Form::Held { 8 } else { 1 };
+    let unit = if entry.form == Form::Loose { 1 } else { 8 };
     let stride = |rng: &mut ChaCha8Rng| (n + unit * rng.random_range(0..3)) as i64;
     let floats = |trial: &mut Trial, stride: i64, rng: &mut ChaCha8Rng| {
         trial.floats(entry.dtype, rows * stride as u64, rng)
@@ -164,7 +193,6 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
             }
             params.epsilon = 1e-5;
             let weights = weights(entry, &mut trial, n, &mut params, rng);
-            let has_residual = entry.form == Form::Held && rng.random_bool(0.5);
             let x = floats(&mut trial, params.strides[0], rng);
             let [residual, sum] = [1, 2].map(|which| match has_residual {
                 true => floats(&mut trial, params.strides[which], rng),
@@ -187,19 +215,18 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
             let parts = groups * u64::from(plan.rows_per_block());
             let [dweight, dbias] = [(); 2].map(|()| match entry.form {
                 Form::Held => trial.noise(4 * parts * n, rng),
-                Form::Loose => Arg::Null,
+                Form::Slices | Form::Loose => Arg::Null,
             });
             vec![x, dy, weights.0, mean, rstd, dsum, dx, dweight, dbias]
         }
     };
-    let inputs = entry.op.kernels().inputs;
     let is_persistent = matches!(entry.op, RowOp::NormGrad | RowOp::NormGradF32);
     let blocks = match is_persistent && entry.form == Form::Held {
         true => plan.persistent_blocks(rows),
         false => plan.blocks(rows).expect("a few rows"),
     };
-    let mut config = LaunchConfig::linear(blocks, plan.block_threads())
-        .shared_bytes(plan.shared_bytes(&shape, inputs));
+    let mut config =
+        LaunchConfig::linear(blocks, plan.block_threads()).shared_bytes(plan.shared_bytes(&shape));
     if plan.cluster > 1 {
         config = config.cluster([plan.cluster, 1, 1]);
     }
@@ -221,7 +248,7 @@ fn weights(
         params.flags |= flags::CENTER;
     }
     let is_f32 = match entry.form {
-        Form::Held => matches!(entry.op, RowOp::NormF32 | RowOp::NormGradF32),
+        Form::Held | Form::Slices => matches!(entry.op, RowOp::NormF32 | RowOp::NormGradF32),
         Form::Loose => rng.random_bool(0.5),
     };
     let dtype = if is_f32 { DType::F32 } else { entry.dtype };

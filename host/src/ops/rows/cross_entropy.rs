@@ -295,7 +295,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             RowOp::CrossEntropy,
             T::DTYPE,
             (rows, n),
-            has_kernel && is_aligned,
+            (has_kernel && is_aligned, 1),
         )?;
         let mut params = launch.params(rows, n);
         params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
@@ -332,5 +332,7 @@ fn totals(rows: usize, n: usize) -> RowParams {
         scale: 1.0,
         threads: MAX_THREADS,
         flags: 0,
+        vectors: 0,
+        reserved: 0,
     }
 }

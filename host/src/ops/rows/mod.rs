@@ -105,6 +105,8 @@ pub(super) struct Launch {
     entry: RowEntry,
     config: LaunchConfig,
     flags: u32,
+    /// Of a slice.
+    vectors: u32,
 }
 
 impl Launch {
@@ -114,9 +116,9 @@ impl Launch {
         op: RowOp,
         dtype: DType,
         (rows, n): (usize, usize),
-        is_aligned: bool,
+        (is_aligned, inputs): (bool, u32),
     ) -> Result<Self> {
-        let shape = shape(dtype, n, is_aligned);
+        let shape = shape(dtype, n, is_aligned, inputs);
         let plan = plan(stream, op, &shape);
         let groups = plan.blocks(rows as u64);
         let blocks = groups.ok_or_else(|| Error::OutOfBounds {
@@ -124,9 +126,8 @@ impl Launch {
             got: rows as u64,
             limit: u64::from(spec::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
         })?;
-        let inputs = op.kernels().inputs;
         let mut config = LaunchConfig::linear(blocks, plan.block_threads())
-            .shared_bytes(plan.shared_bytes(&shape, inputs));
+            .shared_bytes(plan.shared_bytes(&shape));
         if plan.cluster > 1 {
             config = config.cluster([plan.cluster, 1, 1]);
         }
@@ -141,6 +142,7 @@ impl Launch {
             entry,
             config,
             flags: if is_staged { flags::STAGED } else { 0 },
+            vectors: shape.slice_vectors(plan.cluster),
         })
     }
 
@@ -155,6 +157,8 @@ impl Launch {
             scale: 1.0,
             threads: self.plan.threads,
             flags: self.flags,
+            vectors: self.vectors,
+            reserved: 0,
         }
     }
 
@@ -168,13 +172,14 @@ impl Launch {
 }
 
 /// Rows of `n` elements.
-fn shape(dtype: DType, n: usize, is_aligned: bool) -> RowShape {
+fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
     let element_bytes = dtype.size_bytes() as u32;
     let unit = spec::rows::VECTOR_BYTES / element_bytes;
     RowShape {
         n: n as u64,
         element_bytes,
         is_aligned: is_aligned && (n as u64).is_multiple_of(u64::from(unit)),
+        inputs,
     }
 }
 

@@ -359,7 +359,8 @@ impl<T: Float> Norm<'_, T> {
         let is_f32 = shared
             .clone()
             .any(|weights| matches!(weights, Weights::F32(_)));
-        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), is_aligned)?;
+        let inputs = 1 + u32::from(self.residual.is_some());
+        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), (is_aligned, inputs))?;
         let is_loose = launch.entry.form == spec::rows::Form::Loose;
         if is_loose {
             launch.entry.op = RowOp::Norm;

@@ -274,7 +274,7 @@ impl<T: Float> NormGrad<'_, T> {
             true => RowOp::NormGradF32,
             false => RowOp::NormGrad,
         };
-        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), is_aligned)?;
+        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), (is_aligned, 2))?;
         let mut params = launch.params(rows, n);
         params.strides[..4].copy_from_slice(&placed.strides());
         params.flags |= if self.mean.is_some() {

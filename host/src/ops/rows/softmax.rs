@@ -269,7 +269,7 @@ fn launch_forward<T: Float>(
         Rows::written(to, axes, stream)?,
     );
     let is_aligned = x.is_aligned() && y.is_aligned();
-    let launch = Launch::new(stream, RowOp::Softmax, T::DTYPE, (rows, n), is_aligned)?;
+    let launch = Launch::new(stream, RowOp::Softmax, T::DTYPE, (rows, n), (is_aligned, 1))?;
     let mut params = launch.params(rows, n);
     params.strides[..2].copy_from_slice(&[x.stride, y.stride]);
     params.flags |= op_flags;
@@ -295,7 +295,13 @@ fn launch_backward<T: Float>(
     let (y, dy) = (Rows::read(y, axes, stream)?, Rows::read(dy, axes, stream)?);
     let dx = Rows::written(to, axes, stream)?;
     let is_aligned = y.is_aligned() && dy.is_aligned() && dx.is_aligned();
-    let launch = Launch::new(stream, RowOp::SoftmaxGrad, T::DTYPE, (rows, n), is_aligned)?;
+    let launch = Launch::new(
+        stream,
+        RowOp::SoftmaxGrad,
+        T::DTYPE,
+        (rows, n),
+        (is_aligned, 2),
+    )?;
     let mut params = launch.params(rows, n);
     params.strides[..3].copy_from_slice(&[y.stride, dy.stride, dx.stride]);
     params.flags |= op_flags;
