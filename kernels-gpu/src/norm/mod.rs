@@ -7,12 +7,15 @@
 //!
 //! **Roles**: as for softmax: a row belongs to a few lanes, a warp, a block or a cluster.
 //!
-//! **Pipelines**: none in a block; all vectors of a thread are asked for before the first is used.
+//! **Pipelines**: those of `row::slices`, where bulk copies bring rows; else none: all vectors of a
+//! thread are asked for before the first is used.
 //!
-//! **Shared memory**: the scratch of `row::group`, and rows that do not begin on a vector.
+//! **Shared memory**: that of `row::slices`, or the scratch of `row::group` and rows that do not begin
+//! on a vector.
 //!
 //! **Timeline**: load x and residual, write h; the mean, then the sum of squared deviations, both
-//! from registers; weights through the read-only cache; store.
+//! from where the row is held (in slices those of each warp, merged in one exchange); weights through
+//! the read-only cache; store.
 //!
 //! **Numerics**: f32 throughout, one rounding of h and one of y; h is normalised as it was rounded.
 //! Variances are sums of squared deviations from the mean, never differences of squares; element

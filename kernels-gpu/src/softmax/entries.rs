@@ -7,7 +7,8 @@ use spec::rows::{
     VECTORS,
 };
 
-use super::cross_entropy::{self, Tensors};
+use super::cross_entropy;
+use super::targets::Tensors;
 use super::{backward, forward, total};
 
 macro_rules! softmax {

@@ -4,16 +4,18 @@
 //! `x`, `y`: `[rows, n]`, element stride 1; f32, f16 or bf16.
 //!
 //! **Roles**: a row belongs to a few lanes of a warp, a warp, a block or a cluster, as
-//! `spec::rows::RowPlan` chooses; every thread loads, reduces and stores its own vectors.
+//! `spec::rows::RowPlan` chooses; every thread reduces and stores its own vectors.
 //!
-//! **Pipelines**: none in a block: all vectors of a thread are asked for before the first is used,
-//! and the blocks that share a multiprocessor cover each other's waits.
+//! **Pipelines**: those of `row::slices`, where bulk copies bring rows; else none: all vectors of a
+//! thread are asked for before the first is used. Blocks that share a multiprocessor cover each
+//! other's waits.
 //!
-//! **Shared memory**: the scratch of `row::group`; rows that do not begin on a vector lie in the
-//! launch's dynamic shared memory where they fit.
+//! **Shared memory**: that of `row::slices`, or the scratch of `row::group`; rows that do not begin on
+//! a vector lie in the launch's dynamic shared memory where they fit.
 //!
-//! **Timeline**: load; maximum of the thread, of the warp; exponentials relative to the warp's
-//! maximum, their sum; one exchange of (maximum, sum) between warps and blocks; store.
+//! **Timeline**: held: load; maximum of the thread, of the warp; exponentials relative to the warp's
+//! maximum, their sum; one exchange of (maximum, sum) between warps; store. In slices: the copy; the
+//! thread's (maximum, sum) as it reads; one exchange; exponentials once more, store.
 //!
 //! **Numerics**: f32 throughout, one rounding at the store; sums in fixed order. +inf or NaN in a
 //! row, or nothing but -inf, gives NaN. n = 0 writes nothing.
@@ -29,6 +31,7 @@ mod cross_entropy;
 mod entries;
 mod forward;
 mod partial;
+mod targets;
 mod total;
 
 pub use entries::*;
