@@ -43,9 +43,6 @@ pub struct StridedParams {
     pub scalars: [u64; MAX_STEPS],
 }
 
-/// Threads of a block of a skeleton.
-pub const FUSED_THREADS: u32 = 256;
-
 /// Names a skeleton: `dense_2x1` or `strided_2x2`, of two inputs, one or two chunks a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FusedEntry {
@@ -58,9 +55,9 @@ pub struct FusedEntry {
 }
 
 impl FusedEntry {
-    /// Chunks of a thread that keep the memory busy where chunks are short, with so many inputs. One
-    /// of [`CHUNK_BYTES`] is enough, by as many threads as a multiprocessor holds; two where a chunk's
-    /// instructions take longer than it takes to move, or the output's chunk is shorter.
+    /// Chunks of a thread that keep the memory busy where chunks are short, with so many inputs. Of
+    /// [`CHUNK_BYTES`] two are enough, by as many threads as a multiprocessor holds; one where the
+    /// output is wider than the inputs, which are what is waited for.
     pub const fn most_chunks(inputs: u32) -> u32 {
         if inputs == 1 { 4 } else { 2 }
     }

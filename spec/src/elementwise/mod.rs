@@ -20,14 +20,14 @@ mod walk;
 
 pub use chain::{Arithmetic, CHAIN_DTYPES, MAX_INPUTS, MAX_KEPT, MAX_STEPS};
 pub use functions::{BinaryOp, GradOp, UnaryOp};
-pub use fused::{CHUNK_BYTES, DenseParams, FUSED_THREADS, FusedEntry, StridedParams};
+pub use fused::{CHUNK_BYTES, DenseParams, FusedEntry, StridedParams};
 pub use transpose::{TransposeEntry, TransposeParams};
 pub use walk::{CopyEntry, Division, WalkParams};
 
 /// Most dimensions a launch handles, after the host has merged those it can.
 pub const MAX_RANK: usize = 8;
 
-/// Threads of a block of `copy`, and of kernels around `cuda_std::map::map`.
+/// Threads of a block.
 pub const THREADS: u32 = 128;
 
 /// Elements that a thread of `copy` handles at once.

@@ -4,8 +4,8 @@ use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::elementwise::{
-    CopyEntry, DenseParams, Division, FUSED_THREADS, FusedEntry, GROUP, MAX_RANK, MAX_STEPS,
-    StridedParams, THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
+    CopyEntry, DenseParams, Division, FusedEntry, GROUP, MAX_RANK, MAX_STEPS, StridedParams,
+    THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
 };
 use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
 use warpsmith::testing::devices;
@@ -93,8 +93,8 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
             scalars,
         }));
     }
-    let blocks = chunks.div_ceil(FUSED_THREADS * entry.chunks).max(1);
-    let config = LaunchConfig::linear(blocks, FUSED_THREADS);
+    let blocks = chunks.div_ceil(THREADS * entry.chunks).max(1);
+    let config = LaunchConfig::linear(blocks, THREADS);
     trial.launch_text(&text, &name, config, args);
     trial
 }

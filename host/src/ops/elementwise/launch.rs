@@ -7,17 +7,12 @@ use crate::module::Kernel;
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
 use spec::DType;
 use spec::elementwise::{
-    Arithmetic, CHUNK_BYTES, DenseParams, FUSED_THREADS, FusedEntry, MAX_INPUTS, MAX_STEPS,
-    StridedParams,
+    Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams, THREADS,
 };
 
 /// Instructions of a thread above which it takes fewer elements: what is longer is bound by
 /// arithmetic, and its text by the driver's time to compile it.
 const LONG: u32 = 2048;
-
-/// Instructions of a chunk above which a thread takes two: computing is what takes time, and two are
-/// computed side by side.
-const HEAVY: u32 = 128;
 
 /// Chunks of a launch up to which a thread takes one: more blocks are worth more than more loads at
 /// once.
@@ -37,6 +32,12 @@ pub(crate) struct Fused<'a> {
     weight: u32,
 }
 
+/// Bytes of an element of the widest dtype.
+fn widest_of(dtypes: &[DType]) -> u32 {
+    let sizes = dtypes.iter().map(|dtype| dtype.size_bytes() as u32);
+    sizes.max().unwrap_or(CHUNK_BYTES)
+}
+
 /// One launch.
 pub(crate) struct Launch<'l> {
     pub(crate) kernel: &'l Kernel,
@@ -53,7 +54,6 @@ impl<'a> Fused<'a> {
         inputs: usize,
         steps: &'a [Step<'a>],
     ) -> Result<Self> {
-        let is_narrow = arithmetic.is_narrow(dtypes[0]);
         let mut numbers = [0; MAX_STEPS];
         for (to, step) in numbers.iter_mut().zip(steps) {
             if let Some(Operand::Number(number)) = step.operand() {
@@ -66,7 +66,7 @@ impl<'a> Fused<'a> {
             inputs,
             steps,
             numbers,
-            weight: steps.iter().map(|step| step.weight(is_narrow)).sum(),
+            weight: steps.iter().map(Step::weight).sum(),
         })
     }
 
@@ -95,9 +95,7 @@ impl<'a> Fused<'a> {
             let kernel = device.composed(&key[..used], || composition.text(device.arch()))?;
             let len = piece.params.len;
             let (chunks, rest) = (len / composition.elements, len % composition.elements);
-            let blocks = chunks
-                .div_ceil(FUSED_THREADS * composition.entry.chunks)
-                .max(1);
+            let blocks = chunks.div_ceil(THREADS * composition.entry.chunks).max(1);
             let scalars = self.numbers;
             let (dense, strided);
             let params: &dyn KernelArg = if composition.entry.dense {
@@ -118,7 +116,7 @@ impl<'a> Fused<'a> {
             };
             launch(&Launch {
                 kernel: &kernel,
-                config: LaunchConfig::linear(blocks, FUSED_THREADS),
+                config: LaunchConfig::linear(blocks, THREADS),
                 piece,
                 params,
             })
@@ -133,19 +131,12 @@ impl<'a> Fused<'a> {
     /// Elements of a chunk: 16 bytes of the widest tensor, but few of a long program, whose text
     /// stands there once for each.
     fn most_elements(&self) -> u32 {
-        let most = CHUNK_BYTES / self.widest();
+        let most = CHUNK_BYTES / widest_of(&self.dtypes[..=self.inputs]);
         if self.weight * most > LONG {
             most.min(4)
         } else {
             most
         }
-    }
-
-    /// Bytes of an element of the widest tensor.
-    fn widest(&self) -> u32 {
-        let tensors = &self.dtypes[..=self.inputs];
-        let sizes = tensors.iter().map(|dtype| dtype.size_bytes() as u32);
-        sizes.max().unwrap_or(CHUNK_BYTES)
     }
 
     /// The kernel for one launch.
@@ -165,15 +156,15 @@ impl<'a> Fused<'a> {
         splat: u32,
         is_many: bool,
     ) -> Composition<'_> {
-        let (inputs, widest) = (self.inputs as u32, self.widest());
+        let (inputs, widest) = (self.inputs as u32, widest_of(&self.dtypes[..=self.inputs]));
         let instructions = self.weight * elements;
         let most = FusedEntry::most_chunks(inputs);
         let is_short = elements * widest < CHUNK_BYTES;
         let takes_most = is_many && is_short && instructions * most <= LONG;
         // Without gaps but not aligned to 16 bytes it has short chunks, too, and is a walk of one step.
         let dense = has_no_gaps && !takes_most;
-        let is_narrowed = (self.dtypes[0].size_bytes() as u32) < widest;
-        let takes_two = is_many && dense && (is_narrowed || instructions > HEAVY);
+        let inputs_widest = widest_of(&self.dtypes[1..=self.inputs]);
+        let takes_two = is_many && dense && inputs_widest == widest;
         let chunks = match (takes_most, takes_two) {
             (true, _) => most,
             (_, true) if 2 * instructions <= LONG => 2,
@@ -197,32 +188,23 @@ impl<'a> Fused<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::elementwise::UnaryOp;
-
-    /// The skeleton of a function of many elements without gaps.
-    fn skeleton(from: DType, to: DType, op: Option<UnaryOp>) -> String {
-        let steps: Vec<Step<'_>> = op.into_iter().map(Step::Unary).collect();
-        let mut dtypes = [to; 1 + MAX_INPUTS];
-        dtypes[1] = from;
-        let fused = Fused::new(Arithmetic::F32, dtypes, 1, &steps).expect("no numbers");
-        let composition = fused.shaped(true, fused.most_elements(), 0, true);
-        composition.entry.to_string()
-    }
 
     #[test]
-    fn a_thread_takes_two_chunks_of_what_computes_for_long_or_gets_narrower() {
+    fn a_thread_takes_two_chunks_unless_the_output_is_wider_or_there_are_few() {
         use DType::{Bf16, E4m3, F32};
-        for (from, to, op, want) in [
-            (F32, F32, Some(UnaryOp::Relu), "dense_1x1"),
-            (F32, F32, Some(UnaryOp::Silu), "dense_1x1"),
-            (F32, F32, Some(UnaryOp::Gelu), "dense_1x2"),
-            (Bf16, Bf16, Some(UnaryOp::Silu), "dense_1x1"),
-            (Bf16, Bf16, Some(UnaryOp::Gelu), "dense_1x2"),
-            (F32, Bf16, None, "dense_1x2"),
-            (Bf16, F32, None, "dense_1x1"),
-            (Bf16, E4m3, None, "dense_1x2"),
+        for (from, to, is_many, want) in [
+            (F32, F32, true, "dense_1x2"),
+            (F32, F32, false, "dense_1x1"),
+            (F32, Bf16, true, "dense_1x2"),
+            (Bf16, F32, true, "dense_1x1"),
+            (E4m3, Bf16, true, "dense_1x1"),
         ] {
-            assert_eq!(skeleton(from, to, op), want, "{op:?} from {from} to {to}");
+            let mut dtypes = [to; 1 + MAX_INPUTS];
+            dtypes[1] = from;
+            let fused = Fused::new(Arithmetic::F32, dtypes, 1, &[]).expect("no numbers");
+            let composition = fused.shaped(true, fused.most_elements(), 0, is_many);
+            let entry = composition.entry.to_string();
+            assert_eq!(entry, want, "from {from} to {to}");
         }
     }
 
@@ -233,6 +215,6 @@ mod tests {
         let entry = |elements, is_many| fused.shaped(true, elements, 0, is_many).entry.to_string();
         assert_eq!(entry(2, true), "strided_1x4");
         assert_eq!(entry(2, false), "dense_1x1");
-        assert_eq!(entry(4, true), "dense_1x1");
+        assert_eq!(entry(4, true), "dense_1x2");
     }
 }

@@ -173,21 +173,12 @@ impl Step<'_> {
         (!is_defined).then_some(name)
     }
 
-    /// About as many instructions as it is on sm_90, in the short form of its function or in full:
-    /// enough to tell what is long.
-    pub(super) fn weight(&self, is_narrow: bool) -> u32 {
+    /// Some number of instructions of PTX: enough to tell what is long.
+    pub(super) fn weight(&self) -> u32 {
         /// Of a function whose result is exact or rounded once, mostly an instruction or two.
-        const SHORT: u32 = 2;
+        const SHORT: u32 = 4;
         const LONG: u32 = 40;
         match self {
-            Self::Unary(UnaryOp::Gelu) if is_narrow => 20,
-            Self::Unary(op) if is_narrow && op.narrow_ulps().is_some() => 8,
-            Self::Unary(UnaryOp::Sqrt | UnaryOp::Rcp) => 14,
-            Self::Unary(UnaryOp::Exp | UnaryOp::Exp2) => 18,
-            Self::Unary(UnaryOp::Silu | UnaryOp::Sigmoid | UnaryOp::Rsqrt) => 26,
-            Self::Binary {
-                op: BinaryOp::Div, ..
-            } => 14,
             Self::Binary {
                 op: BinaryOp::Remainder | BinaryOp::Fmod | BinaryOp::Pow | BinaryOp::Atan2,
                 ..

@@ -16,7 +16,7 @@ mod access;
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
-use spec::elementwise::{DenseParams, FUSED_THREADS, StridedParams};
+use spec::elementwise::{DenseParams, StridedParams, THREADS};
 
 use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
 
@@ -27,13 +27,13 @@ use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
 #[inline(always)]
 unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32, rest: u32) {
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
-    let start = block * (FUSED_THREADS * CHUNKS as u32);
-    if CHUNKS > 1 && start + FUSED_THREADS * CHUNKS as u32 <= chunks {
+    let start = block * (THREADS * CHUNKS as u32);
+    if CHUNKS > 1 && start + THREADS * CHUNKS as u32 <= chunks {
         let mut places = [[core::ptr::null_mut(); 5]; CHUNKS];
         let mut words = [[[0; 4]; 4]; CHUNKS];
         let mut k = 0;
         while k < CHUNKS {
-            places[k] = at.chunk::<N>(start + k as u32 * FUSED_THREADS + thread);
+            places[k] = at.chunk::<N>(start + k as u32 * THREADS + thread);
             // SAFETY: a chunk that is there.
             words[k] = unsafe { load::<N>(places[k]) };
             k += 1;
@@ -51,11 +51,11 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
             let places = at.chunk::<N>(index);
             // SAFETY: as above.
             unsafe { store(places, chunk(load::<N>(places))) };
-            index += FUSED_THREADS;
+            index += THREADS;
             left -= 1;
         }
     }
-    let index = block * FUSED_THREADS + thread;
+    let index = block * THREADS + thread;
     if index < rest {
         let places = at.element::<N>(chunks, index);
         // SAFETY: an element that is there.
@@ -69,7 +69,7 @@ macro_rules! dense {
         ///
         /// # Safety
         /// Launched as `spec::elementwise` says, with tensors of these lengths and all holes filled.
-        #[kernel(max_threads = FUSED_THREADS)]
+        #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             y: *mut u8,
             a: *const u8,
@@ -93,7 +93,7 @@ macro_rules! strided {
         /// # Safety
         /// Launched as `spec::elementwise` says, with tensors of these extents and strides and all
         /// holes filled.
-        #[kernel(max_threads = FUSED_THREADS)]
+        #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             y: *mut u8,
             a: *const u8,
