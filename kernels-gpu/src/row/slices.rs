@@ -12,7 +12,8 @@
 //! | `exchanged`, in clusters | every warp of the cluster | the block | 16 a warp |
 //!
 //! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for every warp of the row, to exchange
-//! through; slices, by team and input.
+//! through; slices, by team and input, each from a line of 128 bytes on: copies to odd multiples of 16
+//! bytes take longer.
 
 use super::group::{Group, butterfly};
 use super::packed::{Packed, Raw};
@@ -25,7 +26,7 @@ use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global;
 use cuda_std::warp::Words;
-use spec::rows::{BARRIER_BYTES, RowParams, VECTOR_BYTES};
+use spec::rows::{BARRIER_BYTES, RowParams, VECTOR_BYTES, slices_offset};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -101,7 +102,7 @@ impl Team {
             },
             step: params.vectors * VECTOR_BYTES,
             base,
-            slices: base.add_bytes(BARRIER_BYTES + slots * VECTOR_BYTES),
+            slices: base.add_bytes(slices_offset(slots)),
             group,
         }
     }
@@ -153,7 +154,7 @@ impl Team {
             }
             thread::sync_threads();
             if self.group.blocks > 1 {
-                cluster::barrier_cluster_arrive_release_aligned();
+                cluster::barrier_cluster_arrive_relaxed_aligned();
                 // All blocks run, and expect what they are sent.
                 cluster::barrier_cluster_wait_acquire_aligned();
             }
@@ -247,7 +248,7 @@ impl Team {
                     let barrier = self.exchanged().of_rank(lane);
                     cluster::st_async_shared_cluster_v4_u32(there, words(value), barrier);
                 }
-                while !self.exchanged().try_wait_parity_acquire_cluster(0) {}
+                self.exchanged().wait_parity(0);
             } else {
                 if lane == 0 {
                     mem::st_shared_v4_u32(own, words(value));

@@ -77,6 +77,14 @@ pub const SLICE_BLOCKS: u32 = 6;
 /// they share a block, and one of exchanges.
 pub const BARRIER_BYTES: u32 = (SHARED_BLOCK / 4 * 8 + 8).next_multiple_of(VECTOR_BYTES);
 
+/// Bytes of a line of memory, which slices begin on.
+pub const LINE_BYTES: u32 = 128;
+
+/// Bytes before the slices in a block's shared memory, which exchanges through so many vectors.
+pub const fn slices_offset(slots: u32) -> u32 {
+    (BARRIER_BYTES + slots * VECTOR_BYTES).next_multiple_of(LINE_BYTES)
+}
+
 /// Where a row is between its being read and its being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
@@ -147,10 +155,10 @@ pub struct RowShape {
 }
 
 impl RowShape {
-    /// Vectors of a slice of a row that so many blocks share.
+    /// Vectors of a slice of a row that so many blocks share: whole lines.
     pub const fn slice_vectors(&self, blocks: u32) -> u32 {
         let bytes = self.n * self.element_bytes as u64;
-        bytes.div_ceil((VECTOR_BYTES * blocks) as u64) as u32
+        bytes.div_ceil((LINE_BYTES * blocks) as u64) as u32 * (LINE_BYTES / VECTOR_BYTES)
     }
 }
 
@@ -343,8 +351,7 @@ impl RowPlan {
             Strategy::Slices => {
                 let slots = self.threads.div_ceil(32) * self.cluster;
                 let slices = self.rows_per_block() * shape.inputs;
-                let vectors = slots + slices * shape.slice_vectors(self.cluster);
-                BARRIER_BYTES + vectors * VECTOR_BYTES
+                slices_offset(slots) + slices * shape.slice_vectors(self.cluster) * VECTOR_BYTES
             }
             Strategy::Shared => {
                 let row = shape.n * shape.element_bytes as u64;
