@@ -4,7 +4,7 @@
 //! takes the arguments of every forward entry and runs on the grid of
 //! [`FlashFwdParams::grid`](super::FlashFwdParams::grid), with [`Sm80Tile::smem_bytes`] of dynamic
 //! shared memory. head_dim and head_dim_v are multiples of 8 up to the cap; rows of q, k, v begin at
-//! multiples of 16 bytes, and those of o at multiples of two elements; softmax_scale_log2 is at least
+//! multiples of 16 bytes, those of o at multiples of [`O_ALIGN_BYTES`]; softmax_scale_log2 is at least
 //! [`LEAST_SCALE`].
 
 use core::fmt;
@@ -16,6 +16,9 @@ pub const THREADS: u32 = 128;
 
 /// Bytes of the addresses of the first key and the first value.
 pub const BASES_BYTES: u32 = 16;
+
+/// Of the rows of o: what a thread writes at once.
+pub const O_ALIGN_BYTES: u32 = 8;
 
 /// The head_dim caps that kernels are built for.
 pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];

@@ -228,6 +228,15 @@ pub const fn section(group: u32, m_tiles: u32, is_masked: bool) -> u32 {
     heads.div_ceil(group).saturating_mul(group)
 }
 
+/// Tiles that so many queries take.
+#[inline(always)]
+pub const fn tiles_of(queries: u32, tile_m: u32) -> u32 {
+    match queries.checked_add(tile_m - 1) {
+        Some(rows) => divided(rows, tile_m).0,
+        None => 0,
+    }
+}
+
 /// A tile of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileIndex {
@@ -256,10 +265,7 @@ impl TileOrder {
     /// Those of `batch` × `heads` × `seqlen_q`, fewer than 2^32 tiles.
     #[inline(always)]
     pub const fn new(tile_m: u32, batch: u32, heads: u32, seqlen_q: u32, section: u32) -> Self {
-        let m_tiles = match seqlen_q.checked_add(tile_m - 1) {
-            Some(rows) => divided(rows, tile_m).0,
-            None => 0,
-        };
+        let m_tiles = tiles_of(seqlen_q, tile_m);
         let heads_all = batch.wrapping_mul(heads);
         Self {
             m_tiles,

@@ -9,7 +9,7 @@ use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use spec::attention::FlashFwdParams;
-use spec::attention::sm80::{Sm80Entry, Sm80Tile, THREADS};
+use spec::attention::sm80::{O_ALIGN_BYTES, Sm80Entry, Sm80Tile, THREADS};
 
 /// Multiply-adds, counted as two, that a multiprocessor does in a cycle: half of what tensor cores of
 /// sm_80 do.
@@ -53,10 +53,9 @@ pub(super) fn config(
     let are_aligned = inputs
         .iter()
         .all(|input| input.row_align_bytes(desc.dtype) >= CHUNK_BYTES);
-    let pair_bytes = 2 * desc.o_dtype.size_bytes() as u32;
     let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block
         && are_aligned
-        && desc.o.row_align_bytes(desc.o_dtype) >= pair_bytes
+        && desc.o.row_align_bytes(desc.o_dtype) >= O_ALIGN_BYTES
         && desc.positive_scale;
     let grid = FlashFwdParams::grid(desc.batch, desc.seqlen_q, desc.heads_q, tile.tile_m);
     Some(LaunchConfig {

@@ -1,7 +1,8 @@
 //! The way of o and lse from registers to global memory.
 
-use cuda_std::mem::st_v2_f32;
+use cuda_std::mem::{st_v2_f32, st_v2_u32};
 use cuda_std::thread;
+use cuda_std::warp::{FULL_MASK, shfl_bfly};
 use spec::attention::{FlashFwdParams, OutputDType, Sequence};
 
 use super::element::Half;
@@ -24,6 +25,19 @@ pub(super) struct Results {
     pub(super) first_column: u32,
     /// Columns that there are, a multiple of 8.
     pub(super) columns: u32,
+}
+
+/// Two columns of a row.
+#[inline(always)]
+fn scaled<const M: usize, const D: usize>(
+    o: &Accumulator<M, D>,
+    factors: &Rows<M>,
+    i: usize,
+    j: usize,
+    half: usize,
+) -> [f32; 2] {
+    let factor = factors[i][half];
+    [o[i][j][2 * half] * factor, o[i][j][2 * half + 1] * factor]
 }
 
 impl Results {
@@ -50,52 +64,103 @@ impl Results {
         }
     }
 
-    /// Calls `visit` with each row that there is, and where it is among the thread's.
+    /// The thread's row `half` of block `i`, which need not be there.
     #[inline(always)]
-    fn for_each_row<const M: usize>(&self, mut visit: impl FnMut(u32, usize, usize)) {
-        for i in 0..M {
-            for half in 0..2 {
-                let row = self.first_row + 16 * i as u32 + 8 * half as u32;
-                if row < self.rows {
-                    visit(row, i, half);
-                }
-            }
-        }
+    const fn row(&self, i: usize, half: usize) -> u32 {
+        self.first_row + 16 * i as u32 + 8 * half as u32
     }
 
     /// Writes o, times `factors`.
     ///
     /// # Safety
-    /// Rows and columns that are there can be written, two columns at once; they are this thread's.
+    /// The warp calls it, converged. Rows and columns that are there can be written, 8 bytes at once;
+    /// they are this block's.
     #[inline(always)]
     pub(super) unsafe fn write_o<E: Half, const M: usize, const D: usize>(
         &self,
         o: &Accumulator<M, D>,
         factors: &Rows<M>,
     ) {
-        let is_f32 = self.dtype == OutputDType::F32.code();
+        if self.dtype == OutputDType::F32.code() {
+            // SAFETY: the caller's.
+            self.for_each_row::<M>(|i, half, row, columns| unsafe {
+                let to = self.o.cast::<f32>().wrapping_offset(row as isize);
+                self.write_floats::<D>(to, columns, |j| scaled(o, factors, i, j, half));
+            });
+        } else {
+            // SAFETY: the caller's.
+            self.for_each_row::<M>(|i, half, row, columns| unsafe {
+                let to = self.o.cast::<u16>().wrapping_offset(row as isize);
+                self.write_halves::<E, D>(to, columns, |j| scaled(o, factors, i, j, half));
+            });
+        }
+    }
+
+    /// Calls `visit` with where each row is among the thread's, where it begins, and its columns: none of
+    /// one that is not there.
+    #[inline(always)]
+    fn for_each_row<const M: usize>(&self, mut visit: impl FnMut(usize, usize, i64, u32)) {
+        for i in 0..M {
+            for half in 0..2 {
+                let row = self.row(i, half);
+                let columns = if row < self.rows { self.columns } else { 0 };
+                visit(i, half, i64::from(row) * self.ld, columns);
+            }
+        }
+    }
+
+    /// A row of `columns` in f32.
+    ///
+    /// # Safety
+    /// As for [`write_o`](Self::write_o).
+    #[inline(always)]
+    unsafe fn write_floats<const D: usize>(
+        &self,
+        row: *mut f32,
+        columns: u32,
+        pair: impl Fn(usize) -> [f32; 2],
+    ) {
+        for j in 0..D {
+            let column = 8 * j as u32 + self.first_column;
+            if column < columns {
+                // SAFETY: the caller's.
+                unsafe { st_v2_f32(row.wrapping_add(column as usize), pair(j)) };
+            }
+        }
+    }
+
+    /// A row of `columns` in 16 bits. Of every eight columns a lane has two; neighbours exchange some,
+    /// so that each writes four of every 16, and the four lanes whole sectors of 32 bytes.
+    ///
+    /// # Safety
+    /// As for [`write_o`](Self::write_o).
+    #[inline(always)]
+    unsafe fn write_halves<E: Half, const D: usize>(
+        &self,
+        row: *mut u16,
+        columns: u32,
+        pair: impl Fn(usize) -> [f32; 2],
+    ) {
         let is_f16 = self.dtype == OutputDType::F16.code();
-        let size_bytes = if is_f32 { 4 } else { 2 };
-        self.for_each_row::<M>(|row, i, half| {
-            let first = i64::from(row) * self.ld + i64::from(self.first_column);
-            let first = self.o.wrapping_offset((first * size_bytes) as isize);
-            for j in 0..D {
-                if 8 * (j as u32) < self.columns {
-                    let factor = factors[i][half];
-                    let pair = [o[i][j][2 * half] * factor, o[i][j][2 * half + 1] * factor];
-                    let place = first.wrapping_add(8 * j * size_bytes as usize);
-                    let halves = E::pack_as(is_f16, pair[0], pair[1]);
-                    // SAFETY: the caller's.
-                    unsafe {
-                        if is_f32 {
-                            st_v2_f32(place.cast(), pair);
-                        } else {
-                            place.cast::<u32>().write(halves);
-                        }
-                    }
+        let lane = self.first_column / 2;
+        let is_upper = lane % 2 != 0;
+        let first = 8 * (lane % 2) + 4 * (lane / 2);
+        let row = row.wrapping_add(first as usize);
+        let packed = |j: usize| {
+            let [low, high] = pair(j);
+            E::pack_as(is_f16, low, high)
+        };
+        for j in 0..D / 2 {
+            let (x, y) = (packed(2 * j), packed(2 * j + 1));
+            // SAFETY: the caller's.
+            unsafe {
+                let got = shfl_bfly(FULL_MASK, if is_upper { x } else { y }, 1);
+                let words = if is_upper { [got, y] } else { [x, got] };
+                if 16 * (j as u32) + first < columns {
+                    st_v2_u32(row.wrapping_add(16 * j).cast(), words);
                 }
             }
-        });
+        }
     }
 
     /// Writes lse, whose first is that of row 0. The first of the four lanes of a row does.
@@ -107,9 +172,14 @@ impl Results {
         if self.first_column != 0 {
             return;
         }
-        self.for_each_row::<M>(|row, i, half| {
-            // SAFETY: the caller's.
-            unsafe { lse.wrapping_add(row as usize).write(values[i][half]) }
-        });
+        for i in 0..M {
+            for half in 0..2 {
+                let row = self.row(i, half);
+                if row < self.rows {
+                    // SAFETY: the caller's.
+                    unsafe { lse.wrapping_add(row as usize).write(values[i][half]) }
+                }
+            }
+        }
     }
 }

@@ -226,8 +226,10 @@ where
         }
     }
 
+    /// # Safety
+    /// As for [`load`](Self::load).
     #[inline(always)]
-    fn walk(&self) -> Walk<'a, C::Rows> {
+    unsafe fn walk(&self) -> Walk<'a, C::Rows> {
         let Call {
             params,
             lengths,
@@ -235,7 +237,8 @@ where
             rows,
             ..
         } = self.call;
-        Walk::new(params, lengths, launch, rows)
+        // SAFETY: the caller's.
+        unsafe { Walk::new::<TILE_M>(params, lengths, launch, rows) }
     }
 
     /// Loads what every tile needs, in the order in which there is room for it: keys, values of the
@@ -248,7 +251,8 @@ where
     unsafe fn load(&self) {
         let [_, map_k, map_v] = self.call.maps;
         let params = self.call.params;
-        let mut walk = self.walk();
+        // SAFETY: the caller's.
+        let mut walk = unsafe { self.walk() };
         let mut tickets = self.tickets;
         let mut keys = self.pipeline_k.producer();
         let mut values = self.pipeline_v.producer();

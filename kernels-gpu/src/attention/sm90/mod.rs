@@ -6,6 +6,7 @@ mod entries;
 mod kernel;
 mod load;
 mod mask;
+mod packed_order;
 mod rows;
 mod schedule;
 mod softmax;

@@ -5,16 +5,18 @@
 //! matter of the walk alone.
 
 use cuda_std::atomic::{Order, Scope, atom_add, atom_exch};
+use cuda_std::hint::opaque;
 use cuda_std::mem::{ld_shared_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
-use spec::attention::sm90::{FwdLaunch, TICKET_BYTES, TICKETS, TileOrder};
+use spec::attention::sm90::{FwdLaunch, TICKET_BYTES, TICKETS, TileIndex, TileOrder};
 use spec::attention::{FlashFwdLengths, FlashFwdParams, Mask, Positions, Sequence};
 use spec::gemm::raster::divided;
 use spec::gemm::sm90::MMA_M;
 
 use super::load::is_leader;
+use super::packed_order::Count;
 use super::rows::RowMap;
 use crate::attention::lengths::sequence;
 
@@ -39,80 +41,144 @@ pub(super) struct Walk<'a, R> {
     params: &'a FlashFwdParams,
     lengths: &'a FlashFwdLengths,
     launch: FwdLaunch,
+    /// Where sequences differ in queries: [`Count::through`].
+    through: u32,
     /// What the counter said when it was asked, which is while the tile before is loaded: nobody looks
     /// at the answer, and waits for it, until then.
     turn: u32,
 }
 
 impl<'a, R: RowMap> Walk<'a, R> {
+    /// # Safety
+    /// The block's first warp calls it, converged; the lengths are a launch's.
     #[inline(always)]
-    pub(super) fn new(
+    pub(super) unsafe fn new<const TILE_M: u32>(
         params: &'a FlashFwdParams,
         lengths: &'a FlashFwdLengths,
         launch: FwdLaunch,
         rows: R,
     ) -> Self {
-        Self {
+        let turn = thread::block_idx_x().wrapping_sub(thread::grid_dim_x());
+        let mut walk = Self {
             rows,
             params,
             lengths,
             launch,
-            turn: thread::block_idx_x().wrapping_sub(thread::grid_dim_x()),
+            through: 0,
+            turn,
+        };
+        let counted = walk.counted::<TILE_M>();
+        if counted.is_needed() {
+            // SAFETY: the caller's.
+            walk.through = unsafe { counted.through() };
+        }
+        walk
+    }
+
+    /// All tiles, of all parts of keys.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline(always)]
+    unsafe fn count<const TILE_M: u32>(&self) -> u32 {
+        let params = self.params;
+        let tiles = if self.counted::<TILE_M>().is_needed() {
+            // SAFETY: the caller's.
+            unsafe { Count::all(self.through) }
+        } else {
+            self.order::<TILE_M>(params.batch, params.seqlen_q).count
+        };
+        tiles * self.rows.splits()
+    }
+
+    /// Queries of a tile.
+    #[inline(always)]
+    fn queries<const TILE_M: u32>(&self) -> u32 {
+        TILE_M / MMA_M * self.rows.queries()
+    }
+
+    #[inline(always)]
+    fn counted<const TILE_M: u32>(&self) -> Count<'a> {
+        Count {
+            lengths: self.lengths,
+            params: self.params,
+            queries: self.queries::<TILE_M>(),
+            heads: self.rows.tile_heads(self.params),
         }
     }
 
-    /// The next tile that has queries.
+    /// Of sequences with as many queries. Opaque: what follows is not to be kept in registers from tile
+    /// to tile.
+    #[inline(always)]
+    fn order<const TILE_M: u32>(&self, batch: u32, queries: u32) -> TileOrder {
+        let heads = self.rows.tile_heads(self.params);
+        let tile_m = self.queries::<TILE_M>();
+        TileOrder::new(tile_m, batch, heads, opaque(queries), self.launch.section)
+    }
+
+    /// The next tile; every one has queries.
     ///
     /// # Safety
-    /// The block's first warp calls it, converged. The lengths and the counter are a launch's; it is not
-    /// called again after `None`.
+    /// As for [`new`](Self::new). The counter is a launch's; it is not called again after `None`.
     #[inline(always)]
     pub(super) unsafe fn next<const TILE_M: u32, const TILE_N: u32>(&mut self) -> Option<Tile> {
-        let params = self.params;
-        let rows = self.rows;
-        let (batch, heads) = (params.batch, rows.tile_heads(params));
-        let queries = TILE_M / MMA_M * rows.queries();
-        let order = TileOrder::new(queries, batch, heads, params.seqlen_q, self.launch.section);
-        let count = order.count * rows.splits();
-        loop {
-            let counter = self.launch.counter;
-            // SAFETY: the caller's. Nothing but the counter's value counts.
-            unsafe {
-                let turn = uniform(self.turn);
-                let index = turn.wrapping_add(thread::grid_dim_x());
-                let asks = is_leader() && !counter.is_null();
-                if asks && turn == count - 1 {
-                    // As many have asked as there are tiles, so nobody will; the next launch begins
-                    // anew.
-                    atom_exch(counter, 0, Order::Relaxed, Scope::Gpu);
-                }
-                if index >= count {
-                    return None;
-                }
-                self.turn = index;
-                if asks {
-                    self.turn = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
-                }
-                let (tile_index, split) = divided(index, rows.splits());
-                let at = order.at(tile_index);
-                let mut sequence = sequence(self.lengths, params, at.batch);
-                sequence.q = in_all_lanes(sequence.q);
-                sequence.k = in_all_lanes(sequence.k);
-                let row = at.m * queries;
-                if row < sequence.q.len {
-                    let mask = params.mask(&sequence);
-                    let blocks = key_blocks::<TILE_N>(&mask, row, row + queries);
-                    let (first, end) = part(blocks, split, rows.splits());
-                    return Some(Tile {
-                        sequence,
-                        head: at.head,
-                        row,
-                        split,
-                        first,
-                        end,
-                    });
-                }
+        let (params, rows) = (self.params, self.rows);
+        let counter = self.launch.counter;
+        // SAFETY: the caller's. Nothing but the counter's value counts.
+        unsafe {
+            let count = self.count::<TILE_M>();
+            let turn = uniform(self.turn);
+            let index = turn.wrapping_add(thread::grid_dim_x());
+            let asks = is_leader() && !counter.is_null();
+            if asks && turn == count.wrapping_sub(1) {
+                // As many have asked as there are tiles, so nobody will; the next launch begins
+                // anew.
+                atom_exch(counter, 0, Order::Relaxed, Scope::Gpu);
             }
+            if index >= count {
+                return None;
+            }
+            self.turn = index;
+            if asks {
+                self.turn = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
+            }
+            let (tile_index, split) = divided(index, rows.splits());
+            let at = self.at::<TILE_M>(tile_index);
+            let mut sequence = sequence(self.lengths, params, at.batch);
+            sequence.q = in_all_lanes(sequence.q);
+            sequence.k = in_all_lanes(sequence.k);
+            let queries = self.queries::<TILE_M>();
+            let row = at.m * queries;
+            let mask = params.mask(&sequence);
+            let blocks = key_blocks::<TILE_N>(&mask, row, row + queries);
+            let (first, end) = part(blocks, split, rows.splits());
+            Some(Tile {
+                sequence,
+                head: at.head,
+                row,
+                split,
+                first,
+                end,
+            })
+        }
+    }
+
+    /// The tile at an index.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline(always)]
+    unsafe fn at<const TILE_M: u32>(&self, index: u32) -> TileIndex {
+        let counted = self.counted::<TILE_M>();
+        if !counted.is_needed() {
+            let order = self.order::<TILE_M>(self.params.batch, self.params.seqlen_q);
+            return order.at(index);
+        }
+        // SAFETY: the caller's.
+        let found = unsafe { counted.find(self.through, index) };
+        TileIndex {
+            batch: found.batch_idx,
+            ..self.order::<TILE_M>(1, found.queries).at(found.index)
         }
     }
 }
