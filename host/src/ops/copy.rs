@@ -5,7 +5,7 @@ use crate::ops::{check, kernels};
 use crate::tensor::Erased;
 use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::{bf16, f16};
-use spec::elementwise::{Arithmetic, CopyEntry, GROUP, THREADS, TransposeEntry, grid_blocks};
+use spec::elementwise::{Arithmetic, CopyEntry, THREADS, TransposeEntry, grid_blocks};
 
 impl<T: Element> Tensor<T> {
     /// The same elements in row-major order without gaps: this tensor itself where it is
@@ -128,9 +128,10 @@ fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> 
         // SAFETY: as below.
         return unsafe { kernel.launch(stream, config, (x, y, transposition.params)) };
     }
-    let kernel = kernels::kernel(stream, CopyEntry { size_bytes })?;
+    let entry = CopyEntry { size_bytes };
+    let kernel = kernels::kernel(stream, entry)?;
     walk.pieces(1, |piece| {
-        let blocks = grid_blocks(piece.params.len.into(), GROUP);
+        let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
         let config = LaunchConfig::linear(blocks, THREADS);
         let x = from.argument(piece.addresses[1]);
         let y = to.argument(piece.addresses[0]);

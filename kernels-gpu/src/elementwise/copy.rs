@@ -2,25 +2,25 @@
 
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread, walk};
-use spec::elementwise::{GROUP, THREADS, WalkParams};
+use spec::elementwise::{CopyEntry, THREADS, WalkParams};
 
-/// y = x of every element; each thread has [`GROUP`] loads in flight.
+/// y = x of every element; each thread has `N` loads in flight.
 ///
 /// # Safety
 /// The tensors are those of `params`.
 #[inline(always)]
-unsafe fn copy<T: Copy + Default>(x: *const T, y: *mut T, params: &WalkParams) {
-    let first = thread::block_idx_x() * (THREADS * GROUP) + thread::thread_idx_x();
+unsafe fn copy<T: Copy + Default, const N: usize>(x: *const T, y: *mut T, params: &WalkParams) {
+    let first = thread::block_idx_x() * (THREADS * N as u32) + thread::thread_idx_x();
     let at = |j: u32| first + j * THREADS;
-    let mut values = [T::default(); GROUP as usize];
-    for j in 0..GROUP {
+    let mut values = [T::default(); N];
+    for j in 0..N as u32 {
         if at(j) < params.len {
             let offset = walk::offset(params, 1, at(j));
             // SAFETY: an element of x.
             values[j as usize] = unsafe { x.wrapping_offset(offset).read() };
         }
     }
-    for j in 0..GROUP {
+    for j in 0..N as u32 {
         if at(j) < params.len {
             let offset = walk::offset(params, 0, at(j));
             // SAFETY: an element of y.
@@ -34,6 +34,12 @@ unsafe fn copy<T: Copy + Default>(x: *const T, y: *mut T, params: &WalkParams) {
 #[repr(C, align(16))]
 pub struct Wide([u32; 4]);
 
+/// Elements of a thread, as `spec` has it.
+const fn per_thread<T>() -> usize {
+    let size_bytes = size_of::<T>();
+    CopyEntry { size_bytes }.per_thread() as usize
+}
+
 macro_rules! copies {
     ($($name:ident: $ty:ty;)*) => {$(
         #[doc = concat!("Copies elements as wide as ", stringify!($ty), ".")]
@@ -43,7 +49,7 @@ macro_rules! copies {
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: ByValue<WalkParams, 432>) {
             // SAFETY: the launch's promise.
-            unsafe { copy(x, y, &params) }
+            unsafe { copy::<$ty, { per_thread::<$ty>() }>(x, y, &params) }
         }
     )*};
 }

@@ -30,7 +30,7 @@ pub const MAX_RANK: usize = 8;
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 
-/// Elements that a thread of `copy` handles at once.
+/// Elements that a thread of a kernel around `cuda_std::map::map` handles.
 pub const GROUP: u32 = 8;
 
 /// Most elements of one launch: indices and their division stay within 31 bits. The host cuts what

@@ -69,6 +69,13 @@ pub struct CopyEntry {
     pub size_bytes: usize,
 }
 
+impl CopyEntry {
+    /// Elements of a thread, all loaded before the first is stored: one of 16 bytes is enough.
+    pub const fn per_thread(self) -> u32 {
+        if self.size_bytes == 16 { 1 } else { 8 }
+    }
+}
+
 impl core::fmt::Display for CopyEntry {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "copy_b{}", self.size_bytes * 8)

@@ -182,7 +182,8 @@ pub(crate) fn copy() -> Problem {
         .u32(&[len as u32, 1, 1, 0])
         .divisions(&[len as u32, 1, 1, 1, 1, 1, 1, 1]);
     let params = extents.u64(&strides.concat());
-    let blocks = elementwise::grid_blocks(len as u64, elementwise::GROUP);
+    let entry = elementwise::CopyEntry { size_bytes: 4 };
+    let blocks = elementwise::grid_blocks(len as u64, entry.per_thread());
     Problem {
         shape: linear(blocks, elementwise::THREADS),
         buffers: vec![x.bytes, poison(DType::F32, len)],

@@ -4,8 +4,8 @@ use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::elementwise::{
-    CopyEntry, DenseParams, Division, FusedEntry, GROUP, MAX_RANK, MAX_STEPS, StridedParams,
-    THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
+    CopyEntry, DenseParams, Division, FusedEntry, MAX_RANK, MAX_STEPS, StridedParams, THREADS,
+    TransposeEntry, TransposeParams, WalkParams, grid_blocks,
 };
 use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
 use warpsmith::testing::devices;
@@ -114,7 +114,7 @@ pub(crate) fn copy(entry: CopyEntry, rng: &mut ChaCha8Rng) -> Trial {
     let (walk, lens) = walk(1, 1, rng);
     let x = trial.noise(lens[1] * entry.size_bytes as u64, rng);
     let y = trial.noise(lens[0] * entry.size_bytes as u64, rng);
-    let config = LaunchConfig::linear(grid_blocks(walk.len.into(), GROUP), THREADS);
+    let config = LaunchConfig::linear(grid_blocks(walk.len.into(), entry.per_thread()), THREADS);
     trial.launch(entry, config, [x, y, Arg::params(walk)]);
     trial
 }
