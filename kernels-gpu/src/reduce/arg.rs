@@ -38,7 +38,8 @@ impl<N: Number> Fold for Arg<N> {
     type Local = (N, u32);
     type Acc = Found<N>;
     type Out = i64;
-    const HAS_SHORT: bool = Family::Arg.has_short();
+    const HAS_SHORT: bool = Family::Arg.has_short(size_of::<N>());
+    const IS_WRITTEN_AT_ONCE: bool = true;
     const WORDS: usize = size_of::<N>() / 4 + 2;
 
     #[inline(always)]
@@ -66,17 +67,26 @@ impl<N: Number> Fold for Arg<N> {
                 flag = xs(u, v).flagged(flag);
             }
         }
-        let is_special = Number::is_nan(flag);
-        for u in 0..U {
-            for (v, local) in locals.iter_mut().enumerate() {
-                let x = xs(u, v).turned(turn);
-                // A NaN that is the largest stays so: nothing is above it.
-                let is_above = match is_special {
-                    true => x.beats(local.0),
-                    false => x.above(local.0),
-                };
-                local.0 = if is_above { x } else { local.0 };
-                local.1 = if is_above { k + u as u32 } else { local.1 };
+        // Two loops, or each comparison would be made in both ways.
+        if Number::is_nan(flag) {
+            for u in 0..U {
+                for (v, (largest, at)) in locals.iter_mut().enumerate() {
+                    let x = xs(u, v).turned(turn);
+                    // A NaN that is the largest stays so: nothing is above it.
+                    let is_above = x.beats(*largest);
+                    *largest = if is_above { x } else { *largest };
+                    *at = if is_above { k + u as u32 } else { *at };
+                }
+            }
+        } else {
+            for u in 0..U {
+                for (v, (largest, at)) in locals.iter_mut().enumerate() {
+                    let x = xs(u, v).turned(turn);
+                    // The values wait for each other alone; a NaN from before stays.
+                    let is_above = x.above(*largest);
+                    *largest = if is_above { x } else { *largest };
+                    *at = if is_above { k + u as u32 } else { *at };
+                }
             }
         }
         locals
@@ -102,8 +112,7 @@ impl<N: Number> Fold for Arg<N> {
         if is_b { b } else { a }
     }
     #[inline(always)]
-    unsafe fn finish(acc: Found<N>, _: &ReduceParams, out: *mut i64, at: u64) {
-        // SAFETY: passed on to the caller.
-        unsafe { out.wrapping_add(at as usize).write(acc.index as i64) }
+    fn result(acc: Found<N>, _: &ReduceParams) -> i64 {
+        acc.index as i64
     }
 }

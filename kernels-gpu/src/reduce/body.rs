@@ -12,6 +12,7 @@ use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::fold::{Fold, Indices};
 use super::load::{Load, Raw};
+use super::own::Own;
 use super::place::{Item, Items, Place, Role, Singles, divide};
 use super::settle::{Layout, Scratch};
 use super::short;
@@ -143,16 +144,21 @@ unsafe fn singles<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     acc
 }
 
-/// What a thread has of an item whose lanes go along the axis: of its vectors, with `rest`.
+/// What the item's threads of a warp have of a row, whose lanes go along the axis: of their vectors,
+/// with `rest`. The first of them has it.
+///
+/// # Safety
+/// All lanes of the warp are here.
 #[inline(always)]
-fn of_thread<F: Fold, const V: usize>(
+unsafe fn of_row<F: Fold, const V: usize>(
     locals: [F::Local; V],
     rest: F::Acc,
-    count: u32,
-    indices: &Indices,
+    place: &Place,
     params: &ReduceParams,
 ) -> F::Acc {
-    let mut accs: [F::Acc; V] = core::array::from_fn(|v| F::close(locals[v], count, indices, v));
+    let indices = place.indices(params, V);
+    let mut accs: [F::Acc; V] =
+        core::array::from_fn(|v| F::close(locals[v], place.count, &indices, v));
     let mut half = V / 2;
     while half > 0 {
         for v in 0..half {
@@ -160,16 +166,7 @@ fn of_thread<F: Fold, const V: usize>(
         }
         half /= 2;
     }
-    F::merge(accs[0], rest, params)
-}
-
-/// Merges the accumulators of an item's neighbouring lanes into the first of them.
-///
-/// # Safety
-/// All lanes of the warp are here.
-#[inline(always)]
-pub(super) unsafe fn of_lanes<F: Fold>(acc: F::Acc, params: &ReduceParams) -> F::Acc {
-    let mut acc = acc;
+    let mut acc = F::merge(accs[0], rest, params);
     let mut apart = (1 << params.along_log2.min(5)) / 2;
     while apart > 0 {
         // SAFETY: passed on to the caller.
@@ -219,8 +216,8 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
         scratch: Scratch::new(scratch, THREADS as usize * V),
         groups: role.groups,
     };
-    // A thread has columns whole; then they are in no parts either.
-    let is_own_columns = params.is_across != 0 && params.along_log2 == 0;
+    // A thread has columns whole, or a warp rows; then they are in no parts either.
+    let is_own = params.along_log2 <= if params.is_across != 0 { 0 } else { 5 };
     let mut base = u64::from(thread::block_idx_x()) * u64::from(role.groups);
     while base < items.count {
         let number = base + u64::from(role.group);
@@ -230,70 +227,25 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
         } else {
             Place::nothing(arrays.x)
         };
-        // SAFETY: elements of the launch; the whole block is here.
+        // SAFETY: elements of the launch, outputs that one thread writes; the whole block is here.
         unsafe {
             let rest = singles::<F, T, V>(&place.singles, role.y, params);
             let locals = take_in::<F, T, V>(&place, params);
-            let (mut entries, layout) = block.share(locals, rest, &place, &role);
-            let (mut first, mut is_whole) = (base, items.parts == 1);
-            loop {
-                if is_own_columns {
-                    // Nobody waits for other warps, so that some load while others store.
-                    warp::bar_warp_sync(warp::FULL_MASK);
-                } else {
-                    block.scratch.settle::<F>(entries, &layout, params);
-                }
-                if is_whole {
-                    block.finish(first, &layout, Jobs::of(&layout, is_own_columns));
-                    break;
-                }
-                // Where there are parts, items are few; computed again, they take no registers before.
-                let item = Item::number(u64::from(opaque(base as u32)), &items);
-                if !block.leave(&item, &layout) {
-                    break;
-                }
-                // What is in the slots now is of all parts of one output, or of a tile of them.
-                (first, is_whole) = (item.group(&items), true);
-                entries = THREADS / layout.columns();
-            }
-            if is_own_columns {
-                warp::bar_warp_sync(warp::FULL_MASK);
-            } else {
-                thread::sync_threads();
+            let row = match params.is_across {
+                0 => of_row::<F, V>(locals, rest, &place, params),
+                _ => rest,
+            };
+            if !is_own {
+                block.settle(base, locals, row, &place, &role);
+            } else if number < items.count {
+                let own = match params.is_across {
+                    0 => Own::row(row, number, role.y == 0),
+                    _ => Own::columns::<F>(locals, &item, &place, &role, params),
+                };
+                own.write::<F>(arrays, params);
             }
         }
         base += u64::from(thread::grid_dim_x()) * u64::from(role.groups);
-    }
-}
-
-/// The columns that a thread finishes.
-struct Jobs {
-    first: u32,
-    step: u32,
-    end: u32,
-}
-
-impl Jobs {
-    /// The block's columns, by all of its threads; or those that the threads of this warp wrote, by
-    /// themselves.
-    #[inline(always)]
-    fn of(layout: &Layout, is_own: bool) -> Self {
-        let thread = thread::thread_idx_x();
-        let threads = if is_own {
-            thread::WARP_THREADS
-        } else {
-            THREADS
-        };
-        let columns = match is_own {
-            true => threads << layout.lanes_log2,
-            false => layout.columns(),
-        };
-        let first = thread / threads * columns;
-        Self {
-            first: first + thread % threads,
-            step: threads,
-            end: first + columns,
-        }
     }
 }
 
@@ -307,7 +259,45 @@ struct Block<'a, F: Fold> {
 }
 
 impl<F: Fold> Block<'_, F> {
-    /// Puts the threads' results into slots: how many entries there are of each column, and where.
+    /// Brings the threads' results of the items from number `base` on to the outputs, or to the partial
+    /// results. Ends with a barrier.
+    ///
+    /// # Safety
+    /// All threads of the block are here, nobody uses the slots.
+    #[inline(always)]
+    unsafe fn settle<const V: usize>(
+        &self,
+        base: u64,
+        locals: [F::Local; V],
+        row: F::Acc,
+        place: &Place,
+        role: &Role,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let (mut entries, layout) = self.share(locals, row, place, role);
+            let (mut first, mut is_whole) = (base, self.items.parts == 1);
+            loop {
+                self.scratch.settle::<F>(entries, &layout, self.params);
+                if is_whole {
+                    self.finish(first, &layout);
+                    break;
+                }
+                // Where there are parts, items are few; computed again, they take no registers before.
+                let item = Item::number(u64::from(opaque(base as u32)), self.items);
+                if !self.leave(&item, &layout) {
+                    break;
+                }
+                // What is in the slots now is of all parts of one output, or of a tile of them.
+                (first, is_whole) = (item.group(self.items), true);
+                entries = THREADS / layout.columns();
+            }
+        }
+        thread::sync_threads();
+    }
+
+    /// Puts the threads' results, of rows the warps', into slots: how many entries there are of each
+    /// column, and where.
     ///
     /// # Safety
     /// All threads of the block are here, nobody uses the slots.
@@ -315,24 +305,21 @@ impl<F: Fold> Block<'_, F> {
     unsafe fn share<const V: usize>(
         &self,
         locals: [F::Local; V],
-        rest: F::Acc,
-        place_of: &Place,
+        row: F::Acc,
+        place: &Place,
         role: &Role,
     ) -> (u32, Layout) {
         let params = self.params;
-        let indices = place_of.indices(params, V);
         // SAFETY: passed on to the caller; each slot has one writer.
         unsafe {
             if params.is_across == 0 {
-                let acc = of_thread::<F, V>(locals, rest, place_of.count, &indices, params);
-                let acc = of_lanes::<F>(acc, params);
                 let layout = Layout {
                     side_log2: self.groups.trailing_zeros(),
                     lanes_log2: 0,
                 };
                 if role.y.is_multiple_of(thread::WARP_THREADS) {
                     let warp = role.y / thread::WARP_THREADS;
-                    self.scratch.write(layout.slot(warp, role.group), acc);
+                    self.scratch.write(layout.slot(warp, role.group), row);
                 }
                 let warps = (1_u32 << params.along_log2).div_ceil(thread::WARP_THREADS);
                 (warps, layout)
@@ -341,10 +328,11 @@ impl<F: Fold> Block<'_, F> {
                     side_log2: self.groups.trailing_zeros() + params.across_log2,
                     lanes_log2: V.trailing_zeros(),
                 };
-                let place = (role.group << params.across_log2) + role.x;
+                let indices = place.indices(params, V);
+                let number = (role.group << params.across_log2) + role.x;
                 for (v, &local) in locals.iter().enumerate() {
-                    let acc = F::close(local, place_of.count, &indices, v);
-                    let column = ((v as u32) << layout.side_log2) | place;
+                    let acc = F::close(local, place.count, &indices, v);
+                    let column = ((v as u32) << layout.side_log2) | number;
                     self.scratch.write(layout.slot(role.y, column), acc);
                 }
                 (1 << params.along_log2, layout)
@@ -355,12 +343,12 @@ impl<F: Fold> Block<'_, F> {
     /// Writes the results in the slots: of the outputs, or tiles of outputs, from number `first` on.
     ///
     /// # Safety
-    /// The slots of those jobs are settled.
+    /// The slots are settled.
     #[inline(always)]
-    unsafe fn finish(&self, first: u64, layout: &Layout, jobs: Jobs) {
+    unsafe fn finish(&self, first: u64, layout: &Layout) {
         let view = &self.params.view;
-        let mut job = jobs.first;
-        while job < jobs.end {
+        let mut job = thread::thread_idx_x();
+        while job < layout.columns() {
             // Neighbouring threads have neighbouring outputs: all lanes of a place, then the next.
             let place = job >> layout.lanes_log2;
             let lane = job & ((1 << layout.lanes_log2) - 1);
@@ -389,7 +377,7 @@ impl<F: Fold> Block<'_, F> {
                     F::finish(acc, self.params, self.arrays.out, at);
                 }
             }
-            job += jobs.step;
+            job += THREADS;
         }
     }
 

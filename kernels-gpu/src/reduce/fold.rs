@@ -38,7 +38,7 @@ pub(super) trait Fold {
     /// A partial result.
     type Acc: Words;
     /// A result.
-    type Out;
+    type Out: Words;
     /// Words of an accumulator.
     const WORDS: usize;
     /// False where an element takes so long that loads of others are waited for meanwhile anyway.
@@ -47,6 +47,8 @@ pub(super) trait Fold {
     const IS_SHORT: bool = false;
     /// True where there are operations with two tensors.
     const IS_PAIR: bool = false;
+    /// True where neighbouring results are written at once: they are short to compute, and alone.
+    const IS_WRITTEN_AT_ONCE: bool = false;
     /// True where there is code for short rows: [`Family::has_short`](spec::reduce::Family::has_short).
     const HAS_SHORT: bool;
 
@@ -81,11 +83,31 @@ pub(super) trait Fold {
     /// Of both.
     fn merge(a: Self::Acc, b: Self::Acc, params: &ReduceParams) -> Self::Acc;
 
+    /// The result.
+    fn result(acc: Self::Acc, params: &ReduceParams) -> Self::Out;
+
+    /// Writes what number `at` has beside its result.
+    ///
+    /// # Safety
+    /// What `params` names has that element.
+    #[inline(always)]
+    unsafe fn beside(acc: Self::Acc, params: &ReduceParams, at: u64) {
+        let _ = (acc, params, at);
+    }
+
     /// Writes the result number `at`.
     ///
     /// # Safety
     /// `out`, and what `params` names besides, have that element.
-    unsafe fn finish(acc: Self::Acc, params: &ReduceParams, out: *mut Self::Out, at: u64);
+    #[inline(always)]
+    unsafe fn finish(acc: Self::Acc, params: &ReduceParams, out: *mut Self::Out, at: u64) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            out.wrapping_add(at as usize)
+                .write(Self::result(acc, params));
+            Self::beside(acc, params, at);
+        }
+    }
 }
 
 /// By a tree: neighbours at half the distance, again and again.
@@ -153,10 +175,11 @@ impl<N: Number> Fold for Value<N> {
     type Local = [N; 2];
     type Acc = N;
     type Out = N;
-    const HAS_SHORT: bool = Family::Value.has_short();
+    const HAS_SHORT: bool = Family::Value.has_short(size_of::<N>());
     const WORDS: usize = size_of::<N>() / 4;
     const IS_SHORT: bool = true;
     const IS_PAIR: bool = true;
+    const IS_WRITTEN_AT_ONCE: bool = true;
 
     #[inline(always)]
     fn start(params: &ReduceParams) -> [N; 2] {
@@ -225,18 +248,14 @@ impl<N: Number> Fold for Value<N> {
         }
     }
     #[inline(always)]
-    unsafe fn finish(acc: N, params: &ReduceParams, out: *mut N, at: u64) {
+    fn result(acc: N, params: &ReduceParams) -> N {
         let result = match (params.kind, params.map) {
             (KIND_LARGEST, MAP_NEGATE) => acc.reversed().nan(),
             // Of nothing, magnitudes have 0.
             (KIND_LARGEST, MAP_ABS) if params.view.is_empty() => N::ZERO,
             _ => acc,
         };
-        // SAFETY: passed on to the caller.
-        unsafe {
-            out.wrapping_add(at as usize)
-                .write(finished(result, params))
-        }
+        finished(result, params)
     }
 }
 
@@ -267,7 +286,7 @@ impl<B: Bits> Fold for Count<B> {
     type Local = u32;
     type Acc = u64;
     type Out = i64;
-    const HAS_SHORT: bool = Family::Count.has_short();
+    const HAS_SHORT: bool = Family::Count.has_short(size_of::<B>());
     const WORDS: usize = 2;
 
     #[inline(always)]
@@ -305,14 +324,13 @@ impl<B: Bits> Fold for Count<B> {
         a + b
     }
     #[inline(always)]
-    unsafe fn finish(acc: u64, params: &ReduceParams, out: *mut i64, at: u64) {
+    fn result(acc: u64, params: &ReduceParams) -> i64 {
         let result = match params.finish {
             FINISH_ANY => u64::from(acc > 0),
             FINISH_ALL => u64::from(acc == params.view.len()),
             _ => acc,
         };
-        // SAFETY: passed on to the caller.
-        unsafe { out.wrapping_add(at as usize).write(result as i64) }
+        result as i64
     }
 }
 
@@ -341,7 +359,7 @@ impl<R: Real> Fold for Lse<R> {
     type Local = MaxSum<R>;
     type Acc = MaxSum<R>;
     type Out = R;
-    const HAS_SHORT: bool = Family::Lse.has_short();
+    const HAS_SHORT: bool = Family::Lse.has_short(size_of::<R>());
     const WORDS: usize = 2 * (size_of::<R>() / 4);
     const IS_BATCHED: bool = false;
 
@@ -399,13 +417,12 @@ impl<R: Real> Fold for Lse<R> {
         }
     }
     #[inline(always)]
-    unsafe fn finish(acc: MaxSum<R>, _: &ReduceParams, out: *mut R, at: u64) {
+    fn result(acc: MaxSum<R>, _: &ReduceParams) -> R {
         // An infinite maximum is the result, unless a NaN was among the elements.
         let result = match acc.max.is_finite() | Number::is_nan(acc.sum) {
             true => acc.max.plus(acc.sum.log()),
             false => acc.max,
         };
-        // SAFETY: passed on to the caller.
-        unsafe { out.wrapping_add(at as usize).write(result.nan()) }
+        result.nan()
     }
 }

@@ -8,6 +8,7 @@
 //! | `moments`, `arg` | the two folds that are longer |
 //! | `place` | where the elements of an item are |
 //! | `body` | the kernel: items, threads, chunks |
+//! | `own` | columns that one thread has |
 //! | `short` | rows of a few vectors, without all that |
 //! | `settle` | results of threads to one, in shared memory |
 //! | `entries` | the entries |
@@ -19,6 +20,7 @@ mod fold;
 pub(crate) mod load;
 mod moments;
 pub(crate) mod number;
+mod own;
 mod place;
 mod settle;
 mod short;

@@ -37,7 +37,7 @@ impl<R: Real> Fold for Moments<R> {
     type Local = [R; 2];
     type Acc = Spread<R>;
     type Out = R;
-    const HAS_SHORT: bool = Family::Moments.has_short();
+    const HAS_SHORT: bool = Family::Moments.has_short(size_of::<R>());
     const WORDS: usize = 3 * (size_of::<R>() / 4);
 
     #[inline(always)]
@@ -113,24 +113,26 @@ impl<R: Real> Fold for Moments<R> {
         }
     }
     #[inline(always)]
-    unsafe fn finish(acc: Spread<R>, params: &ReduceParams, out: *mut R, at: u64) {
+    fn result(acc: Spread<R>, params: &ReduceParams) -> R {
         let variance = acc.squares.over(params.divisor).nan();
-        let result = match params.finish {
-            FINISH_DIVIDE_ROOT => variance.root(),
+        match params.finish {
+            FINISH_DIVIDE_ROOT => variance.root().nan(),
             _ => variance,
+        }
+    }
+    #[inline(always)]
+    unsafe fn beside(acc: Spread<R>, params: &ReduceParams, at: u64) {
+        if params.means == 0 {
+            return;
+        }
+        let means = core::ptr::with_exposed_provenance_mut::<R>(params.means as usize);
+        // Of nothing, the mean is NaN as the variance is.
+        let mean = if params.view.is_empty() {
+            acc.squares.over(params.divisor)
+        } else {
+            acc.mean
         };
         // SAFETY: passed on to the caller.
-        unsafe { out.wrapping_add(at as usize).write(result.nan()) };
-        if params.means != 0 {
-            let means = core::ptr::with_exposed_provenance_mut::<R>(params.means as usize);
-            // Of nothing, the mean is NaN as the variance is.
-            let mean = if params.view.is_empty() {
-                variance
-            } else {
-                acc.mean
-            };
-            // SAFETY: passed on to the caller.
-            unsafe { means.wrapping_add(at as usize).write(mean.nan()) };
-        }
+        unsafe { means.wrapping_add(at as usize).write(mean.nan()) };
     }
 }

@@ -6,9 +6,10 @@
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
+use cuda_std::warp::{self, Words};
 use spec::reduce::{ROWS_SHORT, ReduceParams, SHORT_LANES, SHORT_ROWS_OF_THREAD, THREADS};
 
-use super::body::{Arrays, of_lanes};
+use super::body::Arrays;
 use super::fold::{Fold, Indices};
 use super::load::{Load, Raw};
 
@@ -23,6 +24,9 @@ pub(super) fn is_short<F: Fold, const V: usize>(x: *const u8, params: &ReducePar
         && x.addr().is_multiple_of(16)
 }
 
+/// Rows that are computed at a time: one branch for all of them says what is computed.
+const AT_ONCE: usize = 4;
+
 /// A launch over short rows.
 ///
 /// # Safety
@@ -33,22 +37,24 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
     params: &ReduceParams,
 ) {
     let view = &params.view;
-    let thread = thread::thread_idx_x();
-    let place = thread & ((1 << params.along_log2) - 1);
-    let groups = u64::from(THREADS >> params.along_log2);
+    let lane = thread::lane_idx();
+    let place = lane & ((1 << params.along_log2) - 1);
+    let group = u64::from(lane >> params.along_log2);
+    // A warp's lanes have neighbours in memory, and its rows follow each other.
+    let groups = u64::from(thread::WARP_THREADS >> params.along_log2);
+    let of_warp = groups * ROWS as u64;
+    let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
     let has_vector = u64::from(place) * (V as u64) < view.n;
     let indices = Indices {
         first: u64::from(place) * V as u64,
         step: 1,
         lane: 0,
     };
-    let size = T::bytes(params.mask);
-    let row_bytes = view.outer_stride.wrapping_mul(size);
-    let group_bytes = row_bytes.wrapping_mul(groups as i64);
-    let of_block = groups * ROWS as u64;
-    let mut first = u64::from(thread::block_idx_x()) * of_block;
+    let row_bytes = view.outer_stride.wrapping_mul(T::bytes(params.mask));
+    let warps = u64::from(THREADS / thread::WARP_THREADS);
+    let mut first = (u64::from(thread::block_idx_x()) * warps + warp) * of_warp;
     while first < view.outer {
-        let mut row = first + u64::from(thread >> params.along_log2);
+        let mut row = first + group;
         let mut at = arrays
             .x
             .wrapping_offset((row as i64).wrapping_mul(row_bytes) as isize)
@@ -59,27 +65,96 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
                 // SAFETY: a vector of a row of the view, aligned as the caller says.
                 *raw = unsafe { T::vector(at, params.mask) };
             }
-            at = at.wrapping_offset(group_bytes as isize);
+            at = at.wrapping_offset(row_bytes.wrapping_mul(groups as i64) as isize);
         }
-        let mut left = opaque(ROWS as u32); // no copies of what follows
+        let mut left = opaque((ROWS / AT_ONCE) as u32); // no copies of what follows
         while left > 0 {
-            let xs = |u: usize, _: usize| T::number(raws[0], u);
-            let [local] = F::batch::<1, V>([F::start(params)], xs, 0, params);
-            let acc = match has_vector {
+            let xs = |u: usize, r: usize| T::number(raws[r], u);
+            let locals = F::batch::<AT_ONCE, V>([F::start(params); AT_ONCE], xs, 0, params);
+            let accs = locals.map(|local| match has_vector {
                 true => F::close(local, V as u32, &indices, 0),
                 false => F::empty(params),
-            };
-            // SAFETY: all lanes go through the same rows.
-            let acc = unsafe { of_lanes::<F>(acc, params) };
-            if place == 0 && row < view.outer {
-                // SAFETY: an output of the launch, which this thread alone writes.
-                unsafe { F::finish(acc, params, arrays.out, row) };
+            });
+            // SAFETY: all lanes go through the same rows; outputs of the launch, each with one writer.
+            unsafe {
+                let mut own = Own::of_lanes::<F>(accs, place, params);
+                let mut number = row + groups * u64::from(own.first);
+                while own.count > 0 {
+                    if own.is_writer && number < view.outer {
+                        F::finish(own.accs[0], params, arrays.out, number);
+                    }
+                    number += groups * u64::from(own.step);
+                    // What comes next moves to the front: a loop has no register by number.
+                    own.accs = core::array::from_fn(|r| own.accs[(r + 1) % AT_ONCE]);
+                    own.count -= 1;
+                }
             }
-            row += groups;
-            // What comes next moves to the front: a loop has no register by number.
-            raws = core::array::from_fn(|r| raws[(r + 1) % ROWS]);
+            row += groups * AT_ONCE as u64;
+            raws = core::array::from_fn(|r| raws[(r + AT_ONCE) % ROWS]);
             left -= 1;
         }
-        first += u64::from(thread::grid_dim_x()) * of_block;
+        first += u64::from(thread::grid_dim_x()) * warps * of_warp;
+    }
+}
+
+/// Rows that a lane has whole: `first`, `first + step`, .. of those computed at once.
+struct Own<A> {
+    accs: [A; AT_ONCE],
+    count: u32,
+    first: u32,
+    step: u32,
+    /// Of lanes with the same rows, true for one.
+    is_writer: bool,
+}
+
+impl<A: Words> Own<A> {
+    /// Merges over the lanes of a row. Each time that two lanes exchange what they have, each goes on
+    /// with half of the rows, as long as there are several.
+    ///
+    /// # Safety
+    /// All lanes of the warp are here.
+    #[inline(always)]
+    unsafe fn of_lanes<F: Fold<Acc = A>>(
+        mut accs: [A; AT_ONCE],
+        place: u32,
+        params: &ReduceParams,
+    ) -> Self {
+        let lanes = 1 << params.along_log2;
+        let (mut count, mut first, mut step) = (AT_ONCE as u32, 0, 1);
+        // SAFETY: passed on to the caller.
+        let half = |mine: [A; 2], is_second: bool, apart: u32| unsafe {
+            let (kept, given) = match is_second {
+                false => (mine[0], mine[1]),
+                true => (mine[1], mine[0]),
+            };
+            let other = warp::shfl_bfly(warp::FULL_MASK, given, apart);
+            F::merge(kept, other, params)
+        };
+        if lanes >= 2 {
+            let is_second = place & (lanes / 2) != 0;
+            accs[0] = half([accs[0], accs[1]], is_second, lanes / 2);
+            accs[1] = half([accs[2], accs[3]], is_second, lanes / 2);
+            (count, first, step) = (2, u32::from(is_second), 2);
+        }
+        if lanes >= 4 {
+            let is_second = place & (lanes / 4) != 0;
+            accs[0] = half([accs[0], accs[1]], is_second, lanes / 4);
+            (count, first) = (1, first + 2 * u32::from(is_second));
+        }
+        let alike = (lanes / 4).max(1);
+        let mut apart = alike / 2;
+        while apart > 0 {
+            // SAFETY: passed on to the caller.
+            let other = unsafe { warp::shfl_bfly(warp::FULL_MASK, accs[0], apart) };
+            accs[0] = F::merge(accs[0], other, params);
+            apart /= 2;
+        }
+        Self {
+            accs,
+            count,
+            first,
+            step,
+            is_writer: place & (alike - 1) == 0,
+        }
     }
 }

@@ -226,9 +226,10 @@ impl Family {
         Self::Moments,
     ];
 
-    /// Whether there is code for short rows ([`ROWS_SHORT`]): of what is often asked of them.
-    pub const fn has_short(self) -> bool {
-        matches!(self, Self::Value | Self::Arg | Self::Moments)
+    /// Whether there is code for short rows ([`ROWS_SHORT`]) of numbers of so many bytes: of what is
+    /// most often asked of them.
+    pub const fn has_short(self, number_bytes: usize) -> bool {
+        matches!(self, Self::Value) && number_bytes == 4
     }
 
     /// Name in entry names.

@@ -76,11 +76,16 @@ pub struct ReducePlan {
     pub blocks: u32,
 }
 
-/// As many items as keep every multiprocessor of a large GPU busy to the end.
-const ITEMS: u64 = 1056;
+/// As many items as keep every multiprocessor of a large GPU busy to the end: two for each of the
+/// blocks that run at once.
+const ITEMS: u64 = 528;
 
 /// The same of items with many columns each, whose parts are more to combine in the end.
-const WIDE_ITEMS: u64 = 528;
+const WIDE_ITEMS: u64 = 264;
+
+/// Most blocks over items that warps or threads finish by themselves. More of them would only begin
+/// more often.
+const OWN_BLOCKS: u32 = 528;
 
 /// Fewest vectors of a thread that are worth another block: below it, finishing costs more.
 const LEAST_VECTORS: u64 = BATCH as u64;
@@ -130,7 +135,7 @@ impl ReducePlan {
         let vectors = view.n.div_ceil(lanes);
         let rows = outputs.saturating_mul(view.segments);
         // Rows that keep all warps busy are cheapest to finish in a warp.
-        let of_warp = if rows >= 2 * ITEMS { 8192 } else { 128 };
+        let of_warp = if rows >= 4 * ITEMS { 8192 } else { 128 };
         let along = if vectors > of_warp || view.segments > 1 {
             THREADS as u64
         } else {
@@ -154,7 +159,10 @@ impl ReducePlan {
             width: 1,
             groups: outputs,
             parts,
-            blocks: capped(outputs.saturating_mul(parts).div_ceil(per_block)),
+            blocks: match along {
+                ..=32 => capped(outputs.div_ceil(per_block), OWN_BLOCKS),
+                _ => capped(outputs.saturating_mul(parts), MAX_BLOCKS),
+            },
         }
     }
 
@@ -179,7 +187,7 @@ impl ReducePlan {
             width: 1,
             groups: view.outer,
             parts: 1,
-            blocks: capped(view.outer.div_ceil(per_block)),
+            blocks: capped(view.outer.div_ceil(per_block), OWN_BLOCKS),
         })
     }
 
@@ -216,7 +224,10 @@ impl ReducePlan {
             width,
             groups,
             parts,
-            blocks: capped(groups.saturating_mul(parts).div_ceil(per_block)),
+            blocks: match along {
+                1 => capped(groups.div_ceil(per_block), OWN_BLOCKS),
+                _ => capped(groups.saturating_mul(parts).div_ceil(per_block), MAX_BLOCKS),
+            },
         }
     }
 
@@ -290,9 +301,9 @@ const fn at_least_one(x: u64) -> u64 {
     if x == 0 { 1 } else { x }
 }
 
-const fn capped(blocks: u64) -> u32 {
-    if blocks > MAX_BLOCKS as u64 {
-        MAX_BLOCKS
+const fn capped(blocks: u64, most: u32) -> u32 {
+    if blocks > most as u64 {
+        most
     } else if blocks == 0 {
         1
     } else {
@@ -338,6 +349,6 @@ mod tests {
         let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
         assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
         assert_eq!(blocks(1 << 18), 32);
-        assert!((1000..=1056).contains(&blocks(1 << 30)));
+        assert!((500..=528).contains(&blocks(1 << 30)));
     }
 }

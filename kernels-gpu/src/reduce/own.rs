@@ -1,0 +1,100 @@
+//! What a thread, or a warp, has whole is written as it is in registers: no warp waits for another, so
+//! that some load while others store.
+
+use cuda_std::hint::opaque;
+use cuda_std::mem;
+use cuda_std::warp::Words;
+use spec::reduce::ReduceParams;
+
+use super::body::Arrays;
+use super::fold::Fold;
+use super::place::{Item, Place, Role};
+
+/// Most words of 32 bits of the results of a vector.
+const WORDS_MAX: usize = 16;
+
+/// Outputs that a thread has whole: the first `count` of `accs`, from number `at` on.
+pub(super) struct Own<A, const V: usize> {
+    accs: [A; V],
+    at: u64,
+    count: u32,
+}
+
+impl<A: Words, const V: usize> Own<A, V> {
+    /// Of a row, which one of the warp's threads has.
+    #[inline(always)]
+    pub(super) fn row(acc: A, at: u64, is_first: bool) -> Self {
+        Self {
+            accs: [acc; V],
+            at,
+            count: u32::from(is_first),
+        }
+    }
+
+    /// Of the thread's columns in the item.
+    #[inline(always)]
+    pub(super) fn columns<F: Fold<Acc = A>>(
+        locals: [F::Local; V],
+        item: &Item,
+        place: &Place,
+        role: &Role,
+        params: &ReduceParams,
+    ) -> Self {
+        let extent = params.view.inner;
+        let vector = (item.column << params.across_log2) + u64::from(role.x);
+        let inner = vector * V as u64;
+        let indices = place.indices(params, V);
+        Self {
+            accs: locals.map(|local| F::close(local, place.count, &indices, 0)),
+            at: item.outer * extent + inner,
+            count: extent.saturating_sub(inner).min(V as u64) as u32,
+        }
+    }
+
+    /// Writes them.
+    ///
+    /// # Safety
+    /// They are outputs of the launch, which nobody else writes.
+    #[inline(always)]
+    pub(super) unsafe fn write<F: Fold<Acc = A>>(self, arrays: &Arrays<F>, params: &ReduceParams) {
+        let to = arrays.out.wrapping_add(self.at as usize);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if F::IS_WRITTEN_AT_ONCE && self.count == V as u32 && to.addr().is_multiple_of(16) {
+                write_all(to, self.accs.map(|acc| F::result(acc, params)));
+                return;
+            }
+            let (mut accs, mut v) = (self.accs, 0);
+            while v < opaque(self.count) {
+                F::finish(accs[0], params, arrays.out, self.at + u64::from(v));
+                // What comes next moves to the front: a loop has no register by number.
+                accs = core::array::from_fn(|v| accs[(v + 1) % V]);
+                v += 1;
+            }
+        }
+    }
+}
+
+/// Writes neighbours by 16 bytes.
+///
+/// # Safety
+/// They are writable, aligned to 16, and 16 bytes or a multiple of that.
+#[inline(always)]
+unsafe fn write_all<N: Words, const V: usize>(to: *mut N, results: [N; V]) {
+    let mut words = [0; WORDS_MAX];
+    let mut count = 0;
+    for result in results {
+        result.map_words(|word| {
+            words[count] = word;
+            count += 1;
+            word
+        });
+    }
+    let mut i = 0;
+    while i < count {
+        let four = [words[i], words[i + 1], words[i + 2], words[i + 3]];
+        // SAFETY: passed on to the caller.
+        unsafe { mem::st_v4_u32(to.cast::<u32>().wrapping_add(i), four) };
+        i += 4;
+    }
+}
