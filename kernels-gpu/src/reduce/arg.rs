@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use cuda_std::warp::Words;
-use spec::reduce::{Family, MAP_NEGATE, ReduceParams};
+use spec::reduce::{MAP_NEGATE, ReduceParams};
 
 use super::fold::{Fold, Indices};
 use super::number::Number;
@@ -38,8 +38,6 @@ impl<N: Number> Fold for Arg<N> {
     type Local = (N, u32);
     type Acc = Found<N>;
     type Out = i64;
-    const HAS_SHORT: bool = Family::Arg.has_short(size_of::<N>());
-    const IS_WRITTEN_AT_ONCE: bool = true;
     const WORDS: usize = size_of::<N>() / 4 + 2;
 
     #[inline(always)]

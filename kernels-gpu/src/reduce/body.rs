@@ -202,7 +202,7 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
     params: &ReduceParams,
     scratch: *mut u32,
 ) {
-    if short::is_short::<F, V>(arrays.x, params) {
+    if short::is_short::<F, T, V>(arrays.x, params) {
         // SAFETY: the launch's promise.
         unsafe { short::rows::<F, T, V>(arrays, params) };
         return;

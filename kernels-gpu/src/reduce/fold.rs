@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 use cuda_std::warp::Words;
 use spec::reduce::{
-    FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, Family, KIND_LARGEST,
+    FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST,
     KIND_PRODUCT, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
 };
 
@@ -50,7 +50,7 @@ pub(super) trait Fold {
     /// True where neighbouring results are written at once: they are short to compute, and alone.
     const IS_WRITTEN_AT_ONCE: bool = false;
     /// True where there is code for short rows: [`Family::has_short`](spec::reduce::Family::has_short).
-    const HAS_SHORT: bool;
+    const HAS_SHORT: bool = false;
 
     /// Of no elements.
     fn start(params: &ReduceParams) -> Self::Local;
@@ -175,7 +175,7 @@ impl<N: Number> Fold for Value<N> {
     type Local = [N; 2];
     type Acc = N;
     type Out = N;
-    const HAS_SHORT: bool = Family::Value.has_short(size_of::<N>());
+    const HAS_SHORT: bool = true;
     const WORDS: usize = size_of::<N>() / 4;
     const IS_SHORT: bool = true;
     const IS_PAIR: bool = true;
@@ -286,7 +286,6 @@ impl<B: Bits> Fold for Count<B> {
     type Local = u32;
     type Acc = u64;
     type Out = i64;
-    const HAS_SHORT: bool = Family::Count.has_short(size_of::<B>());
     const WORDS: usize = 2;
 
     #[inline(always)]
@@ -359,7 +358,6 @@ impl<R: Real> Fold for Lse<R> {
     type Local = MaxSum<R>;
     type Acc = MaxSum<R>;
     type Out = R;
-    const HAS_SHORT: bool = Family::Lse.has_short(size_of::<R>());
     const WORDS: usize = 2 * (size_of::<R>() / 4);
     const IS_BATCHED: bool = false;
 

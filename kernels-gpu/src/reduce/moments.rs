@@ -4,7 +4,7 @@
 use core::marker::PhantomData;
 
 use cuda_std::warp::Words;
-use spec::reduce::{FINISH_DIVIDE_ROOT, Family, ReduceParams};
+use spec::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
 
 use super::fold::{Fold, Indices, tree};
 use super::number::Real;
@@ -37,7 +37,6 @@ impl<R: Real> Fold for Moments<R> {
     type Local = [R; 2];
     type Acc = Spread<R>;
     type Out = R;
-    const HAS_SHORT: bool = Family::Moments.has_short(size_of::<R>());
     const WORDS: usize = 3 * (size_of::<R>() / 4);
 
     #[inline(always)]

@@ -7,7 +7,7 @@
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::{self, Words};
-use spec::reduce::{ROWS_SHORT, ReduceParams, SHORT_LANES, SHORT_ROWS_OF_THREAD, THREADS};
+use spec::reduce::{ROWS_SHORT, ReduceParams, SHORT_ROWS_OF_THREAD, THREADS};
 
 use super::body::Arrays;
 use super::fold::{Fold, Indices};
@@ -17,11 +17,11 @@ use super::load::{Load, Raw};
 const ROWS: usize = SHORT_ROWS_OF_THREAD as usize;
 /// True where [`rows`] may be called: the view's rows are short, and each begins at 16 bytes.
 #[inline(always)]
-pub(super) fn is_short<F: Fold, const V: usize>(x: *const u8, params: &ReduceParams) -> bool {
-    F::HAS_SHORT
-        && V as u64 >= SHORT_LANES
-        && params.rows == ROWS_SHORT
-        && x.addr().is_multiple_of(16)
+pub(super) fn is_short<F: Fold, T: Load<V>, const V: usize>(
+    x: *const u8,
+    params: &ReduceParams,
+) -> bool {
+    F::HAS_SHORT && T::HAS_SHORT && params.rows == ROWS_SHORT && x.addr().is_multiple_of(16)
 }
 
 /// Rows that are computed at a time: one branch for all of them says what is computed.

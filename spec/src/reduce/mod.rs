@@ -226,10 +226,10 @@ impl Family {
         Self::Moments,
     ];
 
-    /// Whether there is code for short rows ([`ROWS_SHORT`]) of numbers of so many bytes: of what is
-    /// most often asked of them.
-    pub const fn has_short(self, number_bytes: usize) -> bool {
-        matches!(self, Self::Value) && number_bytes == 4
+    /// Whether there is code for short rows ([`ROWS_SHORT`]) of a dtype: of what is most often asked
+    /// of them.
+    pub const fn has_short(self, dtype: DType) -> bool {
+        matches!(self, Self::Value) && matches!(dtype, DType::F32 | DType::Bf16)
     }
 
     /// Name in entry names.
@@ -300,6 +300,14 @@ impl ReduceEntry {
             Reads::Of(dtype) => 16 / dtype.size_bytes() as u64,
             Reads::Bits(bits) => 128 / bits as u64,
             Reads::Wide => 2,
+        }
+    }
+
+    /// Whether it has code for short rows.
+    pub const fn has_short(self) -> bool {
+        match self.reads {
+            Reads::Of(dtype) => self.family.has_short(dtype),
+            Reads::Wide | Reads::Bits(_) => false,
         }
     }
 

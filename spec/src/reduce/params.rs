@@ -75,10 +75,6 @@ impl ReduceParams {
     pub const fn new(op: ReduceOp, view: ReduceView, plan: &ReducePlan, dtype: DType) -> Self {
         let is_float = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
         let bits = 8 * dtype.size_bytes() as u32;
-        let number_bytes = match dtype {
-            DType::F32 | DType::F16 | DType::Bf16 => 4,
-            _ => 8,
-        };
         let mask = match op.family() {
             // A float is zero whatever its sign.
             Family::Count => u64::MAX >> (64 - bits + is_float as u32),
@@ -97,7 +93,7 @@ impl ReduceParams {
             is_pair: matches!(op, ReduceOp::Dot) as u32,
             rows: match op {
                 ReduceOp::Dot => ROWS_ANY,
-                _ if plan.rows == ROWS_SHORT && !op.family().has_short(number_bytes) => ROWS_WHOLE,
+                _ if plan.rows == ROWS_SHORT && !op.family().has_short(dtype) => ROWS_WHOLE,
                 _ => plan.rows,
             },
             divisor: view.len() as f64,

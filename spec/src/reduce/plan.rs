@@ -1,6 +1,6 @@
 //! How a reduction is cut into items, and how threads share them.
 
-use super::{BATCH, MAX_BLOCKS, THREADS};
+use super::{BATCH, MAX_BLOCKS, ReduceEntry, THREADS};
 
 /// A tensor as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with the elements
 /// between neighbours of each. Indices of the axis count segments first.
@@ -114,23 +114,31 @@ const SHORT_ROWS: u64 = 1024;
 pub const SHORT_ROWS_OF_THREAD: u64 = 8;
 
 impl ReducePlan {
-    /// The plan for a view whose elements are read `lanes` at once. It depends on nothing else, so
-    /// results do not either.
+    /// The plan for a view whose elements are read `lanes` at once, by an entry with code for short
+    /// rows. It depends on nothing else, so results do not either.
     pub const fn new(view: &ReduceView, lanes: u64) -> Self {
         let is_across =
             view.inner > 1 && view.inner_stride.unsigned_abs() < view.axis_stride.unsigned_abs();
         if is_across {
-            Self::across(view, lanes)
-        } else {
-            Self::along(view, lanes)
+            return Self::across(view, lanes);
         }
+        match Self::short(view, lanes) {
+            Some(plan) => plan,
+            None => Self::along(view, lanes),
+        }
+    }
+
+    /// The plan for an entry, which may have no code for short rows.
+    pub const fn of(entry: ReduceEntry, view: &ReduceView) -> Self {
+        let plan = Self::new(view, entry.lanes());
+        if plan.rows == ROWS_SHORT && !entry.has_short() {
+            return Self::along(view, entry.lanes());
+        }
+        plan
     }
 
     /// Lanes of a vector lie along the axis.
     const fn along(view: &ReduceView, lanes: u64) -> Self {
-        if let Some(plan) = Self::short(view, lanes) {
-            return plan;
-        }
         let outputs = view.outer.saturating_mul(view.inner);
         let vectors = view.n.div_ceil(lanes);
         let rows = outputs.saturating_mul(view.segments);

@@ -185,7 +185,7 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
         _ => (rng.random_range(1..=5), n, inner),
     };
     let view = ReduceView::contiguous(outer, n, inner);
-    let plan = ReducePlan::new(&view, entry.lanes());
+    let plan = ReducePlan::of(entry, &view);
     let x = match dtype {
         DType::I32 | DType::I64 => trial.noise(outer * n * inner * dtype.size_bytes() as u64, rng),
         _ => trial.floats(dtype, outer * n * inner, rng),

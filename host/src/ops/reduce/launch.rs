@@ -75,7 +75,7 @@ impl<T: Reducible> Reduce<'_, T> {
     ) -> Option<(ReduceView, ReducePlan, Axes)> {
         let is_ordered = matches!(self.op, ReduceOp::Argmax | ReduceOp::Argmin);
         let (view, turned) = view::view(x, axes, is_ordered)?;
-        let plan = ReducePlan::new(&view, entry.lanes());
+        let plan = ReducePlan::of(entry, &view);
         let fits = !plan.is_cut() || plan.groups <= TICKETS as u64;
         fits.then_some((view, plan, turned))
     }

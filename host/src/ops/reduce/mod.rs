@@ -274,7 +274,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
                 for (axis, &extent) in extents {
                     *(if axes.has(axis) { &mut n } else { &mut outer }) *= extent as u64;
                 }
-                ReducePlan::new(&ReduceView::contiguous(outer, n, 1), entry.lanes())
+                ReducePlan::of(entry, &ReduceView::contiguous(outer, n, 1))
             },
             |(_, plan, _)| plan,
         ))
