@@ -10,7 +10,7 @@ use cuda_std::thread;
 use cuda_std::warp::{self, Words};
 use spec::reduce::{BATCH, ReduceParams, THREADS};
 
-use super::fold::{Fold, Indices};
+use super::fold::Fold;
 use super::load::{Load, Raw};
 use super::own::Own;
 use super::place::{Item, Items, Place, Role, Singles, divide};
