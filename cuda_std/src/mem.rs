@@ -168,32 +168,6 @@ pub unsafe fn ld_shared_v4_u32(address: crate::shared::SharedAddr) -> [u32; 4] {
     })
 }
 
-/// `@p ld.shared.v4.u32`: 16 bytes, or zeros where not `is_there`; no branch.
-///
-/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
-///
-/// # Safety
-/// Where `is_there`, `address` is readable and a multiple of 16.
-///
-/// # Panics
-/// On the host.
-#[inline(always)]
-pub unsafe fn ld_shared_v4_u32_if(address: crate::shared::SharedAddr, is_there: bool) -> [u32; 4] {
-    on_device!("mem::ld_shared_v4_u32_if", (address, is_there), {
-        let (a, b, c, d): (u32, u32, u32, u32);
-        // SAFETY: the caller's address, where it is read.
-        unsafe {
-            core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {is}, 0;",
-                "mov.u32 {a}, 0;", "mov.u32 {b}, 0;", "mov.u32 {c}, 0;", "mov.u32 {d}, 0;",
-                "@p ld.shared.v4.u32 {{{a}, {b}, {c}, {d}}}, [{at}];", "}}",
-                a = out(reg32) a, b = out(reg32) b, c = out(reg32) c, d = out(reg32) d,
-                at = in(reg32) address.bits(), is = in(reg32) u32::from(is_there),
-                options(readonly, nostack));
-        }
-        [a, b, c, d]
-    })
-}
-
 macro_rules! predicated_loads {
     ($($name:ident = $instruction:literal, $doc:literal, $safety:literal, $since:literal;)*) => {$(
         #[doc = concat!("`@p ", $instruction, "`: 16 bytes ", $doc, ", or zeros where not `is_there`; \
