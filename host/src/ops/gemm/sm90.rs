@@ -25,22 +25,28 @@ const ARCH: (u32, u32) = (9, 0);
 /// cycle, by tile: fitted on an H200 to products that fill it, interleaved with cuBLASLt's and back to
 /// back, without the waves that are not full. The wider the tile, the fewer bytes of shared memory it
 /// writes and reads for each product.
-const fn flops_per_cycle(tile: &Sm90Tile, trans_a: Transpose) -> f64 {
+fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc) -> f64 {
+    let trans_a = matches!(desc.a.transpose, Transpose::T);
+    let is_k_major = !trans_a && matches!(desc.b.transpose, Transpose::T);
+    let is_16_bit = desc.a.dtype.size_bytes() == 2;
     match (tile.tile_m, tile.tile_n) {
         // Shared memory binds, and L2 where each block reads all of A.
         (_, ..=64) if tile.cluster_n == 1 => 2170.0,
         (_, ..=64) => 2300.0,
         // 0.95 of cuBLASLt at 4096, where 128 x 256 has 0.99 with such an A.
-        (..=128, ..=128) if matches!(trans_a, Transpose::T) => 3040.0,
-        (..=128, ..=128) => 3108.0,
-        (..=128, ..=192) => 3165.0,
-        (..=128, _) => 3245.0,
-        _ => 3290.0,
+        (_, ..=128) if trans_a => 3040.0,
+        (_, ..=128) => 3108.0,
+        (..=128, ..=192) => 3140.0,
+        // 0.97 of cuBLASLt at 16384, where 128 x 192 has 1.00.
+        (_, ..=192) => 3030.0,
+        // 0.3 to 1.5 % less than 128 x 128 at 4096 x 4096 x 1024, 4096 and 14336.
+        _ if is_k_major && is_16_bit => 3150.0,
+        _ => 3245.0,
     }
 }
 
-/// What it costs, by the results of a tile, that consumers which cooperate store while the tensor
-/// cores have less to do.
+/// What it costs, by the results of a tile that is not the only one of its block, that consumers which
+/// cooperate store while the tensor cores have less to do.
 const STORE_NS: f64 = 2_700.0 / (128.0 * 256.0);
 /// What scratch memory and the kernel that ends a product cost, beyond its bytes.
 const PARTIALS_NS: f64 = 10_000.0;
@@ -223,16 +229,19 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         // Partial products are written and read.
         LAUNCH_NS + PARTIALS_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
     };
+    let blocks = tiles * f64::from(desc.batch) * f64::from(parts.count);
     Work {
-        blocks: tiles * f64::from(desc.batch) * f64::from(parts.count),
+        blocks,
         blocks_per_multiprocessor: 1,
         flops_per_block: 2.0 * tile_m * tile_n * k,
         // Twice the elements in as many bytes.
-        flops_per_cycle: flops_per_cycle(tile, desc.a.transpose) * 2.0 / f64::from(size_bytes),
+        flops_per_cycle: flops_per_cycle(tile, desc) * 2.0 / f64::from(size_bytes),
         alone: 1.0,
         overhead_ns: match tile.schedule {
-            Schedule::Cooperative => STORE_NS * tile_m * tile_n,
-            Schedule::Pingpong => 0.0,
+            Schedule::Cooperative if blocks > f64::from(machine.multiprocessors) => {
+                STORE_NS * tile_m * tile_n
+            }
+            _ => 0.0,
         },
         bytes: desc.bytes() * if reads_together { 1.0 } else { SAME_ROWS },
         extra_ns,
@@ -431,6 +440,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_to_be_fastest_from_1024_rows_on_is_expected_to_be() {
+        for k in [4096, 14_336] {
+            assert_eq!(best(1024, 4096, k), "128x256_s4"); // one wave
+            assert_eq!(best(4096, 4096, k), "128x128_s6_pp");
+        }
+        assert_eq!(best(4096, 4096, 1024), "128x128_s6_pp");
+        assert_eq!(best(4096, 6144, 4096), "128x192_s4_pp");
+        assert_eq!(best(4096, 14_336, 4096), "128x128_s6_pp");
+        assert_eq!(best(1024, 14_336, 4096), "128x128_s6_pp");
+        assert_eq!(best(1024, 28_672, 8192), "128x128_s6_pp");
+    }
+
+    #[test]
     fn what_was_measured_to_be_fastest_with_few_rows_is_expected_to_be() {
         assert_eq!(best(128, 6144, 4096), "128x64_s8_c1x4_pp");
         assert_eq!(best(128, 4096, 4096), "128x64_s8_pp+streamk");
@@ -443,8 +465,9 @@ mod tests {
         assert_eq!(best(1024, 1024, 1024), "128x64_s8_pp");
         assert_eq!(best(256, 4096, 4096), "128x64_s8_pp");
         assert_eq!(best_of(DType::F32, 4096, 4096, 4096), "128x256_s4");
-        assert_eq!(best(1024, 8192, 8192), "128x256_s4");
-        assert_eq!(best(8192, 8192, 8192), "128x192_s4_pp");
+        for size in [8192, 16_384] {
+            assert_eq!(best(size, size, size), "128x192_s4_pp");
+        }
         assert!(!best(4096, 4096, 4096).contains("streamk"));
     }
 }
