@@ -1,6 +1,7 @@
 //! Scans (running sums, products and maxima) of rows, in one pass over memory.
 //!
-//! Rows are cut into tiles, which blocks take in order by a counter. A block scans its tile, publishes
+//! Rows that a block's threads have at once are shared by so many threads as they need, several rows a
+//! block. Longer ones are cut into tiles, which blocks take in order by a counter. A block scans its tile, publishes
 //! the tile's total, and finds what comes before it by looking back (Merrill and Garland, "Single-pass
 //! parallel prefix scan with decoupled look-back", 2016), in an association that does not depend on
 //! how far it has to look: the totals of the tiles before it in its group of [`GROUP`], by a tree; and
@@ -19,13 +20,19 @@ use crate::DType;
 pub const THREADS: u32 = 256;
 
 /// Vectors of 16 bytes that a thread has of a tile.
-pub const VECTORS: usize = 4;
+pub const VECTORS: usize = 8;
+
+/// Threads that read neighbouring vectors, where a row has twice as many.
+const NEIGHBOURS: u64 = 8;
 
 /// Tiles of a group.
 pub const GROUP: u64 = 32;
 
-/// Most blocks of a grid; they take tiles until there are none.
+/// Most blocks of a grid over tiles; they take some until there are none.
 pub const MAX_BLOCKS: u64 = 1056;
+
+/// Most blocks of a grid over rows; they stride over the rest.
+pub const MAX_BLOCKS_OF_ROWS: u64 = 1 << 20;
 
 /// What is accumulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +84,8 @@ impl core::fmt::Display for ScanEntry {
 /// How rows are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {
+    /// Threads of a row: a power of two.
+    pub along: u32,
     /// Elements of a tile.
     pub tile_len: u64,
     /// Tiles of a row.
@@ -88,14 +97,41 @@ pub struct ScanPlan {
 }
 
 impl ScanPlan {
-    /// Of `rows` rows of `n` elements.
-    pub const fn new(rows: u64, n: u64, dtype: DType) -> Self {
-        let tile_len = THREADS as u64 * VECTORS as u64 * (16 / dtype.size_bytes() as u64);
-        let tiles = if n == 0 { 1 } else { n.div_ceil(tile_len) };
-        let all = rows.saturating_mul(tiles);
-        let blocks = if all > MAX_BLOCKS { MAX_BLOCKS } else { all };
+    /// Of `rows` rows of `n` elements. `is_aligned`: each begins at 16 bytes; else its first tile may
+    /// begin up to a vector before it.
+    pub const fn new(rows: u64, n: u64, dtype: DType, is_aligned: bool) -> Self {
+        let lanes = 16 / dtype.size_bytes() as u64;
+        let before = if is_aligned { 0 } else { lanes - 1 };
+        let vectors = n.saturating_add(before).div_ceil(lanes);
+        let most = (THREADS as usize * VECTORS) as u64;
+        let along = if vectors >= most {
+            THREADS as u64
+        } else {
+            // So many that neighbours read neighbours: 128 bytes at a time, of rows with several.
+            let least = vectors.div_ceil(2);
+            let least = if least > NEIGHBOURS {
+                NEIGHBOURS
+            } else {
+                least
+            };
+            let threads = vectors.div_ceil(VECTORS as u64);
+            (if threads < least { least } else { threads }).next_power_of_two()
+        };
+        let tiles = if n == 0 { 1 } else { vectors.div_ceil(most) };
+        let blocks = if tiles == 1 {
+            let blocks = rows.div_ceil(THREADS as u64 / along);
+            if blocks > MAX_BLOCKS_OF_ROWS {
+                MAX_BLOCKS_OF_ROWS
+            } else {
+                blocks
+            }
+        } else {
+            let all = rows.saturating_mul(tiles);
+            if all > MAX_BLOCKS { MAX_BLOCKS } else { all }
+        };
         Self {
-            tile_len,
+            along: along as u32,
+            tile_len: along * VECTORS as u64 * lanes,
             tiles,
             groups: tiles.div_ceil(GROUP),
             blocks: if blocks == 0 { 1 } else { blocks as u32 },
@@ -115,10 +151,11 @@ impl ScanPlan {
         1 + rows * (self.tiles + self.groups) * Self::words(dtype)
     }
 
-    /// Most roundings of any one element's way into a running sum: within a thread, a warp, a tile, a
-    /// group, and one for each group before.
+    /// Most roundings of any one element's way into a running sum: within a vector before it and in
+    /// its own, over lanes, vectors and warps, to what comes before the tile, in a group, and one for
+    /// each group before.
     pub const fn additions(&self) -> u64 {
-        8 + 6 + 6 + 7 + 3 + self.groups
+        8 + 8 + 5 + VECTORS as u64 + 8 + 2 + 7 + self.groups
     }
 }
 
@@ -138,10 +175,14 @@ pub struct ScanParams {
     pub tiles: u64,
     /// [`ScanPlan::groups`].
     pub groups: u64,
+    /// [`ScanPlan::along`], as a power of two.
+    pub along_log2: u32,
     /// `KIND_..` of [`crate::reduce`].
     pub kind: u32,
     /// 1 where an element counts only for those after it.
     pub is_exclusive: u32,
+    /// 0.
+    pub padding: u32,
 }
 
 #[cfg(test)]
@@ -153,13 +194,25 @@ mod tests {
     fn tiles_cover_rows() {
         for n in [0, 1, 4096, 4097, 1 << 33] {
             for dtype in DTYPES {
-                let plan = ScanPlan::new(3, n, dtype);
-                assert!(plan.tiles * plan.tile_len >= n);
-                assert!(plan.groups * GROUP >= plan.tiles);
-                assert!(plan.blocks >= 1 && u64::from(plan.blocks) <= MAX_BLOCKS);
+                for is_aligned in [false, true] {
+                    let plan = ScanPlan::new(3, n, dtype, is_aligned);
+                    assert!(plan.tiles * plan.tile_len >= n);
+                    assert!(plan.groups * GROUP >= plan.tiles);
+                    assert!(plan.along.is_power_of_two() && plan.along <= THREADS);
+                    assert!(plan.tiles == 1 || plan.along == THREADS);
+                    assert!(plan.blocks >= 1 && u64::from(plan.blocks) <= MAX_BLOCKS);
+                }
             }
         }
-        assert_eq!(ScanPlan::new(1, 4097, DType::F32).tiles, 2);
-        assert_eq!(ScanPlan::new(1, 4097, DType::Bf16).tiles, 1);
+    }
+
+    #[test]
+    fn rows_have_as_many_threads_as_they_need() {
+        let plan = |n, is_aligned| ScanPlan::new(1, n, DType::F32, is_aligned);
+        assert_eq!((plan(4, true).along, plan(32, true).along), (1, 4));
+        assert_eq!((plan(256, true).along, plan(257, true).along), (8, 16));
+        assert_eq!(plan(256, false).along, 16);
+        assert_eq!((plan(8192, true).tiles, plan(8193, true).tiles), (1, 2));
+        assert_eq!(plan(8192, false).tiles, 2);
     }
 }

@@ -20,10 +20,11 @@ use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 ///
 /// # Numerics
 /// Computed in f32 (of f64 in f64, of integers in 64 bits, wrapping) and rounded once. An element goes
-/// through a fixed tree of its group of 32 tiles (16 KiB each), and the groups before it are added one
+/// through a fixed tree of its group of 32 tiles (32 KiB each), and the groups before it are added one
 /// after the other ([`ScanPlan::additions`](spec::scan::ScanPlan)). Error bound:
 /// [`reference::scan`](crate::reference::scan). Deterministic: same bits every run, on every device,
-/// however far blocks had to look back.
+/// however far blocks had to look back. A row that begins at another byte of 16 is grouped in another
+/// way.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -37,7 +38,8 @@ use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 /// launch happens on error.
 ///
 /// # Performance
-/// `x` is read once and `y` written once, in one launch behind a fill of 8 to 16 bytes a tile, where
+/// `x` is read once and `y` written once, in one launch (of rows of several tiles behind a fill of 8 to
+/// 16 bytes a tile), where
 /// the axis has neighbours in memory and the dimensions before it step evenly, as the last axis of
 /// contiguous tensors does. Else `x` is copied to rows first and the result copied to its place.
 ///
@@ -119,7 +121,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
     /// [`Error::OutOfBounds`](crate::Error::OutOfBounds): the axis.
     pub fn model(&self) -> Result<Model> {
         let n = self.x.shape()[self.checked_axis()?] as u64;
-        Ok(model::sum(ScanPlan::new(1, n, T::DTYPE).additions()))
+        Ok(model::sum(ScanPlan::new(1, n, T::DTYPE, false).additions()))
     }
 
     fn checked_axis(&self) -> Result<usize> {
@@ -157,7 +159,11 @@ impl<'a, T: Reducible> Scan<'a, T> {
     fn launch_rows(&self, x: &Tensor<T>, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         let n = x.shape().last().copied().unwrap_or(1) as u64;
         let rows = (x.len() as u64) / n.max(1);
-        let plan = ScanPlan::new(rows, n, T::DTYPE);
+        let (x_row_stride, y_row_stride) = (row_stride(x).unwrap_or(0), row_stride(y).unwrap_or(0));
+        let x_row_bytes = x_row_stride.wrapping_mul(T::DTYPE.size_bytes() as i64);
+        let is_whole = x_row_bytes % 16 == 0 || rows == 1;
+        let is_aligned = is_whole && x.device_ptr().as_raw().is_multiple_of(16);
+        let plan = ScanPlan::new(rows, n, T::DTYPE, is_aligned);
         let status = match plan.tiles {
             1 => None,
             _ => {
@@ -173,12 +179,14 @@ impl<'a, T: Reducible> Scan<'a, T> {
         let params = ScanParams {
             rows,
             n,
-            x_row_stride: row_stride(x).unwrap_or(0),
-            y_row_stride: row_stride(y).unwrap_or(0),
+            x_row_stride,
+            y_row_stride,
             tiles: plan.tiles,
             groups: plan.groups,
+            along_log2: plan.along.trailing_zeros(),
             kind: self.op.kind(),
             is_exclusive: u32::from(self.is_exclusive),
+            padding: 0,
         };
         let kernel = kernels::kernel(stream, ScanEntry { dtype: T::DTYPE })?;
         let config = LaunchConfig::linear(plan.blocks, THREADS);

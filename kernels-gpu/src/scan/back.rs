@@ -4,6 +4,7 @@
 //! same state in all words has the number whole, without any fence.
 
 use cuda_std::atomic::{ld_relaxed_gpu_u64, st_relaxed_gpu_u64};
+use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 use spec::scan::{GROUP, ScanParams};
 
@@ -59,6 +60,18 @@ unsafe fn peek<N: Number>(at: *const u64) -> (N, u32) {
 }
 
 impl Status {
+    /// Of a launch.
+    #[inline(always)]
+    pub(super) fn of<N: Number>(status: *mut u64, params: &ScanParams) -> Self {
+        let words = size_of::<N>() as u64 / 4;
+        let tiles = status.wrapping_add(1);
+        Self {
+            tiles,
+            groups: tiles.wrapping_add((params.rows * params.tiles * words) as usize),
+            words,
+        }
+    }
+
     /// What comes before tile `i` of `row`, whose own total is `total`. Publishes that total, and, of
     /// the last tile of a group, the group's.
     ///
@@ -71,8 +84,8 @@ impl Status {
         i: u64,
         total: N,
         params: &ScanParams,
+        kind: u32,
     ) -> N {
-        let kind = params.kind;
         let lane = u64::from(thread::lane_idx());
         let (group, place) = (i / GROUP, i % GROUP);
         let tile = |i: u64| {
@@ -90,69 +103,105 @@ impl Status {
                 publish(tile(i), total, TOTAL);
             }
             let mut beside = neutral(kind);
-            if lane < place {
-                loop {
-                    let (value, state) = peek(tile(group * GROUP + lane));
-                    if state != 0 {
-                        beside = value;
-                        break;
+            let mut is_missing = lane < place;
+            let mut groups = Groups::none(group, kind);
+            let mut is_known = false;
+            // Both are asked for at once, as often as it takes.
+            loop {
+                let (value, state) = match is_missing {
+                    true => peek(tile(group * GROUP + lane)),
+                    false => (beside, TOTAL),
+                };
+                if groups.is_missing {
+                    groups.peek(group, kind, of_group);
+                }
+                (beside, is_missing) = (value, state == 0);
+                if !is_known && !warp::vote_any(warp::FULL_MASK, is_missing) {
+                    is_known = true;
+                    let mut apart = thread::WARP_THREADS / 2;
+                    while opaque(apart) > 0 {
+                        let other = warp::shfl_bfly(warp::FULL_MASK, beside, apart);
+                        beside = combined(beside, other, kind);
+                        apart /= 2;
+                    }
+                    beside = warp::shfl_idx(warp::FULL_MASK, beside, 0);
+                    if place == GROUP - 1 && lane == 0 {
+                        publish(of_group(group), combined(beside, total, kind), TOTAL);
                     }
                 }
+                if is_known && !groups.is_missing {
+                    break;
+                }
             }
-            warp::bar_warp_sync(warp::FULL_MASK);
-            let beside = warp::reduce(beside, |a, b| combined(a, b, kind));
-            let beside = warp::shfl_idx(warp::FULL_MASK, beside, 0);
-            let whole = combined(beside, total, kind);
-            let is_last = place == GROUP - 1;
-            if is_last && lane == 0 {
-                publish(of_group(group), whole, TOTAL);
+            let before = groups.total(kind);
+            if place == GROUP - 1 && lane == 0 {
+                let whole = combined(beside, total, kind);
+                publish(
+                    of_group(group),
+                    combined(before, whole, kind).nan(),
+                    INCLUSIVE,
+                );
             }
-            let groups_before = self.groups_before(group, kind, of_group);
-            if is_last && lane == 0 {
-                let inclusive = combined(groups_before, whole, kind).nan();
-                publish(of_group(group), inclusive, INCLUSIVE);
-            }
-            combined(groups_before, beside, kind)
+            combined(before, beside, kind)
+        }
+    }
+}
+
+/// The totals of the groups before one: a lane has that of one group.
+struct Groups<N> {
+    value: N,
+    /// The nearest group of which all before is known, as far back as its lane says.
+    first: u32,
+    is_missing: bool,
+}
+
+impl<N: Number> Groups<N> {
+    /// Before any is known.
+    #[inline(always)]
+    fn none(group: u64, kind: u32) -> Self {
+        Self {
+            value: neutral(kind),
+            first: 0,
+            is_missing: group > 0,
         }
     }
 
-    /// The totals of all groups before `group`, one after the other.
+    /// Looks for them.
     ///
     /// # Safety
     /// As for [`Status::before`].
     #[inline(always)]
-    unsafe fn groups_before<N: Number>(
-        &self,
-        group: u64,
-        kind: u32,
-        of_group: impl Fn(u64) -> *mut u64,
-    ) -> N {
-        let lane = thread::lane_idx();
-        if group == 0 {
-            return neutral(kind);
-        }
-        let back = u64::from(lane) + 1;
-        // SAFETY: as above; all lanes vote and shuffle together.
+    unsafe fn peek(&mut self, group: u64, kind: u32, of_group: impl Fn(u64) -> *mut u64) {
+        let back = u64::from(thread::lane_idx()) + 1;
+        // SAFETY: passed on to the caller; all lanes vote together.
         unsafe {
-            let (value, first) = loop {
-                let (value, state) = match back <= group {
-                    true => peek(of_group(group - back)),
-                    // Before the row's first group there is nothing.
-                    false => (neutral(kind), INCLUSIVE),
-                };
-                let inclusive = warp::vote_ballot(warp::FULL_MASK, state == INCLUSIVE);
-                let missing = warp::vote_ballot(warp::FULL_MASK, state == 0);
-                // The nearest inclusive one, with none missing nearer.
-                let first = inclusive.trailing_zeros();
-                if inclusive != 0 && missing & ((1_u32 << first) - 1) == 0 {
-                    break (value, first);
-                }
+            let (value, state) = match back <= group {
+                true => peek(of_group(group - back)),
+                // Before the row's first group there is nothing.
+                false => (neutral(kind), INCLUSIVE),
             };
-            let mut before: N = warp::shfl_idx(warp::FULL_MASK, value, first);
-            let mut next = first;
-            while next > 0 {
+            let inclusive = warp::vote_ballot(warp::FULL_MASK, state == INCLUSIVE);
+            let missing = warp::vote_ballot(warp::FULL_MASK, state == 0);
+            // The nearest inclusive one, with none missing nearer.
+            self.first = inclusive.trailing_zeros();
+            self.value = value;
+            self.is_missing = inclusive == 0 || missing & ((1_u32 << self.first) - 1) != 0;
+        }
+    }
+
+    /// All of them, one after the other.
+    ///
+    /// # Safety
+    /// All lanes are here, and none is missing.
+    #[inline(always)]
+    unsafe fn total(&self, kind: u32) -> N {
+        // SAFETY: all lanes shuffle together.
+        unsafe {
+            let mut before: N = warp::shfl_idx(warp::FULL_MASK, self.value, self.first);
+            let mut next = self.first;
+            while opaque(next) > 0 {
                 next -= 1;
-                let total = warp::shfl_idx(warp::FULL_MASK, value, next);
+                let total = warp::shfl_idx(warp::FULL_MASK, self.value, next);
                 before = combined(before, total, kind);
             }
             // Of two NaN, a product has the bits of either: which one must not depend on how many

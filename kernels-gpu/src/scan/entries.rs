@@ -24,8 +24,8 @@ macro_rules! entries {
 entries! {
     scan_f32: f32, 4, 4;
     scan_f16: f16, 8, 3;
-    scan_bf16: bf16, 8, 3;
-    scan_f64: f64, 2, 4;
-    scan_i32: i32, 4, 3;
-    scan_i64: i64, 2, 4;
+    scan_bf16: bf16, 8, 4;
+    scan_f64: f64, 2, 3;
+    scan_i32: i32, 4, 2;
+    scan_i64: i64, 2, 3;
 }

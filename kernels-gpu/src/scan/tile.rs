@@ -1,6 +1,7 @@
-//! What a thread has of a tile: vectors, each a block's width from the next.
+//! What a thread has of a tile: vectors, each a warp's width from the next.
 
-use cuda_std::{convert, mem};
+use cuda_std::hint::opaque;
+use cuda_std::{convert, mem, thread};
 use half::{bf16, f16};
 use spec::reduce::{KIND_LARGEST, KIND_PRODUCT};
 use spec::scan::{THREADS, VECTORS};
@@ -8,16 +9,17 @@ use spec::scan::{THREADS, VECTORS};
 use crate::reduce::load::{Load, Raw};
 use crate::reduce::number::Number;
 
-/// `[vector][lane]`.
-pub(super) type Elements<N, const V: usize> = [[N; V]; VECTORS];
-
 /// An element type that is read and written `V` at once.
 pub(super) trait Stored<const V: usize>: Load<V> {
-    /// Writes one.
+    /// Bits of an element, in the lowest of these.
     ///
     /// # Safety
+    /// It is readable.
+    unsafe fn read_bits(at: *const u8) -> u64;
+
+    /// # Safety
     /// It is writable.
-    unsafe fn write(at: *mut u8, x: Self::Number);
+    unsafe fn write_bits(at: *mut u8, bits: u64);
 
     /// `V` neighbours as they lie in memory.
     fn packed(xs: [Self::Number; V]) -> Raw;
@@ -27,9 +29,14 @@ macro_rules! stored_32 {
     ($($ty:ty: |$x:ident| $narrow:expr;)*) => {$(
         impl Stored<4> for $ty {
             #[inline(always)]
-            unsafe fn write(at: *mut u8, $x: Self::Number) {
+            unsafe fn read_bits(at: *const u8) -> u64 {
                 // SAFETY: passed on to the caller.
-                unsafe { at.cast::<u32>().write($narrow) }
+                u64::from(unsafe { at.cast::<u32>().read() })
+            }
+            #[inline(always)]
+            unsafe fn write_bits(at: *mut u8, bits: u64) {
+                // SAFETY: passed on to the caller.
+                unsafe { at.cast::<u32>().write(bits as u32) }
             }
             #[inline(always)]
             fn packed(xs: [Self::Number; 4]) -> Raw {
@@ -44,9 +51,14 @@ macro_rules! stored_16 {
     ($($ty:ty: $narrow:path;)*) => {$(
         impl Stored<8> for $ty {
             #[inline(always)]
-            unsafe fn write(at: *mut u8, x: f32) {
+            unsafe fn read_bits(at: *const u8) -> u64 {
                 // SAFETY: passed on to the caller.
-                unsafe { at.cast::<u16>().write($narrow(x)) }
+                u64::from(unsafe { at.cast::<u16>().read() })
+            }
+            #[inline(always)]
+            unsafe fn write_bits(at: *mut u8, bits: u64) {
+                // SAFETY: passed on to the caller.
+                unsafe { at.cast::<u16>().write(bits as u16) }
             }
             #[inline(always)]
             fn packed(xs: [f32; 8]) -> Raw {
@@ -66,9 +78,14 @@ macro_rules! stored_64 {
     ($($ty:ty: |$x:ident| $bits:expr;)*) => {$(
         impl Stored<2> for $ty {
             #[inline(always)]
-            unsafe fn write(at: *mut u8, $x: $ty) {
+            unsafe fn read_bits(at: *const u8) -> u64 {
                 // SAFETY: passed on to the caller.
-                unsafe { at.cast::<u64>().write($bits) }
+                unsafe { at.cast::<u64>().read() }
+            }
+            #[inline(always)]
+            unsafe fn write_bits(at: *mut u8, bits: u64) {
+                // SAFETY: passed on to the caller.
+                unsafe { at.cast::<u64>().write(bits) }
             }
             #[inline(always)]
             fn packed(xs: [$ty; 2]) -> Raw {
@@ -104,7 +121,7 @@ pub(super) fn neutral<N: Number>(kind: u32) -> N {
 }
 
 #[inline(always)]
-fn larger<N: Number>(a: N, b: N) -> N {
+pub(super) fn larger<N: Number>(a: N, b: N) -> N {
     if a.is_nan() | b.is_nan() {
         N::not_a_number(a)
     } else {
@@ -112,121 +129,233 @@ fn larger<N: Number>(a: N, b: N) -> N {
     }
 }
 
+/// What is done with how elements combine: one branch for all of it.
+macro_rules! by_kind {
+    ($kind:expr, |$op:ident| $body:expr) => {
+        match $kind {
+            spec::reduce::KIND_PRODUCT => {
+                let $op = $crate::reduce::number::Number::times;
+                $body
+            }
+            spec::reduce::KIND_LARGEST => {
+                let $op = $crate::scan::tile::larger;
+                $body
+            }
+            _ => {
+                let $op = $crate::reduce::number::Number::plus;
+                $body
+            }
+        }
+    };
+}
+pub(super) use by_kind;
+
 /// The first, then the second.
 #[inline(always)]
 pub(super) fn combined<N: Number>(a: N, b: N, kind: u32) -> N {
-    match kind {
-        KIND_PRODUCT => a.times(b),
-        KIND_LARGEST => larger(a, b),
-        _ => a.plus(b),
-    }
+    by_kind!(kind, |op| op(a, b))
 }
 
-/// As [`combined`] for several; one branch for all.
+/// As [`combined`] for several.
 #[inline(always)]
 pub(super) fn all_combined<N: Number, const K: usize>(a: [N; K], b: [N; K], kind: u32) -> [N; K] {
-    match kind {
-        KIND_PRODUCT => core::array::from_fn(|i| a[i].times(b[i])),
-        KIND_LARGEST => core::array::from_fn(|i| larger(a[i], b[i])),
-        _ => core::array::from_fn(|i| a[i].plus(b[i])),
+    by_kind!(kind, |op| core::array::from_fn(|i| op(a[i], b[i])))
+}
+
+/// Where a thread's vectors are in a tile of its row: elements counted from the tile's first.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    /// Of the thread's first vector.
+    pub(super) first: i32,
+    /// Elements between its vectors.
+    pub(super) step: i32,
+    /// The row's first element, as far as it is not before the tile's.
+    pub(super) begin: i32,
+    /// Behind the row's last, as far as it is in the tile.
+    pub(super) end: i32,
+}
+
+/// 16 bytes by one element less: those behind it.
+#[inline(always)]
+fn without_first(bits: [u64; 2], size: u32) -> [u64; 2] {
+    match size {
+        8 => [bits[1], 0],
+        _ => {
+            let bits_of = 8 * size;
+            [
+                bits[0] >> bits_of | bits[1] << (64 - bits_of),
+                bits[1] >> bits_of,
+            ]
+        }
     }
 }
 
-/// Each vector's elements, accumulated from its first.
+/// 16 bytes with one element more in front.
 #[inline(always)]
-pub(super) fn accumulated<N: Number, const V: usize>(
-    xs: Elements<N, V>,
-    kind: u32,
-) -> Elements<N, V> {
+fn with_first(bits: [u64; 2], first: u64, size: u32) -> [u64; 2] {
+    match size {
+        8 => [first, bits[0]],
+        _ => {
+            let bits_of = 8 * size;
+            [
+                bits[0] << bits_of | first,
+                bits[1] << bits_of | bits[0] >> (64 - bits_of),
+            ]
+        }
+    }
+}
+
+impl Span {
+    /// True where all elements of the vector from `first` on are there.
     #[inline(always)]
-    fn by<N: Copy, const V: usize>(
-        mut xs: Elements<N, V>,
-        op: impl Fn(N, N) -> N,
-    ) -> Elements<N, V> {
-        for u in 0..VECTORS {
-            for v in 1..V {
-                xs[u][v] = op(xs[u][v - 1], xs[u][v]);
-            }
-        }
-        xs
+    fn is_whole(&self, first: i32, lanes: i32) -> bool {
+        first >= self.begin && first + lanes <= self.end
     }
-    match kind {
-        KIND_PRODUCT => by(xs, N::times),
-        KIND_LARGEST => by(xs, larger),
-        _ => by(xs, N::plus),
+
+    /// True where some are.
+    #[inline(always)]
+    fn is_any(&self, first: i32, lanes: i32) -> bool {
+        first + lanes > self.begin && first < self.end
+    }
+
+    /// True where one of the vectors has some elements, but not all.
+    #[inline(always)]
+    fn has_part(&self, lanes: i32) -> bool {
+        // From the first element on; lanes and the step are powers of two.
+        let left = self.end - self.first;
+        let part = left & (lanes - 1);
+        let start = left - part;
+        let is_own =
+            start & (self.step - 1) == 0 && start >= 0 && start < self.step * VECTORS as i32;
+        self.first < self.begin || (part != 0 && is_own)
+    }
+
+    /// Brings the vectors of a tile into their slots; elements that are not there are 0.
+    ///
+    /// # Safety
+    /// The tile is readable; the vectors are at multiples of 16 bytes.
+    #[inline(always)]
+    pub(super) unsafe fn load<T: Stored<V>, const V: usize>(&self, tile: *const u8, slots: &Slots) {
+        let (size, lanes) = (T::bytes(0), V as i32);
+        let at = |element: i32| tile.wrapping_offset(element as isize * size as isize);
+        let mut raws: [Raw; VECTORS] = [[0; 4]; VECTORS];
+        let (mut first, mut from) = (self.first, at(self.first));
+        for raw in &mut raws {
+            if self.is_whole(first, lanes) {
+                // SAFETY: elements of the tile, aligned.
+                *raw = unsafe { T::vector(from, 0) };
+            }
+            first += self.step;
+            from = from.wrapping_offset(self.step as isize * size as isize);
+        }
+        for (u, &raw) in raws.iter().enumerate() {
+            // SAFETY: this thread's slot.
+            unsafe { slots.write(u, raw) };
+        }
+        // A row's first vector and its last may have fewer. (Such loops are not worth copies.)
+        let (mut u, mut first) = (0, self.first);
+        while self.has_part(lanes) && u < opaque(VECTORS as u32) {
+            if self.is_any(first, lanes) && !self.is_whole(first, lanes) {
+                let mut bits = [0; 2];
+                let mut element = first + lanes;
+                while element > opaque(first as u32) as i32 {
+                    element -= 1;
+                    let one = match element >= self.begin && element < self.end {
+                        // SAFETY: an element of the tile.
+                        true => unsafe { T::read_bits(at(element)) },
+                        false => 0,
+                    };
+                    bits = with_first(bits, one, size as u32);
+                }
+                let [low, high] = bits;
+                let raw = [
+                    low as u32,
+                    (low >> 32) as u32,
+                    high as u32,
+                    (high >> 32) as u32,
+                ];
+                // SAFETY: this thread's slot.
+                unsafe { slots.write(u as usize, raw) };
+            }
+            first += self.step;
+            u += 1;
+        }
+    }
+
+    /// Writes the vectors in their slots to a tile, as far as they are there.
+    ///
+    /// # Safety
+    /// The tile is writable; the slots are written.
+    #[inline(always)]
+    pub(super) unsafe fn store<T: Stored<V>, const V: usize>(&self, tile: *mut u8, slots: &Slots) {
+        let (size, lanes) = (T::bytes(0), V as i32);
+        let at = |element: i32| tile.wrapping_offset(element as isize * size as isize);
+        let is_aligned = at(self.first).addr().is_multiple_of(16);
+        let (mut first, mut to) = (self.first, at(self.first));
+        for u in 0..VECTORS {
+            if is_aligned && self.is_whole(first, lanes) {
+                // SAFETY: elements of the tile, aligned; this thread's slot.
+                unsafe { mem::st_v4_u32(to.cast(), slots.read(u)) };
+            }
+            first += self.step;
+            to = to.wrapping_offset(self.step as isize * size as isize);
+        }
+        let (mut u, mut first) = (0, self.first);
+        let has_parts = !is_aligned || self.has_part(lanes);
+        while has_parts && u < opaque(VECTORS as u32) {
+            if self.is_any(first, lanes) && !(is_aligned && self.is_whole(first, lanes)) {
+                // SAFETY: this thread's slot.
+                let [a, b, c, d] = unsafe { slots.read(u as usize) }.map(u64::from);
+                let mut bits = [a | b << 32, c | d << 32];
+                let mut element = first;
+                while element < opaque((first + lanes) as u32) as i32 {
+                    if element >= self.begin && element < self.end {
+                        // SAFETY: an element of the tile.
+                        unsafe { T::write_bits(at(element), bits[0]) };
+                    }
+                    bits = without_first(bits, size as u32);
+                    element += 1;
+                }
+            }
+            first += self.step;
+            u += 1;
+        }
     }
 }
 
-/// The thread's first element of vector `u`, counted from the tile's first.
-#[inline(always)]
-pub(super) fn place<const V: usize>(thread: u32, u: usize) -> u64 {
-    u64::from(thread + u as u32 * THREADS) * V as u64
-}
+/// Shared memory for a thread's vectors, which would fill its registers while it waits for what comes
+/// before the tile.
+#[derive(Clone, Copy)]
+pub(super) struct Slots(*mut u32);
 
-/// The thread's elements of a tile with `len` elements; what is not there is `instead`.
-///
-/// # Safety
-/// The tile is readable.
-#[inline(always)]
-pub(super) unsafe fn load<T: Stored<V>, const V: usize>(
-    tile: *const u8,
-    len: u64,
-    thread: u32,
-    instead: T::Number,
-) -> Elements<T::Number, V> {
-    let size = T::bytes(0);
-    let is_whole = len >= u64::from(THREADS) * (VECTORS * V) as u64;
-    if is_whole && tile.addr().is_multiple_of(16) {
-        let mut raw: [Raw; VECTORS] = [[0; 4]; VECTORS];
-        for u in 0..VECTORS {
-            let at = tile.wrapping_add(place::<V>(thread, u) as usize * size as usize);
-            // SAFETY: a whole tile, and aligned.
-            raw[u] = unsafe { T::vector(at, 0) };
-        }
-        return core::array::from_fn(|u| core::array::from_fn(|v| T::number(raw[u], v)));
-    }
-    let mut xs = [[instead; V]; VECTORS];
-    for u in 0..VECTORS {
-        for v in 0..V {
-            let element = place::<V>(thread, u) + v as u64;
-            if element < len {
-                // SAFETY: an element of the tile.
-                xs[u][v] =
-                    unsafe { T::one(tile.wrapping_add(element as usize * size as usize), 0) };
-            }
-        }
-    }
-    xs
-}
+impl Slots {
+    /// Words that a block needs.
+    pub(super) const WORDS: usize = THREADS as usize * VECTORS * 4;
 
-/// Writes the thread's elements of a tile.
-///
-/// # Safety
-/// The tile is writable.
-#[inline(always)]
-pub(super) unsafe fn store<T: Stored<V>, const V: usize>(
-    tile: *mut u8,
-    len: u64,
-    thread: u32,
-    xs: Elements<T::Number, V>,
-) {
-    let size = T::bytes(0) as usize;
-    let is_whole = len >= u64::from(THREADS) * (VECTORS * V) as u64;
-    if is_whole && tile.addr().is_multiple_of(16) {
-        for u in 0..VECTORS {
-            let at = tile.wrapping_add(place::<V>(thread, u) as usize * size);
-            // SAFETY: a whole tile, and aligned.
-            unsafe { mem::st_v4_u32(at.cast(), T::packed(xs[u])) };
-        }
-        return;
+    /// Those of this thread, of a block's, which are aligned to 16 bytes.
+    #[inline(always)]
+    pub(super) fn own(words: *mut u32) -> Self {
+        Self(words.wrapping_add(thread::thread_idx_x() as usize * 4))
     }
-    for u in 0..VECTORS {
-        for v in 0..V {
-            let element = place::<V>(thread, u) + v as u64;
-            if element < len {
-                // SAFETY: an element of the tile.
-                unsafe { T::write(tile.wrapping_add(element as usize * size), xs[u][v]) };
-            }
-        }
+
+    #[inline(always)]
+    fn at(&self, u: usize) -> *mut u32 {
+        self.0.wrapping_add(u * THREADS as usize * 4)
+    }
+
+    /// # Safety
+    /// The slot was written.
+    #[inline(always)]
+    pub(super) unsafe fn read(&self, u: usize) -> Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_v4_u32(self.at(u)) }
+    }
+
+    /// # Safety
+    /// The slots are this thread's to write.
+    #[inline(always)]
+    pub(super) unsafe fn write(&self, u: usize, raw: Raw) {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::st_v4_u32(self.at(u), raw) }
     }
 }

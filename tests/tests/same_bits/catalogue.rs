@@ -204,14 +204,20 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// A scan of rows of one tile, of several, or of more than a group.
+/// A scan of rows of less than a tile, of several, or of more than a group.
 fn running(ScanEntry { dtype }: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
-    let tile_len = ScanPlan::new(1, 1, dtype).tile_len;
-    let tiles = [1, 5, 40][rng.random_range(0..3)];
-    let n = rng.random_range(1..=tile_len * tiles);
-    let rows = rng.random_range(1..=3);
-    let plan = ScanPlan::new(rows, n, dtype);
+    let tile_len = ScanPlan::new(1, u64::MAX, dtype, true).tile_len;
+    let (n, rows) = match rng.random_range(0..4) {
+        0 => (rng.random_range(1..=tile_len / 8), rng.random_range(1..=40)),
+        longer => {
+            let tiles = [1, 5, 40][longer - 1];
+            let n = rng.random_range(1..=tile_len * tiles);
+            (n, rng.random_range(1..=3))
+        }
+    };
+    let is_aligned = (n * dtype.size_bytes() as u64).is_multiple_of(16) || rows == 1;
+    let plan = ScanPlan::new(rows, n, dtype, is_aligned);
     let bytes = rows * n * dtype.size_bytes() as u64;
     let x = match dtype {
         DType::I32 | DType::I64 => trial.noise(bytes, rng),
@@ -225,8 +231,10 @@ fn running(ScanEntry { dtype }: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
         y_row_stride: n as i64,
         tiles: plan.tiles,
         groups: plan.groups,
+        along_log2: plan.along.trailing_zeros(),
         kind: ScanOp::ALL[rng.random_range(0..3)].kind(),
         is_exclusive: rng.random_range(0..2),
+        padding: 0,
     };
     let config = LaunchConfig::linear(plan.blocks, scan::THREADS);
     if plan.tiles == 1 {
