@@ -36,6 +36,17 @@ impl Swizzle {
         }
     }
 
+    /// The one whose pattern has rows of so many bytes: 16, 32, 64 or 128.
+    pub const fn of_span(span_bytes: u32) -> Self {
+        match span_bytes {
+            16 => Self::None,
+            32 => Self::B32,
+            64 => Self::B64,
+            128 => Self::B128,
+            _ => panic!("no swizzle has such rows"),
+        }
+    }
+
     /// Bytes after which the pattern repeats: what a tile that is swizzled this way is aligned to.
     pub const fn align_bytes(self) -> u32 {
         8 * self.span_bytes()
@@ -72,6 +83,7 @@ mod tests {
     #[test]
     fn every_swizzle_is_its_own_inverse_and_keeps_chunks_whole() {
         for swizzle in Swizzle::ALL {
+            assert_eq!(Swizzle::of_span(swizzle.span_bytes()), swizzle);
             let mut seen = [false; 1024];
             for offset in 0..swizzle.align_bytes() {
                 let moved = swizzle.apply(offset);

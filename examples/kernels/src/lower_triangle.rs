@@ -8,7 +8,7 @@ use cuda_std::tile::KMajor;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, M64};
 use half::bf16;
-use kernels_gpu::gemm::sm90::{Boxes, Config, Destination, Gemm, Store};
+use kernels_gpu::gemm::sm90::{Groups, Config, Destination, Gemm, Store};
 use spec::gemm::GemmParams;
 use spec::gemm::raster::Raster;
 use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
@@ -61,7 +61,7 @@ pub unsafe fn lower_triangle(
     unsafe {
         Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, null_mut(), |boxes| {
             let d = Destination::<bf16>::of_map(d.as_ptr(), &params);
-            Store::new(d, epilogue, Boxes::Unrolled, boxes)
+            Store::new(d, epilogue, Groups::Unrolled, boxes)
         })
     }
 }

@@ -19,7 +19,7 @@ const KEPT: usize = 1024;
 /// Most dimensions of a map.
 const RANK: usize = 5;
 
-/// A tiled map that takes every element, fills with zeros and has the swizzle of 128 bytes.
+/// A tiled map that takes every element, fills with zeros and has the swizzle that its box's rows span.
 /// Dimensions are in order from the innermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MapKey {
@@ -59,6 +59,14 @@ impl MapKey {
         key
     }
 
+    fn swizzle(&self) -> TensorMapSwizzle {
+        match self.box_dims[0] * self.data_type.size_bytes() as u32 {
+            32 => TensorMapSwizzle::B32,
+            64 => TensorMapSwizzle::B64,
+            _ => TensorMapSwizzle::B128,
+        }
+    }
+
     fn encode(&self, device: &Device) -> Result<MapValue> {
         let desc = TensorMapDesc::new(
             self.data_type,
@@ -66,7 +74,7 @@ impl MapKey {
             &self.strides_bytes[..self.rank - 1],
             &self.box_dims[..self.rank],
         )
-        .swizzle(TensorMapSwizzle::B128)
+        .swizzle(self.swizzle())
         .l2_promotion(self.l2_promotion);
         Ok(MapValue(*desc.encode_at(device, self.address)?.bytes()))
     }

@@ -13,9 +13,9 @@
 //! |---|---|---|
 //! | A or B whose k is contiguous | k, m or n, batch | [`SPAN_BYTES`], the tile's rows (of B, a block's part), 1 |
 //! | A or B whose other extent is | m or n, k, batch | [`SPAN_BYTES`], as many k, 1; a tile takes several |
-//! | D | n, m, batch | [`SPAN_BYTES`], [`STORE_ROWS`], 1 |
+//! | D | n, m, batch | [`Sm90Tile::store_span_bytes`], [`STORE_ROWS`], 1 |
 //!
-//! All have the swizzle of 128 bytes; an operand that is repeated is a batch of one.
+//! All have the swizzle of their box's rows, 128 bytes but for D; an operand that is repeated is a batch of one.
 //!
 //! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
 //! multiples of 16 bytes, and k > 0. So does D, but for [`Sm90Launch::NO_MAP_OF_D`], and its rows
@@ -128,11 +128,28 @@ impl Sm90Tile {
         bytes
     }
 
+    /// Bytes of a row of the boxes in which D, of elements of `size_bytes`, is stored: the widest span
+    /// of a swizzle of which a row of the tile has a whole number.
+    pub const fn store_span_bytes(&self, size_bytes: u32) -> u32 {
+        let row_bytes = self.tile_n * size_bytes;
+        let mut span_bytes = SPAN_BYTES;
+        while !row_bytes.is_multiple_of(span_bytes) {
+            span_bytes /= 2;
+        }
+        span_bytes
+    }
+
     /// Whether its entries cut tiles where a launch says so ([`Sm90Launch::shared_tiles`]): those of
     /// tiles whose sums are few enough for that to be worth it.
     pub const fn takes_stream_k(&self) -> bool {
         let is_pingpong = matches!(self.schedule, Schedule::Pingpong);
         is_pingpong && self.tile_m <= 128 && self.tile_n <= 128 && self.cluster() == 1
+    }
+
+    /// Whether its fused entries write a D that no map describes: those of larger tiles have no
+    /// registers left for that.
+    pub const fn stores_by_thread(&self) -> bool {
+        self.subtiles() * self.tile_n <= 256
     }
 
     /// Clusters that run at a time on so many multiprocessors. Of those that form a group in hardware,
@@ -216,7 +233,8 @@ pub struct Sm90Launch {
 }
 
 impl Sm90Launch {
-    /// The map of D means nothing: D is written by its pointer. With the fused epilogue alone.
+    /// The map of D means nothing: D is written by its pointer. With the fused epilogue alone, where
+    /// the tile [has that](Sm90Tile::stores_by_thread).
     pub const NO_MAP_OF_D: u32 = 1;
 }
 
@@ -353,8 +371,10 @@ pub const TILE_128X128_CLUSTER_N: Sm90Tile = Sm90Tile {
 pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
 /// Fewer still.
 pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
-/// The fewest: for what is so large that power binds.
-pub const TILE_256X192: Sm90Tile = tile(256, 192, 3, Schedule::Cooperative);
+/// Whole tiles for nearly all multiprocessors where there are few rows and 10240 columns.
+pub const TILE_128X80: Sm90Tile = tile(128, 80, 7, Schedule::Cooperative);
+/// The same where there are 6144.
+pub const TILE_128X48: Sm90Tile = tile(128, 48, 8, Schedule::Cooperative);
 /// For small products, which larger tiles would leave to few multiprocessors.
 pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
 /// The same by clusters of four along n, for few rows.
@@ -364,6 +384,8 @@ pub const TILE_128X64_CLUSTER_N: Sm90Tile = Sm90Tile {
 };
 /// Leaves registers for a second accumulator.
 pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
+/// As many as there are of them: longer products between two sums.
+pub const TILE_128X192_PROMOTED: Sm90Tile = tile(128, 192, 4, Schedule::Cooperative);
 
 /// The tiles of the entries of these types, layouts and epilogue; empty where there is none.
 pub const fn tiles(
@@ -381,9 +403,10 @@ pub const fn tiles(
             TILE_128X128_CLUSTER_N,
             TILE_128X192,
             TILE_128X256,
-            TILE_256X192,
             TILE_128X64,
             TILE_128X64_CLUSTER_N,
+            TILE_128X80,
+            TILE_128X48,
         ],
         (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) => {
             &[TILE_128X128, TILE_128X192, TILE_128X256, TILE_128X64]
@@ -391,12 +414,14 @@ pub const fn tiles(
         (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128],
         // Long code: a transposed A is left to partial products.
         (F16, F16, F16, Fused) | (Bf16, Bf16, Bf16, Fused) if matches!(trans_a, Transpose::N) => {
-            &[TILE_128X128]
+            &[TILE_128X128, TILE_128X192]
         }
         _ if !k_major => &[],
         (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
         // Two e5m2 hold too little to be multiplied by each other much.
         (E5m2, E5m2, ..) => &[],
+        (E4m3, E4m3, Bf16, Plain) => &[TILE_128X128, TILE_128X192],
+        (E4m3, E4m3, Bf16, Promoted) => &[TILE_128X128_PROMOTED, TILE_128X192_PROMOTED],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Promoted) => &[TILE_128X128_PROMOTED],
         _ => &[],

@@ -152,7 +152,7 @@ fn mapped(
     trial: &mut Trial,
     dtype: DType,
     [batch, rows, columns]: [u32; 3],
-    box_rows: u32,
+    (box_rows, span_bytes): (u32, u32),
     rng: &mut ChaCha8Rng,
 ) -> (Arg, i64, i64) {
     let size = dtype.size_bytes() as u32;
@@ -164,9 +164,14 @@ fn mapped(
     };
     let dims = [columns, rows, batch].map(u64::from);
     let strides = [ld, stride].map(|elements| u64::from(elements * size));
-    let boxes = [sm90::SPAN_BYTES / size, box_rows, 1];
-    let map = TensorMapDesc::new(TensorMapType::from(dtype), &dims, &strides, &boxes)
-        .swizzle(TensorMapSwizzle::B128);
+    let boxes = [span_bytes / size, box_rows, 1];
+    let map = TensorMapDesc::new(TensorMapType::from(dtype), &dims, &strides, &boxes).swizzle(
+        match span_bytes {
+            32 => TensorMapSwizzle::B32,
+            64 => TensorMapSwizzle::B64,
+            _ => TensorMapSwizzle::B128,
+        },
+    );
     (
         Arg::MapValue(number, map),
         ld.into(),
@@ -188,7 +193,7 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
         } else {
             ([batch, k, extent], span)
         };
-        mapped(&mut trial, dtype, shape, box_rows, rng)
+        mapped(&mut trial, dtype, shape, (box_rows, sm90::SPAN_BYTES), rng)
     };
     let a_is_k_major = entry.trans_a == Transpose::N;
     let b_is_k_major = entry.trans_b == Transpose::T;
@@ -197,7 +202,9 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     (params.lda, params.batch_stride_a) = (lda, stride_a);
     (params.ldb, params.batch_stride_b) = (ldb, stride_b);
     let shape = [batch, m, n];
-    let (d, ldd, stride_d) = mapped(&mut trial, entry.output, shape, sm90::STORE_ROWS, rng);
+    let span_bytes = tile.store_span_bytes(entry.output.size_bytes() as u32);
+    let boxes = (sm90::STORE_ROWS, span_bytes);
+    let (d, ldd, stride_d) = mapped(&mut trial, entry.output, shape, boxes, rng);
     let blocks = BLOCKS * tile.cluster();
     let grid = tile.grid(m, n, batch, blocks).expect("a small product");
     let (rows, columns) = tile.grid_tiles(m, n);
@@ -226,8 +233,10 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
         })
     };
     let args = if entry.epilogue == EpilogueKind::Fused {
-        // The tail has a D of its own, which no map describes.
-        let mut args = vec![a, b, d, launch(Sm90Launch::NO_MAP_OF_D), workspace];
+        // The tail has a D of its own, which no map describes, and which is written where that is
+        // possible.
+        let by_thread = Sm90Launch::NO_MAP_OF_D * u32::from(tile.stores_by_thread());
+        let mut args = vec![a, b, d, launch(by_thread), workspace];
         args.extend(tail(&mut trial, entry.output, params, rng));
         args
     } else {
@@ -312,10 +321,11 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let (mut params, stored_b) = few_rows(config.tile_m, entry.trans_b, rng);
     let GemmParams { m, n, k, batch, .. } = params;
     // Rows on 16 bytes, as maps want them too.
-    let mut operand = |shape| match mapped(&mut trial, entry.input, shape, 1, rng) {
-        (Arg::MapValue(number, _), ld, stride) => (Arg::Buffer(number), ld, stride),
-        other => other,
-    };
+    let mut operand =
+        |shape| match mapped(&mut trial, entry.input, shape, (1, sm90::SPAN_BYTES), rng) {
+            (Arg::MapValue(number, _), ld, stride) => (Arg::Buffer(number), ld, stride),
+            other => other,
+        };
     let (a, lda, stride_a) = operand([batch, m, k]);
     let (b, ldb, stride_b) = operand(stored_b);
     (params.lda, params.batch_stride_a) = (lda, stride_a);
@@ -353,8 +363,20 @@ pub(crate) fn decode_hopper(entry: Sm90DecodeEntry, rng: &mut ChaCha8Rng) -> Tri
     };
     let [_, rows_a, _] = tiling.box_a();
     let [_, rows_b, _] = tiling.box_b(entry.trans_b);
-    let (a, lda, stride_a) = mapped(&mut trial, entry.input, [batch, m, k], rows_a, rng);
-    let (b, ldb, stride_b) = mapped(&mut trial, entry.input, stored_b, rows_b, rng);
+    let (a, lda, stride_a) = mapped(
+        &mut trial,
+        entry.input,
+        [batch, m, k],
+        (rows_a, sm90::SPAN_BYTES),
+        rng,
+    );
+    let (b, ldb, stride_b) = mapped(
+        &mut trial,
+        entry.input,
+        stored_b,
+        (rows_b, sm90::SPAN_BYTES),
+        rng,
+    );
     (params.lda, params.batch_stride_a) = (lda, stride_a);
     (params.ldb, params.batch_stride_b) = (ldb, stride_b);
     let mut args = vec![a, b, Arg::params(tiling.launch(k))];

@@ -14,7 +14,7 @@ use crate::ops::maps::MapValue;
 use crate::{DType, Error, L2Promotion, LaunchConfig, Result, Stream};
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
-    TILE_128X128, tiles,
+    TILE_128X48, TILE_128X80, TILE_128X128, tiles,
 };
 use spec::gemm::stream_k::{BLOCKS_MAX, Cut, FLAGS, workspace_bytes};
 use spec::gemm::{Activation, Transpose};
@@ -25,20 +25,22 @@ const ARCH: (u32, u32) = (9, 0);
 /// cycle, by tile: fitted on an H200 to products that fill it, interleaved with cuBLASLt's and back to
 /// back, without the waves that are not full. The wider the tile, the fewer bytes of shared memory it
 /// writes and reads for each product.
-fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc) -> f64 {
+fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     let is_k_major = !trans_a && matches!(desc.b.transpose, Transpose::T);
     let is_16_bit = desc.a.dtype.size_bytes() == 2;
     match (tile.tile_m, tile.tile_n) {
         // Shared memory binds, and L2 where each block reads all of A.
+        (_, ..=48) => 1850.0,
         (_, ..=64) if tile.cluster_n == 1 => 2170.0,
         (_, ..=64) => 2300.0,
+        (_, ..=80) => 2170.0,
+        // Its products are the shortest between two sums.
+        (_, ..=128) if epilogue == EpilogueKind::Promoted => 2900.0,
         // 0.95 of cuBLASLt at 4096, where 128 x 256 has 0.99 with such an A.
         (_, ..=128) if trans_a => 3040.0,
         (_, ..=128) => 3108.0,
-        (..=128, ..=192) => 3140.0,
-        // 0.97 of cuBLASLt at 16384, where 128 x 192 has 1.00.
-        (_, ..=192) => 3030.0,
+        (_, ..=192) => 3140.0,
         // 0.3 to 1.5 % less than 128 x 128 at 4096 x 4096 x 1024, 4096 and 14336.
         _ if is_k_major && is_16_bit => 3150.0,
         _ => 3245.0,
@@ -181,11 +183,16 @@ fn candidate(
     if tile.smem_bytes() > machine.shared_bytes {
         return None;
     }
+    let is_fused = way == Way::Direct(EpilogueKind::Fused);
+    if is_fused && !has_map_of_d(desc) && !tile.stores_by_thread() {
+        return None;
+    }
     let products = desc.batch.checked_mul(parts.whole)?;
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
     // Those are for few rows.
-    if tile.cluster_n > 1 && desc.m > tile.tile_m {
+    let is_for_few_rows = tile.cluster_n > 1 || [TILE_128X48, TILE_128X80].contains(&tile);
+    if is_for_few_rows && desc.m > tile.tile_m {
         return None;
     }
     let mut work = work(desc, machine, &tile, &parts, way);
@@ -235,7 +242,7 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         blocks_per_multiprocessor: 1,
         flops_per_block: 2.0 * tile_m * tile_n * k,
         // Twice the elements in as many bytes.
-        flops_per_cycle: flops_per_cycle(tile, desc) * 2.0 / f64::from(size_bytes),
+        flops_per_cycle: flops_per_cycle(tile, desc, way.epilogue()) * 2.0 / f64::from(size_bytes),
         alone: 1.0,
         overhead_ns: match tile.schedule {
             Schedule::Cooperative if blocks > f64::from(machine.multiprocessors) => {
@@ -342,7 +349,11 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
     let has_map_of_d = has_map_of_d(desc);
     // One of some tensor has to be passed in any case.
-    let map_d = if has_map_of_d { d_map(call)? } else { map_a };
+    let map_d = if has_map_of_d {
+        d_map(call, tile)?
+    } else {
+        map_a
+    };
     let launch = Sm90Launch {
         raster_group: RASTER_GROUP / tile.cluster_m,
         flags: if has_map_of_d {
@@ -399,9 +410,10 @@ fn operand_map(
 }
 
 /// The map of D.
-fn d_map(call: &Call<'_>) -> Result<MapValue> {
+fn d_map(call: &Call<'_>, tile: &Sm90Tile) -> Result<MapValue> {
     let desc = &call.desc;
-    let span = SPAN_BYTES / desc.d.dtype.size_bytes() as u32;
+    let size_bytes = desc.d.dtype.size_bytes() as u32;
+    let span = tile.store_span_bytes(size_bytes) / size_bytes;
     let box_dims = [span, STORE_ROWS, 1];
     call.tensor_map(
         (&call.d, &desc.d),
@@ -450,15 +462,28 @@ mod tests {
         assert_eq!(best(4096, 14_336, 4096), "128x128_s6_pp");
         assert_eq!(best(1024, 14_336, 4096), "128x128_s6_pp");
         assert_eq!(best(1024, 28_672, 8192), "128x128_s6_pp");
+        let of_e4m3 = |size| {
+            let desc = weighted(DType::E4m3, [size; 3]);
+            let desc = GemmDesc {
+                d: MatrixDesc {
+                    dtype: DType::Bf16,
+                    ..desc.d
+                },
+                ..desc
+            };
+            by_estimate(|each| offer(&desc, &H200, each))[0].to_string()
+        };
+        assert_eq!(of_e4m3(4096), "gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted");
+        assert_eq!(of_e4m3(8192), "gemm_sm90_e4m3_bf16_nt_128x192_s4_promoted");
     }
 
     #[test]
     fn what_was_measured_to_be_fastest_with_few_rows_is_expected_to_be() {
-        assert_eq!(best(128, 6144, 4096), "128x64_s8_c1x4_pp");
+        assert_eq!(best(128, 6144, 4096), "128x48_s8");
         assert_eq!(best(128, 4096, 4096), "128x64_s8_pp+streamk");
         assert_eq!(best(128, 14_336, 4096), "128x128_s6_c1x4_pp");
         assert_eq!(best(128, 4096, 14_336), "128x64_s8_pp+streamk");
-        assert_eq!(best(128, 10_240, 8192), "128x128_s6_pp+streamk");
+        assert_eq!(best(128, 10_240, 8192), "128x80_s7");
         assert_eq!(best(128, 8192, 8192), "128x64_s8_pp");
         assert_eq!(best(128, 28_672, 8192), "128x128_s6_c1x4_pp");
         assert_eq!(best(128, 8192, 28_672), "128x128_s6_pp+streamk");

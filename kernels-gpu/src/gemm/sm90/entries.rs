@@ -11,7 +11,7 @@ use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
 
 use super::kernel::{Config, Gemm};
-use super::store::{Boxes, Destination, Store};
+use super::store::{Destination, Groups, Store};
 use crate::gemm::fused::{Fused, Pointers};
 
 /// The layout whose letter stands in entry names, for A.
@@ -91,7 +91,7 @@ macro_rules! entries {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                     let epilogue = Scale(scalar(alpha, params.alpha) * scales);
                     let d = Destination::<$out>::of_map(d.as_ptr(), &params);
-                    Store::new(d, epilogue, Boxes::Unrolled, boxes)
+                    Store::new(d, epilogue, Groups::Unrolled, boxes)
                 })
             }
         }
@@ -129,8 +129,12 @@ macro_rules! entries {
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
                     let epilogue = Fused::new(pointers, &params, &epilogue);
-                    let d = Destination::new(map_d.as_ptr(), d, &params, launch);
-                    Store::new(d, epilogue, Boxes::Rolled, boxes)
+                    let d = if This::TILE.stores_by_thread() {
+                        Destination::new(map_d.as_ptr(), d, &params, launch)
+                    } else {
+                        Destination::of_map(map_d.as_ptr(), &params)
+                    };
+                    Store::new(d, epilogue, Groups::Rolled, boxes)
                 })
             }
         }
@@ -154,17 +158,20 @@ entries! {
     plain gemm_sm90_bf16_nt_128x128_s6_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_nt_256x192_s3_plain: Bf16 Bf16 bf16, N T, 256 x 192 x 3 Cooperative;
     plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_nt_128x64_s8_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong, cluster 1 x 4;
+    plain gemm_sm90_bf16_nt_128x80_s7_plain: Bf16 Bf16 bf16, N T, 128 x 80 x 7 Cooperative;
+    plain gemm_sm90_bf16_nt_128x48_s8_plain: Bf16 Bf16 bf16, N T, 128 x 48 x 8 Cooperative;
     plain gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain: Bf16 Bf16 f32, N T, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
+    fused gemm_sm90_bf16_nt_128x192_s4_pp_fused: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nn_128x128_s6_pp_plain: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nn_128x192_s4_pp_plain: Bf16 Bf16 bf16, N N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nn_128x256_s4_plain: Bf16 Bf16 bf16, N N, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nn_128x64_s8_pp_plain: Bf16 Bf16 bf16, N N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_nn_128x128_s6_pp_plain: Bf16 Bf16 f32, N N, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_bf16_nn_128x128_s6_pp_fused: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
+    fused gemm_sm90_bf16_nn_128x192_s4_pp_fused: Bf16 Bf16 bf16, N N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_tn_128x128_s6_pp_plain: Bf16 Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tn_128x192_s4_pp_plain: Bf16 Bf16 bf16, T N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_tn_128x256_s4_plain: Bf16 Bf16 bf16, T N, 128 x 256 x 4 Cooperative;
@@ -180,17 +187,20 @@ entries! {
     plain gemm_sm90_f16_nt_128x128_s6_c1x4_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_f16_nt_256x192_s3_plain: F16 F16 f16, N T, 256 x 192 x 3 Cooperative;
     plain gemm_sm90_f16_nt_128x64_s8_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_nt_128x64_s8_c1x4_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong, cluster 1 x 4;
+    plain gemm_sm90_f16_nt_128x80_s7_plain: F16 F16 f16, N T, 128 x 80 x 7 Cooperative;
+    plain gemm_sm90_f16_nt_128x48_s8_plain: F16 F16 f16, N T, 128 x 48 x 8 Cooperative;
     plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_f16_nt_128x128_s6_pp_fused: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
+    fused gemm_sm90_f16_nt_128x192_s4_pp_fused: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nn_128x128_s6_pp_plain: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nn_128x192_s4_pp_plain: F16 F16 f16, N N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nn_128x256_s4_plain: F16 F16 f16, N N, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_nn_128x64_s8_pp_plain: F16 F16 f16, N N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_nn_128x128_s6_pp_plain: F16 F16 f32, N N, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_f16_nn_128x128_s6_pp_fused: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
+    fused gemm_sm90_f16_nn_128x192_s4_pp_fused: F16 F16 f16, N N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_tn_128x128_s6_pp_plain: F16 F16 f16, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tn_128x192_s4_pp_plain: F16 F16 f16, T N, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_tn_128x256_s4_plain: F16 F16 f16, T N, 128 x 256 x 4 Cooperative;
@@ -202,8 +212,10 @@ entries! {
     plain gemm_sm90_f16_tt_128x64_s8_pp_plain: F16 F16 f16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tt_128x128_s6_pp_plain: F16 F16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_plain: E4m3 E4m3 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain: E4m3 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
     promoted gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
+    promoted gemm_sm90_e4m3_bf16_nt_128x192_s4_promoted: E4m3 E4m3 bf16, N T, 128 x 192 x 4 Cooperative;
     promoted gemm_sm90_e4m3_f32_nt_128x128_s6_promoted: E4m3 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
     plain gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain: E4m3 E5m2 f32, N T, 128 x 128 x 6 Pingpong;

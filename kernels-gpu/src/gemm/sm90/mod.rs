@@ -14,4 +14,4 @@ mod turns;
 #[cfg(feature = "entries")]
 pub use entries::*;
 pub use kernel::{Config, Gemm};
-pub use store::{Boxes, Destination, Store, StoreElement};
+pub use store::{Destination, Groups, Store, StoreElement};

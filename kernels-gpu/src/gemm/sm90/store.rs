@@ -21,7 +21,7 @@ use cuda_std::wgmma::{MmaAsync, tie};
 use half::{bf16, f16};
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{
-    MMA_M, SPAN_BYTES, STORE_BUFFERS, STORE_BYTES, STORE_ROWS, Sm90Launch, WARPGROUP,
+    MMA_M, STORE_BUFFERS, STORE_BYTES, STORE_ROWS, Sm90Launch, TILE_128X128, WARPGROUP,
 };
 use spec::swizzle::Swizzle;
 use spec::tensor_core::ldmatrix::tile_16x16;
@@ -33,14 +33,12 @@ const RESULTS: usize = GROUP as usize / 2;
 
 /// An element type of D.
 pub trait StoreElement: Element {
-    /// Columns of a box.
-    const BOX_COLUMNS: u32 = SPAN_BYTES / size_of::<Self>() as u32;
-
-    /// Writes a warp's 16 × 16 results to its box, from byte `column_bytes` of the rows on.
+    /// Writes a warp's 16 × 16 results to its box, of that `swizzle`, from byte `column_bytes` of the
+    /// rows on.
     ///
     /// # Safety
     /// The warp calls it, converged; the box is its own.
-    unsafe fn write(to: SharedAddr, column_bytes: u32, x: &[f32; RESULTS]);
+    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: &[f32; RESULTS]);
 
     /// As [`Element::store`], by the conversion that newer GPUs have.
     ///
@@ -53,10 +51,15 @@ macro_rules! sixteen_bits {
     ($ty:ty, $pair:path) => {
         impl StoreElement for $ty {
             #[inline(always)]
-            unsafe fn write(to: SharedAddr, column_bytes: u32, x: &[f32; RESULTS]) {
+            unsafe fn write(
+                to: SharedAddr,
+                swizzle: Swizzle,
+                column_bytes: u32,
+                x: &[f32; RESULTS],
+            ) {
                 let lane = tile_16x16(thread::thread_idx_x() % 32);
                 let x = |at: usize| $pair(x[at], x[at + 1]);
-                let offset = Swizzle::B128.offset_bytes(lane.row, column_bytes + 2 * lane.column);
+                let offset = swizzle.offset_bytes(lane.row, column_bytes + 2 * lane.column);
                 // SAFETY: inside of the box.
                 unsafe { stmatrix_x4(to.add_bytes(offset), [x(0), x(2), x(4), x(6)]) };
             }
@@ -75,13 +78,13 @@ sixteen_bits!(bf16, f32x2_to_bf16x2_cvt);
 
 impl StoreElement for f32 {
     #[inline(always)]
-    unsafe fn write(to: SharedAddr, column_bytes: u32, x: &[f32; RESULTS]) {
+    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: &[f32; RESULTS]) {
         let lane = thread::thread_idx_x() % 32;
         let mut at = 0;
         while at < RESULTS as u32 {
             let row = lane / 4 + at / 2 % 2 * 8;
             let column_bytes = column_bytes + at / 4 * 32 + lane % 4 * 8;
-            let offset = Swizzle::B128.offset_bytes(row, column_bytes);
+            let offset = swizzle.offset_bytes(row, column_bytes);
             let pair = [x[at as usize], x[at as usize + 1]];
             // SAFETY: inside of the box.
             unsafe { st_shared_v2_f32(to.add_bytes(offset), pair) };
@@ -149,10 +152,10 @@ impl<Out: StoreElement> Destination<Out> {
     }
 }
 
-/// Whether the code for a box is there once, or once for each box.
+/// Whether the code for a group is there once, or once for each group.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Boxes {
-    /// For long epilogues: registers are moved up from box to box.
+pub enum Groups {
+    /// For long epilogues: a branch to where a group's registers are moved to those of the code.
     Rolled,
     /// For short ones.
     Unrolled,
@@ -162,7 +165,7 @@ pub enum Boxes {
 pub struct Store<Out, E> {
     destination: Destination<Out>,
     epilogue: E,
-    code: Boxes,
+    code: Groups,
     /// Two boxes of the warp, and which is next.
     boxes: SharedAddr,
     next: u32,
@@ -171,7 +174,12 @@ pub struct Store<Out, E> {
 impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     /// By the boxes of this warp among those at `boxes`, which [`Gemm::run`](super::Gemm::run) gives.
     #[inline(always)]
-    pub fn new(destination: Destination<Out>, epilogue: E, code: Boxes, boxes: SharedAddr) -> Self {
+    pub fn new(
+        destination: Destination<Out>,
+        epilogue: E,
+        code: Groups,
+        boxes: SharedAddr,
+    ) -> Self {
         let warp = (thread::thread_idx_x() - WARPGROUP) / 32;
         Self {
             destination,
@@ -189,53 +197,50 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     #[inline(always)]
     pub unsafe fn tile<M, const BLOCKS: usize, const TILE_N: u32>(
         &mut self,
-        mut acc: Accumulator<M, BLOCKS>,
+        acc: Accumulator<M, BLOCKS>,
         (row, column, batch): (u32, u32, u32),
     ) where
         M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
     {
         let row = row + thread::thread_idx_x() % WARPGROUP / 32 * STORE_ROWS;
-        let of_block = TILE_N / Out::BOX_COLUMNS;
+        let columns = const { columns_of_box(TILE_N, size_of::<Out>() as u32) };
+        let code = self.code;
+        let step = |x: u32| match code {
+            // LLVM, which cannot count such a loop, leaves it one.
+            Groups::Rolled => opaque(x),
+            Groups::Unrolled => x,
+        };
         let (m, n) = (self.destination.m, self.destination.n);
-        let count = BLOCKS as u32 * of_block;
-        let mut at = 0;
-        while at < count {
-            let (block, of_tile) = (at / of_block, at % of_block * Out::BOX_COLUMNS);
-            let place = (row + block * MMA_M, column + of_tile, batch);
-            // What is partly beyond D is clipped; a box wholly beyond is not worth one.
-            let is_in_d = place.0 < m && place.1 < n;
-            // SAFETY: passed on to the caller.
-            unsafe {
-                match self.code {
-                    Boxes::Rolled => {
-                        if is_in_d {
-                            self.store_box(acc.registers()[0].as_ref(), place);
+        let mut block = 0;
+        while block < BLOCKS as u32 {
+            let mut of_tile = 0;
+            while of_tile < TILE_N {
+                let place = (row + block * MMA_M, column + of_tile, batch);
+                // What is partly beyond D is clipped; a box wholly beyond is not worth one.
+                if place.0 < m && place.1 < n {
+                    // SAFETY: passed on to the caller.
+                    unsafe {
+                        let leader = self.open_box();
+                        let mut within = 0;
+                        while within < columns {
+                            let x = group_of::<_, _, TILE_N>(&acc, block, of_tile + within);
+                            self.store_group(&x, place, within, columns);
+                            within = step(within + GROUP);
                         }
-                        advance(&mut acc, Out::BOX_COLUMNS as usize / 2);
+                        self.send_box(place, leader);
                     }
-                    Boxes::Unrolled if is_in_d => {
-                        let registers = acc.registers()[block as usize].as_ref();
-                        self.store_box(&registers[of_tile as usize / 2..], place);
-                    }
-                    Boxes::Unrolled => {}
                 }
+                of_tile = step(of_tile + columns);
             }
-            at = match self.code {
-                // LLVM, which cannot count such a loop, leaves it one.
-                Boxes::Rolled => opaque(at + 1),
-                Boxes::Unrolled => at + 1,
-            };
+            block = step(block + 1);
         }
     }
 
-    /// A box: 16 rows of as many columns as a swizzle spans, of which `registers` begin with the
-    /// thread's part.
+    /// Waits until the next box is free. Whether this lane sends boxes.
     #[inline(always)]
-    unsafe fn store_box(&mut self, registers: &[f32], (row, column, batch): (u32, u32, u32)) {
-        let to = self.boxes.add_bytes(self.next * STORE_BYTES);
-        self.next = (self.next + 1) % STORE_BUFFERS;
+    unsafe fn open_box(&self) -> bool {
         // SAFETY: the warp's lanes are here together. The copy that last read this box was issued
-        // by the same lane, which waits for it; what the lanes write is fenced before it is read.
+        // by the same lane, which waits for it.
         unsafe {
             let leader = elect_sync(FULL_MASK);
             if leader {
@@ -243,45 +248,66 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                 tma::cp_async_bulk_wait_group_read::<1>();
             }
             bar_warp_sync(FULL_MASK);
-            let by_thread =
-                self.destination.by_thread != 0 && opaque(self.destination.by_thread) != 0;
-            let mut within = 0;
-            while within < Out::BOX_COLUMNS {
-                let at = (row, column + within, batch);
-                let x = self.results(&registers[within as usize / 2..], at);
-                if by_thread {
-                    // What is beyond D was read at its edge, which another lane is to write where C
-                    // is D: not before all have read it, in this group and in the next.
-                    bar_warp_sync(FULL_MASK);
-                    self.destination.store(&x, at);
-                    bar_warp_sync(FULL_MASK);
-                } else {
-                    Out::write(to, within * size_of::<Out>() as u32, &x);
-                }
-                within += GROUP;
+            leader
+        }
+    }
+
+    fn is_by_thread(&self) -> bool {
+        self.destination.by_thread != 0 && opaque(self.destination.by_thread) != 0
+    }
+
+    /// The group `within` columns behind the begin of the open box, which is at `(row, column,
+    /// batch)`: 16 rows of as many `columns` as a swizzle spans.
+    #[inline(always)]
+    unsafe fn store_group(
+        &self,
+        registers: &[f32; RESULTS],
+        (row, column, batch): (u32, u32, u32),
+        within: u32,
+        columns: u32,
+    ) {
+        let at = (row, column + within, batch);
+        let x = self.results(registers, at);
+        // SAFETY: the warp's lanes are here together, and the box is free.
+        unsafe {
+            if self.is_by_thread() {
+                // What is beyond D was read at its edge, which another lane is to write where C
+                // is D: not before all have read it, in this group and in the next.
+                bar_warp_sync(FULL_MASK);
+                self.destination.store(&x, at);
+                bar_warp_sync(FULL_MASK);
+            } else {
+                let to = self.boxes.add_bytes(self.next * STORE_BYTES);
+                let swizzle = Swizzle::of_span(columns * size_of::<Out>() as u32);
+                Out::write(to, swizzle, within * size_of::<Out>() as u32, &x);
             }
-            if by_thread {
-                return;
-            }
+        }
+    }
+
+    /// Sends the open box to D, at `(row, column, batch)`.
+    #[inline(always)]
+    unsafe fn send_box(&mut self, (row, column, batch): (u32, u32, u32), leader: bool) {
+        if self.is_by_thread() {
+            return;
+        }
+        let from = self.boxes.add_bytes(self.next * STORE_BYTES);
+        self.next = (self.next + 1) % STORE_BUFFERS;
+        // SAFETY: the warp's lanes are here together; what they wrote is fenced before it is read.
+        unsafe {
             fence_proxy_async_shared_cta();
             bar_warp_sync(FULL_MASK);
             if leader {
                 let at = [column, row, batch].map(|coordinate| coordinate as i32);
-                tma::cp_async_bulk_tensor_3d_global_shared_cta(self.destination.map, at, to);
+                tma::cp_async_bulk_tensor_3d_global_shared_cta(self.destination.map, at, from);
                 tma::cp_async_bulk_commit_group();
             }
         }
     }
 
-    /// What the epilogue makes of the first of `registers`, a group of columns at `at`.
+    /// What the epilogue makes of `registers`, a group of columns at `at`.
     #[inline(always)]
-    fn results(&self, registers: &[f32], at: (u32, u32, u32)) -> [f32; RESULTS] {
-        let mut x = [0.0; RESULTS];
-        let mut i = 0;
-        while i < RESULTS {
-            x[i] = registers[i];
-            i += 1;
-        }
+    fn results(&self, registers: &[f32; RESULTS], at: (u32, u32, u32)) -> [f32; RESULTS] {
+        let mut x = *registers;
         let (m, n) = (self.destination.m, self.destination.n);
         self.epilogue.apply_all(
             #[inline(always)]
@@ -325,6 +351,13 @@ impl<Out: StoreElement> Destination<Out> {
     }
 }
 
+/// Columns of the boxes of a tile of `tile_n`, of elements of `size_bytes`.
+const fn columns_of_box(tile_n: u32, size_bytes: u32) -> u32 {
+    let mut tile = TILE_128X128;
+    tile.tile_n = tile_n;
+    tile.store_span_bytes(size_bytes) / size_bytes
+}
+
 /// Row and column of a thread's `i`th result of a group at `(row, column, _)`: the accumulator's
 /// fragment (`spec::tensor_core::fragment::wgmma_acc`) of the warp's 16 rows.
 #[inline(always)]
@@ -336,20 +369,41 @@ fn position((row, column, _): (u32, u32, u32), i: usize) -> (u32, u32) {
     )
 }
 
-/// Moves all registers `by` down, over the blocks' ends.
+/// A thread's results of the group that begins at column `of_tile` of a block of rows. Where the
+/// group is not known, a table of branches leads to where its registers, constants all, are moved.
+///
+/// # Safety
+/// The group is one of the tile's.
 #[inline(always)]
-fn advance<M, const BLOCKS: usize>(acc: &mut Accumulator<M, BLOCKS>, by: usize)
+unsafe fn group_of<M, const BLOCKS: usize, const TILE_N: u32>(
+    acc: &Accumulator<M, BLOCKS>,
+    block: u32,
+    of_tile: u32,
+) -> [f32; RESULTS]
 where
     M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
 {
-    let of_block = acc.registers()[0].as_ref().len();
-    let mut to = 0;
-    while to + by < BLOCKS * of_block {
-        let from = to + by;
-        let value = acc.registers()[from / of_block].as_ref()[from % of_block];
-        acc.registers_mut()[to / of_block].as_mut()[to % of_block] = value;
-        to += 1;
+    let of_block = (TILE_N / GROUP) as usize;
+    let mut x = [0.0; RESULTS];
+    macro_rules! of {
+        ($($group:literal)*) => {
+            match block * (TILE_N / GROUP) + of_tile / GROUP {
+                $($group if $group < BLOCKS * of_block => {
+                    let registers = acc.registers()[$group / of_block].as_ref();
+                    let mut i = 0;
+                    while i < RESULTS {
+                        x[i] = registers[$group % of_block * RESULTS + i];
+                        i += 1;
+                    }
+                    // Else LLVM makes all of them one, with an index that it does not know.
+                    tie(&mut x);
+                })*
+                // SAFETY: the caller's.
+                _ => unsafe { core::hint::unreachable_unchecked() },
+            }
+        };
     }
-    // What stays where it was would be the same from some box on, for which LLVM peels the loop.
-    tie(&mut acc.registers_mut()[BLOCKS - 1]);
+    const { assert!(BLOCKS as u32 * (TILE_N / GROUP) <= 24) };
+    of!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23);
+    x
 }
