@@ -143,7 +143,7 @@ impl Results {
     ) {
         let is_f16 = self.dtype == OutputDType::F16.code();
         let lane = self.first_column / 2;
-        let is_upper = lane % 2 != 0;
+        let is_upper = lane & 1 != 0;
         let first = 8 * (lane % 2) + 4 * (lane / 2);
         let row = row.wrapping_add(first as usize);
         let packed = |j: usize| {
