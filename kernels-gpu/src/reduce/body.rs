@@ -321,7 +321,8 @@ impl<F: Fold> Block<'_, F> {
                     let warp = role.y / thread::WARP_THREADS;
                     self.scratch.write(layout.slot(warp, role.group), row);
                 }
-                let warps = (1_u32 << params.along_log2).div_ceil(thread::WARP_THREADS);
+                // Opaque: not kept in a register from the beginning on.
+                let warps = (1_u32 << opaque(params.along_log2)).div_ceil(thread::WARP_THREADS);
                 (warps, layout)
             } else {
                 let layout = Layout {
@@ -335,7 +336,7 @@ impl<F: Fold> Block<'_, F> {
                     let column = ((v as u32) << layout.side_log2) | number;
                     self.scratch.write(layout.slot(role.y, column), acc);
                 }
-                (1 << params.along_log2, layout)
+                (1 << opaque(params.along_log2), layout)
             }
         }
     }

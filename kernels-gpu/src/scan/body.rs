@@ -134,10 +134,10 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize>(
             });
             // The answer comes while results are on their way.
             let next = ask();
-            let to = y.wrapping_offset(at(params.y_row_stride));
             // Computed again, it took no registers meanwhile.
             let (span, tile_at) = place(i + u64::from(opaque(0)));
             results::<T, V>(&slots, &span, before, kind, is_exclusive);
+            let to = y.wrapping_offset(at(params.y_row_stride));
             span.store::<T, V>(to.wrapping_offset(tile_at), &slots);
             tile = match is_shared {
                 true => told(next),

@@ -41,6 +41,10 @@ fn scaled<const M: usize, const D: usize>(
 }
 
 impl Results {
+    /// For how many blocks of columns neighbours exchange results. Between those, at 128 columns, all
+    /// registers are taken, and ptxas would spill three through the loop over keys for it on sm_90.
+    const EXCHANGES: [usize; 2] = [64 / 8, 256 / 8];
+
     /// Of a thread of a block at `place`, of `warp_rows` a warp.
     #[inline(always)]
     pub(super) fn new(
@@ -91,7 +95,12 @@ impl Results {
             // SAFETY: the caller's.
             self.for_each_row::<M>(|i, half, row, columns| unsafe {
                 let to = self.o.cast::<u16>().wrapping_offset(row as isize);
-                self.write_halves::<E, D>(to, columns, |j| scaled(o, factors, i, j, half));
+                let pair = |j| scaled(o, factors, i, j, half);
+                if Self::EXCHANGES.contains(&D) {
+                    self.write_sectors::<E, D>(to, columns, pair);
+                } else if columns > 0 {
+                    self.write_halves::<E, D>(to, columns, pair);
+                }
             });
         }
     }
@@ -129,8 +138,7 @@ impl Results {
         }
     }
 
-    /// A row of `columns` in 16 bits. Of every eight columns a lane has two; neighbours exchange some,
-    /// so that each writes four of every 16, and the four lanes whole sectors of 32 bytes.
+    /// A row of `columns` in 16 bits, as lanes have them: half a sector at a time.
     ///
     /// # Safety
     /// As for [`write_o`](Self::write_o).
@@ -142,10 +150,35 @@ impl Results {
         pair: impl Fn(usize) -> [f32; 2],
     ) {
         let is_f16 = self.dtype == OutputDType::F16.code();
+        let row = row.wrapping_add(self.first_column as usize);
+        for j in 0..D {
+            if 8 * (j as u32) < columns {
+                let [low, high] = pair(j);
+                let to = row.wrapping_add(8 * j).cast::<u32>();
+                // SAFETY: the caller's.
+                unsafe { to.write(E::pack_as(is_f16, low, high)) };
+            }
+        }
+    }
+
+    /// A row of `columns` in 16 bits. Of every eight columns a lane has two; neighbours exchange some,
+    /// so that each writes four of every 16, and the four lanes whole sectors of 32 bytes.
+    ///
+    /// # Safety
+    /// As for [`write_o`](Self::write_o).
+    #[inline(always)]
+    unsafe fn write_sectors<E: Half, const D: usize>(
+        &self,
+        row: *mut u16,
+        columns: u32,
+        pair: impl Fn(usize) -> [f32; 2],
+    ) {
+        let is_f16 = self.dtype == OutputDType::F16.code();
         let lane = self.first_column / 2;
         let is_upper = lane & 1 != 0;
         let first = 8 * (lane % 2) + 4 * (lane / 2);
         let row = row.wrapping_add(first as usize);
+        let left = columns.saturating_sub(first);
         let packed = |j: usize| {
             let [low, high] = pair(j);
             E::pack_as(is_f16, low, high)
@@ -156,7 +189,7 @@ impl Results {
             unsafe {
                 let got = shfl_bfly(FULL_MASK, if is_upper { x } else { y }, 1);
                 let words = if is_upper { [got, y] } else { [x, got] };
-                if 16 * (j as u32) + first < columns {
+                if 16 * (j as u32) < left {
                     st_v2_u32(row.wrapping_add(16 * j).cast(), words);
                 }
             }
