@@ -178,13 +178,7 @@ unsafe fn deviations<T: Packed, const V: usize, const R: usize>(
         while j < R {
             // Vectors that are not there are 0.
             let x = unpack::<T, V>(&raw[j]);
-            let mut of_vector = x[0];
-            let mut i = 1;
-            while i < V {
-                of_vector += x[i];
-                i += 1;
-            }
-            sum += of_vector;
+            sum += sum_of(&x);
             j += 1;
         }
         // SAFETY: passed on to the caller.
@@ -195,14 +189,7 @@ unsafe fn deviations<T: Packed, const V: usize, const R: usize>(
     while j < R {
         if places.has(j) {
             let x = unpack::<T, V>(&raw[j]);
-            let mut of_vector = 0.0;
-            let mut i = 0;
-            while i < V {
-                let deviation = x[i] - mean;
-                of_vector = fma(deviation, deviation, of_vector);
-                i += 1;
-            }
-            squares += of_vector;
+            squares += squares_about(&x, mean);
         }
         j += 1;
     }
@@ -266,13 +253,7 @@ unsafe fn moments<T: Packed, const V: usize>(team: &Team, params: &RowParams) ->
         team.each(|v| {
             // SAFETY: a vector of the slice.
             let x = unpack::<T, V>(&unsafe { slice.read(v) });
-            let mut of_vector = x[0];
-            let mut i = 1;
-            while i < V {
-                of_vector += x[i];
-                i += 1;
-            }
-            sum += of_vector;
+            sum += sum_of(&x);
         });
         // SAFETY: passed on to the caller.
         mean = unsafe { team.group.in_warp(sum, &|a, b| a + b) } / count.max(1.0);
@@ -281,14 +262,7 @@ unsafe fn moments<T: Packed, const V: usize>(team: &Team, params: &RowParams) ->
     team.each(|v| {
         // SAFETY: a vector of the slice.
         let x = unpack::<T, V>(&unsafe { slice.read(v) });
-        let mut of_vector = 0.0;
-        let mut i = 0;
-        while i < V {
-            let deviation = x[i] - mean;
-            of_vector = fma(deviation, deviation, of_vector);
-            i += 1;
-        }
-        squares += of_vector;
+        squares += squares_about(&x, mean);
     });
     // SAFETY: passed on to the caller.
     let whole = unsafe {
@@ -298,6 +272,31 @@ unsafe fn moments<T: Packed, const V: usize>(team: &Team, params: &RowParams) ->
         team.across(Moments::new(count, mean, squares), &Moments::merge)
     };
     (whole.mean, whole.squares)
+}
+
+/// The sum of a vector's elements.
+#[inline(always)]
+fn sum_of<const V: usize>(x: &[f32; V]) -> f32 {
+    let mut sum = x[0];
+    let mut i = 1;
+    while i < V {
+        sum += x[i];
+        i += 1;
+    }
+    sum
+}
+
+/// The sum of a vector's squared deviations from `mean`.
+#[inline(always)]
+fn squares_about<const V: usize>(x: &[f32; V], mean: f32) -> f32 {
+    let mut squares = 0.0;
+    let mut i = 0;
+    while i < V {
+        let deviation = x[i] - mean;
+        squares = fma(deviation, deviation, squares);
+        i += 1;
+    }
+    squares
 }
 
 /// A sum of squares with more elements.
