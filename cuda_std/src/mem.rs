@@ -169,8 +169,9 @@ pub unsafe fn ld_shared_v4_u32(address: crate::shared::SharedAddr) -> [u32; 4] {
 }
 
 macro_rules! predicated_loads {
-    ($($name:ident = $instruction:literal, $doc:literal, $safety:literal, $since:literal;)*) => {$(
-        #[doc = concat!("`@p ", $instruction, "`: 16 bytes ", $doc, ", or zeros where not `is_there`; \
+    ($($name:ident($($otherwise:ident)?) = $instruction:literal, $instead:literal, $doc:literal, $or:literal,
+        $safety:literal, $since:literal;)*) => {$(
+        #[doc = concat!("`@p ", $instruction, "`: 16 bytes ", $doc, ", or ", $or, " where not `is_there`; \
             no branch, so that loads which do not depend on each other are on their way together.")]
         ///
         #[doc = concat!("*Scope*: thread. *Since*: ", $since, ".")]
@@ -181,17 +182,20 @@ macro_rules! predicated_loads {
         /// # Panics
         /// On the host.
         #[inline(always)]
-        pub unsafe fn $name(ptr: *const u32, is_there: bool) -> [u32; 4] {
-            on_device!("mem::ld_global_v4_u32_if", (ptr, is_there), {
+        pub unsafe fn $name(ptr: *const u32, is_there: bool $(, $otherwise: u32)?) -> [u32; 4] {
+            on_device!("mem::ld_global_v4_u32_if", (ptr, is_there $(, $otherwise)?), {
                 let (a, b, c, d): (u32, u32, u32, u32);
                 // SAFETY: the caller's address, where it is read.
                 unsafe {
                     core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {is}, 0;",
-                        "mov.u32 {a}, 0;", "mov.u32 {b}, 0;", "mov.u32 {c}, 0;",
-                        "mov.u32 {d}, 0;",
+                        concat!("mov.u32 {a}, ", $instead, ";"),
+                        concat!("mov.u32 {b}, ", $instead, ";"),
+                        concat!("mov.u32 {c}, ", $instead, ";"),
+                        concat!("mov.u32 {d}, ", $instead, ";"),
                         concat!("@p ", $instruction, " {{{a}, {b}, {c}, {d}}}, [{at}];"), "}}",
                         a = out(reg32) a, b = out(reg32) b, c = out(reg32) c, d = out(reg32) d,
                         at = in(reg64) ptr, is = in(reg32) u32::from(is_there),
+                        $($otherwise = in(reg32) $otherwise,)?
                         options(readonly, nostack));
                 }
                 [a, b, c, d]
@@ -201,32 +205,43 @@ macro_rules! predicated_loads {
 }
 
 predicated_loads! {
-    ld_global_v4_u32_if = "ld.global.L1::no_allocate.v4.u32", "that are read once", ".",
-        "PTX 7.4, sm_70";
-    ld_global_nc_v4_u32_if = "ld.global.nc.v4.u32", "through the read-only cache",
+    ld_global_v4_u32_if() = "ld.global.L1::no_allocate.v4.u32", "0", "that are read once", "zeros",
+        ".", "PTX 7.4, sm_70";
+    ld_global_nc_v4_u32_or(otherwise) = "ld.global.nc.v4.u32", "{otherwise}",
+        "through the read-only cache", "four times `otherwise`",
         " that nobody writes while the kernel runs.", "PTX 3.1, sm_35";
 }
 
-/// `@p st.global.v4.u32`: 16 bytes, or nothing where not `is_there`; no branch.
-///
-/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
-///
-/// # Safety
-/// Where `is_there`, `ptr` is writable global memory and a multiple of 16.
-///
-/// # Panics
-/// On the host.
-#[inline(always)]
-pub unsafe fn st_global_v4_u32_if(ptr: *mut u32, [a, b, c, d]: [u32; 4], is_there: bool) {
-    on_device!("mem::st_global_v4_u32_if", (ptr, a, b, c, d, is_there), {
-        // SAFETY: the caller's address, where it is written.
-        unsafe {
-            core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {is}, 0;",
-                "@p st.global.v4.u32 [{at}], {{{a}, {b}, {c}, {d}}};", "}}",
-                a = in(reg32) a, b = in(reg32) b, c = in(reg32) c, d = in(reg32) d,
-                at = in(reg64) ptr, is = in(reg32) u32::from(is_there), options(nostack));
+macro_rules! predicated_stores {
+    ($($name:ident = $instruction:literal, $doc:literal, $since:literal;)*) => {$(
+        #[doc = concat!("`@p ", $instruction, "`: 16 bytes", $doc, ", or nothing where not `is_there`; \
+            no branch.")]
+        ///
+        #[doc = concat!("*Scope*: thread. *Since*: ", $since, ".")]
+        ///
+        /// # Safety
+        /// Where `is_there`, `ptr` is writable global memory and a multiple of 16.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $name(ptr: *mut u32, [a, b, c, d]: [u32; 4], is_there: bool) {
+            on_device!("mem::st_global_v4_u32_if", (ptr, a, b, c, d, is_there), {
+                // SAFETY: the caller's address, where it is written.
+                unsafe {
+                    core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {is}, 0;",
+                        concat!("@p ", $instruction, " [{at}], {{{a}, {b}, {c}, {d}}};"), "}}",
+                        a = in(reg32) a, b = in(reg32) b, c = in(reg32) c, d = in(reg32) d,
+                        at = in(reg64) ptr, is = in(reg32) u32::from(is_there), options(nostack));
+                }
+            })
         }
-    })
+    )*};
+}
+
+predicated_stores! {
+    st_global_v4_u32_if = "st.global.v4.u32", "", "PTX 1.0, sm_10";
+    st_global_cs_v4_u32_if = "st.global.cs.v4.u32", " that L2 gives up first", "PTX 2.0, sm_20";
 }
 
 macro_rules! global {

@@ -176,7 +176,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
         let mut j = 0;
         while j < R {
             let (x, dy) = (unpack::<T, V>(&this.x[j]), unpack::<T, V>(&this.dy[j]));
-            let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight[j]);
+            let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
             let mut i = 0;
             while i < V {
                 // Where there is no vector, dy is 0.
@@ -237,7 +237,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
         // SAFETY: a vector of dsum, or nothing.
         let dsum = unsafe { mem::ld_global_v4_u32_if(at, is_there) };
         let mut out = unpack::<T, V>(&dsum);
-        let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight[j]);
+        let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let mut i = 0;
         while i < V {
             let z = mul_rn(x[i] - this.mean, this.rstd);

@@ -6,6 +6,7 @@ use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::moments::Moments;
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use crate::row::slices::Team;
+use cuda_std::hint::opaque;
 use cuda_std::math::{self, fma, mul_rn};
 use spec::rows::{RowParams, flags};
 
@@ -103,10 +104,10 @@ impl<T: Packed> Tensors<T> {
     }
 }
 
-/// 1 / √(variance + epsilon), of a sum of squares.
+/// 1 / √(variance + epsilon).
 #[inline(always)]
-fn rstd_of(squares: f32, params: &RowParams) -> f32 {
-    math::rsqrt(squares / params.n as f32 + params.epsilon)
+fn rstd_of(variance: f32, params: &RowParams) -> f32 {
+    math::rsqrt(variance + params.epsilon)
 }
 
 /// The rows of this block, held in registers; the grid has all rows.
@@ -121,19 +122,26 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_block(params, scratch) };
+    let mut group = unsafe { Group::of_vectors(params, scratch) };
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of each tensor, or nothing; all threads come here.
     let mut raw: [Raw; R] =
         unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places) };
+    let is_centered = params.flags & flags::CENTER != 0;
+    let count = (places.vectors_of_warp(&group) * V as u32) as f32;
+    // While the row comes.
+    let of_count = f32::from_bits(opaque((1.0 / count.max(1.0)).to_bits()));
+    let inverse = f32::from_bits(opaque((1.0 / params.n as f32).to_bits()));
     // SAFETY: as above.
     unsafe {
         tensors.add_residual::<V, R>(&mut raw, row, &places, params);
     }
     // SAFETY: all threads of the row come here.
-    let (mean, squares) = unsafe { deviations::<T, V, R>(&mut group, &places, &raw, params) };
-    let rstd = rstd_of(squares, params);
+    let (mean, squares) = unsafe {
+        moments_held::<T, V, R>(&mut group, &places, &raw, (count, of_count), is_centered)
+    };
+    let rstd = rstd_of(squares * inverse, params);
     // SAFETY: elements of this row.
     unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
     let to = row_of_mut(tensors.y, row, params.strides[3]);
@@ -146,8 +154,8 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
             let weight = tensors.weight.vector::<W, V>(at, has);
             (weight, tensors.bias.vector::<W, V>(at, has))
         };
-        let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight);
-        let bias: [f32; V] = tensors.bias.unpack::<W, V>(&bias);
+        let weight: [f32; V] = Weights::unpack::<W, V>(&weight);
+        let bias: [f32; V] = Weights::unpack::<W, V>(&bias);
         let mut out = unpack::<T, V>(&raw[j]);
         let mut i = 0;
         while i < V {
@@ -160,19 +168,21 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// A row's mean (0 of RMS norm) and the sum of squared deviations from it: two sums over registers.
+/// A row's mean (0 of RMS norm) and the sum of squared deviations from it, in one exchange: those of
+/// each warp's elements, from their own mean, are merged.
 ///
 /// # Safety
 /// All threads of the row call it.
 #[inline(always)]
-unsafe fn deviations<T: Packed, const V: usize, const R: usize>(
+unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     group: &mut Group,
     places: &Places,
     raw: &[Raw; R],
-    params: &RowParams,
+    (count, inverse): (f32, f32),
+    is_centered: bool,
 ) -> (f32, f32) {
     let mut mean = 0.0;
-    if params.flags & flags::CENTER != 0 {
+    if is_centered {
         let mut sum = 0.0;
         let mut j = 0;
         while j < R {
@@ -182,20 +192,28 @@ unsafe fn deviations<T: Packed, const V: usize, const R: usize>(
             j += 1;
         }
         // SAFETY: passed on to the caller.
-        mean = unsafe { group.reduce_held(sum, |a, b| a + b) } / params.n as f32;
+        mean = unsafe { group.in_warp(sum, &|a, b| a + b) } * inverse;
     }
     let mut squares = 0.0;
     let mut j = 0;
     while j < R {
-        if places.has(j) {
-            let x = unpack::<T, V>(&raw[j]);
-            squares += squares_about(&x, mean);
-        }
+        let x = unpack::<T, V>(&raw[j]);
+        let of_vector = squares_about(&x, mean);
+        squares += if places.has(j) { of_vector } else { 0.0 };
         j += 1;
     }
     // SAFETY: passed on to the caller.
-    let squares = unsafe { group.reduce_held(squares, |a, b| a + b) };
-    (mean, squares)
+    unsafe {
+        let squares = group.in_warp(squares, &|a, b| a + b);
+        if is_centered {
+            let part = Moments::new(count, mean, squares);
+            let whole = group.across::<_, false>(part, &Moments::merge);
+            (whole.mean, whole.squares)
+        } else {
+            let add = |a: f32, b: f32| a + b;
+            (0.0, group.across::<_, false>(squares, &add))
+        }
+    }
 }
 
 /// The rows of this team, of which its blocks have slices.
@@ -209,14 +227,13 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
 ) {
     // SAFETY: the launch's promise; a row of each tensor; all threads come here.
     unsafe {
-        let team = Team::new::<T>(params, 1 + u32::from(!tensors.residual.is_null()));
-        team.fetch(|input| match input {
-            0 => row_of(tensors.x, team.row, params.strides[0]),
-            _ => row_of(tensors.residual, team.row, params.strides[1]),
-        });
+        let inputs = 1 + u32::from(!tensors.residual.is_null());
+        let team = Team::fetch(params, inputs, [tensors.x, tensors.residual]);
+        let inverse = 1.0 / params.n as f32;
+        team.land();
         tensors.add_slice::<V>(&team, params);
         let (mean, squares) = moments::<T, V>(&team, params);
-        let rstd = rstd_of(squares, params);
+        let rstd = rstd_of(squares * inverse, params);
         tensors.keep(&team.group, team.row, params.rows, mean, rstd);
         let slice = team.slice(0);
         let to = row_of_mut(tensors.y, team.row, params.strides[3]);
@@ -224,8 +241,8 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
             let at = team.number(v) as usize * V;
             let weight = tensors.weight.vector::<W, V>(at, true);
             let bias = tensors.bias.vector::<W, V>(at, true);
-            let weight: [f32; V] = tensors.weight.unpack::<W, V>(&weight);
-            let bias: [f32; V] = tensors.bias.unpack::<W, V>(&bias);
+            let weight: [f32; V] = Weights::unpack::<W, V>(&weight);
+            let bias: [f32; V] = Weights::unpack::<W, V>(&bias);
             let mut out = unpack::<T, V>(&slice.read(v));
             let mut i = 0;
             while i < V {
@@ -340,7 +357,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                 (0.0, group.reduce::<_, false>(part, |a, b| a + b))
             }
         };
-        let rstd = rstd_of(squares, params);
+        let rstd = rstd_of(squares / params.n as f32, params);
         // SAFETY: elements of this row.
         unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
         let to = row_of_mut(tensors.y, row, params.strides[3]);

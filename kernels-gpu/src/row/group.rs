@@ -46,13 +46,35 @@ impl Group {
     /// `scratch` is shared memory of [`spec::rows::BLOCK_SCRATCH`] words for this alone.
     #[inline(always)]
     pub(crate) unsafe fn of_block(params: &RowParams, scratch: *mut u32) -> Self {
-        let threads = params.threads;
-        let thread = thread::thread_idx_x();
+        let (threads, thread) = (params.threads, thread::thread_idx_x());
+        let groups = thread::block_dim_x() / threads;
+        Self::new(threads, thread / threads, groups, scratch)
+    }
+
+    /// The same by shifts, which are over sooner, for kernels that ask for vectors of rows right
+    /// after it; those that go element by element have no registers to spare for it.
+    ///
+    /// # Safety
+    /// As of [`Group::of_block`].
+    #[inline(always)]
+    pub(crate) unsafe fn of_vectors(params: &RowParams, scratch: *mut u32) -> Self {
+        let (threads, thread) = (params.threads, thread::thread_idx_x());
+        let log = threads.trailing_zeros();
+        Self::new(
+            threads,
+            thread >> log,
+            thread::block_dim_x() >> log,
+            scratch,
+        )
+    }
+
+    #[inline(always)]
+    fn new(threads: u32, index: u32, groups: u32, scratch: *mut u32) -> Self {
         Self {
             threads,
-            own: thread & (threads - 1),
-            index: thread / threads,
-            groups: thread::block_dim_x() / threads,
+            own: thread::thread_idx_x() & (threads - 1),
+            index,
+            groups,
             rank: 0,
             blocks: 1,
             scratch,
@@ -241,9 +263,10 @@ pub(crate) unsafe fn butterfly<S: Words, const UNROLLED: bool>(
     let mut value = value;
     let mut step = if UNROLLED { LANES / 2 } else { width / 2 };
     while step > 0 {
+        // SAFETY: passed on to the caller.
+        let merged = op(value, unsafe { shfl_bfly(FULL_MASK, value, step) });
         if !UNROLLED || step < width {
-            // SAFETY: passed on to the caller; the branch is the same in all lanes.
-            value = op(value, unsafe { shfl_bfly(FULL_MASK, value, step) });
+            value = merged;
         }
         step = if UNROLLED { step / 2 } else { opaque(step / 2) };
     }

@@ -4,7 +4,7 @@
 use super::group::Group;
 use super::packed::{Packed, Raw};
 use cuda_std::hint::opaque;
-use cuda_std::mem;
+use cuda_std::{mem, thread};
 
 /// Which vectors of a row are a thread's.
 #[derive(Clone, Copy)]
@@ -40,6 +40,16 @@ impl Places {
     #[inline(always)]
     pub(crate) fn has(&self, j: usize) -> bool {
         self.vector(j) < self.vectors
+    }
+
+    /// Vectors of the thread's warp, or of the lanes that have the row with it.
+    #[inline(always)]
+    pub(crate) fn vectors_of_warp(&self, group: &Group) -> u32 {
+        let width = group.threads.min(thread::WARP_THREADS);
+        let ahead = self.first & !(width - 1);
+        let turns = self.vectors >> self.step.trailing_zeros();
+        let rest = self.vectors & (self.step - 1);
+        turns * width + rest.saturating_sub(ahead).min(width)
     }
 
     /// Its first element.
@@ -81,7 +91,8 @@ pub(crate) fn forget<const R: usize>(raw: &mut [Raw; R]) {
     }
 }
 
-/// Writes vector `j` of a row, where there is one.
+/// Writes vector `j` of a row, where there is one. It leaves L2 first, so that writes make room for
+/// reads.
 ///
 /// # Safety
 /// The row at `row` is writable, and aligned to vectors.
@@ -89,7 +100,7 @@ pub(crate) fn forget<const R: usize>(raw: &mut [Raw; R]) {
 pub(crate) unsafe fn store<T: Packed>(row: *mut T, places: &Places, j: usize, raw: Raw) {
     let at = row.wrapping_add(places.element::<T>(j));
     // SAFETY: a vector of the row, or nothing is written.
-    unsafe { mem::st_global_v4_u32_if(at.cast(), raw, places.has(j)) };
+    unsafe { mem::st_global_cs_v4_u32_if(at.cast(), raw, places.has(j)) };
 }
 
 /// Row `row` of a tensor with rows `stride` elements apart.

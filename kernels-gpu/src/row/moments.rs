@@ -43,10 +43,11 @@ impl Moments {
             (other, self)
         };
         let count = large.count + small.count;
-        let share = if count > 0.0 {
-            small.count / count
+        // Equal sets, which most are, need no division.
+        let share = if large.count == small.count {
+            0.5
         } else {
-            0.0
+            small.count / count
         };
         let delta = small.mean - large.mean;
         Self {

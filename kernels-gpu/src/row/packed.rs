@@ -119,8 +119,8 @@ impl Weights {
         }
     }
 
-    /// Weights `at..at + V`, of type `W`, through the read-only cache, where `is_there`: one vector of
-    /// them, or two.
+    /// Weights `at..at + V`, of type `W`, through the read-only cache, where `is_there`; else, and
+    /// where there are none, what they are then: one vector of them, or two.
     ///
     /// # Safety
     /// There are so many, aligned to vectors, and nobody writes them while the kernel runs.
@@ -132,12 +132,13 @@ impl Weights {
     ) -> [Raw; 2] {
         let is_there = is_there && !self.start.is_null();
         let start = self.start.cast::<W>().wrapping_add(at);
+        let otherwise = W::word(self.instead, self.instead);
         let mut raw = [[0; 4]; 2];
         let mut i = 0;
         while i < V / W::LANES {
             let ptr = start.wrapping_add(i * W::LANES).cast();
             // SAFETY: passed on to the caller.
-            raw[i] = unsafe { mem::ld_global_nc_v4_u32_if(ptr, is_there) };
+            raw[i] = unsafe { mem::ld_global_nc_v4_u32_or(ptr, is_there, otherwise) };
             i += 1;
         }
         raw
@@ -145,16 +146,11 @@ impl Weights {
 
     /// The numbers of a vector.
     #[inline(always)]
-    pub(crate) fn unpack<W: Packed, const V: usize>(&self, raw: &[Raw; 2]) -> [f32; V] {
+    pub(crate) fn unpack<W: Packed, const V: usize>(raw: &[Raw; 2]) -> [f32; V] {
         let mut values = [0.0; V];
         let mut i = 0;
         while i < V {
-            let value = W::lane(&raw[i / W::LANES], i % W::LANES);
-            values[i] = if self.start.is_null() {
-                self.instead
-            } else {
-                value
-            };
+            values[i] = W::lane(&raw[i / W::LANES], i % W::LANES);
             i += 1;
         }
         values

@@ -16,6 +16,7 @@
 //! bytes take longer.
 
 use super::group::{Group, butterfly};
+use super::held::row_of;
 use super::packed::{Packed, Raw};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
@@ -81,9 +82,9 @@ impl Team {
     /// # Safety
     /// All threads call it; launched as `spec::rows` says.
     #[inline(always)]
-    pub(crate) unsafe fn new<T: Packed>(params: &RowParams, inputs: u32) -> Self {
+    unsafe fn new<T: Packed>(params: &RowParams, inputs: u32) -> Self {
         // SAFETY: passed on to the caller; the group does not exchange, so it has no scratch.
-        let mut group = unsafe { Group::of_block(params, core::ptr::null_mut()) };
+        let mut group = unsafe { Group::of_vectors(params, core::ptr::null_mut()) };
         group.blocks = cluster::cluster_nctarank();
         group.rank = cluster::cluster_ctarank();
         let vectors = (params.n / T::LANES as u64) as u32;
@@ -124,12 +125,35 @@ impl Team {
         Slice(self.slices.add_bytes(number * self.step))
     }
 
-    /// Asks for the row, where there is one, and waits for it. `row_of` gives that of an input.
+    /// Of this thread, whose row is on its way, where there is one, from the first `inputs` of these
+    /// tensors, which have the first strides of the parameters.
     ///
     /// # Safety
-    /// All threads call it, once; the rows are readable and aligned to vectors.
+    /// All threads call it, once; launched as `spec::rows` says; the rows are readable and aligned to
+    /// vectors.
     #[inline(always)]
-    pub(crate) unsafe fn fetch<T: Packed>(&self, row_of: impl Fn(u32) -> *const T) {
+    pub(crate) unsafe fn fetch<T: Packed>(
+        params: &RowParams,
+        inputs: u32,
+        tensors: [*const T; 2],
+    ) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let team = Self::new::<T>(params, inputs);
+            team.ask(|input| match input {
+                0 => row_of(tensors[0], team.row, params.strides[0]),
+                _ => row_of(tensors[1], team.row, params.strides[1]),
+            });
+            team
+        }
+    }
+
+    /// Asks for the row, where there is one. `row_of` gives that of an input.
+    ///
+    /// # Safety
+    /// As of [`Team::fetch`].
+    #[inline(always)]
+    unsafe fn ask<T: Packed>(&self, row_of: impl Fn(u32) -> *const T) {
         let bytes = self.vectors * VECTOR_BYTES;
         // SAFETY: barriers for this alone; slices have room for the bytes, which lie in the rows.
         unsafe {
@@ -158,8 +182,14 @@ impl Team {
                 // All blocks run, and expect what they are sent.
                 cluster::barrier_cluster_wait_acquire_aligned();
             }
-            self.landed().wait_parity(0);
         }
+    }
+
+    /// Waits until the row has landed.
+    #[inline(always)]
+    pub(crate) fn land(&self) {
+        // SAFETY: it has one phase, which the row ends.
+        unsafe { self.landed().wait_parity(0) };
     }
 
     /// Calls `f` with the number of each of the thread's vectors in the slice.
@@ -178,8 +208,8 @@ impl Team {
         let threads = self.group.threads;
         let width = threads.min(LANES);
         let first = self.group.own & !(width - 1);
-        let rest = self.vectors % threads;
-        self.vectors / threads * width + rest.saturating_sub(first).min(width)
+        let rest = self.vectors & (threads - 1);
+        (self.vectors >> threads.trailing_zeros()) * width + rest.saturating_sub(first).min(width)
     }
 
     /// Number in the row of a vector of the slice.

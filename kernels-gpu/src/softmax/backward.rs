@@ -37,14 +37,8 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(
     params: &RowParams,
 ) {
     // SAFETY: the launch's promise; a row of both; all threads come here.
-    let team = unsafe {
-        let team = Team::new::<T>(params, 2);
-        team.fetch(|input| match input {
-            0 => row_of(tensors[0], team.row, params.strides[0]),
-            _ => row_of(tensors[1], team.row, params.strides[1]),
-        });
-        team
-    };
+    let team = unsafe { Team::fetch(params, 2, tensors) };
+    team.land();
     let is_log = params.flags & flags::LOG != 0;
     let (y, dy) = (team.slice(0), team.slice(1));
     let mut sum = 0.0;

@@ -17,6 +17,7 @@ use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::{Slice, Team};
+use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::warp::Words;
@@ -56,6 +57,18 @@ impl Words for Classes {
     }
 }
 
+/// Lets the next launch begin, and waits for what the launches before wrote: here, or, where it says
+/// so, once the factor is needed.
+#[inline(always)]
+fn begin(params: &RowParams) -> bool {
+    griddepcontrol_launch_dependents();
+    let is_early = params.flags & flags::EARLY != 0;
+    if !is_early {
+        griddepcontrol_wait();
+    }
+    is_early
+}
+
 /// The rows of this block or cluster, held in registers; the grid has all rows.
 ///
 /// # Safety
@@ -67,8 +80,9 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     params: &RowParams,
     scratch: *mut u32,
 ) {
+    let is_early = begin(params);
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_block(params, scratch) };
+    let mut group = unsafe { Group::of_vectors(params, scratch) };
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of x, or nothing; all threads come here.
@@ -94,6 +108,9 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         }
         (part, whole, total)
     };
+    if is_early {
+        griddepcontrol_wait(); // the factor is there
+    }
     // SAFETY: the row's loss and gradient.
     unsafe {
         let of_all = |log_sum| (whole.max - total / params.n as f32) + log_sum;
@@ -119,14 +136,20 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, params: &RowParams) {
+    let is_early = begin(params);
     // SAFETY: the launch's promise; a row of x; all threads come here.
     unsafe {
-        let team = Team::new::<T>(params, 1);
-        team.fetch(|_| row_of(tensors.x, team.row, params.strides[0]));
+        let team = Team::fetch(params, 1, [tensors.x; 2]);
         if team.row >= params.rows {
             return;
         }
+        // What else is read comes while the row does.
         let mut target = tensors.class_of(team.row, params);
+        if is_early {
+            griddepcontrol_wait(); // the factor is there
+        }
+        let scale = tensors.scale(&target, params) * target.weight;
+        team.land();
         let slice = team.slice(0);
         let whole = team.reduce(part_of::<T, V>(&team, slice, params), Part::merge);
         // Whose slice has the target's logit writes the loss; the first where there is none.
@@ -142,16 +165,19 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
         if tensors.dx.is_null() {
             return;
         }
-        let scale = tensors.scale(&target, params) * target.weight;
         let gradient = Gradient::new(scale / whole.logits.sum, scale, &target, params);
         let exp = Exp::new(whole.logits.max);
         let to = row_of_mut(tensors.dx, team.row, params.strides[1]);
         team.each(|v| {
             let x = unpack::<T, V>(&slice.read(v));
             let out = gradient.of_vector(x.map(|x| exp.of(x)), team.number(v));
+            let out = pack::<T, V>(&out);
             // Whatever the logits are, NaN among them.
-            let out = if target.is_ignored { [0.0; V] } else { out };
-            team.store(to, v, pack::<T, V>(&out));
+            team.store(
+                to,
+                v,
+                out.map(|word| if target.is_ignored { 0 } else { word }),
+            );
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Entries: `<op>_<dtype>_<form>`.
 
+use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::{dynamic_shared, kernel, shared_array};
 use half::{bf16, f16};
 use spec::rows::{
@@ -134,34 +135,50 @@ cross_entropies! {
     bf16, 8: cross_entropy_bf16_held, cross_entropy_bf16_slices, cross_entropy_bf16_loose;
 }
 
-/// 1 / the number of targets that are not to be ignored, or of their weights. One block.
-///
-/// # Safety
-/// Launched as `spec::rows` says.
-#[kernel(max_threads = MAX_THREADS)]
-pub unsafe fn cross_entropy_weight(
-    targets: *const i64,
-    weights: *const f32,
-    factor: *mut f32,
-    params: RowParams,
-) {
-    let scratch = shared_array![u32; BLOCK_SCRATCH];
-    // SAFETY: the launch's promise; the array is for this alone.
-    unsafe { total::weight(targets, weights, factor, &params, scratch) }
+macro_rules! totals {
+    ($($weight:ident, $total:ident: $kernel:meta, $is_early:literal;)*) => {$(
+        /// 1 / the number of targets that are not to be ignored, or of their weights. One block.
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says.
+        #[$kernel]
+        pub unsafe fn $weight(
+            targets: *const i64,
+            weights: *const f32,
+            factor: *mut f32,
+            params: RowParams,
+        ) {
+            if $is_early {
+                griddepcontrol_launch_dependents();
+            }
+            let scratch = shared_array![u32; BLOCK_SCRATCH];
+            // SAFETY: the launch's promise; the array is for this alone.
+            unsafe { total::weight(targets, weights, factor, &params, scratch) }
+        }
+
+        /// The sum of losses, or their mean. One block.
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says.
+        #[$kernel]
+        pub unsafe fn $total(
+            losses: *const f32,
+            factor: *const f32,
+            loss: *mut f32,
+            params: RowParams,
+        ) {
+            if $is_early {
+                griddepcontrol_wait();
+            }
+            let scratch = shared_array![u32; BLOCK_SCRATCH];
+            // SAFETY: the launch's promise; the array is for this alone.
+            unsafe { total::total(losses, factor, loss, &params, scratch) }
+        }
+    )*};
 }
 
-/// The sum of all losses, times `factor` where there is one. One block.
-///
-/// # Safety
-/// Launched as `spec::rows` says.
-#[kernel(max_threads = MAX_THREADS)]
-pub unsafe fn cross_entropy_total(
-    losses: *const f32,
-    factor: *const f32,
-    loss: *mut f32,
-    params: RowParams,
-) {
-    let scratch = shared_array![u32; BLOCK_SCRATCH];
-    // SAFETY: the launch's promise; the array is for this alone.
-    unsafe { total::total(losses, factor, loss, &params, scratch) }
+totals! {
+    cross_entropy_weight, cross_entropy_total: kernel(max_threads = MAX_THREADS), false;
+    cross_entropy_weight_early, cross_entropy_total_early:
+        kernel(max_threads = MAX_THREADS, arch = "sm_90a"), true;
 }

@@ -101,7 +101,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_block(params, scratch) };
+    let mut group = unsafe { Group::of_vectors(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
@@ -133,11 +133,8 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, params: &RowParams) {
     // SAFETY: the launch's promise; a row of x; all threads come here.
-    let team = unsafe {
-        let team = Team::new::<T>(params, 1);
-        team.fetch(|_| row_of(x, team.row, params.strides[0]));
-        team
-    };
+    let team = unsafe { Team::fetch(params, 1, [x, x]) };
+    team.land();
     let slice = team.slice(0);
     let mut part = MaxSum::EMPTY;
     // SAFETY: vectors of the slice; all threads of the team come here, once.

@@ -14,6 +14,30 @@ pub enum Form {
     Loose,
 }
 
+impl Form {
+    /// Whether launches begin before the ones before them have ended, and wait for what those wrote.
+    pub const fn begins_early(self) -> bool {
+        !matches!(self, Self::Loose)
+    }
+
+    /// Entry of one over the number of targets of cross-entropy that count, right before rows of
+    /// this form, which begin early.
+    pub const fn weight_entry(self) -> &'static str {
+        match self.begins_early() {
+            true => "cross_entropy_weight_early",
+            false => "cross_entropy_weight",
+        }
+    }
+
+    /// Entry of the sum of cross-entropy's losses, after rows of this form.
+    pub const fn total_entry(self) -> &'static str {
+        match self.begins_early() {
+            true => "cross_entropy_total_early",
+            false => "cross_entropy_total",
+        }
+    }
+}
+
 impl core::fmt::Display for Form {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
@@ -74,12 +98,16 @@ impl RowOp {
             Self::Softmax | Self::CrossEntropy => RowKernels {
                 vectors: VECTORS as u32,
                 least_threads: 4,
-                alone_threads: 64,
+                alone_threads: if matches!(self, Self::Softmax) {
+                    256
+                } else {
+                    64
+                },
                 longer: Longer::Slices(Slicing {
-                    alone_bytes: 64 << 10,
-                    shared_bytes: 28 << 10,
-                    cluster: 8,
-                    vectors: 8,
+                    alone_bytes: 32 << 10,
+                    shared_bytes: 32 << 10,
+                    cluster: 16,
+                    vectors: 4,
                     least_threads: 32,
                 }),
             },
@@ -159,6 +187,9 @@ pub mod flags {
     pub const CENTER: u32 = 4;
     /// Weights are f32, whatever the rows are.
     pub const F32_WEIGHTS: u32 = 8;
+    /// The launch before wrote nothing but what gradients are multiplied by: rows are read before it
+    /// has ended.
+    pub const EARLY: u32 = 16;
 }
 
 /// Extents and strides of one launch. Grid: x =

@@ -124,7 +124,8 @@ pub enum Longer {
 }
 
 /// Into how many slices rows go. Clusters cost the more the larger they are: a copy through such
-/// slices reaches 0.96 of the bandwidth in single blocks, 0.90 in clusters of 4, 0.80 of 16.
+/// slices reaches 0.96 of the bandwidth in single blocks, 0.90 in clusters of 4, 0.80 of 16. Slices of
+/// more than 32 KiB cost more, as fewer blocks share a multiprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slicing {
     /// Most bytes of all inputs' rows that one block has.
@@ -187,7 +188,7 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of softmax and cross-entropy, 4,096 of norms, 8,192 of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax and of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
     /// | the same, longer, where there are kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
     /// | the same of gradients of norms, up to `vectors` for each of 512 threads of 16 blocks | [`Strategy::Cluster`] of as few blocks as hold it |
     /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
@@ -424,11 +425,14 @@ mod tests {
         assert_eq!(of(RowOp::Softmax, 8), (Strategy::Registers, 4, 1));
         assert_eq!(of(RowOp::Softmax, 256), (Strategy::Registers, 8, 1));
         assert_eq!(of(RowOp::Softmax, 2048), (Strategy::Registers, 64, 1));
-        assert_eq!(of(RowOp::Softmax, 4096), (Strategy::Slices, 64, 1));
-        assert_eq!(of(RowOp::Softmax, 32_768), (Strategy::Slices, 256, 1));
-        assert_eq!(of(RowOp::Softmax, 50_264), (Strategy::Slices, 128, 4));
-        assert_eq!(of(RowOp::Softmax, 131_072), (Strategy::Slices, 128, 8));
-        assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 256, 8));
+        assert_eq!(of(RowOp::Softmax, 8192), (Strategy::Registers, 256, 1));
+        assert_eq!(of(RowOp::Softmax, 16_384), (Strategy::Slices, 256, 1));
+        assert_eq!(of(RowOp::Softmax, 32_768), (Strategy::Slices, 256, 2));
+        assert_eq!(of(RowOp::Softmax, 50_264), (Strategy::Slices, 256, 4));
+        assert_eq!(of(RowOp::Softmax, 131_072), (Strategy::Slices, 256, 8));
+        assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 256, 16));
+        assert_eq!(of(RowOp::CrossEntropy, 2048), (Strategy::Registers, 64, 1));
+        assert_eq!(of(RowOp::CrossEntropy, 4096), (Strategy::Slices, 128, 1));
         assert_eq!(of(RowOp::Softmax, 1 << 20), (Strategy::Slices, 256, 16));
         assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
         assert_eq!(of(RowOp::SoftmaxGrad, 8), (Strategy::Slices, 4, 1));

@@ -22,10 +22,10 @@ pub(crate) enum RowKernel {
     Columns(DType),
     /// Sums of partial sums.
     Finish,
-    /// One over the number of targets that count.
-    Weight,
-    /// The sum of losses.
-    Total,
+    /// One over the number of targets that count, before rows of this form.
+    Weight(Form),
+    /// The sum of losses, after rows of this form.
+    Total(Form),
 }
 
 /// Puts all of them in, by entry name.
@@ -48,13 +48,16 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
         let name = format!("norm_grad_{dtype}_columns");
         all.insert(name, Family::Row(RowKernel::Columns(dtype)));
     }
-    let others = [
-        ("norm_grad_finish", RowKernel::Finish),
-        ("cross_entropy_weight", RowKernel::Weight),
-        ("cross_entropy_total", RowKernel::Total),
-    ];
-    for (name, kernel) in others {
-        all.insert(name.to_owned(), Family::Row(kernel));
+    let finish = Family::Row(RowKernel::Finish);
+    all.insert("norm_grad_finish".to_owned(), finish);
+    for form in [Form::Slices, Form::Loose] {
+        let totals = [
+            (form.weight_entry(), RowKernel::Weight(form)),
+            (form.total_entry(), RowKernel::Total(form)),
+        ];
+        for (name, kernel) in totals {
+            all.insert(name.to_owned(), Family::Row(kernel));
+        }
     }
 }
 
@@ -66,7 +69,7 @@ impl RowKernel {
                 entry.op,
                 RowOp::Softmax | RowOp::SoftmaxGrad | RowOp::CrossEntropy
             ),
-            Self::Columns(_) | Self::Finish | Self::Weight | Self::Total => false,
+            Self::Columns(_) | Self::Finish | Self::Weight(_) | Self::Total(_) => false,
         }
     }
 
@@ -76,8 +79,8 @@ impl RowKernel {
             Self::Entry(entry) => by_rows(entry, rng),
             Self::Columns(dtype) => columns(dtype, rng),
             Self::Finish => finish(rng),
-            Self::Weight => weight(rng),
-            Self::Total => total(rng),
+            Self::Weight(form) => weight(form, rng),
+            Self::Total(form) => total(form, rng),
         }
     }
 }
@@ -308,7 +311,7 @@ fn finish(rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-fn weight(rng: &mut ChaCha8Rng) -> Trial {
+fn weight(form: Form, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let rows = rng.random_range(1..=9000_u64);
     let targets = targets(&mut trial, rows, 50, rng);
@@ -321,11 +324,11 @@ fn weight(rng: &mut ChaCha8Rng) -> Trial {
         Arg::params(params(rows, 50, MAX_THREADS)),
     ];
     let config = LaunchConfig::linear(1, MAX_THREADS);
-    trial.launch("cross_entropy_weight", config, args);
+    trial.launch(form.weight_entry(), config, args);
     trial
 }
 
-fn total(rng: &mut ChaCha8Rng) -> Trial {
+fn total(form: Form, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let rows = rng.random_range(1..=9000_u64);
     let losses = trial.floats(DType::F32, rows, rng);
@@ -338,6 +341,6 @@ fn total(rng: &mut ChaCha8Rng) -> Trial {
         Arg::params(params(rows, 50, MAX_THREADS)),
     ];
     let config = LaunchConfig::linear(1, MAX_THREADS);
-    trial.launch("cross_entropy_total", config, args);
+    trial.launch(form.total_entry(), config, args);
     trial
 }

@@ -6,7 +6,7 @@ use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use spec::rows::{MAX_THREADS, RowOp, RowParams};
+use spec::rows::{Form, MAX_THREADS, RowOp, RowParams, flags};
 
 /// What becomes of the losses of all rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -173,8 +173,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     ) -> Result<()> {
         let axes = self.validate(loss, dlogits, stream)?;
         let (rows, n) = axes.extents(self.logits.shape());
-        let mut totals = totals(rows, n);
-        totals.ignore_index = self.ignore_index;
+        let totals = totals(rows, n);
         let inputs = Inputs {
             targets: self.targets.contiguous(stream)?,
             weights: self
@@ -186,24 +185,17 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             Reduction::Mean => Some(Tensor::<f32>::empty(stream, &[])?),
             Reduction::None | Reduction::Sum => None,
         };
-        if let Some(factor) = &factor {
-            let kernel = kernels::kernel(stream, "cross_entropy_weight")?;
-            let config = LaunchConfig::linear(1, totals.threads);
-            let arguments = (&inputs.targets, inputs.weights.as_ref(), factor, totals);
-            // SAFETY: a target a row, a weight a class or none, and one number.
-            unsafe { kernel.launch(stream, config, arguments) }?;
-        }
         let losses = match self.reduction {
             Reduction::None => loss.clone(),
             Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[rows])?,
         };
         // Of no classes, too: every target that counts is none of them.
         let outputs = (&losses, dlogits);
-        self.launch(&inputs, outputs, factor.as_ref(), &axes, stream)?;
+        let form = self.launch(&inputs, outputs, factor.as_ref(), &axes, stream)?;
         if self.reduction == Reduction::None {
             return Ok(());
         }
-        let kernel = kernels::kernel(stream, "cross_entropy_total")?;
+        let kernel = kernels::kernel(stream, form.total_entry())?;
         let config = LaunchConfig::linear(1, totals.threads);
         // SAFETY: a loss a row, one number or none, and one number.
         unsafe { kernel.launch(stream, config, (&losses, factor.as_ref(), loss, totals)) }
@@ -271,6 +263,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok(axes)
     }
 
+    /// Launches the factor's kernel, where there is one, and right after it that of the rows, whose
+    /// form is returned.
     fn launch(
         &self,
         inputs: &Inputs,
@@ -278,10 +272,11 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         factor: Option<&Tensor<f32>>,
         axes: &RowAxes,
         stream: &Stream,
-    ) -> Result<()> {
+    ) -> Result<Form> {
         let (rows, n) = axes.extents(self.logits.shape());
         if rows == 0 {
-            return Ok(());
+            self.count(inputs, factor, Form::Loose, (rows, n), stream)?;
+            return Ok(Form::Loose);
         }
         let x = Rows::read(self.logits, axes, stream)?;
         let dx = dlogits
@@ -297,7 +292,12 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             (rows, n),
             (has_kernel && is_aligned, 1),
         )?;
+        let form = launch.entry.form;
+        self.count(inputs, factor, form, (rows, n), stream)?;
         let mut params = launch.params(rows, n);
+        if factor.is_some() && form.begins_early() {
+            params.flags |= flags::EARLY;
+        }
         params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
         params.ignore_index = self.ignore_index;
         params.epsilon = self.label_smoothing;
@@ -308,10 +308,31 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
         // storage; there is a target and a loss a row, and a weight a class or none; dx is injective, and is x or overlaps nothing.
         unsafe { launch.run(stream, arguments) }?;
-        match (dx, dlogits) {
-            (Some(dx), Some(dlogits)) => dx.deliver(dlogits, axes, stream),
-            _ => Ok(()),
+        if let (Some(dx), Some(dlogits)) = (dx, dlogits) {
+            dx.deliver(dlogits, axes, stream)?;
         }
+        Ok(form)
+    }
+
+    /// Launches the kernel of the factor, where there is one, before one of rows of this form.
+    fn count(
+        &self,
+        inputs: &Inputs,
+        factor: Option<&Tensor<f32>>,
+        form: Form,
+        (rows, n): (usize, usize),
+        stream: &Stream,
+    ) -> Result<()> {
+        let Some(factor) = factor else {
+            return Ok(());
+        };
+        let mut totals = totals(rows, n);
+        totals.ignore_index = self.ignore_index;
+        let kernel = kernels::kernel(stream, form.weight_entry())?;
+        let config = LaunchConfig::linear(1, totals.threads);
+        let arguments = (&inputs.targets, inputs.weights.as_ref(), factor, totals);
+        // SAFETY: a target a row, a weight a class or none, and one number.
+        unsafe { kernel.launch(stream, config, arguments) }
     }
 }
 
