@@ -13,9 +13,9 @@
 //! **Shared memory**: that of `row::slices`, or the scratch of `row::group` and rows that do not begin
 //! on a vector.
 //!
-//! **Timeline**: load x and residual, write h; the mean, then the sum of squared deviations, both
-//! from where the row is held (in slices those of each warp, merged in one exchange); weights through
-//! the read-only cache; store.
+//! **Timeline**: load x and residual, write h; the mean, then the sum of squared deviations of each
+//! warp's elements, from where the row is held, and one exchange that merges them; weights through the
+//! read-only cache; store.
 //!
 //! **Numerics**: f32 throughout, one rounding of h and one of y; h is normalised as it was rounded.
 //! Variances are sums of squared deviations from the mean, never differences of squares; element

@@ -8,7 +8,8 @@
 //!
 //! **Pipelines**: those of `row::slices`, where bulk copies bring rows; else none: all vectors of a
 //! thread are asked for before the first is used. Blocks that share a multiprocessor cover each
-//! other's waits.
+//! other's waits. Cross-entropy's launches begin before the ones before them have ended: one over
+//! targets lets that of the rows begin at once, which waits for it when the rows are on their way.
 //!
 //! **Shared memory**: that of `row::slices`, or the scratch of `row::group`; rows that do not begin on
 //! a vector lie in the launch's dynamic shared memory where they fit.
