@@ -1,11 +1,13 @@
 //! Scans (running sums, products and maxima) of rows, in one pass over memory.
 //!
 //! Rows that a block's threads have at once are shared by so many threads as they need, several rows a
-//! block. Longer ones are cut into tiles, which blocks take in order by a counter. A block scans its tile, publishes
-//! the tile's total, and finds what comes before it by looking back (Merrill and Garland, "Single-pass
-//! parallel prefix scan with decoupled look-back", 2016), in an association that does not depend on
-//! how far it has to look: the totals of the tiles before it in its group of [`GROUP`], by a tree; and
-//! the totals of the groups before, one after the other. So results have the same bits every time.
+//! block. Longer ones are cut into tiles, which blocks take in order by a counter. A block scans its
+//! tile, publishes the tile's total, and, where it has room for two, takes the next one before it finds
+//! what comes before the last by looking back (Merrill and Garland, "Single-pass parallel prefix scan
+//! with decoupled look-back", 2016), in an association that does not depend on time: the totals of the
+//! tiles before it in its group of [`GROUP`], by a tree; those of the groups before, each by a tree, one
+//! after the other, from what comes before a group on that is as many groups away as a block has
+//! warps but one. So results have the same bits every time.
 //!
 //! | entry | parameters |
 //! |---|---|
@@ -21,6 +23,12 @@ pub const THREADS: u32 = 256;
 
 /// Vectors of 16 bytes that a thread has of a tile.
 pub const VECTORS: usize = 8;
+
+/// Bytes of shared memory for what threads tell each other.
+pub const SCRATCH_BYTES: u32 = 224;
+
+/// Bytes of shared memory for a tile.
+pub const TILE_BYTES: u32 = THREADS * VECTORS as u32 * 16;
 
 /// Threads that read neighbouring vectors, where a row has twice as many.
 const NEIGHBOURS: u64 = 8;
@@ -151,11 +159,16 @@ impl ScanPlan {
         1 + rows * (self.tiles + self.groups) * Self::words(dtype)
     }
 
+    /// Bytes of shared memory of a block; `is_late` as in [`ScanParams`].
+    pub const fn shared_bytes(is_late: bool) -> u32 {
+        SCRATCH_BYTES + if is_late { 2 * TILE_BYTES } else { TILE_BYTES }
+    }
+
     /// Most roundings of any one element's way into a running sum: within a vector before it and in
     /// its own, over lanes, vectors and warps, to what comes before the tile, in a group, and one for
     /// each group before.
     pub const fn additions(&self) -> u64 {
-        8 + 8 + 5 + VECTORS as u64 + 8 + 2 + 7 + self.groups
+        8 + 8 + 5 + VECTORS as u64 + 8 + 2 + 9 + self.groups
     }
 }
 
@@ -181,8 +194,8 @@ pub struct ScanParams {
     pub kind: u32,
     /// 1 where an element counts only for those after it.
     pub is_exclusive: u32,
-    /// 0.
-    pub padding: u32,
+    /// 1 where a block takes the next tile before it asks what comes before the last one.
+    pub is_late: u32,
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use spec::reduce::DTYPES;
+use spec::scan::{ScanEntry, ScanParams, ScanPlan};
 use warpsmith::reference::scan::{integers, scan};
-use warpsmith::{DType, Device, Reducible, Scan, ScanOp, Tensor};
+use warpsmith::{DType, Device, LaunchConfig, Reducible, Scan, ScanOp, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::run_twice;
@@ -55,6 +56,10 @@ fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked
     if is_integer {
         let exact = x.values.mapv(|x| x as i64);
         let want = integers(case.op, &exact.view(), case.axis, case.is_exclusive).map_err(say)?;
+        let want = match (T::DTYPE, case.op) {
+            (DType::I32, ScanOp::Max) => want.mapv(|x| x.max(i64::from(i32::MIN))),
+            _ => want,
+        };
         let bits = |x: i64| {
             if T::DTYPE == DType::I32 {
                 x as u32 as u64
@@ -119,6 +124,102 @@ fn scan_matches_its_reference_for_every_operation_axis_and_dtype() {
         largest: [300, 100_000],
     };
     holds(effort, case, check);
+}
+
+/// A block that takes the next tile before it finishes the last one, and one that does not, as where
+/// shared memory has no room for two.
+#[test]
+fn tiles_have_the_same_bits_in_one_turn_or_two() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        // Rows of two groups, and of which the last tile has one element.
+        for (rows, n) in [(1, 300_001), (3, 4 * 8192 + 1)] {
+            let xs: Vec<f32> = (0..rows * n).map(|i| 1.0 / (i % 97 + 1) as f32).collect();
+            let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
+            let [at_once, late] = [0, 1].map(|is_late| sums_of(&x, is_late, &stream));
+            assert_eq!(at_once, late, "{rows} x {n}");
+            assert_eq!(late[0], xs[0].to_bits(), "{rows} x {n}");
+        }
+    }
+}
+
+/// Bits of the running sums, launched without the operation.
+fn sums_of(x: &Tensor<f32>, is_late: u32, stream: &Stream) -> Vec<u32> {
+    let (rows, n) = (x.shape()[0] as u64, x.shape()[1] as u64);
+    let plan = ScanPlan::new(rows, n, DType::F32, n.is_multiple_of(4) || rows == 1);
+    let words = plan.status_words(rows, DType::F32) as usize;
+    let status = Tensor::<i64>::zeros(stream, &[words]).expect("a tensor");
+    let y = Tensor::<f32>::zeros(stream, x.shape()).expect("a tensor");
+    let params = ScanParams {
+        rows,
+        n,
+        x_row_stride: n as i64,
+        y_row_stride: n as i64,
+        tiles: plan.tiles,
+        groups: plan.groups,
+        along_log2: plan.along.trailing_zeros(),
+        kind: ScanOp::Sum.kind(),
+        is_exclusive: 0,
+        is_late,
+    };
+    let name = ScanEntry { dtype: DType::F32 }.to_string();
+    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
+    let config = LaunchConfig::linear(plan.blocks, spec::scan::THREADS)
+        .shared_bytes(ScanPlan::shared_bytes(is_late != 0));
+    // SAFETY: rows of n neighbours in both; the status has the plan's words of 0, and the launch the
+    // shared memory that it asks for.
+    unsafe { kernel.launch(stream, config, (x, &y, &status, params)) }.expect("a launch");
+    let sums = y.to_vec().expect("the result");
+    sums.into_iter().map(f32::to_bits).collect()
+}
+
+/// More groups than warps look at: what comes before those is there as one number. (So many blocks
+/// that wait take minutes on the emulator.)
+#[test]
+fn rows_of_more_groups_than_warps_have_exact_sums_of_integers() {
+    let gpus = warpsmith::testing::devices()
+        .into_iter()
+        .filter(|device| !device.is_emulator());
+    for device in gpus {
+        let stream = device.stream().expect("a stream");
+        let n = 20 * 32 * 4096 + 77;
+        let xs: Vec<i64> = (0..n).map(|i| i % 11 - 4).collect();
+        let x = Tensor::from_slice(&device, &[n as usize], &xs).expect("a tensor");
+        let sums = Scan::new(ScanOp::Sum, &x).run(&stream).expect("a scan");
+        let mut sum = 0;
+        for (i, (got, x)) in sums
+            .to_vec()
+            .expect("the result")
+            .iter()
+            .zip(xs)
+            .enumerate()
+        {
+            sum += x;
+            assert_eq!(*got, sum, "{i}");
+        }
+    }
+}
+
+/// Of an exclusive maximum, the first is the least integer there is, wherever the row begins.
+#[test]
+fn an_exclusive_maximum_begins_with_the_least_integer() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let x =
+            Tensor::from_slice(&device, &[6], &[-7_i32, i32::MIN, -9, 3, 1, 8]).expect("a tensor");
+        for from in 0..2 {
+            let x = x.slice(0, from..).expect("a view");
+            let before = Scan::new(ScanOp::Max, &x)
+                .exclusive()
+                .run(&stream)
+                .expect("a scan");
+            assert_eq!(
+                before.to_vec().expect("the result")[0],
+                i32::MIN,
+                "from {from}"
+            );
+        }
+    }
 }
 
 /// More tiles than a group has, and more groups than one: the look-back goes over both.

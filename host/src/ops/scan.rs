@@ -176,6 +176,8 @@ impl<'a, T: Reducible> Scan<'a, T> {
                 Some(status)
             }
         };
+        let most_shared = stream.device().info().max_shared_bytes_per_block;
+        let is_late = plan.tiles > 1 && ScanPlan::shared_bytes(true) <= most_shared;
         let params = ScanParams {
             rows,
             n,
@@ -186,10 +188,11 @@ impl<'a, T: Reducible> Scan<'a, T> {
             along_log2: plan.along.trailing_zeros(),
             kind: self.op.kind(),
             is_exclusive: u32::from(self.is_exclusive),
-            padding: 0,
+            is_late: u32::from(is_late),
         };
         let kernel = kernels::kernel(stream, ScanEntry { dtype: T::DTYPE })?;
-        let config = LaunchConfig::linear(plan.blocks, THREADS);
+        let config = LaunchConfig::linear(plan.blocks, THREADS)
+            .shared_bytes(ScanPlan::shared_bytes(is_late));
         let status = status.as_ref().map_or(0, Storage::address);
         // SAFETY: rows of n neighbours, that far apart in x and in y, which do not overlap; the status
         // has the plan's words, all 0.

@@ -1,212 +1,190 @@
-//! What comes before a tile: by looking back at what other blocks have published.
+//! What comes before a tile: by looking at what other blocks have published.
 //!
-//! A published number is words of 64 bits, each 32 bits of the number under a state: who reads the
-//! same state in all words has the number whole, without any fence.
+//! A published number is words of 64 bits, each 32 bits of the number under a 1: who reads that 1 in all
+//! words has the number whole, without any fence.
 
 use cuda_std::atomic::{ld_relaxed_gpu_u64, st_relaxed_gpu_u64};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
-use spec::scan::{GROUP, ScanParams};
+use spec::scan::{GROUP, ScanParams, THREADS};
 
-use super::tile::{combined, neutral};
+use super::tile::{by_kind, combined};
 use crate::reduce::number::Number;
 
-/// The total of a tile, or of a group alone.
-const TOTAL: u32 = 1;
-/// Of a group: the total of it and all before it in the row.
-const INCLUSIVE: u32 = 2;
+/// Warps of a block.
+pub(super) const WARPS: u32 = THREADS / thread::WARP_THREADS;
+
+/// A tile of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) row: u64,
+    /// Which of the row's.
+    pub(super) i: u64,
+}
+
+impl Tile {
+    /// True of the last one of its group, if that is whole.
+    #[inline(always)]
+    fn is_last(&self) -> bool {
+        self.i % GROUP == GROUP - 1
+    }
+}
 
 /// Numbers that blocks publish.
 #[derive(Clone, Copy)]
-pub(super) struct Status {
-    /// Behind the counter: of all tiles, then of all groups.
-    pub(super) tiles: *mut u64,
-    pub(super) groups: *mut u64,
+pub(super) struct Status<'a> {
+    /// Behind the counter: totals of all tiles, then, of all whole groups, of the group and all before
+    /// it in the row.
+    tiles: *mut u64,
+    groups: *mut u64,
     /// Words of a number.
-    pub(super) words: u64,
+    words: u64,
+    params: &'a ScanParams,
 }
 
 /// # Safety
 /// The number's words at `at` are this thread's to write.
 #[inline(always)]
-unsafe fn publish<N: Number>(at: *mut u64, value: N, state: u32) {
+unsafe fn publish<N: Number>(at: *mut u64, value: N) {
     let mut at = at;
     value.map_words(|word| {
         // SAFETY: passed on to the caller.
-        unsafe { st_relaxed_gpu_u64(at, u64::from(state) << 32 | u64::from(word)) };
+        unsafe { st_relaxed_gpu_u64(at, 1 << 32 | u64::from(word)) };
         at = at.wrapping_add(1);
         word
     });
 }
 
-/// The number at `at` and its state; 0 where it is not there yet.
+/// The number at `at`, and whether it is there yet.
 ///
 /// # Safety
 /// A number's words are there, or 0.
 #[inline(always)]
-unsafe fn peek<N: Number>(at: *const u64) -> (N, u32) {
-    let mut at = at;
-    let (mut state, mut is_same) = (u32::MAX, true);
+unsafe fn peek<N: Number>(at: *const u64) -> (N, bool) {
+    let (mut at, mut is_there) = (at, true);
     let value = N::ZERO.map_words(|_| {
         // SAFETY: passed on to the caller.
         let word = unsafe { ld_relaxed_gpu_u64(at) };
         at = at.wrapping_add(1);
-        let of_word = (word >> 32) as u32;
-        is_same &= state == u32::MAX || state == of_word;
-        state = of_word;
+        is_there &= word >> 32 != 0;
         word as u32
     });
-    (value, if is_same { state } else { 0 })
+    (value, is_there)
 }
 
-impl Status {
+impl<'a> Status<'a> {
     /// Of a launch.
     #[inline(always)]
-    pub(super) fn of<N: Number>(status: *mut u64, params: &ScanParams) -> Self {
+    pub(super) fn of<N: Number>(status: *mut u64, params: &'a ScanParams) -> Self {
         let words = size_of::<N>() as u64 / 4;
         let tiles = status.wrapping_add(1);
         Self {
             tiles,
             groups: tiles.wrapping_add((params.rows * params.tiles * words) as usize),
             words,
+            params,
         }
     }
 
-    /// What comes before tile `i` of `row`, whose own total is `total`. Publishes that total, and, of
-    /// the last tile of a group, the group's.
+    #[inline(always)]
+    fn of_tile(&self, row: u64, i: u64) -> *mut u64 {
+        let number = row * self.params.tiles + i;
+        self.tiles.wrapping_add((number * self.words) as usize)
+    }
+
+    #[inline(always)]
+    fn of_group(&self, row: u64, group: u64) -> *mut u64 {
+        let number = row * self.params.groups + group;
+        self.groups.wrapping_add((number * self.words) as usize)
+    }
+
+    /// # Safety
+    /// One thread of the block that took the tile says its total, once.
+    #[inline(always)]
+    pub(super) unsafe fn publish<N: Number>(&self, tile: &Tile, total: N) {
+        // SAFETY: the caller's number.
+        unsafe { publish(self.of_tile(tile.row, tile.i), total) };
+    }
+
+    /// Puts into `slots`, one for each warp, what comes before a tile: that of the first warp is of the
+    /// tiles before it in its group, those of the next of the groups before, each combined by a tree,
+    /// and the last is of all groups before these.
     ///
     /// # Safety
-    /// The lanes of one warp are here, of a block that took the tile by the counter.
+    /// All threads of the block are here, which took the tile by the counter and has said its total.
     #[inline(always)]
-    pub(super) unsafe fn before<N: Number>(
-        &self,
-        row: u64,
-        i: u64,
-        total: N,
-        params: &ScanParams,
-        kind: u32,
-    ) -> N {
+    pub(super) unsafe fn gather<N: Number>(&self, tile: &Tile, kind: u32, none: N, slots: *mut N) {
+        let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
         let lane = u64::from(thread::lane_idx());
-        let (group, place) = (i / GROUP, i % GROUP);
-        let tile = |i: u64| {
-            self.tiles
-                .wrapping_add(((row * params.tiles + i) * self.words) as usize)
+        let (group, place) = (tile.i / GROUP, tile.i % GROUP);
+        let is_of_all = warp == u64::from(WARPS) - 1;
+        let count = match warp {
+            0 => place,
+            _ if is_of_all => 1,
+            _ => GROUP,
         };
-        let of_group = |g: u64| {
-            self.groups
-                .wrapping_add(((row * params.groups + g) * self.words) as usize)
+        let mut is_missing = warp <= group && lane < count;
+        let of = group.wrapping_sub(warp);
+        let at = match is_of_all {
+            true => self.of_group(tile.row, of),
+            false => self.of_tile(tile.row, of.wrapping_mul(GROUP).wrapping_add(lane)),
         };
-        // SAFETY: this tile's number, its group's where it is the last, and those of tiles and groups
-        // before, which blocks that have begun will publish.
+        let mut value = none;
+        // SAFETY: numbers of tiles and groups before, of blocks that have begun; all lanes of the warp
+        // vote and shuffle together.
         unsafe {
-            if lane == 0 {
-                publish(tile(i), total, TOTAL);
-            }
-            let mut beside = neutral(kind);
-            let mut is_missing = lane < place;
-            let mut groups = Groups::none(group, kind);
-            let mut is_known = false;
-            // Both are asked for at once, as often as it takes.
             loop {
-                let (value, state) = match is_missing {
-                    true => peek(tile(group * GROUP + lane)),
-                    false => (beside, TOTAL),
-                };
-                if groups.is_missing {
-                    groups.peek(group, kind, of_group);
+                if is_missing {
+                    let (published, is_there) = peek(at);
+                    (value, is_missing) = (published, !is_there);
                 }
-                (beside, is_missing) = (value, state == 0);
-                if !is_known && !warp::vote_any(warp::FULL_MASK, is_missing) {
-                    is_known = true;
-                    let mut apart = thread::WARP_THREADS / 2;
-                    while opaque(apart) > 0 {
-                        let other = warp::shfl_bfly(warp::FULL_MASK, beside, apart);
-                        beside = combined(beside, other, kind);
-                        apart /= 2;
-                    }
-                    beside = warp::shfl_idx(warp::FULL_MASK, beside, 0);
-                    if place == GROUP - 1 && lane == 0 {
-                        publish(of_group(group), combined(beside, total, kind), TOTAL);
-                    }
-                }
-                if is_known && !groups.is_missing {
+                if !warp::vote_any(warp::FULL_MASK, is_missing) {
                     break;
                 }
             }
-            let before = groups.total(kind);
-            if place == GROUP - 1 && lane == 0 {
-                let whole = combined(beside, total, kind);
-                publish(
-                    of_group(group),
-                    combined(before, whole, kind).nan(),
-                    INCLUSIVE,
-                );
+            let mut apart = thread::WARP_THREADS / 2;
+            while opaque(apart) > 0 {
+                let other = warp::shfl_bfly(warp::FULL_MASK, value, apart);
+                value = combined(value, other, kind);
+                apart /= 2;
             }
-            combined(before, beside, kind)
-        }
-    }
-}
-
-/// The totals of the groups before one: a lane has that of one group.
-struct Groups<N> {
-    value: N,
-    /// The nearest group of which all before is known, as far back as its lane says.
-    first: u32,
-    is_missing: bool,
-}
-
-impl<N: Number> Groups<N> {
-    /// Before any is known.
-    #[inline(always)]
-    fn none(group: u64, kind: u32) -> Self {
-        Self {
-            value: neutral(kind),
-            first: 0,
-            is_missing: group > 0,
+            if lane == 0 {
+                slots.add(warp as usize).write(value);
+            }
         }
     }
 
-    /// Looks for them.
+    /// What comes before the tile. Thread 0, which has put its total at `total`, publishes what comes
+    /// before its group's end, if it is the group's last.
     ///
     /// # Safety
-    /// As for [`Status::before`].
+    /// Behind [`Status::gather`] and a barrier.
     #[inline(always)]
-    unsafe fn peek(&mut self, group: u64, kind: u32, of_group: impl Fn(u64) -> *mut u64) {
-        let back = u64::from(thread::lane_idx()) + 1;
-        // SAFETY: passed on to the caller; all lanes vote together.
+    pub(super) unsafe fn before<N: Number>(
+        &self,
+        tile: &Tile,
+        total: *const N,
+        kind: u32,
+        slots: *const N,
+    ) -> N {
+        // SAFETY: slots that all warps wrote; one thread publishes.
         unsafe {
-            let (value, state) = match back <= group {
-                true => peek(of_group(group - back)),
-                // Before the row's first group there is nothing.
-                false => (neutral(kind), INCLUSIVE),
-            };
-            let inclusive = warp::vote_ballot(warp::FULL_MASK, state == INCLUSIVE);
-            let missing = warp::vote_ballot(warp::FULL_MASK, state == 0);
-            // The nearest inclusive one, with none missing nearer.
-            self.first = inclusive.trailing_zeros();
-            self.value = value;
-            self.is_missing = inclusive == 0 || missing & ((1_u32 << self.first) - 1) != 0;
-        }
-    }
-
-    /// All of them, one after the other.
-    ///
-    /// # Safety
-    /// All lanes are here, and none is missing.
-    #[inline(always)]
-    unsafe fn total(&self, kind: u32) -> N {
-        // SAFETY: all lanes shuffle together.
-        unsafe {
-            let mut before: N = warp::shfl_idx(warp::FULL_MASK, self.value, self.first);
-            let mut next = self.first;
-            while opaque(next) > 0 {
-                next -= 1;
-                let total = warp::shfl_idx(warp::FULL_MASK, self.value, next);
-                before = combined(before, total, kind);
+            let (groups, beside) = by_kind!(kind, |op| {
+                let mut warp = WARPS as usize - 1;
+                let mut groups = slots.add(warp).read();
+                while warp > opaque(1) as usize {
+                    warp -= 1;
+                    groups = op(groups, slots.add(warp).read());
+                }
+                (groups, slots.read())
+            });
+            let before = combined(groups, beside, kind);
+            if tile.is_last() && thread::thread_idx_x() == 0 {
+                let whole = combined(beside, total.read(), kind);
+                let at = self.of_group(tile.row, tile.i / GROUP);
+                publish(at, combined(groups, whole, kind));
             }
-            // Of two NaN, a product has the bits of either: which one must not depend on how many
-            // groups were ready.
-            before.nan()
+            before
         }
     }
 }

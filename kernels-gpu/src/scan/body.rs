@@ -2,19 +2,55 @@
 
 use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::hint::opaque;
-use cuda_std::{thread, warp};
-use spec::scan::{ScanParams, THREADS, VECTORS};
+use cuda_std::{mem, thread, warp};
+use spec::scan::{SCRATCH_BYTES, ScanParams, THREADS, VECTORS};
 
-use super::back::Status;
-use super::tile::{Slots, Span, Stored, all_combined, by_kind, combined, neutral};
+use super::back::{Status, Tile, WARPS};
+use super::tile::{Slots, Span, Stored, all_combined, by_kind, combined};
 use crate::reduce::number::Number;
 
-/// Warps of a block.
-const WARPS: u32 = THREADS / thread::WARP_THREADS;
+/// Words of shared memory before the slots.
+const SCRATCH_WORDS: usize = SCRATCH_BYTES as usize / 4;
 
-/// Words of shared memory: the vectors, a number of 64 bits for each warp, what comes before the tile, and the
-/// tile's number.
-pub(super) const SCRATCH_WORDS: usize = Slots::WORDS + 2 * (WARPS as usize + 2);
+/// Tiles that a block knows of, of which it forgets the oldest.
+const KNOWN: usize = 4;
+
+/// Shared memory for what threads tell each other.
+struct Scratch<N> {
+    /// A number of each warp's vectors.
+    sums: *mut N,
+    /// What comes before a tile: a number of each warp.
+    before: *mut N,
+    /// The tile of each turn, and its total, which thread 0 alone asks for.
+    tiles: *mut Tile,
+    totals: *mut N,
+}
+
+impl<N> Scratch<N> {
+    #[inline(always)]
+    fn of(words: *mut u32) -> Self {
+        let numbers = |i: usize| words.wrapping_add(2 * i);
+        let warps = WARPS as usize;
+        Self {
+            sums: numbers(0).cast(),
+            before: numbers(warps).cast(),
+            totals: numbers(2 * warps).cast(),
+            tiles: numbers(2 * warps + KNOWN).cast(),
+        }
+    }
+
+    /// The tile of a turn.
+    #[inline(always)]
+    fn tile(&self, turn: u32) -> *mut Tile {
+        self.tiles.wrapping_add(turn as usize % KNOWN)
+    }
+
+    /// Its total.
+    #[inline(always)]
+    fn total(&self, turn: u32) -> *mut N {
+        self.totals.wrapping_add(turn as usize % KNOWN)
+    }
+}
 
 /// Vectors of which totals are computed at a time: others wait for them, but all would be much code.
 const AT_ONCE: usize = 4;
@@ -33,15 +69,16 @@ struct Role {
 }
 
 impl Role {
+    /// Of a launch. Computed again wherever it is asked for, it takes no registers meanwhile.
     #[inline(always)]
     fn of(params: &ScanParams) -> Self {
-        let thread = thread::thread_idx_x();
-        let lanes = 1 << params.along_log2.min(5);
-        let place = thread & ((1 << params.along_log2) - 1);
+        let (thread, along_log2) = (thread::thread_idx_x(), opaque(params.along_log2));
+        let lanes = 1 << along_log2.min(5);
+        let place = thread & ((1 << along_log2) - 1);
         Self {
-            row: thread >> params.along_log2,
+            row: thread >> along_log2,
             warp: place / thread::WARP_THREADS,
-            warps: 1 << params.along_log2.saturating_sub(5),
+            warps: 1 << along_log2.saturating_sub(5),
             lane: place & (lanes - 1),
             lanes,
         }
@@ -61,112 +98,184 @@ impl Role {
 }
 
 /// A launch.
+struct Launch<'a> {
+    x: *const u8,
+    y: *mut u8,
+    params: &'a ScanParams,
+}
+
+impl Launch<'_> {
+    /// Where a tile's row begins in x and in y; which vectors of the tile this thread has; and where
+    /// the tile is, seen from there.
+    #[inline(always)]
+    fn place<T: Stored<V>, const V: usize>(&self, tile: &Tile) -> Place {
+        let params = self.params;
+        let bytes = T::bytes(0);
+        let at = |stride: i64| (tile.row as i64).wrapping_mul(stride.wrapping_mul(bytes)) as isize;
+        let from = self.x.wrapping_offset(at(params.x_row_stride));
+        let to = self.y.wrapping_offset(at(params.y_row_stride));
+        // Vectors lie at multiples of 16 bytes, the row's first one up to a vector before the row.
+        let head = (from.addr() % 16) as i64 / bytes;
+        let tile_len = (u64::from(THREADS) * (VECTORS * V) as u64) as i64;
+        let first = tile.i as i64 * tile_len - head;
+        let begin = if tile.i == 0 { head } else { 0 };
+        let end = match tile.row < params.rows {
+            true => (params.n as i64 - first).min(tile_len),
+            false => begin,
+        };
+        let tile_at = first.wrapping_mul(bytes) as isize;
+        Place {
+            span: Role::of(params).span(V, begin as i32, end as i32),
+            from: from.wrapping_offset(tile_at),
+            to: to.wrapping_offset(tile_at),
+        }
+    }
+}
+
+/// Where a tile is.
+struct Place {
+    span: Span,
+    from: *const u8,
+    to: *mut u8,
+}
+
+/// The number of the next tile, to thread 0: who begins first has the lowest.
 ///
 /// # Safety
-/// The arrays are those of `params`; `scratch` is shared memory of [`SCRATCH_WORDS`].
+/// `status` is the launch's, which begins with its counter.
+#[inline(always)]
+unsafe fn ask(status: *mut u64) -> u64 {
+    match thread::thread_idx_x() {
+        // SAFETY: passed on to the caller.
+        0 => unsafe { atomic::atom_add(status, 1, Order::Relaxed, Scope::Gpu) },
+        _ => 0,
+    }
+}
+
+/// Thread 0 tells which tile has that number.
+///
+/// # Safety
+/// Nobody reads `to`; a barrier comes before somebody does.
+#[inline(always)]
+unsafe fn tell(to: *mut Tile, number: u64, params: &ScanParams) {
+    if thread::thread_idx_x() == 0 {
+        let row = match params.rows {
+            1 => u64::from(number >= params.tiles),
+            _ => number / params.tiles,
+        };
+        let i = number - row * params.tiles;
+        // SAFETY: passed on to the caller.
+        unsafe { to.write(Tile { row, i }) };
+    }
+}
+
+/// # Safety
+/// The arrays are those of `params`; `shared` is shared memory of [`ScanParams::shared_bytes`].
 #[inline(always)]
 pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize>(
     x: *const u8,
     y: *mut u8,
     status: *mut u64,
     params: &ScanParams,
-    scratch: *mut u32,
+    shared: *mut u32,
 ) {
-    let role = Role::of(params);
-    let slots = Slots::own(scratch);
-    let scratch = scratch.wrapping_add(Slots::WORDS);
+    let launch = Launch { x, y, params };
     let back = Status::of::<T::Number>(status, params);
-    let taken = scratch.wrapping_add(2 * (WARPS as usize + 1)).cast::<u64>();
     let is_shared = params.tiles > 1;
-    let tile_len = (u64::from(THREADS) * (VECTORS * V) as u64) as i64;
-    // Where tiles wait for each other, who begins first has the lowest number.
-    let ask = || match is_shared && thread::thread_idx_x() == 0 {
-        // SAFETY: the launch's counter.
-        true => unsafe { atomic::atom_add(status, 1, Order::Relaxed, Scope::Gpu) },
-        false => 0,
-    };
-    let told = |answer: u64| {
-        // SAFETY: the barriers, here and of the tile between, part its users.
-        unsafe {
-            if thread::thread_idx_x() == 0 {
-                taken.write(answer);
-            }
-            thread::sync_threads();
-            taken.read()
-        }
-    };
+    let scratch = Scratch::<T::Number>::of(shared);
+    let slots = Slots::own(shared.wrapping_add(SCRATCH_WORDS));
+    let is_first = thread::thread_idx_x() == 0;
     let rows = u64::from(THREADS >> params.along_log2);
-    let mut tile = match is_shared {
-        true => told(ask()),
-        false => u64::from(thread::block_idx_x()) * rows,
-    };
-    while tile < params.rows * params.tiles {
-        // No copies of all this for what is the same in every turn.
-        let (kind, is_exclusive) = (opaque(params.kind), opaque(params.is_exclusive) != 0);
-        let is_shared = opaque(u32::from(is_shared)) != 0;
-        let (row, i) = match is_shared {
-            true => (tile / params.tiles, tile % params.tiles),
-            false => (tile + u64::from(role.row), 0),
-        };
-        let at = |stride: i64| (row as i64).wrapping_mul(stride.wrapping_mul(T::bytes(0))) as isize;
-        let place = |i: u64| {
-            let from = x.wrapping_offset(at(params.x_row_stride));
-            // Vectors lie at multiples of 16 bytes, the row's first one up to a vector before the row.
-            let head = (from.addr() % 16) as i64 / T::bytes(0);
-            let first = i as i64 * tile_len - head;
-            let begin = if i == 0 { head } else { 0 };
-            let end = match row < params.rows {
-                true => (params.n as i64 - first).min(tile_len),
-                false => begin,
+    let (mut base, mut turn) = (u64::from(thread::block_idx_x()) * rows, 0_u32);
+    let mut waiting = [T::Number::ZERO; VECTORS];
+    // SAFETY: tiles, or rows, of the launch, of which this block is the only one; all threads are here,
+    // and barriers part what they do with scratch.
+    unsafe {
+        if is_shared {
+            tell(scratch.tile(0), ask(status), params);
+            // Before the first one there is none.
+            tell(scratch.tile(u32::MAX), params.rows * params.tiles, params);
+            thread::sync_threads();
+        }
+        loop {
+            // No copies of all this for what is the same in every turn.
+            let (kind, is_exclusive) = (opaque(params.kind), opaque(params.is_exclusive) != 0);
+            let (is_shared, is_late) = (params.tiles > 1, opaque(params.is_late) != 0);
+            // Computed again wherever it is asked for.
+            let none = || T::neutral(opaque(params.kind));
+            // Of several tiles, the one that waits for what comes before it.
+            let done = turn.wrapping_sub(u32::from(is_late));
+            let mut tile = match is_shared {
+                true => scratch.tile(turn).read(),
+                false => Tile {
+                    row: base + u64::from(Role::of(params).row),
+                    i: 0,
+                },
             };
-            let tile_at = first.wrapping_mul(T::bytes(0)) as isize;
-            (role.span(V, begin as i32, end as i32), tile_at)
-        };
-        // SAFETY: a tile, or rows, of the launch, of which this block is the only one; all threads are
-        // here.
-        unsafe {
-            let (span, tile_at) = place(i);
-            let from = x.wrapping_offset(at(params.x_row_stride));
-            span.load::<T, V>(from.wrapping_offset(tile_at), &slots);
-            let totals = totals::<T, V>(&slots, &span, kind);
-            let before = of_row(totals, &role, kind, scratch, is_shared, |total| {
-                back.before(row, i, total, params, kind)
-            });
-            // The answer comes while results are on their way.
-            let next = ask();
-            // Computed again, it took no registers meanwhile.
-            let (span, tile_at) = place(i + u64::from(opaque(0)));
-            results::<T, V>(&slots, &span, before, kind, is_exclusive);
-            let to = y.wrapping_offset(at(params.y_row_stride));
-            span.store::<T, V>(to.wrapping_offset(tile_at), &slots);
-            tile = match is_shared {
-                true => told(next),
-                false => {
-                    thread::sync_threads();
-                    tile + u64::from(thread::grid_dim_x()) * rows
+            let is_there = match is_shared {
+                true => tile.row < params.rows,
+                false => base < params.rows,
+            };
+            if !(is_there || is_shared && scratch.tile(done).read().row < params.rows) {
+                break;
+            }
+            let mut own = slots.other(turn % 2 != 0 && is_late);
+            let place = launch.place::<T, V>(&tile);
+            place.span.load::<T, V>(place.from, &own, kind);
+            let totals = totals::<T, V>(&own, kind);
+            let (mut exclusive, total) = of_row(totals, params, kind, none, scratch.sums);
+            if is_shared {
+                if is_there && is_first {
+                    scratch.total(turn).write(total);
+                    back.publish(&tile, total);
                 }
-            };
+                let next = ask(status);
+                tile = scratch.tile(done).read();
+                let is_there = tile.row < params.rows;
+                if is_late {
+                    // What this tile waits for will be there in the next turn.
+                    core::mem::swap(&mut exclusive, &mut waiting);
+                    own = slots.other(turn % 2 == 0);
+                }
+                if is_there {
+                    back.gather(&tile, kind, none(), scratch.before);
+                }
+                tell(scratch.tile(turn.wrapping_add(1)), next, params);
+                thread::sync_threads();
+                if is_there {
+                    let total = scratch.total(done);
+                    let before = back.before(&tile, total, kind, scratch.before);
+                    exclusive = all_combined([before; VECTORS], exclusive, kind);
+                }
+            }
+            if !is_shared || tile.row < params.rows {
+                // Computed again, it took no registers meanwhile.
+                tile.i += u64::from(opaque(0));
+                let place = launch.place::<T, V>(&tile);
+                results::<T, V>(&own, &place, exclusive, kind, is_exclusive);
+                place.span.store_parts::<T, V>(place.to, &own);
+            }
+            turn = turn.wrapping_add(1);
+            base += u64::from(thread::grid_dim_x()) * rows;
+            if !is_shared && params.along_log2 > 5 {
+                thread::sync_threads();
+            }
         }
     }
 }
 
-/// Elements of vector `u`: what is before the row changes nothing.
+/// Elements of vector `u`.
 ///
 /// # Safety
-/// The slots are written.
+/// The slot is written.
 #[inline(always)]
 unsafe fn elements<T: Stored<V, Number: Number>, const V: usize>(
     slots: &Slots,
     u: usize,
-    span: &Span,
-    kind: u32,
 ) -> [T::Number; V] {
     // SAFETY: passed on to the caller.
     let raw = unsafe { slots.read(u) };
-    core::array::from_fn(|v| match u == 0 && span.first + (v as i32) < span.begin {
-        true => neutral(kind),
-        false => T::number(raw, v),
-    })
+    core::array::from_fn(|v| T::number(raw, v))
 }
 
 /// What the elements of each vector come to.
@@ -176,16 +285,15 @@ unsafe fn elements<T: Stored<V, Number: Number>, const V: usize>(
 #[inline(always)]
 unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
     slots: &Slots,
-    span: &Span,
     kind: u32,
 ) -> [T::Number; VECTORS] {
-    let mut totals = [neutral(kind); VECTORS];
+    let mut totals = [T::Number::ZERO; VECTORS];
     by_kind!(kind, |op| {
         let mut u = opaque(0) as usize; // no copies
         while u < opaque(VECTORS as u32) as usize {
             let more: [T::Number; AT_ONCE] = core::array::from_fn(|i| {
                 // SAFETY: passed on to the caller.
-                let xs = unsafe { elements::<T, V>(slots, u + i, span, kind) };
+                let xs = unsafe { elements::<T, V>(slots, u + i) };
                 let mut total = xs[0];
                 for &x in &xs[1..] {
                     total = op(total, x);
@@ -203,65 +311,78 @@ unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
     totals
 }
 
-/// Puts the results into the slots, given what comes before the vectors.
+/// Writes the results, given what comes before the vectors; those of vectors that are not whole, or not
+/// aligned, into the slots.
 ///
 /// # Safety
-/// The slots are written.
+/// The slots are written, the place is writable.
 #[inline(always)]
 unsafe fn results<T: Stored<V, Number: Number>, const V: usize>(
     slots: &Slots,
-    span: &Span,
+    place: &Place,
     before: [T::Number; VECTORS],
     kind: u32,
     is_exclusive: bool,
 ) {
+    let (span, lanes, bytes) = (&place.span, V as i32, T::bytes(0) as isize);
+    let to = place.to.wrapping_offset(span.first as isize * bytes);
+    let is_aligned = to.addr().is_multiple_of(16);
     by_kind!(kind, |op| {
         let mut before = before;
-        let mut u = opaque(0) as usize; // no copies
+        let (mut u, mut first, mut to) = (opaque(0) as usize, span.first, to); // no copies
         while u < opaque(VECTORS as u32) as usize {
             // SAFETY: passed on to the caller.
-            let xs = unsafe { elements::<T, V>(slots, u, span, kind) };
+            let xs = unsafe { elements::<T, V>(slots, u) };
             let mut sum = before[0];
             let ys = xs.map(|x| {
                 let before = sum;
                 sum = op(sum, x);
                 if is_exclusive { before } else { sum }
             });
+            let raw = T::packed(ys);
             // SAFETY: as above.
-            unsafe { slots.write(u, T::packed(ys)) };
+            unsafe {
+                match is_aligned && span.is_whole(first, lanes) {
+                    true => mem::st_v4_u32(to.cast(), raw),
+                    false => slots.write(u, raw),
+                }
+            }
             // What comes next moves to the front: a loop has no register by number.
             before = core::array::from_fn(|i| before[(i + 1) % VECTORS]);
+            first += span.step;
+            to = to.wrapping_offset(span.step as isize * bytes);
             u += 1;
         }
     });
 }
 
-/// What comes before each of the thread's vectors, given their totals, and, by `before`, what comes
-/// before a tile of a total.
+/// What comes before each of the thread's vectors in the row's tile, given their totals, and the tile's
+/// total.
 ///
 /// # Safety
-/// All threads of the block are here; `scratch` is for this alone.
+/// All threads of the block are here; `sums` has a place for each warp, and nobody uses it.
 #[inline(always)]
 unsafe fn of_row<N: Number>(
     totals: [N; VECTORS],
-    role: &Role,
+    params: &ScanParams,
     kind: u32,
-    scratch: *mut u32,
-    is_shared: bool,
-    before: impl FnOnce(N) -> N,
-) -> [N; VECTORS] {
-    // SAFETY: passed on to the caller; slots of warps, parted by barriers.
+    none: impl Fn() -> N,
+    sums: *mut N,
+) -> ([N; VECTORS], N) {
+    // SAFETY: passed on to the caller; slots of warps, parted by a barrier.
     unsafe {
-        let inclusive = of_lanes(totals, role, kind);
+        let role = Role::of(params);
+        let inclusive = of_lanes(totals, &role, kind);
         let last = (thread::lane_idx() & !(role.lanes - 1)) + role.lanes - 1;
         let wholes: [N; VECTORS] =
             core::array::from_fn(|u| warp::shfl_idx(warp::FULL_MASK, inclusive[u], last));
+        let first = none();
         let below: [N; VECTORS] = core::array::from_fn(|u| {
             let below = warp::shfl_up(warp::FULL_MASK, inclusive[u], 1);
-            if role.lane == 0 { neutral(kind) } else { below }
+            if role.lane == 0 { first } else { below }
         });
         let (exclusive, sum) = by_kind!(kind, |op| {
-            let mut sum = neutral(kind);
+            let mut sum = first;
             let exclusive: [N; VECTORS] = core::array::from_fn(|u| {
                 let before = op(sum, below[u]);
                 sum = op(sum, wholes[u]);
@@ -269,33 +390,23 @@ unsafe fn of_row<N: Number>(
             });
             (exclusive, sum)
         });
-        let warps = role.warps;
-        if warps == 1 {
-            return exclusive;
+        if role.warps == 1 {
+            return (exclusive, sum);
         }
-        let slots = scratch.cast::<N>();
         let of_block = thread::thread_idx_x() / thread::WARP_THREADS;
         if role.lane == 0 {
-            slots.add(of_block as usize).write(sum);
+            sums.add(of_block as usize).write(sum);
         }
         thread::sync_threads();
-        let first = slots.add((of_block - role.warp) as usize);
-        let (mut of_warp, mut total) = (neutral(kind), neutral(kind));
+        let sums = sums.add((of_block - role.warp) as usize);
+        let (mut of_warp, mut total) = (none(), none());
         let mut w = 0;
-        while w < opaque(warps) {
+        while w < opaque(role.warps) {
             of_warp = if w == role.warp { total } else { of_warp };
-            total = combined(total, first.add(w as usize).read(), kind);
+            total = combined(total, sums.add(w as usize).read(), kind);
             w += 1;
         }
-        if is_shared {
-            let of_tile = slots.add(WARPS as usize);
-            if of_block == 0 {
-                of_tile.write(before(total));
-            }
-            thread::sync_threads();
-            of_warp = combined(of_tile.read(), of_warp, kind);
-        }
-        all_combined([of_warp; VECTORS], exclusive, kind)
+        (all_combined([of_warp; VECTORS], exclusive, kind), total)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The entries.
 
-use cuda_std::{kernel, shared_array};
+use cuda_std::{dynamic_shared, kernel};
 use half::{bf16, f16};
 use spec::scan::{ScanParams, THREADS};
 
-use super::body::{SCRATCH_WORDS, scan};
+use super::body::scan;
 
 macro_rules! entries {
     ($($name:ident: $ty:ty, $lanes:literal, $blocks:literal;)*) => {$(
@@ -14,18 +14,17 @@ macro_rules! entries {
         /// Launched as `spec::scan` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS, min_blocks = $blocks)]
         pub unsafe fn $name(x: *const u8, y: *mut u8, status: *mut u64, params: ScanParams) {
-            let scratch = shared_array![u32; SCRATCH_WORDS];
-            // SAFETY: the launch's promise; the array is for this alone.
-            unsafe { scan::<$ty, $lanes>(x, y, status, &params, scratch) }
+            // SAFETY: the launch's promise; the shared memory is for this alone.
+            unsafe { scan::<$ty, $lanes>(x, y, status, &params, dynamic_shared![u32]) }
         }
     )*};
 }
 
 entries! {
     scan_f32: f32, 4, 4;
-    scan_f16: f16, 8, 3;
+    scan_f16: f16, 8, 4;
     scan_bf16: bf16, 8, 4;
     scan_f64: f64, 2, 3;
-    scan_i32: i32, 4, 2;
+    scan_i32: i32, 4, 3;
     scan_i64: i64, 2, 3;
 }

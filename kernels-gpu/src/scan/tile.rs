@@ -21,13 +21,49 @@ pub(super) trait Stored<const V: usize>: Load<V> {
     /// It is writable.
     unsafe fn write_bits(at: *mut u8, bits: u64);
 
-    /// `V` neighbours as they lie in memory.
+    /// `V` neighbours as they lie in memory, of results: NaN from the first NaN on.
     fn packed(xs: [Self::Number; V]) -> Raw;
+
+    /// Bits of the first element.
+    #[inline(always)]
+    fn bits_of(raw: Raw) -> u64 {
+        match Self::bytes(0) {
+            8 => u64::from(raw[0]) | u64::from(raw[1]) << 32,
+            4 => u64::from(raw[0]),
+            _ => u64::from(raw[0] & 0xffff),
+        }
+    }
+
+    /// What combining with does not change, which is an element, too.
+    #[inline(always)]
+    fn neutral(kind: u32) -> Self::Number
+    where
+        Self::Number: Number,
+    {
+        match kind {
+            KIND_PRODUCT => Self::Number::ONE,
+            KIND_LARGEST => Self::least(),
+            _ => Self::Number::ZERO,
+        }
+    }
+
+    /// Not above any element.
+    #[inline(always)]
+    fn least() -> Self::Number
+    where
+        Self::Number: Number,
+    {
+        Self::Number::LEAST
+    }
 }
 
 macro_rules! stored_32 {
-    ($($ty:ty: |$x:ident| $narrow:expr;)*) => {$(
+    ($($ty:ty: |$x:ident| $narrow:expr, $least:expr;)*) => {$(
         impl Stored<4> for $ty {
+            #[inline(always)]
+            fn least() -> Self::Number {
+                $least
+            }
             #[inline(always)]
             unsafe fn read_bits(at: *const u8) -> u64 {
                 // SAFETY: passed on to the caller.
@@ -48,7 +84,7 @@ macro_rules! stored_32 {
 }
 
 macro_rules! stored_16 {
-    ($($ty:ty: $narrow:path;)*) => {$(
+    ($($ty:ty: |$xs:ident| $packed:expr;)*) => {$(
         impl Stored<8> for $ty {
             #[inline(always)]
             unsafe fn read_bits(at: *const u8) -> u64 {
@@ -61,14 +97,8 @@ macro_rules! stored_16 {
                 unsafe { at.cast::<u16>().write(bits as u16) }
             }
             #[inline(always)]
-            fn packed(xs: [f32; 8]) -> Raw {
-                let pair = |low, high| u32::from($narrow(low)) | u32::from($narrow(high)) << 16;
-                [
-                    pair(xs[0], xs[1]),
-                    pair(xs[2], xs[3]),
-                    pair(xs[4], xs[5]),
-                    pair(xs[6], xs[7]),
-                ]
+            fn packed($xs: [f32; 8]) -> Raw {
+                $packed
             }
         }
     )*};
@@ -98,26 +128,43 @@ macro_rules! stored_64 {
 }
 
 stored_32! {
-    f32: |x| x.to_bits();
-    i32: |x| x as u32;
+    f32: |x| x.to_bits(), f32::NEG_INFINITY;
+    i32: |x| x as u32, i64::from(i32::MIN);
 }
 stored_16! {
-    f16: convert::f32_to_f16;
-    bf16: convert::f32_to_bf16;
+    f16: |xs| {
+        let pair = |low, high| {
+            u32::from(convert::f32_to_f16(low)) | u32::from(convert::f32_to_f16(high)) << 16
+        };
+        [pair(xs[0], xs[1]), pair(xs[2], xs[3]), pair(xs[4], xs[5]), pair(xs[6], xs[7])]
+    };
+    bf16: |xs| bf16_packed(xs);
 }
 stored_64! {
     f64: |x| x.to_bits();
     i64: |x| x as u64;
 }
 
-/// What combining with does not change.
+/// The same bits as [`convert::f32_to_bf16`] has, where all are NaN from the first NaN on: whether
+/// there is one is asked once.
 #[inline(always)]
-pub(super) fn neutral<N: Number>(kind: u32) -> N {
-    match kind {
-        KIND_PRODUCT => N::ONE,
-        KIND_LARGEST => N::LEAST,
-        _ => N::ZERO,
+fn bf16_packed(xs: [f32; 8]) -> Raw {
+    let rounded = xs.map(|x| {
+        let bits = x.to_bits();
+        bits.wrapping_add(0x7fff + ((bits >> 16) & 1))
+    });
+    let mut raw =
+        core::array::from_fn(|i| rounded[2 * i] >> 16 | (rounded[2 * i + 1] & 0xffff_0000));
+    if Number::is_nan(xs[7]) {
+        raw = core::array::from_fn(|i| {
+            let half = |x: f32, rounded: u32| match Number::is_nan(x) {
+                true => 0x7fff,
+                false => rounded,
+            };
+            half(xs[2 * i], raw[i] & 0xffff) | half(xs[2 * i + 1], raw[i] >> 16) << 16
+        });
     }
+    raw
 }
 
 #[inline(always)]
@@ -208,7 +255,7 @@ fn with_first(bits: [u64; 2], first: u64, size: u32) -> [u64; 2] {
 impl Span {
     /// True where all elements of the vector from `first` on are there.
     #[inline(always)]
-    fn is_whole(&self, first: i32, lanes: i32) -> bool {
+    pub(super) fn is_whole(&self, first: i32, lanes: i32) -> bool {
         first >= self.begin && first + lanes <= self.end
     }
 
@@ -230,12 +277,17 @@ impl Span {
         self.first < self.begin || (part != 0 && is_own)
     }
 
-    /// Brings the vectors of a tile into their slots; elements that are not there are 0.
+    /// Brings the vectors of a tile into their slots. Elements before the first are neutral.
     ///
     /// # Safety
     /// The tile is readable; the vectors are at multiples of 16 bytes.
     #[inline(always)]
-    pub(super) unsafe fn load<T: Stored<V>, const V: usize>(&self, tile: *const u8, slots: &Slots) {
+    pub(super) unsafe fn load<T: Stored<V, Number: Number>, const V: usize>(
+        &self,
+        tile: *const u8,
+        slots: &Slots,
+        kind: u32,
+    ) {
         let (size, lanes) = (T::bytes(0), V as i32);
         let at = |element: i32| tile.wrapping_offset(element as isize * size as isize);
         let mut raws: [Raw; VECTORS] = [[0; 4]; VECTORS];
@@ -256,6 +308,7 @@ impl Span {
         let (mut u, mut first) = (0, self.first);
         while self.has_part(lanes) && u < opaque(VECTORS as u32) {
             if self.is_any(first, lanes) && !self.is_whole(first, lanes) {
+                let filler = T::bits_of(T::packed([T::neutral(kind); V]));
                 let mut bits = [0; 2];
                 let mut element = first + lanes;
                 while element > opaque(first as u32) as i32 {
@@ -263,7 +316,7 @@ impl Span {
                     let one = match element >= self.begin && element < self.end {
                         // SAFETY: an element of the tile.
                         true => unsafe { T::read_bits(at(element)) },
-                        false => 0,
+                        false => filler,
                     };
                     bits = with_first(bits, one, size as u32);
                 }
@@ -282,24 +335,20 @@ impl Span {
         }
     }
 
-    /// Writes the vectors in their slots to a tile, as far as they are there.
+    /// Writes what is in slots to a tile: vectors of which not all is there, or all where the tile lies
+    /// at no multiple of 16 bytes.
     ///
     /// # Safety
-    /// The tile is writable; the slots are written.
+    /// The tile is writable; the slots of such vectors are written.
     #[inline(always)]
-    pub(super) unsafe fn store<T: Stored<V>, const V: usize>(&self, tile: *mut u8, slots: &Slots) {
+    pub(super) unsafe fn store_parts<T: Stored<V>, const V: usize>(
+        &self,
+        tile: *mut u8,
+        slots: &Slots,
+    ) {
         let (size, lanes) = (T::bytes(0), V as i32);
         let at = |element: i32| tile.wrapping_offset(element as isize * size as isize);
         let is_aligned = at(self.first).addr().is_multiple_of(16);
-        let (mut first, mut to) = (self.first, at(self.first));
-        for u in 0..VECTORS {
-            if is_aligned && self.is_whole(first, lanes) {
-                // SAFETY: elements of the tile, aligned; this thread's slot.
-                unsafe { mem::st_v4_u32(to.cast(), slots.read(u)) };
-            }
-            first += self.step;
-            to = to.wrapping_offset(self.step as isize * size as isize);
-        }
         let (mut u, mut first) = (0, self.first);
         let has_parts = !is_aligned || self.has_part(lanes);
         while has_parts && u < opaque(VECTORS as u32) {
@@ -336,6 +385,12 @@ impl Slots {
     #[inline(always)]
     pub(super) fn own(words: *mut u32) -> Self {
         Self(words.wrapping_add(thread::thread_idx_x() as usize * 4))
+    }
+
+    /// The other ones of a block that has two tiles.
+    #[inline(always)]
+    pub(super) fn other(&self, is_second: bool) -> Self {
+        Self(self.0.wrapping_add(if is_second { Self::WORDS } else { 0 }))
     }
 
     #[inline(always)]

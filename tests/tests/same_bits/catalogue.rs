@@ -234,9 +234,13 @@ fn running(ScanEntry { dtype }: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
         along_log2: plan.along.trailing_zeros(),
         kind: ScanOp::ALL[rng.random_range(0..3)].kind(),
         is_exclusive: rng.random_range(0..2),
-        padding: 0,
+        is_late: match plan.tiles {
+            1 => 0,
+            _ => rng.random_range(0..2),
+        },
     };
-    let config = LaunchConfig::linear(plan.blocks, scan::THREADS);
+    let config = LaunchConfig::linear(plan.blocks, scan::THREADS)
+        .shared_bytes(ScanPlan::shared_bytes(params.is_late != 0));
     if plan.tiles == 1 {
         trial.launch(
             ScanEntry { dtype },
