@@ -2,13 +2,14 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 
 use crate::arch::Arch;
 use crate::assemble::Assembled;
 use crate::error::Error;
-use crate::pipeline::ArchBuild;
+use crate::pipeline::{ArchBuild, ArchBuilt};
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
 
@@ -243,29 +244,11 @@ impl CudaBuilder {
             None => DeviceToolchain::discover()?,
         };
         let ptxas = self.find_ptxas()?;
-        let mut modules = Vec::new();
-        let mut sources = Vec::new();
-        let mut archs = self.archs.clone();
-        let mut next = 0;
-        while let Some(arch) = archs.get(next).copied() {
-            let build = ArchBuild {
-                options: self,
-                krate: &krate,
-                toolchain: &toolchain,
-                ptxas: ptxas.as_ref(),
-                arch,
-                asked_for: self.archs.contains(&arch),
-            };
-            let built = build.run()?;
-            modules.extend(built.modules);
-            sources.extend(built.sources);
-            for arch in built.named {
-                if !archs.contains(&arch) {
-                    archs.push(arch);
-                }
-            }
-            next += 1;
-        }
+        let ArchBuilt {
+            mut modules,
+            mut sources,
+            ..
+        } = self.build_archs(&krate, &toolchain, ptxas.as_ref())?;
         modules.sort_by(|a, b| (a.arch, &a.family).cmp(&(b.arch, &b.family)));
         sources.sort();
         sources.dedup();
@@ -297,6 +280,48 @@ impl CudaBuilder {
             report.print_rerun(&krate);
         }
         Ok(report)
+    }
+
+    /// All architectures: first those asked for, side by side, then those that kernels name.
+    fn build_archs(
+        &self,
+        krate: &Path,
+        toolchain: &DeviceToolchain,
+        ptxas: Option<&Ptxas>,
+    ) -> Result<ArchBuilt, Error> {
+        let mut all = ArchBuilt::default();
+        let mut done: Vec<Arch> = Vec::new();
+        let mut next = self.archs.clone();
+        while !next.is_empty() {
+            let built = thread::scope(|scope| {
+                let builds = next.iter().map(|&arch| ArchBuild {
+                    options: self,
+                    krate,
+                    toolchain,
+                    ptxas,
+                    arch,
+                    asked_for: self.archs.contains(&arch),
+                });
+                let running: Vec<_> = builds
+                    .map(|build| scope.spawn(move || build.run()))
+                    .collect();
+                let joined = running.into_iter().map(|build| match build.join() {
+                    Ok(built) => built,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                });
+                joined.collect::<Result<Vec<_>, Error>>()
+            })?;
+            done.append(&mut next);
+            for built in built {
+                all.modules.extend(built.modules);
+                all.sources.extend(built.sources);
+                next.extend(built.named);
+            }
+            next.sort_unstable();
+            next.dedup();
+            next.retain(|arch| !done.contains(arch));
+        }
+        Ok(all)
     }
 
     fn checked_crate(&self) -> Result<PathBuf, Error> {

@@ -35,7 +35,8 @@ pub(crate) struct ArchBuild<'a> {
     pub(crate) asked_for: bool,
 }
 
-/// What a build for one architecture made.
+/// What builds for one or several architectures made.
+#[derive(Default)]
 pub(crate) struct ArchBuilt {
     pub(crate) modules: Vec<BuiltModule>,
     /// Source folders of the crate.
