@@ -16,12 +16,17 @@ use crate::results::Unit;
 pub static ROWS: Operation = Operation {
     name: "rows",
     sets: &[
-        Set::new("softmax", "bf16, rows of 256 to 262144").reaching(Some(1.05), None),
+        Set::new("softmax", "bf16, 512 MiB in rows of 256 to 262144").reaching(Some(1.05), None),
         Set::new("norm", "layer norm and RMS norm, likewise").reaching(Some(1.05), None),
         Set::new("grad", "gradients of softmax and layer norm").reaching(Some(1.05), None),
         Set::new(
             "cross_entropy",
             "with its gradient, vocabularies of 32k to 256k",
+        )
+        .reaching(Some(1.05), None),
+        Set::new(
+            "medium",
+            "all of them in tensors of 128 MiB, where a launch counts for 5 %",
         )
         .reaching(Some(1.05), None),
         Set::new("small", "what fits into L2: the time of a call"),
@@ -31,13 +36,18 @@ pub static ROWS: Operation = Operation {
     cases,
 };
 
-/// Elements of the large cases: more than any L2 holds.
-const ELEMENTS: usize = 1 << 26;
+/// Elements of the large cases: 512 MiB a tensor, as much as the copy takes that they are beside.
+const LARGE: usize = 1 << 28;
+/// Elements of the medium ones: still more than any L2 holds.
+const MEDIUM: usize = 1 << 26;
 
 /// Lengths of rows.
 const LENGTHS: [usize; 11] = [
     256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144,
 ];
+
+/// Words of vocabularies.
+const VOCABULARIES: [usize; 4] = [32_000, 32_768, 128_256, 256_000];
 
 /// Half a place of bf16 near 1, what approximations are off by, and another order of sums.
 const DIFFERENCE: f64 = 1e-2;
@@ -54,6 +64,15 @@ enum Op {
 }
 
 impl Op {
+    const ALL: [Self; 6] = [
+        Self::Softmax,
+        Self::LayerNorm,
+        Self::RmsNorm,
+        Self::SoftmaxGrad,
+        Self::LayerNormGrad,
+        Self::CrossEntropy,
+    ];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Softmax => "softmax",
@@ -75,29 +94,28 @@ impl Op {
 }
 
 fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
-    let large = |ops: &[Op], lengths: &[usize]| {
-        let of_op = |&op: &Op| lengths.iter().map(move |&n| case(op, [ELEMENTS / n, n]));
+    let lengths = |op| match op {
+        Op::CrossEntropy => &VOCABULARIES[..],
+        _ => &LENGTHS,
+    };
+    let sized = |elements: usize, ops: &[Op]| {
+        let of_op = |&op: &Op| {
+            let lengths = lengths(op).iter();
+            lengths.map(move |&n| case(op, [elements / n, n]))
+        };
         ops.iter().flat_map(of_op).collect()
     };
     match set.name {
-        "norm" => large(&[Op::LayerNorm, Op::RmsNorm], &LENGTHS),
-        "grad" => large(&[Op::SoftmaxGrad, Op::LayerNormGrad], &LENGTHS),
-        "cross_entropy" => large(&[Op::CrossEntropy], &[32_000, 32_768, 128_256, 256_000]),
+        "norm" => sized(LARGE, &[Op::LayerNorm, Op::RmsNorm]),
+        "grad" => sized(LARGE, &[Op::SoftmaxGrad, Op::LayerNormGrad]),
+        "cross_entropy" => sized(LARGE, &[Op::CrossEntropy]),
+        "medium" => sized(MEDIUM, &Op::ALL),
         "small" => [[1, 512], [8, 512], [64, 1024], [256, 2048]]
             .into_iter()
             .flat_map(|shape| [case(Op::Softmax, shape), case(Op::LayerNorm, shape)])
             .collect(),
-        "tiny" => [
-            Op::Softmax,
-            Op::LayerNorm,
-            Op::RmsNorm,
-            Op::SoftmaxGrad,
-            Op::LayerNormGrad,
-            Op::CrossEntropy,
-        ]
-        .map(|op| case(op, [4, 96]))
-        .into(),
-        _ => large(&[Op::Softmax], &LENGTHS),
+        "tiny" => Op::ALL.map(|op| case(op, [4, 96])).into(),
+        _ => sized(LARGE, &[Op::Softmax]),
     }
 }
 
