@@ -1,15 +1,15 @@
 //! [`CudaBuilder`]: the options, and what comes back.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 
 use crate::arch::Arch;
 use crate::assemble::Assembled;
 use crate::error::Error;
-use crate::pipeline::{ArchBuild, ArchBuilt};
+use crate::pipeline::{ArchBuild, ArchBuilt, side_by_side};
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
 
@@ -57,6 +57,7 @@ pub struct CudaBuilder {
     pub(crate) target_dir: Option<PathBuf>,
     pub(crate) contract: bool,
     pub(crate) local: Vec<String>,
+    pub(crate) families: Vec<String>,
     pub(crate) profile: Profile,
     pub(crate) features: Vec<String>,
     pub(crate) default_features: bool,
@@ -111,6 +112,7 @@ impl CudaBuilder {
             target_dir: None,
             contract: true,
             local: Vec::new(),
+            families: Vec::new(),
             profile: Profile::Release,
             features: Vec::new(),
             default_features: true,
@@ -169,6 +171,13 @@ impl CudaBuilder {
     /// Lets this kernel use local memory and spill registers; `"*"` lets all.
     pub fn allow_local(mut self, kernel: impl Into<String>) -> Self {
         self.local.push(kernel.into());
+        self
+    }
+
+    /// Builds this family alone, in a fraction of the time; may be called several times. PTX and
+    /// manifest entries of others stay in [`copy_to`](Self::copy_to)'s folder as they are.
+    pub fn family(mut self, family: impl Into<String>) -> Self {
+        self.families.push(family.into());
         self
     }
 
@@ -247,12 +256,14 @@ impl CudaBuilder {
         let ArchBuilt {
             mut modules,
             mut sources,
+            families,
             ..
         } = self.build_archs(&krate, &toolchain, ptxas.as_ref())?;
+        self.check_families(&families)?;
         modules.sort_by(|a, b| (a.arch, &a.family).cmp(&(b.arch, &b.family)));
         sources.sort();
         sources.dedup();
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             format: FORMAT,
             toolchain: Toolchain {
                 rustc: toolchain.rustc_version.clone(),
@@ -265,6 +276,9 @@ impl CudaBuilder {
             .copy_to
             .clone()
             .or_else(|| Some(build_script_folder()?.join("ptx")));
+        if let (Some(folder), false) = (&folder, self.families.is_empty()) {
+            write::keep_others(folder, &mut manifest, &self.families)?;
+        }
         if let Some(folder) = &folder {
             write::write(folder, &manifest, &modules)?;
         }
@@ -293,27 +307,21 @@ impl CudaBuilder {
         let mut done: Vec<Arch> = Vec::new();
         let mut next = self.archs.clone();
         while !next.is_empty() {
-            let built = thread::scope(|scope| {
-                let builds = next.iter().map(|&arch| ArchBuild {
+            let built = side_by_side(next.clone(), |arch| {
+                let build = ArchBuild {
                     options: self,
                     krate,
                     toolchain,
                     ptxas,
                     arch,
                     asked_for: self.archs.contains(&arch),
-                });
-                let running: Vec<_> = builds
-                    .map(|build| scope.spawn(move || build.run()))
-                    .collect();
-                let joined = running.into_iter().map(|build| match build.join() {
-                    Ok(built) => built,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                });
-                joined.collect::<Result<Vec<_>, Error>>()
+                };
+                build.run()
             })?;
             done.append(&mut next);
             for built in built {
                 all.modules.extend(built.modules);
+                all.families.extend(built.families);
                 all.sources.extend(built.sources);
                 next.extend(built.named);
             }
@@ -322,6 +330,18 @@ impl CudaBuilder {
             next.retain(|arch| !done.contains(arch));
         }
         Ok(all)
+    }
+
+    /// Whether each family that is asked for is one of the crate's.
+    fn check_families(&self, there: &BTreeSet<String>) -> Result<(), Error> {
+        let missing = self.families.iter().find(|family| !there.contains(*family));
+        missing.map_or(Ok(()), |missing| {
+            let there: Vec<&str> = there.iter().map(String::as_str).collect();
+            Err(Error::Option {
+                option: "family",
+                reason: format!("no `{missing}` in the crate; it has {}", there.join(", ")),
+            })
+        })
     }
 
     fn checked_crate(&self) -> Result<PathBuf, Error> {

@@ -1,6 +1,6 @@
 //! The steps of a build for one architecture, in their order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs::{self, File};
 use std::num::NonZero;
@@ -43,6 +43,8 @@ pub(crate) struct ArchBuilt {
     pub(crate) sources: Vec<PathBuf>,
     /// Architectures that kernels of the crate name.
     pub(crate) named: Vec<Arch>,
+    /// Families that the crate has for these architectures, built or not.
+    pub(crate) families: BTreeSet<String>,
 }
 
 impl ArchBuild<'_> {
@@ -82,36 +84,16 @@ impl ArchBuild<'_> {
                 arch: self.arch,
             });
         }
+        let mut split = families::split(&module, &kernels, &fragments);
+        let families = split.iter().map(|family| family.name.clone()).collect();
+        let asked_for = &self.options.families;
+        split.retain(|family| asked_for.is_empty() || asked_for.contains(&family.name));
         Ok(ArchBuilt {
-            modules: self.families(families::split(&module, &kernels, &fragments), work.path())?,
+            modules: side_by_side(split, |family| self.family(family, work.path()))?,
             sources: compiled.sources,
             named,
+            families,
         })
-    }
-
-    /// Compiles families side by side, a core each; they come back in their order, and of
-    /// several errors the first by that order.
-    fn families(&self, families: Vec<Family>, work: &Path) -> Result<Vec<BuiltModule>, Error> {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let todo = Mutex::new(families.into_iter().enumerate());
-        let done = Mutex::new(BTreeMap::new());
-        let worker = || {
-            loop {
-                // Taken in a statement of its own, so that the lock is free while compiling.
-                let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((index, family)) = next else { break };
-                let built = self.family(family, work);
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                done.insert(index, built);
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 0..cores {
-                scope.spawn(worker);
-            }
-        });
-        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.into_values().collect()
     }
 
     /// The folder for cargo, and a lock on it that holds until its rlibs have been read: a build
@@ -196,6 +178,34 @@ impl ArchBuild<'_> {
             assembled,
         })
     }
+}
+
+/// Does `work` for all of `items`, a core each; results come back in their order, and of several
+/// errors the first by that order.
+pub(crate) fn side_by_side<T: Send, R: Send>(
+    items: Vec<T>,
+    work: impl Fn(T) -> Result<R, Error> + Sync,
+) -> Result<Vec<R>, Error> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let todo = Mutex::new(items.into_iter().enumerate());
+    let done = Mutex::new(BTreeMap::new());
+    let worker = || {
+        loop {
+            // Taken in a statement of its own, so that the lock is free while working.
+            let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((index, item)) = next else { break };
+            let result = work(item);
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.insert(index, result);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(worker);
+        }
+    });
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.into_values().collect()
 }
 
 /// The typed pass, but for what is done family by family.

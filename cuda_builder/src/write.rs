@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use ptx_syntax::manifest::Manifest;
+use ptx_syntax::manifest::{Manifest, ModuleEntry};
 
+use crate::arch::Arch;
 use crate::builder::BuiltModule;
 use crate::error::{Error, Step};
 
@@ -19,14 +20,12 @@ pub(crate) fn write(
     manifest: &Manifest,
     modules: &[BuiltModule],
 ) -> Result<(), Error> {
-    let path = folder.join(MANIFEST);
     let kept: BTreeSet<&str> = manifest
         .modules
         .iter()
         .map(|entry| entry.path.as_str())
         .collect();
-    let old = fs::read_to_string(&path).ok();
-    let old: Option<Manifest> = old.and_then(|text| serde_json::from_str(&text).ok());
+    let old = found(folder);
     for module in modules {
         let file = folder.join(&module.entry.path);
         let parent = file.parent().unwrap_or(folder);
@@ -39,7 +38,46 @@ pub(crate) fn write(
             fs::remove_file(&file).map_err(io(&file))?;
         }
     }
+    let path = folder.join(MANIFEST);
     fs::write(&path, text(manifest)?).map_err(io(&path))
+}
+
+/// The manifest that is there, if it can be read.
+fn found(folder: &Path) -> Option<Manifest> {
+    let text = fs::read_to_string(folder.join(MANIFEST)).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Adds to `manifest`, of `families`, what the one in `folder` says of all others.
+pub(crate) fn keep_others(
+    folder: &Path,
+    manifest: &mut Manifest,
+    families: &[String],
+) -> Result<(), Error> {
+    let Some(there) = found(folder) else {
+        return Ok(());
+    };
+    if there.toolchain != manifest.toolchain {
+        return Err(Error::Option {
+            option: "family",
+            reason: format!(
+                "what is in `{}` was built by another toolchain; build all families",
+                folder.display()
+            ),
+        });
+    }
+    let is_built = |entry: &ModuleEntry| {
+        let file = entry.path.split('/').next_back().unwrap_or_default();
+        families
+            .iter()
+            .any(|family| file.strip_suffix(".ptx") == Some(family))
+    };
+    let others = there.modules.into_iter().filter(|entry| !is_built(entry));
+    manifest.modules.extend(others);
+    manifest
+        .modules
+        .sort_by_key(|entry| (entry.arch.parse::<Arch>().ok(), entry.path.clone()));
+    Ok(())
 }
 
 /// The manifest as it stands in the file: each kernel and each fragment is a line.

@@ -211,6 +211,36 @@ fn files_of_an_earlier_build_go() -> Outcome {
 }
 
 #[test]
+fn a_family_is_built_alone_and_the_others_stay() -> Outcome {
+    let Some(toolchain) = toolchain("a_family_is_built_alone_and_the_others_stay") else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir()?;
+    let builder = builder(&toolchain).copy_to(out.path());
+    let all = builder.build()?;
+    let maths = out.path().join("sm_75/maths.ptx");
+    let shuffle = out.path().join("sm_75/shuffle.ptx");
+    fs::remove_file(&maths)?;
+    fs::write(&shuffle, "as it was")?;
+    let alone = builder.clone().family("maths").build()?;
+    assert_eq!(alone.modules.len(), 1);
+    assert_eq!(alone.manifest, all.manifest);
+    assert_eq!(
+        Some(&*fs::read_to_string(&maths)?),
+        ptx(&all).get("maths").copied()
+    );
+    assert_eq!(fs::read_to_string(&shuffle)?, "as it was");
+    let none = builder.family("algebra").build();
+    let message = none.map(|_| ()).map_err(|error| error.to_string());
+    let message = message.err().unwrap_or_default();
+    assert!(
+        message.contains("no `algebra`") && message.contains("maths"),
+        "{message}"
+    );
+    Ok(())
+}
+
+#[test]
 fn the_same_source_in_another_folder_gives_the_same_files() -> Outcome {
     let test = "the_same_source_in_another_folder_gives_the_same_files";
     let Some(toolchain) = toolchain(test) else {

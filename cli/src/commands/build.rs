@@ -21,6 +21,7 @@ use crate::progress::Spinner;
 #[command(after_help = "Examples:
   warpsmith build my-kernels
   warpsmith build my-kernels --arch sm_80 --arch sm_90a -o ptx
+  warpsmith build my-kernels --family gemm -o ptx
   warpsmith build my-kernels --dump-ir ir --allow-local my_kernel")]
 pub(crate) struct Args {
     /// The crate's folder.
@@ -38,6 +39,9 @@ pub(crate) struct Args {
     /// Let this kernel use local memory; `*` means all. May be repeated.
     #[arg(long, value_name = "KERNEL")]
     allow_local: Vec<String>,
+    /// Build this family of kernels alone and leave others in DIR as they are. May be repeated.
+    #[arg(long = "family", value_name = "FAMILY")]
+    families: Vec<String>,
     /// Compile with overflow checks and debug assertions, which trap.
     #[arg(long)]
     checked: bool,
@@ -131,6 +135,9 @@ fn builder(args: &Args) -> CudaBuilder {
         .ptxas(ptxas);
     for kernel in &args.allow_local {
         builder = builder.allow_local(kernel);
+    }
+    for family in &args.families {
+        builder = builder.family(family);
     }
     if let Some(folder) = &args.target_dir {
         builder = builder.target_dir(folder);

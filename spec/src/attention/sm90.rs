@@ -16,7 +16,6 @@
 use core::fmt;
 
 use crate::DType;
-use crate::gemm::raster::divided;
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
 /// Tickets that say which tile is computed: more than tiles that are on their way at a time.
@@ -226,6 +225,18 @@ pub const fn section(group: u32, m_tiles: u32, is_masked: bool) -> u32 {
         heads
     };
     heads.div_ceil(group).saturating_mul(group)
+}
+
+/// Quotient and remainder; 0 and `x` by a zero, for the reason of
+/// [`raster::divided`](crate::gemm::raster::divided), which the device does by two divisions. That keeps fewer
+/// values alive in kernels that have no register left; here one division does, as the warp that asks is to be
+/// ready before the tile that is being computed.
+#[inline(always)]
+pub const fn divided(x: u32, by: u32) -> (u32, u32) {
+    match x.checked_div(by) {
+        Some(quotient) => (quotient, x.wrapping_sub(quotient.wrapping_mul(by))),
+        None => (0, x),
+    }
 }
 
 /// Tiles that so many queries take.

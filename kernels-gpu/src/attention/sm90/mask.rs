@@ -5,7 +5,7 @@ use core::hint::cold_path;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
-use spec::gemm::raster::divided;
+use spec::attention::sm90::divided;
 
 use super::rows::RowMap;
 use super::schedule::{Queries, Ticket};

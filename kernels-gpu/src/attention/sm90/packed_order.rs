@@ -14,6 +14,8 @@ use spec::attention::{FlashFwdLengths, FlashFwdParams, Positions};
 use crate::attention::lengths::sequence;
 
 const LANES: u32 = 32;
+/// Sequences that a lane counts at once.
+const AT_ONCE: [u32; 1] = [0];
 
 /// Where a tile is.
 #[derive(Clone, Copy)]
@@ -52,27 +54,26 @@ impl Count<'_> {
     pub(super) unsafe fn through(&self) -> u32 {
         let lane = thread::thread_idx_x() % LANES;
         let share = self.share();
-        let mut through = 0;
+        let last = self.params.batch.wrapping_sub(1);
+        let mut through = opaque(0);
         let mut of_share = 0;
         // SAFETY: sequences that are there; lanes meet again behind the loop.
         unsafe {
             while of_share < share {
-                let batch_idx = lane * share + of_share;
-                if batch_idx < self.params.batch {
-                    through += self.tiles(self.of(batch_idx).len);
-                }
-                of_share += 1;
+                let first = lane * share + of_share;
+                let tiles = AT_ONCE.map(|behind| {
+                    let batch_idx = first + behind;
+                    // Fetched without a branch, so that none waits for the one before.
+                    let fetched = if batch_idx < last { batch_idx } else { last };
+                    let tiles = self.tiles(self.of(fetched).len);
+                    let is_of_share = of_share + behind < share && batch_idx <= last;
+                    if is_of_share { tiles } else { 0 }
+                });
+                through += tiles.iter().sum::<u32>();
+                of_share += AT_ONCE.len() as u32;
             }
-            let mut delta = 1;
-            while delta < LANES {
-                let below = warp::shfl_up(FULL_MASK, through, delta);
-                if lane >= delta {
-                    through += below;
-                }
-                delta *= 2;
-            }
+            sum_through(lane, through)
         }
-        through
     }
 
     /// All tiles, of what [`through`](Self::through) said.
@@ -94,23 +95,44 @@ impl Count<'_> {
         // SAFETY: the caller's; lanes whose share ends before the index are the first ones, and one
         // behind them has it.
         unsafe {
-            let lane = warp::vote_ballot(FULL_MASK, through <= index).count_ones();
-            let before = warp::shfl_idx(FULL_MASK, through, lane.wrapping_sub(1) % LANES);
-            let mut index = if lane == 0 { index } else { index - before };
-            let mut batch_idx = lane * self.share();
+            let whose = warp::vote_ballot(FULL_MASK, through <= index).count_ones();
+            let before = warp::shfl_idx(FULL_MASK, through, whose.wrapping_sub(1) % LANES);
+            let index = if whose == 0 { index } else { index - before };
+            self.search(whose * self.share(), index)
+        }
+    }
+
+    /// The tile at `index` of the tiles of the sequences from `first` on: as many sequences as the
+    /// warp has lanes at a time, side by side, as each has to be fetched from memory.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    #[inline(always)]
+    unsafe fn search(&self, mut first: u32, mut index: u32) -> InSequence {
+        // SAFETY: the caller's; sequences that are there.
+        unsafe {
             loop {
-                let queries = uniform(self.of(batch_idx).len);
-                let tiles = self.tiles(queries);
-                // The last sequence has it, whatever changed in memory meanwhile.
-                if index < tiles || batch_idx + 1 >= self.params.batch {
+                let lane = opaque(thread::thread_idx_x()) % LANES;
+                let queries = if first + lane < opaque(self.params.batch) {
+                    self.of(first + lane).len
+                } else {
+                    0
+                };
+                let tiles = self.tiles(opaque(queries));
+                let through = sum_through(lane, tiles);
+                let in_lane = index.wrapping_sub(through).wrapping_add(tiles);
+                let behind = warp::vote_ballot(FULL_MASK, through > index);
+                // The last sequences have it, whatever changed in memory meanwhile.
+                if behind != 0 || first + LANES >= opaque(self.params.batch) {
+                    let at = behind.trailing_zeros() % LANES;
                     return InSequence {
-                        batch_idx,
-                        queries,
-                        index,
+                        batch_idx: first + at,
+                        queries: uniform(warp::shfl_idx(FULL_MASK, queries, at)),
+                        index: uniform(warp::shfl_idx(FULL_MASK, in_lane, at)),
                     };
                 }
-                index -= tiles;
-                batch_idx += 1;
+                index -= warp::shfl_idx(FULL_MASK, through, LANES - 1);
+                first += LANES;
             }
         }
     }
@@ -135,4 +157,23 @@ impl Count<'_> {
     fn tiles(&self, queries: u32) -> u32 {
         tiles_of(queries, self.queries) * self.heads
     }
+}
+
+/// The sum of `mine` over the lanes up to this one, `lane`.
+///
+/// # Safety
+/// The warp calls it, converged.
+#[inline(always)]
+unsafe fn sum_through(lane: u32, mine: u32) -> u32 {
+    let mut through = mine;
+    let mut delta = 1;
+    while delta < LANES {
+        // SAFETY: the caller's.
+        let below = unsafe { warp::shfl_up(FULL_MASK, through, delta) };
+        if lane >= delta {
+            through += below;
+        }
+        delta *= 2;
+    }
+    through
 }

@@ -11,8 +11,8 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::SPAN_BYTES;
 use cuda_std::tma::{self, TensorMap};
+use spec::attention::sm90::divided;
 use spec::attention::{FlashFwdParams, FwdPacking};
-use spec::gemm::raster::divided;
 use spec::gemm::sm90::MMA_M;
 
 /// One row of a warpgroup's.

@@ -10,9 +10,9 @@ use cuda_std::mem::{ld_shared_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
+use spec::attention::sm90::divided;
 use spec::attention::sm90::{FwdLaunch, TICKET_BYTES, TICKETS, TileIndex, TileOrder};
 use spec::attention::{FlashFwdLengths, FlashFwdParams, Mask, Positions, Sequence};
-use spec::gemm::raster::divided;
 use spec::gemm::sm90::MMA_M;
 
 use super::load::is_leader;
