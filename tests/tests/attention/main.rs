@@ -13,12 +13,13 @@ mod refused;
 mod tables;
 
 use ndarray::{ArrayD, Axis};
-use warpsmith::Attention;
+use warpsmith::{Attention, DType};
 use warpsmith_tests::cases;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
 
+use case::Case;
 use check::check;
 
 #[test]
@@ -43,6 +44,31 @@ fn attention_matches_its_reference_for_sequences_of_any_lengths() {
         case::ragged,
         check,
     );
+}
+
+/// A warp that looks for a tile's sequence has 32 lanes, each with a share of the sequences; more than 32
+/// of a share it looks at in turn.
+#[test]
+fn a_tile_is_found_among_more_sequences_than_a_warp_looks_at_once() {
+    let lengths = |longest: usize| {
+        let len = |idx: usize| match idx % 61 {
+            60 => 1 + idx % longest,
+            _ => 0,
+        };
+        (0..1100).map(len).collect::<Vec<_>>()
+    };
+    for (group, head_dim) in [(1, 64), (3, 128)] {
+        let case = Case {
+            group,
+            causal: true,
+            packed_q: Some(lengths(23)),
+            packed_k: Some(lengths(37)),
+            ..Case::plain(DType::Bf16, [0, 0], head_dim)
+        };
+        for device in warpsmith::testing::devices() {
+            check(&case, &device).expect("attention");
+        }
+    }
 }
 
 #[test]
