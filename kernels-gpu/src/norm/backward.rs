@@ -14,12 +14,9 @@ use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
-use cuda_std::warp::{FULL_MASK, Words, shfl_bfly};
+use cuda_std::warp::Words;
 use cuda_std::{mem, thread};
-use spec::rows::{COLUMN_ROWS, COLUMNS, RowParams, flags};
-
-/// Lanes of a warp.
-const LANES: u32 = thread::WARP_THREADS;
+use spec::rows::{RowParams, flags};
 
 /// The tensors of a launch; null where there is none.
 pub(super) struct Tensors<T> {
@@ -39,16 +36,22 @@ pub(super) struct Tensors<T> {
 
 /// Two sums of a row.
 #[derive(Clone, Copy)]
-struct Pair {
+pub(super) struct Pair {
     /// Of w.
-    plain: f32,
+    pub(super) plain: f32,
     /// Of w z.
-    by_z: f32,
+    pub(super) by_z: f32,
 }
 
 impl Pair {
+    /// Of nothing.
+    pub(super) const ZERO: Self = Self {
+        plain: 0.0,
+        by_z: 0.0,
+    };
+
     #[inline(always)]
-    fn add(self, other: Self) -> Self {
+    pub(super) fn add(self, other: Self) -> Self {
         Self {
             plain: self.plain + other.plain,
             by_z: self.by_z + other.by_z,
@@ -116,14 +119,17 @@ impl<T: Packed> Tensors<T> {
     }
 }
 
-/// A row's sums as they enter dx: mean(w), or 0 of RMS norm, and mean(w z).
+/// A row's sums as they enter dx: mean(w), or 0 of RMS norm, and mean(w z); `share` is 1 / n.
 #[inline(always)]
-fn means(sums: Pair, params: &RowParams) -> Pair {
-    let n = params.n as f32;
+pub(super) fn means(sums: Pair, share: f32, params: &RowParams) -> Pair {
     let is_centered = params.flags & flags::CENTER != 0;
     Pair {
-        plain: if is_centered { sums.plain / n } else { 0.0 },
-        by_z: sums.by_z / n,
+        plain: if is_centered {
+            mul_rn(sums.plain, share)
+        } else {
+            0.0
+        },
+        by_z: mul_rn(sums.by_z, share),
     }
 }
 
@@ -133,19 +139,17 @@ fn gradient(w: f32, z: f32, means: Pair, rstd: f32) -> f32 {
     mul_rn(fma(-z, means.by_z, w - means.plain), rstd)
 }
 
-/// All rows of this block or cluster, held in registers, as are the columns' weights.
+/// All rows of this block, held in registers by a warp each or less, as are the columns' weights.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
-/// for exchanges.
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     tensors: &Tensors<T>,
     params: &RowParams,
-    scratch: *mut u32,
 ) {
-    // SAFETY: the launch's promise; all threads come here.
-    let mut group = unsafe { Group::of_cluster(params, scratch) };
+    // SAFETY: the launch's promise; the group does not exchange, so it has no scratch.
+    let group = unsafe { Group::of_block(params, core::ptr::null_mut()) };
     let columns = Places::new::<T>(&group, params.n, true);
     let (first, step) = group.rows();
     let mut weight = [[[0; 4]; 2]; R];
@@ -159,7 +163,6 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
             weight[j] = tensors.weight_of::<W, V>(&columns, j);
             j += 1;
         }
-        group.meet();
         next
     };
     let mut base = first;
@@ -169,10 +172,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
         base += step;
         // SAFETY: a row of each, or nothing.
         next = unsafe { tensors.load(&group, base + u64::from(group.index), params) };
-        let mut sums = Pair {
-            plain: 0.0,
-            by_z: 0.0,
-        };
+        let mut sums = Pair::ZERO;
         let mut j = 0;
         while j < R {
             let (x, dy) = (unpack::<T, V>(&this.x[j]), unpack::<T, V>(&this.dy[j]));
@@ -192,8 +192,10 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
         }
         // SAFETY: all threads of the row come here; rows of dsum and dx.
         unsafe {
-            let sums = group.reduce::<_, true>(sums, Pair::add);
-            let means = means(sums, params);
+            let sums = group.in_warp(sums, &Pair::add);
+            // Made for each row, as there is no register for it.
+            let share = 1.0 / opaque(params.n as u32) as f32;
+            let means = means(sums, share, params);
             held::forget(&mut this.x);
             held::forget(&mut this.dy);
             let mut j = 0;
@@ -304,10 +306,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                 x = x.staged(place(&group, params.n, 0));
                 dy = dy.staged(place(&group, params.n, 1));
             }
-            let mut sums = Pair {
-                plain: 0.0,
-                by_z: 0.0,
-            };
+            let mut sums = Pair::ZERO;
             x.places(|i| {
                 let z = mul_rn(x.get(i) - mean, rstd);
                 let w = mul_rn(dy.get(i), tensors.weight.one::<T>(i as usize));
@@ -315,7 +314,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                 sums.by_z = fma(w, z, sums.by_z);
             });
             let sums = group.reduce::<_, false>(sums, Pair::add);
-            let means = means(sums, params);
+            let means = means(sums, 1.0 / params.n as f32, params);
             let to = row_of_mut(tensors.dx, row, params.strides[3]);
             let dsum = row_of(tensors.dsum, row, params.strides[2]);
             x.places(|i| {
@@ -333,7 +332,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
 }
 
 /// Partial sums of the weights' gradients, a thread a column, a block a part of the rows: for rows
-/// that threads do not hold. Grid: x columns by [`COLUMNS`], y parts of [`COLUMN_ROWS`] rows.
+/// that threads do not hold. Grid: x columns, a thread each, y parts of the rows.
 ///
 /// # Safety
 /// `tensors` are those of `params`, launched as `spec::rows` says.
@@ -371,12 +370,13 @@ pub(super) unsafe fn columns<T: Packed>(tensors: &Tensors<T>, params: &RowParams
     }
 }
 
-/// Adds up `params.rows` partial sums of each column: threads of a block side by side, then those of
-/// a column in a warp, then the warps in their order. Blocks in y have sums of their own.
+/// Adds up `params.rows` partial sums of each column: a block has `params.threads` columns, a power of
+/// two; its other threads add up rows side by side, and are added up in pairs. Blocks in y have sums of
+/// their own.
 ///
 /// # Safety
 /// `parts` are `[params.rows, params.n]`, `outs` have `n` elements, or both are null; `scratch` is
-/// shared memory for [`COLUMNS`] numbers a warp.
+/// shared memory for a number a thread.
 #[inline(always)]
 pub(super) unsafe fn finish(
     parts: [*const f32; 2],
@@ -390,16 +390,18 @@ pub(super) unsafe fn finish(
     if parts.is_null() {
         return;
     }
-    let thread = thread::thread_idx_x();
-    let column = u64::from(thread::block_idx_x() * COLUMNS + thread % COLUMNS);
+    let (thread, columns) = (thread::thread_idx_x(), params.threads);
+    let column = u64::from(thread::block_idx_x() * columns + (thread & (columns - 1)));
+    let mut slots = thread::block_dim_x() / columns;
+    let (slot, step) = (thread / columns, u64::from(slots));
     let is_there = column < params.n;
     let mut sum = 0.0;
-    let mut row = u64::from(thread / COLUMNS);
+    let mut row = u64::from(slot);
     while row < params.rows {
         let mut values = [0.0; CHUNK];
         let mut i = 0;
         while i < CHUNK {
-            let at = row + i as u64 * u64::from(COLUMN_ROWS);
+            let at = row + i as u64 * step;
             if is_there && at < params.rows {
                 // SAFETY: an element of the partial sums.
                 values[i] = unsafe { parts.wrapping_add((at * params.n + column) as usize).read() };
@@ -407,32 +409,22 @@ pub(super) unsafe fn finish(
             i += 1;
         }
         sum += (values[0] + values[1]) + (values[2] + values[3]);
-        row += u64::from(COLUMN_ROWS) * u64::from(opaque(CHUNK as u32));
+        row += step * u64::from(opaque(CHUNK as u32));
     }
-    let (lane, warp) = (thread % LANES, thread / LANES);
-    // SAFETY: all lanes come here; a place for each column of a warp, read after the barrier.
+    // SAFETY: a place for each thread, read after a barrier; an element of the result.
     unsafe {
-        let mut step = COLUMNS;
-        while step < LANES {
-            sum += shfl_bfly(FULL_MASK, sum, step);
-            step *= 2;
-        }
-        if lane < COLUMNS {
-            scratch
-                .wrapping_add((warp * COLUMNS + lane) as usize)
-                .write(sum);
-        }
-        thread::sync_threads();
-        if thread < COLUMNS && is_there {
-            let mut total = 0.0;
-            let mut other = 0;
-            while other < COLUMNS * COLUMN_ROWS / LANES {
-                total += scratch
-                    .wrapping_add((other * COLUMNS + thread) as usize)
-                    .read();
-                other += 1;
+        let own = scratch.wrapping_add(thread as usize);
+        while slots > 1 {
+            own.write(sum);
+            thread::sync_threads();
+            slots = opaque(slots / 2);
+            if slot < slots {
+                sum += own.wrapping_add((slots * columns) as usize).read();
             }
-            out.wrapping_add(column as usize).write(total);
+            thread::sync_threads();
+        }
+        if slot == 0 && is_there {
+            out.wrapping_add(column as usize).write(sum);
         }
     }
 }

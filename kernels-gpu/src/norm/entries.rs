@@ -4,12 +4,13 @@
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
-    BLOCK_SCRATCH, BOUND_THREADS, COLUMN_ROWS, COLUMNS, GRAD_VECTORS, HELD_THREADS, MAX_THREADS,
-    RowParams, SLICE_BLOCKS, SLICE_THREADS, VECTORS, flags,
+    BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_RING_VECTORS, GRAD_RING_VECTORS_F32,
+    GRAD_VECTORS, MAX_THREADS, RING_WARPS, RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS,
+    VECTORS, flags,
 };
 
-use super::backward;
 use super::forward::{self, Tensors};
+use super::{backward, grad_ring};
 use crate::row::packed::Weights;
 
 macro_rules! entry {
@@ -129,13 +130,10 @@ macro_rules! grad {
 macro_rules! held_grads {
     ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
         grad!($name, $ty,
-            kernel(max_threads = HELD_THREADS, min_blocks = 1, arch = "sm_90a"),
+            kernel(max_threads = SHARED_BLOCK, min_blocks = GRAD_BLOCKS, arch = "sm_90a"),
             |tensors, params| {
-                // SAFETY: as the entry; the launch's shared memory is for this alone.
-                unsafe {
-                    backward::held::<$ty, $weight, $lanes, $vectors>(
-                        tensors, params, dynamic_shared![u32])
-                }
+                // SAFETY: as the entry.
+                unsafe { backward::held::<$ty, $weight, $lanes, $vectors>(tensors, params) }
             });
     )*};
 }
@@ -145,6 +143,27 @@ held_grads! {
     f16, f16, 8, GRAD_VECTORS: norm_grad_f16_held;
     bf16, bf16, 8, GRAD_VECTORS: norm_grad_bf16_held;
     bf16, f32, 8, 1: norm_grad_wf32_bf16_held;
+}
+
+/// Most threads of a block with a ring.
+const RING_THREADS: u32 = RING_WARPS * thread::WARP_THREADS;
+
+macro_rules! ring_grads {
+    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
+        grad!($name, $ty,
+            kernel(max_threads = RING_THREADS, min_blocks = 1, arch = "sm_90a"),
+            |tensors, params| {
+                // SAFETY: as the entry.
+                unsafe { grad_ring::ring::<$ty, $weight, $lanes, $vectors>(tensors, params) }
+            });
+    )*};
+}
+
+ring_grads! {
+    f32, f32, 4, GRAD_RING_VECTORS: norm_grad_f32_ring;
+    f16, f16, 8, GRAD_RING_VECTORS: norm_grad_f16_ring;
+    bf16, bf16, 8, GRAD_RING_VECTORS: norm_grad_bf16_ring;
+    bf16, f32, 8, GRAD_RING_VECTORS_F32: norm_grad_wf32_bf16_ring;
 }
 
 macro_rules! loose_grads {
@@ -180,8 +199,7 @@ pub unsafe fn norm_grad_finish(
     dbias: *mut f32,
     params: RowParams,
 ) {
-    let scratch =
-        shared_array![f32; (COLUMNS * COLUMN_ROWS / thread::WARP_THREADS * COLUMNS) as usize];
+    let scratch = shared_array![f32; MAX_THREADS as usize];
     let (parts, outs) = ([weight_parts, bias_parts], [dweight, dbias]);
     // SAFETY: the launch's promise; the array is for this alone.
     unsafe { backward::finish(parts, outs, &params, scratch) }

@@ -30,5 +30,6 @@
 mod backward;
 mod entries;
 mod forward;
+mod grad_ring;
 
 pub use entries::*;

@@ -1,17 +1,15 @@
-//! The threads that have a row together: a few lanes of a warp, a warp, a block, or the blocks of a
-//! cluster; and what they reduce, always in the same order.
+//! The threads that have a row together: a few lanes of a warp, a warp, or a block; and what they
+//! reduce, always in the same order.
 //!
 //! Values go through butterflies in a warp. Warps then exchange theirs through shared memory, and
-//! every warp reduces all of them once more, so that there is one barrier a reduction. Blocks of a
-//! cluster write theirs into each other's shared memory. Two turns of scratch alternate: who writes
-//! a turn again has met the others at the barrier of the one between, after they read it.
+//! every warp reduces all of them once more, so that there is one barrier a reduction. Two turns of
+//! scratch alternate: who writes a turn again has met the others at the barrier of the one between,
+//! after they read it.
 
-use cuda_std::cluster;
 use cuda_std::hint::opaque;
-use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, Words, shfl_bfly};
-use spec::rows::{CLUSTER_SLOTS, RowParams, WORDS};
+use spec::rows::{RowParams, WORDS};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -34,8 +32,6 @@ pub(crate) struct Group {
     /// Blocks of the row.
     pub(crate) blocks: u32,
     scratch: *mut u32,
-    /// Slots of a plane of scratch.
-    slots: usize,
     turn: u32,
 }
 
@@ -78,40 +74,7 @@ impl Group {
             rank: 0,
             blocks: 1,
             scratch,
-            slots: BLOCK_SLOTS,
             turn: 0,
-        }
-    }
-
-    /// Of this thread, in clusters that share rows, of one block or more: Hopper's. In more,
-    /// [`Group::meet`] comes before any reduction.
-    ///
-    /// # Safety
-    /// `scratch` is shared memory for this alone: [`spec::rows::BLOCK_SCRATCH`] words in clusters of
-    /// one block, [`spec::rows::CLUSTER_SCRATCH`] in others. All threads call it.
-    #[inline(always)]
-    pub(crate) unsafe fn of_cluster(params: &RowParams, scratch: *mut u32) -> Self {
-        // SAFETY: passed on to the caller.
-        let mut group = unsafe { Self::of_block(params, scratch) };
-        group.blocks = cluster::cluster_nctarank();
-        if group.blocks > 1 {
-            // SAFETY: all threads call it.
-            unsafe { cluster::barrier_cluster_arrive_relaxed_aligned() };
-            group.rank = cluster::cluster_ctarank();
-            group.slots = CLUSTER_SLOTS;
-        }
-        group
-    }
-
-    /// Waits until all blocks of the cluster run: their shared memory can be written.
-    ///
-    /// # Safety
-    /// All threads of the cluster call it, once.
-    #[inline(always)]
-    pub(crate) unsafe fn meet(&self) {
-        if self.blocks > 1 {
-            // SAFETY: passed on to the caller.
-            unsafe { cluster::barrier_cluster_wait_acquire_aligned() };
         }
     }
 
@@ -126,9 +89,8 @@ impl Group {
     #[inline(always)]
     pub(crate) fn rows(&self) -> (u64, u64) {
         let groups = u64::from(self.groups);
-        let block = u64::from(thread::block_idx_x() / self.blocks);
-        let blocks = u64::from(thread::grid_dim_x() / self.blocks);
-        (block * groups, blocks * groups)
+        let block = u64::from(thread::block_idx_x());
+        (block * groups, u64::from(thread::grid_dim_x()) * groups)
     }
 
     /// `op` over the values of all lanes of the warp that have the row.
@@ -141,64 +103,36 @@ impl Group {
         unsafe { butterfly::<S, true>(value, self.threads.min(LANES), op) }
     }
 
-    /// `op` over the values of all warps of the row, each the same in all its lanes. `CLUSTER`: the
-    /// row may be shared by several blocks.
+    /// `op` over the values of all warps of the row, each the same in all its lanes; `UNROLLED` as of
+    /// [`butterfly`].
     ///
     /// # Safety
-    /// All threads of the row call it, after [`Group::meet`].
+    /// All threads of the row call it.
     #[inline(always)]
-    pub(crate) unsafe fn across<S: Words, const CLUSTER: bool>(
+    pub(crate) unsafe fn across<S: Words, const UNROLLED: bool>(
         &mut self,
         value: S,
         op: &impl Fn(S, S) -> S,
     ) -> S {
-        if self.threads <= LANES && (!CLUSTER || self.blocks == 1) {
+        if self.threads <= LANES {
             return value;
         }
         let thread = thread::thread_idx_x();
         let (warp, lane) = (thread / LANES, thread % LANES);
-        let planes = self.slots;
         let turn = self
             .scratch
-            .wrapping_add(self.turn as usize * WORDS * planes);
+            .wrapping_add(self.turn as usize * WORDS * BLOCK_SLOTS);
         self.turn ^= 1;
-        let warps = self.threads / LANES;
-        // SAFETY: each warp of each block has a slot in every block of the cluster, which has not
-        // exited: it waits here for all to have written. Slots are read after that barrier, and
-        // written again after the next.
+        // SAFETY: each warp has a slot. Slots are read after the barrier, and written again after the
+        // next.
         unsafe {
-            let slot = turn.wrapping_add((self.rank * warps + warp) as usize);
-            if CLUSTER && self.blocks > 1 {
-                if lane < self.blocks {
-                    let there = SharedAddr::of(slot.cast_const());
-                    let mut there = cluster::mapa_shared_cluster(there, lane);
-                    value.map_words(|word| {
-                        cluster::st_shared_cluster_u32(there, word);
-                        there = there.add_bytes(planes as u32 * 4);
-                        word
-                    });
-                }
-                cluster::barrier_cluster_arrive_release_aligned();
-                cluster::barrier_cluster_wait_acquire_aligned();
-            } else {
-                if lane == 0 {
-                    store(slot, planes, value);
-                }
-                thread::sync_threads();
+            if lane == 0 {
+                store(turn.wrapping_add(warp as usize), BLOCK_SLOTS, value);
             }
-            let slots = warps * self.blocks;
-            let width = slots.min(LANES);
+            thread::sync_threads();
+            let width = self.threads / LANES;
             let first = turn.wrapping_add((lane & (width - 1)) as usize);
-            let mut total = load(first, planes, value);
-            if CLUSTER {
-                let mut slot = width;
-                while slot < slots {
-                    let other = first.wrapping_add(slot as usize);
-                    total = op(total, load(other, planes, value));
-                    slot += opaque(width);
-                }
-            }
-            butterfly::<S, CLUSTER>(total, width, op)
+            butterfly::<S, UNROLLED>(load(first, BLOCK_SLOTS, value), width, op)
         }
     }
 
@@ -207,15 +141,15 @@ impl Group {
     /// # Safety
     /// As [`Group::across`]; warps are converged.
     #[inline(always)]
-    pub(crate) unsafe fn reduce<S: Words, const CLUSTER: bool>(
+    pub(crate) unsafe fn reduce<S: Words, const UNROLLED: bool>(
         &mut self,
         value: S,
         op: impl Fn(S, S) -> S,
     ) -> S {
         // SAFETY: passed on to the caller.
         unsafe {
-            let of_warp = butterfly::<S, CLUSTER>(value, self.threads.min(LANES), &op);
-            self.across::<S, CLUSTER>(of_warp, &op)
+            let of_warp = butterfly::<S, UNROLLED>(value, self.threads.min(LANES), &op);
+            self.across::<S, UNROLLED>(of_warp, &op)
         }
     }
 

@@ -6,4 +6,6 @@ pub(crate) mod held;
 pub(crate) mod loose;
 pub(crate) mod moments;
 pub(crate) mod packed;
+pub(crate) mod ring;
 pub(crate) mod slices;
+pub(crate) mod words;

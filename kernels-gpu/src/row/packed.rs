@@ -2,6 +2,7 @@
 
 use cuda_std::convert;
 use cuda_std::element::Element;
+use cuda_std::hint::opaque;
 use cuda_std::mem;
 use half::{bf16, f16};
 
@@ -97,6 +98,24 @@ pub(crate) fn pack<T: Packed, const V: usize>(values: &[f32; V]) -> Raw {
         i += 1;
     }
     raw
+}
+
+/// Vectors of weights, of which the compiler knows no more: they are unpacked where they are used.
+#[inline(always)]
+pub(crate) fn forgotten<W: Packed, const V: usize, const R: usize>(
+    weights: &[[Raw; 2]; R],
+) -> [[Raw; 2]; R] {
+    let mut weights = *weights;
+    let mut j = 0;
+    while j < R {
+        let mut i = 0;
+        while i < V / W::LANES {
+            weights[j][i] = weights[j][i].map(opaque);
+            i += 1;
+        }
+        j += 1;
+    }
+    weights
 }
 
 /// Weights that all rows share: of the rows' type `T`, or f32.

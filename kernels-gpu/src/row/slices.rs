@@ -18,6 +18,7 @@
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
+use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
@@ -303,28 +304,4 @@ impl Team {
 #[inline(always)]
 fn warps(group: &Group) -> u32 {
     group.threads.div_ceil(LANES)
-}
-
-/// A value's words.
-#[inline(always)]
-fn words<S: Words>(value: S) -> Raw {
-    let mut raw = [0; 4];
-    let mut i = 0;
-    value.map_words(|word| {
-        raw[i] = word;
-        i += 1;
-        word
-    });
-    raw
-}
-
-/// A value of these words; what `like` holds does not matter.
-#[inline(always)]
-fn of_words<S: Words>(raw: Raw, like: S) -> S {
-    let mut i = 0;
-    like.map_words(|_| {
-        let word = raw[i];
-        i += 1;
-        word
-    })
 }

@@ -1,15 +1,20 @@
 //! Entries that work on rows: their names and parameters.
 
-use super::{GRAD_VECTORS, HELD_THREADS, Longer, RowKernels, Slicing, VECTORS};
+use super::{
+    GRAD_RING_VECTORS, GRAD_RING_VECTORS_F32, GRAD_VECTORS, Longer, Ringing, RowKernels, Slicing,
+    VECTORS,
+};
 use crate::DType;
 
 /// What the name of an entry says of how it holds rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// In registers of a block, or of a cluster; sm_90a.
+    /// In registers of a block; sm_90a.
     Held,
     /// In shared memory of a block, or of a cluster; sm_90a.
     Slices,
+    /// In shared memory of a block, or of a cluster, that stays; sm_90a.
+    Ring,
     /// In shared memory, or nowhere; every GPU.
     Loose,
 }
@@ -43,6 +48,7 @@ impl core::fmt::Display for Form {
         f.write_str(match self {
             Self::Held => "held",
             Self::Slices => "slices",
+            Self::Ring => "ring",
             Self::Loose => "loose",
         })
     }
@@ -138,14 +144,24 @@ impl RowOp {
             Self::NormGrad => RowKernels {
                 vectors: GRAD_VECTORS as u32,
                 least_threads: 16,
-                alone_threads: HELD_THREADS,
-                longer: Longer::Registers,
+                alone_threads: 32,
+                longer: Longer::Ring(Ringing {
+                    vectors: GRAD_RING_VECTORS as u32,
+                    alone_warps: 8,
+                    warps: 4,
+                    cluster: 8,
+                }),
             },
             Self::NormGradF32 => RowKernels {
                 vectors: 1,
                 least_threads: 16,
-                alone_threads: HELD_THREADS,
-                longer: Longer::Registers,
+                alone_threads: 32,
+                longer: Longer::Ring(Ringing {
+                    vectors: GRAD_RING_VECTORS_F32 as u32,
+                    alone_warps: 16,
+                    warps: 8,
+                    cluster: 8,
+                }),
             },
         }
     }
@@ -155,6 +171,7 @@ impl RowOp {
         match form {
             Form::Held => self.kernels().alone_threads > 0,
             Form::Slices => matches!(self.kernels().longer, Longer::Slices(_)),
+            Form::Ring => matches!(self.kernels().longer, Longer::Ring(_)),
             Form::Loose => !matches!(self, Self::NormF32 | Self::NormGradF32),
         }
     }
@@ -215,6 +232,6 @@ pub struct RowParams {
     pub flags: u32,
     /// Vectors of a slice, where rows lie in slices.
     pub vectors: u32,
-    /// 0: it fills a word.
-    pub reserved: u32,
+    /// Rows that are in a block at a time, where they come through a ring.
+    pub stages: u32,
 }

@@ -5,8 +5,12 @@
 //! stride 1.
 
 mod entry;
+mod ring;
+#[cfg(test)]
+mod tests;
 
 pub use entry::{Form, RowEntry, RowOp, RowParams, flags};
+pub use ring::{RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block};
 
 /// Bytes of one access.
 pub const VECTOR_BYTES: u32 = 16;
@@ -35,18 +39,15 @@ pub const GRAD_VECTORS: usize = 2;
 /// Most blocks of a cluster.
 pub const MAX_CLUSTER: u32 = 16;
 
-/// Columns that a block that adds up partial sums has: a sector of memory.
-pub const COLUMNS: u32 = 8;
+/// The same of those whose rows come through a ring, and of those with weights in f32.
+pub const GRAD_RING_VECTORS: usize = 4;
 
-/// Partial sums of a column that such a block adds up side by side.
-pub const COLUMN_ROWS: u32 = 128;
+/// See [`GRAD_RING_VECTORS`].
+pub const GRAD_RING_VECTORS_F32: usize = 2;
 
-/// Threads of a grid that adds up gradients of weights as it goes: all of them run at a time on an
-/// H200, where a multiprocessor has room for as many.
-pub const GRAD_THREADS: u32 = 132 * 512;
-
-/// The same in clusters of 4 blocks and more, for which no multiprocessor can be left alone.
-pub const GRAD_CLUSTER_THREADS: u32 = 132 * 384;
+/// Blocks that a multiprocessor has room for, of kernels that hold rows in registers and add up
+/// gradients of weights as they go.
+pub const GRAD_BLOCKS: u32 = 8;
 
 /// Most blocks of a grid.
 pub const MAX_BLOCKS: u32 = i32::MAX as u32;
@@ -61,11 +62,8 @@ pub const WORDS: usize = 3;
 /// slot a warp.
 pub const BLOCK_SCRATCH: usize = 2 * WORDS * 32;
 
-/// The same of a cluster: a slot for every warp of every block.
-pub const CLUSTER_SLOTS: usize = (MAX_CLUSTER * HELD_THREADS / 32) as usize;
-
-/// Words of shared memory that blocks of a cluster exchange through.
-pub const CLUSTER_SCRATCH: usize = 2 * WORDS * CLUSTER_SLOTS;
+/// Slots of the exchange of a row in slices, at most: one for every warp of every block.
+const SLICE_SLOTS: u32 = MAX_CLUSTER * SLICE_THREADS / 32;
 
 /// Most threads of a block whose rows lie in slices.
 pub const SLICE_THREADS: u32 = 256;
@@ -93,8 +91,8 @@ pub enum Strategy {
     /// In slices, in the shared memory of one block or of a cluster's, which reduce over distributed
     /// shared memory; one read.
     Slices,
-    /// In the registers of a cluster's blocks; one read.
-    Cluster,
+    /// In slices, as above, of blocks that stay and have several rows on their way; one read.
+    Ring(Stages),
     /// In shared memory, for rows that do not begin on a vector; one read.
     Shared,
     /// Nowhere: it is read for what the whole row says, and again for the result.
@@ -108,7 +106,7 @@ pub struct RowKernels {
     pub vectors: u32,
     /// Least threads of a row.
     pub least_threads: u32,
-    /// Most threads of a row that one block has alone.
+    /// Most threads of a row that they hold in registers.
     pub alone_threads: u32,
     /// How longer rows are held.
     pub longer: Longer,
@@ -119,8 +117,8 @@ pub struct RowKernels {
 pub enum Longer {
     /// [`Strategy::Slices`].
     Slices(Slicing),
-    /// [`Strategy::Cluster`].
-    Registers,
+    /// [`Strategy::Ring`].
+    Ring(Ringing),
 }
 
 /// Into how many slices rows go. Clusters cost the more the larger they are: a copy through such
@@ -177,7 +175,7 @@ pub struct RowDevice {
 pub struct RowPlan {
     /// Where rows are.
     pub strategy: Strategy,
-    /// Threads of a row in one block; a power of two.
+    /// Threads of a row in one block; a power of two, but in a ring.
     pub threads: u32,
     /// Blocks of a row: those of a cluster, else 1.
     pub cluster: u32,
@@ -188,9 +186,9 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax and of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
     /// | the same, longer, where there are kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
-    /// | the same of gradients of norms, up to `vectors` for each of 512 threads of 16 blocks | [`Strategy::Cluster`] of as few blocks as hold it |
+    /// | the same, where there are kernels for [`Ringing`] (gradients of norms), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
     ///
@@ -199,7 +197,6 @@ impl RowPlan {
         let vectors = (shape.n * shape.element_bytes as u64).div_ceil(VECTOR_BYTES as u64);
         let held = kernels.vectors as u64;
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
-        let longest = held * HELD_THREADS as u64 * MAX_CLUSTER as u64;
         if shape.is_aligned && is_hopper {
             if vectors <= held * kernels.alone_threads as u64 {
                 return Self {
@@ -208,10 +205,10 @@ impl RowPlan {
                     cluster: 1,
                 };
             }
-            if let Longer::Registers = kernels.longer
-                && vectors <= longest
+            if let Longer::Ring(ringing) = &kernels.longer
+                && let Some(plan) = Self::of_ring(ringing, shape, device)
             {
-                return Self::of_cluster(vectors, held);
+                return plan;
             }
             if let Longer::Slices(slicing) = &kernels.longer
                 && let Some(plan) = Self::of_slices(slicing, shape, device)
@@ -239,16 +236,6 @@ impl RowPlan {
         Self {
             strategy: Strategy::Passes,
             ..plan
-        }
-    }
-
-    /// In registers, of so many vectors a thread.
-    const fn of_cluster(vectors: u64, held: u64) -> Self {
-        let cluster = power(vectors.div_ceil(held * HELD_THREADS as u64), 2);
-        Self {
-            strategy: Strategy::Cluster,
-            threads: power(vectors.div_ceil(held * cluster as u64), 32),
-            cluster,
         }
     }
 
@@ -296,7 +283,7 @@ impl RowPlan {
 
     /// Threads of a block.
     pub const fn block_threads(&self) -> u32 {
-        if self.threads > 32 {
+        if self.threads > 32 || matches!(self.strategy, Strategy::Ring(_)) {
             self.threads
         } else {
             SHARED_BLOCK
@@ -313,7 +300,7 @@ impl RowPlan {
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
         let groups = rows.div_ceil(self.rows_per_block() as u64);
         match self.strategy {
-            Strategy::Registers | Strategy::Slices | Strategy::Cluster => {
+            Strategy::Registers | Strategy::Slices | Strategy::Ring(_) => {
                 let most = (MAX_BLOCKS / self.cluster) as u64;
                 if groups > most {
                     None
@@ -331,13 +318,10 @@ impl RowPlan {
 
     /// Blocks of a launch whose blocks stride over the rows, whatever the device.
     pub const fn persistent_blocks(&self, rows: u64) -> u32 {
-        let threads = if self.cluster < 4 {
-            GRAD_THREADS
-        } else {
-            GRAD_CLUSTER_THREADS
+        let most = match self.strategy {
+            Strategy::Ring(ring) => ring::resident_blocks(ring.blocks, self.cluster),
+            _ => ring::MULTIPROCESSORS * GRAD_BLOCKS,
         };
-        let most = threads / (self.block_threads() * self.cluster) * self.cluster;
-        let most = if most == 0 { self.cluster } else { most };
         match self.blocks(rows) {
             Some(blocks) if blocks < most => blocks,
             _ => most,
@@ -348,11 +332,16 @@ impl RowPlan {
     pub const fn shared_bytes(&self, shape: &RowShape) -> u32 {
         match self.strategy {
             Strategy::Registers => 4 * BLOCK_SCRATCH as u32,
-            Strategy::Cluster => 4 * CLUSTER_SCRATCH as u32,
             Strategy::Slices => {
                 let slots = self.threads.div_ceil(32) * self.cluster;
                 let slices = self.rows_per_block() * shape.inputs;
                 slices_offset(slots) + slices * shape.slice_vectors(self.cluster) * VECTOR_BYTES
+            }
+            Strategy::Ring(Stages {
+                vectors, stages, ..
+            }) => {
+                let warps = self.threads / 32;
+                RingLayout::new(vectors, shape.inputs, stages, warps, self.cluster).bytes()
             }
             Strategy::Shared => {
                 let row = shape.n * shape.element_bytes as u64;
@@ -366,14 +355,15 @@ impl RowPlan {
     /// the lanes of a warp, of the slots that a lane adds up, and of the lanes again.
     pub const fn additions(&self, n: u64) -> u64 {
         let threads = self.threads as u64 * self.cluster as u64;
-        n.div_ceil(threads) + 8 + 5 + (CLUSTER_SLOTS / 32) as u64 + 5
+        n.div_ceil(threads) + 8 + 5 + (SLICE_SLOTS / 32) as u64 + 5
     }
 
     /// The entry's form.
     pub const fn form(&self) -> Form {
         match self.strategy {
-            Strategy::Registers | Strategy::Cluster => Form::Held,
+            Strategy::Registers => Form::Held,
             Strategy::Slices => Form::Slices,
+            Strategy::Ring(_) => Form::Ring,
             Strategy::Shared | Strategy::Passes => Form::Loose,
         }
     }
@@ -383,120 +373,4 @@ impl RowPlan {
 const fn power(n: u64, least: u32) -> u32 {
     let n = n.next_power_of_two();
     if n > least as u64 { n as u32 } else { least }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use std::string::ToString;
-
-    use super::*;
-    use crate::DType;
-
-    const HOPPER: RowDevice = RowDevice {
-        arch: (9, 0),
-        shared_bytes: 200 << 10,
-    };
-
-    fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
-        let shape = RowShape {
-            n,
-            element_bytes,
-            is_aligned,
-            inputs: if matches!(
-                op,
-                RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
-            ) {
-                2
-            } else {
-                1
-            },
-        };
-        RowPlan::choose(&op.kernels(), &shape, &HOPPER)
-    }
-
-    #[test]
-    fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
-        let of = |op, n| {
-            let plan = plan(op, n, 2, true);
-            (plan.strategy, plan.threads, plan.cluster)
-        };
-        assert_eq!(of(RowOp::Softmax, 8), (Strategy::Registers, 4, 1));
-        assert_eq!(of(RowOp::Softmax, 256), (Strategy::Registers, 8, 1));
-        assert_eq!(of(RowOp::Softmax, 2048), (Strategy::Registers, 64, 1));
-        assert_eq!(of(RowOp::Softmax, 8192), (Strategy::Registers, 256, 1));
-        assert_eq!(of(RowOp::Softmax, 16_384), (Strategy::Slices, 256, 1));
-        assert_eq!(of(RowOp::Softmax, 32_768), (Strategy::Slices, 256, 2));
-        assert_eq!(of(RowOp::Softmax, 50_264), (Strategy::Slices, 256, 4));
-        assert_eq!(of(RowOp::Softmax, 131_072), (Strategy::Slices, 256, 8));
-        assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 256, 16));
-        assert_eq!(of(RowOp::CrossEntropy, 2048), (Strategy::Registers, 64, 1));
-        assert_eq!(of(RowOp::CrossEntropy, 4096), (Strategy::Slices, 128, 1));
-        assert_eq!(of(RowOp::Softmax, 1 << 20), (Strategy::Slices, 256, 16));
-        assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
-        assert_eq!(of(RowOp::SoftmaxGrad, 8), (Strategy::Slices, 4, 1));
-        assert_eq!(of(RowOp::SoftmaxGrad, 65_536), (Strategy::Slices, 256, 4));
-        assert_eq!(of(RowOp::Norm, 32_768), (Strategy::Slices, 256, 2));
-        assert_eq!(of(RowOp::NormGrad, 32_768), (Strategy::Cluster, 512, 4));
-        let unaligned = plan(RowOp::Softmax, 1001, 2, false);
-        assert_eq!(unaligned.strategy, Strategy::Shared);
-    }
-
-    #[test]
-    fn blocks_have_room_for_every_row_that_is_theirs() {
-        for op in RowOp::ALL {
-            for element_bytes in [2, 4] {
-                for n in (0..600_000).step_by(1000).map(|n| n / 8 * 8) {
-                    let plan = plan(op, n, element_bytes, true);
-                    let kernels = op.kernels();
-                    let bytes = n * u64::from(element_bytes);
-                    let threads = u64::from(plan.threads * plan.cluster);
-                    let held = threads * u64::from(kernels.vectors * VECTOR_BYTES);
-                    assert!(plan.cluster <= MAX_CLUSTER, "{op:?} {n}");
-                    match plan.strategy {
-                        Strategy::Registers | Strategy::Cluster => {
-                            assert!(held >= bytes && plan.threads <= HELD_THREADS, "{op:?} {n}");
-                        }
-                        Strategy::Slices => {
-                            let shape = RowShape {
-                                n,
-                                element_bytes,
-                                is_aligned: true,
-                                inputs: 1,
-                            };
-                            let slice = shape.slice_vectors(plan.cluster);
-                            let slices = u64::from(slice * plan.cluster * VECTOR_BYTES);
-                            assert!(
-                                slices >= bytes && plan.threads <= SLICE_THREADS,
-                                "{op:?} {n}"
-                            );
-                            assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
-                        }
-                        Strategy::Shared | Strategy::Passes => {}
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
-        let shared = plan(RowOp::NormGrad, 100_000, 2, true);
-        assert_eq!(shared.persistent_blocks(1 << 20) % shared.cluster, 0);
-        assert_eq!(shared.blocks(u64::MAX), None);
-        assert_eq!(shared.blocks(3), Some(3 * shared.cluster));
-        let loose = plan(RowOp::Norm, 33, 2, false);
-        assert_eq!(loose.blocks(u64::MAX), Some(LOOSE_BLOCKS));
-    }
-
-    #[test]
-    fn entries_are_named_by_operation_dtype_and_form() {
-        let entry = RowEntry {
-            op: RowOp::SoftmaxGrad,
-            dtype: DType::F16,
-            form: Form::Held,
-        };
-        assert_eq!(entry.to_string(), "softmax_grad_f16_held");
-    }
 }

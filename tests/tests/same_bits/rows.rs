@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::rows::{
-    COLUMN_ROWS, COLUMNS, Form, MAX_THREADS, RowDevice, RowEntry, RowOp, RowParams, RowPlan,
-    RowShape, Strategy, VECTOR_BYTES, flags,
+    Form, MAX_THREADS, RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy,
+    VECTOR_BYTES, column_block, flags,
 };
 use warpsmith::{DType, LaunchConfig};
 
@@ -33,7 +33,7 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
     for op in RowOp::ALL {
         let is_f32 = matches!(op, RowOp::NormF32 | RowOp::NormGradF32);
         for dtype in FLOATS {
-            for form in [Form::Held, Form::Slices, Form::Loose] {
+            for form in [Form::Held, Form::Slices, Form::Ring, Form::Loose] {
                 // Weights in f32 beside other rows: of bf16.
                 if !op.has(form) || (is_f32 && dtype != DType::Bf16) {
                     continue;
@@ -85,18 +85,16 @@ impl RowKernel {
     }
 }
 
-/// Registers, Hopper's slices and clusters, or any GPU's shared memory; how many rows are read
+/// Registers, Hopper's slices, rings and clusters, or any GPU's shared memory; how many rows are read
 /// together.
 fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShape) {
-    let vectors = match (
-        entry.form,
-        entry.op.has(Form::Slices),
-        rng.random_range(0..3),
-    ) {
-        (Form::Held, _, 0) => rng.random_range(1..=64),
-        (Form::Held, true, _) => rng.random_range(60..=128),
-        (Form::Held, false, 1) => rng.random_range(1000..=2000),
-        (Form::Held, false, _) => rng.random_range(2500..=4000),
+    let vectors = match (entry.form, entry.op, rng.random_range(0..3)) {
+        (Form::Held, RowOp::NormGradF32, _) => rng.random_range(1..=32),
+        (Form::Held, _, 0) | (Form::Held, RowOp::NormGrad, _) => rng.random_range(1..=64),
+        (Form::Held, ..) => rng.random_range(60..=128),
+        (Form::Ring, _, 0) => rng.random_range(65..=520),
+        (Form::Ring, _, 1) => rng.random_range(520..=4096),
+        (Form::Ring, ..) => rng.random_range(4000..=16_000),
         (Form::Slices, _, 0) => rng.random_range(1030..=2000),
         (Form::Slices, _, 1) => rng.random_range(2000..=4000),
         (Form::Slices, _, _) => rng.random_range(4000..=16_000),
@@ -137,7 +135,7 @@ fn params(rows: u64, n: u64, threads: u32) -> RowParams {
         threads,
         flags: 0,
         vectors: 0,
-        reserved: 0,
+        stages: 0,
     }
 }
 
@@ -147,17 +145,19 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
         RowOp::Norm | RowOp::NormF32 => entry.form != Form::Loose && rng.random_bool(0.5),
         _ => false,
     };
-    let is_gradient = matches!(
-        entry.op,
-        RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
-    );
-    let inputs = 1 + u32::from(has_residual || is_gradient);
+    let inputs = match entry.op {
+        RowOp::NormGrad | RowOp::NormGradF32 => 3,
+        RowOp::SoftmaxGrad => 2,
+        _ => 1 + u32::from(has_residual),
+    };
     let (plan, shape) = plan(entry, inputs, rng);
     let (rows, n) = (rng.random_range(1..=5_u64), shape.n);
     let mut params = params(rows, n, plan.threads);
     params.vectors = shape.slice_vectors(plan.cluster);
-    if plan.strategy == Strategy::Shared {
-        params.flags |= flags::STAGED;
+    match plan.strategy {
+        Strategy::Shared => params.flags |= flags::STAGED,
+        Strategy::Ring(ring) => params.stages = ring.stages,
+        _ => {}
     }
     let unit = if entry.form == Form::Loose { 1 } else { 8 };
     let stride = |rng: &mut ChaCha8Rng| (n + unit * rng.random_range(0..3)) as i64;
@@ -217,14 +217,14 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
             let groups = u64::from(plan.persistent_blocks(rows) / plan.cluster);
             let parts = groups * u64::from(plan.rows_per_block());
             let [dweight, dbias] = [(); 2].map(|()| match entry.form {
-                Form::Held => trial.noise(4 * parts * n, rng),
+                Form::Held | Form::Ring => trial.noise(4 * parts * n, rng),
                 Form::Slices | Form::Loose => Arg::Null,
             });
             vec![x, dy, weights.0, mean, rstd, dsum, dx, dweight, dbias]
         }
     };
     let is_persistent = matches!(entry.op, RowOp::NormGrad | RowOp::NormGradF32);
-    let blocks = match is_persistent && entry.form == Form::Held {
+    let blocks = match is_persistent && entry.form != Form::Loose {
         true => plan.persistent_blocks(rows),
         false => plan.blocks(rows).expect("a few rows"),
     };
@@ -251,7 +251,9 @@ fn weights(
         params.flags |= flags::CENTER;
     }
     let is_f32 = match entry.form {
-        Form::Held | Form::Slices => matches!(entry.op, RowOp::NormF32 | RowOp::NormGradF32),
+        Form::Held | Form::Slices | Form::Ring => {
+            matches!(entry.op, RowOp::NormF32 | RowOp::NormGradF32)
+        }
         Form::Loose => rng.random_bool(0.5),
     };
     let dtype = if is_f32 { DType::F32 } else { entry.dtype };
@@ -299,13 +301,16 @@ fn columns(dtype: DType, rng: &mut ChaCha8Rng) -> Trial {
 
 fn finish(rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
-    let (parts, n) = (rng.random_range(1..=300_u64), rng.random_range(1..=100_u64));
+    let (parts, n) = (
+        rng.random_range(1..=300_u64),
+        rng.random_range(1..=1100_u64),
+    );
     let sums = trial.floats(DType::F32, parts * n, rng);
     let out = trial.noise(4 * n, rng);
-    let blocks = n.div_ceil(u64::from(COLUMNS)) as u32;
-    let mut config = LaunchConfig::linear(blocks, COLUMNS * COLUMN_ROWS);
+    let (columns, threads) = column_block(parts, n);
+    let mut config = LaunchConfig::linear(n.div_ceil(u64::from(columns)) as u32, threads);
     config.grid[1] = 2;
-    let params = Arg::params(params(parts, n, 0));
+    let params = Arg::params(params(parts, n, columns));
     let args = [sums, Arg::Null, out, Arg::Null, params];
     trial.launch("norm_grad_finish", config, args);
     trial

@@ -354,6 +354,6 @@ fn totals(rows: usize, n: usize) -> RowParams {
         threads: MAX_THREADS,
         flags: 0,
         vectors: 0,
-        reserved: 0,
+        stages: 0,
     }
 }

@@ -107,6 +107,8 @@ pub(super) struct Launch {
     flags: u32,
     /// Of a slice.
     vectors: u32,
+    /// Of a ring.
+    stages: u32,
 }
 
 impl Launch {
@@ -143,6 +145,10 @@ impl Launch {
             config,
             flags: if is_staged { flags::STAGED } else { 0 },
             vectors: shape.slice_vectors(plan.cluster),
+            stages: match plan.strategy {
+                Strategy::Ring(ring) => ring.stages,
+                _ => 0,
+            },
         })
     }
 
@@ -158,7 +164,7 @@ impl Launch {
             threads: self.plan.threads,
             flags: self.flags,
             vectors: self.vectors,
-            reserved: 0,
+            stages: self.stages,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::ops::{check, kernels};
 use crate::reference::norm::NormModel;
 use crate::{LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
-use spec::rows::{COLUMN_ROWS, COLUMNS, Form, RowOp, RowParams, flags};
+use spec::rows::{Form, RowOp, RowParams, column_block, flags};
 
 /// Most partial sums of a column that is not held.
 const COLUMN_PARTS: usize = 256;
@@ -70,8 +70,8 @@ macro_rules! gradient {
         /// # Performance
         /// Two reads and one write of rows, and one small launch more for `dweight` and `dbias`,
         /// over partial sums: at most 4,224 a column. Rows that are not whole vectors of 16 bytes, or
-        /// longer than 131,072 elements of 16 bits (65,536 of f32), are read twice, as are all on
-        /// other GPUs than those of compute capability 9.0.
+        /// longer than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a weight in f32),
+        /// are read twice, as are all on other GPUs than those of compute capability 9.0.
         ///
         /// # Examples
         /// ```
@@ -274,7 +274,8 @@ impl<T: Float> NormGrad<'_, T> {
             true => RowOp::NormGradF32,
             false => RowOp::NormGrad,
         };
-        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), (is_aligned, 2))?;
+        let inputs = 2 + u32::from(is_aligned && placed.dsum.is_some());
+        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), (is_aligned, inputs))?;
         let mut params = launch.params(rows, n);
         params.strides[..4].copy_from_slice(&placed.strides());
         params.flags |= if self.mean.is_some() {
@@ -285,7 +286,7 @@ impl<T: Float> NormGrad<'_, T> {
         if matches!(weight, Some(Weights::F32(_))) {
             params.flags |= flags::F32_WEIGHTS;
         }
-        let is_held = launch.entry.form == Form::Held;
+        let is_held = launch.entry.form != Form::Loose;
         let mut parts = rows.div_ceil(COLUMN_LENGTH).min(COLUMN_PARTS);
         if is_held {
             let plan = launch.plan;
@@ -351,8 +352,10 @@ fn finish<T: Float>(
     }
     let kernel = kernels::kernel(stream, "norm_grad_finish")?;
     params.rows = parts as u64;
-    let blocks = params.n.div_ceil(u64::from(COLUMNS)) as u32;
-    let mut config = LaunchConfig::linear(blocks, COLUMNS * COLUMN_ROWS);
+    let (columns, threads) = column_block(params.rows, params.n);
+    params.threads = columns;
+    let blocks = params.n.div_ceil(u64::from(columns)) as u32;
+    let mut config = LaunchConfig::linear(blocks, threads);
     config.grid[1] = 2;
     let arguments = (
         sums[0].as_ref(),

@@ -1,0 +1,238 @@
+//! Gradients of layer norm and RMS norm of rows that come through a ring (`row::ring`).
+//!
+//! Weights and the sums of a thread's columns stay in registers. In a turn, a warp sums up what it has
+//! of one row, posts that, and then writes dx of the row before, whose sums have come meanwhile.
+
+use super::backward::{Pair, Tensors, means};
+use crate::row::held::{row_of, row_of_mut};
+use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
+use crate::row::ring::{Ring, Turn, of_lanes};
+use cuda_std::math::{fma, mul_rn};
+use cuda_std::{mem, thread};
+use spec::rows::RowParams;
+
+/// Lanes of a warp.
+const LANES: u32 = thread::WARP_THREADS;
+
+/// What the forward kept of a row.
+#[derive(Clone, Copy)]
+struct Kept {
+    mean: f32,
+    rstd: f32,
+}
+
+impl Kept {
+    /// Of no row.
+    const NONE: Self = Self {
+        mean: 0.0,
+        rstd: 0.0,
+    };
+
+    /// Of row `i` of the block, if there is one.
+    #[inline(always)]
+    unsafe fn of<T, const R: usize>(tensors: &Tensors<T>, ring: &Ring<R>, i: u32) -> Self {
+        let mut kept = Self::NONE;
+        if i < ring.rows {
+            let row = ring.row(i) as usize;
+            // SAFETY: the row's elements.
+            unsafe {
+                kept.rstd = tensors.rstd.wrapping_add(row).read();
+                if !tensors.mean.is_null() {
+                    kept.mean = tensors.mean.wrapping_add(row).read();
+                }
+            }
+        }
+        kept
+    }
+}
+
+/// What a thread keeps of its columns.
+struct Columns<const V: usize, const R: usize> {
+    weight: [[Raw; 2]; R],
+    dweight: [[f32; V]; R],
+    dbias: [[f32; V]; R],
+}
+
+/// All rows of this block or cluster.
+///
+/// # Safety
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+#[inline(always)]
+pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
+    tensors: &Tensors<T>,
+    params: &RowParams,
+) {
+    // SAFETY: the launch's promise; all threads come here.
+    unsafe {
+        let inputs = 2 + u32::from(!tensors.dsum.is_null());
+        let ring = Ring::<R>::new::<T>(params, inputs);
+        ring.begin();
+        let columns = rows::<T, W, V, R>(&ring, tensors, params);
+        let part = ring.row(0);
+        keep::<T, V, R>(&ring, tensors.dweight, part, &columns.dweight, params);
+        keep::<T, V, R>(&ring, tensors.dbias, part, &columns.dbias, params);
+        ring.end();
+    }
+}
+
+/// The warp's part of all rows, and what its columns add up to.
+#[inline(always)]
+unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
+    ring: &Ring<R>,
+    tensors: &Tensors<T>,
+    params: &RowParams,
+) -> Columns<V, R> {
+    let row_of = |input, row| match input {
+        0 => row_of(tensors.x, row, params.strides[0]),
+        1 => row_of(tensors.dy, row, params.strides[1]),
+        _ => row_of(tensors.dsum, row, params.strides[2]),
+    };
+    let mut columns = Columns {
+        weight: [[[0; 4]; 2]; R],
+        dweight: [[0.0; V]; R],
+        dbias: [[0.0; V]; R],
+    };
+    // SAFETY: the launch's promise; the warp's lanes take the same branches.
+    unsafe {
+        ring.fill(&row_of);
+        let mut j = 0;
+        while j < R {
+            let at = ring.number(j) as usize * V;
+            columns.weight[j] = tensors.weight.vector::<W, V>(at, ring.has(j));
+            j += 1;
+        }
+        let whole = |sums: Pair, width| of_lanes(sums, width, &Pair::add);
+        let share = 1.0 / params.n as f32;
+        let (mut before, mut this) = (Kept::NONE, Kept::of(tensors, ring, 0));
+        let (mut last, mut turn) = (Turn::FIRST, Turn::FIRST);
+        let mut sender = 0;
+        let mut i = 0;
+        while i <= ring.rows {
+            let next = Kept::of(tensors, ring, i + 1);
+            if i < ring.rows {
+                ring.wait(turn);
+                let sums = sum::<T, W, V, R>(ring, turn, this, &mut columns);
+                ring.post(i, whole(sums, LANES));
+            }
+            if i > 0 {
+                let i = i - 1;
+                let sums = ring.collect(i, Pair::ZERO, &whole);
+                let means = means(sums, share, params);
+                let to = row_of_mut(tensors.dx, ring.row(i), params.strides[3]);
+                let weight = &columns.weight;
+                write::<T, W, V, R>(ring, last, before, tensors, weight, means, to);
+                ring.refill(i, last, &row_of);
+            }
+            if i < ring.rows {
+                ring.send(i, sender, Pair::ZERO, &whole);
+                sender = ring.next_sender(sender);
+            }
+            ring.meet(i);
+            (before, this) = (this, next);
+            last = turn;
+            turn = ring.after(turn);
+            i += 1;
+        }
+    }
+    columns
+}
+
+/// What the thread's vectors of a row add to the row's sums; adds them to those of its columns.
+#[inline(always)]
+unsafe fn sum<T: Packed, W: Packed, const V: usize, const R: usize>(
+    ring: &Ring<R>,
+    turn: Turn,
+    kept: Kept,
+    columns: &mut Columns<V, R>,
+) -> Pair {
+    let mut sums = Pair::ZERO;
+    let weight = forgotten::<W, V, R>(&columns.weight);
+    let mut j = 0;
+    while j < R {
+        // SAFETY: the row has landed.
+        let (x, dy) = unsafe { (ring.read(turn, 0, j), ring.read(turn, 1, j)) };
+        let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
+        let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
+        let mut i = 0;
+        while i < V {
+            // Where there is no vector, dy is 0.
+            let z = mul_rn(x[i] - kept.mean, kept.rstd);
+            let w = mul_rn(dy[i], weight[i]);
+            sums.plain += w;
+            sums.by_z = fma(w, z, sums.by_z);
+            columns.dweight[j][i] = fma(dy[i], z, columns.dweight[j][i]);
+            columns.dbias[j][i] += dy[i];
+            i += 1;
+        }
+        j += 1;
+    }
+    sums
+}
+
+/// Writes the thread's vectors of a row of dx, with `z` in terms of x:
+/// `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
+#[inline(always)]
+unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
+    ring: &Ring<R>,
+    turn: Turn,
+    kept: Kept,
+    tensors: &Tensors<T>,
+    weight: &[[Raw; 2]; R],
+    means: Pair,
+    to: *mut T,
+) {
+    let weight = forgotten::<W, V, R>(weight);
+    let plain = mul_rn(kept.rstd, means.plain);
+    let by_x = mul_rn(kept.rstd, mul_rn(kept.rstd, means.by_z));
+    let mut j = 0;
+    while j < R {
+        // SAFETY: the row is in its stage still.
+        let (x, dy) = unsafe { (ring.read(turn, 0, j), ring.read(turn, 1, j)) };
+        let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
+        let mut out = [0.0; V];
+        let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
+        let mut i = 0;
+        while i < V {
+            let w = mul_rn(dy[i], weight[i]);
+            out[i] = fma(kept.mean - x[i], by_x, fma(w, kept.rstd, -plain));
+            i += 1;
+        }
+        if !tensors.dsum.is_null() {
+            // SAFETY: as above.
+            let dsum = unpack::<T, V>(&unsafe { ring.read(turn, 2, j) });
+            let mut i = 0;
+            while i < V {
+                out[i] += dsum[i];
+                i += 1;
+            }
+        }
+        // SAFETY: a vector of the row of dx, or nothing.
+        unsafe { ring.store(to, j, pack::<T, V>(&out)) };
+        j += 1;
+    }
+}
+
+/// Writes a row of partial sums, where they are asked for.
+#[inline(always)]
+unsafe fn keep<T: Packed, const V: usize, const R: usize>(
+    ring: &Ring<R>,
+    parts: *mut f32,
+    part: u64,
+    sums: &[[f32; V]; R],
+    params: &RowParams,
+) {
+    let row = parts.wrapping_add((part * params.n) as usize);
+    let mut j = 0;
+    while j < R {
+        let is_there = ring.has(j) && !parts.is_null();
+        let mut i = 0;
+        while i < V {
+            let at = row.wrapping_add(ring.number(j) as usize * V + i);
+            let words = [0, 1, 2, 3].map(|k| sums[j][i + k].to_bits());
+            // SAFETY: four elements of the row, or nothing.
+            unsafe { mem::st_global_v4_u32_if(at.cast(), words, is_there) };
+            i += 4;
+        }
+        j += 1;
+    }
+}

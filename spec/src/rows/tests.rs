@@ -1,0 +1,147 @@
+//! Which plans there are, and what they have room for.
+
+extern crate std;
+
+use std::string::ToString;
+
+use super::*;
+use crate::DType;
+
+const HOPPER: RowDevice = RowDevice {
+    arch: (9, 0),
+    shared_bytes: 226 << 10,
+};
+
+fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
+    let shape = RowShape {
+        n,
+        element_bytes,
+        is_aligned,
+        inputs: if matches!(
+            op,
+            RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
+        ) {
+            2
+        } else {
+            1
+        },
+    };
+    RowPlan::choose(&op.kernels(), &shape, &HOPPER)
+}
+
+#[test]
+fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
+    let of = |op, n| {
+        let plan = plan(op, n, 2, true);
+        (plan.strategy, plan.threads, plan.cluster)
+    };
+    assert_eq!(of(RowOp::Softmax, 8), (Strategy::Registers, 4, 1));
+    assert_eq!(of(RowOp::Softmax, 256), (Strategy::Registers, 8, 1));
+    assert_eq!(of(RowOp::Softmax, 2048), (Strategy::Registers, 64, 1));
+    assert_eq!(of(RowOp::Softmax, 8192), (Strategy::Registers, 256, 1));
+    assert_eq!(of(RowOp::Softmax, 16_384), (Strategy::Slices, 256, 1));
+    assert_eq!(of(RowOp::Softmax, 32_768), (Strategy::Slices, 256, 2));
+    assert_eq!(of(RowOp::Softmax, 50_264), (Strategy::Slices, 256, 4));
+    assert_eq!(of(RowOp::Softmax, 131_072), (Strategy::Slices, 256, 8));
+    assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 256, 16));
+    assert_eq!(of(RowOp::CrossEntropy, 2048), (Strategy::Registers, 64, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 4096), (Strategy::Slices, 128, 1));
+    assert_eq!(of(RowOp::Softmax, 1 << 20), (Strategy::Slices, 256, 16));
+    assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 8), (Strategy::Slices, 4, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 65_536), (Strategy::Slices, 256, 4));
+    assert_eq!(of(RowOp::Norm, 32_768), (Strategy::Slices, 256, 2));
+    let ring = |blocks, stages| {
+        Strategy::Ring(Stages {
+            vectors: 4,
+            stages,
+            blocks,
+        })
+    };
+    assert_eq!(of(RowOp::NormGrad, 512), (Strategy::Registers, 32, 1));
+    assert_eq!(of(RowOp::NormGrad, 1024), (ring(16, 3), 32, 1));
+    assert_eq!(of(RowOp::NormGrad, 2048), (ring(8, 3), 64, 1));
+    assert_eq!(of(RowOp::NormGrad, 4096), (ring(4, 3), 128, 1));
+    assert_eq!(of(RowOp::NormGrad, 8192), (ring(2, 3), 256, 1));
+    assert_eq!(of(RowOp::NormGrad, 32_768), (ring(4, 3), 128, 8));
+    assert_eq!(of(RowOp::NormGrad, 65_536), (ring(2, 3), 256, 8));
+    assert_eq!(of(RowOp::NormGrad, 131_072), (ring(2, 3), 256, 16));
+    assert_eq!(of(RowOp::NormGrad, 262_144), (ring(1, 3), 512, 16));
+    assert_eq!(of(RowOp::NormGrad, 300_000), (Strategy::Passes, 1024, 1));
+    let unaligned = plan(RowOp::Softmax, 1001, 2, false);
+    assert_eq!(unaligned.strategy, Strategy::Shared);
+}
+
+#[test]
+fn blocks_have_room_for_every_row_that_is_theirs() {
+    for op in RowOp::ALL {
+        for element_bytes in [2, 4] {
+            for n in (0..600_000).step_by(1000).map(|n| n / 8 * 8) {
+                let plan = plan(op, n, element_bytes, true);
+                let kernels = op.kernels();
+                let bytes = n * u64::from(element_bytes);
+                let threads = u64::from(plan.threads * plan.cluster);
+                let held = threads * u64::from(kernels.vectors * VECTOR_BYTES);
+                assert!(plan.cluster <= MAX_CLUSTER, "{op:?} {n}");
+                match plan.strategy {
+                    Strategy::Registers => {
+                        assert!(held >= bytes && plan.threads <= HELD_THREADS, "{op:?} {n}");
+                    }
+                    Strategy::Slices => {
+                        let shape = RowShape {
+                            n,
+                            element_bytes,
+                            is_aligned: true,
+                            inputs: 1,
+                        };
+                        let slice = shape.slice_vectors(plan.cluster);
+                        let slices = u64::from(slice * plan.cluster * VECTOR_BYTES);
+                        assert!(
+                            slices >= bytes && plan.threads <= SLICE_THREADS,
+                            "{op:?} {n}"
+                        );
+                        assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
+                    }
+                    Strategy::Ring(Stages {
+                        vectors, stages, ..
+                    }) => {
+                        let held = threads * u64::from(vectors * VECTOR_BYTES);
+                        assert!(
+                            held >= bytes && plan.threads <= 32 * RING_WARPS,
+                            "{op:?} {n}"
+                        );
+                        assert!((2..=RING_STAGES).contains(&stages), "{op:?} {n}");
+                        let shape = RowShape {
+                            n,
+                            element_bytes,
+                            is_aligned: true,
+                            inputs: 2,
+                        };
+                        assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
+                    }
+                    Strategy::Shared | Strategy::Passes => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
+    let shared = plan(RowOp::NormGrad, 100_000, 2, true);
+    assert_eq!(shared.persistent_blocks(1 << 20) % shared.cluster, 0);
+    assert_eq!(shared.blocks(u64::MAX), None);
+    assert_eq!(shared.blocks(3), Some(3 * shared.cluster));
+    let loose = plan(RowOp::Norm, 33, 2, false);
+    assert_eq!(loose.blocks(u64::MAX), Some(LOOSE_BLOCKS));
+}
+
+#[test]
+fn entries_are_named_by_operation_dtype_and_form() {
+    let entry = RowEntry {
+        op: RowOp::SoftmaxGrad,
+        dtype: DType::F16,
+        form: Form::Held,
+    };
+    assert_eq!(entry.to_string(), "softmax_grad_f16_held");
+}
