@@ -22,7 +22,9 @@
 //!
 //! # Timeline
 //! For each k tile: issue the global loads of the next; for each k: read the fragments of the next
-//! k, then `DOWN * ACROSS` fused multiply-adds, in a meander. Before the last k: stage the next tile, one barrier, and read its first fragments, so that they arrive under the last multiply-adds.
+//! k, then `DOWN * ACROSS` fused multiply-adds, in a meander. Before the
+//! last but one: stage the next tile; before the last: one barrier, and read the next tile's first
+//! fragments, so that they arrive under the last multiply-adds.
 //!
 //! # Numerics
 //! One f32 accumulator an element, from +0, `fma(a, b, acc)` with k ascending; then the epilogue in
@@ -39,11 +41,12 @@
 
 use cuda_std::epilogue::Epilogue;
 use cuda_std::thread;
+use cuda_std::wgmma::{Registers, tie};
 use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
 use crate::simt::element::CHUNK;
 use crate::simt::operand::Operand;
-use crate::simt::product::{Accumulator, chunk_spacing, outer_product_in_meander};
+use crate::simt::product::{Accumulator, Fragment, chunk_spacing, outer_product_in_meander};
 use crate::simt::results::{Lines, Results};
 use crate::simt::staged::StagedProduct;
 
@@ -52,6 +55,8 @@ use super::store::Destination;
 /// Lanes of a warp down and across its results.
 const LANES_DOWN: u32 = 8;
 const LANES_ACROSS: u32 = 4;
+/// Early enough that nobody waits long at the barrier, late enough for what was fetched to be there.
+const STAGE_AHEAD: usize = 1;
 
 /// One block's work. `smem` is static shared memory of `config.smem_elements()`; `A_K` and `B_K`
 /// say where k is contiguous; a thread moves `CHUNKS` chunks of each operand's tile; `ROWS` rows of
@@ -77,7 +82,10 @@ pub(super) unsafe fn gemm<
     epilogue: &E,
     smem: *mut f32,
     config: &TileConfig,
-) {
+) where
+    Fragment<DOWN>: Registers,
+    Fragment<ACROSS>: Registers,
+{
     let batch_idx = batch_idx(
         thread::block_idx_y(),
         thread::block_idx_z(),
@@ -111,8 +119,9 @@ pub(super) unsafe fn gemm<
         first: (rows.first, columns.first),
     };
     // SAFETY: the caller's; the block's shared memory is this product's alone.
-    let acc: Accumulator<DOWN, ACROSS> =
-        unsafe { product.accumulate(params.k, outer_product_in_meander) };
+    let acc: Accumulator<DOWN, ACROSS> = unsafe {
+        product.accumulate::<_, _, STAGE_AHEAD>(params.k, in_order, outer_product_in_meander)
+    };
     let destination = Destination {
         base: d,
         ld: params.ldd,
@@ -121,6 +130,22 @@ pub(super) unsafe fn gemm<
     };
     // SAFETY: the caller's; blocks have different tiles, and the product is done with `smem`.
     unsafe { destination.store::<E, TILE, DOWN, ACROSS, ROWS>(&acc, smem, epilogue) }
+}
+
+/// Holds LLVM to reading the next fragments before the products of these.
+///
+/// NOTE(perf): else it reads them behind, and some at the begin of the loop, where they are waited
+/// for (docs/gemm-simt.md).
+#[inline(always)]
+fn in_order<const DOWN: usize, const ACROSS: usize>(
+    a: &mut Fragment<DOWN>,
+    b: &mut Fragment<ACROSS>,
+) where
+    Fragment<DOWN>: Registers,
+    Fragment<ACROSS>: Registers,
+{
+    tie(a);
+    tie(b);
 }
 
 /// The rows and columns of D that are this thread's.

@@ -31,6 +31,17 @@ fn staged(smem: *mut f32, row: u32, column: u32, pitch: u32) -> *mut F32x4 {
     smem.wrapping_add((row * pitch + swizzled) as usize).cast()
 }
 
+/// Neighbours in each other's place.
+///
+/// NOTE(perf): results pass so through shared memory for the sake of the main loop. ptxas keeps them
+/// where the last store of four wants them, and factors where a load of four puts them; in the same
+/// order both a result and its factor of B are in even registers, or both in odd ones, and a
+/// multiply-add reads one bank twice (291 times of 1,024; so it is 135, docs/gemm-simt.md).
+#[inline(always)]
+fn swapped([a, b, c, d]: [f32; CHUNK]) -> [f32; CHUNK] {
+    [b, a, d, c]
+}
+
 impl<Out: Element> Destination<Out> {
     /// Stores the block's results after `epilogue`. `ROWS` rows of the tile fit into `smem` with
     /// the pitch of staged operands.
@@ -71,7 +82,7 @@ impl<Out: Element> Destination<Out> {
                 // SAFETY: staged before the barrier.
                 let values = unsafe { staged(smem, row, column, pitch(TILE) as u32).read() }.0;
                 // SAFETY: the caller's.
-                unsafe { self.finish(first_row + row, column, values, epilogue) };
+                unsafe { self.finish(first_row + row, column, swapped(values), epilogue) };
                 // SAFETY: whole warps go through the loop. It keeps the loop a loop.
                 unsafe { warp::bar_warp_sync(warp::FULL_MASK) };
                 chunk_idx += threads;
@@ -115,7 +126,7 @@ impl<Out: Element> Destination<Out> {
                             line[first + 3],
                         ];
                         // SAFETY: the caller's; the rows fit, pitch and column are multiples of 4.
-                        unsafe { place.write(F32x4(values)) }
+                        unsafe { place.write(F32x4(swapped(values))) }
                     }
                 }
             }

@@ -112,17 +112,24 @@ impl<
     /// `Σ_k a[k][i] * b[k][j]` over all `k`, ascending, by fused multiply-adds from +0, which
     /// `outer_product` does for one k.
     ///
-    /// Global loads of the next tile are issued before this tile's products. Before the last row
-    /// of products the next tile is staged, and its first fragments read, so that neither barrier
-    /// nor shared memory is waited for in between. Beyond the last tile there are zeros.
+    /// Global loads of the next tile are issued before this tile's products. `STAGE_AHEAD` rows of
+    /// products before the last one the next tile is staged, and before the last one its first
+    /// fragments are read, so that neither barrier nor shared memory is waited for in between. Beyond
+    /// the last tile there are zeros. `order` is called with what the next products are made of, when
+    /// the fragments behind it have been asked for.
     ///
     /// # Safety
     /// All elements of the operands can be read. All threads of the block call it together, and
     /// none touches `smem` before it, since the last barrier, or after it, until the next.
     #[inline(always)]
-    pub(crate) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
+    pub(crate) unsafe fn accumulate<
+        const ROWS: usize,
+        const COLUMNS: usize,
+        const STAGE_AHEAD: usize,
+    >(
         mut self,
         k: u32,
+        order: impl Fn(&mut Fragment<ROWS>, &mut Fragment<COLUMNS>),
         outer_product: impl Fn(&mut Accumulator<ROWS, COLUMNS>, &Fragment<ROWS>, &Fragment<COLUMNS>),
     ) -> Accumulator<ROWS, COLUMNS> {
         let mut acc = [[0.0; COLUMNS]; ROWS];
@@ -140,14 +147,17 @@ impl<
             // SAFETY: the caller's.
             let next = unsafe { self.fetch() };
             for k_idx in 0..TILE_K {
+                if k_idx + STAGE_AHEAD == TILE_K - 1 {
+                    // SAFETY: the last fragments of that stage were read before the last barrier.
+                    unsafe { self.stage(next, 1 - stage_idx) };
+                }
                 if k_idx == TILE_K - 1 {
                     stage_idx = 1 - stage_idx;
-                    // SAFETY: the last fragments of that stage were read before the last barrier.
-                    unsafe { self.stage(next, stage_idx) };
                     thread::sync_threads(); // the next tile is staged
                 }
                 // SAFETY: the row is staged: of this tile, or the first of the next.
                 let (next_a, next_b) = unsafe { self.fragments(stage_idx, (k_idx + 1) % TILE_K) };
+                order(&mut frag_a, &mut frag_b);
                 outer_product(&mut acc, &frag_a, &frag_b);
                 (frag_a, frag_b) = (next_a, next_b);
             }

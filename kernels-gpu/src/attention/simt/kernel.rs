@@ -283,7 +283,9 @@ impl<
             first: (rows.first, self.first_column),
         };
         // SAFETY: the caller's.
-        let mut s = unsafe { product.accumulate::<ROWS, CHUNK>(params.head_dim, outer_product) };
+        let mut s = unsafe {
+            product.accumulate::<ROWS, CHUNK, 0>(params.head_dim, |_, _| (), outer_product)
+        };
         let scale = params.softmax_scale_log2;
         if params.softcap_scale == 0.0 {
             for row in 0..ROWS {
