@@ -11,6 +11,22 @@ pub trait Element: Copy {
     /// `ptr` is readable.
     unsafe fn load(ptr: *const Self) -> f32;
 
+    /// Two neighbours as they lie in memory.
+    type Pair: Copy + Default;
+
+    /// Two neighbours in one access.
+    ///
+    /// # Safety
+    /// Two elements are readable at `ptr`, which is aligned to their size.
+    #[inline(always)]
+    unsafe fn load_pair(ptr: *const Self) -> Self::Pair {
+        // SAFETY: passed on to the caller.
+        unsafe { ptr.cast::<Self::Pair>().read() }
+    }
+
+    /// The elements of a pair. Not part of the load, for which nothing has to wait before they are used.
+    fn widen_pair(pair: Self::Pair) -> [f32; 2];
+
     /// Four neighbours in one access.
     ///
     /// # Safety
@@ -37,10 +53,21 @@ pub trait Element: Copy {
 }
 
 impl Element for f32 {
+    type Pair = [f32; 2];
+
     #[inline(always)]
     unsafe fn load(ptr: *const Self) -> f32 {
         // SAFETY: passed on to the caller.
         unsafe { ptr.read() }
+    }
+    #[inline(always)]
+    unsafe fn load_pair(ptr: *const Self) -> [f32; 2] {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_v2_f32(ptr) }
+    }
+    #[inline(always)]
+    fn widen_pair(pair: [f32; 2]) -> [f32; 2] {
+        pair
     }
     #[inline(always)]
     unsafe fn load4(ptr: *const Self) -> [f32; 4] {
@@ -62,10 +89,16 @@ impl Element for f32 {
 macro_rules! sixteen_bits {
     ($ty:ty, $widen:path, $narrow:path) => {
         impl Element for $ty {
+            type Pair = u32;
+
             #[inline(always)]
             unsafe fn load(ptr: *const Self) -> f32 {
                 // SAFETY: passed on to the caller.
                 $widen(unsafe { ptr.cast::<u16>().read() })
+            }
+            #[inline(always)]
+            fn widen_pair(pair: u32) -> [f32; 2] {
+                [pair as u16, (pair >> 16) as u16].map($widen)
             }
             #[inline(always)]
             unsafe fn load4(ptr: *const Self) -> [f32; 4] {
@@ -100,10 +133,16 @@ pub struct E5m2(pub u8);
 macro_rules! eight_bits {
     ($ty:ty, $widen:path, $narrow:path) => {
         impl Element for $ty {
+            type Pair = u16;
+
             #[inline(always)]
             unsafe fn load(ptr: *const Self) -> f32 {
                 // SAFETY: passed on to the caller.
                 $widen(unsafe { ptr.cast::<u8>().read() })
+            }
+            #[inline(always)]
+            fn widen_pair(pair: u16) -> [f32; 2] {
+                pair.to_le_bytes().map($widen)
             }
             #[inline(always)]
             unsafe fn load4(ptr: *const Self) -> [f32; 4] {

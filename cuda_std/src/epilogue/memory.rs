@@ -67,12 +67,48 @@ impl<T: Element> AddVector<T> {
 
     #[inline(always)]
     fn element(&self, batch: u64, index: u32) -> f32 {
-        let vector = self
-            .vector
-            .wrapping_offset((batch as i64 * self.batch_stride) as isize);
+        let vector = self.of(batch);
         // SAFETY: `index` is that of a row or a column of D, where `new`'s caller says that the
         // element is readable.
         unsafe { T::load(vector.add(index as usize)) }
+    }
+}
+
+impl<T: Element> AddVector<T> {
+    /// Whether [`pairs`](Self::pairs) can be read where D has `n` columns.
+    #[inline(always)]
+    pub fn has_pairs(&self, n: u32) -> bool {
+        let is_even = n.is_multiple_of(2) && self.batch_stride % 2 == 0;
+        !self.of_row && is_even && self.vector.addr().is_multiple_of(2 * size_of::<T>())
+    }
+
+    /// The elements of the columns of results as [`Epilogue::apply_pairs`] has them: the `i`th pair is
+    /// that of the results `2 i` and `2 i + 1`.
+    ///
+    /// # Safety
+    /// It [has pairs](Self::has_pairs).
+    #[inline(always)]
+    pub unsafe fn pairs<const PAIRS: usize>(
+        &self,
+        place: impl Fn(usize) -> Place,
+    ) -> [T::Pair; PAIRS] {
+        let mut pairs = [T::Pair::default(); PAIRS];
+        let mut i = 0;
+        while i < PAIRS {
+            let Place { batch, column, .. } = place(2 * i);
+            let vector = self.of(batch);
+            // SAFETY: an even number of columns of D, of which this is one, so that the other one of
+            // its pair is in D too; `new`'s caller says that their elements are readable.
+            pairs[i] = unsafe { T::load_pair(vector.add((column & !1) as usize)) };
+            i += 1;
+        }
+        pairs
+    }
+
+    #[inline(always)]
+    fn of(&self, batch: u64) -> *const T {
+        let offset = batch as i64 * self.batch_stride;
+        self.vector.wrapping_offset(offset as isize)
     }
 }
 

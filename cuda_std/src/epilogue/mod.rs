@@ -58,6 +58,20 @@ pub trait Epilogue: Copy {
         }
     }
 
+    /// [`apply_all`](Self::apply_all) to the results that `x` gives, which come two by two: neighbours
+    /// of a row, the first in an even column. To override where memory is better read before the
+    /// results are there, or two elements at once. `PAIRS` is half of `N`.
+    #[inline(always)]
+    fn apply_pairs<const N: usize, const PAIRS: usize>(
+        &self,
+        place: impl Fn(usize) -> Place,
+        x: impl FnOnce() -> [f32; N],
+    ) -> [f32; N] {
+        let mut x = x();
+        self.apply_all(place, &mut x);
+        x
+    }
+
     /// This one, then `next`.
     #[inline(always)]
     fn then<E: Epilogue>(self, next: E) -> Then<Self, E> {

@@ -6,6 +6,7 @@ use cuda_std::epilogue::{
     Scale, ScaleByVector, TANH,
 };
 use cuda_std::hint::opaque;
+use cuda_std::math::fma;
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 /// Scales, C, bias, activation and residual, each where it is there.
@@ -27,6 +28,8 @@ const COLUMN_SCALE: u32 = 2;
 const C: u32 = 4;
 const BIAS: u32 = 8;
 const RESIDUAL: u32 = 16;
+/// Not a part: the bias is one whose elements can be read in pairs.
+const PAIRS_OF_BIAS: u32 = 32;
 
 /// The pointers among an entry's arguments that an epilogue reads.
 #[derive(Clone, Copy)]
@@ -72,21 +75,24 @@ impl<Out: Element> Fused<Out> {
             } = pointers;
             let part = |is_there: bool, part: u32| if is_there { part } else { 0 };
             let (ld, stride) = (epilogue.ld_residual, epilogue.batch_stride_residual);
+            let has_bias = !bias.is_null();
+            let bias = AddVector::new(
+                bias,
+                epilogue.bias_stride_m != 0,
+                epilogue.batch_stride_bias,
+            );
             Self {
                 alpha,
                 parts: part(!row_scale.is_null(), ROW_SCALE)
                     | part(!column_scale.is_null(), COLUMN_SCALE)
                     | part(beta != 0.0, C)
-                    | part(!bias.is_null(), BIAS)
+                    | part(has_bias, BIAS)
+                    | part(has_bias && bias.has_pairs(params.n), PAIRS_OF_BIAS)
                     | part(!residual.is_null(), RESIDUAL),
                 row_scale: ScaleByVector::new(row_scale, epilogue.row_scale_stride, 0),
                 column_scale: ScaleByVector::new(column_scale, 0, epilogue.column_scale_stride),
                 c: AddMatrix::new(c, params.ldc, params.batch_stride_c, beta),
-                bias: AddVector::new(
-                    bias,
-                    epilogue.bias_stride_m != 0,
-                    epilogue.batch_stride_bias,
-                ),
+                bias,
                 activation: epilogue.activation,
                 residual: AddMatrix::new(residual, ld, stride, 1.0),
             }
@@ -115,39 +121,100 @@ impl<Out: Element> Epilogue for Fused<Out> {
     #[inline(always)]
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
         // Not known to be the same each time, lest LLVM makes a loop of each combination.
-        let (parts, activation) = (opaque(self.parts), opaque(self.activation));
-        Scale(self.alpha).apply_all(&place, x);
+        let parts = opaque(self.parts);
+        self.before_activation(parts, &place, x);
+        self.activate(&place, x);
+        if parts & RESIDUAL != 0 {
+            self.residual.apply_all(anew(&place), x);
+        }
+    }
+
+    /// A bias alone, as most layers have it, takes half of the instructions so.
+    #[inline(always)]
+    fn apply_pairs<const N: usize, const PAIRS: usize>(
+        &self,
+        place: impl Fn(usize) -> Place,
+        x: impl FnOnce() -> [f32; N],
+    ) -> [f32; N] {
+        let parts = opaque(self.parts);
+        let is_bias_alone = parts == BIAS | PAIRS_OF_BIAS;
+        const { assert!(N == 2 * PAIRS) };
+        let mut bias = [Out::Pair::default(); PAIRS];
+        if is_bias_alone {
+            // On its way while the results are moved to where they are wanted.
+            // SAFETY: it has pairs.
+            bias = unsafe { self.bias.pairs(&place) };
+        }
+        let mut x = x();
+        if is_bias_alone {
+            for (i, bias) in bias.iter().enumerate() {
+                for (j, bias) in Out::widen_pair(*bias).iter().enumerate() {
+                    x[2 * i + j] = fma(self.alpha, x[2 * i + j], *bias);
+                }
+            }
+        } else {
+            self.before_activation(parts, &place, &mut x);
+        }
+        self.activate(&place, &mut x);
+        if parts & RESIDUAL != 0 {
+            self.residual.apply_all(anew(&place), &mut x);
+        }
+        x
+    }
+}
+
+impl<Out: Element> Fused<Out> {
+    /// Scales, C and bias.
+    #[inline(always)]
+    fn before_activation<const N: usize>(
+        &self,
+        parts: u32,
+        place: &impl Fn(usize) -> Place,
+        x: &mut [f32; N],
+    ) {
+        Scale(self.alpha).apply_all(place, x);
         if parts & ROW_SCALE != 0 {
-            self.row_scale.apply_all(&place, x);
+            self.row_scale.apply_all(place, x);
         }
         if parts & COLUMN_SCALE != 0 {
-            self.column_scale.apply_all(&place, x);
+            self.column_scale.apply_all(place, x);
         }
         if parts & C != 0 {
-            self.c.apply_all(&place, x);
+            self.c.apply_all(anew(place), x);
         }
         if parts & BIAS != 0 {
-            self.bias.apply_all(&place, x);
+            self.bias.apply_all(place, x);
         }
+    }
+
+    #[inline(always)]
+    fn activate<const N: usize>(&self, place: &impl Fn(usize) -> Place, x: &mut [f32; N]) {
         const IDENTITY: u32 = Activation::Identity.code();
         const RELU: u32 = Activation::Relu.code();
         const GELU: u32 = Activation::Gelu.code();
         const GELU_TANH: u32 = Activation::GeluTanh.code();
-        // A chain: a `match` becomes a table of branches, which costs more than a few tests.
-        if activation == IDENTITY {
-        } else if activation == RELU {
-            Activate(Relu).apply_all(&place, x);
-        } else if activation == GELU {
-            Activate(Gelu).apply_all(&place, x);
-        } else if activation == GELU_TANH {
-            Activate(GeluTanh).apply_all(&place, x);
+        // A chain, each link of which asks anew: a table of branches, which a `match` becomes, costs
+        // more than a few tests.
+        let is = |code| opaque(self.activation) == code;
+        if is(GELU_TANH) {
+            Activate(GeluTanh).apply_all(place, x);
+        } else if is(GELU) {
+            Activate(Gelu).apply_all(place, x);
+        } else if is(IDENTITY) {
+        } else if is(RELU) {
+            Activate(Relu).apply_all(place, x);
         } else {
-            Activate(logistic(activation)).apply_all(&place, x);
-        }
-        if parts & RESIDUAL != 0 {
-            self.residual.apply_all(&place, x);
+            Activate(logistic(opaque(self.activation))).apply_all(place, x);
         }
     }
+}
+
+/// `place`, whose product of the batch the compiler does not know to be the same each time: it would
+/// keep where each matrix begins in registers, of which wide tiles have none to spare.
+#[inline(always)]
+fn anew(place: &impl Fn(usize) -> Place) -> impl Fn(usize) -> Place {
+    let batch = u64::from(opaque(place(0).batch as u32));
+    move |i| Place { batch, ..place(i) }
 }
 
 /// The activation of that code among those of one formula.
