@@ -356,11 +356,6 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
 
 /// Good everywhere; stores under the other consumer's products.
 pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
-/// The same by clusters of two: less traffic from L2.
-pub const TILE_128X128_CLUSTER: Sm90Tile = Sm90Tile {
-    cluster_m: 2,
-    ..TILE_128X128
-};
 /// The same by clusters of four along n, for few rows: what all blocks read is read by a quarter of
 /// them.
 pub const TILE_128X128_CLUSTER_N: Sm90Tile = Sm90Tile {
@@ -399,7 +394,6 @@ pub const fn tiles(
     match (a, b, output, epilogue) {
         (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) if k_major => &[
             TILE_128X128,
-            TILE_128X128_CLUSTER,
             TILE_128X128_CLUSTER_N,
             TILE_128X192,
             TILE_128X256,

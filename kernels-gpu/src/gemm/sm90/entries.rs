@@ -154,7 +154,6 @@ unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
 
 entries! {
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_nt_128x128_s6_c2x1_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 2 x 1;
     plain gemm_sm90_bf16_nt_128x128_s6_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
@@ -183,7 +182,6 @@ entries! {
     plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_nt_128x128_s6_c2x1_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 2 x 1;
     plain gemm_sm90_f16_nt_128x128_s6_c1x4_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;

@@ -223,8 +223,8 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                         let leader = self.open_box();
                         let mut within = 0;
                         while within < columns {
-                            let x = group_of::<_, _, TILE_N>(&acc, block, of_tile + within);
-                            self.store_group(&x, place, within, columns);
+                            let x = || group_of::<_, _, TILE_N>(&acc, block, of_tile + within);
+                            self.store_group(x, place, within, columns);
                             within = step(within + GROUP);
                         }
                         self.send_box(place, leader);
@@ -261,7 +261,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     #[inline(always)]
     unsafe fn store_group(
         &self,
-        registers: &[f32; RESULTS],
+        registers: impl FnOnce() -> [f32; RESULTS],
         (row, column, batch): (u32, u32, u32),
         within: u32,
         columns: u32,
@@ -306,23 +306,25 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 
     /// What the epilogue makes of `registers`, a group of columns at `at`.
     #[inline(always)]
-    fn results(&self, registers: &[f32; RESULTS], at: (u32, u32, u32)) -> [f32; RESULTS] {
-        let mut x = *registers;
+    fn results(
+        &self,
+        registers: impl FnOnce() -> [f32; RESULTS],
+        at: (u32, u32, u32),
+    ) -> [f32; RESULTS] {
         let (m, n) = (self.destination.m, self.destination.n);
-        self.epilogue.apply_all(
+        self.epilogue.apply_pairs::<RESULTS, { RESULTS / 2 }>(
             #[inline(always)]
             |i| {
                 let (row, column) = position(at, i);
                 Place {
                     batch: u64::from(at.2),
                     // What is beyond D is not stored, but must not be asked about.
-                    row: if row < m { row } else { m - 1 },
-                    column: if column < n { column } else { n - 1 },
+                    row: row.min(m.wrapping_sub(1)),
+                    column: column.min(n.wrapping_sub(1)),
                 }
             },
-            &mut x,
-        );
-        x
+            registers,
+        )
     }
 
     /// Waits until all boxes have been read, so that their memory may go.
