@@ -14,8 +14,6 @@ use spec::attention::{FlashFwdLengths, FlashFwdParams, Positions};
 use crate::attention::lengths::sequence;
 
 const LANES: u32 = 32;
-/// Sequences that a lane counts at once.
-const AT_ONCE: [u32; 1] = [0];
 
 /// Where a tile is.
 #[derive(Clone, Copy)]
@@ -54,23 +52,15 @@ impl Count<'_> {
     pub(super) unsafe fn through(&self) -> u32 {
         let lane = thread::thread_idx_x() % LANES;
         let share = self.share();
-        let last = self.params.batch.wrapping_sub(1);
-        let mut through = opaque(0);
-        let mut of_share = 0;
+        let first = lane * share;
+        let end = self.params.batch.min(first.wrapping_add(share));
+        let mut batch_idx = first;
+        let mut through = 0;
         // SAFETY: sequences that are there; lanes meet again behind the loop.
         unsafe {
-            while of_share < share {
-                let first = lane * share + of_share;
-                let tiles = AT_ONCE.map(|behind| {
-                    let batch_idx = first + behind;
-                    // Fetched without a branch, so that none waits for the one before.
-                    let fetched = if batch_idx < last { batch_idx } else { last };
-                    let tiles = self.tiles(self.of(fetched).len);
-                    let is_of_share = of_share + behind < share && batch_idx <= last;
-                    if is_of_share { tiles } else { 0 }
-                });
-                through += tiles.iter().sum::<u32>();
-                of_share += AT_ONCE.len() as u32;
+            while batch_idx < end {
+                through += self.tiles(self.of(batch_idx).len);
+                batch_idx += 1;
             }
             sum_through(lane, through)
         }
@@ -112,18 +102,18 @@ impl Count<'_> {
         // SAFETY: the caller's; sequences that are there.
         unsafe {
             loop {
-                let lane = opaque(thread::thread_idx_x()) % LANES;
-                let queries = if first + lane < opaque(self.params.batch) {
+                let lane = thread::thread_idx_x() % LANES;
+                let queries = if first + lane < self.params.batch {
                     self.of(first + lane).len
                 } else {
                     0
                 };
-                let tiles = self.tiles(opaque(queries));
+                let tiles = self.tiles(queries);
                 let through = sum_through(lane, tiles);
                 let in_lane = index.wrapping_sub(through).wrapping_add(tiles);
                 let behind = warp::vote_ballot(FULL_MASK, through > index);
                 // The last sequences have it, whatever changed in memory meanwhile.
-                if behind != 0 || first + LANES >= opaque(self.params.batch) {
+                if behind != 0 || first + LANES >= self.params.batch {
                     let at = behind.trailing_zeros() % LANES;
                     return InSequence {
                         batch_idx: first + at,
