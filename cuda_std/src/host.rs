@@ -9,7 +9,7 @@ pub(crate) fn device_only(function: &str) -> ! {
 
 /// The body of a device function: `$body` on nvptx64, a panic that names it on the host.
 macro_rules! on_device {
-    ($name:literal, ($($argument:expr),*), $body:block) => {{
+    ($name:expr, ($($argument:expr),*), $body:block) => {{
         #[cfg(target_arch = "nvptx64")]
         {
             $body

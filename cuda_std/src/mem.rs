@@ -183,7 +183,7 @@ macro_rules! predicated_loads {
         /// On the host.
         #[inline(always)]
         pub unsafe fn $name(ptr: *const u32, is_there: bool $(, $otherwise: u32)?) -> [u32; 4] {
-            on_device!("mem::ld_global_v4_u32_if", (ptr, is_there $(, $otherwise)?), {
+            on_device!(concat!("mem::", stringify!($name)), (ptr, is_there $(, $otherwise)?), {
                 let (a, b, c, d): (u32, u32, u32, u32);
                 // SAFETY: the caller's address, where it is read.
                 unsafe {
@@ -226,7 +226,7 @@ macro_rules! predicated_stores {
         /// On the host.
         #[inline(always)]
         pub unsafe fn $name(ptr: *mut u32, [a, b, c, d]: [u32; 4], is_there: bool) {
-            on_device!("mem::st_global_v4_u32_if", (ptr, a, b, c, d, is_there), {
+            on_device!(concat!("mem::", stringify!($name)), (ptr, a, b, c, d, is_there), {
                 // SAFETY: the caller's address, where it is written.
                 unsafe {
                     core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {is}, 0;",
