@@ -129,14 +129,20 @@ impl Sm90Tile {
     }
 
     /// Bytes of a row of the boxes in which D, of elements of `size_bytes`, is stored: the widest span
-    /// of a swizzle of which a row of the tile has a whole number.
+    /// of a swizzle that a row of the tile has.
     pub const fn store_span_bytes(&self, size_bytes: u32) -> u32 {
         let row_bytes = self.tile_n * size_bytes;
         let mut span_bytes = SPAN_BYTES;
-        while !row_bytes.is_multiple_of(span_bytes) {
+        while row_bytes < span_bytes {
             span_bytes /= 2;
         }
         span_bytes
+    }
+
+    /// True where boxes do not divide a row of the tile: the one that ends with it begins in the one
+    /// before, and both bring the same there. Not for an epilogue that reads what D replaces.
+    pub const fn boxes_overlap(&self, size_bytes: u32) -> bool {
+        !(self.tile_n * size_bytes).is_multiple_of(self.store_span_bytes(size_bytes))
     }
 
     /// Whether its entries cut tiles where a launch says so ([`Sm90Launch::shared_tiles`]): those of
@@ -362,25 +368,24 @@ pub const TILE_128X128_CLUSTER_N: Sm90Tile = Sm90Tile {
     cluster_n: 4,
     ..TILE_128X128
 };
-/// Fewer bytes for each product.
+/// Fewer bytes for each product, and widths of which another number fills the multiprocessors.
+pub const TILE_128X176: Sm90Tile = tile(128, 176, 5, Schedule::Pingpong);
+/// The same.
 pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
 /// Fewer still.
 pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
-/// Whole tiles for nearly all multiprocessors where there are few rows and 10240 columns.
+/// Whole tiles for nearly all multiprocessors where there are few rows and 28672 columns.
+pub const TILE_128X224: Sm90Tile = tile(128, 224, 4, Schedule::Cooperative);
+/// The same where there are 10240.
 pub const TILE_128X80: Sm90Tile = tile(128, 80, 7, Schedule::Cooperative);
 /// The same where there are 6144.
 pub const TILE_128X48: Sm90Tile = tile(128, 48, 8, Schedule::Cooperative);
 /// For small products, which larger tiles would leave to few multiprocessors.
 pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
-/// The same by clusters of four along n, for few rows.
-pub const TILE_128X64_CLUSTER_N: Sm90Tile = Sm90Tile {
-    cluster_n: 4,
-    ..TILE_128X64
-};
 /// Leaves registers for a second accumulator.
 pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
 /// As many as there are of them: longer products between two sums.
-pub const TILE_128X192_PROMOTED: Sm90Tile = tile(128, 192, 4, Schedule::Cooperative);
+pub const TILE_128X176_PROMOTED: Sm90Tile = tile(128, 176, 5, Schedule::Cooperative);
 
 /// The tiles of the entries of these types, layouts and epilogue; empty where there is none.
 pub const fn tiles(
@@ -392,13 +397,24 @@ pub const fn tiles(
     use EpilogueKind::{Fused, Plain, Promoted};
     let k_major = matches!((trans_a, trans_b), (Transpose::N, Transpose::T));
     match (a, b, output, epilogue) {
-        (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) if k_major => &[
+        (Bf16, Bf16, Bf16, Plain) if k_major => &[
             TILE_128X128,
             TILE_128X128_CLUSTER_N,
+            TILE_128X176,
             TILE_128X192,
             TILE_128X256,
             TILE_128X64,
-            TILE_128X64_CLUSTER_N,
+            TILE_128X224,
+            TILE_128X80,
+            TILE_128X48,
+        ],
+        (F16, F16, F16, Plain) if k_major => &[
+            TILE_128X128,
+            TILE_128X128_CLUSTER_N,
+            TILE_128X176,
+            TILE_128X192,
+            TILE_128X256,
+            TILE_128X64,
             TILE_128X80,
             TILE_128X48,
         ],
@@ -415,7 +431,7 @@ pub const fn tiles(
         // Two e5m2 hold too little to be multiplied by each other much.
         (E5m2, E5m2, ..) => &[],
         (E4m3, E4m3, Bf16, Plain) => &[TILE_128X128, TILE_128X192],
-        (E4m3, E4m3, Bf16, Promoted) => &[TILE_128X128_PROMOTED, TILE_128X192_PROMOTED],
+        (E4m3, E4m3, Bf16, Promoted) => &[TILE_128X128_PROMOTED, TILE_128X176_PROMOTED],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Promoted) => &[TILE_128X128_PROMOTED],
         _ => &[],

@@ -14,7 +14,7 @@ use crate::ops::maps::MapValue;
 use crate::{DType, Error, L2Promotion, LaunchConfig, Result, Stream};
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
-    TILE_128X48, TILE_128X80, TILE_128X128, tiles,
+    TILE_128X48, TILE_128X80, TILE_128X128, TILE_128X224, tiles,
 };
 use spec::gemm::stream_k::{BLOCKS_MAX, Cut, FLAGS, workspace_bytes};
 use spec::gemm::{Activation, Transpose};
@@ -32,8 +32,6 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
     match (tile.tile_m, tile.tile_n) {
         // Shared memory binds, and L2 where each block reads all of A.
         (_, ..=48) => 1850.0,
-        (_, ..=64) if tile.cluster_n == 1 => 2170.0,
-        (_, ..=64) => 2300.0,
         (_, ..=80) => 2170.0,
         // Its products are the shortest between two sums.
         (_, ..=128) if epilogue == EpilogueKind::Promoted => 2900.0,
@@ -41,6 +39,8 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
         (_, ..=128) if trans_a => 3040.0,
         (_, ..=128) => 3108.0,
         (_, ..=192) => 3140.0,
+        // Where memory binds: 128 x 28672 x 8192.
+        (_, ..=224) => 3140.0,
         // 0.3 to 1.5 % less than 128 x 128 at 4096 x 4096 x 1024, 4096 and 14336.
         _ if is_k_major && is_16_bit => 3150.0,
         _ => 3245.0,
@@ -49,7 +49,10 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
 
 /// What it costs, by the results of a tile that is not the only one of its block, that consumers which
 /// cooperate store while the tensor cores have less to do.
-const STORE_NS: f64 = 2_700.0 / (128.0 * 256.0);
+const STORE_NS: f64 = 3_600.0 / (128.0 * 256.0);
+/// What it costs that a consumer begins with the next tile, where they take turns: a batch of
+/// 64 x 512 x 512 x 512 takes 36.7 us by six tiles a block, and 38.5 by eight.
+const TURN_NS: f64 = 450.0;
 /// What scratch memory and the kernel that ends a product cost, beyond its bytes.
 const PARTIALS_NS: f64 = 10_000.0;
 /// What it costs to hand sums over, and to add those of a block, by the results of its tile. Fitted to
@@ -60,9 +63,11 @@ const ADD_NS: f64 = 1_000.0 / (128.0 * 128.0);
 /// 4096 x 4096 x 4096 and 1024 x 8192 x 8192; and with one row of tiles, where they share A.
 const L2_BYTES_PER_NS: f64 = 6_500.0;
 const L2_ONE_ROW_BYTES_PER_NS: f64 = 10_500.0;
-/// How much longer it takes to read weights where all blocks read the same rows of A, and no cluster
-/// reads them together: 128 x 14336 x 4096 and 128 x 28672 x 8192.
+/// How much longer it takes to read weights where all blocks read the same rows of A than where tiles
+/// are so wide that few blocks do; and where clusters read those rows together: 128 x 14336 x 4096 and
+/// 128 x 28672 x 8192.
 const SAME_ROWS: f64 = 1.05;
+const SAME_ROWS_BY_CLUSTERS: f64 = 1.03;
 /// Rows of tiles that are taken together.
 const RASTER_GROUP: u32 = 8;
 /// Parts of k that are worth a look.
@@ -191,7 +196,8 @@ fn candidate(
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
     // Those are for few rows.
-    let is_for_few_rows = tile.cluster_n > 1 || [TILE_128X48, TILE_128X80].contains(&tile);
+    let is_for_few_rows =
+        tile.cluster_n > 1 || [TILE_128X48, TILE_128X80, TILE_128X224].contains(&tile);
     if is_for_few_rows && desc.m > tile.tile_m {
         return None;
     }
@@ -226,7 +232,12 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
     // As if those ran that clusters leave no room for.
     let resident = f64::from(tile.clusters(machine.multiprocessors) * tile.cluster());
     let tiles = tiles * f64::from(machine.multiprocessors) / resident;
-    let reads_together = desc.m > tile.tile_m || tile.cluster_n > 1;
+    let slower = match tile.tile_n {
+        _ if desc.m > tile.tile_m => 1.0,
+        _ if tile.cluster_n > 1 => SAME_ROWS_BY_CLUSTERS,
+        224 => 1.0,
+        _ => SAME_ROWS,
+    };
     let size_bytes = desc.a.dtype.size_bytes() as u32;
     let k = f64::from(parts.k.next_multiple_of(SPAN_BYTES / size_bytes));
     let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
@@ -245,12 +256,11 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         flops_per_cycle: flops_per_cycle(tile, desc, way.epilogue()) * 2.0 / f64::from(size_bytes),
         alone: 1.0,
         overhead_ns: match tile.schedule {
-            Schedule::Cooperative if blocks > f64::from(machine.multiprocessors) => {
-                STORE_NS * tile_m * tile_n
-            }
-            _ => 0.0,
+            _ if blocks <= f64::from(machine.multiprocessors) => 0.0,
+            Schedule::Cooperative => STORE_NS * tile_m * tile_n,
+            Schedule::Pingpong => TURN_NS,
         },
-        bytes: desc.bytes() * if reads_together { 1.0 } else { SAME_ROWS },
+        bytes: desc.bytes() * slower,
         extra_ns,
     }
 }
@@ -459,9 +469,12 @@ mod tests {
         }
         assert_eq!(best(4096, 4096, 1024), "128x128_s6_pp");
         assert_eq!(best(4096, 6144, 4096), "128x192_s4_pp");
-        assert_eq!(best(4096, 14_336, 4096), "128x128_s6_pp");
-        assert_eq!(best(1024, 14_336, 4096), "128x128_s6_pp");
-        assert_eq!(best(1024, 28_672, 8192), "128x128_s6_pp");
+        assert_eq!(best(4096, 14_336, 4096), "128x176_s5_pp");
+        assert_eq!(best(1024, 14_336, 4096), "128x176_s5_pp");
+        assert_eq!(best(1024, 28_672, 8192), "128x176_s5_pp");
+        assert_eq!(best(1024, 8192, 8192), "128x128_s6_pp");
+        assert_eq!(best(4096, 10_240, 8192), "128x128_s6_pp");
+        assert_eq!(best(16_384, 4096, 4096), "128x128_s6_pp");
         let of_e4m3 = |size| {
             let desc = weighted(DType::E4m3, [size; 3]);
             let desc = GemmDesc {
@@ -473,8 +486,15 @@ mod tests {
             };
             by_estimate(|each| offer(&desc, &H200, each))[0].to_string()
         };
-        assert_eq!(of_e4m3(4096), "gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted");
-        assert_eq!(of_e4m3(8192), "gemm_sm90_e4m3_bf16_nt_128x192_s4_promoted");
+        for size in [4096, 8192] {
+            assert_eq!(of_e4m3(size), "gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted");
+        }
+        let desc = GemmDesc {
+            batch: 64,
+            ..weighted(DType::Bf16, [512; 3])
+        };
+        let of_batch = by_estimate(|each| offer(&desc, &H200, each))[0].to_string();
+        assert_eq!(of_batch, "gemm_sm90_bf16_nt_128x176_s5_pp_plain");
     }
 
     #[test]
@@ -485,7 +505,7 @@ mod tests {
         assert_eq!(best(128, 4096, 14_336), "128x64_s8_pp+streamk");
         assert_eq!(best(128, 10_240, 8192), "128x80_s7");
         assert_eq!(best(128, 8192, 8192), "128x64_s8_pp");
-        assert_eq!(best(128, 28_672, 8192), "128x128_s6_c1x4_pp");
+        assert_eq!(best(128, 28_672, 8192), "128x224_s4");
         assert_eq!(best(128, 8192, 28_672), "128x128_s6_pp+streamk");
         assert_eq!(best(1024, 1024, 1024), "128x64_s8_pp");
         assert_eq!(best(256, 4096, 4096), "128x64_s8_pp");

@@ -124,6 +124,7 @@ macro_rules! entries {
             epilogue: EpilogueParams,
         ) {
             entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cm x $cn)?] false);
+            const { assert!(!This::TILE.boxes_overlap(size_of::<$out>() as u32)) };
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's.
             unsafe {
@@ -155,10 +156,11 @@ unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
 entries! {
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_nt_128x128_s6_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
+    plain gemm_sm90_bf16_nt_128x176_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 176 x 5 Pingpong;
     plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_bf16_nt_128x64_s8_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong, cluster 1 x 4;
+    plain gemm_sm90_bf16_nt_128x224_s4_plain: Bf16 Bf16 bf16, N T, 128 x 224 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_128x80_s7_plain: Bf16 Bf16 bf16, N T, 128 x 80 x 7 Cooperative;
     plain gemm_sm90_bf16_nt_128x48_s8_plain: Bf16 Bf16 bf16, N T, 128 x 48 x 8 Cooperative;
     plain gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain: Bf16 Bf16 f32, N T, 128 x 128 x 6 Pingpong;
@@ -183,10 +185,10 @@ entries! {
     plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_c1x4_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
+    plain gemm_sm90_f16_nt_128x176_s5_pp_plain: F16 F16 f16, N T, 128 x 176 x 5 Pingpong;
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_nt_128x64_s8_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_f16_nt_128x64_s8_c1x4_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong, cluster 1 x 4;
     plain gemm_sm90_f16_nt_128x80_s7_plain: F16 F16 f16, N T, 128 x 80 x 7 Cooperative;
     plain gemm_sm90_f16_nt_128x48_s8_plain: F16 F16 f16, N T, 128 x 48 x 8 Cooperative;
     plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;
@@ -213,7 +215,7 @@ entries! {
     plain gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_plain: E4m3 E4m3 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain: E4m3 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
     promoted gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
-    promoted gemm_sm90_e4m3_bf16_nt_128x192_s4_promoted: E4m3 E4m3 bf16, N T, 128 x 192 x 4 Cooperative;
+    promoted gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted: E4m3 E4m3 bf16, N T, 128 x 176 x 5 Cooperative;
     promoted gemm_sm90_e4m3_f32_nt_128x128_s6_promoted: E4m3 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
     plain gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain: E4m3 E5m2 f32, N T, 128 x 128 x 6 Pingpong;

@@ -193,7 +193,9 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     /// Stores a warpgroup's accumulators, whose first element is at `(row, column, batch)`.
     ///
     /// # Safety
-    /// The warps of the warpgroup call it, converged; the boxes are free.
+    /// The warps of the warpgroup call it, converged; the boxes are free. Where they overlap
+    /// ([`Sm90Tile::boxes_overlap`](spec::gemm::sm90::Sm90Tile::boxes_overlap)), the epilogue does not
+    /// read what D replaces.
     #[inline(always)]
     pub unsafe fn tile<M, const BLOCKS: usize, const TILE_N: u32>(
         &mut self,
@@ -211,10 +213,18 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
             Groups::Unrolled => x,
         };
         let (m, n) = (self.destination.m, self.destination.n);
+        let (boxes, overlaps) = (TILE_N.div_ceil(columns), !TILE_N.is_multiple_of(columns));
         let mut block = 0;
         while block < BLOCKS as u32 {
-            let mut of_tile = 0;
-            while of_tile < TILE_N {
+            let mut i = 0;
+            while i < boxes {
+                // A box that begins in another, as they do not divide the row, comes first: what it
+                // brings to both is there by the time that the other, the last, brings it again.
+                let of_tile = match (overlaps, i) {
+                    (true, 0) => TILE_N - columns,
+                    (true, i) => (i - 1) * columns,
+                    (false, i) => i * columns,
+                };
                 let place = (row + block * MMA_M, column + of_tile, batch);
                 // What is partly beyond D is clipped; a box wholly beyond is not worth one.
                 if place.0 < m && place.1 < n {
@@ -227,10 +237,13 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                             self.store_group(x, place, within, columns);
                             within = step(within + GROUP);
                         }
+                        if overlaps && i == boxes - 1 && leader {
+                            wait_for_first_of(boxes);
+                        }
                         self.send_box(place, leader);
                     }
                 }
-                of_tile = step(of_tile + columns);
+                i = step(i + 1);
             }
             block = step(block + 1);
         }
@@ -350,6 +363,16 @@ impl<Out: StoreElement> Destination<Out> {
             }
             i += 1;
         }
+    }
+}
+
+/// Waits, before the last of so many boxes is sent, until the first one is in D.
+#[inline(always)]
+fn wait_for_first_of(boxes: u32) {
+    match boxes {
+        2 => tma::cp_async_bulk_wait_group::<0>(),
+        3 => tma::cp_async_bulk_wait_group::<1>(),
+        _ => tma::cp_async_bulk_wait_group::<2>(),
     }
 }
 
