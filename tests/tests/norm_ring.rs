@@ -5,10 +5,12 @@ use half::bf16;
 use ndarray::{Array1, ArrayD, Axis, IxDyn};
 use proptest::prelude::*;
 use spec::rows::{
-    RING_WARPS, RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy as Holding,
-    flags,
+    RING_WARPS, RowEntry, RowOp, RowParams, RowPlan, RowShape, Stages, Strategy as Holding, flags,
 };
+use warpsmith::reference::Expected;
+use warpsmith::reference::norm::{Norm, norm};
 use warpsmith::reference::norm_grad::{NormGrad, norm_grad};
+use warpsmith::reference::precision::round_to;
 use warpsmith::{DType, Device, LaunchConfig, LayerNorm, Tensor};
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::agrees;
@@ -17,6 +19,9 @@ use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::rows::flat;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
+
+/// Of norms.
+const EPSILON: f32 = 1e-5;
 
 /// Vectors of a row that one warp has.
 const WARP_VECTORS: usize = 128;
@@ -32,7 +37,8 @@ struct Case {
     teams: u32,
     stages: u32,
     rms: bool,
-    dsum: bool,
+    /// Whether rows of another tensor come, too: of a residual, or of its gradient.
+    joined: bool,
     weight: bool,
     seed: u64,
 }
@@ -42,35 +48,46 @@ impl Case {
         [self.rows, self.vectors * 8]
     }
 
-    fn row_shape(&self) -> RowShape {
+    fn row_shape(&self, op: RowOp) -> RowShape {
+        let least = if op == RowOp::Norm { 1 } else { 2 };
         RowShape {
             n: self.shape()[1] as u64,
             element_bytes: 2,
             is_aligned: true,
-            inputs: 2 + u32::from(self.dsum),
+            inputs: least + u32::from(self.joined),
         }
     }
 
-    /// The host's plan, with this cluster and as many stages.
-    fn plan(&self) -> RowPlan {
-        let shape = self.row_shape();
-        let device = RowDevice {
-            arch: (9, 0),
-            shared_bytes: 226 << 10,
-        };
-        let plan = RowPlan::choose(&RowOp::NormGrad.kernels(), &shape, &device);
-        let Holding::Ring(ring) = plan.strategy else {
-            panic!("{self:?} is held otherwise: {plan:?}");
-        };
-        let of_warp = 32 * ring.vectors;
+    /// As the host's plans are, with this cluster and as many stages.
+    fn plan(&self, op: RowOp) -> RowPlan {
+        let vectors = op.kernels().ring.map_or(0, |ring| ring.vectors);
+        let slice = self.row_shape(op).slice_vectors(self.cluster);
         RowPlan {
-            strategy: Holding::Ring(spec::rows::Stages {
+            strategy: Holding::Ring(Stages {
+                vectors,
                 stages: self.stages,
-                ..ring
+                blocks: 1,
             }),
-            threads: 32 * shape.slice_vectors(self.cluster).div_ceil(of_warp),
+            threads: 32 * slice.div_ceil(32 * vectors),
             cluster: self.cluster,
         }
+    }
+
+    /// The launch of the operation's entry, by this plan.
+    fn launch(&self, op: RowOp, plan: &RowPlan) -> (RowEntry, LaunchConfig) {
+        let entry = RowEntry {
+            op,
+            dtype: DType::Bf16,
+            form: plan.form(),
+        };
+        let config = LaunchConfig::linear(self.teams() * self.cluster, plan.threads)
+            .shared_bytes(plan.shared_bytes(&self.row_shape(op)))
+            .cluster([self.cluster, 1, 1]);
+        (entry, config)
+    }
+
+    fn teams(&self) -> u32 {
+        self.teams.min(self.rows as u32)
     }
 
     fn params(&self, plan: &RowPlan) -> RowParams {
@@ -80,17 +97,17 @@ impl Case {
             n: n as u64,
             strides: [n as i64; 5],
             ignore_index: 0,
-            epsilon: 0.0,
-            scale: 1.0,
+            epsilon: EPSILON,
+            scale: 1.0 / n as f32,
             threads: plan.threads,
             flags: if self.rms { 0 } else { flags::CENTER },
-            vectors: self.row_shape().slice_vectors(self.cluster),
+            vectors: self.row_shape(RowOp::Norm).slice_vectors(self.cluster),
             stages: self.stages,
         }
     }
 }
 
-fn check(case: &Case, device: &Device) -> Checked {
+fn check_gradients(case: &Case, device: &Device) -> Checked {
     let (shape, stream) = (case.shape(), device.stream().map_err(say)?);
     let draw = |shape: &[usize], seed| {
         let view = View::Contiguous;
@@ -107,27 +124,19 @@ fn check(case: &Case, device: &Device) -> Checked {
         Tensor::from_ndarray(device, &mean).map_err(say)?,
         Tensor::from_ndarray(device, &rstd).map_err(say)?,
     );
-    let plan = case.plan();
-    let teams = case.teams.min(case.rows as u32);
+    let plan = case.plan(RowOp::NormGrad);
     let dx = Output::<bf16>::new(device, &shape, View::Contiguous)?;
-    let part = || Output::<f32>::new(device, &[teams as usize, shape[1]], View::Contiguous);
+    let part = || Output::<f32>::new(device, &[case.teams() as usize, shape[1]], View::Contiguous);
     let (dweight, dbias) = (part()?, part()?);
-    let entry = RowEntry {
-        op: RowOp::NormGrad,
-        dtype: DType::Bf16,
-        form: plan.form(),
-    };
+    let (entry, config) = case.launch(RowOp::NormGrad, &plan);
     let kernel = device.builtin_kernel(&entry.to_string()).map_err(say)?;
-    let config = LaunchConfig::linear(teams * case.cluster, plan.threads)
-        .shared_bytes(plan.shared_bytes(&case.row_shape()))
-        .cluster([case.cluster, 1, 1]);
     let arguments = (
         &x.tensor,
         &dy.tensor,
         case.weight.then_some(&weight.tensor),
         (!case.rms).then_some(&mean_tensor),
         &rstd_tensor,
-        case.dsum.then_some(&dsum.tensor),
+        case.joined.then_some(&dsum.tensor),
         &dx.tensor,
         &dweight.tensor,
         &dbias.tensor,
@@ -146,7 +155,7 @@ fn check(case: &Case, device: &Device) -> Checked {
         mean: (!case.rms).then_some(&mean),
         rstd: &rstd,
         weight: case.weight.then(|| weights.view()),
-        dsum: case.dsum.then_some(&dsum_view),
+        dsum: case.joined.then_some(&dsum_view),
     };
     let model = LayerNorm::new(&x.tensor).model().map_err(say)?;
     let want = norm_grad(&of, DType::Bf16, model);
@@ -162,37 +171,94 @@ fn check(case: &Case, device: &Device) -> Checked {
     Ok(())
 }
 
+fn check_forward(case: &Case, device: &Device) -> Checked {
+    let (shape, stream) = (case.shape(), device.stream().map_err(say)?);
+    let draw = |shape: &[usize], seed| {
+        let view = View::Contiguous;
+        Operand::<bf16>::draw(device, shape, Values::Uniform, view, case.seed + seed)
+    };
+    let (x, residual) = (draw(&shape, 0)?, draw(&shape, 1)?);
+    let (weight, bias) = (draw(&shape[1..], 2)?, draw(&shape[1..], 3)?);
+    let out = || Output::<bf16>::new(device, &shape, View::Contiguous);
+    let kept = || Output::<f32>::new(device, &shape[..1], View::Contiguous);
+    let (y, sum, mean, rstd) = (out()?, out()?, kept()?, kept()?);
+    let plan = case.plan(RowOp::Norm);
+    let (entry, config) = case.launch(RowOp::Norm, &plan);
+    let kernel = device.builtin_kernel(&entry.to_string()).map_err(say)?;
+    let arguments = (
+        &x.tensor,
+        case.joined.then_some(&residual.tensor),
+        case.weight.then_some(&weight.tensor),
+        (!case.rms).then_some(&bias.tensor),
+        case.joined.then_some(&sum.tensor),
+        &y.tensor,
+        (!case.rms).then_some(&mean.tensor),
+        &rstd.tensor,
+        case.params(&plan),
+    );
+    // SAFETY: tensors of the extents and strides that the parameters say.
+    unsafe { kernel.launch(&stream, config, arguments) }.map_err(say)?;
+    let vector = |operand: &Operand<bf16>| Array1::from_iter(operand.values.iter().copied());
+    let (weights, biases) = (vector(&weight), vector(&bias));
+    let mut h = x.values.clone();
+    if case.joined {
+        h = (&h + &residual.values).mapv(|h| round_to(DType::Bf16, f64::from(h as f32)));
+        let want = Expected::exact(h.clone(), DType::Bf16);
+        agrees(&sum.read()?, &want).map_err(|error| format!("sum: {error}"))?;
+    }
+    let of = Norm {
+        is_centered: !case.rms,
+        epsilon: f64::from(EPSILON),
+        weight: case.weight.then(|| weights.view()),
+        bias: (!case.rms).then(|| biases.view()),
+    };
+    let model = LayerNorm::new(&x.tensor).model().map_err(say)?;
+    let want = norm(&h.view(), DType::Bf16, &of, model);
+    agrees(&y.read()?, &want.y).map_err(|error| format!("y: {error}"))?;
+    if !case.rms {
+        agrees(&mean.read()?, &want.mean).map_err(|error| format!("mean: {error}"))?;
+    }
+    agrees(&rstd.read()?, &want.rstd).map_err(|error| format!("rstd: {error}"))
+}
+
+/// Few rows of any length or, so that clusters meet several times, many short ones.
 fn case(largest_rows: usize) -> impl Strategy<Value = Case> {
-    let most = RING_WARPS as usize * WARP_VECTORS;
-    let extents = (1..=largest_rows, 65..=most, 0..4_u32, 1..=3_u32);
+    // As many as a block has room for in three inputs and four stages of two KiB a warp.
+    let most = RING_WARPS as usize / 2 * WARP_VECTORS;
+    let few = (1..=largest_rows, 65..=most, 0..=4_u32, 1..=3_u32);
+    let many = (
+        6 * largest_rows..=12 * largest_rows,
+        65..=130_usize,
+        1..=2_u32,
+        1..=1_u32,
+    );
     let rest = (2..=4_u32, any::<[bool; 3]>(), any::<u32>());
-    (extents, rest).prop_map(
-        |((rows, vectors, cluster, teams), (stages, [rms, dsum, weight], seed))| {
-            // As many as a block has room for in three inputs and four stages of two KiB a warp.
-            let vectors = vectors.min(8 * WARP_VECTORS) << cluster.saturating_sub(1);
-            Case {
-                rows,
-                vectors,
-                cluster: 1 << cluster,
-                teams,
-                stages,
-                rms,
-                dsum,
-                weight,
-                seed: u64::from(seed),
-            }
+    (prop_oneof![3 => few, 1 => many], rest).prop_map(
+        |((rows, vectors, cluster, teams), (stages, [rms, joined, weight], seed))| Case {
+            rows,
+            vectors: vectors << cluster.saturating_sub(1),
+            cluster: 1 << cluster,
+            teams,
+            stages,
+            rms,
+            joined,
+            weight,
+            seed: u64::from(seed),
         },
     )
 }
 
+const EFFORT: Effort = Effort {
+    cases: 24,
+    largest: [12, 200],
+};
+
+#[test]
+fn norms_match_their_reference_however_many_rows_a_block_has() {
+    holds(EFFORT, case, check_forward);
+}
+
 #[test]
 fn gradients_of_norms_match_their_reference_however_many_rows_a_block_has() {
-    holds(
-        Effort {
-            cases: 24,
-            largest: [12, 200],
-        },
-        case,
-        check,
-    );
+    holds(EFFORT, case, check_gradients);
 }

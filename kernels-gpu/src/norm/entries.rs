@@ -4,13 +4,13 @@
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
-    BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_RING_VECTORS, GRAD_RING_VECTORS_F32,
-    GRAD_VECTORS, MAX_THREADS, RING_WARPS, RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS,
-    VECTORS, flags,
+    BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_VECTORS, MAX_THREADS, RING_VECTORS,
+    RING_VECTORS_F32, RING_WARPS, RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, VECTORS,
+    flags,
 };
 
 use super::forward::{self, Tensors};
-use super::{backward, grad_ring};
+use super::{backward, grad_ring, ring};
 use crate::row::packed::Weights;
 
 macro_rules! entry {
@@ -75,6 +75,21 @@ slices! {
     f16, f16, 8: norm_f16_slices;
     bf16, bf16, 8: norm_bf16_slices;
     bf16, f32, 8: norm_wf32_bf16_slices;
+}
+
+macro_rules! rings {
+    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = BOUND_THREADS, min_blocks = 1, arch = "sm_90a"),
+            ring::ring::<$ty, $weight, $lanes, $vectors>);
+    )*};
+}
+
+rings! {
+    f32, f32, 4, RING_VECTORS: norm_f32_ring;
+    f16, f16, 8, RING_VECTORS: norm_f16_ring;
+    bf16, bf16, 8, RING_VECTORS: norm_bf16_ring;
+    bf16, f32, 8, RING_VECTORS_F32: norm_wf32_bf16_ring;
 }
 
 macro_rules! loose {
@@ -160,10 +175,10 @@ macro_rules! ring_grads {
 }
 
 ring_grads! {
-    f32, f32, 4, GRAD_RING_VECTORS: norm_grad_f32_ring;
-    f16, f16, 8, GRAD_RING_VECTORS: norm_grad_f16_ring;
-    bf16, bf16, 8, GRAD_RING_VECTORS: norm_grad_bf16_ring;
-    bf16, f32, 8, GRAD_RING_VECTORS_F32: norm_grad_wf32_bf16_ring;
+    f32, f32, 4, RING_VECTORS: norm_grad_f32_ring;
+    f16, f16, 8, RING_VECTORS: norm_grad_f16_ring;
+    bf16, bf16, 8, RING_VECTORS: norm_grad_bf16_ring;
+    bf16, f32, 8, RING_VECTORS_F32: norm_grad_wf32_bf16_ring;
 }
 
 macro_rules! loose_grads {

@@ -92,13 +92,20 @@ impl<T: Packed> Tensors<T> {
     unsafe fn keep(&self, group: &Group, row: u64, rows: u64, mean: f32, rstd: f32) {
         if group.own == 0 && group.rank == 0 && row < rows {
             // SAFETY: an element of each.
-            unsafe {
-                if !self.mean.is_null() {
-                    self.mean.wrapping_add(row as usize).write(mean);
-                }
-                if !self.rstd.is_null() {
-                    self.rstd.wrapping_add(row as usize).write(rstd);
-                }
+            unsafe { self.keep_row(row, mean, rstd) };
+        }
+    }
+
+    /// The same, by one thread.
+    #[inline(always)]
+    pub(super) unsafe fn keep_row(&self, row: u64, mean: f32, rstd: f32) {
+        // SAFETY: passed on to the caller: an element of each.
+        unsafe {
+            if !self.mean.is_null() {
+                self.mean.wrapping_add(row as usize).write(mean);
+            }
+            if !self.rstd.is_null() {
+                self.rstd.wrapping_add(row as usize).write(rstd);
             }
         }
     }
@@ -106,7 +113,7 @@ impl<T: Packed> Tensors<T> {
 
 /// 1 / √(variance + epsilon).
 #[inline(always)]
-fn rstd_of(variance: f32, params: &RowParams) -> f32 {
+pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
     math::rsqrt(variance + params.epsilon)
 }
 
@@ -132,7 +139,6 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     let count = (places.vectors_of_warp(&group) * V as u32) as f32;
     // While the row comes.
     let of_count = f32::from_bits(opaque((1.0 / count.max(1.0)).to_bits()));
-    let inverse = f32::from_bits(opaque((1.0 / params.n as f32).to_bits()));
     // SAFETY: as above.
     unsafe {
         tensors.add_residual::<V, R>(&mut raw, row, &places, params);
@@ -141,7 +147,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     let (mean, squares) = unsafe {
         moments_held::<T, V, R>(&mut group, &places, &raw, (count, of_count), is_centered)
     };
-    let rstd = rstd_of(squares * inverse, params);
+    let rstd = rstd_of(squares * params.scale, params);
     // SAFETY: elements of this row.
     unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
     let to = row_of_mut(tensors.y, row, params.strides[3]);
@@ -229,11 +235,10 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
     unsafe {
         let inputs = 1 + u32::from(!tensors.residual.is_null());
         let team = Team::fetch(params, inputs, [tensors.x, tensors.residual]);
-        let inverse = 1.0 / params.n as f32;
         team.land();
         tensors.add_slice::<V>(&team, params);
         let (mean, squares) = moments::<T, V>(&team, params);
-        let rstd = rstd_of(squares * inverse, params);
+        let rstd = rstd_of(squares * params.scale, params);
         tensors.keep(&team.group, team.row, params.rows, mean, rstd);
         let slice = team.slice(0);
         let to = row_of_mut(tensors.y, team.row, params.strides[3]);
@@ -293,7 +298,7 @@ unsafe fn moments<T: Packed, const V: usize>(team: &Team, params: &RowParams) ->
 
 /// The sum of a vector's elements.
 #[inline(always)]
-fn sum_of<const V: usize>(x: &[f32; V]) -> f32 {
+pub(super) fn sum_of<const V: usize>(x: &[f32; V]) -> f32 {
     let mut sum = x[0];
     let mut i = 1;
     while i < V {
@@ -305,7 +310,7 @@ fn sum_of<const V: usize>(x: &[f32; V]) -> f32 {
 
 /// The sum of a vector's squared deviations from `mean`.
 #[inline(always)]
-fn squares_about<const V: usize>(x: &[f32; V], mean: f32) -> f32 {
+pub(super) fn squares_about<const V: usize>(x: &[f32; V], mean: f32) -> f32 {
     let mut squares = 0.0;
     let mut i = 0;
     while i < V {

@@ -102,7 +102,6 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
             j += 1;
         }
         let whole = |sums: Pair, width| of_lanes(sums, width, &Pair::add);
-        let share = 1.0 / params.n as f32;
         let (mut before, mut this) = (Kept::NONE, Kept::of(tensors, ring, 0));
         let (mut last, mut turn) = (Turn::FIRST, Turn::FIRST);
         let mut sender = 0;
@@ -117,7 +116,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
             if i > 0 {
                 let i = i - 1;
                 let sums = ring.collect(i, Pair::ZERO, &whole);
-                let means = means(sums, share, params);
+                let means = means(sums, params.scale, params);
                 let to = row_of_mut(tensors.dx, ring.row(i), params.strides[3]);
                 let weight = &columns.weight;
                 write::<T, W, V, R>(ring, last, before, tensors, weight, means, to);

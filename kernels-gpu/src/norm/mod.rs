@@ -7,15 +7,15 @@
 //!
 //! **Roles**: as for softmax: a row belongs to a few lanes, a warp, a block or a cluster.
 //!
-//! **Pipelines**: those of `row::slices`, where bulk copies bring rows; else none: all vectors of a
-//! thread are asked for before the first is used.
+//! **Pipelines**: those of `row::ring` and `row::slices`, where bulk copies bring rows; else none: all
+//! vectors of a thread are asked for before the first is used.
 //!
-//! **Shared memory**: that of `row::slices`, or the scratch of `row::group` and rows that do not begin
+//! **Shared memory**: that of `row::ring`, of `row::slices`, or the scratch of `row::group` and rows that do not begin
 //! on a vector.
 //!
 //! **Timeline**: load x and residual, write h; the mean, then the sum of squared deviations of each
 //! warp's elements, from where the row is held, and one exchange that merges them; weights through the
-//! read-only cache; store.
+//! read-only cache, once a row, or once a block of a ring; store.
 //!
 //! **Numerics**: f32 throughout, one rounding of h and one of y; h is normalised as it was rounded.
 //! Variances are sums of squared deviations from the mean, never differences of squares; element
@@ -31,5 +31,6 @@ mod backward;
 mod entries;
 mod forward;
 mod grad_ring;
+mod ring;
 
 pub use entries::*;

@@ -3,8 +3,27 @@
 //! difference of large squares is ever taken.
 
 use super::loose::CHUNK;
-use cuda_std::math::fma;
+use super::ring::of_lanes;
+use cuda_std::math::{fma, mul_rn};
 use cuda_std::warp::Words;
+
+/// A number of elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Count {
+    pub(crate) count: f32,
+    /// One over it, and 0 of none.
+    pub(crate) share: f32,
+}
+
+impl Count {
+    #[inline(always)]
+    pub(crate) fn new(count: f32) -> Self {
+        Self {
+            count,
+            share: if count > 0.0 { 1.0 / count } else { 0.0 },
+        }
+    }
+}
 
 /// Of `count` elements.
 #[derive(Clone, Copy)]
@@ -62,6 +81,27 @@ impl Moments {
                 large.count * share,
                 large.squares + small.squares,
             ),
+        }
+    }
+
+    /// Of the sets of `width` neighbouring lanes, a power of two, which have `count` elements together:
+    /// their mean first, then squared deviations from it.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
+    #[inline(always)]
+    pub(crate) unsafe fn of_lanes(self, width: u32, count: Count) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let sum = |value: f32| of_lanes(value, width, &|a, b| a + b);
+            let mean = mul_rn(sum(mul_rn(self.mean, self.count)), count.share);
+            let delta = self.mean - mean;
+            let squares = sum(fma(mul_rn(delta, delta), self.count, self.squares));
+            Self {
+                count: count.count,
+                mean,
+                squares,
+            }
         }
     }
 

@@ -11,15 +11,16 @@
 //! | barrier | producer | consumer | arrivals | bytes |
 //! |---|---|---|---|---|
 //! | `landed`, of a warp and a stage | bulk copies of its first lanes | the warp | 1 an input | its part of all inputs |
-//! | `gathered`, of 16, in clusters | the block's warps | the warp whose turn it is | `warps` | 0 |
-//! | `posted`, of 16, in clusters | such a warp of every block | the block's warps | 1 | 16 a block |
-//! | the same in single blocks | the block's warps | the same | `warps` | 0 |
+//! | `gathered`, one for each of 16 rows, in clusters | the block's warps | the warp whose turn it is | `warps` | 0 |
+//! | `posted`, one for each of 64 or 32 rows, in clusters | such a warp of every block | the block's warps | 1 | 16 a block |
+//! | the same, for each of 16 rows, in single blocks | the block's warps | the same | `warps` | 0 |
 //!
 //! A warp gathers its sums of a row before it collects those of the row before, and sends after that:
-//! an exchange has the time in which sums of a row are made. Sums have places of their own for 16 rows.
-//! Nothing that is sent says that the sender has read what was sent to it: so every 8 rows all warps of
-//! a cluster arrive at its barrier, and wait for it 4 rows later, when the others have arrived long
-//! since; what they have read by the arrival is written again after the wait.
+//! an exchange has the time in which sums of a row are made. There are places for sums of as many rows
+//! as there are barriers. Nothing that is sent says that the sender has read what was sent to it: so,
+//! each time that half of the places are used up, all warps of a cluster arrive at its barrier, and
+//! wait for it when another quarter is, and the others have arrived long since; what they have read by
+//! the arrival is written again after the wait.
 //!
 //! **Shared memory**: barriers, places, then for each warp its stages: parts of all inputs.
 
@@ -28,6 +29,7 @@ use super::packed::{Packed, Raw};
 use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
+use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::mem;
 use cuda_std::shared::{SharedAddr, dynamic_base};
@@ -115,7 +117,7 @@ impl<const R: usize> Ring<R> {
             blocks,
             inputs,
             stages: params.stages,
-            width: places(warps, blocks).next_power_of_two(),
+            width: layout.places().next_power_of_two(),
             first,
             vectors: of_slice.min(of_row).min(LANES * R as u32),
             base,
@@ -145,14 +147,34 @@ impl<const R: usize> Ring<R> {
         self.first + j as u32 * LANES + self.lane
     }
 
+    /// Vectors of the warp.
+    #[inline(always)]
+    pub(crate) fn vectors(&self) -> u32 {
+        self.vectors
+    }
+
+    /// Vectors of the block.
+    #[inline(always)]
+    pub(crate) fn vectors_of_block<T: Packed>(&self, params: &RowParams) -> u32 {
+        let in_row = (params.n / T::LANES as u64) as u32;
+        let first = self.rank * params.vectors;
+        in_row.saturating_sub(first).min(params.vectors)
+    }
+
+    /// Whether this thread writes what there is once a row.
+    #[inline(always)]
+    pub(crate) fn is_first(&self) -> bool {
+        self.rank == 0 && self.warp == 0 && self.lane == 0
+    }
+
     #[inline(always)]
     fn landed(&self, stage: u32) -> Mbarrier {
-        Mbarrier::at(self.base.add_bytes(RingLayout::landed(self.warp, stage)))
+        Mbarrier::at(self.base.add_bytes(self.layout.landed(self.warp, stage)))
     }
 
     #[inline(always)]
     fn posted(&self, i: u32) -> Mbarrier {
-        Mbarrier::at(self.base.add_bytes(RingLayout::posted(i)))
+        Mbarrier::at(self.base.add_bytes(self.layout.posted(i)))
     }
 
     #[inline(always)]
@@ -184,9 +206,13 @@ impl<const R: usize> Ring<R> {
             }
             if self.warp == 0 && self.lane == 0 {
                 let mut i = 0;
-                while i < RingLayout::TURNS {
+                while i < opaque(self.layout.turns()) {
                     let arrivals = if self.blocks > 1 { 1 } else { self.warps };
                     self.posted(i).init(arrivals);
+                    i += 1;
+                }
+                let mut i = 0;
+                while i < opaque(RingLayout::GATHER_TURNS) {
                     self.gathered(i).init(self.warps);
                     i += 1;
                 }
@@ -211,6 +237,13 @@ impl<const R: usize> Ring<R> {
         }
     }
 
+    /// Rows from one time that a cluster meets to the next, and those since the last time, at turn `i`.
+    #[inline(always)]
+    fn meeting(&self, i: u32) -> (u32, u32) {
+        let meet = self.layout.turns() / 2;
+        (meet, i & (meet - 1))
+    }
+
     /// Arrives at the cluster's barrier, or waits for it, after turn `i` where it is time for that.
     ///
     /// # Safety
@@ -222,9 +255,10 @@ impl<const R: usize> Ring<R> {
         }
         // SAFETY: passed on to the caller; arrivals and waits alternate.
         unsafe {
-            if i % RingLayout::MEET == RingLayout::MEET - 1 {
+            let (meet, since) = self.meeting(i);
+            if since == meet - 1 {
                 cluster::barrier_cluster_arrive_release_aligned();
-            } else if i % RingLayout::MEET == RingLayout::MEET / 2 - 1 && i > RingLayout::MEET {
+            } else if since == meet / 2 - 1 && i > meet {
                 cluster::barrier_cluster_wait_acquire_aligned();
             }
         }
@@ -239,10 +273,10 @@ impl<const R: usize> Ring<R> {
         if self.blocks == 1 {
             return;
         }
-        let since = (self.rows + 1) % RingLayout::MEET;
+        let (meet, since) = self.meeting(self.rows + 1);
         // SAFETY: passed on to the caller; who has arrived waits before the next arrival.
         unsafe {
-            if self.rows + 1 >= RingLayout::MEET && since < RingLayout::MEET / 2 {
+            if self.rows + 1 >= meet && since < meet / 2 {
                 cluster::barrier_cluster_wait_acquire_aligned();
             }
             cluster::barrier_cluster_arrive_release_aligned();
@@ -384,10 +418,10 @@ impl<const R: usize> Ring<R> {
         nothing: S,
         whole: &impl Fn(S, u32) -> S,
     ) -> S {
-        let places = places(self.warps, self.blocks);
+        let places = self.layout.places();
         // SAFETY: passed on to the caller; places that have been written.
         unsafe {
-            self.posted(i).wait_parity(i / RingLayout::TURNS % 2);
+            self.posted(i).wait_parity(self.layout.posted_parity(i));
             let own = self.lane & (self.width - 1);
             let place = self.base.add_bytes(self.layout.post(i, own));
             whole(at(place, own < places, nothing), self.width)
@@ -412,7 +446,7 @@ impl<const R: usize> Ring<R> {
         // SAFETY: places that have been written; those of other blocks, which have not ended, are free
         // as said above.
         unsafe {
-            self.gathered(i).wait_parity(i / RingLayout::TURNS % 2);
+            self.gathered(i).wait_parity(RingLayout::gathered_parity(i));
             let place = self.base.add_bytes(self.layout.gather(i, self.lane));
             let value = whole(at(place, self.lane < self.warps, nothing), LANES);
             if self.lane == 0 {
@@ -459,10 +493,4 @@ unsafe fn at<S: Words>(place: SharedAddr, is_there: bool, nothing: S) -> S {
     }
     // SAFETY: passed on to the caller.
     of_words(unsafe { mem::ld_shared_v4_u32(place) }, nothing)
-}
-
-/// Places that a row is posted to.
-#[inline(always)]
-fn places(warps: u32, blocks: u32) -> u32 {
-    if blocks > 1 { blocks } else { warps }
 }

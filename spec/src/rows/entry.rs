@@ -1,9 +1,6 @@
 //! Entries that work on rows: their names and parameters.
 
-use super::{
-    GRAD_RING_VECTORS, GRAD_RING_VECTORS_F32, GRAD_VECTORS, Longer, Ringing, RowKernels, Slicing,
-    VECTORS,
-};
+use super::{GRAD_VECTORS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing, VECTORS};
 use crate::DType;
 
 /// What the name of an entry says of how it holds rows.
@@ -109,7 +106,8 @@ impl RowOp {
                 } else {
                     64
                 },
-                longer: Longer::Slices(Slicing {
+                ring: None,
+                slices: Some(Slicing {
                     alone_bytes: 32 << 10,
                     shared_bytes: 32 << 10,
                     cluster: 16,
@@ -121,7 +119,20 @@ impl RowOp {
                 vectors: VECTORS as u32,
                 least_threads: 4,
                 alone_threads: if matches!(self, Self::Norm) { 128 } else { 0 },
-                longer: Longer::Slices(Slicing {
+                ring: Some(Ringing {
+                    vectors: if matches!(self, Self::Norm) {
+                        RING_VECTORS as u32
+                    } else {
+                        RING_VECTORS_F32 as u32
+                    },
+                    alone_warps: 8,
+                    warps: 8,
+                    cluster: 2,
+                    most_warps: 16,
+                    joined_cluster: 4,
+                    resident_warps: 24,
+                }),
+                slices: Some(Slicing {
                     alone_bytes: 32 << 10,
                     shared_bytes: 32 << 10,
                     cluster: 16,
@@ -133,7 +144,8 @@ impl RowOp {
                 vectors: VECTORS as u32,
                 least_threads: 4,
                 alone_threads: 0,
-                longer: Longer::Slices(Slicing {
+                ring: None,
+                slices: Some(Slicing {
                     alone_bytes: 64 << 10,
                     shared_bytes: 64 << 10,
                     cluster: 16,
@@ -145,23 +157,31 @@ impl RowOp {
                 vectors: GRAD_VECTORS as u32,
                 least_threads: 16,
                 alone_threads: 32,
-                longer: Longer::Ring(Ringing {
-                    vectors: GRAD_RING_VECTORS as u32,
+                ring: Some(Ringing {
+                    vectors: RING_VECTORS as u32,
                     alone_warps: 8,
                     warps: 4,
                     cluster: 8,
+                    most_warps: 8,
+                    joined_cluster: 1,
+                    resident_warps: 16,
                 }),
+                slices: None,
             },
             Self::NormGradF32 => RowKernels {
                 vectors: 1,
                 least_threads: 16,
                 alone_threads: 32,
-                longer: Longer::Ring(Ringing {
-                    vectors: GRAD_RING_VECTORS_F32 as u32,
+                ring: Some(Ringing {
+                    vectors: RING_VECTORS_F32 as u32,
                     alone_warps: 16,
                     warps: 8,
                     cluster: 8,
+                    most_warps: 8,
+                    joined_cluster: 1,
+                    resident_warps: 16,
                 }),
+                slices: None,
             },
         }
     }
@@ -170,8 +190,8 @@ impl RowOp {
     pub const fn has(self, form: Form) -> bool {
         match form {
             Form::Held => self.kernels().alone_threads > 0,
-            Form::Slices => matches!(self.kernels().longer, Longer::Slices(_)),
-            Form::Ring => matches!(self.kernels().longer, Longer::Ring(_)),
+            Form::Slices => self.kernels().slices.is_some(),
+            Form::Ring => self.kernels().ring.is_some(),
             Form::Loose => !matches!(self, Self::NormF32 | Self::NormGradF32),
         }
     }
@@ -224,7 +244,7 @@ pub struct RowParams {
     pub ignore_index: i64,
     /// Norms: epsilon. Cross-entropy: label smoothing.
     pub epsilon: f32,
-    /// What gradients are multiplied by.
+    /// Cross-entropy: what gradients are multiplied by. Norms: one over `n`.
     pub scale: f32,
     /// Threads of a row in a block.
     pub threads: u32,

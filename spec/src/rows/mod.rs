@@ -39,11 +39,11 @@ pub const GRAD_VECTORS: usize = 2;
 /// Most blocks of a cluster.
 pub const MAX_CLUSTER: u32 = 16;
 
-/// The same of those whose rows come through a ring, and of those with weights in f32.
-pub const GRAD_RING_VECTORS: usize = 4;
+/// The same of norms whose rows come through a ring, and of those with weights in f32.
+pub const RING_VECTORS: usize = 4;
 
-/// See [`GRAD_RING_VECTORS`].
-pub const GRAD_RING_VECTORS_F32: usize = 2;
+/// See [`RING_VECTORS`].
+pub const RING_VECTORS_F32: usize = 2;
 
 /// Blocks that a multiprocessor has room for, of kernels that hold rows in registers and add up
 /// gradients of weights as they go.
@@ -108,17 +108,10 @@ pub struct RowKernels {
     pub least_threads: u32,
     /// Most threads of a row that they hold in registers.
     pub alone_threads: u32,
-    /// How longer rows are held.
-    pub longer: Longer,
-}
-
-/// How rows are held that are too long for the registers of one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Longer {
-    /// [`Strategy::Slices`].
-    Slices(Slicing),
-    /// [`Strategy::Ring`].
-    Ring(Ringing),
+    /// How longer rows come through a ring.
+    pub ring: Option<Ringing>,
+    /// How rows lie in slices that are too long for that, too.
+    pub slices: Option<Slicing>,
 }
 
 /// Into how many slices rows go. Clusters cost the more the larger they are: a copy through such
@@ -187,8 +180,8 @@ impl RowPlan {
     /// | rows | strategy |
     /// |---|---|
     /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | the same, longer, where there are kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | the same, longer, where there are kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
-    /// | the same, where there are kernels for [`Ringing`] (gradients of norms), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
     ///
@@ -205,12 +198,12 @@ impl RowPlan {
                     cluster: 1,
                 };
             }
-            if let Longer::Ring(ringing) = &kernels.longer
+            if let Some(ringing) = &kernels.ring
                 && let Some(plan) = Self::of_ring(ringing, shape, device)
             {
                 return plan;
             }
-            if let Longer::Slices(slicing) = &kernels.longer
+            if let Some(slicing) = &kernels.slices
                 && let Some(plan) = Self::of_slices(slicing, shape, device)
             {
                 return plan;

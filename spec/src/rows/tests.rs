@@ -50,7 +50,6 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 8), (Strategy::Slices, 4, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 65_536), (Strategy::Slices, 256, 4));
-    assert_eq!(of(RowOp::Norm, 32_768), (Strategy::Slices, 256, 2));
     let ring = |blocks, stages| {
         Strategy::Ring(Stages {
             vectors: 4,
@@ -68,6 +67,15 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::NormGrad, 131_072), (ring(2, 3), 256, 16));
     assert_eq!(of(RowOp::NormGrad, 262_144), (ring(1, 3), 512, 16));
     assert_eq!(of(RowOp::NormGrad, 300_000), (Strategy::Passes, 1024, 1));
+    assert_eq!(of(RowOp::Norm, 4096), (Strategy::Registers, 128, 1));
+    assert_eq!(of(RowOp::Norm, 4104), (ring(4, 2), 160, 1));
+    assert_eq!(of(RowOp::Norm, 8192), (ring(3, 2), 256, 1));
+    assert_eq!(of(RowOp::Norm, 16_384), (ring(3, 2), 256, 2));
+    assert_eq!(of(RowOp::Norm, 32_768), (ring(1, 3), 512, 2));
+    assert_eq!(of(RowOp::Norm, 65_536), (ring(1, 3), 512, 4));
+    assert_eq!(of(RowOp::Norm, 131_072), (ring(1, 3), 512, 8));
+    assert_eq!(of(RowOp::Norm, 262_144), (ring(1, 3), 512, 16));
+    assert_eq!(of(RowOp::Norm, 262_152), (Strategy::Slices, 256, 16));
     let unaligned = plan(RowOp::Softmax, 1001, 2, false);
     assert_eq!(unaligned.strategy, Strategy::Shared);
 }

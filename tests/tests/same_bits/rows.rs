@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use spec::rows::{
-    Form, MAX_THREADS, RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy,
+    Form, MAX_THREADS, Ringing, RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy,
     VECTOR_BYTES, column_block, flags,
 };
 use warpsmith::{DType, LaunchConfig};
@@ -92,8 +92,8 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         (Form::Held, RowOp::NormGradF32, _) => rng.random_range(1..=32),
         (Form::Held, _, 0) | (Form::Held, RowOp::NormGrad, _) => rng.random_range(1..=64),
         (Form::Held, ..) => rng.random_range(60..=128),
-        (Form::Ring, _, 0) => rng.random_range(65..=520),
-        (Form::Ring, _, 1) => rng.random_range(520..=4096),
+        (Form::Ring, RowOp::NormGrad | RowOp::NormGradF32, 0) => rng.random_range(65..=520),
+        (Form::Ring, _, 0 | 1) => rng.random_range(520..=4096),
         (Form::Ring, ..) => rng.random_range(4000..=16_000),
         (Form::Slices, _, 0) => rng.random_range(1030..=2000),
         (Form::Slices, _, 1) => rng.random_range(2000..=4000),
@@ -119,7 +119,18 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
             false => 0,
         },
     };
-    let plan = RowPlan::choose(&entry.op.kernels(), &shape, &device);
+    let mut kernels = entry.op.kernels();
+    match entry.form {
+        // Where rows come by either, the other is the choice.
+        Form::Slices => kernels.ring = None,
+        Form::Ring => kernels.slices = None,
+        Form::Held | Form::Loose => {}
+    }
+    kernels.ring = kernels.ring.map(|ring| Ringing {
+        joined_cluster: 1,
+        ..ring
+    });
+    let plan = RowPlan::choose(&kernels, &shape, &device);
     assert_eq!(plan.form(), entry.form, "extents of the other form");
     (plan, shape)
 }
@@ -131,7 +142,7 @@ fn params(rows: u64, n: u64, threads: u32) -> RowParams {
         strides: [0; 5],
         ignore_index: -100,
         epsilon: 0.0,
-        scale: 1.0,
+        scale: 1.0 / n as f32,
         threads,
         flags: 0,
         vectors: 0,

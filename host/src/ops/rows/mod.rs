@@ -122,8 +122,11 @@ impl Launch {
     ) -> Result<Self> {
         let shape = shape(dtype, n, is_aligned, inputs);
         let plan = plan(stream, op, &shape);
-        let groups = plan.blocks(rows as u64);
-        let blocks = groups.ok_or_else(|| Error::OutOfBounds {
+        let blocks = match plan.strategy {
+            Strategy::Ring(_) => Some(plan.persistent_blocks(rows as u64)),
+            _ => plan.blocks(rows as u64),
+        };
+        let blocks = blocks.ok_or_else(|| Error::OutOfBounds {
             what: "rows",
             got: rows as u64,
             limit: u64::from(spec::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),

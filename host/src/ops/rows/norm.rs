@@ -366,6 +366,7 @@ impl<T: Float> Norm<'_, T> {
             launch.entry.op = RowOp::Norm;
         }
         let mut params = launch.params(rows, n);
+        params.scale = 1.0 / n as f32;
         params.epsilon = self.epsilon;
         params.flags |= if self.is_centered { flags::CENTER } else { 0 };
         params.flags |= if is_f32 { flags::F32_WEIGHTS } else { 0 };

@@ -277,6 +277,7 @@ impl<T: Float> NormGrad<'_, T> {
         let inputs = 2 + u32::from(is_aligned && placed.dsum.is_some());
         let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), (is_aligned, inputs))?;
         let mut params = launch.params(rows, n);
+        params.scale = 1.0 / n as f32;
         params.strides[..4].copy_from_slice(&placed.strides());
         params.flags |= if self.mean.is_some() {
             flags::CENTER

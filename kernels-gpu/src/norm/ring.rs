@@ -1,0 +1,236 @@
+//! Layer norm and RMS norm of rows that come through a ring (`row::ring`).
+//!
+//! Weights of a thread's columns stay in registers: rows do not read them again. In a turn, a warp
+//! makes the moments of what it has of one row, posts them, and then writes the row before, whose
+//! moments have come meanwhile.
+
+use super::forward::{Tensors, rstd_of, squares_about, sum_of};
+use crate::row::held::{row_of, row_of_mut};
+use crate::row::moments::{Count, Moments};
+use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
+use crate::row::ring::{Ring, Turn, of_lanes};
+use cuda_std::hint::opaque;
+use cuda_std::math::{fma, mul_rn};
+use cuda_std::thread;
+use spec::rows::{RowParams, flags};
+
+/// Lanes of a warp.
+const LANES: u32 = thread::WARP_THREADS;
+
+/// What a thread keeps of its columns.
+struct Columns<const R: usize> {
+    weight: [[Raw; 2]; R],
+    bias: [[Raw; 2]; R],
+}
+
+impl<const R: usize> Columns<R> {
+    #[inline(always)]
+    unsafe fn new<T: Packed, W: Packed, const V: usize>(
+        ring: &Ring<R>,
+        tensors: &Tensors<T>,
+    ) -> Self {
+        let mut columns = Self {
+            weight: [[[0; 4]; 2]; R],
+            bias: [[[0; 4]; 2]; R],
+        };
+        let mut j = 0;
+        while j < R {
+            let (at, has) = (ring.number(j) as usize * V, ring.has(j));
+            // SAFETY: a vector of each, or nothing.
+            unsafe {
+                columns.weight[j] = tensors.weight.vector::<W, V>(at, has);
+                columns.bias[j] = tensors.bias.vector::<W, V>(at, has);
+            }
+            j += 1;
+        }
+        columns
+    }
+}
+
+/// Moments of sets that lanes have, and of what they have together; means are 0 of RMS norm.
+#[inline(always)]
+unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> Moments {
+    // SAFETY: the warp's lanes come here together.
+    unsafe {
+        if is_centered {
+            return part.of_lanes(width, count);
+        }
+        let squares = of_lanes(part.squares, width, &|a, b| a + b);
+        Moments::new(0.0, 0.0, squares)
+    }
+}
+
+/// All rows of this block or cluster.
+///
+/// # Safety
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+#[inline(always)]
+pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
+    tensors: &Tensors<T>,
+    params: &RowParams,
+) {
+    let row_of = |input, row| match input {
+        0 => row_of(tensors.x, row, params.strides[0]),
+        _ => row_of(tensors.residual, row, params.strides[1]),
+    };
+    // SAFETY: the launch's promise; all threads come here, and a warp's take the same branches.
+    unsafe {
+        let ring = Ring::<R>::new::<T>(params, 1 + u32::from(!tensors.residual.is_null()));
+        ring.begin();
+        ring.fill(&row_of);
+        let columns = Columns::new::<T, W, V>(&ring, tensors);
+        let elements = |vectors: u32| Count::new((vectors * V as u32) as f32);
+        let of_warp = elements(ring.vectors());
+        let of_row = Count {
+            count: params.n as f32,
+            share: params.scale,
+        };
+        let is_centered = params.flags & flags::CENTER != 0;
+        let (mut last, mut turn) = (Turn::FIRST, Turn::FIRST);
+        let mut sender = 0;
+        let mut i = 0;
+        while i <= ring.rows {
+            if i < ring.rows {
+                ring.wait(turn);
+                let row = ring.row(i);
+                let part = moments::<T, V, R>(&ring, turn, tensors, row, of_warp, params);
+                ring.post(i, part);
+            }
+            if i > 0 {
+                let i = i - 1;
+                let all = ring.collect(i, Moments::EMPTY, &|part, width| {
+                    whole(part, width, of_row, is_centered)
+                });
+                let rstd = rstd_of(mul_rn(all.squares, params.scale), params);
+                let row = ring.row(i);
+                if ring.is_first() {
+                    tensors.keep_row(row, all.mean, rstd);
+                }
+                let to = row_of_mut(tensors.y, row, params.strides[3]);
+                write::<T, W, V, R>(&ring, last, tensors, &columns, (all.mean, rstd), to);
+                ring.refill(i, last, &row_of);
+            }
+            if i < ring.rows {
+                ring.send(i, sender, Moments::EMPTY, &|part, width| {
+                    // Here and there alone: no register is kept for it.
+                    let of_block = elements(opaque(ring.vectors_of_block::<T>(params)));
+                    whole(part, width, of_block, is_centered)
+                });
+                sender = ring.next_sender(sender);
+            }
+            ring.meet(i);
+            last = turn;
+            turn = ring.after(turn);
+            i += 1;
+        }
+        ring.end();
+    }
+}
+
+/// Mean (0 of RMS norm) and squared deviations of what the warp has of a row, `count`; writes the sum
+/// with the residual, where it is asked for.
+///
+/// # Safety
+/// The row is in its stage.
+#[inline(always)]
+unsafe fn moments<T: Packed, const V: usize, const R: usize>(
+    ring: &Ring<R>,
+    turn: Turn,
+    tensors: &Tensors<T>,
+    row: u64,
+    count: Count,
+    params: &RowParams,
+) -> Moments {
+    let is_centered = params.flags & flags::CENTER != 0;
+    let mut mean = 0.0;
+    if is_centered {
+        let mut sum = 0.0;
+        let mut j = 0;
+        while j < R {
+            // SAFETY: the row has landed. Vectors that are not there are 0.
+            let x = unpack::<T, V>(&unsafe { summed::<T, V, R>(ring, turn, j, tensors) });
+            sum += sum_of(&x);
+            j += 1;
+        }
+        // SAFETY: the warp's lanes come here together.
+        mean = mul_rn(unsafe { of_lanes(sum, LANES, &|a, b| a + b) }, count.share);
+    }
+    let to = row_of_mut(tensors.sum, row, params.strides[2]);
+    let mut squares = 0.0;
+    let mut j = 0;
+    while j < R {
+        // SAFETY: as above; a vector of the sum's row, or nothing.
+        unsafe {
+            let raw = summed::<T, V, R>(ring, turn, j, tensors);
+            if !tensors.sum.is_null() {
+                ring.store(to, j, raw);
+            }
+            let of_vector = squares_about(&unpack::<T, V>(&raw), mean);
+            squares += if ring.has(j) { of_vector } else { 0.0 };
+        }
+        j += 1;
+    }
+    // SAFETY: as above.
+    let squares = unsafe { of_lanes(squares, LANES, &|a, b| a + b) };
+    Moments::new(count.count, mean, squares)
+}
+
+/// Vector `j` of a row after the residual, as it is rounded.
+///
+/// # Safety
+/// The row is in its stage.
+#[inline(always)]
+unsafe fn summed<T: Packed, const V: usize, const R: usize>(
+    ring: &Ring<R>,
+    turn: Turn,
+    j: usize,
+    tensors: &Tensors<T>,
+) -> Raw {
+    // SAFETY: passed on to the caller.
+    let raw = unsafe { ring.read(turn, 0, j) };
+    if tensors.residual.is_null() {
+        return raw;
+    }
+    let mut x = unpack::<T, V>(&raw);
+    // SAFETY: as above.
+    let residual = unpack::<T, V>(&unsafe { ring.read(turn, 1, j) });
+    let mut i = 0;
+    while i < V {
+        x[i] += residual[i];
+        i += 1;
+    }
+    pack::<T, V>(&x)
+}
+
+/// Writes the thread's vectors of a row of y.
+///
+/// # Safety
+/// The row of x is in its stage still; `to` is one of y.
+#[inline(always)]
+unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
+    ring: &Ring<R>,
+    turn: Turn,
+    tensors: &Tensors<T>,
+    columns: &Columns<R>,
+    (mean, rstd): (f32, f32),
+    to: *mut T,
+) {
+    let weight = forgotten::<W, V, R>(&columns.weight);
+    let bias = forgotten::<W, V, R>(&columns.bias);
+    let mut j = 0;
+    while j < R {
+        let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
+        let bias: [f32; V] = Weights::unpack::<W, V>(&bias[j]);
+        // SAFETY: passed on to the caller.
+        let raw = unsafe { summed::<T, V, R>(ring, turn, j, tensors) };
+        let mut out = unpack::<T, V>(&raw);
+        let mut i = 0;
+        while i < V {
+            out[i] = fma(mul_rn(out[i] - mean, rstd), weight[i], bias[i]);
+            i += 1;
+        }
+        // SAFETY: a vector of the row of y, or nothing.
+        unsafe { ring.store(to, j, pack::<T, V>(&out)) };
+        j += 1;
+    }
+}
