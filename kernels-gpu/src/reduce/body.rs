@@ -15,7 +15,6 @@ use super::load::{Load, Raw};
 use super::own::Own;
 use super::place::{Item, Items, Place, Role, Singles, divide};
 use super::settle::{Layout, Scratch};
-use super::short;
 
 const BATCH_LEN: usize = BATCH as usize;
 
@@ -62,6 +61,16 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     let (mut at, mut k) = (place.at, 0);
     let next = |at: *const u8| at.wrapping_offset(place.step as isize);
     if F::IS_BATCHED && place.is_vector && !is_pair {
+        // Of narrow elements in rows, a tree and a pair of numbers for all lanes: instructions count.
+        while F::IS_JOINED && V == 8 && params.is_across == 0 && k + BATCH <= place.count {
+            // SAFETY: so many vectors of the place.
+            let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
+            let xs = |u: usize, _| T::number(x[u / V], u % V);
+            let [first] = F::batch::<1, { 8 * BATCH_LEN }>([locals[0]], xs, k, params);
+            locals[0] = first;
+            at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
+            k += BATCH;
+        }
         // Wide elements take as many registers by halves of a batch.
         while V > 2 && k + BATCH <= place.count {
             // SAFETY: so many vectors of the place.
@@ -202,11 +211,6 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
     params: &ReduceParams,
     scratch: *mut u32,
 ) {
-    if short::is_short::<F, T, V>(arrays.x, params) {
-        // SAFETY: the launch's promise.
-        unsafe { short::rows::<F, T, V>(arrays, params) };
-        return;
-    }
     let role = role(params);
     let items = Items::of(params, V as u64);
     let block = Block {

@@ -2,7 +2,7 @@
 
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::reduce::{ReduceParams, THREADS};
+use spec::reduce::{ROWS_SMALL, ReduceParams, THREADS};
 
 use super::arg::Arg;
 use super::body::{Arrays, reduce};
@@ -10,6 +10,7 @@ use super::fold::{Count, Fold, Lse, Value};
 use super::load::Wide;
 use super::moments::Moments;
 use super::settle::Scratch;
+use super::{short, small};
 
 macro_rules! entries {
     ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
@@ -68,4 +69,37 @@ entries! {
     reduce_moments_bf16: Moments<f32>, bf16, 8 -> f32;
     reduce_moments_f64: Moments<f64>, f64, 2 -> f64;
     reduce_moments_wide: Moments<f64>, Wide, 2 -> f64;
+}
+
+macro_rules! shorts {
+    ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
+        #[doc = concat!("`", stringify!($fold), "` of ", stringify!($ty),
+            ": of short rows, or of one small one.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::reduce` says, with arrays of these extents and strides.
+        #[kernel(max_threads = THREADS, min_blocks = 4)]
+        pub unsafe fn $name(
+            x: *const u8,
+            partials: *mut u32,
+            tickets: *mut u32,
+            out: *mut $out,
+            params: ReduceParams,
+        ) {
+            let scratch = shared_array![u32; small::WORDS];
+            let arrays = Arrays::<$fold> { x, partials, tickets, out };
+            // SAFETY: the launch's promise; the array is for this alone.
+            unsafe {
+                match params.rows {
+                    ROWS_SMALL => small::row::<$fold, $ty, $lanes>(&arrays, &params, scratch),
+                    _ => short::rows::<$fold, $ty, $lanes>(&arrays, &params),
+                }
+            }
+        }
+    )*};
+}
+
+shorts! {
+    reduce_value_f32_short: Value<f32>, f32, 4 -> f32;
+    reduce_value_bf16_short: Value<f32>, bf16, 8 -> f32;
 }

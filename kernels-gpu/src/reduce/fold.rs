@@ -45,12 +45,12 @@ pub(super) trait Fold {
     const IS_BATCHED: bool = true;
     /// True where short axes, and what is left in the end, are worth code of their own.
     const IS_SHORT: bool = false;
+    /// True where lanes that are of one result may be taken in as one.
+    const IS_JOINED: bool = false;
     /// True where there are operations with two tensors.
     const IS_PAIR: bool = false;
     /// True where neighbouring results are written at once: they are short to compute, and alone.
     const IS_WRITTEN_AT_ONCE: bool = false;
-    /// True where there is code for short rows: [`Family::has_short`](spec::reduce::Family::has_short).
-    const HAS_SHORT: bool = false;
 
     /// Of no elements.
     fn start(params: &ReduceParams) -> Self::Local;
@@ -175,9 +175,9 @@ impl<N: Number> Fold for Value<N> {
     type Local = [N; 2];
     type Acc = N;
     type Out = N;
-    const HAS_SHORT: bool = true;
     const WORDS: usize = size_of::<N>() / 4;
     const IS_SHORT: bool = true;
+    const IS_JOINED: bool = true;
     const IS_PAIR: bool = true;
     const IS_WRITTEN_AT_ONCE: bool = true;
 

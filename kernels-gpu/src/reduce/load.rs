@@ -10,8 +10,6 @@ pub(crate) type Raw = [u32; 4];
 pub(crate) trait Load<const V: usize>: Copy {
     /// What it is computed in.
     type Number: Copy;
-    /// True where there is code for short rows: [`Family::has_short`](spec::reduce::Family::has_short).
-    const HAS_SHORT: bool = false;
 
     /// Bytes of an element; `code` is what wide ones are told by.
     #[inline(always)]
@@ -53,10 +51,9 @@ fn lane(at: *const u8, step: i64, valid: u32, v: u32) -> *const u8 {
 }
 
 macro_rules! words_32 {
-    ($($ty:ty => $number:ty, $has_short:literal, |$word:ident| $widen:expr;)*) => {$(
+    ($($ty:ty => $number:ty, |$word:ident| $widen:expr;)*) => {$(
         impl Load<4> for $ty {
             type Number = $number;
-            const HAS_SHORT: bool = $has_short;
 
             #[inline(always)]
             unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
@@ -79,16 +76,15 @@ macro_rules! words_32 {
 }
 
 words_32! {
-    f32 => f32, true, |word| f32::from_bits(word);
-    i32 => i64, false, |word| i64::from(word as i32);
-    u32 => u32, false, |word| word;
+    f32 => f32, |word| f32::from_bits(word);
+    i32 => i64, |word| i64::from(word as i32);
+    u32 => u32, |word| word;
 }
 
 macro_rules! words_16 {
-    ($($ty:ty => $number:ty, $has_short:literal, |$half:ident| $widen:expr;)*) => {$(
+    ($($ty:ty => $number:ty, |$half:ident| $widen:expr;)*) => {$(
         impl Load<8> for $ty {
             type Number = $number;
-            const HAS_SHORT: bool = $has_short;
 
             #[inline(always)]
             unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
@@ -116,9 +112,9 @@ macro_rules! words_16 {
 }
 
 words_16! {
-    f16 => f32, false, |half| convert::f16_to_f32(half);
-    bf16 => f32, true, |half| convert::bf16_to_f32(half);
-    u16 => u32, false, |half| u32::from(half);
+    f16 => f32, |half| convert::f16_to_f32(half);
+    bf16 => f32, |half| convert::bf16_to_f32(half);
+    u16 => u32, |half| u32::from(half);
 }
 
 /// Two words as the 64 bits they are.

@@ -10,6 +10,7 @@
 //! | `body` | the kernel: items, threads, chunks |
 //! | `own` | columns that one thread has |
 //! | `short` | rows of a few vectors, without all that |
+//! | `small` | one row that a block has at a time, likewise |
 //! | `settle` | results of threads to one, in shared memory |
 //! | `entries` | the entries |
 
@@ -24,3 +25,4 @@ mod own;
 mod place;
 mod settle;
 mod short;
+mod small;

@@ -7,7 +7,7 @@
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::{self, Words};
-use spec::reduce::{ROWS_SHORT, ReduceParams, SHORT_ROWS_OF_THREAD, THREADS};
+use spec::reduce::{ReduceParams, SHORT_ROWS_OF_THREAD, THREADS};
 
 use super::body::Arrays;
 use super::fold::{Fold, Indices};
@@ -15,14 +15,6 @@ use super::load::{Load, Raw};
 
 /// Rows of which a thread has a vector on its way.
 const ROWS: usize = SHORT_ROWS_OF_THREAD as usize;
-/// True where [`rows`] may be called: the view's rows are short, and each begins at 16 bytes.
-#[inline(always)]
-pub(super) fn is_short<F: Fold, T: Load<V>, const V: usize>(
-    x: *const u8,
-    params: &ReduceParams,
-) -> bool {
-    F::HAS_SHORT && T::HAS_SHORT && params.rows == ROWS_SHORT && x.addr().is_multiple_of(16)
-}
 
 /// Rows that are computed at a time: one branch for all of them says what is computed.
 const AT_ONCE: usize = 4;
@@ -30,7 +22,7 @@ const AT_ONCE: usize = 4;
 /// A launch over short rows.
 ///
 /// # Safety
-/// The arrays are those of `params`, of which [`is_short`] is true; the whole block is here.
+/// The arrays are those of `params`, of a plan for short rows; the whole block is here.
 #[inline(always)]
 pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     arrays: &Arrays<F>,
@@ -52,9 +44,9 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
     };
     let row_bytes = view.outer_stride.wrapping_mul(T::bytes(params.mask));
     let warps = u64::from(THREADS / thread::WARP_THREADS);
-    let mut first = (u64::from(thread::block_idx_x()) * warps + warp) * of_warp;
-    while first < view.outer {
-        let mut row = first + group;
+    let mut row = (u64::from(thread::block_idx_x()) * warps + warp) * of_warp + group;
+    // All lanes of a warp go on, or none: the shuffles below need them all.
+    while row - group < view.outer {
         let mut at = arrays
             .x
             .wrapping_offset((row as i64).wrapping_mul(row_bytes) as isize)
@@ -93,7 +85,7 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
             raws = core::array::from_fn(|r| raws[(r + AT_ONCE) % ROWS]);
             left -= 1;
         }
-        first += u64::from(thread::grid_dim_x()) * warps * of_warp;
+        row += (u64::from(thread::grid_dim_x()) * warps - 1) * of_warp;
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `reduce_<family>_<dtype>` | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
+//! | `reduce_<family>_<dtype>`, and `.._short` of short rows and of one small one | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
 //!
 //! Families are in [`Family`]: one entry serves several operations, told apart by
 //! [`ReduceParams`]. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
@@ -17,8 +17,9 @@
 //! may be null where there is one chunk; tickets are 0 before a launch and after it.
 //!
 //! # Accuracy
-//! Eight elements of a lane of a thread's vectors at a time are added by a tree and go into a pair of
-//! numbers that loses nothing (Knuth's two-sum); pairs end up in a tree. The longest chain of
+//! Eight elements of a lane of a thread's vectors at a time, or 64 of all lanes of narrow ones in rows,
+//! are added by a tree and go into a pair of numbers that loses nothing (Knuth's two-sum); pairs end up
+//! in a tree. The longest chain of
 //! roundings is [`ReducePlan::additions`], which does not grow with the extents beyond the tree's.
 
 mod params;
@@ -29,7 +30,7 @@ pub use params::{
     KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
 };
 pub use plan::{
-    ROWS_ANY, ROWS_SHORT, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_LANES, SHORT_ROWS_OF_THREAD,
+    ROWS_ANY, ROWS_SHORT, ROWS_SMALL, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_ROWS_OF_THREAD,
 };
 
 use crate::DType;
@@ -226,12 +227,6 @@ impl Family {
         Self::Moments,
     ];
 
-    /// Whether there is code for short rows ([`ROWS_SHORT`]) of a dtype: of what is most often asked
-    /// of them.
-    pub const fn has_short(self, dtype: DType) -> bool {
-        matches!(self, Self::Value) && matches!(dtype, DType::F32 | DType::Bf16)
-    }
-
     /// Name in entry names.
     pub const fn name(self) -> &'static str {
         match self {
@@ -262,6 +257,8 @@ pub struct ReduceEntry {
     pub family: Family,
     /// Of what.
     pub reads: Reads,
+    /// For short rows, and for one small one: [`ROWS_SHORT`], [`ROWS_SMALL`].
+    pub is_short: bool,
 }
 
 impl ReduceEntry {
@@ -281,7 +278,11 @@ impl ReduceEntry {
             Family::Lse | Family::Moments if is_integer => return None,
             _ => Reads::Of(dtype),
         };
-        Some(Self { family, reads })
+        Some(Self {
+            family,
+            reads,
+            is_short: false,
+        })
     }
 
     /// Type of the results.
@@ -303,11 +304,22 @@ impl ReduceEntry {
         }
     }
 
-    /// Whether it has code for short rows.
-    pub const fn has_short(self) -> bool {
-        match self.reads {
-            Reads::Of(dtype) => self.family.has_short(dtype),
-            Reads::Wide | Reads::Bits(_) => false,
+    /// The same for short rows, where there is one: of what is most often asked of them.
+    pub const fn short(self) -> Option<Self> {
+        match (self.family, self.reads) {
+            (Family::Value, Reads::Of(DType::F32 | DType::Bf16)) => Some(Self {
+                is_short: true,
+                ..self
+            }),
+            _ => None,
+        }
+    }
+
+    /// The entry for a plan that was made of this one.
+    pub const fn for_plan(self, plan: &ReducePlan) -> Self {
+        match (plan.rows, self.short()) {
+            (ROWS_SHORT | ROWS_SMALL, Some(short)) => short,
+            _ => self,
         }
     }
 
@@ -340,13 +352,15 @@ impl ReduceEntry {
                 matches!(family, Family::Count).then_some(Self {
                     family,
                     reads: Reads::Bits(bits),
+                    is_short: false,
                 })
             });
             let wide = Self::of(family, DType::F32, true)
                 .filter(|entry| matches!(entry.reads, Reads::Wide));
             plain.chain(bits).chain(wide)
         };
-        Family::ALL.into_iter().flat_map(of)
+        let long = Family::ALL.into_iter().flat_map(of);
+        long.clone().chain(long.filter_map(Self::short))
     }
 }
 
@@ -357,7 +371,8 @@ impl core::fmt::Display for ReduceEntry {
             Reads::Of(dtype) => write!(f, "{dtype}"),
             Reads::Wide => write!(f, "wide"),
             Reads::Bits(bits) => write!(f, "b{bits}"),
-        }
+        }?;
+        f.write_str(if self.is_short { "_short" } else { "" })
     }
 }
 

@@ -1,8 +1,6 @@
 //! What a launch is told.
 
-use super::{
-    Family, ROWS_ANY, ROWS_SHORT, ROWS_WHOLE, ReduceOp, ReducePlan, ReduceView, wide_code,
-};
+use super::{Family, ROWS_ANY, ReduceOp, ReducePlan, ReduceView, wide_code};
 use crate::DType;
 
 /// [`ReduceParams::kind`]: sums.
@@ -58,7 +56,7 @@ pub struct ReduceParams {
     pub finish: u32,
     /// 1 where elements are products with those of a second tensor, [`ReduceParams::to_y`] away.
     pub is_pair: u32,
-    /// [`ReducePlan::rows`], as far as there is code for it; [`ROWS_ANY`] where `is_pair`.
+    /// [`ReducePlan::rows`]; [`ROWS_ANY`] where `is_pair`.
     pub rows: u32,
     /// What sums are divided by.
     pub divisor: f64,
@@ -93,7 +91,6 @@ impl ReduceParams {
             is_pair: matches!(op, ReduceOp::Dot) as u32,
             rows: match op {
                 ReduceOp::Dot => ROWS_ANY,
-                _ if plan.rows == ROWS_SHORT && !op.family().has_short(dtype) => ROWS_WHOLE,
                 _ => plan.rows,
             },
             divisor: view.len() as f64,

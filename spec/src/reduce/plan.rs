@@ -101,8 +101,11 @@ pub const ROWS_WHOLE: u32 = 1;
 /// The same, and of so few vectors that a thread has one of a row.
 pub const ROWS_SHORT: u32 = 2;
 
-/// Fewest elements of a vector for which there is code for short rows.
-pub const SHORT_LANES: u64 = 4;
+/// One row that is whole, and of few vectors.
+pub const ROWS_SMALL: u32 = 3;
+
+/// Vectors that a thread has of a small row, at most.
+const SMALL_VECTORS_OF_THREAD: u64 = 8;
 
 /// Most vectors of a short row. Of longer ones, a thread's share pays for what an item costs.
 const SHORT_VECTORS: u64 = 16;
@@ -114,27 +117,31 @@ const SHORT_ROWS: u64 = 1024;
 pub const SHORT_ROWS_OF_THREAD: u64 = 8;
 
 impl ReducePlan {
-    /// The plan for a view whose elements are read `lanes` at once, by an entry with code for short
-    /// rows. It depends on nothing else, so results do not either.
+    /// The plan for a view whose elements are read `lanes` at once. It depends on nothing else, so
+    /// results do not either.
     pub const fn new(view: &ReduceView, lanes: u64) -> Self {
         let is_across =
             view.inner > 1 && view.inner_stride.unsigned_abs() < view.axis_stride.unsigned_abs();
         if is_across {
             return Self::across(view, lanes);
         }
-        match Self::short(view, lanes) {
-            Some(plan) => plan,
-            None => Self::along(view, lanes),
-        }
+        Self::along(view, lanes)
     }
 
-    /// The plan for an entry, which may have no code for short rows.
-    pub const fn of(entry: ReduceEntry, view: &ReduceView) -> Self {
-        let plan = Self::new(view, entry.lanes());
-        if plan.rows == ROWS_SHORT && !entry.has_short() {
-            return Self::along(view, entry.lanes());
+    /// The plan for an entry, or for the one for short rows in its place: those have to begin at 16
+    /// bytes. See [`ReduceEntry::for_plan`].
+    pub const fn of(entry: ReduceEntry, view: &ReduceView, is_aligned: bool) -> Self {
+        let lanes = entry.lanes();
+        if !is_aligned || entry.short().is_none() || known_of_rows(view, lanes) != ROWS_WHOLE {
+            return Self::new(view, lanes);
         }
-        plan
+        if let Some(plan) = Self::small(view, lanes) {
+            return plan;
+        }
+        if let Some(plan) = Self::short(view, lanes) {
+            return plan;
+        }
+        Self::new(view, lanes)
     }
 
     /// Lanes of a vector lie along the axis.
@@ -174,13 +181,31 @@ impl ReducePlan {
         }
     }
 
+    /// One row of few vectors.
+    const fn small(view: &ReduceView, lanes: u64) -> Option<Self> {
+        let most = SMALL_VECTORS_OF_THREAD * THREADS as u64 * lanes;
+        if view.outer != 1 || view.n == 0 || view.n > most {
+            return None;
+        }
+        Some(Self {
+            along: THREADS,
+            across: 1,
+            is_across: false,
+            rows: ROWS_SMALL,
+            chunks: 1,
+            chunk_len: view.n,
+            width: 1,
+            groups: 1,
+            parts: 1,
+            blocks: 1,
+        })
+    }
+
     /// Many rows of whole vectors, so few that a thread's share of a longer row would be one.
     const fn short(view: &ReduceView, lanes: u64) -> Option<Self> {
         let vectors = view.n / lanes;
-        let is_whole = known_of_rows(view, lanes) == ROWS_WHOLE;
         let is_few = vectors >= 1 && vectors <= SHORT_VECTORS;
-        let has_code = lanes >= SHORT_LANES;
-        if !(has_code && is_whole && is_few && view.outer >= SHORT_ROWS) {
+        if !(is_few && view.outer >= SHORT_ROWS) {
             return None;
         }
         let along = vectors.next_power_of_two();
@@ -255,7 +280,7 @@ impl ReducePlan {
     /// of numbers that a thread has for a lane (2, as what they lose is of second order), what fills
     /// no vector, lanes, threads, and parts.
     pub const fn additions(&self) -> u64 {
-        const TREES: u64 = 3 + 2 + 16 + 3 + 5 + 30;
+        const TREES: u64 = 6 + 2 + 16 + 3 + 5 + 30;
         let parts = match self.is_cut() {
             // A thread takes every so manieth part of a column.
             true => self.parts.div_ceil(THREADS as u64 / self.width) + 30,
@@ -322,6 +347,8 @@ const fn capped(blocks: u64, most: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DType;
+    use crate::reduce::Family;
 
     #[test]
     fn chunks_cover_the_axis_and_none_is_empty() {
@@ -354,6 +381,18 @@ mod tests {
 
     #[test]
     fn small_inputs_take_one_block_and_large_ones_many() {
+        let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
+        let rows = |n, is_aligned| {
+            let plan = ReducePlan::of(entry, &ReduceView::contiguous(1, n, 1), is_aligned);
+            assert_eq!(plan.blocks, 1);
+            plan.rows
+        };
+        assert_eq!((rows(4, true), rows(8192, true)), (ROWS_SMALL, ROWS_SMALL));
+        assert_eq!(
+            (rows(8192, false), rows(8196, true)),
+            (ROWS_WHOLE, ROWS_WHOLE)
+        );
+        assert_eq!((rows(0, true), rows(7, true)), (ROWS_WHOLE, ROWS_ANY));
         let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
         assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
         assert_eq!(blocks(1 << 18), 32);

@@ -176,16 +176,18 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
         0 => rng.random_range(1..=200),
         _ => rng.random_range(1..=6000 / inner + 300),
     };
-    let (outer, n, inner) = match rng.random_range(0..5) {
-        0 => (
+    let (outer, n, inner) = match (entry.is_short, rng.random_range(0..4)) {
+        (true, 0) => (1, 8 * rng.random_range(1..=1024), 1),
+        (_, 0) => (
             rng.random_range(1024..=1100),
-            8 * rng.random_range(1..=10),
+            8 * rng.random_range(1..=8),
             1,
         ),
-        _ => (rng.random_range(1..=5), n, inner),
+        (true, _) => (1, 8 * rng.random_range(1..=80), 1),
+        (false, _) => (rng.random_range(1..=5), n, inner),
     };
     let view = ReduceView::contiguous(outer, n, inner);
-    let plan = ReducePlan::of(entry, &view);
+    let plan = ReducePlan::of(entry, &view, entry.is_short);
     let x = match dtype {
         DType::I32 | DType::I64 => trial.noise(outer * n * inner * dtype.size_bytes() as u64, rng),
         _ => trial.floats(dtype, outer * n * inner, rng),

@@ -17,6 +17,9 @@ pub(crate) struct ReduceState {
     workspaces: Cleared,
 }
 
+/// Bytes that short rows begin at a multiple of.
+const VECTOR_BYTES: u64 = 16;
+
 /// Bytes of the tickets.
 const TICKET_BYTES: u64 = 4 * TICKETS as u64;
 
@@ -75,7 +78,9 @@ impl<T: Reducible> Reduce<'_, T> {
     ) -> Option<(ReduceView, ReducePlan, Axes)> {
         let is_ordered = matches!(self.op, ReduceOp::Argmax | ReduceOp::Argmin);
         let (view, turned) = view::view(x, axes, is_ordered)?;
-        let plan = ReducePlan::of(entry, &view);
+        let start = view::turn(x, turned).ok()?.device_ptr().as_raw();
+        let is_aligned = start.is_multiple_of(VECTOR_BYTES);
+        let plan = ReducePlan::of(entry, &view, is_aligned && self.y.is_none());
         let fits = !plan.is_cut() || plan.groups <= TICKETS as u64;
         fits.then_some((view, plan, turned))
     }
@@ -142,7 +147,7 @@ impl<T: Reducible> Reduce<'_, T> {
             }
             false => Workspace::NONE,
         };
-        let kernel = kernels::kernel(stream, entry)?;
+        let kernel = kernels::kernel(stream, entry.for_plan(&plan))?;
         let config = LaunchConfig::linear(plan.blocks, THREADS);
         let args = (&x, workspace.partials, workspace.tickets, out, params);
         // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their

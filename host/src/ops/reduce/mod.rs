@@ -274,7 +274,11 @@ impl<'a, T: Reducible> Reduce<'a, T> {
                 for (axis, &extent) in extents {
                     *(if axes.has(axis) { &mut n } else { &mut outer }) *= extent as u64;
                 }
-                ReducePlan::of(entry, &ReduceView::contiguous(outer, n, 1))
+                ReducePlan::of(
+                    entry,
+                    &ReduceView::contiguous(outer, n, 1),
+                    self.y.is_none(),
+                )
             },
             |(_, plan, _)| plan,
         ))
