@@ -280,7 +280,7 @@ impl ReducePlan {
     /// of numbers that a thread has for a lane (2, as what they lose is of second order), what fills
     /// no vector, lanes, threads, and parts.
     pub const fn additions(&self) -> u64 {
-        const TREES: u64 = 6 + 2 + 16 + 3 + 5 + 30;
+        const TREES: u64 = 3 + 2 + 16 + 3 + 5 + 30;
         let parts = match self.is_cut() {
             // A thread takes every so manieth part of a column.
             true => self.parts.div_ceil(THREADS as u64 / self.width) + 30,
