@@ -114,9 +114,9 @@ pub struct RowKernels {
     pub slices: Option<Slicing>,
 }
 
-/// Into how many slices rows go. Clusters cost the more the larger they are: a copy through such
-/// slices reaches 0.96 of the bandwidth in single blocks, 0.90 in clusters of 4, 0.80 of 16. Slices of
-/// more than 32 KiB cost more, as fewer blocks share a multiprocessor.
+/// Into how many slices rows go, and by how many threads. Clusters cost the more the larger they are,
+/// and the more warps they have, all of which exchange; slices of more than 52 KiB leave a
+/// multiprocessor fewer than four blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slicing {
     /// Most bytes of all inputs' rows that one block has.
@@ -125,9 +125,12 @@ pub struct Slicing {
     pub shared_bytes: u32,
     /// Most blocks of a row, where none of them has more than `alone_bytes` then.
     pub cluster: u32,
-    /// Vectors of an input for each thread, as far as [`SLICE_THREADS`] allow; in clusters twice as
-    /// many.
+    /// Most vectors of an input for each thread, as far as [`SLICE_THREADS`] allow.
     pub vectors: u32,
+    /// The same in clusters.
+    pub shared_vectors: u32,
+    /// The same of elements of 16 bits in clusters of [`MAX_CLUSTER`].
+    pub most_vectors: u32,
     /// Least threads of a row.
     pub least_threads: u32,
 }
@@ -251,14 +254,14 @@ impl RowPlan {
             }
         };
         let vectors = shape.slice_vectors(cluster) as u64;
-        let threads = if cluster == 1 {
-            power(
-                vectors.div_ceil(slicing.vectors as u64),
-                slicing.least_threads,
-            )
+        let (each, least) = if cluster == 1 {
+            (slicing.vectors, slicing.least_threads)
+        } else if cluster < MAX_CLUSTER || shape.element_bytes > 2 {
+            (slicing.shared_vectors, 128)
         } else {
-            power(vectors.div_ceil(2 * slicing.vectors as u64), 128)
+            (slicing.most_vectors, 128)
         };
+        let threads = power(vectors.div_ceil(each as u64), least);
         let plan = Self {
             strategy: Strategy::Slices,
             threads: if threads > SLICE_THREADS {

@@ -39,13 +39,28 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::Softmax, 256), (Strategy::Registers, 8, 1));
     assert_eq!(of(RowOp::Softmax, 2048), (Strategy::Registers, 64, 1));
     assert_eq!(of(RowOp::Softmax, 8192), (Strategy::Registers, 256, 1));
+    assert_eq!(of(RowOp::Softmax, 8200), (Strategy::Slices, 128, 1));
     assert_eq!(of(RowOp::Softmax, 16_384), (Strategy::Slices, 256, 1));
+    assert_eq!(of(RowOp::Softmax, 26_624), (Strategy::Slices, 256, 1));
+    assert_eq!(of(RowOp::Softmax, 26_632), (Strategy::Slices, 128, 2));
     assert_eq!(of(RowOp::Softmax, 32_768), (Strategy::Slices, 256, 2));
-    assert_eq!(of(RowOp::Softmax, 50_264), (Strategy::Slices, 256, 4));
+    assert_eq!(of(RowOp::Softmax, 50_264), (Strategy::Slices, 256, 2));
     assert_eq!(of(RowOp::Softmax, 131_072), (Strategy::Slices, 256, 8));
-    assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 256, 16));
+    assert_eq!(of(RowOp::Softmax, 196_608), (Strategy::Slices, 256, 8));
+    assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 128, 16));
+    assert_eq!(of(RowOp::Softmax, 262_152), (Strategy::Slices, 256, 16));
     assert_eq!(of(RowOp::CrossEntropy, 2048), (Strategy::Registers, 64, 1));
-    assert_eq!(of(RowOp::CrossEntropy, 4096), (Strategy::Slices, 128, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 2056), (Strategy::Slices, 64, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 4096), (Strategy::Slices, 64, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 8192), (Strategy::Slices, 128, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 128_256), (Strategy::Slices, 256, 8));
+    assert_eq!(of(RowOp::CrossEntropy, 151_936), (Strategy::Slices, 256, 8));
+    assert_eq!(
+        of(RowOp::CrossEntropy, 256_000),
+        (Strategy::Slices, 128, 16)
+    );
+    let f32_classes = plan(RowOp::CrossEntropy, 128_256, 4, true);
+    assert_eq!((f32_classes.threads, f32_classes.cluster), (256, 16));
     assert_eq!(of(RowOp::Softmax, 1 << 20), (Strategy::Slices, 256, 16));
     assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 8), (Strategy::Slices, 4, 1));

@@ -1,7 +1,7 @@
 //! Cross-entropy.
 
 use super::axes::{Along, RowAxes};
-use super::{Launch, Rows, input, model};
+use super::{Launch, MOST_OWN, Rows, input, model};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::Model;
@@ -208,7 +208,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     pub fn model(&self) -> Result<Model> {
         let (rows, n) = self.along.of(self.logits)?.extents(self.logits.shape());
         let totals = rows.div_ceil(MAX_THREADS as usize) + 16;
-        let mut model = model(n);
+        let mut model = model(n, MOST_OWN);
         model.additions = model.additions.max(totals);
         Ok(model)
     }

@@ -205,11 +205,17 @@ fn plan(stream: &Stream, op: RowOp, shape: &RowShape) -> RowPlan {
     RowPlan::choose(&op.kernels(), shape, &limits)
 }
 
+/// Most elements that a thread has of a row: 16 vectors of a slice, 4 in registers, or 32 one by one,
+/// as 32 threads have of 1024 and 256 of 8192. More there are only where 1024 threads or more have the
+/// row.
+const MOST_OWN: usize = 128;
+
+/// The same of norms, and of gradients: 8 vectors of a slice.
+const MOST_OWN_OTHERWISE: usize = 64;
+
 /// The model of sums over rows of `n` elements by whichever kernel: the one with the longest chain.
-fn model(n: usize) -> Model {
-    // No thread has more than the rows' length over the least threads that share one: 4 vectors, or
-    // what is left to 32 threads of at most 1024 elements, 256 of 8192, 1024 of more.
-    let own = (n.div_ceil(1024)).max(n.min(64));
+fn model(n: usize, most_own: usize) -> Model {
+    let own = n.div_ceil(1024).max(n.min(most_own));
     Model {
         additions: own + 64,
         // Of parts of a warp, of a block's, and of single elements.

@@ -255,7 +255,9 @@ pub(super) fn norm_model(n: usize) -> NormModel {
     // A thread's, four elements at a time, those of lanes, and of warps.
     let merges = n.div_ceil(1024).max(n.min(32)).div_ceil(4) + 10;
     NormModel {
-        additions: super::model(n).additions.min(others),
+        additions: super::model(n, super::MOST_OWN_OTHERWISE)
+            .additions
+            .min(others),
         merges: merges.min(others),
     }
 }

@@ -1,7 +1,7 @@
 //! Softmax, log-softmax, and their gradients.
 
 use super::axes::{Along, RowAxes, along_axes};
-use super::{Launch, Rows, model};
+use super::{Launch, MOST_OWN, MOST_OWN_OTHERWISE, Rows, model};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
@@ -99,7 +99,10 @@ macro_rules! forward {
             /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
             /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
             pub fn model(&self) -> Result<Model> {
-                Ok(model(self.along.of(self.x)?.extents(self.x.shape()).1))
+                Ok(model(
+                    self.along.of(self.x)?.extents(self.x.shape()).1,
+                    MOST_OWN,
+                ))
             }
 
             fn validate(&self, stream: &Stream) -> Result<RowAxes> {
@@ -212,7 +215,7 @@ macro_rules! backward {
             /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
             /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
             pub fn model(&self) -> Result<Model> {
-                Ok(model(self.along.of(self.y)?.extents(self.y.shape()).1))
+                Ok(model(self.along.of(self.y)?.extents(self.y.shape()).1, MOST_OWN_OTHERWISE))
             }
 
             fn validate(&self, stream: &Stream) -> Result<RowAxes> {
