@@ -11,7 +11,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `scan_<dtype>` | `(x: *const T, y: *mut T, status: *mut u64, params: ScanParams)` |
+//! | `scan_<dtype>`, `scan_sm80_bf16` | `(x: *const T, y: *mut T, status: *mut u64, params: ScanParams)` |
 //!
 //! `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32 and i64 (in i64, wrapping).
 //! `status` is [`ScanPlan::status_words`] words of 0, and may be null where rows have one tile.
@@ -76,16 +76,36 @@ impl ScanOp {
     }
 }
 
-/// Names an entry: `scan_f32`.
+/// Names an entry: `scan_f32`, `scan_sm80_bf16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScanEntry {
     /// Of input and output: one of [`DTYPES`](crate::reduce::DTYPES).
     pub dtype: DType,
+    /// Whether it rounds by the instruction that compute capability 8.0 has for that: of bf16, which is
+    /// bound by instructions otherwise. The bits are the same.
+    pub is_sm80: bool,
+}
+
+impl ScanEntry {
+    /// Of that dtype, for a device of that compute capability.
+    pub const fn new(dtype: DType, arch: (u32, u32)) -> Self {
+        Self {
+            dtype,
+            is_sm80: matches!(dtype, DType::Bf16) && arch.0 >= 8,
+        }
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let portable = crate::reduce::DTYPES.map(|dtype| Self::new(dtype, (7, 5)));
+        portable.into_iter().chain([Self::new(DType::Bf16, (8, 0))])
+    }
 }
 
 impl core::fmt::Display for ScanEntry {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "scan_{}", self.dtype)
+        let arch = if self.is_sm80 { "sm80_" } else { "" };
+        write!(f, "scan_{arch}{}", self.dtype)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of tiles.
 
+use half::bf16;
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use spec::reduce::DTYPES;
@@ -30,7 +31,7 @@ fn check(case: &Case, device: &Device) -> Checked {
     match case.dtype {
         DType::F32 => check_of::<f32>(case, device),
         DType::F16 => check_of::<half::f16>(case, device),
-        DType::Bf16 => check_of::<half::bf16>(case, device),
+        DType::Bf16 => check_of::<bf16>(case, device),
         DType::F64 => check_of::<f64>(case, device),
         DType::I32 => check_of::<i32>(case, device),
         DType::I64 => check_of::<i64>(case, device),
@@ -136,20 +137,53 @@ fn tiles_have_the_same_bits_in_one_turn_or_two() {
         for (rows, n) in [(1, 300_001), (3, 4 * 8192 + 1)] {
             let xs: Vec<f32> = (0..rows * n).map(|i| 1.0 / (i % 97 + 1) as f32).collect();
             let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
-            let [at_once, late] = [0, 1].map(|is_late| sums_of(&x, is_late, &stream));
+            let entry = ScanEntry::new(DType::F32, (7, 5));
+            let [at_once, late] = [0, 1].map(|is_late| sums_of(&x, entry, is_late, &stream));
+            let bits =
+                |sums: Tensor<f32>| sums.to_vec().expect("sums").into_iter().map(f32::to_bits);
+            let (at_once, late) = (Vec::from_iter(bits(at_once)), Vec::from_iter(bits(late)));
             assert_eq!(at_once, late, "{rows} x {n}");
             assert_eq!(late[0], xs[0].to_bits(), "{rows} x {n}");
         }
     }
 }
 
-/// Bits of the running sums, launched without the operation.
-fn sums_of(x: &Tensor<f32>, is_late: u32, stream: &Stream) -> Vec<u32> {
+/// The instruction that rounds two numbers to bf16, and integer code for devices that have none.
+#[test]
+fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        // What ends in infinity, or NaN, or does not; ties of rounding either way.
+        for end in [1.0, f32::INFINITY, f32::NAN, f32::MAX] {
+            let n = 40_003;
+            let mut xs: Vec<_> = (0..n)
+                .map(|i| bf16::from_f32(1.0 / (i % 97 + 1) as f32))
+                .collect();
+            xs[n - 5001] = bf16::from_f32(end);
+            let x = Tensor::from_slice(&device, &[1, n], &xs).expect("a tensor");
+            let [with, without] = [(8, 0), (7, 5)].map(|arch| {
+                let sums = sums_of(&x, ScanEntry::new(DType::Bf16, arch), 1, &stream);
+                let sums = sums.to_vec().expect("the sums");
+                sums.into_iter().map(bf16::to_bits).collect::<Vec<_>>()
+            });
+            assert_eq!(with, without, "{end}");
+        }
+    }
+}
+
+/// The running sums, launched without the operation.
+fn sums_of<T: Reducible>(
+    x: &Tensor<T>,
+    entry: ScanEntry,
+    is_late: u32,
+    stream: &Stream,
+) -> Tensor<T> {
     let (rows, n) = (x.shape()[0] as u64, x.shape()[1] as u64);
-    let plan = ScanPlan::new(rows, n, DType::F32, n.is_multiple_of(4) || rows == 1);
-    let words = plan.status_words(rows, DType::F32) as usize;
+    let is_aligned = (n * T::DTYPE.size_bytes() as u64).is_multiple_of(16) || rows == 1;
+    let plan = ScanPlan::new(rows, n, T::DTYPE, is_aligned);
+    let words = plan.status_words(rows, T::DTYPE) as usize;
     let status = Tensor::<i64>::zeros(stream, &[words]).expect("a tensor");
-    let y = Tensor::<f32>::zeros(stream, x.shape()).expect("a tensor");
+    let y = Tensor::<T>::zeros(stream, x.shape()).expect("a tensor");
     let params = ScanParams {
         rows,
         n,
@@ -162,15 +196,14 @@ fn sums_of(x: &Tensor<f32>, is_late: u32, stream: &Stream) -> Vec<u32> {
         is_exclusive: 0,
         is_late,
     };
-    let name = ScanEntry { dtype: DType::F32 }.to_string();
+    let name = entry.to_string();
     let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
     let config = LaunchConfig::linear(plan.blocks, spec::scan::THREADS)
         .shared_bytes(ScanPlan::shared_bytes(is_late != 0));
     // SAFETY: rows of n neighbours in both; the status has the plan's words of 0, and the launch the
     // shared memory that it asks for.
     unsafe { kernel.launch(stream, config, (x, &y, &status, params)) }.expect("a launch");
-    let sums = y.to_vec().expect("the result");
-    sums.into_iter().map(f32::to_bits).collect()
+    y
 }
 
 /// More groups than warps look at: what comes before those is there as one number. (So many blocks

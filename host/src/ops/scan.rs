@@ -190,7 +190,8 @@ impl<'a, T: Reducible> Scan<'a, T> {
             is_exclusive: u32::from(self.is_exclusive),
             is_late: u32::from(is_late),
         };
-        let kernel = kernels::kernel(stream, ScanEntry { dtype: T::DTYPE })?;
+        let entry = ScanEntry::new(T::DTYPE, stream.device().arch());
+        let kernel = kernels::kernel(stream, entry)?;
         let config = LaunchConfig::linear(plan.blocks, THREADS)
             .shared_bytes(ScanPlan::shared_bytes(is_late));
         let status = status.as_ref().map_or(0, Storage::address);

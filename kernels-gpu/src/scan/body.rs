@@ -170,9 +170,10 @@ unsafe fn tell(to: *mut Tile, number: u64, params: &ScanParams) {
 }
 
 /// # Safety
-/// The arrays are those of `params`; `shared` is shared memory of [`ScanParams::shared_bytes`].
+/// The arrays are those of `params`, the device is of compute capability 8.0 or newer where `IS_SM80`;
+/// `shared` is shared memory of [`ScanParams::shared_bytes`].
 #[inline(always)]
-pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize>(
+pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
     x: *const u8,
     y: *mut u8,
     status: *mut u64,
@@ -252,7 +253,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize>(
                 // Computed again, it took no registers meanwhile.
                 tile.i += u64::from(opaque(0));
                 let place = launch.place::<T, V>(&tile);
-                results::<T, V>(&own, &place, exclusive, kind, is_exclusive);
+                results::<T, V, IS_SM80>(&own, &place, exclusive, kind, is_exclusive);
                 place.span.store_parts::<T, V>(place.to, &own);
             }
             turn = turn.wrapping_add(1);
@@ -317,7 +318,7 @@ unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
 /// # Safety
 /// The slots are written, the place is writable.
 #[inline(always)]
-unsafe fn results<T: Stored<V, Number: Number>, const V: usize>(
+unsafe fn results<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
     slots: &Slots,
     place: &Place,
     before: [T::Number; VECTORS],
@@ -339,7 +340,10 @@ unsafe fn results<T: Stored<V, Number: Number>, const V: usize>(
                 sum = op(sum, x);
                 if is_exclusive { before } else { sum }
             });
-            let raw = T::packed(ys);
+            let raw = match IS_SM80 {
+                true => T::packed_sm80(ys),
+                false => T::packed(ys),
+            };
             // SAFETY: as above.
             unsafe {
                 match is_aligned && span.is_whole(first, lanes) {

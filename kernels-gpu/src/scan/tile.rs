@@ -24,6 +24,12 @@ pub(super) trait Stored<const V: usize>: Load<V> {
     /// `V` neighbours as they lie in memory, of results: NaN from the first NaN on.
     fn packed(xs: [Self::Number; V]) -> Raw;
 
+    /// The same bits, by what sm_80 has instructions for.
+    #[inline(always)]
+    fn packed_sm80(xs: [Self::Number; V]) -> Raw {
+        Self::packed(xs)
+    }
+
     /// Bits of the first element.
     #[inline(always)]
     fn bits_of(raw: Raw) -> u64 {
@@ -84,7 +90,7 @@ macro_rules! stored_32 {
 }
 
 macro_rules! stored_16 {
-    ($($ty:ty: |$xs:ident| $packed:expr;)*) => {$(
+    ($($ty:ty: |$xs:ident| $packed:expr, $pair:path;)*) => {$(
         impl Stored<8> for $ty {
             #[inline(always)]
             unsafe fn read_bits(at: *const u8) -> u64 {
@@ -99,6 +105,10 @@ macro_rules! stored_16 {
             #[inline(always)]
             fn packed($xs: [f32; 8]) -> Raw {
                 $packed
+            }
+            #[inline(always)]
+            fn packed_sm80(xs: [f32; 8]) -> Raw {
+                core::array::from_fn(|i| $pair(xs[2 * i], xs[2 * i + 1]))
             }
         }
     )*};
@@ -137,8 +147,8 @@ stored_16! {
             u32::from(convert::f32_to_f16(low)) | u32::from(convert::f32_to_f16(high)) << 16
         };
         [pair(xs[0], xs[1]), pair(xs[2], xs[3]), pair(xs[4], xs[5]), pair(xs[6], xs[7])]
-    };
-    bf16: |xs| bf16_packed(xs);
+    }, convert::f32x2_to_f16x2_cvt;
+    bf16: |xs| bf16_packed(xs), convert::f32x2_to_bf16x2_cvt;
 }
 stored_64! {
     f64: |x| x.to_bits();

@@ -51,8 +51,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add_attention(&mut all);
     rows::insert(&mut all);
     add(&mut all, ReduceEntry::all(), Family::Reduce);
-    let scans = reduce::DTYPES.map(|dtype| ScanEntry { dtype });
-    add(&mut all, scans, Family::Scan);
+    add(&mut all, ScanEntry::all(), Family::Scan);
     add(&mut all, FusedEntry::all(), Family::Fused);
     let copies = [1, 2, 4, 8, 16].map(|size_bytes| CopyEntry { size_bytes });
     add(&mut all, copies, Family::Copy);
@@ -207,7 +206,8 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
 }
 
 /// A scan of rows of less than a tile, of several, or of more than a group.
-fn running(ScanEntry { dtype }: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
+fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let dtype = entry.dtype;
     let mut trial = Trial::default();
     let tile_len = ScanPlan::new(1, u64::MAX, dtype, true).tile_len;
     let (n, rows) = match rng.random_range(0..4) {
@@ -244,18 +244,10 @@ fn running(ScanEntry { dtype }: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
     let config = LaunchConfig::linear(plan.blocks, scan::THREADS)
         .shared_bytes(ScanPlan::shared_bytes(params.is_late != 0));
     if plan.tiles == 1 {
-        trial.launch(
-            ScanEntry { dtype },
-            config,
-            [x, y, Arg::Null, Arg::params(params)],
-        );
+        trial.launch(entry, config, [x, y, Arg::Null, Arg::params(params)]);
     } else {
         let status = trial.buffer(vec![0; 8 * plan.status_words(rows, dtype) as usize]);
-        trial.launch(
-            ScanEntry { dtype },
-            config,
-            [x, y, status, Arg::params(params)],
-        );
+        trial.launch(entry, config, [x, y, status, Arg::params(params)]);
     }
     trial
 }
