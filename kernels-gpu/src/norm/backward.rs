@@ -314,7 +314,8 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                 sums.by_z = fma(w, z, sums.by_z);
             });
             let sums = group.reduce::<_, false>(sums, Pair::add);
-            let means = means(sums, params.scale, params);
+            // Divided here: kept from the parameters on, it would spill on sm_100.
+            let means = means(sums, 1.0 / params.n as f32, params);
             let to = row_of_mut(tensors.dx, row, params.strides[3]);
             let dsum = row_of(tensors.dsum, row, params.strides[2]);
             x.places(|i| {
