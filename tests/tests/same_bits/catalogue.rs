@@ -246,7 +246,8 @@ fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
     if plan.tiles == 1 {
         trial.launch(entry, config, [x, y, Arg::Null, Arg::params(params)]);
     } else {
-        let status = trial.buffer(vec![0; 8 * plan.status_words(rows, dtype) as usize]);
+        // It begins with a counter, which blocks that begin late find used up.
+        let status = trial.scratch(vec![0; 8 * plan.status_words(rows, dtype) as usize]);
         trial.launch(entry, config, [x, y, status, Arg::params(params)]);
     }
     trial

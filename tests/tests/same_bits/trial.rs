@@ -12,6 +12,8 @@ use warpsmith::{
 #[derive(Default)]
 pub(crate) struct Trial {
     buffers: Vec<Vec<u8>>,
+    /// Numbers of those that are no result.
+    scratch: Vec<usize>,
     launches: Vec<Launch>,
 }
 
@@ -90,6 +92,12 @@ impl Trial {
         Arg::Buffer(self.buffers.len() - 1)
     }
 
+    /// A buffer of these bytes, in which blocks count or tell each other what depends on time.
+    pub(crate) fn scratch(&mut self, bytes: Vec<u8>) -> Arg {
+        self.scratch.push(self.buffers.len());
+        self.buffer(bytes)
+    }
+
     pub(crate) fn launch(
         &mut self,
         kernel: impl ToString,
@@ -118,7 +126,7 @@ impl Trial {
         });
     }
 
-    /// All buffers after all launches.
+    /// All buffers that are results, after all launches.
     pub(crate) fn run(&self, device: &Device) -> Result<Vec<Vec<u8>>> {
         let stream = device.stream()?;
         let buffers = self
@@ -161,7 +169,9 @@ impl Trial {
             unsafe { kernel.launch(&stream, launch.config, &args[..]) }?;
         }
         stream.synchronize()?;
-        buffers.iter().map(DeviceBuffer::to_vec).collect()
+        let results = buffers.iter().enumerate();
+        let results = results.filter(|(number, _)| !self.scratch.contains(number));
+        results.map(|(_, buffer)| buffer.to_vec()).collect()
     }
 }
 
