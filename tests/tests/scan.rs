@@ -1,6 +1,6 @@
 //! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of tiles.
 
-use half::bf16;
+use half::{bf16, f16};
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use spec::reduce::DTYPES;
@@ -30,7 +30,7 @@ struct Case {
 fn check(case: &Case, device: &Device) -> Checked {
     match case.dtype {
         DType::F32 => check_of::<f32>(case, device),
-        DType::F16 => check_of::<half::f16>(case, device),
+        DType::F16 => check_of::<f16>(case, device),
         DType::Bf16 => check_of::<bf16>(case, device),
         DType::F64 => check_of::<f64>(case, device),
         DType::I32 => check_of::<i32>(case, device),
@@ -139,11 +139,8 @@ fn tiles_have_the_same_bits_in_one_turn_or_two() {
             let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
             let entry = ScanEntry::new(DType::F32, (7, 5));
             let [at_once, late] = [0, 1].map(|is_late| sums_of(&x, entry, is_late, &stream));
-            let bits =
-                |sums: Tensor<f32>| sums.to_vec().expect("sums").into_iter().map(f32::to_bits);
-            let (at_once, late) = (Vec::from_iter(bits(at_once)), Vec::from_iter(bits(late)));
             assert_eq!(at_once, late, "{rows} x {n}");
-            assert_eq!(late[0], xs[0].to_bits(), "{rows} x {n}");
+            assert_eq!(late[0], TestElement::bits(xs[0]), "{rows} x {n}");
         }
     }
 }
@@ -161,23 +158,20 @@ fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
                 .collect();
             xs[n - 5001] = bf16::from_f32(end);
             let x = Tensor::from_slice(&device, &[1, n], &xs).expect("a tensor");
-            let [with, without] = [(8, 0), (7, 5)].map(|arch| {
-                let sums = sums_of(&x, ScanEntry::new(DType::Bf16, arch), 1, &stream);
-                let sums = sums.to_vec().expect("the sums");
-                sums.into_iter().map(bf16::to_bits).collect::<Vec<_>>()
-            });
+            let [with, without] = [(8, 0), (7, 5)]
+                .map(|arch| sums_of(&x, ScanEntry::new(DType::Bf16, arch), 1, &stream));
             assert_eq!(with, without, "{end}");
         }
     }
 }
 
-/// The running sums, launched without the operation.
-fn sums_of<T: Reducible>(
+/// Bits of the running sums, launched without the operation.
+fn sums_of<T: Reducible + TestElement>(
     x: &Tensor<T>,
     entry: ScanEntry,
     is_late: u32,
     stream: &Stream,
-) -> Tensor<T> {
+) -> Vec<u64> {
     let (rows, n) = (x.shape()[0] as u64, x.shape()[1] as u64);
     let is_aligned = (n * T::DTYPE.size_bytes() as u64).is_multiple_of(16) || rows == 1;
     let plan = ScanPlan::new(rows, n, T::DTYPE, is_aligned);
@@ -203,7 +197,8 @@ fn sums_of<T: Reducible>(
     // SAFETY: rows of n neighbours in both; the status has the plan's words of 0, and the launch the
     // shared memory that it asks for.
     unsafe { kernel.launch(stream, config, (x, &y, &status, params)) }.expect("a launch");
-    y
+    let sums = y.to_vec().expect("the sums");
+    sums.into_iter().map(T::bits).collect()
 }
 
 /// More groups than warps look at: what comes before those is there as one number. (So many blocks

@@ -7,26 +7,26 @@ use spec::scan::{ScanParams, THREADS};
 use super::body::scan;
 
 macro_rules! entries {
-    ($($name:ident: $ty:ty, $lanes:literal, $blocks:literal $(, $arch:tt)?;)*) => {$(
+    ($($name:ident: $ty:ty, $lanes:literal, $blocks:literal, $is_sm80:literal
+        $(, arch = $arch:tt)?;)*) => {$(
         #[doc = concat!("Scans rows of ", stringify!($ty) $(, ", for ", $arch)?, ".")]
         ///
         /// # Safety
         /// Launched as `spec::scan` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS, min_blocks = $blocks $(, arch = $arch)?)]
         pub unsafe fn $name(x: *const u8, y: *mut u8, status: *mut u64, params: ScanParams) {
-            const IS_SM80: bool = false $(|| !$arch.is_empty())?;
             // SAFETY: the launch's promise; the shared memory is for this alone.
-            unsafe { scan::<$ty, $lanes, IS_SM80>(x, y, status, &params, dynamic_shared![u32]) }
+            unsafe { scan::<$ty, $lanes, $is_sm80>(x, y, status, &params, dynamic_shared![u32]) }
         }
     )*};
 }
 
 entries! {
-    scan_f32: f32, 4, 4;
-    scan_f16: f16, 8, 4;
-    scan_bf16: bf16, 8, 4;
-    scan_sm80_bf16: bf16, 8, 4, "sm_80";
-    scan_f64: f64, 2, 3;
-    scan_i32: i32, 4, 3;
-    scan_i64: i64, 2, 3;
+    scan_f32: f32, 4, 4, false;
+    scan_f16: f16, 8, 4, false;
+    scan_bf16: bf16, 8, 4, false;
+    scan_sm80_bf16: bf16, 8, 4, true, arch = "sm_80";
+    scan_f64: f64, 2, 3, false;
+    scan_i32: i32, 4, 3, false;
+    scan_i64: i64, 2, 3, false;
 }

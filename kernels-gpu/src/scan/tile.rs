@@ -90,7 +90,7 @@ macro_rules! stored_32 {
 }
 
 macro_rules! stored_16 {
-    ($($ty:ty: |$xs:ident| $packed:expr, $pair:path;)*) => {$(
+    ($($ty:ty: |$xs:ident| $packed:expr $(, sm80 $pair:path)?;)*) => {$(
         impl Stored<8> for $ty {
             #[inline(always)]
             unsafe fn read_bits(at: *const u8) -> u64 {
@@ -106,10 +106,10 @@ macro_rules! stored_16 {
             fn packed($xs: [f32; 8]) -> Raw {
                 $packed
             }
-            #[inline(always)]
+            $(#[inline(always)]
             fn packed_sm80(xs: [f32; 8]) -> Raw {
                 core::array::from_fn(|i| $pair(xs[2 * i], xs[2 * i + 1]))
-            }
+            })?
         }
     )*};
 }
@@ -147,8 +147,8 @@ stored_16! {
             u32::from(convert::f32_to_f16(low)) | u32::from(convert::f32_to_f16(high)) << 16
         };
         [pair(xs[0], xs[1]), pair(xs[2], xs[3]), pair(xs[4], xs[5]), pair(xs[6], xs[7])]
-    }, convert::f32x2_to_f16x2_cvt;
-    bf16: |xs| bf16_packed(xs), convert::f32x2_to_bf16x2_cvt;
+    };
+    bf16: |xs| bf16_packed(xs), sm80 convert::f32x2_to_bf16x2_cvt;
 }
 stored_64! {
     // Which of several NaN a sum of f64 is depends on the device.

@@ -246,8 +246,11 @@ fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
     if plan.tiles == 1 {
         trial.launch(entry, config, [x, y, Arg::Null, Arg::params(params)]);
     } else {
-        // It begins with a counter, which blocks that begin late find used up.
-        let status = trial.scratch(vec![0; 8 * plan.status_words(rows, dtype) as usize]);
+        // It begins with a counter, which blocks that begin late find used up. Which NaN a total of
+        // f64 is depends on the device.
+        let words = vec![0; 8 * plan.status_words(rows, dtype) as usize];
+        let no_result = if dtype == DType::F64 { words.len() } else { 8 };
+        let status = trial.scratch(words, no_result);
         trial.launch(entry, config, [x, y, status, Arg::params(params)]);
     }
     trial

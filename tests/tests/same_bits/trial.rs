@@ -12,8 +12,8 @@ use warpsmith::{
 #[derive(Default)]
 pub(crate) struct Trial {
     buffers: Vec<Vec<u8>>,
-    /// Numbers of those that are no result.
-    scratch: Vec<usize>,
+    /// Numbers of those of which so many bytes, the first ones, are no result.
+    scratch: Vec<(usize, usize)>,
     launches: Vec<Launch>,
 }
 
@@ -92,9 +92,10 @@ impl Trial {
         Arg::Buffer(self.buffers.len() - 1)
     }
 
-    /// A buffer of these bytes, in which blocks count or tell each other what depends on time.
-    pub(crate) fn scratch(&mut self, bytes: Vec<u8>) -> Arg {
-        self.scratch.push(self.buffers.len());
+    /// A buffer of these bytes, the first of which, so many, are no result: blocks count there, or
+    /// tell each other what depends on the device.
+    pub(crate) fn scratch(&mut self, bytes: Vec<u8>, no_result: usize) -> Arg {
+        self.scratch.push((self.buffers.len(), no_result));
         self.buffer(bytes)
     }
 
@@ -126,7 +127,7 @@ impl Trial {
         });
     }
 
-    /// All buffers that are results, after all launches.
+    /// All buffers after all launches, with 0 for what is no result.
     pub(crate) fn run(&self, device: &Device) -> Result<Vec<Vec<u8>>> {
         let stream = device.stream()?;
         let buffers = self
@@ -169,9 +170,12 @@ impl Trial {
             unsafe { kernel.launch(&stream, launch.config, &args[..]) }?;
         }
         stream.synchronize()?;
-        let results = buffers.iter().enumerate();
-        let results = results.filter(|(number, _)| !self.scratch.contains(number));
-        results.map(|(_, buffer)| buffer.to_vec()).collect()
+        let read = buffers.iter().map(DeviceBuffer::to_vec);
+        let mut results = read.collect::<Result<Vec<_>>>()?;
+        for &(number, no_result) in &self.scratch {
+            results[number][..no_result].fill(0);
+        }
+        Ok(results)
     }
 }
 
