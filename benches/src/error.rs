@@ -1,7 +1,7 @@
 //! What can go wrong in a measurement.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -62,6 +62,22 @@ pub enum BenchError {
         /// Most operations.
         limit: f64,
     },
+    /// A library that cannot be loaded, or lacks what it is to export.
+    #[error("{path} cannot be loaded: {source}")]
+    Library {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: libloading::Error,
+    },
+    /// A product that CUTLASS refused.
+    #[error("CUTLASS's {kernel} returned status {status}")]
+    Cutlass {
+        /// Which of its kernels.
+        kernel: String,
+        /// A `cutlass::Status`.
+        status: i32,
+    },
     /// What other libraries were asked for.
     #[error("peers of {case}: {message}")]
     Peers {
@@ -101,6 +117,14 @@ impl BenchError {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
+    }
+
+    /// For `map_err` on what loads `path`.
+    pub(crate) fn library(path: &Path) -> impl Fn(libloading::Error) -> Self + Copy {
+        move |source| Self::Library {
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 

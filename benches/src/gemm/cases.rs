@@ -121,8 +121,8 @@ impl Precision {
 pub enum Beside {
     /// The library, doing the same.
     Library,
-    /// Triton's kernels.
-    Triton,
+    /// Others' kernels for Ampere: Triton's, CUTLASS's.
+    Ampere,
     /// Ours without the epilogue.
     PlainOfOurs,
 }
@@ -256,7 +256,7 @@ pub enum Set {
     F32,
     /// Bias and gelu, beside the library's and beside the plain product.
     Fused,
-    /// Kernels without Hopper's instructions, beside Triton's (--triton).
+    /// Kernels without Hopper's instructions, beside Triton's and CUTLASS's (--triton, --cutlass).
     Ampere,
     /// 64 products of 512 × 512 × 512, bf16.
     Batch,
@@ -274,6 +274,15 @@ const LAYERS: [[usize; 2]; 8] = [
     [8192, 8192],
     [28672, 8192],
     [8192, 28672],
+];
+
+/// Squares, and layers of a transformer: those that show where kernels for Ampere stand.
+const AMPERE: [[usize; 3]; 5] = [
+    [4096; 3],
+    [8192; 3],
+    [4096, 6144, 4096],
+    [4096, 4096, 14336],
+    [4096, 28672, 8192],
 ];
 
 impl Set {
@@ -357,11 +366,15 @@ impl Set {
                 };
                 vec![fused.ratio(1.0), over_plain]
             }
-            Self::Ampere => vec![Case {
-                beside: Beside::Triton,
-                kernel: Some("gemm_mma"),
-                ..case(Precision::Bf16, [8192; 3]).ratio(0.95)
-            }],
+            Self::Ampere => [Precision::Bf16, Precision::F16]
+                .into_iter()
+                .flat_map(|precision| AMPERE.map(|extents| case(precision, extents)))
+                .map(|case| Case {
+                    beside: Beside::Ampere,
+                    kernel: Some("gemm_mma"),
+                    ..case.ratio(0.95)
+                })
+                .collect(),
             Self::Batch => vec![Case {
                 batch: 64,
                 ..case(Precision::Bf16, [512; 3]).ratio(1.0)

@@ -4,6 +4,7 @@ use half::{bf16, f16};
 use warpsmith::{E4m3, Float, GemmInput};
 
 use super::cases::{Beside, Case, Precision};
+use super::cutlass::Cutlass;
 use super::library;
 use super::product::Product;
 use super::triton::Triton;
@@ -20,6 +21,7 @@ pub(super) struct Bench<'a> {
     pub(super) timer: Timer,
     pub(super) library: Option<CublasLt>,
     pub(super) triton: Option<Triton>,
+    pub(super) cutlass: Option<Cutlass>,
     pub(super) machine: Machine,
     pub(super) repetitions: usize,
     /// Begin of the names of the kernels of ours to choose from.
@@ -47,7 +49,7 @@ impl Bench<'_> {
     pub(super) fn has_peer(&self, case: &Case) -> bool {
         match case.beside {
             Beside::Library => self.library.is_some(),
-            Beside::Triton => self.triton.is_some(),
+            Beside::Ampere => self.triton.is_some() || self.cutlass.is_some(),
             Beside::PlainOfOurs => true,
         }
     }
@@ -61,35 +63,59 @@ impl Bench<'_> {
         let l2_bytes = self.machine.l2_bytes;
         let copies = l2_bytes.map_or(1, |l2_bytes| copies(case.bytes(), l2_bytes));
         let product = Product::<In, Out>::new(case, stream.device(), copies)?;
-        let opponent = match case.beside {
-            Beside::Library => match &self.library {
-                Some(library) => library::fastest(library, &product, &self.timer, self.heuristics)?,
-                None => None,
-            },
-            Beside::Triton => match &self.triton {
-                Some(triton) => triton.fastest(&product, &self.timer)?,
-                None => None,
-            },
-            Beside::PlainOfOurs => Some(product.plain(stream)),
-        };
-        let does_the_same = opponent.is_some() && case.beside != Beside::PlainOfOurs;
+        let opponents = self.opponents(case, &product)?;
         let ours = self.ours(&product)?;
         let ours_count = ours.len();
-        let (mut works, names) = split(ours.into_iter().chain(opponent).collect());
+        let (mut works, names) = split(ours.into_iter().chain(opponents).collect());
         let schedule = self.timer.plan(self.repetitions, copies, &mut works)?;
         let measured = self.timer.interleaved(&schedule, &mut works)?;
-        let difference = match works.split_last_mut() {
-            Some((theirs, ours)) if does_the_same => {
-                Some(product.difference(ours, theirs, stream)?)
+        let mut difference = None;
+        if case.beside != Beside::PlainOfOurs {
+            let (ours, theirs) = works.split_at_mut(ours_count);
+            for peer in theirs {
+                let apart = product.difference(ours, peer, stream)?;
+                difference = Some(apart.max(difference.unwrap_or_default()));
             }
-            _ => None,
-        };
+        }
         let sides = names.into_iter().zip(&measured.times);
         let sides = sides.map(|((name, choice), times)| Side::new(&name, choice, times));
         let mut ours: Vec<Side> = sides.collect();
-        let peer = ours.split_off(ours_count).pop();
-        ours.sort_by(|x, y| x.ms.total_cmp(&y.ms));
-        Ok(self.filled(case, &schedule, &measured, (ours, peer), difference))
+        let mut peers = ours.split_off(ours_count);
+        for sides in [&mut ours, &mut peers] {
+            sides.sort_by(|x, y| x.ms.total_cmp(&y.ms));
+        }
+        Ok(self.filled(case, &schedule, &measured, (ours, peers), difference))
+    }
+
+    /// What the case is measured beside, of those that are here: each by its fastest way.
+    fn opponents<'a, In, Out>(
+        &'a self,
+        case: &Case,
+        product: &'a Product<In, Out>,
+    ) -> Result<Vec<Opponent<'a>>>
+    where
+        In: GemmInput<Output = Out> + Sample,
+        Out: Float + Sample,
+    {
+        let mut found = Vec::new();
+        match case.beside {
+            Beside::Library => {
+                if let Some(library) = &self.library {
+                    let fastest = library::fastest(library, product, &self.timer, self.heuristics);
+                    found.extend(fastest?);
+                }
+            }
+            Beside::Ampere => {
+                if let Some(triton) = &self.triton {
+                    found.extend(triton.fastest(product, &self.timer)?);
+                }
+                if let Some(cutlass) = &self.cutlass {
+                    found.extend(cutlass.fastest(product, &self.timer)?);
+                }
+            }
+            Beside::PlainOfOurs => found.push(product.plain(self.timer.stream())),
+        }
+        Ok(found)
     }
 
     /// Ours by the best of the kernels that it may choose from, or by all that are worth a look.
@@ -133,11 +159,12 @@ impl Bench<'_> {
         case: &Case,
         schedule: &Schedule,
         measured: &Measured,
-        (ours, peer): (Vec<Side>, Option<Side>),
+        (ours, peers): (Vec<Side>, Vec<Side>),
         difference: Option<f64>,
     ) -> Row {
         let mut slower_ours = ours.into_iter();
         let ours = slower_ours.next().unwrap_or_default();
+        let mut peers = peers.into_iter();
         let (flops, bytes) = (case.flops(), case.bytes() as f64);
         let weights_per_s = case.weight_bytes() as f64 / ours.ms * 1e3;
         let is_bound_by_weights = case.target.or_share_of_copy.is_some();
@@ -153,8 +180,8 @@ impl Bench<'_> {
             bytes,
             ours,
             slower_ours: slower_ours.collect(),
-            peer,
-            slower_peers: Vec::new(),
+            peer: peers.next(),
+            slower_peers: peers.collect(),
             unit: Unit::Flops,
             bounds: Vec::new(),
             difference,

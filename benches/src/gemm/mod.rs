@@ -1,7 +1,8 @@
-//! Products, ours beside cuBLASLt's.
+//! Products, ours beside cuBLASLt's; kernels for Ampere beside Triton's and CUTLASS's.
 
 pub mod cases;
 mod compare;
+mod cutlass;
 mod library;
 mod product;
 mod triton;
@@ -21,6 +22,7 @@ use crate::table::Table;
 use crate::timing::Timer;
 use cases::{Beside, Case, Layout, Precision, Set};
 use compare::Bench;
+use cutlass::Cutlass;
 use triton::Triton;
 
 /// Which products are measured, how often, and where the results go.
@@ -66,6 +68,9 @@ pub struct GemmOptions {
     /// the set ampere and of products of your own.
     #[arg(long, value_name = "FOLDER")]
     pub triton: Option<PathBuf>,
+    /// Folder of CUTLASS's products, as scripts/gpu/cutlass_gemm writes it: likewise.
+    #[arg(long, value_name = "FOLDER")]
+    pub cutlass: Option<PathBuf>,
     /// Folder for NAME.csv, NAME.json and a plot of each set; without it nothing is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -110,9 +115,9 @@ impl GemmOptions {
             .flat_map(Set::cases);
         let own = self.shapes.iter().map(|&extents| Case {
             layout: self.layout,
-            beside: match self.triton {
-                Some(_) => Beside::Triton,
-                None => Beside::Library,
+            beside: match self.triton.is_some() || self.cutlass.is_some() {
+                true => Beside::Ampere,
+                false => Beside::Library,
             },
             ..Case::new("own", self.precision, extents)
         });
@@ -149,6 +154,7 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         Some(folder) => Some(Triton::load(folder, device)?),
         None => None,
     };
+    let cutlass = options.cutlass.as_deref().map(Cutlass::load).transpose()?;
     let (library, library_name) = match options.no_peer {
         true => (None, "nothing (--no-peer)".to_owned()),
         false => match CublasLt::load(&stream) {
@@ -162,6 +168,7 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
     let names = [
         Some(library_name.as_str()),
         triton.as_ref().map(Triton::name),
+        cutlass.as_ref().map(Cutlass::name),
     ];
     let peer = names
         .into_iter()
@@ -173,6 +180,7 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         timer,
         library,
         triton,
+        cutlass,
         repetitions: options.repetitions as usize,
         kernel: options.kernel.as_deref(),
         tried: options.tried,

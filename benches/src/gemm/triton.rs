@@ -26,6 +26,7 @@ struct Manifest {
 #[derive(Clone, Debug, Deserialize)]
 struct Described {
     name: String,
+    element: Element,
     file: PathBuf,
     entry: String,
     /// m, n, k.
@@ -34,7 +35,15 @@ struct Described {
     shared_bytes: u32,
 }
 
-/// Its kernels, loaded: bf16, A `[m, k]`, B `[n, k]`.
+/// Of all three matrices.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Element {
+    Bf16,
+    F16,
+}
+
+/// Its kernels, loaded: A `[m, k]`, B `[n, k]`.
 #[derive(Debug)]
 pub(super) struct Triton {
     name: String,
@@ -94,7 +103,11 @@ impl Described {
         let is_whole =
             case.m.is_multiple_of(m) && case.n.is_multiple_of(n) && case.k.is_multiple_of(k);
         let is_plain = case.batch == 1 && case.epilogue == Epilogue::None;
-        is_whole && is_plain && case.precision == Precision::Bf16 && case.layout == Layout::Nt
+        let precision = match self.element {
+            Element::Bf16 => Precision::Bf16,
+            Element::F16 => Precision::F16,
+        };
+        is_whole && is_plain && case.precision == precision && case.layout == Layout::Nt
     }
 }
 
@@ -117,7 +130,7 @@ fn launch<In: Sample, Out: Sample>(
         &a, &b, &d, &m, &n, &k, &scratch, &scratch, &scratch, &scratch,
     ];
     let count = kernel.params().len().min(arguments.len());
-    // SAFETY: bf16 matrices of these extents, which the tile divides, without gaps, B transposed:
-    // `computes` made sure; `d` overlaps neither.
+    // SAFETY: matrices of the kernel's type and of these extents, which the tile divides, without
+    // gaps, B transposed: `computes` made sure; `d` overlaps neither.
     Ok(unsafe { kernel.launch(stream, config, &arguments[..count]) }?)
 }
