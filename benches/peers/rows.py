@@ -1,16 +1,7 @@
-"""torch's operations on rows, as they are and compiled; QuACK's where it is installed."""
+"""torch's operations on rows, as they are and compiled; QuACK's (PyPI's quack-kernels, 0.6.5)."""
 
 import torch
 import torch.nn.functional as F
-
-try:
-    from quack.cross_entropy import cross_entropy_fwd
-    from quack.rmsnorm import layernorm_bwd, layernorm_fwd, rmsnorm_fwd
-    from quack.softmax import softmax_bwd, softmax_fwd
-
-    HAS_QUACK = True
-except ImportError:
-    HAS_QUACK = False
 
 EPSILON = 1e-5
 
@@ -70,18 +61,46 @@ def compiled(op):
     return make
 
 
+# QuACK is imported where it is made ready, so that its absence is said below the row.
+
+
+def quack_softmax(x):
+    from quack.softmax import softmax_fwd
+
+    return lambda: {"y": softmax_fwd(x.x)}
+
+
 def quack_layer_norm(x):
+    from quack.rmsnorm import layernorm_fwd
+
     # It takes weights of f32 alone.
     weight, bias = x.weight.float(), x.bias.float()
     return lambda: {"y": layernorm_fwd(x.x, weight, bias, EPSILON)}
 
 
+def quack_rms_norm(x):
+    from quack.rmsnorm import rmsnorm_fwd
+
+    return lambda: {"y": rmsnorm_fwd(x.x, x.weight, eps=EPSILON)[0]}
+
+
+def quack_softmax_grad(x):
+    from quack.softmax import softmax_bwd
+
+    return lambda: {"dx": softmax_bwd(x.dy, x.y)}
+
+
 def quack_layer_norm_grad(x):
+    from quack.rmsnorm import layernorm_bwd
+
+    # Weights of f32, as above. The gradients of weights and biases are added up too, as ours are.
     weight = x.weight.float()
-    return lambda: {"dx": layernorm_bwd(x.x, weight, x.dy, x.rstd, x.mean)[0]}
+    return lambda: {"dx": layernorm_bwd(x.x, weight, x.dy, x.rstd, x.mean, has_bias=True)[0]}
 
 
 def quack_cross_entropy(x):
+    from quack.cross_entropy import cross_entropy_fwd
+
     def run():
         loss, dx = cross_entropy_fwd(x.x, x.targets, return_dx=True)
         return {"loss": loss, "dx": dx}
@@ -90,10 +109,10 @@ def quack_cross_entropy(x):
 
 
 QUACK = {
-    "softmax": lambda x: lambda: {"y": softmax_fwd(x.x)},
+    "softmax": quack_softmax,
     "layer_norm": quack_layer_norm,
-    "rms_norm": lambda x: lambda: {"y": rmsnorm_fwd(x.x, x.weight, eps=EPSILON)[0]},
-    "softmax_grad": lambda x: lambda: {"dx": softmax_bwd(x.dy, x.y)},
+    "rms_norm": quack_rms_norm,
+    "softmax_grad": quack_softmax_grad,
     "layer_norm_grad": quack_layer_norm_grad,
     "cross_entropy": quack_cross_entropy,
 }
@@ -105,6 +124,5 @@ def peers(case):
     found = {"torch": globals()[op]}
     if op in COMPILED:
         found["torch.compile"] = compiled(op)
-    if HAS_QUACK:
-        found["quack"] = QUACK[op]
+    found["quack"] = QUACK[op]
     return found
