@@ -4,11 +4,9 @@ use half::{bf16, f16};
 use warpsmith::{E4m3, Float, GemmInput};
 
 use super::cases::{Beside, Case, Precision};
-use super::cutlass::Cutlass;
 use super::library;
+use super::peers::Peers;
 use super::product::Product;
-use super::triton::Triton;
-use crate::cublaslt::CublasLt;
 use crate::error::Result;
 use crate::inputs::Sample;
 use crate::machine::Machine;
@@ -19,9 +17,7 @@ use crate::timing::{Measured, Schedule, Timer, copies};
 /// What all cases of a run share.
 pub(super) struct Bench<'a> {
     pub(super) timer: Timer,
-    pub(super) library: Option<CublasLt>,
-    pub(super) triton: Option<Triton>,
-    pub(super) cutlass: Option<Cutlass>,
+    pub(super) peers: Peers,
     pub(super) machine: Machine,
     pub(super) repetitions: usize,
     /// Begin of the names of the kernels of ours to choose from.
@@ -42,15 +38,6 @@ impl Bench<'_> {
             Precision::F16 => self.measure::<f16, f16>(case),
             Precision::F32 | Precision::Tf32 => self.measure::<f32, f32>(case),
             Precision::E4m3 | Precision::E4m3Fast => self.measure::<E4m3, bf16>(case),
-        }
-    }
-
-    /// Whether `case` may get a peer.
-    pub(super) fn has_peer(&self, case: &Case) -> bool {
-        match case.beside {
-            Beside::Library => self.library.is_some(),
-            Beside::Ampere => self.triton.is_some() || self.cutlass.is_some(),
-            Beside::PlainOfOurs => true,
         }
     }
 
@@ -100,16 +87,16 @@ impl Bench<'_> {
         let mut found = Vec::new();
         match case.beside {
             Beside::Library => {
-                if let Some(library) = &self.library {
+                if let Some(library) = &self.peers.library {
                     let fastest = library::fastest(library, product, &self.timer, self.heuristics);
                     found.extend(fastest?);
                 }
             }
             Beside::Ampere => {
-                if let Some(triton) = &self.triton {
+                if let Some(triton) = &self.peers.triton {
                     found.extend(triton.fastest(product, &self.timer)?);
                 }
-                if let Some(cutlass) = &self.cutlass {
+                if let Some(cutlass) = &self.peers.cutlass {
                     found.extend(cutlass.fastest(product, &self.timer)?);
                 }
             }

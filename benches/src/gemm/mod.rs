@@ -4,6 +4,7 @@ pub mod cases;
 mod compare;
 mod cutlass;
 mod library;
+mod peers;
 mod product;
 mod triton;
 
@@ -13,7 +14,6 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use warpsmith::Device;
 
-use crate::cublaslt::CublasLt;
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::results::{Report, Unit};
@@ -22,8 +22,7 @@ use crate::table::Table;
 use crate::timing::Timer;
 use cases::{Beside, Case, Layout, Precision, Set};
 use compare::Bench;
-use cutlass::Cutlass;
-use triton::Triton;
+use peers::Peers;
 
 /// Which products are measured, how often, and where the results go.
 #[derive(Clone, Debug, clap::Args)]
@@ -150,37 +149,12 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
     let cases = options.cases(device)?;
     let stream = device.default_stream();
     let timer = Timer::new(&stream)?;
-    let triton = match &options.triton {
-        Some(folder) => Some(Triton::load(folder, device)?),
-        None => None,
-    };
-    let cutlass = options.cutlass.as_deref().map(Cutlass::load).transpose()?;
-    let (library, library_name) = match options.no_peer {
-        true => (None, "nothing (--no-peer)".to_owned()),
-        false => match CublasLt::load(&stream) {
-            Ok(library) => {
-                let name = library.name();
-                (Some(library), name)
-            }
-            Err(error) => (None, format!("nothing ({error})")),
-        },
-    };
-    let names = [
-        Some(library_name.as_str()),
-        triton.as_ref().map(Triton::name),
-        cutlass.as_ref().map(Cutlass::name),
-    ];
-    let peer = names
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(" and ");
+    let peers = Peers::load(options, &cases, &stream)?;
+    let peer = peers.name.clone();
     let bench = Bench {
         machine: Machine::of(&timer)?,
         timer,
-        library,
-        triton,
-        cutlass,
+        peers,
         repetitions: options.repetitions as usize,
         kernel: options.kernel.as_deref(),
         tried: options.tried,
@@ -188,7 +162,7 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         heuristics: options.heuristics as usize,
     };
     let table = Table {
-        has_peer: cases.iter().any(|case| bench.has_peer(case)),
+        has_peer: cases.iter().any(|case| bench.peers.has(case)),
         is_on_gpu: !device.is_emulator(),
         has_bounds: false,
         unit: Unit::Flops,

@@ -1,0 +1,68 @@
+//! Who is measured beside ours, as far as it is here.
+
+use warpsmith::Stream;
+
+use super::GemmOptions;
+use super::cases::{Beside, Case};
+use super::cutlass::Cutlass;
+use super::triton::Triton;
+use crate::cublaslt::CublasLt;
+use crate::error::Result;
+
+/// Libraries and kernels that a run's cases are measured beside.
+pub(super) struct Peers {
+    pub(super) library: Option<CublasLt>,
+    pub(super) triton: Option<Triton>,
+    pub(super) cutlass: Option<Cutlass>,
+    /// All of them, or why there is none.
+    pub(super) name: String,
+}
+
+impl Peers {
+    /// Those that `cases` ask for. No library is no error, a folder without kernels is one.
+    pub(super) fn load(options: &GemmOptions, cases: &[Case], stream: &Stream) -> Result<Self> {
+        let mut peers = Self {
+            library: None,
+            triton: None,
+            cutlass: None,
+            name: "nothing (--no-peer)".to_owned(),
+        };
+        if options.no_peer {
+            return Ok(peers);
+        }
+        let mut names = Vec::new();
+        if cases.iter().any(|case| case.beside == Beside::Library) {
+            match CublasLt::load(stream) {
+                Ok(library) => {
+                    names.push(library.name());
+                    peers.library = Some(library);
+                }
+                Err(error) => names.push(format!("nothing ({error})")),
+            }
+        }
+        if let Some(folder) = &options.triton {
+            let triton = Triton::load(folder, stream.device())?;
+            names.push(triton.name().to_owned());
+            peers.triton = Some(triton);
+        }
+        if let Some(folder) = &options.cutlass {
+            let cutlass = Cutlass::load(folder)?;
+            names.push(cutlass.name().to_owned());
+            peers.cutlass = Some(cutlass);
+        }
+        peers.name = match names.is_empty() {
+            true => "nothing (neither --triton nor --cutlass)".to_owned(),
+            false => names.join(" and "),
+        };
+        Ok(peers)
+    }
+
+    /// Whether `case` may get one.
+    pub(super) fn has(&self, case: &Case) -> bool {
+        match case.beside {
+            Beside::Library => self.library.is_some(),
+            Beside::Ampere => self.triton.is_some() || self.cutlass.is_some(),
+            Beside::PlainOfOurs => true,
+        }
+    }
+}
