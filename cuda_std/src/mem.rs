@@ -46,10 +46,12 @@ vectors! {
 }
 
 macro_rules! read_only {
-    ($($name:ident: $ty:ty = $instruction:literal, [$($part:ident),*], $list:literal;)*) => {$(
+    ($($name:ident: $ty:ty = $instruction:literal, [$($part:ident),*], $list:literal
+        $(, $since:literal)?;)*) => {$(
         #[doc = concat!("`", $instruction, "`: a load through the read-only cache.")]
         ///
         /// *Scope*: thread. *Since*: PTX 3.1, sm_35.
+        $(#[doc = concat!("The hint: ", $since, ".")])?
         ///
         /// # Safety
         /// `ptr` is aligned to the access and points to global memory that nobody writes while the
@@ -80,6 +82,8 @@ read_only! {
     ld_global_nc_v2_u32: u32 = "ld.global.nc.v2.u32", [a, b], "{{{a}, {b}}}";
     ld_global_nc_v4_f32: f32 = "ld.global.nc.v4.f32", [a, b, c, d], "{{{a}, {b}, {c}, {d}}}";
     ld_global_nc_v4_u32: u32 = "ld.global.nc.v4.u32", [a, b, c, d], "{{{a}, {b}, {c}, {d}}}";
+    ld_global_nc_no_allocate_v4_u32: u32 = "ld.global.nc.L1::no_allocate.v4.u32", [a, b, c, d],
+        "{{{a}, {b}, {c}, {d}}}", "PTX 7.4, sm_70";
 }
 /// `st.shared.v2.f32`: two neighbours, 8 bytes.
 ///
@@ -205,8 +209,8 @@ macro_rules! predicated_loads {
 }
 
 predicated_loads! {
-    ld_global_v4_u32_if() = "ld.global.L1::no_allocate.v4.u32", "0", "that are read once", "zeros",
-        ".", "PTX 7.4, sm_70";
+    ld_global_v4_u32_if() = "ld.global.v4.u32", "0", "as they are now", "zeros", ".",
+        "PTX 1.0, sm_10";
     ld_global_nc_v4_u32_or(otherwise) = "ld.global.nc.v4.u32", "{otherwise}",
         "through the read-only cache", "four times `otherwise`",
         " that nobody writes while the kernel runs.", "PTX 3.1, sm_35";
