@@ -4,17 +4,16 @@
 //! what they have; then the result is written, or, where the axis is in parts, left for the block
 //! that finishes the last of them.
 
-use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use cuda_std::warp::{self, Words};
+use cuda_std::warp;
 use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::fold::Fold;
-use super::load::{Load, Raw};
+use super::load::{Load, together};
 use super::own::Own;
 use super::place::{Item, Items, Place, Role, Singles, divide};
-use super::settle::{Layout, Scratch};
+use super::settle::{Layout, Partials, Scratch, is_last};
 
 const BATCH_LEN: usize = BATCH as usize;
 
@@ -24,26 +23,6 @@ pub(super) struct Arrays<F: Fold> {
     pub(super) partials: *mut u32,
     pub(super) tickets: *mut u32,
     pub(super) out: *mut F::Out,
-}
-
-/// Vectors `step` bytes apart, all on their way before the first is used.
-///
-/// # Safety
-/// They are readable, and aligned.
-#[inline(always)]
-unsafe fn together<T: Load<V>, const V: usize, const U: usize>(
-    at: *const u8,
-    step: i64,
-    code: u64,
-) -> [Raw; U] {
-    let mut at = at;
-    let mut x = [[0; 4]; U];
-    for x in &mut x {
-        // SAFETY: passed on to the caller.
-        *x = unsafe { T::vector(at, code) };
-        at = at.wrapping_offset(step as isize);
-    }
-    x
 }
 
 /// The locals after all vectors of a place.
@@ -188,7 +167,7 @@ unsafe fn of_row<F: Fold, const V: usize>(
 
 /// Which thread this is, in its items.
 #[inline(always)]
-fn role(params: &ReduceParams) -> Role {
+pub(super) fn role(params: &ReduceParams) -> Role {
     let thread = thread::thread_idx_x();
     let of_item = params.along_log2 + params.across_log2;
     let place = thread & ((1 << of_item) - 1);
@@ -213,13 +192,7 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
 ) {
     let role = role(params);
     let items = Items::of(params, V as u64);
-    let block = Block {
-        arrays,
-        params,
-        items: &items,
-        scratch: Scratch::new(scratch, THREADS as usize * V),
-        groups: role.groups,
-    };
+    let block = Block::new::<V>(arrays, params, &items, scratch, role.groups);
     // A thread has columns whole, or a warp rows; then they are in no parts either.
     let is_own = params.along_log2 <= if params.is_across != 0 { 0 } else { 5 };
     let mut base = u64::from(thread::block_idx_x()) * u64::from(role.groups);
@@ -254,7 +227,7 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
 }
 
 /// What a block does with what its threads have.
-struct Block<'a, F: Fold> {
+pub(super) struct Block<'a, F: Fold> {
     arrays: &'a Arrays<F>,
     params: &'a ReduceParams,
     items: &'a Items,
@@ -262,14 +235,32 @@ struct Block<'a, F: Fold> {
     groups: u32,
 }
 
-impl<F: Fold> Block<'_, F> {
+impl<'a, F: Fold> Block<'a, F> {
+    /// `scratch` is shared memory for `THREADS · V` accumulators and a word.
+    #[inline(always)]
+    pub(super) fn new<const V: usize>(
+        arrays: &'a Arrays<F>,
+        params: &'a ReduceParams,
+        items: &'a Items,
+        scratch: *mut u32,
+        groups: u32,
+    ) -> Self {
+        Self {
+            arrays,
+            params,
+            items,
+            scratch: Scratch::new(scratch, THREADS as usize * V),
+            groups,
+        }
+    }
+
     /// Brings the threads' results of the items from number `base` on to the outputs, or to the partial
     /// results. Ends with a barrier.
     ///
     /// # Safety
     /// All threads of the block are here, nobody uses the slots.
     #[inline(always)]
-    unsafe fn settle<const V: usize>(
+    pub(super) unsafe fn settle<const V: usize>(
         &self,
         base: u64,
         locals: [F::Local; V],
@@ -393,75 +384,25 @@ impl<F: Fold> Block<'_, F> {
     /// The slots are settled; there is one item at a time.
     #[inline(always)]
     unsafe fn leave(&self, item: &Item, layout: &Layout) -> bool {
-        let thread = thread::thread_idx_x();
-        let columns = layout.columns();
-        let group = item.group(self.items);
-        let first = group * self.items.parts;
-        let partial = |part: u64, column: u32| {
-            let number = (first + part) * u64::from(columns) + u64::from(column);
-            let partials = self.arrays.partials;
-            partials.wrapping_add(number as usize * F::WORDS)
-        };
-        let empty = F::empty(self.params);
+        let (thread, columns) = (thread::thread_idx_x(), layout.columns());
+        let (group, parts) = (item.group(self.items), self.items.parts);
+        let partials = Partials::<F>::of(self.arrays.partials, group, parts, columns);
         // SAFETY: partial results of the launch, each written by one thread; the barrier and the
         // ticket, which acquires and releases, part them from those who read.
         unsafe {
             if thread < columns {
-                let mut at = partial(item.part, thread);
-                self.scratch
-                    .read(layout.slot(0, thread), empty)
-                    .map_words(|word| {
-                        at.write(word);
-                        at = at.wrapping_add(1);
-                        word
-                    });
+                let slot = layout.slot(0, thread);
+                let acc = self.scratch.read(slot, F::empty(self.params));
+                partials.write(item.part, thread, acc);
             }
-            thread::sync_threads();
-            let flag = self.scratch.flag(F::WORDS);
-            if thread == 0 {
-                let ticket = self.arrays.tickets.wrapping_add(group as usize);
-                let before = atomic::atom_add(ticket, 1, Order::AcqRel, Scope::Gpu);
-                let is_last = u64::from(before) + 1 == self.items.parts;
-                if is_last {
-                    // For the next launch.
-                    atomic::atom_exch(ticket, 0, Order::Relaxed, Scope::Gpu);
-                }
-                flag.write(u32::from(is_last));
-            }
-            thread::sync_threads();
-            if flag.read() == 0 {
+            let ticket = self.arrays.tickets.wrapping_add(group as usize);
+            if !is_last(ticket, parts, self.scratch.flag(F::WORDS)) {
                 return false;
             }
-            let entries = THREADS / layout.columns();
-            let mut acc = empty;
-            let mut part = u64::from(thread / columns);
-            let left = |part: u64| {
-                let mut at = partial(part, thread % columns);
-                empty.map_words(|_| {
-                    let word = at.read();
-                    at = at.wrapping_add(1);
-                    word
-                })
-            };
-            // Several at a time, or each would wait for the one before.
-            let step = u64::from(entries);
-            while F::IS_SHORT && part + 3 * step < self.items.parts {
-                let first = left(part);
-                let second = left(part + step);
-                let third = left(part + 2 * step);
-                let fourth = left(part + 3 * step);
-                acc = F::merge(acc, first, self.params);
-                acc = F::merge(acc, second, self.params);
-                acc = F::merge(acc, third, self.params);
-                acc = F::merge(acc, fourth, self.params);
-                part += 4 * step;
-            }
-            while part < self.items.parts {
-                acc = F::merge(acc, left(part), self.params);
-                part += step;
-            }
-            let slot = layout.slot(thread / columns, thread % columns);
-            self.scratch.write(slot, acc);
+            let (entry, column) = (thread / columns, thread % columns);
+            let entries = u64::from(THREADS / columns);
+            let acc = partials.merged(u64::from(entry), entries, column, self.params);
+            self.scratch.write(layout.slot(entry, column), acc);
             true
         }
     }

@@ -2,7 +2,7 @@
 
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::reduce::{ROWS_SMALL, ReduceParams, THREADS};
+use spec::reduce::{ReduceParams, THREADS};
 
 use super::arg::Arg;
 use super::body::{Arrays, reduce};
@@ -10,7 +10,7 @@ use super::fold::{Count, Fold, Lse, Value};
 use super::load::Wide;
 use super::moments::Moments;
 use super::settle::Scratch;
-use super::{short, small};
+use super::{columns, long, short};
 
 macro_rules! entries {
     ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
@@ -71,14 +71,15 @@ entries! {
     reduce_moments_wide: Moments<f64>, Wide, 2 -> f64;
 }
 
-macro_rules! shorts {
-    ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
-        #[doc = concat!("`", stringify!($fold), "` of ", stringify!($ty),
-            ": of short rows, or of one small one.")]
+/// Of what is most often asked of a form: fewer registers a thread, and so more blocks at a time.
+macro_rules! formed {
+    ($($name:ident: $fold:ty, $ty:ty => $out:ty, $blocks:literal,
+        $kernel:expr $(, $words:expr)?;)*) => {$(
+        #[doc = concat!("`", stringify!($fold), "` of ", stringify!($ty), ", as its name says.")]
         ///
         /// # Safety
         /// Launched as `spec::reduce` says, with arrays of these extents and strides.
-        #[kernel(max_threads = THREADS, min_blocks = 4)]
+        #[kernel(max_threads = THREADS, min_blocks = $blocks)]
         pub unsafe fn $name(
             x: *const u8,
             partials: *mut u32,
@@ -86,20 +87,33 @@ macro_rules! shorts {
             out: *mut $out,
             params: ReduceParams,
         ) {
-            let scratch = shared_array![u32; small::WORDS];
             let arrays = Arrays::<$fold> { x, partials, tickets, out };
             // SAFETY: the launch's promise; the array is for this alone.
-            unsafe {
-                match params.rows {
-                    ROWS_SMALL => small::row::<$fold, $ty, $lanes>(&arrays, &params, scratch),
-                    _ => short::rows::<$fold, $ty, $lanes>(&arrays, &params),
-                }
-            }
+            unsafe { $kernel(&arrays, &params $(, shared_array![u32; $words])?) }
         }
     )*};
 }
 
-shorts! {
-    reduce_value_f32_short: Value<f32>, f32, 4 -> f32;
-    reduce_value_bf16_short: Value<f32>, bf16, 8 -> f32;
+/// Words of shared memory of columns of so many lanes.
+const fn columns_words(lanes: usize) -> usize {
+    Scratch::words(THREADS as usize * lanes, 1)
+}
+
+formed! {
+    reduce_value_f32_short: Value<f32>, f32 => f32, 4, short::rows::<Value<f32>, f32, 4>;
+    reduce_value_bf16_short: Value<f32>, bf16 => f32, 4, short::rows::<Value<f32>, bf16, 8>;
+
+    reduce_value_f32_long: Value<f32>, f32 => f32, 4,
+        long::rows::<Value<f32>, f32, 4, 16>, long::words(1);
+    reduce_value_bf16_long: Value<f32>, bf16 => f32, 4,
+        long::rows::<Value<f32>, bf16, 8, 16>, long::words(1);
+    reduce_moments_f32_long: Moments<f32>, f32 => f32, 4,
+        long::rows::<Moments<f32>, f32, 4, 16>, long::words(3);
+    reduce_moments_bf16_long: Moments<f32>, bf16 => f32, 4,
+        long::rows::<Moments<f32>, bf16, 8, 16>, long::words(3);
+
+    reduce_value_f32_columns: Value<f32>, f32 => f32, 3,
+        columns::columns::<Value<f32>, f32, 4>, columns_words(4);
+    reduce_value_bf16_columns: Value<f32>, bf16 => f32, 3,
+        columns::columns::<Value<f32>, bf16, 8>, columns_words(8);
 }

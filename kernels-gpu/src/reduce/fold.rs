@@ -67,6 +67,25 @@ pub(super) trait Fold {
         params: &ReduceParams,
     ) -> [Self::Local; V];
 
+    /// The locals of no elements after so many batches, each of which `load` gives; `at(x, u, v)` is
+    /// element `u` of lane `v` of one.
+    #[inline(always)]
+    fn batches<X, const V: usize, const U: usize>(
+        count: u32,
+        mut load: impl FnMut() -> X,
+        at: impl Fn(&X, usize, usize) -> Self::Number,
+        params: &ReduceParams,
+    ) -> [Self::Local; V] {
+        let mut locals = [Self::start(params); V];
+        let mut batch = 0;
+        while batch < count {
+            let x = load();
+            locals = Self::batch::<V, U>(locals, |u, v| at(&x, u, v), batch * U as u32, params);
+            batch += 1;
+        }
+        locals
+    }
+
     /// The element that two tensors' elements make, of operations with two.
     #[inline(always)]
     fn pair(x: Self::Number, y: Self::Number) -> Self::Number {
@@ -112,15 +131,8 @@ pub(super) trait Fold {
 
 /// By a tree: neighbours at half the distance, again and again.
 #[inline(always)]
-pub(super) fn tree<N: Copy, const U: usize>(mut xs: [N; U], op: impl Fn(N, N) -> N) -> N {
-    let mut half = U / 2;
-    while half > 0 {
-        for u in 0..half {
-            xs[u] = op(xs[u], xs[u + half]);
-        }
-        half /= 2;
-    }
-    xs[0]
+pub(super) fn tree<N: Copy, const U: usize>(xs: [N; U], op: impl Fn(N, N) -> N) -> N {
+    folded(xs, U, op)
 }
 
 /// The number that `params` makes of a sum.
@@ -156,6 +168,91 @@ fn mapped_lane<N: Number, const U: usize>(xs: [N; U], map: u32) -> [N; U] {
         MAP_ABS => xs.map(N::magnitude),
         MAP_SQUARE => xs.map(|x| x.times(x)),
         _ => xs,
+    }
+}
+
+/// The same of elements that are asked for eight by eight, so that few of them are in registers;
+/// `first` is what their pairs are combined by.
+#[inline(always)]
+fn tree_of<N: Copy, const U: usize>(
+    x: impl Fn(usize) -> N,
+    mut first: impl FnMut(N, N) -> N,
+    op: impl Fn(N, N) -> N,
+) -> N {
+    if U == 1 {
+        return x(0);
+    }
+    let of_eight = if U < 8 { U } else { 8 };
+    let mut parts = [x(0); U];
+    let mut part = 0;
+    while part < U / of_eight {
+        let from = part * of_eight;
+        let mut xs = [x(from); 8];
+        for u in 0..of_eight / 2 {
+            xs[u] = first(x(from + u), x(from + u + of_eight / 2));
+        }
+        parts[part] = folded(xs, of_eight / 2, &op);
+        part += 1;
+    }
+    folded(parts, U / of_eight, &op)
+}
+
+/// The first `count` of `xs` by a tree.
+#[inline(always)]
+fn folded<N: Copy, const U: usize>(mut xs: [N; U], count: usize, op: impl Fn(N, N) -> N) -> N {
+    let mut half = count / 2;
+    while half > 0 {
+        for u in 0..half {
+            xs[u] = op(xs[u], xs[u + half]);
+        }
+        half /= 2;
+    }
+    xs[0]
+}
+
+/// Products with `U` elements more of each lane.
+#[inline(always)]
+fn multiply<N: Number, const V: usize, const U: usize>(
+    locals: &mut [[N; 2]; V],
+    xs: impl Fn(usize, usize) -> N,
+) {
+    for (v, local) in locals.iter_mut().enumerate() {
+        let more = tree_of::<N, U>(|u| xs(u, v), N::times, N::times);
+        local[0] = local[0].times(more);
+    }
+}
+
+/// The largest of them and `U` elements more of each lane; NaN if any is.
+#[inline(always)]
+fn raise<N: Number, const V: usize, const U: usize>(
+    locals: &mut [[N; 2]; V],
+    xs: impl Fn(usize, usize) -> N,
+) {
+    for (v, local) in locals.iter_mut().enumerate() {
+        let mut is_nan = Number::is_nan(local[0]) | (U == 1 && Number::is_nan(xs(0, v)));
+        let of_two = |a: N, b: N| {
+            is_nan |= Number::is_nan(a) | Number::is_nan(b);
+            a.larger(b)
+        };
+        let largest = tree_of::<N, U>(|u| xs(u, v), of_two, N::larger);
+        let largest = local[0].larger(largest);
+        local[0] = match is_nan {
+            true => N::not_a_number(largest),
+            false => largest,
+        };
+    }
+}
+
+/// Sums of them and `U` elements more of each lane, and what they lose.
+#[inline(always)]
+fn add<N: Number, const V: usize, const U: usize>(
+    locals: &mut [[N; 2]; V],
+    xs: impl Fn(usize, usize) -> N,
+) {
+    for (v, local) in locals.iter_mut().enumerate() {
+        let more = tree_of::<N, U>(|u| xs(u, v), N::plus, N::plus);
+        let sum = local[0].plus(more);
+        *local = [sum, local[1].plus(N::lost(local[0], more, sum))];
     }
 }
 
@@ -222,6 +319,39 @@ impl<N: Number> Fold for Value<N> {
                     *local = [sum, local[1].plus(N::lost(local[0], more, sum))];
                 }
             }
+        }
+        locals
+    }
+    /// A loop for each of what is computed: no branch in any, and few registers.
+    #[inline(always)]
+    fn batches<X, const V: usize, const U: usize>(
+        count: u32,
+        mut load: impl FnMut() -> X,
+        at: impl Fn(&X, usize, usize) -> N,
+        params: &ReduceParams,
+    ) -> [[N; 2]; V] {
+        let mut locals = [Self::start(params); V];
+        let mut left = count;
+        macro_rules! repeated {
+            ($take_in:ident, |$x:ident| $mapped:expr) => {
+                while left > 0 {
+                    let loaded = load();
+                    $take_in::<N, V, U>(&mut locals, |u, v| {
+                        let $x = at(&loaded, u, v);
+                        $mapped
+                    });
+                    left -= 1;
+                }
+            };
+        }
+        match (params.kind, params.map) {
+            (KIND_PRODUCT, _) => repeated!(multiply, |x| x),
+            (KIND_LARGEST, MAP_NEGATE) => repeated!(raise, |x| x.reversed()),
+            (KIND_LARGEST, MAP_ABS) => repeated!(raise, |x| x.magnitude()),
+            (KIND_LARGEST, _) => repeated!(raise, |x| x),
+            (_, MAP_ABS) => repeated!(add, |x| x.magnitude()),
+            (_, MAP_SQUARE) => repeated!(add, |x| x.times(x)),
+            _ => repeated!(add, |x| x),
         }
         locals
     }

@@ -43,6 +43,43 @@ pub(crate) trait Load<const V: usize>: Copy {
     fn number(raw: Raw, v: usize) -> Self::Number;
 }
 
+/// Vectors `step` bytes apart, all on their way before the first is used.
+///
+/// # Safety
+/// They are readable, and aligned.
+#[inline(always)]
+pub(super) unsafe fn together<T: Load<V>, const V: usize, const U: usize>(
+    at: *const u8,
+    step: i64,
+    code: u64,
+) -> [Raw; U] {
+    let mut at = at;
+    let mut x = [[0; 4]; U];
+    for x in &mut x {
+        // SAFETY: passed on to the caller.
+        *x = unsafe { T::vector(at, code) };
+        at = at.wrapping_offset(step as isize);
+    }
+    x
+}
+
+/// The same of vectors that nobody else reads soon, where nothing is written meanwhile: they do not
+/// stay in L1. Beside writes that is no gain but a loss (`docs/reduce.md`).
+///
+/// # Safety
+/// They are readable, and aligned.
+#[inline(always)]
+pub(super) unsafe fn together_once<const U: usize>(at: *const u8, step: i64) -> [Raw; U] {
+    let mut at = at;
+    let mut x = [[0; 4]; U];
+    for x in &mut x {
+        // SAFETY: passed on to the caller.
+        *x = unsafe { mem::ld_global_nc_no_allocate_v4_u32(at.cast()) };
+        at = at.wrapping_offset(step as isize);
+    }
+    x
+}
+
 /// The address of lane `v`.
 #[inline(always)]
 fn lane(at: *const u8, step: i64, valid: u32, v: u32) -> *const u8 {

@@ -10,19 +10,21 @@
 //! | `body` | the kernel: items, threads, chunks |
 //! | `own` | columns that one thread has |
 //! | `short` | rows of a few vectors, without all that |
-//! | `small` | one row that a block has at a time, likewise |
+//! | `long` | rows of which a block has one or a part, likewise |
+//! | `columns` | columns of whole vectors, likewise |
 //! | `settle` | results of threads to one, in shared memory |
 //! | `entries` | the entries |
 
 mod arg;
 mod body;
+mod columns;
 pub mod entries;
 mod fold;
 pub(crate) mod load;
+mod long;
 mod moments;
 pub(crate) mod number;
 mod own;
 mod place;
 mod settle;
 mod short;
-mod small;

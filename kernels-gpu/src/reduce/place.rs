@@ -287,7 +287,7 @@ impl Place {
 
 /// How many of `all` are number `own`, `own + of`, ..
 #[inline(always)]
-fn share(all: u64, own: u32, of_log2: u32) -> u32 {
+pub(super) fn share(all: u64, own: u32, of_log2: u32) -> u32 {
     ((all + (1 << of_log2) - 1 - u64::from(own)) >> of_log2) as u32
 }
 

@@ -1,5 +1,9 @@
 //! The results of a block's threads to one for each column, in shared memory, in a fixed order.
 
+use core::marker::PhantomData;
+
+use cuda_std::atomic::{self, Order, Scope};
+use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::Words;
 use spec::reduce::{ReduceParams, THREADS};
@@ -134,5 +138,122 @@ impl Scratch {
             thread::sync_threads();
             entries = parts;
         }
+    }
+}
+
+/// Partial results of one output, or of one tile of outputs.
+pub(super) struct Partials<F> {
+    words: *mut u32,
+    parts: u64,
+    columns: u32,
+    fold: PhantomData<F>,
+}
+
+/// Partial results that are on their way at a time, where they are short: each would wait for the one
+/// before.
+const AT_ONCE: usize = 8;
+
+impl<F: Fold> Partials<F> {
+    /// Those of number `group`, each of so many columns.
+    #[inline(always)]
+    pub(super) fn of(partials: *mut u32, group: u64, parts: u64, columns: u32) -> Self {
+        let before = group * parts * u64::from(columns);
+        Self {
+            words: partials.wrapping_add(before as usize * F::WORDS),
+            parts,
+            columns,
+            fold: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, part: u64, column: u32) -> *mut u32 {
+        let number = part * u64::from(self.columns) + u64::from(column);
+        self.words.wrapping_add(number as usize * F::WORDS)
+    }
+
+    /// # Safety
+    /// It is this thread's to write.
+    #[inline(always)]
+    pub(super) unsafe fn write(&self, part: u64, column: u32, acc: F::Acc) {
+        let mut at = self.at(part, column);
+        acc.map_words(|word| {
+            // SAFETY: passed on to the caller.
+            unsafe { at.write(word) };
+            at = at.wrapping_add(1);
+            word
+        });
+    }
+
+    /// # Safety
+    /// It was written.
+    #[inline(always)]
+    unsafe fn read(&self, part: u64, column: u32, like: F::Acc) -> F::Acc {
+        let mut at = self.at(part, column);
+        like.map_words(|_| {
+            // SAFETY: passed on to the caller.
+            let word = unsafe { at.read() };
+            at = at.wrapping_add(1);
+            word
+        })
+    }
+
+    /// Parts `first`, `first + step`, .. of a column, merged in this order.
+    ///
+    /// # Safety
+    /// All of them were written.
+    #[inline(always)]
+    pub(super) unsafe fn merged(
+        &self,
+        first: u64,
+        step: u64,
+        column: u32,
+        params: &ReduceParams,
+    ) -> F::Acc {
+        let empty = F::empty(params);
+        let (mut acc, mut part) = (empty, first);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            while F::IS_SHORT && F::WORDS == 1 && part + (AT_ONCE as u64 - 1) * step < self.parts {
+                let mut accs: [F::Acc; AT_ONCE] =
+                    core::array::from_fn(|i| self.read(part + i as u64 * step, column, empty));
+                part += AT_ONCE as u64 * step;
+                let mut left = opaque(AT_ONCE as u32);
+                while left > 0 {
+                    acc = F::merge(acc, accs[0], params);
+                    // What comes next moves to the front: a loop has no register by number.
+                    accs = core::array::from_fn(|i| accs[(i + 1) % AT_ONCE]);
+                    left -= 1;
+                }
+            }
+            while part < self.parts {
+                acc = F::merge(acc, self.read(part, column, empty), params);
+                part += step;
+            }
+        }
+        acc
+    }
+}
+
+/// Whether this block is the last of `parts` that share a ticket, which is 0 again then, for the next
+/// launch: what the others wrote before is there. `flag` is a word of shared memory.
+///
+/// # Safety
+/// The whole block is here; the ticket and the flag are for this alone.
+#[inline(always)]
+pub(super) unsafe fn is_last(ticket: *mut u32, parts: u64, flag: *mut u32) -> bool {
+    thread::sync_threads();
+    // SAFETY: passed on to the caller; the flag is read behind the barrier.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            let before = atomic::atom_add(ticket, 1, Order::AcqRel, Scope::Gpu);
+            let is_last = u64::from(before) + 1 == parts;
+            if is_last {
+                atomic::atom_exch(ticket, 0, Order::Relaxed, Scope::Gpu);
+            }
+            flag.write(u32::from(is_last));
+        }
+        thread::sync_threads();
+        flag.read() != 0
     }
 }

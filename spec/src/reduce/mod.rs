@@ -8,7 +8,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `reduce_<family>_<dtype>`, and `.._short` of short rows and of one small one | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
+//! | `reduce_<family>_<dtype>`, and `.._<form>` of what [`Form`] says | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
 //!
 //! Families are in [`Family`]: one entry serves several operations, told apart by
 //! [`ReduceParams`]. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
@@ -29,9 +29,7 @@ pub use params::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_NONE, FINISH_ROOT,
     KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
 };
-pub use plan::{
-    ROWS_ANY, ROWS_SHORT, ROWS_SMALL, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_ROWS_OF_THREAD,
-};
+pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_ROWS_OF_THREAD};
 
 use crate::DType;
 
@@ -250,6 +248,34 @@ pub enum Reads {
     Bits(u32),
 }
 
+/// What an entry is made for. All forms but the general one take whole vectors of 16 bytes alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Anything.
+    General,
+    /// Rows of a few vectors, of which a thread has one of each.
+    Short,
+    /// Rows of which a block has one, or a part of one.
+    Long,
+    /// Columns side by side, of which a block has so many, or a part of them.
+    Columns,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::General, Self::Short, Self::Long, Self::Columns];
+
+    /// What it adds to entry names.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::General => "",
+            Self::Short => "_short",
+            Self::Long => "_long",
+            Self::Columns => "_columns",
+        }
+    }
+}
+
 /// Names an entry: `reduce_value_f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceEntry {
@@ -257,8 +283,8 @@ pub struct ReduceEntry {
     pub family: Family,
     /// Of what.
     pub reads: Reads,
-    /// For short rows, and for one small one: [`ROWS_SHORT`], [`ROWS_SMALL`].
-    pub is_short: bool,
+    /// What it is made for.
+    pub form: Form,
 }
 
 impl ReduceEntry {
@@ -281,7 +307,7 @@ impl ReduceEntry {
         Some(Self {
             family,
             reads,
-            is_short: false,
+            form: Form::General,
         })
     }
 
@@ -304,22 +330,26 @@ impl ReduceEntry {
         }
     }
 
-    /// The same for short rows, where there is one: of what is most often asked of them.
-    pub const fn short(self) -> Option<Self> {
-        match (self.family, self.reads) {
-            (Family::Value, Reads::Of(DType::F32 | DType::Bf16)) => Some(Self {
-                is_short: true,
-                ..self
-            }),
-            _ => None,
+    /// The same of a form, where there is one: of what is most often asked of it.
+    pub const fn with(self, form: Form) -> Option<Self> {
+        let is_there = match (form, self.family, self.reads) {
+            (Form::General, ..) => true,
+            (_, Family::Value, Reads::Of(DType::F32 | DType::Bf16)) => true,
+            (Form::Long, Family::Moments, Reads::Of(DType::F32 | DType::Bf16)) => true,
+            _ => false,
+        };
+        if is_there {
+            Some(Self { form, ..self })
+        } else {
+            None
         }
     }
 
     /// The entry for a plan that was made of this one.
     pub const fn for_plan(self, plan: &ReducePlan) -> Self {
-        match (plan.rows, self.short()) {
-            (ROWS_SHORT | ROWS_SMALL, Some(short)) => short,
-            _ => self,
+        Self {
+            form: plan.form,
+            ..self
         }
     }
 
@@ -352,15 +382,16 @@ impl ReduceEntry {
                 matches!(family, Family::Count).then_some(Self {
                     family,
                     reads: Reads::Bits(bits),
-                    is_short: false,
+                    form: Form::General,
                 })
             });
             let wide = Self::of(family, DType::F32, true)
                 .filter(|entry| matches!(entry.reads, Reads::Wide));
             plain.chain(bits).chain(wide)
         };
-        let long = Family::ALL.into_iter().flat_map(of);
-        long.clone().chain(long.filter_map(Self::short))
+        let all = Family::ALL.into_iter().flat_map(of);
+        let forms = Form::ALL.into_iter();
+        forms.flat_map(move |form| all.clone().filter_map(move |entry| entry.with(form)))
     }
 }
 
@@ -372,7 +403,7 @@ impl core::fmt::Display for ReduceEntry {
             Reads::Wide => write!(f, "wide"),
             Reads::Bits(bits) => write!(f, "b{bits}"),
         }?;
-        f.write_str(if self.is_short { "_short" } else { "" })
+        f.write_str(self.form.suffix())
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a reduction is cut into items, and how threads share them.
 
-use super::{BATCH, MAX_BLOCKS, ReduceEntry, THREADS};
+use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, THREADS};
 
 /// A tensor as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with the elements
 /// between neighbours of each. Indices of the axis count segments first.
@@ -62,6 +62,8 @@ pub struct ReducePlan {
     pub is_across: bool,
     /// What is known of the rows: `ROWS_..`.
     pub rows: u32,
+    /// What the entry is made for.
+    pub form: Form,
     /// Chunks of a segment.
     pub chunks: u64,
     /// Elements of a chunk.
@@ -98,14 +100,34 @@ const LEAST_UNITS: u64 = 6;
 pub const ROWS_ANY: u32 = 0;
 /// Neighbours in memory, of whole vectors from the first to the last, where the tensor begins at one.
 pub const ROWS_WHOLE: u32 = 1;
-/// The same, and of so few vectors that a thread has one of a row.
-pub const ROWS_SHORT: u32 = 2;
 
-/// One row that is whole, and of few vectors.
-pub const ROWS_SMALL: u32 = 3;
+/// Fewest vectors of one of many rows that are worth a block.
+const LONG_VECTORS: u64 = 1024;
 
-/// Vectors that a thread has of a small row, at most.
-const SMALL_VECTORS_OF_THREAD: u64 = 8;
+/// Vectors that a block has of one row at most: several blocks are not done sooner.
+const ALONE_VECTORS: u64 = 2048;
+
+/// Parts of all long rows: enough blocks that multiprocessors end together, and not more than the last
+/// of a row's adds up in no time.
+const LONG_PARTS: u64 = 4096;
+
+/// Long rows that are not cut.
+const LONG_ROWS: u64 = 2048;
+
+/// Vectors side by side that a block has of columns.
+const COLUMNS_ACROSS: u64 = 32;
+
+/// Blocks over columns that a large GPU runs at once: so many parts, where they are not more anyway.
+const COLUMNS_BLOCKS: u64 = 396;
+
+/// Fewest blocks over columns that are more than that: those of the last turn wait for nobody else.
+const COLUMNS_TURNS: u64 = 4 * COLUMNS_BLOCKS;
+
+/// Longest columns that a thread has whole, where there are as many as fill a large GPU twice.
+const WHOLE_COLUMN: u64 = 64;
+
+/// See [`WHOLE_COLUMN`].
+const WHOLE_COLUMNS: u64 = 528 * THREADS as u64;
 
 /// Most vectors of a short row. Of longer ones, a thread's share pays for what an item costs.
 const SHORT_VECTORS: u64 = 16;
@@ -128,18 +150,31 @@ impl ReducePlan {
         Self::along(view, lanes)
     }
 
-    /// The plan for an entry, or for the one for short rows in its place: those have to begin at 16
+    /// The plan for an entry, or for the one of another form in its place: those take what begins at 16
     /// bytes. See [`ReduceEntry::for_plan`].
     pub const fn of(entry: ReduceEntry, view: &ReduceView, is_aligned: bool) -> Self {
         let lanes = entry.lanes();
-        if !is_aligned || entry.short().is_none() || known_of_rows(view, lanes) != ROWS_WHOLE {
-            return Self::new(view, lanes);
-        }
-        if let Some(plan) = Self::small(view, lanes) {
-            return plan;
-        }
-        if let Some(plan) = Self::short(view, lanes) {
-            return plan;
+        if is_aligned && view.n > 0 {
+            let is_rows = known_of_rows(view, lanes) == ROWS_WHOLE;
+            if is_rows
+                && entry.with(Form::Long).is_some()
+                && let Some(plan) = Self::long(view, lanes)
+                // Of moments a part has three numbers, and what long rows gain is less.
+                && (plan.parts == 1 || matches!(entry.family, Family::Value))
+            {
+                return plan;
+            }
+            if is_rows
+                && entry.with(Form::Short).is_some()
+                && let Some(plan) = Self::short(view, lanes)
+            {
+                return plan;
+            }
+            if entry.with(Form::Columns).is_some()
+                && let Some(plan) = Self::columns(view, lanes)
+            {
+                return plan;
+            }
         }
         Self::new(view, lanes)
     }
@@ -169,6 +204,7 @@ impl ReducePlan {
             across: 1,
             is_across: false,
             rows: known_of_rows(view, lanes),
+            form: Form::General,
             chunks,
             chunk_len,
             width: 1,
@@ -181,23 +217,92 @@ impl ReducePlan {
         }
     }
 
-    /// One row of few vectors.
-    const fn small(view: &ReduceView, lanes: u64) -> Option<Self> {
-        let most = SMALL_VECTORS_OF_THREAD * THREADS as u64 * lanes;
-        if view.outer != 1 || view.n == 0 || view.n > most {
+    /// Rows of whole vectors, of which a block has one or a part: of a single row half a batch while
+    /// that makes more blocks than one, but fewer than run at once.
+    const fn long(view: &ReduceView, lanes: u64) -> Option<Self> {
+        let vectors = view.n / lanes;
+        let batch = THREADS as u64 * BATCH as u64;
+        let is_alone = view.outer == 1 && vectors <= ALONE_VECTORS;
+        if vectors < LONG_VECTORS && !is_alone {
+            return None;
+        }
+        let wanted = if view.outer >= LONG_ROWS || is_alone {
+            1
+        } else {
+            wanted(LONG_PARTS, view.outer)
+        };
+        let halves = vectors.div_ceil(batch / 2);
+        let of_part = if wanted == 1 {
+            vectors
+        } else if view.outer.saturating_mul(halves) <= ITEMS {
+            batch / 2
+        } else {
+            vectors.div_ceil(wanted).next_multiple_of(batch)
+        };
+        let chunks = vectors.div_ceil(of_part);
+        let blocks = view.outer.saturating_mul(chunks);
+        if blocks > i32::MAX as u64 || view.outer == 0 {
             return None;
         }
         Some(Self {
             along: THREADS,
             across: 1,
             is_across: false,
-            rows: ROWS_SMALL,
-            chunks: 1,
-            chunk_len: view.n,
+            rows: ROWS_WHOLE,
+            form: Form::Long,
+            chunks,
+            chunk_len: of_part * lanes,
             width: 1,
-            groups: 1,
-            parts: 1,
-            blocks: 1,
+            groups: view.outer,
+            parts: chunks,
+            blocks: blocks as u32,
+        })
+    }
+
+    /// Columns of whole vectors side by side.
+    const fn columns(view: &ReduceView, lanes: u64) -> Option<Self> {
+        let is_whole = view.inner.is_multiple_of(lanes)
+            && view.axis_stride.unsigned_abs().is_multiple_of(lanes)
+            && view.outer_stride.unsigned_abs().is_multiple_of(lanes);
+        let vectors = view.inner / lanes;
+        let is_column = view.inner_stride == 1 && view.axis_stride != 1 && view.segments == 1;
+        if !is_whole || !is_column || vectors < COLUMNS_ACROSS || view.outer == 0 {
+            return None;
+        }
+        let is_whole_column =
+            view.n <= WHOLE_COLUMN && view.outer.saturating_mul(vectors) >= WHOLE_COLUMNS;
+        let across = if is_whole_column {
+            THREADS as u64
+        } else {
+            COLUMNS_ACROSS
+        };
+        let along = THREADS as u64 / across;
+        let tiles = view.outer.saturating_mul(vectors.div_ceil(across));
+        let (chunks, chunk_len) = if is_whole_column {
+            (1, view.n)
+        } else {
+            let wanted = match tiles {
+                ..=COLUMNS_BLOCKS => COLUMNS_BLOCKS / tiles,
+                _ => COLUMNS_TURNS.div_ceil(tiles),
+            };
+            cut(view.n, along * BATCH as u64, wanted)
+        };
+        let blocks = tiles.saturating_mul(chunks);
+        if blocks > i32::MAX as u64 {
+            return None;
+        }
+        Some(Self {
+            along: along as u32,
+            across: across as u32,
+            is_across: true,
+            rows: ROWS_ANY,
+            form: Form::Columns,
+            chunks,
+            chunk_len,
+            width: across * lanes,
+            groups: tiles,
+            parts: chunks,
+            blocks: blocks as u32,
         })
     }
 
@@ -214,13 +319,14 @@ impl ReducePlan {
             along: along as u32,
             across: 1,
             is_across: false,
-            rows: ROWS_SHORT,
+            rows: ROWS_WHOLE,
+            form: Form::Short,
             chunks: 1,
             chunk_len: view.n,
             width: 1,
             groups: view.outer,
             parts: 1,
-            blocks: capped(view.outer.div_ceil(per_block), OWN_BLOCKS),
+            blocks: capped(view.outer.div_ceil(per_block), i32::MAX as u32),
         })
     }
 
@@ -252,6 +358,7 @@ impl ReducePlan {
             across: across as u32,
             is_across: true,
             rows: ROWS_ANY,
+            form: Form::General,
             chunks,
             chunk_len,
             width,
@@ -293,8 +400,8 @@ impl ReducePlan {
     /// operation has no pair of numbers: logarithms of sums, and, by batches, variances.
     pub const fn chain(&self) -> u64 {
         // Of a short row's threads, less than half may have nothing.
-        let threads = match self.rows {
-            ROWS_SHORT => self.along as u64 / 2 + 1,
+        let threads = match self.form {
+            Form::Short => self.along as u64 / 2 + 1,
             _ => self.along as u64,
         };
         self.chunk_len.div_ceil(threads)
@@ -348,7 +455,6 @@ const fn capped(blocks: u64, most: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::reduce::Family;
 
     #[test]
     fn chunks_cover_the_axis_and_none_is_empty() {
@@ -382,17 +488,25 @@ mod tests {
     #[test]
     fn small_inputs_take_one_block_and_large_ones_many() {
         let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
-        let rows = |n, is_aligned| {
-            let plan = ReducePlan::of(entry, &ReduceView::contiguous(1, n, 1), is_aligned);
-            assert_eq!(plan.blocks, 1);
-            plan.rows
+        let plan = |outer, n, inner, is_aligned| {
+            let plan = ReducePlan::of(entry, &ReduceView::contiguous(outer, n, inner), is_aligned);
+            (plan.form, plan.blocks)
         };
-        assert_eq!((rows(4, true), rows(8192, true)), (ROWS_SMALL, ROWS_SMALL));
-        assert_eq!(
-            (rows(8192, false), rows(8196, true)),
-            (ROWS_WHOLE, ROWS_WHOLE)
-        );
-        assert_eq!((rows(0, true), rows(7, true)), (ROWS_WHOLE, ROWS_ANY));
+        assert_eq!(plan(1, 4, 1, true), (Form::Long, 1));
+        assert_eq!(plan(1, 8192, 1, true), (Form::Long, 1));
+        assert_eq!(plan(1, 8196, 1, true), (Form::Long, 3));
+        assert_eq!(plan(1, 8192, 1, false), (Form::General, 1));
+        assert_eq!(plan(1, 7, 1, true), (Form::General, 1));
+        assert_eq!(plan(1, 0, 1, true), (Form::General, 1));
+        assert_eq!(plan(1, 1 << 18, 1, true), (Form::Long, 64));
+        assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 4096));
+        assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 4096));
+        assert_eq!(plan(16_384, 16_384, 1, true), (Form::Long, 16_384));
+        assert_eq!(plan(16_384, 1024, 1, true).0, Form::General);
+        assert_eq!(plan(1 << 24, 16, 1, true).0, Form::Short);
+        assert_eq!(plan(1, 16_384, 16_384, true), (Form::Columns, 384));
+        assert_eq!(plan(1, 16, 1 << 24, true), (Form::Columns, 16_384));
+        assert_eq!(plan(1, 1 << 24, 16, true).0, Form::General);
         let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
         assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
         assert_eq!(blocks(1 << 18), 32);

@@ -12,7 +12,9 @@ use spec::attention::sm90::{DTYPES, FwdEntry, PACKED, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
 use spec::gemm::{self, Transpose};
-use spec::reduce::{self, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView};
+use spec::reduce::{
+    self, Form, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView,
+};
 use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
 use warpsmith::{DType, LaunchConfig};
 
@@ -175,18 +177,30 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
         0 => rng.random_range(1..=200),
         _ => rng.random_range(1..=6000 / inner + 300),
     };
-    let (outer, n, inner) = match (entry.is_short, rng.random_range(0..4)) {
-        (true, 0) => (1, 8 * rng.random_range(1..=1024), 1),
-        (_, 0) => (
+    let (outer, n, inner) = match entry.form {
+        Form::General => (rng.random_range(1..=5), n, inner),
+        Form::Short => (
             rng.random_range(1024..=1100),
             8 * rng.random_range(1..=8),
             1,
         ),
-        (true, _) => (1, 8 * rng.random_range(1..=80), 1),
-        (false, _) => (rng.random_range(1..=5), n, inner),
+        Form::Long => {
+            let most = if entry.family == reduce::Family::Value {
+                9000
+            } else {
+                1024
+            };
+            (1, 8 * rng.random_range(1..=most), 1)
+        }
+        Form::Columns => (
+            rng.random_range(1..=2),
+            rng.random_range(1..=700),
+            8 * rng.random_range(32..=70),
+        ),
     };
     let view = ReduceView::contiguous(outer, n, inner);
-    let plan = ReducePlan::of(entry, &view, entry.is_short);
+    let plan = ReducePlan::of(entry, &view, entry.form != Form::General);
+    assert_eq!(plan.form, entry.form, "{entry} of {view:?}");
     let x = match dtype {
         DType::I32 | DType::I64 => trial.noise(outer * n * inner * dtype.size_bytes() as u64, rng),
         _ => trial.floats(dtype, outer * n * inner, rng),

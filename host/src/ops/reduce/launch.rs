@@ -17,14 +17,14 @@ pub(crate) struct ReduceState {
     workspaces: Cleared,
 }
 
-/// Bytes that short rows begin at a multiple of.
+/// Bytes that whole vectors begin at a multiple of.
 const VECTOR_BYTES: u64 = 16;
 
 /// Bytes of the tickets.
 const TICKET_BYTES: u64 = 4 * TICKETS as u64;
 
 /// Bytes of partial results that every stream has room for; more are allocated by the launch.
-const PARTIAL_BYTES: u64 = 1 << 20;
+const PARTIAL_BYTES: u64 = 4 << 20;
 
 /// Partial results, and the tickets.
 struct Workspace {

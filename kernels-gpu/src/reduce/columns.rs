@@ -1,0 +1,125 @@
+//! Columns of whole vectors side by side: a block has so many of them, or a part of each, and a thread
+//! eight rows of its own on their way.
+//!
+//! As in [`super::long`], an item is a block, and where it is takes a dozen instructions. What threads
+//! have ends as in [`super::body`].
+
+use cuda_std::hint::opaque;
+use cuda_std::thread;
+use spec::reduce::{BATCH, ReduceParams};
+
+use super::body::{Arrays, Block, role};
+use super::fold::Fold;
+use super::load::{Load, Raw, together, together_once};
+use super::own::Own;
+use super::place::{Item, Items, Place, share};
+
+const BATCH_LEN: usize = BATCH as usize;
+/// Rows that are on their way at a time where they are no batch.
+const FEW: usize = BATCH_LEN / 2;
+
+/// A launch over columns.
+///
+/// # Safety
+/// The arrays are those of `params`, of a plan for columns; `scratch` is shared memory as of
+/// [`super::body::reduce`]; the whole block is here.
+#[inline(always)]
+pub(super) unsafe fn columns<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
+    arrays: &Arrays<F>,
+    params: &ReduceParams,
+    scratch: *mut u32,
+) {
+    let role = role(params);
+    let items = Items::of(params, V as u64);
+    let number = u64::from(thread::block_idx_x());
+    let item = Item::number(number, &items);
+    let place = of_thread::<T, V>(arrays.x, &item, role.x, role.y, params);
+    // SAFETY: rows of the launch; outputs, and slots, that one thread writes; the whole block is here.
+    unsafe {
+        let locals = take_in::<F, T, V>(&place, params);
+        if params.along_log2 == 0 {
+            let own = Own::columns::<F>(locals, &item, &place, &role, params);
+            own.write::<F>(arrays, params);
+        } else {
+            let block = Block::new::<V>(arrays, params, &items, scratch, role.groups);
+            block.settle(number, locals, F::empty(params), &place, &role);
+        }
+    }
+}
+
+/// The rows of the thread at `x` over `inner` and `y` along the axis: a vector of each.
+#[inline(always)]
+fn of_thread<T: Load<V>, const V: usize>(
+    from: *const u8,
+    item: &Item,
+    x: u32,
+    y: u32,
+    params: &ReduceParams,
+) -> Place {
+    let view = &params.view;
+    let size = T::bytes(params.mask);
+    let inner = ((item.column << params.across_log2) + u64::from(x)) * V as u64;
+    let first = item.part * params.chunk_len;
+    let len = params.chunk_len.min(view.n - first);
+    let before = first + u64::from(y);
+    let element = (item.outer as i64)
+        .wrapping_mul(view.outer_stride)
+        .wrapping_add((before as i64).wrapping_mul(view.axis_stride))
+        .wrapping_add(inner as i64);
+    Place {
+        at: from.wrapping_offset(element.wrapping_mul(size) as isize),
+        count: if inner < view.inner {
+            share(len, y, params.along_log2)
+        } else {
+            0
+        },
+        step: view.axis_stride.wrapping_mul(size) << params.along_log2,
+        first: before,
+        ..Place::nothing(from)
+    }
+}
+
+/// The locals after all rows of a place.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
+    place: &Place,
+    params: &ReduceParams,
+) -> [F::Local; V] {
+    let mut at = place.at;
+    let load = || {
+        // SAFETY: so many vectors of the place.
+        let x = unsafe {
+            match params.along_log2 {
+                // Results are written all the time.
+                0 => together::<T, V, BATCH_LEN>(at, place.step, params.mask),
+                _ => together_once::<BATCH_LEN>(at, place.step),
+            }
+        };
+        at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
+        x
+    };
+    let number = |x: &[Raw; BATCH_LEN], u: usize, v: usize| T::number(x[u], v);
+    let mut locals = F::batches::<_, V, BATCH_LEN>(place.count / BATCH, load, number, params);
+    let mut k = place.count / BATCH * BATCH;
+    while k < place.count {
+        let mut raws: [Raw; FEW] = [[0; 4]; FEW];
+        for (u, raw) in raws.iter_mut().enumerate() {
+            if k + (u as u32) < place.count {
+                // SAFETY: a vector of the place.
+                *raw = unsafe { T::vector(at, params.mask) };
+            }
+            at = at.wrapping_offset(place.step as isize);
+        }
+        let mut left = opaque((place.count - k).min(FEW as u32)); // no copies of what follows
+        while left > 0 {
+            locals = F::batch::<V, 1>(locals, |_, v| T::number(raws[0], v), k, params);
+            raws = core::array::from_fn(|u| raws[(u + 1) % FEW]);
+            k += 1;
+            left -= 1;
+        }
+    }
+    locals
+}

@@ -1,0 +1,188 @@
+//! Long rows of whole vectors, and small ones that are alone: a block has a row, or a part of one.
+//!
+//! What [`super::body`] does to find out where an item's elements are takes as long as a small row,
+//! and registers that other blocks could have: of long rows, blocks that begin cost nothing where
+//! four of them share a multiprocessor. So there are no items here.
+
+use cuda_std::hint::opaque;
+use cuda_std::thread;
+use cuda_std::warp;
+use spec::reduce::{BATCH, ReduceParams, THREADS};
+
+use super::body::Arrays;
+use super::fold::{Fold, Indices};
+use super::load::{Load, Raw, together_once};
+use super::settle::{Partials, Scratch, is_last};
+
+const BATCH_LEN: usize = BATCH as usize;
+/// Vectors that are on their way at a time where they are no batch.
+const FEW: usize = BATCH_LEN / 2;
+/// Bytes from one of a thread's vectors to the next.
+const STEP: usize = THREADS as usize * 16;
+/// Warps of a block.
+const WARPS: u32 = THREADS / thread::WARP_THREADS;
+
+/// Words of shared memory, of accumulators of so many.
+pub(super) const fn words(of_each: usize) -> usize {
+    Scratch::words(WARPS as usize, of_each)
+}
+
+/// Where elements are does not matter.
+const NOWHERE: Indices = Indices {
+    first: 0,
+    step: 0,
+    lane: 0,
+};
+
+/// A launch over long rows, whose elements a thread takes in `L` at a time.
+///
+/// # Safety
+/// The arrays are those of `params`, of a plan for long rows; `scratch` is shared memory of
+/// [`words`]; the whole block is here.
+#[inline(always)]
+pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
+    arrays: &Arrays<F>,
+    params: &ReduceParams,
+    scratch: *mut u32,
+) where
+    F: Fold,
+    T: Load<V, Number = F::Number>,
+{
+    const {
+        assert!(
+            (V * BATCH_LEN).is_multiple_of(L),
+            "a batch is taken in at so many times"
+        )
+    };
+    let (block, parts) = (thread::block_idx_x(), params.chunks as u32);
+    let (row, part) = match parts {
+        1 => (block, 0),
+        _ => (block / parts, block % parts),
+    };
+    let first = u64::from(part) * params.chunk_len;
+    let vectors = (params.chunk_len.min(params.view.n - first) / V as u64) as u32;
+    let element = i64::from(row)
+        .wrapping_mul(params.view.outer_stride)
+        .wrapping_add(first as i64);
+    let at = arrays
+        .x
+        .wrapping_offset(element.wrapping_mul(T::bytes(params.mask)) as isize);
+    // SAFETY: so many vectors from there on; the whole block is here; slots and a place among the
+    // partial results of its own; the one block that is last writes the output.
+    unsafe {
+        let acc = of_thread::<F, T, V, L>(at, vectors, params);
+        let scratch = Scratch::new(scratch, WARPS as usize);
+        let mut acc = of_block::<F>(acc, &scratch, params);
+        let is_first = thread::thread_idx_x() == 0;
+        if parts > 1 {
+            let partials = Partials::<F>::of(arrays.partials, u64::from(row), params.chunks, 1);
+            if is_first {
+                partials.write(u64::from(part), 0, acc);
+            }
+            let ticket = arrays.tickets.wrapping_add(row as usize);
+            if !is_last(ticket, params.chunks, scratch.flag(F::WORDS)) {
+                return;
+            }
+            let first = u64::from(thread::thread_idx_x());
+            acc = partials.merged(first, u64::from(THREADS), 0, params);
+            acc = of_block::<F>(acc, &scratch, params);
+        }
+        if is_first {
+            F::finish(acc, params, arrays.out, u64::from(row));
+        }
+    }
+}
+
+/// What the thread has of so many vectors of the block.
+///
+/// # Safety
+/// They are readable, and aligned.
+#[inline(always)]
+unsafe fn of_thread<F, T, const V: usize, const L: usize>(
+    row: *const u8,
+    vectors: u32,
+    params: &ReduceParams,
+) -> F::Acc
+where
+    F: Fold,
+    T: Load<V, Number = F::Number>,
+{
+    let thread = thread::thread_idx_x();
+    let mut at = row.wrapping_add(thread as usize * 16);
+    let count = (vectors + THREADS - 1).saturating_sub(thread) / THREADS;
+    // All elements are of one lane.
+    let mut local = [F::start(params)];
+    let mut k = 0;
+    while k + BATCH <= count {
+        // SAFETY: so many vectors of the row.
+        let x = unsafe { together_once::<BATCH_LEN>(at, STEP as i64) };
+        let mut first = 0;
+        while first < BATCH_LEN {
+            let xs = |u: usize, _| T::number(x[first + u / V], u % V);
+            local = F::batch::<1, L>(local, xs, k * V as u32, params);
+            first += L / V;
+            k += (L / V) as u32;
+        }
+        at = at.wrapping_add(BATCH_LEN * STEP);
+    }
+    while k < count {
+        let mut raws: [Raw; FEW] = [[0; 4]; FEW];
+        for (u, raw) in raws.iter_mut().enumerate() {
+            if k + (u as u32) < count {
+                // SAFETY: a vector of the row.
+                *raw = unsafe { T::vector(at.wrapping_add(u * STEP), params.mask) };
+            }
+        }
+        let mut left = opaque((count - k).min(FEW as u32)); // no copies of what follows
+        while left > 0 {
+            let xs = |u: usize, _| T::number(raws[0], u);
+            local = F::batch::<1, V>(local, xs, k * V as u32, params);
+            raws = core::array::from_fn(|u| raws[(u + 1) % FEW]);
+            k += 1;
+            left -= 1;
+        }
+        at = at.wrapping_add(FEW * STEP);
+    }
+    F::close(local[0], count * V as u32, &NOWHERE, 0)
+}
+
+/// What all threads have together; the first warp has it. Begins where nobody reads the slots.
+///
+/// # Safety
+/// The whole block is here; the slots are for this alone.
+#[inline(always)]
+unsafe fn of_block<F: Fold>(acc: F::Acc, scratch: &Scratch, params: &ReduceParams) -> F::Acc {
+    let (thread, lane) = (thread::thread_idx_x(), thread::lane_idx());
+    // SAFETY: passed on to the caller; a slot a warp, read behind the barrier.
+    unsafe {
+        let mut acc = merged::<F>(acc, thread::WARP_THREADS, params);
+        if lane == 0 {
+            scratch.write(thread / thread::WARP_THREADS, acc);
+        }
+        thread::sync_threads();
+        if thread < thread::WARP_THREADS {
+            acc = F::empty(params);
+            if lane < WARPS {
+                acc = scratch.read(lane, acc);
+            }
+            acc = merged::<F>(acc, WARPS, params);
+        }
+        acc
+    }
+}
+
+/// What so many neighbouring lanes have together, a power of two.
+///
+/// # Safety
+/// All lanes of the warp are here.
+#[inline(always)]
+unsafe fn merged<F: Fold>(mut acc: F::Acc, lanes: u32, params: &ReduceParams) -> F::Acc {
+    let mut apart = lanes / 2;
+    while apart > 0 {
+        // SAFETY: passed on to the caller.
+        let other = unsafe { warp::shfl_bfly(warp::FULL_MASK, acc, apart) };
+        acc = F::merge(acc, other, params);
+        apart /= 2;
+    }
+    acc
+}
