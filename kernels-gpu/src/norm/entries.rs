@@ -4,9 +4,9 @@
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
-    BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_VECTORS, MAX_THREADS, RING_VECTORS,
-    RING_VECTORS_F32, RING_WARPS, RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, VECTORS,
-    flags,
+    BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_VECTORS, HELD_THREADS, MAX_THREADS,
+    NORM_VECTORS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS, RowParams, SHARED_BLOCK,
+    SLICE_BLOCKS, SLICE_THREADS, flags,
 };
 
 use super::forward::{self, Tensors};
@@ -51,8 +51,8 @@ macro_rules! entry {
 macro_rules! held {
     ($($ty:ident, $lanes:literal: $name:ident;)*) => {$(
         entry!($name, $ty,
-            kernel(max_threads = BOUND_THREADS, min_blocks = 1, arch = "sm_90a"),
-            forward::held::<$ty, $ty, $lanes, VECTORS>, dynamic_shared![u32]);
+            kernel(max_threads = HELD_THREADS, min_blocks = 1, arch = "sm_90a"),
+            forward::held::<$ty, $ty, $lanes, NORM_VECTORS>, dynamic_shared![u32]);
     )*};
 }
 

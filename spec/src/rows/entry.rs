@@ -1,6 +1,9 @@
 //! Entries that work on rows: their names and parameters.
 
-use super::{GRAD_VECTORS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing, VECTORS};
+use super::{
+    GRAD_VECTORS, NORM_VECTORS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing,
+    VECTORS,
+};
 use crate::DType;
 
 /// What the name of an entry says of how it holds rows.
@@ -106,6 +109,7 @@ impl RowOp {
                 } else {
                     64
                 },
+                filled_threads: 0,
                 ring: None,
                 slices: Some(Slicing {
                     alone_bytes: 52 << 10,
@@ -118,9 +122,10 @@ impl RowOp {
                 }),
             },
             Self::Norm | Self::NormF32 => RowKernels {
-                vectors: VECTORS as u32,
+                vectors: NORM_VECTORS as u32,
                 least_threads: 4,
-                alone_threads: if matches!(self, Self::Norm) { 128 } else { 0 },
+                alone_threads: if matches!(self, Self::Norm) { 64 } else { 0 },
+                filled_threads: if matches!(self, Self::Norm) { 256 } else { 0 },
                 ring: Some(Ringing {
                     vectors: if matches!(self, Self::Norm) {
                         RING_VECTORS as u32
@@ -148,6 +153,7 @@ impl RowOp {
                 vectors: VECTORS as u32,
                 least_threads: 4,
                 alone_threads: 0,
+                filled_threads: 0,
                 ring: None,
                 slices: Some(Slicing {
                     alone_bytes: 64 << 10,
@@ -163,6 +169,7 @@ impl RowOp {
                 vectors: GRAD_VECTORS as u32,
                 least_threads: 16,
                 alone_threads: 32,
+                filled_threads: 0,
                 ring: Some(Ringing {
                     vectors: RING_VECTORS as u32,
                     alone_warps: 8,
@@ -178,6 +185,7 @@ impl RowOp {
                 vectors: 1,
                 least_threads: 16,
                 alone_threads: 32,
+                filled_threads: 0,
                 ring: Some(Ringing {
                     vectors: RING_VECTORS_F32 as u32,
                     alone_warps: 16,

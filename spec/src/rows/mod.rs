@@ -33,6 +33,10 @@ pub const BOUND_THREADS: u32 = 768;
 /// Vectors that a thread holds of a row.
 pub const VECTORS: usize = 4;
 
+/// The same of norms, which keep rows as they lie in memory: what else a thread does is shared by more
+/// elements.
+pub const NORM_VECTORS: usize = 8;
+
 /// The same of the gradient of norms, whose threads also add up those of the weights.
 pub const GRAD_VECTORS: usize = 2;
 
@@ -108,6 +112,9 @@ pub struct RowKernels {
     pub least_threads: u32,
     /// Most threads of a row that they hold in registers.
     pub alone_threads: u32,
+    /// The same of rows that fill seven eighths of what their threads hold: with less in each, fewer
+    /// bytes are on their way.
+    pub filled_threads: u32,
     /// How longer rows come through a ring.
     pub ring: Option<Ringing>,
     /// How rows lie in slices that are too long for that, too.
@@ -182,7 +189,7 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32), or of `filled_threads` (16,384 of norms) where it fills seven eighths of them | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
     /// | the same, longer, where there are kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | the same, longer, where there are kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
     /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
@@ -194,10 +201,14 @@ impl RowPlan {
         let held = kernels.vectors as u64;
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
         if shape.is_aligned && is_hopper {
-            if vectors <= held * kernels.alone_threads as u64 {
+            let threads = power(vectors.div_ceil(held), kernels.least_threads);
+            let is_filled = 8 * vectors >= 7 * held * threads as u64;
+            if vectors <= held * kernels.alone_threads as u64
+                || (is_filled && threads <= kernels.filled_threads)
+            {
                 return Self {
                     strategy: Strategy::Registers,
-                    threads: power(vectors.div_ceil(held), kernels.least_threads),
+                    threads,
                     cluster: 1,
                 };
             }

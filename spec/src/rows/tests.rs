@@ -82,10 +82,14 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::NormGrad, 131_072), (ring(2, 3), 256, 16));
     assert_eq!(of(RowOp::NormGrad, 262_144), (ring(1, 3), 512, 16));
     assert_eq!(of(RowOp::NormGrad, 300_000), (Strategy::Passes, 1024, 1));
-    assert_eq!(of(RowOp::Norm, 4096), (Strategy::Registers, 128, 1));
+    assert_eq!(of(RowOp::Norm, 256), (Strategy::Registers, 4, 1));
+    assert_eq!(of(RowOp::Norm, 4096), (Strategy::Registers, 64, 1));
     assert_eq!(of(RowOp::Norm, 4104), (ring(4, 2), 160, 1));
-    assert_eq!(of(RowOp::Norm, 8192), (ring(3, 2), 256, 1));
-    assert_eq!(of(RowOp::Norm, 16_384), (ring(3, 2), 256, 2));
+    assert_eq!(of(RowOp::Norm, 7160), (ring(3, 2), 224, 1));
+    assert_eq!(of(RowOp::Norm, 7168), (Strategy::Registers, 128, 1));
+    assert_eq!(of(RowOp::Norm, 8192), (Strategy::Registers, 128, 1));
+    assert_eq!(of(RowOp::Norm, 16_384), (Strategy::Registers, 256, 1));
+    assert_eq!(of(RowOp::Norm, 16_392), (ring(2, 2), 288, 2));
     assert_eq!(of(RowOp::Norm, 32_768), (ring(1, 3), 512, 2));
     assert_eq!(of(RowOp::Norm, 65_536), (ring(1, 3), 512, 4));
     assert_eq!(of(RowOp::Norm, 131_072), (ring(1, 3), 512, 8));

@@ -121,10 +121,15 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
     };
     let mut kernels = entry.op.kernels();
     match entry.form {
-        // Where rows come by either, the other is the choice.
-        Form::Slices => kernels.ring = None,
-        Form::Ring => kernels.slices = None,
         Form::Held | Form::Loose => {}
+        // Where rows come by several forms, the others are not the choice.
+        Form::Ring | Form::Slices => {
+            (kernels.alone_threads, kernels.filled_threads) = (0, 0);
+            match entry.form {
+                Form::Ring => kernels.slices = None,
+                _ => kernels.ring = None,
+            }
+        }
     }
     kernels.ring = kernels.ring.map(|ring| Ringing {
         joined_cluster: 1,
