@@ -188,8 +188,10 @@ fn tree_of<N: Copy, const U: usize>(
     while part < U / of_eight {
         let from = part * of_eight;
         let mut xs = [x(from); 8];
-        for u in 0..of_eight / 2 {
+        let mut u = 0;
+        while u < of_eight / 2 {
             xs[u] = first(x(from + u), x(from + u + of_eight / 2));
+            u += 1;
         }
         parts[part] = folded(xs, of_eight / 2, &op);
         part += 1;

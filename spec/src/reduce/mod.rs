@@ -332,10 +332,10 @@ impl ReduceEntry {
 
     /// The same of a form, where there is one: of what is most often asked of it.
     pub const fn with(self, form: Form) -> Option<Self> {
-        let is_there = match (form, self.family, self.reads) {
-            (Form::General, ..) => true,
-            (_, Family::Value, Reads::Of(DType::F32 | DType::Bf16)) => true,
-            (Form::Long, Family::Moments, Reads::Of(DType::F32 | DType::Bf16)) => true,
+        let is_common = matches!(self.reads, Reads::Of(DType::F32 | DType::Bf16));
+        let is_there = match (form, self.family) {
+            (Form::General, _) => true,
+            (_, Family::Value) | (Form::Long, Family::Moments) => is_common,
             _ => false,
         };
         if is_there {
