@@ -6,8 +6,9 @@ use spec::reduce::{ReduceParams, THREADS};
 
 use super::arg::Arg;
 use super::body::{Arrays, reduce};
-use super::fold::{Count, Fold, Lse, Value};
+use super::fold::{Count, Fold, Value};
 use super::load::Wide;
+use super::lse::Lse;
 use super::moments::Moments;
 use super::settle::Scratch;
 use super::{columns, long, short};

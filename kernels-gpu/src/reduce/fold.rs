@@ -9,7 +9,7 @@ use spec::reduce::{
     KIND_PRODUCT, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
 };
 
-use super::number::{Number, Real};
+use super::number::Number;
 
 /// Where on its axis an element is.
 #[derive(Clone, Copy)]
@@ -131,8 +131,15 @@ pub(super) trait Fold {
 
 /// By a tree: neighbours at half the distance, again and again.
 #[inline(always)]
-pub(super) fn tree<N: Copy, const U: usize>(xs: [N; U], op: impl Fn(N, N) -> N) -> N {
-    folded(xs, U, op)
+pub(super) fn tree<N: Copy, const U: usize>(mut xs: [N; U], op: impl Fn(N, N) -> N) -> N {
+    let mut half = U / 2;
+    while half > 0 {
+        for u in 0..half {
+            xs[u] = op(xs[u], xs[u + half]);
+        }
+        half /= 2;
+    }
+    xs[0]
 }
 
 /// The number that `params` makes of a sum.
@@ -171,91 +178,33 @@ fn mapped_lane<N: Number, const U: usize>(xs: [N; U], map: u32) -> [N; U] {
     }
 }
 
-/// The same of elements that are asked for eight by eight, so that few of them are in registers;
-/// `first` is what their pairs are combined by.
+/// A product with elements more.
 #[inline(always)]
-fn tree_of<N: Copy, const U: usize>(
-    x: impl Fn(usize) -> N,
-    mut first: impl FnMut(N, N) -> N,
-    op: impl Fn(N, N) -> N,
-) -> N {
-    if U == 1 {
-        return x(0);
-    }
-    let of_eight = if U < 8 { U } else { 8 };
-    let mut parts = [x(0); U];
-    let mut part = 0;
-    while part < U / of_eight {
-        let from = part * of_eight;
-        let mut xs = [x(from); 8];
-        let mut u = 0;
-        while u < of_eight / 2 {
-            xs[u] = first(x(from + u), x(from + u + of_eight / 2));
-            u += 1;
-        }
-        parts[part] = folded(xs, of_eight / 2, &op);
-        part += 1;
-    }
-    folded(parts, U / of_eight, &op)
+fn multiplied<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
+    [value.times(tree(xs, N::times)), lost]
 }
 
-/// The first `count` of `xs` by a tree.
+/// The largest with elements more; NaN if any is.
 #[inline(always)]
-fn folded<N: Copy, const U: usize>(mut xs: [N; U], count: usize, op: impl Fn(N, N) -> N) -> N {
-    let mut half = count / 2;
-    while half > 0 {
-        for u in 0..half {
-            xs[u] = op(xs[u], xs[u + half]);
-        }
-        half /= 2;
+fn raised<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
+    let mut is_nan = Number::is_nan(value);
+    for &x in &xs {
+        is_nan |= Number::is_nan(x);
     }
-    xs[0]
+    let largest = value.larger(tree(xs, N::larger));
+    let largest = match is_nan {
+        true => N::not_a_number(largest),
+        false => largest,
+    };
+    [largest, lost]
 }
 
-/// Products with `U` elements more of each lane.
+/// A sum with elements more, and what it lost.
 #[inline(always)]
-fn multiply<N: Number, const V: usize, const U: usize>(
-    locals: &mut [[N; 2]; V],
-    xs: impl Fn(usize, usize) -> N,
-) {
-    for (v, local) in locals.iter_mut().enumerate() {
-        let more = tree_of::<N, U>(|u| xs(u, v), N::times, N::times);
-        local[0] = local[0].times(more);
-    }
-}
-
-/// The largest of them and `U` elements more of each lane; NaN if any is.
-#[inline(always)]
-fn raise<N: Number, const V: usize, const U: usize>(
-    locals: &mut [[N; 2]; V],
-    xs: impl Fn(usize, usize) -> N,
-) {
-    for (v, local) in locals.iter_mut().enumerate() {
-        let mut is_nan = Number::is_nan(local[0]) | (U == 1 && Number::is_nan(xs(0, v)));
-        let of_two = |a: N, b: N| {
-            is_nan |= Number::is_nan(a) | Number::is_nan(b);
-            a.larger(b)
-        };
-        let largest = tree_of::<N, U>(|u| xs(u, v), of_two, N::larger);
-        let largest = local[0].larger(largest);
-        local[0] = match is_nan {
-            true => N::not_a_number(largest),
-            false => largest,
-        };
-    }
-}
-
-/// Sums of them and `U` elements more of each lane, and what they lose.
-#[inline(always)]
-fn add<N: Number, const V: usize, const U: usize>(
-    locals: &mut [[N; 2]; V],
-    xs: impl Fn(usize, usize) -> N,
-) {
-    for (v, local) in locals.iter_mut().enumerate() {
-        let more = tree_of::<N, U>(|u| xs(u, v), N::plus, N::plus);
-        let sum = local[0].plus(more);
-        *local = [sum, local[1].plus(N::lost(local[0], more, sum))];
-    }
+fn added<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
+    let more = tree(xs, N::plus);
+    let sum = value.plus(more);
+    [sum, lost.plus(N::lost(value, more, sum))]
 }
 
 /// What combining with does not change.
@@ -302,25 +251,11 @@ impl<N: Number> Fold for Value<N> {
         for (v, local) in locals.iter_mut().enumerate() {
             let lane: [N; U] = core::array::from_fn(|u| xs(u, v));
             let lane = mapped_lane(lane, params.map);
-            match params.kind {
-                KIND_PRODUCT => local[0] = local[0].times(tree(lane, N::times)),
-                KIND_LARGEST => {
-                    let mut is_nan = Number::is_nan(local[0]);
-                    for &x in &lane {
-                        is_nan |= Number::is_nan(x);
-                    }
-                    let largest = local[0].larger(tree(lane, N::larger));
-                    local[0] = match is_nan {
-                        true => N::not_a_number(largest),
-                        false => largest,
-                    };
-                }
-                _ => {
-                    let more = tree(lane, N::plus);
-                    let sum = local[0].plus(more);
-                    *local = [sum, local[1].plus(N::lost(local[0], more, sum))];
-                }
-            }
+            *local = match params.kind {
+                KIND_PRODUCT => multiplied(*local, lane),
+                KIND_LARGEST => raised(*local, lane),
+                _ => added(*local, lane),
+            };
         }
         locals
     }
@@ -335,25 +270,28 @@ impl<N: Number> Fold for Value<N> {
         let mut locals = [Self::start(params); V];
         let mut left = count;
         macro_rules! repeated {
-            ($take_in:ident, |$x:ident| $mapped:expr) => {
+            ($taken_in:ident, |$x:ident| $mapped:expr) => {
                 while left > 0 {
                     let loaded = load();
-                    $take_in::<N, V, U>(&mut locals, |u, v| {
-                        let $x = at(&loaded, u, v);
-                        $mapped
-                    });
+                    for (v, local) in locals.iter_mut().enumerate() {
+                        let lane: [N; U] = core::array::from_fn(|u| {
+                            let $x = at(&loaded, u, v);
+                            $mapped
+                        });
+                        *local = $taken_in(*local, lane);
+                    }
                     left -= 1;
                 }
             };
         }
         match (params.kind, params.map) {
-            (KIND_PRODUCT, _) => repeated!(multiply, |x| x),
-            (KIND_LARGEST, MAP_NEGATE) => repeated!(raise, |x| x.reversed()),
-            (KIND_LARGEST, MAP_ABS) => repeated!(raise, |x| x.magnitude()),
-            (KIND_LARGEST, _) => repeated!(raise, |x| x),
-            (_, MAP_ABS) => repeated!(add, |x| x.magnitude()),
-            (_, MAP_SQUARE) => repeated!(add, |x| x.times(x)),
-            _ => repeated!(add, |x| x),
+            (KIND_PRODUCT, _) => repeated!(multiplied, |x| x),
+            (KIND_LARGEST, MAP_NEGATE) => repeated!(raised, |x| x.reversed()),
+            (KIND_LARGEST, MAP_ABS) => repeated!(raised, |x| x.magnitude()),
+            (KIND_LARGEST, _) => repeated!(raised, |x| x),
+            (_, MAP_ABS) => repeated!(added, |x| x.magnitude()),
+            (_, MAP_SQUARE) => repeated!(added, |x| x.times(x)),
+            _ => repeated!(added, |x| x),
         }
         locals
     }
@@ -462,97 +400,5 @@ impl<B: Bits> Fold for Count<B> {
             _ => acc,
         };
         result as i64
-    }
-}
-
-/// ln Σ exp(x): the largest, and the sum of exponentials relative to it.
-pub(super) struct Lse<R>(PhantomData<R>);
-
-/// Both words of a pair.
-#[derive(Clone, Copy)]
-pub(super) struct MaxSum<R> {
-    max: R,
-    sum: R,
-}
-
-impl<R: Real> Words for MaxSum<R> {
-    #[inline(always)]
-    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
-        Self {
-            max: self.max.map_words(&mut f),
-            sum: self.sum.map_words(&mut f),
-        }
-    }
-}
-
-impl<R: Real> Fold for Lse<R> {
-    type Number = R;
-    type Local = MaxSum<R>;
-    type Acc = MaxSum<R>;
-    type Out = R;
-    const WORDS: usize = 2 * (size_of::<R>() / 4);
-    const IS_BATCHED: bool = false;
-
-    #[inline(always)]
-    fn start(params: &ReduceParams) -> MaxSum<R> {
-        Self::empty(params)
-    }
-    #[inline(always)]
-    fn empty(_: &ReduceParams) -> MaxSum<R> {
-        MaxSum {
-            max: R::LEAST,
-            sum: R::ZERO,
-        }
-    }
-    #[inline(always)]
-    fn batch<const V: usize, const U: usize>(
-        mut locals: [MaxSum<R>; V],
-        xs: impl Fn(usize, usize) -> R,
-        _: u32,
-        params: &ReduceParams,
-    ) -> [MaxSum<R>; V] {
-        for u in 0..U {
-            for (v, local) in locals.iter_mut().enumerate() {
-                *local = Self::merge(*local, Self::single(xs(u, v), 0, params), params);
-            }
-        }
-        locals
-    }
-    #[inline(always)]
-    fn close(local: MaxSum<R>, _: u32, _: &Indices, _: usize) -> MaxSum<R> {
-        local
-    }
-    #[inline(always)]
-    fn single(x: R, _: u64, _: &ReduceParams) -> MaxSum<R> {
-        MaxSum {
-            max: x,
-            sum: R::ONE,
-        }
-    }
-    /// One exponential, whichever is larger. A NaN is no maximum, and stays in the sum; two equal
-    /// maxima have the distance 0, infinite ones too.
-    #[inline(always)]
-    fn merge(a: MaxSum<R>, b: MaxSum<R>, _: &ReduceParams) -> MaxSum<R> {
-        let apart = b.max.minus(a.max);
-        let apart = if a.max.beats(b.max) | b.max.beats(a.max) {
-            apart
-        } else {
-            R::ZERO
-        };
-        let factor = apart.magnitude().reversed().exp();
-        let (large, small) = if apart.beats(R::ZERO) { (b, a) } else { (a, b) };
-        MaxSum {
-            max: large.max,
-            sum: small.sum.fma(factor, large.sum),
-        }
-    }
-    #[inline(always)]
-    fn result(acc: MaxSum<R>, _: &ReduceParams) -> R {
-        // An infinite maximum is the result, unless a NaN was among the elements.
-        let result = match acc.max.is_finite() | Number::is_nan(acc.sum) {
-            true => acc.max.plus(acc.sum.log()),
-            false => acc.max,
-        };
-        result.nan()
     }
 }

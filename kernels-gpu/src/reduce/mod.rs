@@ -5,7 +5,7 @@
 //! | `load` | 16 bytes of a dtype, as numbers |
 //! | `number` | f32, f64 and i64 as the folds need them |
 //! | `fold` | what is computed: how a thread takes in elements, how results merge |
-//! | `moments`, `arg` | the two folds that are longer |
+//! | `moments`, `arg`, `lse` | the folds that are longer |
 //! | `place` | where the elements of an item are |
 //! | `body` | the kernel: items, threads, chunks |
 //! | `own` | columns that one thread has |
@@ -22,6 +22,7 @@ pub mod entries;
 mod fold;
 pub(crate) mod load;
 mod long;
+mod lse;
 mod moments;
 pub(crate) mod number;
 mod own;
