@@ -8,11 +8,12 @@ use libloading::Library;
 use warpsmith::Stream;
 
 use super::cases::{Case, Layout, Precision};
+use super::peers::fastest_kernel;
 use super::product::{Copy, Product};
 use crate::cublaslt::Epilogue;
 use crate::error::{BenchError, Result};
 use crate::inputs::Sample;
-use crate::opponent::{Opponent, fastest as fastest_of};
+use crate::opponent::Opponent;
 use crate::timing::Timer;
 
 /// Name of the library in its folder.
@@ -109,20 +110,13 @@ impl Cutlass {
         product: &'a Product<In, Out>,
         timer: &'a Timer,
     ) -> Result<Option<Opponent<'a>>> {
-        let fitting = self
-            .products
-            .iter()
-            .enumerate()
-            .filter(|(_, described)| described.computes(&product.case));
-        let all = fitting.map(|(idx, described)| Opponent {
-            name: self.name.clone(),
-            choice: Some(described.name.clone()),
-            launch: Box::new(move |copy| {
-                let copy = &product.copies[copy];
-                self.enqueue(idx, &product.case, copy, timer.stream())
-            }),
+        let all = self.products.iter().enumerate();
+        let fitting = all.filter(|(_, described)| described.computes(&product.case));
+        let kernels = fitting.map(|(idx, described)| {
+            let enqueue = move |copy: &_| self.enqueue(idx, &product.case, copy, timer.stream());
+            (described.name.as_str(), enqueue)
         });
-        fastest_of(timer, product.copies.len(), all.collect())
+        fastest_kernel(&self.name, product, timer, kernels)
     }
 
     fn enqueue<In: Sample, Out: Sample>(

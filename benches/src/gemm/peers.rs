@@ -5,9 +5,13 @@ use warpsmith::Stream;
 use super::GemmOptions;
 use super::cases::{Beside, Case};
 use super::cutlass::Cutlass;
+use super::product::{Copy, Product};
 use super::triton::Triton;
 use crate::cublaslt::CublasLt;
 use crate::error::Result;
+use crate::inputs::Sample;
+use crate::opponent::{Opponent, fastest};
+use crate::timing::Timer;
 
 /// Libraries and kernels that a run's cases are measured beside.
 pub(super) struct Peers {
@@ -65,4 +69,20 @@ impl Peers {
             Beside::PlainOfOurs => true,
         }
     }
+}
+
+/// The fastest of a peer's kernels for `product`, each its name and what enqueues it on the timer's
+/// stream; `None` where there is none.
+pub(super) fn fastest_kernel<'a, In: Sample, Out: Sample>(
+    peer: &str,
+    product: &'a Product<In, Out>,
+    timer: &Timer,
+    kernels: impl Iterator<Item = (&'a str, impl Fn(&Copy<In, Out>) -> Result<()> + 'a)>,
+) -> Result<Option<Opponent<'a>>> {
+    let all = kernels.map(|(choice, enqueue)| Opponent {
+        name: peer.to_owned(),
+        choice: Some(choice.to_owned()),
+        launch: Box::new(move |copy| enqueue(&product.copies[copy])),
+    });
+    fastest(timer, product.copies.len(), all.collect())
 }

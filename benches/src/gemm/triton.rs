@@ -8,11 +8,12 @@ use serde::Deserialize;
 use warpsmith::{Device, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream};
 
 use super::cases::{Case, Layout, Precision};
+use super::peers::fastest_kernel;
 use super::product::{Copy, Product};
 use crate::cublaslt::Epilogue;
 use crate::error::{BenchError, Result};
 use crate::inputs::Sample;
-use crate::opponent::{Opponent, fastest as fastest_of};
+use crate::opponent::Opponent;
 use crate::timing::Timer;
 
 /// What the script writes as `kernels.json`.
@@ -81,19 +82,14 @@ impl Triton {
         product: &'a Product<In, Out>,
         timer: &'a Timer,
     ) -> Result<Option<Opponent<'a>>> {
-        let fitting = self
-            .kernels
-            .iter()
-            .filter(|(kernel, _)| kernel.computes(&product.case));
-        let all = fitting.map(|(described, kernel)| Opponent {
-            name: self.name.clone(),
-            choice: Some(described.name.clone()),
-            launch: Box::new(move |copy| {
-                let copy = &product.copies[copy];
-                launch(described, kernel, &product.case, copy, timer.stream())
-            }),
+        let all = self.kernels.iter();
+        let fitting = all.filter(|(described, _)| described.computes(&product.case));
+        let kernels = fitting.map(|(described, kernel)| {
+            let enqueue =
+                move |copy: &_| launch(described, kernel, &product.case, copy, timer.stream());
+            (described.name.as_str(), enqueue)
         });
-        fastest_of(timer, product.copies.len(), all.collect())
+        fastest_kernel(&self.name, product, timer, kernels)
     }
 }
 

@@ -1,0 +1,58 @@
+use super::*;
+use crate::DType;
+
+#[test]
+fn chunks_cover_the_axis_and_none_is_empty() {
+    for n in [0, 1, 255, 256, 257, 16_384, 16_385, 1 << 33] {
+        for (outer, inner) in [(1, 1), (3, 64), (5000, 1), (1, 100_000), (7, 3)] {
+            for lanes in [2, 4, 8] {
+                let plan = ReducePlan::new(&ReduceView::contiguous(outer, n, inner), lanes);
+                assert!(plan.chunks * plan.chunk_len >= n, "{plan:?}");
+                assert!(n == 0 || (plan.chunks - 1) * plan.chunk_len < n, "{plan:?}");
+                assert!(plan.blocks >= 1 && plan.blocks <= MAX_BLOCKS);
+                assert!(plan.along * plan.across <= THREADS, "{plan:?}");
+                assert!(plan.along.is_power_of_two() && plan.across.is_power_of_two());
+                let is_whole = plan.along * plan.across == THREADS;
+                assert!(is_whole || !plan.is_cut(), "{plan:?}");
+                assert!(plan.width <= u64::from(THREADS) && plan.width.is_power_of_two());
+            }
+        }
+    }
+}
+
+#[test]
+fn errors_do_not_grow_with_length() {
+    let additions = |n, inner| ReducePlan::new(&ReduceView::contiguous(1, n, inner), 4).additions();
+    assert!(additions(1 << 36, 1) <= additions(1 << 24, 1) + 2);
+    assert!(additions(1 << 36, 1) < 100, "{}", additions(1 << 36, 1));
+    assert!(additions(1 << 30, 64) < 400, "{}", additions(1 << 30, 64));
+    assert!(additions(64, 1) < 60);
+}
+
+#[test]
+fn small_inputs_take_one_block_and_large_ones_many() {
+    let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
+    let plan = |outer, n, inner, is_aligned| {
+        let plan = ReducePlan::of(entry, &ReduceView::contiguous(outer, n, inner), is_aligned);
+        (plan.form, plan.blocks)
+    };
+    assert_eq!(plan(1, 4, 1, true), (Form::Long, 1));
+    assert_eq!(plan(1, 8192, 1, true), (Form::Long, 1));
+    assert_eq!(plan(1, 8196, 1, true), (Form::Long, 3));
+    assert_eq!(plan(1, 8192, 1, false), (Form::General, 1));
+    assert_eq!(plan(1, 7, 1, true), (Form::General, 1));
+    assert_eq!(plan(1, 0, 1, true), (Form::General, 1));
+    assert_eq!(plan(1, 1 << 18, 1, true), (Form::Long, 64));
+    assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 4096));
+    assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 4096));
+    assert_eq!(plan(16_384, 16_384, 1, true), (Form::Long, 16_384));
+    assert_eq!(plan(16_384, 1024, 1, true).0, Form::General);
+    assert_eq!(plan(1 << 24, 16, 1, true).0, Form::Short);
+    assert_eq!(plan(1, 16_384, 16_384, true), (Form::Columns, 384));
+    assert_eq!(plan(1, 16, 1 << 24, true), (Form::Columns, 16_384));
+    assert_eq!(plan(1, 1 << 24, 16, true).0, Form::General);
+    let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
+    assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
+    assert_eq!(blocks(1 << 18), 32);
+    assert!((500..=528).contains(&blocks(1 << 30)));
+}
