@@ -3,13 +3,13 @@
 use core::marker::PhantomData;
 
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
-use cuda_std::epilogue::Epilogue;
-use cuda_std::shared::{SharedAddr, dynamic_base};
+use cuda_std::shared::dynamic_base;
 use cuda_std::thread::{self, sync_threads};
 use spec::gemm::{GemmParams, MmaTile, OperandMap, batch_idx};
 
-use super::fragments::{Reader, Stage};
-use super::operand::{COPIES_MAX, InFlight, Operand, Staging, Walk};
+use super::fragments::Reader;
+use super::one_by_one::OneByOne;
+use super::operand::{InFlight, Operand, Staging, Walk};
 use super::product::{Block, FragmentA, FragmentB, Product};
 use super::results::{self, Output, Target};
 
@@ -50,20 +50,25 @@ struct Fragments<const M: usize, const N: usize> {
     b: [FragmentB; N],
 }
 
-/// Both operands' fragments.
+/// Both operands' fragments, in the stage that is read.
 struct Readers {
     a: Reader,
     b: Reader,
 }
 
 impl Readers {
+    /// Goes on to the stage that lies `bytes` further on (or back).
+    #[inline(always)]
+    fn advance(&mut self, bytes: i32) {
+        self.a.advance(bytes);
+        self.b.advance(bytes);
+    }
+
     #[inline(always)]
     unsafe fn load<K: Kernel, const M: usize, const N: usize>(
         &self,
-        stage: Stage,
         k_step: u32,
     ) -> Fragments<M, N> {
-        let stage_b = stage.add_bytes(K::TILE.stage_a_bytes());
         let mut fragments = Fragments {
             a: [[0; 4]; M],
             b: [[0; 2]; N],
@@ -71,10 +76,10 @@ impl Readers {
         // SAFETY: the caller's stage has been copied.
         unsafe {
             for i in 0..M {
-                fragments.a[i] = self.a.load(&StagingA::<K>::MAP, stage, k_step, i as u32);
+                fragments.a[i] = self.a.load(&StagingA::<K>::MAP, k_step, i as u32);
             }
             for j in 0..N / 2 {
-                let two = self.b.load(&StagingB::<K>::MAP, stage_b, k_step, j as u32);
+                let two = self.b.load(&StagingB::<K>::MAP, k_step, j as u32);
                 fragments.b[2 * j] = [two[0], two[1]];
                 fragments.b[2 * j + 1] = [two[2], two[3]];
             }
@@ -119,34 +124,53 @@ struct Copies<K> {
     walk_b: Walk,
     fast_a: bool,
     fast_b: bool,
-    /// Which tile of k the block takes as its `i`th: the last one first, as only it may be short.
+    /// Tiles of k. The block takes the last one first if it is short, as only it may be.
     k_tiles: u32,
-    /// The first stage.
-    base: Stage,
+    /// How many of the first tiles are not copied fast: the short one.
+    slow_tiles: u32,
+    /// The stage that is written.
+    smem: *mut u8,
 }
 
 impl<K: Kernel> Copies<K> {
-    /// Whether there are copies of the block's `i`th tile of k that cannot be made fast: of
-    /// operands that are not aligned, and of the tile that may be short.
+    /// Goes on to the stage that lies `bytes` further on (or back).
     #[inline(always)]
-    fn is_slow(&self, i: u32) -> bool {
-        i == 0 || (i < self.k_tiles && !(self.fast_a && self.fast_b))
+    fn advance_stage(&mut self, bytes: i32) {
+        self.walk_a.advance_stage(bytes);
+        self.walk_b.advance_stage(bytes);
+        self.smem = self.smem.wrapping_offset(bytes as isize);
     }
 
-    /// Starts those copies.
+    /// Whether all copies are fast but those of the block's first tiles.
     #[inline(always)]
-    unsafe fn slow(&self, i: u32, stage: u32) {
-        let is_first = i == 0;
-        let k_tile_idx = if is_first { self.k_tiles - 1 } else { i - 1 };
-        let to = self.base.add_bytes(stage);
+    fn are_fast(&self) -> bool {
+        self.fast_a && self.fast_b
+    }
+
+    /// Whether the `i`th tile is a short one.
+    #[inline(always)]
+    fn is_short(&self, i: u32) -> bool {
+        i < self.slow_tiles
+    }
+
+    /// Starts the copies of the block's `i`th tile of k that are not fast: of operands that are not
+    /// aligned, and of a short tile.
+    #[inline(always)]
+    unsafe fn slow(&self, i: u32) {
+        let is_short = self.is_short(i);
+        let k_tile_idx = match () {
+            () if is_short => self.k_tiles - 1,
+            () if i < self.k_tiles => i - self.slow_tiles,
+            () => i, // there is none: zeros
+        };
         // SAFETY: the caller's stage is free.
         unsafe {
-            if is_first || !self.fast_a {
-                self.a.copy_any(k_tile_idx, to);
+            if is_short || !self.fast_a {
+                self.a.copy_any(k_tile_idx, self.smem);
             }
-            if is_first || !self.fast_b {
-                let to = to.add_bytes(K::TILE.stage_a_bytes());
-                self.b.copy_any(k_tile_idx, to);
+            if is_short || !self.fast_b {
+                let smem = self.smem.wrapping_add(K::TILE.stage_a_bytes() as usize);
+                self.b.copy_any(k_tile_idx, smem);
             }
         }
     }
@@ -154,53 +178,50 @@ impl<K: Kernel> Copies<K> {
     /// Loads the block's `i`th tile of k into registers, as far as its copies are fast.
     #[inline(always)]
     unsafe fn fetch(&mut self, i: u32) -> (InFlight, InFlight) {
-        let (mut a, mut b) = ([[0; 4]; COPIES_MAX], [[0; 4]; COPIES_MAX]);
-        // SAFETY: the operand is fast, the tile not the first.
+        let is_there = i < self.k_tiles;
+        // SAFETY: the operand is fast, the tile not short.
         unsafe {
-            if i < self.k_tiles && self.fast_a {
-                a = self.walk_a.fetch::<StagingA<K>>();
-            }
-            if i < self.k_tiles && self.fast_b {
-                b = self.walk_b.fetch::<StagingB<K>>();
-            }
+            (
+                self.walk_a.fetch::<StagingA<K>>(is_there && self.fast_a),
+                self.walk_b.fetch::<StagingB<K>>(is_there && self.fast_b),
+            )
         }
-        (a, b)
     }
 
     /// Writes what [`fetch`](Self::fetch) loaded.
     #[inline(always)]
-    unsafe fn put(&self, i: u32, (a, b): &(InFlight, InFlight), stage: u32) {
-        let to = self.base.add_bytes(stage);
+    unsafe fn put(&self, (a, b): &(InFlight, InFlight)) {
         // SAFETY: the caller's stage is free.
         unsafe {
-            if i < self.k_tiles && self.fast_a {
-                self.walk_a.put::<StagingA<K>>(a, to.smem);
+            if self.fast_a {
+                self.walk_a.put::<StagingA<K>>(a);
             }
-            if i < self.k_tiles && self.fast_b {
-                let to = to.add_bytes(K::TILE.stage_a_bytes());
-                self.walk_b.put::<StagingB<K>>(b, to.smem);
+            if self.fast_b {
+                self.walk_b.put::<StagingB<K>>(b);
             }
         }
     }
 
-    /// Starts part `part` of `parts` of the fast copies of the block's `i`th tile of k, which is not
-    /// its first.
+    /// The rows of A and of B in which there are chunks of the block's `i`th tile of k.
     #[inline(always)]
-    unsafe fn fast(&mut self, i: u32, part: u32, parts: u32, stage: u32) {
-        let to = self.base.add_bytes(stage);
-        let wanted = i < self.k_tiles;
+    fn rows(&self, i: u32) -> (u32, u32) {
+        let is_there = i < self.k_tiles;
+        (self.walk_a.rows(is_there), self.walk_b.rows(is_there))
+    }
+
+    /// Starts part `part` of `parts` of the fast copies of a tile of k, which is not short, and has so
+    /// many rows.
+    #[inline(always)]
+    unsafe fn fast(&mut self, (rows_a, rows_b): (u32, u32), part: u32, parts: u32) {
         // SAFETY: the caller's stage is free.
         unsafe {
             let copies = StagingA::<K>::COPIES;
-            let wanted_a = wanted && self.fast_a;
             for copy in copies * part / parts..copies * (part + 1) / parts {
-                self.walk_a.copy::<StagingA<K>>(copy, to.addr, wanted_a);
+                self.walk_a.copy::<StagingA<K>>(copy, rows_a, self.fast_a);
             }
             let copies = StagingB::<K>::COPIES;
-            let wanted_b = wanted && self.fast_b;
-            let to = to.add_bytes(K::TILE.stage_a_bytes());
             for copy in copies * part / parts..copies * (part + 1) / parts {
-                self.walk_b.copy::<StagingB<K>>(copy, to.addr, wanted_b);
+                self.walk_b.copy::<StagingB<K>>(copy, rows_b, self.fast_b);
             }
         }
     }
@@ -222,14 +243,26 @@ fn wait<K: Kernel, const LATEST: u32>() {
     }
 }
 
-/// The next stage, in bytes from the first.
-#[inline(always)]
-fn next_stage<K: Kernel>(stage: u32) -> u32 {
-    let next = stage + K::TILE.stage_bytes();
-    if next == K::TILE.stages * K::TILE.stage_bytes() {
-        0
-    } else {
-        next
+/// A stage, in bytes from the first.
+#[derive(Clone, Copy)]
+struct Stage(u32);
+
+impl Stage {
+    /// Goes on to the next one, around; how many bytes further on (or back) that is.
+    #[inline(always)]
+    fn next<K: Kernel>(&mut self) -> i32 {
+        let (bytes, all) = (
+            K::TILE.stage_bytes(),
+            K::TILE.stages * K::TILE.stage_bytes(),
+        );
+        let is_last = self.0 + bytes == all;
+        let step = if is_last {
+            bytes as i32 - all as i32
+        } else {
+            bytes as i32
+        };
+        self.0 = self.0.wrapping_add_signed(step);
+        step
     }
 }
 
@@ -240,15 +273,18 @@ fn next_stage<K: Kernel>(stage: u32) -> u32 {
 #[inline(always)]
 unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS_2: u32>(
     copies: &mut Copies<K>,
-    readers: &Readers,
+    readers: &mut Readers,
     acc: &mut [[Block; N]; M],
 ) {
     let k_steps = K::TILE.k_steps();
     let k_tiles = copies.k_tiles;
     // The block takes tile `i - ahead` of k while the `i`th is copied.
     let ahead = STAGES_LESS_2 + 1;
-    let end = if k_tiles > 0 { k_tiles + ahead } else { 0 };
-    let (mut write, mut read) = (0, 0);
+    let end = k_tiles + ahead;
+    if k_tiles == 0 {
+        return;
+    }
+    let (mut write, mut read) = (Stage(0), Stage(0));
     let mut fragments = Fragments {
         a: [[0; 4]; M],
         b: [[0; 2]; N],
@@ -257,53 +293,63 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
     // SAFETY: a stage is written after the barrier that follows its last reads, and read after
     // the barrier that follows the wait for its copies.
     unsafe {
-        while i < end {
-            if copies.is_slow(i) {
-                copies.slow(i, write);
+        loop {
+            let is_short = copies.is_short(i);
+            if is_short || !copies.are_fast() {
+                copies.slow(i);
             }
             if i < ahead {
-                if K::Product::ASYNC && i > 0 {
-                    copies.fast(i, 0, 1, write);
+                if K::Product::ASYNC && !is_short {
+                    copies.fast(copies.rows(i), 0, 1);
                 }
                 commit::<K>();
-                if i + 1 == ahead {
+                copies.advance_stage(write.next::<K>());
+                i += 1;
+                if i == ahead {
                     wait::<K, STAGES_LESS_2>();
                     sync_threads();
-                    fragments = readers.load::<K, M, N>(copies.base, 0);
+                    fragments = readers.load::<K, M, N>(0);
                 }
-            } else {
-                // One block without branches, so that the assembler weaves it: products, the
-                // fragments of the next step, copies.
+                continue;
+            }
+            // Where all copies are fast, one block of code without branches, which the assembler
+            // weaves: products, the fragments of the next step, copies.
+            let until = if copies.are_fast() { end } else { i + 1 };
+            loop {
+                let rows = copies.rows(i);
                 let mut flight = Default::default();
                 for k_step in 0..k_steps {
                     let next;
                     if k_step + 1 < k_steps {
-                        let stage = copies.base.add_bytes(read);
-                        next = readers.load::<K, M, N>(stage, k_step + 1);
+                        next = readers.load::<K, M, N>(k_step + 1);
                         if K::Product::ASYNC {
-                            copies.fast(i, k_step, k_steps - 1, write);
+                            copies.fast(rows, k_step, k_steps - 1);
                         } else if k_step == 0 {
                             flight = copies.fetch(i);
                         }
                     } else {
                         if !K::Product::ASYNC {
-                            copies.put(i, &flight, write);
+                            copies.put(&flight);
                         }
                         commit::<K>();
                         wait::<K, STAGES_LESS_2>();
                         sync_threads();
-                        // After the last tile there is none to read: its own does no harm.
-                        if i + 1 < end {
-                            read = next_stage::<K>(read);
-                        }
-                        next = readers.load::<K, M, N>(copies.base.add_bytes(read), 0);
+                        // Behind the last tile lie zeros.
+                        readers.advance(read.next::<K>());
+                        next = readers.load::<K, M, N>(0);
                     }
                     multiply::<K::Product, M, N>(acc, &fragments);
                     fragments = next;
                 }
+                copies.advance_stage(write.next::<K>());
+                i += 1;
+                if i == until {
+                    break;
+                }
             }
-            write = next_stage::<K>(write);
-            i += 1;
+            if i == end {
+                break;
+            }
         }
     }
 }
@@ -325,7 +371,7 @@ pub(super) unsafe fn gemm<
     b: *const <K::Product as Product>::B,
     d: *mut Out,
     params: &GemmParams,
-    epilogue: impl Epilogue,
+    epilogue: OneByOne<Out>,
 ) {
     let batch = batch_idx(
         thread::block_idx_y(),
@@ -342,6 +388,7 @@ pub(super) unsafe fn gemm<
     let warp_row = warp % tile.warps_m * tile.warp_m();
     let warp_column = warp / tile.warps_m * tile.warp_n();
     let smem = dynamic_base();
+    let smem_b = smem.wrapping_add(tile.stage_a_bytes() as usize);
     let mut acc = [[[0.0; 4]; N]; M];
     // SAFETY: the caller's pointers and parameters.
     unsafe {
@@ -350,33 +397,47 @@ pub(super) unsafe fn gemm<
         let b = b.wrapping_offset(offset(params.batch_stride_b));
         let a = Operand::<StagingA<K>>::new(a, params.lda, params.m, first_row, params.k);
         let b = Operand::<StagingB<K>>::new(b, params.ldb, params.n, first_column, params.k);
+        let tile_k = StagingA::<K>::MAP.tile_k();
         let mut copies = Copies::<K> {
-            walk_a: a.walk(),
-            walk_b: b.walk(),
+            walk_a: a.walk(smem),
+            walk_b: b.walk(smem_b),
             fast_a: a.is_fast(),
             fast_b: b.is_fast(),
             a,
             b,
-            k_tiles: params.k.div_ceil(StagingA::<K>::MAP.tile_k()),
-            base: Stage {
-                addr: SharedAddr::of(smem),
-                smem,
-            },
+            k_tiles: params.k.div_ceil(tile_k),
+            // Through registers, the first tile has nothing to be copied behind.
+            slow_tiles: u32::from(!K::Product::ASYNC || !params.k.is_multiple_of(tile_k)),
+            smem,
         };
-        let readers = Readers {
-            a: Reader::of_a(&StagingA::<K>::MAP, warp_row),
-            b: Reader::of_b(&StagingB::<K>::MAP, warp_column),
+        let mut readers = Readers {
+            a: Reader::of_a(&StagingA::<K>::MAP, smem, warp_row),
+            b: Reader::of_b(&StagingB::<K>::MAP, smem_b, warp_column),
         };
-        main_loop::<K, M, N, STAGES_LESS_2>(&mut copies, &readers, &mut acc);
-        sync_threads(); // all have read their fragments: results may lie over them
-        results::stage::<Out, M, N>(tile, &acc, smem.cast(), (warp_row, warp_column));
-        sync_threads();
+        main_loop::<K, M, N, STAGES_LESS_2>(&mut copies, &mut readers, &mut acc);
         let target = Target {
             d: d.wrapping_offset((batch as i64).wrapping_mul(params.batch_stride_d) as isize),
             batch,
             first_row,
             first_column,
         };
-        results::store(tile, smem.cast(), &target, params, &epilogue);
+        let is_whole = results::are_whole(tile, target.d, params);
+        let factor = epilogue.only_factor().filter(|_| is_whole);
+        let first = (warp_row, warp_column);
+        // Results may lie over the stages: zeros behind the last tile have landed, and all warps
+        // have read their fragments.
+        wait::<K, 0>();
+        sync_threads();
+        match factor {
+            Some(factor) => {
+                results::stage_rounded::<Out, M, N>(tile, &acc, smem.cast(), first, factor);
+            }
+            None => results::stage::<Out, M, N>(tile, &acc, smem.cast(), first),
+        }
+        sync_threads();
+        match factor {
+            Some(_) => results::store_rounded(tile, smem.cast(), &target, params),
+            None => results::store(tile, smem.cast(), &target, params, &epilogue),
+        }
     }
 }

@@ -51,6 +51,14 @@ impl<Out: Element> OneByOne<Out> {
     }
 }
 
+impl<Out> OneByOne<Out> {
+    /// The factor, where there is nothing else.
+    #[inline(always)]
+    pub(super) fn only_factor(&self) -> Option<f32> {
+        self.only.map(|Scale(factor)| factor)
+    }
+}
+
 impl<Out: Element> Epilogue for OneByOne<Out> {
     #[inline(always)]
     fn apply(&self, place: Place, x: f32) -> f32 {

@@ -6,11 +6,10 @@ use cuda_std::cp_async::{
     cp_async_ca_4_src_size, cp_async_ca_8_src_size, cp_async_cg_l2_128b_16_src_size,
     cp_async_cg_l2_128b_16_src_size_if,
 };
+use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
 use spec::gemm::OperandMap;
-
-use super::fragments::Stage;
 
 /// Bytes of a chunk, what one fast copy takes.
 const CHUNK: u32 = 16;
@@ -70,24 +69,33 @@ pub(super) struct Walk {
     tile_step: isize,
     /// Rows of a tile, from the thread's first on, in which its chunks are there.
     rows: u32,
-    /// Where the thread's first chunk lies in a stage.
-    offset: u32,
+    /// Where the thread's first chunk lies in the stage that is written.
+    to: SharedAddr,
+    /// The same where copies go through registers.
+    smem: *mut u8,
 }
 
 impl Walk {
-    /// Starts the tile's next copy, which is its `i`th, into the stage at `stage`, if `wanted`;
-    /// without a branch, so that it lies among the products.
+    /// The rows of a tile, or none unless it `is_there`.
+    ///
+    /// Opaque, so that each copy is compared with them: one instruction. It would be two if the
+    /// compiler compared beforehand.
+    #[inline(always)]
+    pub(super) fn rows(&self, is_there: bool) -> u32 {
+        opaque(if is_there { self.rows } else { 0 })
+    }
+
+    /// Starts the tile's next copy, which is its `i`th, if it is one of `rows`; else, of zeros.
+    /// Nothing of it if not `wanted`; without a branch, so that it lies among the products.
     ///
     /// # Safety
     /// If wanted: the operand is fast, the tile whole in k, the stage free.
     #[inline(always)]
-    pub(super) unsafe fn copy<S: Staging>(&mut self, i: u32, stage: SharedAddr, wanted: bool) {
+    pub(super) unsafe fn copy<S: Staging>(&mut self, i: u32, rows: u32, wanted: bool) {
         let row = i * S::ROWS_AT_ONCE;
-        let to = stage
-            .add_bytes(self.offset)
-            .add_bytes(row * S::MAP.row_bytes());
+        let to = self.to.add_bytes(row * S::MAP.row_bytes());
         // All or nothing: the only sizes that are one instruction.
-        let bytes = if self.rows > row { CHUNK } else { 0 };
+        let bytes = if rows > row { CHUNK } else { 0 };
         // SAFETY: the bytes that are read are the operand's; the caller says the rest.
         unsafe { cp_async_cg_l2_128b_16_src_size_if(wanted, to, self.next, bytes) }
         self.advance::<S>(i);
@@ -102,16 +110,23 @@ impl Walk {
         }
     }
 
-    /// Loads the tile's chunks into registers.
+    /// Goes on to the stage that lies `bytes` further on (or back).
+    #[inline(always)]
+    pub(super) fn advance_stage(&mut self, bytes: i32) {
+        self.to = self.to.add_bytes(bytes as u32);
+        self.smem = self.smem.wrapping_offset(bytes as isize);
+    }
+
+    /// Loads the tile's chunks into registers; zeros unless it `is_there`.
     ///
     /// # Safety
     /// The operand is fast, the tile whole in k.
     #[inline(always)]
-    pub(super) unsafe fn fetch<S: Staging>(&mut self) -> InFlight {
+    pub(super) unsafe fn fetch<S: Staging>(&mut self, is_there: bool) -> InFlight {
         const { assert!(S::ASYNC || S::COPIES as usize <= COPIES_MAX) };
         let mut chunks = [[0; 4]; COPIES_MAX];
         for i in 0..S::COPIES {
-            if self.rows > i * S::ROWS_AT_ONCE {
+            if is_there && self.rows > i * S::ROWS_AT_ONCE {
                 // SAFETY: the chunk is the operand's, aligned.
                 chunks[i as usize] = unsafe { mem::ld_global_nc_v4_u32(self.next.cast()) };
             }
@@ -120,16 +135,16 @@ impl Walk {
         chunks
     }
 
-    /// Writes what [`fetch`](Self::fetch) loaded into the stage at `smem`.
+    /// Writes what [`fetch`](Self::fetch) loaded into the stage.
     ///
     /// # Safety
     /// The stage is free.
     #[inline(always)]
-    pub(super) unsafe fn put<S: Staging>(&self, chunks: &InFlight, smem: *mut u8) {
+    pub(super) unsafe fn put<S: Staging>(&self, chunks: &InFlight) {
         for i in 0..S::COPIES {
-            let at = self.offset + i * S::ROWS_AT_ONCE * S::MAP.row_bytes();
+            let at = i * S::ROWS_AT_ONCE * S::MAP.row_bytes();
             // SAFETY: a chunk of the caller's stage.
-            unsafe { mem::st_v4_u32(smem.add(at as usize).cast(), chunks[i as usize]) }
+            unsafe { mem::st_v4_u32(self.smem.add(at as usize).cast(), chunks[i as usize]) }
         }
     }
 }
@@ -181,9 +196,10 @@ impl<S: Staging> Operand<S> {
         (if elements < most { elements } else { most }) * S::MAP.size_bytes
     }
 
-    /// Fast copies of the tiles of k from the first on, all of which are whole in k.
+    /// Fast copies of the tiles of k from the first on, all of which are whole in k, to the stage at
+    /// `smem`.
     #[inline(always)]
-    pub(super) fn walk(&self) -> Walk {
+    pub(super) fn walk(&self, smem: *mut u8) -> Walk {
         let at = i64::from(self.row) * self.ld_bytes + i64::from(self.chunk * CHUNK);
         let rows = match () {
             () if S::MAP.k_major => self.mn_left.saturating_sub(self.row),
@@ -196,23 +212,27 @@ impl<S: Staging> Operand<S> {
         } else {
             i64::from(S::MAP.tile_k()) * self.ld_bytes
         };
+        let smem = smem.wrapping_add(S::MAP.chunk_offset(self.row, self.chunk) as usize);
         Walk {
             next: self.base.wrapping_offset(at as isize),
             row_step: row_step as isize,
             tile_step: (tile_step - i64::from(S::COPIES) * row_step) as isize,
             rows,
-            offset: S::MAP.chunk_offset(self.row, self.chunk),
+            // SAFETY: shared memory.
+            to: unsafe { SharedAddr::of(smem) },
+            smem,
         }
     }
 
-    /// Copies any tile of k, of any alignment; with less than 4 bytes of it, it waits for memory.
+    /// Copies any tile of k, of any alignment, to the stage at `smem`: zeros of those behind the last.
+    /// With alignment to less than 4 bytes, it waits for memory.
     ///
     /// # Safety
     /// The stage is free.
     #[inline(always)]
-    pub(super) unsafe fn copy_any(&self, k_tile_idx: u32, stage: Stage) {
-        let k_first = k_tile_idx * S::MAP.tile_k();
-        let k_left = self.k - k_first;
+    pub(super) unsafe fn copy_any(&self, k_tile_idx: u32, smem: *mut u8) {
+        let k_first = k_tile_idx.saturating_mul(S::MAP.tile_k());
+        let k_left = self.k.saturating_sub(k_first);
         let (rows_left, left) = if S::MAP.k_major {
             (self.mn_left, k_left)
         } else {
@@ -234,20 +254,20 @@ impl<S: Staging> Operand<S> {
             let at = i64::from(row) * self.ld_bytes + i64::from(self.chunk * CHUNK);
             let from = base.wrapping_offset(at as isize);
             let bytes = if row < rows_left { bytes_in_row } else { 0 };
-            let offset = S::MAP.chunk_offset(row, self.chunk);
-            let to = stage.add_bytes(offset);
+            let smem = smem.wrapping_add(S::MAP.chunk_offset(row, self.chunk) as usize);
             // SAFETY: the bytes that are read are the operand's; the caller says the rest.
             unsafe {
+                let to = SharedAddr::of(smem);
                 match self.width {
-                    16 if S::ASYNC => cp_async_cg_l2_128b_16_src_size(to.addr, from, bytes),
+                    16 if S::ASYNC => cp_async_cg_l2_128b_16_src_size(to, from, bytes),
                     16 if bytes == CHUNK => {
-                        mem::st_v4_u32(to.smem.cast(), mem::ld_global_nc_v4_u32(from.cast()));
+                        mem::st_v4_u32(smem.cast(), mem::ld_global_nc_v4_u32(from.cast()));
                     }
-                    8 if S::ASYNC => pieces::<8>(to.addr, from, bytes),
+                    8 if S::ASYNC => pieces::<8>(to, from, bytes),
                     width if S::ASYNC && (width == 4 || S::MAP.size_bytes == 4) => {
-                        pieces::<4>(to.addr, from, bytes);
+                        pieces::<4>(to, from, bytes);
                     }
-                    _ => by_elements(to.smem, from, bytes, S::MAP.size_bytes),
+                    _ => by_elements(smem, from, bytes, S::MAP.size_bytes),
                 }
             }
             row += rows_at_once;

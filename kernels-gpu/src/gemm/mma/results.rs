@@ -4,6 +4,7 @@ use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::hint::opaque;
+use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
 use half::{bf16, f16};
 use spec::gemm::{GemmParams, MmaTile};
@@ -23,6 +24,9 @@ pub(super) trait Output: Element {
 
     /// `words`, of which those of `x`, rounded, become the last.
     fn push(words: [u32; 4], x: [f32; CHUNK]) -> [u32; 4];
+
+    /// Two neighbours, rounded, in a word, where they fit into one.
+    fn pair(x: [f32; 2]) -> Option<u32>;
 }
 
 impl Output for f32 {
@@ -35,6 +39,11 @@ impl Output for f32 {
             x[3].to_bits(),
         ]
     }
+
+    #[inline(always)]
+    fn pair(_x: [f32; 2]) -> Option<u32> {
+        None
+    }
 }
 
 impl Output for bf16 {
@@ -46,6 +55,11 @@ impl Output for bf16 {
         );
         [words[2], words[3], low, high]
     }
+
+    #[inline(always)]
+    fn pair(x: [f32; 2]) -> Option<u32> {
+        Some(f32x2_to_bf16x2_cvt(x[0], x[1]))
+    }
 }
 
 impl Output for f16 {
@@ -53,6 +67,11 @@ impl Output for f16 {
     fn push(words: [u32; 4], x: [f32; CHUNK]) -> [u32; 4] {
         let pair = |low, high| u32::from(f32_to_f16(low)) | u32::from(f32_to_f16(high)) << 16;
         [words[2], words[3], pair(x[0], x[1]), pair(x[2], x[3])]
+    }
+
+    #[inline(always)]
+    fn pair(x: [f32; 2]) -> Option<u32> {
+        Some(u32::from(f32_to_f16(x[0])) | u32::from(f32_to_f16(x[1])) << 16)
     }
 }
 
@@ -156,5 +175,88 @@ pub(super) unsafe fn store<Out: Output>(
             unsafe { mem::st_v4_u32(to.cast(), words) }
         }
         row_in_tile += tile.threads() / vectors;
+    }
+}
+
+/// Whether a product whose epilogue is a factor alone may go through [`stage_rounded`] and
+/// [`store_rounded`]: all of D's chunks of 16 bytes are whole, and the tile is large. Smaller ones
+/// are two to a multiprocessor, where one stores while the other multiplies.
+#[inline(always)]
+pub(super) fn are_whole<Out: Output>(tile: &MmaTile, d: *const Out, params: &GemmParams) -> bool {
+    const LARGE: u32 = 128 * 256;
+    let ldd_bytes = params.ldd.wrapping_mul(size_of::<Out>() as i64);
+    tile.tile_m * tile.tile_n >= LARGE
+        && Out::pair([0.0; 2]).is_some()
+        && (d.addr() as u32 | ldd_bytes as u32).is_multiple_of(VECTOR_BYTES)
+        && params.n.is_multiple_of(Out::VECTOR)
+}
+
+/// As [`stage`], of results times `factor`, rounded.
+///
+/// # Safety
+/// As for [`stage`].
+#[inline(always)]
+pub(super) unsafe fn stage_rounded<Out: Output, const M: usize, const N: usize>(
+    tile: &MmaTile,
+    acc: &[[Block; N]; M],
+    smem: *mut u32,
+    (first_row, first_column): (u32, u32),
+    factor: f32,
+) {
+    let lane = thread::lane_idx();
+    for i in 0..M {
+        for j in 0..N {
+            for half in 0..2 {
+                let row = first_row + 16 * i as u32 + 8 * half as u32 + lane / 4;
+                let place = tile.rounded_place(row, first_column + 8 * j as u32);
+                let pair = [
+                    factor * acc[i][j][2 * half],
+                    factor * acc[i][j][2 * half + 1],
+                ];
+                if let Some(word) = Out::pair(pair) {
+                    // SAFETY: the caller's memory.
+                    unsafe { smem.add((4 * place + lane % 4) as usize).write(word) }
+                }
+            }
+        }
+    }
+}
+
+/// As [`store`], of what [`stage_rounded`] staged: copies, of which ptxas has several on
+/// their way.
+///
+/// # Safety
+/// As for [`store`]; [`are_whole`] said that they are.
+#[inline(always)]
+pub(super) unsafe fn store_rounded<Out: Output>(
+    tile: &MmaTile,
+    smem: *const u32,
+    target: &Target<Out>,
+    params: &GemmParams,
+) {
+    let vectors = tile.tile_n / Out::VECTOR;
+    let thread = thread::thread_idx_x();
+    let column_in_tile = thread % vectors * Out::VECTOR;
+    let first_column = target.first_column + column_in_tile;
+    if first_column >= params.n {
+        return;
+    }
+    let rows = (params.m - target.first_row).min(tile.tile_m);
+    let rows_at_once = tile.threads() / vectors;
+    let row_step = (i64::from(rows_at_once) * params.ldd) as isize;
+    let place_step = VECTOR_BYTES * rows_at_once * vectors;
+    let mut row = thread / vectors;
+    let at = i64::from(target.first_row + row) * params.ldd + i64::from(first_column);
+    let mut to = target.d.wrapping_offset(at as isize);
+    // A thread's rows are permuted alike.
+    let from = smem.wrapping_add(4 * tile.rounded_place(row, column_in_tile) as usize);
+    // SAFETY: shared memory.
+    let mut from = unsafe { SharedAddr::of(from) };
+    while row < rows {
+        // SAFETY: in the tile and in D, aligned.
+        unsafe { mem::st_v4_u32(to.cast(), mem::ld_shared_v4_u32(from)) }
+        row += rows_at_once;
+        from = from.add_bytes(place_step);
+        to = to.wrapping_offset(row_step);
     }
 }

@@ -208,6 +208,13 @@ impl MmaTile {
         };
         row * self.tile_n + place * 4 + column % 4
     }
+
+    /// Where 8 results of 16 bits, from (`row`, `column`) on, wait to be stored, in chunks of 16
+    /// bytes. A warp writes 8 rows of one chunk at once, and reads rows.
+    #[inline(always)]
+    pub const fn rounded_place(&self, row: u32, column: u32) -> u32 {
+        row * (self.tile_n / 8) + (column / 8 ^ row % 8)
+    }
 }
 
 /// Which of the tiles one is.

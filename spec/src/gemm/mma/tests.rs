@@ -109,6 +109,29 @@ fn results_have_places_of_their_own_without_conflicts() {
 }
 
 #[test]
+fn rounded_results_have_places_of_their_own_without_conflicts() {
+    for tile in TILES {
+        let chunks = (tile.tile_m * tile.tile_n / 8) as usize;
+        let places: HashSet<_> = (0..tile.tile_m)
+            .flat_map(|row| (0..tile.tile_n).map(move |column| tile.rounded_place(row, column)))
+            .collect();
+        assert_eq!(places.len(), chunks, "{tile:?}");
+        assert!(places.iter().all(|&place| (place as usize) < chunks));
+        // Words are written by a warp at once: 8 rows, the 4 of a chunk.
+        for (row, column) in [(0, 0), (8, 8), (64, 120)] {
+            let words = (0..32)
+                .map(|lane| 16 * tile.rounded_place(row + lane / 4, column) + 4 * (lane % 4));
+            assert_eq!(conflicts(words, 4), 0, "{tile:?}");
+        }
+        // Chunks are read by a quarter of a warp at once.
+        for row in 0..8 {
+            let chunks = (0..8).map(|lane| 16 * tile.rounded_place(row, 8 * lane));
+            assert_eq!(conflicts(chunks, 16), 0, "{tile:?}");
+        }
+    }
+}
+
+#[test]
 fn every_block_computes_a_tile_of_its_own() {
     for tile in TILES {
         for m in [1, 128, 129, 1500, 2200] {
