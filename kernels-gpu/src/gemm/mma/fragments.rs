@@ -109,7 +109,9 @@ impl Reader {
             let (mn, k) = halves(register as u32, self.along_k);
             let offset = self.offset ^ (CHUNK_BYTES * (4 * i + 2 * mn));
             let row = (8 * k_step + 4 * k) * map.row_bytes();
-            let at = self.smem.wrapping_add((offset + row) as usize);
+            // One after the other: the row becomes part of the instruction.
+            let at = self.smem.wrapping_add(offset as usize);
+            let at = at.wrapping_add(row as usize);
             // SAFETY: the caller's stage; a word of it.
             words[register] = unsafe { at.cast::<u32>().read() };
         }
