@@ -213,7 +213,7 @@ impl MmaTile {
     /// bytes. A warp writes 8 rows of one chunk at once, and reads rows.
     #[inline(always)]
     pub const fn rounded_place(&self, row: u32, column: u32) -> u32 {
-        row * (self.tile_n / 8) + (column / 8 ^ row % 8)
+        row * (self.tile_n / 8) + ((column / 8) ^ (row % 8))
     }
 }
 
