@@ -209,8 +209,8 @@ impl<K: Kernel> Copies<K> {
         (self.walk_a.rows(is_there), self.walk_b.rows(is_there))
     }
 
-    /// Starts part `part` of `parts` of the fast copies of a tile of k, which is not short, and has so
-    /// many rows.
+    /// Starts part `part` of `parts` of the fast copies of a tile of k, which is not short, and has
+    /// so many rows.
     #[inline(always)]
     unsafe fn fast(&mut self, (rows_a, rows_b): (u32, u32), part: u32, parts: u32) {
         // SAFETY: the caller's stage is free.

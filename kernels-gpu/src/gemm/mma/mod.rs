@@ -21,6 +21,7 @@
 //! |---|---|---|
 //! | stages: A, then B, in rows of permuted chunks ([`spec::gemm::OperandMap`]) | `STAGES * (TILE_M + TILE_N) * TILE_K_BYTES` | main loop |
 //! | results in f32, permuted ([`spec::gemm::MmaTile::result_place`]) | `4 * TILE_M * TILE_N` | after it, in the same place |
+//! | or, of the large tile, rounded ([`spec::gemm::MmaTile::rounded_place`]), where the epilogue is a factor alone | `2 * TILE_M * TILE_N` | the same |
 //!
 //! # Timeline
 //! For each tile of k: while the products of a step run, the fragments of the next are read and a
@@ -29,16 +30,17 @@
 //! code without branches, which ptxas weaves: NOTE(perf): with branches around the copies it ran
 //! at 355 TFLOP/s in the place of 454 (bf16, 8192³, H200).
 //!
-//! The last tile of k comes first, because it may be short: its copies are those of
-//! `Operand::copy_any`, which know every alignment, and all others are whole. An operand that is not
-//! aligned to 16 bytes is copied by `copy_any` in every tile. Turing has no copies in the background:
-//! a tile is loaded into registers during the first step's products, and written in the last one's.
+//! The last tile of k comes first if it is short: its copies are those of `Operand::copy_any`, which
+//! know every alignment, and all others are whole. An operand that is not aligned to 16 bytes is
+//! copied by `copy_any` in every tile. Turing has no copies in the background: a tile is loaded into
+//! registers during the first step's products, and written in the last one's; the last one comes
+//! first always. Behind the last tile zeros are copied.
 //!
 //! # Numerics
 //! The tensor core adds the products of 32 bytes of k (16 on Turing) and the accumulator at a time,
-//! in the order of tiles of k (the last one first), to f32; those of 8 bits to fewer bits. f32
-//! operands are rounded to tf32, to nearest. Deterministic; bits do not depend on alignment or batch, and on the tile
-//! only by its extent of k.
+//! in the order of tiles of k (a short one first), to f32; those of 8 bits to fewer bits. f32
+//! operands are rounded to tf32, to nearest. Deterministic; bits do not depend on alignment or
+//! batch, and on the tile only by its extent of k.
 //!
 //! # Sources
 //! The multistage pipeline and the double-buffered fragments are those of CUTLASS 2.x; permuted
