@@ -237,11 +237,12 @@ impl<M: MmaAsync> InFlight<M> {
         }
     }
 
-    /// `acc = a * b + acc`, over all rows of `b`, as a group.
+    /// `acc = a * b + acc`, or without `+ acc` where `adds` is false, over all rows of `b`, as a group.
     ///
     /// # Safety
-    /// As for [`multiply`](Self::multiply); `a` was [tied](Fragments::tie) before the accumulators
-    /// [began](Accumulator::begin), and is what it is until the wait.
+    /// As for [`multiply`](Self::multiply); `adds` is the same in all threads of the warpgroup. `a` was
+    /// [tied](Fragments::tie) before the accumulators [began](Accumulator::begin), and is what it is
+    /// until the wait.
     ///
     /// # Panics
     /// On the host.
@@ -254,6 +255,7 @@ impl<M: MmaAsync> InFlight<M> {
         &mut self,
         a: &Fragments<M::A, REGISTERS>,
         b: Columns<'_, M::B, ROWS, PANELS>,
+        adds: bool,
     ) {
         const { assert!(REGISTERS as u32 == 4 * Columns::<M::B, ROWS, PANELS>::STEPS) };
         let [acc] = &mut self.0;
@@ -263,8 +265,14 @@ impl<M: MmaAsync> InFlight<M> {
         while step < REGISTERS / 4 {
             let at = 4 * step;
             let a = [a.0[at], a.0[at + 1], a.0[at + 2], a.0[at + 3]];
+            let b = b.step(step as u32).bits();
             // SAFETY: passed on to the caller.
-            unsafe { M::rs::<true, true>(acc, a, b.step(step as u32).bits()) };
+            unsafe {
+                match step {
+                    0 => M::rs_scaled::<true>(acc, a, b, adds),
+                    _ => M::rs::<true, true>(acc, a, b),
+                }
+            }
             step += 1;
         }
         // SAFETY: passed on to the caller.
@@ -286,7 +294,7 @@ impl<M: MmaAsync> InFlight<M> {
 ///     a: &Fragments<Bf16, 32>,
 ///     b: Columns<'_, Bf16, 64, 2>,
 /// ) {
-///     unsafe { acc.multiply_add_fragments(a, b) }
+///     unsafe { acc.multiply_add_fragments(a, b, true) }
 /// }
 /// # let _: unsafe fn(&mut InFlight<M64<128, f32, Bf16, Bf16>>, &Fragments<Bf16, 32>, Columns<'_, Bf16, 64, 2>) = product;
 /// ```

@@ -36,6 +36,8 @@ approximations! {
         the three instructions around it that scale them.";
     rcp_approx_ftz = "rcp.approx.ftz.f32", "1 / x, 1 ulp. Subnormals are 0, which spares the six \
         instructions around it that scale them.";
+    lg2_approx_ftz = "lg2.approx.ftz.f32", "log2 x, relative error 2^-22. Subnormals are 0, which spares \
+        the three instructions around it that scale them.";
     tanh_approx = "tanh.approx.f32", "tanh x, relative error 2^-11. *Since*: PTX 7.0, sm_75.";
 }
 

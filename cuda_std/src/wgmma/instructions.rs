@@ -45,6 +45,20 @@ pub trait MmaAsync {
         a: [u32; 4],
         b: u64,
     );
+
+    /// [`rs`](Self::rs) with scale-d in a predicate.
+    ///
+    /// # Safety
+    /// As for it; `scale_d` is the same in all threads of the warpgroup.
+    ///
+    /// # Panics
+    /// On the host.
+    unsafe fn rs_scaled<const TRANS_B: bool>(
+        acc: &mut Self::Acc,
+        a: [u32; 4],
+        b: u64,
+        scale_d: bool,
+    );
 }
 
 /// The two forms of an instruction: `$ss` and `$rs` are what follows scale-d, the constants in them
@@ -97,6 +111,29 @@ macro_rules! product {
                             inout(reg32) acc[$first] $(, inout(reg32) acc[$i])*,
                             a0 = in(reg32) a[0], a1 = in(reg32) a[1], a2 = in(reg32) a[2],
                             a3 = in(reg32) a[3], b = in(reg64) b, scale_d = const SCALE_D as u32,
+                            $($rs_const)* options(nostack));
+                    }
+                })
+            }
+
+            #[inline(always)]
+            unsafe fn rs_scaled<const TRANS_B: bool>(
+                acc: &mut Self::Acc,
+                a: [u32; 4],
+                b: u64,
+                scale_d: bool,
+            ) {
+                const { assert!($both || !TRANS_B, "only 16-bit types are transposed") };
+                on_device!("wgmma::mma_async", (acc, a, b, scale_d), {
+                    // SAFETY: the caller's warps are converged and the operands are there.
+                    unsafe {
+                        core::arch::asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {scale_d}, 0;",
+                            concat!("wgmma.mma_async.sync.aligned.m64n", $n, "k", $k, ".", $types,
+                                " {{{", $first, "}" $(, ", {", $i, "}")*,
+                                "}}, {{{a0}, {a1}, {a2}, {a3}}}, {b}, p", $rs, ";"), "}}",
+                            inout(reg32) acc[$first] $(, inout(reg32) acc[$i])*,
+                            a0 = in(reg32) a[0], a1 = in(reg32) a[1], a2 = in(reg32) a[2],
+                            a3 = in(reg32) a[3], b = in(reg64) b, scale_d = in(reg32) u32::from(scale_d),
                             $($rs_const)* options(nostack));
                     }
                 })

@@ -21,7 +21,9 @@ use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP
 /// Tickets that say which tile is computed: more than tiles that are on their way at a time.
 pub const TICKETS: u32 = 8;
 /// Bytes of a ticket.
-pub const TICKET_BYTES: u32 = 64;
+pub const TICKET_BYTES: u32 = 128;
+/// Bytes of a warpgroup's results on their way out: a panel of columns, a quarter of it for each warp.
+pub const O_BYTES: u32 = MMA_M * SPAN_BYTES;
 
 /// What a block computes at a time, and for which head dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,18 +97,22 @@ impl FwdTile {
     pub const fn smem(&self) -> FwdSmem {
         let k = self.consumers() * self.q_stages * self.q_bytes();
         let v = k + self.stages_k * self.k_bytes();
-        let tickets = v + self.stages_v * self.v_bytes();
+        let o = v + self.stages_v * self.v_bytes();
+        let tickets = o + self.consumers() * O_BYTES;
         let barriers_q = tickets + TICKETS * TICKET_BYTES;
         let barriers_k = barriers_q + self.consumers() * self.q_stages * 16;
         let barriers_v = barriers_k + self.stages_k * 16;
+        let barriers_tickets = barriers_v + self.stages_v * 16;
         FwdSmem {
             k,
             v,
+            o,
             tickets,
             barriers_q,
             barriers_k,
             barriers_v,
-            end: barriers_v + self.stages_v * 16,
+            barriers_tickets,
+            end: barriers_tickets + 16,
         }
     }
 
@@ -135,6 +141,8 @@ pub struct FwdSmem {
     pub k: u32,
     /// Values.
     pub v: u32,
+    /// Results on their way out, [`O_BYTES`] for each warpgroup that computes.
+    pub o: u32,
     /// Tickets.
     pub tickets: u32,
     /// Barriers of the rings of queries.
@@ -143,6 +151,8 @@ pub struct FwdSmem {
     pub barriers_k: u32,
     /// Those of the values.
     pub barriers_v: u32,
+    /// Those of the next ticket.
+    pub barriers_tickets: u32,
     /// The first byte behind all.
     pub end: u32,
 }
@@ -329,11 +339,11 @@ pub const TILE_D64: FwdTile = tile([64, 64], [192, 128], [2, 4, 4]);
 /// The same for few queries.
 pub const TILE_D64_SHORT: FwdTile = tile([64, 64], [128, 128], [2, 4, 4]);
 /// For head dimensions up to 128.
-pub const TILE_D128: FwdTile = tile([128, 128], [128, 128], [1, 3, 3]);
+pub const TILE_D128: FwdTile = tile([128, 128], [128, 128], [1, 3, 2]);
 /// For queries and keys of up to 192, and values of up to 128.
 pub const TILE_D192_128: FwdTile = tile([192, 128], [128, 128], [1, 2, 2]);
 /// For head dimensions up to 256.
-pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 3, 2]);
+pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 2, 2]);
 
 /// The tiles of all entries, the narrowest first.
 pub const TILES: [FwdTile; 5] = [

@@ -21,8 +21,9 @@ use super::clear::clear_rows;
 use super::kernel::{Config, Forward};
 use super::mask::RowMask;
 use super::rows::RowMap;
-use super::schedule::{Blocks, Ticket, Tickets};
 use super::softmax::{Rescale, Softmax, Sums};
+use super::store::Factors;
+use super::ticket::{Blocks, Ticket, Tickets};
 use super::turns::Turns;
 
 /// Where a warpgroup is.
@@ -41,6 +42,8 @@ pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V
     first: u32,
     /// Rows of its values that are the sequence's.
     rows: u32,
+    /// 0 where o has nothing of the tile's yet, but what is left of another's.
+    has_sums: u32,
     mask: RowMask,
     softmax: Softmax,
 }
@@ -91,7 +94,7 @@ where
             let Some((mut at, mut p)) = self.start(consumer_idx) else {
                 return;
             };
-            let mut o = Accumulator::<C::Output>::zero();
+            let mut o = Accumulator::<C::Output>::unset();
             // Any step is first, so that its products come before the others on every way.
             while let Some(next) = self.step(&mut at, &mut p, o) {
                 o = next;
@@ -163,6 +166,7 @@ where
                 block,
                 first,
                 rows,
+                has_sums: 0,
                 mask,
                 softmax,
             };
@@ -197,7 +201,10 @@ where
                 cold_path();
                 clear_rows(&self.v, &v_stage, rows);
             }
-            o.multiply_add_fragments(p, self.v.columns(&v_stage));
+            // LLVM would make loops of their own of the first product.
+            let adds = opaque(at.has_sums) != 0;
+            o.multiply_add_fragments(p, self.v.columns(&v_stage), adds);
+            at.has_sums = 1;
             at.turns.pass();
             (s, o, v_stage)
         }
@@ -279,7 +286,7 @@ where
         let query_of_tile = at.turns.consumer_idx * rows_are.queries();
         let params = self.call.params;
         let is_last = at.block == at.first;
-        let (done, done_ticket) = (at.softmax, at.ticket);
+        let (tile_rows, outputs, done) = ((rows_are, query_of_tile), self.call.outputs, at.ticket);
         let rows = match self.call.launch.has_neighbours {
             0 => TILE_N,
             _ => at.rows,
@@ -288,6 +295,10 @@ where
         // SAFETY: stages are read between their copies' landing and their release, after products
         // are complete.
         unsafe {
+            let mut factors = Factors::NONE;
+            if is_last {
+                factors = outputs.finish_rows(params, tile_rows, done.place(), &at.softmax);
+            }
             let is_end = is_last && !self.next_tile(at);
             if !is_end {
                 at.block -= 1;
@@ -317,14 +328,12 @@ where
             v_stage.release(Readers::OneBlock);
             let sums = o.registers_mut()[0].as_mut();
             if is_last {
-                let place = done_ticket.place();
-                let outputs = self.call.outputs;
-                let rows = (rows_are, query_of_tile);
-                outputs.store(params, rows, &place, &done, sums, C::pair);
+                let to = (done.place(), self.results(at.turns.consumer_idx));
+                outputs.store(params, tile_rows, to, &factors, sums, C::pair);
                 if is_end {
                     return None;
                 }
-                o = Accumulator::zero();
+                at.has_sums = 0;
             } else if rescale.is_needed {
                 cold_path();
                 rescale.apply(sums);

@@ -3,8 +3,8 @@
 //! q, k and v in f16 or bf16, `[batch, position, head, head_dim]` or packed; o in the same type or
 //! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
 //!
-//! **Roles.** Warpgroup 0 loads: the first lane of its first warp issues all tensor copies, and its
-//! registers go to the others. Each of the other two (three, for short heads) computes 64 rows of every
+//! **Roles.** Of warpgroup 0, whose registers go to the others, the first warp loads: its first lane issues
+//! all tensor copies. The second finds out which tile is next. Each of the other two (three, for short heads) computes 64 rows of every
 //! tile of queries: queries of one head, or of several that share keys ([`rows`](super::rows)). Blocks stay
 //! and take tile after tile ([`schedule`](super::schedule)); of a tile, some of its keys may be a block's
 //! own.
@@ -15,15 +15,16 @@
 //! |---|---|---|---|
 //! | full | the loading thread, before its copies | 1 | the stage |
 //! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
+//! | next ticket: full, empty | the second warp; the loading one | 1 | – |
 //!
 //! Named barriers ([`Turns`](super::turns)): consumer i waits at `1 + i` for its turn to issue products, which the
 //! one before it passes on: 256 threads each. Number 8: the warpgroup that clears
 //! ([`clear`](super::clear)).
 //!
-//! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, tickets, barriers. Nothing is used
-//! twice.
+//! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, results on their way out, tickets,
+//! barriers. Nothing is used twice.
 //!
-//! **Timeline.** Loader: queries, the last block of keys; then over and over: next keys, values.
+//! **Timeline.** Loader: the last block of keys, queries; then over and over: next keys, values.
 //! Consumer, whose probabilities of one block are in registers: issue scores of the *next* block,
 //! issue values of *this* one, pass the turn; wait for the scores, mask, softmax (tensor cores are
 //! busy with the values, then with the other consumer's turn); wait for the values, rescale o. The
@@ -44,7 +45,7 @@ use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
 use cuda_std::panels::PanelRing;
-use cuda_std::pipeline::{Pipeline, Producer};
+use cuda_std::pipeline::{Pipeline, Producer, Readers};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
@@ -52,14 +53,15 @@ use cuda_std::tile::OperandElement;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::{MmaAsync, Registers};
-use spec::attention::sm90::{FwdLaunch, FwdTile};
+use spec::attention::sm90::{FwdLaunch, FwdTile, O_BYTES};
 use spec::attention::{FlashFwdLengths, FlashFwdParams};
 use spec::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
 
 use super::load::{is_leader, load_panels};
 use super::rows::{OneHead, RowMap, clear_idle};
-use super::schedule::{Ticket, Tickets, Tile, Walk};
+use super::schedule::Walk;
 use super::store::Outputs;
+use super::ticket::Tickets;
 
 /// Rows of a consumer's queries.
 pub(super) const ROWS: u32 = MMA_M;
@@ -112,6 +114,8 @@ pub(super) struct Forward<
     pub(super) pipeline_k: Pipeline<STAGES_K>,
     pub(super) pipeline_v: Pipeline<STAGES_V>,
     pub(super) tickets: Tickets,
+    /// Of the next ticket alone: how far the warp that finds tiles is ahead of the one that loads.
+    pipeline_tickets: Pipeline<1>,
 }
 
 impl<
@@ -152,10 +156,14 @@ where
             griddepcontrol_wait(); // what the launches before wrote is there
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER>();
-                if uniform(thread::thread_idx_x() / 32) == 0 {
-                    kernel.load();
-                    // No sooner: see docs/gemm-hopper.md.
-                    griddepcontrol_launch_dependents();
+                match uniform(thread::thread_idx_x() / thread::WARP_THREADS) {
+                    0 => {
+                        kernel.load();
+                        // No sooner: see docs/gemm-hopper.md.
+                        griddepcontrol_launch_dependents();
+                    }
+                    1 => kernel.schedule(),
+                    _ => {}
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER>();
@@ -181,6 +189,7 @@ where
                 pipeline_k: Pipeline::at(at(map.barriers_k)),
                 pipeline_v: Pipeline::at(at(map.barriers_v)),
                 tickets: Tickets::at(at(map.tickets)),
+                pipeline_tickets: Pipeline::at(at(map.barriers_tickets)),
             }
         }
     }
@@ -196,6 +205,13 @@ where
         // SAFETY: the memory is this ring's.
         let ring = unsafe { PanelRing::at(self.base.add_bytes(ring)) };
         (ring, Pipeline::at(self.base.add_bytes(barriers)))
+    }
+
+    /// Where a consumer's results are on their way out.
+    #[inline(always)]
+    pub(super) fn results(&self, consumer_idx: u32) -> SharedAddr {
+        let offset = C::TILE.smem().o + consumer_idx * O_BYTES;
+        self.base.add_bytes(offset)
     }
 
     /// # Safety
@@ -216,6 +232,7 @@ where
                 }
                 self.pipeline_k.init(Self::CONSUMERS);
                 self.pipeline_v.init(Self::CONSUMERS);
+                self.pipeline_tickets.init(1);
                 fence_mbarrier_init_release_cluster();
             }
             if C::Rows::HAS_IDLE {
@@ -226,10 +243,12 @@ where
         }
     }
 
+    /// Writes a ticket for every tile, and one for the end.
+    ///
     /// # Safety
-    /// As for [`load`](Self::load).
+    /// A warp calls it, converged.
     #[inline(always)]
-    unsafe fn walk(&self) -> Walk<'a, C::Rows> {
+    unsafe fn schedule(&self) {
         let Call {
             params,
             lengths,
@@ -237,8 +256,29 @@ where
             rows,
             ..
         } = self.call;
-        // SAFETY: the caller's.
-        unsafe { Walk::new::<TILE_M>(params, lengths, launch, rows) }
+        let mut tickets = self.tickets;
+        let mut next = self.pipeline_tickets.producer();
+        // SAFETY: the caller's. The ticket of so many tiles before is not read any more, as the loading
+        // warp has read the last one.
+        unsafe {
+            let mut walk = Walk::new::<TILE_M>(params, lengths, launch, rows);
+            let mut slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
+            while walk.is_at_tile::<TILE_M>() {
+                let tile = walk.tile::<TILE_M, TILE_N>();
+                tickets.next().write::<_, TILE_N>(params, rows, &tile);
+                if is_leader() {
+                    slot.barrier().arrive();
+                }
+                next.advance();
+                // The loading warp has it. No sooner: who takes tiles early has too many at the end.
+                slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
+                walk.advance::<TILE_M>();
+            }
+            tickets.next().write_end();
+            if is_leader() {
+                slot.barrier().arrive();
+            }
+        }
     }
 
     /// Loads what every tile needs, in the order in which there is room for it: keys, values of the
@@ -250,10 +290,8 @@ where
     #[inline(always)]
     unsafe fn load(&self) {
         let [_, map_k, map_v] = self.call.maps;
-        let params = self.call.params;
-        // SAFETY: the caller's.
-        let mut walk = unsafe { self.walk() };
         let mut tickets = self.tickets;
+        let mut next = self.pipeline_tickets.consumer();
         let mut keys = self.pipeline_k.producer();
         let mut values = self.pipeline_v.producer();
         // The consumers' rings are filled in step: one cursor will do for all.
@@ -261,16 +299,18 @@ where
         let mut of_values: Option<[u32; 3]> = None;
         // SAFETY: slots are empty when copied into, and copies have the bytes that are announced.
         unsafe {
-            while let Some(tile) = walk.next::<TILE_M, TILE_N>() {
-                let batch = match params.total_k {
-                    0 => tile.sequence.batch_idx,
-                    _ => 0,
-                };
-                let head = params.head_kv_idx(self.call.rows.first_head(tile.head));
+            loop {
+                let ticket = next.wait(); // it is there
+                let tile = tickets.next().loads();
+                ticket.release(Readers::OneBlock);
+                if tile.end == 0 {
+                    break;
+                }
+                let [first_key, head, batch] = tile.keys;
                 let mut block = tile.end;
                 while block > tile.first {
                     block -= 1;
-                    let at = [tile.sequence.k.first + block * TILE_N, head, batch];
+                    let at = [first_key + block * TILE_N, head, batch];
                     let slot =
                         keys.acquire_by_warp(self.pipeline_k, C::TILE.k_bytes(), is_leader());
                     keys.advance();
@@ -282,7 +322,7 @@ where
                         load_panels::<OneHead, _, _, _>(&self.v, map_v, at, &slot);
                     }
                     if block + 1 == tile.end {
-                        self.load_queries(&tile, &mut queries, tickets.next());
+                        self.load_queries(tile.queries, &mut queries);
                     }
                 }
             }
@@ -290,35 +330,29 @@ where
                 let slot = values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
                 load_panels::<OneHead, _, _, _>(&self.v, map_v, at, &slot);
             }
-            self.end_queries(&mut queries, tickets.next());
+            self.end_queries(&mut queries);
         }
     }
 
-    /// Loads the queries of all consumers.
+    /// Loads the queries of all consumers: from a position on, of a head and a batch.
     ///
     /// # Safety
-    /// The warp calls it, converged; the ticket is free.
+    /// The warp calls it, converged; the tile's ticket is there.
     #[inline(always)]
-    unsafe fn load_queries(&self, tile: &Tile, queries: &mut Producer<Q_STAGES>, ticket: Ticket) {
-        let Call { params, rows, .. } = self.call;
-        let batch = if params.total_q == 0 {
-            tile.sequence.batch_idx
-        } else {
-            0
-        };
-        // SAFETY: the ticket is written before any of those who read it may see the queries; slots
-        // are empty when copied into, and copies have the bytes that are announced.
+    unsafe fn load_queries(
+        &self,
+        [position, head, batch]: [u32; 3],
+        queries: &mut Producer<Q_STAGES>,
+    ) {
+        let rows = self.call.rows;
+        // SAFETY: slots are empty when copied into, and copies have the bytes that are announced.
         unsafe {
-            if is_leader() {
-                ticket.write::<_, TILE_N>(params, rows, tile);
-            }
             let mut consumer_idx = 0;
             while consumer_idx < Self::CONSUMERS {
                 let (ring, pipeline) = self.queries(consumer_idx);
                 let bytes = rows.copied_bytes(C::TILE.q_bytes());
                 let slot = queries.acquire_by_warp(pipeline, bytes, is_leader());
-                let row = tile.sequence.q.first + tile.row + consumer_idx * rows.queries();
-                let at = [row, tile.head, batch];
+                let at = [position + consumer_idx * rows.queries(), head, batch];
                 load_panels::<C::Rows, _, _, _>(&ring, self.call.maps[0], at, &slot);
                 consumer_idx = opaque(consumer_idx + 1); // registers are few here
             }
@@ -331,12 +365,9 @@ where
     /// # Safety
     /// As for [`load_queries`](Self::load_queries).
     #[inline(always)]
-    unsafe fn end_queries(&self, queries: &mut Producer<Q_STAGES>, ticket: Ticket) {
+    unsafe fn end_queries(&self, queries: &mut Producer<Q_STAGES>) {
         // SAFETY: as there; nothing is copied.
         unsafe {
-            if is_leader() {
-                ticket.write_end();
-            }
             let mut consumer_idx = 0;
             while consumer_idx < Self::CONSUMERS {
                 queries.acquire_by_warp(self.queries(consumer_idx).1, 0, is_leader());

@@ -9,17 +9,18 @@ use cuda_std::tma::TensorMap;
 
 use super::rows::RowMap;
 
-/// True in the lane that issues everything. Asked each time: a loader has few registers to keep it in.
+/// True in the lane of a warp that issues everything. Asked each time: a loader has few registers to
+/// keep it in.
 #[inline(always)]
 pub(super) fn is_leader() -> bool {
-    opaque(thread::thread_idx_x()) == 0
+    opaque(thread::thread_idx_x()) % thread::WARP_THREADS == 0
 }
 
 /// Issues the copies of a matrix whose first row is `position` of `head` and `batch`, as rows are laid out
 /// by `R`.
 ///
 /// # Safety
-/// A warp calls it, the first of the block; the slot is to be filled and its bytes are announced; the map is of boxes of
+/// A warp calls it; the slot is to be filled and its bytes are announced; the map is of boxes of
 /// one panel.
 #[inline(always)]
 pub(super) unsafe fn load_panels<

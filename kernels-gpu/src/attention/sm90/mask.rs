@@ -8,8 +8,8 @@ use cuda_std::warp::uniform;
 use spec::attention::sm90::divided;
 
 use super::rows::RowMap;
-use super::schedule::{Queries, Ticket};
 use super::softmax::ROWS;
+use super::ticket::{Ticket, Visible};
 
 /// The mask as the rows of one warpgroup see it.
 #[derive(Clone, Copy)]
@@ -34,12 +34,13 @@ impl RowMask {
         query_of_tile: u32,
     ) -> Self {
         // SAFETY: the caller's.
-        let Queries { mask, row } = unsafe { ticket.queries() };
-        let row = row + query_of_tile;
+        let visible = unsafe { ticket.visible() };
+        let first = visible.first(query_of_tile + rows.queries() - 1);
+        let end = visible.end(query_of_tile);
         // SAFETY: the caller's.
         unsafe {
-            let first = uniform(mask.visible_keys(row + rows.queries() - 1).first);
-            let end = uniform(mask.visible_keys(row).end);
+            let first = uniform(first.max(0) as u32);
+            let end = uniform(end.max(0) as u32);
             Self {
                 ticket,
                 first: divided(first + TILE_N - 1, TILE_N).0,
@@ -69,40 +70,51 @@ impl RowMask {
         if !self.is_whole(block) {
             cold_path();
             // SAFETY: the ticket is still there.
-            let queries = unsafe { self.ticket.queries() };
-            apply_by_row(&queries, rows, query_of_tile, s, block * TILE_N);
+            let visible = unsafe { self.ticket.visible() };
+            let is_bounded = block < self.first;
+            apply_by_row(
+                &visible,
+                is_bounded,
+                (rows, query_of_tile),
+                s,
+                block * TILE_N,
+            );
         }
     }
 }
 
+/// `is_bounded` where some row may not see all keys from the block's first on.
 #[inline(always)]
 fn apply_by_row<R: RowMap>(
-    queries: &Queries,
-    rows: R,
-    query_of_tile: u32,
+    visible: &Visible,
+    is_bounded: bool,
+    (rows, query_of_tile): (R, u32),
     s: &mut [f32],
     first_key: u32,
 ) {
     // What depends on the thread alone is not to be kept in registers from block to block.
     let thread = opaque(thread::thread_idx_x());
     let (warp, lane) = (thread % 128 / 32, thread % 32);
-    let query = queries.row + query_of_tile;
-    let first = rows.first(query, [16 * warp, lane / 4]);
+    let first_row = rows.first(query_of_tile, [16 * warp, lane / 4]);
     // The thread's first column: the others are a constant further on.
     let column = (first_key + lane % 4 * 2) as i32;
     let mut i = 0;
     while i < ROWS {
-        let row = rows.row(first, 8 * i as u32);
-        let keys = queries.mask.visible_keys(row.query);
-        let (first, end) = (keys.first as i32 - column, keys.end as i32 - column);
+        let query = rows.row(first_row, 8 * i as u32).query;
+        let end = visible.end(query) - column;
+        let mut first = 0;
+        if is_bounded {
+            cold_path();
+            first = visible.first(query) - column;
+        }
         let mut word = 0;
         while word * WORD < s.len() / ROWS {
             let before = (word * 4 * WORD) as i32;
-            let visible = below(end - before) & !below(first - before);
+            let seen = below(end - before) & !below(first - before);
             let mut bit = 0;
             while bit < WORD && word * WORD + bit < s.len() / ROWS {
                 let at = word * WORD + bit;
-                if visible & (1 << bit) == 0 {
+                if seen & (1 << bit) == 0 {
                     s[at / 2 * 4 + 2 * i + at % 2] = f32::NEG_INFINITY;
                 }
                 bit += 1;

@@ -11,6 +11,7 @@ mod rows;
 mod schedule;
 mod softmax;
 mod store;
+mod ticket;
 mod turns;
 
 pub use entries::*;

@@ -1,0 +1,257 @@
+//! What a tile is, for the warp that loads and for those who compute: a ticket in shared memory, as they
+//! have no registers to spare for it.
+
+use cuda_std::mem::{ld_shared_v4_u32, st_shared_v4_u32};
+use cuda_std::shared::SharedAddr;
+use cuda_std::warp::uniform;
+use spec::attention::sm90::{TICKET_BYTES, TICKETS};
+use spec::attention::{FlashFwdParams, Mask};
+
+use super::load::is_leader;
+use super::rows::RowMap;
+use super::schedule::Tile;
+
+/// The ring of tickets. A ticket is written before the loading warp is told that it is there, which is
+/// before its tile's queries are announced as being on their way, and read after they landed; it stays
+/// until that many tiles later.
+#[derive(Clone, Copy)]
+pub(super) struct Tickets {
+    base: SharedAddr,
+    next: u32,
+}
+
+/// A ticket's place.
+#[derive(Clone, Copy)]
+pub(super) struct Ticket(SharedAddr);
+
+impl Tickets {
+    /// The ring at `base`, a multiple of 16.
+    #[inline(always)]
+    pub(super) const fn at(base: SharedAddr) -> Self {
+        Self { base, next: 0 }
+    }
+
+    /// The next ticket.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Ticket {
+        let at = self.next;
+        self.next = (at + 1) % TICKETS;
+        Ticket(self.base.add_bytes(at * TICKET_BYTES))
+    }
+}
+
+/// Which blocks of keys to visit: none at the end of all.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    pub(super) first: u32,
+    pub(super) end: u32,
+    /// Rows of the last block that are keys of the sequence, where others may be anything.
+    pub(super) rows: u32,
+}
+
+/// What to load. Of each the position, its head, its batch in the tensor map.
+#[derive(Clone, Copy)]
+pub(super) struct Loads {
+    /// Blocks of keys: none at the end of all.
+    pub(super) first: u32,
+    pub(super) end: u32,
+    /// The sequence's first key.
+    pub(super) keys: [u32; 3],
+    /// The tile's first query, its head of those that tiles are counted by.
+    pub(super) queries: [u32; 3],
+}
+
+/// Which keys a tile's queries see: each one key further than the query before, of those there are.
+#[derive(Clone, Copy)]
+pub(super) struct Visible {
+    /// The first one that the tile's first query sees, and the end: no less than [`BEFORE`](Self::BEFORE),
+    /// no more than the sequence has.
+    bounds: [i32; 2],
+    seqlen_k: i32,
+}
+
+impl Visible {
+    /// Before the first key for every query of a tile.
+    const BEFORE: i32 = -1024;
+
+    #[inline(always)]
+    fn new(mask: &Mask, row: u32) -> Self {
+        let (least, most) = (i64::from(Self::BEFORE), i64::from(mask.seqlen_k));
+        let bound = |of: i32| (i64::from(row) + i64::from(of)).clamp(least, most) as i32;
+        Self {
+            bounds: [bound(mask.first), bound(mask.end)],
+            seqlen_k: mask.seqlen_k as i32,
+        }
+    }
+
+    /// The first key of the tile's query `further`; less than 0 where all are seen from the first on.
+    #[inline(always)]
+    pub(super) const fn first(&self, further: u32) -> i32 {
+        self.bound(0, further as i32)
+    }
+
+    /// The end of its keys; less than 0 where none is seen.
+    #[inline(always)]
+    pub(super) const fn end(&self, further: u32) -> i32 {
+        self.bound(1, further as i32)
+    }
+
+    /// A sum that stays in range: no more than the keys that there are.
+    #[inline(always)]
+    const fn bound(&self, at: usize, further: i32) -> i32 {
+        let most = self.seqlen_k - further;
+        let bound = self.bounds[at];
+        further + if bound < most { bound } else { most }
+    }
+}
+
+/// Where the results of a tile go.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) head: u32,
+    /// The tile's first query.
+    pub(super) row: u32,
+    /// Queries of the sequence.
+    pub(super) seqlen_q: u32,
+    /// Elements from the first of o to those of the sequence's first query.
+    pub(super) o: i64,
+    /// From the first of lse.
+    pub(super) lse: u64,
+}
+
+impl Ticket {
+    /// # Safety
+    /// Nobody reads the ticket that was here. A warp calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn write<R: RowMap, const TILE_N: u32>(
+        self,
+        params: &FlashFwdParams,
+        rows: R,
+        tile: &Tile,
+    ) {
+        let head = rows.first_head(tile.head);
+        let (o_behind, lse_behind) = rows.results_of(tile.split);
+        let mask = params.mask(&tile.sequence);
+        let visible = Visible::new(&mask, tile.row);
+        let [first, end] = visible.bounds.map(|bound| bound as u32);
+        let o = tile.sequence.offset_q(&params.o, head) + o_behind;
+        let lse = params.lse_offset(&tile.sequence, head) + lse_behind;
+        let before = (tile.end - 1) * TILE_N;
+        let rows = tile.sequence.k.len.saturating_sub(before);
+        let rows = if rows < TILE_N { rows } else { TILE_N };
+        // A map of packed positions has one batch.
+        let batch = |packed: u32| match packed {
+            0 => tile.sequence.batch_idx,
+            _ => 0,
+        };
+        let (k, batch_k) = (tile.sequence.k.first, batch(params.total_k));
+        let (q, batch_q) = (tile.sequence.q.first + tile.row, batch(params.total_q));
+        let words = [
+            [tile.first, tile.end, first, end],
+            [mask.seqlen_q, mask.seqlen_k, tile.row, head],
+            [o as u32, (o >> 32) as u32, lse as u32, (lse >> 32) as u32],
+            [rows, k, params.head_kv_idx(head), batch_k],
+            [q, tile.head, batch_q, 0],
+        ];
+        // SAFETY: the caller's.
+        unsafe { self.put(words) }
+    }
+
+    /// Says that there are no more tiles.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    #[inline(always)]
+    pub(super) unsafe fn write_end(self) {
+        // SAFETY: the caller's.
+        unsafe { self.put([[0; 4]; 5]) }
+    }
+
+    /// All lanes come along as far as here: what they compute alike takes uniform registers.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    #[inline(always)]
+    unsafe fn put(self, words: [[u32; 4]; 5]) {
+        if is_leader() {
+            let mut i = 0;
+            while i < words.len() {
+                // SAFETY: the caller's.
+                unsafe { st_shared_v4_u32(self.0.add_bytes(16 * i as u32), words[i]) };
+                i += 1;
+            }
+        }
+    }
+
+    /// # Safety
+    /// The ticket has been written. The warp calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn loads(self) -> Loads {
+        // SAFETY: the caller's.
+        unsafe {
+            let [first, end, ..] = ld_shared_v4_u32(self.0);
+            let [_, keys @ ..] = ld_shared_v4_u32(self.0.add_bytes(48));
+            let [q, head, batch, _] = ld_shared_v4_u32(self.0.add_bytes(64));
+            Loads {
+                first: uniform(first),
+                end: uniform(end),
+                keys: keys.map(|x| uniform(x)),
+                queries: [q, head, batch].map(|x| uniform(x)),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The ticket has been written. The warp calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn blocks(self) -> Blocks {
+        // SAFETY: the caller's.
+        unsafe {
+            let [first, end, ..] = ld_shared_v4_u32(self.0);
+            let [rows, ..] = ld_shared_v4_u32(self.0.add_bytes(48));
+            Blocks {
+                first: uniform(first),
+                end: uniform(end),
+                rows: uniform(rows),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`blocks`](Self::blocks), of a tile.
+    #[inline(always)]
+    pub(super) unsafe fn visible(self) -> Visible {
+        // SAFETY: the caller's.
+        unsafe {
+            let [_, _, first, end] = ld_shared_v4_u32(self.0);
+            let [_, seqlen_k, ..] = ld_shared_v4_u32(self.0.add_bytes(16));
+            Visible {
+                bounds: [first as i32, end as i32],
+                seqlen_k: seqlen_k as i32,
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`visible`](Self::visible).
+    #[inline(always)]
+    pub(super) unsafe fn place(self) -> Place {
+        // SAFETY: the caller's.
+        unsafe {
+            let [seqlen_q, _, row, head] = ld_shared_v4_u32(self.0.add_bytes(16));
+            let [o, o_high, lse, lse_high] = ld_shared_v4_u32(self.0.add_bytes(32));
+            Place {
+                head,
+                row,
+                seqlen_q,
+                o: joined(o, o_high) as i64,
+                lse: joined(lse, lse_high),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn joined(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
