@@ -8,6 +8,10 @@
 //! c ^ (r / E). The eight lanes that store a row take all eight chunks; the 32 lanes that read words of
 //! eight row groups and the four words of a column of chunks take all 32 banks. No conflict.
 //!
+//! **Order**: neighbouring blocks have neighbouring tiles along i. What a few hundred of them write at a
+//! time are a few whole rows of y, one after the other in memory; what they read are short pieces of
+//! many rows of x, which costs less than to write such pieces.
+//!
 //! **Timeline**: all loads, stores to shared memory, barrier, loads from it, stores.
 
 use cuda_std::param::ByValue;
@@ -106,8 +110,8 @@ struct Place {
 #[inline(always)]
 fn place(params: &TransposeParams, tile: u32) -> Place {
     let block = thread::block_idx_x();
-    let (rest, j) = params.tiles[0].div_rem(block);
-    let (mut rest, i) = params.tiles[1].div_rem(rest);
+    let (rest, i) = params.tiles[0].div_rem(block);
+    let (mut rest, j) = params.tiles[1].div_rem(rest);
     let (mut x, mut y) = (0_i64, 0_i64);
     for axis in 0..params.batch_rank as usize {
         let (quotient, at) = params.batch[axis].div_rem(rest);

@@ -19,7 +19,7 @@ pub struct TransposeParams {
     pub x_stride: i64,
     /// Elements from one j to the next in y.
     pub y_stride: i64,
-    /// Tiles along j, and along i: blocks count the former, then the latter, then the batch.
+    /// Tiles along i, and along j: blocks count the former, then the latter, then the batch.
     pub tiles: [Division; 2],
     /// Extents of the batch, innermost first.
     pub batch: [Division; MAX_RANK - 2],

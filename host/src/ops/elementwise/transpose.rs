@@ -34,8 +34,8 @@ impl Transposition {
             x_stride: x[0],
             y_stride: y[inner],
             tiles: [
-                Division::new(extent(columns)?.div_ceil(tile)),
                 Division::new(extent(rows)?.div_ceil(tile)),
+                Division::new(extent(columns)?.div_ceil(tile)),
             ],
             batch: [Division::ONE; MAX_RANK - 2],
             x_batch: [0; MAX_RANK - 2],
