@@ -55,6 +55,7 @@ impl Case {
             element_bytes: 2,
             is_aligned: true,
             inputs: least + u32::from(self.joined),
+            has_bias: false,
         }
     }
 

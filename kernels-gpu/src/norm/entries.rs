@@ -4,13 +4,13 @@
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
-    BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_VECTORS, HELD_THREADS, MAX_THREADS,
-    NORM_VECTORS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS, RowParams, SHARED_BLOCK,
-    SLICE_BLOCKS, SLICE_THREADS, flags,
+    AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_VECTORS,
+    HELD_THREADS, MAX_THREADS, NORM_VECTORS, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS,
+    RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, flags,
 };
 
 use super::forward::{self, Tensors};
-use super::{backward, grad_ring, ring};
+use super::{ahead, backward, grad_ring, ring};
 use crate::row::packed::Weights;
 
 macro_rules! entry {
@@ -75,6 +75,23 @@ slices! {
     f16, f16, 8: norm_f16_slices;
     bf16, bf16, 8: norm_bf16_slices;
     bf16, f32, 8: norm_wf32_bf16_slices;
+}
+
+macro_rules! aheads {
+    ($($ty:ident, $lanes:literal: $alone:ident, $pairs:ident;)*) => {$(
+        entry!($alone, $ty,
+            kernel(max_threads = AHEAD_THREADS, min_blocks = AHEAD_BLOCKS, arch = "sm_90a"),
+            ahead::ahead::<$ty, $lanes, { AHEAD.vectors as usize }, 1, false>);
+        entry!($pairs, $ty,
+            kernel(max_threads = AHEAD_THREADS, min_blocks = AHEAD_BLOCKS, arch = "sm_90a"),
+            ahead::ahead::<$ty, $lanes, { PAIRS.vectors as usize }, 2, true>);
+    )*};
+}
+
+aheads! {
+    f32, 4: norm_f32_ahead, norm_f32_pairs;
+    f16, 8: norm_f16_ahead, norm_f16_pairs;
+    bf16, 8: norm_bf16_ahead, norm_bf16_pairs;
 }
 
 macro_rules! rings {

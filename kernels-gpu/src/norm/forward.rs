@@ -89,7 +89,7 @@ impl<T: Packed> Tensors<T> {
 
     /// Writes what the gradient needs of a row, once.
     #[inline(always)]
-    unsafe fn keep(&self, group: &Group, row: u64, rows: u64, mean: f32, rstd: f32) {
+    pub(super) unsafe fn keep(&self, group: &Group, row: u64, rows: u64, mean: f32, rstd: f32) {
         if group.own == 0 && group.rank == 0 && row < rows {
             // SAFETY: an element of each.
             unsafe { self.keep_row(row, mean, rstd) };

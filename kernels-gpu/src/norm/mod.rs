@@ -7,7 +7,8 @@
 //!
 //! **Roles**: as for softmax: a row belongs to a few lanes, a warp, a block or a cluster.
 //!
-//! **Pipelines**: those of `row::ring` and `row::slices`, where bulk copies bring rows; else none: all
+//! **Pipelines**: those of `row::ring` and `row::slices`, where bulk copies bring rows (weights then come
+//! once a block that stays, or ahead); else none: all
 //! vectors of a thread are asked for before the first is used.
 //!
 //! **Shared memory**: that of `row::ring`, of `row::slices`, or the scratch of `row::group` and rows that do not begin
@@ -27,6 +28,7 @@
 //! **Before you change this**: `cargo test -p warpsmith-tests --test norms` runs it on the emulator
 //! with all checks, every strategy among them.
 
+mod ahead;
 mod backward;
 mod entries;
 mod forward;

@@ -64,6 +64,15 @@ impl Group {
         )
     }
 
+    /// Of this thread, in blocks that have one row each, of any number of threads; it does not reduce.
+    #[inline(always)]
+    pub(crate) fn of_whole_block(params: &RowParams) -> Self {
+        Self {
+            own: thread::thread_idx_x(),
+            ..Self::new(params.threads, 0, 1, core::ptr::null_mut())
+        }
+    }
+
     #[inline(always)]
     fn new(threads: u32, index: u32, groups: u32, scratch: *mut u32) -> Self {
         Self {

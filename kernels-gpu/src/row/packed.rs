@@ -138,6 +138,12 @@ impl Weights {
         }
     }
 
+    /// All of them, of type `W`.
+    #[inline(always)]
+    pub(crate) fn row<W: Packed>(&self) -> *const W {
+        self.start.cast()
+    }
+
     /// Weights `at..at + V`, of type `W`, through the read-only cache, where `is_there`; else, and
     /// where there are none, what they are then: one vector of them, or two.
     ///

@@ -41,6 +41,8 @@ pub(crate) struct Team {
     pub(crate) row: u64,
     /// Slices that come with each row.
     inputs: u32,
+    /// Vectors of the row.
+    in_row: u32,
     /// Number in the row of the slice's first vector.
     first: u32,
     /// Vectors of the slice; 0 where the row has ended before, or there is none.
@@ -83,9 +85,7 @@ impl Team {
     /// # Safety
     /// All threads call it; launched as `spec::rows` says.
     #[inline(always)]
-    unsafe fn new<T: Packed>(params: &RowParams, inputs: u32) -> Self {
-        // SAFETY: passed on to the caller; the group does not exchange, so it has no scratch.
-        let mut group = unsafe { Group::of_vectors(params, core::ptr::null_mut()) };
+    unsafe fn new<T: Packed>(params: &RowParams, inputs: u32, mut group: Group) -> Self {
         group.blocks = cluster::cluster_nctarank();
         group.rank = cluster::cluster_ctarank();
         let vectors = (params.n / T::LANES as u64) as u32;
@@ -97,6 +97,7 @@ impl Team {
         Self {
             row,
             inputs,
+            in_row: vectors,
             first,
             vectors: match row < params.rows {
                 true => vectors.saturating_sub(first).min(params.vectors),
@@ -140,13 +141,60 @@ impl Team {
     ) -> Self {
         // SAFETY: passed on to the caller.
         unsafe {
-            let team = Self::new::<T>(params, inputs);
+            // It does not exchange, so it has no scratch.
+            let group = Group::of_vectors(params, core::ptr::null_mut());
+            let team = Self::new::<T>(params, inputs, group);
             team.ask(|input| match input {
                 0 => row_of(tensors[0], team.row, params.strides[0]),
                 _ => row_of(tensors[1], team.row, params.strides[1]),
             });
             team
         }
+    }
+
+    /// Of this thread, in a block that has rows for itself, in slices with room for `each` vectors a
+    /// thread: zeros, where the row has none. `row_of` gives where an input's row begins, from the
+    /// team's number on.
+    ///
+    /// # Safety
+    /// As of [`Team::fetch`]; there is such a row.
+    #[inline(always)]
+    pub(crate) unsafe fn fetch_padded<T: Packed>(
+        params: &RowParams,
+        inputs: u32,
+        each: usize,
+        row_of: impl Fn(u64, u32) -> *const T,
+    ) -> Self {
+        // SAFETY: passed on to the caller; places of its own, which no copy fills.
+        unsafe {
+            let mut team = Self::new::<T>(params, inputs, Group::of_whole_block(params));
+            team.step = team.group.threads * each as u32 * VECTOR_BYTES;
+            let mut j = 0;
+            while j < each {
+                let vector = team.place(j, each);
+                let mut input = if vector < team.vectors { inputs } else { 0 };
+                while input < inputs {
+                    team.slice(input).write(vector, [0; 4]);
+                    input += 1;
+                }
+                j += 1;
+            }
+            team.ask(|input| row_of(team.row, input));
+            team
+        }
+    }
+
+    /// Number in the slice of the thread's vector `j` of `each`: warps have neighbours.
+    #[inline(always)]
+    pub(crate) fn place(&self, j: usize, each: usize) -> u32 {
+        let (warp, lane) = (self.group.own / LANES, self.group.own % LANES);
+        (warp * each as u32 + j as u32) * LANES + lane
+    }
+
+    /// Whether the row has it.
+    #[inline(always)]
+    pub(crate) fn has(&self, j: usize, each: usize) -> bool {
+        self.place(j, each) < self.vectors
     }
 
     /// Asks for the row, where there is one. `row_of` gives that of an input.
@@ -213,6 +261,17 @@ impl Team {
         (self.vectors >> threads.trailing_zeros()) * width + rest.saturating_sub(first).min(width)
     }
 
+    /// Vectors of a warp of a block of the cluster, whose threads have room for `each`.
+    #[inline(always)]
+    pub(crate) fn vectors_of(&self, params: &RowParams, rank: u32, warp: u32, each: usize) -> u32 {
+        let of_row = self.in_row.saturating_sub(rank * params.vectors);
+        let of_warp = LANES * each as u32;
+        of_row
+            .min(params.vectors)
+            .saturating_sub(warp * of_warp)
+            .min(of_warp)
+    }
+
     /// Number in the row of a vector of the slice.
     #[inline(always)]
     pub(crate) fn number(&self, vector: u32) -> u32 {
@@ -225,9 +284,25 @@ impl Team {
     /// The row at `row` is writable, and aligned to vectors; the slice has so many.
     #[inline(always)]
     pub(crate) unsafe fn store<T: Packed>(&self, row: *mut T, vector: u32, raw: Raw) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.store_if(row, vector, raw, true) };
+    }
+
+    /// The same where `is_there`.
+    ///
+    /// # Safety
+    /// Then as of [`Team::store`].
+    #[inline(always)]
+    pub(crate) unsafe fn store_if<T: Packed>(
+        &self,
+        row: *mut T,
+        vector: u32,
+        raw: Raw,
+        is_there: bool,
+    ) {
         let at = row.wrapping_add(self.number(vector) as usize * T::LANES);
         // SAFETY: passed on to the caller.
-        unsafe { mem::st_global_v4_u32_if(at.cast(), raw, true) };
+        unsafe { mem::st_global_v4_u32_if(at.cast(), raw, is_there) };
     }
 
     /// An element of a row that has landed, where this block has it.
@@ -267,11 +342,42 @@ impl Team {
             return value;
         }
         let (warp, lane) = (group.own / LANES, group.own % LANES);
-        let slots = warps(group) * group.blocks;
-        let all = self.base.add_bytes(BARRIER_BYTES);
-        let own = all.add_bytes((group.rank * warps(group) + warp) * VECTOR_BYTES);
-        // SAFETY: each warp of each block has a slot in every block of the cluster, which
-        // has not exited: it waits here for all of them to have come.
+        let slots = self.slots();
+        // SAFETY: passed on to the caller; each warp of each block has a slot.
+        unsafe {
+            self.post(group.rank * warps(group) + warp, value);
+            self.posted();
+            let width = slots.min(LANES);
+            let first = lane & (width - 1);
+            let mut total = self.slot(first, value);
+            let mut slot = width;
+            while slot < slots {
+                total = op(total, self.slot(first + slot, value));
+                slot += opaque(width);
+            }
+            butterfly::<S, false>(total, width, op)
+        }
+    }
+
+    /// Slots of the exchange: one for every warp of every block.
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> u32 {
+        warps(&self.group) * self.group.blocks
+    }
+
+    #[inline(always)]
+    fn slot_at(&self, slot: u32) -> SharedAddr {
+        self.base.add_bytes(BARRIER_BYTES + slot * VECTOR_BYTES)
+    }
+
+    /// Puts what the warp has, the same in all its lanes, into a slot of all blocks.
+    ///
+    /// # Safety
+    /// All warps call it, once, converged, each for a slot of its own.
+    #[inline(always)]
+    pub(crate) unsafe fn post<S: Words>(&self, slot: u32, value: S) {
+        let (group, lane, own) = (&self.group, self.group.own % LANES, self.slot_at(slot));
+        // SAFETY: passed on to the caller; other blocks have not exited, as they wait for this.
         unsafe {
             if group.blocks > 1 {
                 if lane < group.blocks {
@@ -279,24 +385,36 @@ impl Team {
                     let barrier = self.exchanged().of_rank(lane);
                     cluster::st_async_shared_cluster_v4_u32(there, words(value), barrier);
                 }
+            } else if lane == 0 {
+                mem::st_shared_v4_u32(own, words(value));
+            }
+        }
+    }
+
+    /// Waits for what all warps have put into their slots.
+    ///
+    /// # Safety
+    /// All threads of the block call it, once, converged, after [`Team::post`].
+    #[inline(always)]
+    pub(crate) unsafe fn posted(&self) {
+        // SAFETY: passed on to the caller; the barrier has one phase.
+        unsafe {
+            if self.group.blocks > 1 {
                 self.exchanged().wait_parity(0);
             } else {
-                if lane == 0 {
-                    mem::st_shared_v4_u32(own, words(value));
-                }
                 thread::sync_threads();
             }
-            let width = slots.min(LANES);
-            let first = all.add_bytes((lane & (width - 1)) * VECTOR_BYTES);
-            let mut total = of_words(mem::ld_shared_v4_u32(first), value);
-            let mut slot = width;
-            while slot < slots {
-                let other = mem::ld_shared_v4_u32(first.add_bytes(slot * VECTOR_BYTES));
-                total = op(total, of_words(other, value));
-                slot += opaque(width);
-            }
-            butterfly::<S, false>(total, width, op)
         }
+    }
+
+    /// What is in a slot; what `like` holds does not matter.
+    ///
+    /// # Safety
+    /// After [`Team::posted`]; there is such a slot.
+    #[inline(always)]
+    pub(crate) unsafe fn slot<S: Words>(&self, slot: u32, like: S) -> S {
+        // SAFETY: passed on to the caller.
+        of_words(unsafe { mem::ld_shared_v4_u32(self.slot_at(slot)) }, like)
     }
 }
 

@@ -13,6 +13,10 @@ pub enum Form {
     Held,
     /// In shared memory of a block, or of a cluster; sm_90a.
     Slices,
+    /// The same, whose weights come ahead; sm_90a.
+    Ahead,
+    /// The same of two rows at a time, with a bias; sm_90a.
+    Pairs,
     /// In shared memory of a block, or of a cluster, that stays; sm_90a.
     Ring,
     /// In shared memory, or nowhere; every GPU.
@@ -48,6 +52,8 @@ impl core::fmt::Display for Form {
         f.write_str(match self {
             Self::Held => "held",
             Self::Slices => "slices",
+            Self::Ahead => "ahead",
+            Self::Pairs => "pairs",
             Self::Ring => "ring",
             Self::Loose => "loose",
         })
@@ -110,6 +116,7 @@ impl RowOp {
                     64
                 },
                 filled_threads: 0,
+                ahead: false,
                 ring: None,
                 slices: Some(Slicing {
                     alone_bytes: 52 << 10,
@@ -125,7 +132,8 @@ impl RowOp {
                 vectors: NORM_VECTORS as u32,
                 least_threads: 4,
                 alone_threads: if matches!(self, Self::Norm) { 64 } else { 0 },
-                filled_threads: if matches!(self, Self::Norm) { 256 } else { 0 },
+                filled_threads: if matches!(self, Self::Norm) { 128 } else { 0 },
+                ahead: matches!(self, Self::Norm),
                 ring: Some(Ringing {
                     vectors: if matches!(self, Self::Norm) {
                         RING_VECTORS as u32
@@ -154,6 +162,7 @@ impl RowOp {
                 least_threads: 4,
                 alone_threads: 0,
                 filled_threads: 0,
+                ahead: false,
                 ring: None,
                 slices: Some(Slicing {
                     alone_bytes: 64 << 10,
@@ -170,6 +179,7 @@ impl RowOp {
                 least_threads: 16,
                 alone_threads: 32,
                 filled_threads: 0,
+                ahead: false,
                 ring: Some(Ringing {
                     vectors: RING_VECTORS as u32,
                     alone_warps: 8,
@@ -186,6 +196,7 @@ impl RowOp {
                 least_threads: 16,
                 alone_threads: 32,
                 filled_threads: 0,
+                ahead: false,
                 ring: Some(Ringing {
                     vectors: RING_VECTORS_F32 as u32,
                     alone_warps: 16,
@@ -205,6 +216,7 @@ impl RowOp {
         match form {
             Form::Held => self.kernels().alone_threads > 0,
             Form::Slices => self.kernels().slices.is_some(),
+            Form::Ahead | Form::Pairs => self.kernels().ahead,
             Form::Ring => self.kernels().ring.is_some(),
             Form::Loose => !matches!(self, Self::NormF32 | Self::NormGradF32),
         }

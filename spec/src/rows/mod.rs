@@ -12,6 +12,9 @@ mod tests;
 pub use entry::{Form, RowEntry, RowOp, RowParams, flags};
 pub use ring::{RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block};
 
+/// Lanes of a warp.
+const LANES: u32 = 32;
+
 /// Bytes of one access.
 pub const VECTOR_BYTES: u32 = 16;
 
@@ -75,6 +78,25 @@ pub const SLICE_THREADS: u32 = 256;
 /// Such blocks that a multiprocessor has room for: 40 registers a thread.
 pub const SLICE_BLOCKS: u32 = 6;
 
+/// How many rows teams take whose weights come ahead, and vectors a thread of each: of those that add
+/// no bias.
+pub const AHEAD: Ahead = Ahead {
+    rows: 1,
+    vectors: 8,
+};
+
+/// The same of those that add one, which comes with the rows.
+pub const PAIRS: Ahead = Ahead {
+    rows: 2,
+    vectors: 4,
+};
+
+/// Most threads of a block of such a team.
+pub const AHEAD_THREADS: u32 = 256;
+
+/// Such blocks that a multiprocessor has room for: 64 registers a thread.
+pub const AHEAD_BLOCKS: u32 = 4;
+
 /// Bytes of the barriers of a block whose rows lie in slices: one a team, of 4 threads or more where
 /// they share a block, and one of exchanges.
 pub const BARRIER_BYTES: u32 = (SHARED_BLOCK / 4 * 8 + 8).next_multiple_of(VECTOR_BYTES);
@@ -95,12 +117,23 @@ pub enum Strategy {
     /// In slices, in the shared memory of one block or of a cluster's, which reduce over distributed
     /// shared memory; one read.
     Slices,
+    /// In slices, as above, whose weights come while sums are exchanged; one read.
+    Ahead(Ahead),
     /// In slices, as above, of blocks that stay and have several rows on their way; one read.
     Ring(Stages),
     /// In shared memory, for rows that do not begin on a vector; one read.
     Shared,
     /// Nowhere: it is read for what the whole row says, and again for the result.
     Passes,
+}
+
+/// What teams have whose weights come ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ahead {
+    /// Rows that a team takes together.
+    pub rows: u32,
+    /// Vectors that a thread has of each.
+    pub vectors: u32,
 }
 
 /// What the kernels of an operation are made for.
@@ -115,6 +148,9 @@ pub struct RowKernels {
     /// The same of rows that fill seven eighths of what their threads hold: with less in each, fewer
     /// bytes are on their way.
     pub filled_threads: u32,
+    /// Whether there are kernels for longer rows, read alone, whose weights come ahead: of up to 16 KiB
+    /// for each of 16 blocks where they add a bias, else of up to 32 KiB.
+    pub ahead: bool,
     /// How longer rows come through a ring.
     pub ring: Option<Ringing>,
     /// How rows lie in slices that are too long for that, too.
@@ -154,6 +190,8 @@ pub struct RowShape {
     pub is_aligned: bool,
     /// Rows that are read together: two of a gradient, or with a residual.
     pub inputs: u32,
+    /// Whether norms add a bias.
+    pub has_bias: bool,
 }
 
 impl RowShape {
@@ -189,7 +227,8 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32), or of `filled_threads` (16,384 of norms) where it fills seven eighths of them | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32), or of `filled_threads` (8,192 of norms) where it fills seven eighths of them | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | the same, longer, of norms without a residual, up to the vectors of [`AHEAD`], or of [`PAIRS`] with a bias, for each of [`AHEAD_THREADS`] of 16 blocks (131,072 elements of 16 bits with a bias, else 262,144) | [`Strategy::Ahead`] |
     /// | the same, longer, where there are kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | the same, longer, where there are kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
     /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
@@ -211,6 +250,11 @@ impl RowPlan {
                     threads,
                     cluster: 1,
                 };
+            }
+            if kernels.ahead
+                && let Some(plan) = Self::of_ahead(shape, device)
+            {
+                return plan;
             }
             if let Some(ringing) = &kernels.ring
                 && let Some(plan) = Self::of_ring(ringing, shape, device)
@@ -244,6 +288,29 @@ impl RowPlan {
             strategy: Strategy::Passes,
             ..plan
         }
+    }
+
+    /// In slices whose weights come ahead, of rows that are read alone, where blocks have threads for
+    /// them.
+    const fn of_ahead(shape: &RowShape, device: &RowDevice) -> Option<Self> {
+        let ahead = if shape.has_bias { PAIRS } else { AHEAD };
+        let bytes = shape.n * shape.element_bytes as u64;
+        let of_block = ahead.vectors * AHEAD_THREADS * VECTOR_BYTES;
+        if shape.inputs > 1 || bytes > (MAX_CLUSTER * of_block) as u64 {
+            return None;
+        }
+        let cluster = power(bytes.div_ceil(of_block as u64), 1);
+        let of_warp = ahead.vectors * LANES;
+        let warps = shape.slice_vectors(cluster).div_ceil(of_warp);
+        let plan = Self {
+            strategy: Strategy::Ahead(ahead),
+            threads: warps * LANES,
+            cluster,
+        };
+        if plan.shared_bytes(shape) > device.shared_bytes {
+            return None;
+        }
+        Some(plan)
     }
 
     /// In slices, where they fit.
@@ -290,16 +357,19 @@ impl RowPlan {
 
     /// Threads of a block.
     pub const fn block_threads(&self) -> u32 {
-        if self.threads > 32 || matches!(self.strategy, Strategy::Ring(_)) {
-            self.threads
-        } else {
-            SHARED_BLOCK
+        match self.strategy {
+            Strategy::Ring(_) | Strategy::Ahead(_) => self.threads,
+            _ if self.threads > LANES => self.threads,
+            _ => SHARED_BLOCK,
         }
     }
 
     /// Rows that a block has at a time.
     pub const fn rows_per_block(&self) -> u32 {
-        self.block_threads() / self.threads
+        match self.strategy {
+            Strategy::Ahead(ahead) => ahead.rows,
+            _ => self.block_threads() / self.threads,
+        }
     }
 
     /// Blocks of a launch over so many rows: a multiple of the cluster. `None` where a grid cannot have
@@ -307,7 +377,7 @@ impl RowPlan {
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
         let groups = rows.div_ceil(self.rows_per_block() as u64);
         match self.strategy {
-            Strategy::Registers | Strategy::Slices | Strategy::Ring(_) => {
+            Strategy::Registers | Strategy::Slices | Strategy::Ahead(_) | Strategy::Ring(_) => {
                 let most = (MAX_BLOCKS / self.cluster) as u64;
                 if groups > most {
                     None
@@ -344,10 +414,16 @@ impl RowPlan {
                 let slices = self.rows_per_block() * shape.inputs;
                 slices_offset(slots) + slices * shape.slice_vectors(self.cluster) * VECTOR_BYTES
             }
+            Strategy::Ahead(ahead) => {
+                // A bias comes as another row.
+                let slices = ahead.rows + shape.has_bias as u32;
+                let of_slice = self.threads * ahead.vectors * VECTOR_BYTES;
+                slices_offset(self.threads / LANES * self.cluster) + slices * of_slice
+            }
             Strategy::Ring(Stages {
                 vectors, stages, ..
             }) => {
-                let warps = self.threads / 32;
+                let warps = self.threads / LANES;
                 RingLayout::new(vectors, shape.inputs, stages, warps, self.cluster).bytes()
             }
             Strategy::Shared => {
@@ -370,6 +446,8 @@ impl RowPlan {
         match self.strategy {
             Strategy::Registers => Form::Held,
             Strategy::Slices => Form::Slices,
+            Strategy::Ahead(Ahead { rows: 1, .. }) => Form::Ahead,
+            Strategy::Ahead(_) => Form::Pairs,
             Strategy::Ring(_) => Form::Ring,
             Strategy::Shared | Strategy::Passes => Form::Loose,
         }

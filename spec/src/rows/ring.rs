@@ -1,9 +1,8 @@
 //! Blocks to which rows come through a ring: how many there are, and their shared memory.
 
-use super::{LINE_BYTES, MAX_CLUSTER, RowDevice, RowPlan, RowShape, Strategy, VECTOR_BYTES, power};
-
-/// Lanes of a warp.
-const LANES: u32 = 32;
+use super::{
+    LANES, LINE_BYTES, MAX_CLUSTER, RowDevice, RowPlan, RowShape, Strategy, VECTOR_BYTES, power,
+};
 
 /// Most warps of a row in one block.
 pub const RING_WARPS: u32 = 16;

@@ -25,6 +25,7 @@ fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
         } else {
             1
         },
+        has_bias: false,
     };
     RowPlan::choose(&op.kernels(), &shape, &HOPPER)
 }
@@ -82,21 +83,48 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::NormGrad, 131_072), (ring(2, 3), 256, 16));
     assert_eq!(of(RowOp::NormGrad, 262_144), (ring(1, 3), 512, 16));
     assert_eq!(of(RowOp::NormGrad, 300_000), (Strategy::Passes, 1024, 1));
-    assert_eq!(of(RowOp::Norm, 256), (Strategy::Registers, 4, 1));
-    assert_eq!(of(RowOp::Norm, 4096), (Strategy::Registers, 64, 1));
-    assert_eq!(of(RowOp::Norm, 4104), (ring(4, 2), 160, 1));
-    assert_eq!(of(RowOp::Norm, 7160), (ring(3, 2), 224, 1));
-    assert_eq!(of(RowOp::Norm, 7168), (Strategy::Registers, 128, 1));
-    assert_eq!(of(RowOp::Norm, 8192), (Strategy::Registers, 128, 1));
-    assert_eq!(of(RowOp::Norm, 16_384), (Strategy::Registers, 256, 1));
-    assert_eq!(of(RowOp::Norm, 16_392), (ring(2, 2), 288, 2));
-    assert_eq!(of(RowOp::Norm, 32_768), (ring(1, 3), 512, 2));
-    assert_eq!(of(RowOp::Norm, 65_536), (ring(1, 3), 512, 4));
-    assert_eq!(of(RowOp::Norm, 131_072), (ring(1, 3), 512, 8));
-    assert_eq!(of(RowOp::Norm, 262_144), (ring(1, 3), 512, 16));
-    assert_eq!(of(RowOp::Norm, 262_152), (Strategy::Slices, 256, 16));
     let unaligned = plan(RowOp::Softmax, 1001, 2, false);
     assert_eq!(unaligned.strategy, Strategy::Shared);
+}
+
+#[test]
+fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
+    let of = |n, inputs, has_bias| {
+        let shape = RowShape {
+            n,
+            element_bytes: 2,
+            is_aligned: true,
+            inputs,
+            has_bias,
+        };
+        let plan = RowPlan::choose(&RowOp::Norm.kernels(), &shape, &HOPPER);
+        (plan.strategy, plan.threads, plan.cluster)
+    };
+    let ahead = Strategy::Ahead(AHEAD);
+    assert_eq!(of(256, 1, false), (Strategy::Registers, 4, 1));
+    assert_eq!(of(4096, 1, true), (Strategy::Registers, 64, 1));
+    assert_eq!(of(4104, 1, false), (ahead, 96, 1));
+    assert_eq!(of(7160, 1, false), (ahead, 128, 1));
+    assert_eq!(of(7168, 1, true), (Strategy::Registers, 128, 1));
+    assert_eq!(of(8192, 1, true), (Strategy::Registers, 128, 1));
+    assert_eq!(of(16_384, 1, false), (ahead, 256, 1));
+    assert_eq!(of(16_392, 1, false), (ahead, 160, 2));
+    assert_eq!(of(262_144, 1, false), (ahead, 256, 16));
+    assert_eq!(of(262_152, 1, false), (Strategy::Slices, 256, 16));
+    let pairs = Strategy::Ahead(PAIRS);
+    assert_eq!(of(4104, 1, true), (pairs, 160, 1));
+    assert_eq!(of(16_384, 1, true), (pairs, 256, 2));
+    assert_eq!(of(131_072, 1, true), (pairs, 256, 16));
+    let ring = |blocks, stages| {
+        Strategy::Ring(Stages {
+            vectors: 4,
+            stages,
+            blocks,
+        })
+    };
+    assert_eq!(of(131_080, 1, true), (ring(2, 2), 288, 16));
+    assert_eq!(of(262_144, 1, true), (ring(1, 3), 512, 16));
+    assert_eq!(of(65_536, 2, true), (ring(1, 3), 512, 4));
 }
 
 #[test]
@@ -120,6 +148,7 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                             element_bytes,
                             is_aligned: true,
                             inputs: 1,
+                            has_bias: false,
                         };
                         let slice = shape.slice_vectors(plan.cluster);
                         let slices = u64::from(slice * plan.cluster * VECTOR_BYTES);
@@ -128,6 +157,10 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                             "{op:?} {n}"
                         );
                         assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
+                    }
+                    Strategy::Ahead(ahead) => {
+                        let held = threads * u64::from(ahead.vectors * VECTOR_BYTES);
+                        assert!(held >= bytes && plan.threads <= AHEAD_THREADS, "{op:?} {n}");
                     }
                     Strategy::Ring(Stages {
                         vectors, stages, ..
@@ -143,6 +176,7 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                             element_bytes,
                             is_aligned: true,
                             inputs: 2,
+                            has_bias: false,
                         };
                         assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
                     }
@@ -159,6 +193,15 @@ fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
     assert_eq!(shared.persistent_blocks(1 << 20) % shared.cluster, 0);
     assert_eq!(shared.blocks(u64::MAX), None);
     assert_eq!(shared.blocks(3), Some(3 * shared.cluster));
+    let shape = RowShape {
+        n: 32_768,
+        element_bytes: 2,
+        is_aligned: true,
+        inputs: 1,
+        has_bias: true,
+    };
+    let pairs = RowPlan::choose(&RowOp::Norm.kernels(), &shape, &HOPPER);
+    assert_eq!(pairs.blocks(5), Some(3 * pairs.cluster));
     let loose = plan(RowOp::Norm, 33, 2, false);
     assert_eq!(loose.blocks(u64::MAX), Some(LOOSE_BLOCKS));
 }

@@ -33,7 +33,15 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
     for op in RowOp::ALL {
         let is_f32 = matches!(op, RowOp::NormF32 | RowOp::NormGradF32);
         for dtype in FLOATS {
-            for form in [Form::Held, Form::Slices, Form::Ring, Form::Loose] {
+            let forms = [
+                Form::Held,
+                Form::Slices,
+                Form::Ahead,
+                Form::Pairs,
+                Form::Ring,
+                Form::Loose,
+            ];
+            for form in forms {
                 // Weights in f32 beside other rows: of bf16.
                 if !op.has(form) || (is_f32 && dtype != DType::Bf16) {
                     continue;
@@ -95,6 +103,8 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         (Form::Ring, RowOp::NormGrad | RowOp::NormGradF32, 0) => rng.random_range(65..=520),
         (Form::Ring, _, 0 | 1) => rng.random_range(520..=4096),
         (Form::Ring, ..) => rng.random_range(4000..=16_000),
+        (Form::Ahead | Form::Pairs, _, 0) => rng.random_range(520..=4096),
+        (Form::Ahead | Form::Pairs, ..) => rng.random_range(4000..=16_000),
         (Form::Slices, _, 0) => rng.random_range(1030..=2000),
         (Form::Slices, _, 1) => rng.random_range(2000..=4000),
         (Form::Slices, _, _) => rng.random_range(4000..=16_000),
@@ -111,6 +121,7 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         element_bytes,
         is_aligned,
         inputs,
+        has_bias: entry.form == Form::Pairs,
     };
     let device = RowDevice {
         arch: (9, 0),
@@ -123,11 +134,12 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
     match entry.form {
         Form::Held | Form::Loose => {}
         // Where rows come by several forms, the others are not the choice.
-        Form::Ring | Form::Slices => {
+        _ => {
             (kernels.alone_threads, kernels.filled_threads) = (0, 0);
             match entry.form {
-                Form::Ring => kernels.slices = None,
-                _ => kernels.ring = None,
+                Form::Ring => (kernels.ahead, kernels.slices) = (false, None),
+                Form::Slices => (kernels.ahead, kernels.ring) = (false, None),
+                _ => (kernels.ring, kernels.slices) = (None, None),
             }
         }
     }
@@ -158,7 +170,10 @@ fn params(rows: u64, n: u64, threads: u32) -> RowParams {
 fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let has_residual = match entry.op {
-        RowOp::Norm | RowOp::NormF32 => entry.form != Form::Loose && rng.random_bool(0.5),
+        RowOp::Norm | RowOp::NormF32 => {
+            let reads_alone = matches!(entry.form, Form::Loose | Form::Ahead | Form::Pairs);
+            !reads_alone && rng.random_bool(0.5)
+        }
         _ => false,
     };
     let inputs = match entry.op {
@@ -217,7 +232,10 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
                 true => floats(&mut trial, params.strides[which], rng),
                 false => Arg::Null,
             });
-            let bias = trial.floats(weights.1, n, rng);
+            let bias = match entry.form {
+                Form::Ahead => Arg::Null,
+                _ => trial.floats(weights.1, n, rng),
+            };
             let y = floats(&mut trial, params.strides[3], rng);
             let [mean, rstd] = [(); 2].map(|()| trial.noise(4 * rows, rng));
             vec![x, residual, weights.0, bias, sum, y, mean, rstd]
@@ -234,7 +252,7 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
             let parts = groups * u64::from(plan.rows_per_block());
             let [dweight, dbias] = [(); 2].map(|()| match entry.form {
                 Form::Held | Form::Ring => trial.noise(4 * parts * n, rng),
-                Form::Slices | Form::Loose => Arg::Null,
+                _ => Arg::Null,
             });
             vec![x, dy, weights.0, mean, rstd, dsum, dx, dweight, dbias]
         }
@@ -267,10 +285,8 @@ fn weights(
         params.flags |= flags::CENTER;
     }
     let is_f32 = match entry.form {
-        Form::Held | Form::Slices | Form::Ring => {
-            matches!(entry.op, RowOp::NormF32 | RowOp::NormGradF32)
-        }
         Form::Loose => rng.random_bool(0.5),
+        _ => matches!(entry.op, RowOp::NormF32 | RowOp::NormGradF32),
     };
     let dtype = if is_f32 { DType::F32 } else { entry.dtype };
     params.flags |= if is_f32 { flags::F32_WEIGHTS } else { 0 };

@@ -1,7 +1,7 @@
 //! Cross-entropy.
 
 use super::axes::{Along, RowAxes};
-use super::{Launch, MOST_OWN, Rows, input, model};
+use super::{Launch, MOST_OWN, Rows, input, model, shape};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::Model;
@@ -285,13 +285,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         // Those that hold rows have no room for a number more a class.
         let has_kernel = self.weights.is_none() || self.label_smoothing == 0.0;
         let is_aligned = x.is_aligned() && dx.as_ref().is_none_or(Rows::is_aligned);
-        let launch = Launch::new(
-            stream,
-            RowOp::CrossEntropy,
-            T::DTYPE,
-            (rows, n),
-            (has_kernel && is_aligned, 1),
-        )?;
+        let shape = shape(T::DTYPE, n, has_kernel && is_aligned, 1);
+        let launch = Launch::new(stream, RowOp::CrossEntropy, T::DTYPE, rows, &shape)?;
         let form = launch.entry.form;
         self.count(inputs, factor, form, (rows, n), stream)?;
         let mut params = launch.params(rows, n);

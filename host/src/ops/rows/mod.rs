@@ -112,16 +112,15 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Of `rows` rows of `n` elements.
+    /// Of `rows` rows of this shape.
     fn new(
         stream: &Stream,
         op: RowOp,
         dtype: DType,
-        (rows, n): (usize, usize),
-        (is_aligned, inputs): (bool, u32),
+        rows: usize,
+        shape: &RowShape,
     ) -> Result<Self> {
-        let shape = shape(dtype, n, is_aligned, inputs);
-        let plan = plan(stream, op, &shape);
+        let plan = plan(stream, op, shape);
         let blocks = match plan.strategy {
             Strategy::Ring(_) => Some(plan.persistent_blocks(rows as u64)),
             _ => plan.blocks(rows as u64),
@@ -132,7 +131,7 @@ impl Launch {
             limit: u64::from(spec::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
         })?;
         let mut config = LaunchConfig::linear(blocks, plan.block_threads())
-            .shared_bytes(plan.shared_bytes(&shape));
+            .shared_bytes(plan.shared_bytes(shape));
         if plan.cluster > 1 {
             config = config.cluster([plan.cluster, 1, 1]);
         }
@@ -180,7 +179,7 @@ impl Launch {
     }
 }
 
-/// Rows of `n` elements.
+/// Rows of `n` elements, so many of which are read together; norms add no bias.
 fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
     let element_bytes = dtype.size_bytes() as u32;
     let unit = spec::rows::VECTOR_BYTES / element_bytes;
@@ -189,6 +188,7 @@ fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
         element_bytes,
         is_aligned: is_aligned && (n as u64).is_multiple_of(u64::from(unit)),
         inputs,
+        has_bias: false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::axes::{Along, RowAxes, along_axes_or_last};
 use super::weights::{Weights, WeightsArg};
-use super::{Launch, Rows, input};
+use super::{Launch, Rows, input, shape};
 use crate::ops::check;
 use crate::ops::elementwise::Binary;
 use crate::ops::float::Float;
@@ -10,7 +10,7 @@ use crate::reference::norm::NormModel;
 use crate::{Error, Result, Stream, Tensor};
 use spec::DType;
 use spec::elementwise::BinaryOp;
-use spec::rows::{RowOp, flags};
+use spec::rows::{RowOp, RowShape, flags};
 
 /// What a norm gives, or where it is to be put.
 #[derive(Clone, Debug)]
@@ -362,7 +362,11 @@ impl<T: Float> Norm<'_, T> {
             .clone()
             .any(|weights| matches!(weights, Weights::F32(_)));
         let inputs = 1 + u32::from(self.residual.is_some());
-        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), (is_aligned, inputs))?;
+        let shape = RowShape {
+            has_bias: bias.is_some(),
+            ..shape(T::DTYPE, n, is_aligned, inputs)
+        };
+        let mut launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
         let is_loose = launch.entry.form == spec::rows::Form::Loose;
         if is_loose {
             launch.entry.op = RowOp::Norm;

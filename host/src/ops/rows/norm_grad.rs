@@ -3,7 +3,7 @@
 use super::axes::{Along, RowAxes, along_axes_or_last};
 use super::norm::{contiguous_row, norm_model};
 use super::weights::{Weights, WeightsArg};
-use super::{Launch, Rows, input};
+use super::{Launch, Rows, input, shape};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::norm::NormModel;
@@ -275,7 +275,8 @@ impl<T: Float> NormGrad<'_, T> {
             false => RowOp::NormGrad,
         };
         let inputs = 2 + u32::from(is_aligned && placed.dsum.is_some());
-        let mut launch = Launch::new(stream, op, T::DTYPE, (rows, n), (is_aligned, inputs))?;
+        let shape = shape(T::DTYPE, n, is_aligned, inputs);
+        let mut launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
         let mut params = launch.params(rows, n);
         params.scale = 1.0 / n as f32;
         params.strides[..4].copy_from_slice(&placed.strides());

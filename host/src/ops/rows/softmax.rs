@@ -1,7 +1,7 @@
 //! Softmax, log-softmax, and their gradients.
 
 use super::axes::{Along, RowAxes, along_axes};
-use super::{Launch, MOST_OWN, MOST_OWN_OTHERWISE, Rows, model};
+use super::{Launch, MOST_OWN, MOST_OWN_OTHERWISE, Rows, model, shape};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
@@ -272,7 +272,8 @@ fn launch_forward<T: Float>(
         Rows::written(to, axes, stream)?,
     );
     let is_aligned = x.is_aligned() && y.is_aligned();
-    let launch = Launch::new(stream, RowOp::Softmax, T::DTYPE, (rows, n), (is_aligned, 1))?;
+    let shape = shape(T::DTYPE, n, is_aligned, 1);
+    let launch = Launch::new(stream, RowOp::Softmax, T::DTYPE, rows, &shape)?;
     let mut params = launch.params(rows, n);
     params.strides[..2].copy_from_slice(&[x.stride, y.stride]);
     params.flags |= op_flags;
@@ -298,13 +299,8 @@ fn launch_backward<T: Float>(
     let (y, dy) = (Rows::read(y, axes, stream)?, Rows::read(dy, axes, stream)?);
     let dx = Rows::written(to, axes, stream)?;
     let is_aligned = y.is_aligned() && dy.is_aligned() && dx.is_aligned();
-    let launch = Launch::new(
-        stream,
-        RowOp::SoftmaxGrad,
-        T::DTYPE,
-        (rows, n),
-        (is_aligned, 2),
-    )?;
+    let shape = shape(T::DTYPE, n, is_aligned, 2);
+    let launch = Launch::new(stream, RowOp::SoftmaxGrad, T::DTYPE, rows, &shape)?;
     let mut params = launch.params(rows, n);
     params.strides[..3].copy_from_slice(&[y.stride, dy.stride, dx.stride]);
     params.flags |= op_flags;
