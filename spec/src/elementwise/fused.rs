@@ -57,7 +57,7 @@ pub struct FusedEntry {
 impl FusedEntry {
     /// Chunks of a thread that keep the memory busy where chunks are short, with so many inputs. Of
     /// [`CHUNK_BYTES`] two are enough, by as many threads as a multiprocessor holds; one where the
-    /// output is wider than the inputs, which are what is waited for.
+    /// function is short, or the output is wider than the inputs, which are what is waited for.
     pub const fn most_chunks(inputs: u32) -> u32 {
         if inputs == 1 { 4 } else { 2 }
     }

@@ -14,6 +14,10 @@ use spec::elementwise::{
 /// arithmetic, and its text by the driver's time to compile it.
 const LONG: u32 = 2048;
 
+/// Instructions an element up to which a thread takes one chunk of one or two tensors that are as wide
+/// as the output, of 2 bytes or more.
+const LIGHT: u32 = 32;
+
 /// Chunks of a launch up to which a thread takes one: more blocks are worth more than more loads at
 /// once.
 const SMALL_CHUNKS: u32 = 1 << 17;
@@ -163,8 +167,11 @@ impl<'a> Fused<'a> {
         let takes_most = is_many && is_short && instructions * most <= LONG;
         // Without gaps but not aligned to 16 bytes it has short chunks, too, and is a walk of one step.
         let dense = has_no_gaps && !takes_most;
-        let inputs_widest = widest_of(&self.dtypes[1..=self.inputs]);
-        let takes_two = is_many && dense && inputs_widest == widest;
+        let dtypes = &self.dtypes[..=self.inputs];
+        let is_even = dtypes.iter().all(|of| of.size_bytes() as u32 == widest);
+        let is_light = is_even && widest > 1 && inputs <= 2 && self.weight <= LIGHT;
+        let is_wider = widest_of(&dtypes[1..]) < widest;
+        let takes_two = is_many && dense && !is_wider && !is_light;
         let chunks = match (takes_most, takes_two) {
             (true, _) => most,
             (_, true) if 2 * instructions <= LONG => 2,
@@ -188,23 +195,30 @@ impl<'a> Fused<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spec::elementwise::UnaryOp;
 
     #[test]
-    fn a_thread_takes_two_chunks_unless_the_output_is_wider_or_there_are_few() {
+    fn a_thread_takes_two_chunks_of_long_functions_and_narrower_outputs_where_there_are_many() {
         use DType::{Bf16, E4m3, F32};
-        for (from, to, is_many, want) in [
-            (F32, F32, true, "dense_1x2"),
-            (F32, F32, false, "dense_1x1"),
-            (F32, Bf16, true, "dense_1x2"),
-            (Bf16, F32, true, "dense_1x1"),
-            (E4m3, Bf16, true, "dense_1x1"),
+        let (relu, gelu) = (UnaryOp::Relu, UnaryOp::Gelu);
+        for (from, to, op, is_many, want) in [
+            (F32, F32, Some(relu), true, "dense_1x1"),
+            (F32, F32, Some(gelu), true, "dense_1x2"),
+            (F32, F32, Some(gelu), false, "dense_1x1"),
+            (Bf16, Bf16, Some(UnaryOp::Exp), true, "dense_1x1"),
+            (E4m3, E4m3, Some(relu), true, "dense_1x2"),
+            (F32, Bf16, None, true, "dense_1x2"),
+            (Bf16, F32, None, true, "dense_1x1"),
+            (E4m3, Bf16, None, true, "dense_1x1"),
         ] {
             let mut dtypes = [to; 1 + MAX_INPUTS];
             dtypes[1] = from;
-            let fused = Fused::new(Arithmetic::F32, dtypes, 1, &[]).expect("no numbers");
+            let step = op.map(Step::Unary);
+            let fused = Fused::new(Arithmetic::F32, dtypes, 1, step.as_slice());
+            let fused = fused.expect("no numbers");
             let composition = fused.shaped(true, fused.most_elements(), 0, is_many);
             let entry = composition.entry.to_string();
-            assert_eq!(entry, want, "from {from} to {to}");
+            assert_eq!(entry, want, "{op:?} from {from} to {to}");
         }
     }
 
@@ -215,6 +229,6 @@ mod tests {
         let entry = |elements, is_many| fused.shaped(true, elements, 0, is_many).entry.to_string();
         assert_eq!(entry(2, true), "strided_1x4");
         assert_eq!(entry(2, false), "dense_1x1");
-        assert_eq!(entry(4, true), "dense_1x2");
+        assert_eq!(entry(4, true), "dense_1x1");
     }
 }

@@ -177,6 +177,7 @@ impl Step<'_> {
     pub(super) fn weight(&self) -> u32 {
         /// Of a function whose result is exact or rounded once, mostly an instruction or two.
         const SHORT: u32 = 4;
+        const MEDIUM: u32 = 30;
         const LONG: u32 = 40;
         match self {
             Self::Binary {
@@ -184,6 +185,7 @@ impl Step<'_> {
                 ..
             } => 4 * LONG,
             Self::Unary(UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tan) => 3 * LONG,
+            Self::Unary(UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Sigmoid | UnaryOp::Tanh) => MEDIUM,
             Self::Unary(op) if op.ulps() > 0.5 => LONG,
             Self::Binary { op, .. } if op.ulps() > 0.5 => LONG,
             Self::Gradient(op, _) if op.ulps() > 0.5 => 2 * LONG,
