@@ -467,7 +467,9 @@ mod tests {
             let map = tile.smem();
             assert!(map.k.is_multiple_of(TILE_ALIGN) && map.v.is_multiple_of(TILE_ALIGN));
             assert_eq!(map.v - map.k, tile.stages_k * tile.k_bytes());
-            assert_eq!(map.tickets - map.v, tile.stages_v * tile.v_bytes());
+            assert_eq!(map.o - map.v, tile.stages_v * tile.v_bytes());
+            assert!(map.o.is_multiple_of(TILE_ALIGN));
+            assert_eq!(map.tickets - map.o, tile.consumers() * O_BYTES);
             assert!(tile.smem_bytes() <= SMEM_MAX_BYTES);
             let (loader, consumer) = tile.registers();
             assert!((loader + tile.consumers() * consumer) * WARPGROUP <= 65_536);

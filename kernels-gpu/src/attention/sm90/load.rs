@@ -13,7 +13,7 @@ use super::rows::RowMap;
 /// keep it in.
 #[inline(always)]
 pub(super) fn is_leader() -> bool {
-    opaque(thread::thread_idx_x()) % thread::WARP_THREADS == 0
+    opaque(thread::thread_idx_x()).is_multiple_of(thread::WARP_THREADS)
 }
 
 /// Issues the copies of a matrix whose first row is `position` of `head` and `batch`, as rows are laid out

@@ -147,7 +147,7 @@ impl Outputs {
                 (factors[i], lse[i]) = end(max, sums[i], sinks_log2[i]);
                 i += 1;
             }
-            if params.write_lse != 0 && rows.lane % QUAD == 0 {
+            if params.write_lse != 0 && rows.lane.is_multiple_of(QUAD) {
                 let to = self.lse.add(place.lse as usize);
                 let mut i = 0;
                 while i < ROWS {
