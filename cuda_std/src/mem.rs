@@ -85,6 +85,24 @@ read_only! {
     ld_global_nc_no_allocate_v4_u32: u32 = "ld.global.nc.L1::no_allocate.v4.u32", [a, b, c, d],
         "{{{a}, {b}, {c}, {d}}}", "PTX 7.4, sm_70";
 }
+
+/// `prefetch.global.L2`: asks for the line at `ptr`, of which nothing is waited for and nothing read.
+///
+/// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+///
+/// # Safety
+/// `ptr` points to global memory.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn prefetch_global_l2(ptr: *const u8) {
+    on_device!("mem::prefetch_global_l2", (ptr), {
+        // SAFETY: the caller's memory, of which nothing is read.
+        unsafe { core::arch::asm!("prefetch.global.L2 [{}];", in(reg64) ptr, options(nostack)) }
+    })
+}
+
 /// `st.shared.v2.f32`: two neighbours, 8 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.

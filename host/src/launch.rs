@@ -176,7 +176,7 @@ spec_params! {
     spec::reduce::ReduceView { [u64; 8] }
     spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 2], [u32; 8], f64, [u64; 3] }
     spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 4] }
-    spec::scan::ScanParams { [u64; 6], [u32; 4] }
+    spec::scan::ScanParams { [u64; 8], [u32; 4] }
     spec::elementwise::Division { [u32; 3] }
     spec::elementwise::WalkParams { [u32; 4], [spec::elementwise::Division; 8], [[i64; 8]; 5] }
     spec::elementwise::DenseParams { [u32; 2], [u64; 32] }

@@ -184,6 +184,13 @@ impl ScanPlan {
         SCRATCH_BYTES + if is_late { 2 * TILE_BYTES } else { TILE_BYTES }
     }
 
+    /// How far behind a block's tile the one is that it asks for while it scans its own: a tile and a
+    /// half for each multiprocessor. Rows, and tiles.
+    pub const fn ahead(&self, multiprocessors: u32) -> [u64; 2] {
+        let tiles = multiprocessors as u64 * 3 / 2;
+        [tiles / self.tiles, tiles % self.tiles]
+    }
+
     /// Most roundings of any one element's way into a running sum: within a vector before it and in
     /// its own, over lanes, vectors and warps, to what comes before the tile, in a group, and one for
     /// each group before.
@@ -208,6 +215,10 @@ pub struct ScanParams {
     pub tiles: u64,
     /// [`ScanPlan::groups`].
     pub groups: u64,
+    /// Rows, and tiles, from a tile to the one that its block asks for: [`ScanPlan::ahead`].
+    pub ahead_rows: u64,
+    /// See `ahead_rows`.
+    pub ahead_tiles: u64,
     /// [`ScanPlan::along`], as a power of two.
     pub along_log2: u32,
     /// `KIND_..` of [`crate::reduce`].

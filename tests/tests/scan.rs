@@ -178,6 +178,7 @@ fn sums_of<T: Reducible + TestElement>(
     let words = plan.status_words(rows, T::DTYPE) as usize;
     let status = Tensor::<i64>::zeros(stream, &[words]).expect("a tensor");
     let y = Tensor::<T>::zeros(stream, x.shape()).expect("a tensor");
+    let [ahead_rows, ahead_tiles] = plan.ahead(2);
     let params = ScanParams {
         rows,
         n,
@@ -185,6 +186,8 @@ fn sums_of<T: Reducible + TestElement>(
         y_row_stride: n as i64,
         tiles: plan.tiles,
         groups: plan.groups,
+        ahead_rows,
+        ahead_tiles,
         along_log2: plan.along.trailing_zeros(),
         kind: ScanOp::Sum.kind(),
         is_exclusive: 0,

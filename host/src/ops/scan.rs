@@ -176,7 +176,9 @@ impl<'a, T: Reducible> Scan<'a, T> {
                 Some(status)
             }
         };
-        let most_shared = stream.device().info().max_shared_bytes_per_block;
+        let info = stream.device().info();
+        let most_shared = info.max_shared_bytes_per_block;
+        let [ahead_rows, ahead_tiles] = plan.ahead(info.multiprocessors);
         let is_late = plan.tiles > 1 && ScanPlan::shared_bytes(true) <= most_shared;
         let params = ScanParams {
             rows,
@@ -185,6 +187,8 @@ impl<'a, T: Reducible> Scan<'a, T> {
             y_row_stride,
             tiles: plan.tiles,
             groups: plan.groups,
+            ahead_rows,
+            ahead_tiles,
             along_log2: plan.along.trailing_zeros(),
             kind: self.op.kind(),
             is_exclusive: u32::from(self.is_exclusive),

@@ -5,6 +5,9 @@
 #![allow(clippy::needless_range_loop, clippy::manual_memcpy)]
 
 mod back;
+mod block;
 mod body;
 pub mod entries;
+mod place;
 mod tile;
+mod totals;

@@ -9,6 +9,10 @@ use spec::scan::{THREADS, VECTORS};
 use crate::reduce::load::{Load, Raw};
 use crate::reduce::number::Number;
 
+/// Vectors of a tile that a thread deals with at a time: others wait for them, but all would be much
+/// code, and many registers.
+pub(super) const AT_ONCE: usize = 4;
+
 /// An element type that is read and written `V` at once.
 pub(super) trait Stored<const V: usize>: Load<V> {
     /// Bits of an element, in the lowest of these.
@@ -301,19 +305,23 @@ impl Span {
     ) {
         let (size, lanes) = (T::bytes(0), V as i32);
         let at = |element: i32| tile.wrapping_offset(element as isize * size as isize);
-        let mut raws: [Raw; VECTORS] = [[0; 4]; VECTORS];
-        let (mut first, mut from) = (self.first, at(self.first));
-        for raw in &mut raws {
-            if self.is_whole(first, lanes) {
-                // SAFETY: elements of the tile, aligned.
-                *raw = unsafe { T::vector(from, 0) };
+        // Half of the vectors at a time: all of them would take registers that other things have.
+        let (mut u, mut first, mut from) = (opaque(0) as usize, self.first, at(self.first));
+        while u < opaque(VECTORS as u32) as usize {
+            let mut raws: [Raw; AT_ONCE] = [[0; 4]; AT_ONCE];
+            for raw in &mut raws {
+                if self.is_whole(first, lanes) {
+                    // SAFETY: elements of the tile, aligned.
+                    *raw = unsafe { T::vector(from, 0) };
+                }
+                first += self.step;
+                from = from.wrapping_offset(self.step as isize * size as isize);
             }
-            first += self.step;
-            from = from.wrapping_offset(self.step as isize * size as isize);
-        }
-        for (u, &raw) in raws.iter().enumerate() {
-            // SAFETY: this thread's slot.
-            unsafe { slots.write(u, raw) };
+            for (i, &raw) in raws.iter().enumerate() {
+                // SAFETY: this thread's slot.
+                unsafe { slots.write(u + i, raw) };
+            }
+            u += AT_ONCE;
         }
         // A row's first vector and its last may have fewer. (Such loops are not worth copies.)
         let (mut u, mut first) = (0, self.first);

@@ -240,6 +240,7 @@ fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
         _ => trial.floats(dtype, rows * n, rng),
     };
     let y = trial.noise(bytes, rng);
+    let [ahead_rows, ahead_tiles] = plan.ahead(rng.random_range(0..200));
     let params = ScanParams {
         rows,
         n,
@@ -247,6 +248,8 @@ fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
         y_row_stride: n as i64,
         tiles: plan.tiles,
         groups: plan.groups,
+        ahead_rows,
+        ahead_tiles,
         along_log2: plan.along.trailing_zeros(),
         kind: ScanOp::ALL[rng.random_range(0..3)].kind(),
         is_exclusive: rng.random_range(0..2),

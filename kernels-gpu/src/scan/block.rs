@@ -1,0 +1,191 @@
+//! What a block does tile by tile: takes one, brings it to shared memory, finds what comes before it.
+
+use cuda_std::atomic::{self, Order, Scope};
+use cuda_std::thread;
+use spec::scan::{ScanParams, THREADS, VECTORS};
+
+use super::back::{Status, Tile, WARPS};
+use super::place::{Launch, Role};
+use super::tile::{Slots, Stored, all_combined};
+use super::totals::{of_row, totals};
+use crate::reduce::number::Number;
+
+/// Tiles that a block knows of, of which it forgets the oldest.
+const KNOWN: usize = 4;
+
+/// Shared memory for what threads tell each other.
+pub(super) struct Scratch<N> {
+    /// A number of each warp's vectors.
+    sums: *mut N,
+    /// What comes before a tile: a number of each warp.
+    before: *mut N,
+    /// The tile of each turn, and its total, which thread 0 alone asks for.
+    tiles: *mut Tile,
+    totals: *mut N,
+}
+
+impl<N> Scratch<N> {
+    #[inline(always)]
+    pub(super) fn of(words: *mut u32) -> Self {
+        let numbers = |i: usize| words.wrapping_add(2 * i);
+        let warps = WARPS as usize;
+        Self {
+            sums: numbers(0).cast(),
+            before: numbers(warps).cast(),
+            totals: numbers(2 * warps).cast(),
+            tiles: numbers(2 * warps + KNOWN).cast(),
+        }
+    }
+
+    /// The tile of a turn.
+    #[inline(always)]
+    pub(super) fn tile(&self, turn: u32) -> *mut Tile {
+        self.tiles.wrapping_add(turn as usize % KNOWN)
+    }
+
+    /// Its total.
+    #[inline(always)]
+    pub(super) fn total(&self, turn: u32) -> *mut N {
+        self.totals.wrapping_add(turn as usize % KNOWN)
+    }
+}
+
+/// The number of the next tile, to thread 0: who begins first has the lowest.
+///
+/// # Safety
+/// `status` is the launch's, which begins with its counter.
+#[inline(always)]
+unsafe fn ask(status: *mut u64) -> u64 {
+    match thread::thread_idx_x() {
+        // SAFETY: passed on to the caller.
+        0 => unsafe { atomic::atom_add(status, 1, Order::Relaxed, Scope::Gpu) },
+        _ => 0,
+    }
+}
+
+/// Thread 0 tells which tile has that number.
+///
+/// # Safety
+/// Nobody reads `to`; a barrier comes before somebody does.
+#[inline(always)]
+unsafe fn tell(to: *mut Tile, number: u64, params: &ScanParams) {
+    if thread::thread_idx_x() == 0 {
+        let row = match params.rows {
+            1 => u64::from(number >= params.tiles),
+            _ => number / params.tiles,
+        };
+        let i = number - row * params.tiles;
+        // SAFETY: passed on to the caller.
+        unsafe { to.write(Tile { row, i }) };
+    }
+}
+
+/// A launch, seen by one block.
+pub(super) struct Block<'a, N> {
+    pub(super) launch: Launch<'a>,
+    pub(super) status: *mut u64,
+    pub(super) back: Status<'a>,
+    pub(super) scratch: Scratch<N>,
+}
+
+impl<N: Number> Block<'_, N> {
+    /// Takes the first tile. Ends with a barrier.
+    ///
+    /// # Safety
+    /// All threads of the block are here; nobody uses scratch.
+    #[inline(always)]
+    pub(super) unsafe fn begin(&self) {
+        let (params, scratch) = (self.launch.params, &self.scratch);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            tell(scratch.tile(0), ask(self.status), params);
+            // Before the first one there is none.
+            tell(scratch.tile(u32::MAX), params.rows * params.tiles, params);
+        }
+        thread::sync_threads();
+    }
+
+    /// The tile of a turn, or this thread's row, and whether the block has anything to do.
+    ///
+    /// # Safety
+    /// Thread 0 has told the tile, and a barrier came.
+    #[inline(always)]
+    pub(super) unsafe fn tile(&self, turn: u32) -> (Tile, bool) {
+        let params = self.launch.params;
+        if params.tiles > 1 {
+            // SAFETY: passed on to the caller.
+            let tile = unsafe { self.scratch.tile(turn).read() };
+            return (tile, tile.row < params.rows);
+        }
+        // Computed anew, it takes no registers from turn to turn.
+        let blocks = u64::from(turn) * u64::from(thread::grid_dim_x());
+        let base =
+            (blocks + u64::from(thread::block_idx_x())) * u64::from(THREADS >> params.along_log2);
+        let row = base + u64::from(Role::of(params).row);
+        (Tile { row, i: 0 }, base < params.rows)
+    }
+
+    /// Brings a tile into slots: what comes before each of the thread's vectors in it, and what it comes
+    /// to.
+    ///
+    /// # Safety
+    /// All threads of the block are here; the slots are theirs; nobody uses scratch.
+    #[inline(always)]
+    pub(super) unsafe fn take<T: Stored<V, Number = N>, const V: usize>(
+        &self,
+        turn: u32,
+        tile: &Tile,
+        own: &Slots,
+        kind: u32,
+        none: impl Fn() -> N,
+    ) -> ([N; VECTORS], N) {
+        let params = self.launch.params;
+        let place = self.launch.place::<T, V>(tile);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            place.span.load::<T, V>(place.from, own, kind);
+            if params.tiles > 1 {
+                // Not before its own elements are there, which others wait for. (Read again, the tile takes
+                // no registers meanwhile.)
+                self.launch
+                    .ask_ahead::<T, V>(&self.scratch.tile(turn).read());
+            }
+            let totals = totals::<T, V>(own, kind);
+            of_row(totals, params, kind, none, self.scratch.sums)
+        }
+    }
+
+    /// Takes the next tile, and finds what comes before the one of turn `done`, if it is there: that and
+    /// what comes before the thread's vectors in it.
+    ///
+    /// # Safety
+    /// All threads of the block are here, which has said the tile's total.
+    #[inline(always)]
+    pub(super) unsafe fn look_back(
+        &self,
+        turn: u32,
+        done: u32,
+        kind: u32,
+        none: impl Fn() -> N,
+        exclusive: [N; VECTORS],
+    ) -> [N; VECTORS] {
+        let (params, scratch) = (self.launch.params, &self.scratch);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let next = ask(self.status);
+            let tile = scratch.tile(done).read();
+            let is_there = tile.row < params.rows;
+            if is_there {
+                self.back.gather(&tile, kind, none(), scratch.before);
+            }
+            tell(scratch.tile(turn.wrapping_add(1)), next, params);
+            thread::sync_threads();
+            if !is_there {
+                return exclusive;
+            }
+            let total = scratch.total(done);
+            let before = self.back.before(&tile, total, kind, scratch.before);
+            all_combined([before; VECTORS], exclusive, kind)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Where a thread's elements are, of a launch.
+
+use cuda_std::hint::opaque;
+use cuda_std::{mem, thread};
+use spec::scan::{ScanParams, THREADS, TILE_BYTES, VECTORS};
+
+use super::back::Tile;
+use super::tile::{Span, Stored};
+
+/// Which part of its block's rows a thread has.
+#[derive(Clone, Copy)]
+pub(super) struct Role {
+    /// Its row.
+    pub(super) row: u32,
+    /// Its warp, of the row's, and how many they are.
+    pub(super) warp: u32,
+    pub(super) warps: u32,
+    /// Its lane, of the row's in the warp, and how many they are.
+    pub(super) lane: u32,
+    pub(super) lanes: u32,
+}
+
+impl Role {
+    /// Of a launch. Computed again wherever it is asked for, it takes no registers meanwhile.
+    #[inline(always)]
+    pub(super) fn of(params: &ScanParams) -> Self {
+        let (thread, along_log2) = (thread::thread_idx_x(), opaque(params.along_log2));
+        let lanes = 1 << along_log2.min(5);
+        let place = thread & ((1 << along_log2) - 1);
+        Self {
+            row: thread >> along_log2,
+            warp: place / thread::WARP_THREADS,
+            warps: 1 << along_log2.saturating_sub(5),
+            lane: place & (lanes - 1),
+            lanes,
+        }
+    }
+
+    /// The thread's vectors in a tile of whose elements those from `begin` on and before `end` are there.
+    #[inline(always)]
+    fn span(&self, lanes_of_vector: usize, begin: i32, end: i32) -> Span {
+        let vector = self.warp * VECTORS as u32 * self.lanes + self.lane;
+        Span {
+            first: (vector * lanes_of_vector as u32) as i32,
+            step: (self.lanes * lanes_of_vector as u32) as i32,
+            begin,
+            end,
+        }
+    }
+}
+
+/// A launch.
+pub(super) struct Launch<'a> {
+    pub(super) x: *const u8,
+    pub(super) y: *mut u8,
+    pub(super) params: &'a ScanParams,
+}
+
+impl Launch<'_> {
+    /// Where a tile's row begins in x and in y; which vectors of the tile this thread has; and where
+    /// the tile is, seen from there.
+    #[inline(always)]
+    pub(super) fn place<T: Stored<V>, const V: usize>(&self, tile: &Tile) -> Place {
+        let params = self.params;
+        let bytes = T::bytes(0);
+        let at = |stride: i64| (tile.row as i64).wrapping_mul(stride.wrapping_mul(bytes)) as isize;
+        let from = self.x.wrapping_offset(at(params.x_row_stride));
+        let to = self.y.wrapping_offset(at(params.y_row_stride));
+        // Vectors lie at multiples of 16 bytes, the row's first one up to a vector before the row.
+        let head = (from.addr() % 16) as i64 / bytes;
+        let tile_len = (u64::from(THREADS) * (VECTORS * V) as u64) as i64;
+        let first = tile.i as i64 * tile_len - head;
+        let begin = if tile.i == 0 { head } else { 0 };
+        let end = match tile.row < params.rows {
+            true => (params.n as i64 - first).min(tile_len),
+            false => begin,
+        };
+        let tile_at = first.wrapping_mul(bytes) as isize;
+        Place {
+            span: Role::of(params).span(V, begin as i32, end as i32),
+            from: from.wrapping_offset(tile_at),
+            to: to.wrapping_offset(tile_at),
+        }
+    }
+
+    /// Asks for the tile that is as far behind one as `params` say: it is in L2 when a block takes it.
+    #[inline(always)]
+    pub(super) fn ask_ahead<T: Stored<V>, const V: usize>(&self, tile: &Tile) {
+        let params = self.params;
+        let mut ahead = Tile {
+            row: tile.row + params.ahead_rows,
+            i: tile.i + params.ahead_tiles,
+        };
+        if ahead.i >= params.tiles {
+            (ahead.row, ahead.i) = (ahead.row + 1, ahead.i - params.tiles);
+        }
+        // A thread has a line of a tile.
+        let line = thread::thread_idx_x() * (TILE_BYTES / THREADS);
+        let place = self.place::<T, V>(&ahead);
+        if ahead.row < params.rows && i64::from(line) < i64::from(place.span.end) * T::bytes(0) {
+            // SAFETY: a line of the tile.
+            unsafe { mem::prefetch_global_l2(place.from.wrapping_add(line as usize)) };
+        }
+    }
+}
+
+/// Where a tile is.
+pub(super) struct Place {
+    pub(super) span: Span,
+    pub(super) from: *const u8,
+    pub(super) to: *mut u8,
+}

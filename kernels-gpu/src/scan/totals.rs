@@ -1,0 +1,131 @@
+//! What vectors of a tile come to, and what comes before each of them.
+
+use cuda_std::hint::opaque;
+use cuda_std::{thread, warp};
+use spec::scan::{ScanParams, VECTORS};
+
+use super::place::Role;
+use super::tile::{AT_ONCE, Slots, Stored, all_combined, by_kind, combined};
+use crate::reduce::number::Number;
+
+/// Elements of vector `u`.
+///
+/// # Safety
+/// The slot is written.
+#[inline(always)]
+pub(super) unsafe fn elements<T: Stored<V, Number: Number>, const V: usize>(
+    slots: &Slots,
+    u: usize,
+) -> [T::Number; V] {
+    // SAFETY: passed on to the caller.
+    let raw = unsafe { slots.read(u) };
+    core::array::from_fn(|v| T::number(raw, v))
+}
+
+/// What the elements of each vector come to.
+///
+/// # Safety
+/// The slots are written.
+#[inline(always)]
+pub(super) unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
+    slots: &Slots,
+    kind: u32,
+) -> [T::Number; VECTORS] {
+    let mut totals = [T::Number::ZERO; VECTORS];
+    by_kind!(kind, |op| {
+        let mut u = opaque(0) as usize; // no copies
+        while u < opaque(VECTORS as u32) as usize {
+            let more: [T::Number; AT_ONCE] = core::array::from_fn(|i| {
+                // SAFETY: passed on to the caller.
+                let xs = unsafe { elements::<T, V>(slots, u + i) };
+                let mut total = xs[0];
+                for &x in &xs[1..] {
+                    total = op(total, x);
+                }
+                total
+            });
+            // A loop has no register by number: what comes next is put behind the others.
+            totals = core::array::from_fn(|i| match i + AT_ONCE < VECTORS {
+                true => totals[i + AT_ONCE],
+                false => more[i + AT_ONCE - VECTORS],
+            });
+            u += AT_ONCE;
+        }
+    });
+    totals
+}
+
+/// What comes before each of the thread's vectors in the row's tile, given their totals, and the tile's
+/// total.
+///
+/// # Safety
+/// All threads of the block are here; `sums` has a place for each warp, and nobody uses it.
+#[inline(always)]
+pub(super) unsafe fn of_row<N: Number>(
+    totals: [N; VECTORS],
+    params: &ScanParams,
+    kind: u32,
+    none: impl Fn() -> N,
+    sums: *mut N,
+) -> ([N; VECTORS], N) {
+    // SAFETY: passed on to the caller; slots of warps, parted by a barrier.
+    unsafe {
+        let role = Role::of(params);
+        let inclusive = of_lanes(totals, &role, kind);
+        let last = (thread::lane_idx() & !(role.lanes - 1)) + role.lanes - 1;
+        let wholes: [N; VECTORS] =
+            core::array::from_fn(|u| warp::shfl_idx(warp::FULL_MASK, inclusive[u], last));
+        let first = none();
+        let below: [N; VECTORS] = core::array::from_fn(|u| {
+            let below = warp::shfl_up(warp::FULL_MASK, inclusive[u], 1);
+            if role.lane == 0 { first } else { below }
+        });
+        let (exclusive, sum) = by_kind!(kind, |op| {
+            let mut sum = first;
+            let exclusive: [N; VECTORS] = core::array::from_fn(|u| {
+                let before = op(sum, below[u]);
+                sum = op(sum, wholes[u]);
+                before
+            });
+            (exclusive, sum)
+        });
+        if role.warps == 1 {
+            return (exclusive, sum);
+        }
+        let of_block = thread::thread_idx_x() / thread::WARP_THREADS;
+        if role.lane == 0 {
+            sums.add(of_block as usize).write(sum);
+        }
+        thread::sync_threads();
+        let sums = sums.add((of_block - role.warp) as usize);
+        let (mut of_warp, mut total) = (none(), none());
+        let mut w = 0;
+        while w < opaque(role.warps) {
+            of_warp = if w == role.warp { total } else { of_warp };
+            total = combined(total, sums.add(w as usize).read(), kind);
+            w += 1;
+        }
+        (all_combined([of_warp; VECTORS], exclusive, kind), total)
+    }
+}
+
+/// Accumulated over the lanes of the row.
+///
+/// # Safety
+/// All lanes of the warp are here.
+#[inline(always)]
+unsafe fn of_lanes<N: Number>(xs: [N; VECTORS], role: &Role, kind: u32) -> [N; VECTORS] {
+    let mut xs = xs;
+    let mut apart = 1;
+    while apart < opaque(role.lanes) {
+        // SAFETY: passed on to the caller.
+        let below: [N; VECTORS] =
+            core::array::from_fn(|u| unsafe { warp::shfl_up(warp::FULL_MASK, xs[u], apart) });
+        let sums = all_combined(below, xs, kind);
+        for u in 0..VECTORS {
+            xs[u] = if role.lane >= apart { sums[u] } else { xs[u] };
+        }
+        apart *= 2;
+    }
+    xs
+}
