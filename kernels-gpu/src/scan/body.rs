@@ -53,7 +53,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
             if !(is_there || is_shared && has_more()) {
                 break;
             }
-            let mut own = slots.other(turn % 2 != 0 && is_late);
+            let mut own = slots.other(!turn.is_multiple_of(2) && is_late);
             let (mut exclusive, total) = block.take::<T, V>(turn, &tile, &own, kind, none);
             if is_shared {
                 if is_there && thread::thread_idx_x() == 0 {
@@ -63,7 +63,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
                 if is_late {
                     // What this tile waits for will be there in the next turn.
                     core::mem::swap(&mut exclusive, &mut waiting);
-                    own = slots.other(turn % 2 == 0);
+                    own = slots.other(turn.is_multiple_of(2));
                 }
                 exclusive = block.look_back(turn, done, kind, none, exclusive);
                 tile = block.scratch.tile(done).read();
