@@ -6,6 +6,61 @@ use super::{
 };
 use crate::DType;
 
+/// Rows in registers of a few threads or of blocks alone.
+const PLAIN: RowKernels = RowKernels {
+    vectors: VECTORS as u32,
+    least_threads: 4,
+    alone_threads: 0,
+    filled_threads: 0,
+    ahead: false,
+    ring: None,
+    slices: None,
+};
+
+const SOFTMAX_SLICES: Slicing = Slicing {
+    alone_bytes: 52 << 10,
+    shared_bytes: 52 << 10,
+    cluster: 16,
+    vectors: 15,
+    shared_vectors: 15,
+    most_vectors: 16,
+    least_threads: 64,
+};
+
+const NORM_SLICES: Slicing = Slicing {
+    alone_bytes: 32 << 10,
+    shared_bytes: 32 << 10,
+    cluster: 16,
+    vectors: 4,
+    shared_vectors: 8,
+    most_vectors: 8,
+    least_threads: 32,
+};
+
+const fn norm_ring(vectors: u32) -> Ringing {
+    Ringing {
+        vectors,
+        alone_warps: 8,
+        warps: 8,
+        cluster: 2,
+        most_warps: 16,
+        joined_cluster: 4,
+        resident_warps: 24,
+    }
+}
+
+const fn norm_grad_ring(vectors: u32, alone_warps: u32, warps: u32) -> Ringing {
+    Ringing {
+        vectors,
+        alone_warps,
+        warps,
+        cluster: 8,
+        most_warps: 8,
+        joined_cluster: 1,
+        resident_warps: 16,
+    }
+}
+
 /// What the name of an entry says of how it holds rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
@@ -107,106 +162,53 @@ impl RowOp {
     /// The kernels there are.
     pub const fn kernels(self) -> RowKernels {
         match self {
-            Self::Softmax | Self::CrossEntropy => RowKernels {
-                vectors: VECTORS as u32,
-                least_threads: 4,
-                alone_threads: if matches!(self, Self::Softmax) {
-                    256
-                } else {
-                    64
-                },
-                filled_threads: 0,
-                ahead: false,
-                ring: None,
-                slices: Some(Slicing {
-                    alone_bytes: 52 << 10,
-                    shared_bytes: 52 << 10,
-                    cluster: 16,
-                    vectors: 15,
-                    shared_vectors: 15,
-                    most_vectors: 16,
-                    least_threads: 64,
-                }),
+            Self::Softmax => RowKernels {
+                alone_threads: 256,
+                slices: Some(SOFTMAX_SLICES),
+                ..PLAIN
             },
-            Self::Norm | Self::NormF32 => RowKernels {
+            Self::CrossEntropy => RowKernels {
+                alone_threads: 64,
+                slices: Some(SOFTMAX_SLICES),
+                ..PLAIN
+            },
+            Self::Norm => RowKernels {
                 vectors: NORM_VECTORS as u32,
-                least_threads: 4,
-                alone_threads: if matches!(self, Self::Norm) { 64 } else { 0 },
-                filled_threads: if matches!(self, Self::Norm) { 128 } else { 0 },
-                ahead: matches!(self, Self::Norm),
-                ring: Some(Ringing {
-                    vectors: if matches!(self, Self::Norm) {
-                        RING_VECTORS as u32
-                    } else {
-                        RING_VECTORS_F32 as u32
-                    },
-                    alone_warps: 8,
-                    warps: 8,
-                    cluster: 2,
-                    most_warps: 16,
-                    joined_cluster: 4,
-                    resident_warps: 24,
-                }),
-                slices: Some(Slicing {
-                    alone_bytes: 32 << 10,
-                    shared_bytes: 32 << 10,
-                    cluster: 16,
-                    vectors: 4,
-                    shared_vectors: 8,
-                    most_vectors: 8,
-                    least_threads: 32,
-                }),
+                alone_threads: 64,
+                filled_threads: 128,
+                ahead: true,
+                ring: Some(norm_ring(RING_VECTORS as u32)),
+                slices: Some(NORM_SLICES),
+                ..PLAIN
+            },
+            Self::NormF32 => RowKernels {
+                vectors: NORM_VECTORS as u32,
+                ring: Some(norm_ring(RING_VECTORS_F32 as u32)),
+                slices: Some(NORM_SLICES),
+                ..PLAIN
             },
             Self::SoftmaxGrad => RowKernels {
-                vectors: VECTORS as u32,
-                least_threads: 4,
-                alone_threads: 0,
-                filled_threads: 0,
-                ahead: false,
-                ring: None,
                 slices: Some(Slicing {
                     alone_bytes: 64 << 10,
                     shared_bytes: 64 << 10,
-                    cluster: 16,
-                    vectors: 4,
-                    shared_vectors: 8,
-                    most_vectors: 8,
                     least_threads: 4,
+                    ..NORM_SLICES
                 }),
+                ..PLAIN
             },
             Self::NormGrad => RowKernels {
                 vectors: GRAD_VECTORS as u32,
                 least_threads: 16,
                 alone_threads: 32,
-                filled_threads: 0,
-                ahead: false,
-                ring: Some(Ringing {
-                    vectors: RING_VECTORS as u32,
-                    alone_warps: 8,
-                    warps: 4,
-                    cluster: 8,
-                    most_warps: 8,
-                    joined_cluster: 1,
-                    resident_warps: 16,
-                }),
-                slices: None,
+                ring: Some(norm_grad_ring(RING_VECTORS as u32, 8, 4)),
+                ..PLAIN
             },
             Self::NormGradF32 => RowKernels {
                 vectors: 1,
                 least_threads: 16,
                 alone_threads: 32,
-                filled_threads: 0,
-                ahead: false,
-                ring: Some(Ringing {
-                    vectors: RING_VECTORS_F32 as u32,
-                    alone_warps: 16,
-                    warps: 8,
-                    cluster: 8,
-                    most_warps: 8,
-                    joined_cluster: 1,
-                    resident_warps: 16,
-                }),
-                slices: None,
+                ring: Some(norm_grad_ring(RING_VECTORS_F32 as u32, 16, 8)),
+                ..PLAIN
             },
         }
     }

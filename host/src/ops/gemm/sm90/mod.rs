@@ -4,19 +4,20 @@
 //! What no entry does in one go (k in parts, an epilogue for f32 results) is a product in f32 and the
 //! kernel that ends it.
 
-use super::call::{Call, Memory};
+mod launch;
+
+pub(super) use launch::launch;
+
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
-use super::desc::{GemmDesc, MatrixDesc, ScaleExtent};
+use super::desc::{GemmDesc, ScaleExtent};
 use super::options::Precision;
-use super::parts::{Parts, by_partials};
-use crate::ops::cleared::Lent;
-use crate::ops::maps::MapValue;
-use crate::{DType, Error, L2Promotion, LaunchConfig, Result, Stream};
+use super::parts::Parts;
+use crate::DType;
 use spec::gemm::sm90::{
-    EpilogueKind, SPAN_BYTES, STORE_ROWS, Schedule, Sm90Entry, Sm90Launch, Sm90Tile, THREADS,
-    TILE_128X48, TILE_128X80, TILE_128X128, TILE_128X224, tiles,
+    EpilogueKind, SPAN_BYTES, Schedule, Sm90Entry, Sm90Tile, TILE_128X48, TILE_128X80,
+    TILE_128X224, tiles,
 };
-use spec::gemm::stream_k::{BLOCKS_MAX, Cut, FLAGS, workspace_bytes};
+use spec::gemm::stream_k::Cut;
 use spec::gemm::{Activation, Transpose};
 
 /// The only architecture that runs code for sm_90a.
@@ -220,7 +221,7 @@ fn candidate(
         split_k,
         stream_k: cut.is_some(),
         swapped: false,
-        config: config(&tile, grid),
+        config: launch::config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),
     })
 }
@@ -306,136 +307,10 @@ fn cut_of(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> Option<Cut>
     Cut::of(tiles, desc.k.div_ceil(tile_k), multiprocessors)
 }
 
-fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
-    LaunchConfig {
-        grid: [grid, 1, 1],
-        block: [THREADS, 1, 1],
-        shared_bytes: tile.smem_bytes(),
-        cluster: None,
-    }
-}
-
-/// Enqueues a candidate of [`offer`].
-pub(super) fn launch(entry: Sm90Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    match Way::of(&call.desc, candidate.split_k) {
-        Way::Direct(_) => product(entry, call, candidate.stream_k),
-        Way::Partial(_) => {
-            by_partials(call, candidate.split_k, &|part| product(entry, part, false))
-        }
-    }
-}
-
-/// Where blocks that share tiles on `stream` hand sums over.
-fn workspace(stream: &Stream) -> Result<Lent> {
-    /// Results of the largest tile that is cut.
-    const RESULTS_MAX: u32 = {
-        assert!(TILE_128X128.takes_stream_k());
-        TILE_128X128.tile_m * TILE_128X128.tile_n
-    };
-    let device = stream.device();
-    let multiprocessors = device.info().multiprocessors.clamp(1, BLOCKS_MAX);
-    let bytes = workspace_bytes(multiprocessors, RESULTS_MAX);
-    let workspaces = &device.gemm().workspaces;
-    workspaces.get(stream, bytes, FLAGS as usize)
-}
-
-/// Enqueues one product by one kernel.
-fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
-    let (desc, tile) = (&call.desc, &entry.tile);
-    let multiprocessors = call.stream.device().info().multiprocessors.max(1);
-    let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
-    let (grid, shared_tiles, workspace) = if stream_k {
-        let cut = cut_of(desc, tile, multiprocessors);
-        let grid = cut.map(|cut| cut.blocks);
-        let workspace = workspace(call.stream)?;
-        (grid, cut.map_or(0, |cut| cut.shared), Some(workspace))
-    } else {
-        (grid, 0, None)
-    };
-    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-    let workspace = workspace.as_ref().map_or(0, |workspace| workspace.address);
-    let config = config(tile, grid);
-    let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m / tile.cluster_n)?;
-    let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
-    let has_map_of_d = has_map_of_d(desc);
-    // One of some tensor has to be passed in any case.
-    let map_d = if has_map_of_d {
-        d_map(call, tile)?
-    } else {
-        map_a
-    };
-    let launch = Sm90Launch {
-        raster_group: RASTER_GROUP / tile.cluster_m,
-        flags: if has_map_of_d {
-            0
-        } else {
-            Sm90Launch::NO_MAP_OF_D
-        },
-        shared_tiles,
-    };
-    call.uses()?;
-    // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
-    // the boxes of the tile; d is injective and overlaps neither a nor b, and c and residual only
-    // where it is them; null stands for what is absent.
-    unsafe {
-        if entry.epilogue == EpilogueKind::Fused {
-            let operands: [&dyn crate::launch::KernelArg; 5] =
-                [&&map_a, &&map_b, &&map_d, &launch, &workspace];
-            return call.launch_fused(entry, config, &operands);
-        }
-        let scales = (call.row_scale.as_ref(), call.column_scale.as_ref());
-        let (alpha, params) = (call.device_alpha.as_ref(), call.params());
-        let (a, b, d) = (&map_a, &map_b, &map_d);
-        call.launch(
-            entry,
-            config,
-            &[
-                &a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch, &workspace,
-            ],
-        )
-    }
-}
-
-/// The map of A or B: see [`spec::gemm::sm90`].
-fn operand_map(
-    call: &Call<'_>,
-    memory: &Memory,
-    matrix: &MatrixDesc,
-    extent: u32,
-    rows: u32,
-) -> Result<MapValue> {
-    let k_is_contiguous_in = if std::ptr::eq(matrix, &call.desc.a) {
-        Transpose::N
-    } else {
-        Transpose::T
-    };
-    let span = SPAN_BYTES / matrix.dtype.size_bytes() as u32;
-    let (extents, box_rows) = if matrix.transpose == k_is_contiguous_in {
-        ([extent, call.desc.k], rows)
-    } else {
-        ([call.desc.k, extent], span)
-    };
-    let box_dims = [span, box_rows, 1];
-    call.tensor_map((memory, matrix), extents, box_dims, L2Promotion::B256)
-}
-
-/// The map of D.
-fn d_map(call: &Call<'_>, tile: &Sm90Tile) -> Result<MapValue> {
-    let desc = &call.desc;
-    let size_bytes = desc.d.dtype.size_bytes() as u32;
-    let span = tile.store_span_bytes(size_bytes) / size_bytes;
-    let box_dims = [span, STORE_ROWS, 1];
-    call.tensor_map(
-        (&call.d, &desc.d),
-        [desc.m, desc.n],
-        box_dims,
-        L2Promotion::B256,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::candidates::tests::by_estimate;
+    use super::super::desc::MatrixDesc;
     use super::super::desc::tests::weighted;
     use super::*;
 
