@@ -35,6 +35,7 @@ unsafe fn product_rs<M: MmaAsync>(a: [u32; 4], b: u64, out: *mut u32) {
         wgmma_fence();
         M::rs::<false, false>(&mut acc, a, b);
         M::rs::<true, false>(&mut acc, a, b);
+        M::rs_scaled::<false>(&mut acc, a, b, a[0] == 0);
         wgmma_commit_group();
         wgmma_wait_group::<0>(&mut acc);
         super::keep(out, acc);
