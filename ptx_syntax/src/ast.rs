@@ -221,9 +221,9 @@ pub enum Initializer {
 pub enum Constant {
     /// Integer, sign kept.
     Integer(i128),
-    /// `0fXXXXXXXX`: the bits of an f32.
+    /// `0f` and eight hexadecimal digits: the bits of an f32.
     F32(u32),
-    /// `0dXXXXXXXXXXXXXXXX` or a decimal float: the bits of an f64.
+    /// `0d` and sixteen hexadecimal digits or a decimal float: the bits of an f64.
     F64(u64),
     /// Address of a symbol, `generic(sym)+offset` or `sym+offset`; `mask` is the byte mask of
     /// `mask(sym)` forms (`0xFF(sym)`).
@@ -360,9 +360,9 @@ pub enum Operand {
     Name(String),
     /// Integer literal (decimal, hex, octal, binary; `U` suffix dropped).
     Integer(i128),
-    /// `0fXXXXXXXX`
+    /// `0f` and eight hexadecimal digits
     F32(u32),
-    /// `0dXXXXXXXXXXXXXXXX`, or a decimal float.
+    /// `0d` and sixteen hexadecimal digits, or a decimal float.
     F64(u64),
     /// `[base+offset]`, `[base]`, `[imm]`; with coordinates `[map, {c0, c1}]` (tensor copies),
     /// whose further bracketed items follow in order.

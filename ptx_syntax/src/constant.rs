@@ -5,7 +5,7 @@
 pub(crate) enum Value {
     /// Two's complement bits, and whether they are read unsigned.
     Integer { bits: u64, unsigned: bool },
-    /// `0fXXXXXXXX` that took part in no arithmetic.
+    /// `0f` and eight hexadecimal digits that took part in no arithmetic.
     F32(u32),
     /// Any other float, as bits.
     F64(u64),

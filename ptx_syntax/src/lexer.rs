@@ -11,9 +11,9 @@ pub(crate) enum Kind {
     Word,
     /// An integer and whether it is unsigned (a `U` suffix, or too large for an i64).
     Integer { value: u64, unsigned: bool },
-    /// `0fXXXXXXXX`
+    /// `0f` and eight hexadecimal digits
     F32(u32),
-    /// `0dXXXXXXXXXXXXXXXX` or a decimal float.
+    /// `0d` and sixteen hexadecimal digits or a decimal float.
     F64(u64),
     /// A quoted string; the text is without the quotes.
     Text,

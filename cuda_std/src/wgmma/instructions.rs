@@ -46,7 +46,8 @@ pub trait MmaAsync {
         b: u64,
     );
 
-    /// [`rs`](Self::rs) with scale-d in a predicate.
+    /// `wgmma.mma_async.sync.aligned.SHAPE.TYPES {acc}, {a}, b, p, ..`: [`rs`](Self::rs) with scale-d in a
+    /// predicate, where it is known only when it runs.
     ///
     /// # Safety
     /// As for it; `scale_d` is the same in all threads of the warpgroup.

@@ -162,11 +162,7 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
                 }
                 j += 1;
             }
-            let mut k = 0;
-            while k < K {
-                parts.mean[k] = mul_rn(of_all_lanes(parts.mean[k]), of_count);
-                k += 1;
-            }
+            parts.mean = of_all_lanes(parts.mean, |sum| mul_rn(sum, of_count));
         }
         let mut j = 0;
         while j < R {
@@ -178,11 +174,7 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
             }
             j += 1;
         }
-        let mut k = 0;
-        while k < K {
-            parts.squares[k] = of_all_lanes(parts.squares[k]);
-            k += 1;
-        }
+        parts.squares = of_all_lanes(parts.squares, |sum| sum);
     }
     parts
 }
@@ -225,11 +217,7 @@ unsafe fn of_rows<const V: usize, const R: usize, const K: usize>(
                 }
                 i += 1;
             }
-            let mut k = 0;
-            while k < K {
-                whole.mean[k] = mul_rn(of_all_lanes(whole.mean[k]), params.scale);
-                k += 1;
-            }
+            whole.mean = of_all_lanes(whole.mean, |sum| mul_rn(sum, params.scale));
         }
         let mut i = 0;
         while i < SLOTS {
@@ -244,21 +232,17 @@ unsafe fn of_rows<const V: usize, const R: usize, const K: usize>(
             }
             i += 1;
         }
-        let mut k = 0;
-        while k < K {
-            whole.squares[k] = of_all_lanes(whole.squares[k]);
-            k += 1;
-        }
+        whole.squares = of_all_lanes(whole.squares, |sum| sum);
     }
     whole
 }
 
-/// The sum of what all lanes have.
+/// What becomes of the sums of what all lanes have, row by row.
 ///
 /// # Safety
 /// The warp calls it, converged.
 #[inline(always)]
-unsafe fn of_all_lanes(value: f32) -> f32 {
+unsafe fn of_all_lanes<const K: usize>(values: [f32; K], of: impl Fn(f32) -> f32) -> [f32; K] {
     // SAFETY: passed on to the caller.
-    unsafe { of_lanes(value, LANES, &|a, b| a + b) }
+    values.map(|value| of(unsafe { of_lanes(value, LANES, &|a, b| a + b) }))
 }

@@ -214,6 +214,14 @@ pub(super) mod tests {
         all
     }
 
+    pub(in crate::ops::gemm) const H200: Machine = Machine {
+        arch: (9, 0),
+        multiprocessors: 132,
+        shared_bytes: 227 << 10,
+        bytes_per_ns: 4_300.0,
+        clock_ghz: 1.7,
+    };
+
     const MACHINE: Machine = Machine {
         arch: (9, 0),
         multiprocessors: 100,

@@ -188,18 +188,10 @@ pub(super) fn launch(entry: Sm90DecodeEntry, candidate: &Candidate, call: &Call<
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidates::tests::by_estimate;
+    use super::super::candidates::tests::{H200, by_estimate};
     use super::super::desc::tests::{plain, weighted};
     use super::*;
     use crate::DType;
-
-    const H200: Machine = Machine {
-        arch: (9, 0),
-        multiprocessors: 132,
-        shared_bytes: 227 << 10,
-        bytes_per_ns: 4_300.0,
-        clock_ghz: 1.7,
-    };
 
     fn offered(desc: &GemmDesc, machine: &Machine) -> Vec<Candidate> {
         by_estimate(|each| offer(desc, machine, each))

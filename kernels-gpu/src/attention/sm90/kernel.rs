@@ -4,10 +4,10 @@
 //! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
 //!
 //! **Roles.** Of warpgroup 0, whose registers go to the others, the first warp loads: its first lane issues
-//! all tensor copies. The second finds out which tile is next. Each of the other two (three, for short heads) computes 64 rows of every
-//! tile of queries: queries of one head, or of several that share keys ([`rows`](super::rows)). Blocks stay
-//! and take tile after tile ([`schedule`](super::schedule)); of a tile, some of its keys may be a block's
-//! own.
+//! all tensor copies. The second finds out which tile is next. Each of the other two warpgroups (three, for
+//! short heads) computes 64 rows of every tile of queries: queries of one head, or of several that share
+//! keys ([`rows`](super::rows)). Blocks stay and take tile after tile ([`schedule`](super::schedule)); of a
+//! tile, some of its keys may be a block's own.
 //!
 //! **Pipelines.** Queries have a ring for each consumer, keys and values one each for all of them:
 //!

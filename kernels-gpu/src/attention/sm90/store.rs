@@ -15,6 +15,7 @@ use cuda_std::tile::SPAN_BYTES;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use spec::attention::sm90::O_BYTES;
 use spec::attention::{FlashFwdParams, OutputDType};
+use spec::gemm::sm90::WARPGROUP;
 use spec::swizzle::Swizzle;
 use spec::tensor_core::ldmatrix::tile_16x16;
 
@@ -22,7 +23,7 @@ use super::rows::{First, Row, RowMap};
 use super::softmax::{ROWS, Softmax};
 use super::ticket::Place;
 
-/// Lanes that have a row of a warpgroup's results.
+/// Lanes that have a row of results from the products.
 const QUAD: u32 = 4;
 /// Lanes that write a row of a panel, and bytes that each of them does.
 const CHUNKS: u32 = SPAN_BYTES / CHUNK_BYTES;
@@ -75,23 +76,29 @@ impl Factors {
     }
 }
 
-/// The rows of a warpgroup, as a thread of it has them, of a tile whose results go to `place`.
+/// The rows of a warpgroup, as a thread of it has them.
 #[derive(Clone, Copy)]
 struct Rows<R> {
     rows: R,
+    /// The thread's first row.
     first: First,
+    /// Where the results of the tile go.
     to: Place,
     warp: u32,
     lane: u32,
 }
 
 impl<R: RowMap> Rows<R> {
+    /// So many `lanes` of a warp have the same rows, those of neighbours follow each other.
     #[inline(always)]
     fn new((rows, query_of_tile): (R, u32), place: Place, lanes: u32) -> Self {
         // What depends on the thread alone is not to be kept in registers from tile to tile.
         let thread = opaque(thread::thread_idx_x());
-        let (warp, lane) = (thread % 128 / 32, thread % 32);
-        let first = rows.first(place.row + query_of_tile, [16 * warp, lane / lanes]);
+        let (warp, lane) = (thread % WARPGROUP / LANES, thread % LANES);
+        let first = rows.first(
+            place.row + query_of_tile,
+            [ROWS_OF_WARP * warp, lane / lanes],
+        );
         Self {
             rows,
             first,

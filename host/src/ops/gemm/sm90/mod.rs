@@ -309,18 +309,10 @@ fn cut_of(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> Option<Cut>
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidates::tests::by_estimate;
+    use super::super::candidates::tests::{H200, by_estimate};
     use super::super::desc::MatrixDesc;
     use super::super::desc::tests::weighted;
     use super::*;
-
-    const H200: Machine = Machine {
-        arch: (9, 0),
-        multiprocessors: 132,
-        shared_bytes: 227 << 10,
-        bytes_per_ns: 4_300.0,
-        clock_ghz: 1.7,
-    };
 
     fn best(m: u32, n: u32, k: u32) -> String {
         best_of(DType::Bf16, m, n, k)
