@@ -120,11 +120,12 @@ const LONG_ROWS: u64 = 2048;
 /// Vectors side by side that a block has of columns.
 const COLUMNS_ACROSS: u64 = 32;
 
-/// Blocks over columns that a large GPU runs at once: so many parts, where they are not more anyway.
-const COLUMNS_BLOCKS: u64 = 396;
+/// Blocks over columns that a large GPU runs at once, two a multiprocessor, and three: so many parts,
+/// where they are not more anyway. Two read faster, where they are that many.
+const COLUMNS_BLOCKS: [u64; 2] = [264, 396];
 
 /// Fewest blocks over columns that are more than that: those of the last turn wait for nobody else.
-const COLUMNS_TURNS: u64 = 4 * COLUMNS_BLOCKS;
+const COLUMNS_TURNS: u64 = 4 * COLUMNS_BLOCKS[1];
 
 /// Longest columns that a thread has whole, where there are as many as fill a large GPU twice.
 const WHOLE_COLUMN: u64 = 64;
@@ -284,11 +285,7 @@ impl ReducePlan {
         let (chunks, chunk_len) = if is_whole_column {
             (1, view.n)
         } else {
-            let wanted = match tiles {
-                ..=COLUMNS_BLOCKS => COLUMNS_BLOCKS / tiles,
-                _ => COLUMNS_TURNS.div_ceil(tiles),
-            };
-            cut(view.n, along * BATCH as u64, wanted)
+            cut(view.n, along * BATCH as u64, columns_parts(tiles))
         };
         let blocks = tiles.saturating_mul(chunks);
         if blocks > i32::MAX as u64 {
@@ -428,6 +425,18 @@ const fn wanted(all: u64, items: u64) -> u64 {
     match all.checked_div(items) {
         Some(parts) => parts,
         None => 1,
+    }
+}
+
+/// Parts of each of so many tiles of columns.
+const fn columns_parts(tiles: u64) -> u64 {
+    let [two, three] = COLUMNS_BLOCKS;
+    if tiles > three {
+        COLUMNS_TURNS.div_ceil(tiles)
+    } else if two % tiles <= two / 10 {
+        two / tiles
+    } else {
+        three / tiles
     }
 }
 

@@ -48,7 +48,8 @@ fn small_inputs_take_one_block_and_large_ones_many() {
     assert_eq!(plan(16_384, 16_384, 1, true), (Form::Long, 16_384));
     assert_eq!(plan(16_384, 1024, 1, true).0, Form::General);
     assert_eq!(plan(1 << 24, 16, 1, true).0, Form::Short);
-    assert_eq!(plan(1, 16_384, 16_384, true), (Form::Columns, 384));
+    assert_eq!(plan(1, 16_384, 16_384, true), (Form::Columns, 256));
+    assert_eq!(plan(1, 16_384, 12_288, true), (Form::Columns, 384));
     assert_eq!(plan(1, 16, 1 << 24, true), (Form::Columns, 16_384));
     assert_eq!(plan(1, 1 << 24, 16, true).0, Form::General);
     let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
