@@ -107,13 +107,14 @@ fn check_permutation_of_all_sizes(device: &Device, shape: &[usize], axes: &[usiz
 
 #[test]
 fn every_permutation_of_few_dimensions_moves_every_element() {
-    let shapes: [&[usize]; 8] = [
+    let shapes: [&[usize]; 9] = [
         &[17, 40],
         &[64, 32],
         &[130, 129],
         &[5, 16, 24],
         &[9, 33, 8],
         &[16, 2, 20],
+        &[128, 3, 128],
         &[3, 8, 16, 9],
         &[2, 12, 2, 3, 8],
     ];

@@ -61,8 +61,41 @@ impl Transposition {
             params.aligned |= u32::from(fits) << (1 - t);
         }
         let blocks = u32::try_from(blocks).ok().filter(|&x| x < 1 << 31)?;
+        count_near_matrices_first(&mut params, tile);
         Some(Self { params, blocks })
     }
+}
+
+/// Where matrices of the batch lie nearer to each other than the rows of either tensor do, blocks count
+/// them first, so that those that run at once read and write neighbours. Whole tiles then are matrices
+/// of their own, and dimensions of the batch.
+fn count_near_matrices_first(params: &mut TransposeParams, tile: u32) {
+    let rank = params.batch_rank as usize;
+    let is_near = |axis: &usize| {
+        params.x_batch[*axis].unsigned_abs() < params.x_stride.unsigned_abs()
+            && params.y_batch[*axis].unsigned_abs() < params.y_stride.unsigned_abs()
+    };
+    let near = (0..rank).take_while(is_near).count();
+    let is_whole = params.rows.is_multiple_of(tile) && params.columns.is_multiple_of(tile);
+    if near == 0 || !is_whole || rank + params.tiles.len() > params.batch.len() {
+        return;
+    }
+    let step = i64::from(tile);
+    let along = [
+        (params.tiles[0], step.wrapping_mul(params.x_stride), step),
+        (params.tiles[1], step, step.wrapping_mul(params.y_stride)),
+    ];
+    params.batch.copy_within(near..rank, near + along.len());
+    params.x_batch.copy_within(near..rank, near + along.len());
+    params.y_batch.copy_within(near..rank, near + along.len());
+    for (axis, (tiles, x, y)) in along.into_iter().enumerate() {
+        params.batch[near + axis] = tiles;
+        params.x_batch[near + axis] = x;
+        params.y_batch[near + axis] = y;
+    }
+    params.batch_rank += along.len() as u32;
+    params.tiles = [Division::ONE; 2];
+    (params.rows, params.columns) = (tile, tile);
 }
 
 #[cfg(test)]
@@ -101,6 +134,25 @@ mod tests {
         assert_eq!((got.params.x_batch[0], got.params.y_batch[0]), (20, 10));
         // Rows of 10 elements of 4 bytes do not begin at multiples of 16 in y; in x they do.
         assert_eq!(got.params.aligned, 1);
+    }
+
+    #[test]
+    fn matrices_side_by_side_come_before_tiles() {
+        // [a, b, c, d] to [a, d, c, b], in whole tiles of 64
+        let got = of(
+            &[3, 128, 5, 64],
+            &[40960, 320, 64, 1],
+            &[40960, 1, 128, 640],
+        )
+        .expect("a transposition");
+        let params = got.params;
+        let batch = params.batch[..4].iter().map(|axis| axis.divisor);
+        assert_eq!((got.blocks, params.batch_rank), (30, 4));
+        assert_eq!(batch.collect::<Vec<_>>(), [5, 1, 2, 3]);
+        assert_eq!(params.x_batch[..4], [128, 64 * 640, 64, 40960]);
+        assert_eq!(params.y_batch[..4], [64, 64, 64 * 320, 40960]);
+        assert_eq!((params.rows, params.columns), (64, 64));
+        assert_eq!(params.tiles, [Division::ONE; 2]);
     }
 
     #[test]
