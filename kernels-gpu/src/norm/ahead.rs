@@ -6,6 +6,9 @@
 //! besides: that comes with the rows, as another slice, and is of use to two rows, which a team takes
 //! together: rows and bias then are half as much again of shared memory, and L2 is read once for every
 //! byte of rows.
+//!
+//! Where a team has one row, blocks of a cluster exchange what all their warps have; where it has two,
+//! warps do.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
 use crate::row::held::{row_of, row_of_mut};
@@ -13,7 +16,7 @@ use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use crate::row::ring::of_lanes;
 use crate::row::slices::Team;
 use cuda_std::hint::opaque;
-use cuda_std::math::{fma, mul_rn};
+use cuda_std::math::{fma, mul_rn, rcp};
 use cuda_std::warp::Words;
 use cuda_std::{mem, thread, warp};
 use spec::rows::{AHEAD_THREADS, MAX_CLUSTER, RowParams, flags};
@@ -21,8 +24,13 @@ use spec::rows::{AHEAD_THREADS, MAX_CLUSTER, RowParams, flags};
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// Most slots of a lane, in which warps of the cluster post.
-const SLOTS: usize = (MAX_CLUSTER * AHEAD_THREADS / LANES / LANES) as usize;
+/// Most warps of a block.
+const MAX_WARPS: u32 = AHEAD_THREADS / LANES;
+
+/// Most slots of a lane, where warps of the cluster post.
+const SLOTS: usize = (MAX_CLUSTER * MAX_WARPS / LANES) as usize;
+
+const _: () = assert!(MAX_WARPS.is_power_of_two() && MAX_CLUSTER.is_power_of_two());
 
 /// Mean (0 of RMS norm) and sum of squared deviations from it, of each of `K` rows.
 #[derive(Clone, Copy)]
@@ -72,23 +80,26 @@ pub(super) unsafe fn ahead<
     let row = |team: u64, k: usize| (team * K as u64 + k as u64).min(params.rows - 1);
     // Nothing but layer norm adds a bias.
     let is_centered = HAS_BIAS || params.flags & flags::CENTER != 0;
+    // Pairs wait longer for one exchange after the other than for many messages (docs/rows.md).
+    let is_by_block = !HAS_BIAS;
     // SAFETY: the launch's promise; a row of each tensor; all threads come here.
     unsafe {
         let inputs = K as u32 + u32::from(HAS_BIAS);
-        let team = Team::fetch_padded(params, inputs, R, |team, input| {
+        let team = Team::fetch_padded(params, inputs, R, is_by_block, |team, input| {
             if input < K as u32 {
                 row_of(tensors.x, row(team, input as usize), params.strides[0])
             } else {
                 tensors.bias.row::<T>()
             }
         });
-        let (warp_idx, rank) = (team.group.own / LANES, team.group.rank);
-        let count = (team.vectors_of(params, rank, warp_idx, R) * V as u32) as f32;
-        // While rows come.
-        let of_count = f32::from_bits(opaque((1.0 / count.max(1.0)).to_bits()));
+        let warp_idx = team.group.own / LANES;
+        let of_count = one_over(of_one_warp::<V, R>(&team, params, warp_idx));
         team.land();
         let parts = of_warp::<T, V, R, K>(&team, of_count, is_centered);
-        team.post(warp_idx * team.group.blocks + rank, parts);
+        match is_by_block {
+            true => team.keep(warp_idx, parts),
+            false => team.post(warp_idx * team.group.blocks + team.group.rank, parts),
+        }
         // All from one address.
         let first = team.number(team.place(0, R)) as usize * V;
         let at = |j: usize| first + j * LANES as usize * V;
@@ -98,8 +109,13 @@ pub(super) unsafe fn ahead<
             weight[j] = tensors.weight.vector::<T, V>(at(j), team.has(j, R));
             j += 1;
         }
-        team.posted();
-        let whole = of_rows::<V, R, K>(&team, params, is_centered);
+        let whole = match is_by_block {
+            true => of_blocks::<V, R, K>(&team, params, is_centered),
+            false => {
+                team.posted();
+                of_warps::<V, R, K>(&team, params, is_centered)
+            }
+        };
         let mut rstd = [0.0; K];
         let mut k = 0;
         while k < K {
@@ -162,7 +178,7 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
                 }
                 j += 1;
             }
-            parts.mean = of_all_lanes(parts.mean, |sum| mul_rn(sum, of_count));
+            parts.mean = of_neighbours::<K, LANES>(parts.mean, |sum| mul_rn(sum, of_count));
         }
         let mut j = 0;
         while j < R {
@@ -174,17 +190,33 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
             }
             j += 1;
         }
-        parts.squares = of_all_lanes(parts.squares, |sum| sum);
+        parts.squares = of_neighbours::<K, LANES>(parts.squares, |sum| sum);
     }
     parts
 }
 
-/// Of whole rows: their means first, then squared deviations from those.
+/// Elements that a warp of this block has of a row.
+#[inline(always)]
+fn of_one_warp<const V: usize, const R: usize>(
+    team: &Team,
+    params: &RowParams,
+    warp_idx: u32,
+) -> u32 {
+    team.vectors_of(params, team.group.rank, warp_idx, R) * V as u32
+}
+
+/// One over a count, or anything for none. It is there while a row comes, not when it is used.
+#[inline(always)]
+fn one_over(count: u32) -> f32 {
+    f32::from_bits(opaque(rcp((count as f32).max(1.0)).to_bits()))
+}
+
+/// Of whole rows, by warps: their means first, then squared deviations from those.
 ///
 /// # Safety
 /// All warps have posted; the warp calls it, converged.
 #[inline(always)]
-unsafe fn of_rows<const V: usize, const R: usize, const K: usize>(
+unsafe fn of_warps<const V: usize, const R: usize, const K: usize>(
     team: &Team,
     params: &RowParams,
     is_centered: bool,
@@ -217,7 +249,7 @@ unsafe fn of_rows<const V: usize, const R: usize, const K: usize>(
                 }
                 i += 1;
             }
-            whole.mean = of_all_lanes(whole.mean, |sum| mul_rn(sum, params.scale));
+            whole.mean = of_neighbours::<K, LANES>(whole.mean, |sum| mul_rn(sum, params.scale));
         }
         let mut i = 0;
         while i < SLOTS {
@@ -232,17 +264,122 @@ unsafe fn of_rows<const V: usize, const R: usize, const K: usize>(
             }
             i += 1;
         }
-        whole.squares = of_all_lanes(whole.squares, |sum| sum);
+        whole.squares = of_neighbours::<K, LANES>(whole.squares, |sum| sum);
     }
     whole
 }
 
-/// What becomes of the sums of what all lanes have, row by row.
+/// Of whole rows, by blocks: each adds up what its warps have, and a cluster exchanges that, in as many
+/// messages as it has blocks, of which a lane reads one.
+///
+/// # Safety
+/// All warps of the block have kept theirs, or are about to; all of them call it, converged.
+#[inline(always)]
+unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
+    team: &Team,
+    params: &RowParams,
+    is_centered: bool,
+) -> Parts<K> {
+    // SAFETY: slots of the block's warps behind its barrier, and of the cluster's blocks, which follow
+    // those, behind the cluster's.
+    unsafe {
+        thread::sync_threads();
+        // Nothing of this is computed before: registers are full of rows then.
+        let (own, blocks) = (opaque(team.group.own), opaque(team.group.blocks));
+        let of_block = |rank: u32| {
+            let left = (params.n / V as u64) as u32;
+            left.saturating_sub(rank * params.vectors)
+                .min(params.vectors)
+                * V as u32
+        };
+        let mut parts = Parts::EMPTY;
+        if blocks == 1 || own < LANES {
+            let warp_idx = own % MAX_WARPS;
+            let of_count = match blocks {
+                1 => params.scale,
+                _ => rcp((of_block(team.group.rank) as f32).max(1.0)),
+            };
+            let slots = Slots {
+                own: warp_idx.min(team.warps() - 1),
+                count: match warp_idx < team.warps() {
+                    true => of_one_warp::<V, R>(team, params, warp_idx) as f32,
+                    false => 0.0,
+                },
+                of_count,
+            };
+            parts = slots.merged::<K, MAX_WARPS>(team, is_centered);
+        }
+        if blocks > 1 {
+            let first = team.warps();
+            if own < LANES {
+                team.send(first + team.group.rank, parts);
+            }
+            team.posted();
+            let rank = own % MAX_CLUSTER;
+            let slots = Slots {
+                own: first + rank.min(blocks - 1),
+                // Blocks beyond the last have nothing of the row.
+                count: of_block(rank) as f32,
+                of_count: params.scale,
+            };
+            parts = slots.merged::<K, MAX_CLUSTER>(team, is_centered);
+        }
+        parts
+    }
+}
+
+/// What so many neighbouring lanes have in slots, one each.
+struct Slots {
+    /// The lane's, or any where there is none for it.
+    own: u32,
+    /// Elements of it; 0 where there is none.
+    count: f32,
+    /// One over the elements of all.
+    of_count: f32,
+}
+
+impl Slots {
+    /// All together: means first, then squared deviations from those.
+    ///
+    /// # Safety
+    /// They have been written; the warp calls it, converged.
+    #[inline(always)]
+    unsafe fn merged<const K: usize, const WIDTH: u32>(
+        &self,
+        team: &Team,
+        is_centered: bool,
+    ) -> Parts<K> {
+        let mut whole = Parts::<K>::EMPTY;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let part = team.slot(self.own, whole);
+            if is_centered {
+                let sums = part.mean.map(|mean| mul_rn(mean, self.count));
+                whole.mean = of_neighbours::<K, WIDTH>(sums, |sum| mul_rn(sum, self.of_count));
+            }
+            let mut k = 0;
+            while k < K {
+                let delta = part.mean[k] - whole.mean[k];
+                let moved = fma(mul_rn(delta, delta), self.count, part.squares[k]);
+                // The square of a distance from nothing may be infinite.
+                whole.squares[k] = if self.count > 0.0 { moved } else { 0.0 };
+                k += 1;
+            }
+            whole.squares = of_neighbours::<K, WIDTH>(whole.squares, |sum| sum);
+        }
+        whole
+    }
+}
+
+/// What becomes of the sums of what so many neighbouring lanes have, row by row.
 ///
 /// # Safety
 /// The warp calls it, converged.
 #[inline(always)]
-unsafe fn of_all_lanes<const K: usize>(values: [f32; K], of: impl Fn(f32) -> f32) -> [f32; K] {
+unsafe fn of_neighbours<const K: usize, const WIDTH: u32>(
+    values: [f32; K],
+    of: impl Fn(f32) -> f32,
+) -> [f32; K] {
     // SAFETY: passed on to the caller.
-    values.map(|value| of(unsafe { of_lanes(value, LANES, &|a, b| a + b) }))
+    values.map(|value| of(unsafe { of_lanes(value, WIDTH, &|a, b| a + b) }))
 }

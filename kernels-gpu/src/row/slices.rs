@@ -9,7 +9,7 @@
 //! | barrier | producer | consumer | bytes |
 //! |---|---|---|---|
 //! | `landed`, one a team of the block | bulk copies of the team's first thread | the team's threads of the block | the row's slices of all inputs |
-//! | `exchanged`, in clusters | every warp of the cluster | the block | 16 a warp |
+//! | `exchanged`, in clusters | every warp of the cluster, or one of each block | the block | 16 a message |
 //!
 //! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for every warp of the row, to exchange
 //! through; slices, by team and input, each from a line of 128 bytes on: copies to odd multiples of 16
@@ -49,6 +49,8 @@ pub(crate) struct Team {
     vectors: u32,
     /// Bytes from slice to slice.
     step: u32,
+    /// Slots that are posted to from other blocks, of clusters.
+    expected: u32,
     base: SharedAddr,
     slices: SharedAddr,
 }
@@ -104,6 +106,7 @@ impl Team {
                 false => 0,
             },
             step: params.vectors * VECTOR_BYTES,
+            expected: slots,
             base,
             slices: base.add_bytes(slices_offset(slots)),
             group,
@@ -154,7 +157,7 @@ impl Team {
 
     /// Of this thread, in a block that has rows for itself, in slices with room for `each` vectors a
     /// thread: zeros, where the row has none. `row_of` gives where an input's row begins, from the
-    /// team's number on.
+    /// team's number on. What a cluster exchanges comes by block, if `is_by_block`, else by warp.
     ///
     /// # Safety
     /// As of [`Team::fetch`]; there is such a row.
@@ -163,12 +166,16 @@ impl Team {
         params: &RowParams,
         inputs: u32,
         each: usize,
+        is_by_block: bool,
         row_of: impl Fn(u64, u32) -> *const T,
     ) -> Self {
         // SAFETY: passed on to the caller; places of its own, which no copy fills.
         unsafe {
             let mut team = Self::new::<T>(params, inputs, Group::of_whole_block(params));
             team.step = team.group.threads * each as u32 * VECTOR_BYTES;
+            if is_by_block {
+                team.expected = team.group.blocks;
+            }
             let mut j = 0;
             while j < each {
                 let vector = team.place(j, each);
@@ -221,8 +228,8 @@ impl Team {
                     input += 1;
                 }
                 if self.group.blocks > 1 {
-                    let slots = warps(&self.group) * self.group.blocks;
-                    self.exchanged().arrive_expect_tx(slots * VECTOR_BYTES);
+                    self.exchanged()
+                        .arrive_expect_tx(self.expected * VECTOR_BYTES);
                 }
             }
             thread::sync_threads();
@@ -359,6 +366,12 @@ impl Team {
         }
     }
 
+    /// Warps of the team in this block.
+    #[inline(always)]
+    pub(crate) fn warps(&self) -> u32 {
+        warps(&self.group)
+    }
+
     /// Slots of the exchange: one for every warp of every block.
     #[inline(always)]
     pub(crate) fn slots(&self) -> u32 {
@@ -376,17 +389,41 @@ impl Team {
     /// All warps call it, once, converged, each for a slot of its own.
     #[inline(always)]
     pub(crate) unsafe fn post<S: Words>(&self, slot: u32, value: S) {
-        let (group, lane, own) = (&self.group, self.group.own % LANES, self.slot_at(slot));
-        // SAFETY: passed on to the caller; other blocks have not exited, as they wait for this.
+        // SAFETY: passed on to the caller.
         unsafe {
-            if group.blocks > 1 {
-                if lane < group.blocks {
-                    let there = cluster::mapa_shared_cluster(own, lane);
-                    let barrier = self.exchanged().of_rank(lane);
-                    cluster::st_async_shared_cluster_v4_u32(there, words(value), barrier);
-                }
-            } else if lane == 0 {
-                mem::st_shared_v4_u32(own, words(value));
+            if self.group.blocks > 1 {
+                self.send(slot, value);
+            } else {
+                self.keep(slot, value);
+            }
+        }
+    }
+
+    /// Puts what the warp has, the same in all its lanes, into a slot of this block.
+    ///
+    /// # Safety
+    /// The warp calls it, converged, for a slot of its own.
+    #[inline(always)]
+    pub(crate) unsafe fn keep<S: Words>(&self, slot: u32, value: S) {
+        if self.group.own.is_multiple_of(LANES) {
+            // SAFETY: passed on to the caller.
+            unsafe { mem::st_shared_v4_u32(self.slot_at(slot), words(value)) };
+        }
+    }
+
+    /// Sends what the warp has, the same in all its lanes, to a slot of all blocks of the cluster.
+    ///
+    /// # Safety
+    /// The warp calls it, converged; nobody else writes the slot, one of those that are expected.
+    #[inline(always)]
+    pub(crate) unsafe fn send<S: Words>(&self, slot: u32, value: S) {
+        let (lane, own) = (self.group.own % LANES, self.slot_at(slot));
+        if lane < self.group.blocks {
+            // SAFETY: passed on to the caller; other blocks have not exited, as they wait for this.
+            unsafe {
+                let there = cluster::mapa_shared_cluster(own, lane);
+                let barrier = self.exchanged().of_rank(lane);
+                cluster::st_async_shared_cluster_v4_u32(there, words(value), barrier);
             }
         }
     }
