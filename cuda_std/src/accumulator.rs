@@ -329,6 +329,13 @@ where
         Self(pairs, PhantomData)
     }
 
+    /// Elements that are pairs already, in the order of an accumulator's registers.
+    #[inline(always)]
+    pub const fn of_pairs(pairs: [u32; REGISTERS]) -> Self {
+        const { assert!(E::SIZE_BYTES == 2) };
+        Self(pairs, PhantomData)
+    }
+
     /// As [`tie`]: what was written is written before the fence that follows.
     ///
     /// # Panics

@@ -7,6 +7,7 @@ mod alike;
 mod case;
 mod check;
 mod counters;
+mod jumps;
 mod merging;
 mod packing;
 mod refused;

@@ -21,7 +21,7 @@ use super::clear::clear_rows;
 use super::kernel::{Config, Forward};
 use super::mask::RowMask;
 use super::rows::RowMap;
-use super::softmax::{Rescale, Softmax, Sums};
+use super::softmax::{Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
 use super::turns::Turns;
@@ -56,6 +56,21 @@ impl<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32>
     fn is_next_whole(&self) -> bool {
         self.block > self.first && self.mask.is_whole(self.block - 1)
     }
+
+    /// The same, and if so its keys landed. To be asked before products are waited for, so that keys are
+    /// there in time; and ptxas moves that wait up to a branch, but not over it.
+    ///
+    /// # Safety
+    /// The warp calls it, converged, once a block.
+    #[inline(always)]
+    unsafe fn next_keys_of_whole(&mut self) -> bool {
+        let is_whole = self.is_next_whole();
+        if is_whole {
+            // SAFETY: the stage before is not read any more.
+            unsafe { self.keys.wait_into(&mut self.k_stage) };
+        }
+        is_whole
+    }
 }
 
 impl<
@@ -73,14 +88,6 @@ impl<
 where
     [u32; P_REGISTERS]: Registers,
 {
-    /// A thread's scores that become probabilities before the product of those before is waited for.
-    /// The others do so while the first are converted, which needs the registers of that product.
-    /// Three warpgroups have enough to do without.
-    const EARLY: usize = match Self::CONSUMERS {
-        3 => 0,
-        _ => P_REGISTERS * 2 * 3 / 8 / 8 * 8,
-    };
-
     /// Computes the queries of this warpgroup in every tile.
     ///
     /// # Safety
@@ -225,10 +232,7 @@ where
         let may_clear = self.call.launch.has_neighbours != 0 && at.rows < TILE_N;
         // SAFETY: as for `step`.
         unsafe {
-            let mut goes_on = !may_clear && at.is_next_whole();
-            if goes_on {
-                at.keys.wait_into(&mut at.k_stage); // keys of the next block landed
-            }
+            let mut goes_on = !may_clear && at.next_keys_of_whole();
             while goes_on {
                 at.block -= 1;
                 let (s, o_next, v_stage) = self.issue(at, p, o, TILE_N);
@@ -237,35 +241,15 @@ where
                 if at.block == at.first {
                     at.q_stage.release_early(Readers::OneBlock);
                 }
-                let scores = s.registers_mut()[0].as_mut();
-                let mut rescale = Rescale::NONE;
-                let is_high = at.softmax.is_high(scores, scale_log2);
-                if is_high {
-                    cold_path();
-                    rescale = at.softmax.raise(scores, scale_log2);
-                }
-                let mut sums = Sums::new();
-                at.softmax
-                    .powers(&mut scores[..Self::EARLY], scale_log2, &mut sums);
-                tie(&mut s.registers_mut()[0]);
-                goes_on = at.is_next_whole();
-                if goes_on {
-                    // In time. And ptxas moves the wait below up to a branch, but not over it.
-                    at.keys.wait_into(&mut at.k_stage); // keys of the next block landed
-                }
+                goes_on = at.next_keys_of_whole();
                 o = o_next.finish();
                 v_stage.release(Readers::OneBlock);
-                if is_high {
-                    cold_path();
-                    rescale.apply(o.registers_mut()[0].as_mut());
-                }
                 p.tie(); // until here its registers were being read
                 tie(&mut s.registers_mut()[0]);
-                let scores = s.registers_mut()[0].as_mut();
+                let scores = s.registers()[0].as_ref();
+                let sums = o.registers_mut()[0].as_mut();
                 at.softmax
-                    .powers(&mut scores[Self::EARLY..], scale_log2, &mut sums);
-                at.softmax.add(&sums);
-                *p = Fragments::of(&s, C::pair);
+                    .update_whole(scores, scale_log2, p, sums, C::pair);
             }
         }
         o

@@ -27,9 +27,10 @@
 //! **Timeline.** Loader: the last block of keys, queries; then over and over: next keys, values.
 //! Consumer, whose probabilities of one block are in registers: issue scores of the *next* block,
 //! issue values of *this* one, pass the turn; wait for the scores, mask, softmax (tensor cores are
-//! busy with the values, then with the other consumer's turn); wait for the values, rescale o. The
-//! next block of the last one is the first of the next tile, so tensor cores do not wait between
-//! tiles either: o of the old one is stored before its registers take the new one's.
+//! busy with the values, then with the other consumer's turn); wait for the values, rescale o. (Where
+//! all rows see the whole block: wait for both, softmax, seldom rescale o and do it again.) The block
+//! after the last one is the first of the next tile, so tensor cores do not wait between tiles either:
+//! o of the old one is stored before its registers take the new one's.
 //!
 //! **Numerics.** Scores, softmax and sums in f32; probabilities rounded to q's type for the product
 //! with v; keys from last to first: the same bits every run.

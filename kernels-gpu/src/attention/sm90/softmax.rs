@@ -2,16 +2,23 @@
 //! greatest score so far.
 //!
 //! Relative to a greatest score that is a little stale, more exactly: it is only replaced where the
-//! true one exceeds it by [`SLACK_LOG2`], so that o is rarely rescaled. What probabilities are
-//! relative to cancels out at the end; a factor of 2^8 leaves f16 and f32 room enough.
+//! true one exceeds it by [`SLACK_LOG2`], or, in a block that all rows see wholly, where probabilities
+//! add up to more than [`SUM_LIMIT`]: so o is rarely rescaled, and there scores are not compared at all.
+//! What probabilities are relative to cancels out at the end; such factors leave f16 and f32 room enough.
 
 use core::hint::cold_path;
 
+use cuda_std::accumulator::Fragments;
 use cuda_std::math::approx::ex2_approx_ftz;
+use cuda_std::tile::OperandElement;
 use cuda_std::warp::{FULL_MASK, shfl_bfly, vote_any};
+use cuda_std::wgmma::Registers;
 
 /// How far the greatest score of a row may be above the one in use, in powers of two.
 const SLACK_LOG2: f32 = 8.0;
+
+/// Most that a thread's probabilities of a block may add up to: f16 has room for one as large.
+const SUM_LIMIT: f32 = 16384.0;
 
 /// Rows of an accumulator that a thread has a part of; element i is of row `i / 2 % 2`.
 pub(super) const ROWS: usize = 2;
@@ -61,6 +68,18 @@ impl Sums {
     pub(super) const fn new() -> Self {
         Self([[0.0; CHAINS]; ROWS])
     }
+
+    /// True, in all lanes, where some sum is above [`SUM_LIMIT`], or NaN.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
+    #[inline(always)]
+    unsafe fn are_high(&self) -> bool {
+        let [[a, b], [c, d]] = self.0;
+        let fits = (a + b) + (c + d) <= SUM_LIMIT;
+        // SAFETY: passed on to the caller.
+        unsafe { vote_any(FULL_MASK, !fits) }
+    }
 }
 
 impl Softmax {
@@ -100,37 +119,6 @@ impl Softmax {
         self.powers(s, scale_log2, &mut sums);
         self.add(&sums);
         rescale
-    }
-
-    /// True, in all lanes, where the reference is too low for some row's scores, or may be.
-    ///
-    /// # Safety
-    /// The warp calls it, converged.
-    #[inline(always)]
-    pub(super) unsafe fn is_high(&self, s: &[f32], scale_log2: f32) -> bool {
-        // As integers, of which one instruction compares three. Those below 0 are in the wrong order,
-        // but all less than a limit that is not below 0.
-        let bits = |i: usize| s[i].to_bits() as i32;
-        let mut greatest = [[i32::MIN; CHAINS]; ROWS];
-        let mut i = 0;
-        while i < s.len() {
-            let greatest = &mut greatest[i / 2 % ROWS][i / 4 % CHAINS];
-            *greatest = (*greatest).max(bits(i)).max(bits(i + 1));
-            i += 2;
-        }
-        let mut fits = true;
-        let mut row = 0;
-        while row < ROWS {
-            let [a, b] = greatest[row];
-            let greatest = f32::from_bits(a.max(b) as u32) * scale_log2;
-            let limit = self.max[row] * scale_log2 + SLACK_LOG2;
-            // NaN is not above: where one is, all becomes that.
-            let is_above = greatest > limit;
-            fits = fits & (limit >= 0.0) & !is_above;
-            row += 1;
-        }
-        // SAFETY: passed on to the caller.
-        unsafe { vote_any(FULL_MASK, !fits) }
     }
 
     /// Makes the greatest scores what probabilities are relative to.
@@ -175,15 +163,7 @@ impl Softmax {
     /// Probabilities in place of scores: the first ones of a block, or those after them.
     #[inline(always)]
     pub(super) fn powers(&self, s: &mut [f32], scale_log2: f32, sums: &mut Sums) {
-        let mut offset = [0.0; ROWS];
-        let mut row = 0;
-        while row < ROWS {
-            // -inf - -inf would be NaN where no key has been seen.
-            if self.max[row] > f32::NEG_INFINITY {
-                offset[row] = -self.max[row] * scale_log2;
-            }
-            row += 1;
-        }
+        let offset = self.offsets(scale_log2, 0.0);
         let mut i = 0;
         while i < s.len() {
             let row = i / 2 % ROWS;
@@ -192,6 +172,56 @@ impl Softmax {
             sums.0[row][i / 4 % CHAINS] += s[i] + s[i + 1];
             i += 2;
         }
+    }
+
+    /// Turns the scores of a block that all rows see wholly into `p`, and rescales `o` if need be.
+    ///
+    /// Probabilities are relative to the score in use, whatever the scores are; where their sums say that
+    /// it is too low, they are computed again, as the scores are still there. So no score is looked at.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn update_whole<E: OperandElement, const REGISTERS: usize>(
+        &mut self,
+        s: &[f32],
+        scale_log2: f32,
+        p: &mut Fragments<E, REGISTERS>,
+        o: &mut [f32],
+        pair: impl Fn(f32, f32) -> u32 + Copy,
+    ) where
+        [u32; REGISTERS]: Registers,
+    {
+        let mut sums = Sums::new();
+        // Where no key has been seen any score is too high.
+        let offsets = self.offsets(scale_log2, f32::INFINITY);
+        *p = pairs_of_powers(s, (scale_log2, offsets), &mut sums, pair);
+        p.tie(); // the pairs, not what they are of, are kept over the branch
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if sums.are_high() {
+                cold_path();
+                self.raise(s, scale_log2).apply(o);
+                sums = Sums::new();
+                let offsets = self.offsets(scale_log2, 0.0);
+                *p = pairs_of_powers(s, (scale_log2, offsets), &mut sums, pair);
+            }
+        }
+        self.add(&sums);
+    }
+
+    /// What is to be added to scaled scores; `unseen` where no key has been seen: -inf - -inf would be NaN.
+    #[inline(always)]
+    fn offsets(&self, scale_log2: f32, unseen: f32) -> [f32; ROWS] {
+        let mut offsets = [unseen; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            if self.max[row] > f32::NEG_INFINITY {
+                offsets[row] = -self.max[row] * scale_log2;
+            }
+            row += 1;
+        }
+        offsets
     }
 
     /// Adds a block's probabilities to those before.
@@ -223,6 +253,36 @@ impl Softmax {
         }
         sums
     }
+}
+
+/// Probabilities, two a register by `pair`, of scores that are scaled and offset by row.
+#[inline(always)]
+fn pairs_of_powers<E: OperandElement, const REGISTERS: usize>(
+    s: &[f32],
+    (scale_log2, offsets): (f32, [f32; ROWS]),
+    sums: &mut Sums,
+    pair: impl Fn(f32, f32) -> u32,
+) -> Fragments<E, REGISTERS>
+where
+    [u32; REGISTERS]: Registers,
+{
+    let mut pairs = [0; REGISTERS];
+    let mut i = 0;
+    while i < s.len() {
+        let row = i / 2 % ROWS;
+        let power = |s: f32| ex2_approx_ftz(s * scale_log2 + offsets[row]);
+        let (low, high) = (power(s[i]), power(s[i + 1]));
+        let sum = &mut sums.0[row][i / 4 % CHAINS];
+        // The first is not added to 0, which would take an instruction.
+        *sum = if i < 4 * CHAINS {
+            low + high
+        } else {
+            *sum + (low + high)
+        };
+        pairs[i / 2] = pair(low, high);
+        i += 2;
+    }
+    Fragments::of_pairs(pairs)
 }
 
 /// The greatest of a thread's scores by row, and of `max`.
