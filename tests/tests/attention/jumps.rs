@@ -9,7 +9,7 @@ use warpsmith_tests::element::TestElement;
 const STEP: usize = 128;
 /// Scores of each step's keys, in eighths: kernels visit the last first. All are exact in bf16.
 const STEPS: [[f64; 4]; 5] = [
-    [2.25, 2.5, 2.25, 0.0],
+    [2.25, 2.5, 0.0, 0.25],
     [1.0, 0.75, 1.0, 0.0],
     [27.5, 27.5, 2.5, 0.0],
     [27.5, 2.5, -27.5, -25.0],
