@@ -35,6 +35,7 @@
 use crate::mbarrier::Mbarrier;
 use crate::shared::SharedAddr;
 use crate::thread;
+use crate::warp;
 
 /// The barriers of `STAGES` stages: all `full`, then all `empty`.
 #[derive(Clone, Copy, Debug)]
@@ -270,6 +271,21 @@ impl<const STAGES: u32> Consumer<STAGES> {
     pub unsafe fn wait_into(&mut self, stage: &mut Stage) {
         // SAFETY: passed on to the caller.
         *stage = unsafe { self.wait() };
+    }
+
+    /// Lets ptxas see that all lanes are at the same stage ([`warp::uniform`]): what is made of it, as
+    /// descriptors are, then takes uniform registers. Nobody waits for the shuffle where it stands well
+    /// before the next [`wait`](Self::wait).
+    ///
+    /// # Safety
+    /// Whole warps call it, converged; their lanes are at the same stage.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn agree(&mut self) {
+        // SAFETY: passed on to the caller.
+        self.cursor.stage = unsafe { warp::uniform(self.cursor.stage) };
     }
 
     /// Leaves the next `stages` to another reader.

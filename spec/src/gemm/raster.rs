@@ -14,10 +14,25 @@ pub const fn grouped(index: u32, m_tiles: u32, n_tiles: u32, group: u32) -> (u32
     (first_row + row, column)
 }
 
+/// As [`grouped`], but through every other group from the last column back to the first: the columns
+/// of B that the group before read last, which are in L2 still, are read first.
+///
+/// All of `0..m_tiles * n_tiles` are covered, each once.
+#[inline(always)]
+pub const fn back_and_forth(index: u32, m_tiles: u32, n_tiles: u32, group: u32) -> (u32, u32) {
+    let (groups_before, _) = divided(index, group * n_tiles);
+    let (row, column) = grouped(index, m_tiles, n_tiles, group);
+    if groups_before % 2 == 0 {
+        (row, column)
+    } else {
+        (row, n_tiles - 1 - column)
+    }
+}
+
 /// The order of a kernel's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raster {
-    /// [`grouped`], by a number of rows that the launch says.
+    /// [`back_and_forth`], by a number of rows that the launch says.
     Grouped,
     /// [`hilbert`]: good for caches of any size, at the price of a short loop for each tile.
     Hilbert,
@@ -137,11 +152,13 @@ mod tests {
         for (m_tiles, n_tiles) in [(1, 1), (3, 5), (16, 16), (17, 9), (1, 40), (40, 1)] {
             for group in [1, 2, 8, 100] {
                 let tiles = m_tiles * n_tiles;
-                let seen: HashSet<_> = (0..tiles)
-                    .map(|index| grouped(index, m_tiles, n_tiles, group))
-                    .collect();
-                assert_eq!(seen.len() as u32, tiles, "{m_tiles} x {n_tiles} by {group}");
-                assert!(seen.iter().all(|&(m, n)| m < m_tiles && n < n_tiles));
+                for order in [grouped, back_and_forth] {
+                    let seen: HashSet<_> = (0..tiles)
+                        .map(|index| order(index, m_tiles, n_tiles, group))
+                        .collect();
+                    assert_eq!(seen.len() as u32, tiles, "{m_tiles} x {n_tiles} by {group}");
+                    assert!(seen.iter().all(|&(m, n)| m < m_tiles && n < n_tiles));
+                }
             }
         }
     }

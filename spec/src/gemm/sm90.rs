@@ -24,7 +24,7 @@
 use core::fmt;
 
 use super::Transpose;
-use super::raster::{Raster, divided, grouped, hilbert};
+use super::raster::{Raster, back_and_forth, divided, hilbert};
 use crate::DType;
 
 /// Threads of a warpgroup.
@@ -285,7 +285,7 @@ impl TileOrder {
     pub const fn at(&self, index: u32) -> TileIndex {
         let (batch, of_product) = divided(index, self.m_tiles * self.n_tiles);
         let (m, n) = match self.raster {
-            Raster::Grouped => grouped(of_product, self.m_tiles, self.n_tiles, self.group),
+            Raster::Grouped => back_and_forth(of_product, self.m_tiles, self.n_tiles, self.group),
             Raster::Hilbert => hilbert(of_product, self.m_tiles, self.n_tiles),
         };
         TileIndex { batch, m, n }

@@ -52,6 +52,7 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::{OperandElement, OperandMajor, TileRing};
 use cuda_std::tma::TensorMap;
+use cuda_std::warp::uniform;
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TileOrder, WARPGROUP};
@@ -140,6 +141,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe {
             let kernel = Self::new(maps, params, launch, workspace);
             kernel.prepare();
+            if thread::thread_idx_x() == 0 {
+                kernel.bring_near(params);
+            }
             griddepcontrol_wait(); // what the launches before wrote is there
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER_REGISTERS>();
@@ -210,9 +214,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// Each warpgroup that multiplies calls it, converged.
     #[inline(always)]
     unsafe fn consume(&self, mut store: Store<impl StoreElement, impl Epilogue>) {
-        let consumer_idx = thread::thread_idx_x() / WARPGROUP - 1;
-        // SAFETY: passed on to the caller.
+        // SAFETY: passed on to the caller; the warps are converged.
         unsafe {
+            let consumer_idx = uniform(thread::thread_idx_x() / WARPGROUP) - 1;
             match C::TILE.schedule {
                 Schedule::Cooperative => self.share_tiles(consumer_idx, &mut store),
                 Schedule::Pingpong => self.take_turns(consumer_idx, &mut store),
@@ -351,10 +355,12 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 self.b.operand(&stage, 0),
             );
             begun();
+            consumer.agree();
             let mut k_tile = 1;
             while k_tile < k_tiles {
                 let next = consumer.wait(); // A, B of k_tile landed
                 acc.multiply_add(self.a.operand(&next, row_of_tile), self.b.operand(&next, 0));
+                consumer.agree(); // under these products
                 acc.wait::<1>(); // the products of `stage`
                 stage.release(Self::READERS);
                 stage = next;

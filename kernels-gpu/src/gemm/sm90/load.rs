@@ -37,6 +37,32 @@ pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32>(
     }
 }
 
+/// Brings a tile that [`load_tile`] will load, of one block, into L2.
+///
+/// # Safety
+/// The map is as for [`load_tile`].
+#[inline(always)]
+pub(super) unsafe fn prefetch_tile<L: OperandMajor, const MN: u32>(
+    map: *const TensorMap,
+    [mn, k, batch]: [u32; 3],
+) {
+    let (boxes, rows) = match L::MAJOR {
+        Major::K => (1, MN),
+        Major::Mn => (MN / MN_BOX, MN_BOX),
+    };
+    let mut i = 0;
+    while i < boxes {
+        let mn = mn + i * rows;
+        let at = match L::MAJOR {
+            Major::K => [k, mn, batch],
+            Major::Mn => [mn, k, batch],
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { tma::cp_async_bulk_prefetch_tensor_3d_l2_global(map, at.map(|at| at as i32)) };
+        i += 1;
+    }
+}
+
 /// The part of number `part` out of `PARTS`.
 #[inline(always)]
 unsafe fn load_part<L: OperandMajor, const MN: u32, const PARTS: u32>(

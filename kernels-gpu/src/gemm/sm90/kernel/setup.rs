@@ -12,6 +12,7 @@ use spec::gemm::GemmParams;
 use spec::gemm::sm90::{Sm90Launch, TILE_ALIGN, TileOrder};
 use spec::gemm::stream_k::StreamK;
 
+use super::super::load::prefetch_tile;
 use super::{Config, Gemm};
 
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
@@ -86,6 +87,29 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             } else {
                 thread::sync_threads();
             }
+        }
+    }
+
+    /// Brings B of the first stages into L2 while the launches before still run; what they have yet to
+    /// write, L2 sees. Where no other block reads it alone: those that ask for the same are served one
+    /// after the other, and all are slower.
+    ///
+    /// # Safety
+    /// The maps are of the operands that `params` describes. One thread calls it.
+    #[inline(always)]
+    pub(super) unsafe fn bring_near(&self, params: &GemmParams) {
+        if params.m > TILE_M || C::TILE.cluster_m > 1 || self.work.count == 0 {
+            return;
+        }
+        let unit = self.work.unit(0);
+        let (_, column, batch) = self.place(unit.tile);
+        let batch = if params.batch_stride_b == 0 { 0 } else { batch };
+        let mut k_tile = unit.k_begin;
+        while k_tile < unit.k_end && k_tile < unit.k_begin + STAGES {
+            let at = [column, k_tile * Self::TILE_K, batch];
+            // SAFETY: passed on to the caller.
+            unsafe { prefetch_tile::<C::B, TILE_N>(self.map_b, at) };
+            k_tile += 1;
         }
     }
 }
