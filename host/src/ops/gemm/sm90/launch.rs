@@ -4,7 +4,7 @@ use super::super::call::{Call, Memory};
 use super::super::candidates::Candidate;
 use super::super::desc::MatrixDesc;
 use super::super::parts::by_partials;
-use super::{RASTER_GROUP, Way, cut_of, has_map_of_d};
+use super::{Way, cut_of, has_map_of_d, raster_group};
 use crate::ops::cleared::Lent;
 use crate::ops::maps::MapValue;
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
@@ -78,7 +78,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
         map_a
     };
     let launch = Sm90Launch {
-        raster_group: RASTER_GROUP / tile.cluster_m,
+        raster_group: raster_group(tile) / tile.cluster_m,
         flags: if has_map_of_d {
             0
         } else {

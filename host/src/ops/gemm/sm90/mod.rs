@@ -15,7 +15,7 @@ use super::parts::Parts;
 use crate::DType;
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, Schedule, Sm90Entry, Sm90Tile, TILE_128X48, TILE_128X80,
-    TILE_128X224, tiles,
+    TILE_128X224, TILE_128X256, tiles,
 };
 use spec::gemm::stream_k::Cut;
 use spec::gemm::{Activation, Transpose};
@@ -28,8 +28,6 @@ const ARCH: (u32, u32) = (9, 0);
 /// writes and reads for each product.
 fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
-    let is_k_major = !trans_a && matches!(desc.b.transpose, Transpose::T);
-    let is_16_bit = desc.a.dtype.size_bytes() == 2;
     match (tile.tile_m, tile.tile_n) {
         // Shared memory binds, and L2 where each block reads all of A.
         (_, ..=48) => 1850.0,
@@ -42,15 +40,29 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
         (_, ..=192) => 3140.0,
         // Where memory binds: 128 x 28672 x 8192.
         (_, ..=224) => 3140.0,
-        // 0.3 to 1.5 % less than 128 x 128 at 4096 x 4096 x 1024, 4096 and 14336.
-        _ if is_k_major && is_16_bit => 3150.0,
+        // As much as 128 x 128: see `STORE_OF_256_NS`.
+        _ if is_256_of_k_major(tile, desc) => 3108.0,
         _ => 3245.0,
     }
+}
+
+/// Whether it is 128 x 256 for 16 bits, both operands with k contiguous.
+fn is_256_of_k_major(tile: &Sm90Tile, desc: &GemmDesc) -> bool {
+    let layout = (desc.a.transpose, desc.b.transpose);
+    *tile == TILE_128X256
+        && desc.a.dtype.size_bytes() == 2
+        && layout == (Transpose::N, Transpose::T)
 }
 
 /// What it costs, by the results of a tile that is not the only one of its block, that consumers which
 /// cooperate store while the tensor cores have less to do.
 const STORE_NS: f64 = 3_600.0 / (128.0 * 256.0);
+/// The same for a tile of 128 x 256 with k contiguous, and how much sooner than so many waves should
+/// they end, but for a twentieth of a short product. Fitted to what they have beside 128 x 128 in five
+/// products, from two waves (1024 x 8192 x 8192) to sixteen (16384 x 4096 x 4096): 2 us more for each
+/// wave, and 10 us less, whatever k is.
+const STORE_OF_256_NS: f64 = 2_900.0;
+const AHEAD_OF_256_NS: f64 = 10_000.0;
 /// What it costs that a consumer begins with the next tile, where they take turns: a batch of
 /// 64 x 512 x 512 x 512 takes 36.7 us by six tiles a block, and 38.5 by eight.
 const TURN_NS: f64 = 450.0;
@@ -69,8 +81,11 @@ const L2_ONE_ROW_BYTES_PER_NS: f64 = 10_500.0;
 /// 128 x 28672 x 8192.
 const SAME_ROWS: f64 = 1.05;
 const SAME_ROWS_BY_CLUSTERS: f64 = 1.03;
-/// Rows of tiles that are taken together.
-const RASTER_GROUP: u32 = 8;
+/// Rows of tiles that are taken together. Wide tiles, of which few are in a row, read less of B from
+/// memory by more: 128 x 256 has 0.4 % more so at 4096 x 4096 x 4096, and nowhere less.
+const fn raster_group(tile: &Sm90Tile) -> u32 {
+    if tile.tile_n >= 256 { 16 } else { 8 }
+}
 /// Parts of k that are worth a look.
 const SPLITS: [u32; 4] = [1, 2, 4, 8];
 /// The least k of a part that was not asked for, in bytes.
@@ -249,20 +264,32 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         LAUNCH_NS + PARTIALS_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
     };
     let blocks = tiles * f64::from(desc.batch) * f64::from(parts.count);
+    let multiprocessors = f64::from(machine.multiprocessors);
+    // Twice the elements in as many bytes.
+    let flops_per_cycle = flops_per_cycle(tile, desc, way.epilogue()) * 2.0 / f64::from(size_bytes);
+    let flops_per_block = 2.0 * tile_m * tile_n * k;
+    let is_one_wave = blocks <= multiprocessors;
+    let ahead_ns = if is_256_of_k_major(tile, desc) && !is_one_wave {
+        let busy_ns =
+            blocks * flops_per_block / (flops_per_cycle * machine.clock_ghz * multiprocessors);
+        AHEAD_OF_256_NS.min(0.05 * busy_ns)
+    } else {
+        0.0
+    };
     Work {
         blocks,
         blocks_per_multiprocessor: 1,
-        flops_per_block: 2.0 * tile_m * tile_n * k,
-        // Twice the elements in as many bytes.
-        flops_per_cycle: flops_per_cycle(tile, desc, way.epilogue()) * 2.0 / f64::from(size_bytes),
+        flops_per_block,
+        flops_per_cycle,
         alone: 1.0,
         overhead_ns: match tile.schedule {
-            _ if blocks <= f64::from(machine.multiprocessors) => 0.0,
+            _ if is_one_wave => 0.0,
+            Schedule::Cooperative if is_256_of_k_major(tile, desc) => STORE_OF_256_NS,
             Schedule::Cooperative => STORE_NS * tile_m * tile_n,
             Schedule::Pingpong => TURN_NS,
         },
         bytes: desc.bytes() * slower,
-        extra_ns,
+        extra_ns: extra_ns - ahead_ns,
     }
 }
 
@@ -332,14 +359,14 @@ mod tests {
     fn what_was_measured_to_be_fastest_from_1024_rows_on_is_expected_to_be() {
         for k in [4096, 14_336] {
             assert_eq!(best(1024, 4096, k), "128x256_s4"); // one wave
-            assert_eq!(best(4096, 4096, k), "128x128_s6_pp");
+            assert_eq!(best(4096, 4096, k), "128x256_s4");
         }
         assert_eq!(best(4096, 4096, 1024), "128x128_s6_pp");
         assert_eq!(best(4096, 6144, 4096), "128x192_s4_pp");
         assert_eq!(best(4096, 14_336, 4096), "128x176_s5_pp");
         assert_eq!(best(1024, 14_336, 4096), "128x176_s5_pp");
         assert_eq!(best(1024, 28_672, 8192), "128x176_s5_pp");
-        assert_eq!(best(1024, 8192, 8192), "128x128_s6_pp");
+        assert_eq!(best(1024, 8192, 8192), "128x256_s4");
         assert_eq!(best(4096, 10_240, 8192), "128x128_s6_pp");
         assert_eq!(best(16_384, 4096, 4096), "128x128_s6_pp");
         let of_e4m3 = |size| {
