@@ -67,6 +67,10 @@ use super::ticket::Tickets;
 /// Rows of a consumer's queries.
 pub(super) const ROWS: u32 = MMA_M;
 
+/// Blocks of keys of a tile that are still to be loaded when the scheduler takes the next one: as many as
+/// take longer than a ticket does. Whoever takes tiles early has too many at the end.
+const BLOCKS_AHEAD: u32 = 2;
+
 /// What one kernel is: its instructions, and its tile.
 pub(super) trait Config {
     /// Element type of q, k and v.
@@ -271,7 +275,7 @@ where
                     slot.barrier().arrive();
                 }
                 next.advance();
-                // The loading warp has it. No sooner: who takes tiles early has too many at the end.
+                // The loading warp is nearly done with it.
                 slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
                 walk.advance::<TILE_M>();
             }
@@ -303,14 +307,17 @@ where
             loop {
                 let ticket = next.wait(); // it is there
                 let tile = tickets.next().loads();
-                ticket.release(Readers::OneBlock);
                 if tile.end == 0 {
                     break;
                 }
                 let [first_key, head, batch] = tile.keys;
+                let ask_at = (tile.first + BLOCKS_AHEAD).min(tile.end - 1);
                 let mut block = tile.end;
                 while block > tile.first {
                     block -= 1;
+                    if block == ask_at {
+                        ticket.release_early(Readers::OneBlock); // the scheduler may take the next tile
+                    }
                     let at = [first_key + block * TILE_N, head, batch];
                     let slot =
                         keys.acquire_by_warp(self.pipeline_k, C::TILE.k_bytes(), is_leader());

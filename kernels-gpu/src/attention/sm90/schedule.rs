@@ -1,6 +1,6 @@
 //! Which tiles a block computes, in which order, and which keys each of them visits.
 //!
-//! One warp alone knows: it goes the [`Walk`], a tile ahead of the warp that loads, and hands out
+//! One warp alone knows: it goes the [`Walk`], a little ahead of the warp that loads, and hands out
 //! [`Ticket`](super::ticket::Ticket)s. What a tile is takes some thousand cycles to find out, in which
 //! nothing else waits for it. Any other order (dynamic, of a list) is a matter of the walk alone.
 
