@@ -237,40 +237,6 @@ impl<M: MmaAsync> InFlight<M> {
         }
     }
 
-    /// `acc = a * b^T`, over the whole width of `b`, as a group; not read before.
-    ///
-    /// # Safety
-    /// As for [`multiply_rows`](Self::multiply_rows). `a` was [tied](Fragments::tie) before the
-    /// accumulators [began](Accumulator::begin), and is what it is until the wait.
-    ///
-    /// # Panics
-    /// On the host.
-    #[inline(always)]
-    pub unsafe fn multiply_fragments<const REGISTERS: usize, const ROWS: u32, const PANELS: u32>(
-        &mut self,
-        a: &Fragments<M::A, REGISTERS>,
-        b: Rows<'_, M::B, ROWS, PANELS>,
-    ) {
-        const { assert!(REGISTERS as u32 == 4 * Rows::<M::B, ROWS, PANELS>::STEPS) };
-        let [acc] = &mut self.0;
-        let mut step = 0;
-        while step < REGISTERS / 4 {
-            let at = 4 * step;
-            let a = [a.0[at], a.0[at + 1], a.0[at + 2], a.0[at + 3]];
-            let b = b.step(step as u32).bits();
-            // SAFETY: passed on to the caller.
-            unsafe {
-                match step {
-                    0 => M::rs::<false, false>(acc, a, b),
-                    _ => M::rs::<true, false>(acc, a, b),
-                }
-            }
-            step += 1;
-        }
-        // SAFETY: passed on to the caller.
-        unsafe { wgmma_commit_group() };
-    }
-
     /// `acc = a * b + acc`, or without `+ acc` where `adds` is false, over all rows of `b`, as a group.
     ///
     /// # Safety
@@ -343,25 +309,6 @@ where
     #[inline(always)]
     pub const fn zero() -> Self {
         Self([0; REGISTERS], PhantomData)
-    }
-
-    /// Of each 16 columns what `columns` says of them: the four registers of an A of m16n8k16, as
-    /// `ldmatrix` loads it for each warp's 16 rows.
-    #[inline(always)]
-    pub fn by_columns(columns: impl Fn(u32) -> [u32; 4]) -> Self {
-        const { assert!(REGISTERS.is_multiple_of(4)) };
-        let mut registers = [0; REGISTERS];
-        let mut at = 0;
-        while at < REGISTERS {
-            [
-                registers[at],
-                registers[at + 1],
-                registers[at + 2],
-                registers[at + 3],
-            ] = columns(4 * at as u32);
-            at += 4;
-        }
-        Self(registers, PhantomData)
     }
 
     /// The elements of `acc`, two a register by `pair`, which puts the first into the lower half.

@@ -63,12 +63,6 @@ impl FwdTile {
         }
     }
 
-    /// True where consumers have registers for a tile's queries: their stage is free for the next tile's as
-    /// soon as they are read.
-    pub const fn holds_queries(&self) -> bool {
-        self.head_dim == 128 && self.consumers() == 2
-    }
-
     /// Rows of a box of q; those of k and v have [`tile_n`](Self::tile_n).
     pub const fn box_rows_q(&self) -> u32 {
         MMA_M

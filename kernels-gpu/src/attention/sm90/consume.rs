@@ -9,18 +9,13 @@
 use core::hint::cold_path;
 
 use cuda_std::accumulator::{Accumulator, Fragments, InFlight};
-use cuda_std::barrier;
 use cuda_std::hint::opaque;
-use cuda_std::ldmatrix::ldmatrix_x4;
 use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
 use cuda_std::pipeline::{Consumer, Readers, Stage};
 use cuda_std::thread;
-use cuda_std::tile::SPAN_BYTES;
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::{Registers, tie};
 use spec::gemm::sm90::WARPGROUP;
-use spec::swizzle::Swizzle;
-use spec::tensor_core::ldmatrix::tile_16x16;
 
 use super::clear::clear_rows;
 use super::kernel::{Config, Forward};
@@ -31,19 +26,8 @@ use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
 use super::turns::Turns;
 
-/// Rows of a warp's queries.
-const ROWS_OF_WARP: u32 = 16;
-/// The barrier of consumer 0 behind its reads of queries; the next one's is the next.
-const QUERIES_READ: u32 = 9;
-
 /// Where a warpgroup is.
-pub(super) struct Place<
-    E,
-    const Q_STAGES: u32,
-    const STAGES_K: u32,
-    const STAGES_V: u32,
-    const Q_REGISTERS: usize,
-> {
+pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32> {
     turns: Turns,
     queries: Consumer<Q_STAGES>,
     keys: Consumer<STAGES_K>,
@@ -51,7 +35,6 @@ pub(super) struct Place<
     tickets: Tickets,
     ticket: Ticket,
     /// The queries of `block`'s tile, and the keys of `block`.
-    q: Fragments<E, Q_REGISTERS>,
     q_stage: Stage,
     k_stage: Stage,
     /// The block that there are probabilities of; its tile's last one, as they are visited.
@@ -65,8 +48,8 @@ pub(super) struct Place<
     softmax: Softmax,
 }
 
-impl<E, const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32, const Q_REGISTERS: usize>
-    Place<E, Q_STAGES, STAGES_K, STAGES_V, Q_REGISTERS>
+impl<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32>
+    Place<Q_STAGES, STAGES_K, STAGES_V>
 {
     /// True where there is another block of the tile, of which all rows see all keys.
     #[inline(always)]
@@ -101,27 +84,10 @@ impl<
     const STAGES_K: u32,
     const STAGES_V: u32,
     const P_REGISTERS: usize,
-    const Q_REGISTERS: usize,
->
-    Forward<
-        'a,
-        C,
-        TILE_M,
-        TILE_N,
-        PANELS,
-        PANELS_V,
-        Q_STAGES,
-        STAGES_K,
-        STAGES_V,
-        P_REGISTERS,
-        Q_REGISTERS,
-    >
+> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES_K, STAGES_V, P_REGISTERS>
 where
     [u32; P_REGISTERS]: Registers,
-    [u32; Q_REGISTERS]: Registers,
 {
-    const HOLDS_QUERIES: bool = C::TILE.holds_queries();
-
     /// Computes the queries of this warpgroup in every tile.
     ///
     /// # Safety
@@ -156,7 +122,7 @@ where
         &self,
         consumer_idx: u32,
     ) -> Option<(
-        Place<C::Element, Q_STAGES, STAGES_K, STAGES_V, Q_REGISTERS>,
+        Place<Q_STAGES, STAGES_K, STAGES_V>,
         Fragments<C::Element, P_REGISTERS>,
     )> {
         let (q, pipeline_q) = self.queries(consumer_idx);
@@ -182,23 +148,12 @@ where
             let query_of_tile = consumer_idx * rows_are.queries();
             let mask = RowMask::new::<_, TILE_N>(ticket, rows_are, query_of_tile);
             let mut softmax = Softmax::new();
-            let mut q_registers = self.read_queries(consumer_idx, &q_stage);
             let k_stage = keys.wait(); // its last keys landed
-            if Self::HOLDS_QUERIES {
-                q_registers.tie();
-            }
             let mut s = Accumulator::<C::Scores>::unset().begin();
-            if Self::HOLDS_QUERIES {
-                s.multiply_fragments(&q_registers, self.k.rows(&k_stage));
-            } else {
-                s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
-            }
+            s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
             let mut s = s.finish();
-            if Self::HOLDS_QUERIES {
-                q_registers.tie();
-            }
             k_stage.release_early(Readers::OneBlock);
-            if !Self::HOLDS_QUERIES && block == first {
+            if block == first {
                 q_stage.release_early(Readers::OneBlock);
             }
             self.finish_scores(&mut s);
@@ -213,7 +168,6 @@ where
                 values: self.pipeline_v.consumer(),
                 tickets,
                 ticket,
-                q: q_registers,
                 q_stage,
                 k_stage,
                 block,
@@ -234,7 +188,7 @@ where
     #[inline(always)]
     unsafe fn issue(
         &self,
-        at: &mut Place<C::Element, Q_STAGES, STAGES_K, STAGES_V, Q_REGISTERS>,
+        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
         p: &mut Fragments<C::Element, P_REGISTERS>,
         o: Accumulator<C::Output>,
         rows: u32,
@@ -243,18 +197,11 @@ where
         unsafe {
             at.turns.wait();
             p.tie();
-            if Self::HOLDS_QUERIES {
-                at.q.tie();
-            }
             let mut s = Accumulator::<C::Scores>::unset().begin();
             let mut o = o.begin();
-            if Self::HOLDS_QUERIES {
-                s.multiply_fragments(&at.q, self.k.rows(&at.k_stage));
-            } else {
-                // Descriptors of queries are computed here, not kept in registers: there are none left.
-                let (q, _) = self.queries(opaque(at.turns.consumer_idx));
-                s.multiply_rows(q.rows(&at.q_stage), self.k.rows(&at.k_stage));
-            }
+            // Descriptors of queries are computed here, not kept in registers: there are none left.
+            let (q, _) = self.queries(opaque(at.turns.consumer_idx));
+            s.multiply_rows(q.rows(&at.q_stage), self.k.rows(&at.k_stage));
             let v_stage = at.values.wait(); // values of the block of `p` landed
             if rows < TILE_N && at.turns.consumer_idx == 0 {
                 // The first in turn does it for all.
@@ -277,7 +224,7 @@ where
     #[inline(always)]
     unsafe fn whole_steps(
         &self,
-        at: &mut Place<C::Element, Q_STAGES, STAGES_K, STAGES_V, Q_REGISTERS>,
+        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
         p: &mut Fragments<C::Element, P_REGISTERS>,
         mut o: Accumulator<C::Output>,
     ) -> Accumulator<C::Output> {
@@ -291,16 +238,13 @@ where
                 let (s, o_next, v_stage) = self.issue(at, p, o, TILE_N);
                 let mut s = s.finish_before::<1>();
                 at.k_stage.release_early(Readers::OneBlock);
-                if !Self::HOLDS_QUERIES && at.block == at.first {
+                if at.block == at.first {
                     at.q_stage.release_early(Readers::OneBlock);
                 }
                 goes_on = at.next_keys_of_whole();
                 o = o_next.finish();
                 v_stage.release(Readers::OneBlock);
                 p.tie(); // until here its registers were being read
-                if Self::HOLDS_QUERIES {
-                    at.q.tie();
-                }
                 tie(&mut s.registers_mut()[0]);
                 let scores = s.registers()[0].as_ref();
                 let sums = o.registers_mut()[0].as_mut();
@@ -318,7 +262,7 @@ where
     #[inline(always)]
     unsafe fn step(
         &self,
-        at: &mut Place<C::Element, Q_STAGES, STAGES_K, STAGES_V, Q_REGISTERS>,
+        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
         p: &mut Fragments<C::Element, P_REGISTERS>,
         o: Accumulator<C::Output>,
     ) -> Option<Accumulator<C::Output>> {
@@ -355,7 +299,7 @@ where
             let mut rescale = Rescale::NONE;
             if !is_end {
                 at.k_stage.release_early(Readers::OneBlock);
-                if !Self::HOLDS_QUERIES && at.block == at.first {
+                if at.block == at.first {
                     at.q_stage.release_early(Readers::OneBlock);
                 }
                 self.finish_scores(&mut s);
@@ -388,18 +332,10 @@ where
     /// # Safety
     /// As for [`consume`](Self::consume), after a tile's last block.
     #[inline(always)]
-    unsafe fn next_tile(
-        &self,
-        at: &mut Place<C::Element, Q_STAGES, STAGES_K, STAGES_V, Q_REGISTERS>,
-    ) -> bool {
+    unsafe fn next_tile(&self, at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>) -> bool {
         // SAFETY: the ticket is read after the queries landed; nothing is read of the queries before.
         unsafe {
             let q_stage = at.queries.wait(); // the next tile's queries landed, if there is one
-            if Self::HOLDS_QUERIES {
-                // Where there is none, they are what they were. Behind the branch below, ptxas would take
-                // what comes after for different in each lane.
-                at.q = self.read_queries(opaque(at.turns.consumer_idx), &q_stage);
-            }
             at.ticket = at.tickets.next();
             let Blocks { first, end, rows } = at.ticket.blocks();
             if end == 0 {
@@ -410,40 +346,6 @@ where
             at.softmax = Softmax::new();
             true
         }
-    }
-
-    /// This warp's queries of a stage, which is released, where there are registers for them.
-    ///
-    /// # Safety
-    /// The warpgroup calls it, converged; the queries landed.
-    #[inline(always)]
-    unsafe fn read_queries(
-        &self,
-        consumer_idx: u32,
-        stage: &Stage,
-    ) -> Fragments<C::Element, Q_REGISTERS> {
-        if !Self::HOLDS_QUERIES {
-            return Fragments::zero();
-        }
-        let (ring, _) = self.queries(consumer_idx);
-        // What depends on the thread alone is not to be kept in registers from tile to tile.
-        let thread = opaque(thread::thread_idx_x());
-        let lane = tile_16x16(thread % thread::WARP_THREADS);
-        let row = thread % WARPGROUP / thread::WARP_THREADS * ROWS_OF_WARP + lane.row;
-        let registers = Fragments::by_columns(|first| {
-            let bytes = 2 * (first + lane.column);
-            let (panel, byte) = (2 * first / SPAN_BYTES, bytes % SPAN_BYTES);
-            let offset = Swizzle::B128.offset_bytes(row, byte);
-            let from = ring.address(stage, panel).add_bytes(offset);
-            // SAFETY: 16 bytes of a row of the stage.
-            unsafe { ldmatrix_x4(from) }
-        });
-        // SAFETY: a whole warpgroup; after it all of its threads have read.
-        unsafe {
-            barrier::bar_sync(QUERIES_READ + consumer_idx, WARPGROUP);
-            stage.release_early(Readers::OneBlock);
-        }
-        registers
     }
 
     /// The softcap, where there is one.

@@ -76,7 +76,7 @@ macro_rules! entries {
                 }
             }
             type Kernel<'a> = Forward<'a, This<'a>, $m, $n, { $d / 64 }, { $d_v / 64 },
-                { $tile.q_stages }, { $tile.stages_k }, { $tile.stages_v }, { $n / 4 }, { $d / 4 }>;
+                { $tile.q_stages }, { $tile.stages_k }, { $tile.stages_v }, { $n / 4 }>;
             let call = Call {
                 rows: rows!($($packing)?),
                 maps: [q.as_ptr(), k.as_ptr(), v.as_ptr()],

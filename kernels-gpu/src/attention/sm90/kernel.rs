@@ -19,7 +19,7 @@
 //!
 //! Named barriers ([`Turns`](super::turns)): consumer i waits at `1 + i` for its turn to issue products, which the
 //! one before it passes on: 256 threads each. Number 8: the warpgroup that clears
-//! ([`clear`](super::clear)). Consumer i at `9 + i`: all of it have read their queries.
+//! ([`clear`](super::clear)).
 //!
 //! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, results on their way out, tickets,
 //! barriers. Nothing is used twice.
@@ -111,7 +111,6 @@ pub(super) struct Forward<
     const STAGES_K: u32,
     const STAGES_V: u32,
     const P_REGISTERS: usize,
-    const Q_REGISTERS: usize,
 > {
     pub(super) call: Call<'a, C::Rows>,
     base: SharedAddr,
@@ -135,24 +134,9 @@ impl<
     const STAGES_K: u32,
     const STAGES_V: u32,
     const P_REGISTERS: usize,
-    const Q_REGISTERS: usize,
->
-    Forward<
-        'a,
-        C,
-        TILE_M,
-        TILE_N,
-        PANELS,
-        PANELS_V,
-        Q_STAGES,
-        STAGES_K,
-        STAGES_V,
-        P_REGISTERS,
-        Q_REGISTERS,
-    >
+> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES_K, STAGES_V, P_REGISTERS>
 where
     [u32; P_REGISTERS]: Registers,
-    [u32; Q_REGISTERS]: Registers,
 {
     pub(super) const CONSUMERS: u32 = C::TILE.consumers();
 
@@ -168,7 +152,6 @@ where
             assert!(C::TILE.q_stages == Q_STAGES);
             assert!(C::TILE.stages_k == STAGES_K && C::TILE.stages_v == STAGES_V);
             assert!(P_REGISTERS as u32 * 4 == TILE_N);
-            assert!(Q_REGISTERS as u32 * 4 == C::TILE.head_dim);
         }
         // SAFETY: all threads of the block meet before any uses what the barriers protect; each role
         // is a whole warpgroup, and its registers are there for it.
