@@ -354,12 +354,21 @@ pub const TILES: [FwdTile; 5] = [
     TILE_D256,
 ];
 
-/// The packed entries.
-pub const PACKED: [FwdEntry; 1] = [FwdEntry {
-    dtype: DType::Bf16,
-    tile: TILE_D128,
-    is_packed: true,
-}];
+/// The packed entries, of each dtype the narrowest first.
+pub const PACKED: [FwdEntry; 4] = [
+    packed(DType::Bf16, TILE_D128),
+    packed(DType::Bf16, TILE_D256),
+    packed(DType::F16, TILE_D128),
+    packed(DType::F16, TILE_D256),
+];
+
+const fn packed(dtype: DType, tile: FwdTile) -> FwdEntry {
+    FwdEntry {
+        dtype,
+        tile,
+        is_packed: true,
+    }
+}
 
 /// Element types of q, k and v.
 pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
@@ -451,6 +460,8 @@ mod tests {
         };
         let packed = "flash_fwd_sm90_bf16_d128_128x128_packed";
         assert_eq!(PACKED[0].to_string(), packed);
+        let packed = "flash_fwd_sm90_f16_d256_128x64_packed";
+        assert_eq!(PACKED[3].to_string(), packed);
         assert_eq!(
             entry(DType::Bf16, TILE_D64),
             "flash_fwd_sm90_bf16_d64_192x128"

@@ -98,9 +98,12 @@ entries! {
     flash_fwd_sm90_bf16_d128_128x128_packed: Bf16, 128 128, 128 x 128, TILE_D128, packing;
     flash_fwd_sm90_bf16_d192_128_128x128: Bf16, 192 128, 128 x 128, TILE_D192_128;
     flash_fwd_sm90_bf16_d256_128x64: Bf16, 256 256, 128 x 64, TILE_D256;
+    flash_fwd_sm90_bf16_d256_128x64_packed: Bf16, 256 256, 128 x 64, TILE_D256, packing;
     flash_fwd_sm90_f16_d64_192x128: F16, 64 64, 192 x 128, TILE_D64;
     flash_fwd_sm90_f16_d64_128x128: F16, 64 64, 128 x 128, TILE_D64_SHORT;
     flash_fwd_sm90_f16_d128_128x128: F16, 128 128, 128 x 128, TILE_D128;
+    flash_fwd_sm90_f16_d128_128x128_packed: F16, 128 128, 128 x 128, TILE_D128, packing;
     flash_fwd_sm90_f16_d192_128_128x128: F16, 192 128, 128 x 128, TILE_D192_128;
     flash_fwd_sm90_f16_d256_128x64: F16, 256 256, 128 x 64, TILE_D256;
+    flash_fwd_sm90_f16_d256_128x64_packed: F16, 256 256, 128 x 64, TILE_D256, packing;
 }
