@@ -1,13 +1,18 @@
 //! Portable GEMM: `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
 //!
 //! All in f32; each operand row-major or transposed; any extents, strides and alignments. No tensor
-//! cores and nothing newer than sm_75. Operands of other types are converted before, which is exact,
-//! and other outputs written by [`super::finish`].
+//! cores and nothing newer than sm_75. Operands of other types are converted to f32 before, which
+//! is exact; other outputs are written by [`super::finish`].
 //!
 //! # Roles
-//! Each thread owns `DOWN`×`ACROSS` of the `TILE`×`TILE` results (128 threads 8×16 of 128×128, or 256
-//! threads 4×4 of 64×64), as chunks of 4×4 spread over the tile. A warp's 32 lanes are 8 down and 4
-//! across.
+//! All threads do the same. A block computes `TILE`×`TILE` results; each thread owns
+//! `DOWN`×`ACROSS` of them, as chunks of 4×4 spread over the tile. A warp's 32 lanes are 8 down and
+//! 4 across.
+//!
+//! | tile | threads | results a thread |
+//! |---|---|---|
+//! | 128×128 | 128 | 8×16 |
+//! | 64×64 | 256 | 4×4 |
 //!
 //! # Shared memory
 //! | what | f32 elements | lifetime |
@@ -15,16 +20,20 @@
 //! | A, two stages | `2 * TILE_K * (TILE + 4)`, each `[TILE_K][TILE + 4]` | one k tile each |
 //! | B, two stages | the same | the same |
 //!
-//! Fragments are read by 16-byte loads without bank conflicts: the 8 rows and 4 columns of a warp
-//! are neighbours, the other lanes get them by broadcast. Transposed stores of a k-contiguous
-//! operand meet two to a bank. After the last k tile the results go through the same memory to D
-//! ([`super::store`]).
+//! Fragments are read by 16-byte loads without bank conflicts: the 8 rows and the 4 columns of a
+//! warp's lanes are neighbours, and lanes that need the same word get it by broadcast. The
+//! transposed stores of a k-contiguous operand have two-way bank conflicts. After the last k tile
+//! the results go through the same memory to D ([`super::store`]).
 //!
 //! # Timeline
-//! For each k tile: issue the global loads of the next; for each k: read the fragments of the next
-//! k, then `DOWN * ACROSS` fused multiply-adds, in a meander. Before the
-//! last but one: stage the next tile; before the last: one barrier, and read the next tile's first
-//! fragments, so that they arrive under the last multiply-adds.
+//! For each k tile:
+//! - Issue the global loads of the next k tile.
+//! - For each k of the tile: read the fragments of the next k, then do `DOWN * ACROSS` fused
+//!   multiply-adds, in a meander (every other row backwards).
+//! - Before the multiply-adds of the last k but one: store the next k tile, which has been loaded,
+//!   to its stage.
+//! - Before those of the last k: one barrier, and read the next tile's first fragments, so that
+//!   they arrive under the last multiply-adds.
 //!
 //! # Numerics
 //! One f32 accumulator an element, from +0, `fma(a, b, acc)` with k ascending; then the epilogue in

@@ -1,10 +1,14 @@
-//! What a warpgroup does that computes: products, softmax, results.
+//! What a consumer warpgroup does: both GEMMs, softmax, results.
 //!
-//! A step issues the scores of one block of keys, then the product of the probabilities of the block
-//! before it with that one's values, and makes probabilities of the scores. [`Forward::step`] is for
-//! any block: its tile may be a new one, some of its keys may be masked. Between those are blocks
-//! whose keys every row sees, most of them where sequences are long: for these
-//! [`Forward::whole_steps`] is a loop with nothing else in it.
+//! Between steps a consumer holds the probabilities of one block of keys. A step
+//!
+//! 1. issues the scores of the next block (q @ k^T),
+//! 2. issues the product of the probabilities that it holds with their block's values, and
+//! 3. turns the scores into the probabilities of the next step.
+//!
+//! There are two kinds of step. [`Forward::step`] is for any block: its tile may be a new one, some
+//! of its keys may be masked. [`Forward::whole_steps`] is a loop with none of these cases, for the
+//! blocks after it whose keys every row sees: most of them, where sequences are long.
 
 use core::hint::cold_path;
 

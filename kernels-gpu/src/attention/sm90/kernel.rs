@@ -1,45 +1,60 @@
-//! `o = softmax(softmax_scale * q @ k^T + mask) @ v` on Hopper.
+//! `o = softmax(softmax_scale * q @ k^T + mask) @ v` on Hopper: warp-specialised, persistent.
 //!
 //! q, k and v in f16 or bf16, `[batch, position, head, head_dim]` or packed; o in the same type or
 //! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
+//! docs/attention-hopper.md defines the terms: tile, block of keys, turn, ticket.
 //!
-//! **Roles.** Of warpgroup 0, whose registers go to the others, the first warp loads: its first lane issues
-//! all tensor copies. The second finds out which tile is next. Each of the other two warpgroups (three, for
-//! short heads) computes 64 rows of every tile of queries: queries of one head, or of several that share
-//! keys ([`rows`](super::rows)). Blocks stay and take tile after tile ([`schedule`](super::schedule)); of a
-//! tile, some of its keys may be a block's own.
+//! **Roles.**
 //!
-//! **Pipelines.** Queries have a ring for each consumer, keys and values one each for all of them:
+//! | who | job | registers |
+//! |---|---|---|
+//! | warp 0 of warpgroup 0, the loader | its first lane issues all TMA loads | 32 or 40 |
+//! | warp 1 of warpgroup 0, the scheduler | finds out which tile is next | the same |
+//! | each other warpgroup, a consumer | computes 64 rows of every tile | 160 or 232 |
+//!
+//! The scheduler's walk is in [`schedule`](super::schedule), the consumers' loops are in
+//! [`consume`](super::consume). There are two consumers, or three for short heads. A row is a query
+//! of one head, or of several heads that share keys ([`rows`](super::rows)). Blocks of threads are
+//! persistent and take tile after tile. With split-KV, a tile has only some of its queries' keys.
+//!
+//! **Pipelines.** Queries have a ring for each consumer. Keys have one ring for all consumers, and
+//! so do values:
 //!
 //! | barrier | arrives | count | bytes |
 //! |---|---|---|---|
 //! | full | the loading thread, before its copies | 1 | the stage |
 //! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
-//! | next ticket: full, empty | the second warp; the loading one | 1 | – |
+//! | next ticket: full | the scheduler | 1 | – |
+//! | next ticket: empty | the loader | 1 | – |
 //!
-//! Named barriers ([`Turns`](super::turns)): consumer i waits at `1 + i` for its turn to issue products, which the
-//! one before it passes on: 256 threads each. Number 8: the warpgroup that clears
-//! ([`clear`](super::clear)).
+//! Named barriers: consumer i waits at `1 + i` for its turn to issue `wgmma`s, which the one before
+//! it passes on, 256 threads each ([`Turns`](super::turns)). At number 8 meets the warpgroup that
+//! clears a neighbouring sequence's values ([`clear`](super::clear)).
 //!
 //! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, results on their way out, tickets,
 //! barriers. Nothing is used twice.
 //!
-//! **Timeline.** Loader: the last block of keys, queries; then over and over: next keys, values.
-//! Consumer, whose probabilities of one block are in registers: issue scores of the *next* block,
-//! issue values of *this* one, pass the turn; wait for the scores, mask, softmax (tensor cores are
-//! busy with the values, then with the other consumer's turn); wait for the values, rescale o. (Where
-//! all rows see the whole block: wait for both, softmax, seldom rescale o and do it again.) The block
-//! after the last one is the first of the next tile, so tensor cores do not wait between tiles either:
-//! o of the old one is stored before its registers take the new one's.
+//! **Timeline.**
+//! - Loader, for each tile: its last block of keys, the values that are left of the tile before,
+//!   its queries; then over and over the next block of keys, and the values of the block before.
+//! - Consumer, which holds the probabilities of one block: wait for the turn; issue the scores of
+//!   the *next* block, then probabilities times values of *this* one; pass the turn. Wait for the
+//!   scores, mask, softmax (meanwhile the tensor cores are busy with its values and with the other
+//!   consumers' turns). Wait for the values, rescale o if need be.
+//! - Consumer, where all rows see the whole block: wait for both, then softmax. It seldom rescales
+//!   o and does the softmax again.
+//!
+//! The block after a tile's last one is the first of the next tile, so the tensor cores do not wait
+//! between tiles either: o of the old tile is stored before its registers take the new one's.
 //!
 //! **Numerics.** Scores, softmax and sums in f32; probabilities rounded to q's type for the product
 //! with v; keys from last to first: the same bits every run.
 //!
 //! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for overlap and turns;
-//! FlashAttention-4 for a maximum that may be stale.
+//! FlashAttention-4 for a row maximum that may be stale.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests --test attention` finds races, lost
-//! arrivals and wrong bits; `docs/attention-hopper.md` says how to measure and what was tried.
+//! arrivals and wrong bits; docs/attention-hopper.md says how to measure and what was tried.
 
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;

@@ -1,43 +1,56 @@
-//! `D = epilogue(A @ B)`, batched, on Hopper.
+//! `D = epilogue(A @ B)`, batched, on Hopper: warp-specialised, persistent, by TMA and `wgmma`.
 //!
 //! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits, with either extent contiguous
-//! (k alone but for 16 bits); D is `[m, n]` in f32, f16 or bf16.
+//! (16 bits) or with k contiguous (all others); D is `[m, n]` in f32, f16 or bf16.
 //!
-//! **Roles.** Three warpgroups. 0 loads: one thread of it issues all tensor copies, and gives its
-//! registers away. 1 and 2 multiply, and store. *Cooperative*: each has half of the rows of every
-//! tile. *Pingpong*: each has every other tile, and stores it while the other one multiplies.
-//! Blocks stay and take tile after tile, so loads run ahead into the next tile during a store.
+//! **Roles.** Three warpgroups of 128 threads:
 //!
-//! **Units.** A block's work is a list of [`Unit`]s that all its roles go through: whole tiles, or,
-//! where the launch cuts tiles ([`spec::gemm::stream_k`]), parts of their k. A part that another block
-//! ends goes to the workspace, first of all; the last unit may be the end of a tile, to which the
-//! parts of blocks of lower index are added before the epilogue.
+//! | warpgroup | job | registers |
+//! |---|---|---|
+//! | 0, the loader | one thread of it issues all TMA loads | 24 |
+//! | 1 and 2, the consumers | `wgmma`, epilogue, stores of D | 240 |
 //!
-//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`] of k deep:
+//! *Cooperative* consumers each have half of the rows of every tile. *Pingpong* consumers each have
+//! every other tile, and one stores while the other multiplies. Blocks are persistent: each takes
+//! tile after tile, so the loader runs ahead into the next tile during a store.
+//!
+//! **Units.** A block's work is a list of [`Unit`]s that all its roles go through in the same
+//! order. A unit is a whole tile or, where the launch uses stream-K ([`spec::gemm::stream_k`]), a
+//! part of a tile's k. The first unit may be of a tile that another block owns (has the end of its
+//! k): its sums go to the workspace. The last unit may be the end of a tile that blocks of lower
+//! index began: this block owns it, and adds their sums before the epilogue.
+//!
+//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`] of k
+//! deep:
 //!
 //! | barrier | arrives | count | bytes |
 //! |---|---|---|---|
 //! | full | the loading thread, before its copies | 1 | A and B, of all blocks of the cluster |
 //! | empty | a thread of each warpgroup that read it, at each block of the cluster | readers × blocks | – |
 //!
-//! **Cluster.** The blocks of one are neighbours along m (or n): each loads its own A (or B), and its
-//! part of B (or A) for all.
+//! **Cluster.** Its blocks are neighbours along m (or n). Each loads its own A (or B), and its part
+//! of the B (or A) that all of them need, by multicast.
 //!
 //! **Shared memory** ([`Sm90Tile::smem`]): A of all stages, B of all stages, boxes on their way to
 //! D (each warp's own), barriers. Nothing is used twice.
 //!
-//! **Timeline.** Loader: for each unit, for each k: wait empty, announce, copy. Consumer: for each
-//! unit, for each k: wait full, issue its products, wait for those of the k before, release that
-//! stage; then all products, release. Then hand over (write sums, set a flag); or wait for flags, add
-//! sums, epilogue, store.
+//! **Timeline.**
+//! - All: make the barriers; prefetch some of B into L2; wait for the launches before.
+//! - Loader: for each unit, for each k tile: wait empty, announce the bytes, copy.
+//! - Consumer: for each unit, for each k tile: wait full, issue its `wgmma`s, wait for those of the
+//!   k tile before, release that stage. After the last: wait for all, release. Then, if another
+//!   block owns the tile, write the sums and set a flag; else wait for flags and add sums, if the
+//!   tile was cut, and do the epilogue and the store.
 //!
-//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to last;
-//! parts of k added by the order of their blocks: the same bits every run with as many blocks.
+//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to
+//! last. Parts of k are added in the order of their blocks: the same bits every run with as many
+//! blocks.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests --test gemm_sm90` finds races, lost
 //! arrivals and wrong bits; `compare_gemm --set squares` on a GPU finds lost speed.
+//! docs/gemm-hopper.md says what was tried.
 
 mod promoted;
 mod setup;
