@@ -14,20 +14,21 @@ const HEAD: &str = "\
 
 <!-- Made by `BLESS=1 cargo test -p warpsmith-tests --test mutations`; do not edit. -->
 
-A checker is worth what it finds. Each row of this page is one bug, planted in the text of a kernel
-that runs clean without it: the proof-of-concept kernels for Hopper in `tests/spike` (products with
-tensor copies, mbarriers, `wgmma` and clusters; attention; a reduction), and portable kernels of the
-library in `ptx/sm_75`. Inputs are small; all checks are on. A bug is caught when the emulator
-reports a fault, or refuses the kernel, or when the result differs from a reference in f64: on the
-emulator a wrong result is as certain as a report, since the same seed gives the same bits every
-time.
+A checker is worth what it finds. Each row of this chapter is one bug, planted in the text of a \
+kernel that runs clean without it. The kernels are the proof-of-concept kernels for Hopper in \
+`tests/spike` (GEMMs with tensor copies, mbarriers, `wgmma` and clusters; attention; a reduction), \
+and portable kernels of the library in `ptx/sm_75`. Inputs are small, and all checks are on.
 
-Seed 0 runs warps one after another for long stretches and lets asynchronous work land as late as
-it can. Where that does not show a bug, the table names the seed that does, as
-`warpsmith run --schedules N` would.
+A bug counts as caught in three cases: the emulator reports a fault, it refuses the kernel, or the \
+result differs from a reference in f64. On the emulator a wrong result is as certain as a report, \
+since the same seed gives the same bits every time.
 
-The tables are `tests/mutations/*.toml`; a test plants every bug and fails if one is not caught as
-the page says.
+Seed 0 runs each warp for long stretches before the next one, and lets asynchronous work land as \
+late as it can. Where that does not show a bug, the table names the seed that does. \
+`warpsmith run --schedules N` would find it by the same seed.
+
+The bugs are listed in `tests/mutations/*.toml`. A test plants every one of them, and fails if one \
+is not caught as this chapter says. In the tables, line numbers are those of the PTX.
 ";
 
 /// The whole page.
