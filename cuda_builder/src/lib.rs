@@ -6,11 +6,17 @@
 //! # Ok::<(), cuda_builder::Error>(())
 //! ```
 //!
-//! The steps: cargo and rustc compile the crate and `core` to unoptimised bitcode; llvm-link
-//! makes one module of it; a typed pass over its text ([`ir`]) says what rustc has no words for;
-//! opt and llc compile each family of kernels to PTX; the PTX is held against rules
-//! ([`Refusal`]), assembled by ptxas where there is one, and described by a manifest
-//! ([`ptx_syntax::manifest`]).
+//! A build has these steps:
+//!
+//! 1. cargo and rustc compile the crate and `core` to unoptimised bitcode.
+//! 2. llvm-link links it to one module.
+//! 3. A typed pass over the module's text ([`ir`]) adds what rustc cannot express, such as launch
+//!    bounds, shared memory, and that barriers are convergent.
+//! 4. opt and llc compile each family of kernels to PTX.
+//! 5. Passes over the PTX give every float operation its rounding, and every store a register of
+//!    its width.
+//! 6. The PTX is checked against rules ([`Refusal`]), assembled by ptxas where there is one, and
+//!    described by a manifest ([`ptx_syntax::manifest`]).
 //!
 //! # In a build script
 //! ```no_run
@@ -21,15 +27,16 @@
 //! }
 //! ```
 //! writes `$OUT_DIR/ptx`, for
-//! `include_str!(concat!(env!("OUT_DIR"), "/ptx/sm_75/kernels.ptx"))`. The outer cargo's
-//! toolchain, flags and target folder do not reach the kernels.
+//! `include_str!(concat!(env!("OUT_DIR"), "/ptx/sm_75/kernels.ptx"))`. The build of the kernels is
+//! separate: the outer cargo's toolchain, flags and target folder do not affect it.
 //!
 //! # Which toolchain
-//! [`toolchain`] says where it looks and what is missing. Users of finished PTX need none.
+//! [`toolchain`] documents where the builder looks for its tools, and reports which are missing.
+//! Users of finished PTX need none.
 //!
-//! # The same source gives the same PTX
-//! Wherever the crate lies and whatever else is installed, as long as rustc and LLVM are of the
-//! same release (which the manifest records).
+//! # Reproducible builds
+//! The same source gives the same PTX, wherever the crate lies and whatever else is installed, as
+//! long as rustc and LLVM are of the same release. The manifest records which.
 #![forbid(unsafe_code)]
 
 mod arch;

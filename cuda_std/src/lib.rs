@@ -1,36 +1,38 @@
-//! Device library: write GPU kernels in Rust and compile them with stock rustc.
+//! The device library: write GPU kernels in Rust and compile them with stock rustc.
 //!
-//! All inline PTX of warpsmith is in this crate. A kernels crate starts with
+//! All inline PTX of warpsmith is in this crate. A crate of kernels starts with
 //!
 //! ```
 //! #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 //! use cuda_std::prelude::*;
 //! ```
 //!
-//! A panic (`assert!`, an index out of bounds) becomes a trap: the launch ends and the host sees an
-//! error. It prints nothing; [`println!`] does.
+//! A panic (`assert!`, an index out of bounds) becomes a trap: the launch ends and the host gets an
+//! error. A panic prints nothing; [`println!`] does.
 //!
 //! | to | see |
 //! |---|---|
-//! | mark an entry | [`macro@kernel`] |
-//! | know which thread this is, wait for the block | [`thread`] |
+//! | mark a kernel's entry point | [`macro@kernel`] |
+//! | get thread and block indices, synchronise the block | [`thread`] |
 //! | share memory in a block | [`shared_array!`], [`dynamic_shared!`] |
-//! | work together | [`warp`], [`block`], [`barrier`], [`atomic`] |
+//! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
 //! | compute | [`math`], [`convert`] |
 //! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
+//! | write a function that the host composes into kernels at run time | [`macro@fragment`], [`hole!`] |
 //! | read a struct among the parameters at any index | [`param`] |
-//! | access memory by 8 and 16 bytes, as elements of a type | [`mem`], [`element`] |
-//! | let some warps load what others multiply | [`pipeline`], [`tile`], [`accumulator`] |
-//! | say what is done to results before they are stored | [`epilogue`] |
-//! | copy in the background | [`cp_async`], [`tma`], and wait by [`mbarrier`] |
+//! | access memory by 8 and 16 bytes, or as elements of a type | [`mem`], [`element`] |
+//! | build a producer/consumer pipeline for tensor cores | [`pipeline`], [`tile`], [`panels`], [`accumulator`] |
+//! | process results before they are stored | [`epilogue`] |
+//! | copy asynchronously | [`cp_async`], [`tma`], with [`mbarrier`] to wait |
 //! | multiply on tensor cores | [`mma`] with [`ldmatrix`], [`wgmma`] |
-//! | use clusters, fences, registers, early launches as Hopper has them | [`cluster`], [`fence`], [`elect`], [`regs`], [`grid`] |
+//! | use Hopper's clusters, fences, register allocation, dependent launches | [`cluster`], [`fence`], [`elect`], [`regs`], [`grid`] |
 //!
-//! The last three rows are one PTX instruction a function, named as PTX names it. A kernel that
-//! uses one says so with `#[kernel(arch = "sm_90a")]` (each function's *Since* names the least).
+//! In the modules of the last three rows, each function is one PTX instruction, named as PTX names
+//! it. A kernel that uses one declares the architecture that it needs, as in
+//! `#[kernel(arch = "sm_90a")]`. Each function's *Since* names the oldest one that has it.
 //!
 //! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
-//! kernels with the ordinary toolchain; a function that needs a GPU panics there with its name.
+//! kernels with the ordinary toolchain. A function that needs a GPU panics there with its name.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",

@@ -1,8 +1,8 @@
 //! Runs PTX on the CPU, and finds what is wrong with it.
 //!
 //! An [`Emulator`] is a virtual GPU. It loads the text of PTX modules, keeps global memory, and
-//! launches kernels; a kernel that reads out of bounds, waits for what cannot come or otherwise
-//! goes wrong ends in a [`Report`] that names kernel, PTX line, block and thread.
+//! launches kernels. A kernel that accesses memory out of bounds, waits for what cannot come or
+//! has another fault ends in a [`Report`], which names kernel, PTX line, block and thread.
 //!
 //! ```
 //! use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig};
@@ -33,10 +33,11 @@
 //! ```
 //!
 //! # Determinism
-//! Same module, memory, launch and seed give the same bits, whatever the number of host threads.
-//! Blocks run in parallel unless the kernel has atomics on global memory or volatile (or stronger)
-//! loads from it; such a kernel runs block after block on one host thread. A kernel whose blocks
-//! race through plain accesses has no defined result on a GPU; here it is reported.
+//! The same module, memory, launch and seed give the same bits, whatever the number of host
+//! threads. Blocks run in parallel unless the kernel has atomics on global memory, or volatile (or
+//! stronger) loads from it. The blocks of such a kernel run in order on one host thread. A kernel
+//! whose blocks race through plain accesses has no defined result on a GPU; here the race is
+//! reported.
 //!
 //! # What the checks find
 //! | fault | found |
@@ -45,20 +46,20 @@
 //! | access not aligned to its size | always |
 //! | read of bytes that neither host nor kernel wrote | always, byte by byte, in global, shared and local memory |
 //! | shared or local access outside the block's or call's memory | always; from one variable into the next: never |
-//! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, for the lanes' way through the kernel that ran |
-//! | deadlock at barriers, at mbarriers, or for registers of `setmaxnreg` | always, with who waits where |
+//! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, on the path that the lanes took |
+//! | deadlock at barriers, at mbarriers, or for registers of `setmaxnreg` | always, with which warps wait where |
 //! | mbarriers, copies, tensor maps and clusters that are misused | always, at the instruction that issued them |
 //! | a block that exits while copies from or into its shared memory are in flight | always under seed 0 |
 //! | register of a `wgmma` touched before its `wgmma.wait_group`, or between its `wgmma.fence` and it | accumulators always; registers of A when their value changes |
 //! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
-//! | `wgmma` descriptor off its swizzle's pattern, or that leads outside of shared memory or to bytes nobody wrote | always; one that leads to other bytes that were written: only by the result |
-//! | two accesses in a cluster that nothing orders, one a write, by threads or asynchronous work | always in what the schedule ran, whichever came first; hidden by what another lane of the warp did: never |
+//! | `wgmma` descriptor that does not fit its swizzle's pattern, or that leads outside of shared memory or to bytes nobody wrote | always; one that leads to other bytes that were written: only by the result |
+//! | two accesses in a cluster that nothing orders, one a write, by threads or asynchronous work | always in what the schedule ran, whichever came first; never if what another lane of the warp did hides it |
 //! | a missing `fence.proxy.async` between a write and an asynchronous access | always in what the schedule ran |
-//! | the same between blocks that cannot wait for each other | always |
-//! | the same between blocks that can, by flags | sometimes |
+//! | two such accesses by blocks that cannot wait for each other | always |
+//! | two such accesses by blocks that can wait for each other, through flags | sometimes |
 //!
-//! [`Checks::NONE`] leaves out the last four; what they are and why they are no more than that is in
-//! `docs/emulator.md`, under Races.
+//! [`Checks::NONE`] leaves out the last four. `docs/emulator.md` says, under Races, how they work
+//! and what they miss.
 
 mod check;
 mod config;

@@ -1,5 +1,6 @@
-//! GPU kernels in Rust: matrix products, attention, reductions, softmax and elementwise operations,
-//! on an NVIDIA GPU or on an emulator of one. The same program and the same kernels run on both.
+//! GPU kernels in Rust: GEMM, attention, reductions, scans, softmax, norms and elementwise
+//! operations, on an NVIDIA GPU or on an emulator of one. The same program and the same kernels run
+//! on both.
 //!
 //! ```
 //! # fn main() -> warpsmith::Result<()> {
@@ -22,34 +23,35 @@
 //!
 //! # What you get
 //!
-//! - **No toolkit.** The kernels are PTX inside of this crate. A GPU needs NVIDIA's driver, which
-//!   is loaded at run time; without one the same binary runs on the emulator.
-//! - **A debugger in your tests.** The emulator checks every access of every thread: out of bounds,
-//!   misaligned, not initialised, freed, deadlocked. It names kernel, line, block and thread.
+//! - **No toolkit.** The kernels are PTX inside this crate. A GPU needs NVIDIA's driver, which is
+//!   loaded at run time. Without a driver, the same binary runs on the emulator.
+//! - **A debugger in your tests.** The emulator checks every access of every thread. It reports
+//!   accesses out of bounds, misaligned, or to freed memory, reads of uninitialised memory, data
+//!   races and deadlocks. A report names kernel, PTX line, block and thread.
 //! - **Errors, not surprises.** Shapes, strides, devices and arguments are checked before anything
-//!   is launched; [`Error`] says what was got and what would be right. Nothing falls back silently:
-//!   [`Device::gpu`] is that GPU or an error.
-//! - **References.** [`reference`](mod@reference) computes each operation in f64 and bounds the
+//!   is launched. An [`Error`] says what was found and what would be right. Nothing falls back
+//!   silently: [`Device::gpu`] returns that GPU or an error.
+//! - **References.** [`reference`](mod@reference) computes each operation in f64, and bounds the
 //!   error that a correct kernel may make.
 //!
 //! # Where things happen
 //!
-//! A [`Device`] has [`Stream`]s; work given to one happens in order, and the call that gives it
+//! A [`Device`] has [`Stream`]s. Work on one stream runs in order, and the call that enqueues it
 //! returns before it is done. Reading back ([`Tensor::to_ndarray`], [`DeviceBuffer::to_vec`])
-//! waits for what it needs. Memory is freed after its last use on any stream, so dropping a tensor
-//! early is always right. Two streams that share data need an order, by [`Stream::wait`].
+//! waits for the work that it needs. Memory is freed after its last use on any stream, so a tensor
+//! may be dropped early. Two streams that share data have to be ordered by [`Stream::wait`].
 //!
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients, [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`] |
+//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`] |
 //! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
 //! # Features
 //!
-//! - `emulator` (default): the emulator as a device.
-//! - `cust`: launches on the streams and device pointers of the crate `cust`. Links `libcuda`.
+//! - `emulator` (default): adds the emulator as a device.
+//! - `cust`: launches on the streams and device pointers of the crate `cust`. It links `libcuda`.
 mod backend;
 mod buffer;
 mod builtin;

@@ -1,12 +1,13 @@
 //! References in f64 for every operation, each with a bound on how far a correct f32
 //! implementation may be from it.
 //!
-//! A reference takes arrays of f64 whose elements are already rounded to the dtype the judged
-//! implementation reads ([`precision::round_array`]), evaluates the operation's definition in
-//! f64, and returns an [`Expected`]: values, and per element the largest error that the
-//! implementation's own roundings can cause. [`Expected::compare`] then judges a result. The
-//! implementation is described by what the bound needs to know of it and nothing else: how long
-//! its chains of additions are, how many ulp its `exp` is off ([`Model`]).
+//! A reference takes arrays of f64 whose elements are already rounded to the dtype that the judged
+//! implementation reads ([`precision::round_array`]). It evaluates the operation's definition in
+//! f64 and returns an [`Expected`]: values, and for each element the largest error that the
+//! implementation's own roundings can cause. [`Expected::compare`] then judges a result.
+//!
+//! A [`Model`] describes the implementation by what the bound needs to know of it and nothing else:
+//! how long its chains of additions are, how many ulp its `exp` is off.
 //!
 //! # How the bounds are derived
 //!
@@ -15,12 +16,12 @@
 //! give `(1 + d)^n`, and `|(1 + d)^n - 1| <= gamma(n) = n u / (1 - n u)` (Higham, Accuracy and
 //! Stability of Numerical Algorithms, 2nd ed., lemma 3.1). So a sum whose longest chain has `n`
 //! additions is off by at most `gamma(n) * sum |term|`, whatever the data. Each module derives
-//! its bound from that and writes the derivation down; the last step is always the rounding to
-//! the output's dtype, [`Expected::rounded_to`].
+//! its bound from that and documents the derivation. The last step is always the rounding to the
+//! output's dtype, [`Expected::rounded_to`].
 //!
-//! The f64 evaluation errs too: by terms of the same form with `2^-53` in place of `2^-24`. All
-//! bounds are widened by the factor `1 + 2^-20`, which covers that and the roundings made when
-//! the bound itself is computed.
+//! The f64 evaluation has errors too, of the same form with `2^-53` in place of `2^-24`. All bounds
+//! are widened by the factor `1 + 2^-20`, which covers these and the roundings made when the bound
+//! itself is computed.
 //!
 //! This crate shares no code with kernels, host or emulator, only shapes and dtypes (`spec`).
 #![forbid(unsafe_code)]

@@ -1,7 +1,16 @@
 //! What device and host must agree on, written once: dtypes, tile configurations, the parameter
-//! structs that cross the launch, entry names.
+//! structs that are passed to kernels, and the names of kernels' entry points.
 //!
-//! `no_std`, no dependencies. Kernels compile against it, the host launches by it.
+//! Kernels compile against this crate, and the host launches by it. It is `no_std` and has no
+//! dependencies.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`gemm`], [`attention`] | kernels' tiles, entries and parameters |
+//! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
+//! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
+//! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
+//! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
 #![no_std]
 #![forbid(unsafe_code)]
 
