@@ -1,8 +1,9 @@
-//! warpsmith's own GPU kernels: entries, one module a family. The host launches them by what
-//! `spec` says; `ptx/` holds what cuda_builder makes of them.
+//! warpsmith's own GPU kernels: the entries, one module a family. The host launches them as `spec`
+//! describes; cuda_builder compiles this crate to the PTX in `ptx/`.
 //!
-//! Without the feature `entries` (on by default) there are none, only what kernels of your own can be
-//! made of: [`gemm::sm90::Gemm`].
+//! The feature `entries` (on by default) can be turned off by a crate that only wants the parts to
+//! build kernels of its own from. Then there are no entries, only [`gemm::sm90::Gemm`] and what
+//! belongs to it.
 #![cfg_attr(
     target_arch = "nvptx64",
     no_std,

@@ -1,4 +1,4 @@
-//! The entries of the portable GEMM: layouts and tiles.
+//! The entries of the portable GEMM, one for each layout and tile.
 
 use cuda_std::{kernel, shared_array};
 use spec::gemm::{EpilogueParams, GemmParams, SIMT_LARGE, SIMT_SMALL, TileConfig, Transpose};
@@ -24,7 +24,8 @@ macro_rules! entries {
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the grid is
         /// `TileConfig::grid`.
-        // Two blocks leave 255 registers to 128 threads each, and 128 to 256.
+        // min_blocks = 2 leaves each thread 255 registers (128 threads) or 128 registers (256
+        // threads).
         #[kernel(max_threads = $tile.threads, min_blocks = 2)]
         pub unsafe fn $name(
             a: *const f32,

@@ -1,9 +1,13 @@
-//! The end of a product computed in parts: `D = epilogue(sum of the parts)`; see
+//! The end of a split-K GEMM: `D = epilogue(sum of the partial results)`; see
 //! [`spec::gemm::FinishEntry`].
 //!
 //! # Roles
-//! Each thread takes results a grid's threads apart, in the order in which they lie by rows: lanes of
-//! a warp read and write neighbours. The steps from one to the next are divided once, and carried.
+//! All threads do the same, in a grid-stride loop over the results in row-major order, so that the
+//! lanes of a warp read and write neighbours. One grid stride is split into batch, row and column
+//! once; each step adds these with carries, without another division.
+//!
+//! # Numerics
+//! f32 sums in the order of the parts, then the epilogue, rounded once: the same bits every run.
 
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
@@ -13,7 +17,7 @@ use spec::gemm::{EpilogueParams, FINISH_THREADS, GemmParams};
 
 use super::fused::{Fused, Pointers};
 
-/// A place, and how many results by rows it is from the first.
+/// The place of a result, and its index in row-major order.
 #[derive(Clone, Copy)]
 struct Index {
     flat: u64,
@@ -34,11 +38,12 @@ impl Index {
         }
     }
 
-    /// `step` further on: no division.
+    /// The place `step` results further on, without a division.
     #[inline(always)]
     fn plus(self, step: Self, m: u32, n: u32) -> Self {
         let carried = |x: u32, y: u32, limit: u32| {
-            // As sums of numbers below the limit, which may reach 2^32.
+            // Written so that nothing overflows: the sum of two numbers below `limit` may exceed
+            // 2^32.
             let left = limit - y;
             if x >= left { (x - left, 1) } else { (x + y, 0) }
         };
@@ -75,7 +80,7 @@ unsafe fn finish<Out: Element>(
         let mut sum = 0.0;
         for part in 0..parts {
             let place = u64::from(part) * results + index.flat;
-            // SAFETY: the caller's: there are so many parts of so many results.
+            // SAFETY: the caller's: `partials` holds `parts` times all results.
             let value = unsafe { partials.wrapping_add(place as usize).read() };
             sum = if part == 0 { value } else { sum + value };
         }

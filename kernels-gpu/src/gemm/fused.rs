@@ -1,4 +1,4 @@
-//! The built-in epilogue, chosen at run time: see [`spec::gemm::epilogue`].
+//! The built-in epilogue, whose steps are chosen at run time: see [`spec::gemm::epilogue`].
 
 use cuda_std::element::Element;
 use cuda_std::epilogue::{
@@ -9,11 +9,11 @@ use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
-/// Scales, C, bias, activation and residual, each where it is there.
+/// Scales, C, bias, activation and residual; each is applied if the launch has it.
 #[derive(Clone, Copy)]
 pub(crate) struct Fused<Out> {
     alpha: f32,
-    /// Which of the parts below are there.
+    /// Bit mask of the steps that this launch has, of the constants below.
     parts: u32,
     row_scale: ScaleByVector,
     column_scale: ScaleByVector,
@@ -28,7 +28,7 @@ const COLUMN_SCALE: u32 = 2;
 const C: u32 = 4;
 const BIAS: u32 = 8;
 const RESIDUAL: u32 = 16;
-/// Not a part: the bias is one whose elements can be read in pairs.
+/// Not a step: set if the bias' elements can be read in pairs.
 const PAIRS_OF_BIAS: u32 = 32;
 
 /// The pointers among an entry's arguments that an epilogue reads.
@@ -44,7 +44,7 @@ pub(crate) struct Pointers<Out> {
 }
 
 impl<Out: Element> Fused<Out> {
-    /// What the arguments of an entry say.
+    /// The epilogue that an entry's arguments describe.
     ///
     /// # Safety
     /// The pointers are null, or point to what [`spec::gemm::epilogue`] says of them.
@@ -101,7 +101,7 @@ impl<Out: Element> Fused<Out> {
 }
 
 impl<Out> Fused<Out> {
-    /// The factor, where there is nothing else to do.
+    /// `alpha`, if multiplying by it is all that this epilogue does.
     #[inline(always)]
     pub(crate) fn factor_alone(&self) -> Option<f32> {
         let is_alone = self.parts == 0 && self.activation == Activation::Identity.code();
@@ -117,10 +117,10 @@ impl<Out: Element> Epilogue for Fused<Out> {
         x[0]
     }
 
-    /// Asks once for all results what there is to do, not once for each.
+    /// Tests once for all `N` results which steps there are, not once for each result.
     #[inline(always)]
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
-        // Not known to be the same each time, lest LLVM makes a loop of each combination.
+        // Opaque at each use: otherwise LLVM specialises the code for each combination of steps.
         let parts = opaque(self.parts);
         self.before_activation(parts, &place, x);
         self.activate(&place, x);
@@ -129,7 +129,7 @@ impl<Out: Element> Epilogue for Fused<Out> {
         }
     }
 
-    /// A bias alone, as most layers have it, takes half of the instructions so.
+    /// Has a path for a bias alone, as most layers have it: half of the instructions.
     #[inline(always)]
     fn apply_pairs<const N: usize, const PAIRS: usize>(
         &self,
@@ -141,8 +141,8 @@ impl<Out: Element> Epilogue for Fused<Out> {
         const { assert!(N == 2 * PAIRS) };
         let mut bias = [Out::Pair::default(); PAIRS];
         if is_bias_alone {
-            // On its way while the results are moved to where they are wanted.
-            // SAFETY: it has pairs.
+            // The bias is loaded while the results are moved to where they are wanted. SAFETY:
+            // `PAIRS_OF_BIAS` is set: the bias can be read in pairs.
             bias = unsafe { self.bias.pairs(&place) };
         }
         let mut x = x();
@@ -164,7 +164,7 @@ impl<Out: Element> Epilogue for Fused<Out> {
 }
 
 impl<Out: Element> Fused<Out> {
-    /// Scales, C and bias.
+    /// The steps before the activation: scales, C and bias.
     #[inline(always)]
     fn before_activation<const N: usize>(
         &self,
@@ -193,8 +193,8 @@ impl<Out: Element> Fused<Out> {
         const RELU: u32 = Activation::Relu.code();
         const GELU: u32 = Activation::Gelu.code();
         const GELU_TANH: u32 = Activation::GeluTanh.code();
-        // A chain, each link of which asks anew: a table of branches, which a `match` becomes, costs
-        // more than a few tests.
+        // A chain of tests, each on an opaque copy of the code: the branch table that a `match`
+        // becomes costs more than a few tests.
         let is = |code| opaque(self.activation) == code;
         if is(GELU_TANH) {
             Activate(GeluTanh).apply_all(place, x);
@@ -209,15 +209,15 @@ impl<Out: Element> Fused<Out> {
     }
 }
 
-/// `place`, whose product of the batch the compiler does not know to be the same each time: it would
-/// keep where each matrix begins in registers, of which wide tiles have none to spare.
+/// `place` with an opaque batch index. Otherwise the compiler computes each matrix's start once and
+/// keeps it in registers, of which wide tiles have none to spare.
 #[inline(always)]
 fn anew(place: &impl Fn(usize) -> Place) -> impl Fn(usize) -> Place {
     let batch = u64::from(opaque(place(0).batch as u32));
     move |i| Place { batch, ..place(i) }
 }
 
-/// The activation of that code among those of one formula.
+/// The activation of that code, among those that are one formula with different constants.
 #[inline(always)]
 fn logistic(code: u32) -> Logistic {
     const SILU_CODE: u32 = Activation::Silu.code();

@@ -1,9 +1,10 @@
-//! The way of a block's results from its accumulators, through shared memory, to D.
+//! Stores a block's results from its accumulators, through shared memory, to D.
 //!
-//! Threads own 4×4 chunks all over the tile, and memory wants whole rows. So the tile goes through
-//! shared memory, as many rows at a time as fit: each thread writes what it owns of them, and after
-//! a barrier takes chunks of four neighbours in the order of rows, applies the epilogue and stores
-//! them. The epilogue is there once, in a loop, in the place of once for each accumulator.
+//! Threads own 4×4 chunks all over the tile, but global stores should be whole rows. So the tile
+//! goes through shared memory, as many rows at a time as fit. Each thread writes its results of
+//! these rows; after a barrier, threads take chunks of four neighbours in row order, apply the
+//! epilogue and store them. So the code of the epilogue exists once, in a loop, and not once for
+//! each accumulator.
 
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
@@ -16,40 +17,41 @@ use crate::simt::results::Results;
 
 /// D, and where this block's tile is in it.
 pub(super) struct Destination<Out> {
-    /// Element (0, 0) of this product's D.
+    /// Element (0, 0) of D in this matrix of the batch.
     pub(super) base: *mut Out,
     pub(super) ld: i64,
     pub(super) batch: u64,
     pub(super) results: Results,
 }
 
-/// Where the chunk from `column` on of a staged row is. Chunks of rows eight apart change places, so
-/// that the lanes that write at once meet no bank twice.
+/// Address of the chunk at `column` of a staged row. The swizzle xors the column with 8 in every
+/// other group of eight rows, so that the stores of a warp have no bank conflicts.
 #[inline(always)]
 fn staged(smem: *mut f32, row: u32, column: u32, pitch: u32) -> *mut F32x4 {
     let swizzled = column ^ ((row / 8) % 2 * 8);
     smem.wrapping_add((row * pitch + swizzled) as usize).cast()
 }
 
-/// Neighbours in each other's place.
+/// Swaps the elements of each pair of neighbours.
 ///
-/// NOTE(perf): results pass so through shared memory for the sake of the main loop. ptxas keeps them
-/// where the last store of four wants them, and factors where a load of four puts them; in the same
-/// order both a result and its factor of B are in even registers, or both in odd ones, and a
-/// multiply-add reads one bank twice (291 times of 1,024; so it is 135, docs/gemm-simt.md).
+/// NOTE(perf): results are staged in this order for the sake of the mainloop's register banks.
+/// ptxas keeps accumulators in the registers that the final 16-byte store wants, and fragments in
+/// those that their 16-byte load fills. In the unswapped order, an accumulator and its element of B
+/// are both in even registers or both in odd ones, and a multiply-add reads one bank twice (291
+/// times of 1,024; swapped it is 135, docs/gemm-simt.md).
 #[inline(always)]
 fn swapped([a, b, c, d]: [f32; CHUNK]) -> [f32; CHUNK] {
     [b, a, d, c]
 }
 
 impl<Out: Element> Destination<Out> {
-    /// Stores the block's results after `epilogue`. `ROWS` rows of the tile fit into `smem` with
-    /// the pitch of staged operands.
+    /// Stores the block's results after `epilogue`. `ROWS` rows of the tile fit into `smem` at the
+    /// row pitch of staged operands.
     ///
     /// # Safety
-    /// Elements of D within the extents can be written, and `epilogue` be called for them; no other
-    /// block has the same. All threads of the block call it, and no thread reads `smem` any more for
-    /// another reason once it has.
+    /// Elements of D within the extents can be written, and `epilogue` can be called for them; no
+    /// other block has the same elements. All threads of the block call it, and nobody reads `smem`
+    /// for another reason any more.
     #[inline(always)]
     pub(super) unsafe fn store<
         E: Epilogue,
@@ -65,8 +67,8 @@ impl<Out: Element> Destination<Out> {
     ) {
         const { assert!(TILE.is_multiple_of(ROWS) && ROWS.is_multiple_of(CHUNK)) };
         let threads = thread::block_dim_x();
-        // As `ROWS` and the tile's extent, but by a number of threads that the compiler does not
-        // know, so that it does not repeat the epilogue.
+        // Equals `ROWS`. It is computed from the number of threads, which the compiler does not
+        // know, so that it neither unrolls the loop nor repeats the epilogue.
         let rows_step = threads / (TILE * TILE / DOWN / ACROSS / ROWS) as u32;
         let rows_left = self.results.rows.extent - self.results.rows.tile_start;
         let mut first_row = 0;
@@ -83,7 +85,7 @@ impl<Out: Element> Destination<Out> {
                 let values = unsafe { staged(smem, row, column, pitch(TILE) as u32).read() }.0;
                 // SAFETY: the caller's.
                 unsafe { self.finish(first_row + row, column, swapped(values), epilogue) };
-                // SAFETY: whole warps go through the loop. It keeps the loop a loop.
+                // SAFETY: whole warps run the loop. The barrier keeps LLVM from unrolling it.
                 unsafe { warp::bar_warp_sync(warp::FULL_MASK) };
                 chunk_idx += threads;
             }
@@ -91,7 +93,7 @@ impl<Out: Element> Destination<Out> {
         }
     }
 
-    /// Writes those of the thread's results that are in `ROWS` rows from `first_row` on.
+    /// Writes this thread's results that lie in the `ROWS` rows from `first_row` on.
     ///
     /// # Safety
     /// No thread reads `smem` before the next barrier.
@@ -133,8 +135,7 @@ impl<Out: Element> Destination<Out> {
         }
     }
 
-    /// Applies the epilogue to four neighbours of the tile and stores them, as far as they are
-    /// inside of D.
+    /// Applies the epilogue to four neighbours of the tile and stores those that lie inside D.
     ///
     /// # Safety
     /// As [`store`](Self::store).

@@ -1,20 +1,20 @@
-//! Products with few rows (1 to 64): each weight is read once and used at most 64 times, so what
-//! counts is how evenly and with how many bytes on their way the weights are read.
+//! GEMMs with few rows (1 to 64), as in decoding. Each weight is read once and used at most 64
+//! times, so speed depends on how evenly the weights are read, and on how many bytes are in flight.
 //!
-//! The operands are swapped: a block multiplies some rows of weights (columns of B) with all rows of
-//! A, over its share of k. `splits` blocks share one tile's k and add up their sums in the order of
-//! their shares, so that the bits do not depend on who is done first. On Hopper they meet in a
-//! cluster, through each other's shared memory: [`sm90`]. Elsewhere they meet in global memory, and
+//! The operands are swapped: a block multiplies some weights (columns of B) by all rows of A, over
+//! its share of k. `splits` blocks split one tile's k and add up their sums in the order of their
+//! shares, so that the bits do not depend on which is done first. On Hopper these blocks form a
+//! cluster and use distributed shared memory: [`sm90`]. Elsewhere they meet in global memory, and
 //! the last one adds up: the rest of this module.
 //!
 //! Entries are named `gemm_decode_sm80_<in>[_<out>]_<layout>_<tile_m>x<tile_n>x<tile_k>`, for
 //! example `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry`] prints the name. They run with
 //! [`DECODE_THREADS`] threads a block on the grid of [`DecodeConfig::grid`], with
-//! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A has its rows without gaps (`N`); rows of
-//! A and of B as stored start at multiples of 16 bytes. Arguments: `a: *const In, b: *const In,
-//! partials: *mut f32, tickets: *mut u32`, then the tail of [`epilogue`](super::epilogue). Where
-//! `splits` is not 1, `partials` has [`DecodeConfig::partials`] elements, and `tickets` one for each
-//! tile of each product, which are 0 before and after the launch.
+//! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A is row-major (`N`); rows of A and of B
+//! as stored start at multiples of 16 bytes. Arguments: `a: *const In, b: *const In, partials: *mut
+//! f32, tickets: *mut u32`, then those of a fused [`epilogue`](super::epilogue). If `splits` is not
+//! 1, `partials` has [`DecodeConfig::partials`] elements, and `tickets` has one for each tile of
+//! each matrix, which are 0 before and after the launch.
 
 pub mod sm90;
 
@@ -29,10 +29,10 @@ pub const DECODE_THREADS: u32 = 256;
 /// Most rows of A.
 pub const DECODE_M_MAX: u32 = 64;
 
-/// Most blocks that share a tile.
+/// Most blocks that split a tile's k.
 pub const SPLITS_MAX: u32 = 8;
 
-/// Most products of a batch: the third extent of a grid.
+/// Most matrices of a batch: the limit of a grid's third dimension.
 pub const DECODE_BATCH_MAX: u32 = 65_535;
 
 /// Element types, as (in, out).
@@ -45,16 +45,16 @@ pub const DECODE_DTYPES: [(DType, DType); 4] = [
 
 const WARPS: u32 = DECODE_THREADS / 32;
 const ELEMENT_BYTES: u32 = 2;
-/// Bytes between the end of a staged row and the next: an odd number of sixteens spreads the rows
-/// that one `ldmatrix` reads over the banks.
+/// Padding of a staged row, in bytes: an odd multiple of 16 spreads the rows that one `ldmatrix`
+/// reads over the banks.
 const PAD_BYTES: u32 = 16;
-/// f32 elements by which a row of partial sums is longer than its contents: then the four tokens
-/// and eight weights that a warp stores to at once are in different banks.
+/// Padding of a row of partial sums, in f32 elements: it puts the four tokens by eight weights that
+/// a warp stores at once into different banks.
 const PARTIAL_PAD: u32 = 4;
-/// Bytes of a copy.
+/// Bytes of one `cp.async`.
 const CHUNK_BYTES: u32 = 16;
 
-/// Tile of one block and how its warps share it.
+/// Tile of one block, and how its warps share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeConfig {
     /// Rows of A, at most.
@@ -65,11 +65,11 @@ pub struct DecodeConfig {
     pub tile_k: u32,
     /// Stages of shared memory.
     pub stages: u32,
-    /// Warps side by side along n.
+    /// Warps along n; the others split k.
     pub warps_n: u32,
 }
 
-/// The tiles there are, by rows of A: they fit the 99 KB that the smallest device has.
+/// The tiles, by rows of A. Each fits the 99 KB of shared memory of the smallest device.
 pub const DECODE_CONFIGS: [DecodeConfig; 2] = [
     DecodeConfig {
         tile_m: 16,
@@ -87,20 +87,21 @@ pub const DECODE_CONFIGS: [DecodeConfig; 2] = [
     },
 ];
 
-/// f32 elements between the rows (of one row of A) of the partial sums of so many columns.
+/// f32 elements between the rows of the partial sums (each of one row of A) of a tile of `tile_n`
+/// columns.
 #[inline(always)]
 pub const fn partial_pitch(tile_n: u32) -> u32 {
     tile_n + PARTIAL_PAD
 }
 
 impl DecodeConfig {
-    /// The smallest that holds `m` rows. `None` where `m` is 0 or more than [`DECODE_M_MAX`].
+    /// The smallest tile that holds `m` rows. `None` if `m` is 0 or more than [`DECODE_M_MAX`].
     pub fn holding(m: u32) -> Option<Self> {
         let mut configs = DECODE_CONFIGS.into_iter();
         configs.find(|config| m != 0 && m <= config.tile_m)
     }
 
-    /// Warps that share the k of a stage.
+    /// Warps that split the k of a stage.
     pub const fn warps_k(&self) -> u32 {
         WARPS / self.warps_n
     }
@@ -131,7 +132,7 @@ impl DecodeConfig {
         self.columns_b(trans_b) * ELEMENT_BYTES + PAD_BYTES
     }
 
-    /// Copies of 16 bytes that bring `rows` of `columns` elements.
+    /// Copies of 16 bytes for `rows` of `columns` elements.
     pub const fn chunks(rows: u32, columns: u32) -> u32 {
         rows * columns * ELEMENT_BYTES / CHUNK_BYTES
     }
@@ -146,7 +147,7 @@ impl DecodeConfig {
         self.padded_a_bytes() + self.rows_b(trans_b) * self.pitch_b_bytes(trans_b)
     }
 
-    /// Bytes of the partial sums of all warps, which take the place of the stages.
+    /// Bytes of the partial sums of all warps, which later take the place of the stages.
     pub const fn sums_bytes(&self) -> u32 {
         self.warps_k() * self.tile_m * partial_pitch(self.tile_n) * 4
     }
@@ -166,9 +167,9 @@ impl DecodeConfig {
         n.div_ceil(self.tile_n)
     }
 
-    /// Blocks that share a tile, on a device with so many multiprocessors: as few as give five in
-    /// six of them a block, and no more than run at once. Memory is the limit, so it does not matter
-    /// that blocks are spread unevenly.
+    /// Blocks that split a tile's k, on a device with so many SMs: the fewest that give five in six
+    /// SMs a block, and no more than run at the same time. Bandwidth is the limit, so it does not
+    /// matter that blocks are spread unevenly.
     pub const fn choose_splits(&self, n: u32, k: u32, batch: u32, multiprocessors: u32) -> u32 {
         let tiles = self.tiles(n) as u64 * batch as u64;
         let k_tiles = k.div_ceil(self.tile_k);
@@ -183,7 +184,7 @@ impl DecodeConfig {
         splits
     }
 
-    /// Grid of a launch: x = tiles, y = shares of k, z = products. `None` where there is nothing to
+    /// Grid of a launch: x = tiles, y = shares of k, z = matrices. `None` if there is nothing to
     /// launch, or more than a grid can hold.
     pub const fn grid(&self, n: u32, batch: u32, splits: u32) -> Option<[u32; 3]> {
         let tiles = self.tiles(n);
@@ -199,7 +200,7 @@ impl DecodeConfig {
         blocks * (self.tile_m * self.tile_n) as u64
     }
 
-    /// The k tiles, first and one past the last, of share `split_idx` of `splits`.
+    /// The k tiles of share `split_idx` of `splits`: the first, and one past the last.
     pub const fn k_tiles(&self, k: u32, split_idx: u32, splits: u32) -> (u32, u32) {
         let k_tiles = k.div_ceil(self.tile_k) as u64;
         let first = k_tiles * split_idx as u64 / splits as u64;
@@ -221,7 +222,7 @@ pub struct DecodeEntry {
     pub input: DType,
     /// Element type of C and D.
     pub output: DType,
-    /// How B lies.
+    /// How B is stored.
     pub trans_b: Transpose,
     /// Its tile.
     pub config: DecodeConfig,

@@ -1,4 +1,4 @@
-//! What a GEMM does to its accumulators before it stores them, in the order in which it does it:
+//! The fused epilogue: what a GEMM does to its accumulators before it stores them, in this order:
 //!
 //! ```text
 //! x      = alpha * row_scale[i] * column_scale[j] * (A @ B)[i, j]
@@ -6,11 +6,11 @@
 //! D[i,j] = activation(x) + residual[i, j]
 //! ```
 //!
-//! Entries whose epilogue is `fused` take all of it at run time, as the tail of their arguments:
-//! `c: *const Out, d: *mut Out, bias: *const Out, residual: *const Out, row_scale: *const f32,
-//! column_scale: *const f32, alpha: *const f32, beta: *const f32, params: GemmParams,
-//! epilogue: EpilogueParams`. What is absent is null; `alpha` and `beta` override those of
-//! [`GemmParams`](super::GemmParams) where they are not null. Everything is in f32, rounded once.
+//! Entries whose epilogue is `fused` choose all of it at run time, by their last arguments: `c:
+//! *const Out, d: *mut Out, bias: *const Out, residual: *const Out, row_scale: *const f32,
+//! column_scale: *const f32, alpha: *const f32, beta: *const f32, params: GemmParams, epilogue:
+//! EpilogueParams`. What a launch does not have is null; `alpha` and `beta` override those of
+//! [`GemmParams`](super::GemmParams) if they are not null. All is computed in f32 and rounded once.
 
 use core::fmt;
 
@@ -67,7 +67,7 @@ impl fmt::Display for Activation {
     }
 }
 
-/// Strides, in elements, of what a fused epilogue reads, and its activation.
+/// Strides, in elements, of a fused epilogue's inputs, and its activation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EpilogueParams {
@@ -81,13 +81,13 @@ pub struct EpilogueParams {
     pub bias_stride_n: i64,
     /// Elements between biases of the batch; 0 broadcasts.
     pub batch_stride_bias: i64,
-    /// Elements between row scales: 1, or 0 for one scale of all.
+    /// Elements between row scales: 1, or 0 for one scale for all rows.
     pub row_scale_stride: u32,
-    /// Elements between column scales: 1, or 0 for one scale of all.
+    /// Elements between column scales: 1, or 0 for one scale for all columns.
     pub column_scale_stride: u32,
     /// [`Activation::code`].
     pub activation: u32,
-    /// No meaning; makes the size a multiple of the alignment.
+    /// Without meaning; makes the size a multiple of the alignment.
     pub reserved: u32,
 }
 

@@ -1,10 +1,10 @@
-//! The kernel that ends a product computed in parts: `gemm_finish_<out>`.
+//! The kernel that ends a split-K GEMM: `gemm_finish_<out>`.
 //!
-//! Each takes `partials: *const f32, parts: u32` and the tail of [a fused
-//! epilogue](super::epilogue). `partials` are `[parts, batch, m, n]` without gaps; they are added in
-//! their order, in f32, and the sum takes the place of `A @ B` in the epilogue. With one part that
-//! gives the bits of a kernel that does both. Of [`GemmParams`](super::GemmParams), `k` and what
-//! concerns A and B have no meaning.
+//! Each takes `partials: *const f32, parts: u32` and the arguments of [a fused
+//! epilogue](super::epilogue). `partials` are contiguous `[parts, batch, m, n]`. They are added in
+//! this order, in f32, and the sum takes the place of `A @ B` in the epilogue. With one part, that
+//! gives the bits of a kernel that does both. In [`GemmParams`](super::GemmParams), `k` and all
+//! that concerns A and B have no meaning.
 
 use core::fmt;
 
@@ -13,13 +13,13 @@ use crate::DType;
 /// Threads of a block.
 pub const FINISH_THREADS: u32 = 256;
 
-/// Results of a thread, as many apart as a block has threads.
+/// Results that a thread computes, unless the grid is capped.
 const RESULTS: u32 = 4;
 
-/// Blocks beyond which each does more than its share.
+/// Most blocks of a launch; with more results, threads compute more of them.
 const MAX_BLOCKS: u64 = 1 << 20;
 
-/// Blocks of a launch over so many results.
+/// Blocks of a launch over `results` results.
 pub const fn finish_blocks(results: u64) -> u32 {
     let blocks = results.div_ceil(FINISH_THREADS as u64 * RESULTS as u64);
     if blocks > MAX_BLOCKS {

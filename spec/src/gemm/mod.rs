@@ -18,7 +18,7 @@ pub use mma::{
 };
 pub use simt::{GRID_Y_MAX, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
 
-/// How one operand lies in memory, the letters of a layout (`nt`).
+/// How one operand is stored: the letters of a layout (`nt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transpose {
     /// Row-major as the operation reads it: A is `[m, k]` with k contiguous, B `[k, n]` with n
@@ -51,7 +51,7 @@ pub struct GemmParams {
     pub n: u32,
     /// Reduction length.
     pub k: u32,
-    /// Number of products.
+    /// Number of matrices in the batch.
     pub batch: u32,
     /// Elements between consecutive rows of A as stored (`[m, k]` for `N`, `[k, m]` for `T`).
     pub lda: i64,
@@ -69,7 +69,7 @@ pub struct GemmParams {
     pub batch_stride_c: i64,
     /// Elements between consecutive D of the batch.
     pub batch_stride_d: i64,
-    /// Factor of the product, by IEEE rules: 0 still reads A and B, and 0 × ∞ is NaN.
+    /// Factor of `A @ B`, by IEEE rules: 0 still reads A and B, and 0 × ∞ is NaN.
     pub alpha: f32,
     /// Factor of C; at 0, C is never read.
     pub beta: f32,

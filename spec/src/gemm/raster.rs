@@ -1,7 +1,8 @@
-//! The order in which tiles are computed: neighbours in time share operands in the L2 cache.
+//! The order in which tiles are computed. Tiles near each other in time share operands in L2.
 
-/// Row and column of tile `index` where the tiles of `group` rows are taken together, column by
-/// column: those in flight then read the same few rows of A and columns of B.
+/// Row and column of tile `index`, if tiles are taken by bands of `group` rows, column by column
+/// within a band: the tiles that are computed at the same time then read the same few rows of A and
+/// columns of B.
 ///
 /// All of `0..m_tiles * n_tiles` are covered, each once.
 #[inline(always)]
@@ -14,8 +15,8 @@ pub const fn grouped(index: u32, m_tiles: u32, n_tiles: u32, group: u32) -> (u32
     (first_row + row, column)
 }
 
-/// As [`grouped`], but through every other group from the last column back to the first: the columns
-/// of B that the group before read last, which are in L2 still, are read first.
+/// As [`grouped`], but every other band runs from the last column back to the first: it begins with
+/// the columns of B that the band before it read last, which are still in L2.
 ///
 /// All of `0..m_tiles * n_tiles` are covered, each once.
 #[inline(always)]
@@ -32,15 +33,15 @@ pub const fn back_and_forth(index: u32, m_tiles: u32, n_tiles: u32, group: u32) 
 /// The order of a kernel's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raster {
-    /// [`back_and_forth`], by a number of rows that the launch says.
+    /// [`back_and_forth`], by bands of as many rows as the launch says.
     Grouped,
-    /// [`hilbert`]: good for caches of any size, at the price of a short loop for each tile.
+    /// [`hilbert`]: good for caches of any size, at the cost of a short loop for each tile.
     Hilbert,
 }
 
-/// Row and column of tile `index` along a Hilbert curve through a rectangle of any extents: tiles that
-/// are near in time are near in both directions, whatever the size of the cache. A step goes to a
-/// neighbour, but for one along a diagonal where the extents are odd.
+/// Row and column of tile `index` along a Hilbert curve through a rectangle of any extents: tiles
+/// near in time are near in both directions, whatever the size of the cache. Each step goes to a
+/// neighbour; where extents are odd, one step goes along a diagonal.
 ///
 /// All of `0..m_tiles * n_tiles` are covered, each once.
 ///
@@ -48,7 +49,7 @@ pub enum Raster {
 #[inline(always)]
 pub const fn hilbert(index: u32, m_tiles: u32, n_tiles: u32) -> (u32, u32) {
     let (rows, columns) = (m_tiles as i32, n_tiles as i32);
-    // A rectangle of the curve: where it enters, along what it goes, and what it fills beside that.
+    // A rectangle of the curve: its entry, the direction along it, and the direction to its side.
     let mut at = (0, 0);
     let (mut along, mut beside) = if rows >= columns {
         ((rows, 0), (0, columns))
@@ -66,7 +67,7 @@ pub const fn hilbert(index: u32, m_tiles: u32, n_tiles: u32) -> (u32, u32) {
             return ((at.0 + side.0 * rest) as u32, (at.1 + side.1 * rest) as u32);
         }
         if 2 * length > 3 * width {
-            // Long: two rectangles, one behind the other.
+            // Long: two rectangles, one after the other.
             let half = halved(along, step, length);
             let first = extent(half) * width;
             if rest < first {
@@ -78,7 +79,7 @@ pub const fn hilbert(index: u32, m_tiles: u32, n_tiles: u32) -> (u32, u32) {
             }
             continue;
         }
-        // Aside, on along the whole length, and back.
+        // Three parts: to the side, along the whole length, and back.
         let aside = halved(beside, side, width);
         let half = halve(along);
         let first = extent(aside) * extent(half);
@@ -102,7 +103,7 @@ const fn extent(vector: (i32, i32)) -> i32 {
     (vector.0 + vector.1).abs()
 }
 
-/// Its direction.
+/// The direction of a vector along an axis.
 const fn unit(vector: (i32, i32)) -> (i32, i32) {
     (vector.0.signum(), vector.1.signum())
 }
@@ -119,7 +120,7 @@ const fn halve(vector: (i32, i32)) -> (i32, i32) {
     (vector.0 >> 1, vector.1 >> 1)
 }
 
-/// Half of it, of even length where that can be: then the curve leaves where the next part begins.
+/// Half of a vector, of even length if possible: then the curve leaves where the next part begins.
 const fn halved(vector: (i32, i32), step: (i32, i32), length: i32) -> (i32, i32) {
     let half = halve(vector);
     if extent(half) % 2 == 1 && length > 2 {
@@ -129,8 +130,9 @@ const fn halved(vector: (i32, i32), step: (i32, i32), length: i32) -> (i32, i32)
     }
 }
 
-/// Quotient and remainder; 0 and `x` by a zero. A division that may panic has a trap, and a kernel
-/// with a trap in reach gets from ptxas no more registers than it starts with.
+/// Quotient and remainder; 0 and `x` if `by` is zero. A division that may panic contains a trap,
+/// and ptxas gives a kernel with a reachable trap no more registers than it starts with, despite
+/// `setmaxnreg`.
 #[inline(always)]
 pub const fn divided(x: u32, by: u32) -> (u32, u32) {
     match (x.checked_div(by), x.checked_rem(by)) {

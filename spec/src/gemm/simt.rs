@@ -1,34 +1,34 @@
-//! Portable SIMT kernels.
+//! Portable kernels without tensor cores (SIMT).
 //!
 //! Entries are named `gemm_simt_f32_<layout>_<tile>`, for example `gemm_simt_f32_nt_128x128x8`;
-//! [`SimtEntry`] prints the name. Each takes `a: *const f32, b: *const f32` and the tail of
-//! [a fused epilogue](super::epilogue) of f32, runs with [`TileConfig::threads`] threads a block on
-//! the grid of [`TileConfig::grid`], and wants no dynamic shared memory.
+//! [`SimtEntry`] prints the name. Each takes `a: *const f32, b: *const f32` and the arguments of [a
+//! fused epilogue](super::epilogue) of f32, runs with [`TileConfig::threads`] threads a block on
+//! the grid of [`TileConfig::grid`], and needs no dynamic shared memory.
 //!
-//! Every element of D has one accumulator that takes the products in the order of k, by fused
-//! multiply-add in f32. So the bits do not depend on the tile, and a host may choose it freely.
-//! Pointers need the alignment of one element only. `c` may be null where `beta` is 0, `a` and `b`
-//! where `k` is 0; `c` and `residual` may be `d` where their strides agree.
+//! Every element of D has one f32 accumulator, to which the products are added by fused
+//! multiply-add in the order of k. So the bits do not depend on the tile, and a host may choose it
+//! freely. Pointers need the alignment of one element only. `c` may be null if `beta` is 0, `a` and
+//! `b` if `k` is 0; `c` and `residual` may be `d` if their strides agree.
 
 use core::fmt;
 
 use super::Transpose;
 use super::raster::grouped;
 
-/// Tile of one thread block and how its threads share it.
+/// Tile of one thread block, and its number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TileConfig {
     /// Rows of D a block computes.
     pub tile_m: u32,
     /// Columns of D a block computes.
     pub tile_n: u32,
-    /// Depth of k staged in shared memory at once.
+    /// Elements of k in one stage of shared memory.
     pub tile_k: u32,
     /// Threads of the block.
     pub threads: u32,
 }
 
-/// For large products: 8×16 results a thread.
+/// For large GEMMs: 8×16 results a thread.
 pub const SIMT_LARGE: TileConfig = TileConfig {
     tile_m: 128,
     tile_n: 128,
@@ -36,7 +36,7 @@ pub const SIMT_LARGE: TileConfig = TileConfig {
     threads: 128,
 };
 
-/// For small products, where large tiles would leave multiprocessors idle: 4×4 results a thread.
+/// For small GEMMs, of which large tiles would leave SMs idle: 4×4 results a thread.
 pub const SIMT_SMALL: TileConfig = TileConfig {
     tile_m: 64,
     tile_n: 64,
@@ -44,18 +44,18 @@ pub const SIMT_SMALL: TileConfig = TileConfig {
     threads: 256,
 };
 
-/// Blocks of the second (and third) grid dimension a device allows.
+/// Most blocks in the second (and third) dimension of a grid.
 pub const GRID_Y_MAX: u32 = 65_535;
 
-/// Tiles of the first grid dimension a device allows.
+/// Most tiles in the first dimension of a grid.
 const GRID_X_MAX: u64 = i32::MAX as u64;
 
-/// Rows of tiles that blocks with neighbouring indices share: they read the same few rows of A
-/// and columns of B, which then stay in the L2 cache.
+/// Rows of tiles in a band. Blocks with neighbouring indices are in one band and read the same few
+/// rows of A and columns of B, which then stay in L2.
 const RASTER_TILES: u32 = 8;
 
-/// Elements by which a row of a staged tile is longer than its contents: a multiple of 4 keeps
-/// 16-byte loads aligned, and an odd number of fours spreads transposed stores over the banks.
+/// Padding of a row of a staged tile, in elements: a multiple of 4 keeps 16-byte loads aligned, and
+/// an odd multiple of 4 spreads transposed stores over the banks.
 const SMEM_PAD: u32 = 4;
 
 impl TileConfig {
@@ -64,16 +64,16 @@ impl TileConfig {
         m.div_ceil(self.tile_m) as u64 * n.div_ceil(self.tile_n) as u64
     }
 
-    /// Grid of a launch over `batch` products of `m`×`n` results: x = tiles, y and z = batches,
-    /// see [`batch_idx`]. `None` where there is nothing to launch (an extent is 0) or more tiles
-    /// than a grid can hold.
+    /// Grid of a launch over `batch` matrices of `m`×`n` results: x = tiles, y and z = batches, see
+    /// [`batch_idx`]. `None` if there is nothing to launch (an extent is 0) or if there are more
+    /// tiles than a grid can hold.
     pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
         grid(self.tiles(m, n), batch)
     }
 
     /// Row and column, in tiles, of the tile that block `block_idx_x` computes.
     ///
-    /// Blocks run down bands of eight rows of tiles, so that those in flight together share
+    /// Blocks run down bands of eight rows of tiles, so that those that run at the same time share
     /// operands.
     pub const fn tile_coordinates(&self, block_idx_x: u32, m: u32, n: u32) -> (u32, u32) {
         let m_tiles = m.div_ceil(self.tile_m);
@@ -81,18 +81,18 @@ impl TileConfig {
         grouped(block_idx_x, m_tiles, n_tiles, RASTER_TILES)
     }
 
-    /// f32 elements between rows (of one k) of a staged operand tile that is `tile_mn` wide.
+    /// f32 elements between rows of a staged operand, each one k and `tile_mn` wide.
     pub const fn smem_pitch(tile_mn: u32) -> u32 {
         tile_mn + SMEM_PAD
     }
 
-    /// f32 elements of static shared memory: both operands, twice.
+    /// f32 elements of static shared memory: two stages of both operands.
     pub const fn smem_elements(&self) -> u32 {
         2 * self.tile_k * (Self::smem_pitch(self.tile_m) + Self::smem_pitch(self.tile_n))
     }
 }
 
-/// Grid of `tiles` by a batch: `None` where there is nothing to launch, or more tiles than a grid can
+/// Grid of `tiles` by `batch`: `None` if there is nothing to launch, or more tiles than a grid can
 /// hold.
 pub(super) const fn grid(tiles: u64, batch: u32) -> Option<[u32; 3]> {
     if tiles == 0 || batch == 0 || tiles > GRID_X_MAX {
@@ -106,8 +106,8 @@ pub(super) const fn grid(tiles: u64, batch: u32) -> Option<[u32; 3]> {
     Some([tiles as u32, y, batch.div_ceil(y)])
 }
 
-/// The product that block (`block_idx_y`, `block_idx_z`) of a grid `grid_dim_y` high works on. The
-/// last layer of a grid may hold blocks beyond the batch, which do nothing.
+/// Index in the batch of the matrix that block (`block_idx_y`, `block_idx_z`) works on, in a grid
+/// `grid_dim_y` high. The last layer of a grid may hold blocks beyond the batch, which do nothing.
 pub const fn batch_idx(block_idx_y: u32, block_idx_z: u32, grid_dim_y: u32) -> u64 {
     block_idx_z as u64 * grid_dim_y as u64 + block_idx_y as u64
 }
@@ -121,9 +121,9 @@ impl fmt::Display for TileConfig {
 /// One portable kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimtEntry {
-    /// How A lies.
+    /// How A is stored.
     pub trans_a: Transpose,
-    /// How B lies.
+    /// How B is stored.
     pub trans_b: Transpose,
     /// [`SIMT_LARGE`] or [`SIMT_SMALL`].
     pub tile: TileConfig,

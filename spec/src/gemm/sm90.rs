@@ -1,25 +1,27 @@
-//! Hopper's kernels: tensor copies, wgmma, warps with roles, a persistent grid.
+//! Hopper's GEMM kernels: TMA, `wgmma`, warp specialisation, a persistent grid.
 //!
 //! Entries are named `gemm_sm90_<a>[_<b>][_<out>]_<layout>_<tile>_<epilogue>`, for example
 //! `gemm_sm90_bf16_nt_128x256_s4_plain`; [`Sm90Entry`] prints the name, and [`tiles`] says which
 //! there are. Each takes tensor maps of A, B and D by value (below), and then
-//! - plain: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params: GemmParams,
-//!   launch: Sm90Launch, workspace: *mut u32)`; scales are one f32 each, or null;
-//! - fused: `launch: Sm90Launch, workspace: *mut u32` and the tail of [`super::epilogue`].
+//! - plain and promoted: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params:
+//!   GemmParams, launch: Sm90Launch, workspace: *mut u32)`; scales are one f32 each, or null;
+//! - fused: `launch: Sm90Launch, workspace: *mut u32` and the arguments of [`super::epilogue`].
 //!
-//! `workspace` may be null where no tile is cut; else it is one of [`super::stream_k`].
+//! `workspace` may be null if no tile is cut; otherwise it is one of [`super::stream_k`].
 //!
 //! | map | dimensions, innermost first | box |
 //! |---|---|---|
-//! | A or B whose k is contiguous | k, m or n, batch | [`SPAN_BYTES`], the tile's rows (of B, a block's part), 1 |
-//! | A or B whose other extent is | m or n, k, batch | [`SPAN_BYTES`], as many k, 1; a tile takes several |
+//! | A or B, K-major | k, m or n, batch | [`SPAN_BYTES`], the tile's rows (of B, a block's part), 1 |
+//! | A or B, MN-major | m or n, k, batch | [`SPAN_BYTES`], as many k, 1; a tile takes several |
 //! | D | n, m, batch | [`Sm90Tile::store_span_bytes`], [`STORE_ROWS`], 1 |
 //!
-//! All have the swizzle of their box's rows, 128 bytes but for D; an operand that is repeated is a batch of one.
+//! Each map has the swizzle of its box's rows: 128 bytes, for D also fewer. An operand that is
+//! broadcast has a batch of one.
 //!
-//! The tensor copies want A and B aligned to 16 bytes, their leading dimensions and batch strides
-//! multiples of 16 bytes, and k > 0. So does D, but for [`Sm90Launch::NO_MAP_OF_D`], and its rows
-//! have whole units of 16 bytes: tensor copies write no less.
+//! TMA requires that A and B are aligned to 16 bytes, that their leading dimensions and batch
+//! strides are multiples of 16 bytes, and that k > 0. The same holds for D, whose rows must also be
+//! multiples of 16 bytes long, as TMA stores nothing smaller. D is free of all that in a launch with
+//! [`Sm90Launch::NO_MAP_OF_D`].
 
 use core::fmt;
 
@@ -29,26 +31,26 @@ use crate::DType;
 
 /// Threads of a warpgroup.
 pub const WARPGROUP: u32 = 128;
-/// Warpgroups that multiply.
+/// Consumer warpgroups.
 pub const CONSUMERS: u32 = 2;
-/// Threads of a block: a warpgroup that loads, and those that multiply.
+/// Threads of a block: the loader's warpgroup and the consumers'.
 pub const THREADS: u32 = (1 + CONSUMERS) * WARPGROUP;
-/// Bytes of k that a stage holds: the span of the widest swizzle.
+/// Bytes of k in a stage: what the widest swizzle spans.
 pub const SPAN_BYTES: u32 = 128;
-/// Rows of D that one wgmma computes.
+/// Rows of D that one `wgmma` computes.
 pub const MMA_M: u32 = 64;
 /// Rows of the boxes in which a warp stores D.
 pub const STORE_ROWS: u32 = 16;
-/// Boxes that a warp may have on their way to D.
+/// Boxes of a warp: one is filled while the other is stored.
 pub const STORE_BUFFERS: u32 = 2;
 /// Bytes of such a box.
 pub const STORE_BYTES: u32 = STORE_ROWS * SPAN_BYTES;
-/// Alignment of tiles.
+/// Alignment of the shared memory, and so of the stages of A and B.
 pub const TILE_ALIGN: u32 = 1024;
 /// Most dynamic shared memory that a block gets on sm_90.
 pub const SMEM_MAX_BYTES: u32 = 227 * 1024;
 
-/// How the consumers share the work.
+/// How the consumer warpgroups share the tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
     /// Each has half of the rows of every tile.
@@ -57,22 +59,22 @@ pub enum Schedule {
     Pingpong,
 }
 
-/// The tile of a block, and how it is computed.
+/// The tile of a block and its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm90Tile {
     /// Rows of D.
     pub tile_m: u32,
     /// Columns of D.
     pub tile_n: u32,
-    /// Depth of the ring of operand tiles.
+    /// Number of stages, each a tile of A and one of B.
     pub stages: u32,
-    /// Blocks of a cluster along m, which load B for each other.
+    /// Blocks of a cluster along m, which multicast B to each other.
     pub cluster_m: u32,
-    /// Blocks of a cluster along n, which load A for each other. One of the two is 1.
+    /// Blocks of a cluster along n, which multicast A to each other. One of the two is 1.
     pub cluster_n: u32,
     /// How the consumers share the work.
     pub schedule: Schedule,
-    /// In which order a launch's tiles are taken.
+    /// The order of a launch's tiles.
     pub raster: Raster,
 }
 
@@ -92,7 +94,7 @@ impl Sm90Tile {
         self.cluster_m * self.cluster_n
     }
 
-    /// Wgmmas of [`MMA_M`] rows that a consumer has of a tile.
+    /// How many `wgmma`s of [`MMA_M`] rows make up a consumer's part of a tile.
     pub const fn subtiles(&self) -> u32 {
         match self.schedule {
             Schedule::Cooperative => self.tile_m / CONSUMERS / MMA_M,
@@ -100,7 +102,7 @@ impl Sm90Tile {
         }
     }
 
-    /// Consumers that wait for, and release, a stage.
+    /// How many consumers wait for, and release, a stage.
     pub const fn readers(&self) -> u32 {
         match self.schedule {
             Schedule::Cooperative => CONSUMERS,
@@ -108,7 +110,7 @@ impl Sm90Tile {
         }
     }
 
-    /// Where everything is, from the first multiple of [`TILE_ALIGN`] on.
+    /// Offsets in shared memory, from the first multiple of [`TILE_ALIGN`] on.
     pub const fn smem(&self) -> SmemMap {
         let b = self.stages * self.a_bytes();
         let store = b + self.stages * self.b_bytes();
@@ -121,15 +123,15 @@ impl Sm90Tile {
         }
     }
 
-    /// Dynamic shared memory to ask for, wherever it begins.
+    /// Dynamic shared memory of a launch, with room to align it.
     pub const fn smem_bytes(&self) -> u32 {
         let bytes = self.smem().end + TILE_ALIGN - 16;
         assert!(bytes <= SMEM_MAX_BYTES, "the stages do not fit");
         bytes
     }
 
-    /// Bytes of a row of the boxes in which D, of elements of `size_bytes`, is stored: the widest span
-    /// of a swizzle that a row of the tile has.
+    /// Bytes of a row of the boxes in which D, of elements of `size_bytes`, is stored: the widest
+    /// swizzle span that fits into a row of the tile.
     pub const fn store_span_bytes(&self, size_bytes: u32) -> u32 {
         let row_bytes = self.tile_n * size_bytes;
         let mut span_bytes = SPAN_BYTES;
@@ -139,27 +141,28 @@ impl Sm90Tile {
         span_bytes
     }
 
-    /// True where boxes do not divide a row of the tile: the one that ends with it begins in the one
-    /// before, and both bring the same there. Not for an epilogue that reads what D replaces.
+    /// True if boxes do not divide a row of the tile: the last one, which ends with the row, then
+    /// overlaps the one before it, and both store the same values there. An epilogue that reads
+    /// what D replaces must not use such a tile.
     pub const fn boxes_overlap(&self, size_bytes: u32) -> bool {
         !(self.tile_n * size_bytes).is_multiple_of(self.store_span_bytes(size_bytes))
     }
 
-    /// Whether its entries cut tiles where a launch says so ([`Sm90Launch::shared_tiles`]): those of
-    /// tiles whose sums are few enough for that to be worth it.
+    /// Whether its entries do stream-K if a launch says so ([`Sm90Launch::shared_tiles`]): only
+    /// tiles with so few accumulators that handing them over is worth it.
     pub const fn takes_stream_k(&self) -> bool {
         let is_pingpong = matches!(self.schedule, Schedule::Pingpong);
         is_pingpong && self.tile_m <= 128 && self.tile_n <= 128 && self.cluster() == 1
     }
 
-    /// Whether its fused entries write a D that no map describes: those of larger tiles have no
+    /// Whether its fused entries can store a D that no map describes: larger tiles have no
     /// registers left for that.
     pub const fn stores_by_thread(&self) -> bool {
         self.subtiles() * self.tile_n <= 256
     }
 
-    /// Clusters that run at a time on so many multiprocessors. Of those that form a group in hardware,
-    /// 16 or 18 on an H200, some are left over by clusters of four: 30 run there, not 33.
+    /// Clusters that run at the same time on so many SMs. A cluster is within one GPC, whose 16 or
+    /// 18 SMs (on an H200) are not all used by clusters of four: 30 run there, not 33.
     pub const fn clusters(&self, multiprocessors: u32) -> u32 {
         let clusters = multiprocessors / self.cluster();
         let clusters = if self.cluster() > 2 {
@@ -170,7 +173,7 @@ impl Sm90Tile {
         if clusters == 0 { 1 } else { clusters }
     }
 
-    /// Clusters of tiles of `m` × `n`, as (rows, columns).
+    /// Tiles of `m` × `n`, counted in clusters, as (rows, columns).
     pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
         (
             m.div_ceil(self.tile_m * self.cluster_m),
@@ -178,8 +181,8 @@ impl Sm90Tile {
         )
     }
 
-    /// Blocks of a launch over `batch` products: as many as fit at once, each takes tile after tile.
-    /// `None` where there is nothing to compute, or more tiles than 2^32.
+    /// Blocks of a launch over `batch` matrices: as many as run at the same time; each takes tile
+    /// after tile. `None` if there is nothing to compute, or if there are 2^32 tiles or more.
     pub const fn grid(&self, m: u32, n: u32, batch: u32, multiprocessors: u32) -> Option<u32> {
         let (rows, columns) = self.grid_tiles(m, n);
         let tiles = (rows as u64 * columns as u64).saturating_mul(batch as u64);
@@ -212,62 +215,62 @@ impl fmt::Display for Sm90Tile {
     }
 }
 
-/// Offsets in shared memory. A is at 0.
+/// Offsets in shared memory, in bytes. A is at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmemMap {
     /// B.
     pub b: u32,
-    /// Boxes on their way to D: [`STORE_BUFFERS`] for each warp that multiplies.
+    /// Boxes of D: [`STORE_BUFFERS`] for each consumer warp.
     pub store: u32,
     /// The mbarriers.
     pub barriers: u32,
-    /// The first byte behind all.
+    /// The end.
     pub end: u32,
 }
 
-/// How the host and the kernel share one launch.
+/// What the host tells the kernel about a launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sm90Launch {
-    /// Rows of tiles (of clusters of them) taken together where the raster is [`Raster::Grouped`].
+    /// Rows of tiles (of clusters of tiles) that form a band, with [`Raster::Grouped`].
     pub raster_group: u32,
     /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
     pub flags: u32,
-    /// The first so many tiles are cut: see [`super::stream_k`]. 0 where the tile does not
-    /// [take that](Sm90Tile::takes_stream_k); else there is a workspace.
+    /// Stream-K cuts this number of tiles, the first ones: see [`super::stream_k`]. 0 if the tile
+    /// does not [take that](Sm90Tile::takes_stream_k); if not 0, there is a workspace.
     pub shared_tiles: u32,
 }
 
 impl Sm90Launch {
-    /// The map of D means nothing: D is written by its pointer. With the fused epilogue alone, where
-    /// the tile [has that](Sm90Tile::stores_by_thread).
+    /// There is no valid map of D; D is stored through its pointer. Only fused entries whose tile
+    /// [can do that](Sm90Tile::stores_by_thread) take it.
     pub const NO_MAP_OF_D: u32 = 1;
 }
 
-/// The tile that is computed at a time.
+/// Coordinates of a tile, or of a cluster's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileIndex {
-    /// Product of the batch.
+    /// Index in the batch.
     pub batch: u32,
     /// Row, in clusters of tiles.
     pub m: u32,
-    /// Column, in tiles.
+    /// Column, in clusters of tiles.
     pub n: u32,
 }
 
-/// The tiles of a launch, in order.
+/// The tiles of a launch, in the order in which they are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileOrder {
     m_tiles: u32,
     n_tiles: u32,
     raster: Raster,
     group: u32,
-    /// All of them.
+    /// Number of tiles (of clusters of tiles).
     pub count: u32,
 }
 
 impl TileOrder {
-    /// Those of `batch` products of `m` × `n`.
+    /// The tiles of `batch` matrices of `m` × `n`.
     #[inline(always)]
     pub const fn new(tile: Sm90Tile, m: u32, n: u32, batch: u32, raster_group: u32) -> Self {
         let (m_tiles, n_tiles) = tile.grid_tiles(m, n);
@@ -280,7 +283,7 @@ impl TileOrder {
         }
     }
 
-    /// The tile at `index`, less than `count`.
+    /// The tile of number `index`, which is less than `count`.
     #[inline(always)]
     pub const fn at(&self, index: u32) -> TileIndex {
         let (batch, of_product) = divided(index, self.m_tiles * self.n_tiles);
@@ -292,15 +295,15 @@ impl TileOrder {
     }
 }
 
-/// What follows the product.
+/// The epilogues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EpilogueKind {
     /// `alpha`, and a scale for each operand; nothing else.
     Plain,
-    /// The same; each tile of k is added to a sum in f32, of which tensor cores keep less for 8-bit
-    /// types.
+    /// As plain, but each k tile's accumulators are added to an f32 sum in registers: for 8-bit
+    /// types, tensor cores keep fewer bits of a running sum.
     Promoted,
-    /// Everything: see [`super::epilogue`].
+    /// All of [`super::epilogue`].
     Fused,
 }
 
@@ -324,9 +327,9 @@ pub struct Sm90Entry {
     pub b: DType,
     /// Element type of D.
     pub output: DType,
-    /// How A lies.
+    /// How A is stored.
     pub trans_a: Transpose,
-    /// How B lies.
+    /// How B is stored.
     pub trans_b: Transpose,
     /// The tile.
     pub tile: Sm90Tile,
@@ -360,34 +363,36 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
     }
 }
 
-/// Good everywhere; stores under the other consumer's products.
+/// For most shapes; one consumer stores while the other multiplies.
 pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
-/// The same by clusters of four along n, for few rows: what all blocks read is read by a quarter of
-/// them.
+/// The same in clusters of four along n, for few rows: each block loads a quarter of A, which all
+/// of them read.
 pub const TILE_128X128_CLUSTER_N: Sm90Tile = Sm90Tile {
     cluster_n: 4,
     ..TILE_128X128
 };
-/// Fewer bytes for each product, and widths of which another number fills the multiprocessors.
+/// Fewer bytes of A and B for each result. Tiles of several widths are there to fill the last wave
+/// better.
 pub const TILE_128X176: Sm90Tile = tile(128, 176, 5, Schedule::Pingpong);
 /// The same.
 pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
-/// Fewer still.
+/// Still fewer bytes.
 pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
-/// Whole tiles for nearly all multiprocessors where there are few rows and 28672 columns.
+/// With few rows and 28672 columns, one whole tile for nearly every SM.
 pub const TILE_128X224: Sm90Tile = tile(128, 224, 4, Schedule::Cooperative);
-/// The same where there are 10240.
+/// The same with 10240 columns.
 pub const TILE_128X80: Sm90Tile = tile(128, 80, 7, Schedule::Cooperative);
-/// The same where there are 6144.
+/// The same with 6144 columns.
 pub const TILE_128X48: Sm90Tile = tile(128, 48, 8, Schedule::Cooperative);
-/// For small products, which larger tiles would leave to few multiprocessors.
+/// For small GEMMs, of which larger tiles would occupy few SMs.
 pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
-/// Leaves registers for a second accumulator.
+/// Cooperative, to leave registers for a second set of accumulators.
 pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
-/// As many as there are of them: longer products between two sums.
+/// As wide as the registers allow: more `wgmma` work between two additions.
 pub const TILE_128X176_PROMOTED: Sm90Tile = tile(128, 176, 5, Schedule::Cooperative);
 
-/// The tiles of the entries of these types, layouts and epilogue; empty where there is none.
+/// The tiles for which there are entries of these types, layouts and epilogue; empty if there are
+/// none.
 pub const fn tiles(
     (a, b, output): (DType, DType, DType),
     (trans_a, trans_b): (Transpose, Transpose),
@@ -422,13 +427,13 @@ pub const fn tiles(
             &[TILE_128X128, TILE_128X192, TILE_128X256, TILE_128X64]
         }
         (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128],
-        // Long code: a transposed A is left to partial products.
+        // Long code: with a transposed A, plain entries and the finish kernel do it.
         (F16, F16, F16, Fused) | (Bf16, Bf16, Bf16, Fused) if matches!(trans_a, Transpose::N) => {
             &[TILE_128X128, TILE_128X192]
         }
         _ if !k_major => &[],
         (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
-        // Two e5m2 hold too little to be multiplied by each other much.
+        // Two e5m2 have too few bits for their products to be of much use.
         (E5m2, E5m2, ..) => &[],
         (E4m3, E4m3, Bf16, Plain) => &[TILE_128X128, TILE_128X192],
         (E4m3, E4m3, Bf16, Promoted) => &[TILE_128X128_PROMOTED, TILE_128X176_PROMOTED],

@@ -1,49 +1,53 @@
-//! Stream-K: work cut into pieces of equal length, wherever in a tile's k a piece begins and ends.
+//! Stream-K: work is cut into equal shares, which may begin and end anywhere in a tile's k.
 //!
-//! Tiles seldom divide evenly among the blocks that fit a device: 80 tiles leave 52 of 132
-//! multiprocessors idle. So the steps of k of the first `shared` tiles are strung together and cut
-//! into one *share* for each block, all of the same length but for one step; the tiles after those
-//! go to the blocks whole, in turn:
+//! Tiles seldom divide evenly among the blocks that run at the same time: 80 tiles leave 52 of 132
+//! SMs idle. So the k steps of the first `shared` tiles are strung together and cut into one
+//! *share* for each block; their lengths differ by one step at most. The other tiles go to the
+//! blocks whole, in turn:
 //!
 //! ```text
 //! tiles      |----- 0 -----|----- 1 -----|----- 2 -----|   shared, 4 blocks; then 3, 4, 5, 6 whole
 //! shares     |--- 0 ---|--- 1 ----|--- 2 ---|--- 3 ----|
 //! ```
 //!
-//! The block with a tile's end of k **owns** the tile: it adds the partial sums of the blocks before
-//! it, whose shares have the rest of that k, in their order, to its own. A block has at most one part
-//! that it does not own, where its share ends inside of a tile. It computes that first, so nobody
-//! waits for long; then its whole tiles; last the tile that its share begins inside of, for which it
-//! waits for blocks of *lower* index alone. Blocks begin in the order of their indices, and what is
-//! waited for is the first thing that a block does: so all goes on, however many of them run at once.
+//! The block with the end of a tile's k **owns** the tile. To its own partial sums it adds those of
+//! the blocks before it, whose shares have the rest of that k, in the order of the blocks. A block
+//! computes in this order:
+//! 1. The part of a tile that it does not own, if its share ends inside a tile. There is at most
+//!    one. It comes first, so that its owner does not wait for long.
+//! 2. Its whole tiles.
+//! 3. The tile that its share begins inside of. For this it waits for blocks of *lower* index only.
+//!
+//! There is no deadlock, however many of the blocks run at the same time: blocks start in the order
+//! of their indices, and what is waited for is the first thing that a block does.
 
 //!
-//! **Workspace.** Partial sums pass through global memory, aligned to 16 bytes: [`FLAGS`] flags of
-//! 32 bits, [`FLAGS_PER_BLOCK`] for each block, that are 0 before and after each launch; then as many
-//! f32 for each block as a tile has results, in an order that threads like. Launches that may run at
-//! the same time need workspaces of their own.
+//! **Workspace.** Partial sums pass through global memory, aligned to 16 bytes. First there are
+//! [`FLAGS`] 32-bit flags, [`FLAGS_PER_BLOCK`] for each block, which are 0 before and after each
+//! launch. Then there are as many f32 for each block as a tile has results, in the order of the
+//! threads' accumulators. Launches that may run at the same time need workspaces of their own.
 
 use super::raster::divided;
 
-/// Blocks that a launch may have where it cuts tiles.
+/// Most blocks of a launch that cuts tiles.
 pub const BLOCKS_MAX: u32 = 256;
-/// Flags of a block: one for each warp that multiplies.
+/// Flags of a block: one for each consumer warp.
 pub const FLAGS_PER_BLOCK: u32 = 8;
 /// Flags of a workspace.
 pub const FLAGS: u32 = BLOCKS_MAX * FLAGS_PER_BLOCK;
 
-/// Bytes of a workspace for launches of so many blocks, with tiles of so many results.
+/// Bytes of a workspace for launches of `blocks` blocks, with `results` results a tile.
 pub const fn workspace_bytes(blocks: u32, results: u32) -> u64 {
     4 * (FLAGS as u64 + blocks as u64 * results as u64)
 }
 
-/// Least steps of a share: less is not worth its hand-over.
+/// Fewest k steps of a share; a shorter one is not worth its hand-over.
 const LEAST_STEPS: u32 = 4;
 
 /// How a launch cuts its tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Tiles that are cut: the first ones.
+    /// Number of tiles that are cut, the first ones.
     pub shared: u32,
     /// Blocks of the launch.
     pub blocks: u32,
@@ -55,11 +59,11 @@ impl Cut {
         self.blocks.is_multiple_of(self.shared)
     }
 
-    /// How to keep as many multiprocessors busy to the end with `tiles` tiles of `k_steps` steps.
-    /// `None` where whole tiles do so, or where a tile is too short to be cut.
+    /// How to keep as many SMs as possible busy to the end, with `tiles` tiles of `k_steps` k
+    /// steps. `None` if whole tiles do so, or if tiles are too short to be cut.
     ///
-    /// Where there are more tiles than multiprocessors, the last wave and the one before are cut: a
-    /// share is then longer than a tile, so that a tile has parts in two blocks at most.
+    /// If there are more tiles than SMs, the last wave and the one before are cut: a share is then
+    /// longer than a tile, so that no tile has parts in more than two blocks.
     pub const fn of(tiles: u32, k_steps: u32, multiprocessors: u32) -> Option<Self> {
         let most = if multiprocessors < BLOCKS_MAX {
             multiprocessors
@@ -81,8 +85,8 @@ impl Cut {
                 None
             };
         }
-        // As many blocks for each tile, where that leaves few without work: their shares begin at the
-        // same k, which they read together.
+        // The same number of blocks for each tile, if that leaves few SMs idle: their shares then
+        // begin at the same k, which they load from L2 together.
         let each = most / tiles * tiles;
         let even = if each * 16 >= most * 15 { each } else { most };
         let Some(steps) = tiles.checked_mul(k_steps) else {
@@ -100,7 +104,7 @@ impl Cut {
     }
 }
 
-/// A tile, or a part of its k, as a block computes it at a time. Everything in steps of k.
+/// What a block computes at a time: a tile, or a part of its k. All in k steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// The tile's index: see [`TileOrder`](super::sm90::TileOrder).
@@ -128,34 +132,34 @@ impl Unit {
 /// The units of one block, in the order in which it computes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamK {
-    /// How many there are.
+    /// Number of units.
     pub count: u32,
-    /// Steps of k of a tile.
+    /// k steps of a tile.
     k_steps: u32,
     block: u32,
     blocks: u32,
-    /// Tiles that are cut.
+    /// Number of tiles that are cut.
     shared: u32,
-    /// The block's share, as the tile and the step in it of its begin and of its end.
+    /// Begin and end of the block's share, each as a tile and a k step in it.
     begin: (u32, u32),
     end: (u32, u32),
-    /// 1 where the share ends inside of a tile, else 0.
+    /// 1 if the share ends inside a tile, else 0.
     handed_over: u32,
-    /// Tiles that the block gets whole beside its share.
+    /// Number of tiles that the block computes whole, apart from its share.
     whole: u32,
-    /// Least length of a share, and how many are longer by one: the first ones.
+    /// Least length of a share, and how many shares, the first ones, are longer by one.
     share: (u32, u32),
 }
 
 impl StreamK {
-    /// Those of block `block` of `blocks`, for `tiles` tiles of `k_steps` steps each, of which the
-    /// first `shared` are cut. The steps of those are fewer than 2^32.
+    /// The units of block `block` of `blocks`, for `tiles` tiles of `k_steps` k steps each, of
+    /// which the first `shared` are cut. The cut tiles have fewer than 2^32 k steps in all.
     #[inline(always)]
     pub const fn new(tiles: u32, shared: u32, k_steps: u32, block: u32, blocks: u32) -> Self {
         let share = divided(shared * k_steps, blocks);
         let begin = divided(first_step(share, block), k_steps);
         let end = divided(first_step(share, block + 1), k_steps);
-        // The last share ends where all do; that of nothing begins and ends nowhere.
+        // The last share ends at a tile's end; an empty share hands nothing over.
         let is_cut = end.1 > 0 && (begin.0 != end.0 || begin.1 != end.1);
         let handed_over = if is_cut { 1 } else { 0 };
         let after = shared + block;
@@ -178,8 +182,9 @@ impl StreamK {
         }
     }
 
-    /// The one at `index`, less than `count`: the part that the block hands over, whole tiles, and
-    /// then the tiles whose end is in its share, of which it has the last one's end of k alone.
+    /// The unit of number `index`, which is less than `count`. The order is: the part that is
+    /// handed over, whole tiles, then the tiles whose end is in the block's share, backwards. Of
+    /// the last of these the block may have only the end of its k.
     #[inline(always)]
     pub const fn unit(&self, index: u32) -> Unit {
         let (mut tile, mut k_begin, mut k_end) = (self.end.0, 0, self.k_steps);
@@ -206,8 +211,8 @@ impl StreamK {
         unit.k_end == self.k_steps
     }
 
-    /// The first block that has some of a tile's k, for a tile that is cut. All from there to the
-    /// owner have.
+    /// The first block that has some of the k of a tile that is cut. All blocks from there to the
+    /// owner have some.
     #[inline(always)]
     pub const fn first_block(&self, tile: u32) -> u32 {
         let step = tile * self.k_steps;
@@ -221,7 +226,7 @@ impl StreamK {
     }
 }
 
-/// Where the share of `block` begins.
+/// The k step at which the share of `block` begins.
 #[inline(always)]
 const fn first_step((least, longer): (u32, u32), block: u32) -> u32 {
     block * least + if block < longer { block } else { longer }

@@ -1,5 +1,5 @@
-//! How the sums of a block's warps, and of the blocks that share a tile, become one, in a fixed
-//! order, and then results.
+//! The reduction of partial sums: first those of a block's warps, then those of the blocks that
+//! split k, each in a fixed order. Then the epilogue and the stores.
 
 use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::cluster::{
@@ -17,25 +17,25 @@ use spec::gemm::raster::divided;
 
 use crate::gemm::fused::Fused;
 
-/// Neighbouring columns that a thread adds up at once.
+/// Neighbouring columns that a thread adds and stores together.
 const WIDTH: u32 = 4;
-/// Rows that a thread ends together where nothing but a factor is applied.
+/// Rows that a thread loads before it stores any, if a factor is the whole epilogue.
 const TOGETHER: usize = 4;
 
 type Group = [f32; WIDTH as usize];
 
-/// A block's tile.
+/// A block's tile and its partial sums.
 pub(super) struct Tile<'a> {
     pub(super) params: &'a GemmParams,
-    /// Product of the batch.
+    /// Index of the matrix in the batch.
     pub(super) batch: u64,
-    /// Rows that there are.
+    /// Rows inside D.
     pub(super) rows: u32,
-    /// Columns, some of which may lie beyond D's.
+    /// Columns; some may lie outside D.
     pub(super) columns: u32,
-    /// First column.
+    /// First column, in D.
     pub(super) column: u32,
-    /// Sums that the block has of each result: over parts of its k.
+    /// Partial sums that the block has of each result, over parts of its k.
     pub(super) parts: u32,
     /// Rows of a part in memory.
     pub(super) part_rows: u32,
@@ -45,8 +45,8 @@ pub(super) struct Tile<'a> {
     pub(super) sums: *mut f32,
 }
 
-/// The groups of [`WIDTH`] columns that are a thread's: in all, one column of groups, in every
-/// `step`th row.
+/// A thread's share of the results: one group of [`WIDTH`] columns, in every `step`th row from
+/// `row` on.
 #[derive(Clone, Copy)]
 struct Share {
     row: u32,
@@ -56,8 +56,8 @@ struct Share {
 }
 
 impl Tile<'_> {
-    /// The share of this thread where so many blocks share the rows. Nothing where there are more
-    /// threads than groups in whole rows.
+    /// This thread's share, if `blocks` blocks split the rows and this is number `block`. Empty for
+    /// threads that are left over when the others make up whole rows.
     #[inline(always)]
     fn share(&self, block: u32, blocks: u32) -> Share {
         let across = self.columns / WIDTH;
@@ -71,7 +71,7 @@ impl Tile<'_> {
         }
     }
 
-    /// Where the sums of a group are, of the first part.
+    /// Offset of a group's sums in the first part.
     #[inline(always)]
     fn offset(&self, row: u32, column: u32) -> u32 {
         row * partial_pitch(self.columns) + column
@@ -80,7 +80,7 @@ impl Tile<'_> {
     /// The sum over the parts.
     ///
     /// # Safety
-    /// They have been stored, by threads that this one has met.
+    /// They have been stored, by threads that this one has synchronised with.
     #[inline(always)]
     unsafe fn of_parts(&self, row: u32, column: u32) -> Group {
         let stride = self.part_rows * partial_pitch(self.columns);
@@ -96,7 +96,7 @@ impl Tile<'_> {
         total
     }
 
-    /// Puts the sum over the parts in the place of the first.
+    /// Replaces the first part by the sum over the parts.
     ///
     /// # Safety
     /// As for [`of_parts`](Self::of_parts).
@@ -117,11 +117,11 @@ impl Tile<'_> {
         }
     }
 
-    /// Applies the epilogue to the totals of this thread's groups, and stores what lies in D.
+    /// Applies the epilogue to this thread's groups and stores what lies inside D.
     ///
     /// # Safety
-    /// As the launch's. `total` gives that of a row and a column of the tile, and is called for those
-    /// in D only.
+    /// As the launch's. `total` gives the sum at a row and a column of the tile; it is called only
+    /// for those inside D.
     #[inline(always)]
     unsafe fn finish<Out: Element>(
         &self,
@@ -173,11 +173,11 @@ impl Tile<'_> {
         }
     }
 
-    /// Applies the epilogue to one group at a row and a column of D, and stores it.
+    /// Applies the epilogue to one group, at a row and a column of D, and stores it.
     ///
     /// # Safety
-    /// As the launch's. `d` is where the group begins, whose four elements are there, and aligned, where
-    /// it is whole.
+    /// As the launch's. `d` is the group's first element. If the group is whole, all four elements
+    /// are inside D, and aligned.
     #[inline(always)]
     unsafe fn finish_group<Out: Element>(
         &self,
@@ -207,18 +207,18 @@ impl Tile<'_> {
     }
 }
 
-/// How the blocks that share a tile add up their sums.
+/// How the blocks that split a tile's k add up their sums.
 pub(super) trait Combine {
-    /// Every thread of a block calls it when its warps have stored their sums in `tile.sums`.
+    /// Every thread of a block calls it once its warps have stored their sums in `tile.sums`.
     ///
     /// # Safety
     /// As the launch's.
     unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &Fused<Out>, d: *mut Out);
 }
 
-/// Through each other's shared memory, each a share of the results.
+/// A cluster: each block reduces a share of the results, through distributed shared memory.
 pub(super) struct Cluster {
-    /// Rank of the block that has the first share of k, and from one share to the next.
+    /// Rank of the block with the first share of k, and the distance to the rank of the next share.
     pub(super) first_rank: u32,
     pub(super) ranks_apart: u32,
 }
@@ -228,15 +228,15 @@ impl Combine for Cluster {
     unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &Fused<Out>, d: *mut Out) {
         let (split_idx, splits) = (thread::block_idx_y(), thread::grid_dim_y());
         let share = tile.share(split_idx, splits);
-        thread::sync_threads(); // the block's sums are there
-        // SAFETY: the sums are in the block's shared memory, and those of all blocks are there after
-        // the first barrier. All threads of the cluster come here. No block's memory goes away while
-        // others read it: a thread has stored all that it has read before it arrives.
+        thread::sync_threads(); // the block's sums are stored
+        // SAFETY: the sums are in shared memory; those of all blocks are visible after the
+        // cluster's first barrier. All threads of the cluster get here. No block exits while others
+        // read its shared memory: a thread has stored all that it has read before it arrives.
         unsafe {
             if splits > 1 {
                 tile.add_parts();
                 barrier_cluster_arrive_release();
-                barrier_cluster_wait_acquire(); // the sums of all blocks are there
+                barrier_cluster_wait_acquire(); // the sums of all blocks are visible
             }
             let sums = SharedAddr::of(tile.sums);
             let total = |row, column| {
@@ -256,7 +256,7 @@ impl Combine for Cluster {
 }
 
 impl Cluster {
-    /// The sum over the blocks that share k, each of which has its own at `own`.
+    /// The sum over the blocks that split k, whose own are all at the offset of `own`.
     ///
     /// # Safety
     /// The blocks' sums are there.
@@ -276,13 +276,14 @@ impl Cluster {
     }
 }
 
-/// Through global memory; the block that comes last adds up.
+/// Through global memory: each block draws a ticket, and the last one adds up.
 pub(super) struct Tickets {
-    /// `[batch][tiles][splits][tile_m][tile_n]`.
+    /// Partial sums, `[batch][tiles][splits][tile_m][tile_n]`.
     pub(super) partials: *mut f32,
-    /// `[batch][tiles]`, each how many blocks have stored their sums; 0 before and after.
+    /// Counters `[batch][tiles]`: how many blocks have stored their sums. 0 before and after a
+    /// launch.
     pub(super) tickets: *mut u32,
-    /// A word of shared memory.
+    /// A word of shared memory, to tell the block's threads what was drawn.
     pub(super) word: *mut u32,
 }
 
@@ -291,7 +292,7 @@ impl Combine for Tickets {
     unsafe fn finish<Out: Element>(self, tile: &Tile<'_>, epilogue: &Fused<Out>, d: *mut Out) {
         let splits = thread::grid_dim_y();
         let share = tile.share(0, 1);
-        thread::sync_threads(); // all warps' sums are there
+        thread::sync_threads(); // the sums of all warps are stored
         let tile_idx = u64::from(thread::block_idx_z()) * u64::from(thread::grid_dim_x())
             + u64::from(thread::block_idx_x());
         let elements = u64::from(tile.part_rows * tile.columns);
@@ -315,7 +316,7 @@ impl Combine for Tickets {
                 return;
             }
         }
-        // SAFETY: the sums of the block's warps, or of blocks that have drawn their tickets.
+        // SAFETY: the sums of the block's own warps, or of blocks that have drawn their tickets.
         unsafe {
             let total = |row, column| {
                 if splits == 1 {
@@ -329,10 +330,10 @@ impl Combine for Tickets {
     }
 }
 
-/// The sum over `blocks` blocks' sums, `stride` elements apart.
+/// The sum over `blocks` blocks' partial sums, `stride` elements apart.
 ///
 /// # Safety
-/// They are there.
+/// They have been stored.
 #[inline(always)]
 unsafe fn of_blocks(first: *const f32, blocks: u32, stride: u64) -> Group {
     // SAFETY: the caller's.
@@ -348,8 +349,8 @@ unsafe fn of_blocks(first: *const f32, blocks: u32, stride: u64) -> Group {
 }
 
 impl Tickets {
-    /// Draws a ticket for the block, whose sums are stored; whether it was the last. The last puts
-    /// the tickets back to 0.
+    /// Draws a ticket for the block, whose sums are stored. Returns whether it was the last, which
+    /// resets the counter to 0.
     ///
     /// # Safety
     /// Every thread of the block calls it.
@@ -373,10 +374,10 @@ impl Tickets {
     }
 }
 
-/// Four neighbours in a block of the cluster.
+/// Loads four neighbouring sums of a block of the cluster.
 ///
 /// # Safety
-/// They are there, at a multiple of 16 bytes.
+/// They have been stored, at a multiple of 16 bytes.
 #[inline(always)]
 unsafe fn load(at: ClusterAddr) -> Group {
     // SAFETY: the caller's.

@@ -1,4 +1,4 @@
-//! The element types that tensor cores multiply here.
+//! The element types, and their `mma` instructions.
 
 use cuda_std::element::Element;
 use cuda_std::mma::{mma_m16n8k16_f32_bf16_bf16_f32, mma_m16n8k16_f32_f16_f16_f32};
@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 /// f16 or bf16.
 pub(super) trait MmaElement: Element {
-    /// `acc += a * b` of a warp, 16×8 over k of 16.
+    /// `acc += a * b` by a warp: 16×8 results, over k of 16.
     ///
     /// # Safety
     /// All lanes execute it.

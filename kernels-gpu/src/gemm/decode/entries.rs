@@ -1,4 +1,4 @@
-//! The entries: architectures, element types, layouts of B and tiles.
+//! The entries, one for each choice of architecture, element types, layout of B and tile.
 
 use cuda_std::tile::{KMajor, MnMajor};
 use cuda_std::tma::TensorMapParam;
@@ -13,7 +13,7 @@ use super::combine::Tickets;
 use super::{decode, sm90};
 use crate::gemm::fused::{Fused, Pointers};
 
-/// Most threads of a block of Hopper's.
+/// Most threads of a block of Hopper's kernel.
 const SM90_THREADS: u32 = TILE_N_MAX * 2 + 32;
 
 macro_rules! entries {

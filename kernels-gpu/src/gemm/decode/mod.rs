@@ -1,32 +1,38 @@
-//! Products with at most 64 rows, bound by the memory that B is read from: see
-//! [`spec::gemm::decode`].
+//! GEMM with at most 64 rows, bound by the memory bandwidth at which B is read: see
+//! [`spec::gemm::decode`]. This one is for sm_80 and newer; `sm90.rs` is Hopper's.
+//!
+//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16, D also in f32. The rows of A
+//! are called tokens, the columns of B weights.
 //!
 //! # Roles
-//! 256 threads, all alike. Each copies its chunks of the next stage and multiplies its warp's part of
-//! the last one that landed. Weights (columns of B) are the 16 rows of a tensor core's product,
-//! tokens (rows of A) its 8 columns. Warps share a stage along n, then along k.
+//! 256 threads, all alike. Each copies its chunks of a later stage and computes its warp's part of
+//! the oldest stage, which has landed. The operands are swapped: weights are the 16 rows of an
+//! `mma`, tokens its 8 columns. Warps split a stage along n first, then along k. Blocks split k
+//! (`grid.y`).
 //!
 //! # Pipeline
-//! `stages - 1` stages are on their way. Each thread's copies of a stage are one group; a wait for the
-//! oldest and a barrier make it everyone's, and the same barrier frees the stage before it.
+//! `stages - 1` stages are in flight. Each thread's copies of a stage are one `cp.async` group. A
+//! wait for the oldest group and then a barrier make the stage visible to all; the same barrier
+//! frees the stage before it.
 //!
 //! # Shared memory
-//! | from | what | lives |
+//! | offset | what | lifetime |
 //! |---|---|---|
-//! | 0 | stages: A `[tile_m][tile_k]`, then B as stored, rows padded by 16 bytes | main loop |
-//! | 0 | sums of the warps, f32 `[warps_k][tile_m][tile_n + 4]` | after it |
+//! | 0 | stages: A `[tile_m][tile_k]`, then B as stored, rows padded by 16 bytes | mainloop |
+//! | 0 | partial sums of the warps, f32 `[warps_k][tile_m][tile_n + 4]` | after it |
 //!
 //! # Timeline
-//! For each k tile: wait, barrier, start the copies `stages - 1` ahead, multiply. Then the warps' sums
-//! meet in shared memory, those of the blocks in global memory, and the epilogue stores.
+//! For each k tile: wait, barrier, start the copies `stages - 1` ahead, `ldmatrix` and `mma`. Then
+//! the sums of the warps are added through shared memory, those of the blocks through global memory
+//! by the block that is last, which applies the epilogue and stores.
 //!
 //! # Numerics
-//! Tensor cores in f32 over each warp's k; then sums of warps in order, then of blocks in order. The
-//! bits depend on config and `splits` only. Beyond k, zeros are multiplied; what is beyond m and n
-//! is never read and reaches no result.
+//! Tensor cores in f32 over each warp's k; then the sums of warps in order, then those of blocks in
+//! order. The bits depend on config and `splits` only. Beyond k, zeros are multiplied; what lies
+//! outside m and n is never read and reaches no result.
 //!
 //! # Before you change this
-//! The emulator's tests of `tests/tests/decode/` count bank conflicts and bytes; the example
+//! The emulator's tests in `tests/tests/decode/` count bank conflicts and bytes; the example
 //! `decode_speed` of tests times Hopper's kernel on a GPU. docs/gemm-decode.md says what was tried.
 
 mod combine;
@@ -52,8 +58,9 @@ use stage::{Shape, Source};
 
 pub use entries::*;
 
-/// One block's work. `WEIGHTS` and `TOKENS` are the products of a warp along n and m, `AHEAD` the
-/// stages but one, `K_ROWS` whether B is stored with n contiguous.
+/// One block's work. A warp computes `WEIGHTS` × 16 columns of B by `TOKENS` × 8 rows of A; `AHEAD`
+/// is `stages - 1`; `K_ROWS` says that B is stored with n contiguous, so that its rows are those of
+/// k.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to; grid and shared memory are
@@ -90,7 +97,7 @@ unsafe fn decode<
     let stages = unsafe { SharedAddr::of(smem) };
     let stage_bytes = config.stage_bytes(trans_b);
     let mut copy = |stage: SharedAddr| {
-        // SAFETY: the caller's operands; the stage's last readers have passed a barrier.
+        // SAFETY: the caller's operands; all readers of the stage have passed a barrier since.
         unsafe {
             source_b.copy(stage.add_bytes(config.padded_a_bytes()));
             source_a.copy(stage);
@@ -115,7 +122,7 @@ unsafe fn decode<
     let mut k_tile_idx = 0;
     while k_tile_idx < k_tiles {
         wait_for_oldest::<AHEAD>();
-        thread::sync_threads(); // this k tile has landed, and nobody reads the one before it
+        thread::sync_threads(); // this k tile has landed; nobody reads the one before it
         if k_tile_idx + AHEAD < k_tiles {
             copy(free);
         }
@@ -130,16 +137,16 @@ unsafe fn decode<
         k_tile_idx += 1;
     }
     cp_async_wait_all();
-    thread::sync_threads(); // nobody reads stages any more
+    thread::sync_threads(); // nobody reads the stages any more
     let tile = tile(params, config, (batch, column), smem.cast());
-    // SAFETY: sums take the place of the stages; the rest is the caller's.
+    // SAFETY: the sums take the place of the stages; the rest is the caller's.
     unsafe {
         part.store(&sums, tile.sums, config);
         combine.finish(&tile, epilogue, d);
     }
 }
 
-/// The block's tile, of the product and from the column that it is given.
+/// The block's tile, in matrix `batch` and from `column` on.
 #[inline(always)]
 fn tile<'a>(
     params: &'a GemmParams,
@@ -160,7 +167,7 @@ fn tile<'a>(
     }
 }
 
-/// What the block copies of A and B, from its first k on.
+/// The parts of A and B that the block copies, from its first k on.
 #[inline(always)]
 fn sources<In, const K_ROWS: bool>(
     (a, b): (*const In, *const In),

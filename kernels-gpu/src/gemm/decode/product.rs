@@ -1,4 +1,4 @@
-//! A warp's products of one stage, and where its lanes read them.
+//! The `mma`s of a warp over one stage, and where its lanes read their fragments.
 
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
 use cuda_std::shared::SharedAddr;
@@ -7,26 +7,27 @@ use spec::gemm::decode::{DecodeConfig, partial_pitch};
 
 use super::element::MmaElement;
 
-/// Weights (rows), tokens (columns) and k of a tensor core's product; k of one step of ours.
+/// Weights (rows), tokens (columns) and k of an `mma`; k of one of our steps, for which one
+/// `ldmatrix` loads 8 tokens.
 const MMA_WEIGHTS: u32 = 16;
 const MMA_TOKENS: u32 = 8;
 const MMA_K: u32 = 16;
 const STEP_K: u32 = 2 * MMA_K;
 const ELEMENT_BYTES: u32 = 2;
 
-/// Sums of a warp: 16 weights each, then 8 tokens each.
+/// A lane's accumulators: for each 16 weights of the warp, for each 8 tokens.
 pub(super) type Sums<const WEIGHTS: usize, const TOKENS: usize> = [[[f32; 4]; TOKENS]; WEIGHTS];
 
-/// The part of a block's tile that is this warp's.
+/// This warp's part of the block's tile.
 #[derive(Clone, Copy)]
 pub(super) struct WarpPart {
-    /// First weight of the tile.
+    /// First weight, in the tile.
     weight: u32,
-    /// Which share of a stage's k.
+    /// Index of its share of a stage's k.
     k_idx: u32,
-    /// First k of it.
+    /// First k of that share.
     k: u32,
-    /// Of the four matrices that an `ldmatrix` reads: which one this lane addresses, which row.
+    /// Which of the four matrices of an `ldmatrix` this lane addresses, and which row of it.
     matrix: u32,
     row: u32,
 }
@@ -46,14 +47,14 @@ impl WarpPart {
         }
     }
 
-    /// Weight and k, in a fragment of 16×16, of the first element of the lane's row of B: matrices
-    /// go along n first.
+    /// First weight and k, within a 16×16 fragment of B, of the 8×8 matrix that the lane addresses:
+    /// matrices follow each other along n first.
     #[inline(always)]
     fn corner(&self) -> (u32, u32) {
         (self.matrix % 2 * 8, self.matrix / 2 * 8)
     }
 
-    /// Stores the warp's sums at their places in `[warps_k][tile_m][partial_pitch]`.
+    /// Stores the warp's sums to their places in `[warps_k][tile_m][partial_pitch]`.
     ///
     /// # Safety
     /// `all` points to so much shared memory, free for it.
@@ -82,7 +83,7 @@ impl WarpPart {
     }
 }
 
-/// Adds the products of the warp's part of the stage at `stage`.
+/// Adds to `sums` the products of the warp's part of the stage at `stage`.
 ///
 /// # Safety
 /// All lanes execute it; the stage has landed.
@@ -127,10 +128,10 @@ pub(super) unsafe fn multiply<
     }
 }
 
-/// Rows one after the other, padded: A, then B as stored.
+/// Addresses in a stage of padded rows: A, then B as stored.
 #[derive(Clone, Copy)]
 pub(super) struct Padded<const K_ROWS: bool> {
-    /// Bytes from the stage to the lane's first row of A, and of B.
+    /// Bytes from the stage's start to the lane's first row of A, and of B.
     a: u32,
     b: u32,
     pitch_a_bytes: u32,
@@ -158,15 +159,15 @@ impl<const K_ROWS: bool> Padded<K_ROWS> {
 }
 
 impl<const K_ROWS: bool> Padded<K_ROWS> {
-    /// The lane's row of A: 8 tokens from the `token`th eight, over the k of a step.
+    /// Address of the lane's row of A: for the `token`th group of 8 tokens, over the k of a step.
     #[inline(always)]
     fn a(&self, stage: SharedAddr, step: u32, token: u32) -> SharedAddr {
         let offset = token * MMA_TOKENS * self.pitch_a_bytes + step * STEP_K * ELEMENT_BYTES;
         stage.add_bytes(self.a + offset)
     }
 
-    /// The lane's row of B: 16 weights from the warp's `weight`th sixteen, over one half of the k of
-    /// a step.
+    /// Address of the lane's row of B: for the warp's `weight`th group of 16 weights, over one half
+    /// of the k of a step.
     #[inline(always)]
     fn b(&self, stage: SharedAddr, step: u32, half: u32, weight: u32) -> SharedAddr {
         let (weight, k) = (weight * MMA_WEIGHTS, step * STEP_K + half * MMA_K);

@@ -1,11 +1,11 @@
-//! A ring of stages in shared memory, with two barriers each.
+//! A ring of stages in shared memory, each with two mbarriers.
 
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::SharedAddr;
 
 const BARRIER_BYTES: u32 = 8;
 
-/// Stages, and their barriers.
+/// The stages and their barriers.
 #[derive(Clone, Copy)]
 pub(super) struct Ring {
     pub(super) stages: SharedAddr,
@@ -20,13 +20,15 @@ impl Ring {
         self.stages.add_bytes(stage_idx * self.stage_bytes)
     }
 
-    /// The barrier that says that a stage has landed: one arrival, and the stage's bytes.
+    /// The full barrier of a stage, which says that it has landed: one arrival, and the stage's
+    /// bytes.
     #[inline(always)]
     pub(super) fn landed(&self, stage_idx: u32) -> Mbarrier {
         self.barrier(2 * stage_idx)
     }
 
-    /// The barrier that says that nobody reads a stage any more: an arrival of each reader.
+    /// The empty barrier of a stage, which says that nobody reads it any more: one arrival of each
+    /// reader.
     #[inline(always)]
     pub(super) fn free(&self, stage_idx: u32) -> Mbarrier {
         self.barrier(2 * stage_idx + 1)
@@ -46,7 +48,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The next of `count`.
+    /// Advances to the next of `count` stages.
     #[inline(always)]
     pub(super) fn advance(&mut self, count: u32) {
         self.stage_idx += 1;

@@ -1,44 +1,48 @@
-//! Products with at most 64 rows on Hopper: tensor copies by a warp of their own, wgmma, and clusters
-//! that share k, or the tokens they read. See [`spec::gemm::decode::sm90`].
+//! GEMM with at most 64 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups issue
+//! `wgmma`, and clusters split k or share the loads of tokens. See [`spec::gemm::decode::sm90`].
+//!
+//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16, D also in f32. The rows of A
+//! are called tokens, the columns of B weights.
 //!
 //! # Roles
 //! | warps | job |
 //! |---|---|
-//! | each four but the last one | multiply 64 weights (columns of B), the rows of a wgmma, with all tokens (rows of A), its columns |
-//! | the last one | one lane copies A and B into the stages |
+//! | all but the last, by four: consumer warpgroups | `wgmma`: 64 weights are its rows, all tokens its columns |
+//! | the last one: the producer | one lane issues the TMA loads of A and B |
 //!
-//! The tile is as wide as the launch says, so that the blocks of any n can be one wave: the last
-//! warpgroup's weights end with the tile, and those that the one before it has too are computed
-//! twice, and stored once.
+//! The tile is as wide as the launch says, so that for any n the blocks can be one wave. The last
+//! warpgroup's 64 weights end with the tile. Those that it has in common with the warpgroup before
+//! it are computed twice and stored once.
 //!
 //! # Pipelines
 //! | barrier | arrivals | bytes | says |
 //! |---|---|---|---|
-//! | `landed` of a stage | 1: the block's producer | the stage's, of all sharers | A and B of a k tile are there |
+//! | `landed` of a stage | 1: the block's producer | the stage's, also those that sharers multicast | A and B of a k tile have landed |
 //! | `free` of a stage | a thread of each warpgroup of each sharer | 0 | nobody reads the stage any more |
 //!
 //! # Cluster
-//! x: blocks that share tokens; each copies a part of A's rows, to all of them. y: blocks that share
-//! k, and add up.
+//! Along x: the *sharers*, blocks that need the same tokens; each loads a part of A's rows and
+//! multicasts it to all of them. Along y: the blocks that split k, whose sums are added.
 //!
 //! # Shared memory, from a multiple of 1024
-//! | from | what | lives |
+//! | offset | what | lifetime |
 //! |---|---|---|
-//! | 0 | stages: boxes of B, then of A, rows of 128 bytes, swizzled | main loop |
-//! | 0 | sums, f32 `[tile_m][tile_n + 4]` | after it |
+//! | 0 | stages: boxes of B, then of A, rows of 128 bytes, swizzled | mainloop |
+//! | 0 | partial sums, f32 `[tile_m][tile_n + 4]` | after it |
 //! | after both | barriers, 16 bytes a stage | to the end |
 //!
 //! # Timeline
-//! All: barriers, and wait for the launch before this one; the producer brings weights into L2
-//! meanwhile. Producer: for each k tile: wait until the
-//! stage is free, expect its bytes, copy. Consumers: for each k tile: wait until it has landed, issue
-//! its products, wait for those of the tile before, free that one's stage. Then all: sums to shared
-//! memory, those of the blocks through the cluster, epilogue. A producer whose copies are shared first
-//! waits until all of them have been read.
+//! - All: initialise the barriers; let the next launch begin; wait for the writes of the preceding
+//!   launches. The producer prefetches weights into L2 before it waits.
+//! - Producer: for each k tile: wait until the stage is free, announce its bytes, load. If loads
+//!   are shared, it waits at the end until all that it loaded has been read.
+//! - Consumers: for each k tile: wait until it has landed, issue its `wgmma`s, wait for those of
+//!   the k tile before, free that one's stage.
+//! - All, at the end: sums to shared memory, add those of the cluster's blocks, epilogue, stores.
 //!
 //! # Numerics
-//! Tensor cores in f32 along each block's k, then sums of blocks in order: the bits depend on `splits`
-//! only. Copies give zeros beyond the operands.
+//! Tensor cores in f32 over each block's k, then the sums of blocks in order: the bits depend on
+//! `splits` only. TMA fills with zeros outside the operands.
 //!
 //! # Before you change this
 //! As for the portable kernel: [`super`].
@@ -69,37 +73,37 @@ use super::combine::{Cluster, Combine, Tile};
 use super::ring::{Place, Ring};
 use crate::gemm::fused::Fused;
 
-/// Bytes of k of one wgmma.
+/// Bytes of k of one `wgmma`.
 const STEP_BYTES: u32 = 32;
-/// Tokens of a thread's four registers, and weights of a warp.
+/// Tokens (columns) that four accumulators of a thread belong to, and weights (rows) of a warp.
 const TOKENS: u32 = 8;
 const WARP_WEIGHTS: u32 = 16;
 
-/// What a block works on.
+/// What one block works on.
 #[derive(Clone, Copy)]
 struct Block {
     map_a: *const TensorMap,
     map_b: *const TensorMap,
     ring: Ring,
     tile_n: u32,
-    /// Its first weight.
+    /// The block's first weight.
     column: u32,
-    /// Products of A and of B.
+    /// Index in the batch of A and of B; 0 for an operand that is broadcast.
     batch: [i32; 2],
     k_tile_first: u32,
     k_tile_end: u32,
-    /// Blocks that share tokens, this one's place among them, and the rank of the first.
+    /// Number of sharers, this block's index among them, and the rank in the cluster of the first.
     sharers: u32,
     place: u32,
     first_rank: u32,
 }
 
-/// One block's work on `TILE_M` rows of A, by the instruction `M`; B lies as `W` says.
+/// One block's work on `TILE_M` rows of A, by the instruction `M`; B's major order is `W`.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the maps and pointers point to; grid, cluster and
-/// shared memory are those of a valid tiling. `epilogue` is called once, by all threads, and nothing
-/// reads or writes global memory before.
+/// shared memory are those of a valid tiling. `epilogue` is called once, by all threads, and
+/// nothing reads or writes global memory before.
 #[inline(always)]
 pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
     maps: [*const TensorMap; 2],
@@ -127,7 +131,7 @@ pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
             block.prefetch::<W>();
         }
         griddepcontrol_launch_dependents();
-        griddepcontrol_wait(); // what the launches before wrote is there
+        griddepcontrol_wait(); // wait until the preceding launches' writes are visible
         if thread_idx >= producer {
             if thread_idx == producer {
                 block.produce::<W, TILE_M>();
@@ -153,7 +157,7 @@ pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
         first_rank: block.place,
         ranks_apart: block.sharers,
     };
-    // SAFETY: sums take the place of the stages; the rest is the caller's.
+    // SAFETY: the sums take the place of the stages; the rest is the caller's.
     unsafe {
         if thread_idx < producer {
             store(acc.as_ref(), &tile, block.warpgroup_weight());
@@ -207,10 +211,11 @@ impl Block {
         }
     }
 
-    /// Makes the barriers, for all who arrive at them to see.
+    /// Initialises the barriers and makes them visible to all who arrive at them.
     ///
     /// # Safety
-    /// All threads of the cluster call it, once; one of each block does the work.
+    /// All threads of the cluster call it, once; `does_it` is true for one of each block, which
+    /// does the work.
     #[inline(always)]
     unsafe fn prepare(&self, does_it: bool, warpgroups: u32) {
         // SAFETY: nobody uses the barriers before the threads have met.
@@ -228,9 +233,9 @@ impl Block {
             }
             if self.sharers > 1 {
                 cluster::barrier_cluster_arrive_release();
-                cluster::barrier_cluster_wait_acquire(); // all blocks' barriers are there
+                cluster::barrier_cluster_wait_acquire(); // all blocks' barriers are initialised
             } else {
-                thread::sync_threads(); // the barriers are there
+                thread::sync_threads(); // the barriers are initialised
             }
         }
     }
@@ -247,7 +252,7 @@ impl Block {
     /// A whole warpgroup.
     #[inline(always)]
     unsafe fn consume<M: MmaAsync, W: OperandMajor>(&self, acc: &mut M::Acc) {
-        // With either extent contiguous, 64 weights are as many bytes: 64 rows, or a box.
+        // In either major order, 64 weights take as many bytes: 64 rows, or one box.
         let weights = self.warpgroup_weight() * SPAN_BYTES;
         let tokens = self.tile_n * SPAN_BYTES;
         let mut place = Place::default();
@@ -256,12 +261,12 @@ impl Block {
         tie(acc);
         while k_tile < self.k_tile_end {
             let stage = self.ring.stage(place.stage_idx);
-            // SAFETY: the stage has landed after the wait, and is freed after its products.
+            // SAFETY: the stage has landed after the wait, and is freed after its `wgmma`s.
             unsafe {
                 self.ring.landed(place.stage_idx).wait_parity(place.parity);
                 let [weights, tokens] = [weights, tokens].map(|at| stage.add_bytes(at));
                 multiply_add::<M, W>(acc, weights, tokens);
-                wgmma_wait_group::<1>(acc); // the products of the tile before
+                wgmma_wait_group::<1>(acc); // the `wgmma`s of the k tile before are complete
                 if k_tile > self.k_tile_first {
                     self.free(before);
                 }
@@ -279,15 +284,16 @@ impl Block {
         }
     }
 
-    /// Says to all that copy into a stage that the warpgroup has read it.
+    /// Tells all producers that load into a stage that this warpgroup has read it.
     ///
     /// # Safety
-    /// A whole warpgroup, whose products of the stage are complete.
+    /// A whole warpgroup, whose `wgmma`s of the stage are complete.
     #[inline(always)]
     unsafe fn free(&self, stage_idx: u32) {
         let thread_idx = thread::thread_idx_x() % WARPGROUP;
         let free = self.ring.free(stage_idx);
-        // SAFETY: the caller's; the blocks of a cluster end together.
+        // SAFETY: the caller's; the sharers' barriers exist until the cluster's blocks end
+        // together.
         unsafe {
             if self.sharers == 1 {
                 if thread_idx == 0 {
@@ -300,7 +306,7 @@ impl Block {
     }
 }
 
-/// Issues the products of a k tile, as a group.
+/// Issues the `wgmma`s of a k tile as one commit group.
 ///
 /// # Safety
 /// A whole warpgroup; the tile has landed.
@@ -327,8 +333,8 @@ unsafe fn multiply_add<M: MmaAsync, W: OperandMajor>(
     }
 }
 
-/// Stores the sums of a warpgroup whose first weight is `weight`, but for those that the warpgroup
-/// before it stores.
+/// Stores the sums of a warpgroup whose first weight is `weight`, except those that the warpgroup
+/// before it computes too, and stores.
 ///
 /// # Safety
 /// `tile.sums` is free.
@@ -344,7 +350,7 @@ unsafe fn store(acc: &[f32], tile: &Tile<'_>, weight: u32) {
     let token = lane_idx % 4 * 2;
     let pitch = partial_pitch(tile.columns);
     for i in 0..acc.len() {
-        // Registers 0 and 1 are of neighbouring tokens, 2 and 3 of the weight 8 further on.
+        // Registers 0 and 1 are neighbouring tokens; 2 and 3 are those of the weight 8 further on.
         let column = first + i as u32 / 2 % 2 * 8;
         let row = token + i as u32 / 4 * TOKENS + i as u32 % 2;
         if column >= own {

@@ -6,18 +6,18 @@ use cuda_std::thread;
 use spec::gemm::decode::DECODE_THREADS;
 
 const THREADS: u32 = DECODE_THREADS;
-/// Elements of 2 bytes of one copy.
+/// Elements (of 2 bytes) of one copy.
 const CHUNK: u32 = 8;
 const CHUNK_BYTES: u32 = 16;
 
-/// The part of an operand that a block copies stage by stage: `rows` × `columns` elements each.
+/// The part of an operand that a block copies, stage by stage.
 pub(super) struct Source<T> {
     /// This thread's first chunk of the next stage.
     next: *const T,
-    /// Its place in the tile.
+    /// Row and column of that chunk in the stage.
     row: u32,
     column: u32,
-    /// Rows and columns of the operand from the next stage's first element on.
+    /// Rows and columns inside the operand, counted from the next stage's first element.
     rows_left: u32,
     columns_left: u32,
     /// Elements between rows.
@@ -25,13 +25,13 @@ pub(super) struct Source<T> {
     shape: Shape,
 }
 
-/// A stage of one operand.
+/// Extents and layout of one operand in a stage.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) rows: u32,
     pub(super) columns: u32,
     pub(super) pitch_bytes: u32,
-    /// Whether stages follow each other along the columns or along the rows.
+    /// Whether the next stage lies further along the columns, or else along the rows.
     pub(super) along_columns: bool,
 }
 
@@ -42,7 +42,7 @@ impl Shape {
         self.columns / CHUNK
     }
 
-    /// Rows that the block's threads copy at once.
+    /// Rows that the block's threads copy in one pass.
     #[inline(always)]
     const fn rows_at_once(&self) -> u32 {
         THREADS / self.chunks()
@@ -50,8 +50,8 @@ impl Shape {
 }
 
 impl<T> Source<T> {
-    /// Of the operand's part that begins at `first` and has `rows_left` rows and `columns_left`
-    /// columns.
+    /// The part of an operand that begins at `first`; `rows_left` rows and `columns_left` columns
+    /// from there on are inside the operand.
     #[inline(always)]
     pub(super) fn new(
         first: *const T,
@@ -74,7 +74,7 @@ impl<T> Source<T> {
         }
     }
 
-    /// Starts the copies of the next stage to `stage`, zeros where the operand ends.
+    /// Starts the copies of the next stage to `stage`, with zeros outside the operand.
     ///
     /// # Safety
     /// The rows start at multiples of 16 bytes; nobody uses the stage meanwhile.
@@ -121,7 +121,7 @@ impl<T> Source<T> {
         self.advance();
     }
 
-    /// To the next stage.
+    /// Advances to the next stage.
     #[inline(always)]
     fn advance(&mut self) {
         let Shape {

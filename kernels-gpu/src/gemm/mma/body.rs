@@ -1,4 +1,4 @@
-//! One block's work.
+//! One block's work: the mainloop and the copies that run ahead of it.
 
 use core::marker::PhantomData;
 
@@ -13,9 +13,9 @@ use super::operand::{InFlight, Operand, Staging, Walk};
 use super::product::{Block, FragmentA, FragmentB, Product};
 use super::results::{self, Output, Target};
 
-/// What an entry is: its tile, its products, and where k is contiguous.
+/// What makes one kernel: its tile, its instruction, and each operand's major order.
 pub(super) trait Kernel {
-    /// Element types and instructions.
+    /// Element types and the `mma` instruction.
     type Product: Product;
     /// The tile.
     const TILE: MmaTile;
@@ -43,21 +43,21 @@ impl<K: Kernel> Staging for StagingB<K> {
     const ASYNC: bool = K::Product::ASYNC;
 }
 
-/// The fragments of one step of k: `M` times 16 rows, `N` times 8 columns.
+/// The fragments of one k step: `M` of 16 rows of A, `N` of 8 columns of B.
 #[derive(Clone, Copy)]
 struct Fragments<const M: usize, const N: usize> {
     a: [FragmentA; M],
     b: [FragmentB; N],
 }
 
-/// Both operands' fragments, in the stage that is read.
+/// Where the fragments of both operands are in the stage that is read.
 struct Readers {
     a: Reader,
     b: Reader,
 }
 
 impl Readers {
-    /// Goes on to the stage that lies `bytes` further on (or back).
+    /// Moves to the stage `bytes` further on, or back if negative.
     #[inline(always)]
     fn advance(&mut self, bytes: i32) {
         self.a.advance(bytes);
@@ -98,7 +98,8 @@ impl Readers {
     }
 }
 
-/// `acc += a * b`, back and forth, so that a fragment stays in its registers' caches.
+/// `acc += a * b`, with every other row of blocks backwards (a meander), so that consecutive `mma`s
+/// share a fragment, which stays in the register reuse caches.
 ///
 /// # Safety
 /// All lanes of the warp execute it.
@@ -110,13 +111,13 @@ unsafe fn multiply<P: Product, const M: usize, const N: usize>(
     for i in 0..M {
         for step in 0..N {
             let j = if i % 2 == 0 { step } else { N - 1 - step };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's: the warp is converged.
             unsafe { P::multiply(&mut acc[i][j], fragments.a[i], fragments.b[j]) }
         }
     }
 }
 
-/// Both operands on their way into the stages.
+/// The copies of both operands into the stages. A copy is *fast* if it moves whole 16-byte chunks.
 struct Copies<K> {
     a: Operand<StagingA<K>>,
     b: Operand<StagingB<K>>,
@@ -124,16 +125,17 @@ struct Copies<K> {
     walk_b: Walk,
     fast_a: bool,
     fast_b: bool,
-    /// Tiles of k. The block takes the last one first if it is short, as only it may be.
+    /// Number of k tiles. The last one may be short, and is then computed first.
     k_tiles: u32,
-    /// How many of the first tiles are not copied fast: the short one.
+    /// How many k tiles at the beginning are not copied fast: 1, if the last tile is computed
+    /// first.
     slow_tiles: u32,
     /// The stage that is written.
     smem: *mut u8,
 }
 
 impl<K: Kernel> Copies<K> {
-    /// Goes on to the stage that lies `bytes` further on (or back).
+    /// Moves to the stage `bytes` further on, or back if negative.
     #[inline(always)]
     fn advance_stage(&mut self, bytes: i32) {
         self.walk_a.advance_stage(bytes);
@@ -141,27 +143,27 @@ impl<K: Kernel> Copies<K> {
         self.smem = self.smem.wrapping_offset(bytes as isize);
     }
 
-    /// Whether all copies are fast but those of the block's first tiles.
+    /// Whether all copies are fast, except those of the first `slow_tiles`.
     #[inline(always)]
     fn are_fast(&self) -> bool {
         self.fast_a && self.fast_b
     }
 
-    /// Whether the `i`th tile is a short one.
+    /// Whether the block's `i`th k tile is one that is not copied fast, the last one of k.
     #[inline(always)]
     fn is_short(&self, i: u32) -> bool {
         i < self.slow_tiles
     }
 
-    /// Starts the copies of the block's `i`th tile of k that are not fast: of operands that are not
-    /// aligned, and of a short tile.
+    /// Starts those copies of the block's `i`th k tile that are not fast: of unaligned operands,
+    /// and of a short k tile.
     #[inline(always)]
     unsafe fn slow(&self, i: u32) {
         let is_short = self.is_short(i);
         let k_tile_idx = match () {
             () if is_short => self.k_tiles - 1,
             () if i < self.k_tiles => i - self.slow_tiles,
-            () => i, // there is none: zeros
+            () => i, // beyond the last k tile: zeros
         };
         // SAFETY: the caller's stage is free.
         unsafe {
@@ -175,7 +177,7 @@ impl<K: Kernel> Copies<K> {
         }
     }
 
-    /// Loads the block's `i`th tile of k into registers, as far as its copies are fast.
+    /// Loads the fast copies of the block's `i`th k tile into registers.
     #[inline(always)]
     unsafe fn fetch(&mut self, i: u32) -> (InFlight, InFlight) {
         let is_there = i < self.k_tiles;
@@ -188,7 +190,7 @@ impl<K: Kernel> Copies<K> {
         }
     }
 
-    /// Writes what [`fetch`](Self::fetch) loaded.
+    /// Writes what [`fetch`](Self::fetch) loaded into the stage.
     #[inline(always)]
     unsafe fn put(&self, (a, b): &(InFlight, InFlight)) {
         // SAFETY: the caller's stage is free.
@@ -202,15 +204,15 @@ impl<K: Kernel> Copies<K> {
         }
     }
 
-    /// The rows of A and of B in which there are chunks of the block's `i`th tile of k.
+    /// For A and B: how many rows of the block's `i`th k tile this thread copies chunks of.
     #[inline(always)]
     fn rows(&self, i: u32) -> (u32, u32) {
         let is_there = i < self.k_tiles;
         (self.walk_a.rows(is_there), self.walk_b.rows(is_there))
     }
 
-    /// Starts part `part` of `parts` of the fast copies of a tile of k, which is not short, and has
-    /// so many rows.
+    /// Starts part `part` of `parts` of the fast copies of a whole k tile, for these numbers of
+    /// rows.
     #[inline(always)]
     unsafe fn fast(&mut self, (rows_a, rows_b): (u32, u32), part: u32, parts: u32) {
         // SAFETY: the caller's stage is free.
@@ -227,7 +229,7 @@ impl<K: Kernel> Copies<K> {
     }
 }
 
-/// Ends a group of copies in the background.
+/// Commits the thread's copies as a group.
 #[inline(always)]
 fn commit<K: Kernel>() {
     if K::Product::ASYNC {
@@ -235,7 +237,7 @@ fn commit<K: Kernel>() {
     }
 }
 
-/// Waits for all groups but the latest `LATEST`.
+/// Waits until at most the latest `LATEST` groups are pending.
 #[inline(always)]
 fn wait<K: Kernel, const LATEST: u32>() {
     if K::Product::ASYNC {
@@ -243,12 +245,12 @@ fn wait<K: Kernel, const LATEST: u32>() {
     }
 }
 
-/// A stage, in bytes from the first.
+/// A stage, as its offset in bytes from the first.
 #[derive(Clone, Copy)]
 struct Stage(u32);
 
 impl Stage {
-    /// Goes on to the next one, around; how many bytes further on (or back) that is.
+    /// Advances to the next stage of the ring. Returns the distance in bytes, negative at the wrap.
     #[inline(always)]
     fn next<K: Kernel>(&mut self) -> i32 {
         let (bytes, all) = (
@@ -266,7 +268,7 @@ impl Stage {
     }
 }
 
-/// The tile's products over all of k: `acc += A @ B`.
+/// The mainloop over all of k: `acc += A @ B`.
 ///
 /// # Safety
 /// As [`gemm`].
@@ -278,7 +280,7 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
 ) {
     let k_steps = K::TILE.k_steps();
     let k_tiles = copies.k_tiles;
-    // The block takes tile `i - ahead` of k while the `i`th is copied.
+    // While the `i`th k tile is copied, the one `ahead` before it is computed.
     let ahead = STAGES_LESS_2 + 1;
     let end = k_tiles + ahead;
     if k_tiles == 0 {
@@ -312,8 +314,8 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
                 }
                 continue;
             }
-            // Where all copies are fast, one block of code without branches, which the assembler
-            // weaves: products, the fragments of the next step, copies.
+            // If all copies are fast, the loop body has no branches: one basic block, in which
+            // ptxas interleaves `mma`s, the loads of the next step's fragments, and copies.
             let until = if copies.are_fast() { end } else { i + 1 };
             loop {
                 let rows = copies.rows(i);
@@ -334,7 +336,7 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
                         commit::<K>();
                         wait::<K, STAGES_LESS_2>();
                         sync_threads();
-                        // Behind the last tile lie zeros.
+                        // After the last k tile these are the fragments of a tile of zeros.
                         readers.advance(read.next::<K>());
                         next = readers.load::<K, M, N>(0);
                     }
@@ -354,7 +356,7 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
     }
 }
 
-/// One block's work. `M` and `N` are the 16s of rows and the 8s of columns of a warp.
+/// One block's work. A warp's results are `M` × 16 rows and `N` × 8 columns.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to, the grid is
@@ -406,7 +408,7 @@ pub(super) unsafe fn gemm<
             a,
             b,
             k_tiles: params.k.div_ceil(tile_k),
-            // Through registers, the first tile has nothing to be copied behind.
+            // Copies through registers need an earlier k tile to run behind, so the first is slow.
             slow_tiles: u32::from(!K::Product::ASYNC || !params.k.is_multiple_of(tile_k)),
             smem,
         };
@@ -424,8 +426,8 @@ pub(super) unsafe fn gemm<
         let is_whole = results::are_whole(tile, target.d, params);
         let factor = epilogue.only_factor().filter(|_| is_whole);
         let first = (warp_row, warp_column);
-        // Results may lie over the stages: zeros behind the last tile have landed, and all warps
-        // have read their fragments.
+        // The results take the place of the stages: the zeros copied beyond the last k tile must
+        // have landed, and all warps must have read their fragments.
         wait::<K, 0>();
         sync_threads();
         match factor {

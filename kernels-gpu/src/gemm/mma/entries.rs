@@ -1,5 +1,6 @@
-//! The entries: element types, layouts, tiles. Their epilogue is the built-in one, chosen at run
-//! time: it runs once for each 16 bytes that a thread stores, outside of the main loop.
+//! The entries, one for each choice of element types, layouts and tile. Their epilogue is the
+//! built-in one, chosen at run time: it runs once for each 16 bytes that a thread stores, outside
+//! the mainloop.
 
 use cuda_std::kernel;
 use half::{bf16, f16};
@@ -12,7 +13,7 @@ use super::one_by_one::OneByOne;
 use super::product;
 use crate::gemm::fused::Pointers;
 
-/// `entries! { arch, blocks of a multiprocessor, tile; NAME: PRODUCT(A, B) => OUT, TRANS_A TRANS_B; .. }`
+/// `entries! { ARCH, MIN_BLOCKS, TILE; NAME: PRODUCT(A, B) => OUT, TRANS_A TRANS_B; .. }`
 macro_rules! entries {
     ($arch:tt, $blocks:literal, $tile:ident;
         $($name:ident: $product:ident($a:ty, $b:ty) => $out:ty, $ta:ident $tb:ident;)*) => {$(
@@ -84,7 +85,7 @@ entries! { "sm_80", 2, MMA_SMALL;
     gemm_mma_f16_f32_tt_128x128x32_s4_fused: F16(f16, f16) => f32, T T;
 }
 
-// f32 operands, multiplied as tf32.
+// f32 operands, as tf32.
 entries! { "sm_80", 2, MMA_SMALL;
     gemm_mma_f32_nn_128x128x16_s4_fused: Tf32(f32, f32) => f32, N N;
     gemm_mma_f32_nt_128x128x16_s4_fused: Tf32(f32, f32) => f32, N T;
@@ -99,7 +100,7 @@ entries! { "sm_75", 1, MMA_TURING;
     gemm_mma_f16_tt_128x128x32_s2_fused: TuringF16(f16, f16) => f16, T T;
 }
 
-// What the instruction takes: both operands K-major.
+// The only layout that the instruction takes: both operands K-major.
 entries! { "sm_89", 1, MMA_ADA;
     gemm_mma_e4m3_bf16_nt_128x128x64_s4_fused: E4m3E4m3(u8, u8) => bf16, N T;
     gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused: E4m3E5m2(u8, u8) => bf16, N T;

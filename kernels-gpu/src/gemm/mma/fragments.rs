@@ -1,4 +1,4 @@
-//! From shared memory to the registers of the products.
+//! Loads fragments from shared memory to registers, by `ldmatrix` or by words.
 
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
 use cuda_std::shared::SharedAddr;
@@ -6,34 +6,37 @@ use cuda_std::thread;
 use spec::gemm::OperandMap;
 use spec::swizzle::CHUNK_BYTES;
 
-/// Different bits that fragments of a stage are reached by, at most.
+/// Most xor patterns with which the fragments of a stage are addressed.
 const XORS: usize = 4;
 
-/// Where a lane's row for `ldmatrix`, or its first word, lies in the stage that is read, in the
-/// first 16 of a warp's rows (or columns): one address for each bits that are xored, that is, for
-/// each step of k (K-major) or each 16 rows (MN-major). All others lie at fixed distances.
+/// Addresses of a lane's row for `ldmatrix`, or of its first word, within the stage that is read
+/// and for the first 16 of the warp's rows (or columns). The swizzle xors address bits, so there is
+/// one address for each xor pattern: for each k step (K-major) or for each 16 rows (MN-major). All
+/// other fragments are at fixed distances from these.
 ///
-/// NOTE(perf): addresses that run with the stages, not offsets to add to one: those ptxas computes
-/// anew from the thread's index in each step of k, and the products wait for `ldmatrix`.
+/// NOTE(perf): these are running addresses, advanced from stage to stage. Offsets to be added to a
+/// stage's base would be recomputed by ptxas from the thread's index in each k step, and the `mma`s
+/// would wait for `ldmatrix`.
 pub(super) struct Reader {
     addrs: [SharedAddr; XORS],
-    /// What `offset` begins at.
+    /// The address that `offset` is relative to.
     smem: *mut u8,
-    /// The same as offsets, where fragments are words that are loaded: no bit that is xored is one
-    /// of a stage.
+    /// The first word as an offset, for fragments that are loaded by words. No bit that is xored
+    /// differs between stages.
     offset: u32,
-    /// Registers go 16 bytes along k first, as B has them; else down 8 rows first, as A.
+    /// Order of a fragment's four 8×16-byte matrices: along k first, as B has them; else down the
+    /// rows first, as A has them.
     along_k: bool,
 }
 
 impl Reader {
-    /// Of A in the stage at `smem`, of a warp whose rows begin with `first`.
+    /// Of A in the stage at `smem`, for the warp whose rows begin at `first`.
     #[inline(always)]
     pub(super) fn of_a(map: &OperandMap, smem: *mut u8, first: u32) -> Self {
         Self::new(map, smem, first, false)
     }
 
-    /// Of B, so that the two registers of 8 columns are neighbours.
+    /// Of B likewise. The two registers of 8 columns are consecutive.
     #[inline(always)]
     pub(super) fn of_b(map: &OperandMap, smem: *mut u8, first: u32) -> Self {
         Self::new(map, smem, first, true)
@@ -54,7 +57,8 @@ impl Reader {
         let stage = unsafe { SharedAddr::of(smem) };
         let mut addrs = [stage; XORS];
         for i in 0..XORS {
-            // Two chunks further along a row: those of a warp begin at multiples of all there are.
+            // The next 16 rows or k step: two chunks along the row, xored, as the warp's first
+            // chunk index is a multiple of all of these.
             addrs[i] = stage.add_bytes(offset ^ (2 * CHUNK_BYTES * i as u32));
         }
         Self {
@@ -65,7 +69,7 @@ impl Reader {
         }
     }
 
-    /// Goes on to the stage that lies `bytes` further on (or back).
+    /// Moves to the stage `bytes` further on, or back if negative.
     #[inline(always)]
     pub(super) fn advance(&mut self, bytes: i32) {
         for i in 0..XORS {
@@ -74,8 +78,8 @@ impl Reader {
         self.offset = self.offset.wrapping_add_signed(bytes);
     }
 
-    /// 16 rows of A, or two times 8 columns of B, by 32 bytes of k: the `i`th 16 of the warp's, at
-    /// step `k_step`.
+    /// The `i`th fragment of k step `k_step`: 16 rows of A, or 2 × 8 columns of B, by 32 bytes of
+    /// k.
     ///
     /// # Safety
     /// All lanes execute it; the stage has been copied.
@@ -101,7 +105,7 @@ impl Reader {
         }
     }
 
-    /// The same of MN-major elements of 4 bytes, which `ldmatrix` does not transpose.
+    /// The same for MN-major elements of 4 bytes, which `ldmatrix` cannot transpose.
     #[inline(always)]
     unsafe fn load_words(&self, map: &OperandMap, k_step: u32, i: u32) -> [u32; 4] {
         let mut words = [0; 4];
@@ -109,7 +113,7 @@ impl Reader {
             let (mn, k) = halves(register as u32, self.along_k);
             let offset = self.offset ^ (CHUNK_BYTES * (4 * i + 2 * mn));
             let row = (8 * k_step + 4 * k) * map.row_bytes();
-            // One after the other: the row becomes part of the instruction.
+            // Two additions, so that the row becomes the load's immediate offset.
             let at = self.smem.wrapping_add(offset as usize);
             let at = at.wrapping_add(row as usize);
             // SAFETY: the caller's stage; a word of it.
@@ -119,7 +123,7 @@ impl Reader {
     }
 }
 
-/// The 8 rows and the 16 bytes of k of the `idx`th of four matrices.
+/// Matrix `idx` of a fragment's four: which 8 rows, and which 16 bytes of k.
 #[inline(always)]
 fn halves(idx: u32, along_k: bool) -> (u32, u32) {
     if along_k {

@@ -1,4 +1,4 @@
-//! The built-in epilogue, in as little code as there can be.
+//! The built-in epilogue with as little code as possible.
 
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place, Scale};
@@ -7,8 +7,8 @@ use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 use crate::gemm::fused::{Fused, Pointers};
 
-/// [`Fused`], which is there once and takes results one by one; where there is nothing but alpha to
-/// apply, all at once.
+/// Applies [`Fused`] to one result at a time, so that its code is there once. If `alpha` is the
+/// whole epilogue, it is applied to all results at once.
 #[derive(Clone, Copy)]
 pub(super) struct OneByOne<Out> {
     fused: Fused<Out>,
@@ -16,7 +16,7 @@ pub(super) struct OneByOne<Out> {
 }
 
 impl<Out: Element> OneByOne<Out> {
-    /// What the arguments of an entry say.
+    /// The epilogue that an entry's arguments describe.
     ///
     /// # Safety
     /// As for [`Fused::new`].
@@ -52,7 +52,7 @@ impl<Out: Element> OneByOne<Out> {
 }
 
 impl<Out> OneByOne<Out> {
-    /// The factor, where there is nothing else.
+    /// `alpha`, if it is the whole epilogue.
     #[inline(always)]
     pub(super) fn only_factor(&self) -> Option<f32> {
         self.only.map(|Scale(factor)| factor)
@@ -71,7 +71,7 @@ impl<Out: Element> Epilogue for OneByOne<Out> {
             scale.apply_all(place, x);
             return;
         }
-        // Each in turn is the first; after all, they are in order again.
+        // Rotates the array, so that its index is constant; after `N` steps it is in order again.
         let mut i = 0;
         while i < opaque(N as u32) {
             let first = self.fused.apply(place(i as usize), x[0]);

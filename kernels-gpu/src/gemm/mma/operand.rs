@@ -1,4 +1,4 @@
-//! An operand's tiles on their way from global to shared memory.
+//! Copies of an operand's tiles from global to shared memory.
 
 use core::marker::PhantomData;
 
@@ -11,18 +11,19 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
 use spec::gemm::OperandMap;
 
-/// Bytes of a chunk, what one fast copy takes.
+/// Bytes of a chunk: what one fast copy moves.
 const CHUNK: u32 = 16;
 
-/// What a block's threads share of an operand: which map, how many threads, how copies are made.
+/// What is the same for all threads that copy an operand: its layout in shared memory, how many
+/// they are, how they copy.
 pub(super) trait Staging {
-    /// How a tile lies in shared memory.
+    /// Layout of a tile in shared memory.
     const MAP: OperandMap;
     /// Threads of the block.
     const THREADS: u32;
-    /// Whether copies run in the background.
+    /// Whether copies are `cp.async`; otherwise they go through registers.
     const ASYNC: bool;
-    /// Rows of a tile that all threads copy at once.
+    /// Rows of a tile that the block's threads copy in one pass.
     const ROWS_AT_ONCE: u32 = {
         let rows = Self::THREADS / Self::MAP.row_chunks();
         assert!(Self::THREADS.is_multiple_of(Self::MAP.row_chunks()));
@@ -39,54 +40,55 @@ pub(super) trait Staging {
 
 /// One thread's share of an operand's copies.
 ///
-/// The thread has one column of chunks and every `ROWS_AT_ONCE`th row. Nothing beyond the operand
-/// is read: what lies there is 0 in shared memory.
+/// The thread copies one column of chunks, in every `ROWS_AT_ONCE`th row. Nothing outside the
+/// operand is read; shared memory is filled with zeros there.
 pub(super) struct Operand<S> {
-    /// The operand's first byte, of this batch and this tile of D.
+    /// First byte of the operand, in this matrix of the batch and this tile of D.
     base: *const u8,
     /// Bytes between rows as stored.
     ld_bytes: i64,
-    /// Rows of A or columns of B, from the tile's first on.
+    /// Rows of A or columns of B, counted from the tile's first.
     mn_left: u32,
     k: u32,
     row: u32,
     chunk: u32,
-    /// Bytes of the widest access that all chunks are aligned to, at most a chunk.
+    /// The widest access in bytes, up to a chunk, for which all chunks are aligned.
     width: u32,
     staging: PhantomData<S>,
 }
 
-/// The chunks of one tile that a thread has on their way through registers.
+/// The chunks of one tile that a thread holds in registers between load and store.
 pub(super) type InFlight = [[u32; 4]; COPIES_MAX];
 
-/// Most chunks that a thread copies of a tile through registers.
+/// Most chunks of a tile that a thread copies through registers.
 pub(super) const COPIES_MAX: usize = 4;
 
-/// The state of fast copies: they come in the order of k, those of a tile by rows.
+/// The state of the fast copies, which go through the k tiles in order, and through each by rows.
 pub(super) struct Walk {
     next: *const u8,
     row_step: isize,
     tile_step: isize,
-    /// Rows of a tile, from the thread's first on, in which its chunks are there.
+    /// Rows of a tile, counted from the thread's first, for which its chunk is inside the operand.
     rows: u32,
-    /// Where the thread's first chunk lies in the stage that is written.
+    /// Address of the thread's first chunk in the stage that is written.
     to: SharedAddr,
-    /// The same where copies go through registers.
+    /// The same, for copies through registers.
     smem: *mut u8,
 }
 
 impl Walk {
-    /// The rows of a tile, or none unless it `is_there`.
+    /// Rows of a tile to copy; 0 unless the tile `is_there`.
     ///
-    /// Opaque, so that each copy is compared with them: one instruction. It would be two if the
-    /// compiler compared beforehand.
+    /// Opaque, so that each copy compares with it, which is one instruction. Had the compiler made
+    /// the comparisons beforehand, it would be two.
     #[inline(always)]
     pub(super) fn rows(&self, is_there: bool) -> u32 {
         opaque(if is_there { self.rows } else { 0 })
     }
 
-    /// Starts the tile's next copy, which is its `i`th, if it is one of `rows`; else, of zeros.
-    /// Nothing of it if not `wanted`; without a branch, so that it lies among the products.
+    /// Starts this thread's `i`th copy of the tile, the next in order. Rows from `rows` on are
+    /// filled with zeros. Does nothing if not `wanted`, by a predicate and not a branch, so that
+    /// the copy can be scheduled among the `mma`s.
     ///
     /// # Safety
     /// If wanted: the operand is fast, the tile whole in k, the stage free.
@@ -94,14 +96,14 @@ impl Walk {
     pub(super) unsafe fn copy<S: Staging>(&mut self, i: u32, rows: u32, wanted: bool) {
         let row = i * S::ROWS_AT_ONCE;
         let to = self.to.add_bytes(row * S::MAP.row_bytes());
-        // All or nothing: the only sizes that are one instruction.
+        // All or nothing: the only two sizes that take a single instruction to select.
         let bytes = if rows > row { CHUNK } else { 0 };
         // SAFETY: the bytes that are read are the operand's; the caller says the rest.
         unsafe { cp_async_cg_l2_128b_16_src_size_if(wanted, to, self.next, bytes) }
         self.advance::<S>(i);
     }
 
-    /// Goes on from the tile's `i`th copy.
+    /// Advances from the tile's `i`th copy to the next.
     #[inline(always)]
     fn advance<S: Staging>(&mut self, i: u32) {
         self.next = self.next.wrapping_offset(self.row_step);
@@ -110,14 +112,14 @@ impl Walk {
         }
     }
 
-    /// Goes on to the stage that lies `bytes` further on (or back).
+    /// Moves to the stage `bytes` further on, or back if negative.
     #[inline(always)]
     pub(super) fn advance_stage(&mut self, bytes: i32) {
         self.to = self.to.add_bytes(bytes as u32);
         self.smem = self.smem.wrapping_offset(bytes as isize);
     }
 
-    /// Loads the tile's chunks into registers; zeros unless it `is_there`.
+    /// Loads the tile's chunks into registers, or zeros unless the tile `is_there`.
     ///
     /// # Safety
     /// The operand is fast, the tile whole in k.
@@ -150,8 +152,8 @@ impl Walk {
 }
 
 impl<S: Staging> Operand<S> {
-    /// The operand at `base` (of this batch) with `extent` rows of A or columns of B, for the tile
-    /// that begins with the `first` of them.
+    /// The operand at `base` (in this matrix of the batch), which has `extent` rows of A or columns
+    /// of B, for the tile that begins at the `first` of them.
     ///
     /// # Safety
     /// `base`, `ld`, `extent` and `k` describe readable memory; the block has `S::THREADS` threads.
@@ -177,7 +179,8 @@ impl<S: Staging> Operand<S> {
         }
     }
 
-    /// Whether all tiles that are whole in k consist of whole chunks, and so can be copied fast.
+    /// Whether all tiles that are whole in k consist of whole, aligned chunks, and so can be copied
+    /// fast.
     #[inline(always)]
     pub(super) fn is_fast(&self) -> bool {
         let whole = S::MAP.k_major
@@ -186,8 +189,8 @@ impl<S: Staging> Operand<S> {
         self.width == CHUNK && whole
     }
 
-    /// Bytes of a row of a tile that there are from this thread's chunk on, at most a chunk, where
-    /// `left` elements are left in the row's direction.
+    /// Bytes inside the operand, at most a chunk, of this thread's chunk of a row, if `left`
+    /// elements of the row are.
     #[inline(always)]
     fn bytes_of(&self, left: u32) -> u32 {
         let first = self.chunk * (CHUNK / S::MAP.size_bytes);
@@ -196,8 +199,8 @@ impl<S: Staging> Operand<S> {
         (if elements < most { elements } else { most }) * S::MAP.size_bytes
     }
 
-    /// Fast copies of the tiles of k from the first on, all of which are whole in k, to the stage at
-    /// `smem`.
+    /// The fast copies of all k tiles from the first on, which are whole in k, beginning with the
+    /// stage at `smem`.
     #[inline(always)]
     pub(super) fn walk(&self, smem: *mut u8) -> Walk {
         let at = i64::from(self.row) * self.ld_bytes + i64::from(self.chunk * CHUNK);
@@ -224,8 +227,9 @@ impl<S: Staging> Operand<S> {
         }
     }
 
-    /// Copies any tile of k, of any alignment, to the stage at `smem`: zeros of those behind the last.
-    /// With alignment to less than 4 bytes, it waits for memory.
+    /// Copies a k tile of any extent and alignment to the stage at `smem`, or zeros if it lies
+    /// beyond the last. With less than 4 bytes of alignment the copies are loads and stores, which
+    /// wait for memory.
     ///
     /// # Safety
     /// The stage is free.
@@ -247,7 +251,7 @@ impl<S: Staging> Operand<S> {
             .base
             .wrapping_offset((i64::from(k_first) * step) as isize);
         let bytes_in_row = self.bytes_of(left);
-        // As the block's size is not a constant to the compiler, the loop stays one.
+        // The compiler does not know the block's size, so it does not unroll this.
         let rows_at_once = thread::block_dim_x() / S::MAP.row_chunks();
         let mut row = self.row;
         while row < S::MAP.rows() {
@@ -275,7 +279,7 @@ impl<S: Staging> Operand<S> {
     }
 }
 
-/// Copies a chunk by pieces of `WIDTH` bytes, of which `bytes` are there.
+/// Copies a chunk by pieces of `WIDTH` bytes; `bytes` of the chunk are inside the operand.
 ///
 /// # Safety
 /// As for [`Operand::copy_any`].
@@ -298,7 +302,7 @@ unsafe fn pieces<const WIDTH: u32>(to: SharedAddr, from: *const u8, bytes: u32) 
     }
 }
 
-/// Copies a chunk of elements of `size_bytes` (1 or 2), of which `bytes` are there.
+/// Copies a chunk by elements of `size_bytes` (1 or 2); `bytes` of it are inside the operand.
 ///
 /// # Safety
 /// As for [`Operand::copy_any`].

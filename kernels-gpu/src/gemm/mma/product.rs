@@ -1,4 +1,4 @@
-//! The products of a warp: which element types, by which instructions.
+//! The matrix product of a warp's fragments: which element types, by which `mma` instruction.
 
 use cuda_std::convert::f32_to_tf32_rna;
 use cuda_std::mma::{
@@ -8,31 +8,32 @@ use cuda_std::mma::{
 };
 use half::{bf16, f16};
 
-/// A 16×8 block of results: rows `lane / 4` and 8 more, columns `lane % 4 * 2` and the next.
+/// A lane's accumulators of a 16×8 block: rows `lane / 4` and `lane / 4 + 8`, columns `lane % 4 *
+/// 2` and the next.
 pub(super) type Block = [f32; 4];
 
-/// 16 rows by 32 bytes of k of A.
+/// A lane's fragment of A: 16 rows by 32 bytes of k.
 pub(super) type FragmentA = [u32; 4];
 
-/// 8 columns by 32 bytes of k of B.
+/// A lane's fragment of B: 8 columns by 32 bytes of k.
 pub(super) type FragmentB = [u32; 2];
 
-/// `acc += a * b` over 32 bytes of k.
+/// `acc += a * b` over a k step of 32 bytes.
 pub(super) trait Product {
-    /// Element of A as it lies in memory.
+    /// Element of A in memory.
     type A: Copy;
-    /// Element of B.
+    /// Element of B in memory.
     type B: Copy;
-    /// Whether copies to shared memory run in the background; else they go through registers.
+    /// Whether copies to shared memory are `cp.async`; otherwise they go through registers.
     const ASYNC: bool = true;
 
-    /// A word of a fragment, as the instruction takes it.
+    /// Converts a word of a fragment to what the instruction takes.
     #[inline(always)]
     fn prepared(word: u32) -> u32 {
         word
     }
 
-    /// One step.
+    /// One k step.
     ///
     /// # Safety
     /// All lanes of the warp execute it.
@@ -67,7 +68,7 @@ impl Product for F16 {
     }
 }
 
-/// tf32 of f32 on sm_80, rounded to nearest: as they are, the tensor core would cut them off.
+/// f32 as tf32 on sm_80, rounded to nearest: the tensor core would truncate f32 bits.
 pub(super) struct Tf32;
 
 impl Product for Tf32 {
@@ -86,7 +87,7 @@ impl Product for Tf32 {
     }
 }
 
-/// f16 on sm_75: 16 bytes of k an instruction, and no copies in the background.
+/// f16 on sm_75: an instruction takes only 16 bytes of k, and there is no `cp.async`.
 pub(super) struct TuringF16;
 
 impl Product for TuringF16 {

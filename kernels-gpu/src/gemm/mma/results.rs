@@ -1,4 +1,4 @@
-//! From accumulators to D: through shared memory, so that stores are whole and neighbours'.
+//! Stores accumulators to D through shared memory, so that stores are 16 bytes wide and coalesced.
 
 use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt};
 use cuda_std::element::Element;
@@ -11,7 +11,7 @@ use spec::gemm::{GemmParams, MmaTile};
 
 use super::product::Block;
 
-/// Results that the epilogue takes at once.
+/// Results to which the epilogue is applied at once.
 const CHUNK: usize = 4;
 
 /// Bytes of a store.
@@ -22,10 +22,10 @@ pub(super) trait Output: Element {
     /// Elements of a store.
     const VECTOR: u32 = VECTOR_BYTES / size_of::<Self>() as u32;
 
-    /// `words`, of which those of `x`, rounded, become the last.
+    /// Shifts `words` to the front and puts those of `x`, rounded, at the end.
     fn push(words: [u32; 4], x: [f32; CHUNK]) -> [u32; 4];
 
-    /// Two neighbours, rounded, in a word, where they fit into one.
+    /// Two neighbours, rounded, as one word; `None` if they are wider.
     fn pair(x: [f32; 2]) -> Option<u32>;
 }
 
@@ -75,11 +75,11 @@ impl Output for f16 {
     }
 }
 
-/// Writes a warp's results, from row `first_row` and column `first_column` of the tile on, to their
-/// places in shared memory.
+/// Writes a warp's results, which begin at row `first_row` and column `first_column` of the tile,
+/// to their places in shared memory.
 ///
 /// # Safety
-/// `smem` has room for the tile's results and nobody else uses those of this warp.
+/// `smem` has room for the tile's results, and nobody else accesses this warp's.
 #[inline(always)]
 pub(super) unsafe fn stage<Out: Output, const M: usize, const N: usize>(
     tile: &MmaTile,
@@ -104,7 +104,7 @@ pub(super) unsafe fn stage<Out: Output, const M: usize, const N: usize>(
 
 /// Where a block's results go.
 pub(super) struct Target<Out> {
-    /// D of this batch.
+    /// D in this matrix of the batch.
     pub(super) d: *mut Out,
     pub(super) batch: u64,
     /// Row and column of the tile's first result.
@@ -112,8 +112,8 @@ pub(super) struct Target<Out> {
     pub(super) first_column: u32,
 }
 
-/// Reads the tile's results from shared memory, applies `epilogue` and stores them: each thread 16
-/// bytes of every so manieth row.
+/// Reads the tile's results from shared memory, applies `epilogue` and stores them. A thread stores
+/// 16 bytes in each of its rows, which are as far apart as the block's threads cover at once.
 ///
 /// # Safety
 /// All results have been staged; `target` and `params` describe writable memory.
@@ -143,7 +143,7 @@ pub(super) unsafe fn store<Out: Output>(
         let at = i64::from(row) * params.ldd + i64::from(first_column);
         let to = target.d.wrapping_offset(at as isize);
         let mut words = [0; 4];
-        // Not repeated by the compiler: the epilogue is there once.
+        // Opaque, so that the compiler does not unroll the loop and repeat the epilogue.
         let chunks = opaque(Out::VECTOR / CHUNK as u32);
         let mut chunk = 0;
         while chunk < chunks {
@@ -178,9 +178,9 @@ pub(super) unsafe fn store<Out: Output>(
     }
 }
 
-/// Whether a product whose epilogue is a factor alone may go through [`stage_rounded`] and
-/// [`store_rounded`]: all of D's chunks of 16 bytes are whole, and the tile is large. Smaller ones
-/// are two to a multiprocessor, where one stores while the other multiplies.
+/// Whether the results may go through [`stage_rounded`] and [`store_rounded`], if `alpha` is the
+/// whole epilogue: all 16-byte chunks of D must be whole and aligned, and the tile large. Blocks
+/// with a smaller tile are two to an SM: one stores while the other computes.
 #[inline(always)]
 pub(super) fn are_whole<Out: Output>(tile: &MmaTile, d: *const Out, params: &GemmParams) -> bool {
     const LARGE: u32 = 128 * 256;
@@ -191,7 +191,7 @@ pub(super) fn are_whole<Out: Output>(tile: &MmaTile, d: *const Out, params: &Gem
         && params.n.is_multiple_of(Out::VECTOR)
 }
 
-/// As [`stage`], of results times `factor`, rounded.
+/// As [`stage`], for results that are multiplied by `factor` and rounded first.
 ///
 /// # Safety
 /// As for [`stage`].
@@ -222,11 +222,11 @@ pub(super) unsafe fn stage_rounded<Out: Output, const M: usize, const N: usize>(
     }
 }
 
-/// As [`store`], of what [`stage_rounded`] staged: copies, of which ptxas has several on
-/// their way.
+/// As [`store`], for what [`stage_rounded`] staged: plain copies, several of which ptxas keeps in
+/// flight.
 ///
 /// # Safety
-/// As for [`store`]; [`are_whole`] said that they are.
+/// As for [`store`]; [`are_whole`] returned true.
 #[inline(always)]
 pub(super) unsafe fn store_rounded<Out: Output>(
     tile: &MmaTile,
@@ -248,7 +248,7 @@ pub(super) unsafe fn store_rounded<Out: Output>(
     let mut row = thread / vectors;
     let at = i64::from(target.first_row + row) * params.ldd + i64::from(first_column);
     let mut to = target.d.wrapping_offset(at as isize);
-    // A thread's rows are permuted alike.
+    // All rows of a thread have the same swizzle.
     let from = smem.wrapping_add(4 * tile.rounded_place(row, column_in_tile) as usize);
     // SAFETY: shared memory.
     let mut from = unsafe { SharedAddr::of(from) };

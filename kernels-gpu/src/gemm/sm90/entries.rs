@@ -1,4 +1,4 @@
-//! The entries of Hopper's GEMM: element types, layouts, tiles, epilogues.
+//! The entries of Hopper's GEMM, one for each choice of element types, layouts, tile and epilogue.
 
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
@@ -14,7 +14,7 @@ use super::kernel::{Config, Gemm};
 use super::store::{Destination, Groups, Store};
 use crate::gemm::fused::{Fused, Pointers};
 
-/// The layout whose letter stands in entry names, for A.
+/// The major order of A or B that a layout's letter in an entry name stands for.
 macro_rules! major {
     (A N) => {
         KMajor
@@ -30,7 +30,7 @@ macro_rules! major {
     };
 }
 
-/// The tile of an entry; a cluster of one is none.
+/// The tile of an entry; no cluster shape means clusters of one block.
 const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[[u32; 2]]) -> Sm90Tile {
     Sm90Tile {
         tile_m: m,

@@ -76,26 +76,26 @@ use super::partials::Partials;
 use super::store::{Store, StoreElement};
 use super::turns::Turns;
 
-/// Registers of a thread that loads, and of one that multiplies: 128 × (24 + 2 × 240) of 65,536.
+/// Registers of a loader thread and of a consumer thread: 128 × (24 + 2 × 240) of 65,536.
 const LOADER_REGISTERS: u32 = 24;
 const CONSUMER_REGISTERS: u32 = 240;
 
-/// What one kernel is: its instruction, the layouts of its operands, and its tile.
+/// What makes one kernel: its instruction, its operands' layouts and its tile.
 pub trait Config {
-    /// The instruction: element types, and as many columns as the tile.
+    /// The `wgmma` instruction: element types, and n = the tile's columns.
     type Mma: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>;
-    /// How A lies.
+    /// The major order of A.
     type A: OperandMajor;
-    /// How B lies.
+    /// The major order of B.
     type B: OperandMajor;
     /// The tile.
     const TILE: Sm90Tile;
-    /// Whether each tile of k is added to a sum in f32 of its own: the tensor cores keep about 14
-    /// bits of a running sum of 8-bit products.
+    /// Whether each k tile's accumulators are added to an f32 sum in registers: the tensor cores
+    /// keep only about 14 bits of a running sum of 8-bit products.
     const PROMOTES: bool;
 }
 
-/// The kernel of `C`, whose tile's numbers are parameters as well (types cannot compute them).
+/// The kernel of `C`. The tile's numbers are const parameters too, as types cannot compute them.
 pub struct Gemm<
     C: Config,
     const TILE_M: u32,
@@ -106,17 +106,18 @@ pub struct Gemm<
     a: TileRing<<C::Mma as MmaAsync>::A, C::A, TILE_M>,
     b: TileRing<<C::Mma as MmaAsync>::B, C::B, TILE_N>,
     pipeline: Pipeline<STAGES>,
-    /// Where results pass on their way to D.
+    /// Boxes that the results pass through on their way to D.
     boxes: SharedAddr,
     map_a: *const TensorMap,
     map_b: *const TensorMap,
     order: TileOrder,
-    /// What this block computes; all blocks of a cluster have the same.
+    /// This block's units; all blocks of a cluster have the same.
     work: StreamK,
-    /// The block, and where blocks hand over what they do not end.
+    /// The cluster's index in the grid (the block's, where clusters are of one), and the workspace
+    /// in which stream-K's partial sums are handed over.
     block: u32,
     workspace: *mut u32,
-    /// The block's place in its cluster.
+    /// The block's rank in its cluster.
     rank: u32,
 }
 
@@ -133,9 +134,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     ///
     /// # Safety
     /// Launched as [`spec::gemm::sm90`] says; `maps` are of the operands that `params` describes;
-    /// `workspace` is one where `launch` cuts tiles.
-    /// `store` uses the boxes that it is given; nothing reads or writes global memory before it is
-    /// called.
+    /// `workspace` is a stream-K workspace if `launch` cuts tiles. `store` uses the boxes that it
+    /// is given; nothing reads or writes global memory before it is called.
     #[inline(always)]
     pub unsafe fn run<Out: StoreElement, E: Epilogue>(
         maps: [*const TensorMap; 2],
@@ -148,21 +148,21 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
             assert!(C::TILE.stages == STAGES && C::TILE.subtiles() as usize == BLOCKS);
         }
-        // SAFETY: all threads of the block, and of its cluster, meet at the barriers before any uses
-        // what they protect, and again before any exits; each role is a whole warpgroup, and its
-        // registers are there for it.
+        // SAFETY: all threads of the block, and of its cluster, meet at the barriers before any
+        // uses what they protect, and again before any exits. Each role is a whole warpgroup, and
+        // its registers are there for it.
         unsafe {
             let kernel = Self::new(maps, params, launch, workspace);
             kernel.prepare();
             if thread::thread_idx_x() == 0 {
                 kernel.bring_near(params);
             }
-            griddepcontrol_wait(); // what the launches before wrote is there
+            griddepcontrol_wait(); // wait until the preceding launches' writes are visible
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER_REGISTERS>();
                 if thread::thread_idx_x() == 0 {
                     kernel.load(params);
-                    // No sooner: blocks that wait for a multiprocessor slow down those that have it.
+                    // No sooner: blocks that wait for an SM slow down those that run.
                     griddepcontrol_launch_dependents();
                 }
             } else {
@@ -170,14 +170,15 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 kernel.consume(store(kernel.boxes));
             }
             if C::TILE.cluster() > 1 {
-                // Nobody leaves while others may still copy into it or arrive at it.
+                // No block exits while others may still multicast into it or arrive at its
+                // barriers.
                 cluster::barrier_cluster_arrive_release();
                 cluster::barrier_cluster_wait_acquire();
             }
         }
     }
 
-    /// Row and column of D where the tile at `index` begins for this block, and its product.
+    /// Row, column and matrix of D at which this block's tile begins, for the tile at `index`.
     #[inline(always)]
     fn place(&self, index: u32) -> (u32, u32, u32) {
         let tile = self.order.at(index);
@@ -186,7 +187,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         (row * TILE_M, column * TILE_N, tile.batch)
     }
 
-    /// Loads the operands of every unit.
+    /// The loader: loads the operands of every unit.
     ///
     /// # Safety
     /// One thread calls it.
@@ -198,13 +199,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         while index < self.work.count {
             let unit = self.work.unit(index);
             let (row, column, batch) = self.place(unit.tile);
-            // An operand that is repeated has a map of one matrix.
+            // A broadcast operand has a map of one matrix.
             let batch_a = if params.batch_stride_a == 0 { 0 } else { batch };
             let batch_b = if params.batch_stride_b == 0 { 0 } else { batch };
             let mut k_tile = unit.k_begin;
             while k_tile < unit.k_end {
-                // SAFETY: the slot is empty, and the copies have the bytes that it is told of: A, and
-                // of B the parts of all blocks.
+                // SAFETY: the slot is empty, and the loads' bytes are those announced: A and B
+                // whole, including the parts that other blocks multicast.
                 unsafe {
                     let slot = producer.acquire(bytes);
                     let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
@@ -221,10 +222,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Multiplies, and stores, the units (or the rows of units) of this warpgroup.
+    /// The consumer: multiplies and stores this warpgroup's units, or its rows of all units.
     ///
     /// # Safety
-    /// Each warpgroup that multiplies calls it, converged.
+    /// Each consumer warpgroup calls it, converged.
     #[inline(always)]
     unsafe fn consume(&self, mut store: Store<impl StoreElement, impl Epilogue>) {
         // SAFETY: passed on to the caller; the warps are converged.
@@ -238,8 +239,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         store.finish();
     }
 
-    /// Cooperative: half of the rows of every unit. Consumer 1 begins behind the first products of
-    /// consumer 0, and so stays behind: each has the tensor cores to itself while the other one stores.
+    /// Cooperative: half of the rows of every unit. Consumer 1 starts only after consumer 0 has
+    /// issued its first `wgmma`s, and so stays behind: each has the tensor cores to itself while
+    /// the other one stores.
     #[inline(always)]
     unsafe fn share_tiles<Out: StoreElement, E: Epilogue>(
         &self,
@@ -252,8 +254,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         let mut index = 0;
         while index < self.work.count {
             let unit = self.work.unit(index);
-            // SAFETY: the warpgroup's warps go through the same units; consumer 0 passes the turn once,
-            // and consumer 1 waits for it once.
+            // SAFETY: the warpgroup's warps go through the same units; consumer 0 passes the turn
+            // once, and consumer 1 waits for it once.
             unsafe {
                 let is_first = !C::PROMOTES && index == 0;
                 if is_first && consumer_idx == 1 {
@@ -271,9 +273,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Pingpong: every other unit. The turn to multiply goes back and forth, so that a consumer waits
-    /// for no stage before the other one has seen the stages before it: a parity tells two phases
-    /// apart, not three.
+    /// Pingpong: every other unit. The consumers take turns issuing `wgmma`s. So a consumer waits
+    /// for a stage only after the other one has seen all stages before it, and cannot fall two
+    /// phases behind: a parity tells two phases apart, not three.
     #[inline(always)]
     unsafe fn take_turns<Out: StoreElement, E: Epilogue>(
         &self,
@@ -292,8 +294,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             let index = round + consumer_idx;
             round += 2;
             let is_last_round = round >= self.work.count;
-            // SAFETY: the warpgroup's warps go through the same units; both consumers go through as
-            // many rounds, and pass the turn in each.
+            // SAFETY: the warpgroup's warps go through the same units; both consumers go through
+            // the same number of rounds, and pass the turn in each.
             unsafe {
                 turns.wait();
                 if index < self.work.count {
@@ -311,8 +313,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// What follows a unit's product: its sums go to the block that ends the tile, or, with what
-    /// other blocks have of its k, through the epilogue to D.
+    /// What follows a unit's mainloop. If another block owns the tile, its sums are handed to that
+    /// block; else the sums of the blocks with the rest of its k are added, then epilogue and
+    /// store.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -324,8 +327,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         row_of_tile: u32,
         store: &mut Store<Out, E>,
     ) {
-        // SAFETY: a unit that its block does not own is the only one of the block; the owner adds
-        // what the blocks before it have.
+        // SAFETY: a block hands over at most one unit, its first; the owner adds the sums of the
+        // blocks before it that have some of the tile's k.
         unsafe {
             if C::TILE.takes_stream_k() && !(unit.k_begin == 0 && self.work.owns(unit)) {
                 let partials = Partials::<TILE_M, TILE_N>::at(self.workspace, row_of_tile);
@@ -340,9 +343,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// The product over the next `k_tiles` stages, from `row_of_tile` on. `begun` is called as soon as
-    /// the first stage's products are on their way, where sums are left in the tensor cores; `issued`
-    /// when all are.
+    /// The mainloop over the next `k_tiles` stages, for the rows from `row_of_tile` on. `begun` is
+    /// called once the first stage's `wgmma`s are issued (not if the kernel promotes), `issued`
+    /// once all are.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -355,8 +358,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         begun: impl FnOnce(),
         issued: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
-        // SAFETY: a stage's products are issued after its copies landed, and it is released after
-        // they are complete.
+        // SAFETY: a stage's `wgmma`s are issued after its loads have landed, and the stage is
+        // released after they are complete.
         unsafe {
             if C::PROMOTES {
                 return self.multiply_promoted(consumer, k_tiles, row_of_tile, issued);
@@ -373,8 +376,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             while k_tile < k_tiles {
                 let next = consumer.wait(); // A, B of k_tile landed
                 acc.multiply_add(self.a.operand(&next, row_of_tile), self.b.operand(&next, 0));
-                consumer.agree(); // under these products
-                acc.wait::<1>(); // the products of `stage`
+                consumer.agree(); // while the tensor cores compute
+                acc.wait::<1>(); // the `wgmma`s of `stage` are complete
                 stage.release(Self::READERS);
                 stage = next;
                 k_tile += 1;

@@ -1,4 +1,4 @@
-//! Tensor copies of an operand's tile.
+//! TMA loads of an operand's tile, by multicast where blocks of a cluster share it.
 
 use cuda_std::pipeline::Slot;
 use cuda_std::shared::SharedAddr;
@@ -6,18 +6,19 @@ use cuda_std::tile::{OperandMajor, SPAN_BYTES};
 use cuda_std::tma::{self, TensorMap};
 use spec::tensor_core::descriptor::Major;
 
-/// Elements of the contiguous extent in a box of an operand that has m or n contiguous: 16-bit types
-/// alone lie so.
+/// Elements along m or n in a box of an MN-major operand. Only 16-bit types can be MN-major.
 const MN_BOX: u32 = SPAN_BYTES / 2;
-/// Depth of its boxes.
+/// Elements along k in such a box.
 const MN_BOX_K: u32 = SPAN_BYTES / 2;
 
-/// Issues the copies of a tile of `MN` × [`SPAN_BYTES`] of k at `[mn, k, batch]`. Where 2 or 4 blocks
-/// `share` the tile, those of the part that is this block's by its `rank`, to all of them.
+/// Issues the TMA loads of a tile of `MN` rows × [`SPAN_BYTES`] of k at `[mn, k, batch]`. If 2 or 4
+/// blocks `share` the tile, this block loads the part of number `rank` and multicasts it to all of
+/// them.
 ///
 /// # Safety
-/// One thread calls it; the slot is to be filled, at `destination`, and its bytes are announced; the
-/// map is of boxes of `MN / share` rows where k is contiguous, else of [`MN_BOX`] × [`MN_BOX_K`].
+/// One thread calls it. The slot is this thread's to fill, at `destination`, and its bytes have
+/// been announced. The map's boxes are `MN / share` rows if k is contiguous, else [`MN_BOX`] ×
+/// [`MN_BOX_K`].
 #[inline(always)]
 pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32>(
     destination: SharedAddr,
@@ -37,7 +38,7 @@ pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32>(
     }
 }
 
-/// Brings a tile that [`load_tile`] will load, of one block, into L2.
+/// Prefetches into L2 a tile that [`load_tile`] will load for one block.
 ///
 /// # Safety
 /// The map is as for [`load_tile`].
@@ -63,7 +64,7 @@ pub(super) unsafe fn prefetch_tile<L: OperandMajor, const MN: u32>(
     }
 }
 
-/// The part of number `part` out of `PARTS`.
+/// Loads part `part` of `PARTS`.
 #[inline(always)]
 unsafe fn load_part<L: OperandMajor, const MN: u32, const PARTS: u32>(
     destination: SharedAddr,
@@ -94,7 +95,7 @@ unsafe fn load_part<L: OperandMajor, const MN: u32, const PARTS: u32>(
     }
 }
 
-/// One box, to one block or to the first `BLOCKS` of the cluster.
+/// Loads one box, to this block alone or to the first `BLOCKS` blocks of the cluster.
 #[inline(always)]
 unsafe fn copy<const BLOCKS: u32>(
     to: SharedAddr,

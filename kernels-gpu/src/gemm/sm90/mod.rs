@@ -1,7 +1,7 @@
-//! Hopper's GEMM: see `kernel.rs` for how it works, [`spec::gemm::sm90`] for what it is called with.
+//! Hopper's GEMM: `kernel.rs` explains how it works, [`spec::gemm::sm90`] how it is launched.
 //!
-//! A kernel with an epilogue of your own is an entry that calls [`Gemm::run`]: see
-//! `examples/kernels/src/lower_triangle.rs`.
+//! A kernel with an epilogue of your own is an entry that calls [`Gemm::run`]:
+//! `examples/kernels/src/lower_triangle.rs` is one.
 
 #[cfg(feature = "entries")]
 mod entries;

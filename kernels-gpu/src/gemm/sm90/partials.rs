@@ -1,7 +1,8 @@
-//! Partial sums on their way from block to block: see [`spec::gemm::stream_k`].
+//! Partial sums of stream-K on their way from block to block: see [`spec::gemm::stream_k`].
 //!
-//! Threads hand over to the threads of the same place: those of a warp write 16 bytes each, side by
-//! side, register after register, and the flag of their warp; no layout, no barrier of the block.
+//! A thread hands its accumulators to the thread of the same index in another block, so the sums
+//! need no layout of their own. The lanes of a warp write 16 bytes each, side by side, register
+//! after register; then the warp sets its flag. No barrier of the whole block is needed.
 
 use cuda_std::accumulator::Accumulator;
 use cuda_std::atomic::{ld_acquire_gpu, st_release_gpu};
@@ -13,13 +14,13 @@ use cuda_std::wgmma::MmaAsync;
 use spec::gemm::sm90::{MMA_M, WARPGROUP};
 use spec::gemm::stream_k::{FLAGS, FLAGS_PER_BLOCK};
 
-/// Registers that are moved at a time.
+/// f32 accumulators moved by one access.
 const VECTOR: usize = 4;
 const WARPS: u32 = WARPGROUP / 32;
 
-/// A workspace, for a warpgroup that has some rows of tiles of `TILE_M` × `TILE_N`.
+/// The workspace, seen from a warpgroup that computes some rows of tiles of `TILE_M` × `TILE_N`.
 pub(super) struct Partials<const TILE_M: u32, const TILE_N: u32> {
-    /// Of the calling warp, and of the calling thread, in block 0.
+    /// The calling warp's flag and the calling thread's sums, in the area of block 0.
     flag: *mut u32,
     sums: *mut f32,
 }
@@ -28,7 +29,7 @@ impl<const TILE_M: u32, const TILE_N: u32> Partials<TILE_M, TILE_N> {
     /// For the warpgroup whose rows of the tile begin at `row_of_tile`.
     ///
     /// # Safety
-    /// `workspace` is one, of this launch alone, for as many blocks as it has.
+    /// `workspace` is this launch's alone, and has room for its number of blocks.
     #[inline(always)]
     pub(super) unsafe fn at(workspace: *mut u32, row_of_tile: u32) -> Self {
         let thread = thread::thread_idx_x() % WARPGROUP;
@@ -53,11 +54,11 @@ impl<const TILE_M: u32, const TILE_N: u32> Partials<TILE_M, TILE_N> {
         }
     }
 
-    /// Hands the sums of `block` over.
+    /// Hands over the sums of `block`.
     ///
     /// # Safety
-    /// The warp calls it, converged, once in a launch: `block` is its own, and some other block
-    /// [adds](Self::add) them.
+    /// The warp calls it, converged, once in a launch; `block` is its own, and another block
+    /// [adds](Self::add) the sums.
     #[inline(always)]
     pub(super) unsafe fn hand_over<M, const BLOCKS: usize>(
         &self,
@@ -88,11 +89,10 @@ impl<const TILE_M: u32, const TILE_N: u32> Partials<TILE_M, TILE_N> {
         }
     }
 
-    /// Adds the sums of the blocks from `first` on and before `end`, in this order, as soon as they
-    /// are handed over.
+    /// Waits for the sums of blocks `first..end` and adds them, in this order.
     ///
     /// # Safety
-    /// The warp calls it, converged; these blocks hand sums over, to this one.
+    /// The warp calls it, converged; these blocks hand their sums over to this one.
     #[inline(always)]
     pub(super) unsafe fn add<M, const BLOCKS: usize>(
         &self,
@@ -104,8 +104,8 @@ impl<const TILE_M: u32, const TILE_N: u32> Partials<TILE_M, TILE_N> {
     {
         let mut block = first;
         while block < end {
-            // SAFETY: each lane has seen the flag, and so what was written before it. Nobody else
-            // waits for it: it is 0 again for the next launch.
+            // SAFETY: each lane has seen the flag by an acquire, and so what was written before it.
+            // This warp alone waits for the flag, and leaves it 0 for the next launch.
             unsafe {
                 let (flag, mut from) = self.of_block(block);
                 while ld_acquire_gpu(flag) == 0 {}

@@ -1,8 +1,9 @@
-//! From accumulators to D: through the epilogue, rounded, brought to a swizzled box in shared memory,
-//! and from there by a tensor copy.
+//! The epilogue of Hopper's GEMM: from accumulators through the epilogue's functions, rounded, to a
+//! swizzled box in shared memory, and from there to D by a TMA store.
 //!
-//! Each warp works alone on its 16 rows: it has boxes of its own, so no barrier is waited at. Where
-//! no tensor map can describe D, threads store what they hold, at the cost of narrow stores.
+//! Each warp works alone on its 16 rows and has its own boxes, so there is no barrier of the block.
+//! If no tensor map can describe D, threads store what they hold directly, at the cost of narrow
+//! stores.
 
 use cuda_std::accumulator::Accumulator;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
@@ -26,24 +27,25 @@ use spec::gemm::sm90::{
 use spec::swizzle::Swizzle;
 use spec::tensor_core::ldmatrix::tile_16x16;
 
-/// Columns that are brought to a box at a time: few, as the epilogue's addresses take registers.
+/// Columns written to a box at a time. They are few because the epilogue's addresses take
+/// registers.
 const GROUP: u32 = 16;
-/// A thread's results in a group.
+/// Results that a thread has in a group.
 const RESULTS: usize = GROUP as usize / 2;
 
 /// An element type of D.
 pub trait StoreElement: Element {
-    /// Writes a warp's 16 × 16 results to its box, of that `swizzle`, from byte `column_bytes` of the
-    /// rows on.
+    /// Writes the warp's 16 × 16 results to its box, which has this `swizzle`, beginning at byte
+    /// `column_bytes` of each row.
     ///
     /// # Safety
     /// The warp calls it, converged; the box is its own.
     unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: &[f32; RESULTS]);
 
-    /// As [`Element::store`], by the conversion that newer GPUs have.
+    /// As [`Element::store`], with the conversion instruction of newer GPUs.
     ///
     /// # Safety
-    /// As for it.
+    /// As for [`Element::store`].
     unsafe fn store_cvt(to: *mut Self, x: f32);
 }
 
@@ -99,11 +101,11 @@ impl StoreElement for f32 {
     }
 }
 
-/// D, and how it is written.
+/// D, and whether TMA or the threads write it.
 #[derive(Clone, Copy)]
 pub struct Destination<Out> {
     map: *const TensorMap,
-    /// Not 0 where `map` describes nothing.
+    /// Not 0 if there is no map of D: threads store.
     by_thread: u32,
     d: *mut Out,
     ld: i64,
@@ -113,7 +115,7 @@ pub struct Destination<Out> {
 }
 
 impl<Out: StoreElement> Destination<Out> {
-    /// What `map` describes.
+    /// D as `map` describes it.
     ///
     /// # Safety
     /// `map` is of the D of `params`.
@@ -130,7 +132,7 @@ impl<Out: StoreElement> Destination<Out> {
         }
     }
 
-    /// What `map` describes, or what `d` points to where `launch` says that there is no map.
+    /// D as `map` describes it, or at `d` if `launch` says that there is no map.
     ///
     /// # Safety
     /// They are of the D of `params`.
@@ -152,27 +154,29 @@ impl<Out: StoreElement> Destination<Out> {
     }
 }
 
-/// Whether the code for a group is there once, or once for each group.
+/// Whether the epilogue's code is there once, in a loop over groups, or once for each group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
-    /// For long epilogues: a branch to where a group's registers are moved to those of the code.
+    /// A loop, for long epilogues. A branch table moves each group's registers to those of the
+    /// loop.
     Rolled,
-    /// For short ones.
+    /// Unrolled, for short epilogues.
     Unrolled,
 }
 
-/// A warp's way to D.
+/// What a warp needs to store its results to D.
 pub struct Store<Out, E> {
     destination: Destination<Out>,
     epilogue: E,
     code: Groups,
-    /// Two boxes of the warp, and which is next.
+    /// The warp's two boxes, and the index of the one that is filled next.
     boxes: SharedAddr,
     next: u32,
 }
 
 impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
-    /// By the boxes of this warp among those at `boxes`, which [`Gemm::run`](super::Gemm::run) gives.
+    /// With this warp's boxes among those at `boxes`, which [`Gemm::run`](super::Gemm::run)
+    /// provides.
     #[inline(always)]
     pub fn new(
         destination: Destination<Out>,
@@ -193,9 +197,9 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     /// Stores a warpgroup's accumulators, whose first element is at `(row, column, batch)`.
     ///
     /// # Safety
-    /// The warps of the warpgroup call it, converged; the boxes are free. Where they overlap
-    /// ([`Sm90Tile::boxes_overlap`](spec::gemm::sm90::Sm90Tile::boxes_overlap)), the epilogue does not
-    /// read what D replaces.
+    /// The warps of the warpgroup call it, converged; the boxes are free. If boxes overlap
+    /// ([`Sm90Tile::boxes_overlap`](spec::gemm::sm90::Sm90Tile::boxes_overlap)), the epilogue does
+    /// not read what D replaces.
     #[inline(always)]
     pub unsafe fn tile<M, const BLOCKS: usize, const TILE_N: u32>(
         &mut self,
@@ -208,7 +212,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         let columns = const { columns_of_box(TILE_N, size_of::<Out>() as u32) };
         let code = self.code;
         let step = |x: u32| match code {
-            // LLVM, which cannot count such a loop, leaves it one.
+            // Keeps it a loop: LLVM cannot count its iterations.
             Groups::Rolled => opaque(x),
             Groups::Unrolled => x,
         };
@@ -218,15 +222,17 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         while block < BLOCKS as u32 {
             let mut i = 0;
             while i < boxes {
-                // A box that begins in another, as they do not divide the row, comes first: what it
-                // brings to both is there by the time that the other, the last, brings it again.
+                // If the boxes do not divide the row, the last box overlaps the one before it. The
+                // one that ends with the row is then stored first, so that what it has in common
+                // with the other is in D before the other one is sent and writes the same values
+                // again.
                 let of_tile = match (overlaps, i) {
                     (true, 0) => TILE_N - columns,
                     (true, i) => (i - 1) * columns,
                     (false, i) => i * columns,
                 };
                 let place = (row + block * MMA_M, column + of_tile, batch);
-                // What is partly beyond D is clipped; a box wholly beyond is not worth one.
+                // TMA clips what is partly outside D; a box that is wholly outside is skipped.
                 if place.0 < m && place.1 < n {
                     // SAFETY: passed on to the caller.
                     unsafe {
@@ -249,11 +255,11 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
     }
 
-    /// Waits until the next box is free. Whether this lane sends boxes.
+    /// Waits until the next box is free. Returns whether this lane issues the warp's TMA stores.
     #[inline(always)]
     unsafe fn open_box(&self) -> bool {
-        // SAFETY: the warp's lanes are here together. The copy that last read this box was issued
-        // by the same lane, which waits for it.
+        // SAFETY: the warp is converged. The store that last read this box was issued by the same
+        // lane, which waits for it.
         unsafe {
             let leader = elect_sync(FULL_MASK);
             if leader {
@@ -269,8 +275,8 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         self.destination.by_thread != 0 && opaque(self.destination.by_thread) != 0
     }
 
-    /// The group `within` columns behind the begin of the open box, which is at `(row, column,
-    /// batch)`: 16 rows of as many `columns` as a swizzle spans.
+    /// Fills one group of the open box: the 16 rows from column `within` on. The box begins at
+    /// `(row, column, batch)` of D and is `columns` wide, as many as the swizzle spans.
     #[inline(always)]
     unsafe fn store_group(
         &self,
@@ -284,8 +290,8 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         // SAFETY: the warp's lanes are here together, and the box is free.
         unsafe {
             if self.is_by_thread() {
-                // What is beyond D was read at its edge, which another lane is to write where C
-                // is D: not before all have read it, in this group and in the next.
+                // Results outside D read C at D's edge. Where C is D, another lane will overwrite
+                // that element: all lanes must have read it first, in this group and in the next.
                 bar_warp_sync(FULL_MASK);
                 self.destination.store(&x, at);
                 bar_warp_sync(FULL_MASK);
@@ -297,7 +303,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
     }
 
-    /// Sends the open box to D, at `(row, column, batch)`.
+    /// Issues the TMA store of the open box to D at `(row, column, batch)`.
     #[inline(always)]
     unsafe fn send_box(&mut self, (row, column, batch): (u32, u32, u32), leader: bool) {
         if self.is_by_thread() {
@@ -305,7 +311,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
         let from = self.boxes.add_bytes(self.next * STORE_BYTES);
         self.next = (self.next + 1) % STORE_BUFFERS;
-        // SAFETY: the warp's lanes are here together; what they wrote is fenced before it is read.
+        // SAFETY: the warp is converged; the lanes' writes are fenced before TMA reads them.
         unsafe {
             fence_proxy_async_shared_cta();
             bar_warp_sync(FULL_MASK);
@@ -317,7 +323,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
     }
 
-    /// What the epilogue makes of `registers`, a group of columns at `at`.
+    /// Applies the epilogue to `registers`, the group of columns at `at`.
     #[inline(always)]
     fn results(
         &self,
@@ -331,7 +337,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                 let (row, column) = position(at, i);
                 Place {
                     batch: u64::from(at.2),
-                    // What is beyond D is not stored, but must not be asked about.
+                    // Results outside D are not stored, but the epilogue must not read there.
                     row: row.min(m.wrapping_sub(1)),
                     column: column.min(n.wrapping_sub(1)),
                 }
@@ -340,7 +346,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         )
     }
 
-    /// Waits until all boxes have been read, so that their memory may go.
+    /// Waits until TMA has read all boxes, so that the block's shared memory may go.
     #[inline(always)]
     pub fn finish(self) {
         tma::cp_async_bulk_wait_group_read::<0>();
@@ -348,7 +354,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 }
 
 impl<Out: StoreElement> Destination<Out> {
-    /// A thread's results of a group, as far as they are in D.
+    /// Stores a thread's results of a group that lie inside D.
     #[inline(always)]
     unsafe fn store(&self, x: &[f32; RESULTS], at: (u32, u32, u32)) {
         let mut i = 0;
@@ -366,7 +372,7 @@ impl<Out: StoreElement> Destination<Out> {
     }
 }
 
-/// Waits, before the last of so many boxes is sent, until the first one is in D.
+/// Waits, before the last of `boxes` boxes is sent, until the first one has been written to D.
 #[inline(always)]
 fn wait_for_first_of(boxes: u32) {
     match boxes {
@@ -376,15 +382,15 @@ fn wait_for_first_of(boxes: u32) {
     }
 }
 
-/// Columns of the boxes of a tile of `tile_n`, of elements of `size_bytes`.
+/// Columns of a box, for a tile `tile_n` wide and elements of `size_bytes`.
 const fn columns_of_box(tile_n: u32, size_bytes: u32) -> u32 {
     let mut tile = TILE_128X128;
     tile.tile_n = tile_n;
     tile.store_span_bytes(size_bytes) / size_bytes
 }
 
-/// Row and column of a thread's `i`th result of a group at `(row, column, _)`: the accumulator's
-/// fragment (`spec::tensor_core::fragment::wgmma_acc`) of the warp's 16 rows.
+/// Row and column of a thread's `i`th result of the group at `(row, column, _)`: the `wgmma`
+/// accumulator fragment (`spec::tensor_core::fragment::wgmma_acc`) of the warp's 16 rows.
 #[inline(always)]
 fn position((row, column, _): (u32, u32, u32), i: usize) -> (u32, u32) {
     let (lane, i) = (thread::thread_idx_x() % 32, i as u32);
@@ -394,8 +400,9 @@ fn position((row, column, _): (u32, u32, u32), i: usize) -> (u32, u32) {
     )
 }
 
-/// A thread's results of the group that begins at column `of_tile` of a block of rows. Where the
-/// group is not known, a table of branches leads to where its registers, constants all, are moved.
+/// A thread's results of the group that begins at column `of_tile` of a block of rows. If the group
+/// is not known at compile time, a branch table selects the code that moves its registers, as
+/// register indices must be constants.
 ///
 /// # Safety
 /// The group is one of the tile's.
@@ -420,7 +427,7 @@ where
                         x[i] = registers[$group % of_block * RESULTS + i];
                         i += 1;
                     }
-                    // Else LLVM makes all of them one, with an index that it does not know.
+                    // Otherwise LLVM merges the arms into one with a dynamic register index.
                     tie(&mut x);
                 })*
                 // SAFETY: the caller's.

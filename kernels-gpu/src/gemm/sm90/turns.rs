@@ -1,21 +1,21 @@
-//! Pingpong: whose turn it is to multiply.
+//! Pingpong: which consumer may issue its `wgmma`s.
 
 use cuda_std::barrier;
 use spec::gemm::sm90::{CONSUMERS, WARPGROUP};
 
-/// Whose turn it is to multiply: a named barrier each, at which the one who waits for its turn and
-/// the one who passes it meet.
+/// The turn to issue `wgmma`s. Each consumer has a named barrier at which it waits for its turn;
+/// the other consumer passes the turn by arriving there.
 #[derive(Clone, Copy)]
 pub(super) struct Turns {
     pub(super) consumer_idx: u32,
 }
 
 impl Turns {
-    /// The barrier 0 is `sync_threads`'s.
+    /// The first of the two barriers: 0 is `sync_threads`'s.
     const BARRIERS: u32 = 1;
     const THREADS: u32 = CONSUMERS * WARPGROUP;
 
-    /// The first turn is consumer 0's.
+    /// Gives consumer 0 the first turn. Consumer 1 arrives in the place of a predecessor.
     #[inline(always)]
     pub(super) unsafe fn open(self) {
         if self.consumer_idx == 1 {
@@ -30,7 +30,7 @@ impl Turns {
         unsafe { barrier::bar_sync(Self::BARRIERS + self.consumer_idx, Self::THREADS) };
     }
 
-    /// After the last turn of all there is nobody to pass it to.
+    /// Passes the turn on, except after the very last one, which nobody waits for.
     #[inline(always)]
     pub(super) unsafe fn pass(self, is_last_round: bool) {
         if !(is_last_round && self.consumer_idx == 1) {

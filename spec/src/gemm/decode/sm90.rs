@@ -1,17 +1,19 @@
-//! Few rows on Hopper: tensor copies, wgmma, clusters.
+//! GEMMs with few rows on Hopper: TMA, `wgmma`, clusters.
 //!
-//! Weights (columns of B) are the 64 rows of a wgmma, tokens (rows of A) its columns. How wide a
-//! block's tile is, how many blocks share its k and how many share the tokens that they read is the
-//! launch's choice, a [`DecodeTiling`].
+//! Weights (columns of B) are the 64 rows of a `wgmma`, tokens (rows of A) its columns. The launch
+//! chooses how wide a block's tile is, how many blocks split its k, and how many share the loads of
+//! tokens: a [`DecodeTiling`].
 //!
 //! Entries are named `gemm_decode_sm90_<in>[_<out>]_<layout>_<tile_m>`, for example
 //! `gemm_decode_sm90_bf16_nt_16`; [`Sm90DecodeEntry`] prints the name. They run with
 //! [`DecodeTiling::threads`] threads a block on the grid of [`DecodeTiling::grid`] in clusters of
-//! [`DecodeTiling::cluster`], with [`DecodeTiling::smem_bytes`] of dynamic shared memory. Arguments:
-//! tensor maps of A and B by value, of three dimensions (the third is the batch; one product where
-//! the batch stride is 0), swizzled over [`SPAN_BYTES`], zeros outside, with boxes of
-//! [`DecodeTiling::box_a`] and [`DecodeTiling::box_b`]; a [`DecodeLaunch`]; the tail of
-//! [`epilogue`](crate::gemm::epilogue).
+//! [`DecodeTiling::cluster`], with [`DecodeTiling::smem_bytes`] of dynamic shared memory.
+//! Arguments:
+//! - tensor maps of A and B by value, of three dimensions (the third is the batch; of extent one if
+//!   the batch stride is 0), with the swizzle that spans [`SPAN_BYTES`], zeros outside, and boxes
+//!   of [`DecodeTiling::box_a`] and [`DecodeTiling::box_b`];
+//! - a [`DecodeLaunch`];
+//! - those of a fused [`epilogue`](crate::gemm::epilogue).
 
 use core::fmt;
 
@@ -20,24 +22,24 @@ use crate::DType;
 use crate::gemm::Transpose;
 use crate::gemm::raster::divided;
 
-/// Rows of A that entries hold.
+/// Most rows of A of each entry.
 pub const TILES_M: [u32; 3] = [16, 32, 64];
-/// Rows of a wgmma: the least columns of B that a tile has.
+/// Rows of a `wgmma`: the fewest columns of B in a tile.
 pub const MMA_WEIGHTS: u32 = 64;
-/// Most columns of a tile: a box's extent, and as many warpgroups as a block has.
+/// Most columns of a tile: the limit of a box's extent; a block has a warpgroup for every 64.
 pub const TILE_N_MAX: u32 = 256;
-/// What a tile's width is a multiple of where k is contiguous in B: the rows of a swizzle's pattern.
-/// Else it is a multiple of [`MMA_WEIGHTS`].
+/// A tile's width is a multiple of this if B is K-major: the rows of a swizzle's pattern. Otherwise
+/// it is a multiple of [`MMA_WEIGHTS`].
 pub const TILE_N_STEP: u32 = 8;
-/// Depth of k of a stage.
+/// Elements of k in a stage.
 pub const TILE_K: u32 = SPAN_BYTES / ELEMENT_BYTES;
-/// Bytes of a row of a box, which its swizzle spans.
+/// Bytes of a row of a box, which the swizzle spans.
 pub const SPAN_BYTES: u32 = 128;
 /// Alignment of a box.
 pub const BOX_ALIGN: u32 = 1024;
 /// Most blocks of a cluster.
 pub const CLUSTER_MAX: u32 = 8;
-/// Threads of the warps that multiply a wgmma's rows, and of the warp that copies.
+/// Threads of a consumer warpgroup.
 pub const WARPGROUP: u32 = 128;
 const COPIERS: u32 = 32;
 
@@ -47,26 +49,26 @@ const BARRIERS_BYTES: u32 = 16;
 /// Most dynamic shared memory of a block.
 const SMEM_MAX_BYTES: u32 = 227 * 1024;
 
-/// How a product is divided among blocks.
+/// How a GEMM is divided among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeTiling {
     /// Rows of A, at most: one of [`TILES_M`].
     pub tile_m: u32,
-    /// Columns of B of a block.
+    /// Columns of B that a block computes.
     pub tile_n: u32,
-    /// Blocks that share a tile's k, and add up in its order.
+    /// Blocks that split a tile's k; their sums are added in the order of k.
     pub splits: u32,
-    /// Neighbours along n that copy tokens for each other: 1, 2 or 4.
+    /// Blocks, neighbours along n, that multicast tokens to each other: 1, 2 or 4.
     pub sharers: u32,
 }
 
-/// What a kernel is told of its tiling; the rest is in the grid and the cluster.
+/// What a kernel is told about its tiling; the rest it reads from the grid and the cluster.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLaunch {
     /// [`DecodeTiling::tile_n`].
     pub tile_n: u32,
-    /// Of the ring in shared memory.
+    /// Stages of the ring in shared memory.
     pub stages: u32,
 }
 
@@ -76,7 +78,7 @@ impl DecodeTiling {
         TILES_M.into_iter().find(|&tile_m| m != 0 && m <= tile_m)
     }
 
-    /// Whether the kernels take it.
+    /// Whether the kernels take this tiling.
     pub fn is_valid(&self, trans_b: Transpose) -> bool {
         let step = match trans_b {
             Transpose::N => MMA_WEIGHTS,
@@ -88,12 +90,12 @@ impl DecodeTiling {
             && self.splits > 0
             && [1, 2, 4].contains(&self.sharers)
             && self.splits * self.sharers <= CLUSTER_MAX
-            // A sharer copies whole patterns of the swizzle.
+            // A sharer loads whole patterns of the swizzle.
             && self.tile_m / self.sharers >= TILE_N_STEP
     }
 
-    /// Warpgroups of a block that multiply. The last one's rows end with the tile, so some may be
-    /// those of the one before it as well.
+    /// Consumer warpgroups of a block. The last one's 64 columns end with the tile, so some of them
+    /// may belong to the one before it as well.
     pub const fn warpgroups(&self) -> u32 {
         self.tile_n.div_ceil(MMA_WEIGHTS)
     }
@@ -103,7 +105,7 @@ impl DecodeTiling {
         self.warpgroups() * WARPGROUP + COPIERS
     }
 
-    /// Stages of a block's ring: one for each of its k tiles, no more than fit.
+    /// Stages of a block's ring: one for each of its k tiles, but no more than fit.
     pub const fn stages(&self, k: u32) -> u32 {
         let stage_bytes = stage_bytes(self.tile_m, self.tile_n);
         let most = (SMEM_MAX_BYTES - BOX_ALIGN) / (stage_bytes + BARRIERS_BYTES);
@@ -114,7 +116,7 @@ impl DecodeTiling {
     /// Bytes of dynamic shared memory.
     pub const fn smem_bytes(&self, k: u32) -> u32 {
         let stages = self.stages(k);
-        // The ring begins at a multiple of its alignment, the memory anywhere.
+        // The ring is aligned, but the memory may begin anywhere.
         barriers_at(self.tile_m, self.tile_n, stages) + stages * BARRIERS_BYTES + BOX_ALIGN
     }
 
@@ -144,7 +146,7 @@ impl DecodeTiling {
         [self.sharers, self.splits, 1]
     }
 
-    /// Grid of a launch: x = tiles, in whole clusters, y = shares of k, z = products. `None` where
+    /// Grid of a launch: x = tiles, in whole clusters, y = shares of k, z = matrices. `None` if
     /// there is nothing to launch, or more than a grid can hold.
     pub const fn grid(&self, n: u32, batch: u32) -> Option<[u32; 3]> {
         let clusters = n.div_ceil(self.tile_n).div_ceil(self.sharers);
@@ -161,8 +163,8 @@ pub const fn stage_bytes(tile_m: u32, tile_n: u32) -> u32 {
     (tile_n + tile_m) * SPAN_BYTES
 }
 
-/// Where the barriers are: behind the ring, and behind the sums, which take the ring's place. From
-/// afar barriers are arrived at until the cluster's blocks meet.
+/// Offset of the barriers: behind the ring, and behind the sums, which take the ring's place. Other
+/// blocks of the cluster arrive at them until all have met at its barrier.
 #[inline(always)]
 pub const fn barriers_at(tile_m: u32, tile_n: u32, stages: u32) -> u32 {
     let ring = stages * stage_bytes(tile_m, tile_n);
@@ -170,11 +172,11 @@ pub const fn barriers_at(tile_m: u32, tile_n: u32, stages: u32) -> u32 {
     if ring > sums { ring } else { sums }
 }
 
-/// The k tiles, first and one past the last, of share `split_idx` of `splits`.
+/// The k tiles of share `split_idx` of `splits`: the first, and one past the last.
 #[inline(always)]
 pub const fn k_tiles(k: u32, split_idx: u32, splits: u32) -> (u32, u32) {
     let k_tiles = k.div_ceil(TILE_K);
-    // No product overflows: there are fewer than 2^27 tiles, and few splits.
+    // Nothing overflows: there are fewer than 2^27 tiles, and few splits.
     let first = divided(k_tiles * split_idx, splits).0;
     let end = divided(k_tiles * (split_idx + 1), splits).0;
     (first, end)
@@ -187,9 +189,9 @@ pub struct Sm90DecodeEntry {
     pub input: DType,
     /// Element type of C and D.
     pub output: DType,
-    /// How B lies.
+    /// How B is stored.
     pub trans_b: Transpose,
-    /// Rows of A that it holds.
+    /// Most rows of A.
     pub tile_m: u32,
 }
 

@@ -1,26 +1,26 @@
-//! How operands lie in shared memory.
+//! Layout of operands in shared memory.
 
 use crate::swizzle::CHUNK_BYTES;
 
-/// How an operand's tile lies in shared memory: rows of chunks of 16 bytes, the chunks of a row
-/// permuted by the row.
+/// Layout of an operand's tile in shared memory: rows of 16-byte chunks, with the chunks of a row
+/// permuted (swizzled) by the row.
 ///
-/// K-major rows are the operand's rows (A) or columns (B), with `tile_k_bytes` of k; the others are
-/// those of one k, with `tile_mn` elements.
+/// If the operand is K-major, rows are those of A or columns of B, with `tile_k_bytes` of k.
+/// Otherwise a row is one k, with `tile_mn` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperandMap {
     /// True where k is the contiguous extent.
     pub k_major: bool,
     /// Bytes of an element.
     pub size_bytes: u32,
-    /// Rows of A or columns of B.
+    /// Rows of A or columns of B in the tile.
     pub tile_mn: u32,
-    /// Bytes of k that would lie together in a K-major tile.
+    /// Bytes of k in the tile, as in a row of a K-major one.
     pub tile_k_bytes: u32,
 }
 
 impl OperandMap {
-    /// Elements of k.
+    /// Elements of k in the tile.
     pub const fn tile_k(&self) -> u32 {
         self.tile_k_bytes / self.size_bytes
     }
@@ -48,10 +48,10 @@ impl OperandMap {
         self.row_bytes() / CHUNK_BYTES
     }
 
-    /// What a row's chunks are xored with.
+    /// What a row's chunk indices are xored with.
     ///
-    /// 8 rows of one chunk lie in different banks, for `ldmatrix`; where elements of other sizes
-    /// than 2 lie MN-major, fragments are loads of 4 bytes instead: of 4 rows (every fourth, for 1
+    /// The same chunk of 8 rows then lies in different banks, for `ldmatrix`. MN-major elements of
+    /// other sizes than 2 are read by 4-byte loads instead: from 4 rows (every fourth row, if 1
     /// byte) by 2 chunks.
     #[inline(always)]
     pub const fn swizzle(&self, row: u32) -> u32 {
@@ -78,7 +78,7 @@ impl OperandMap {
         row * self.row_bytes() + (chunk ^ self.swizzle(row)) * CHUNK_BYTES
     }
 
-    /// Byte offset of the element `mn`, `k`.
+    /// Byte offset of element (`mn`, `k`).
     #[inline(always)]
     pub const fn element_offset(&self, mn: u32, k: u32) -> u32 {
         let (row, column) = if self.k_major { (mn, k) } else { (k, mn) };

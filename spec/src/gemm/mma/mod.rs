@@ -1,24 +1,29 @@
-//! Tensor-core kernels of Turing, Ampere and Ada (`mma.sync`), which run on everything newer too:
-//! what takes operands that no tensor copy can take.
+//! Tensor-core kernels of Turing, Ampere and Ada (`mma.sync`), which run on everything newer too.
+//! There they take operands that TMA cannot load.
 //!
-//! Entries are named `gemm_mma_<operands>_<layout>_<tile>_s<stages>_<epilogue>`, for example
-//! `gemm_mma_bf16_f32_nt_128x256x64_s3_fused`; [`MmaEntry`] prints the name. A `plain` one takes
-//! `(a, b, d: *mut Out, params: GemmParams)`, a `fused` one after `a, b` the tail of arguments that
-//! [`epilogue`](super::epilogue) says. Each runs with [`MmaTile::threads`] threads a block on the
-//! grid of [`MmaTile::grid`], with [`MmaTile::smem_bytes`] of dynamic shared memory.
+//! Entries are named `gemm_mma_<operands>_<layout>_<tile>_s<stages>_fused`, for example
+//! `gemm_mma_bf16_nt_128x256x64_s3_fused`; [`MmaEntry`] prints the name. Each takes `a, b` and then
+//! the arguments of a fused [`epilogue`](super::epilogue). It runs with [`MmaTile::threads`]
+//! threads a block on the grid of [`MmaTile::grid`], with [`MmaTile::smem_bytes`] of dynamic shared
+//! memory.
 //!
-//! Pointers need the alignment of one element only, leading dimensions none. A block looks at the
-//! alignment of its operands, each by itself: 16 bytes go the fast way; 8 and 4 by 2 and 4 times as
-//! many copies; less by plain loads, which wait for memory in each tile of k.
+//! Pointers need the alignment of one element only, leading dimensions none. A block tests the
+//! alignment of each of its operands by itself:
 //!
-//! | operands | layouts | output | tiles | since |
+//! | alignment | copies |
+//! |---|---|
+//! | 16 bytes | one `cp.async` for 16 bytes, the fast way |
+//! | 8 or 4 bytes | 2 or 4 times as many `cp.async` |
+//! | less | plain loads and stores, which wait for memory in each k tile |
+//!
+//! | operands | layouts | output | tiles | from |
 //! |---|---|---|---|---|
 //! | bf16, f16 | all; large: A by rows | as operands; small: f32 too | large, small | sm_80 |
 //! | f32 as tf32 | all | f32 | small | sm_80 |
 //! | e4m3, e5m2, mixes | `nt` | bf16 | Ada's | sm_89 |
 //! | f16 | all | f16 | Turing's | sm_75 |
 //!
-//! `a` and `b` may be null where k is 0. `c` may be `d` where their strides agree.
+//! `a` and `b` may be null if k is 0. `c` may be `d` if their strides agree.
 
 mod map;
 
@@ -32,7 +37,7 @@ pub use map::OperandMap;
 /// Threads of a warp.
 const WARP_THREADS: u32 = 32;
 
-/// Bytes of k that one step of the products takes: a row of an `m16n8` fragment of A.
+/// Bytes of k of one step of `mma`s: a row of an `m16n8` instruction's fragment of A.
 pub const MMA_STEP_BYTES: u32 = 32;
 
 /// Tile of one thread block, and how its warps share it.
@@ -50,11 +55,11 @@ pub struct MmaTile {
     pub warps_m: u32,
     /// Warps along n.
     pub warps_n: u32,
-    /// Rows of tiles in a band of the grid: see [`MmaTile::tile_coordinates`].
+    /// Rows of tiles in a band: see [`MmaTile::tile_coordinates`].
     pub band_rows: u32,
 }
 
-/// For large products: 64×64 results a warp, 8 warps, one block a multiprocessor.
+/// For large GEMMs: 64×64 results a warp, 8 warps, one block an SM.
 pub const MMA_LARGE: MmaTile = MmaTile {
     tile_m: 128,
     tile_n: 256,
@@ -65,8 +70,8 @@ pub const MMA_LARGE: MmaTile = MmaTile {
     band_rows: 16,
 };
 
-/// For smaller products, and devices of less than 144 KiB of shared memory a block: 64×64 results a
-/// warp, 4 warps.
+/// For smaller GEMMs, and for devices with less than 144 KiB of shared memory a block: 64×64
+/// results a warp, 4 warps.
 pub const MMA_SMALL: MmaTile = MmaTile {
     tile_m: 128,
     tile_n: 128,
@@ -77,8 +82,8 @@ pub const MMA_SMALL: MmaTile = MmaTile {
     band_rows: 12,
 };
 
-/// For 8-bit floats: 64×32 results a warp, as newer devices than Ada make two products of each and
-/// want registers for it.
+/// For 8-bit floats: 64×32 results a warp. Devices newer than Ada make two instructions of each
+/// `mma`, which takes registers.
 pub const MMA_ADA: MmaTile = MmaTile {
     warps_n: 4,
     ..MMA_SMALL
@@ -121,7 +126,7 @@ impl MmaTile {
         self.tile_n / self.warps_n
     }
 
-    /// Steps of the products in a stage.
+    /// k steps in a stage.
     pub const fn k_steps(&self) -> u32 {
         self.tile_k_bytes / MMA_STEP_BYTES
     }
@@ -136,8 +141,7 @@ impl MmaTile {
         (self.tile_m + self.tile_n) * self.tile_k_bytes
     }
 
-    /// Dynamic shared memory of a block: the stages, and after them in the same place the results
-    /// in f32.
+    /// Dynamic shared memory of a block: the stages, and later, in their place, the results in f32.
     pub const fn smem_bytes(&self) -> u32 {
         let stages = self.stages * self.stage_bytes();
         let results = self.tile_m * self.tile_n * size_of::<f32>() as u32;
@@ -149,15 +153,15 @@ impl MmaTile {
         m.div_ceil(self.tile_m) as u64 * n.div_ceil(self.tile_n) as u64
     }
 
-    /// Grid of a launch over `batch` products of `m`×`n` results: x = tiles, y and z = batches, see
-    /// [`batch_idx`](super::batch_idx). `None` where there is nothing to launch (an extent is 0) or
-    /// more tiles than a grid can hold.
+    /// Grid of a launch over `batch` matrices of `m`×`n` results: x = tiles, y and z = batches, see
+    /// [`batch_idx`](super::batch_idx). `None` if there is nothing to launch (an extent is 0) or if
+    /// there are more tiles than a grid can hold.
     pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
         grid(self.tiles(m, n), batch)
     }
 
     /// Row and column, in tiles, of the tile that block `block_idx_x` computes. Blocks run down
-    /// bands of rows of tiles, so that those in flight together share operands.
+    /// bands of rows of tiles, so that those that run at the same time share operands.
     pub const fn tile_coordinates(&self, block_idx_x: u32, m: u32, n: u32) -> (u32, u32) {
         let m_tiles = m.div_ceil(self.tile_m);
         let n_tiles = n.div_ceil(self.tile_n);
@@ -174,7 +178,7 @@ impl MmaTile {
         (band_start + idx_in_band % rows, idx_in_band / rows)
     }
 
-    /// How A lies in a stage.
+    /// Layout of A in a stage.
     pub const fn map_a(&self, k_major: bool, size_bytes: u32) -> OperandMap {
         OperandMap {
             k_major,
@@ -184,7 +188,7 @@ impl MmaTile {
         }
     }
 
-    /// How B lies in a stage.
+    /// Layout of B in a stage.
     pub const fn map_b(&self, k_major: bool, size_bytes: u32) -> OperandMap {
         OperandMap {
             tile_mn: self.tile_n,
@@ -192,11 +196,12 @@ impl MmaTile {
         }
     }
 
-    /// Where the tile's result (`row`, `column`) waits to be stored, in f32 elements, where threads
-    /// store vectors of `vector` results (4 or 8).
+    /// Where the tile's result (`row`, `column`) is staged before it is stored, in f32 elements, if
+    /// threads store vectors of `vector` results (4 or 8).
     ///
-    /// Results lie in chunks of 4. A warp writes pairs, 8 rows and 4 pairs at once, and reads chunks
-    /// of neighbours (of 4) or of every other (of 8): the permutations keep both apart in the banks.
+    /// Results are swizzled in chunks of 4. A warp writes pairs, 8 rows by 4 pairs at once, and
+    /// reads consecutive chunks (`vector` 4) or every other chunk (`vector` 8): neither has bank
+    /// conflicts.
     #[inline(always)]
     pub const fn result_place(&self, row: u32, column: u32, vector: u32) -> u32 {
         let chunk = column / 4;
@@ -209,15 +214,15 @@ impl MmaTile {
         row * self.tile_n + place * 4 + column % 4
     }
 
-    /// Where 8 results of 16 bits, from (`row`, `column`) on, wait to be stored, in chunks of 16
-    /// bytes. A warp writes 8 rows of one chunk at once, and reads rows.
+    /// Where 8 results of 16 bits, from (`row`, `column`) on, are staged before they are stored, in
+    /// chunks of 16 bytes. A warp writes 8 rows of one chunk at once, and reads rows.
     #[inline(always)]
     pub const fn rounded_place(&self, row: u32, column: u32) -> u32 {
         row * (self.tile_n / 8) + ((column / 8) ^ (row % 8))
     }
 }
 
-/// Which of the tiles one is.
+/// The tiles there are entries of.
 enum TileName {
     Large,
     Small,
@@ -225,12 +230,12 @@ enum TileName {
     Turing,
 }
 
-/// What is done to results.
+/// The epilogues. Entries have only [`Fused`](MmaEpilogue::Fused).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MmaEpilogue {
     /// `alpha * acc`.
     Plain,
-    /// Everything of [`epilogue`](super::epilogue), chosen at run time.
+    /// All of [`epilogue`](super::epilogue), chosen at run time.
     Fused,
 }
 
@@ -243,9 +248,9 @@ pub struct MmaEntry {
     pub b: DType,
     /// Element type of C and D.
     pub output: DType,
-    /// How A lies.
+    /// How A is stored.
     pub trans_a: Transpose,
-    /// How B lies.
+    /// How B is stored.
     pub trans_b: Transpose,
     /// Tile.
     pub tile: MmaTile,
@@ -286,7 +291,7 @@ impl MmaEntry {
         }
     }
 
-    /// All that there are.
+    /// All entries.
     pub fn all() -> impl Iterator<Item = Self> {
         const OPERANDS: [DType; 5] = [
             DType::Bf16,

@@ -1,4 +1,4 @@
-//! The warp that copies.
+//! The producer warp: TMA loads and L2 prefetch.
 
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::SharedAddr;
@@ -17,14 +17,15 @@ use spec::tensor_core::descriptor::Major;
 use super::Block;
 use crate::gemm::decode::ring::Place;
 
-/// Bytes of a box of weights where they are contiguous.
+/// Bytes of a box of MN-major weights.
 const BOX_BYTES: u32 = TILE_K * SPAN_BYTES;
-/// Weights that a block brings into L2 before it may read them.
+/// Bytes of weights that a block prefetches into L2 while it may not read them yet.
 const PREFETCHED_BYTES: u32 = 96 << 10;
 
 impl Block {
-    /// Brings the first weights into L2, while the launch before this one may still run: if it writes
-    /// them it does so in L2 too, and what is copied from there later is what it wrote.
+    /// Prefetches the first weights into L2 while the preceding launch may still run. If that
+    /// launch writes them it does so in L2 too, and what is loaded from there later is what it
+    /// wrote.
     ///
     /// # Safety
     /// One thread; the caller's operands.
@@ -60,7 +61,7 @@ impl Block {
     /// One thread; the caller's operands.
     #[inline(always)]
     pub(super) unsafe fn produce<W: OperandMajor, const TILE_M: u32>(&self) {
-        // Weights are read once.
+        // Weights are read once, so L2 may evict them first.
         let policy = createpolicy_fractional_l2_evict_first(1.0);
         let mut place = Place::default();
         let mut k_tile = self.k_tile_first;
@@ -68,7 +69,8 @@ impl Block {
             let stage = self.ring.stage(place.stage_idx);
             let landed = self.ring.landed(place.stage_idx);
             let k = (k_tile * TILE_K) as i32;
-            // SAFETY: the stage is free after the wait, and the barrier counts all of its bytes.
+            // SAFETY: the stage is free after the wait, and all of its bytes are announced to the
+            // barrier.
             unsafe {
                 self.ring
                     .free(place.stage_idx)
@@ -87,8 +89,9 @@ impl Block {
         }
     }
 
-    /// Waits until every stage is free, the next one at `place`: then nobody copies into this block or
-    /// arrives at its barriers any more, and what it copied has landed everywhere.
+    /// Waits until every stage is free; the next one is at `place`. Then nobody multicasts into
+    /// this block or arrives at its barriers any more, and what it has loaded has landed in all
+    /// sharers.
     ///
     /// # Safety
     /// The producer's thread.
@@ -96,7 +99,7 @@ impl Block {
     unsafe fn drain(&self, mut place: Place) {
         let mut stages = self.ring.count;
         while stages > 0 {
-            // SAFETY: the barriers are there. One that was never waited for counts as done.
+            // SAFETY: the barriers exist. One that was never waited for counts as free.
             unsafe {
                 self.ring
                     .free(place.stage_idx)
@@ -107,7 +110,7 @@ impl Block {
         }
     }
 
-    /// Starts the copies of a k tile of B.
+    /// Issues the loads of a k tile of B.
     ///
     /// # Safety
     /// As for [`produce`](Self::produce).
@@ -142,15 +145,15 @@ impl Block {
         }
     }
 
-    /// Starts the copies of a k tile of A: this block's part, to all sharers.
+    /// Issues the loads of a k tile of A: this block's part, to all sharers.
     ///
     /// # Safety
     /// As for [`produce`](Self::produce).
     #[inline(always)]
     unsafe fn copy_tokens<const TILE_M: u32>(&self, to: SharedAddr, k: i32, landed: Mbarrier) {
         let (map, batch) = (self.map_a, self.batch[0]);
-        // SAFETY: passed on to the caller. A sharer's stage is free when this block's is: its warps
-        // arrive at both.
+        // SAFETY: passed on to the caller. When this block's stage is free, so are the other
+        // sharers': warpgroups free a stage for all sharers at once.
         unsafe {
             if self.sharers == 1 {
                 let at = [k, 0, batch];

@@ -1,4 +1,5 @@
-//! Sums of 8-bit products in f32: the tensor cores keep less of them.
+//! 8-bit operands: promotes each k tile's accumulators to f32 sums, as tensor cores keep fewer
+//! bits.
 
 use cuda_std::accumulator::Accumulator;
 use cuda_std::pipeline::Consumer;
@@ -9,7 +10,8 @@ use super::{Config, Gemm};
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
 {
-    /// As [`multiply`](Self::multiply), each tile of k added to a sum.
+    /// As [`multiply`](Self::multiply), but each k tile begins a new accumulator, which is then
+    /// added to a sum in registers.
     ///
     /// # Safety
     /// As for [`multiply`](Self::multiply).
@@ -32,8 +34,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                     self.a.operand(&stage, row_of_tile),
                     self.b.operand(&stage, 0),
                 );
-                consumer.agree(); // under these products
-                // NOTE(perf): waiting here, and not one tile later, gave 1.16 of the speed at 8192
+                consumer.agree(); // meanwhile the tensor cores compute
+                // NOTE(perf): waiting here, not one tile later, gave 1.16 times the speed at 8192
                 // (`compare_gemm --set fp8`): the other consumer fills the gap, and a second
                 // accumulator in flight costs more than it hides.
                 let acc = acc.finish();

@@ -1,4 +1,5 @@
-//! What a block has before its roles part: shared memory, its list of units, barriers.
+//! What all threads do before the roles part: shared memory, the list of units, barriers, L2
+//! prefetch.
 
 use cuda_std::cluster;
 use cuda_std::dynamic_shared;
@@ -18,7 +19,7 @@ use super::{Config, Gemm};
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
 {
-    /// What this block has, and where.
+    /// Shared memory and work of this block.
     ///
     /// # Safety
     /// As [`Gemm::run`].
@@ -67,13 +68,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Makes the barriers, for all of the cluster to see.
+    /// Initialises the barriers and makes them visible to the whole cluster.
     ///
     /// # Safety
     /// All threads of the cluster call it, once.
     #[inline(always)]
     pub(super) unsafe fn prepare(&self) {
-        // SAFETY: one thread makes them, and nobody goes on before.
+        // SAFETY: one thread initialises them, and nobody goes on before that is done.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 tma::prefetch_tensormap(self.map_a);
@@ -90,9 +91,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Brings B of the first stages into L2 while the launches before still run; what they have yet to
-    /// write, L2 sees. Where no other block reads it alone: those that ask for the same are served one
-    /// after the other, and all are slower.
+    /// Prefetches B of the first stages into L2 while the preceding launches still run. L2 is
+    /// coherent: what these have yet to write is seen there. Not done if several blocks read the
+    /// same columns of B: prefetches of the same lines are served one after the other and slow all
+    /// of them down.
     ///
     /// # Safety
     /// The maps are of the operands that `params` describes. One thread calls it.
