@@ -1,4 +1,4 @@
-//! The sequence of a block, from the lengths in device memory.
+//! Reads a block's sequence from the arrays of lengths in device memory.
 
 use spec::attention::{FlashFwdLengths, FlashFwdParams, Sequence, SequenceLengths};
 
@@ -26,7 +26,7 @@ pub(crate) unsafe fn sequence(
     Sequence::new(params, batch_idx, &lengths)
 }
 
-/// An element, where there is the array.
+/// An element, or `None` if there is no array.
 ///
 /// # Safety
 /// The array is null or has it.
@@ -39,7 +39,7 @@ unsafe fn one(array: *const i32, idx: u32) -> Option<i32> {
     Some(unsafe { array.wrapping_add(idx as usize).read() })
 }
 
-/// An element and the next.
+/// An element and the next, or `None` if there is no array.
 ///
 /// # Safety
 /// The array is null or has both.

@@ -1,12 +1,13 @@
-//! Two partial results as one: `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`, `lse = ln(exp(lse_a) +
-//! exp(lse_b))`.
+//! Merges two partial results into one: `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`, `lse =
+//! ln(exp(lse_a) + exp(lse_b))`.
 //!
 //! o `[batch, seqlen_q, heads_q, head_dim_v]`, f32, f16 or bf16, lse `[batch, heads_q, seqlen_q]`.
 //!
-//! **Roles**: a warp has a row of o; blocks stride over the rows. Its first lane writes lse.
+//! **Roles**: each warp merges one row of o at a time, in a grid-stride loop. Its first lane writes
+//! lse.
 //!
-//! **Numerics**: both exponentials relative to the larger lse, f32, one rounding at the store. A part
-//! without a key, lse = -inf, is not multiplied: its o may be anything.
+//! **Numerics**: both exponentials relative to the larger lse, in f32, rounded once at the store. A
+//! part without a key (lse = -inf) is not multiplied: its o may hold anything.
 
 use cuda_std::{kernel, math, thread};
 use half::{bf16, f16};
@@ -15,7 +16,7 @@ use spec::attention::merge::{MergeParams, THREADS};
 
 use crate::simt::element::SimtElement;
 
-/// Factors of the parts of a row.
+/// Weights of the two parts of a row, and its lse.
 struct Weights {
     a: f32,
     b: f32,
@@ -42,7 +43,7 @@ impl Weights {
         }
     }
 
-    /// A part without weight adds nothing, whatever it holds.
+    /// A part whose weight is 0 adds nothing, whatever it holds.
     #[inline(always)]
     fn apply(&self, a: f32, b: f32) -> f32 {
         let a = if self.a == 0.0 { 0.0 } else { self.a * a };

@@ -1,14 +1,15 @@
-//! Results of keys that were taken in parts as one: `lse = ln(sum exp(lse_i))`, `o = sum o_i exp(lse_i -
-//! lse)`. A sink is one more part, without values.
+//! Merges the partial results of split-KV into one: `lse = ln(sum exp(lse_i))`, `o = sum o_i
+//! exp(lse_i - lse)`. An attention sink is one more part, without values.
 //!
-//! o_i f32, o f32, f16 or bf16, as the attention has it.
+//! o_i in f32; o in f32, f16 or bf16, as the attention has it.
 //!
-//! **Roles**: a warp has a row of o; blocks stride over the rows. Lanes share out the parts for the sum,
-//! and the columns after that. What takes time is waiting for memory: all lse's are read at once, and
-//! the rows of four parts.
+//! **Roles**: each warp merges one row of o at a time, in a grid-stride loop. For the sum of
+//! exponentials each lane has some of the parts; for o each lane has some of the columns. The time
+//! is memory latency, so all lse's of a row are loaded at once, and then the rows of four parts at
+//! a time.
 //!
-//! **Numerics**: exponentials relative to the largest lse, f32, parts in order, one rounding at the
-//! store: the same bits every run. A part without a key has lse = -inf and o = 0.
+//! **Numerics**: exponentials relative to the largest lse, in f32, parts in order, rounded once at
+//! the store: the same bits every run. A part without a key has lse = -inf and o = 0.
 
 use cuda_std::mem::ld_global_nc_v4_f32;
 use cuda_std::warp::{FULL_MASK, shfl_bfly, shfl_idx};
@@ -22,23 +23,23 @@ use spec::attention::{
 use crate::attention::lengths::sequence;
 use crate::simt::element::{CHUNK, SimtElement};
 
-/// Chunks of four columns of a row that a lane has: head_dim_v is up to 256.
+/// Chunks of four columns of a row that a lane holds: head_dim_v is up to 256.
 const CHUNKS: usize = 2;
-/// Parts that a lane has the weights of.
+/// Parts whose weights a lane holds.
 const WEIGHTS: usize = (MOST_SPLITS / thread::WARP_THREADS) as usize;
-/// Parts whose rows are read at a time, so that none waits for the one before.
+/// Parts whose rows are loaded together, so that their latencies overlap.
 const AT_ONCE: u32 = 4;
 
-/// What the parts of a row count for. Part i is in lane `i % 32`.
+/// Weights of a row's parts. That of part i is in lane `i % 32`.
 struct Weights {
-    /// Of the lane's parts, relative to the largest; 0 of those without a key.
+    /// Weights of the lane's parts, relative to the largest; 0 if the part has no key.
     own: [f32; WEIGHTS],
     largest: f32,
     sum: f32,
 }
 
 impl Weights {
-    /// By their lse's, the first at `lse`, and the sink's.
+    /// From the parts' lse's, the first of which is at `lse`, and the sink's logit.
     ///
     /// # Safety
     /// There is an lse of each part. The warp calls it, converged.
@@ -76,7 +77,7 @@ impl Weights {
         Self { own, largest, sum }
     }
 
-    /// That of a part, in all lanes.
+    /// The weight of a part, in all lanes.
     ///
     /// # Safety
     /// The warp calls it, converged, all with the same part, which is below
@@ -95,7 +96,7 @@ impl Weights {
         unsafe { shfl_idx(FULL_MASK, own, part % thread::WARP_THREADS) }
     }
 
-    /// The row's.
+    /// The row's lse.
     #[inline(always)]
     fn lse(&self) -> f32 {
         if self.sum == 0.0 {
@@ -106,7 +107,7 @@ impl Weights {
     }
 }
 
-/// exp(lse - largest); 0 of what has no key, NaN of NaN.
+/// exp(lse - largest), but 0 for lse = -inf (no key), even if largest is -inf too. NaN stays NaN.
 #[inline(always)]
 fn relative(lse: f32, largest: f32) -> f32 {
     if lse == f32::NEG_INFINITY {
@@ -116,7 +117,7 @@ fn relative(lse: f32, largest: f32) -> f32 {
     }
 }
 
-/// What `join` makes of all lanes' values, in all lanes.
+/// A butterfly reduction by `join` over the warp; all lanes get the result.
 ///
 /// # Safety
 /// The warp calls it, converged.
@@ -132,7 +133,7 @@ unsafe fn over_lanes(x: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     all
 }
 
-/// Merges the parts of an attention; see [`spec::attention::merge`].
+/// Merges the parts of a split-KV attention; see [`spec::attention::merge`].
 ///
 /// # Safety
 /// Launched as that module says.
@@ -175,7 +176,7 @@ pub unsafe fn attention_merge_parts(
     }
 }
 
-/// Quotient and remainder; `x` and 0 by a zero.
+/// Quotient and remainder; `x` and 0 if `by` is zero.
 #[inline(always)]
 fn divided(x: u64, by: u32) -> (u64, u32) {
     match (x.checked_div(u64::from(by)), x.checked_rem(u64::from(by))) {
@@ -184,7 +185,7 @@ fn divided(x: u64, by: u32) -> (u64, u32) {
     }
 }
 
-/// What a launch is told.
+/// The launch's arguments.
 struct Merge<'a> {
     o_parts: *const f32,
     lse_parts: *const f32,
@@ -246,10 +247,10 @@ impl Merge<'_> {
         }
     }
 
-    /// Adds the rows, of which that of the first part is at `from`, of a few parts from `first` on.
+    /// Adds the rows of [`AT_ONCE`] parts, from part `first` on; the row of part 0 is at `from`.
     ///
     /// # Safety
-    /// The parts have the row, which is 0 where the part has no key. The warp calls it, converged.
+    /// The parts have the row, which is 0 if the part has no key. The warp calls it, converged.
     #[inline(always)]
     unsafe fn add(
         &self,
@@ -263,7 +264,7 @@ impl Merge<'_> {
         let mut at = 0;
         while at < AT_ONCE as usize {
             let part = first + at as u32;
-            // SAFETY: the caller's: a part that there is not has the weight 0, and is not read.
+            // SAFETY: the caller's. Parts that do not exist have the weight 0 and are not read.
             unsafe {
                 of_rows[at] = weights.of(part);
                 let row = from.wrapping_add((u64::from(part) * self.packing.o_split) as usize);
@@ -302,7 +303,8 @@ fn column(i: usize) -> u32 {
 }
 
 /// # Safety
-/// From element `at` on there is a row of `columns`, a multiple of four, aligned to as many.
+/// There is a row of `columns` elements at element `at`; `columns` is a multiple of four, and the
+/// row is aligned to four elements.
 #[inline(always)]
 unsafe fn store<E: SimtElement>(
     o: *mut u8,

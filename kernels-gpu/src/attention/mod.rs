@@ -1,4 +1,12 @@
-//! Attention, forward.
+//! Attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
+//!
+//! | module | kernel | from |
+//! |---|---|---|
+//! | `sm90` | warp-specialised and persistent, by TMA and `wgmma` | sm_90a |
+//! | `sm80` | by `mma.sync` | sm_80; f16 also sm_75 |
+//! | `simt` | by fused multiply-adds, without tensor cores | sm_75 |
+//! | `merge` | merges the results of two calls | sm_75 |
+//! | `merge_parts` | merges the results of split-KV | sm_75 |
 
 mod lengths;
 mod merge;

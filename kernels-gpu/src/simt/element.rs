@@ -1,4 +1,4 @@
-//! Element types as the portable kernels see them: f32 inside, chunks of four in memory.
+//! Element types of the portable kernels: f32 in registers, chunks of four in memory.
 
 use cuda_std::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use cuda_std::mem::{ld_global_nc_v2_u32, ld_global_nc_v4_f32};
@@ -12,23 +12,23 @@ pub(crate) const CHUNK: usize = 4;
 #[repr(C, align(16))]
 pub(crate) struct F32x4(pub(crate) [f32; CHUNK]);
 
-/// Four 16-bit elements, as an 8-byte access moves them: pairs, the lower half first. They stay
-/// packed until they are used, so that nothing waits for a load before.
+/// Four 16-bit elements, as an 8-byte access moves them: two pairs, the lower half first. They are
+/// widened only where they are used, so that nothing waits for the load before.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct B16x4([u32; CHUNK / 2]);
 
-/// An element type that is loaded, widened to f32, and rounded once when a result is stored.
+/// An element type, which is widened to f32 after a load and rounded once before a store.
 pub(crate) trait SimtElement: Copy {
-    /// Four neighbours as they lie in memory, aligned to their size.
+    /// Four neighbours as they are in memory, aligned to their size.
     type Chunk: Copy;
     /// Zero.
     const ZERO: Self;
 
     /// Loads a chunk in one instruction.
     ///
-    /// NOTE(perf): not a plain read, of which LLVM would share elements with the guarded loads
-    /// beside it; the double load cost a quarter of the f32 GEMM's speed (docs/gemm-simt.md).
+    /// NOTE(perf): not a plain read, because LLVM would merge it in part with the guarded loads
+    /// beside it; elements loaded twice cost a quarter of the f32 GEMM's speed (docs/gemm-simt.md).
     ///
     /// # Safety
     /// Four elements at `ptr`, which is aligned to the chunk, are in global memory and can be read,
@@ -39,9 +39,9 @@ pub(crate) trait SimtElement: Copy {
     fn pack(elements: [Self; CHUNK]) -> Self::Chunk;
     /// The elements of a chunk.
     fn unpack(chunk: Self::Chunk) -> [Self; CHUNK];
-    /// Exact.
+    /// Widens; exact.
     fn to_f32(self) -> f32;
-    /// To nearest, ties to even.
+    /// Rounds to nearest, ties to even.
     fn from_f32(value: f32) -> Self;
 
     /// The elements of a chunk in f32.
@@ -55,7 +55,7 @@ pub(crate) trait SimtElement: Copy {
         values
     }
 
-    /// A chunk of rounded values.
+    /// Rounds four values to a chunk.
     #[inline(always)]
     fn narrow(values: [f32; CHUNK]) -> Self::Chunk {
         let mut elements = [Self::ZERO; CHUNK];

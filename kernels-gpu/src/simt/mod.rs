@@ -1,6 +1,6 @@
-//! Parts that the portable kernels share: elements and their chunks of four, the way of operand
-//! tiles from global to shared memory, the register-blocked product of staged tiles, and the way
-//! of results to global memory.
+//! What the portable kernels share: elements and their chunks of four, copies of operand tiles from
+//! global to shared memory, the register-blocked outer product of staged tiles, and stores of
+//! results to global memory.
 #![expect(
     clippy::needless_range_loop,
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"

@@ -1,13 +1,13 @@
-//! The way of one operand's tiles from global to shared memory.
+//! Moves one operand's tiles from global to shared memory.
 //!
-//! A tile is `WIDTH` of the operand's own extent (rows of A, columns of B) by `TILE_K` of the
-//! reduction. In shared memory it always lies as `[TILE_K][WIDTH]` f32 with a padded pitch. In
-//! global memory either the width or k is contiguous. Threads move chunks of 4 contiguous
-//! elements; where k is contiguous, staging a chunk transposes it.
+//! A tile is `WIDTH` of the operand's own extent (rows of A, columns of B) by `TILE_K` of k. In
+//! shared memory it is always `[TILE_K][WIDTH]` f32 with a padded pitch. In global memory either
+//! the width or k is contiguous. Threads move chunks of 4 contiguous elements; if k is contiguous,
+//! staging a chunk transposes it.
 //!
-//! A tile that lies inside the operand and is aligned to chunks is read by vector loads, any other
-//! by guarded single loads, with 0 for what lies outside: the choice is the same for all threads of
-//! a block.
+//! A tile that is inside the operand and aligned to chunks is read by vector loads, any other tile
+//! by guarded scalar loads, with 0 for what is outside. The choice is the same for all threads of a
+//! block.
 
 use cuda_std::thread;
 use spec::gemm::TileConfig;
@@ -25,8 +25,8 @@ pub(crate) const fn tile_elements(width: usize, tile_k: usize) -> usize {
     tile_k * pitch(width)
 }
 
-/// Where one thread's chunks of consecutive tiles lie in global memory. `CHUNKS` is how many each
-/// thread moves a tile.
+/// Where one thread's chunks of consecutive tiles are in global memory. Each thread moves `CHUNKS`
+/// chunks of a tile.
 pub(crate) struct Operand<
     E,
     const K_CONTIGUOUS: bool,
@@ -34,17 +34,17 @@ pub(crate) struct Operand<
     const TILE_K: usize,
     const CHUNKS: usize,
 > {
-    /// This thread's first chunk of the tile that is fetched next.
+    /// This thread's first chunk of the next tile.
     chunk: *const E,
     /// Elements between consecutive chunks of this thread.
     chunk_stride: i64,
     /// Elements between consecutive tiles.
     tile_stride: i64,
-    /// Of the operand's width, from the tile's first on.
+    /// Width of the operand, counted from the tile's first.
     width_left: u32,
-    /// Of k, from the next tile's first on.
+    /// k of the operand, counted from the next tile's first.
     k_left: u32,
-    /// All chunks of tiles inside the operand are aligned.
+    /// Whether all chunks of tiles inside the operand are aligned.
     aligned: bool,
 }
 
@@ -60,7 +60,7 @@ impl<
     const THREADS: usize = WIDTH * TILE_K / CHUNK / CHUNKS;
     /// Chunks along the contiguous extent of a tile.
     const CHUNKS_ACROSS: usize = if K_CONTIGUOUS { TILE_K } else { WIDTH } / CHUNK;
-    /// Rows (of the other extent) that all threads together cover at a time.
+    /// Rows (along the other extent) that all threads cover in one pass.
     const ROWS: usize = {
         assert!(
             Self::THREADS * CHUNKS * CHUNK == WIDTH * TILE_K,
@@ -73,8 +73,8 @@ impl<
         Self::THREADS / Self::CHUNKS_ACROSS
     };
 
-    /// The operand whose element (width 0, k 0) is `base`, with `ld` elements between rows of its
-    /// contiguous extent, from `width_start` on, which is a multiple of `WIDTH` below `width`.
+    /// The operand whose element (width 0, k 0) is `base`, with `ld` elements between rows (of the
+    /// contiguous extent), from `width_start` on, which is a multiple of `WIDTH` below `width`.
     #[inline(always)]
     pub(crate) fn new(base: *const E, ld: i64, width_start: u32, width: u32, k: u32) -> Self {
         let (width_idx, k_idx) = Self::first_element();
@@ -148,7 +148,7 @@ impl<
         chunks
     }
 
-    /// This thread's `chunk_idx`-th chunk of the tile that is fetched next.
+    /// This thread's `chunk_idx`-th chunk of the next tile.
     #[inline(always)]
     fn chunk_at(&self, chunk_idx: usize) -> *const E {
         let offset = chunk_idx as i64 * self.chunk_stride;

@@ -1,23 +1,23 @@
-//! Register-blocked product of two staged tiles.
+//! The register-blocked outer product of fragments of two staged tiles.
 
 use cuda_std::math::fma;
 
 use super::element::{CHUNK, F32x4};
 use super::operand::pitch;
 
-/// Results of one thread: `ROWS`×`COLUMNS`.
+/// Accumulators of one thread: `ROWS`×`COLUMNS`.
 pub(crate) type Accumulator<const ROWS: usize, const COLUMNS: usize> = [[f32; COLUMNS]; ROWS];
 
 /// A thread's elements of one row of a staged tile: chunks of 4, `WIDTH / (COUNT / 4)` apart.
 pub(crate) type Fragment<const COUNT: usize> = [f32; COUNT];
 
-/// Elements between the chunks that one thread has of a tile `width` wide.
+/// Elements between a thread's chunks in a tile `width` wide.
 pub(crate) const fn chunk_spacing(width: usize, count: usize) -> usize {
     width / (count / CHUNK)
 }
 
-/// Reads a thread's fragment of row `k_idx` of the staged tile whose element (0, the thread's
-/// first) is `first`.
+/// Reads a thread's fragment of row `k_idx` of a staged tile; `first` is the thread's first element
+/// of row 0.
 ///
 /// # Safety
 /// The tile is staged, its row `k_idx` within it, and `first` aligned to 16 bytes.
@@ -53,8 +53,9 @@ pub(crate) fn outer_product<const ROWS: usize, const COLUMNS: usize>(
     }
 }
 
-/// [`outer_product`] in a meander: each multiply-add shares a factor with the one before, also where
-/// a row ends, so that it reads two registers and finds the third where it was read before.
+/// [`outer_product`] in a meander (every other row backwards): each multiply-add shares a factor
+/// with the one before, also at the end of a row. So it reads two registers, and takes the third
+/// from the reuse cache.
 #[inline(always)]
 pub(crate) fn outer_product_in_meander<const ROWS: usize, const COLUMNS: usize>(
     acc: &mut Accumulator<ROWS, COLUMNS>,

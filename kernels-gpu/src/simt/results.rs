@@ -1,19 +1,19 @@
-//! The way of a thread's results between registers and a matrix in global memory.
+//! Stores a thread's results from registers to a matrix in global memory.
 
 use super::element::{CHUNK, SimtElement};
 use super::product::Accumulator;
 
-/// One thread's rows or columns of the block's tile: chunks of 4 from `first` on, `spacing` apart,
-/// that end with the tile.
+/// One thread's rows or columns of the block's tile: chunks of 4, `spacing` apart, from `first` to
+/// the end of the tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Lines {
-    /// First of the tile, in the matrix; below `extent`.
+    /// First row or column of the tile, in the matrix; below `extent`.
     pub(crate) tile_start: u32,
-    /// First of the thread, in the tile.
+    /// First row or column of the thread, in the tile.
     pub(crate) first: u32,
-    /// Between chunks.
+    /// Distance between the thread's chunks.
     pub(crate) spacing: u32,
-    /// Of the matrix.
+    /// Extent of the matrix.
     pub(crate) extent: u32,
 }
 
@@ -25,17 +25,17 @@ impl Lines {
         self.tile_start + self.first + chunk_idx * self.spacing + idx_in_chunk
     }
 
-    /// True where the tile, of which each thread has `count`, is inside the matrix.
+    /// Whether the tile, of which each thread has `count` rows or columns, is inside the matrix.
     #[inline(always)]
     fn tile_is_inside(&self, count: usize) -> bool {
         self.extent - self.tile_start >= self.spacing * (count / CHUNK) as u32
     }
 }
 
-/// Which rows and columns of a matrix a thread's accumulator holds.
+/// The rows and columns of a matrix that a thread's accumulators belong to.
 ///
-/// Where the block's tile is inside the matrix and aligned, chunks of 4 move at once, else one
-/// element at a time: the choice is the same for all threads of a block.
+/// If the block's tile is inside the matrix and aligned, stores move chunks of 4, otherwise single
+/// elements. The choice is the same for all threads of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Results {
     pub(crate) rows: Lines,
@@ -43,7 +43,7 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Writes the accumulator, rounded, to the matrix at `base` with `ld` elements between rows.
+    /// Stores the accumulators, rounded, to the matrix at `base` with `ld` elements between rows.
     ///
     /// # Safety
     /// Elements within the extents can be written; no other thread has the same.
@@ -84,8 +84,8 @@ impl Results {
         inside && aligned
     }
 
-    /// Calls `visit` with row and first column in the accumulator, the place in the matrix, and how
-    /// many of the chunk's elements are inside it.
+    /// Calls `visit` with row and first column in the accumulator, the address in the matrix, and
+    /// how many of the chunk's elements are inside the matrix.
     #[inline(always)]
     fn for_each_chunk<E, const ROWS: usize, const COLUMNS: usize>(
         &self,

@@ -1,23 +1,23 @@
-//! The product of two operands in global memory, through two stages of shared memory.
+//! The matrix product of two operands in global memory, through two stages of shared memory.
 
 use cuda_std::thread;
 
 use super::operand::tile_elements;
 use super::product::{Accumulator, Fragment, read_fragment};
 
-/// One thread's way of an operand's tiles from global to shared memory.
+/// One thread's part in moving an operand's tiles from global to shared memory.
 pub(crate) trait StagedOperand {
-    /// What a thread holds of a tile on its way.
+    /// What a thread holds in registers between load and store.
     type Fetched: Copy;
 
-    /// Reads this thread's part of the next tile; zeros beyond the last.
+    /// Loads this thread's part of the next tile; zeros beyond the last.
     ///
     /// # Safety
     /// All elements of the operand within its width and k can be read, and nothing writes them
     /// while the kernel runs.
     unsafe fn fetch(&mut self) -> Self::Fetched;
 
-    /// Stores what [`fetch`](Self::fetch) gave into the staged tile at `smem`.
+    /// Stores what [`fetch`](Self::fetch) loaded into the staged tile at `smem`.
     ///
     /// # Safety
     /// `smem` holds [`tile_elements`], aligned to 16 bytes, that no thread reads before the next
@@ -25,8 +25,8 @@ pub(crate) trait StagedOperand {
     unsafe fn stage(&self, fetched: Self::Fetched, smem: *mut f32);
 }
 
-/// Both operands on their way into shared memory, and where this thread reads them there. Tiles are
-/// `WIDTH_A` rows of A and `WIDTH_B` columns of B by `TILE_K`.
+/// Both operands, which are moved to shared memory, and where this thread reads them there. Tiles
+/// are `WIDTH_A` rows of A and `WIDTH_B` columns of B, by `TILE_K`.
 pub(crate) struct StagedProduct<
     A,
     B,
@@ -55,14 +55,14 @@ impl<
     const TILE_K: usize,
 > StagedProduct<A, B, WIDTH_A, WIDTH_B, TILE_K>
 {
-    /// Element (k 0, width 0) of A's tile of a stage.
+    /// Element (k 0, width 0) of A's tile in a stage.
     #[inline(always)]
     fn smem_a(&self, stage_idx: usize) -> *mut f32 {
         let stage = smem_elements(WIDTH_A, WIDTH_B, TILE_K) / 2;
         self.smem.wrapping_add(stage_idx * stage)
     }
 
-    /// That of B's, which follows.
+    /// The same of B's tile, which follows A's.
     #[inline(always)]
     fn smem_b(&self, stage_idx: usize) -> *mut f32 {
         self.smem_a(stage_idx)
@@ -109,18 +109,18 @@ impl<
         }
     }
 
-    /// `Σ_k a[k][i] * b[k][j]` over all `k`, ascending, by fused multiply-adds from +0, which
-    /// `outer_product` does for one k.
+    /// `Σ_k a[k][i] * b[k][j]` over all `k`, ascending, by fused multiply-adds from +0;
+    /// `outer_product` does them for one k.
     ///
-    /// Global loads of the next tile are issued before this tile's products. `STAGE_AHEAD` rows of
-    /// products before the last one the next tile is staged, and before the last one its first
-    /// fragments are read, so that neither barrier nor shared memory is waited for in between. Beyond
-    /// the last tile there are zeros. `order` is called with what the next products are made of, when
-    /// the fragments behind it have been asked for.
+    /// Global loads of the next tile are issued before this tile's multiply-adds. `STAGE_AHEAD` k
+    /// before the last one the next tile is stored to its stage, and before the last one its first
+    /// fragments are read, so that there is work to cover the barrier and the latency of shared
+    /// memory. Beyond the last tile there are zeros. `order` is called with the fragments of the
+    /// next multiply-adds, once the loads of the fragments after them have been issued.
     ///
     /// # Safety
     /// All elements of the operands can be read. All threads of the block call it together, and
-    /// none touches `smem` before it, since the last barrier, or after it, until the next.
+    /// none touches `smem` between the last barrier before the call and the first one after it.
     #[inline(always)]
     pub(crate) unsafe fn accumulate<
         const ROWS: usize,

@@ -1,28 +1,33 @@
-//! Sequences of different lengths: where each lies, and how long it is.
+//! Sequences of different lengths: where each begins, and how long it is.
 //!
-//! Three things can vary by sequence, for queries and for keys apart. Packed tensors, `[total, heads,
-//! head_dim]`, have cumulative lengths: sequence b is positions `cu_seqlens[b]..cu_seqlens[b + 1]`.
-//! `seqused` ends a sequence early, `leftpad_k` starts its keys late; both count from where the
-//! sequence lies, so keys `leftpad_k[b]..seqused_k[b]` are there and the key of index 0 is the first of
-//! them. What lies outside is not read, and no output of it is written.
+//! Three things can vary by sequence, independently for queries and keys (`leftpad_k` for keys
+//! only):
+//! - Packed tensors, `[total, heads, head_dim]`, have cumulative lengths: sequence b is positions
+//!   `cu_seqlens[b]..cu_seqlens[b + 1]`.
+//! - `seqused` ends a sequence early.
+//! - `leftpad_k` starts its keys late.
 //!
-//! Whatever the arrays hold, positions stay inside of the tensors: lengths are cut to them.
+//! `seqused` and `leftpad_k` count from the sequence's begin, so its keys are
+//! `leftpad_k[b]..seqused_k[b]`, and the key of index 0 is the first of these. What lies outside is
+//! not read, and no output of it is written.
+//!
+//! Whatever the arrays hold, positions are clamped to the tensors.
 
 use super::params::{BshStrides, FlashFwdParams};
 
-/// Arrays of lengths in device memory; null where there are none.
+/// Arrays of lengths in device memory; null if there are none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashFwdLengths {
-    /// `[batch + 1]`: q and o are packed.
+    /// `[batch + 1]`; if not null, q and o are packed.
     pub cu_seqlens_q: *const i32,
-    /// `[batch + 1]`: k and v are packed.
+    /// `[batch + 1]`; if not null, k and v are packed.
     pub cu_seqlens_k: *const i32,
-    /// `[batch]`: queries of each sequence.
+    /// `[batch]`: number of queries of each sequence.
     pub seqused_q: *const i32,
-    /// `[batch]`: keys of each sequence, its left padding included.
+    /// `[batch]`: number of keys of each sequence, including its left padding.
     pub seqused_k: *const i32,
-    /// `[batch]`: keys before each sequence's first.
+    /// `[batch]`: number of keys of left padding of each sequence.
     pub leftpad_k: *const i32,
 }
 
@@ -37,7 +42,7 @@ impl FlashFwdLengths {
     };
 }
 
-/// What a kernel read of [`FlashFwdLengths`] for one sequence.
+/// What a kernel has read from [`FlashFwdLengths`] for one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLengths {
     /// `cu_seqlens_q[b]` and `cu_seqlens_q[b + 1]`.
@@ -63,17 +68,17 @@ impl SequenceLengths {
     };
 }
 
-/// Neighbouring positions of a tensor.
+/// A range of positions of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Positions {
-    /// The first, from the first of its batch, or of all where sequences are packed.
+    /// The first, counted in its batch, or in the whole tensor if sequences are packed.
     pub first: u32,
-    /// How many.
+    /// Number of positions.
     pub len: u32,
 }
 
 impl Positions {
-    /// `begin..end` of `total` packed ones.
+    /// Positions `begin..end` of a packed tensor of `total`.
     #[inline(always)]
     pub const fn packed((begin, end): (i32, i32), total: u32) -> Self {
         let first = cut(begin, total);
@@ -107,17 +112,17 @@ impl Positions {
 /// One sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sequence {
-    /// Which of the batch.
+    /// Index in the batch.
     pub batch_idx: u32,
-    /// Its queries, and where o goes.
+    /// Its queries, which are also the positions of o.
     pub q: Positions,
     /// Its keys and values.
     pub k: Positions,
 }
 
 impl Sequence {
-    /// Sequence `batch_idx` of a launch. Queries beyond `params.seqlen_q` are left out: a grid does
-    /// not reach them.
+    /// Sequence `batch_idx` of a launch. Queries beyond `params.seqlen_q` are left out, as the grid
+    /// does not reach them.
     #[inline(always)]
     pub const fn new(params: &FlashFwdParams, batch_idx: u32, lengths: &SequenceLengths) -> Self {
         let mut q = match lengths.packed_q {
@@ -149,20 +154,20 @@ impl Sequence {
         Self { batch_idx, q, k }
     }
 
-    /// Elements from the first of q or o to those of the sequence's first query.
+    /// Offset of the sequence's first query in q or o, in elements.
     #[inline(always)]
     pub const fn offset_q(&self, strides: &BshStrides, head_idx: u32) -> i64 {
         strides.offset(self.batch_idx, self.q.first, head_idx)
     }
 
-    /// Elements from the first of k or v to those of the sequence's first key.
+    /// Offset of the sequence's first key in k or v, in elements.
     #[inline(always)]
     pub const fn offset_k(&self, strides: &BshStrides, head_kv_idx: u32) -> i64 {
         strides.offset(self.batch_idx, self.k.first, head_kv_idx)
     }
 }
 
-/// `x`, no less than 0 and no more than `most`.
+/// `x` clamped to `0..=most`.
 const fn cut(x: i32, most: u32) -> u32 {
     if x < 0 {
         0

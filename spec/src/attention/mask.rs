@@ -1,8 +1,8 @@
-//! Which keys a query sees.
+//! The mask: which keys a query sees.
 //!
-//! All masks here are bands: query i sees the keys from `i + first` on and before `i + end`, as far
-//! as there are such keys. A window to the left sets the first bound, a window to the right (causal:
-//! of 0) the second, and the alignment moves both. For seqlen_q = 2 and 3, causal (1 = visible):
+//! All masks here are bands: query i sees the keys from `i + first` up to, but not including, `i +
+//! end`, as far as they exist. The left window sets the first bound, the right window (causal: 0)
+//! the second, and the alignment shifts both. For seqlen_q = 2 and 3, causal (1 = visible):
 //!
 //! ```text
 //! bottom-right, 2 queries, 5 keys:    top-left:       bottom-right, 3 queries, 2 keys:   top-left:
@@ -11,10 +11,10 @@
 //!                                                         1 1                            1 1
 //! ```
 
-/// A window that ends nowhere.
+/// A window without a bound.
 pub const UNLIMITED: i32 = i32::MAX;
 
-/// Keys `first..end`, none where `first >= end`.
+/// Keys `first..end`; empty if `first >= end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     /// The first.
@@ -34,46 +34,46 @@ impl KeyRange {
 /// The mask of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mask {
-    /// Queries.
+    /// Number of queries.
     pub seqlen_q: u32,
-    /// Keys.
+    /// Number of keys.
     pub seqlen_k: u32,
-    /// Query i sees key j where `first <= j - i < end`; the difference always fits 32 bits. At least
-    /// -seqlen_q, which limits no query.
+    /// Query i sees key j if `first <= j - i < end`; the difference always fits 32 bits. At least
+    /// -seqlen_q, which excludes no key for any query.
     pub first: i32,
-    /// See `first`. At most seqlen_k, which limits no query.
+    /// See `first`. At most seqlen_k, which excludes no key for any query.
     pub end: i32,
 }
 
-/// Blocks of keys that a tile of queries visits: `first..end`, of them `full_first..full_end` without
-/// a mask. `first <= full_first <= full_end <= end`, whatever the mask: the loops over
+/// Blocks of keys that a tile of queries visits: `first..end`; of these, `full_first..full_end`
+/// need no mask. `first <= full_first <= full_end <= end` always holds, so loops over
 /// `full_end..end`, `full_first..full_end` and `first..full_first` visit each block once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyBlocks {
-    /// The first block of which some query sees a key.
+    /// The first block in which some query sees a key.
     pub first: u32,
-    /// The first block of whose keys every query sees all.
+    /// The first block all of whose keys every query sees.
     pub full_first: u32,
     /// One beyond the last such block.
     pub full_end: u32,
-    /// One beyond the last block of which some query sees a key.
+    /// One beyond the last block in which some query sees a key.
     pub end: u32,
 }
 
 impl KeyBlocks {
-    /// Blocks that are visited.
+    /// Number of blocks that are visited.
     #[inline(always)]
     pub const fn len(&self) -> u32 {
         self.end - self.first
     }
 
-    /// True where no query of the tile sees a key.
+    /// Whether no query of the tile sees a key.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.first == self.end
     }
 
-    /// True where a query may not see all keys of the block.
+    /// Whether some query may not see all keys of the block.
     #[inline(always)]
     pub const fn is_masked(&self, n_block_idx: u32) -> bool {
         n_block_idx < self.full_first || n_block_idx >= self.full_end
@@ -81,8 +81,8 @@ impl KeyBlocks {
 }
 
 impl Mask {
-    /// Of `window` to the left and to the right ([`UNLIMITED`]: no bound; negative as 0), aligned to
-    /// the top-left or the bottom-right corner. Lengths are below 2^31.
+    /// The mask of `window` to the left and to the right ([`UNLIMITED`]: no bound; negative counts
+    /// as 0), aligned to the top-left or the bottom-right corner. Lengths are below 2^31.
     #[inline(always)]
     pub const fn new(seqlen_q: u32, seqlen_k: u32, window: (i32, i32), top_left: bool) -> Self {
         let (queries, keys) = (seqlen_q as i64, seqlen_k as i64);
@@ -106,7 +106,7 @@ impl Mask {
         }
     }
 
-    /// Keys that query `query_idx` sees. Empty ones lie anywhere among the keys.
+    /// Keys that query `query_idx` sees. An empty range may lie anywhere among the keys.
     #[inline(always)]
     pub const fn visible_keys(&self, query_idx: u32) -> KeyRange {
         let first = query_idx as i64 + self.first as i64;
@@ -117,15 +117,15 @@ impl Mask {
         }
     }
 
-    /// True where query `query_idx` sees key `key_idx`.
+    /// Whether query `query_idx` sees key `key_idx`.
     #[inline(always)]
     pub const fn sees(&self, query_idx: u32, key_idx: u32) -> bool {
         let KeyRange { first, end } = self.visible_keys(query_idx);
         first <= key_idx && key_idx < end
     }
 
-    /// The blocks of `tile_n` keys that the queries `first_query..end_query` visit; those beyond the
-    /// sequence do not count. `tile_n` is a power of two.
+    /// The blocks of `tile_n` keys that the queries `first_query..end_query` visit; queries beyond
+    /// the sequence do not count. `tile_n` is a power of two.
     #[inline(always)]
     pub const fn key_blocks(&self, first_query: u32, end_query: u32, tile_n: u32) -> KeyBlocks {
         let end_query = if end_query < self.seqlen_q {
@@ -136,8 +136,8 @@ impl Mask {
         if first_query >= end_query {
             return NO_BLOCKS;
         }
-        // Both bounds ascend with the query: the first query sees the first key that any of them
-        // sees, and the last that all of them see.
+        // Both bounds ascend with the query. So the first query sees the first key that any of them
+        // sees, and its range ends with the last key that all of them see.
         let top = self.visible_keys(first_query);
         let bottom = self.visible_keys(end_query - 1);
         if top.first >= bottom.end {
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of the mask, a bit a key, the first key first.
+    /// Rows of the mask, one number a key, the first key first.
     fn rows(seqlen_q: u32, seqlen_k: u32, window: (i32, i32), top_left: bool) -> Vec<Vec<u8>> {
         let mask = Mask::new(seqlen_q, seqlen_k, window, top_left);
         let row = |i| (0..seqlen_k).map(|j| u8::from(mask.sees(i, j))).collect();

@@ -1,23 +1,24 @@
-//! Partial results as one.
+//! Merging partial results.
 //!
-//! Of two calls: `attention_merge` `(o_a: *const u8, lse_a: *const f32, o_b: *const u8, lse_b: *const f32, o:
-//! *mut u8, lse: *mut f32, params: MergeParams)`. All tensors are contiguous; blocks have [`THREADS`]
-//! threads, of which each warp merges one row of o at a time.
+//! Of two calls: `attention_merge` `(o_a: *const u8, lse_a: *const f32, o_b: *const u8, lse_b:
+//! *const f32, o: *mut u8, lse: *mut f32, params: MergeParams)`. All tensors are contiguous; blocks
+//! have [`THREADS`] threads, and each warp merges one row of o at a time.
 //!
-//! Of one call whose keys were in parts ([`FwdPacking`](super::FwdPacking)): `attention_merge_parts`
-//! `(o_parts: *const f32, lse_parts: *const f32, o: *mut u8, lse: *mut f32, sink: *const f32, lengths:
-//! FlashFwdLengths, params: FlashFwdParams, packing: FwdPacking)`, as the call has them; the parts lie one
-//! behind the other, each contiguous ([`strides_of_parts`]). Rows are aligned to 16 bytes, head_dim_v is a
-//! multiple of 8. Rows of no sequence are left alone.
+//! Of one call with split-KV ([`FwdPacking`](super::FwdPacking)): `attention_merge_parts`
+//! `(o_parts: *const f32, lse_parts: *const f32, o: *mut u8, lse: *mut f32, sink: *const f32,
+//! lengths: FlashFwdLengths, params: FlashFwdParams, packing: FwdPacking)`, with the call's own
+//! values. The parts follow each other in memory, and each is contiguous ([`strides_of_parts`]).
+//! Rows are aligned to 16 bytes, and head_dim_v is a multiple of 8. Rows outside all sequences are
+//! not written.
 
 use core::fmt;
 
 use super::params::{BshStrides, FlashFwdParams};
 
-/// Threads of a block; a warp has a row.
+/// Threads of a block; each warp merges a row at a time.
 pub const THREADS: u32 = 256;
 
-/// Most blocks of a grid; they stride over the rest.
+/// Most blocks of a grid; with more rows, they loop.
 const MAX_BLOCKS: u64 = 65_535;
 
 /// Names the entry.
@@ -40,8 +41,8 @@ impl fmt::Display for PartsEntry {
     }
 }
 
-/// How o of a part lies: `[batch, seqlen_q, heads_q, head_dim_v]`, or without the batch where queries
-/// are packed.
+/// Strides of o of one part: `[batch, seqlen_q, heads_q, head_dim_v]`, or without the batch if
+/// queries are packed.
 #[inline(always)]
 pub const fn strides_of_parts(params: &FlashFwdParams) -> BshStrides {
     let head = params.head_dim_v as i64;
@@ -54,7 +55,7 @@ pub const fn strides_of_parts(params: &FlashFwdParams) -> BshStrides {
     BshStrides { batch, seq, head }
 }
 
-/// Blocks of a launch that merges parts of so many rows, in x.
+/// Blocks of a launch that merges `rows` rows, in x.
 pub const fn blocks(rows: u64) -> u32 {
     let blocks = rows.div_ceil(THREADS as u64 / 32);
     if blocks > MAX_BLOCKS {
@@ -70,13 +71,14 @@ pub const fn blocks(rows: u64) -> u32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergeParams {
-    /// Sequences, 1 where they are packed.
+    /// Sequences; 1 if they are packed.
     pub batch: u32,
-    /// Positions of each.
+    /// Queries a sequence.
     pub seqlen_q: u32,
-    /// Heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse `[batch, heads_q, seqlen_q]`.
+    /// Query heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse `[batch, heads_q,
+    /// seqlen_q]`.
     pub heads_q: u32,
-    /// Extent of a row of o.
+    /// Elements of a row of o.
     pub head_dim_v: u32,
     /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
     pub dtype: u32,
@@ -95,7 +97,7 @@ impl MergeParams {
         blocks(self.rows())
     }
 
-    /// Where row `row` of o, by batch, position and head, has its lse.
+    /// Index of the lse of row `row` of o; rows are ordered by batch, position and head.
     pub const fn lse_idx(&self, row: u64) -> u64 {
         let (heads, seqlen) = (self.heads_q as u64, self.seqlen_q as u64);
         let (Some(position), Some(head_idx)) = (row.checked_div(heads), row.checked_rem(heads))

@@ -1,21 +1,22 @@
-//! Attention: `o = softmax(softmax_scale * q @ k^T + mask) @ v`, online softmax.
+//! Attention: `o = softmax(softmax_scale * q @ k^T + mask) @ v`, by online softmax.
 //!
 //! Every forward entry takes `(q: *const T, k: *const T, v: *const T, o: *mut u8, lse: *mut f32,
-//! sink: *const f32, lengths: FlashFwdLengths, params: FlashFwdParams)`; what a family demands
-//! beyond, and how it is launched, stands with the family. Null stands for an `lse` that is not
-//! wanted and for a `sink` that there is not.
+//! sink: *const f32, lengths: FlashFwdLengths, params: FlashFwdParams)`; Hopper's take tensor maps
+//! instead of `q`, `k` and `v`. What a family requires beyond that, and how it is launched, is said
+//! in its module. `lse` is null if it is not wanted, `sink` if there is none.
 //!
 //! | file | what |
 //! |---|---|
 //! | `params` | extents, strides and scalars of a launch |
-//! | `lengths` | sequences of different lengths: where each lies, how long it is |
+//! | `lengths` | sequences of different lengths: where each begins, how long it is |
 //! | `mask` | which keys a query sees, and which blocks of keys a tile of queries visits |
-//! | `packing` | heads side by side in a tile, keys in parts |
+//! | `packing` | GQA packing and split-KV |
 //! | `simt` | the portable kernels |
+//! | [`sm90`] | kernels by TMA and `wgmma` |
 //! | [`sm80`], [`sm75`] | kernels by `mma.sync` |
-//! | [`merge`] | two partial results as one |
+//! | [`merge`] | merges partial results |
 //!
-//! Nothing here panics, for any values: kernels that call it contain no trap.
+//! Nothing here panics, for any values, so kernels that call it contain no trap.
 //!
 //! A query that sees no key gets o = 0 and lse = -inf (with a sink: the sink's logit).
 
@@ -38,7 +39,7 @@ pub use simt::{
     simt_head_dim_cap, simt_tile,
 };
 
-/// Largest absolute error of the tanh of a softcap in the portable kernels, rounding of its argument
-/// included: 0.45 · 3 · 2^-24 of the argument, 2^-24 each of the exponential, the sum and the quotient,
-/// 2^-25 of the difference.
+/// Largest absolute error of a softcap's tanh in the portable kernels, including the rounding of
+/// its argument: 0.45 · 3 · 2^-24 from the argument, 2^-24 each from the exponential, the sum and
+/// the quotient, 2^-25 from the difference.
 pub const SOFTCAP_TANH_ERROR: f64 = 3e-7;

@@ -1,19 +1,19 @@
-//! Heads that share keys and values, side by side in a tile of queries; and keys in several parts.
+//! GQA packing, where a tile of queries has several heads that share keys and values; and split-KV.
 //!
-//! Each of a warpgroup's 64 rows is a query and one of `heads` heads, head by head: row r is head `r %
-//! heads` of query `r / heads`. The keys of a tile may be taken in parts, by a block each, whose results
-//! are merged ([`merge`](super::merge)).
+//! With GQA packing, each of a warpgroup's 64 rows is one query of one of `heads` heads: row r is
+//! head `r % heads` of query `r / heads`. With split-KV, the keys of a tile are divided among
+//! several blocks, whose results are merged ([`merge`](super::merge)).
 
 use crate::gemm::sm90::MMA_M;
 
-/// Most parts of keys.
+/// Most splits of the keys.
 pub const MOST_SPLITS: u32 = 128;
 
-/// Most heads side by side: a warpgroup's rows.
+/// Most packed heads: a warpgroup's rows.
 pub const MOST_PACKED_HEADS: u32 = MMA_M;
 
-/// Of `group` heads that share keys and values, how many lie side by side: the most that divide them and
-/// have room in a warpgroup's rows. 1 where that is none but one.
+/// How many of `group` heads that share keys and values are packed together: the largest divisor of
+/// `group` that fits a warpgroup's rows. 1 means no packing.
 pub const fn packed_heads(group: u32) -> u32 {
     let mut heads = if group < MOST_PACKED_HEADS {
         group
@@ -30,25 +30,25 @@ pub const fn packed_heads(group: u32) -> u32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FwdPacking {
-    /// Heads side by side: of those that share a key head, as many or a divisor of that; up to 64.
+    /// Packed heads: those that share a key head, or a divisor of their number; up to 64.
     pub heads: u32,
-    /// Queries of a warpgroup's rows: as many as have room for all heads. Rows that are left over are
-    /// idle.
+    /// Queries of a warpgroup's rows: as many as fit with all heads of each. Rows that are left
+    /// over are idle.
     pub queries: u32,
     /// 2^16 / heads, rounded up.
     reciprocal: u32,
-    /// Parts that the keys of a tile are taken in, by a block each; not 0. Where there are several, o is
-    /// of f32 and both o and lse have a place for each part, and a merge follows.
+    /// Splits of a tile's keys, each computed by one block; not 0. If there are several, o is f32,
+    /// o and lse have room for each split, and a merge follows.
     pub splits: u32,
-    /// Elements from o of a part to that of the next.
+    /// Elements from o of one split to that of the next.
     pub o_split: u64,
-    /// The same of lse.
+    /// The same for lse.
     pub lse_split: u64,
 }
 
 impl FwdPacking {
-    /// `heads` side by side, keys in one part; `None` where a warpgroup has not as many rows, or for no
-    /// head.
+    /// `heads` packed heads, keys in one part; `None` if `heads` is 0 or more than a warpgroup's
+    /// rows.
     pub const fn new(heads: u32) -> Option<Self> {
         if heads == 0 || heads > MOST_PACKED_HEADS {
             return None;
@@ -63,7 +63,7 @@ impl FwdPacking {
         })
     }
 
-    /// The query and the head of a warpgroup's row, less than 64.
+    /// The query and the head of a warpgroup's row; `row` is less than 64.
     #[inline(always)]
     pub const fn row(&self, row: u32) -> (u32, u32) {
         let query = row.wrapping_mul(self.reciprocal) >> 16;

@@ -9,16 +9,16 @@ use crate::DType;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BshStrides {
-    /// Between batches.
+    /// Elements between batches.
     pub batch: i64,
-    /// Between positions.
+    /// Elements between positions.
     pub seq: i64,
-    /// Between heads.
+    /// Elements between heads.
     pub head: i64,
 }
 
 impl BshStrides {
-    /// Elements from the tensor's first to the first of a position.
+    /// Offset in the tensor of the first element of a position.
     #[inline(always)]
     pub const fn offset(&self, batch_idx: u32, position: u32, head_idx: u32) -> i64 {
         let batch = (batch_idx as i64).wrapping_mul(self.batch);
@@ -28,7 +28,7 @@ impl BshStrides {
     }
 }
 
-/// Element type of o, as [`FlashFwdParams::o_dtype`] has it.
+/// Element type of o, as coded in [`FlashFwdParams::o_dtype`].
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputDType {
@@ -41,7 +41,7 @@ pub enum OutputDType {
 }
 
 impl OutputDType {
-    /// Of a tensor of that dtype; `None` where o cannot be of it.
+    /// The code's dtype; `None` if o cannot have it.
     pub const fn new(dtype: DType) -> Option<Self> {
         match dtype {
             DType::F32 => Some(Self::F32),
@@ -51,7 +51,7 @@ impl OutputDType {
         }
     }
 
-    /// Its number in a launch.
+    /// Its code.
     pub const fn code(self) -> u32 {
         self as u32
     }
@@ -69,41 +69,41 @@ pub struct FlashFwdParams {
     pub v: BshStrides,
     /// Strides of o.
     pub o: BshStrides,
-    /// Independent sequences.
+    /// Number of sequences.
     pub batch: u32,
-    /// Queries a sequence; the most of one where lengths vary. Below 2^31.
+    /// Queries a sequence; if lengths vary, at least those of the longest. Below 2^31.
     pub seqlen_q: u32,
-    /// Keys a sequence; the most of one where lengths vary. Below 2^31.
+    /// Keys a sequence; if lengths vary, at least those of the longest. Below 2^31.
     pub seqlen_k: u32,
-    /// Positions of q and o where sequences are packed, else 0.
+    /// Positions of q and o in all, if sequences are packed; else 0.
     pub total_q: u32,
-    /// Positions of k and v where sequences are packed, else 0.
+    /// Positions of k and v in all, if sequences are packed; else 0.
     pub total_k: u32,
     /// Query heads; a multiple of `heads_kv`.
     pub heads_q: u32,
     /// Key and value heads.
     pub heads_kv: u32,
-    /// Extent of a query and a key.
+    /// Elements of a query and of a key.
     pub head_dim: u32,
-    /// Extent of a value.
+    /// Elements of a value.
     pub head_dim_v: u32,
-    /// Query i sees key j where `i + shift - window_left <= j <= i + shift + window_right`, with
-    /// shift 0 where `top_left` is 1 and seqlen_k - seqlen_q of the sequence where it is 0.
+    /// Query i sees key j if `i + shift - window_left <= j <= i + shift + window_right`. The shift
+    /// is 0 if `top_left` is 1, and seqlen_k - seqlen_q of the sequence if it is 0.
     /// [`UNLIMITED`](super::UNLIMITED): no bound. Not negative.
     pub window_left: i32,
-    /// As `window_left`; causal is 0.
+    /// As `window_left`; 0 is causal.
     pub window_right: i32,
-    /// Which corner the mask's diagonal starts in, see `window_left`.
+    /// 1 if the mask's diagonal starts in the top-left corner; see `window_left`.
     pub top_left: u32,
-    /// Factor of the scores, times log2(e); with a softcap: the softcap times log2(e).
+    /// Factor of the scores, times log2(e). With a softcap: the softcap times log2(e).
     pub softmax_scale_log2: f32,
-    /// 0: no softcap; else softmax_scale / softcap: a score s becomes `tanh(s * softcap_scale)`
-    /// before it is multiplied by `softmax_scale_log2`.
+    /// 0 if there is no softcap. Otherwise softmax_scale / softcap: a score s becomes `tanh(s *
+    /// softcap_scale)` before it is multiplied by `softmax_scale_log2`.
     pub softcap_scale: f32,
     /// [`OutputDType::code`] of o.
     pub o_dtype: u32,
-    /// 1: write lse, f32, natural log: contiguous `[batch, heads_q, seqlen_q]`, or `[heads_q,
-    /// total_q]` where queries are packed.
+    /// 1 to write lse, in f32, natural log, contiguous `[batch, heads_q, seqlen_q]`, or `[heads_q,
+    /// total_q]` if queries are packed.
     pub write_lse: u32,
 }
 
@@ -117,7 +117,7 @@ impl FlashFwdParams {
         }
     }
 
-    /// The key head of a query head.
+    /// The key head that a query head uses.
     #[inline(always)]
     pub const fn head_kv_idx(&self, head_idx: u32) -> u32 {
         match head_idx.checked_div(self.heads_per_kv()) {
@@ -134,7 +134,7 @@ impl FlashFwdParams {
         Mask::new(seqlen_q, seqlen_k, window, self.top_left != 0)
     }
 
-    /// From the lse of a query to that of the same query `heads` further on.
+    /// Distance in lse of a query to the same query `heads` heads further on.
     #[inline(always)]
     pub const fn lse_stride(&self, heads: u32) -> u64 {
         let positions = if self.total_q != 0 {

@@ -1,11 +1,11 @@
-//! The portable kernels.
+//! The portable kernels, without tensor cores.
 //!
 //! Entries: `flash_fwd_simt_d<head_dim cap>` with caps [`SIMT_HEAD_DIMS`]; [`SimtEntry`] prints the
 //! name. Each takes the arguments of every forward entry and then `dtype: u32`, the
-//! [`OutputDType::code`](super::OutputDType::code) of the inputs' type; serves any head_dim and
-//! head_dim_v up to its cap, runs with as many threads a block as [`SimtEntry::tile`] says, on the grid
-//! of [`FlashFwdParams::grid`], and wants no dynamic shared memory. Pointers need the alignment
-//! of one element only.
+//! [`OutputDType::code`](super::OutputDType::code) of the inputs' type. It serves any head_dim and
+//! head_dim_v up to its cap, runs with the threads of its [`SimtEntry::tile`] on the grid of
+//! [`FlashFwdParams::grid`], and needs no dynamic shared memory. Pointers need the alignment of one
+//! element only.
 
 use core::fmt;
 
@@ -18,20 +18,20 @@ pub const SIMT_HEAD_DIMS: [u32; 3] = [64, 128, 256];
 /// Element types of the portable kernels.
 pub const SIMT_DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
-/// Tile of one thread block and how it goes through shared memory.
+/// Tile of one thread block, and how it is staged in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TileConfig {
     /// Queries a block computes.
     pub tile_m: u32,
-    /// Keys it takes at a time.
+    /// Keys of a block of keys.
     pub tile_n: u32,
-    /// Depth of head_dim staged in shared memory at once.
+    /// Elements of head_dim staged in shared memory at once.
     pub tile_k: u32,
     /// Threads of the block.
     pub threads: u32,
 }
 
-/// The tile of the portable kernels for caps up to 128.
+/// The tile for caps up to 128.
 pub const SIMT_TILE: TileConfig = TileConfig {
     tile_m: 64,
     tile_n: 64,
@@ -39,7 +39,7 @@ pub const SIMT_TILE: TileConfig = TileConfig {
     threads: 128,
 };
 
-/// That for larger caps: twice the threads, so that o fits in their registers.
+/// The tile for larger caps: twice the threads, so that o fits in their registers.
 pub const SIMT_WIDE_TILE: TileConfig = TileConfig {
     tile_k: 16,
     threads: 256,
@@ -55,13 +55,13 @@ pub const fn simt_tile(head_dim_cap: u32) -> TileConfig {
     }
 }
 
-/// Blocks of the second and third grid dimension a device allows.
+/// Most blocks in the second and third dimension of a grid.
 const GRID_YZ_MAX: u64 = 65_535;
 
-/// Blocks of the first grid dimension a device allows.
+/// Most blocks in the first dimension of a grid.
 const GRID_X_MAX: u32 = i32::MAX as u32;
 
-/// The smallest cap that serves both extents; `None` where they exceed all.
+/// The smallest cap that serves both extents; `None` if one exceeds all caps.
 pub const fn simt_head_dim_cap(head_dim: u32, head_dim_v: u32) -> Option<u32> {
     let mut cap_idx = 0;
     while cap_idx < SIMT_HEAD_DIMS.len() {
@@ -95,9 +95,9 @@ impl fmt::Display for SimtEntry {
 }
 
 impl FlashFwdParams {
-    /// Grid of a launch of which a block computes `tile_m` queries: x = query tiles of the longest
-    /// sequence, y and z = heads of all batches, see [`head_and_batch`](Self::head_and_batch). `None`
-    /// where there is nothing to launch (no query) or more than a grid can hold.
+    /// Grid of a launch whose blocks compute `tile_m` queries each: x = query tiles of the longest
+    /// sequence, y and z = heads of all batches, see [`head_and_batch`](Self::head_and_batch).
+    /// `None` if there is nothing to launch (no query) or more than a grid can hold.
     pub const fn grid(batch: u32, seqlen_q: u32, heads_q: u32, tile_m: u32) -> Option<[u32; 3]> {
         let Some(whole_tiles) = seqlen_q.checked_div(tile_m) else {
             return None;
@@ -119,8 +119,8 @@ impl FlashFwdParams {
         Some([tiles, y as u32, z as u32])
     }
 
-    /// Query head and batch that block (`block_idx_y`, `block_idx_z`) of a grid `grid_dim_y` high
-    /// works on. The last layer of a grid may hold blocks whose batch is beyond the last, which do
+    /// Query head and batch that block (`block_idx_y`, `block_idx_z`) works on, in a grid
+    /// `grid_dim_y` high. The last layer of a grid may hold blocks beyond the last batch, which do
     /// nothing.
     pub const fn head_and_batch(
         &self,

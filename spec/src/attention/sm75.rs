@@ -1,21 +1,21 @@
-//! Kernels by `mma.sync` for sm_75: those of [`sm80`](super::sm80) in tiles that Turing's shared memory
-//! holds.
+//! Kernels by `mma.sync` for sm_75: those of [`sm80`](super::sm80) with tiles that fit Turing's
+//! shared memory.
 //!
-//! Entries: `flash_fwd_sm75_f16_d<head_dim cap>`; [`Sm75Entry`] prints the name. What [`sm80`](super::sm80)
-//! demands, they do; q, k and v are f16, o is f16 or f32.
+//! Entries: `flash_fwd_sm75_f16_d<head_dim cap>`; [`Sm75Entry`] prints the name. They require what
+//! [`sm80`](super::sm80) requires; q, k and v are f16, o is f16 or f32.
 
 use core::fmt;
 
 use super::sm80::Sm80Tile;
 use crate::DType;
 
-/// The head_dim caps that kernels are built for.
+/// The head_dim caps for which there are kernels.
 pub const HEAD_DIMS: [u32; 2] = [64, 128];
 
-/// Types of o.
+/// Element types of o.
 pub const O_DTYPES: [DType; 2] = [DType::F16, DType::F32];
 
-/// That of a cap: a multiprocessor has 64 KiB of shared memory.
+/// The tile of a cap: an SM has 64 KiB of shared memory.
 pub const fn turing_tile(head_dim_cap: u32) -> Sm80Tile {
     let (tile_m, tile_n) = if head_dim_cap <= 64 {
         (128, 32)
@@ -37,7 +37,7 @@ pub struct Sm75Entry {
 }
 
 impl Sm75Entry {
-    /// The kernel of the least cap for both head dimensions; `None` where there is none.
+    /// The kernel of the smallest cap that serves both head dimensions; `None` if there is none.
     pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
         if !matches!(dtype, DType::F16)
             || !head_dim.is_multiple_of(8)

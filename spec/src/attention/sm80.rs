@@ -1,11 +1,11 @@
 //! Kernels by `mma.sync` for sm_80 and everything newer.
 //!
-//! Entries: `flash_fwd_sm80_<dtype>_d<head_dim cap>`, f16 and bf16; [`Sm80Entry`] prints the name. Each
-//! takes the arguments of every forward entry and runs on the grid of
-//! [`FlashFwdParams::grid`](super::FlashFwdParams::grid), with [`Sm80Tile::smem_bytes`] of dynamic
-//! shared memory. head_dim and head_dim_v are multiples of 8 up to the cap; rows of q, k, v begin at
-//! multiples of 16 bytes, those of o at multiples of [`O_ALIGN_BYTES`]; softmax_scale_log2 is at least
-//! [`LEAST_SCALE`].
+//! Entries: `flash_fwd_sm80_<dtype>_d<head_dim cap>`, f16 and bf16; [`Sm80Entry`] prints the name.
+//! Each takes the arguments of every forward entry and runs on the grid of
+//! [`FlashFwdParams::grid`](super::FlashFwdParams::grid), with [`THREADS`] threads a block and
+//! [`Sm80Tile::smem_bytes`] of dynamic shared memory. head_dim and head_dim_v are multiples of 8 up
+//! to the cap. Rows of q, k and v are aligned to 16 bytes, those of o to [`O_ALIGN_BYTES`].
+//! softmax_scale_log2 is at least [`LEAST_SCALE`].
 
 use core::fmt;
 
@@ -14,45 +14,45 @@ use crate::DType;
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 
-/// Bytes of the addresses of the first key and the first value.
+/// Bytes of shared memory for the addresses of the first key and the first value.
 pub const BASES_BYTES: u32 = 16;
 
-/// Of the rows of o: what a thread writes at once.
+/// Alignment of the rows of o: what a thread stores at once.
 pub const O_ALIGN_BYTES: u32 = 8;
 
-/// The head_dim caps that kernels are built for.
+/// The head_dim caps for which there are kernels.
 pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
 
 /// Element types.
 pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
 
-/// The least softmax_scale_log2: row maxima are taken before it is applied.
+/// The smallest softmax_scale_log2: row maxima are taken before it is applied.
 pub const LEAST_SCALE: f32 = 1e-10;
 
 /// Tile of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Tile {
-    /// Queries.
+    /// Queries of a tile.
     pub tile_m: u32,
-    /// Keys at a time.
+    /// Keys of a block of keys.
     pub tile_n: u32,
-    /// Most that head_dim and head_dim_v are.
+    /// Largest head_dim and head_dim_v.
     pub head_dim_cap: u32,
 }
 
 impl Sm80Tile {
-    /// That of a cap.
+    /// The tile of a cap.
     pub const fn of(head_dim_cap: u32) -> Self {
         Self {
-            // A warp's parts of scores and o have to fit in its registers.
+            // A warp's scores and o have to fit in its registers.
             tile_m: if head_dim_cap <= 128 { 128 } else { 64 },
             tile_n: if head_dim_cap <= 64 { 128 } else { 64 },
             head_dim_cap,
         }
     }
 
-    /// Bytes of dynamic shared memory: queries, a block of keys and one of values, and where those
-    /// begin.
+    /// Bytes of dynamic shared memory: queries, a block of keys, a block of values, and the
+    /// addresses of the first key and value.
     pub const fn smem_bytes(&self) -> u32 {
         (self.tile_m + 2 * self.tile_n) * self.head_dim_cap * 2 + BASES_BYTES
     }
@@ -68,7 +68,7 @@ pub struct Sm80Entry {
 }
 
 impl Sm80Entry {
-    /// The kernel of the least cap for both head dimensions; `None` where there is none.
+    /// The kernel of the smallest cap that serves both head dimensions; `None` if there is none.
     pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
         let is_built = matches!(dtype, DType::F16 | DType::Bf16);
         if !is_built || !head_dim.is_multiple_of(8) || !head_dim_v.is_multiple_of(8) {

@@ -1,16 +1,18 @@
-//! Hopper's kernels: tensor copies, wgmma, warps with roles, a persistent grid.
+//! Hopper's kernels: TMA, `wgmma`, warp specialisation, a persistent grid.
 //!
 //! Entries are named `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<tile>`;
-//! [`FwdEntry`] prints the name, and [`TILES`] says which there are. Each takes tensor maps of q, k
-//! and v by value ([`FwdTile::box_rows_q`], [`FwdTile::tile_n`] rows of [`SPAN_BYTES`]; dimensions
-//! `[head_dim, position, head, batch]`, or one batch where positions are packed), then what every
-//! forward entry takes after q, k and v, then [`FwdLaunch`].
+//! [`FwdEntry`] prints the name, and [`TILES`] says which there are. Each takes
+//! - tensor maps of q, k and v by value, with boxes of [`FwdTile::box_rows_q`] (q) or
+//!   [`FwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions `[head_dim, position,
+//!   head, batch]`, with a batch of one if positions are packed;
+//! - what every forward entry takes after q, k and v;
+//! - a [`FwdLaunch`].
 //!
-//! Those whose name ends in `_packed` ([`PACKED`]) take [`FwdPacking`](super::FwdPacking) behind it, and
-//! a map of q of dimensions `[head_dim, head side by side, position, head, batch]`, whose boxes have as
-//! many heads and positions as [`FwdPacking`](super::FwdPacking) says.
+//! Entries whose name ends in `_packed` ([`PACKED`]) take a [`FwdPacking`](super::FwdPacking) after
+//! that. Their map of q has the dimensions `[head_dim, packed head, position, head, batch]`, and
+//! boxes with as many heads and positions as [`FwdPacking`](super::FwdPacking) says.
 //!
-//! q, k, v and o are aligned to 16 bytes, as are their strides; o's elements are those of q or f32.
+//! q, k, v and o are aligned to 16 bytes, as are their strides; o has the element type of q or f32.
 //! head_dim and head_dim_v are multiples of 8, and softmax_scale is more than 0.
 
 use core::fmt;
@@ -18,44 +20,45 @@ use core::fmt;
 use crate::DType;
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
-/// Tickets that say which tile is computed: more than tiles that are on their way at a time.
+/// Tickets of the ring, each describing a tile: more than tiles that are in flight at a time.
 pub const TICKETS: u32 = 8;
 /// Bytes of a ticket.
 pub const TICKET_BYTES: u32 = 128;
-/// Bytes of a warpgroup's results on their way out: a panel of columns, a quarter of it for each warp.
+/// Bytes of shared memory through which a warpgroup stores its results: one panel of columns, a
+/// quarter for each warp.
 pub const O_BYTES: u32 = MMA_M * SPAN_BYTES;
 
-/// What a block computes at a time, and for which head dimensions.
+/// The tile of a block, and the head dimensions it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FwdTile {
-    /// Most that head_dim is; a multiple of 64.
+    /// Largest head_dim; a multiple of 64.
     pub head_dim: u32,
-    /// Most that head_dim_v is; a multiple of 64.
+    /// Largest head_dim_v; a multiple of 64.
     pub head_dim_v: u32,
-    /// Queries: 64 for each warpgroup that computes.
+    /// Rows of queries: 64 for each consumer warpgroup.
     pub tile_m: u32,
-    /// Keys of a stage.
+    /// Keys of a block of keys, which is one stage.
     pub tile_n: u32,
-    /// Stages of each warpgroup's ring of queries.
+    /// Stages of each consumer's ring of queries.
     pub q_stages: u32,
     /// Stages of the ring of keys.
     pub stages_k: u32,
-    /// Stages of the ring of values, which are needed a block later.
+    /// Stages of the ring of values, which are needed one block later than the keys.
     pub stages_v: u32,
 }
 
 impl FwdTile {
-    /// Warpgroups that compute.
+    /// Consumer warpgroups.
     pub const fn consumers(&self) -> u32 {
         self.tile_m / MMA_M
     }
 
-    /// Threads of a block: a warpgroup that loads, and those that compute.
+    /// Threads of a block: the warpgroup of loader and scheduler, and the consumers.
     pub const fn threads(&self) -> u32 {
         (1 + self.consumers()) * WARPGROUP
     }
 
-    /// Registers of a thread that loads, and of one that computes.
+    /// Registers of a thread of the loader's warpgroup, and of a consumer.
     pub const fn registers(&self) -> (u32, u32) {
         match self.consumers() {
             3 => (32, 160),
@@ -68,7 +71,7 @@ impl FwdTile {
         MMA_M
     }
 
-    /// Panels of [`SPAN_BYTES`] of a query or a key, 2 bytes an element.
+    /// Panels (of [`SPAN_BYTES`] of columns) of a query or a key, 2 bytes an element.
     pub const fn panels(&self) -> u32 {
         self.head_dim * 2 / SPAN_BYTES
     }
@@ -78,7 +81,7 @@ impl FwdTile {
         self.head_dim_v * 2 / SPAN_BYTES
     }
 
-    /// Bytes of one warpgroup's queries.
+    /// Bytes of one consumer's queries.
     pub const fn q_bytes(&self) -> u32 {
         MMA_M * self.panels() * SPAN_BYTES
     }
@@ -93,7 +96,7 @@ impl FwdTile {
         self.tile_n * self.panels_v() * SPAN_BYTES
     }
 
-    /// Where everything is, from the first multiple of [`TILE_ALIGN`] on.
+    /// Offsets in shared memory, from the first multiple of [`TILE_ALIGN`] on.
     pub const fn smem(&self) -> FwdSmem {
         let k = self.consumers() * self.q_stages * self.q_bytes();
         let v = k + self.stages_k * self.k_bytes();
@@ -116,7 +119,7 @@ impl FwdTile {
         }
     }
 
-    /// Dynamic shared memory to ask for, wherever it begins.
+    /// Dynamic shared memory of a launch, with room to align it.
     pub const fn smem_bytes(&self) -> u32 {
         let bytes = self.smem().end + TILE_ALIGN - 16;
         assert!(bytes <= SMEM_MAX_BYTES, "the stages do not fit");
@@ -134,26 +137,27 @@ impl fmt::Display for FwdTile {
     }
 }
 
-/// Offsets in shared memory. The queries are at 0: each warpgroup's ring after the one before.
+/// Offsets in shared memory, in bytes. The consumers' rings of queries are at 0, one after the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FwdSmem {
     /// Keys.
     pub k: u32,
     /// Values.
     pub v: u32,
-    /// Results on their way out, [`O_BYTES`] for each warpgroup that computes.
+    /// The consumers' results on their way to o, [`O_BYTES`] for each.
     pub o: u32,
     /// Tickets.
     pub tickets: u32,
     /// Barriers of the rings of queries.
     pub barriers_q: u32,
-    /// Those of the keys.
+    /// Barriers of the ring of keys.
     pub barriers_k: u32,
-    /// Those of the values.
+    /// Barriers of the ring of values.
     pub barriers_v: u32,
-    /// Those of the next ticket.
+    /// Barriers of the next ticket.
     pub barriers_tickets: u32,
-    /// The first byte behind all.
+    /// The end.
     pub end: u32,
 }
 
@@ -164,12 +168,13 @@ pub struct FwdEntry {
     pub dtype: DType,
     /// The tile.
     pub tile: FwdTile,
-    /// Rows are queries of several heads: it takes [`FwdPacking`](super::FwdPacking) as well.
+    /// Whether it does GQA packing and split-KV, and so takes [`FwdPacking`](super::FwdPacking) as
+    /// well.
     pub is_packed: bool,
 }
 
 impl FwdEntry {
-    /// The packed kernel that has room for both head dimensions, if there is one.
+    /// The packed kernel that serves both head dimensions, if there is one.
     pub const fn packed(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
         let mut at = 0;
         while at < PACKED.len() {
@@ -194,32 +199,32 @@ impl fmt::Display for FwdEntry {
     }
 }
 
-/// How the host and the kernel share one launch.
+/// What the host tells the kernel about a launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FwdLaunch {
-    /// In device memory: 0 before the launch, and again after it; nobody else uses it meanwhile. Blocks
-    /// take from it which tile is next. Null: each has every so manieth tile, which is as good where
-    /// all are alike.
+    /// A counter in device memory from which blocks take their next tile: 0 before the launch, and
+    /// again after it; nobody else uses it meanwhile. If null, each block takes every
+    /// `grid_dim_x`th tile, which is as good if all tiles take the same time.
     pub counter: *mut u32,
-    /// Heads (of all of the batch) that are taken together: [`TileOrder`]. Not 0.
+    /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
     pub section: u32,
-    /// Not 0 where what lies behind a sequence's keys may be anything; else it is not there, or 0.
+    /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing lies
+    /// there, or zeros.
     pub has_neighbours: u32,
 }
 
-/// Tiles of a section: enough to keep every multiprocessor busy to its end, however different they
-/// are.
+/// Tiles of a section: enough to keep all SMs busy to its end, however much their times differ.
 const SECTION_TILES: u32 = 512;
-/// Fewest and most heads of a section: their keys and values are to stay in L2.
+/// Fewest and most heads of a section: their keys and values should stay in L2.
 const SECTION_HEADS: [u32; 2] = [8, 32];
 
-/// Heads to take together, of `m_tiles` tiles each, `group` of them with the same keys and values. A
-/// power of two where `group` is one: sections that are not all as large leave multiprocessors idle.
+/// Number of heads of a section, if each has `m_tiles` tiles and `group` of them share keys and
+/// values. A power of two if `group` is one: sections of different sizes leave SMs idle.
 pub const fn section(group: u32, m_tiles: u32, is_masked: bool) -> u32 {
     let group = if group == 0 { 1 } else { group };
     if !is_masked {
-        // Where tiles are alike, their order does not matter: heads one by one.
+        // All tiles take the same time, so their order does not matter: one head after the other.
         return group;
     }
     let heads = match SECTION_TILES.checked_div(m_tiles) {
@@ -237,10 +242,10 @@ pub const fn section(group: u32, m_tiles: u32, is_masked: bool) -> u32 {
     heads.div_ceil(group).saturating_mul(group)
 }
 
-/// Quotient and remainder; 0 and `x` by a zero, for the reason of
-/// [`raster::divided`](crate::gemm::raster::divided), which the device does by two divisions. That keeps fewer
-/// values alive in kernels that have no register left; here one division does, as the warp that asks is to be
-/// ready before the tile that is being computed.
+/// Quotient and remainder; 0 and `x` if `by` is zero, for the reason given at
+/// [`raster::divided`](crate::gemm::raster::divided). That one compiles to two divisions, which
+/// keeps fewer values alive in kernels that have no register left. Here one division is better, as
+/// the scheduler has to be done before the current tile is.
 #[inline(always)]
 pub const fn divided(x: u32, by: u32) -> (u32, u32) {
     match x.checked_div(by) {
@@ -249,7 +254,7 @@ pub const fn divided(x: u32, by: u32) -> (u32, u32) {
     }
 }
 
-/// Tiles that so many queries take.
+/// Number of tiles for `queries` queries.
 #[inline(always)]
 pub const fn tiles_of(queries: u32, tile_m: u32) -> u32 {
     match queries.checked_add(tile_m - 1) {
@@ -261,29 +266,29 @@ pub const fn tiles_of(queries: u32, tile_m: u32) -> u32 {
 /// A tile of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileIndex {
-    /// Sequence of the batch.
+    /// Index of the sequence.
     pub batch: u32,
     /// Query head.
     pub head: u32,
-    /// Which of the sequence's tiles.
+    /// Index among the sequence's tiles.
     pub m: u32,
 }
 
-/// The tiles of a launch, in order: heads by sections, whose keys and values stay in L2; of a section
-/// the last queries first, which see most keys where there is a mask, so that what is computed
-/// last is short.
+/// The tiles of a launch, in order. Heads are divided into sections, whose keys and values stay in
+/// L2. Within a section the last queries come first: with a causal mask they see the most keys, so
+/// the tiles computed last are short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileOrder {
     m_tiles: u32,
     heads: u32,
     heads_all: u32,
     section: u32,
-    /// All of them.
+    /// Number of tiles.
     pub count: u32,
 }
 
 impl TileOrder {
-    /// Those of `batch` × `heads` × `seqlen_q`, fewer than 2^32 tiles.
+    /// The tiles of `batch` × `heads` × `seqlen_q`; there are fewer than 2^32.
     #[inline(always)]
     pub const fn new(tile_m: u32, batch: u32, heads: u32, seqlen_q: u32, section: u32) -> Self {
         let m_tiles = tiles_of(seqlen_q, tile_m);
@@ -297,7 +302,7 @@ impl TileOrder {
         }
     }
 
-    /// The tile at `index`, less than `count`.
+    /// The tile of number `index`, which is less than `count`.
     #[inline(always)]
     pub const fn at(&self, index: u32) -> TileIndex {
         let (section_idx, within) = divided(index, self.section.wrapping_mul(self.m_tiles));
@@ -336,16 +341,16 @@ const fn tile(
 
 /// For head dimensions up to 64.
 pub const TILE_D64: FwdTile = tile([64, 64], [192, 128], [2, 4, 4]);
-/// The same for few queries.
+/// The same, for few queries.
 pub const TILE_D64_SHORT: FwdTile = tile([64, 64], [128, 128], [2, 4, 4]);
 /// For head dimensions up to 128.
 pub const TILE_D128: FwdTile = tile([128, 128], [128, 128], [1, 3, 2]);
-/// For queries and keys of up to 192, and values of up to 128.
+/// For queries and keys up to 192, and values up to 128.
 pub const TILE_D192_128: FwdTile = tile([192, 128], [128, 128], [1, 2, 2]);
 /// For head dimensions up to 256.
 pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 2, 2]);
 
-/// The tiles of all entries, the narrowest first.
+/// The tiles of all entries, those for the smallest head dimensions first.
 pub const TILES: [FwdTile; 5] = [
     TILE_D64,
     TILE_D64_SHORT,
@@ -354,7 +359,7 @@ pub const TILES: [FwdTile; 5] = [
     TILE_D256,
 ];
 
-/// The packed entries, of each dtype the narrowest first.
+/// The packed entries; of each dtype, that for the smallest head dimensions first.
 pub const PACKED: [FwdEntry; 4] = [
     packed(DType::Bf16, TILE_D128),
     packed(DType::Bf16, TILE_D256),
@@ -373,8 +378,8 @@ const fn packed(dtype: DType, tile: FwdTile) -> FwdEntry {
 /// Element types of q, k and v.
 pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
 
-/// The narrowest tile that has room for both head dimensions, and the one of fewer queries that has
-/// as much, if there is one.
+/// The tile for the smallest head dimensions that serves both, and its variant with fewer queries,
+/// if there is one.
 pub const fn tiles_for(head_dim: u32, head_dim_v: u32) -> Option<(FwdTile, Option<FwdTile>)> {
     match tile_for(head_dim, head_dim_v) {
         Some(tile) if tile.head_dim == TILE_D64.head_dim => Some((tile, Some(TILE_D64_SHORT))),

@@ -1,21 +1,21 @@
-//! Elements whose type is known at run time, in chunks of four.
+//! Elements whose type is known only at run time, in chunks of four.
 
 use cuda_std::convert::{bf16_to_f32, f16_to_f32};
 use spec::attention::OutputDType;
 
 use crate::simt::element::{CHUNK, SimtElement};
 
-/// An element type, by its code.
+/// An element type, as its code.
 #[derive(Clone, Copy)]
 pub(super) struct ElementType(pub(super) u32);
 
-/// Four elements as they lie in memory: of 32 bits, or the first two words of 16. They stay so until
-/// they are used, so that nothing waits for a load before.
+/// Four elements as they are in memory: 32 bits each, or 16 bits each in the first two words. They
+/// are widened only where they are used, so that nothing waits for the load before.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk([u32; CHUNK]);
 
 impl Chunk {
-    /// Four zeros of any type.
+    /// Four zeros, of any type.
     pub(super) const ZERO: Self = Self([0; CHUNK]);
 }
 
@@ -54,7 +54,7 @@ impl ElementType {
         }
     }
 
-    /// Loads those of four elements for which `has` says so; 0 in place of the others.
+    /// Loads those of four elements whose `has` is true; the others are 0.
     ///
     /// # Safety
     /// They can be read.

@@ -1,4 +1,4 @@
-//! The entries of portable attention: head_dim caps.
+//! The entries of portable attention, one for each head_dim cap.
 
 use cuda_std::{kernel, shared_array};
 use spec::attention::{FlashFwdLengths, FlashFwdParams, TileConfig, simt_tile};
@@ -46,7 +46,7 @@ macro_rules! entries {
     )*};
 }
 
-// Blocks a multiprocessor: what the registers of o and of the scores leave room for.
+// Blocks an SM: limited by the registers for o and scores.
 entries! {
     flash_fwd_simt_d64: 64, min_blocks = 2;
     flash_fwd_simt_d128: 128, min_blocks = 2;

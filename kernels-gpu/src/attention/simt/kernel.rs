@@ -20,9 +20,9 @@ use crate::simt::staged::{self, StagedProduct};
 
 const TILE_M: usize = SIMT_TILE.tile_m as usize;
 const TILE_N: usize = SIMT_TILE.tile_n as usize;
-/// f32 elements of the probabilities, the first part of shared memory; the stages follow.
+/// f32 elements of the probabilities, which come first in shared memory; the stages follow.
 const PROBABILITIES: usize = Probabilities::elements(TILE_M);
-/// Keys whose values are staged at once.
+/// Keys whose values make up one stage.
 const TILE_V: usize = 8;
 
 const _: () = assert!(
@@ -34,22 +34,23 @@ const _: () = assert!(
     "q and k stage alike, and a lane has one chunk of keys"
 );
 
-/// Rows of each of `threads` threads.
+/// Rows of each thread, if a block has `threads` of them.
 pub(super) const fn rows(threads: usize) -> usize {
     TILE_M * ROW_LANES as usize / threads
 }
 
-/// Columns of o that a thread has.
+/// Columns of o of each thread.
 pub(super) const fn columns(cap: usize) -> usize {
     cap / ROW_LANES as usize
 }
 
-/// Chunks of v that each of `threads` threads stages at once.
+/// Chunks of a stage of v that each thread moves, if a block has `threads` of them.
 pub(super) const fn chunks_v(cap: usize, threads: usize) -> usize {
     cap * TILE_V / CHUNK / threads
 }
 
-/// f32 elements of static shared memory: probabilities, and the larger of what q and k or v need.
+/// f32 elements of static shared memory: probabilities, and the stages of q and k or of v,
+/// whichever are larger.
 pub(super) const fn smem_elements(cap: usize, tile_d: usize) -> usize {
     let stages_qk = staged::smem_elements(TILE_M, TILE_M, tile_d);
     let stages_v = 2 * tile_elements(cap, TILE_V);
@@ -61,7 +62,7 @@ pub(super) const fn smem_elements(cap: usize, tile_d: usize) -> usize {
     PROBABILITIES + stages
 }
 
-/// What a launch is given beside [`FlashFwdParams`].
+/// A launch's arguments besides [`FlashFwdParams`].
 pub(super) struct Arguments<'a> {
     pub(super) q: *const u8,
     pub(super) k: *const u8,
@@ -70,12 +71,12 @@ pub(super) struct Arguments<'a> {
     pub(super) lse: *mut f32,
     pub(super) sink: *const f32,
     pub(super) lengths: &'a FlashFwdLengths,
-    /// Of q, k and v.
+    /// Element type of q, k and v.
     pub(super) element: ElementType,
 }
 
-/// One block's work. `CAP` is the head_dim cap, `ROWS`, `COLUMNS` and `CHUNKS_V` what [`rows`],
-/// [`columns`] and [`chunks_v`] give, `TILE_D` the tile's depth of head_dim.
+/// One block's work. `CAP` is the head_dim cap, `TILE_D` the extent of head_dim in a stage; `ROWS`,
+/// `COLUMNS` and `CHUNKS_V` are what [`rows`], [`columns`] and [`chunks_v`] return.
 ///
 /// # Safety
 /// As the launch's: `params` and the lengths describe what the pointers point to, and the grid is
@@ -102,7 +103,8 @@ pub(super) unsafe fn flash_fwd<
     }
     // SAFETY: the caller's.
     let sequence = unsafe { sequence(arguments.lengths, params, batch_idx) };
-    // The last queries see the most keys: they start first, so that no long block is left over.
+    // The last queries see the most keys: they start first, so that no long block is left at the
+    // end.
     let m_tiles = params.seqlen_q.div_ceil(TILE_M as u32);
     let m_start = (m_tiles - 1 - thread::block_idx_x()) * TILE_M as u32;
     if m_start >= sequence.q.len {
@@ -130,7 +132,7 @@ pub(super) unsafe fn flash_fwd<
     }
 }
 
-/// What a block knows throughout.
+/// What is constant throughout a block's work.
 struct Block<
     'a,
     const CAP: usize,
@@ -147,7 +149,7 @@ struct Block<
     head_idx: u32,
     /// This thread's queries.
     rows: Lines,
-    /// This thread's first key of a tile, and first column of v and o.
+    /// This thread's first key of a tile, and its first column of v and o.
     first_column: u32,
 }
 
@@ -187,7 +189,7 @@ impl<
         }
     }
 
-    /// The head's extra logit times log2 e, -inf where there is none.
+    /// The sink's logit of this head times log2 e; -inf if there is no sink.
     ///
     /// # Safety
     /// The launch's.
@@ -202,17 +204,17 @@ impl<
         logit * core::f32::consts::LOG2_E
     }
 
-    /// Shared memory of the stages of q and k, or of v.
+    /// Shared memory for the stages of q and k, or of v.
     #[inline(always)]
     fn stages(&self) -> *mut f32 {
         self.smem.wrapping_add(PROBABILITIES)
     }
 
-    /// Takes one tile of keys into `softmax` and `o`.
+    /// Adds one tile of keys to `softmax` and `o`.
     ///
     /// # Safety
-    /// The launch's; all threads of the block call it together. Unless `masked`, every row sees
-    /// the whole tile.
+    /// The launch's; all threads of the block call it together. Unless `masked`, every row sees the
+    /// whole tile.
     #[inline(always)]
     unsafe fn tile(
         &self,
@@ -223,7 +225,7 @@ impl<
     ) {
         let n_start = n_tile_idx * TILE_N as u32;
         let mask = Mask::of_tile(&self.mask, &self.rows, n_start, TILE_N as u32);
-        thread::sync_threads(); // the last tile's values are no longer read
+        thread::sync_threads(); // the values of the tile before are no longer read
         // SAFETY: the caller's; the barrier above.
         let mut s = unsafe { self.scores(n_start) };
         if masked {
@@ -237,7 +239,7 @@ impl<
             }
         }
         let probabilities = Probabilities { smem: self.smem };
-        // SAFETY: the last tile's were read before the barrier above.
+        // SAFETY: those of the tile before were read before the barrier above.
         unsafe { probabilities.write(&s) };
         thread::sync_threads(); // the stages of q and k are no longer read
         // SAFETY: the caller's; the barrier above.
@@ -303,7 +305,7 @@ impl<
         s
     }
 
-    /// The keys or values from `n_start` on of this block's queries.
+    /// The keys or values, from `n_start` on, of this block's head.
     #[inline(always)]
     fn keys(&self, base: *const u8, strides: &attention::BshStrides, n_start: u32) -> Matrix {
         let head_kv_idx = self.params.head_kv_idx(self.head_idx);
@@ -329,7 +331,7 @@ impl<
         }
     }
 
-    /// Normalizes and writes this thread's part of o, and of lse where asked for.
+    /// Normalizes and writes this thread's part of o, and of lse if the launch wants it.
     ///
     /// # Safety
     /// The launch's; all threads of the block call it together.

@@ -1,11 +1,11 @@
-//! Which keys of a tile a thread's rows see.
+//! The mask of a tile of keys for a thread's rows.
 
 use spec::attention;
 
 use crate::simt::results::Lines;
 
-/// [`attention::Mask`] as it looks from a tile of keys: a row that is `rows_down` below the thread's
-/// first sees the keys of the tile for which `low <= key_idx - rows_down < high`.
+/// [`attention::Mask`] relative to a tile of keys: the row `rows_down` below the thread's first
+/// sees the keys of the tile for which `low <= key_idx - rows_down < high`.
 pub(super) struct Mask<'a> {
     rows: &'a Lines,
     /// Keys of the tile.
@@ -23,7 +23,7 @@ impl<'a> Mask<'a> {
         n_start: u32,
         tile_n: u32,
     ) -> Self {
-        // Differences of key and row within a tile are less than this.
+        // More than any difference of key and row within a tile.
         const FAR: i64 = 1 << 16;
         let below = i64::from(rows.at(0)) - i64::from(n_start);
         let keys = i64::from(mask.seqlen_k) - i64::from(n_start);
@@ -35,7 +35,7 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// True where row `row` sees the `key_idx`-th key of the tile, if there is one.
+    /// Whether row `row` sees the `key_idx`-th key of the tile, if that key exists.
     #[inline(always)]
     pub(super) fn sees(&self, row: usize, key_idx: u32) -> bool {
         let rows_down = self.rows.at(row) - self.rows.at(0);
@@ -43,7 +43,7 @@ impl<'a> Mask<'a> {
         self.low <= diagonal && diagonal < self.high
     }
 
-    /// Scores of keys that are not seen become -inf. Columns are keys from `first_key` on.
+    /// Sets masked scores to -inf. Columns are keys from `first_key` on.
     #[inline(always)]
     pub(super) fn apply<const ROWS: usize, const COLUMNS: usize>(
         &self,

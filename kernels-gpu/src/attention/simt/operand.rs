@@ -1,5 +1,5 @@
-//! The way of q, k and v from global to shared memory: as [`crate::simt::operand`], for elements
-//! whose type is known at run time.
+//! Moves q, k and v from global to shared memory: as [`crate::simt::operand`], for elements whose
+//! type is known only at run time.
 
 use cuda_std::thread;
 
@@ -18,7 +18,7 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// From so many elements further on.
+    /// The matrix from `elements` further on.
     #[inline(always)]
     pub(super) fn offset(self, elements: i64) -> Self {
         let bytes = elements as isize * self.element.size_bytes() as isize;
@@ -29,22 +29,22 @@ impl Matrix {
     }
 }
 
-/// Where one thread's chunks of consecutive tiles lie in global memory. A tile is `WIDTH` results by
-/// `TILE_K` of the reduction; `CHUNKS` is how many each thread moves a tile. Positions are the width
-/// where `K_CONTIGUOUS` (q and k), else they are k (v).
+/// Where one thread's chunks of consecutive tiles are in global memory. A tile is `WIDTH` by
+/// `TILE_K` of the dimension that is summed over; each thread moves `CHUNKS` chunks of it. If
+/// `K_CONTIGUOUS` (q and k), positions are the width; otherwise (v) they are what is summed over.
 pub(super) struct Operand<
     const K_CONTIGUOUS: bool,
     const WIDTH: usize,
     const TILE_K: usize,
     const CHUNKS: usize,
 > {
-    /// From this thread's first chunk of the tile that is fetched next.
+    /// From this thread's first chunk of the next tile on.
     matrix: Matrix,
-    /// Of the operand's width, from the tile's first on.
+    /// Width of the operand, counted from the tile's first.
     width_left: u32,
-    /// Of k, from the next tile's first on.
+    /// k of the operand, counted from the next tile's first.
     k_left: u32,
-    /// All chunks of tiles inside the operand are aligned.
+    /// Whether all chunks of tiles inside the operand are aligned.
     aligned: bool,
 }
 
@@ -55,7 +55,7 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
     const THREADS: usize = WIDTH * TILE_K / CHUNK / CHUNKS;
     /// Chunks along the contiguous extent of a tile.
     const CHUNKS_ACROSS: usize = if K_CONTIGUOUS { TILE_K } else { WIDTH } / CHUNK;
-    /// Rows (of the other extent) that all threads together cover at a time.
+    /// Rows (along the other extent) that all threads cover in one pass.
     const ROWS: usize = {
         assert!(
             Self::THREADS * CHUNKS * CHUNK == WIDTH * TILE_K,
@@ -68,7 +68,7 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
         Self::THREADS / Self::CHUNKS_ACROSS
     };
 
-    /// The operand that begins with `matrix` and is `width` by `k` large.
+    /// The operand that begins with `matrix` and has the extents `width` and `k`.
     #[inline(always)]
     pub(super) fn new(matrix: Matrix, width: u32, k: u32) -> Self {
         let (width_idx, k_idx) = Self::first_element();
@@ -116,7 +116,7 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
         has
     }
 
-    /// This thread's `chunk_idx`-th chunk of the tile that is fetched next.
+    /// This thread's `chunk_idx`-th chunk of the next tile.
     #[inline(always)]
     fn chunk_at(&self, chunk_idx: usize) -> *const u8 {
         let rows = (chunk_idx * Self::ROWS) as i64;

@@ -1,7 +1,7 @@
 //! Online softmax over tiles of scores in base 2.
 //!
-//! A row's scores are spread over [`ROW_LANES`] lanes of a warp. Each lane keeps the row's maximum
-//! and its own part of the row's sum; the parts meet at the end.
+//! A row's scores are spread over [`ROW_LANES`] lanes of a warp. Each lane keeps the row max and
+//! its own part of the row sum; the parts are added at the end.
 
 use cuda_std::math::{exp2, log2, rcp};
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
@@ -11,13 +11,13 @@ pub(super) const ROW_LANES: u32 = 16;
 
 /// State of a thread's rows.
 pub(super) struct OnlineSoftmax<const ROWS: usize> {
-    /// Largest score so far, times log2 e.
+    /// Row max so far, times log2 e.
     row_max: [f32; ROWS],
     /// This lane's part of `Σ exp2(s - row_max)`.
     row_sum: [f32; ROWS],
 }
 
-/// What the end of a row's softmax gives.
+/// Results of the softmax of a thread's rows.
 pub(super) struct Normalizer<const ROWS: usize> {
     /// Factor of the accumulated values: 1 / sum, or 0 for a row that sees no key.
     pub(super) inverse_sum: [f32; ROWS],
@@ -26,8 +26,8 @@ pub(super) struct Normalizer<const ROWS: usize> {
 }
 
 impl<const ROWS: usize> OnlineSoftmax<ROWS> {
-    /// Before any key. `sink` is an extra logit, times log2 e, of which the row's lane `lane_in_row`
-    /// has a part: the first all of it. -inf is none.
+    /// The state before any key. `sink` is the sink's logit times log2 e, or -inf if there is none;
+    /// the row's first lane (`lane_in_row` 0) counts it.
     #[inline(always)]
     pub(super) fn new(sink: f32, lane_in_row: u32) -> Self {
         let is_counted = lane_in_row == 0 && sink != f32::NEG_INFINITY;
@@ -37,8 +37,8 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
         }
     }
 
-    /// Takes a tile of scores, makes probabilities of them, and returns the factors by which what
-    /// was accumulated before shrinks.
+    /// Replaces a tile of scores by probabilities, and returns the factors by which accumulated
+    /// values must be rescaled.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
@@ -56,7 +56,7 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
             // SAFETY: the caller's.
             let tile_max = unsafe { across_row(tile_max, f32::max) };
             let row_max = self.row_max[row].max(tile_max);
-            // With all keys so far masked, -inf - -inf would be NaN.
+            // If all keys so far are masked, -inf - -inf would be NaN.
             let base = if row_max == f32::NEG_INFINITY {
                 0.0
             } else {
@@ -75,7 +75,7 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
         rescale
     }
 
-    /// After the last key.
+    /// The results, after the last key.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
@@ -98,7 +98,7 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
 
 /// `tanh(s * softcap_scale) * scale` for a score s.
 ///
-/// By `1 - 2 / (exp(2 |x|) + 1)`: without a branch, with an absolute error of tanh of at most
+/// The tanh is `1 - 2 / (exp(2 |x|) + 1)`: branch-free, with an absolute error of at most
 /// [`SOFTCAP_TANH_ERROR`](spec::attention::SOFTCAP_TANH_ERROR).
 #[inline(always)]
 pub(super) fn softcap(s: f32, softcap_scale: f32, scale: f32) -> f32 {
@@ -108,7 +108,7 @@ pub(super) fn softcap(s: f32, softcap_scale: f32, scale: f32) -> f32 {
     tanh.copysign(x) * scale
 }
 
-/// Combines the values of the lanes that share a row, in the order of a butterfly.
+/// A butterfly reduction over the lanes that share a row.
 ///
 /// # Safety
 /// All lanes of the warp call it together.

@@ -1,5 +1,5 @@
-//! `o += p @ v` of one tile: probabilities from registers through shared memory, values from
-//! global memory.
+//! `o += p @ v` of one tile: probabilities go from registers through shared memory, values come
+//! from global memory through two stages.
 
 use cuda_std::math::fma;
 use cuda_std::{hint, thread};
@@ -18,7 +18,7 @@ const KEYS: usize = ROW_LANES as usize * CHUNK;
 /// The block's probabilities in shared memory: for each chunk of 4 rows, `[KEYS]` chunks of 4.
 ///
 /// The keys are permuted so that the 16 lanes of a row write neighbouring chunks: key
-/// `CHUNK * lane + j` stands at `ROW_LANES * j + lane`.
+/// `CHUNK * lane + j` is at `ROW_LANES * j + lane`.
 #[derive(Clone, Copy)]
 pub(super) struct Probabilities {
     /// Shared memory of [`elements`](Self::elements), aligned to 16 bytes.
@@ -31,7 +31,7 @@ impl Probabilities {
         rows * KEYS
     }
 
-    /// The chunk of key `key_idx` for the `chunk_idx`-th chunk of a thread's rows.
+    /// Address of the chunk of key `key_idx`, for the `chunk_idx`-th chunk of a thread's rows.
     #[inline(always)]
     fn place<const ROWS: usize>(self, chunk_idx: usize, key_idx: usize) -> *mut F32x4 {
         let row_group = thread::thread_idx_x() / ROW_LANES;
@@ -62,10 +62,10 @@ impl Probabilities {
         }
     }
 
-    /// All of this thread's rows for one key.
+    /// The probabilities of all of this thread's rows for one key.
     ///
     /// # Safety
-    /// They are written.
+    /// They have been written.
     #[inline(always)]
     unsafe fn read<const ROWS: usize>(self, key_idx: usize) -> [f32; ROWS] {
         let mut p = [0.0; ROWS];
@@ -80,7 +80,7 @@ impl Probabilities {
     }
 }
 
-/// The values of one tile's keys on their way into shared memory.
+/// The values of one tile's keys, which pass through two stages of shared memory.
 pub(super) struct Values<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> {
     pub(super) operand: Operand<false, WIDTH, TILE_K, CHUNKS>,
     /// Shared memory for two stages, aligned to 16 bytes.
@@ -98,13 +98,13 @@ impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH,
             .wrapping_add(stage_idx * tile_elements(WIDTH, TILE_K))
     }
 
-    /// `o[i][j] += Σ_key p[i][key] * v[key][j]`, keys ascending. Where `masked`, keys that a row
-    /// does not see are left out, so that even a NaN or an infinity there does not matter.
+    /// `o[i][j] += Σ_key p[i][key] * v[key][j]`, keys ascending. If `masked`, keys that a row does
+    /// not see are left out, so that even a NaN or an infinity there does not matter.
     ///
     /// # Safety
     /// All elements of the values can be read. All threads of the block call it together, the
-    /// probabilities are written, and no thread has touched `smem` since the last barrier or does
-    /// so until the next.
+    /// probabilities have been written, and no thread touches `smem` between the last barrier
+    /// before the call and the first one after it.
     #[inline(always)]
     pub(super) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
         mut self,
@@ -138,7 +138,7 @@ impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH,
                 }
             };
             if masked {
-                // One key at a time: such tiles are few, and unrolled they double the kernel.
+                // Not unrolled: such tiles are few, and unrolling would double the kernel's code.
                 let mut key_in_stage = 0;
                 while key_in_stage < hint::opaque(TILE_K as u32) {
                     let (p, v) = fragments(key_in_stage as usize);

@@ -1,4 +1,4 @@
-//! The way of q, k and v from global to shared memory, in the background where that can be.
+//! Copies q, k and v from global to shared memory, by `cp.async` from sm_80 on.
 
 use cuda_std::cp_async::{
     cp_async_cg_l2_128b_16_src_size, cp_async_commit_group, cp_async_wait_group,
@@ -11,12 +11,12 @@ use spec::attention::sm80::THREADS;
 
 use super::element::Half;
 
-/// Bytes of a chunk, what a thread copies at once.
+/// Bytes of a chunk: what a thread copies at once.
 const CHUNK: u32 = 16;
 /// Bytes of an element.
 const ELEMENT: i64 = 2;
 
-/// Ends a group of copies.
+/// Commits the copies so far as a group.
 #[inline(always)]
 pub(super) fn commit<E: Half>() {
     if E::BACKGROUND {
@@ -24,7 +24,7 @@ pub(super) fn commit<E: Half>() {
     }
 }
 
-/// Waits for the copies of all groups; others see them after the next barrier.
+/// Waits for the copies of all groups; other threads see them after the next barrier.
 #[inline(always)]
 pub(super) fn wait<E: Half>() {
     if E::BACKGROUND {
@@ -33,18 +33,18 @@ pub(super) fn wait<E: Half>() {
 }
 
 /// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements: one
-/// column of chunks, and every [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What follows from the thread
-/// alone is computed each time: the products need the registers.
+/// column of chunks, in every [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What depends only on the
+/// thread's index is recomputed for each tile, as the `mma`s need the registers.
 pub(super) struct Copies<const CAP: usize, const ROWS: usize> {
-    /// The thread's chunk of its first row of the tensor's first tile.
+    /// The thread's chunk in its first row of the tensor's first tile.
     first: *const u8,
     /// Bytes between rows.
     ld_bytes: i64,
-    /// Of a row.
+    /// Elements of a row.
     head_dim: u32,
 }
 
-/// A thread's first chunk of a tile.
+/// Row and column, in a tile, of a thread's first chunk.
 struct Chunk {
     row: u32,
     column: u32,
@@ -53,9 +53,9 @@ struct Chunk {
 impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
     const ROW_BYTES: u32 = CAP as u32 * ELEMENT as u32;
     const ROW_CHUNKS: u32 = Self::ROW_BYTES / CHUNK;
-    /// Rows that all threads copy at once.
+    /// Rows that all threads copy in one pass.
     const ROWS_AT_ONCE: u32 = THREADS / Self::ROW_CHUNKS;
-    /// Chunks that each thread copies.
+    /// Chunks of a tile that each thread copies.
     const COPIES: u32 = {
         assert!(
             (ROWS as u32).is_multiple_of(Self::ROWS_AT_ONCE),
@@ -65,7 +65,7 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
         ROWS as u32 / Self::ROWS_AT_ONCE
     };
 
-    /// Of the tensor at `base`, with `ld` elements between rows of `head_dim`.
+    /// The copies of the tensor at `base`, with `ld` elements between its rows of `head_dim`.
     #[inline(always)]
     pub(super) fn new(base: *const u8, ld: i64, head_dim: u32) -> Self {
         let Chunk { row, column } = Self::chunk();
@@ -87,7 +87,7 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
         }
     }
 
-    /// Starts the copies of the tile that begins at `tile_row`, of which `rows` are there.
+    /// Starts the copies of the tile that begins at `tile_row`, of which `rows` rows exist.
     ///
     /// # Safety
     /// Those rows can be read, and nothing writes them; nobody uses the tile at `smem` before the
@@ -101,7 +101,7 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
         let mut from = self.first.wrapping_offset(offset as isize);
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
         let mut copy = 0;
-        // One after the other where o leaves few registers for addresses.
+        // Not unrolled where o leaves few registers for addresses.
         let end = || match CAP {
             ..=64 => Self::COPIES,
             _ => opaque(Self::COPIES),
@@ -110,9 +110,10 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
             let rows_down = copy * Self::ROWS_AT_ONCE;
             let is_there = is_inside && row + rows_down < rows;
             let size = if is_there { CHUNK } else { 0 };
-            // The rows of a thread differ in bits that its first row does not have.
+            // The swizzle of a later row is one more xor: `rows_down` and the thread's first row
+            // have no bits of `% 8` in common.
             let turned = SharedAddr::from_bits(to.bits() ^ (rows_down % 8 * CHUNK));
-            // SAFETY: the caller's; of a chunk that is not there nothing is read.
+            // SAFETY: the caller's; nothing is read of a chunk that does not exist.
             unsafe {
                 let to = turned.add_bytes(rows_down * Self::ROW_BYTES);
                 if E::BACKGROUND {

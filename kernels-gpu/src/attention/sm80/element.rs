@@ -1,4 +1,4 @@
-//! The element types of tensor cores.
+//! The element types, with their `mma` instructions and roundings.
 
 use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::mma::{
@@ -6,24 +6,26 @@ use cuda_std::mma::{
 };
 use half::{bf16, f16};
 
-/// 16 rows by 8 columns of results: rows `lane / 4` and 8 more, columns `lane % 4 * 2` and the next.
+/// A lane's accumulators of a 16×8 block: rows `lane / 4` and `lane / 4 + 8`, columns
+/// `lane % 4 * 2` and the next.
 pub(super) type Block = [f32; 4];
 
 /// An element of 16 bits.
 pub(super) trait Half: Copy {
-    /// Tiles are copied in the background; else through registers, by the time that the call returns.
+    /// Whether copies are `cp.async`; otherwise they go through registers, and are complete when
+    /// started.
     const BACKGROUND: bool = true;
 
-    /// `acc += a * b` of 16 × 16 by 16 × 8.
+    /// `acc += a * b` by a warp: 16 × 16 by 16 × 8.
     ///
     /// # Safety
     /// All lanes of the warp execute it.
     unsafe fn multiply(acc: &mut Block, a: [u32; 4], b: [u32; 2]);
 
-    /// Two values rounded, the first in the lower half.
+    /// Two values, rounded to this type; the first in the lower half.
     fn pack(low: f32, high: f32) -> u32;
 
-    /// The same as f16, or as bf16 if not.
+    /// The same, rounded to f16 or else to bf16.
     #[inline(always)]
     fn pack_as(is_f16: bool, low: f32, high: f32) -> u32 {
         if is_f16 {
@@ -56,7 +58,7 @@ halves! {
     f16: mma_m16n8k16_f32_f16_f16_f32, f32x2_to_f16x2_cvt;
 }
 
-/// f16 on sm_75: 8 of k an instruction, no copies in the background, results in f16 or f32 alone.
+/// f16 on sm_75: an instruction takes 8 of k, there is no `cp.async`, and o is f16 or f32 only.
 #[derive(Clone, Copy)]
 pub(super) struct TuringF16;
 

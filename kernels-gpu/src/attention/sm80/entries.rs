@@ -1,4 +1,4 @@
-//! The entries: element types and head_dim caps.
+//! The entries, one for each choice of element type and head_dim cap.
 
 use cuda_std::kernel;
 use half::{bf16, f16};

@@ -13,7 +13,7 @@ use super::results::Results;
 use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
 use crate::attention::lengths::sequence;
 
-/// What a launch is given beside [`FlashFwdParams`].
+/// A launch's arguments besides [`FlashFwdParams`].
 pub(super) struct Arguments<'a> {
     pub(super) q: *const u8,
     pub(super) k: *const u8,
@@ -24,7 +24,8 @@ pub(super) struct Arguments<'a> {
     pub(super) lengths: &'a FlashFwdLengths,
 }
 
-/// One block's work: `M` times 16 queries a warp, `N` times 8 keys at a time, `D` times 8 columns of o.
+/// One block's work. A warp has `M` × 16 queries; a block of keys is `N` × 8 keys, and o `D` × 8
+/// columns.
 ///
 /// # Safety
 /// As the launch's: see [`spec::attention::sm80`].
@@ -57,7 +58,8 @@ pub(super) unsafe fn flash_fwd<
         let mut softmax = OnlineSoftmax::<M>::new(block.sink(), block.lane);
         block.keys::<E, M, N, D>(&mut softmax, &mut o);
         let normalizer = softmax.finalize();
-        // Again: through the keys all this would take registers that there are not.
+        // Recomputed: keeping this through the loop over keys would take registers that there are
+        // not.
         let place = Place::new::<TILE_M>(params);
         let sequence = self::sequence(arguments.lengths, params, place.batch_idx);
         let results = Results::new(arguments.o, params, &sequence, &place, 16 * M as u32);
@@ -69,16 +71,16 @@ pub(super) unsafe fn flash_fwd<
     }
 }
 
-/// What a block works on.
+/// Which queries a block computes.
 pub(super) struct Place {
     pub(super) head_idx: u32,
     batch_idx: u32,
-    /// First query.
+    /// First query, in the sequence.
     pub(super) m_start: u32,
 }
 
 impl Place {
-    /// Opaque: not kept from one call to the next.
+    /// Opaque, so that nothing is kept in registers from one call to the next.
     #[inline(always)]
     fn new<const TILE_M: usize>(params: &FlashFwdParams) -> Self {
         let (head_idx, batch_idx) = params.head_and_batch(
@@ -86,7 +88,8 @@ impl Place {
             thread::block_idx_z(),
             thread::grid_dim_y(),
         );
-        // The last queries see the most keys: they start first, so that no long block is left over.
+        // The last queries see the most keys: they start first, so that no long block is left at
+        // the end.
         let m_tiles = params.seqlen_q.div_ceil(TILE_M as u32);
         Self {
             head_idx,
@@ -96,15 +99,15 @@ impl Place {
     }
 }
 
-/// The first of the rows that this thread has of its block's, of `warp_rows` a warp.
+/// This thread's first row in its block, if a warp has `warp_rows` rows.
 #[inline(always)]
 pub(super) fn first_row(warp_rows: u32) -> u32 {
     let thread_idx = opaque(thread::thread_idx_x());
     thread_idx / thread::WARP_THREADS * warp_rows + thread_idx % thread::WARP_THREADS / 4
 }
 
-/// Where the keys and the values of a block's queries begin: the same for all its threads, which have
-/// no registers for it through the products.
+/// Addresses of the first key and the first value of a block's sequence and head. They are the same
+/// for all threads, and kept in shared memory as there are no registers left for them in the loop.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Bases {
@@ -114,13 +117,13 @@ struct Bases {
 
 const _: () = assert!(size_of::<Bases>() == BASES_BYTES as usize);
 
-/// What a block knows throughout.
+/// What is constant throughout a block's work.
 struct Block<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize> {
     arguments: &'a Arguments<'a>,
     params: &'a FlashFwdParams,
     sequence: Sequence,
     head_idx: u32,
-    /// First query.
+    /// First query, in the sequence.
     m_start: u32,
     lane: u32,
     smem_q: SharedAddr,
@@ -156,7 +159,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         }
     }
 
-    /// The head's extra logit times log2 e, -inf where there is none.
+    /// The sink's logit of this head times log2 e; -inf if there is no sink.
     ///
     /// # Safety
     /// The launch's.
@@ -171,20 +174,20 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         logit * core::f32::consts::LOG2_E
     }
 
-    /// The first key or value of this block's queries.
+    /// Address of the first key or value of this block's sequence and head.
     #[inline(always)]
     fn first(&self, base: *const u8, strides: &BshStrides) -> *const u8 {
         let head_kv_idx = self.params.head_kv_idx(self.head_idx);
         base.wrapping_offset(2 * self.sequence.offset_k(strides, head_kv_idx) as isize)
     }
 
-    /// Copies of the keys that begin at `first`.
+    /// The copies of keys, the first of which is at `first`.
     #[inline(always)]
     fn keys_at(&self, first: *const u8) -> Copies<CAP, TILE_N> {
         Copies::new(first, self.params.k.seq, self.params.head_dim)
     }
 
-    /// Copies of the values that begin at `first`.
+    /// The copies of values, the first of which is at `first`.
     #[inline(always)]
     fn values_at(&self, first: *const u8) -> Copies<CAP, TILE_N> {
         Copies::new(first, self.params.v.seq, self.params.head_dim_v)
@@ -204,7 +207,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         unsafe { copies.start::<E>(self.m_start, sequence.q.len - self.m_start, self.smem_q) }
     }
 
-    /// Takes all keys that the block's queries see into `softmax` and `o`.
+    /// Adds all keys that the block's queries see to `softmax` and `o`.
     ///
     /// # Safety
     /// The launch's; all threads of the block call it together.
@@ -236,7 +239,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         sync_threads();
         let keys_left = |n_block_idx: u32| self.sequence.k.len - n_block_idx * TILE_N as u32;
         let mut n_block_idx = blocks.end;
-        // SAFETY: the caller's; blocks are among the keys.
+        // SAFETY: the caller's; the blocks lie within the keys.
         unsafe {
             self.start_q::<E>();
             let last = blocks.end - 1;
@@ -250,7 +253,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 n_block_idx -= 1;
                 let n_start = n_block_idx * TILE_N as u32;
                 copies::wait::<E>();
-                sync_threads(); // k of this block has landed; v of the last one is no longer read
+                sync_threads(); // k has landed; the v before is no longer read
                 self.values_at(place.read().v).start::<E>(
                     n_start,
                     keys_left(n_block_idx),
@@ -331,7 +334,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     ) {
         let v = Reader::<CAP>::down(self.smem_v, 0);
         for step in 0..N / 2 {
-            // Two blocks of 8 columns of results are 16 columns of A.
+            // Two neighbouring 16×8 accumulator blocks make up a 16×16 fragment of A.
             let mut a = [[0; 4]; M];
             for i in 0..M {
                 let (left, right) = (&p[i][2 * step], &p[i][2 * step + 1]);

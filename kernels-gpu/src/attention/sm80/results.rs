@@ -1,4 +1,4 @@
-//! The way of o and lse from registers to global memory.
+//! Stores o and lse from registers to global memory.
 
 use cuda_std::mem::{st_v2_f32, st_v2_u32};
 use cuda_std::thread;
@@ -11,7 +11,7 @@ use super::softmax::{Accumulator, Rows};
 
 /// Where a thread's results go.
 pub(super) struct Results {
-    /// Row 0 of the sequence and head, column 0.
+    /// o at row 0 of the sequence and head, column 0.
     pub(super) o: *mut u8,
     /// Elements between rows.
     pub(super) ld: i64,
@@ -19,15 +19,15 @@ pub(super) struct Results {
     pub(super) dtype: u32,
     /// The thread's first row.
     pub(super) first_row: u32,
-    /// Rows that there are.
+    /// Number of rows of the sequence.
     pub(super) rows: u32,
     /// The thread's first column, even.
     pub(super) first_column: u32,
-    /// Columns that there are, a multiple of 8.
+    /// Number of columns of o, a multiple of 8.
     pub(super) columns: u32,
 }
 
-/// Two columns of a row.
+/// A thread's pair of neighbouring results, scaled.
 #[inline(always)]
 fn scaled<const M: usize, const D: usize>(
     o: &Accumulator<M, D>,
@@ -41,11 +41,12 @@ fn scaled<const M: usize, const D: usize>(
 }
 
 impl Results {
-    /// For how many blocks of columns neighbours exchange results. Between those, at 128 columns, all
-    /// registers are taken, and ptxas would spill three through the loop over keys for it on sm_90.
+    /// Numbers of column blocks `D` for which lanes exchange results before they store. Not for 128
+    /// columns: there all registers are taken, and on sm_90 ptxas would spill three in the loop
+    /// over keys.
     const EXCHANGES: [usize; 2] = [64 / 8, 256 / 8];
 
-    /// Of a thread of a block at `place`, of `warp_rows` a warp.
+    /// For a thread of the block at `place`, if a warp has `warp_rows` rows.
     #[inline(always)]
     pub(super) fn new(
         o: *mut u8,
@@ -68,17 +69,17 @@ impl Results {
         }
     }
 
-    /// The thread's row `half` of block `i`, which need not be there.
+    /// The thread's row `half` of 16-row block `i`, which may lie beyond the sequence.
     #[inline(always)]
     const fn row(&self, i: usize, half: usize) -> u32 {
         self.first_row + 16 * i as u32 + 8 * half as u32
     }
 
-    /// Writes o, times `factors`.
+    /// Stores o, times `factors`.
     ///
     /// # Safety
-    /// The warp calls it, converged. Rows and columns that are there can be written, 8 bytes at once;
-    /// they are this block's.
+    /// The warp calls it, converged. Rows and columns of o that exist can be written, 8 bytes at
+    /// once; they are this block's.
     #[inline(always)]
     pub(super) unsafe fn write_o<E: Half, const M: usize, const D: usize>(
         &self,
@@ -105,8 +106,8 @@ impl Results {
         }
     }
 
-    /// Calls `visit` with where each row is among the thread's, where it begins, and its columns: none of
-    /// one that is not there.
+    /// Calls `visit` for each row with its indices among the thread's, its offset, and its number
+    /// of columns: 0 if the row does not exist.
     #[inline(always)]
     fn for_each_row<const M: usize>(&self, mut visit: impl FnMut(usize, usize, i64, u32)) {
         for i in 0..M {
@@ -118,7 +119,7 @@ impl Results {
         }
     }
 
-    /// A row of `columns` in f32.
+    /// Stores a row of `columns` in f32.
     ///
     /// # Safety
     /// As for [`write_o`](Self::write_o).
@@ -138,7 +139,8 @@ impl Results {
         }
     }
 
-    /// A row of `columns` in 16 bits, as lanes have them: half a sector at a time.
+    /// Stores a row of `columns` in 16 bits, as the lanes hold it: 16 bytes at a time, half a
+    /// sector.
     ///
     /// # Safety
     /// As for [`write_o`](Self::write_o).
@@ -161,8 +163,9 @@ impl Results {
         }
     }
 
-    /// A row of `columns` in 16 bits. Of every eight columns a lane has two; neighbours exchange some,
-    /// so that each writes four of every 16, and the four lanes whole sectors of 32 bytes.
+    /// Stores a row of `columns` in 16 bits. A lane holds two of every eight columns. Neighbours
+    /// exchange some, so that each stores four of every 16, and four lanes together whole sectors
+    /// of 32 bytes.
     ///
     /// # Safety
     /// As for [`write_o`](Self::write_o).
@@ -196,10 +199,10 @@ impl Results {
         }
     }
 
-    /// Writes lse, whose first is that of row 0. The first of the four lanes of a row does.
+    /// Stores lse, at `lse` plus the row. The first of a row's four lanes does it.
     ///
     /// # Safety
-    /// There is one of each row.
+    /// There is room for each row of the sequence.
     #[inline(always)]
     pub(super) unsafe fn write_lse<const M: usize>(&self, lse: *mut f32, values: &Rows<M>) {
         if self.first_column != 0 {

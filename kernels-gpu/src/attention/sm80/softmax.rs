@@ -1,7 +1,7 @@
 //! Online softmax of scores in registers, and their mask.
 //!
-//! A thread has two rows of each 16, `lane / 4` and 8 more; four lanes share a row. Each lane keeps the
-//! row's maximum and its own part of the row's sum; the parts meet at the end.
+//! A thread holds two rows of each 16, `lane / 4` and `lane / 4 + 8`; four lanes share a row. Each
+//! lane keeps the row max and its own part of the row sum; the parts are added at the end.
 
 use cuda_std::math::approx::{ex2_approx_ftz, tanh_approx};
 use cuda_std::math::{fma, log2, rcp};
@@ -10,7 +10,7 @@ use spec::attention::Mask;
 
 use super::element::Block;
 
-/// Scores or o of a thread: `M` times 16 rows, `N` times 8 columns.
+/// A thread's scores or o: `M` × 16 rows, `N` × 8 columns.
 pub(super) type Accumulator<const M: usize, const N: usize> = [[Block; N]; M];
 
 /// A number for each of a thread's rows.
@@ -18,13 +18,13 @@ pub(super) type Rows<const M: usize> = [[f32; 2]; M];
 
 /// State of a thread's rows.
 pub(super) struct OnlineSoftmax<const M: usize> {
-    /// Largest score so far, times softmax_scale and log2 e.
+    /// Row max so far, times softmax_scale and log2 e.
     row_max: Rows<M>,
     /// This lane's part of `Σ exp2(s - row_max)`.
     row_sum: Rows<M>,
 }
 
-/// What the end of a row's softmax gives.
+/// Results of the softmax of a thread's rows.
 pub(super) struct Normalizer<const M: usize> {
     /// Factor of the accumulated values: 1 / sum, or 0 for a row that sees no key.
     pub(super) inverse_sum: Rows<M>,
@@ -33,8 +33,8 @@ pub(super) struct Normalizer<const M: usize> {
 }
 
 impl<const M: usize> OnlineSoftmax<M> {
-    /// Before any key. `sink` is an extra logit, times log2 e, of which the first lane of a row has
-    /// all; -inf is none.
+    /// The state before any key. `sink` is the sink's logit times log2 e, or -inf if there is none;
+    /// the row's first lane counts it.
     #[inline(always)]
     pub(super) fn new(sink: f32, lane: u32) -> Self {
         let is_counted = lane.is_multiple_of(4) && sink != f32::NEG_INFINITY;
@@ -44,8 +44,8 @@ impl<const M: usize> OnlineSoftmax<M> {
         }
     }
 
-    /// Takes a block of scores, makes probabilities of them, and returns the factors by which what
-    /// was accumulated before shrinks. `scale` is above 0.
+    /// Replaces a block of scores by probabilities, and returns the factors by which accumulated
+    /// values must be rescaled. `scale` is above 0.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
@@ -65,7 +65,7 @@ impl<const M: usize> OnlineSoftmax<M> {
                 // SAFETY: the caller's.
                 let largest = unsafe { across_row(largest, f32::max) };
                 let row_max = self.row_max[i][half].max(largest * scale);
-                // With all keys so far masked, -inf - -inf would be NaN.
+                // If all keys so far are masked, -inf - -inf would be NaN.
                 let base = if row_max == f32::NEG_INFINITY {
                     0.0
                 } else {
@@ -88,7 +88,7 @@ impl<const M: usize> OnlineSoftmax<M> {
         rescale
     }
 
-    /// After the last key.
+    /// The results, after the last key.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
@@ -126,8 +126,8 @@ pub(super) fn softcap<const M: usize, const N: usize>(
     }
 }
 
-/// Scores of keys that a row does not see become -inf: `first_row` is the thread's first query, and
-/// `first_key` its first key of the block.
+/// Sets masked scores to -inf. `first_row` is the thread's first query, `first_key` its first key
+/// of the block.
 #[inline(always)]
 pub(super) fn apply_mask<const M: usize, const N: usize>(
     s: &mut Accumulator<M, N>,
@@ -135,7 +135,7 @@ pub(super) fn apply_mask<const M: usize, const N: usize>(
     first_row: u32,
     first_key: u32,
 ) {
-    // Distances within a block are less than this.
+    // More than any distance within a block.
     const FAR: i32 = 1 << 16;
     let near = |distance: i32| {
         let distance = if distance < -FAR { -FAR } else { distance };
@@ -168,7 +168,7 @@ pub(super) fn apply_mask<const M: usize, const N: usize>(
     }
 }
 
-/// Combines the values of the four lanes that share a row.
+/// A butterfly reduction over the four lanes that share a row.
 ///
 /// # Safety
 /// All lanes of the warp call it together.

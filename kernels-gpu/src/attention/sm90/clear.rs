@@ -1,7 +1,7 @@
-//! Zeros in place of values that are not the sequence's.
+//! Zeros values that do not belong to the sequence.
 //!
-//! Their probabilities are 0, but what lies behind a sequence in a tensor may be anything, and 0 × NaN
-//! is NaN. Tensor copies give zeros beyond the tensor only.
+//! Their probabilities are 0, but what lies behind a sequence in a tensor may be anything, and 0 ×
+//! NaN is NaN. TMA fills with zeros only outside the tensor.
 
 use cuda_std::barrier::bar_sync;
 use cuda_std::fence::fence_proxy_async_shared_cta;
@@ -13,14 +13,15 @@ use cuda_std::thread;
 use cuda_std::tile::{OperandElement, SPAN_BYTES};
 use spec::gemm::sm90::WARPGROUP;
 
-/// The named barrier at which the warpgroup meets; those below are [`Turns`](super::turns::Turns)'.
+/// The named barrier of the warpgroup that clears; lower numbers are
+/// [`Turns`](super::turns::Turns)'.
 const BARRIER: u32 = 8;
-/// Bytes that a thread writes at a time, and threads that a row of a panel takes.
+/// Bytes that a thread writes at a time, and threads that cover a row of a panel.
 const CHUNK_BYTES: u32 = 16;
 const CHUNKS: u32 = SPAN_BYTES / CHUNK_BYTES;
 
-/// Clears the rows from `row` on, for products that this warpgroup issues, or others to whom it passes
-/// the turn.
+/// Zeros the rows from `row` on, before this warpgroup, or others to which it passes the turn,
+/// issue `wgmma`s that read them.
 ///
 /// # Safety
 /// A warpgroup calls it, converged; nobody reads the stage meanwhile.
@@ -38,7 +39,7 @@ pub(super) unsafe fn clear_rows<E: OperandElement, const ROWS: u32, const PANELS
             .add_bytes(thread % CHUNKS * CHUNK_BYTES);
         let mut row = row + thread / CHUNKS;
         while row < ROWS {
-            // SAFETY: inside of the panel, whose rows are a span each, in whatever order.
+            // SAFETY: inside the panel; the swizzle permutes bytes within rows only.
             unsafe { st_shared_v4_u32(to.add_bytes(row * SPAN_BYTES), [0; 4]) };
             row = opaque(row + WARPGROUP / CHUNKS);
         }

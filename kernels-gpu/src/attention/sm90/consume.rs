@@ -30,7 +30,7 @@ use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
 use super::turns::Turns;
 
-/// Where a warpgroup is.
+/// The state of a consumer warpgroup.
 pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32> {
     turns: Turns,
     queries: Consumer<Q_STAGES>,
@@ -38,15 +38,16 @@ pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V
     values: Consumer<STAGES_V>,
     tickets: Tickets,
     ticket: Ticket,
-    /// The queries of `block`'s tile, and the keys of `block`.
+    /// Stages of the queries of `block`'s tile, and of the keys of `block`.
     q_stage: Stage,
     k_stage: Stage,
-    /// The block that there are probabilities of; its tile's last one, as they are visited.
+    /// The block of keys whose probabilities `p` holds. Blocks are visited backwards, down to
+    /// `first`.
     block: u32,
     first: u32,
-    /// Rows of its values that are the sequence's.
+    /// Rows of its values that belong to the sequence.
     rows: u32,
-    /// 0 where o has nothing of the tile's yet, but what is left of another's.
+    /// 0 if o does not hold sums of this tile yet, only what is left of another tile's.
     has_sums: u32,
     mask: RowMask,
     softmax: Softmax,
@@ -55,14 +56,15 @@ pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V
 impl<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32>
     Place<Q_STAGES, STAGES_K, STAGES_V>
 {
-    /// True where there is another block of the tile, of which all rows see all keys.
+    /// Whether the tile has another block of keys, all of which are visible to all rows.
     #[inline(always)]
     fn is_next_whole(&self) -> bool {
         self.block > self.first && self.mask.is_whole(self.block - 1)
     }
 
-    /// The same, and if so its keys landed. To be asked before products are waited for, so that keys are
-    /// there in time; and ptxas moves that wait up to a branch, but not over it.
+    /// The same; if so, waits until its keys have landed. Called before the wait for `wgmma`s, so
+    /// that the keys are there in time. Also, ptxas moves that wait up to a branch, but not past
+    /// it.
     ///
     /// # Safety
     /// The warp calls it, converged, once a block.
@@ -70,7 +72,7 @@ impl<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32>
     unsafe fn next_keys_of_whole(&mut self) -> bool {
         let is_whole = self.is_next_whole();
         if is_whole {
-            // SAFETY: the stage before is not read any more.
+            // SAFETY: nobody reads the stage before any more.
             unsafe { self.keys.wait_into(&mut self.k_stage) };
         }
         is_whole
@@ -92,21 +94,22 @@ impl<
 where
     [u32; P_REGISTERS]: Registers,
 {
-    /// Computes the queries of this warpgroup in every tile.
+    /// The consumer: computes this warpgroup's rows of every tile.
     ///
     /// # Safety
-    /// Each warpgroup that computes calls it, converged.
+    /// Each consumer warpgroup calls it, converged.
     #[inline(always)]
     pub(super) unsafe fn consume(&self) {
-        // SAFETY: a warp is of one warpgroup. The warps of the warpgroup, and the warpgroups, go
-        // through the same blocks.
+        // SAFETY: a warp is in one warpgroup. The warps of the warpgroup, and the warpgroups, go
+        // through the same blocks of keys.
         unsafe {
             let consumer_idx = uniform(thread::thread_idx_x() / WARPGROUP) - 1;
             let Some((mut at, mut p)) = self.start(consumer_idx) else {
                 return;
             };
             let mut o = Accumulator::<C::Output>::unset();
-            // Any step is first, so that its products come before the others on every way.
+            // `step` comes first, so that on every path its `wgmma`s precede those of
+            // `whole_steps`.
             while let Some(next) = self.step(&mut at, &mut p, o) {
                 o = next;
                 if self.call.params.softcap_scale == 0.0 {
@@ -117,7 +120,7 @@ where
         }
     }
 
-    /// The first block's probabilities, if there is one.
+    /// The probabilities of the first tile's first block, if there is a tile.
     ///
     /// # Safety
     /// As for [`consume`](Self::consume).
@@ -137,8 +140,8 @@ where
         let mut tickets = self.tickets;
         let mut queries = pipeline_q.consumer();
         let mut keys = self.pipeline_k.consumer();
-        // SAFETY: stages are read between their copies' landing and their release, after products
-        // are complete.
+        // SAFETY: stages are read after their loads have landed and before their release, which
+        // comes after the `wgmma`s that read them are complete.
         unsafe {
             let q_stage = queries.wait(); // the first tile's queries landed
             let ticket = tickets.next();
@@ -152,7 +155,7 @@ where
             let query_of_tile = consumer_idx * rows_are.queries();
             let mask = RowMask::new::<_, TILE_N>(ticket, rows_are, query_of_tile);
             let mut softmax = Softmax::new();
-            let k_stage = keys.wait(); // its last keys landed
+            let k_stage = keys.wait(); // keys of its last block landed
             let mut s = Accumulator::<C::Scores>::unset().begin();
             s.multiply_rows(q.rows(&q_stage), self.k.rows(&k_stage));
             let mut s = s.finish();
@@ -188,7 +191,7 @@ where
     /// Issues the scores of the keys of `at`, and the product of `p` with the next values.
     ///
     /// # Safety
-    /// As for [`consume`](Self::consume); of the values, `rows` are the sequence's.
+    /// As for [`consume`](Self::consume); `rows` rows of the values belong to the sequence.
     #[inline(always)]
     unsafe fn issue(
         &self,
@@ -203,16 +206,17 @@ where
             p.tie();
             let mut s = Accumulator::<C::Scores>::unset().begin();
             let mut o = o.begin();
-            // Descriptors of queries are computed here, not kept in registers: there are none left.
+            // The queries' descriptors are recomputed here: there are no registers left to keep
+            // them.
             let (q, _) = self.queries(opaque(at.turns.consumer_idx));
             s.multiply_rows(q.rows(&at.q_stage), self.k.rows(&at.k_stage));
             let v_stage = at.values.wait(); // values of the block of `p` landed
             if rows < TILE_N && at.turns.consumer_idx == 0 {
-                // The first in turn does it for all.
+                // Consumer 0, the first in turn, does it for all.
                 cold_path();
                 clear_rows(&self.v, &v_stage, rows);
             }
-            // LLVM would make loops of their own of the first product.
+            // Otherwise LLVM peels the steps that start a sum into loops of their own.
             let adds = opaque(at.has_sums) != 0;
             o.multiply_add_fragments(p, self.v.columns(&v_stage), adds);
             at.has_sums = 1;
@@ -221,7 +225,7 @@ where
         }
     }
 
-    /// Goes on for as long as all rows see all keys of the next block of the tile.
+    /// Loops while the tile has a next block of keys that all rows see wholly.
     ///
     /// # Safety
     /// As for [`consume`](Self::consume).
@@ -248,7 +252,7 @@ where
                 goes_on = at.next_keys_of_whole();
                 o = o_next.finish();
                 v_stage.release(Readers::OneBlock);
-                p.tie(); // until here its registers were being read
+                p.tie(); // its registers were read by `wgmma`s until here
                 tie(&mut s.registers_mut()[0]);
                 let scores = s.registers()[0].as_ref();
                 let sums = o.registers_mut()[0].as_mut();
@@ -259,7 +263,7 @@ where
         o
     }
 
-    /// Goes on to the next block, of this tile or of the next; `None` if there is none.
+    /// Advances to the next block of keys, of this tile or of the next; `None` if there is none.
     ///
     /// # Safety
     /// As for [`consume`](Self::consume).
@@ -280,8 +284,8 @@ where
             _ => at.rows,
         };
         at.rows = TILE_N;
-        // SAFETY: stages are read between their copies' landing and their release, after products
-        // are complete.
+        // SAFETY: stages are read after their loads have landed and before their release, which
+        // comes after the `wgmma`s that read them are complete.
         unsafe {
             let mut factors = Factors::NONE;
             if is_last {
@@ -292,11 +296,12 @@ where
                 at.block -= 1;
                 at.keys.wait_into(&mut at.k_stage); // keys of `block` landed
             }
-            // At the very end the scores of some keys that are still there, which nobody uses:
-            // a product that is only there sometimes would need another form of what follows.
+            // At the very end this computes scores of keys that are still in their stage, which
+            // nobody uses: if they were computed conditionally, the code after it would need two
+            // forms.
             let (s, o_next, v_stage) = self.issue(at, p, o, rows);
             if is_last && !is_end {
-                // While the products are on their way.
+                // While the tensor cores compute.
                 at.mask = RowMask::new::<_, TILE_N>(at.ticket, rows_are, query_of_tile);
             }
             let mut s = s.finish_before::<1>();
@@ -331,13 +336,14 @@ where
         }
     }
 
-    /// Begins the next tile, if there is one; its mask is still to be made.
+    /// Begins the next tile, if there is one. Its mask is not made here.
     ///
     /// # Safety
     /// As for [`consume`](Self::consume), after a tile's last block.
     #[inline(always)]
     unsafe fn next_tile(&self, at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>) -> bool {
-        // SAFETY: the ticket is read after the queries landed; nothing is read of the queries before.
+        // SAFETY: the ticket is read after its queries have landed; nobody reads the queries
+        // before.
         unsafe {
             let q_stage = at.queries.wait(); // the next tile's queries landed, if there is one
             at.ticket = at.tickets.next();
@@ -352,11 +358,11 @@ where
         }
     }
 
-    /// The softcap, where there is one.
+    /// Applies the softcap, if there is one.
     #[inline(always)]
     fn finish_scores(&self, s: &mut Accumulator<C::Scores>) {
         let scale = self.call.params.softcap_scale;
-        // LLVM would make two loops of the one around it.
+        // Opaque, as LLVM would otherwise unswitch the loop around this into two.
         if opaque(scale.to_bits()) != 0 {
             cold_path();
             let scores = s.registers_mut()[0].as_mut();
@@ -369,7 +375,7 @@ where
     }
 }
 
-/// By its exponential, as `tanh.approx` has 11 bits only.
+/// By an exponential: `tanh.approx` has only 11 bits.
 #[inline(always)]
 fn tanh(x: f32) -> f32 {
     let power = ex2_approx_ftz(x * (2.0 * core::f32::consts::LOG2_E));

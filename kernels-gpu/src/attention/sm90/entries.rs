@@ -1,4 +1,5 @@
-//! The entries of Hopper's attention: element types, head dimensions, tiles.
+//! The entries of Hopper's attention, one for each choice of element type, head dimensions, tile
+//! and packing.
 
 use core::marker::PhantomData;
 
@@ -24,7 +25,7 @@ macro_rules! pair {
     };
 }
 
-/// What rows are: queries, or packed by what the entry is told.
+/// The row map: queries of one head, or packed as the entry's argument says.
 macro_rules! rows {
     (type $a:lifetime) => {
         OneHead

@@ -79,31 +79,32 @@ use super::schedule::Walk;
 use super::store::Outputs;
 use super::ticket::Tickets;
 
-/// Rows of a consumer's queries.
+/// Rows of queries of a consumer.
 pub(super) const ROWS: u32 = MMA_M;
 
-/// Blocks of keys of a tile that are still to be loaded when the scheduler takes the next one: as many as
-/// take longer than a ticket does. Whoever takes tiles early has too many at the end.
+/// The scheduler takes its next tile when this number of the current tile's blocks of keys is still
+/// to be loaded: as many as take longer than it takes to make a ticket. Blocks that take tiles
+/// earlier have too many at the end.
 const BLOCKS_AHEAD: u32 = 2;
 
-/// What one kernel is: its instructions, and its tile.
+/// What makes one kernel: its instructions and its tile.
 pub(super) trait Config {
     /// Element type of q, k and v.
     type Element: OperandElement;
-    /// Scores: as many columns as the tile has keys.
+    /// The `wgmma` of scores: n = the keys of a block.
     type Scores: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
-    /// o: as many columns as a value.
+    /// The `wgmma` of o: n = the columns of a value.
     type Output: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
-    /// Which queries its rows are.
+    /// Which query and head each row is.
     type Rows: RowMap;
     /// The tile.
     const TILE: FwdTile;
 
-    /// Two f32 as elements, the first in the lower half.
+    /// Two f32, rounded to elements; the first in the lower half.
     fn pair(low: f32, high: f32) -> u32;
 }
 
-/// What a launch is told.
+/// The launch's arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a, R> {
     pub(super) rows: R,
@@ -114,7 +115,7 @@ pub(super) struct Call<'a, R> {
     pub(super) launch: FwdLaunch,
 }
 
-/// The kernel of `C`, whose tile's numbers are parameters as well (types cannot compute them).
+/// The kernel of `C`. The tile's numbers are const parameters too, as types cannot compute them.
 pub(super) struct Forward<
     'a,
     C: Config,
@@ -134,7 +135,8 @@ pub(super) struct Forward<
     pub(super) pipeline_k: Pipeline<STAGES_K>,
     pub(super) pipeline_v: Pipeline<STAGES_V>,
     pub(super) tickets: Tickets,
-    /// Of the next ticket alone: how far the warp that finds tiles is ahead of the one that loads.
+    /// Hands the next ticket from the scheduler to the loader. One stage: the scheduler is at most
+    /// one tile ahead.
     pipeline_tickets: Pipeline<1>,
 }
 
@@ -168,12 +170,12 @@ where
             assert!(C::TILE.stages_k == STAGES_K && C::TILE.stages_v == STAGES_V);
             assert!(P_REGISTERS as u32 * 4 == TILE_N);
         }
-        // SAFETY: all threads of the block meet before any uses what the barriers protect; each role
-        // is a whole warpgroup, and its registers are there for it.
+        // SAFETY: all threads of the block meet before any uses what the barriers protect. Each
+        // role is a whole warpgroup, or a warp of warpgroup 0, and its registers are there for it.
         unsafe {
             let kernel = Self::new(call);
             kernel.prepare();
-            griddepcontrol_wait(); // what the launches before wrote is there
+            griddepcontrol_wait(); // wait until the preceding launches' writes are visible
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER>();
                 match uniform(thread::thread_idx_x() / thread::WARP_THREADS) {
@@ -195,7 +197,7 @@ where
     #[inline(always)]
     unsafe fn new(call: Call<'a, C::Rows>) -> Self {
         let map = C::TILE.smem();
-        // SAFETY: the launch gives the memory that the map speaks of.
+        // SAFETY: the launch has as much shared memory as the map says.
         unsafe {
             let base = SharedAddr::of(dynamic_shared![u8])
                 .bits()
@@ -214,7 +216,7 @@ where
         }
     }
 
-    /// The ring of a consumer's queries.
+    /// A consumer's ring of queries.
     #[inline(always)]
     pub(super) fn queries(
         &self,
@@ -227,7 +229,7 @@ where
         (ring, Pipeline::at(self.base.add_bytes(barriers)))
     }
 
-    /// Where a consumer's results are on their way out.
+    /// The shared memory through which a consumer stores its results.
     #[inline(always)]
     pub(super) fn results(&self, consumer_idx: u32) -> SharedAddr {
         let offset = C::TILE.smem().o + consumer_idx * O_BYTES;
@@ -238,7 +240,7 @@ where
     /// All threads of the block call it, once.
     #[inline(always)]
     unsafe fn prepare(&self) {
-        // SAFETY: one thread makes the barriers, and nobody goes on before.
+        // SAFETY: one thread initialises the barriers, and nobody goes on before that is done.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 let [q, k, v] = self.call.maps;
@@ -263,7 +265,7 @@ where
         }
     }
 
-    /// Writes a ticket for every tile, and one for the end.
+    /// The scheduler: writes a ticket for every tile, and one that says that there are no more.
     ///
     /// # Safety
     /// A warp calls it, converged.
@@ -278,8 +280,8 @@ where
         } = self.call;
         let mut tickets = self.tickets;
         let mut next = self.pipeline_tickets.producer();
-        // SAFETY: the caller's. The ticket of so many tiles before is not read any more, as the loading
-        // warp has read the last one.
+        // SAFETY: the caller's. The ticket that was written `TICKETS` tiles before is not read any
+        // more, as the loader has read the last one.
         unsafe {
             let mut walk = Walk::new::<TILE_M>(params, lengths, launch, rows);
             let mut slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
@@ -290,7 +292,7 @@ where
                     slot.barrier().arrive();
                 }
                 next.advance();
-                // The loading warp is nearly done with it.
+                // Wait until the loader is nearly done with the ticket's tile.
                 slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
                 walk.advance::<TILE_M>();
             }
@@ -301,12 +303,13 @@ where
         }
     }
 
-    /// Loads what every tile needs, in the order in which there is room for it: keys, values of the
-    /// block before (of the tile before, where this is its first), the tile's queries.
+    /// The loader: loads every tile's operands, in the order in which stages become free: keys, the
+    /// values of the block before (of the tile before, if this is the tile's first), the tile's
+    /// queries.
     ///
     /// # Safety
-    /// A warp calls it, converged. Its first lane issues everything; the others go along, so that what
-    /// is counted takes uniform registers.
+    /// A warp calls it, converged. Its first lane issues everything; the others go along so that
+    /// counters are in uniform registers.
     #[inline(always)]
     unsafe fn load(&self) {
         let [_, map_k, map_v] = self.call.maps;
@@ -314,13 +317,13 @@ where
         let mut next = self.pipeline_tickets.consumer();
         let mut keys = self.pipeline_k.producer();
         let mut values = self.pipeline_v.producer();
-        // The consumers' rings are filled in step: one cursor will do for all.
+        // The consumers' rings are filled in step, so one cursor does for all.
         let mut queries = self.queries(0).1.producer();
         let mut of_values: Option<[u32; 3]> = None;
-        // SAFETY: slots are empty when copied into, and copies have the bytes that are announced.
+        // SAFETY: slots are empty when loaded into, and the loads' bytes are those announced.
         unsafe {
             loop {
-                let ticket = next.wait(); // it is there
+                let ticket = next.wait(); // the next ticket is written
                 let tile = tickets.next().loads();
                 if tile.end == 0 {
                     break;
@@ -357,7 +360,7 @@ where
         }
     }
 
-    /// Loads the queries of all consumers: from a position on, of a head and a batch.
+    /// Loads the queries of all consumers, from a position of a head and a batch on.
     ///
     /// # Safety
     /// The warp calls it, converged; the tile's ticket is there.
@@ -368,7 +371,7 @@ where
         queries: &mut Producer<Q_STAGES>,
     ) {
         let rows = self.call.rows;
-        // SAFETY: slots are empty when copied into, and copies have the bytes that are announced.
+        // SAFETY: slots are empty when loaded into, and the loads' bytes are those announced.
         unsafe {
             let mut consumer_idx = 0;
             while consumer_idx < Self::CONSUMERS {
@@ -377,19 +380,19 @@ where
                 let slot = queries.acquire_by_warp(pipeline, bytes, is_leader());
                 let at = [position + consumer_idx * rows.queries(), head, batch];
                 load_panels::<C::Rows, _, _, _>(&ring, self.call.maps[0], at, &slot);
-                consumer_idx = opaque(consumer_idx + 1); // registers are few here
+                consumer_idx = opaque(consumer_idx + 1); // not unrolled: registers are few here
             }
         }
         queries.advance();
     }
 
-    /// Says to all consumers that there are no more queries.
+    /// Tells all consumers that there are no more queries.
     ///
     /// # Safety
     /// As for [`load_queries`](Self::load_queries).
     #[inline(always)]
     unsafe fn end_queries(&self, queries: &mut Producer<Q_STAGES>) {
-        // SAFETY: as there; nothing is copied.
+        // SAFETY: as there; nothing is loaded.
         unsafe {
             let mut consumer_idx = 0;
             while consumer_idx < Self::CONSUMERS {

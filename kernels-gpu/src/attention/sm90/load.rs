@@ -1,4 +1,4 @@
-//! Tensor copies of queries, keys and values.
+//! TMA loads of queries, keys and values.
 
 use cuda_std::hint::opaque;
 use cuda_std::panels::PanelRing;
@@ -9,19 +9,19 @@ use cuda_std::tma::TensorMap;
 
 use super::rows::RowMap;
 
-/// True in the lane of a warp that issues everything. Asked each time: a loader has few registers to
-/// keep it in.
+/// Whether this is the lane that issues everything. Recomputed at each use: a loader has few
+/// registers.
 #[inline(always)]
 pub(super) fn is_leader() -> bool {
     opaque(thread::thread_idx_x()).is_multiple_of(thread::WARP_THREADS)
 }
 
-/// Issues the copies of a matrix whose first row is `position` of `head` and `batch`, as rows are laid out
-/// by `R`.
+/// Issues the loads of a matrix, panel by panel, whose first row is `position` of `head` and
+/// `batch`; `R` is its row map.
 ///
 /// # Safety
-/// A warp calls it; the slot is to be filled and its bytes are announced; the map is of boxes of
-/// one panel.
+/// A warp calls it; the slot is this warp's to fill and its bytes have been announced; the map's
+/// boxes are one panel.
 #[inline(always)]
 pub(super) unsafe fn load_panels<
     R: RowMap,

@@ -1,4 +1,4 @@
-//! The mask on a warpgroup's scores: only the blocks of keys at its edges need it.
+//! Masks a warpgroup's scores. Only blocks of keys at the edges of the mask need it.
 
 use core::hint::cold_path;
 
@@ -15,18 +15,19 @@ use super::ticket::{Ticket, Visible};
 #[derive(Clone, Copy)]
 pub(super) struct RowMask {
     ticket: Ticket,
-    /// Every row sees all keys of the blocks from here..
+    /// All rows see all keys of the blocks `first..end`.
     first: u32,
-    /// ..to here.
+    /// See `first`.
     end: u32,
 }
 
 impl RowMask {
-    /// Of a warpgroup's rows, whose first query is `query_of_tile` of the ticket's tile, in blocks of
-    /// `TILE_N` keys.
+    /// The mask of a warpgroup's rows, whose first query is `query_of_tile` of the ticket's tile,
+    /// in blocks of `TILE_N` keys.
     ///
     /// # Safety
-    /// The ticket is a tile's, and stays until the mask is not used any more. The warp calls it, converged.
+    /// The ticket is one of a tile, and is not overwritten while the mask is used. The warp calls
+    /// it, converged.
     #[inline(always)]
     pub(super) unsafe fn new<R: RowMap, const TILE_N: u32>(
         ticket: Ticket,
@@ -49,13 +50,13 @@ impl RowMask {
         }
     }
 
-    /// True where every row sees every key of the block.
+    /// Whether all rows see all keys of the block.
     #[inline(always)]
     pub(super) const fn is_whole(&self, block: u32) -> bool {
         block >= self.first && block < self.end
     }
 
-    /// Makes the scores that are not to be seen, of a block of `TILE_N` keys, -inf.
+    /// Sets the masked scores of a block of `TILE_N` keys to -inf.
     ///
     /// # Safety
     /// `rows` and `query_of_tile` are what the mask was made for.
@@ -69,7 +70,7 @@ impl RowMask {
     ) {
         if !self.is_whole(block) {
             cold_path();
-            // SAFETY: the ticket is still there.
+            // SAFETY: the ticket has not been overwritten.
             let visible = unsafe { self.ticket.visible() };
             let is_bounded = block < self.first;
             apply_by_row(
@@ -83,7 +84,7 @@ impl RowMask {
     }
 }
 
-/// `is_bounded` where some row may not see all keys from the block's first on.
+/// `is_bounded` is set if some row may not see the block's first keys.
 #[inline(always)]
 fn apply_by_row<R: RowMap>(
     visible: &Visible,
@@ -92,11 +93,11 @@ fn apply_by_row<R: RowMap>(
     s: &mut [f32],
     first_key: u32,
 ) {
-    // What depends on the thread alone is not to be kept in registers from block to block.
+    // Opaque, so that what depends only on the thread is not kept in registers across blocks.
     let thread = opaque(thread::thread_idx_x());
     let (warp, lane) = (thread % 128 / 32, thread % 32);
     let first_row = rows.first(query_of_tile, [16 * warp, lane / 4]);
-    // The thread's first column: the others are a constant further on.
+    // The thread's first column; its other columns are at constant distances.
     let column = (first_key + lane % 4 * 2) as i32;
     let mut i = 0;
     while i < ROWS {
@@ -125,10 +126,10 @@ fn apply_by_row<R: RowMap>(
     }
 }
 
-/// A thread's scores of a row that have a bit each in a word.
+/// Scores of a thread's row that one word of visibility bits covers.
 const WORD: usize = 32;
 
-/// Bits of the scores in columns before `column`: a thread has two in every eight.
+/// Bits of the thread's scores in columns before `column`; a thread has two of every eight columns.
 #[inline(always)]
 fn below(column: i32) -> u32 {
     let column = if column < 0 { 0 } else { column as u32 };

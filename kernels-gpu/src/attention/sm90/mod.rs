@@ -1,4 +1,16 @@
-//! Attention by tensor copies and wgmma.
+//! Attention on Hopper, by TMA and `wgmma`. `kernel.rs` explains how it works.
+//!
+//! | file | what |
+//! |---|---|
+//! | `kernel` | roles, barriers, the loader's and the scheduler's loops |
+//! | `consume` | the consumers' loops |
+//! | `schedule`, `packed_order` | which tiles a block computes, in which order |
+//! | `ticket` | what the scheduler tells the others about a tile |
+//! | `rows` | which query and head a row is (GQA packing) |
+//! | `load` | TMA loads |
+//! | `turns` | the order in which consumers issue `wgmma`s |
+//! | `mask`, `softmax`, `clear` | what is done to scores and values |
+//! | `store` | o and lse |
 
 mod clear;
 mod consume;

@@ -1,9 +1,10 @@
-//! Tiles of sequences that differ in queries: counted, so that no index is spent on a tile without any.
+//! The order of tiles when sequences have different numbers of queries: tiles are counted, so that
+//! no tile index is spent on a tile without queries.
 //!
-//! Where all sequences have as many queries, a tile's place follows from its index by division. Where
-//! they do not, a warp counts once: each lane the tiles of its share of the sequences, and those of all
-//! lanes before it. One number a lane is all that stays; which sequence of a lane's share a tile
-//! belongs to is counted again when it is asked for.
+//! If all sequences have the same number of queries, a tile's coordinates follow from its index by
+//! division. Otherwise a warp counts once: each lane counts the tiles of its share of the
+//! sequences, and a prefix sum over the lanes follows. Each lane keeps one number. Which sequence
+//! of a lane's share a tile belongs to is counted again for every tile.
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
@@ -15,39 +16,39 @@ use crate::attention::lengths::sequence;
 
 const LANES: u32 = 32;
 
-/// Where a tile is.
+/// A tile, as its sequence and its index in it.
 #[derive(Clone, Copy)]
 pub(super) struct InSequence {
     /// Its sequence.
     pub(super) batch_idx: u32,
-    /// Queries of the sequence.
+    /// Number of queries of the sequence.
     pub(super) queries: u32,
-    /// Which of the tiles of all of the sequence's heads.
+    /// Index among the tiles of all heads of the sequence.
     pub(super) index: u32,
 }
 
-/// Counts tiles.
+/// What tiles are counted by.
 #[derive(Clone, Copy)]
 pub(super) struct Count<'a> {
     pub(super) lengths: &'a FlashFwdLengths,
     pub(super) params: &'a FlashFwdParams,
-    /// Queries of a tile.
+    /// Queries a tile.
     pub(super) queries: u32,
-    /// Heads that tiles are counted by.
+    /// Heads that have tiles of their own: packed heads count as one.
     pub(super) heads: u32,
 }
 
 impl Count<'_> {
-    /// Whether sequences may differ in queries.
+    /// Whether sequences may differ in their number of queries.
     #[inline(always)]
     pub(super) fn is_needed(&self) -> bool {
         !(self.lengths.cu_seqlens_q.is_null() && self.lengths.seqused_q.is_null())
     }
 
-    /// Tiles of all sequences up to the last of this lane's share.
+    /// Number of tiles of all sequences up to the last of this lane's share.
     ///
     /// # Safety
-    /// The warp calls it, converged; the lengths are a launch's.
+    /// The warp calls it, converged; the lengths are those of a launch.
     #[inline(always)]
     pub(super) unsafe fn through(&self) -> u32 {
         let lane = thread::thread_idx_x() % LANES;
@@ -56,7 +57,7 @@ impl Count<'_> {
         let end = self.params.batch.min(first.wrapping_add(share));
         let mut batch_idx = first;
         let mut through = 0;
-        // SAFETY: sequences that are there; lanes meet again behind the loop.
+        // SAFETY: sequences of the batch; lanes reconverge after the loop.
         unsafe {
             while batch_idx < end {
                 through += self.tiles(self.of(batch_idx).len);
@@ -66,7 +67,7 @@ impl Count<'_> {
         }
     }
 
-    /// All tiles, of what [`through`](Self::through) said.
+    /// Number of all tiles; `through` is what [`through`](Self::through) returned.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -76,14 +77,14 @@ impl Count<'_> {
         unsafe { warp::shfl_idx(FULL_MASK, through, LANES - 1) }
     }
 
-    /// The tile at `index`, less than [`all`](Self::all).
+    /// The tile at `index`, which is less than [`all`](Self::all).
     ///
     /// # Safety
-    /// As for [`through`](Self::through), which said `through`; all lanes have the same index.
+    /// As for [`through`](Self::through), which returned `through`; all lanes have the same index.
     #[inline(always)]
     pub(super) unsafe fn find(&self, through: u32, index: u32) -> InSequence {
-        // SAFETY: the caller's; lanes whose share ends before the index are the first ones, and one
-        // behind them has it.
+        // SAFETY: the caller's. The lanes whose share ends at or before the index are the first
+        // ones; the lane after them has it.
         unsafe {
             let whose = warp::vote_ballot(FULL_MASK, through <= index).count_ones();
             let before = warp::shfl_idx(FULL_MASK, through, whose.wrapping_sub(1) % LANES);
@@ -92,14 +93,14 @@ impl Count<'_> {
         }
     }
 
-    /// The tile at `index` of the tiles of the sequences from `first` on: as many sequences as the
-    /// warp has lanes at a time, side by side, as each has to be fetched from memory.
+    /// The tile at `index` among the tiles of the sequences from `first` on. The lanes look at one
+    /// sequence each, because each length has to be loaded from memory.
     ///
     /// # Safety
     /// As for [`find`](Self::find).
     #[inline(always)]
     unsafe fn search(&self, mut first: u32, mut index: u32) -> InSequence {
-        // SAFETY: the caller's; sequences that are there.
+        // SAFETY: the caller's; sequences of the batch.
         unsafe {
             loop {
                 let lane = thread::thread_idx_x() % LANES;
@@ -112,7 +113,8 @@ impl Count<'_> {
                 let through = sum_through(lane, tiles);
                 let in_lane = index.wrapping_sub(through).wrapping_add(tiles);
                 let behind = warp::vote_ballot(FULL_MASK, through > index);
-                // The last sequences have it, whatever changed in memory meanwhile.
+                // The last sequences have it in any case, even if lengths changed in memory
+                // meanwhile.
                 if behind != 0 || first + LANES >= self.params.batch {
                     let at = behind.trailing_zeros() % LANES;
                     return InSequence {
@@ -127,10 +129,10 @@ impl Count<'_> {
         }
     }
 
-    /// Sequences of a lane.
+    /// Number of sequences of a lane's share.
     #[inline(always)]
     fn share(&self) -> u32 {
-        // Opaque: to keep it would take a register.
+        // Opaque, so that it is recomputed: keeping it would take a register.
         opaque(self.params.batch).div_ceil(LANES)
     }
 
@@ -142,14 +144,14 @@ impl Count<'_> {
         unsafe { sequence(self.lengths, self.params, batch_idx).q }
     }
 
-    /// Tiles of a sequence of so many queries.
+    /// Number of tiles of a sequence with `queries` queries.
     #[inline(always)]
     fn tiles(&self, queries: u32) -> u32 {
         tiles_of(queries, self.queries) * self.heads
     }
 }
 
-/// The sum of `mine` over the lanes up to this one, `lane`.
+/// Inclusive prefix sum of `mine` over the lanes.
 ///
 /// # Safety
 /// The warp calls it, converged.

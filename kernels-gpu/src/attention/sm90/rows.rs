@@ -1,8 +1,9 @@
-//! Which query, of which head, each row of a warpgroup's queries is.
+//! Row maps: which query of which head each row of a consumer's 64 rows is.
 //!
-//! Either its 64 rows are 64 queries of one head ([`OneHead`]), or they are queries of several heads
-//! that share keys and values ([`Packed`]): row r is head `r % heads` of query `r / heads`. Masks and
-//! lengths go by the query, results and sinks by both. Nothing else in the kernel knows.
+//! Either the rows are 64 queries of one head ([`OneHead`]), or, with GQA packing, queries of
+//! several heads that share keys and values ([`Packed`]): row r is head `r % heads` of query `r /
+//! heads`. Masks and lengths depend on the query, results and sinks on both. Nothing else in the
+//! kernel knows.
 
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::mbarrier::Mbarrier;
@@ -15,58 +16,60 @@ use spec::attention::sm90::divided;
 use spec::attention::{FlashFwdParams, FwdPacking};
 use spec::gemm::sm90::MMA_M;
 
-/// One row of a warpgroup's.
+/// One of a warpgroup's rows.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
-    /// Its query, of the sequence's.
+    /// Its query, in the sequence.
     pub(super) query: u32,
-    /// Its head, of those of the tile.
+    /// Its head, among the tile's.
     pub(super) head: u32,
-    /// False where nothing is to come of it.
+    /// False if the row is idle: it has no query.
     pub(super) is_there: bool,
 }
 
-/// A row that others are counted from.
+/// A row that other rows are counted from.
 #[derive(Clone, Copy)]
 pub(super) struct First {
     query: u32,
     row: u32,
 }
 
-/// Where a panel of queries comes from: its first element, query, head of the tiles', batch.
+/// Coordinates from which a panel of queries is loaded: column, query, head (as tiles count heads),
+/// batch.
 pub(super) type At = [u32; 4];
 
-/// What rows are.
+/// A row map.
 pub(super) trait RowMap: Copy {
-    /// Some rows may be of no query: they are 0 from the start, and stay so.
+    /// Whether some rows may be idle. They are zeroed at the start, and stay so.
     const HAS_IDLE: bool;
 
     /// Queries of a warpgroup's rows.
     fn queries(self) -> u32;
-    /// Heads that tiles are counted by.
+    /// Number of heads, as tiles count them: packed heads count as one.
     fn tile_heads(self, params: &FlashFwdParams) -> u32;
-    /// The first query head of the one that tiles are counted by.
+    /// The first query head of the tiles' head `tile_head`.
     fn first_head(self, tile_head: u32) -> u32;
-    /// The first row of a thread, the sum of `of_warpgroup`, where `query` is the warpgroup's first of the
-    /// sequence.
+    /// A thread's first row. `query` is the warpgroup's first query in the sequence; the row within
+    /// the warpgroup is the sum of `of_warpgroup`.
     fn first(self, query: u32, of_warpgroup: [u32; 2]) -> First;
-    /// The row `further` on.
+    /// The row `further` rows on.
     fn row(self, first: First, further: u32) -> Row;
-    /// Parts that a tile's keys are in, each a tile of its own.
+    /// Number of splits of a tile's keys, each of which is a tile of its own.
     fn splits(self) -> u32;
-    /// How far the results of part `split` are behind those of the first: elements of o, of lse.
+    /// Offset of the results of split `split` from those of the first, in elements of o and of lse.
     fn results_of(self, split: u32) -> (i64, u64);
-    /// Bytes of a warpgroup's queries that are `bytes` with all rows.
+    /// Bytes that the loads of a warpgroup's queries have; `bytes` is their number without idle
+    /// rows.
     fn copied_bytes(self, bytes: u32) -> u32;
 
-    /// Issues the copy of a panel.
+    /// Issues the TMA load of a panel.
     ///
     /// # Safety
     /// As [`load_panels`](super::load::load_panels).
     unsafe fn copy_panel(to: SharedAddr, map: *const TensorMap, at: At, barrier: Mbarrier);
 }
 
-/// Rows are queries of one head.
+/// All rows are queries of one head.
 #[derive(Clone, Copy)]
 pub(super) struct OneHead;
 
@@ -133,7 +136,7 @@ impl RowMap for OneHead {
     }
 }
 
-/// Rows are queries of several heads, head by head.
+/// GQA packing: consecutive rows are the heads of one query, then those of the next query.
 #[derive(Clone, Copy)]
 pub(super) struct Packed<'a>(pub(super) &'a FwdPacking);
 
@@ -205,10 +208,10 @@ impl RowMap for Packed<'_> {
     }
 }
 
-/// Makes the rows of all queries' `panels` that no copy writes 0.
+/// Zeros the idle rows, which no load writes, of all queries' `panels`.
 ///
 /// # Safety
-/// All threads of the block call it, before any copy; the panels are at `base`.
+/// All threads of the block call it, before any load; the panels are at `base`.
 #[inline(always)]
 pub(super) unsafe fn clear_idle<R: RowMap>(rows: R, base: SharedAddr, panels: u32, threads: u32) {
     const CHUNK_BYTES: u32 = 16;
@@ -218,7 +221,7 @@ pub(super) unsafe fn clear_idle<R: RowMap>(rows: R, base: SharedAddr, panels: u3
         let mut at = first + thread::thread_idx_x() * CHUNK_BYTES;
         while at < MMA_M * SPAN_BYTES {
             let to = base.add_bytes(panel * MMA_M * SPAN_BYTES + at);
-            // SAFETY: inside of the panel, whose rows are a span each, in whatever order.
+            // SAFETY: inside the panel; the swizzle permutes bytes within rows only.
             unsafe { st_shared_v4_u32(to, [0; 4]) };
             at += threads * CHUNK_BYTES;
         }

@@ -1,8 +1,9 @@
-//! Which tiles a block computes, in which order, and which keys each of them visits.
+//! The tile scheduler: which tiles a block computes, in which order, and which keys each of them
+//! visits.
 //!
-//! One warp alone knows: it goes the [`Walk`], a little ahead of the warp that loads, and hands out
-//! [`Ticket`](super::ticket::Ticket)s. What a tile is takes some thousand cycles to find out, in which
-//! nothing else waits for it. Any other order (dynamic, of a list) is a matter of the walk alone.
+//! One warp runs the [`Walk`], a little ahead of the loader, and hands out
+//! [`Ticket`](super::ticket::Ticket)s. Finding out what a tile is takes some thousand cycles, but
+//! nobody waits for that. Any other order (dynamic, from a list) would only change the walk.
 
 use cuda_std::atomic::{Order, Scope, atom_add, atom_exch};
 use cuda_std::hint::opaque;
@@ -18,36 +19,37 @@ use super::packed_order::Count;
 use super::rows::RowMap;
 use crate::attention::lengths::sequence;
 
-/// A tile of queries.
+/// A tile of queries, and the keys that it visits.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
     pub(super) sequence: Sequence,
-    /// Of those that tiles are counted by ([`RowMap`]).
+    /// Head, counted as [`RowMap`] counts tiles' heads.
     pub(super) head: u32,
     /// Its first query, in the sequence.
     pub(super) row: u32,
-    /// Which part of the keys.
+    /// Which split of the keys.
     pub(super) split: u32,
-    /// Blocks of keys that it visits, from the last to the first: `first..end`, at least one.
+    /// Blocks of keys to visit, from the last to the first: `first..end`, at least one.
     pub(super) first: u32,
     pub(super) end: u32,
 }
 
-/// A block's way through the tiles: its own one first, then whichever is next when it asks.
+/// A block's walk through the tiles: first the tile of its own index, then always the next one that
+/// nobody has.
 pub(super) struct Walk<'a, R> {
     rows: R,
     params: &'a FlashFwdParams,
     lengths: &'a FlashFwdLengths,
     launch: FwdLaunch,
-    /// Where sequences differ in queries: [`Count::through`].
+    /// If sequences differ in their number of queries: [`Count::through`].
     through: u32,
-    /// The tile that it is at.
+    /// Index of the current tile.
     index: u32,
 }
 
 impl<'a, R: RowMap> Walk<'a, R> {
     /// # Safety
-    /// A warp of the block calls it, converged; the lengths are a launch's.
+    /// A warp of the block calls it, converged; the lengths are those of a launch.
     #[inline(always)]
     pub(super) unsafe fn new<const TILE_M: u32>(
         params: &'a FlashFwdParams,
@@ -71,7 +73,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
         walk
     }
 
-    /// All tiles, of all parts of keys.
+    /// Number of tiles of the launch, those of all splits.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
@@ -87,7 +89,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
         tiles * self.rows.splits()
     }
 
-    /// Queries of a tile.
+    /// Queries a tile.
     #[inline(always)]
     fn queries<const TILE_M: u32>(&self) -> u32 {
         TILE_M / MMA_M * self.rows.queries()
@@ -103,8 +105,8 @@ impl<'a, R: RowMap> Walk<'a, R> {
         }
     }
 
-    /// Of sequences with as many queries. Opaque: what follows is not to be kept in registers from tile
-    /// to tile.
+    /// The order of tiles of `batch` sequences with the same number of queries. Opaque, so that
+    /// nothing derived from it is kept in registers across tiles.
     #[inline(always)]
     fn order<const TILE_M: u32>(&self, batch: u32, queries: u32) -> TileOrder {
         let heads = self.rows.tile_heads(self.params);
@@ -112,7 +114,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
         TileOrder::new(tile_m, batch, heads, opaque(queries), self.launch.section)
     }
 
-    /// False behind the last tile.
+    /// False once there are no more tiles.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
@@ -122,10 +124,10 @@ impl<'a, R: RowMap> Walk<'a, R> {
         self.index < unsafe { self.count::<TILE_M>() }
     }
 
-    /// The tile that it is at; every one has queries.
+    /// The current tile, which has at least one query.
     ///
     /// # Safety
-    /// As for [`new`](Self::new), where there is one.
+    /// As for [`new`](Self::new), and [`is_at_tile`](Self::is_at_tile) holds.
     #[inline(always)]
     pub(super) unsafe fn tile<const TILE_M: u32, const TILE_N: u32>(&self) -> Tile {
         let (params, rows) = (self.params, self.rows);
@@ -152,7 +154,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
         }
     }
 
-    /// Goes on to the next tile.
+    /// Advances to the next tile.
     ///
     /// # Safety
     /// As for [`tile`](Self::tile). The counter is a launch's.
@@ -164,14 +166,14 @@ impl<'a, R: RowMap> Walk<'a, R> {
             return;
         }
         let mut turn = 0;
-        // SAFETY: the caller's. Nothing but the counter's value counts.
+        // SAFETY: the caller's. Relaxed, as no data is passed along with the counter.
         unsafe {
             let count = self.count::<TILE_M>();
             if is_leader() {
                 turn = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
                 if turn == count.wrapping_sub(1) {
-                    // As many have asked as there are tiles, so nobody will; the next launch begins
-                    // anew.
+                    // The last request of the launch, as there are as many as tiles: resets the
+                    // counter for the next launch.
                     atom_exch(counter, 0, Order::Relaxed, Scope::Gpu);
                 }
             }
@@ -179,7 +181,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
         }
     }
 
-    /// The tile at an index.
+    /// The coordinates of the tile at an index.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
@@ -199,7 +201,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
     }
 }
 
-/// The same, where ptxas sees that they are in all lanes.
+/// The same, made uniform for ptxas.
 ///
 /// # Safety
 /// The warp calls it, converged.
@@ -214,8 +216,8 @@ unsafe fn in_all_lanes(positions: Positions) -> Positions {
     }
 }
 
-/// The blocks of keys of which some query of `first_row..end_row` sees a key; one if there is none, all
-/// of it masked, so that what is computed has one form.
+/// The blocks of keys in which some query of `first_row..end_row` sees a key. If there is none, one
+/// block, all of it masked, so that the mainloop has no special case.
 #[inline(always)]
 fn key_blocks<const TILE_N: u32>(mask: &Mask, first_row: u32, end_row: u32) -> (u32, u32) {
     let end_row = if end_row < mask.seqlen_q {
@@ -233,8 +235,8 @@ fn key_blocks<const TILE_N: u32>(mask: &Mask, first_row: u32, end_row: u32) -> (
     }
 }
 
-/// Part `split` of `splits` of blocks of keys; where there are fewer blocks than that, one behind them of
-/// which no query sees anything.
+/// Part `split` of `splits` of the blocks of keys. If there are fewer blocks than splits, the
+/// surplus splits get one block behind the last, of which no query sees anything.
 #[inline(always)]
 fn part((first, end): (u32, u32), split: u32, splits: u32) -> (u32, u32) {
     if splits == 1 {

@@ -1,10 +1,11 @@
-//! Online softmax of a thread's two rows, in base 2: scores become probabilities relative to the
-//! greatest score so far.
+//! Online softmax of a thread's two rows, in base 2: scores become probabilities relative to a row
+//! max.
 //!
-//! Relative to a greatest score that is a little stale, more exactly: it is only replaced where the
-//! true one exceeds it by [`SLACK_LOG2`], or, in a block that all rows see wholly, where probabilities
-//! add up to more than [`SUM_LIMIT`]: so o is rarely rescaled, and there scores are not compared at all.
-//! What probabilities are relative to cancels out at the end; such factors leave f16 and f32 room enough.
+//! The row max in use may be stale. It is replaced only if the true maximum exceeds it by more than
+//! [`SLACK_LOG2`], or, in a block of keys that all rows see wholly, if a thread's probabilities add
+//! up to more than [`SUM_LIMIT`]. So o is rarely rescaled, and in whole blocks no maximum is
+//! computed at all. The factor between the row max in use and the true one cancels out at the end;
+//! f16 and f32 have room for it.
 
 use core::hint::cold_path;
 
@@ -14,42 +15,42 @@ use cuda_std::tile::OperandElement;
 use cuda_std::warp::{FULL_MASK, shfl_bfly, vote_any};
 use cuda_std::wgmma::Registers;
 
-/// How far the greatest score of a row may be above the one in use, in powers of two.
+/// How far the true row max may be above the one in use, in powers of two.
 const SLACK_LOG2: f32 = 8.0;
 
-/// Most that a thread's probabilities of a block may add up to: f16 has room for one as large.
+/// Most that a thread's probabilities of a block may add up to: one that large still fits f16.
 const SUM_LIMIT: f32 = 16384.0;
 
-/// Rows of an accumulator that a thread has a part of; element i is of row `i / 2 % 2`.
+/// Rows of an accumulator that a thread has elements of; element i is in row `i / 2 % 2`.
 pub(super) const ROWS: usize = 2;
-/// Chains of dependent operations a row, so that none waits for the one before.
+/// Independent chains of operations for each row, so that their latencies overlap.
 const CHAINS: usize = 2;
 
-/// What is known of a thread's rows.
+/// The running softmax state of a thread's rows.
 #[derive(Clone, Copy)]
 pub(super) struct Softmax {
-    /// Score that probabilities are relative to; -inf before any.
+    /// The row max in use, which probabilities are relative to; -inf before any key.
     pub(super) max: [f32; ROWS],
-    /// This thread's part of the sum of probabilities.
+    /// This thread's part of the row sum of probabilities.
     pub(super) sum: [f32; ROWS],
 }
 
-/// What o is to be multiplied by.
+/// Factors that o must be multiplied by.
 #[derive(Clone, Copy)]
 pub(super) struct Rescale {
-    /// The same in all lanes of the warp; false where all factors are 1.
+    /// The same in all lanes of the warp; false if all factors are 1.
     pub(super) is_needed: bool,
     factors: [f32; ROWS],
 }
 
 impl Rescale {
-    /// By 1.
+    /// All factors are 1.
     pub(super) const NONE: Self = Self {
         is_needed: false,
         factors: [1.0; ROWS],
     };
 
-    /// Multiplies a row pair's accumulators.
+    /// Multiplies the accumulators of a thread's two rows.
     #[inline(always)]
     pub(super) fn apply(&self, o: &mut [f32]) {
         let mut i = 0;
@@ -60,7 +61,7 @@ impl Rescale {
     }
 }
 
-/// A thread's probabilities of one block of keys, summed up by row.
+/// Sums of a thread's probabilities of one block of keys, by row and chain.
 pub(super) struct Sums([[f32; CHAINS]; ROWS]);
 
 impl Sums {
@@ -69,7 +70,7 @@ impl Sums {
         Self([[0.0; CHAINS]; ROWS])
     }
 
-    /// True, in all lanes, where some sum is above [`SUM_LIMIT`], or NaN.
+    /// Whether in some lane of the warp the sum is above [`SUM_LIMIT`] or NaN.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -91,8 +92,8 @@ impl Softmax {
         }
     }
 
-    /// Turns the scores of a block of keys into probabilities. `scale_log2` is more than 0; what the
-    /// row is not to see is -inf.
+    /// Turns the scores of a block of keys into probabilities. `scale_log2` is more than 0; masked
+    /// scores are -inf.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -102,7 +103,7 @@ impl Softmax {
         let mut is_above = false;
         let mut row = 0;
         while row < ROWS {
-            // False for NaN: where nothing has been seen yet.
+            // False for NaN (-inf - -inf): no key has been seen yet.
             is_above |= (greatest[row] - self.max[row]) * scale_log2 > SLACK_LOG2;
             row += 1;
         }
@@ -110,7 +111,8 @@ impl Softmax {
         // SAFETY: passed on to the caller.
         unsafe {
             if vote_any(FULL_MASK, is_above) {
-                // Lanes ask each other here alone: where none is far above, none has to know.
+                // Only here do lanes exchange maxima: if no lane's is far above, none needs the
+                // others'.
                 cold_path();
                 rescale = self.raise_to(greatest, scale_log2);
             }
@@ -121,7 +123,7 @@ impl Softmax {
         rescale
     }
 
-    /// Makes the greatest scores what probabilities are relative to.
+    /// Makes the true row max the one in use.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -132,7 +134,7 @@ impl Softmax {
         unsafe { self.raise_to(greatest, scale_log2) }
     }
 
-    /// The same of each lane's greatest scores.
+    /// The same, from each lane's maxima.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -142,7 +144,7 @@ impl Softmax {
         let mut row = 0;
         while row < ROWS {
             let x = greatest[row];
-            // SAFETY: passed on to the caller. A row is in the four lanes of a quad.
+            // SAFETY: passed on to the caller. The four lanes of a quad hold a row.
             let max = unsafe {
                 let x = x.max(shfl_bfly(FULL_MASK, x, 1));
                 x.max(shfl_bfly(FULL_MASK, x, 2))
@@ -160,7 +162,7 @@ impl Softmax {
         }
     }
 
-    /// Probabilities in place of scores: the first ones of a block, or those after them.
+    /// Replaces scores by probabilities and adds these to `sums`.
     #[inline(always)]
     pub(super) fn powers(&self, s: &mut [f32], scale_log2: f32, sums: &mut Sums) {
         let offset = self.offsets(scale_log2, 0.0);
@@ -174,10 +176,11 @@ impl Softmax {
         }
     }
 
-    /// Turns the scores of a block that all rows see wholly into `p`, and rescales `o` if need be.
+    /// Turns the scores of a block that all rows see wholly into `p`, and rescales `o` if needed.
     ///
-    /// Probabilities are relative to the score in use, whatever the scores are; where their sums say that
-    /// it is too low, they are computed again, as the scores are still there. So no score is looked at.
+    /// Probabilities are computed relative to the row max in use, whatever the scores are. If their
+    /// sum says that this max is too low, they are computed again from the scores, which are still
+    /// in registers. So the row max of the block is not computed unless it is needed.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -193,10 +196,10 @@ impl Softmax {
         [u32; REGISTERS]: Registers,
     {
         let mut sums = Sums::new();
-        // Where no key has been seen any score is too high.
+        // If no key has been seen, +inf makes every probability, and so the sum, too high.
         let offsets = self.offsets(scale_log2, f32::INFINITY);
         *p = pairs_of_powers(s, (scale_log2, offsets), &mut sums, pair);
-        p.tie(); // the pairs, not what they are of, are kept over the branch
+        p.tie(); // so that the packed pairs, not the f32 values, live across the branch
         // SAFETY: passed on to the caller.
         unsafe {
             if sums.are_high() {
@@ -210,7 +213,8 @@ impl Softmax {
         self.add(&sums);
     }
 
-    /// What is to be added to scaled scores; `unseen` where no key has been seen: -inf - -inf would be NaN.
+    /// Offsets to add to scaled scores; `unseen` if no key has been seen, as -inf - -inf would be
+    /// NaN.
     #[inline(always)]
     fn offsets(&self, scale_log2: f32, unseen: f32) -> [f32; ROWS] {
         let mut offsets = [unseen; ROWS];
@@ -224,7 +228,7 @@ impl Softmax {
         offsets
     }
 
-    /// Adds a block's probabilities to those before.
+    /// Adds a block's sums to the row sums.
     #[inline(always)]
     pub(super) fn add(&mut self, sums: &Sums) {
         let mut row = 0;
@@ -235,7 +239,7 @@ impl Softmax {
         }
     }
 
-    /// The whole sum of each row.
+    /// The row sums over all lanes.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -255,7 +259,7 @@ impl Softmax {
     }
 }
 
-/// Probabilities, two a register by `pair`, of scores that are scaled and offset by row.
+/// Probabilities, packed by `pair` two to a register, of scores scaled and offset by row.
 #[inline(always)]
 fn pairs_of_powers<E: OperandElement, const REGISTERS: usize>(
     s: &[f32],
@@ -273,7 +277,7 @@ where
         let power = |s: f32| ex2_approx_ftz(s * scale_log2 + offsets[row]);
         let (low, high) = (power(s[i]), power(s[i + 1]));
         let sum = &mut sums.0[row][i / 4 % CHAINS];
-        // The first is not added to 0, which would take an instruction.
+        // The first value is assigned: adding it to 0 would take an instruction.
         *sum = if i < 4 * CHAINS {
             low + high
         } else {
@@ -285,7 +289,7 @@ where
     Fragments::of_pairs(pairs)
 }
 
-/// The greatest of a thread's scores by row, and of `max`.
+/// The maximum, by row, of a thread's scores and `max`.
 #[inline(always)]
 fn greatest(s: &[f32], max: [f32; ROWS]) -> [f32; ROWS] {
     let mut chains = [[f32::NEG_INFINITY; CHAINS]; ROWS];

@@ -1,7 +1,8 @@
-//! From accumulators to o and lse: what the sums say, rounded, and written where it belongs.
+//! The epilogue of attention: accumulators are divided by the row sum, rounded and stored to o;
+//! lse.
 //!
-//! Each warp's rows go through a piece of shared memory of its own, so that what is written at a time are
-//! whole lines; rows that are not there are simply not written.
+//! Each warp's rows go through its own piece of shared memory, so that stores to global memory
+//! cover whole 128-byte lines. Rows outside the sequence are not written.
 
 use core::hint::cold_path;
 
@@ -23,18 +24,18 @@ use super::rows::{First, Row, RowMap};
 use super::softmax::{ROWS, Softmax};
 use super::ticket::Place;
 
-/// Lanes that have a row of results from the products.
+/// Lanes that hold a row of the accumulators.
 const QUAD: u32 = 4;
-/// Lanes that write a row of a panel, and bytes that each of them does.
+/// Lanes that store a row of a panel, and the bytes that each of them stores.
 const CHUNKS: u32 = SPAN_BYTES / CHUNK_BYTES;
 const CHUNK_BYTES: u32 = 16;
-/// Lanes, and rows, of a warp.
+/// Lanes of a warp, and rows of a warp's accumulators.
 const LANES: u32 = thread::WARP_THREADS;
 const ROWS_OF_WARP: u32 = 16;
-/// A thread's results in a panel.
+/// Results that a thread holds in a panel.
 const PANEL: usize = SPAN_BYTES as usize / 2 / 2;
 
-/// Where results go.
+/// The output tensors, and the sinks.
 #[derive(Clone, Copy)]
 pub(super) struct Outputs {
     pub(super) o: *mut u8,
@@ -42,12 +43,12 @@ pub(super) struct Outputs {
     pub(super) sink: *const f32,
 }
 
-/// What sums over keys of a thread's rows are to be multiplied by; 0 where nothing was seen.
+/// What a thread's rows of accumulators are multiplied by: 1 / row sum, or 0 if no key was seen.
 #[derive(Clone, Copy)]
 pub(super) struct Factors([f32; ROWS]);
 
 impl Factors {
-    /// As good as any, where there are no results.
+    /// Never applied: stands for factors when a step does not end a tile.
     pub(super) const NONE: Self = Self([1.0; ROWS]);
 
     #[inline(always)]
@@ -63,7 +64,7 @@ impl Factors {
         }
     }
 
-    /// Where nothing was seen: 0, whatever the values are.
+    /// Zeros the rows that have seen no key, whatever the accumulators hold.
     #[inline(always)]
     fn clear(&self, o: &mut [f32]) {
         let mut i = 0;
@@ -76,23 +77,23 @@ impl Factors {
     }
 }
 
-/// The rows of a warpgroup, as a thread of it has them.
+/// The rows of a warpgroup, from one thread's point of view.
 #[derive(Clone, Copy)]
 struct Rows<R> {
     rows: R,
     /// The thread's first row.
     first: First,
-    /// Where the results of the tile go.
+    /// The tile's place in o and lse.
     to: Place,
     warp: u32,
     lane: u32,
 }
 
 impl<R: RowMap> Rows<R> {
-    /// So many `lanes` of a warp have the same rows, those of neighbours follow each other.
+    /// `lanes` consecutive lanes share a row; the next lanes have the next row.
     #[inline(always)]
     fn new((rows, query_of_tile): (R, u32), place: Place, lanes: u32) -> Self {
-        // What depends on the thread alone is not to be kept in registers from tile to tile.
+        // Opaque, so that what depends only on the thread is not kept in registers across tiles.
         let thread = opaque(thread::thread_idx_x());
         let (warp, lane) = (thread % WARPGROUP / LANES, thread % LANES);
         let first = rows.first(
@@ -108,7 +109,7 @@ impl<R: RowMap> Rows<R> {
         }
     }
 
-    /// The row `further` from the thread's first.
+    /// The row `further` rows after the thread's first.
     #[inline(always)]
     fn row(&self, further: u32) -> Row {
         let row = self.rows.row(self.first, further);
@@ -118,7 +119,7 @@ impl<R: RowMap> Rows<R> {
         }
     }
 
-    /// Elements from the first of o to those of the row `further` on, and whether it is there.
+    /// Offset in o, in elements, of the row `further` rows on, and whether the row exists.
     #[inline(always)]
     fn place(&self, params: &FlashFwdParams, further: u32) -> (i64, bool) {
         let row = self.row(further);
@@ -128,9 +129,9 @@ impl<R: RowMap> Rows<R> {
 }
 
 impl Outputs {
-    /// Stores lse of a warpgroup's rows, which are as said from a query of the tile on, and says what
-    /// their sums are to be multiplied by. It is a chain of operations that wait for each other: a
-    /// time when products are on their way is good for it.
+    /// Stores the lse of a warpgroup's rows (the row map, and the query of the tile that they begin
+    /// at) and returns what their accumulators are to be multiplied by. This is a chain of
+    /// dependent operations, so it is best called while `wgmma`s run.
     ///
     /// # Safety
     /// The warps of the warpgroup call it, converged; the place is one of the launch.
@@ -143,7 +144,7 @@ impl Outputs {
         softmax: &Softmax,
     ) -> Factors {
         let rows = Rows::new(rows, place, QUAD);
-        // SAFETY: the caller's: what is read and written are elements of rows that are there.
+        // SAFETY: the caller's: only elements of rows that exist are read and written.
         unsafe {
             let sums = softmax.sums();
             let sinks_log2 = self.sinks_log2(&rows);
@@ -170,7 +171,7 @@ impl Outputs {
         }
     }
 
-    /// The sinks of a thread's rows, in base 2; -inf where there is none.
+    /// The sinks' logits of a thread's rows, in base 2; -inf if there are no sinks.
     ///
     /// # Safety
     /// The rows' heads are the launch's.
@@ -186,11 +187,11 @@ impl Outputs {
         })
     }
 
-    /// Stores the sums over keys of a warpgroup's rows, which are as said from a query of the tile on.
+    /// Stores a warpgroup's accumulators, of rows as in [`finish_rows`](Self::finish_rows).
     ///
     /// # Safety
-    /// The warps of the warpgroup call it, converged; the place is one of the launch; `via` is the
-    /// warpgroup's own.
+    /// The warps of the warpgroup call it, converged; the place is one of the launch; `via` is
+    /// shared memory of this warpgroup alone.
     #[inline(always)]
     pub(super) unsafe fn store<R: RowMap>(
         &self,
@@ -213,7 +214,7 @@ impl Outputs {
         }
     }
 
-    /// As they are: a thread has two of every eight columns of two rows.
+    /// Stores f32 directly: a thread has two of every eight columns of two rows.
     ///
     /// # Safety
     /// As for [`store`](Self::store); o is of f32, its rows aligned to 16 bytes.
@@ -230,7 +231,7 @@ impl Outputs {
                 let column = 8 * i as u32 + first;
                 if column < columns {
                     let pair = [o[4 * i + 2 * row], o[4 * i + 2 * row + 1]];
-                    // SAFETY: columns that are there, of a row that is.
+                    // SAFETY: columns below head_dim_v, of a row that exists.
                     unsafe { st_v2_f32(to.wrapping_add(column as usize), pair) };
                 }
                 i += 1;
@@ -239,8 +240,9 @@ impl Outputs {
         }
     }
 
-    /// Rounded: panel by panel through the warp's piece of shared memory, as eight lanes that write 128
-    /// bytes of a row are faster than quads that write 32 of eight.
+    /// Stores 16-bit results, panel by panel through the warp's piece of shared memory: eight lanes
+    /// that store 128 bytes of one row are faster than quads that store 32 bytes of each of eight
+    /// rows.
     ///
     /// # Safety
     /// As for [`store`](Self::store); o is of 2 bytes an element, its rows aligned to 16 bytes.
@@ -264,13 +266,13 @@ impl Outputs {
                 let x = |further: usize| pair(o[at + further], o[at + further + 1]);
                 let byte = 2 * (16 * i as u32 + written.column);
                 let to = via.add_bytes(Swizzle::B128.offset_bytes(written.row, byte));
-                // SAFETY: of the warp's own, whose readers have met.
+                // SAFETY: the warp's own memory; its readers have passed the barrier below.
                 unsafe { stmatrix_x4(to, [x(0), x(2), x(4), x(6)]) };
                 i += 1;
             }
             let column = (panel as u32 * SPAN_BYTES + chunk * CHUNK_BYTES) / 2;
-            // SAFETY: all lanes are here, before and after they read what others wrote; elements of rows
-            // that are there.
+            // SAFETY: all lanes pass a barrier before and after they read what others wrote; only
+            // elements of rows that exist are written.
             unsafe {
                 bar_warp_sync(FULL_MASK);
                 let mut i = 0;
@@ -291,23 +293,23 @@ impl Outputs {
     }
 }
 
-/// What a row's sum is to be multiplied by, and its lse, where probabilities are relative to `max`, in
-/// base 2. Without a branch: the rows' chains of operations run side by side.
+/// The factor of a row's accumulators, and its lse, from the row max in base 2 and the row sum.
+/// Branch-free, so that the rows' dependency chains overlap.
 #[inline(always)]
 fn end(max: f32, sum: f32, sink_log2: f32) -> (f32, f32) {
     let greatest = max.max(sink_log2);
-    // -inf - -inf would be NaN where nothing has been seen.
+    // If no key was seen: -inf - -inf would be NaN.
     let of = if greatest > f32::NEG_INFINITY {
         greatest
     } else {
         0.0
     };
     let own = ex2_approx_ftz(max - of);
-    // At least 1, where anything was seen: no operation meets a subnormal.
+    // At least 1 if anything was seen, so no operand is subnormal.
     let sum = sum * own + ex2_approx_ftz(sink_log2 - of);
     let factor = own * rcp_approx_ftz(sum);
     let lse = (of + lg2_approx_ftz(sum)) * core::f32::consts::LN_2;
-    // A sum that is NaN where nothing is above -inf stays, but beside a sink.
+    // A NaN sum while no score is above -inf (a NaN score) is kept, unless there is a sink.
     let is_empty = max == f32::NEG_INFINITY && !(sum.is_nan() && sink_log2 == f32::NEG_INFINITY);
     (if is_empty { 0.0 } else { factor }, lse)
 }

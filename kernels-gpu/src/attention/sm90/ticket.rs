@@ -1,5 +1,5 @@
-//! What a tile is, for the warp that loads and for those who compute: a ticket in shared memory, as they
-//! have no registers to spare for it.
+//! Tickets: what a tile is, written by the scheduler to shared memory for the loader and the
+//! consumers, who have no registers to spare for computing it.
 
 use cuda_std::mem::{ld_shared_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
@@ -11,16 +11,16 @@ use super::load::is_leader;
 use super::rows::RowMap;
 use super::schedule::Tile;
 
-/// The ring of tickets. A ticket is written before the loading warp is told that it is there, which is
-/// before its tile's queries are announced as being on their way, and read after they landed; it stays
-/// until that many tiles later.
+/// The ring of tickets. The scheduler writes a ticket before it tells the loader, the loader then
+/// announces the loads of the tile's queries, and consumers read the ticket after these have
+/// landed. A ticket is overwritten `TICKETS` tiles later.
 #[derive(Clone, Copy)]
 pub(super) struct Tickets {
     base: SharedAddr,
     next: u32,
 }
 
-/// A ticket's place.
+/// The address of a ticket.
 #[derive(Clone, Copy)]
 pub(super) struct Ticket(SharedAddr);
 
@@ -40,38 +40,39 @@ impl Tickets {
     }
 }
 
-/// Which blocks of keys to visit: none at the end of all.
+/// The blocks of keys that a consumer visits; empty if there are no more tiles.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks {
     pub(super) first: u32,
     pub(super) end: u32,
-    /// Rows of the last block that are keys of the sequence, where others may be anything.
+    /// Rows of the last block that are keys of the sequence; the others may hold anything.
     pub(super) rows: u32,
 }
 
-/// What to load. Of each the position, its head, its batch in the tensor map.
+/// What to load. Positions are `[position, head, batch]` in the tensor map.
 #[derive(Clone, Copy)]
 pub(super) struct Loads {
-    /// Blocks of keys: none at the end of all.
+    /// Blocks of keys; empty if there are no more tiles.
     pub(super) first: u32,
     pub(super) end: u32,
     /// The sequence's first key.
     pub(super) keys: [u32; 3],
-    /// The tile's first query, its head of those that tiles are counted by.
+    /// The tile's first query; the head is as tiles count heads.
     pub(super) queries: [u32; 3],
 }
 
-/// Which keys a tile's queries see: each one key further than the query before, of those there are.
+/// The keys that a tile's queries see: a range that moves by one key from query to query, clipped
+/// to the sequence.
 #[derive(Clone, Copy)]
 pub(super) struct Visible {
-    /// The first one that the tile's first query sees, and the end: no less than [`BEFORE`](Self::BEFORE),
-    /// no more than the sequence has.
+    /// First and end of the range of the tile's first query, clamped between
+    /// [`BEFORE`](Self::BEFORE) and the sequence's length.
     bounds: [i32; 2],
     seqlen_k: i32,
 }
 
 impl Visible {
-    /// Before the first key for every query of a tile.
+    /// So far before the first key that it is so for every query of a tile.
     const BEFORE: i32 = -1024;
 
     #[inline(always)]
@@ -84,19 +85,19 @@ impl Visible {
         }
     }
 
-    /// The first key of the tile's query `further`; less than 0 where all are seen from the first on.
+    /// First key of the tile's query `further`; negative if it sees all keys from the first on.
     #[inline(always)]
     pub(super) const fn first(&self, further: u32) -> i32 {
         self.bound(0, further as i32)
     }
 
-    /// The end of its keys; less than 0 where none is seen.
+    /// End of the keys of the tile's query `further`; negative if it sees none.
     #[inline(always)]
     pub(super) const fn end(&self, further: u32) -> i32 {
         self.bound(1, further as i32)
     }
 
-    /// A sum that stays in range: no more than the keys that there are.
+    /// A sum that cannot overflow: no more than the sequence's keys.
     #[inline(always)]
     const fn bound(&self, at: usize, further: i32) -> i32 {
         let most = self.seqlen_k - further;
@@ -105,17 +106,17 @@ impl Visible {
     }
 }
 
-/// Where the results of a tile go.
+/// Where a tile's results go.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) head: u32,
     /// The tile's first query.
     pub(super) row: u32,
-    /// Queries of the sequence.
+    /// Number of queries of the sequence.
     pub(super) seqlen_q: u32,
-    /// Elements from the first of o to those of the sequence's first query.
+    /// Offset in o of the sequence's first query, in elements.
     pub(super) o: i64,
-    /// From the first of lse.
+    /// Offset in lse of the same.
     pub(super) lse: u64,
 }
 
@@ -139,7 +140,7 @@ impl Ticket {
         let before = (tile.end - 1) * TILE_N;
         let rows = tile.sequence.k.len.saturating_sub(before);
         let rows = if rows < TILE_N { rows } else { TILE_N };
-        // A map of packed positions has one batch.
+        // The map of a packed tensor has a batch of one.
         let batch = |packed: u32| match packed {
             0 => tile.sequence.batch_idx,
             _ => 0,
@@ -157,7 +158,7 @@ impl Ticket {
         unsafe { self.put(words) }
     }
 
-    /// Says that there are no more tiles.
+    /// Writes the ticket that says that there are no more tiles.
     ///
     /// # Safety
     /// As for [`write`](Self::write).
@@ -167,7 +168,7 @@ impl Ticket {
         unsafe { self.put([[0; 4]; 5]) }
     }
 
-    /// All lanes come along as far as here: what they compute alike takes uniform registers.
+    /// All lanes compute the words, so that these are in uniform registers; one lane writes them.
     ///
     /// # Safety
     /// As for [`write`](Self::write).

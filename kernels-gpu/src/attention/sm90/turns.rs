@@ -1,10 +1,10 @@
-//! The order in which warpgroups issue products.
+//! The order in which consumer warpgroups issue their `wgmma`s (FlashAttention-3's ping-pong).
 
 use cuda_std::barrier;
 use spec::gemm::sm90::WARPGROUP;
 
-/// Whose turn it is to issue products: a named barrier each, at which the one who waits for its turn
-/// and the one who passes it meet.
+/// The turn to issue `wgmma`s. Each consumer has a named barrier at which it waits for its turn;
+/// the consumer before it passes the turn by arriving there.
 #[derive(Clone, Copy)]
 pub(super) struct Turns {
     pub(super) consumer_idx: u32,
@@ -12,11 +12,11 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// The barrier 0 is `sync_threads`'s.
+    /// The first of the named barriers: 0 is `sync_threads`'s.
     const BARRIERS: u32 = 1;
     const THREADS: u32 = 2 * WARPGROUP;
 
-    /// The first turn is consumer 0's: the last one passes it.
+    /// Gives consumer 0 the first turn: the last consumer passes it.
     #[inline(always)]
     pub(super) unsafe fn open(self) {
         if self.consumer_idx == self.consumers - 1 {
@@ -42,7 +42,8 @@ impl Turns {
         unsafe { barrier::bar_arrive(Self::BARRIERS + next, Self::THREADS) };
     }
 
-    /// Takes the turn that is left over.
+    /// Takes the turn that is left over at the end, so that no barrier is left with half of its
+    /// arrivals.
     #[inline(always)]
     pub(super) unsafe fn close(self) {
         if self.consumer_idx == 0 {
