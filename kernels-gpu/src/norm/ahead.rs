@@ -1,14 +1,16 @@
-//! Layer norm and RMS norm of rows in slices (`row::slices`) whose weights come ahead.
+//! Layer norm and RMS norm of rows in slices (`row::slices`), with the weights loaded ahead.
 //!
-//! Weights come out of L2 a row, or two, as the rows themselves do: with their latency behind an
-//! exchange, multiprocessors are idle. So a thread asks for the weights of all its columns when it has
-//! posted its sums, and has them when those of all warps have come. There are no registers for a bias
-//! besides: that comes with the rows, as another slice, and is of use to two rows, which a team takes
-//! together: rows and bias then are half as much again of shared memory, and L2 is read once for every
-//! byte of rows.
+//! Each row, or pair of rows, needs all weights, from L2. If their latency came after the exchange
+//! of sums, SMs would be idle for that long. So a thread issues the loads of the weights of all its
+//! columns when it has posted its sums, and has the weights by the time that the sums of all warps
+//! have come.
 //!
-//! Where a team has one row, blocks of a cluster exchange what all their warps have; where it has two,
-//! warps do.
+//! There are no registers for a bias as well. It is loaded with the rows, as one more slice. To pay
+//! for that, a team with a bias takes two rows together: rows and bias take half as much shared
+//! memory again as the rows alone, and one byte is read from L2 for every byte of rows.
+//!
+//! If a team has one row, the blocks of a cluster exchange the sums of all their warps; if it has
+//! two, the warps exchange theirs directly.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
 use crate::row::held::{row_of, row_of_mut};
@@ -27,12 +29,12 @@ const LANES: u32 = thread::WARP_THREADS;
 /// Most warps of a block.
 const MAX_WARPS: u32 = AHEAD_THREADS / LANES;
 
-/// Most slots of a lane, where warps of the cluster post.
+/// Most slots that a lane reads, if each warp of the cluster posts.
 const SLOTS: usize = (MAX_CLUSTER * MAX_WARPS / LANES) as usize;
 
 const _: () = assert!(MAX_WARPS.is_power_of_two() && MAX_CLUSTER.is_power_of_two());
 
-/// Mean (0 of RMS norm) and sum of squared deviations from it, of each of `K` rows.
+/// Mean (0 in RMS norm) and sum of squared deviations from it, of each of `K` rows.
 #[derive(Clone, Copy)]
 struct Parts<const K: usize> {
     mean: [f32; K],
@@ -60,11 +62,12 @@ impl<const K: usize> Words for Parts<K> {
     }
 }
 
-/// The `K` rows of this team, `R` vectors of each a thread; `HAS_BIAS` says whether there is one.
+/// Normalises the `K` rows of this team, with `R` vectors of each a thread; `HAS_BIAS` says whether
+/// there is a bias.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, without a residual, with weights of the rows' type, launched
-/// as `spec::rows` says.
+/// `tensors` are those of `params`, aligned, without a residual, with weights of the rows' type;
+/// launched as `spec::rows` says.
 #[inline(always)]
 pub(super) unsafe fn ahead<
     T: Packed,
@@ -76,11 +79,11 @@ pub(super) unsafe fn ahead<
     tensors: &Tensors<T>,
     params: &RowParams,
 ) {
-    // Where there is one row left, it is taken twice, and written once.
+    // A pair that has only one row left computes it twice and stores it once.
     let row = |team: u64, k: usize| (team * K as u64 + k as u64).min(params.rows - 1);
-    // Nothing but layer norm adds a bias.
+    // Only layer norm has a bias.
     let is_centered = HAS_BIAS || params.flags & flags::CENTER != 0;
-    // Pairs wait longer for one exchange after the other than for many messages (docs/rows.md).
+    // With pairs, two exchanges in a row would take longer than many messages (docs/rows.md).
     let is_by_block = !HAS_BIAS;
     // SAFETY: the launch's promise; a row of each tensor; all threads come here.
     unsafe {
@@ -100,7 +103,7 @@ pub(super) unsafe fn ahead<
             true => team.keep(warp_idx, parts),
             false => team.post(warp_idx * team.group.blocks + team.group.rank, parts),
         }
-        // All from one address.
+        // From one address, so that the vectors are at constant distances.
         let first = team.number(team.place(0, R)) as usize * V;
         let at = |j: usize| first + j * LANES as usize * V;
         let mut weight: [[Raw; 2]; R] = [[[0; 4]; 2]; R];
@@ -147,14 +150,14 @@ pub(super) unsafe fn ahead<
                 mem::st_global_v4_u32_if(to.cast(), pack::<T, V>(&out), has);
                 k += 1;
             }
-            // Nothing of the next vectors is unpacked before: there are no registers for it.
+            // Keeps the next vectors from being unpacked earlier: there are no registers for them.
             warp::bar_warp_sync(u32::MAX);
             j += 1;
         }
     }
 }
 
-/// Of what the warp has of each row, `1 / of_count` elements.
+/// The moments of the warp's elements of each row; it has `1 / of_count` of them.
 ///
 /// # Safety
 /// The rows have landed; the warp calls it, converged.
@@ -195,7 +198,7 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
     parts
 }
 
-/// Elements that a warp of this block has of a row.
+/// Number of elements that a warp of this block has of a row.
 #[inline(always)]
 fn of_one_warp<const V: usize, const R: usize>(
     team: &Team,
@@ -205,13 +208,15 @@ fn of_one_warp<const V: usize, const R: usize>(
     team.vectors_of(params, team.group.rank, warp_idx, R) * V as u32
 }
 
-/// One over a count, or anything for none. It is there while a row comes, not when it is used.
+/// 1 / count (1 if it is 0). Opaque, so that it is computed while the row is loaded, not when it is
+/// used.
 #[inline(always)]
 fn one_over(count: u32) -> f32 {
     f32::from_bits(opaque(rcp((count as f32).max(1.0)).to_bits()))
 }
 
-/// Of whole rows, by warps: their means first, then squared deviations from those.
+/// The moments of whole rows from those of the warps: first the means, then squared deviations from
+/// them.
 ///
 /// # Safety
 /// All warps have posted; the warp calls it, converged.
@@ -221,11 +226,11 @@ unsafe fn of_warps<const V: usize, const R: usize, const K: usize>(
     params: &RowParams,
     is_centered: bool,
 ) -> Parts<K> {
-    // A lane has slots of one block, whose warps follow each other in them.
+    // Slots are ordered by warp, then by block: a lane reads slots of one block.
     let (lane, blocks) = (team.group.own % LANES, team.group.blocks);
     let rank = lane & (blocks - 1);
-    // Read twice, rather than kept: registers are full of weights. Where there is none, the last one,
-    // of which nothing counts: without a branch.
+    // Read twice rather than kept, as registers are full of weights. Lanes without a slot read the
+    // last one and count it as nothing, to avoid a branch.
     let part = |i: usize| {
         let slot = lane + i as u32 * LANES;
         let (is_there, slot) = (slot < team.slots(), slot.min(team.slots() - 1));
@@ -258,7 +263,7 @@ unsafe fn of_warps<const V: usize, const R: usize, const K: usize>(
             while k < K {
                 let delta = part.mean[k] - whole.mean[k];
                 let moved = fma(mul_rn(delta, delta), count, part.squares[k]);
-                // The square of a distance from nothing may be infinite.
+                // The mean of an empty part is meaningless, and its square may be infinite.
                 whole.squares[k] += if count > 0.0 { moved } else { 0.0 };
                 k += 1;
             }
@@ -269,8 +274,8 @@ unsafe fn of_warps<const V: usize, const R: usize, const K: usize>(
     whole
 }
 
-/// Of whole rows, by blocks: each adds up what its warps have, and a cluster exchanges that, in as many
-/// messages as it has blocks, of which a lane reads one.
+/// The moments of whole rows from those of the blocks. Each block adds up those of its warps; the
+/// cluster exchanges one message a block, and a lane reads one of them.
 ///
 /// # Safety
 /// All warps of the block have kept theirs, or are about to; all of them call it, converged.
@@ -280,11 +285,11 @@ unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
     params: &RowParams,
     is_centered: bool,
 ) -> Parts<K> {
-    // SAFETY: slots of the block's warps behind its barrier, and of the cluster's blocks, which follow
-    // those, behind the cluster's.
+    // SAFETY: the slots of the block's warps are read after its barrier, those of the cluster's
+    // blocks, which come after them, after the cluster's.
     unsafe {
         thread::sync_threads();
-        // Nothing of this is computed before: registers are full of rows then.
+        // Opaque, so that nothing of this is computed earlier, when registers are full of rows.
         let (own, blocks) = (opaque(team.group.own), opaque(team.group.blocks));
         let of_block = |rank: u32| {
             let left = (params.n / V as u64) as u32;
@@ -318,7 +323,7 @@ unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
             let rank = own % MAX_CLUSTER;
             let slots = Slots {
                 own: first + rank.min(blocks - 1),
-                // Blocks beyond the last have nothing of the row.
+                // Lanes beyond the last block count nothing of the row.
                 count: of_block(rank) as f32,
                 of_count: params.scale,
             };
@@ -328,18 +333,18 @@ unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
     }
 }
 
-/// What so many neighbouring lanes have in slots, one each.
+/// The slots, one each, that a number of neighbouring lanes merge.
 struct Slots {
-    /// The lane's, or any where there is none for it.
+    /// The lane's slot; any slot if it has none.
     own: u32,
-    /// Elements of it; 0 where there is none.
+    /// Number of elements of the slot; 0 if the lane has none.
     count: f32,
-    /// One over the elements of all.
+    /// 1 / the number of elements of all slots.
     of_count: f32,
 }
 
 impl Slots {
-    /// All together: means first, then squared deviations from those.
+    /// Merges the slots: first the means, then squared deviations from them.
     ///
     /// # Safety
     /// They have been written; the warp calls it, converged.
@@ -361,7 +366,7 @@ impl Slots {
             while k < K {
                 let delta = part.mean[k] - whole.mean[k];
                 let moved = fma(mul_rn(delta, delta), self.count, part.squares[k]);
-                // The square of a distance from nothing may be infinite.
+                // The mean of an empty part is meaningless, and its square may be infinite.
                 whole.squares[k] = if self.count > 0.0 { moved } else { 0.0 };
                 k += 1;
             }
@@ -371,7 +376,7 @@ impl Slots {
     }
 }
 
-/// What becomes of the sums of what so many neighbouring lanes have, row by row.
+/// Sums each row's value over `WIDTH` neighbouring lanes, and applies `of` to the sum.
 ///
 /// # Safety
 /// The warp calls it, converged.

@@ -3,10 +3,11 @@
 //! With `z = (h - mean) rstd` and `w = weight dy`: `dx = rstd (w - mean(w) - z mean(w z))` (RMS norm
 //! without `mean(w)`), `dweight = sum over rows of dy z`, `dbias = sum over rows of dy`.
 //!
-//! Blocks stride over the rows, so that a thread has the same columns all along and adds up their
-//! `dweight` and `dbias` in registers; it asks for its next row before it reduces this one. What it
-//! has at the end is one row of partial sums, which [`finish`] adds up, in the same order every
-//! time: the number of blocks does not depend on the device.
+//! Blocks loop over the rows, so that a thread has the same columns in each of them and accumulates
+//! their `dweight` and `dbias` in registers. Rows in registers are double-buffered: a thread loads
+//! its next row before it reduces this one. The accumulators at the end are one row of partial sums
+//! for each group of threads; [`finish`] adds these up. The order is always the same, as the number
+//! of blocks does not depend on the device.
 
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
@@ -18,15 +19,15 @@ use cuda_std::warp::Words;
 use cuda_std::{mem, thread};
 use spec::rows::{RowParams, flags};
 
-/// The tensors of a launch; null where there is none.
+/// The tensors of a launch; null if there is none.
 pub(super) struct Tensors<T> {
     pub(super) x: *const T,
     pub(super) dy: *const T,
     pub(super) weight: Weights,
-    /// Null of RMS norm.
+    /// Null in RMS norm.
     pub(super) mean: *const f32,
     pub(super) rstd: *const f32,
-    /// What is added to dx: the gradient that comes by way of the residual's sum.
+    /// Added to dx: the gradient of the sum with the residual.
     pub(super) dsum: *const T,
     pub(super) dx: *mut T,
     /// `[partial sums, n]`, f32.
@@ -34,12 +35,12 @@ pub(super) struct Tensors<T> {
     pub(super) dbias: *mut f32,
 }
 
-/// Two sums of a row.
+/// The two sums of a row that its dx needs.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
-    /// Of w.
+    /// The sum of w.
     pub(super) plain: f32,
-    /// Of w z.
+    /// The sum of w z.
     pub(super) by_z: f32,
 }
 
@@ -69,7 +70,7 @@ impl Words for Pair {
     }
 }
 
-/// A row's vectors, and what was kept of it.
+/// A thread's vectors of a row, and what the forward pass kept of the row.
 #[derive(Clone, Copy)]
 struct Row<const R: usize> {
     x: [Raw; R],
@@ -79,7 +80,7 @@ struct Row<const R: usize> {
 }
 
 impl<T: Packed> Tensors<T> {
-    /// What the forward kept of a row.
+    /// Loads what the forward pass kept of a row.
     #[inline(always)]
     unsafe fn kept(&self, row: u64, params: &RowParams) -> (f32, f32) {
         let (mut mean, mut rstd) = (0.0, 0.0);
@@ -95,7 +96,7 @@ impl<T: Packed> Tensors<T> {
         (mean, rstd)
     }
 
-    /// The weights of vector `j` of a thread's columns.
+    /// Loads the weights of vector `j` of a thread's columns.
     #[inline(always)]
     unsafe fn weight_of<W: Packed, const V: usize>(&self, columns: &Places, j: usize) -> [Raw; 2] {
         // SAFETY: the columns' weights, or nothing.
@@ -105,7 +106,7 @@ impl<T: Packed> Tensors<T> {
         }
     }
 
-    /// Asks for a row; zeros where there is none.
+    /// Loads a row; zeros if there is none.
     #[inline(always)]
     unsafe fn load<const R: usize>(&self, group: &Group, row: u64, params: &RowParams) -> Row<R> {
         let places = Places::new::<T>(group, params.n, row < params.rows);
@@ -119,7 +120,7 @@ impl<T: Packed> Tensors<T> {
     }
 }
 
-/// A row's sums as they enter dx: mean(w), or 0 of RMS norm, and mean(w z); `share` is 1 / n.
+/// The row's means that enter dx: mean(w), or 0 in RMS norm, and mean(w z); `share` is 1 / n.
 #[inline(always)]
 pub(super) fn means(sums: Pair, share: f32, params: &RowParams) -> Pair {
     let is_centered = params.flags & flags::CENTER != 0;
@@ -139,7 +140,8 @@ fn gradient(w: f32, z: f32, means: Pair, rstd: f32) -> f32 {
     mul_rn(fma(-z, means.by_z, w - means.plain), rstd)
 }
 
-/// All rows of this block, held in registers by a warp each or less, as are the columns' weights.
+/// Computes all rows of this block. A row, and the weights of its columns, are in the registers of
+/// a warp or a part of one.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
@@ -179,7 +181,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
             let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
             let mut i = 0;
             while i < V {
-                // Where there is no vector, dy is 0.
+                // If there is no vector, dy is 0.
                 let z = mul_rn(x[i] - this.mean, this.rstd);
                 let w = mul_rn(dy[i], weight[i]);
                 sums.plain += w;
@@ -193,7 +195,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
         // SAFETY: all threads of the row come here; rows of dsum and dx.
         unsafe {
             let sums = group.in_warp(sums, &Pair::add);
-            // Made for each row, as there is no register for it.
+            // Recomputed for each row, as there is no register for it.
             let share = 1.0 / opaque(params.n as u32) as f32;
             let means = means(sums, share, params);
             held::forget(&mut this.x);
@@ -214,10 +216,10 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Writes a row of dx.
+/// Stores a row of dx.
 ///
 /// # Safety
-/// The row is there, or nothing is written.
+/// The row exists, or nothing is written.
 #[inline(always)]
 unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     tensors: &Tensors<T>,
@@ -253,10 +255,10 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Writes a row of partial sums, where they are asked for.
+/// Stores a row of partial sums, if the launch wants them.
 ///
 /// # Safety
-/// There is a row of that number.
+/// The partial sums have a row of that index.
 #[inline(always)]
 unsafe fn keep<T: Packed, const V: usize, const R: usize>(
     parts: *mut f32,
@@ -281,7 +283,7 @@ unsafe fn keep<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// dx of all rows of this block, element by element; not the weights' gradients.
+/// Computes dx of all rows of this block, element by element, without the weights' gradients.
 ///
 /// # Safety
 /// `tensors` are those of `params`, launched as `spec::rows` says; `scratch` is shared memory for
@@ -314,7 +316,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                 sums.by_z = fma(w, z, sums.by_z);
             });
             let sums = group.reduce::<_, false>(sums, Pair::add);
-            // Divided here: kept from the parameters on, it would spill on sm_100.
+            // Divided here: kept in a register from the start, it would spill on sm_100.
             let means = means(sums, 1.0 / params.n as f32, params);
             let to = row_of_mut(tensors.dx, row, params.strides[3]);
             let dsum = row_of(tensors.dsum, row, params.strides[2]);
@@ -332,8 +334,8 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
     }
 }
 
-/// Partial sums of the weights' gradients, a thread a column, a block a part of the rows: for rows
-/// that threads do not hold. Grid: x columns, a thread each, y parts of the rows.
+/// Partial sums of the weights' gradients, for rows that are not held in registers: one thread a
+/// column, one block a part of the rows. Grid: x = columns, y = parts of the rows.
 ///
 /// # Safety
 /// `tensors` are those of `params`, launched as `spec::rows` says.
@@ -371,13 +373,13 @@ pub(super) unsafe fn columns<T: Packed>(tensors: &Tensors<T>, params: &RowParams
     }
 }
 
-/// Adds up `params.rows` partial sums of each column: a block has `params.threads` columns, a power of
-/// two; its other threads add up rows side by side, and are added up in pairs. Blocks in y have sums of
-/// their own.
+/// Adds up `params.rows` partial sums of each column. A block has `params.threads` columns, a power
+/// of two. Its other threads add up interleaved rows, and their sums are added in a tree.
+/// `block_idx_y` selects one of the two tensors.
 ///
 /// # Safety
 /// `parts` are `[params.rows, params.n]`, `outs` have `n` elements, or both are null; `scratch` is
-/// shared memory for a number a thread.
+/// shared memory with a number for each thread.
 #[inline(always)]
 pub(super) unsafe fn finish(
     parts: [*const f32; 2],
@@ -412,7 +414,7 @@ pub(super) unsafe fn finish(
         sum += (values[0] + values[1]) + (values[2] + values[3]);
         row += step * u64::from(opaque(CHUNK as u32));
     }
-    // SAFETY: a place for each thread, read after a barrier; an element of the result.
+    // SAFETY: each thread has a place, which is read after a barrier; an element of the result.
     unsafe {
         let own = scratch.wrapping_add(thread as usize);
         while slots > 1 {

@@ -1,5 +1,5 @@
-//! Entries: `norm_<dtype>_<form>`; weights are of the rows' dtype, or f32 of `norm_wf32` and, element by
-//! element, by flag.
+//! Entries: `norm_<dtype>_<form>` and their gradients. Weights have the rows' dtype, or are f32 in
+//! `norm_wf32` entries and, element by element, if a flag says so.
 
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
@@ -177,7 +177,7 @@ held_grads! {
     bf16, f32, 8, 1: norm_grad_wf32_bf16_held;
 }
 
-/// Most threads of a block with a ring.
+/// Most threads of a block of a ring of gradients.
 const RING_THREADS: u32 = RING_WARPS * thread::WARP_THREADS;
 
 macro_rules! ring_grads {
@@ -219,7 +219,7 @@ loose_grads! {
     bf16: norm_grad_bf16_loose, norm_grad_bf16_columns;
 }
 
-/// Partial sums of columns, added up, of two tensors.
+/// Adds up the partial sums of columns, of two tensors.
 ///
 /// # Safety
 /// Launched as `spec::rows` says, with tensors of these extents.

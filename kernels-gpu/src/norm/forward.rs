@@ -1,4 +1,5 @@
-//! Layer norm and RMS norm of rows, after a residual where there is one.
+//! Layer norm and RMS norm of rows, after a residual if there is one: rows in registers, in slices,
+//! and element by element.
 
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
@@ -10,22 +11,22 @@ use cuda_std::hint::opaque;
 use cuda_std::math::{self, fma, mul_rn};
 use spec::rows::{RowParams, flags};
 
-/// The tensors of a launch; null where there is none.
+/// The tensors of a launch; null if there is none.
 pub(super) struct Tensors<T> {
     pub(super) x: *const T,
     pub(super) residual: *const T,
     pub(super) weight: Weights,
     pub(super) bias: Weights,
-    /// x + residual, rounded: what is normalised.
+    /// x + residual, rounded: this is what is normalised.
     pub(super) sum: *mut T,
     pub(super) y: *mut T,
-    /// Of each row, for the gradient.
+    /// For each row, kept for the gradient.
     pub(super) mean: *mut f32,
     pub(super) rstd: *mut f32,
 }
 
 impl<T: Packed> Tensors<T> {
-    /// Adds the residual's row to a row, rounds, and writes the sum where it is asked for.
+    /// Adds the residual to a row, rounds, and stores the sum if the launch wants it.
     #[inline(always)]
     unsafe fn add_residual<const V: usize, const R: usize>(
         &self,
@@ -60,7 +61,7 @@ impl<T: Packed> Tensors<T> {
         }
     }
 
-    /// The same of a row that has landed in slices.
+    /// The same for a row that has landed in slices.
     #[inline(always)]
     unsafe fn add_slice<const V: usize>(&self, team: &Team, params: &RowParams) {
         if self.residual.is_null() {
@@ -69,7 +70,7 @@ impl<T: Packed> Tensors<T> {
         let (slice, residual) = (team.slice(0), team.slice(1));
         let to = row_of_mut(self.sum, team.row, params.strides[2]);
         team.each(|v| {
-            // SAFETY: vectors of the slices, which the thread has alone, and of a row of the sum.
+            // SAFETY: vectors of the slices, which only this thread uses, and of a row of the sum.
             unsafe {
                 let mut x = unpack::<T, V>(&slice.read(v));
                 let other = unpack::<T, V>(&residual.read(v));
@@ -87,7 +88,7 @@ impl<T: Packed> Tensors<T> {
         });
     }
 
-    /// Writes what the gradient needs of a row, once.
+    /// Stores what the gradient needs of a row, by one of its threads.
     #[inline(always)]
     pub(super) unsafe fn keep(&self, group: &Group, row: u64, rows: u64, mean: f32, rstd: f32) {
         if group.own == 0 && group.rank == 0 && row < rows {
@@ -96,7 +97,7 @@ impl<T: Packed> Tensors<T> {
         }
     }
 
-    /// The same, by one thread.
+    /// Stores it, from the calling thread.
     #[inline(always)]
     pub(super) unsafe fn keep_row(&self, row: u64, mean: f32, rstd: f32) {
         // SAFETY: passed on to the caller: an element of each.
@@ -117,7 +118,7 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
     math::rsqrt(variance + params.epsilon)
 }
 
-/// The rows of this block, held in registers; the grid has all rows.
+/// Normalises the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
@@ -137,7 +138,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
         unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places) };
     let is_centered = params.flags & flags::CENTER != 0;
     let count = (places.vectors_of_warp(&group) * V as u32) as f32;
-    // While the row comes.
+    // Opaque, so that it is computed while the row is loaded.
     let of_count = f32::from_bits(opaque((1.0 / count.max(1.0)).to_bits()));
     // SAFETY: as above.
     unsafe {
@@ -174,8 +175,8 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// A row's mean (0 of RMS norm) and the sum of squared deviations from it, in one exchange: those of
-/// each warp's elements, from their own mean, are merged.
+/// A row's mean (0 in RMS norm) and the sum of squared deviations from it, with one exchange: each
+/// warp computes those of its elements, and they are merged.
 ///
 /// # Safety
 /// All threads of the row call it.
@@ -192,7 +193,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
         let mut sum = 0.0;
         let mut j = 0;
         while j < R {
-            // Vectors that are not there are 0.
+            // Vectors that the row does not have are 0.
             let x = unpack::<T, V>(&raw[j]);
             sum += sum_of(&x);
             j += 1;
@@ -222,7 +223,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// The rows of this team, of which its blocks have slices.
+/// Normalises this team's row, of which its blocks have slices.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
@@ -259,8 +260,8 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
     }
 }
 
-/// A row's mean (0 of RMS norm) and the sum of squared deviations from it, in one exchange: those of
-/// each warp's elements, from their own mean, are merged.
+/// A row's mean (0 in RMS norm) and the sum of squared deviations from it, with one exchange: each
+/// warp computes those of its elements, and they are merged.
 ///
 /// # Safety
 /// The row has landed; all threads of the team call it, once.
@@ -289,7 +290,7 @@ unsafe fn moments<T: Packed, const V: usize>(team: &Team, params: &RowParams) ->
     // SAFETY: passed on to the caller.
     let whole = unsafe {
         let squares = team.group.in_warp(squares, &|a, b| a + b);
-        // Without means, nothing but squares is merged.
+        // Without means, a count of 0 makes the merge add squares only.
         let count = if is_centered { count } else { 0.0 };
         team.across(Moments::new(count, mean, squares), &Moments::merge)
     };
@@ -321,7 +322,7 @@ pub(super) fn squares_about<const V: usize>(x: &[f32; V], mean: f32) -> f32 {
     squares
 }
 
-/// A sum of squares with more elements.
+/// Adds the squares of elements to a sum.
 #[inline(always)]
 fn squares_of(sum: f32, values: [f32; CHUNK], _: u32) -> f32 {
     let mut sum = sum;
@@ -333,7 +334,7 @@ fn squares_of(sum: f32, values: [f32; CHUNK], _: u32) -> f32 {
     sum
 }
 
-/// All rows of this block, element by element.
+/// Normalises all rows of this block, element by element.
 ///
 /// # Safety
 /// `tensors` are those of `params`, launched as `spec::rows` says, without a residual; `scratch` is

@@ -1,7 +1,8 @@
 //! Gradients of layer norm and RMS norm of rows that come through a ring (`row::ring`).
 //!
-//! Weights and the sums of a thread's columns stay in registers. In a turn, a warp sums up what it has
-//! of one row, posts that, and then writes dx of the row before, whose sums have come meanwhile.
+//! The weights of a thread's columns, and their gradients' sums, stay in registers. In iteration
+//! `i`, a warp computes its sums of row `i` and posts them, then stores dx of row `i - 1`, whose
+//! sums have come meanwhile.
 
 use super::backward::{Pair, Tensors, means};
 use crate::row::held::{row_of, row_of_mut};
@@ -14,7 +15,7 @@ use spec::rows::RowParams;
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// What the forward kept of a row.
+/// What the forward pass kept of a row.
 #[derive(Clone, Copy)]
 struct Kept {
     mean: f32,
@@ -22,13 +23,13 @@ struct Kept {
 }
 
 impl Kept {
-    /// Of no row.
+    /// Of a row that does not exist.
     const NONE: Self = Self {
         mean: 0.0,
         rstd: 0.0,
     };
 
-    /// Of row `i` of the block, if there is one.
+    /// Loads that of row `i` of the block, if there is one.
     #[inline(always)]
     unsafe fn of<T, const R: usize>(tensors: &Tensors<T>, ring: &Ring<R>, i: u32) -> Self {
         let mut kept = Self::NONE;
@@ -46,14 +47,14 @@ impl Kept {
     }
 }
 
-/// What a thread keeps of its columns.
+/// What a thread keeps of its columns in registers.
 struct Columns<const V: usize, const R: usize> {
     weight: [[Raw; 2]; R],
     dweight: [[f32; V]; R],
     dbias: [[f32; V]; R],
 }
 
-/// All rows of this block or cluster.
+/// Computes all rows of this block or cluster.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
@@ -75,7 +76,7 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// The warp's part of all rows, and what its columns add up to.
+/// Computes the warp's part of all rows, and returns its columns' sums.
 #[inline(always)]
 unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
     ring: &Ring<R>,
@@ -92,7 +93,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
         dweight: [[0.0; V]; R],
         dbias: [[0.0; V]; R],
     };
-    // SAFETY: the launch's promise; the warp's lanes take the same branches.
+    // SAFETY: the launch's promise; all lanes of a warp take the same branches.
     unsafe {
         ring.fill(&row_of);
         let mut j = 0;
@@ -136,7 +137,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
     columns
 }
 
-/// What the thread's vectors of a row add to the row's sums; adds them to those of its columns.
+/// The thread's contribution to the sums of a row; also adds the row to the sums of its columns.
 #[inline(always)]
 unsafe fn sum<T: Packed, W: Packed, const V: usize, const R: usize>(
     ring: &Ring<R>,
@@ -154,7 +155,7 @@ unsafe fn sum<T: Packed, W: Packed, const V: usize, const R: usize>(
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let mut i = 0;
         while i < V {
-            // Where there is no vector, dy is 0.
+            // If there is no vector, dy is 0.
             let z = mul_rn(x[i] - kept.mean, kept.rstd);
             let w = mul_rn(dy[i], weight[i]);
             sums.plain += w;
@@ -168,8 +169,8 @@ unsafe fn sum<T: Packed, W: Packed, const V: usize, const R: usize>(
     sums
 }
 
-/// Writes the thread's vectors of a row of dx, with `z` in terms of x:
-/// `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
+/// Stores the thread's vectors of a row of dx. Here `z` is expressed by x: `dx = (mean - x) rstd²
+/// mean(w z) + (w rstd - rstd mean(w))`.
 #[inline(always)]
 unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     ring: &Ring<R>,
@@ -185,7 +186,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     let by_x = mul_rn(kept.rstd, mul_rn(kept.rstd, means.by_z));
     let mut j = 0;
     while j < R {
-        // SAFETY: the row is in its stage still.
+        // SAFETY: the row is still in its stage.
         let (x, dy) = unsafe { (ring.read(turn, 0, j), ring.read(turn, 1, j)) };
         let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
         let mut out = [0.0; V];
@@ -211,7 +212,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Writes a row of partial sums, where they are asked for.
+/// Stores a row of partial sums, if the launch wants them.
 #[inline(always)]
 unsafe fn keep<T: Packed, const V: usize, const R: usize>(
     ring: &Ring<R>,

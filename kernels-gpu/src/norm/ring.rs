@@ -1,8 +1,8 @@
 //! Layer norm and RMS norm of rows that come through a ring (`row::ring`).
 //!
-//! Weights of a thread's columns stay in registers: rows do not read them again. In a turn, a warp
-//! makes the moments of what it has of one row, posts them, and then writes the row before, whose
-//! moments have come meanwhile.
+//! The weights of a thread's columns stay in registers and are not read again for each row. In
+//! iteration `i`, a warp computes the moments of its part of row `i` and posts them, then stores
+//! row `i - 1`, whose moments have come meanwhile.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
 use crate::row::held::{row_of, row_of_mut};
@@ -17,7 +17,7 @@ use spec::rows::{RowParams, flags};
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// What a thread keeps of its columns.
+/// What a thread keeps of its columns in registers.
 struct Columns<const R: usize> {
     weight: [[Raw; 2]; R],
     bias: [[Raw; 2]; R],
@@ -47,7 +47,8 @@ impl<const R: usize> Columns<R> {
     }
 }
 
-/// Moments of sets that lanes have, and of what they have together; means are 0 of RMS norm.
+/// Merges the moments that lanes have of sets, which have `count` elements together; means are 0 in
+/// RMS norm.
 #[inline(always)]
 unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> Moments {
     // SAFETY: the warp's lanes come here together.
@@ -60,7 +61,7 @@ unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> M
     }
 }
 
-/// All rows of this block or cluster.
+/// Normalises all rows of this block or cluster.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
@@ -112,7 +113,7 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
             }
             if i < ring.rows {
                 ring.send(i, sender, Moments::EMPTY, &|part, width| {
-                    // Here and there alone: no register is kept for it.
+                    // Opaque: recomputed here by the sender, so that no register is kept for it.
                     let of_block = elements(opaque(ring.vectors_of_block::<T>(params)));
                     whole(part, width, of_block, is_centered)
                 });
@@ -127,8 +128,8 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Mean (0 of RMS norm) and squared deviations of what the warp has of a row, `count`; writes the sum
-/// with the residual, where it is asked for.
+/// Mean (0 in RMS norm) and squared deviations of the warp's part of a row, which has `count`
+/// elements. Stores the sum with the residual, if the launch wants it.
 ///
 /// # Safety
 /// The row is in its stage.
@@ -147,7 +148,7 @@ unsafe fn moments<T: Packed, const V: usize, const R: usize>(
         let mut sum = 0.0;
         let mut j = 0;
         while j < R {
-            // SAFETY: the row has landed. Vectors that are not there are 0.
+            // SAFETY: the row has landed. Vectors that the row does not have are 0.
             let x = unpack::<T, V>(&unsafe { summed::<T, V, R>(ring, turn, j, tensors) });
             sum += sum_of(&x);
             j += 1;
@@ -175,7 +176,7 @@ unsafe fn moments<T: Packed, const V: usize, const R: usize>(
     Moments::new(count.count, mean, squares)
 }
 
-/// Vector `j` of a row after the residual, as it is rounded.
+/// Vector `j` of a row after the residual has been added and the sum rounded.
 ///
 /// # Safety
 /// The row is in its stage.
@@ -202,10 +203,10 @@ unsafe fn summed<T: Packed, const V: usize, const R: usize>(
     pack::<T, V>(&x)
 }
 
-/// Writes the thread's vectors of a row of y.
+/// Stores the thread's vectors of a row of y.
 ///
 /// # Safety
-/// The row of x is in its stage still; `to` is one of y.
+/// The row of x is still in its stage; `to` is a row of y.
 #[inline(always)]
 unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     ring: &Ring<R>,

@@ -1,10 +1,10 @@
-//! The threads that have a row together: a few lanes of a warp, a warp, or a block; and what they
-//! reduce, always in the same order.
+//! The threads that share a row (a few lanes of a warp, a warp, or a block), and their reductions,
+//! always in the same order.
 //!
-//! Values go through butterflies in a warp. Warps then exchange theirs through shared memory, and
-//! every warp reduces all of them once more, so that there is one barrier a reduction. Two turns of
-//! scratch alternate: who writes a turn again has met the others at the barrier of the one between,
-//! after they read it.
+//! Within a warp, reductions are butterflies of shuffles. Then the warps exchange their values
+//! through shared memory, and every warp reduces all of them once more, so there is one barrier for
+//! each reduction. Two halves of the scratch memory alternate: a half is overwritten only after the
+//! barrier of the reduction in between, before which all threads have read it.
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
@@ -17,17 +17,17 @@ const LANES: u32 = thread::WARP_THREADS;
 /// Slots of a block's scratch.
 const BLOCK_SLOTS: usize = 32;
 
-/// A thread's place among those of its row.
+/// A thread's place among the threads of its row.
 pub(crate) struct Group {
     /// Threads of the row in this block; a power of two.
     pub(crate) threads: u32,
-    /// This one among them.
+    /// This thread's index among them.
     pub(crate) own: u32,
-    /// The row's number among those that the block has at a time.
+    /// The row's index among those that the block has at a time.
     pub(crate) index: u32,
     /// Rows that the block has at a time.
     pub(crate) groups: u32,
-    /// This block among those of the row.
+    /// This block's rank among the blocks of the row.
     pub(crate) rank: u32,
     /// Blocks of the row.
     pub(crate) blocks: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Of this thread, in blocks that have rows for themselves.
+    /// This thread's group, in blocks whose rows are not shared with other blocks.
     ///
     /// # Safety
     /// `scratch` is shared memory of [`spec::rows::BLOCK_SCRATCH`] words for this alone.
@@ -47,11 +47,11 @@ impl Group {
         Self::new(threads, thread / threads, groups, scratch)
     }
 
-    /// The same by shifts, which are over sooner, for kernels that ask for vectors of rows right
-    /// after it; those that go element by element have no registers to spare for it.
+    /// The same, by shifts instead of divisions. These are faster, for kernels that load vectors of
+    /// rows right after this; kernels that go element by element have no registers to spare for it.
     ///
     /// # Safety
-    /// As of [`Group::of_block`].
+    /// As for [`Group::of_block`].
     #[inline(always)]
     pub(crate) unsafe fn of_vectors(params: &RowParams, scratch: *mut u32) -> Self {
         let (threads, thread) = (params.threads, thread::thread_idx_x());
@@ -64,7 +64,8 @@ impl Group {
         )
     }
 
-    /// Of this thread, in blocks that have one row each, of any number of threads; it does not reduce.
+    /// This thread's group, in blocks that have one row each, with any number of threads. It cannot
+    /// reduce.
     #[inline(always)]
     pub(crate) fn of_whole_block(params: &RowParams) -> Self {
         Self {
@@ -87,14 +88,15 @@ impl Group {
         }
     }
 
-    /// The row, where every row has its group.
+    /// The row, in launches where every row has its own group.
     #[inline(always)]
     pub(crate) fn row(&self) -> u64 {
         let block = u64::from(thread::block_idx_x() / self.blocks);
         block * u64::from(self.groups) + u64::from(self.index)
     }
 
-    /// First row of the block's first turn, and rows that all blocks have at a time.
+    /// The block's first row in its first iteration, and the number of rows that all blocks have at
+    /// a time.
     #[inline(always)]
     pub(crate) fn rows(&self) -> (u64, u64) {
         let groups = u64::from(self.groups);
@@ -102,7 +104,7 @@ impl Group {
         (block * groups, u64::from(thread::grid_dim_x()) * groups)
     }
 
-    /// `op` over the values of all lanes of the warp that have the row.
+    /// Reduces by `op` over the lanes of the warp that share the row; all of them get the result.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -112,8 +114,8 @@ impl Group {
         unsafe { butterfly::<S, true>(value, self.threads.min(LANES), op) }
     }
 
-    /// `op` over the values of all warps of the row, each the same in all its lanes; `UNROLLED` as of
-    /// [`butterfly`].
+    /// Reduces by `op` over the warps of the row; `value` is the same in all lanes of a warp.
+    /// `UNROLLED` is as for [`butterfly`].
     ///
     /// # Safety
     /// All threads of the row call it.
@@ -132,8 +134,8 @@ impl Group {
             .scratch
             .wrapping_add(self.turn as usize * WORDS * BLOCK_SLOTS);
         self.turn ^= 1;
-        // SAFETY: each warp has a slot. Slots are read after the barrier, and written again after the
-        // next.
+        // SAFETY: each warp has a slot. Slots are read after the barrier, and written again only
+        // after the next one.
         unsafe {
             if lane == 0 {
                 store(turn.wrapping_add(warp as usize), BLOCK_SLOTS, value);
@@ -145,7 +147,7 @@ impl Group {
         }
     }
 
-    /// `op` over the values of all threads of the row, in each of them.
+    /// Reduces by `op` over all threads of the row; all of them get the result.
     ///
     /// # Safety
     /// As [`Group::across`]; warps are converged.
@@ -162,7 +164,7 @@ impl Group {
         }
     }
 
-    /// The same of a block that holds rows: step by step in code in its warps.
+    /// The same for rows in registers: the butterfly within a warp is unrolled.
     ///
     /// # Safety
     /// As [`Group::reduce`].
@@ -175,7 +177,7 @@ impl Group {
         }
     }
 
-    /// Waits for the threads of the row: what they wrote to shared memory can be read.
+    /// A barrier of the row's threads: what they wrote to shared memory can be read.
     ///
     /// # Safety
     /// All threads of the block call it.
@@ -192,8 +194,9 @@ impl Group {
     }
 }
 
-/// `op` over `width` neighbouring lanes, a power of two, in each of them; step by step in code where
-/// `UNROLLED`, which kernels that go element by element gain nothing by.
+/// A butterfly reduction by `op` over `width` neighbouring lanes, a power of two; all of them get
+/// the result. It is unrolled if `UNROLLED`, from which kernels that go element by element gain
+/// nothing.
 ///
 /// # Safety
 /// The warp calls it, converged, with one width.
@@ -231,7 +234,7 @@ unsafe fn store<S: Words>(at: *mut u32, slots: usize, value: S) {
     });
 }
 
-/// Reads a value as [`store`] wrote it; what `like` holds does not matter.
+/// Reads a value as [`store`] wrote it. `like` only gives the type.
 ///
 /// # Safety
 /// They are readable.

@@ -1,22 +1,22 @@
-//! A row in registers: each thread has up to `R` vectors of it, one stride of the group apart, and
-//! asks for all of them before it uses the first.
+//! A row in registers: each thread loads up to `R` vectors of it, which are as many vectors apart
+//! as the group has threads. All loads are issued before the first vector is used.
 
 use super::group::Group;
 use super::packed::{Packed, Raw};
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
 
-/// Which vectors of a row are a thread's.
+/// Which vectors of a row this thread has.
 #[derive(Clone, Copy)]
 pub(crate) struct Places {
     first: u32,
     step: u32,
-    /// Vectors of the row; 0 where there is no row.
+    /// Vectors of the row; 0 if there is no row.
     vectors: u32,
 }
 
 impl Places {
-    /// This thread's of a row of `n` elements; none where not `is_there`.
+    /// This thread's vectors of a row of `n` elements; none unless the row `is_there`.
     #[inline(always)]
     pub(crate) fn new<T: Packed>(group: &Group, n: u64, is_there: bool) -> Self {
         Self {
@@ -30,19 +30,19 @@ impl Places {
         }
     }
 
-    /// Number of vector `j`.
+    /// Index in the row of the thread's vector `j`.
     #[inline(always)]
     pub(crate) fn vector(&self, j: usize) -> u32 {
         self.first + j as u32 * self.step
     }
 
-    /// Whether there is a vector `j`.
+    /// Whether the row has a vector `j` for this thread.
     #[inline(always)]
     pub(crate) fn has(&self, j: usize) -> bool {
         self.vector(j) < self.vectors
     }
 
-    /// Vectors of the thread's warp, or of the lanes that have the row with it.
+    /// Vectors of the thread's warp, or of those of its lanes that share the row.
     #[inline(always)]
     pub(crate) fn vectors_of_warp(&self, group: &Group) -> u32 {
         let width = group.threads.min(thread::WARP_THREADS);
@@ -52,14 +52,14 @@ impl Places {
         turns * width + rest.saturating_sub(ahead).min(width)
     }
 
-    /// Its first element.
+    /// Index in the row of the first element of vector `j`.
     #[inline(always)]
     pub(crate) fn element<T: Packed>(&self, j: usize) -> usize {
         self.vector(j) as usize * T::LANES
     }
 }
 
-/// Vectors of a row; those that are not there are 0.
+/// Loads the thread's vectors of a row; those beyond its end are 0.
 ///
 /// # Safety
 /// The row at `row` is readable, and aligned to vectors.
@@ -76,8 +76,8 @@ pub(crate) unsafe fn load<T: Packed, const R: usize>(row: *const T, places: &Pla
     raw
 }
 
-/// The same vectors, of which the compiler knows no more: what it made of them is made again from
-/// here on, and does not occupy registers until then.
+/// Makes the vectors opaque to the compiler: values computed from them are recomputed after this,
+/// and so do not occupy registers across it.
 #[inline(always)]
 pub(crate) fn forget<const R: usize>(raw: &mut [Raw; R]) {
     let mut j = 0;
@@ -91,8 +91,8 @@ pub(crate) fn forget<const R: usize>(raw: &mut [Raw; R]) {
     }
 }
 
-/// Writes vector `j` of a row, where there is one. It leaves L2 first, so that writes make room for
-/// reads.
+/// Stores vector `j` of a row, if the row has it. It is the first to be evicted from L2, so that
+/// stores make room for loads.
 ///
 /// # Safety
 /// The row at `row` is writable, and aligned to vectors.
@@ -103,13 +103,13 @@ pub(crate) unsafe fn store<T: Packed>(row: *mut T, places: &Places, j: usize, ra
     unsafe { mem::st_global_cs_v4_u32_if(at.cast(), raw, places.has(j)) };
 }
 
-/// Row `row` of a tensor with rows `stride` elements apart.
+/// The address of row `row` of a tensor whose rows are `stride` elements apart.
 #[inline(always)]
 pub(crate) fn row_of<T>(start: *const T, row: u64, stride: i64) -> *const T {
     start.wrapping_offset((row as i64).wrapping_mul(stride) as isize)
 }
 
-/// The same of a tensor that is written.
+/// The same, of a tensor that is written.
 #[inline(always)]
 pub(crate) fn row_of_mut<T>(start: *mut T, row: u64, stride: i64) -> *mut T {
     start.wrapping_offset((row as i64).wrapping_mul(stride) as isize)

@@ -1,14 +1,14 @@
-//! A row that threads go through element by element, in shared memory or where it is: rows that do
-//! not begin on a vector, or that nothing has room for.
+//! A row that threads go through element by element, in shared memory or in global memory: rows
+//! that are not aligned to vectors, or for which there is no room elsewhere.
 
 use super::group::Group;
 use cuda_std::element::Element;
 use cuda_std::hint::opaque;
 
-/// Elements at a time: so many loads are on their way together.
+/// Elements at a time, whose loads are in flight together.
 pub(crate) const CHUNK: usize = 4;
 
-/// A row, or a copy of it.
+/// A row in global memory, or its copy in shared memory.
 pub(crate) struct Loose<T> {
     start: *const T,
     n: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Loose<T> {
 }
 
 impl<T: Element> Loose<T> {
-    /// The row at `row`, where it is; nothing where not `is_there`.
+    /// The row at `row` in global memory; empty unless it `is_there`.
     #[inline(always)]
     pub(crate) fn new(group: &Group, row: *const T, n: u64, is_there: bool) -> Self {
         Self {
@@ -28,15 +28,16 @@ impl<T: Element> Loose<T> {
         }
     }
 
-    /// A copy of the row at `copy`. Each thread copies what it reads itself, so nobody waits.
+    /// Copies the row to `copy`. Each thread copies the elements that it will read, so no barrier
+    /// is needed.
     ///
     /// # Safety
-    /// The row is readable, and `copy` is writable and for this alone.
+    /// The row is readable; `copy` is writable, and nobody else uses it.
     #[inline(always)]
     pub(crate) unsafe fn staged(self, copy: *mut T) -> Self {
         let mut i = self.own;
         while i < self.n {
-            // SAFETY: passed on to the caller; every element has its place.
+            // SAFETY: passed on to the caller; every element has a place of its own.
             unsafe {
                 let (values, _) = self.chunk(i, 0.0);
                 let mut j = 0;
@@ -56,7 +57,8 @@ impl<T: Element> Loose<T> {
         }
     }
 
-    /// Elements from `i` on, a step apart, and how many there are; `instead` where there is none.
+    /// The thread's elements from `i` on, and how many of them the row has; the others are
+    /// `instead`.
     #[inline(always)]
     unsafe fn chunk(&self, i: u64, instead: f32) -> ([f32; CHUNK], u32) {
         let mut values = [instead; CHUNK];
@@ -89,8 +91,8 @@ impl<T: Element> Loose<T> {
         unsafe { T::load(self.at(i)) }
     }
 
-    /// Calls `f` for all of the thread's elements, [`CHUNK`] at a time, the last ones of which may not
-    /// be there: then they are `instead`. `f` gets how many are.
+    /// Calls `f` with all of the thread's elements, [`CHUNK`] at a time, and with how many of these
+    /// the row has; the others are `instead`.
     ///
     /// # Safety
     /// The row is readable.
@@ -112,8 +114,8 @@ impl<T: Element> Loose<T> {
         state
     }
 
-    /// Calls `f` for all of the thread's elements and those of another row at the same places; 0
-    /// where there is none.
+    /// Calls `f` with all of the thread's elements and those of another row at the same indices; 0
+    /// beyond the end.
     ///
     /// # Safety
     /// Both rows are readable and of one length.
@@ -138,7 +140,7 @@ impl<T: Element> Loose<T> {
         state
     }
 
-    /// Calls `f` with the place of each of the thread's elements.
+    /// Calls `f` with the index of each of the thread's elements.
     #[inline(always)]
     pub(crate) fn places(&self, mut f: impl FnMut(u64)) {
         let mut i = self.own;
@@ -149,7 +151,7 @@ impl<T: Element> Loose<T> {
     }
 }
 
-/// Where a group's rows lie in the launch's dynamic shared memory: that of number `input`, of
+/// Where a group's rows are staged in the launch's dynamic shared memory: that of input `input`, of
 /// `n` elements.
 #[inline(always)]
 pub(crate) fn place<T>(group: &Group, n: u64, input: u32) -> *mut T {

@@ -1,5 +1,15 @@
-//! Rows that are read once: what softmax, norms and cross-entropy are made of. `spec::rows` chooses
-//! which of these holds a row.
+//! Where a row is between its one read and its one write: the parts that softmax, norms and
+//! cross-entropy are made of. `spec::rows` chooses which of these holds a row.
+//!
+//! | file | holds a row |
+//! |---|---|
+//! | `held` | in registers |
+//! | `slices` | in shared memory of a block, or of a cluster's blocks |
+//! | `ring` | the same, in persistent blocks that load the next rows meanwhile |
+//! | `loose` | in shared memory or nowhere, element by element |
+//!
+//! `group` and `words` are the reductions over a row's threads, `moments` and `packed` the
+//! arithmetic.
 
 pub(crate) mod group;
 pub(crate) mod held;

@@ -1,6 +1,6 @@
 //! Mean and sum of squared deviations of a set of elements, merged pairwise: Chan, Golub and
 //! LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979). No
-//! difference of large squares is ever taken.
+//! difference of large squares is ever computed.
 
 use super::loose::CHUNK;
 use super::ring::of_lanes;
@@ -11,7 +11,7 @@ use cuda_std::warp::Words;
 #[derive(Clone, Copy)]
 pub(crate) struct Count {
     pub(crate) count: f32,
-    /// One over it, and 0 of none.
+    /// 1 / count, or 0 if there are none.
     pub(crate) share: f32,
 }
 
@@ -25,7 +25,7 @@ impl Count {
     }
 }
 
-/// Of `count` elements.
+/// The moments of `count` elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Moments {
     count: f32,
@@ -35,14 +35,14 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Of none.
+    /// The moments of no elements.
     pub(crate) const EMPTY: Self = Self {
         count: 0.0,
         mean: 0.0,
         squares: 0.0,
     };
 
-    /// Of `count` elements.
+    /// The moments of `count` elements.
     #[inline(always)]
     pub(crate) fn new(count: f32, mean: f32, squares: f32) -> Self {
         Self {
@@ -52,8 +52,8 @@ impl Moments {
         }
     }
 
-    /// Of both sets; commutative to the bit: the smaller set is merged into the larger, equal ones
-    /// meet in the middle.
+    /// Merges two sets. Commutative to the bit: the smaller set is merged into the larger one; if
+    /// they are equal, the means are averaged.
     #[inline(always)]
     pub(crate) fn merge(self, other: Self) -> Self {
         let (large, small) = if self.count >= other.count {
@@ -62,7 +62,7 @@ impl Moments {
             (other, self)
         };
         let count = large.count + small.count;
-        // Equal sets, which most are, need no division.
+        // Most sets are of equal size, which needs no division.
         let share = if large.count == small.count {
             0.5
         } else {
@@ -84,8 +84,8 @@ impl Moments {
         }
     }
 
-    /// Of the sets of `width` neighbouring lanes, a power of two, which have `count` elements together:
-    /// their mean first, then squared deviations from it.
+    /// Merges the sets of `width` neighbouring lanes, a power of two, which have `count` elements
+    /// together: first their mean, then the squared deviations from it.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -105,7 +105,7 @@ impl Moments {
         }
     }
 
-    /// With `count` elements more, the first of `values`.
+    /// Adds `count` elements, the first of `values`.
     #[inline(always)]
     pub(crate) fn push(self, values: [f32; CHUNK], count: u32) -> Self {
         let mut sum = 0.0;

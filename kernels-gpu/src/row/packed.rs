@@ -6,18 +6,18 @@ use cuda_std::hint::opaque;
 use cuda_std::mem;
 use half::{bf16, f16};
 
-/// 16 bytes as they lie in memory.
+/// A vector of 16 bytes as it is in memory.
 pub(crate) type Raw = [u32; 4];
 
-/// An element type that comes 16 bytes at a time.
+/// An element type that is loaded and stored in vectors of 16 bytes.
 pub(crate) trait Packed: Element {
     /// Elements of a vector.
     const LANES: usize;
 
-    /// Element `i` of a vector; `i` is a constant where loops are unrolled.
+    /// Element `i` of a vector; `i` is a constant once loops are unrolled.
     fn lane(raw: &Raw, i: usize) -> f32;
 
-    /// The word of these elements, two of 16 bits (`high` in the upper half), or `low` alone.
+    /// Packs elements into a word: two of 16 bits (`high` in the upper half), or `low` alone.
     fn word(low: f32, high: f32) -> u32;
 }
 
@@ -73,7 +73,7 @@ impl Packed for f16 {
     }
 }
 
-/// A vector's elements; `V` is [`Packed::LANES`].
+/// The elements of a vector; `V` is [`Packed::LANES`].
 #[inline(always)]
 pub(crate) fn unpack<T: Packed, const V: usize>(raw: &Raw) -> [f32; V] {
     const { assert!(V == T::LANES, "V is the type's number of lanes") };
@@ -86,7 +86,7 @@ pub(crate) fn unpack<T: Packed, const V: usize>(raw: &Raw) -> [f32; V] {
     values
 }
 
-/// The vector of these elements, each rounded once.
+/// A vector of these elements, each rounded once.
 #[inline(always)]
 pub(crate) fn pack<T: Packed, const V: usize>(values: &[f32; V]) -> Raw {
     const { assert!(V == T::LANES, "V is the type's number of lanes") };
@@ -100,7 +100,7 @@ pub(crate) fn pack<T: Packed, const V: usize>(values: &[f32; V]) -> Raw {
     raw
 }
 
-/// Vectors of weights, of which the compiler knows no more: they are unpacked where they are used.
+/// The vectors of weights, made opaque to the compiler: they are unpacked only where they are used.
 #[inline(always)]
 pub(crate) fn forgotten<W: Packed, const V: usize, const R: usize>(
     weights: &[[Raw; 2]; R],
@@ -118,17 +118,17 @@ pub(crate) fn forgotten<W: Packed, const V: usize, const R: usize>(
     weights
 }
 
-/// Weights that all rows share: of the rows' type `T`, or f32.
+/// Weights by column, which all rows share: in the rows' type `T`, or in f32.
 #[derive(Clone, Copy)]
 pub(crate) struct Weights {
     start: *const u8,
     is_f32: bool,
-    /// What they are where there are none.
+    /// The value of each weight if there is no tensor of them.
     instead: f32,
 }
 
 impl Weights {
-    /// Those at `start`, which is null where there are none.
+    /// The weights at `start`, which is null if there are none.
     #[inline(always)]
     pub(crate) fn new(start: *const u8, is_f32: bool, instead: f32) -> Self {
         Self {
@@ -138,17 +138,18 @@ impl Weights {
         }
     }
 
-    /// All of them, of type `W`.
+    /// The tensor of weights, of type `W`.
     #[inline(always)]
     pub(crate) fn row<W: Packed>(&self) -> *const W {
         self.start.cast()
     }
 
-    /// Weights `at..at + V`, of type `W`, through the read-only cache, where `is_there`; else, and
-    /// where there are none, what they are then: one vector of them, or two.
+    /// Loads the weights `at..at + V`, of type `W`, through the read-only cache: one vector of
+    /// them, or two. If they are not `is_there`, or there is no tensor, each is the value used
+    /// instead.
     ///
     /// # Safety
-    /// There are so many, aligned to vectors, and nobody writes them while the kernel runs.
+    /// These weights exist, aligned to vectors, and nobody writes them while the kernel runs.
     #[inline(always)]
     pub(crate) unsafe fn vector<W: Packed, const V: usize>(
         &self,
@@ -169,7 +170,7 @@ impl Weights {
         raw
     }
 
-    /// The numbers of a vector.
+    /// The numbers that a vector of weights holds.
     #[inline(always)]
     pub(crate) fn unpack<W: Packed, const V: usize>(raw: &[Raw; 2]) -> [f32; V] {
         let mut values = [0.0; V];

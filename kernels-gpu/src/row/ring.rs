@@ -1,28 +1,31 @@
-//! Rows that come through a ring: blocks, or clusters of them, that stay, and go from row to row.
+//! Rows that come through a ring: persistent blocks, or clusters of them, go from row to row, and
+//! the loads of the next rows are always in flight.
 //!
-//! A block has a slice of a row, the same of all its rows, and a warp the same part of the slice: so
-//! what belongs to columns stays in registers. The next rows are on their way all the time.
+//! A block has the same slice of each row, and a warp the same part of the slice, so what belongs to
+//! columns (weights, their gradients) stays in registers.
 //!
-//! **Roles**: each warp asks for its part of the row, by one bulk copy an input, and uses it: nobody
-//! waits for a whole slice. In clusters the warps take turns at sending what all have summed up.
+//! **Roles**: each warp loads its own part of the row, by one bulk copy an input, so nobody waits
+//! for a whole slice. In clusters the warps take turns at sending the block's sums to all blocks.
 //!
-//! **Pipelines** (row `i` of the block's; `warps` of the row in a block):
+//! **Pipelines** (for row `i` of the block's; `warps` of the row in a block):
 //!
 //! | barrier | producer | consumer | arrivals | bytes |
 //! |---|---|---|---|---|
-//! | `landed`, of a warp and a stage | bulk copies of its first lanes | the warp | 1 an input | its part of all inputs |
-//! | `gathered`, one for each of 16 rows, in clusters | the block's warps | the warp whose turn it is | `warps` | 0 |
-//! | `posted`, one for each of 64 or 32 rows, in clusters | such a warp of every block | the block's warps | 1 | 16 a block |
-//! | the same, for each of 16 rows, in single blocks | the block's warps | the same | `warps` | 0 |
+//! | `landed`, one for each warp and stage | bulk copies issued by its first lanes | the warp | 1 an input | its part of all inputs |
+//! | `gathered`, one for each of 16 rows, in clusters | the block's warps | the warp whose turn it is to send | `warps` | 0 |
+//! | `posted`, one for each of 64 or 32 rows, in clusters | the sending warp of every block | the block's warps | 1 | 16 a block |
+//! | `posted`, one for each of 16 rows, in single blocks | the block's warps | the same | `warps` | 0 |
 //!
-//! A warp gathers its sums of a row before it collects those of the row before, and sends after that:
-//! an exchange has the time in which sums of a row are made. There are places for sums of as many rows
-//! as there are barriers. Nothing that is sent says that the sender has read what was sent to it: so,
-//! each time that half of the places are used up, all warps of a cluster arrive at its barrier, and
-//! wait for it when another quarter is, and the others have arrived long since; what they have read by
-//! the arrival is written again after the wait.
+//! **Timeline** of a warp, in clusters: gather its sums of row `i`; collect those of row `i - 1` and
+//! finish that row; send those of row `i`, if it is its turn. So an exchange overlaps a row's sums.
 //!
-//! **Shared memory**: barriers, places, then for each warp its stages: parts of all inputs.
+//! There are places for the sums of as many rows as there are barriers. A message does not say that
+//! its sender has read what was sent to it, so the cluster also synchronises: each time that half of
+//! the places are used up, all warps arrive at its barrier, and they wait for it when another
+//! quarter is, when the others have arrived long since. Places that were read before the arrival
+//! are overwritten only after the wait.
+//!
+//! **Shared memory**: barriers, places, then for each warp its stages: its parts of all inputs.
 
 use super::group::butterfly;
 use super::packed::{Packed, Raw};
@@ -41,37 +44,37 @@ use spec::rows::{RingLayout, RowParams, VECTOR_BYTES};
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// A thread's place in the ring; each of its rows has `R` vectors for it.
+/// A thread's view of the ring; each of its rows has `R` vectors for it.
 pub(crate) struct Ring<const R: usize> {
-    /// The warp in its block.
+    /// Index of the warp in its block.
     warp: u32,
     lane: u32,
-    /// Warps of the row in the block.
+    /// Warps of the row in this block.
     warps: u32,
     rank: u32,
     /// Blocks of the row.
     blocks: u32,
     inputs: u32,
     stages: u32,
-    /// Lanes that have what is posted of a row: a power of two.
+    /// Lanes that read what was posted of a row: the places, rounded up to a power of two.
     width: u32,
-    /// Number in the row of the warp's first vector.
+    /// Index in the row of the warp's first vector.
     first: u32,
-    /// Vectors of the warp.
+    /// Number of vectors of the warp.
     vectors: u32,
-    /// Of the launch's dynamic shared memory.
+    /// Start of the launch's dynamic shared memory.
     base: SharedAddr,
     layout: RingLayout,
     /// The warp's stages.
     parts: SharedAddr,
-    /// The block's, or cluster's, first row, and rows from one to the next.
+    /// First row of the block or cluster, and distance from one of its rows to the next.
     first_row: u64,
     step: u64,
-    /// Rows of this block.
+    /// Number of rows of this block.
     pub(crate) rows: u32,
 }
 
-/// Which stage, and which of its turns.
+/// A stage, and the parity of its phase.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn {
     stage: u32,
@@ -79,7 +82,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The first.
+    /// The first stage, in its first phase.
     pub(crate) const FIRST: Self = Self {
         stage: 0,
         parity: 0,
@@ -87,7 +90,7 @@ impl Turn {
 }
 
 impl<const R: usize> Ring<R> {
-    /// Of this thread.
+    /// This thread's view.
     ///
     /// # Safety
     /// All threads call it; launched as `spec::rows` says.
@@ -129,31 +132,31 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Number of row `i` of this block.
+    /// Index in the tensor of row `i` of this block.
     #[inline(always)]
     pub(crate) fn row(&self, i: u32) -> u64 {
         self.first_row + u64::from(i) * self.step
     }
 
-    /// Whether the thread has a vector `j`.
+    /// Whether the row has a vector `j` for this thread.
     #[inline(always)]
     pub(crate) fn has(&self, j: usize) -> bool {
         j as u32 * LANES + self.lane < self.vectors
     }
 
-    /// Number in the row of vector `j` of the thread.
+    /// Index in the row of the thread's vector `j`.
     #[inline(always)]
     pub(crate) fn number(&self, j: usize) -> u32 {
         self.first + j as u32 * LANES + self.lane
     }
 
-    /// Vectors of the warp.
+    /// Number of vectors of the warp.
     #[inline(always)]
     pub(crate) fn vectors(&self) -> u32 {
         self.vectors
     }
 
-    /// Vectors of the block.
+    /// Number of vectors of the block.
     #[inline(always)]
     pub(crate) fn vectors_of_block<T: Packed>(&self, params: &RowParams) -> u32 {
         let in_row = (params.n / T::LANES as u64) as u32;
@@ -161,7 +164,7 @@ impl<const R: usize> Ring<R> {
         in_row.saturating_sub(first).min(params.vectors)
     }
 
-    /// Whether this thread writes what there is once a row.
+    /// Whether this thread is the one that writes what is written once a row.
     #[inline(always)]
     pub(crate) fn is_first(&self) -> bool {
         self.rank == 0 && self.warp == 0 && self.lane == 0
@@ -182,20 +185,20 @@ impl<const R: usize> Ring<R> {
         Mbarrier::at(self.base.add_bytes(RingLayout::gathered(i)))
     }
 
-    /// A part of a row, in the stage that it is in.
+    /// The warp's part of an input's row, in a stage.
     #[inline(always)]
     fn part(&self, stage: u32, input: u32) -> SharedAddr {
         let part = LANES * R as u32 * VECTOR_BYTES;
         self.parts.add_bytes((stage * self.inputs + input) * part)
     }
 
-    /// Makes the barriers, and fills the places of vectors that are not there with zeros.
+    /// Initialises the barriers, and zeros the places of vectors that the row does not have.
     ///
     /// # Safety
     /// All threads call it, once, before anything else.
     #[inline(always)]
     pub(crate) unsafe fn begin(&self) {
-        // SAFETY: barriers and stages for this alone; others use them after the barriers below.
+        // SAFETY: nobody else uses these barriers and stages before the barriers below.
         unsafe {
             if self.lane == 0 {
                 let mut stage = 0;
@@ -231,20 +234,20 @@ impl<const R: usize> Ring<R> {
             thread::sync_threads();
             if self.blocks > 1 {
                 cluster::barrier_cluster_arrive_release_aligned();
-                // All blocks run, and have their barriers.
+                // All blocks run now, and have initialised their barriers.
                 cluster::barrier_cluster_wait_acquire_aligned();
             }
         }
     }
 
-    /// Rows from one time that a cluster meets to the next, and those since the last time, at turn `i`.
+    /// Rows between two arrivals at the cluster's barrier, and rows since the last one, at row `i`.
     #[inline(always)]
     fn meeting(&self, i: u32) -> (u32, u32) {
         let meet = self.layout.turns() / 2;
         (meet, i & (meet - 1))
     }
 
-    /// Arrives at the cluster's barrier, or waits for it, after turn `i` where it is time for that.
+    /// After row `i`, arrives at the cluster's barrier or waits for it, if it is time for that.
     ///
     /// # Safety
     /// All threads of the cluster call it after each turn, converged.
@@ -264,17 +267,17 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Waits for all blocks: none sends to one that has ended.
+    /// Waits for all blocks, so that none sends to a block that has exited.
     ///
     /// # Safety
-    /// All threads call it, once, converged, after turn `rows`, which was the last.
+    /// All threads call it, once, converged, after row `rows`, which was the last.
     #[inline(always)]
     pub(crate) unsafe fn end(&self) {
         if self.blocks == 1 {
             return;
         }
         let (meet, since) = self.meeting(self.rows + 1);
-        // SAFETY: passed on to the caller; who has arrived waits before the next arrival.
+        // SAFETY: passed on to the caller; whoever has arrived waits before it arrives again.
         unsafe {
             if self.rows + 1 >= meet && since < meet / 2 {
                 cluster::barrier_cluster_wait_acquire_aligned();
@@ -299,7 +302,7 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Asks for the first rows. `row_of` gives where row `row` of an input begins.
+    /// Issues the loads of the first rows. `row_of` returns the address of row `row` of an input.
     ///
     /// # Safety
     /// All warps call it, once; rows are readable and aligned to vectors.
@@ -313,10 +316,10 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Asks for the row that comes into the stage of row `i`, which the warp does not need any more.
+    /// Issues the loads of the row that comes into the stage of row `i`, which is free.
     ///
     /// # Safety
-    /// All warps call it, converged; as of [`Ring::fill`].
+    /// All warps call it, converged; as for [`Ring::fill`].
     #[inline(always)]
     pub(crate) unsafe fn refill<T: Packed>(
         &self,
@@ -331,7 +334,7 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Asks for row `i`, where there is one: a lane an input.
+    /// Issues the loads of row `i`, if there is one; each input's by one lane.
     #[inline(always)]
     unsafe fn ask<T: Packed>(&self, i: u32, stage: u32, row_of: &impl Fn(u32, u64) -> *const T) {
         if self.lane >= self.inputs || i >= self.rows {
@@ -342,7 +345,7 @@ impl<const R: usize> Ring<R> {
         let row = row_of(self.lane, self.row(i));
         let from = row.wrapping_add(self.first as usize * T::LANES);
         let to = self.part(stage, self.lane);
-        // SAFETY: passed on to the caller; the part has room for the bytes, which lie in the row.
+        // SAFETY: passed on to the caller; the part has room for the bytes, which the row has.
         unsafe {
             landed.arrive_expect_tx(bytes);
             if bytes > 0 {
@@ -351,17 +354,17 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Waits for the warp's part of the row in a stage.
+    /// Waits until the warp's part of the row in a stage has landed.
     ///
     /// # Safety
-    /// It was asked for.
+    /// Its loads have been issued.
     #[inline(always)]
     pub(crate) unsafe fn wait(&self, turn: Turn) {
         // SAFETY: the stage's barrier.
         unsafe { self.landed(turn.stage).wait_parity(turn.parity) };
     }
 
-    /// Vector `j` of the thread, of an input's row; zeros where there is none.
+    /// Vector `j` of the thread, of an input's row; zeros if the row does not have it.
     ///
     /// # Safety
     /// The row is in the stage.
@@ -372,20 +375,20 @@ impl<const R: usize> Ring<R> {
         unsafe { mem::ld_shared_v4_u32(self.part(turn.stage, input).add_bytes(at)) }
     }
 
-    /// Writes vector `j` of the thread to a row, where there is one.
+    /// Stores vector `j` of the thread to a row, if the row has it.
     ///
     /// # Safety
     /// The row at `row` is writable, and aligned to vectors.
     #[inline(always)]
     pub(crate) unsafe fn store<T: Packed>(&self, row: *mut T, j: usize, raw: Raw) {
-        // From one address on: its vectors are constants apart.
+        // From one address, so that the thread's vectors are at constant distances.
         let own = row.wrapping_add(self.number(0) as usize * T::LANES);
         let at = own.wrapping_add(j * LANES as usize * T::LANES);
         // SAFETY: passed on to the caller.
         unsafe { mem::st_global_v4_u32_if(at.cast(), raw, self.has(j)) };
     }
 
-    /// Posts, or gathers, what the warp has of row `i`, the same in all its lanes.
+    /// Posts the warp's sums of row `i`, the same in all lanes; in clusters, gathers them.
     ///
     /// # Safety
     /// All warps call it for each row in turn, converged.
@@ -399,18 +402,18 @@ impl<const R: usize> Ring<R> {
         } else {
             (self.layout.post(i, self.warp), self.posted(i))
         };
-        // SAFETY: passed on to the caller; the warp's own place, free as said above.
+        // SAFETY: passed on to the caller; the warp's own place, free as explained above.
         unsafe {
             mem::st_shared_v4_u32(self.base.add_bytes(place), words(value));
             barrier.arrive();
         }
     }
 
-    /// What was posted of row `i`, of all its warps or blocks: `whole` makes it of a value a lane;
-    /// `nothing` is what does not change it.
+    /// The sums of row `i` over all its warps or blocks, once they are posted. `whole` reduces a
+    /// value of each lane; `nothing` is its neutral element.
     ///
     /// # Safety
-    /// All warps call it for each row in turn, converged, after they posted of it.
+    /// All warps call it for each row in turn, converged, after they posted theirs.
     #[inline(always)]
     pub(crate) unsafe fn collect<S: Words>(
         &self,
@@ -419,7 +422,7 @@ impl<const R: usize> Ring<R> {
         whole: &impl Fn(S, u32) -> S,
     ) -> S {
         let places = self.layout.places();
-        // SAFETY: passed on to the caller; places that have been written.
+        // SAFETY: passed on to the caller; the places have been written.
         unsafe {
             self.posted(i).wait_parity(self.layout.posted_parity(i));
             let own = self.lane & (self.width - 1);
@@ -428,10 +431,10 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Sends what the block's warps gathered of row `i` to all blocks, where it is the warp's turn.
+    /// If it is the warp's turn, sends what the block's warps gathered of row `i` to all blocks.
     ///
     /// # Safety
-    /// All warps call it for each row in turn, converged, after they gathered of it.
+    /// All warps call it for each row in turn, converged, after they gathered theirs.
     #[inline(always)]
     pub(crate) unsafe fn send<S: Words>(
         &self,
@@ -443,8 +446,8 @@ impl<const R: usize> Ring<R> {
         if self.blocks == 1 || sender != self.warp {
             return;
         }
-        // SAFETY: places that have been written; those of other blocks, which have not ended, are free
-        // as said above.
+        // SAFETY: the places that are read have been written. Those of other blocks, which have not
+        // exited, are free as explained above.
         unsafe {
             self.gathered(i).wait_parity(RingLayout::gathered_parity(i));
             let place = self.base.add_bytes(self.layout.gather(i, self.lane));
@@ -472,7 +475,7 @@ impl<const R: usize> Ring<R> {
     }
 }
 
-/// `op` over the values of `width` neighbouring lanes, a power of two, in each of them.
+/// Reduces by `op` over `width` neighbouring lanes, a power of two; all of them get the result.
 ///
 /// # Safety
 /// The warp calls it, converged.
@@ -482,10 +485,10 @@ pub(crate) unsafe fn of_lanes<S: Words>(value: S, width: u32, op: &impl Fn(S, S)
     unsafe { butterfly::<S, true>(value, width, op) }
 }
 
-/// The value at a place, where there is one.
+/// The value at a place if it `is_there`, else `nothing`.
 ///
 /// # Safety
-/// Then it has been written.
+/// If it is there, it has been written.
 #[inline(always)]
 unsafe fn at<S: Words>(place: SharedAddr, is_there: bool, nothing: S) -> S {
     if !is_there {

@@ -1,19 +1,20 @@
-//! Rows in shared memory: each block of a cluster has a slice of a row, which one bulk copy brings.
+//! Rows in shared memory: each block of a cluster has a slice of a row, which one bulk copy loads.
 //!
-//! A team is a few lanes of a warp, a warp, the threads of a block, or of all blocks of a cluster, and
-//! has one row, which it asks for before anything else. As few registers are held, and shared memory is all that a row
-//! needs, several teams share a multiprocessor and cover each other's waits.
+//! A *team* is the threads that share a row: a few lanes of a warp, a warp, a block, or all blocks
+//! of a cluster. A team has one row, and issues its load before anything else. Threads need few
+//! registers, and a row needs nothing but shared memory, so several teams run on an SM and hide
+//! each other's waits.
 //!
 //! **Pipelines**, each of one phase, 1 arrival:
 //!
 //! | barrier | producer | consumer | bytes |
 //! |---|---|---|---|
-//! | `landed`, one a team of the block | bulk copies of the team's first thread | the team's threads of the block | the row's slices of all inputs |
+//! | `landed`, one for each team of the block | bulk copies issued by the team's first thread | the team's threads of the block | the row's slices of all inputs |
 //! | `exchanged`, in clusters | every warp of the cluster, or one of each block | the block | 16 a message |
 //!
-//! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for every warp of the row, to exchange
-//! through; slices, by team and input, each from a line of 128 bytes on: copies to odd multiples of 16
-//! bytes take longer.
+//! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for the sums of every warp of the row;
+//! the slices, by team and input. Each slice begins at a multiple of 128 bytes: bulk copies to odd
+//! multiples of 16 bytes take longer.
 
 use super::group::{Group, butterfly};
 use super::held::row_of;
@@ -33,23 +34,23 @@ use spec::rows::{BARRIER_BYTES, RowParams, VECTOR_BYTES, slices_offset};
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// A thread's team, and the slices that its block has of the team's rows.
+/// A thread's team, and its block's slices of the team's row.
 pub(crate) struct Team {
-    /// Its threads in this block.
+    /// The team's threads in this block.
     pub(crate) group: Group,
-    /// Its row.
+    /// The team's row.
     pub(crate) row: u64,
-    /// Slices that come with each row.
+    /// Input tensors, each with a slice of its own.
     inputs: u32,
     /// Vectors of the row.
     in_row: u32,
-    /// Number in the row of the slice's first vector.
+    /// Index in the row of the slice's first vector.
     first: u32,
-    /// Vectors of the slice; 0 where the row has ended before, or there is none.
+    /// Vectors of the slice; 0 if the row ends before it, or there is no row.
     vectors: u32,
-    /// Bytes from slice to slice.
+    /// Bytes from one slice to the next.
     step: u32,
-    /// Slots that are posted to from other blocks, of clusters.
+    /// Messages that a block expects from the blocks of its cluster, itself included.
     expected: u32,
     base: SharedAddr,
     slices: SharedAddr,
@@ -60,20 +61,20 @@ pub(crate) struct Team {
 pub(crate) struct Slice(SharedAddr);
 
 impl Slice {
-    /// A vector of it.
+    /// Reads a vector of the slice.
     ///
     /// # Safety
-    /// The slice has landed, and has so many.
+    /// The slice has landed, and has that vector.
     #[inline(always)]
     pub(crate) unsafe fn read(self, vector: u32) -> Raw {
         // SAFETY: passed on to the caller.
         unsafe { mem::ld_shared_v4_u32(self.0.add_bytes(vector * VECTOR_BYTES)) }
     }
 
-    /// Puts another vector in its place.
+    /// Overwrites a vector of the slice.
     ///
     /// # Safety
-    /// As of [`Slice::read`], and nobody else uses the vector.
+    /// As for [`Slice::read`], and nobody else uses the vector.
     #[inline(always)]
     pub(crate) unsafe fn write(self, vector: u32, raw: Raw) {
         // SAFETY: passed on to the caller.
@@ -82,7 +83,7 @@ impl Slice {
 }
 
 impl Team {
-    /// Of this thread, whose rows come in `inputs` slices each.
+    /// This thread's team, whose row comes in `inputs` slices.
     ///
     /// # Safety
     /// All threads call it; launched as `spec::rows` says.
@@ -123,19 +124,19 @@ impl Team {
         Mbarrier::at(self.base.add_bytes(BARRIER_BYTES - 8))
     }
 
-    /// The slice of an input's row.
+    /// The slice of an input.
     #[inline(always)]
     pub(crate) fn slice(&self, input: u32) -> Slice {
         let number = self.group.index * self.inputs + input;
         Slice(self.slices.add_bytes(number * self.step))
     }
 
-    /// Of this thread, whose row is on its way, where there is one, from the first `inputs` of these
-    /// tensors, which have the first strides of the parameters.
+    /// This thread's team. The loads of its row, if there is one, have been issued, from the first
+    /// `inputs` of these tensors, which have the first strides of the parameters.
     ///
     /// # Safety
-    /// All threads call it, once; launched as `spec::rows` says; the rows are readable and aligned to
-    /// vectors.
+    /// All threads call it, once; launched as `spec::rows` says; the rows are readable and aligned
+    /// to vectors.
     #[inline(always)]
     pub(crate) unsafe fn fetch<T: Packed>(
         params: &RowParams,
@@ -144,7 +145,7 @@ impl Team {
     ) -> Self {
         // SAFETY: passed on to the caller.
         unsafe {
-            // It does not exchange, so it has no scratch.
+            // This group does not exchange, so it has no scratch memory.
             let group = Group::of_vectors(params, core::ptr::null_mut());
             let team = Self::new::<T>(params, inputs, group);
             team.ask(|input| match input {
@@ -155,12 +156,13 @@ impl Team {
         }
     }
 
-    /// Of this thread, in a block that has rows for itself, in slices with room for `each` vectors a
-    /// thread: zeros, where the row has none. `row_of` gives where an input's row begins, from the
-    /// team's number on. What a cluster exchanges comes by block, if `is_by_block`, else by warp.
+    /// This thread's team, in a block that shares no row with other teams. Slices have room for
+    /// `each` vectors a thread; vectors that the row does not have are zeros. `row_of` returns the
+    /// address of an input's row, given the team's index. In clusters one message a block is
+    /// exchanged if `is_by_block`, else one a warp.
     ///
     /// # Safety
-    /// As of [`Team::fetch`]; there is such a row.
+    /// As for [`Team::fetch`]; there is such a row.
     #[inline(always)]
     pub(crate) unsafe fn fetch_padded<T: Packed>(
         params: &RowParams,
@@ -169,7 +171,7 @@ impl Team {
         is_by_block: bool,
         row_of: impl Fn(u64, u32) -> *const T,
     ) -> Self {
-        // SAFETY: passed on to the caller; places of its own, which no copy fills.
+        // SAFETY: passed on to the caller; places that only this thread writes, and no bulk copy.
         unsafe {
             let mut team = Self::new::<T>(params, inputs, Group::of_whole_block(params));
             team.step = team.group.threads * each as u32 * VECTOR_BYTES;
@@ -191,27 +193,30 @@ impl Team {
         }
     }
 
-    /// Number in the slice of the thread's vector `j` of `each`: warps have neighbours.
+    /// Index in the slice of the thread's vector `j` of `each`: the lanes of a warp have
+    /// neighbouring vectors.
     #[inline(always)]
     pub(crate) fn place(&self, j: usize, each: usize) -> u32 {
         let (warp, lane) = (self.group.own / LANES, self.group.own % LANES);
         (warp * each as u32 + j as u32) * LANES + lane
     }
 
-    /// Whether the row has it.
+    /// Whether the row has that vector.
     #[inline(always)]
     pub(crate) fn has(&self, j: usize, each: usize) -> bool {
         self.place(j, each) < self.vectors
     }
 
-    /// Asks for the row, where there is one. `row_of` gives that of an input.
+    /// Issues the loads of the row, if there is one. `row_of` returns the address of an input's
+    /// row.
     ///
     /// # Safety
-    /// As of [`Team::fetch`].
+    /// As for [`Team::fetch`].
     #[inline(always)]
     unsafe fn ask<T: Packed>(&self, row_of: impl Fn(u32) -> *const T) {
         let bytes = self.vectors * VECTOR_BYTES;
-        // SAFETY: barriers for this alone; slices have room for the bytes, which lie in the rows.
+        // SAFETY: nobody else uses these barriers; slices have room for the bytes, which are inside
+        // the rows.
         unsafe {
             if self.group.own == 0 {
                 self.landed().init(1);
@@ -235,7 +240,7 @@ impl Team {
             thread::sync_threads();
             if self.group.blocks > 1 {
                 cluster::barrier_cluster_arrive_relaxed_aligned();
-                // All blocks run, and expect what they are sent.
+                // All blocks run now, and expect their messages.
                 cluster::barrier_cluster_wait_acquire_aligned();
             }
         }
@@ -244,11 +249,11 @@ impl Team {
     /// Waits until the row has landed.
     #[inline(always)]
     pub(crate) fn land(&self) {
-        // SAFETY: it has one phase, which the row ends.
+        // SAFETY: the barrier has one phase, which ends when the row has landed.
         unsafe { self.landed().wait_parity(0) };
     }
 
-    /// Calls `f` with the number of each of the thread's vectors in the slice.
+    /// Calls `f` with the index in the slice of each of the thread's vectors.
     #[inline(always)]
     pub(crate) fn each(&self, mut f: impl FnMut(u32)) {
         let mut vector = self.group.own;
@@ -258,7 +263,7 @@ impl Team {
         }
     }
 
-    /// Vectors of the thread's warp.
+    /// Number of vectors of the thread's warp.
     #[inline(always)]
     pub(crate) fn vectors_of_warp(&self) -> u32 {
         let threads = self.group.threads;
@@ -268,7 +273,7 @@ impl Team {
         (self.vectors >> threads.trailing_zeros()) * width + rest.saturating_sub(first).min(width)
     }
 
-    /// Vectors of a warp of a block of the cluster, whose threads have room for `each`.
+    /// Number of vectors of a warp of a block of the cluster, whose threads have room for `each`.
     #[inline(always)]
     pub(crate) fn vectors_of(&self, params: &RowParams, rank: u32, warp: u32, each: usize) -> u32 {
         let of_row = self.in_row.saturating_sub(rank * params.vectors);
@@ -279,26 +284,26 @@ impl Team {
             .min(of_warp)
     }
 
-    /// Number in the row of a vector of the slice.
+    /// Index in the row of a vector of the slice.
     #[inline(always)]
     pub(crate) fn number(&self, vector: u32) -> u32 {
         self.first + vector
     }
 
-    /// Writes a vector of a row, by its number in the slice.
+    /// Stores a vector of a row, given its index in the slice.
     ///
     /// # Safety
-    /// The row at `row` is writable, and aligned to vectors; the slice has so many.
+    /// The row at `row` is writable, and aligned to vectors; the slice has that vector.
     #[inline(always)]
     pub(crate) unsafe fn store<T: Packed>(&self, row: *mut T, vector: u32, raw: Raw) {
         // SAFETY: passed on to the caller.
         unsafe { self.store_if(row, vector, raw, true) };
     }
 
-    /// The same where `is_there`.
+    /// The same, if it `is_there`.
     ///
     /// # Safety
-    /// Then as of [`Team::store`].
+    /// If it is there, as for [`Team::store`].
     #[inline(always)]
     pub(crate) unsafe fn store_if<T: Packed>(
         &self,
@@ -312,7 +317,7 @@ impl Team {
         unsafe { mem::st_global_v4_u32_if(at.cast(), raw, is_there) };
     }
 
-    /// An element of a row that has landed, where this block has it.
+    /// The address in shared memory of an element of a row that has landed, if this block has it.
     #[inline(always)]
     pub(crate) fn element<T: Packed>(&self, element: u64) -> Option<*const T> {
         let ahead = element.wrapping_sub(u64::from(self.first) * T::LANES as u64);
@@ -324,7 +329,8 @@ impl Team {
         Some(slice.cast::<T>().wrapping_add(ahead as usize).cast_const())
     }
 
-    /// `op` over the values of all threads of the team, of four words at most, in each of them.
+    /// Reduces by `op`, over values of at most four words, over all threads of the team; all of
+    /// them get the result.
     ///
     /// # Safety
     /// All threads of the team call it, once; warps are converged.
@@ -338,10 +344,10 @@ impl Team {
         }
     }
 
-    /// `op` over the values of all warps of the team, each the same in all its lanes.
+    /// Reduces by `op` over the warps of the team; `value` is the same in all lanes of a warp.
     ///
     /// # Safety
-    /// As of [`Team::reduce`].
+    /// As for [`Team::reduce`].
     #[inline(always)]
     pub(crate) unsafe fn across<S: Words>(&self, value: S, op: &impl Fn(S, S) -> S) -> S {
         let group = &self.group;
@@ -366,13 +372,13 @@ impl Team {
         }
     }
 
-    /// Warps of the team in this block.
+    /// Number of warps of the team in this block.
     #[inline(always)]
     pub(crate) fn warps(&self) -> u32 {
         warps(&self.group)
     }
 
-    /// Slots of the exchange: one for every warp of every block.
+    /// Number of slots of the exchange: one for every warp of every block.
     #[inline(always)]
     pub(crate) fn slots(&self) -> u32 {
         warps(&self.group) * self.group.blocks
@@ -383,7 +389,7 @@ impl Team {
         self.base.add_bytes(BARRIER_BYTES + slot * VECTOR_BYTES)
     }
 
-    /// Puts what the warp has, the same in all its lanes, into a slot of all blocks.
+    /// Writes the warp's value, the same in all its lanes, to a slot in all blocks.
     ///
     /// # Safety
     /// All warps call it, once, converged, each for a slot of its own.
@@ -399,7 +405,7 @@ impl Team {
         }
     }
 
-    /// Puts what the warp has, the same in all its lanes, into a slot of this block.
+    /// Writes the warp's value, the same in all its lanes, to a slot in this block.
     ///
     /// # Safety
     /// The warp calls it, converged, for a slot of its own.
@@ -411,15 +417,17 @@ impl Team {
         }
     }
 
-    /// Sends what the warp has, the same in all its lanes, to a slot of all blocks of the cluster.
+    /// Sends the warp's value, the same in all its lanes, to a slot in all blocks of the cluster.
     ///
     /// # Safety
-    /// The warp calls it, converged; nobody else writes the slot, one of those that are expected.
+    /// The warp calls it, converged; nobody else writes the slot, and the message is one of those
+    /// expected.
     #[inline(always)]
     pub(crate) unsafe fn send<S: Words>(&self, slot: u32, value: S) {
         let (lane, own) = (self.group.own % LANES, self.slot_at(slot));
         if lane < self.group.blocks {
-            // SAFETY: passed on to the caller; other blocks have not exited, as they wait for this.
+            // SAFETY: passed on to the caller; other blocks have not exited, as they wait for this
+            // message.
             unsafe {
                 let there = cluster::mapa_shared_cluster(own, lane);
                 let barrier = self.exchanged().of_rank(lane);
@@ -428,7 +436,7 @@ impl Team {
         }
     }
 
-    /// Waits for what all warps have put into their slots.
+    /// Waits until all warps have written their slots.
     ///
     /// # Safety
     /// All threads of the block call it, once, converged, after [`Team::post`].
@@ -444,7 +452,7 @@ impl Team {
         }
     }
 
-    /// What is in a slot; what `like` holds does not matter.
+    /// The value in a slot. `like` only gives the type.
     ///
     /// # Safety
     /// After [`Team::posted`]; there is such a slot.

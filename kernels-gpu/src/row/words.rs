@@ -1,4 +1,4 @@
-//! Values of four words at most, as vectors.
+//! Values of at most four words as 16-byte vectors.
 
 use super::packed::Raw;
 use cuda_std::warp::Words;
@@ -16,7 +16,7 @@ pub(crate) fn words<S: Words>(value: S) -> Raw {
     raw
 }
 
-/// A value of these words; what `like` holds does not matter.
+/// The value with these words. `like` only gives the type.
 #[inline(always)]
 pub(crate) fn of_words<S: Words>(raw: Raw, like: S) -> S {
     let mut i = 0;

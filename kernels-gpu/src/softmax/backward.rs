@@ -1,4 +1,4 @@
-//! Gradients of softmax and log-softmax, of their results: `dx = y (dy - sum y dy)`, and
+//! Gradients of softmax and log-softmax, computed from their results: `dx = y (dy - sum y dy)`, and
 //! `dx = dy - exp(y) sum dy`.
 
 use super::partial::Exp;
@@ -26,7 +26,7 @@ fn gradient(y: f32, dy: f32, sum: f32, is_log: bool) -> f32 {
     }
 }
 
-/// The rows of this team, of which its blocks have slices.
+/// Computes this team's row, of which its blocks have slices.
 ///
 /// # Safety
 /// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `spec::rows` says.
@@ -71,7 +71,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(
     });
 }
 
-/// All rows of this block, element by element.
+/// Computes all rows of this block, element by element.
 ///
 /// # Safety
 /// `y`, `dy` and `dx` are tensors of `params`, launched as `spec::rows` says; `scratch` is shared

@@ -1,12 +1,12 @@
-//! Cross-entropy of rows of logits against a class each, and its gradient, in one read:
-//! `loss = log sum exp(x) - (1 - s) x[target] - s mean(x)`, with label smoothing s, and
-//! `dx = g (softmax(x) - (1 - s) [j = target] - s / n)`.
+//! Cross-entropy of rows of logits, with one target class each, and its gradient, in one read:
+//! `loss = log sum exp(x) - (1 - s) x[target] - s mean(x)`, with label smoothing s, and `dx = g
+//! (softmax(x) - (1 - s) [j = target] - s / n)`.
 //!
-//! Classes may have weights w: a row counts `w[target]` times, but for smoothing, to which class j
-//! adds `s w[j] / n`. Smoothing with weights is for rows element by element alone: it needs a number
-//! more a class.
+//! Classes may have weights w: a row's loss is multiplied by `w[target]`, except for the smoothing
+//! part, in which class j counts `s w[j] / n`. Smoothing with weights is computed element by
+//! element only, as it needs one more number a class.
 //!
-//! A row whose target is to be ignored has loss 0 and gradient 0; one whose target is no class has
+//! A row whose target is ignored has loss 0 and gradient 0. A row whose target is not a class has
 //! NaN for both.
 
 use super::forward::{share, statistics};
@@ -23,12 +23,13 @@ use cuda_std::math::fma;
 use cuda_std::warp::Words;
 use spec::rows::{RowParams, flags};
 
-/// What smoothing needs: sums over all classes.
+/// Sums over all classes that label smoothing needs.
 #[derive(Clone, Copy)]
 struct Classes {
-    /// Of the weights, where there are any.
+    /// The sum of the weights, if there are any.
     weight: f32,
-    /// Of the logits; where there are weights, of distances from the maximum, each times its class's.
+    /// The sum of the logits. If there are weights: of each class's weight times its distance from
+    /// the maximum.
     total: f32,
 }
 
@@ -57,8 +58,8 @@ impl Words for Classes {
     }
 }
 
-/// Lets the next launch begin, and waits for what the launches before wrote: here, or, where it says
-/// so, once the factor is needed.
+/// Lets the next launch begin, and waits for the preceding launches' writes. With [`flags::EARLY`]
+/// the caller waits itself, before it reads the factor; returns whether that is so.
 #[inline(always)]
 fn begin(params: &RowParams) -> bool {
     griddepcontrol_launch_dependents();
@@ -69,7 +70,7 @@ fn begin(params: &RowParams) -> bool {
     is_early
 }
 
-/// The rows of this block or cluster, held in registers; the grid has all rows.
+/// Computes the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
@@ -109,7 +110,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         (part, whole, total)
     };
     if is_early {
-        griddepcontrol_wait(); // the factor is there
+        griddepcontrol_wait(); // the factor has been written
     }
     // SAFETY: the row's loss and gradient.
     unsafe {
@@ -119,7 +120,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
             let scale = tensors.scale(&target, params) * target.weight;
             let mut factor = share(part, whole) * scale;
             if target.is_ignored {
-                // Whatever the logits are, NaN among them.
+                // Whatever the logits are, even NaN.
                 factor = 0.0;
                 values = [[0.0; V]; R];
             }
@@ -130,7 +131,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// The rows of this team, of which its blocks have slices; not smoothed by classes' weights.
+/// Computes this team's row, of which its blocks have slices; no smoothing with weights of classes.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
@@ -143,16 +144,17 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
         if team.row >= params.rows {
             return;
         }
-        // What else is read comes while the row does.
+        // The target is loaded while the row's copy is in flight.
         let mut target = tensors.class_of(team.row, params);
         if is_early {
-            griddepcontrol_wait(); // the factor is there
+            griddepcontrol_wait(); // the factor has been written
         }
         let scale = tensors.scale(&target, params) * target.weight;
         team.land();
         let slice = team.slice(0);
         let whole = team.reduce(part_of::<T, V>(&team, slice, params), Part::merge);
-        // Whose slice has the target's logit writes the loss; the first where there is none.
+        // The block whose slice has the target's logit writes the loss; the first block if the
+        // target is no class.
         let place = team.element::<T>(target.class as u64);
         let is_class = (target.class as u64) < params.n;
         let is_here = place.is_some() || (!is_class && team.group.rank == 0);
@@ -172,7 +174,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
             let x = unpack::<T, V>(&slice.read(v));
             let out = gradient.of_vector(x.map(|x| exp.of(x)), team.number(v));
             let out = pack::<T, V>(&out);
-            // Whatever the logits are, NaN among them.
+            // Whatever the logits are, even NaN.
             team.store(
                 to,
                 v,
@@ -182,11 +184,11 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
     }
 }
 
-/// Of a part of a row.
+/// Reductions over a part of a row.
 #[derive(Clone, Copy)]
 struct Part {
     logits: MaxSum,
-    /// The logits' sum, for smoothing.
+    /// The sum of the logits, for smoothing.
     total: f32,
 }
 
@@ -210,7 +212,7 @@ impl Words for Part {
     }
 }
 
-/// The thread's part of a slice.
+/// The reductions over a thread's part of a slice.
 ///
 /// # Safety
 /// The slice has landed.
@@ -242,13 +244,13 @@ unsafe fn part_of<T: Packed, const V: usize>(
     part
 }
 
-/// A row's gradient, of its exponentials.
+/// A row's gradient as a function of its exponentials.
 #[derive(Clone, Copy)]
 struct Gradient {
     factor: f32,
-    /// Of every class.
+    /// Added for every class.
     addend: f32,
-    /// Of the target, besides.
+    /// Added for the target as well.
     of_target: f32,
     target: u32,
 }
@@ -274,7 +276,7 @@ impl Gradient {
         }
     }
 
-    /// Of a vector of exponentials, by its number in the row.
+    /// The gradient of a vector of exponentials, given the vector's index in the row.
     #[inline(always)]
     fn of_vector<const V: usize>(&self, exponentials: [f32; V], number: u32) -> [f32; V] {
         let mut out = exponentials;
@@ -320,7 +322,7 @@ impl Gradient {
     }
 }
 
-/// All rows of this block, element by element.
+/// Computes all rows of this block, element by element.
 ///
 /// # Safety
 /// `tensors` are those of `params`, launched as `spec::rows` says; `scratch` is shared memory for
@@ -379,7 +381,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                 let to = row_of_mut(tensors.dx, row, params.strides[1]);
                 from.places(|i| {
                     let mut gradient = gradient;
-                    // One loop, whichever of these it is.
+                    // Opaque, so that LLVM makes one loop for all of these cases.
                     if opaque(is_weighted as u32) != 0 {
                         gradient.addend = -of_class * tensors.weight_of(i);
                     }

@@ -69,7 +69,7 @@ macro_rules! softmax_grad {
         ///
         /// # Safety
         /// Launched as `spec::rows` says, with tensors of these extents and strides.
-        // One block: for two, ptxas would spill on sm_80.
+        // min_blocks = 1: for two blocks an SM, ptxas would spill on sm_80.
         #[kernel(max_threads = MAX_THREADS, min_blocks = 1)]
         pub unsafe fn $loose(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
             let scratch = shared_array![u32; BLOCK_SCRATCH];
@@ -123,7 +123,7 @@ macro_rules! cross_entropies {
         cross_entropy!($slices, $ty,
             kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a"),
             cross_entropy::slices::<$ty, $lanes>);
-        // One block: for two, ptxas would spill on sm_80.
+        // min_blocks = 1: for two blocks an SM, ptxas would spill on sm_80.
         cross_entropy!($loose, $ty, kernel(max_threads = MAX_THREADS, min_blocks = 1),
             cross_entropy::loose::<$ty>, shared_array![u32; BLOCK_SCRATCH]);
     )*};

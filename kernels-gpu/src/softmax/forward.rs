@@ -1,4 +1,4 @@
-//! Softmax and log-softmax of rows.
+//! Softmax and log-softmax of rows: in registers, in slices, and element by element.
 
 use super::partial::{Exp, MaxSum};
 use crate::row::group::Group;
@@ -9,10 +9,9 @@ use crate::row::slices::Team;
 use cuda_std::math;
 use spec::rows::{RowParams, flags};
 
-/// Maximum and sum of exponentials of the warp's part of a row, and of the whole row. Into `values`
-/// go the exponentials relative to the part's maximum or, where `is_log`, the distances to it; into
-/// `total`, where there is one, the sum of the thread's elements.
-///
+/// Maximum and sum of exponentials, of the warp's part of a row and of the whole row. `values`
+/// receives the exponentials relative to the part's maximum or, if `is_log`, the distances to it.
+/// The sum of the thread's elements is added to `total`, if there is one.
 /// # Safety
 /// All threads of the row call it.
 #[inline(always)]
@@ -69,7 +68,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// What the values of `part` are multiplied by, and what is added, to be those of `whole`.
+/// The factor and the addend that turn the values of `part` into results for `whole`.
 #[inline(always)]
 fn finish(part: MaxSum, whole: MaxSum, is_log: bool) -> (f32, f32) {
     if is_log {
@@ -82,13 +81,13 @@ fn finish(part: MaxSum, whole: MaxSum, is_log: bool) -> (f32, f32) {
     }
 }
 
-/// What exponentials of `part` are multiplied by to be probabilities of `whole`.
+/// The factor that turns exponentials of `part` into probabilities of `whole`.
 #[inline(always)]
 pub(super) fn share(part: MaxSum, whole: MaxSum) -> f32 {
     Exp::new(whole.max).of(part.max) / whole.sum
 }
 
-/// The rows of this block, held in registers; the grid has all rows.
+/// Computes the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
 /// `x` and `y` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is shared
@@ -126,7 +125,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// The rows of this team, of which its blocks have slices.
+/// Computes this team's row, of which its blocks have slices.
 ///
 /// # Safety
 /// `x` and `y` are aligned tensors of `params`, launched as `spec::rows` says.
@@ -162,7 +161,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, p
     });
 }
 
-/// All rows of this block, element by element.
+/// Computes all rows of this block, element by element.
 ///
 /// # Safety
 /// `x` and `y` are tensors of `params`, launched as `spec::rows` says; `scratch` is shared memory

@@ -3,20 +3,23 @@
 //!
 //! `x`, `y`: `[rows, n]`, element stride 1; f32, f16 or bf16.
 //!
-//! **Roles**: a row belongs to a few lanes of a warp, a warp, a block or a cluster, as
+//! **Roles**: a row is shared by a few lanes of a warp, a warp, a block or a cluster, as
 //! `spec::rows::RowPlan` chooses; every thread reduces and stores its own vectors.
 //!
-//! **Pipelines**: those of `row::slices`, where bulk copies bring rows; else none: all vectors of a
-//! thread are asked for before the first is used. Blocks that share a multiprocessor cover each
-//! other's waits. Cross-entropy's launches begin before the ones before them have ended: one over
-//! targets lets that of the rows begin at once, which waits for it when the rows are on their way.
+//! **Pipelines**: those of `row::slices`, where bulk copies load rows. Otherwise none: a thread
+//! issues the loads of all of its vectors before it uses the first, and blocks on the same SM hide
+//! each other's waits. Cross-entropy uses PDL (`griddepcontrol`): the launch that counts the
+//! targets lets the launch over the rows begin at once, and that one waits for the count only when
+//! its rows are in flight.
 //!
-//! **Shared memory**: that of `row::slices`, or the scratch of `row::group`; rows that do not begin on
-//! a vector lie in the launch's dynamic shared memory where they fit.
+//! **Shared memory**: that of `row::slices`; otherwise the scratch of `row::group`. Rows that are
+//! not aligned to vectors are in the launch's dynamic shared memory if they fit.
 //!
-//! **Timeline**: held: load; maximum of the thread, of the warp; exponentials relative to the warp's
-//! maximum, their sum; one exchange of (maximum, sum) between warps; store. In slices: the copy; the
-//! thread's (maximum, sum) as it reads; one exchange; exponentials once more, store.
+//! **Timeline**:
+//! - Rows in registers: load; maximum of the thread, then of the warp; exponentials relative to the
+//!   warp's maximum, and their sum; one exchange of (maximum, sum) between warps; store.
+//! - Rows in slices: bulk copy; the thread's online (maximum, sum) as it reads; one exchange;
+//!   compute the exponentials again, and store.
 //!
 //! **Numerics**: f32 throughout, one rounding at the store; sums in fixed order. +inf or NaN in a
 //! row, or nothing but -inf, gives NaN. n = 0 writes nothing.
@@ -24,8 +27,9 @@
 //! **Sources**: Milakov and Gimelshein, Online normalizer calculation for softmax,
 //! arXiv:1805.02867; the repository of quack for the sizes from which clusters pay.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test softmax --test cross_entropy` runs it on
-//! the emulator with all checks, every strategy among them.
+//! **Before you change this**: `cargo test -p warpsmith-tests --test softmax --test cross_entropy`
+//! runs it on the emulator with all checks, every strategy among them; docs/rows.md says what was
+//! measured.
 
 mod backward;
 mod cross_entropy;

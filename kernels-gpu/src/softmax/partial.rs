@@ -1,8 +1,8 @@
-//! Maximum and sum of exponentials of a part of a row, and how parts come together.
+//! Maximum and sum of exponentials of a part of a row, and how parts are merged.
 //!
-//! Exponentials are `ex2.approx.ftz` of `(x - max) log2 e`: the difference is rounded on its own, so
-//! that errors grow with the distance to the maximum and not with its size. NaN stays out of the
-//! maximum and gets into the sum; so does +inf, as inf - inf.
+//! Exponentials are `ex2.approx.ftz` of `(x - max) log2 e`. The difference is rounded by itself, so
+//! that errors grow with the distance to the maximum and not with the maximum's size. NaN does not
+//! enter the maximum but does enter the sum; so does +inf, as inf - inf.
 
 use cuda_std::math::approx::ex2_approx_ftz;
 use cuda_std::math::{fma, mul_rn};
@@ -10,22 +10,22 @@ use cuda_std::warp::Words;
 
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 
-/// Of a part of a row.
+/// Maximum and sum of exponentials of a part of a row.
 #[derive(Clone, Copy)]
 pub(super) struct MaxSum {
     pub(super) max: f32,
-    /// Of exp(x - max).
+    /// The sum of exp(x - max).
     pub(super) sum: f32,
 }
 
-/// Takes exp(x - max) for a given maximum.
+/// Computes exp(x - max) for a given maximum.
 #[derive(Clone, Copy)]
 pub(super) struct Exp {
     base: f32,
 }
 
 impl Exp {
-    /// Relative to `max`; where that is -inf, so are all x, and their exponentials are 0.
+    /// Relative to `max`. If that is -inf, so are all x, and their exponentials are 0.
     #[inline(always)]
     pub(super) fn new(max: f32) -> Self {
         Self {
@@ -33,13 +33,13 @@ impl Exp {
         }
     }
 
-    /// What the exponentials are relative to.
+    /// The value that exponentials are relative to.
     #[inline(always)]
     pub(super) fn base(self) -> f32 {
         self.base
     }
 
-    /// From the maximum to `x`.
+    /// The distance from the maximum to `x`.
     #[inline(always)]
     pub(super) fn distance(self, x: f32) -> f32 {
         x - self.base
@@ -57,13 +57,13 @@ impl Exp {
 }
 
 impl MaxSum {
-    /// Of no elements.
+    /// A part without elements.
     pub(super) const EMPTY: Self = Self {
         max: f32::NEG_INFINITY,
         sum: 0.0,
     };
 
-    /// exp(-|difference of the maxima|), and whether `other` has the greater one.
+    /// exp(-|difference of the maxima|), and whether the maximum of `other` is greater.
     #[inline(always)]
     fn factor(self, other: Self) -> (f32, bool) {
         let difference = if self.max == other.max {
@@ -77,7 +77,7 @@ impl MaxSum {
         )
     }
 
-    /// Of both parts; commutative to the bit.
+    /// Merges both parts; commutative to the bit.
     #[inline(always)]
     pub(super) fn merge(self, other: Self) -> Self {
         let (factor, is_greater) = self.factor(other);
@@ -94,7 +94,7 @@ impl MaxSum {
         }
     }
 
-    /// With more elements.
+    /// Adds elements.
     #[inline(always)]
     pub(super) fn push<const N: usize>(self, values: [f32; N]) -> Self {
         let mut max = self.max;

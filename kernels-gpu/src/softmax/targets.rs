@@ -1,4 +1,4 @@
-//! The targets of cross-entropy: what the loss and the gradient need of them.
+//! The targets of cross-entropy: what the loss and the gradient need from them.
 
 use super::partial::MaxSum;
 use crate::row::group::Group;
@@ -11,23 +11,23 @@ use spec::rows::RowParams;
 pub(super) struct Tensors<T> {
     pub(super) x: *const T,
     pub(super) targets: *const i64,
-    /// Of the classes; null where each is 1.
+    /// Weights of the classes; null if each is 1.
     pub(super) weights: *const f32,
-    /// Null where it is not asked for.
+    /// Null if the losses are not wanted.
     pub(super) losses: *mut f32,
-    /// Null where it is not asked for.
+    /// Null if the gradient is not wanted.
     pub(super) dx: *mut T,
-    /// What gradients are multiplied by, beside the parameters' scale; null for 1.
+    /// Factor of the gradient, besides the parameters' scale; null for 1.
     pub(super) factor: *const f32,
 }
 
-/// A row's target, and what of it the loss needs.
+/// A row's target, and what the loss needs from it.
 pub(super) struct Target {
     pub(super) class: i64,
     pub(super) is_ignored: bool,
-    /// Its weight.
+    /// Weight of the target's class.
     pub(super) weight: f32,
-    /// Its logit; NaN where the target is no class. Of the thread that writes the loss.
+    /// The target's logit; NaN if it is not a class. Only in the thread that writes the loss.
     pub(super) logit: f32,
 }
 
@@ -54,7 +54,7 @@ impl<T: Packed> Tensors<T> {
         }
     }
 
-    /// The target of a row. The logit is read before anything of the row can be written over it.
+    /// The target of a row. Its logit is read before the gradient may overwrite the row.
     ///
     /// # Safety
     /// All threads of the block call it.
@@ -81,7 +81,7 @@ impl<T: Packed> Tensors<T> {
                 target.logit = unsafe { T::load(at) };
             }
         }
-        // Lanes that write the row have no other barrier between.
+        // A barrier: between this read and the row's writes, its lanes may have no other.
         // SAFETY: passed on to the caller.
         unsafe { group.sync() };
         target
@@ -95,8 +95,8 @@ impl<T: Packed> Tensors<T> {
         unsafe { self.weights.wrapping_add(class as usize).read() }
     }
 
-    /// Writes the loss of a row, once. `of_all` is the mean of all classes' losses, of the logarithm of
-    /// the sum, for smoothing.
+    /// Stores the loss of a row, by one of its threads. `of_all` returns the mean loss over all
+    /// classes, for smoothing, given the logarithm of the sum of exponentials.
     #[inline(always)]
     pub(super) unsafe fn lose(
         &self,
@@ -113,7 +113,7 @@ impl<T: Packed> Tensors<T> {
         }
     }
 
-    /// Writes the loss of a row. `of_all` as of [`Tensors::lose`].
+    /// Stores the loss of a row. `of_all` is as for [`Tensors::lose`].
     ///
     /// # Safety
     /// There is such a row.
@@ -140,7 +140,7 @@ impl<T: Packed> Tensors<T> {
         unsafe { self.losses.wrapping_add(row as usize).write(loss) };
     }
 
-    /// What the row's gradient is multiplied by, beside its target's weight.
+    /// Factor of the row's gradient, besides its target's weight.
     #[inline(always)]
     pub(super) unsafe fn scale(&self, target: &Target, params: &RowParams) -> f32 {
         if target.is_ignored {

@@ -1,11 +1,11 @@
-//! What cross-entropy adds up over rows: one block, in a fixed order.
+//! The sums over rows that cross-entropy needs: by one block, in a fixed order.
 
 use crate::row::group::Group;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use spec::rows::RowParams;
 
-/// Rows that a thread looks at together.
+/// Rows whose values a thread loads together.
 const CHUNK: u64 = 4;
 
 /// The sum of `f` over all rows, in every thread of the block.
@@ -37,11 +37,12 @@ unsafe fn sum(params: &RowParams, scratch: *mut u32, f: impl Fn(u64) -> f32) -> 
     }
 }
 
-/// `factor = 1 / the number of targets that are not to be ignored`; infinite where all are. Where
-/// classes have weights, theirs are added up; a target that is no class counts 1.
+/// `factor = 1 / the number of targets that are not ignored`; infinite if all are. If classes have
+/// weights, those of the targets are added up instead; a target that is not a class counts 1.
 ///
 /// # Safety
-/// `targets` has an element a row, `weights` is null or has one a class; launched with one block of `params.threads`.
+/// `targets` has an element a row, `weights` is null or has one a class; launched with one block of
+/// `params.threads`.
 #[inline(always)]
 pub(super) unsafe fn weight(
     targets: *const i64,
