@@ -1,4 +1,4 @@
-//! Where the largest is.
+//! Argmax and argmin.
 
 use core::marker::PhantomData;
 
@@ -8,13 +8,13 @@ use spec::reduce::{MAP_NEGATE, ReduceParams};
 use super::fold::{Fold, Indices};
 use super::number::Number;
 
-/// The lowest index of the largest element; by reversed order of the smallest.
+/// The lowest index of the largest element; in reversed order, of the smallest.
 pub(super) struct Arg<N>(PhantomData<N>);
 
-/// No element.
+/// The index of no element.
 const NONE: u64 = u64::MAX;
 
-/// An element and its index on the axis.
+/// An element and its index along the axis.
 #[derive(Clone, Copy)]
 pub(super) struct Found<N> {
     value: N,
@@ -33,8 +33,9 @@ impl<N: Number> Words for Found<N> {
 
 impl<N: Number> Fold for Arg<N> {
     type Number = N;
-    /// The largest so far, and which of the thread's elements of the lane it is. Before the first it
-    /// is element 0 of the least value, so that a lane of nothing else has its lowest index.
+    /// The largest element so far, and which of the thread's elements of its lane it is. It starts
+    /// as element 0 with the least value, so that a lane that holds nothing else returns its lowest
+    /// index.
     type Local = (N, u32);
     type Acc = Found<N>;
     type Out = i64;
@@ -65,12 +66,12 @@ impl<N: Number> Fold for Arg<N> {
                 flag = xs(u, v).flagged(flag);
             }
         }
-        // Two loops, or each comparison would be made in both ways.
+        // Two loops: in one, each comparison would be made in both ways.
         if Number::is_nan(flag) {
             for u in 0..U {
                 for (v, (largest, at)) in locals.iter_mut().enumerate() {
                     let x = xs(u, v).turned(turn);
-                    // A NaN that is the largest stays so: nothing is above it.
+                    // Once a NaN is the largest it stays, as nothing beats it.
                     let is_above = x.beats(*largest);
                     *largest = if is_above { x } else { *largest };
                     *at = if is_above { k + u as u32 } else { *at };
@@ -80,7 +81,7 @@ impl<N: Number> Fold for Arg<N> {
             for u in 0..U {
                 for (v, (largest, at)) in locals.iter_mut().enumerate() {
                     let x = xs(u, v).turned(turn);
-                    // The values wait for each other alone; a NaN from before stays.
+                    // Only the values form a dependency chain; an earlier NaN stays.
                     let is_above = x.above(*largest);
                     *largest = if is_above { x } else { *largest };
                     *at = if is_above { k + u as u32 } else { *at };
@@ -105,7 +106,7 @@ impl<N: Number> Fold for Arg<N> {
     }
     #[inline(always)]
     fn merge(a: Found<N>, b: Found<N>, _: &ReduceParams) -> Found<N> {
-        // What has no element has the highest index, and the least value.
+        // An accumulator without elements has the highest index and the least value.
         let is_b = b.value.beats(a.value) | (!a.value.beats(b.value) & (b.index < a.index));
         if is_b { b } else { a }
     }

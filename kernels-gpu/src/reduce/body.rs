@@ -1,8 +1,8 @@
-//! The kernel, for any operation and dtype.
+//! The general kernel, for any operation and dtype.
 //!
-//! A block goes through items, `groups` at a time. The threads of one take in its elements and merge
-//! what they have; then the result is written, or, where the axis is in parts, left for the block
-//! that finishes the last of them.
+//! A block loops over items, `groups` at a time. The threads of an item accumulate its elements and
+//! merge their results. Then the result is written or, if the axis is split into parts, left as a
+//! partial result for the block that finishes the last part.
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
@@ -17,7 +17,7 @@ use super::settle::{Layout, Partials, Scratch, is_last};
 
 const BATCH_LEN: usize = BATCH as usize;
 
-/// What a launch has besides parameters.
+/// A launch's arguments besides [`ReduceParams`].
 pub(super) struct Arrays<F: Fold> {
     pub(super) x: *const u8,
     pub(super) partials: *mut u32,
@@ -25,7 +25,7 @@ pub(super) struct Arrays<F: Fold> {
     pub(super) out: *mut F::Out,
 }
 
-/// The locals after all vectors of a place.
+/// The locals of a thread after all vectors of its place.
 ///
 /// # Safety
 /// The place's elements are readable.
@@ -40,7 +40,8 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     let (mut at, mut k) = (place.at, 0);
     let next = |at: *const u8| at.wrapping_offset(place.step as isize);
     if F::IS_BATCHED && place.is_vector && !is_pair {
-        // Of narrow elements in rows, a tree and a pair of numbers for all lanes: instructions count.
+        // Rows of 16-bit elements: one tree and one pair of numbers for all lanes, as instructions
+        // are the limit here.
         while F::IS_JOINED && V == 8 && params.is_across == 0 && k + BATCH <= place.count {
             // SAFETY: so many vectors of the place.
             let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
@@ -50,7 +51,8 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
             at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
             k += BATCH;
         }
-        // Wide elements take as many registers by halves of a batch.
+        // A batch of 64-bit elements would take too many registers: they come by half batches
+        // below.
         while V > 2 && k + BATCH <= place.count {
             // SAFETY: so many vectors of the place.
             let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
@@ -59,7 +61,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
             at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
             k += BATCH;
         }
-        // What is left of short axes comes at once, too, where it is worth the code.
+        // The remainder of short axes is loaded in half batches too, if that is worth the code.
         while (V == 2 || (V == 4 && F::IS_SHORT)) && k + BATCH / 2 <= place.count {
             // SAFETY: as above.
             let x = unsafe { together::<T, V, { BATCH_LEN / 2 }>(at, place.step, code) };
@@ -93,7 +95,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     locals
 }
 
-/// A thread's elements that fill no vector.
+/// Accumulates a thread's elements that are not in whole vectors.
 ///
 /// # Safety
 /// They are readable.
@@ -132,8 +134,8 @@ unsafe fn singles<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     acc
 }
 
-/// What the item's threads of a warp have of a row, whose lanes go along the axis: of their vectors,
-/// with `rest`. The first of them has it.
+/// The result of a row over the item's threads in one warp, from their vectors' locals and `rest`,
+/// if lanes lie along the axis. The first of these threads has it.
 ///
 /// # Safety
 /// All lanes of the warp are here.
@@ -165,7 +167,7 @@ unsafe fn of_row<F: Fold, const V: usize>(
     acc
 }
 
-/// Which thread this is, in its items.
+/// This thread's place in its block's items.
 #[inline(always)]
 pub(super) fn role(params: &ReduceParams) -> Role {
     let thread = thread::thread_idx_x();
@@ -179,7 +181,7 @@ pub(super) fn role(params: &ReduceParams) -> Role {
     }
 }
 
-/// A launch.
+/// The kernel's work.
 ///
 /// # Safety
 /// The arrays are those of `params`; `scratch` is shared memory for `THREADS · V` accumulators and a
@@ -193,7 +195,7 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
     let role = role(params);
     let items = Items::of(params, V as u64);
     let block = Block::new::<V>(arrays, params, &items, scratch, role.groups);
-    // A thread has columns whole, or a warp rows; then they are in no parts either.
+    // A thread has whole columns, or a warp whole rows, which are then not split either.
     let is_own = params.along_log2 <= if params.is_across != 0 { 0 } else { 5 };
     let mut base = u64::from(thread::block_idx_x()) * u64::from(role.groups);
     while base < items.count {
@@ -204,7 +206,7 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
         } else {
             Place::nothing(arrays.x)
         };
-        // SAFETY: elements of the launch, outputs that one thread writes; the whole block is here.
+        // SAFETY: elements of the launch; outputs that one thread writes; the whole block is here.
         unsafe {
             let rest = singles::<F, T, V>(&place.singles, role.y, params);
             let locals = take_in::<F, T, V>(&place, params);
@@ -226,7 +228,7 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
     }
 }
 
-/// What a block does with what its threads have.
+/// A block that merges its threads' results.
 pub(super) struct Block<'a, F: Fold> {
     arrays: &'a Arrays<F>,
     params: &'a ReduceParams,
@@ -254,11 +256,11 @@ impl<'a, F: Fold> Block<'a, F> {
         }
     }
 
-    /// Brings the threads' results of the items from number `base` on to the outputs, or to the partial
-    /// results. Ends with a barrier.
+    /// Merges the threads' results of the items from number `base` on, and writes outputs or
+    /// partial results. Ends with a barrier.
     ///
     /// # Safety
-    /// All threads of the block are here, nobody uses the slots.
+    /// All threads of the block are here, and nobody uses the slots.
     #[inline(always)]
     pub(super) unsafe fn settle<const V: usize>(
         &self,
@@ -278,12 +280,13 @@ impl<'a, F: Fold> Block<'a, F> {
                     self.finish(first, &layout);
                     break;
                 }
-                // Where there are parts, items are few; computed again, they take no registers before.
+                // If there are parts, there are few items. Recomputed here so that it takes no
+                // registers before.
                 let item = Item::number(u64::from(opaque(base as u32)), self.items);
                 if !self.leave(&item, &layout) {
                     break;
                 }
-                // What is in the slots now is of all parts of one output, or of a tile of them.
+                // The slots now hold all parts of one output, or of a tile of outputs.
                 (first, is_whole) = (item.group(self.items), true);
                 entries = THREADS / layout.columns();
             }
@@ -291,11 +294,11 @@ impl<'a, F: Fold> Block<'a, F> {
         thread::sync_threads();
     }
 
-    /// Puts the threads' results, of rows the warps', into slots: how many entries there are of each
-    /// column, and where.
+    /// Writes the threads' results to slots; with lanes along the axis, those of the warps. Returns
+    /// the number of entries of each column, and the layout.
     ///
     /// # Safety
-    /// All threads of the block are here, nobody uses the slots.
+    /// All threads of the block are here, and nobody uses the slots.
     #[inline(always)]
     unsafe fn share<const V: usize>(
         &self,
@@ -336,7 +339,8 @@ impl<'a, F: Fold> Block<'a, F> {
         }
     }
 
-    /// Writes the results in the slots: of the outputs, or tiles of outputs, from number `first` on.
+    /// Writes the results in the slots, those of the outputs, or tiles of outputs, from number
+    /// `first` on.
     ///
     /// # Safety
     /// The slots are settled.
@@ -345,7 +349,8 @@ impl<'a, F: Fold> Block<'a, F> {
         let view = &self.params.view;
         let mut job = thread::thread_idx_x();
         while job < layout.columns() {
-            // Neighbouring threads have neighbouring outputs: all lanes of a place, then the next.
+            // Neighbouring threads write neighbouring outputs: all lanes of a place, then the next
+            // place.
             let place = job >> layout.lanes_log2;
             let lane = job & ((1 << layout.lanes_log2) - 1);
             let column = (lane << layout.side_log2) | place;
@@ -377,8 +382,8 @@ impl<'a, F: Fold> Block<'a, F> {
         }
     }
 
-    /// Leaves the results of the one item as partial ones. Where it is the last of its output, all of
-    /// them are in the slots then, an entry for each thread, and it returns true.
+    /// Leaves the results of the block's one item as partial results. If it was the last part of
+    /// its output, merges all parts into the slots, an entry for each thread, and returns true.
     ///
     /// # Safety
     /// The slots are settled; there is one item at a time.
@@ -387,8 +392,9 @@ impl<'a, F: Fold> Block<'a, F> {
         let (thread, columns) = (thread::thread_idx_x(), layout.columns());
         let (group, parts) = (item.group(self.items), self.items.parts);
         let partials = Partials::<F>::of(self.arrays.partials, group, parts, columns);
-        // SAFETY: partial results of the launch, each written by one thread; the barrier and the
-        // ticket, which acquires and releases, part them from those who read.
+        // SAFETY: partial results of the launch, each written by one thread. The barrier and the
+        // ticket, which acquires and releases, order these writes before the reads by the last
+        // block.
         unsafe {
             if thread < columns {
                 let slot = layout.slot(0, thread);

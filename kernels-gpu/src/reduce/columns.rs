@@ -1,8 +1,8 @@
-//! Columns of whole vectors side by side: a block has so many of them, or a part of each, and a thread
-//! eight rows of its own on their way.
+//! Columns of whole vectors side by side: a block has a tile of columns, or a part of each, and
+//! each thread has eight rows in flight.
 //!
-//! As in [`super::long`], an item is a block, and where it is takes a dozen instructions. What threads
-//! have ends as in [`super::body`].
+//! As in [`super::long`], each block has one item, and computing where it is takes a dozen
+//! instructions. The threads' results are merged as in [`super::body`].
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
@@ -15,10 +15,10 @@ use super::own::Own;
 use super::place::{Item, Items, Place, share};
 
 const BATCH_LEN: usize = BATCH as usize;
-/// Rows that are on their way at a time where they are no batch.
+/// Rows in flight at a time, of the remainder that fills no batch.
 const FEW: usize = BATCH_LEN / 2;
 
-/// A launch over columns.
+/// The kernel's work, over columns.
 ///
 /// # Safety
 /// The arrays are those of `params`, of a plan for columns; `scratch` is shared memory as of
@@ -47,7 +47,7 @@ pub(super) unsafe fn columns<F: Fold, T: Load<V, Number = F::Number>, const V: u
     }
 }
 
-/// The rows of the thread at `x` over `inner` and `y` along the axis: a vector of each.
+/// The rows of the thread at `x` along `inner` and `y` along the axis: a vector of each.
 #[inline(always)]
 fn of_thread<T: Load<V>, const V: usize>(
     from: *const u8,
@@ -82,7 +82,7 @@ fn of_thread<T: Load<V>, const V: usize>(
 /// The locals after all rows of a place.
 ///
 /// # Safety
-/// They are readable.
+/// The rows are readable.
 #[inline(always)]
 unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     place: &Place,
@@ -93,7 +93,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
         // SAFETY: so many vectors of the place.
         let x = unsafe {
             match params.along_log2 {
-                // Results are written all the time.
+                // Results are stored while others load, so L1 is not bypassed.
                 0 => together::<T, V, BATCH_LEN>(at, place.step, params.mask),
                 _ => together_once::<BATCH_LEN>(at, place.step),
             }
@@ -113,7 +113,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
             }
             at = at.wrapping_offset(place.step as isize);
         }
-        let mut left = opaque((place.count - k).min(FEW as u32)); // no copies of what follows
+        let mut left = opaque((place.count - k).min(FEW as u32)); // not unrolled
         while left > 0 {
             locals = F::batch::<V, 1>(locals, |_, v| T::number(raws[0], v), k, params);
             raws = core::array::from_fn(|u| raws[(u + 1) % FEW]);

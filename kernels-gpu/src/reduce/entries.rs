@@ -1,4 +1,4 @@
-//! The entries.
+//! The entries: those of the general kernel, then those of the special forms.
 
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
@@ -72,7 +72,7 @@ entries! {
     reduce_moments_wide: Moments<f64>, Wide, 2 -> f64;
 }
 
-/// Of what is most often asked of a form: fewer registers a thread, and so more blocks at a time.
+/// Special forms of the most common operations: fewer registers a thread, so more blocks an SM.
 macro_rules! formed {
     ($($name:ident: $fold:ty, $ty:ty => $out:ty, $blocks:literal,
         $kernel:expr $(, $words:expr)?;)*) => {$(
@@ -95,7 +95,7 @@ macro_rules! formed {
     )*};
 }
 
-/// Words of shared memory of columns of so many lanes.
+/// Words of shared memory for columns of vectors of `lanes` elements.
 const fn columns_words(lanes: usize) -> usize {
     Scratch::words(THREADS as usize * lanes, 1)
 }

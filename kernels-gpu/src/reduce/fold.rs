@@ -1,5 +1,6 @@
-//! What is computed. A thread has one *local* for each lane of its vectors, takes elements into
-//! them by batches, and closes them to *accumulators*, which merge in a fixed order.
+//! What is computed. A thread has one *local* for each lane of its vectors and accumulates elements
+//! into it, a batch at a time. At the end it closes its locals to *accumulators*, which are merged
+//! in a fixed order.
 
 use core::marker::PhantomData;
 
@@ -11,14 +12,14 @@ use spec::reduce::{
 
 use super::number::Number;
 
-/// Where on its axis an element is.
+/// Where a thread's elements are along the axis.
 #[derive(Clone, Copy)]
 pub(super) struct Indices {
-    /// Of a thread's first element of lane 0.
+    /// Index of the thread's first element of lane 0.
     pub(super) first: u64,
-    /// Between its elements of a lane.
+    /// Distance between its elements of one lane.
     pub(super) step: u64,
-    /// Between lanes.
+    /// Distance between lanes.
     pub(super) lane: u64,
 }
 
@@ -29,11 +30,11 @@ impl Indices {
     }
 }
 
-/// An operation, or several that differ in what is done before and after.
+/// An operation, or several that differ only in what is done before and after.
 pub(super) trait Fold {
-    /// What it computes with.
+    /// The number type of the arithmetic.
     type Number: Copy;
-    /// What a thread keeps of a lane.
+    /// A thread's state for one lane.
     type Local: Copy;
     /// A partial result.
     type Acc: Words;
@@ -41,25 +42,26 @@ pub(super) trait Fold {
     type Out: Words;
     /// Words of an accumulator.
     const WORDS: usize;
-    /// False where an element takes so long that loads of others are waited for meanwhile anyway.
+    /// False if an element takes so long that batched loads would hide no more latency.
     const IS_BATCHED: bool = true;
-    /// True where short axes, and what is left in the end, are worth code of their own.
+    /// Whether short axes, and remainders, are worth code of their own.
     const IS_SHORT: bool = false;
-    /// True where lanes that are of one result may be taken in as one.
+    /// Whether lanes that belong to one result may be accumulated as one.
     const IS_JOINED: bool = false;
-    /// True where there are operations with two tensors.
+    /// Whether there are operations with two tensors.
     const IS_PAIR: bool = false;
-    /// True where neighbouring results are written at once: they are short to compute, and alone.
+    /// Whether neighbouring results are stored in one access: they are quick to compute, and
+    /// nothing is stored beside them.
     const IS_WRITTEN_AT_ONCE: bool = false;
 
-    /// Of no elements.
+    /// The local of no elements.
     fn start(params: &ReduceParams) -> Self::Local;
 
-    /// Of no elements.
+    /// The accumulator of no elements.
     fn empty(params: &ReduceParams) -> Self::Acc;
 
-    /// The locals with `U` elements more of each lane, of which `xs(u, v)` is number `u` of lane `v`;
-    /// `k` came before.
+    /// Accumulates `U` more elements of each lane; `xs(u, v)` is element `u` of lane `v`, and `k`
+    /// elements came before.
     fn batch<const V: usize, const U: usize>(
         locals: [Self::Local; V],
         xs: impl Fn(usize, usize) -> Self::Number,
@@ -67,8 +69,8 @@ pub(super) trait Fold {
         params: &ReduceParams,
     ) -> [Self::Local; V];
 
-    /// The locals of no elements after so many batches, each of which `load` gives; `at(x, u, v)` is
-    /// element `u` of lane `v` of one.
+    /// The locals after `count` batches, each of which `load` loads; `at(x, u, v)` is element `u`
+    /// of lane `v` of a batch.
     #[inline(always)]
     fn batches<X, const V: usize, const U: usize>(
         count: u32,
@@ -86,38 +88,38 @@ pub(super) trait Fold {
         locals
     }
 
-    /// The element that two tensors' elements make, of operations with two.
+    /// Combines the elements of two tensors, for operations with two.
     #[inline(always)]
     fn pair(x: Self::Number, y: Self::Number) -> Self::Number {
         let _ = y;
         x
     }
 
-    /// What a local with `count` elements of lane `v` amounts to.
+    /// The accumulator of a local with `count` elements of lane `v`.
     fn close(local: Self::Local, count: u32, indices: &Indices, v: usize) -> Self::Acc;
 
-    /// One element.
+    /// The accumulator of one element.
     fn single(x: Self::Number, index: u64, params: &ReduceParams) -> Self::Acc;
 
-    /// Of both.
+    /// Merges two accumulators.
     fn merge(a: Self::Acc, b: Self::Acc, params: &ReduceParams) -> Self::Acc;
 
     /// The result.
     fn result(acc: Self::Acc, params: &ReduceParams) -> Self::Out;
 
-    /// Writes what number `at` has beside its result.
+    /// Stores what result number `at` has besides its value.
     ///
     /// # Safety
-    /// What `params` names has that element.
+    /// The arrays that `params` names have that element.
     #[inline(always)]
     unsafe fn beside(acc: Self::Acc, params: &ReduceParams, at: u64) {
         let _ = (acc, params, at);
     }
 
-    /// Writes the result number `at`.
+    /// Stores result number `at`.
     ///
     /// # Safety
-    /// `out`, and what `params` names besides, have that element.
+    /// `out`, and the other arrays that `params` names, have that element.
     #[inline(always)]
     unsafe fn finish(acc: Self::Acc, params: &ReduceParams, out: *mut Self::Out, at: u64) {
         // SAFETY: passed on to the caller.
@@ -129,7 +131,7 @@ pub(super) trait Fold {
     }
 }
 
-/// By a tree: neighbours at half the distance, again and again.
+/// Combines by a tree: elements half the array apart, again and again.
 #[inline(always)]
 pub(super) fn tree<N: Copy, const U: usize>(mut xs: [N; U], op: impl Fn(N, N) -> N) -> N {
     let mut half = U / 2;
@@ -142,7 +144,7 @@ pub(super) fn tree<N: Copy, const U: usize>(mut xs: [N; U], op: impl Fn(N, N) ->
     xs[0]
 }
 
-/// The number that `params` makes of a sum.
+/// Applies `params.finish` to a sum.
 #[inline(always)]
 fn finished<N: Number>(sum: N, params: &ReduceParams) -> N {
     match params.finish {
@@ -156,7 +158,7 @@ fn finished<N: Number>(sum: N, params: &ReduceParams) -> N {
 /// Sums, products and extremes.
 pub(super) struct Value<N>(PhantomData<N>);
 
-/// An element, as what is done to it says.
+/// Applies a `MAP_..` to an element.
 #[inline(always)]
 fn mapped<N: Number>(x: N, map: u32) -> N {
     match map {
@@ -167,7 +169,7 @@ fn mapped<N: Number>(x: N, map: u32) -> N {
     }
 }
 
-/// Elements as what is done to them says: one branch for all.
+/// Applies a `MAP_..` to several elements, with one branch for all.
 #[inline(always)]
 fn mapped_lane<N: Number, const U: usize>(xs: [N; U], map: u32) -> [N; U] {
     match map {
@@ -178,13 +180,13 @@ fn mapped_lane<N: Number, const U: usize>(xs: [N; U], map: u32) -> [N; U] {
     }
 }
 
-/// A product with elements more.
+/// Multiplies a product by more elements.
 #[inline(always)]
 fn multiplied<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
     [value.times(tree(xs, N::times)), lost]
 }
 
-/// The largest with elements more; NaN if any is.
+/// The largest of a value and more elements; NaN if any of them is.
 #[inline(always)]
 fn raised<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
     let mut is_nan = Number::is_nan(value);
@@ -199,7 +201,7 @@ fn raised<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2
     [largest, lost]
 }
 
-/// A sum with elements more, and what it lost.
+/// Adds more elements to a sum; the second number accumulates what rounding lost (two-sum).
 #[inline(always)]
 fn added<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
     let more = tree(xs, N::plus);
@@ -207,7 +209,7 @@ fn added<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2]
     [sum, lost.plus(N::lost(value, more, sum))]
 }
 
-/// What combining with does not change.
+/// The neutral element of a `KIND_..`.
 #[inline(always)]
 fn neutral<N: Number>(kind: u32) -> N {
     match kind {
@@ -219,7 +221,7 @@ fn neutral<N: Number>(kind: u32) -> N {
 
 impl<N: Number> Fold for Value<N> {
     type Number = N;
-    /// The value, and what a sum lost.
+    /// The value and, for sums, what rounding lost.
     type Local = [N; 2];
     type Acc = N;
     type Out = N;
@@ -259,7 +261,7 @@ impl<N: Number> Fold for Value<N> {
         }
         locals
     }
-    /// A loop for each of what is computed: no branch in any, and few registers.
+    /// A loop for each operation: no branch inside, and few registers.
     #[inline(always)]
     fn batches<X, const V: usize, const U: usize>(
         count: u32,
@@ -297,7 +299,7 @@ impl<N: Number> Fold for Value<N> {
     }
     #[inline(always)]
     fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {
-        // An infinite sum has lost NaN; what is no sum has lost 0.
+        // An infinite sum has lost NaN, which is left out; operations other than sums have lost 0.
         if value.is_finite() {
             value.plus(lost)
         } else {
@@ -321,7 +323,7 @@ impl<N: Number> Fold for Value<N> {
     fn result(acc: N, params: &ReduceParams) -> N {
         let result = match (params.kind, params.map) {
             (KIND_LARGEST, MAP_NEGATE) => acc.reversed().nan(),
-            // Of nothing, magnitudes have 0.
+            // The largest magnitude of no elements is 0.
             (KIND_LARGEST, MAP_ABS) if params.view.is_empty() => N::ZERO,
             _ => acc,
         };
@@ -329,7 +331,7 @@ impl<N: Number> Fold for Value<N> {
     }
 }
 
-/// Bits of an element that count.
+/// Elements whose bits are tested.
 pub(super) trait Bits: Copy {
     fn is_set(self, mask: u64) -> bool;
 }
@@ -348,7 +350,7 @@ impl Bits for u64 {
     }
 }
 
-/// Elements that have some bit.
+/// Counts the elements that have some bit of the mask.
 pub(super) struct Count<B>(PhantomData<B>);
 
 impl<B: Bits> Fold for Count<B> {

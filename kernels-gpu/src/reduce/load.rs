@@ -1,23 +1,23 @@
-//! Sixteen bytes of elements, and what they are as numbers.
+//! Loads of 16 bytes of elements, and their conversion to numbers.
 
 use cuda_std::{convert, mem};
 use half::{bf16, f16};
 
-/// 16 bytes as they lie in memory.
+/// 16 bytes as they are in memory.
 pub(crate) type Raw = [u32; 4];
 
-/// An element type of which `V` are read at once.
+/// An element type of which `V` are loaded at once.
 pub(crate) trait Load<const V: usize>: Copy {
-    /// What it is computed in.
+    /// The number type of the arithmetic.
     type Number: Copy;
 
-    /// Bytes of an element; `code` is what wide ones are told by.
+    /// Bytes of an element; `code` tells the dtype of [`Wide`] ones.
     #[inline(always)]
     fn bytes(_code: u64) -> i64 {
         size_of::<Self>() as i64
     }
 
-    /// `V` neighbours.
+    /// Loads `V` neighbours.
     ///
     /// # Safety
     /// They are readable at `at`, aligned to their size.
@@ -27,23 +27,23 @@ pub(crate) trait Load<const V: usize>: Copy {
         unsafe { mem::ld_global_nc_v4_u32(at.cast()) }
     }
 
-    /// `V` elements that are `step` bytes apart, of which all from `valid` on are the last valid.
+    /// Loads `V` elements `step` bytes apart; those from `valid` on repeat the last valid one.
     ///
     /// # Safety
-    /// Each is readable.
+    /// The valid ones are readable.
     unsafe fn gather(at: *const u8, step: i64, valid: u32, code: u64) -> Raw;
 
-    /// One element.
+    /// Loads one element.
     ///
     /// # Safety
     /// It is readable.
     unsafe fn one(at: *const u8, code: u64) -> Self::Number;
 
-    /// Number `v` of them.
+    /// Element `v` of a vector, as a number.
     fn number(raw: Raw, v: usize) -> Self::Number;
 }
 
-/// Vectors `step` bytes apart, all on their way before the first is used.
+/// Loads vectors `step` bytes apart. All loads are issued before the first vector is used.
 ///
 /// # Safety
 /// They are readable, and aligned.
@@ -63,8 +63,8 @@ pub(super) unsafe fn together<T: Load<V>, const V: usize, const U: usize>(
     x
 }
 
-/// The same of vectors that nobody else reads soon, where nothing is written meanwhile: they do not
-/// stay in L1. Beside writes that is no gain but a loss (`docs/reduce.md`).
+/// The same for vectors that nobody else reads soon, while nothing is written: they bypass L1.
+/// While results are written, that is a loss and no gain (`docs/reduce.md`).
 ///
 /// # Safety
 /// They are readable, and aligned.
@@ -80,7 +80,7 @@ pub(super) unsafe fn together_once<const U: usize>(at: *const u8, step: i64) -> 
     x
 }
 
-/// The address of lane `v`.
+/// The address of lane `v`, or of the last valid lane.
 #[inline(always)]
 fn lane(at: *const u8, step: i64, valid: u32, v: u32) -> *const u8 {
     let v = if v < valid { v } else { valid - 1 };
@@ -154,13 +154,13 @@ words_16! {
     u16 => u32, |half| u32::from(half);
 }
 
-/// Two words as the 64 bits they are.
+/// Two words as 64 bits.
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-/// The 64 bits as two words.
+/// 64-bit values as words.
 #[inline(always)]
 fn words([a, b]: [u64; 2]) -> Raw {
     [a as u32, (a >> 32) as u32, b as u32, (b >> 32) as u32]

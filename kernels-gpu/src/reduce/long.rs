@@ -1,8 +1,8 @@
 //! Long rows of whole vectors, and small ones that are alone: a block has a row, or a part of one.
 //!
-//! What [`super::body`] does to find out where an item's elements are takes as long as a small row,
-//! and registers that other blocks could have: of long rows, blocks that begin cost nothing where
-//! four of them share a multiprocessor. So there are no items here.
+//! To find out where an item's elements are, [`super::body`] takes as long as for a small row, and
+//! it takes registers that more blocks could use. With long rows, starting a block costs nothing
+//! where four of them share an SM. So this kernel has no items and no loop over them.
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
@@ -15,26 +15,26 @@ use super::load::{Load, Raw, together_once};
 use super::settle::{Partials, Scratch, is_last};
 
 const BATCH_LEN: usize = BATCH as usize;
-/// Vectors that are on their way at a time where they are no batch.
+/// Vectors in flight at a time, of the remainder that fills no batch.
 const FEW: usize = BATCH_LEN / 2;
 /// Bytes from one of a thread's vectors to the next.
 const STEP: usize = THREADS as usize * 16;
 /// Warps of a block.
 const WARPS: u32 = THREADS / thread::WARP_THREADS;
 
-/// Words of shared memory, of accumulators of so many.
+/// Words of shared memory, for accumulators of `of_each` words.
 pub(super) const fn words(of_each: usize) -> usize {
     Scratch::words(WARPS as usize, of_each)
 }
 
-/// Where elements are does not matter.
+/// For folds that do not depend on where elements are.
 const NOWHERE: Indices = Indices {
     first: 0,
     step: 0,
     lane: 0,
 };
 
-/// A launch over long rows, whose elements a thread takes in `L` at a time.
+/// The kernel's work, over long rows. A thread accumulates `L` elements at a time.
 ///
 /// # Safety
 /// The arrays are those of `params`, of a plan for long rows; `scratch` is shared memory of
@@ -67,8 +67,8 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     let at = arrays
         .x
         .wrapping_offset(element.wrapping_mul(T::bytes(params.mask)) as isize);
-    // SAFETY: so many vectors from there on; the whole block is here; slots and a place among the
-    // partial results of its own; the one block that is last writes the output.
+    // SAFETY: the row has that many vectors from there on; the whole block is here; slots and
+    // partial results are this block's own; only the last block writes the output.
     unsafe {
         let acc = of_thread::<F, T, V, L>(at, vectors, params);
         let scratch = Scratch::new(scratch, WARPS as usize);
@@ -93,7 +93,7 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     }
 }
 
-/// What the thread has of so many vectors of the block.
+/// A thread's accumulator of the block's `vectors` vectors.
 ///
 /// # Safety
 /// They are readable, and aligned.
@@ -110,7 +110,7 @@ where
     let thread = thread::thread_idx_x();
     let mut at = row.wrapping_add(thread as usize * 16);
     let count = (vectors + THREADS - 1).saturating_sub(thread) / THREADS;
-    // All elements are of one lane.
+    // Which lane an element was in does not matter here: one local for all.
     let mut local = [F::start(params)];
     let mut k = 0;
     while k + BATCH <= count {
@@ -133,7 +133,7 @@ where
                 *raw = unsafe { T::vector(at.wrapping_add(u * STEP), params.mask) };
             }
         }
-        let mut left = opaque((count - k).min(FEW as u32)); // no copies of what follows
+        let mut left = opaque((count - k).min(FEW as u32)); // not unrolled
         while left > 0 {
             let xs = |u: usize, _| T::number(raws[0], u);
             local = F::batch::<1, V>(local, xs, k * V as u32, params);
@@ -146,14 +146,15 @@ where
     F::close(local[0], count * V as u32, &NOWHERE, 0)
 }
 
-/// What all threads have together; the first warp has it. Begins where nobody reads the slots.
+/// Merges the accumulators of all threads; the first warp has the result. When it begins, nobody
+/// reads the slots.
 ///
 /// # Safety
 /// The whole block is here; the slots are for this alone.
 #[inline(always)]
 unsafe fn of_block<F: Fold>(acc: F::Acc, scratch: &Scratch, params: &ReduceParams) -> F::Acc {
     let (thread, lane) = (thread::thread_idx_x(), thread::lane_idx());
-    // SAFETY: passed on to the caller; a slot a warp, read behind the barrier.
+    // SAFETY: passed on to the caller; a slot for each warp, read after the barrier.
     unsafe {
         let mut acc = merged::<F>(acc, thread::WARP_THREADS, params);
         if lane == 0 {
@@ -171,7 +172,7 @@ unsafe fn of_block<F: Fold>(acc: F::Acc, scratch: &Scratch, params: &ReduceParam
     }
 }
 
-/// What so many neighbouring lanes have together, a power of two.
+/// Merges over `lanes` neighbouring lanes, a power of two, by a butterfly.
 ///
 /// # Safety
 /// All lanes of the warp are here.

@@ -1,4 +1,4 @@
-//! Logarithms of sums of exponentials.
+//! The logarithm of a sum of exponentials.
 
 use core::marker::PhantomData;
 
@@ -8,10 +8,10 @@ use spec::reduce::ReduceParams;
 use super::fold::{Fold, Indices};
 use super::number::{Number, Real};
 
-/// ln Σ exp(x): the largest, and the sum of exponentials relative to it.
+/// ln Σ exp(x), as the maximum and the sum of exponentials relative to it.
 pub(super) struct Lse<R>(PhantomData<R>);
 
-/// Both words of a pair.
+/// The maximum, and the sum relative to it.
 #[derive(Clone, Copy)]
 pub(super) struct MaxSum<R> {
     max: R,
@@ -72,8 +72,8 @@ impl<R: Real> Fold for Lse<R> {
             sum: R::ONE,
         }
     }
-    /// One exponential, whichever is larger. A NaN is no maximum, and stays in the sum; two equal
-    /// maxima have the distance 0, infinite ones too.
+    /// Takes one exponential, whichever maximum is larger. A NaN never becomes the maximum, but
+    /// stays in the sum. Two equal maxima, also infinite ones, have the distance 0.
     #[inline(always)]
     fn merge(a: MaxSum<R>, b: MaxSum<R>, _: &ReduceParams) -> MaxSum<R> {
         let apart = b.max.minus(a.max);
@@ -91,7 +91,7 @@ impl<R: Real> Fold for Lse<R> {
     }
     #[inline(always)]
     fn result(acc: MaxSum<R>, _: &ReduceParams) -> R {
-        // An infinite maximum is the result, unless a NaN was among the elements.
+        // An infinite maximum is the result, unless there was a NaN among the elements.
         let result = match acc.max.is_finite() | Number::is_nan(acc.sum) {
             true => acc.max.plus(acc.sum.log()),
             false => acc.max,

@@ -1,19 +1,33 @@
 //! Reductions over everything, one axis or several: `spec::reduce` has the layouts and the order.
 //!
+//! `out[outer, inner] = fold over [segments, n] of
+//! x`; dtypes and operations are those of [`spec::reduce::ReduceOp`].
+//!
 //! | file | what |
 //! |---|---|
-//! | `load` | 16 bytes of a dtype, as numbers |
+//! | `load` | loads of 16 bytes of a dtype, as numbers |
 //! | `number` | f32, f64 and i64 as the folds need them |
-//! | `fold` | what is computed: how a thread takes in elements, how results merge |
-//! | `moments`, `arg`, `lse` | the folds that are longer |
+//! | `fold` | what is computed: how a thread accumulates elements, how results merge |
+//! | `moments`, `arg`, `lse` | the longer folds |
 //! | `place` | where the elements of an item are |
-//! | `body` | the kernel: items, threads, chunks |
-//! | `own` | columns that one thread has |
-//! | `short` | rows of a few vectors, without all that |
-//! | `long` | rows of which a block has one or a part, likewise |
-//! | `columns` | columns of whole vectors, likewise |
-//! | `settle` | results of threads to one, in shared memory |
+//! | `body` | the general kernel: items, threads, chunks |
+//! | `own` | stores of results that one thread or warp has alone |
+//! | `short` | a kernel for rows of a few vectors |
+//! | `long` | a kernel for rows of which a block has one, or a part of one |
+//! | `columns` | a kernel for columns of whole vectors |
+//! | `settle` | the reduction over a block's threads, and over the parts of a split axis |
 //! | `entries` | the entries |
+//!
+//! **Roles.** All threads do the same. An *item* is a part of the axis of some outputs; a block has
+//! one item or several, and the threads of an item share its elements. If an axis is split into
+//! parts, the block that finishes the last part of an output merges all of them.
+//!
+//! **Shared memory**: a slot for each thread's accumulators, and a word for the ticket
+//! ([`settle`]).
+//!
+//! **Numerics**: every merge is in an order that the plan alone decides: the same bits every run.
+//!
+//! **Before you change this**: docs/reduce.md says what was measured.
 
 mod arg;
 mod body;

@@ -1,5 +1,6 @@
-//! Mean and variance in one pass: each batch by its own mean, merged as Chan, Golub and LeVeque do
-//! (Welford's recurrence for sets of more than one), so that no large sums are subtracted.
+//! Mean and variance in one pass. Each batch has its own mean; batches are merged as by Chan, Golub
+//! and LeVeque (Welford's recurrence for sets of more than one), so that no large sums are
+//! subtracted.
 
 use core::marker::PhantomData;
 
@@ -9,10 +10,10 @@ use spec::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
 use super::fold::{Fold, Indices, tree};
 use super::number::Real;
 
-/// Means, and squared distances from them.
+/// Means, and squared deviations from them.
 pub(super) struct Moments<R>(PhantomData<R>);
 
-/// Of a set: how many, their mean, their squared distances from it.
+/// The count, the mean, and the squared deviations of a set.
 #[derive(Clone, Copy)]
 pub(super) struct Spread<R> {
     count: R,
@@ -33,7 +34,7 @@ impl<R: Real> Words for Spread<R> {
 
 impl<R: Real> Fold for Moments<R> {
     type Number = R;
-    /// The mean and the squares; how many elements every lane has is known.
+    /// The mean and the squared deviations; the count is the same for all lanes, and known.
     type Local = [R; 2];
     type Acc = Spread<R>;
     type Out = R;
@@ -59,7 +60,7 @@ impl<R: Real> Fold for Moments<R> {
         _: &ReduceParams,
     ) -> [[R; 2]; V] {
         let part = R::ONE.quotient(R::of(U as u32));
-        // Share of the batch in all, and that share of all before.
+        // The batch's share of all elements, and that share times the count before.
         let share = R::of(U as u32).quotient(R::of(k + U as u32));
         let before = R::of(k).times(share);
         for (v, local) in locals.iter_mut().enumerate() {
@@ -73,7 +74,7 @@ impl<R: Real> Fold for Moments<R> {
             let apart = mean.minus(local[0]);
             *local = [
                 apart.fma(share, local[0]),
-                // Nothing before weighs nothing, however far it is.
+                // A count of 0 before has no weight, whatever the mean.
                 apart.times(before).fma(apart, local[1].plus(squares)),
             ];
         }
@@ -92,7 +93,7 @@ impl<R: Real> Fold for Moments<R> {
         Spread {
             count: R::ONE,
             mean: x,
-            // 0, and NaN where the element is not finite.
+            // 0, or NaN if the element is not finite.
             squares: x.minus(x),
         }
     }
@@ -125,7 +126,7 @@ impl<R: Real> Fold for Moments<R> {
             return;
         }
         let means = core::ptr::with_exposed_provenance_mut::<R>(params.means as usize);
-        // Of nothing, the mean is NaN as the variance is.
+        // The mean of no elements is NaN, as their variance is.
         let mean = if params.view.is_empty() {
             acc.squares.over(params.divisor)
         } else {

@@ -1,44 +1,45 @@
-//! What f32, f64 and i64 have in common, as far as folds need it.
+//! What folds need of f32, f64 and i64.
 
 use cuda_std::math::{self, wide};
 use cuda_std::warp::Words;
 
-/// A number that has a sum, a product and an order.
+/// A number with a sum, a product and an order.
 pub(crate) trait Number: Words {
     /// 0.
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// Not above anything.
+    /// The least value: it is above nothing.
     const LEAST: Self;
 
-    /// a + b, wrapping.
+    /// a + b; integers wrap.
     fn plus(self, other: Self) -> Self;
-    /// a · b, wrapping, rounded.
+    /// a · b; rounded, integers wrap.
     fn times(self, other: Self) -> Self;
-    /// What two-sum finds that `sum = a + b` lost; 0 of integers.
+    /// What `sum = a + b` lost by rounding, by two-sum; 0 for integers.
     fn lost(a: Self, b: Self, sum: Self) -> Self;
-    /// True where it is neither NaN nor infinite.
+    /// Whether it is neither NaN nor infinite.
     fn is_finite(self) -> bool;
-    /// True where it is larger, and neither is NaN.
+    /// Whether it is larger, and neither is NaN.
     fn above(self, other: Self) -> bool;
-    /// What [`Number::turned`] takes to reverse the order of numbers, or to leave it.
+    /// The argument with which [`Number::turned`] reverses the order of numbers, or leaves it.
     fn turn(is_reversed: bool) -> Self;
-    /// The number, in the order that `turn` says: one instruction.
+    /// The number, in the order that `turn` says; one instruction.
     fn turned(self, turn: Self) -> Self;
-    /// NaN where `flag` is, or the number is NaN or infinite: one instruction, which no comparison is.
+    /// NaN if `flag` is NaN, or if the number is NaN or infinite; one instruction, which a
+    /// comparison is not.
     fn flagged(self, flag: Self) -> Self;
-    /// The number of reversed order.
+    /// The number with its order reversed.
     fn reversed(self) -> Self;
-    /// |x|, wrapping.
+    /// |x|; integers wrap.
     fn magnitude(self) -> Self;
-    /// The larger one of two that are not NaN, the other one of a NaN.
+    /// The larger of two; if one is NaN, the other.
     fn larger(self, other: Self) -> Self;
-    /// True of a NaN.
+    /// Whether it is NaN.
     fn is_nan(self) -> bool;
-    /// The one NaN that arithmetic gives, or `instead` where there is none.
+    /// The canonical NaN that arithmetic returns, or `instead` for integers.
     fn not_a_number(instead: Self) -> Self;
-    /// The number, of NaN that one.
+    /// The number, with NaN made canonical.
     #[inline(always)]
     fn nan(self) -> Self {
         if self.is_nan() {
@@ -47,15 +48,15 @@ pub(crate) trait Number: Words {
             self
         }
     }
-    /// True where it is larger; a NaN is larger than all numbers.
+    /// Whether it is larger; a NaN is larger than all numbers.
     fn beats(self, other: Self) -> bool;
-    /// Divided, wherever that makes sense.
+    /// Divided by `divisor`; integers are left as they are.
     fn over(self, divisor: f64) -> Self;
-    /// The square root, wherever that makes sense.
+    /// The square root; integers are left as they are.
     fn root(self) -> Self;
 }
 
-/// A [`Number`] with functions of real numbers.
+/// A [`Number`] with functions for real numbers.
 pub(crate) trait Real: Number {
     /// `a · b + c`, rounded once.
     fn fma(self, b: Self, c: Self) -> Self;
@@ -67,7 +68,7 @@ pub(crate) trait Real: Number {
     fn exp(self) -> Self;
     /// ln x.
     fn log(self) -> Self;
-    /// The nearest one.
+    /// `count`, rounded to nearest.
     fn of(count: u32) -> Self;
 }
 

@@ -1,5 +1,5 @@
-//! What a thread, or a warp, has whole is written as it is in registers: no warp waits for another, so
-//! that some load while others store.
+//! Stores results that a thread, or a warp, has alone directly from registers: no warp waits for
+//! another, so some load while others store.
 
 use cuda_std::hint::opaque;
 use cuda_std::mem;
@@ -10,10 +10,10 @@ use super::body::Arrays;
 use super::fold::Fold;
 use super::place::{Item, Place, Role};
 
-/// Most words of 32 bits of the results of a vector.
+/// Most 32-bit words of the results of a vector.
 const WORDS_MAX: usize = 16;
 
-/// Outputs that a thread has whole: the first `count` of `accs`, from number `at` on.
+/// Outputs that a thread has alone: the first `count` of `accs`, from number `at` on.
 pub(super) struct Own<A, const V: usize> {
     accs: [A; V],
     at: u64,
@@ -21,7 +21,7 @@ pub(super) struct Own<A, const V: usize> {
 }
 
 impl<A: Words, const V: usize> Own<A, V> {
-    /// Of a row, which one of the warp's threads has.
+    /// The output of a row, which one of the warp's threads has.
     #[inline(always)]
     pub(super) fn row(acc: A, at: u64, is_first: bool) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl<A: Words, const V: usize> Own<A, V> {
         }
     }
 
-    /// Of the thread's columns in the item.
+    /// The outputs of the thread's columns in the item.
     #[inline(always)]
     pub(super) fn columns<F: Fold<Acc = A>>(
         locals: [F::Local; V],
@@ -51,10 +51,10 @@ impl<A: Words, const V: usize> Own<A, V> {
         }
     }
 
-    /// Writes them.
+    /// Stores them.
     ///
     /// # Safety
-    /// They are outputs of the launch, which nobody else writes.
+    /// They are outputs of the launch that nobody else writes.
     #[inline(always)]
     pub(super) unsafe fn write<F: Fold<Acc = A>>(self, arrays: &Arrays<F>, params: &ReduceParams) {
         let to = arrays.out.wrapping_add(self.at as usize);
@@ -67,7 +67,7 @@ impl<A: Words, const V: usize> Own<A, V> {
             let (mut accs, mut v) = (self.accs, 0);
             while v < opaque(self.count) {
                 F::finish(accs[0], params, arrays.out, self.at + u64::from(v));
-                // What comes next moves to the front: a loop has no register by number.
+                // Rotates the array, as registers cannot be indexed in a loop.
                 accs = core::array::from_fn(|v| accs[(v + 1) % V]);
                 v += 1;
             }
@@ -75,10 +75,10 @@ impl<A: Words, const V: usize> Own<A, V> {
     }
 }
 
-/// Writes neighbours by 16 bytes.
+/// Stores neighbours by 16 bytes.
 ///
 /// # Safety
-/// They are writable, aligned to 16, and 16 bytes or a multiple of that.
+/// They are writable, aligned to 16, and a multiple of 16 bytes in all.
 #[inline(always)]
 unsafe fn write_all<N: Words, const V: usize>(to: *mut N, results: [N; V]) {
     let mut words = [0; WORDS_MAX];

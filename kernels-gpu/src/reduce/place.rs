@@ -1,31 +1,31 @@
-//! Where the elements of an item are, and which of them a thread takes.
+//! Where the elements of an item are, and which of them a thread has.
 
 use spec::reduce::{ROWS_ANY, ReduceParams};
 
 use super::fold::Indices;
 use super::load::Load;
 
-/// Which part of the block's items a thread has.
+/// A thread's place in the block's items.
 #[derive(Clone, Copy)]
 pub(super) struct Role {
-    /// Which of the block's items.
+    /// Index of its item among the block's.
     pub(super) group: u32,
-    /// Place along the axis.
+    /// Its index along the axis.
     pub(super) y: u32,
-    /// Place over `inner`.
+    /// Its index along `inner`.
     pub(super) x: u32,
-    /// Items of the block.
+    /// Number of items of the block.
     pub(super) groups: u32,
 }
 
-/// What is the same for all items of a launch.
+/// The items of a launch.
 #[derive(Clone, Copy)]
 pub(super) struct Items {
-    /// Outputs, or tiles of outputs, side by side over `inner`.
+    /// Outputs, or tiles of outputs, along `inner`.
     pub(super) columns: u64,
-    /// Parts of an axis.
+    /// Parts of an output's axis.
     pub(super) parts: u64,
-    /// All of them.
+    /// Number of items.
     pub(super) count: u64,
 }
 
@@ -36,7 +36,7 @@ impl Items {
         let columns = if params.is_across == 0 {
             view.inner
         } else {
-            // Lanes are a power of two.
+            // The number of lanes is a power of two.
             let width_log2 = params.across_log2 + lanes.trailing_zeros();
             (view.inner + (1 << width_log2) - 1) >> width_log2
         };
@@ -49,7 +49,7 @@ impl Items {
     }
 }
 
-/// One of them, by its numbers.
+/// Coordinates of an item.
 #[derive(Clone, Copy)]
 pub(super) struct Item {
     pub(super) outer: u64,
@@ -58,7 +58,8 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Number `item`; neighbours of `inner` first, so that blocks that run at once read neighbours.
+    /// Item number `item`. Items are ordered by `inner` first, so that blocks that run at the same
+    /// time read neighbours.
     #[inline(always)]
     pub(super) fn number(item: u64, items: &Items) -> Self {
         let (rest, column) = divide(item, items.columns);
@@ -70,52 +71,52 @@ impl Item {
         }
     }
 
-    /// Which output, or tile of outputs, of all.
+    /// Number of the output, or tile of outputs, that it belongs to.
     #[inline(always)]
     pub(super) fn group(&self, items: &Items) -> u64 {
         self.outer * items.columns + self.column
     }
 }
 
-/// The elements that one thread takes.
+/// The elements of an item that one thread has.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Its first vector.
+    /// Address of its first vector.
     pub(super) at: *const u8,
-    /// Its vectors.
+    /// Number of its vectors.
     pub(super) count: u32,
-    /// Bytes between them.
+    /// Bytes between its vectors.
     pub(super) step: i64,
-    /// True where each is one aligned access.
+    /// Whether each vector is one aligned access.
     pub(super) is_vector: bool,
-    /// Bytes between lanes.
+    /// Bytes between the lanes of a vector.
     pub(super) lane_step: i64,
     /// Lanes that exist.
     pub(super) valid: u32,
-    /// Where on the axis its first element is.
+    /// Index along the axis of its first element.
     pub(super) first: u64,
-    /// Elements before and behind the vectors of all threads of the item, which they share.
+    /// Elements before and after the whole vectors, which all threads of the item share.
     pub(super) singles: Singles,
 }
 
-/// Elements that fill no vector.
+/// Elements that are not in whole vectors.
 #[derive(Clone, Copy)]
 pub(super) struct Singles {
-    /// The axis's first element here, and its index.
+    /// Address of the first element along the axis here, and its index.
     pub(super) at: *const u8,
     pub(super) first: u64,
     /// Bytes between neighbours.
     pub(super) step: i64,
-    /// Before the vectors.
+    /// Number of elements before the vectors.
     pub(super) head: u64,
-    /// In vectors.
+    /// Number of elements in vectors.
     pub(super) body: u64,
-    /// All of them.
+    /// Number of elements before and after the vectors.
     pub(super) count: u64,
 }
 
 impl Place {
-    /// Where on the axis its elements are, of vectors of `lanes`.
+    /// Where its elements are along the axis, for vectors of `lanes` elements.
     #[inline(always)]
     pub(super) fn indices(&self, params: &ReduceParams, lanes: usize) -> Indices {
         let (step, lane) = match params.is_across {
@@ -129,7 +130,7 @@ impl Place {
         }
     }
 
-    /// Of no elements.
+    /// A place without elements.
     #[inline(always)]
     pub(super) fn nothing(x: *const u8) -> Self {
         Self {
@@ -151,7 +152,7 @@ impl Place {
         }
     }
 
-    /// Those of a thread of an item.
+    /// The place of a thread in an item.
     #[inline(always)]
     pub(super) fn of<T: Load<V>, const V: usize>(
         x: *const u8,
@@ -180,7 +181,8 @@ impl Place {
         }
     }
 
-    /// Of rows of whole vectors: what small inputs wait for is mostly this.
+    /// For rows of whole vectors. This has its own path because it is most of what small inputs
+    /// wait for.
     #[inline(always)]
     fn whole<T: Load<V>, const V: usize>(
         x: *const u8,
@@ -205,8 +207,8 @@ impl Place {
         }
     }
 
-    /// Lanes go along the axis; elements before the first whole vector, and behind the last, are
-    /// single.
+    /// With lanes along the axis. Elements before the first whole vector and after the last are
+    /// singles.
     #[inline(always)]
     fn along<T: Load<V>, const V: usize>(
         x: *const u8,
@@ -246,7 +248,7 @@ impl Place {
         }
     }
 
-    /// Lanes are neighbours of `inner`.
+    /// With lanes along `inner`.
     #[inline(always)]
     fn across<T: Load<V>, const V: usize>(
         x: *const u8,
@@ -285,13 +287,13 @@ impl Place {
     }
 }
 
-/// How many of `all` are number `own`, `own + of`, ..
+/// How many of `0..all` are `own`, `own + of`, `own + 2 of`, .., for `of = 1 << of_log2`.
 #[inline(always)]
 pub(super) fn share(all: u64, own: u32, of_log2: u32) -> u32 {
     ((all + (1 << of_log2) - 1 - u64::from(own)) >> of_log2) as u32
 }
 
-/// Quotient and remainder; most divisors are 1.
+/// Quotient and remainder; fast for a divisor of 1, which most are.
 #[inline(always)]
 pub(super) fn divide(x: u64, by: u64) -> (u64, u64) {
     if by <= 1 {

@@ -1,4 +1,5 @@
-//! The results of a block's threads to one for each column, in shared memory, in a fixed order.
+//! Merges the results of a block's threads to one for each column, in shared memory, in a fixed
+//! order; and the partial results of a split axis, in global memory.
 
 use core::marker::PhantomData;
 
@@ -10,24 +11,24 @@ use spec::reduce::{ReduceParams, THREADS};
 
 use super::fold::Fold;
 
-/// Shared memory for accumulators, one word of all of them after the other, so that neighbours are
-/// in different banks.
+/// Shared memory for accumulators. Their first words come first, then all second words, and so on,
+/// so that neighbours are in different banks.
 pub(super) struct Scratch {
     words: *mut u32,
-    /// Accumulators that fit.
+    /// Number of accumulators that fit.
     plane: usize,
 }
 
-/// Columns, and where in the slots their entries are.
+/// The layout of columns' entries in the slots.
 ///
-/// Column `c` is lane `c >> side_log2` of place `c` modulo the side. Threads write a lane of all places
-/// at a time and read all lanes of a place; both meet every bank once, as lanes are turned against each
-/// other: within 32 places where there are as many, else from entry to entry.
+/// Column `c` is lane `c >> side_log2` of place `c` modulo the side. Threads write one lane of all
+/// places at a time, and read all lanes of a place. Neither has bank conflicts, as the lanes are
+/// rotated against each other: within 32 places if there are that many, else from entry to entry.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
-    /// Places side by side, as a power of two.
+    /// Log2 of the places side by side.
     pub(super) side_log2: u32,
-    /// Lanes of a place, as a power of two.
+    /// Log2 of the lanes of a place.
     pub(super) lanes_log2: u32,
 }
 
@@ -46,7 +47,7 @@ impl Layout {
             true => (32 >> self.lanes_log2, 0),
             false => (0, entry),
         };
-        // As many entries as a warp has of a lane.
+        // Log2 of the entries that a warp has of a lane.
         let apart = 5_u32.saturating_sub(self.side_log2 + self.lanes_log2);
         let lane_turned = (lane + (by_entry >> apart)) & ((1 << self.lanes_log2) - 1);
         let place_turned = (place & !31) | ((place + lane * by_place) & 31);
@@ -55,11 +56,11 @@ impl Layout {
     }
 }
 
-/// Most entries that one thread merges in a row.
+/// Most entries that one thread merges one after the other.
 const RUN: u32 = 16;
 
 impl Scratch {
-    /// Words that `plane` accumulators take, and one for [`Scratch::flag`].
+    /// Words for `plane` accumulators of `of_each` words, and the one for [`Scratch::flag`].
     pub(super) const fn words(plane: usize, of_each: usize) -> usize {
         plane * of_each + 1
     }
@@ -101,11 +102,11 @@ impl Scratch {
         })
     }
 
-    /// Merges the entries of each column into its entry 0; their number is a power of two. Begins and
-    /// ends with a barrier.
+    /// Merges the entries of each column into its entry 0; their number is a power of two. Begins
+    /// and ends with a barrier.
     ///
     /// # Safety
-    /// All threads of the block are here, and wrote the slots.
+    /// All threads of the block are here, and have written the slots.
     #[inline(always)]
     pub(super) unsafe fn settle<F: Fold>(
         &self,
@@ -120,7 +121,7 @@ impl Scratch {
             let parts = (entries / RUN).max(1);
             let mut job = thread::thread_idx_x();
             while job < parts << columns_log2 {
-                // A thread reads what no other writes: every `parts`th entry.
+                // A thread reads every `parts`th entry, which no other thread writes.
                 let (part, column) = (job >> columns_log2, job & (layout.columns() - 1));
                 // SAFETY: written slots.
                 unsafe {
@@ -141,7 +142,7 @@ impl Scratch {
     }
 }
 
-/// Partial results of one output, or of one tile of outputs.
+/// The partial results of one output, or of one tile of outputs.
 pub(super) struct Partials<F> {
     words: *mut u32,
     parts: u64,
@@ -149,12 +150,11 @@ pub(super) struct Partials<F> {
     fold: PhantomData<F>,
 }
 
-/// Partial results that are on their way at a time, where they are short: each would wait for the one
-/// before.
+/// Partial results that are loaded together, if they are short, so that their latencies overlap.
 const AT_ONCE: usize = 8;
 
 impl<F: Fold> Partials<F> {
-    /// Those of number `group`, each of so many columns.
+    /// Those of output (or tile) number `group`, which has `columns` columns.
     #[inline(always)]
     pub(super) fn of(partials: *mut u32, group: u64, parts: u64, columns: u32) -> Self {
         let before = group * parts * u64::from(columns);
@@ -198,10 +198,10 @@ impl<F: Fold> Partials<F> {
         })
     }
 
-    /// Parts `first`, `first + step`, .. of a column, merged in this order.
+    /// Merges the parts `first`, `first + step`, .. of a column, in this order.
     ///
     /// # Safety
-    /// All of them were written.
+    /// All of them have been written.
     #[inline(always)]
     pub(super) unsafe fn merged(
         &self,
@@ -221,7 +221,7 @@ impl<F: Fold> Partials<F> {
                 let mut left = opaque(AT_ONCE as u32);
                 while left > 0 {
                     acc = F::merge(acc, accs[0], params);
-                    // What comes next moves to the front: a loop has no register by number.
+                    // Rotates the array, as registers cannot be indexed in a loop.
                     accs = core::array::from_fn(|i| accs[(i + 1) % AT_ONCE]);
                     left -= 1;
                 }
@@ -235,11 +235,12 @@ impl<F: Fold> Partials<F> {
     }
 }
 
-/// Whether this block is the last of `parts` that share a ticket, which is 0 again then, for the next
-/// launch: what the others wrote before is there. `flag` is a word of shared memory.
+/// Draws a ticket. Returns whether this block is the last of `parts` that share it; what the others
+/// wrote before is then visible, and the ticket is 0 again for the next launch. `flag` is a word of
+/// shared memory.
 ///
 /// # Safety
-/// The whole block is here; the ticket and the flag are for this alone.
+/// The whole block is here; the ticket and the flag are used for nothing else.
 #[inline(always)]
 pub(super) unsafe fn is_last(ticket: *mut u32, parts: u64, flag: *mut u32) -> bool {
     thread::sync_threads();

@@ -1,8 +1,8 @@
-//! Rows of a few vectors: one vector a thread, several rows on their way, and nothing but the row
-//! itself is computed for a row.
+//! Rows of a few vectors: a thread has one vector of a row, and loads several rows at a time.
 //!
-//! What [`super::body`] does for an item (where it is, singles, barriers) costs several times the
-//! 16 bytes that a thread has of such a row. So here no thread waits for another warp.
+//! What [`super::body`] does for an item (where it is, singles, barriers) costs several times as
+//! much as the 16 bytes that a thread has of such a row. Here only the row itself is computed, and
+//! no thread waits for another warp.
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
@@ -13,13 +13,13 @@ use super::body::Arrays;
 use super::fold::{Fold, Indices};
 use super::load::{Load, Raw};
 
-/// Rows of which a thread has a vector on its way.
+/// Rows whose vectors a thread has in flight.
 const ROWS: usize = SHORT_ROWS_OF_THREAD as usize;
 
-/// Rows that are computed at a time: one branch for all of them says what is computed.
+/// Rows computed at a time, with one branch on the operation for all of them.
 const AT_ONCE: usize = 4;
 
-/// A launch over short rows.
+/// The kernel's work, over short rows.
 ///
 /// # Safety
 /// The arrays are those of `params`, of a plan for short rows; the whole block is here.
@@ -32,7 +32,7 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
     let lane = thread::lane_idx();
     let place = lane & ((1 << params.along_log2) - 1);
     let group = u64::from(lane >> params.along_log2);
-    // A warp's lanes have neighbours in memory, and its rows follow each other.
+    // The lanes of a warp read neighbours in memory, and the warp's rows follow each other.
     let groups = u64::from(thread::WARP_THREADS >> params.along_log2);
     let of_warp = groups * ROWS as u64;
     let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
@@ -45,7 +45,7 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
     let row_bytes = view.outer_stride.wrapping_mul(T::bytes(params.mask));
     let warps = u64::from(THREADS / thread::WARP_THREADS);
     let mut row = (u64::from(thread::block_idx_x()) * warps + warp) * of_warp + group;
-    // All lanes of a warp go on, or none: the shuffles below need them all.
+    // All lanes of a warp stay in the loop, or none: the shuffles below need them all.
     while row - group < view.outer {
         let mut at = arrays
             .x
@@ -59,7 +59,7 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
             }
             at = at.wrapping_offset(row_bytes.wrapping_mul(groups as i64) as isize);
         }
-        let mut left = opaque((ROWS / AT_ONCE) as u32); // no copies of what follows
+        let mut left = opaque((ROWS / AT_ONCE) as u32); // not unrolled
         while left > 0 {
             let xs = |u: usize, r: usize| T::number(raws[r], u);
             let locals = F::batch::<AT_ONCE, V>([F::start(params); AT_ONCE], xs, 0, params);
@@ -76,7 +76,7 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
                         F::finish(own.accs[0], params, arrays.out, number);
                     }
                     number += groups * u64::from(own.step);
-                    // What comes next moves to the front: a loop has no register by number.
+                    // Rotates the array, as registers cannot be indexed in a loop.
                     own.accs = core::array::from_fn(|r| own.accs[(r + 1) % AT_ONCE]);
                     own.count -= 1;
                 }
@@ -89,19 +89,19 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
     }
 }
 
-/// Rows that a lane has whole: `first`, `first + step`, .. of those computed at once.
+/// Rows whose results a lane has: `first`, `first + step`, .. of those computed together.
 struct Own<A> {
     accs: [A; AT_ONCE],
     count: u32,
     first: u32,
     step: u32,
-    /// Of lanes with the same rows, true for one.
+    /// True for one of the lanes that have the same rows.
     is_writer: bool,
 }
 
 impl<A: Words> Own<A> {
-    /// Merges over the lanes of a row. Each time that two lanes exchange what they have, each goes on
-    /// with half of the rows, as long as there are several.
+    /// Merges over the lanes of a row. When two lanes exchange results, each goes on with half of
+    /// the rows, as long as there are several.
     ///
     /// # Safety
     /// All lanes of the warp are here.

@@ -1,26 +1,26 @@
 //! Reductions over everything, one axis or several, in one launch.
 //!
-//! A tensor is seen as kept extents `[outer, inner]` and reduced extents `[segments, n]`
+//! A tensor is viewed as kept extents `[outer, inner]` and reduced extents `[segments, n]`
 //! ([`ReduceView`]). [`ReducePlan`] cuts that into items, each a part of the axis of some outputs,
-//! and says how the threads of a block share items. Where outputs are so few that their axis is cut
-//! into chunks, the items of an output leave partial results, and whichever comes last combines
-//! them in the order of the chunks: results have the same bits every time.
+//! and says how the threads of a block share items. If there are so few outputs that their axis is
+//! split into chunks, the items of an output leave partial results, and whichever item comes last
+//! merges them in the order of the chunks: results have the same bits every time.
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `reduce_<family>_<dtype>`, and `.._<form>` of what [`Form`] says | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
+//! | `reduce_<family>_<dtype>`, and `.._<form>` for the special [`Form`]s | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
 //!
-//! Families are in [`Family`]: one entry serves several operations, told apart by
-//! [`ReduceParams`]. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
-//! `wide` for any of them computed in f64; b16, b32, b64 where only bits count. `out` is
-//! `[outer, inner]`, contiguous, of [`ReduceEntry::out`]. `partials` (aligned to 16) and `tickets`
-//! may be null where there is one chunk; tickets are 0 before a launch and after it.
+//! [`Family`] lists the families: one entry serves several operations, which [`ReduceParams`]
+//! distinguishes. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
+//! `wide` for any of them computed in f64; b16, b32, b64 for entries that only test bits. `out` is
+//! contiguous `[outer, inner]`, of the dtype [`ReduceEntry::out`]. `partials` (aligned to 16) and
+//! `tickets` may be null if there is one part; tickets are 0 before and after a launch.
 //!
 //! # Accuracy
-//! Eight elements of a lane of a thread's vectors at a time, or 64 of all lanes of narrow ones in rows,
-//! are added by a tree and go into a pair of numbers that loses nothing (Knuth's two-sum); pairs end up
-//! in a tree. The longest chain of
-//! roundings is [`ReducePlan::additions`], which does not grow with the extents beyond the tree's.
+//! A thread adds eight elements of a lane of its vectors at a time by a tree (of 16-bit elements in
+//! rows, 64 of all lanes), and adds the result to a pair of numbers that loses nothing (Knuth's
+//! two-sum). The pairs are then added in a tree. The longest chain of roundings is
+//! [`ReducePlan::additions`], which does not grow with the extents beyond the tree's depth.
 
 mod params;
 mod plan;
@@ -33,7 +33,7 @@ pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_ROWS_OF_THREA
 
 use crate::DType;
 
-/// Element types of what is reduced or scanned.
+/// Element types of reductions and scans.
 pub const DTYPES: [DType; 6] = [
     DType::F32,
     DType::F16,
@@ -49,7 +49,7 @@ pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes that a thread loads before it uses the first.
 pub const BATCH: u32 = 8;
 
-/// Most blocks of a grid; they stride over the rest.
+/// Most blocks of a grid; with more items, they loop.
 pub const MAX_BLOCKS: u32 = 16_384;
 
 /// Most tickets that a launch uses.
@@ -72,11 +72,11 @@ pub enum ReduceOp {
     Argmax,
     /// Lowest index of the smallest; a NaN counts as smaller than all numbers.
     Argmin,
-    /// 1 where an element is not zero, else 0; a NaN is not zero.
+    /// 1 if some element is not zero, else 0; a NaN is not zero.
     Any,
-    /// 1 where no element is zero, else 0.
+    /// 1 if no element is zero, else 0.
     All,
-    /// How many elements are not zero.
+    /// Number of elements that are not zero.
     CountNonzero,
     /// Σ|x|.
     Norm1,
@@ -95,7 +95,7 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
-    /// All of one tensor: without [`ReduceOp::Dot`].
+    /// All operations on one tensor: without [`ReduceOp::Dot`].
     pub const ALL: [Self; 16] = [
         Self::Sum,
         Self::Mean,
@@ -138,17 +138,17 @@ impl ReduceOp {
         }
     }
 
-    /// True where the result is an index, a count or a truth value (i64).
+    /// Whether the result is an index, a count or a truth value (i64).
     pub const fn is_index(self) -> bool {
         matches!(self.family(), Family::Arg | Family::Count)
     }
 
-    /// True where nothing has a result: the largest of no elements does not exist.
+    /// Whether no elements have no result: the largest of no elements does not exist.
     pub const fn needs_elements(self) -> bool {
         matches!(self, Self::Max | Self::Min | Self::Argmax | Self::Argmin)
     }
 
-    /// True where integers have an integer result.
+    /// Whether integers have an integer result.
     pub const fn is_of_integers(self) -> bool {
         !matches!(
             self,
@@ -156,7 +156,7 @@ impl ReduceOp {
         )
     }
 
-    /// Which entries compute it.
+    /// The family of entries that computes it.
     pub const fn family(self) -> Family {
         match self {
             Self::Sum | Self::Mean | Self::Norm1 | Self::Norm2 => Family::Value,
@@ -168,7 +168,7 @@ impl ReduceOp {
         }
     }
 
-    /// What elements are combined by: [`ReduceParams::kind`].
+    /// How elements are combined: [`ReduceParams::kind`].
     pub const fn kind(self) -> u32 {
         match self {
             Self::Prod => KIND_PRODUCT,
@@ -177,7 +177,7 @@ impl ReduceOp {
         }
     }
 
-    /// What is done to every element: [`ReduceParams::map`].
+    /// What is applied to every element: [`ReduceParams::map`].
     pub const fn map(self) -> u32 {
         match self {
             Self::Min | Self::Argmin => MAP_NEGATE,
@@ -187,7 +187,7 @@ impl ReduceOp {
         }
     }
 
-    /// What is done to the result: [`ReduceParams::finish`].
+    /// What is applied to the result: [`ReduceParams::finish`].
     pub const fn finish(self) -> u32 {
         match self {
             Self::Mean | Self::Variance => FINISH_DIVIDE,
@@ -200,23 +200,23 @@ impl ReduceOp {
     }
 }
 
-/// What entries compute.
+/// Families of operations that share entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// Sums, products, extremes.
     Value,
-    /// Where they are.
+    /// Indices of extremes.
     Arg,
-    /// Nonzero elements.
+    /// Counts of nonzero elements.
     Count,
     /// Logarithms of sums of exponentials.
     Lse,
-    /// Means and squared distances from them (Welford; merged as Chan et al.).
+    /// Means and squared deviations from them (Welford; merged as by Chan et al.).
     Moments,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 5] = [
         Self::Value,
         Self::Arg,
@@ -237,35 +237,36 @@ impl Family {
     }
 }
 
-/// What an entry reads, and in what it computes.
+/// What an entry reads, and the type that it computes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reads {
     /// f32, f16 and bf16 computed in f32; f64 in f64; i32 and i64 in i64.
     Of(DType),
-    /// Any of them, by [`ReduceParams::mask`], computed in f64.
+    /// Any dtype, told by [`ReduceParams::mask`], computed in f64.
     Wide,
-    /// So many bits, of which only those count that [`ReduceParams::mask`] has.
+    /// Elements of that many bits, of which those in [`ReduceParams::mask`] are tested.
     Bits(u32),
 }
 
-/// What an entry is made for. All forms but the general one take whole vectors of 16 bytes alone.
+/// The shape an entry is made for. All forms but the general one take only whole vectors of 16
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// Anything.
+    /// Any view.
     General,
-    /// Rows of a few vectors, of which a thread has one of each.
+    /// Rows of a few vectors; a thread has one vector of a row.
     Short,
     /// Rows of which a block has one, or a part of one.
     Long,
-    /// Columns side by side, of which a block has so many, or a part of them.
+    /// Columns side by side; a block has a tile of them, or a part of a tile.
     Columns,
 }
 
 impl Form {
-    /// All of them.
+    /// All forms.
     pub const ALL: [Self; 4] = [Self::General, Self::Short, Self::Long, Self::Columns];
 
-    /// What it adds to entry names.
+    /// The suffix of entry names.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::General => "",
@@ -276,20 +277,20 @@ impl Form {
     }
 }
 
-/// Names an entry: `reduce_value_f32`.
+/// One kernel; displays as its entry name: `reduce_value_f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceEntry {
-    /// What is computed.
+    /// The family.
     pub family: Family,
-    /// Of what.
+    /// What it reads.
     pub reads: Reads,
-    /// What it is made for.
+    /// The form.
     pub form: Form,
 }
 
 impl ReduceEntry {
-    /// The entry for elements of a dtype, computed in f64 where `wide`. `None` where there is
-    /// none: of other dtypes, and of integers with real results unless `wide`.
+    /// The entry for elements of a dtype, computed in f64 if `wide`. `None` if there is none: for
+    /// other dtypes, and for integers with real results unless `wide`.
     pub const fn of(family: Family, dtype: DType, wide: bool) -> Option<Self> {
         let is_integer = matches!(dtype, DType::I32 | DType::I64);
         let is_float = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
@@ -311,7 +312,7 @@ impl ReduceEntry {
         })
     }
 
-    /// Type of the results.
+    /// Element type of the results.
     pub const fn out(self) -> DType {
         match (self.family, self.reads) {
             (Family::Arg | Family::Count, _) => DType::I64,
@@ -321,7 +322,7 @@ impl ReduceEntry {
         }
     }
 
-    /// Elements of 16 bytes: what a thread reads at once. Wide ones go two by two.
+    /// Elements of a vector, which a thread loads at once: 16 bytes, or two wide ones.
     pub const fn lanes(self) -> u64 {
         match self.reads {
             Reads::Of(dtype) => 16 / dtype.size_bytes() as u64,
@@ -330,7 +331,7 @@ impl ReduceEntry {
         }
     }
 
-    /// The same of a form, where there is one: of what is most often asked of it.
+    /// The same entry in another form, which exists for the most common operations.
     pub const fn with(self, form: Form) -> Option<Self> {
         let is_common = matches!(self.reads, Reads::Of(DType::F32 | DType::Bf16));
         let is_there = match (form, self.family) {
@@ -345,7 +346,7 @@ impl ReduceEntry {
         }
     }
 
-    /// The entry for a plan that was made of this one.
+    /// The entry for a plan that was made for this one.
     pub const fn for_plan(self, plan: &ReducePlan) -> Self {
         Self {
             form: plan.form,
@@ -353,7 +354,7 @@ impl ReduceEntry {
         }
     }
 
-    /// Words of 32 bits of a partial result.
+    /// 32-bit words of a partial result.
     pub const fn partial_words(self) -> usize {
         let value = match self.out() {
             DType::F32 => 1,
@@ -370,13 +371,13 @@ impl ReduceEntry {
         }
     }
 
-    /// All of them.
+    /// All entries.
     pub fn all() -> impl Iterator<Item = Self> {
         let of = |family| {
             let plain = DTYPES
                 .into_iter()
                 .filter_map(move |dtype| Self::of(family, dtype, false));
-            // Several dtypes have one width: those entries follow, once each.
+            // Several dtypes have the same width: the entries for bits follow, once each.
             let plain = plain.filter(|entry| !matches!(entry.reads, Reads::Bits(_)));
             let bits = [16, 32, 64].into_iter().filter_map(move |bits| {
                 matches!(family, Family::Count).then_some(Self {
@@ -407,7 +408,7 @@ impl core::fmt::Display for ReduceEntry {
     }
 }
 
-/// [`ReduceParams::mask`] of wide entries.
+/// [`ReduceParams::mask`] for wide entries.
 pub const fn wide_code(dtype: DType) -> u32 {
     match dtype {
         DType::F16 => 1,

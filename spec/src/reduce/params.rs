@@ -1,25 +1,25 @@
-//! What a launch is told.
+//! The parameters of a launch.
 
 use super::{Family, ROWS_ANY, ReduceOp, ReducePlan, ReduceView, wide_code};
 use crate::DType;
 
 /// [`ReduceParams::kind`]: sums.
 pub const KIND_SUM: u32 = 0;
-/// Products.
+/// [`ReduceParams::kind`]: products.
 pub const KIND_PRODUCT: u32 = 1;
-/// The largest.
+/// [`ReduceParams::kind`]: the largest.
 pub const KIND_LARGEST: u32 = 2;
 
-/// [`ReduceParams::map`]: nothing.
+/// [`ReduceParams::map`]: elements as they are.
 pub const MAP_NONE: u32 = 0;
-/// Order reversed: -x of floats, !x of integers; in the end once more.
+/// Order reversed: -x for floats, !x for integers; the result is reversed back.
 pub const MAP_NEGATE: u32 = 1;
-/// |x|, wrapping.
+/// |x|; integers wrap.
 pub const MAP_ABS: u32 = 2;
 /// x².
 pub const MAP_SQUARE: u32 = 3;
 
-/// [`ReduceParams::finish`]: nothing.
+/// [`ReduceParams::finish`]: the result as it is.
 pub const FINISH_NONE: u32 = 0;
 /// Divided by [`ReduceParams::divisor`].
 pub const FINISH_DIVIDE: u32 = 1;
@@ -27,9 +27,9 @@ pub const FINISH_DIVIDE: u32 = 1;
 pub const FINISH_ROOT: u32 = 2;
 /// Divided, then the square root.
 pub const FINISH_DIVIDE_ROOT: u32 = 3;
-/// 1 of a count above 0.
+/// 1 if a count is above 0, else 0.
 pub const FINISH_ANY: u32 = 4;
-/// 1 of a count of all elements.
+/// 1 if all elements were counted, else 0.
 pub const FINISH_ALL: u32 = 5;
 
 /// Extents, strides and options of one launch.
@@ -42,34 +42,34 @@ pub struct ReduceParams {
     pub chunks: u64,
     /// Elements of the axis in a chunk (a segment's last may be shorter).
     pub chunk_len: u64,
-    /// Threads of an item along the axis, as a power of two.
+    /// Log2 of the threads of an item along the axis.
     pub along_log2: u32,
-    /// Threads of an item over `inner`, as a power of two.
+    /// Log2 of the threads of an item along `inner`.
     pub across_log2: u32,
-    /// 1 where the lanes of a vector are neighbours of `inner`, 0 where they go along the axis.
+    /// 1 if the lanes of a vector lie along `inner`, 0 if along the axis.
     pub is_across: u32,
-    /// `KIND_..`, of [`Family::Value`].
+    /// `KIND_..`, for [`Family::Value`].
     pub kind: u32,
     /// `MAP_..`.
     pub map: u32,
     /// `FINISH_..`.
     pub finish: u32,
-    /// 1 where elements are products with those of a second tensor, [`ReduceParams::to_y`] away.
+    /// 1 if elements are multiplied by those of a second tensor, [`ReduceParams::to_y`] away.
     pub is_pair: u32,
-    /// [`ReducePlan::rows`]; [`ROWS_ANY`] where `is_pair`.
+    /// [`ReducePlan::rows`]; [`ROWS_ANY`] if `is_pair`.
     pub rows: u32,
-    /// What sums are divided by.
+    /// The divisor of sums.
     pub divisor: f64,
     /// Bytes from an element of x to that of y (dot).
     pub to_y: i64,
-    /// Bits that count, of entries that read bits; else [`wide_code`].
+    /// Bits that are tested, for entries that read bits; else [`wide_code`].
     pub mask: u64,
     /// Address of an array like `out` for the means (moments), or 0.
     pub means: u64,
 }
 
 impl ReduceParams {
-    /// Those of a plan for an operation with one operand.
+    /// The parameters of a plan, for an operation on one tensor.
     pub const fn new(op: ReduceOp, view: ReduceView, plan: &ReducePlan, dtype: DType) -> Self {
         let is_float = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
         let bits = 8 * dtype.size_bytes() as u32;

@@ -1,12 +1,12 @@
-//! How a reduction is cut into items, and how threads share them.
+//! How a reduction is cut into items, and how threads share these.
 
 #[cfg(test)]
 mod tests;
 
 use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, THREADS};
 
-/// A tensor as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with the elements
-/// between neighbours of each. Indices of the axis count segments first.
+/// A tensor viewed as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with their
+/// strides. An index along the axis counts segments first.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduceView {
@@ -14,7 +14,7 @@ pub struct ReduceView {
     pub outer: u64,
     /// Kept extent after the axis.
     pub inner: u64,
-    /// How often the axis repeats at `segment_stride`; all are reduced together.
+    /// Number of segments, `segment_stride` apart; all of them are reduced together.
     pub segments: u64,
     /// Extent of the axis.
     pub n: u64,
@@ -29,7 +29,7 @@ pub struct ReduceView {
 }
 
 impl ReduceView {
-    /// Of a contiguous tensor `[outer, n, inner]`.
+    /// The view of a contiguous tensor `[outer, n, inner]`.
     pub const fn contiguous(outer: u64, n: u64, inner: u64) -> Self {
         Self {
             outer,
@@ -43,12 +43,12 @@ impl ReduceView {
         }
     }
 
-    /// Elements of an output's axis.
+    /// Number of elements that an output reduces.
     pub const fn len(&self) -> u64 {
         self.segments.saturating_mul(self.n)
     }
 
-    /// True where nothing is reduced.
+    /// Whether there are no elements to reduce.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -59,92 +59,94 @@ impl ReduceView {
 pub struct ReducePlan {
     /// Threads of an item along the axis.
     pub along: u32,
-    /// Threads of an item over `inner`, each with neighbours of one vector.
+    /// Threads of an item along `inner`, each with the neighbours of one vector.
     pub across: u32,
-    /// False where lanes go along the axis, too.
+    /// Whether the lanes of a vector lie along `inner`; otherwise along the axis.
     pub is_across: bool,
     /// What is known of the rows: `ROWS_..`.
     pub rows: u32,
-    /// What the entry is made for.
+    /// The form of the entry.
     pub form: Form,
     /// Chunks of a segment.
     pub chunks: u64,
     /// Elements of a chunk.
     pub chunk_len: u64,
-    /// Outputs of an item.
+    /// Outputs of an item, along `inner`.
     pub width: u64,
-    /// Items that share a partial result's place: tickets.
+    /// Outputs, or tiles of `width` outputs; each uses one ticket if it has several parts.
     pub groups: u64,
-    /// Parts of an output's axis, of which each is an item: chunks of all segments.
+    /// Parts of an output's axis, each of which is an item: the chunks of all segments.
     pub parts: u64,
-    /// Blocks.
+    /// Blocks of the launch.
     pub blocks: u32,
 }
 
-/// As many items as keep every multiprocessor of a large GPU busy to the end: two for each of the
-/// blocks that run at once.
+/// Items that keep all SMs of a large GPU busy to the end: two for each block that runs at the same
+/// time.
 const ITEMS: u64 = 528;
 
-/// The same of items with many columns each, whose parts are more to combine in the end.
+/// The same for items with many columns each, whose parts cost more to merge.
 const WIDE_ITEMS: u64 = 264;
 
-/// Most blocks over items that warps or threads finish by themselves. More of them would only begin
-/// more often.
+/// Most blocks if warps or threads finish items by themselves: with more, there would only be more
+/// block starts.
 const OWN_BLOCKS: u32 = 528;
 
-/// Fewest vectors of a thread that are worth another block: below it, finishing costs more.
+/// Fewest vectors of a thread for which another block is worth it; with fewer, merging costs more.
 const LEAST_VECTORS: u64 = BATCH as u64;
 
-/// Fewest units of a cut: what one block does alone is sooner done than what several leave to the
-/// last of them.
+/// Fewest units of an axis that is split: one block alone is done sooner than several whose results
+/// the last one merges.
 const LEAST_UNITS: u64 = 6;
 
-/// [`ReducePlan::rows`]: nothing.
+/// [`ReducePlan::rows`]: nothing is known.
 pub const ROWS_ANY: u32 = 0;
-/// Neighbours in memory, of whole vectors from the first to the last, where the tensor begins at one.
+/// Rows are contiguous, whole vectors; they are aligned if the tensor is.
 pub const ROWS_WHOLE: u32 = 1;
 
-/// Fewest vectors of one of many rows that are worth a block.
+/// Fewest vectors of a row that is worth a block, if there are many rows.
 const LONG_VECTORS: u64 = 1024;
 
-/// Vectors that a block has of one row at most: several blocks are not done sooner.
+/// Most vectors of a single row that one block has alone: several blocks are not done sooner.
 const ALONE_VECTORS: u64 = 2048;
 
-/// Parts of all long rows: enough that multiprocessors end together, and few enough for the block that
-/// adds them up.
+/// Parts of all long rows together: enough that all SMs end at the same time, and few enough for
+/// the block that merges them.
 const LONG_PARTS: u64 = 4096;
 
-/// Long rows that are not cut.
+/// From this number of long rows on, they are not split.
 const LONG_ROWS: u64 = 2048;
 
-/// Vectors side by side that a block has of columns.
+/// Vectors along `inner` of a block of columns.
 const COLUMNS_ACROSS: u64 = 32;
 
-/// Blocks over columns that a large GPU runs at once, two a multiprocessor, and three: so many parts,
-/// where they are not more anyway. Two read faster, where they are that many.
+/// Blocks over columns that run at the same time on a large GPU, at two and at three an SM: the
+/// number of parts is chosen for these, unless there are more tiles anyway. Two an SM read faster,
+/// if there are that many.
 const COLUMNS_BLOCKS: [u64; 2] = [264, 396];
 
-/// Fewest blocks over columns that are more than that: those of the last turn wait for nobody else.
+/// Fewest blocks over columns if there are more than that, so that those of the last wave wait for
+/// nobody.
 const COLUMNS_TURNS: u64 = 4 * COLUMNS_BLOCKS[1];
 
-/// Longest columns that a thread has whole, where there are as many as fill a large GPU twice.
+/// Longest columns that a thread has whole, if there are enough columns to fill a large GPU twice.
 const WHOLE_COLUMN: u64 = 64;
 
 /// See [`WHOLE_COLUMN`].
 const WHOLE_COLUMNS: u64 = 528 * THREADS as u64;
 
-/// Most vectors of a short row. Of longer ones, a thread's share pays for what an item costs.
+/// Most vectors of a short row. Longer rows are worth what an item costs.
 const SHORT_VECTORS: u64 = 16;
 
-/// Fewer rows are done in the time of a launch either way.
+/// With fewer short rows, the launch itself takes as long.
 const SHORT_ROWS: u64 = 1024;
 
-/// Short rows of which a thread has a vector on its way at a time.
+/// Short rows whose vectors a thread has in flight at a time.
 pub const SHORT_ROWS_OF_THREAD: u64 = 8;
 
 impl ReducePlan {
-    /// The plan for a view whose elements are read `lanes` at once. It depends on nothing else, so
-    /// results do not either.
+    /// The plan of the general kernel for a view, with vectors of `lanes` elements. It depends on
+    /// nothing else, so results do not either.
     pub const fn new(view: &ReduceView, lanes: u64) -> Self {
         let is_across =
             view.inner > 1 && view.inner_stride.unsigned_abs() < view.axis_stride.unsigned_abs();
@@ -154,7 +156,7 @@ impl ReducePlan {
         Self::along(view, lanes)
     }
 
-    /// The plan for an entry, or for the one of another form in its place: those take what begins at 16
+    /// The plan for an entry, or for another form of it; other forms need a tensor aligned to 16
     /// bytes. See [`ReduceEntry::for_plan`].
     pub const fn of(entry: ReduceEntry, view: &ReduceView, is_aligned: bool) -> Self {
         let lanes = entry.lanes();
@@ -163,7 +165,7 @@ impl ReducePlan {
             if is_rows
                 && entry.with(Form::Long).is_some()
                 && let Some(plan) = Self::long(view, lanes)
-                // Of moments a part has three numbers, and what long rows gain is less.
+                // A part of moments has three numbers, and the form for long rows gains less.
                 && (plan.parts == 1 || matches!(entry.family, Family::Value))
             {
                 return plan;
@@ -188,7 +190,8 @@ impl ReducePlan {
         let outputs = view.outer.saturating_mul(view.inner);
         let vectors = view.n.div_ceil(lanes);
         let rows = outputs.saturating_mul(view.segments);
-        // Rows that keep all warps busy are cheapest to finish in a warp.
+        // If there are enough rows to keep all warps busy, it is cheapest to finish each within a
+        // warp.
         let of_warp = if rows >= 4 * ITEMS { 8192 } else { 128 };
         let along = if vectors > of_warp || view.segments > 1 {
             THREADS as u64
@@ -221,8 +224,8 @@ impl ReducePlan {
         }
     }
 
-    /// Rows of whole vectors, of which a block has one or a part: of a single row half a batch while
-    /// that makes more blocks than one, but fewer than run at once.
+    /// Rows of whole vectors, of which a block has one or a part. A row gets parts of half a batch
+    /// a thread as long as all of these blocks run at the same time.
     const fn long(view: &ReduceView, lanes: u64) -> Option<Self> {
         let vectors = view.n / lanes;
         let batch = THREADS as u64 * BATCH as u64;
@@ -306,7 +309,7 @@ impl ReducePlan {
         })
     }
 
-    /// Many rows of whole vectors, so few that a thread's share of a longer row would be one.
+    /// Many rows of so few vectors that a thread has at most one.
     const fn short(view: &ReduceView, lanes: u64) -> Option<Self> {
         let vectors = view.n / lanes;
         let is_few = vectors >= 1 && vectors <= SHORT_VECTORS;
@@ -330,7 +333,7 @@ impl ReducePlan {
         })
     }
 
-    /// Lanes of a vector are neighbours of `inner`.
+    /// Lanes of a vector lie along `inner`.
     const fn across(view: &ReduceView, lanes: u64) -> Self {
         let across = view.inner.div_ceil(lanes).next_power_of_two();
         let across = if across > 32 { 32 } else { across };
@@ -338,7 +341,8 @@ impl ReducePlan {
         let groups = view.outer.saturating_mul(view.inner.div_ceil(width));
         let most = THREADS as u64 / across;
         let items = groups.saturating_mul(view.segments);
-        // Threads along the axis: so many that each has some batches, or more where blocks are few.
+        // Threads along the axis: few enough that each has several batches, but more if there are
+        // few blocks.
         let per_thread = if items >= ITEMS { 64 } else { 8 };
         let along = if view.segments > 1 || view.n / per_thread >= most {
             most
@@ -371,35 +375,35 @@ impl ReducePlan {
         }
     }
 
-    /// True where items leave partial results.
+    /// Whether items leave partial results.
     pub const fn is_cut(&self) -> bool {
         self.parts > 1
     }
 
-    /// Partial results of a launch.
+    /// Number of partial results of a launch.
     pub const fn partials(&self) -> u64 {
         self.groups
             .saturating_mul(self.parts)
             .saturating_mul(self.width)
     }
 
-    /// Most roundings of any one element's way into a sum, for error bounds: a batch's tree, the pair
-    /// of numbers that a thread has for a lane (2, as what they lose is of second order), what fills
-    /// no vector, lanes, threads, and parts.
+    /// Most roundings on one element's way into a sum, for error bounds: a batch's tree, the
+    /// thread's pair of numbers for a lane (2, as what it loses is of second order), elements
+    /// outside vectors, lanes, threads, and parts.
     pub const fn additions(&self) -> u64 {
         const TREES: u64 = 3 + 2 + 16 + 3 + 5 + 30;
         let parts = match self.is_cut() {
-            // A thread takes every so manieth part of a column.
+            // A thread merges only some of the parts of a column.
             true => self.parts.div_ceil(THREADS as u64 / self.width) + 30,
             false => 0,
         };
         TREES + parts
     }
 
-    /// Most elements that a thread takes into one lane's value, one after the other where an
-    /// operation has no pair of numbers: logarithms of sums, and, by batches, variances.
+    /// Most elements that a thread accumulates into one lane, one after the other, in operations
+    /// without a pair of numbers: logarithms of sums, and, by batches, variances.
     pub const fn chain(&self) -> u64 {
-        // Of a short row's threads, less than half may have nothing.
+        // Of a short row's threads, fewer than half may have no vector.
         let threads = match self.form {
             Form::Short => self.along as u64 / 2 + 1,
             _ => self.along as u64,
@@ -420,7 +424,7 @@ const fn known_of_rows(view: &ReduceView, lanes: u64) -> u32 {
     }
 }
 
-/// Parts that `items` should each be cut into.
+/// Parts that each of `items` items should be split into, for `all` parts in all.
 const fn wanted(all: u64, items: u64) -> u64 {
     match all.checked_div(items) {
         Some(parts) => parts,
@@ -428,7 +432,7 @@ const fn wanted(all: u64, items: u64) -> u64 {
     }
 }
 
-/// Parts of each of so many tiles of columns.
+/// Parts that each of `tiles` tiles of columns is split into.
 const fn columns_parts(tiles: u64) -> u64 {
     let [two, three] = COLUMNS_BLOCKS;
     if tiles > three {
@@ -440,7 +444,7 @@ const fn columns_parts(tiles: u64) -> u64 {
     }
 }
 
-/// At most `wanted` chunks of whole units: how many, and their length.
+/// Splits `n` into at most `wanted` chunks of whole units; returns their number and their length.
 const fn cut(n: u64, unit: u64, wanted: u64) -> (u64, u64) {
     let units = at_least_one(n.div_ceil(unit));
     let wanted = if units < LEAST_UNITS { 1 } else { wanted };

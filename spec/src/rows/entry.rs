@@ -6,7 +6,7 @@ use super::{
 };
 use crate::DType;
 
-/// Rows in registers of a few threads or of blocks alone.
+/// What the operations have in common; by itself, no kernels but those that go element by element.
 const PLAIN: RowKernels = RowKernels {
     vectors: VECTORS as u32,
     least_threads: 4,
@@ -61,31 +61,32 @@ const fn norm_grad_ring(vectors: u32, alone_warps: u32, warps: u32) -> Ringing {
     }
 }
 
-/// What the name of an entry says of how it holds rows.
+/// The part of an entry's name that says how it holds rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// In registers of a block; sm_90a.
     Held,
-    /// In shared memory of a block, or of a cluster; sm_90a.
+    /// In shared memory of a block, or of a cluster's blocks; sm_90a.
     Slices,
-    /// The same, whose weights come ahead; sm_90a.
+    /// The same, with weights loaded ahead; sm_90a.
     Ahead,
-    /// The same of two rows at a time, with a bias; sm_90a.
+    /// The same for two rows at a time, with a bias; sm_90a.
     Pairs,
-    /// In shared memory of a block, or of a cluster, that stays; sm_90a.
+    /// In shared memory of persistent blocks or clusters; sm_90a.
     Ring,
     /// In shared memory, or nowhere; every GPU.
     Loose,
 }
 
 impl Form {
-    /// Whether launches begin before the ones before them have ended, and wait for what those wrote.
+    /// Whether launches use PDL: they begin before the preceding ones have ended, and wait for
+    /// their writes.
     pub const fn begins_early(self) -> bool {
         !matches!(self, Self::Loose)
     }
 
-    /// Entry of one over the number of targets of cross-entropy that count, right before rows of
-    /// this form, which begin early.
+    /// Entry that computes 1 / the number of targets that count, for cross-entropy; it is launched
+    /// right before rows of this form.
     pub const fn weight_entry(self) -> &'static str {
         match self.begins_early() {
             true => "cross_entropy_weight_early",
@@ -93,7 +94,7 @@ impl Form {
         }
     }
 
-    /// Entry of the sum of cross-entropy's losses, after rows of this form.
+    /// Entry that sums up cross-entropy's losses, after rows of this form.
     pub const fn total_entry(self) -> &'static str {
         match self.begins_early() {
             true => "cross_entropy_total_early",
@@ -120,22 +121,22 @@ impl core::fmt::Display for Form {
 pub enum RowOp {
     /// Softmax or log-softmax.
     Softmax,
-    /// Their gradient.
+    /// Gradient of softmax or log-softmax.
     SoftmaxGrad,
     /// Cross-entropy with its gradient.
     CrossEntropy,
     /// Layer norm or RMS norm.
     Norm,
-    /// The same of bf16 with weights in f32.
+    /// The same, for bf16 with weights in f32.
     NormF32,
-    /// Their gradient.
+    /// Gradient of layer norm or RMS norm.
     NormGrad,
-    /// The same of bf16 with weights in f32.
+    /// The same, for bf16 with weights in f32.
     NormGradF32,
 }
 
 impl RowOp {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 7] = [
         Self::Softmax,
         Self::SoftmaxGrad,
@@ -146,7 +147,7 @@ impl RowOp {
         Self::NormGradF32,
     ];
 
-    /// In entry names.
+    /// The name in entry names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Softmax => "softmax",
@@ -159,7 +160,7 @@ impl RowOp {
         }
     }
 
-    /// The kernels there are.
+    /// The kernels of the operation.
     pub const fn kernels(self) -> RowKernels {
         match self {
             Self::Softmax => RowKernels {
@@ -213,7 +214,7 @@ impl RowOp {
         }
     }
 
-    /// Whether there are kernels of this form, of one dtype at least.
+    /// Whether there are kernels of this form, for at least one dtype.
     pub const fn has(self, form: Form) -> bool {
         match form {
             Form::Held => self.kernels().alone_threads > 0,
@@ -225,14 +226,14 @@ impl RowOp {
     }
 }
 
-/// Names an entry: `softmax_bf16_held`.
+/// One kernel; displays as its entry name: `softmax_bf16_held`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowEntry {
-    /// What it computes.
+    /// The operation.
     pub op: RowOp,
-    /// Of the rows.
+    /// Element type of the rows.
     pub dtype: DType,
-    /// How it holds them.
+    /// How it holds rows.
     pub form: Form,
 }
 
@@ -244,42 +245,42 @@ impl core::fmt::Display for RowEntry {
 
 /// Bits of [`RowParams::flags`].
 pub mod flags {
-    /// The logarithm of softmax.
+    /// Log-softmax, not softmax.
     pub const LOG: u32 = 1;
-    /// Rows are put into shared memory first.
+    /// Rows are copied to shared memory first.
     pub const STAGED: u32 = 2;
-    /// The mean is subtracted: layer norm.
+    /// The mean is subtracted: layer norm, not RMS norm.
     pub const CENTER: u32 = 4;
-    /// Weights are f32, whatever the rows are.
+    /// Weights are f32, whatever the rows' dtype.
     pub const F32_WEIGHTS: u32 = 8;
-    /// The launch before wrote nothing but what gradients are multiplied by: rows are read before it
+    /// The preceding launch wrote only the factor of the gradient, so rows may be read before it
     /// has ended.
     pub const EARLY: u32 = 16;
 }
 
-/// Extents and strides of one launch. Grid: x =
-/// [`super::RowPlan::blocks`].
+/// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or
+/// [`super::RowPlan::persistent_blocks`] for rings and for gradients of norms in registers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowParams {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Elements of a row.
     pub n: u64,
-    /// Elements between rows of each tensor of rows, in the order of the entry's parameters.
+    /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
     pub strides: [i64; 5],
-    /// The target that is to be ignored.
+    /// Rows with this target are ignored.
     pub ignore_index: i64,
     /// Norms: epsilon. Cross-entropy: label smoothing.
     pub epsilon: f32,
-    /// Cross-entropy: what gradients are multiplied by. Norms: one over `n`.
+    /// Cross-entropy: factor of the gradient. Norms: 1 / `n`.
     pub scale: f32,
     /// Threads of a row in a block.
     pub threads: u32,
     /// [`flags`].
     pub flags: u32,
-    /// Vectors of a slice, where rows lie in slices.
+    /// Vectors of a slice, if rows are in slices or come through a ring.
     pub vectors: u32,
-    /// Rows that are in a block at a time, where they come through a ring.
+    /// Rows that are in a block at a time, if they come through a ring.
     pub stages: u32,
 }

@@ -1,5 +1,5 @@
-//! Rows: softmax, norms and their like read a row once and write it once. How the threads of a
-//! launch hold rows is chosen here, by [`RowPlan::choose`] alone.
+//! Rows: softmax, norms and their like read a row once and write it once. [`RowPlan::choose`] alone
+//! decides where the threads of a launch hold rows in between.
 //!
 //! Entries: `<op>_<dtype>_<form>`, with [`RowParams`] as the last parameter. Rows have element
 //! stride 1.
@@ -18,74 +18,73 @@ const LANES: u32 = 32;
 /// Bytes of one access.
 pub const VECTOR_BYTES: u32 = 16;
 
-/// Threads of a block whose rows belong to 32 threads or fewer.
+/// Threads of a block whose rows have 32 threads or fewer each.
 pub const SHARED_BLOCK: u32 = 64;
 
 /// Most threads of a block.
 pub const MAX_THREADS: u32 = 1024;
 
-/// Most threads of a block of kernels that hold rows in registers.
+/// Most threads of a block, in kernels that hold rows in registers.
 pub const HELD_THREADS: u32 = 512;
 
-/// Such blocks that a multiprocessor has room for: 64 registers a thread.
+/// Blocks of [`HELD_THREADS`] that run on an SM: 64 registers a thread.
 pub const HELD_BLOCKS: u32 = 2;
 
-/// What kernels that need more registers are bound to: 80 registers a thread.
+/// Launch bound of kernels that need more registers: 80 registers a thread.
 pub const BOUND_THREADS: u32 = 768;
 
-/// Vectors that a thread holds of a row.
+/// Vectors of a row that a thread holds in registers.
 pub const VECTORS: usize = 4;
 
-/// The same of norms, which keep rows as they lie in memory: what else a thread does is shared by more
-/// elements.
+/// The same for norms, which keep rows as they are in memory. The more elements a thread has, the
+/// less its other work costs for each of them.
 pub const NORM_VECTORS: usize = 8;
 
-/// The same of the gradient of norms, whose threads also add up those of the weights.
+/// The same for gradients of norms, whose threads also accumulate the weights' gradients.
 pub const GRAD_VECTORS: usize = 2;
 
 /// Most blocks of a cluster.
 pub const MAX_CLUSTER: u32 = 16;
 
-/// The same of norms whose rows come through a ring, and of those with weights in f32.
+/// The same for norms and their gradients whose rows come through a ring.
 pub const RING_VECTORS: usize = 4;
 
-/// See [`RING_VECTORS`].
+/// The same, with weights in f32.
 pub const RING_VECTORS_F32: usize = 2;
 
-/// Blocks that a multiprocessor has room for, of kernels that hold rows in registers and add up
-/// gradients of weights as they go.
+/// Blocks of gradients of norms that run on an SM, where rows are in registers.
 pub const GRAD_BLOCKS: u32 = 8;
 
 /// Most blocks of a grid.
 pub const MAX_BLOCKS: u32 = i32::MAX as u32;
 
-/// Blocks of kernels that go through rows element by element; they stride over the rest.
+/// Most blocks of kernels that go through rows element by element; with more rows, they loop.
 pub const LOOSE_BLOCKS: u32 = 65_535;
 
-/// Most words of a value that threads reduce together.
+/// Most words of a value that a block reduces through [`BLOCK_SCRATCH`].
 pub const WORDS: usize = 3;
 
-/// Words of shared memory that threads of a block exchange through: two turns, [`WORDS`] planes, a
-/// slot a warp.
+/// Words of shared memory through which the threads of a block reduce: two halves that alternate,
+/// [`WORDS`] planes each, with a slot for each warp.
 pub const BLOCK_SCRATCH: usize = 2 * WORDS * 32;
 
-/// Slots of the exchange of a row in slices, at most: one for every warp of every block.
+/// Most slots for the exchange of a row in slices: one for every warp of every block.
 const SLICE_SLOTS: u32 = MAX_CLUSTER * SLICE_THREADS / 32;
 
-/// Most threads of a block whose rows lie in slices.
+/// Most threads of a block whose rows are in slices.
 pub const SLICE_THREADS: u32 = 256;
 
-/// Such blocks that a multiprocessor has room for: 40 registers a thread.
+/// Blocks of [`SLICE_THREADS`] that run on an SM: 40 registers a thread.
 pub const SLICE_BLOCKS: u32 = 6;
 
-/// How many rows teams take whose weights come ahead, and vectors a thread of each: of those that add
-/// no bias.
+/// Rows of a team whose weights are loaded ahead, and vectors of each that a thread has, if there
+/// is no bias.
 pub const AHEAD: Ahead = Ahead {
     rows: 1,
     vectors: 8,
 };
 
-/// The same of those that add one, which comes with the rows.
+/// The same with a bias, which is loaded with the rows.
 pub const PAIRS: Ahead = Ahead {
     rows: 2,
     vectors: 4,
@@ -94,40 +93,41 @@ pub const PAIRS: Ahead = Ahead {
 /// Most threads of a block of such a team.
 pub const AHEAD_THREADS: u32 = 256;
 
-/// Such blocks that a multiprocessor has room for: 64 registers a thread.
+/// Blocks of [`AHEAD_THREADS`] that run on an SM: 64 registers a thread.
 pub const AHEAD_BLOCKS: u32 = 4;
 
-/// Bytes of the barriers of a block whose rows lie in slices: one a team, of 4 threads or more where
-/// they share a block, and one of exchanges.
+/// Bytes of the barriers of a block whose rows are in slices: one for each team (of 4 threads or
+/// more, if teams share a block), and one for exchanges.
 pub const BARRIER_BYTES: u32 = (SHARED_BLOCK / 4 * 8 + 8).next_multiple_of(VECTOR_BYTES);
 
-/// Bytes of a line of memory, which slices begin on.
+/// Bytes of a cache line, at a multiple of which slices begin.
 pub const LINE_BYTES: u32 = 128;
 
-/// Bytes before the slices in a block's shared memory, which exchanges through so many vectors.
+/// Offset of the slices in a block's shared memory, after barriers and `slots` vectors for
+/// exchanges.
 pub const fn slices_offset(slots: u32) -> u32 {
     (BARRIER_BYTES + slots * VECTOR_BYTES).next_multiple_of(LINE_BYTES)
 }
 
-/// Where a row is between its being read and its being written.
+/// Where a row is between its read and its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// In the registers of the threads of one block; one read.
+    /// In the registers of one block's threads; one read.
     Registers,
-    /// In slices, in the shared memory of one block or of a cluster's, which reduce over distributed
-    /// shared memory; one read.
+    /// In slices, in the shared memory of one block or of a cluster's blocks, which exchange sums
+    /// through distributed shared memory; one read.
     Slices,
-    /// In slices, as above, whose weights come while sums are exchanged; one read.
+    /// In slices, with the weights loaded while sums are exchanged; one read.
     Ahead(Ahead),
-    /// In slices, as above, of blocks that stay and have several rows on their way; one read.
+    /// In slices of persistent blocks, which have several rows in flight; one read.
     Ring(Stages),
-    /// In shared memory, for rows that do not begin on a vector; one read.
+    /// In shared memory, element by element, for rows that are not aligned to vectors; one read.
     Shared,
-    /// Nowhere: it is read for what the whole row says, and again for the result.
+    /// Nowhere: rows are read once for their sums, and again for the result.
     Passes,
 }
 
-/// What teams have whose weights come ahead.
+/// What the teams have whose weights are loaded ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ahead {
     /// Rows that a team takes together.
@@ -136,45 +136,47 @@ pub struct Ahead {
     pub vectors: u32,
 }
 
-/// What the kernels of an operation are made for.
+/// The kernels of an operation, as far as the choice depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowKernels {
     /// Vectors that a thread holds of a row.
     pub vectors: u32,
-    /// Least threads of a row.
+    /// Fewest threads of a row.
     pub least_threads: u32,
-    /// Most threads of a row that they hold in registers.
+    /// Most threads of a row that is held in registers.
     pub alone_threads: u32,
-    /// The same of rows that fill seven eighths of what their threads hold: with less in each, fewer
-    /// bytes are on their way.
+    /// The same for rows that fill at least seven eighths of their threads' vectors: with less in
+    /// each thread, fewer bytes are in flight.
     pub filled_threads: u32,
-    /// Whether there are kernels for longer rows, read alone, whose weights come ahead: of up to 16 KiB
-    /// for each of 16 blocks where they add a bias, else of up to 32 KiB.
+    /// Whether there are kernels with weights loaded ahead, for longer rows with one input: up to
+    /// 32 KiB for each of 16 blocks, or 16 KiB with a bias.
     pub ahead: bool,
-    /// How longer rows come through a ring.
+    /// How longer rows come through a ring, if there are kernels for that.
     pub ring: Option<Ringing>,
-    /// How rows lie in slices that are too long for that, too.
+    /// How still longer rows are cut into slices, if there are kernels for that.
     pub slices: Option<Slicing>,
 }
 
-/// Into how many slices rows go, and by how many threads. Clusters cost the more the larger they are,
-/// and the more warps they have, all of which exchange; slices of more than 52 KiB leave a
-/// multiprocessor fewer than four blocks.
+/// How many slices a row is cut into, and their number of threads. A cluster costs the more the
+/// larger it is and the more warps it has, as all of them exchange. Slices of more than 52 KiB
+/// leave room for fewer than four blocks on an SM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slicing {
-    /// Most bytes of all inputs' rows that one block has.
+    /// Most bytes that one block has of a row, all inputs together.
     pub alone_bytes: u32,
-    /// Bytes of a block's slices of longer ones, as far as `cluster` allows.
+    /// Bytes of a block's slices in clusters, as far as `cluster` allows.
     pub shared_bytes: u32,
-    /// Most blocks of a row, where none of them has more than `alone_bytes` then.
+    /// Most blocks of a row, as long as none of them has more than `alone_bytes`; beyond that,
+    /// [`MAX_CLUSTER`].
     pub cluster: u32,
-    /// Most vectors of an input for each thread, as far as [`SLICE_THREADS`] allow.
+    /// Most vectors of an input for each thread of a single block, as far as [`SLICE_THREADS`]
+    /// allow.
     pub vectors: u32,
     /// The same in clusters.
     pub shared_vectors: u32,
-    /// The same of elements of 16 bits in clusters of [`MAX_CLUSTER`].
+    /// The same for 16-bit elements in clusters of [`MAX_CLUSTER`].
     pub most_vectors: u32,
-    /// Least threads of a row.
+    /// Fewest threads of a row in a single block.
     pub least_threads: u32,
 }
 
@@ -183,26 +185,26 @@ pub struct Slicing {
 pub struct RowShape {
     /// Elements of a row.
     pub n: u64,
-    /// Of an element.
+    /// Bytes of an element.
     pub element_bytes: u32,
-    /// Whether all rows of all tensors begin on a multiple of [`VECTOR_BYTES`], and `n` elements are
+    /// Whether the rows of all tensors begin at multiples of [`VECTOR_BYTES`], and `n` elements are
     /// whole vectors.
     pub is_aligned: bool,
-    /// Rows that are read together: two of a gradient, or with a residual.
+    /// Input tensors whose rows are read together: two for a gradient, or with a residual.
     pub inputs: u32,
-    /// Whether norms add a bias.
+    /// Whether a norm adds a bias.
     pub has_bias: bool,
 }
 
 impl RowShape {
-    /// Vectors of a slice of a row that so many blocks share: whole lines.
+    /// Vectors of a slice, if `blocks` blocks share a row: whole cache lines.
     pub const fn slice_vectors(&self, blocks: u32) -> u32 {
         let bytes = self.n * self.element_bytes as u64;
         bytes.div_ceil((LINE_BYTES * blocks) as u64) as u32 * (LINE_BYTES / VECTOR_BYTES)
     }
 }
 
-/// What a device offers.
+/// The device, as far as the choice depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowDevice {
     /// Compute capability.
@@ -211,30 +213,31 @@ pub struct RowDevice {
     pub shared_bytes: u32,
 }
 
-/// How the rows of a launch are shared out.
+/// How a launch holds its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowPlan {
     /// Where rows are.
     pub strategy: Strategy,
-    /// Threads of a row in one block; a power of two, but in a ring.
+    /// Threads of a row in one block; a power of two, except with [`Strategy::Ring`] and
+    /// [`Strategy::Ahead`].
     pub threads: u32,
     /// Blocks of a row: those of a cluster, else 1.
     pub cluster: u32,
 }
 
 impl RowPlan {
-    /// The choice.
+    /// Chooses where rows are.
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32), or of `filled_threads` (8,192 of norms) where it fills seven eighths of them | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32), or of `filled_threads` (8,192 of norms) if the row fills seven eighths of them | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
     /// | the same, longer, of norms without a residual, up to the vectors of [`AHEAD`], or of [`PAIRS`] with a bias, for each of [`AHEAD_THREADS`] of 16 blocks (131,072 elements of 16 bits with a bias, else 262,144) | [`Strategy::Ahead`] |
-    /// | the same, longer, where there are kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
-    /// | the same, longer, where there are kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
-    /// | any other that fits into a block's shared memory | [`Strategy::Shared`] |
+    /// | the same, longer, with kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
+    /// | the same, longer, with kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
+    /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
     ///
-    /// The numbers are what an H200 was fastest with (`docs/rows.md`).
+    /// The limits are those with which an H200 was fastest (`docs/rows.md`).
     pub const fn choose(kernels: &RowKernels, shape: &RowShape, device: &RowDevice) -> Self {
         let vectors = (shape.n * shape.element_bytes as u64).div_ceil(VECTOR_BYTES as u64);
         let held = kernels.vectors as u64;
@@ -290,8 +293,8 @@ impl RowPlan {
         }
     }
 
-    /// In slices whose weights come ahead, of rows that are read alone, where blocks have threads for
-    /// them.
+    /// Slices with weights loaded ahead, for rows with one input that fit the threads of
+    /// [`MAX_CLUSTER`] blocks.
     const fn of_ahead(shape: &RowShape, device: &RowDevice) -> Option<Self> {
         let ahead = if shape.has_bias { PAIRS } else { AHEAD };
         let bytes = shape.n * shape.element_bytes as u64;
@@ -313,7 +316,7 @@ impl RowPlan {
         Some(plan)
     }
 
-    /// In slices, where they fit.
+    /// Slices, if they fit.
     const fn of_slices(slicing: &Slicing, shape: &RowShape, device: &RowDevice) -> Option<Self> {
         let bytes = shape.n * (shape.element_bytes * shape.inputs) as u64;
         if bytes > (MAX_CLUSTER as u64) * device.shared_bytes as u64 {
@@ -372,8 +375,8 @@ impl RowPlan {
         }
     }
 
-    /// Blocks of a launch over so many rows: a multiple of the cluster. `None` where a grid cannot have
-    /// as many.
+    /// Blocks of a launch over `rows` rows: a multiple of the cluster. `None` if a grid cannot have
+    /// that many.
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
         let groups = rows.div_ceil(self.rows_per_block() as u64);
         match self.strategy {
@@ -393,7 +396,7 @@ impl RowPlan {
         }
     }
 
-    /// Blocks of a launch whose blocks stride over the rows, whatever the device.
+    /// Blocks of a launch with persistent blocks. It does not depend on the device.
     pub const fn persistent_blocks(&self, rows: u64) -> u32 {
         let most = match self.strategy {
             Strategy::Ring(ring) => ring::resident_blocks(ring.blocks, self.cluster),
@@ -415,7 +418,7 @@ impl RowPlan {
                 slices_offset(slots) + slices * shape.slice_vectors(self.cluster) * VECTOR_BYTES
             }
             Strategy::Ahead(ahead) => {
-                // A bias comes as another row.
+                // A bias is loaded as one more row.
                 let slices = ahead.rows + shape.has_bias as u32;
                 let of_slice = self.threads * ahead.vectors * VECTOR_BYTES;
                 slices_offset(self.threads / LANES * self.cluster) + slices * of_slice
@@ -434,14 +437,14 @@ impl RowPlan {
         }
     }
 
-    /// Additions along one path of a row's sum, at most, for error bounds: a thread's own, those of
-    /// the lanes of a warp, of the slots that a lane adds up, and of the lanes again.
+    /// Most additions along one path of a row's sum, for error bounds: a thread's own, those over
+    /// the lanes of a warp, over the slots that a lane adds up, and over the lanes again.
     pub const fn additions(&self, n: u64) -> u64 {
         let threads = self.threads as u64 * self.cluster as u64;
         n.div_ceil(threads) + 8 + 5 + (SLICE_SLOTS / 32) as u64 + 5
     }
 
-    /// The entry's form.
+    /// The form of the entry.
     pub const fn form(&self) -> Form {
         match self.strategy {
             Strategy::Registers => Form::Held,
@@ -454,7 +457,7 @@ impl RowPlan {
     }
 }
 
-/// The least power of two that is at least `n` and `least`.
+/// The smallest power of two that is at least `n`, and at least `least`.
 const fn power(n: u64, least: u32) -> u32 {
     let n = n.next_power_of_two();
     if n > least as u64 { n as u32 } else { least }

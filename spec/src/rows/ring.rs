@@ -1,4 +1,4 @@
-//! Blocks to which rows come through a ring: how many there are, and their shared memory.
+//! Rings: how many persistent blocks there are, and their shared memory.
 
 use super::{
     LANES, LINE_BYTES, MAX_CLUSTER, RowDevice, RowPlan, RowShape, Strategy, VECTOR_BYTES, power,
@@ -7,51 +7,51 @@ use super::{
 /// Most warps of a row in one block.
 pub const RING_WARPS: u32 = 16;
 
-/// Most rows that are in a block at a time.
+/// Most stages of a block's ring: rows that are in it at a time.
 pub const RING_STAGES: u32 = 8;
 
-/// Rows of all warps of a multiprocessor that are of use at a time, each counted for itself.
+/// Most stages of all warps of an SM together that are of use.
 const WARP_STAGES: u32 = 48;
 
-/// Multiprocessors of an H200.
+/// SMs of an H200.
 pub(super) const MULTIPROCESSORS: u32 = 132;
 
-/// Shared memory that a multiprocessor has beyond what one block of it can have, and that it keeps for
+/// Shared memory of an SM beyond what one block can have; the hardware also reserves as much for
 /// each block.
 const RESERVED_BYTES: u32 = 1 << 10;
 
-/// Into how many slices rows go that come through a ring.
+/// How many slices a row is cut into if it comes through a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ringing {
     /// Vectors that a thread has of a row.
     pub vectors: u32,
-    /// Most warps of a block that has rows alone.
+    /// Most warps of a single block.
     pub alone_warps: u32,
-    /// Warps of a block of a cluster of at most `cluster` blocks.
+    /// Warps of a block in a cluster of at most `cluster` blocks.
     pub warps: u32,
     /// See `warps`.
     pub cluster: u32,
-    /// Warps of a block of a larger cluster, as far as [`MAX_CLUSTER`] allows.
+    /// Warps of a block in a larger cluster, as far as [`MAX_CLUSTER`] allows.
     pub most_warps: u32,
-    /// Least blocks of rows that are read together with others, where there are slices for those.
+    /// Rows with several inputs come through a ring only in clusters of at least this size.
     pub joined_cluster: u32,
-    /// Warps that a multiprocessor has registers for.
+    /// Warps that an SM has registers for.
     pub resident_warps: u32,
 }
 
-/// What a block has of its rows.
+/// The ring of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stages {
     /// Vectors that a thread has of a row.
     pub vectors: u32,
-    /// Rows at a time.
+    /// Stages: rows at a time.
     pub stages: u32,
-    /// Blocks that a multiprocessor has room for.
+    /// Blocks that run on an SM.
     pub blocks: u32,
 }
 
 impl RowPlan {
-    /// In a ring, where blocks have room for two rows at least.
+    /// A ring, if blocks have room for at least two rows.
     pub(super) const fn of_ring(
         ringing: &Ringing,
         shape: &RowShape,
@@ -79,7 +79,7 @@ impl RowPlan {
         let warps = shape
             .slice_vectors(cluster)
             .div_ceil(LANES * ringing.vectors);
-        // As many blocks share a multiprocessor as have its warps, or as have room for two rows.
+        // As many blocks on an SM as it has registers for, but with room for two rows in each.
         let of_stage = warps * of_warp * shape.inputs;
         let mut blocks = ringing.resident_warps / warps;
         let before = RingLayout::new(0, shape.inputs, 0, warps, cluster).bytes();
@@ -107,8 +107,8 @@ impl RowPlan {
     }
 }
 
-/// Stages of so many bytes, after so many, in each of the blocks of a multiprocessor, as far as they
-/// are of use.
+/// Stages of `stage_bytes`, after `before_bytes`, that fit each of `blocks` blocks on an SM, up to
+/// [`RING_STAGES`].
 const fn stages(device: &RowDevice, blocks: u32, before_bytes: u32, stage_bytes: u32) -> u32 {
     let room = (device.shared_bytes + RESERVED_BYTES) / blocks;
     let stages = room.saturating_sub(RESERVED_BYTES + before_bytes) / stage_bytes;
@@ -119,12 +119,12 @@ const fn stages(device: &RowDevice, blocks: u32, before_bytes: u32, stage_bytes:
     }
 }
 
-/// Blocks that run at a time on an H200, so many on a multiprocessor: larger clusters leave some
-/// alone.
+/// Blocks that run at the same time on an H200, with `of_one` on an SM. Larger clusters leave some
+/// SMs without a block.
 pub(super) const fn resident_blocks(of_one: u32, cluster: u32) -> u32 {
     let clusters = match cluster {
         1 | 2 => MULTIPROCESSORS / cluster * of_one,
-        // 30, 62, 92, 124: some lie across two multiprocessors' remains.
+        // 30, 62, 92, 124 clusters: some are made up of what two SMs have left.
         4 => 31 * of_one / 2 * 2,
         8 => 15 * of_one,
         _ => 7 * of_one,
@@ -132,7 +132,7 @@ pub(super) const fn resident_blocks(of_one: u32, cluster: u32) -> u32 {
     clusters * cluster
 }
 
-/// Columns of a block that adds up so many partial sums of each of `n` columns, and its threads.
+/// Columns of a block that adds up `parts` partial sums of each of `n` columns, and its threads.
 pub const fn column_block(parts: u64, n: u64) -> (u32, u32) {
     match parts {
         0..=16 => (256, 256),
@@ -143,31 +143,31 @@ pub const fn column_block(parts: u64, n: u64) -> (u32, u32) {
     }
 }
 
-/// Where things are in shared memory: barriers, places of exchanges, stages.
+/// Offsets in shared memory: barriers, places of exchanges, stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingLayout {
-    /// Of the row in the block.
+    /// Warps of the row in the block.
     warps: u32,
-    /// Rows of which what was posted has places of its own: a power of two.
+    /// Rows whose posted sums have places of their own: a power of two.
     turns: u32,
-    /// Places that a row's sums are posted to.
+    /// Places for each row's posted sums.
     places: u32,
     /// Bytes of a warp's stages.
     warp_bytes: u32,
 }
 
 impl RingLayout {
-    /// Rows of which what was gathered in a block has places of its own: two are on their way.
+    /// Rows whose gathered sums, within a block, have places of their own; two are in flight.
     pub const GATHER_TURNS: u32 = 16;
 
-    /// Of `inputs` rows at a time in `stages` stages, `vectors` a thread, by so many warps of each of
-    /// the `blocks` of a cluster.
+    /// The layout for `inputs` tensors in `stages` stages, with `vectors` a thread and `warps`
+    /// warps in each of the `blocks` blocks of a cluster.
     pub const fn new(vectors: u32, inputs: u32, stages: u32, warps: u32, blocks: u32) -> Self {
         Self {
             warps,
             turns: match (blocks, inputs) {
                 (1, _) => 16,
-                // Clusters meet the less often the more there are.
+                // The more places there are, the less often clusters have to synchronise.
                 (_, 1) => 64,
                 _ => 32,
             },
@@ -176,37 +176,37 @@ impl RingLayout {
         }
     }
 
-    /// Rows of which what was posted has places of its own.
+    /// Rows whose posted sums have places of their own.
     pub const fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Places that a row's sums are posted to: one a block of a cluster, or one a warp.
+    /// Places for each row's posted sums: one a block of a cluster, or one a warp.
     pub const fn places(&self) -> u32 {
         self.places
     }
 
-    /// Row `i` of those that have places.
+    /// Index of row `i` among the rows that have places.
     const fn turn(&self, i: u32) -> u32 {
         i & (self.turns - 1)
     }
 
-    /// The barrier of what was posted of row `i`.
+    /// The barrier of the sums posted for row `i`.
     pub const fn posted(&self, i: u32) -> u32 {
         (Self::GATHER_TURNS + self.turn(i)) * 8
     }
 
-    /// Its parity.
+    /// The parity of that barrier's phase.
     pub const fn posted_parity(&self, i: u32) -> u32 {
         (i & self.turns != 0) as u32
     }
 
-    /// The barrier of what was gathered of row `i`.
+    /// The barrier of the sums gathered for row `i`.
     pub const fn gathered(i: u32) -> u32 {
         i % Self::GATHER_TURNS * 8
     }
 
-    /// Its parity.
+    /// The parity of that barrier's phase.
     pub const fn gathered_parity(i: u32) -> u32 {
         i / Self::GATHER_TURNS % 2
     }
@@ -216,13 +216,13 @@ impl RingLayout {
         (Self::GATHER_TURNS + self.turns + warp * RING_STAGES + stage) * 8
     }
 
-    /// Where a warp puts what it has of row `i`, for the warp that sends.
+    /// Where a warp puts its sums of row `i` for the warp that sends.
     pub const fn gather(&self, i: u32, warp: u32) -> u32 {
         let place = i % Self::GATHER_TURNS * self.warps + warp;
         self.landed(self.warps, 0) + place * VECTOR_BYTES
     }
 
-    /// Where a block, or a warp, posts what it has of row `i`.
+    /// Where a block, or a warp, posts its sums of row `i`.
     pub const fn post(&self, i: u32, place: u32) -> u32 {
         let place = Self::GATHER_TURNS * self.warps + self.turn(i) * self.places + place;
         self.landed(self.warps, 0) + place * VECTOR_BYTES
@@ -234,7 +234,7 @@ impl RingLayout {
         before.next_multiple_of(LINE_BYTES) + warp * self.warp_bytes
     }
 
-    /// All of it.
+    /// Bytes in all.
     pub const fn bytes(&self) -> u32 {
         self.parts(self.warps)
     }
