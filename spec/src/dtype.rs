@@ -36,7 +36,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// All of them.
+    /// All dtypes.
     pub const ALL: [Self; 14] = [
         Self::F64,
         Self::F32,

@@ -1,48 +1,52 @@
 //! Scans (running sums, products and maxima) of rows, in one pass over memory.
 //!
-//! Rows that a block's threads have at once are shared by so many threads as they need, several rows a
-//! block. Longer ones are cut into tiles, which blocks take in order by a counter. A block scans its
-//! tile, publishes the tile's total, and, where it has room for two, takes the next one before it finds
-//! what comes before the last by looking back (Merrill and Garland, "Single-pass parallel prefix scan
-//! with decoupled look-back", 2016), in an association that does not depend on time: the totals of the
-//! tiles before it in its group of [`GROUP`], by a tree; those of the groups before, each by a tree, one
-//! after the other, from what comes before a group on that is as many groups away as a block has
-//! warps but one. So results have the same bits every time.
+//! If a row fits the threads of a block, it is shared by as many of them as it needs, and a block
+//! has several short rows. Longer rows are cut into tiles, which blocks take in order by a counter.
+//! A block scans its tile and publishes the tile's total. If it has room for two tiles, it then
+//! takes the next one first. It finds what comes before a tile by looking back (Merrill and
+//! Garland, "Single-pass parallel prefix scan with decoupled look-back", 2016).
+//!
+//! The order of association does not depend on time, so results have the same bits every time.
+//! Tiles form groups of [`GROUP`]. What comes before a tile is combined from left to right of:
+//! 1. the published total of everything up to the end of the group that is as many groups before as
+//!    a block has warps but one;
+//! 2. the totals of the groups since, each combined by a tree from the totals of its tiles;
+//! 3. the totals of the tiles before it in its own group, combined by a tree.
 //!
 //! | entry | parameters |
 //! |---|---|
 //! | `scan_<dtype>`, `scan_sm80_bf16` | `(x: *const T, y: *mut T, status: *mut u64, params: ScanParams)` |
 //!
 //! `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32 and i64 (in i64, wrapping).
-//! `status` is [`ScanPlan::status_words`] words of 0, and may be null where rows have one tile.
+//! `status` is [`ScanPlan::status_words`] words of 0; it may be null if rows have one tile.
 
 use crate::DType;
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
-/// Vectors of 16 bytes that a thread has of a tile.
+/// Vectors of 16 bytes of a tile that a thread has.
 pub const VECTORS: usize = 8;
 
-/// Bytes of shared memory for what threads tell each other.
+/// Bytes of shared memory through which threads exchange numbers.
 pub const SCRATCH_BYTES: u32 = 224;
 
 /// Bytes of shared memory for a tile.
 pub const TILE_BYTES: u32 = THREADS * VECTORS as u32 * 16;
 
-/// Threads that read neighbouring vectors, where a row has twice as many.
+/// Fewest threads that read neighbouring vectors, if a row has at least twice as many vectors.
 const NEIGHBOURS: u64 = 8;
 
 /// Tiles of a group.
 pub const GROUP: u64 = 32;
 
-/// Most blocks of a grid over tiles; they take some until there are none.
+/// Most blocks of a grid over tiles; each takes tiles until there are none.
 pub const MAX_BLOCKS: u64 = 1056;
 
-/// Most blocks of a grid over rows; they stride over the rest.
+/// Most blocks of a grid over rows; with more rows, they loop.
 pub const MAX_BLOCKS_OF_ROWS: u64 = 1 << 20;
 
-/// What is accumulated.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanOp {
     /// Running sums.
@@ -54,7 +58,7 @@ pub enum ScanOp {
 }
 
 impl ScanOp {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 3] = [Self::Sum, Self::Prod, Self::Max];
 
     /// Name on the command line.
@@ -66,7 +70,7 @@ impl ScanOp {
         }
     }
 
-    /// [`ScanParams::kind`].
+    /// Its code in [`ScanParams::kind`].
     pub const fn kind(self) -> u32 {
         match self {
             Self::Sum => crate::reduce::KIND_SUM,
@@ -76,18 +80,18 @@ impl ScanOp {
     }
 }
 
-/// Names an entry: `scan_f32`, `scan_sm80_bf16`.
+/// One kernel; displays as its entry name: `scan_f32`, `scan_sm80_bf16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScanEntry {
-    /// Of input and output: one of [`DTYPES`](crate::reduce::DTYPES).
+    /// Element type of input and output: one of [`DTYPES`](crate::reduce::DTYPES).
     pub dtype: DType,
-    /// Whether it rounds by the instruction that compute capability 8.0 has for that: of bf16, which is
-    /// bound by instructions otherwise. The bits are the same.
+    /// Whether it rounds by an instruction of compute capability 8.0. For bf16, which is otherwise
+    /// limited by instruction throughput. The bits are the same.
     pub is_sm80: bool,
 }
 
 impl ScanEntry {
-    /// Of that dtype, for a device of that compute capability.
+    /// The entry for a dtype and a device's compute capability.
     pub const fn new(dtype: DType, arch: (u32, u32)) -> Self {
         Self {
             dtype,
@@ -95,7 +99,7 @@ impl ScanEntry {
         }
     }
 
-    /// All of them.
+    /// All entries.
     pub fn all() -> impl Iterator<Item = Self> {
         let portable = crate::reduce::DTYPES.map(|dtype| Self::new(dtype, (7, 5)));
         portable.into_iter().chain([Self::new(DType::Bf16, (8, 0))])
@@ -109,7 +113,7 @@ impl core::fmt::Display for ScanEntry {
     }
 }
 
-/// How rows are scanned.
+/// How rows are cut into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {
     /// Threads of a row: a power of two.
@@ -125,8 +129,8 @@ pub struct ScanPlan {
 }
 
 impl ScanPlan {
-    /// Of `rows` rows of `n` elements. `is_aligned`: each begins at 16 bytes; else its first tile may
-    /// begin up to a vector before it.
+    /// The plan for `rows` rows of `n` elements. `is_aligned` says that each row begins at a
+    /// multiple of 16 bytes; otherwise its first tile may begin up to a vector before it.
     pub const fn new(rows: u64, n: u64, dtype: DType, is_aligned: bool) -> Self {
         let lanes = 16 / dtype.size_bytes() as u64;
         let before = if is_aligned { 0 } else { lanes - 1 };
@@ -135,7 +139,8 @@ impl ScanPlan {
         let along = if vectors >= most {
             THREADS as u64
         } else {
-            // So many that neighbours read neighbours: 128 bytes at a time, of rows with several.
+            // Enough that neighbouring threads read neighbouring vectors: 128 bytes at a time, if
+            // rows are longer than that.
             let least = vectors.div_ceil(2);
             let least = if least > NEIGHBOURS {
                 NEIGHBOURS
@@ -166,7 +171,7 @@ impl ScanPlan {
         }
     }
 
-    /// Words of 64 bits that a number takes among the totals: 32 bits of it each.
+    /// 64-bit words of a published number, each of which has 32 bits of it.
     pub const fn words(dtype: DType) -> u64 {
         match dtype {
             DType::F32 | DType::F16 | DType::Bf16 => 1,
@@ -174,7 +179,7 @@ impl ScanPlan {
         }
     }
 
-    /// Words of 64 bits of `status`: the counter, the totals of tiles and those of groups.
+    /// 64-bit words of `status`: the counter, the totals of tiles, and those of groups.
     pub const fn status_words(&self, rows: u64, dtype: DType) -> u64 {
         1 + rows * (self.tiles + self.groups) * Self::words(dtype)
     }
@@ -184,16 +189,16 @@ impl ScanPlan {
         SCRATCH_BYTES + if is_late { 2 * TILE_BYTES } else { TILE_BYTES }
     }
 
-    /// How far behind a block's tile the one is that it asks for while it scans its own: a tile and a
-    /// half for each multiprocessor. Rows, and tiles.
+    /// How far behind a block's tile the tile is that it prefetches into L2 while it scans its own:
+    /// a tile and a half for each SM. Returns rows and tiles.
     pub const fn ahead(&self, multiprocessors: u32) -> [u64; 2] {
         let tiles = multiprocessors as u64 * 3 / 2;
         [tiles / self.tiles, tiles % self.tiles]
     }
 
-    /// Most roundings of any one element's way into a running sum: within a vector before it and in
-    /// its own, over lanes, vectors and warps, to what comes before the tile, in a group, and one for
-    /// each group before.
+    /// Most roundings on one element's way into a running sum: within the vector before it and its
+    /// own, over lanes, vectors and warps, to what comes before the tile, within a group, and one
+    /// for each group before.
     pub const fn additions(&self) -> u64 {
         8 + 8 + 5 + VECTORS as u64 + 8 + 2 + 9 + self.groups
     }
@@ -203,9 +208,9 @@ impl ScanPlan {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanParams {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Elements of a row, neighbours in memory.
+    /// Elements of a row, which are contiguous.
     pub n: u64,
     /// Elements between rows of x.
     pub x_row_stride: i64,
@@ -215,17 +220,18 @@ pub struct ScanParams {
     pub tiles: u64,
     /// [`ScanPlan::groups`].
     pub groups: u64,
-    /// Rows, and tiles, from a tile to the one that its block asks for: [`ScanPlan::ahead`].
+    /// Distance in rows and tiles from a tile to the one that its block prefetches:
+    /// [`ScanPlan::ahead`].
     pub ahead_rows: u64,
     /// See `ahead_rows`.
     pub ahead_tiles: u64,
-    /// [`ScanPlan::along`], as a power of two.
+    /// Log2 of [`ScanPlan::along`].
     pub along_log2: u32,
     /// `KIND_..` of [`crate::reduce`].
     pub kind: u32,
-    /// 1 where an element counts only for those after it.
+    /// 1 if a result leaves out its own element.
     pub is_exclusive: u32,
-    /// 1 where a block takes the next tile before it asks what comes before the last one.
+    /// 1 if a block takes the next tile before it looks back for the last one.
     pub is_late: u32,
 }
 

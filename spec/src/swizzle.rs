@@ -1,24 +1,24 @@
-//! Swizzles: how shared memory of a tile is permuted so that neither rows nor columns of 16-byte
-//! chunks meet in the same banks.
+//! Swizzles: permutations of a tile in shared memory, with which neither rows nor columns of 16-byte
+//! chunks have bank conflicts.
 //!
-//! Tensor copies, wgmma and hand-written accesses permute alike: within each 8 rows of the span,
-//! chunk `c` of row `r` lies where chunk `c ^ r` would lie (128 B; the narrower ones use fewer bits
-//! of the row). In bits of the byte address: bits 4.. are xored with bits 7.., so a swizzled tile
-//! starts at a multiple of [`Swizzle::align_bytes`].
+//! TMA, `wgmma` and hand-written accesses use the same permutation. Within 8 rows of the span's
+//! length, chunk `c` of row `r` is where chunk `c ^ r` would be without a swizzle (128 B; the
+//! narrower ones use fewer bits of the row). In terms of the byte address, bits 4.. are xored with
+//! bits 7.., so a swizzled tile must start at a multiple of [`Swizzle::align_bytes`].
 
-/// Bytes of the chunk that stays together.
+/// Bytes of a chunk, which the permutation does not break up.
 pub const CHUNK_BYTES: u32 = 16;
 
-/// A swizzle, named by its span: the bytes of a row of the pattern.
+/// A swizzle, named by its span: the bytes of a row of its pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Swizzle {
-    /// Nothing moves; 8 rows of 16 bytes lie together.
+    /// None; 8 rows of 16 bytes are contiguous.
     None,
-    /// 32 bytes: 1 bit.
+    /// Span of 32 bytes: 1 bit is xored.
     B32,
-    /// 64 bytes: 2 bits.
+    /// Span of 64 bytes: 2 bits.
     B64,
-    /// 128 bytes: 3 bits.
+    /// Span of 128 bytes: 3 bits.
     B128,
 }
 
@@ -26,7 +26,7 @@ impl Swizzle {
     /// All, narrowest first.
     pub const ALL: [Self; 4] = [Self::None, Self::B32, Self::B64, Self::B128];
 
-    /// Bytes of a row of the pattern; the inner extent of a tensor copy's box is at most this.
+    /// Bytes of a row of the pattern; the inner extent of a TMA box is at most this.
     pub const fn span_bytes(self) -> u32 {
         match self {
             Self::None => 16,
@@ -36,7 +36,7 @@ impl Swizzle {
         }
     }
 
-    /// The one whose pattern has rows of so many bytes: 16, 32, 64 or 128.
+    /// The swizzle with that span: 16, 32, 64 or 128 bytes.
     pub const fn of_span(span_bytes: u32) -> Self {
         match span_bytes {
             16 => Self::None,
@@ -47,12 +47,12 @@ impl Swizzle {
         }
     }
 
-    /// Bytes after which the pattern repeats: what a tile that is swizzled this way is aligned to.
+    /// Bytes after which the pattern repeats, to which a swizzled tile is aligned.
     pub const fn align_bytes(self) -> u32 {
         8 * self.span_bytes()
     }
 
-    /// How many bits are xored.
+    /// Number of bits that are xored.
     pub const fn bits(self) -> u32 {
         match self {
             Self::None => 0,
@@ -62,14 +62,15 @@ impl Swizzle {
         }
     }
 
-    /// Where the byte at `offset_bytes` of the plain tile lies in the swizzled one. Its own inverse.
+    /// Offset in the swizzled tile of the byte at `offset_bytes` of the plain one. The function is
+    /// its own inverse.
     #[inline(always)]
     pub const fn apply(self, offset_bytes: u32) -> u32 {
         let mask = (1 << self.bits()) - 1;
         offset_bytes ^ ((offset_bytes >> 7 & mask) << 4)
     }
 
-    /// The offset of byte `column_bytes` of `row`, in a tile whose rows have the span's length.
+    /// Offset of byte `column_bytes` of `row`, in a tile whose rows are as long as the span.
     #[inline(always)]
     pub const fn offset_bytes(self, row: u32, column_bytes: u32) -> u32 {
         self.apply(row * self.span_bytes() + column_bytes)
@@ -104,7 +105,7 @@ mod tests {
                 assert_eq!(Swizzle::B128.offset_bytes(row, chunk * 16), want);
             }
         }
-        // The narrower ones change the chunk every 2 and every 4 rows.
+        // The narrower swizzles change the chunk every 2 and every 4 rows.
         assert_eq!(Swizzle::B64.offset_bytes(1, 0), 64);
         assert_eq!(Swizzle::B64.offset_bytes(2, 0), 128 + 16);
         assert_eq!(Swizzle::B32.offset_bytes(3, 0), 96);
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn eight_rows_of_a_chunk_column_lie_in_different_banks() {
-        // What ldmatrix and stmatrix read or write at once: 8 rows of 16 bytes, 32 banks of 4.
+        // What `ldmatrix` and `stmatrix` access at once: 8 rows of 16 bytes, in 32 banks of 4.
         for swizzle in Swizzle::ALL {
             for chunk in 0..swizzle.span_bytes() / CHUNK_BYTES {
                 let mut banks = 0_u32;

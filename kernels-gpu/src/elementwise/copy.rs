@@ -1,10 +1,10 @@
-//! Copies between any strides, as bits.
+//! Copies between tensors of any strides, by bits.
 
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread, walk};
 use spec::elementwise::{CopyEntry, THREADS, WalkParams};
 
-/// y = x of every element; each thread has `N` loads in flight.
+/// y = x for every element; each thread has `N` loads in flight.
 ///
 /// # Safety
 /// The tensors are those of `params`.
@@ -29,12 +29,12 @@ unsafe fn copy<T: Copy + Default, const N: usize>(x: *const T, y: *mut T, params
     }
 }
 
-/// 16 bytes, moved as one.
+/// An element of 16 bytes.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(16))]
 pub struct Wide([u32; 4]);
 
-/// Elements of a thread, as `spec` has it.
+/// Elements a thread, as `spec` says.
 const fn per_thread<T>() -> usize {
     let size_bytes = size_of::<T>();
     CopyEntry { size_bytes }.per_thread() as usize

@@ -1,7 +1,7 @@
-//! Elementwise operations over strided tensors with broadcasting, casts, copies, transposes.
+//! Elementwise operations over strided tensors with broadcasting; casts, copies, transposes.
 //!
-//! Functions and casts are skeletons (`fused`), filled with the [`crate::fragments`] that the host picks; copies and
-//! transpositions move bits.
+//! Functions and casts are skeleton kernels (`fused`), which the host fills with the
+//! [`crate::fragments`] that it picks. Copies and transposes move bits.
 
 mod copy;
 mod fused;

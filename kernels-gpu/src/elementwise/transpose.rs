@@ -1,41 +1,44 @@
-//! Transposition of a batch of matrices: `y[j, i] = x[i, j]`, where x steps by 1 along j, y along i.
+//! Transposes a batch of matrices: `y[j, i] = x[i, j]`, where x has stride 1 along j and y along i.
 //!
-//! **Roles**: 256 or 512 threads move a tile: 16 bytes along j from x into shared memory, then 16 bytes along
-//! i out of it to y. A tile is `SUB` by `SUB` subtiles of 8·E rows of 128 bytes, E being the elements of
-//! 16 bytes, so both sides touch whole lines of 128 bytes and more.
+//! **Roles**: all of the 256 or 512 threads do the same. They move a tile: 16 bytes along j from x
+//! into shared memory, then 16 bytes along i out of it to y. A tile is `SUB` by `SUB` subtiles. A
+//! subtile has 8·E rows of 128 bytes, where E is the number of elements of 16 bytes, so both sides
+//! access whole lines of 128 bytes.
 //!
-//! **Shared memory**: a subtile's row is eight chunks of 16 bytes; chunk c of row r stands at
-//! c ^ (r / E). The eight lanes that store a row take all eight chunks; the 32 lanes that read words of
-//! eight row groups and the four words of a column of chunks take all 32 banks. No conflict.
+//! **Shared memory**: a subtile's row is eight chunks of 16 bytes; chunk c of row r is at c ^ (r /
+//! E). The eight lanes that store a row take all eight chunks. The 32 lanes that read words of
+//! eight row groups, and the four words of a column of chunks, take all 32 banks. So there are no
+//! bank conflicts.
 //!
-//! **Order**: neighbouring blocks have neighbouring tiles along i. What a few hundred of them write at a
-//! time are a few whole rows of y, one after the other in memory; what they read are short pieces of
-//! many rows of x, which costs less than to write such pieces.
+//! **Order**: neighbouring blocks have neighbouring tiles along i. What a few hundred of them write
+//! at the same time is a few whole rows of y, contiguous in memory. What they read is short pieces
+//! of many rows of x, which costs less than writing such pieces.
 //!
-//! **Timeline**: all loads, stores to shared memory, barrier, loads from it, stores.
+//! **Timeline**: all global loads, stores to shared memory, barrier, loads from it, global stores.
 
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, mem, shared_array, thread};
 use spec::elementwise::{TransposeEntry, TransposeParams};
 
-/// Words of a row of a subtile.
+/// Words of a subtile's row.
 const ROW_WORDS: usize = 32;
-/// Chunks of 16 bytes of a row.
+/// Chunks (of 16 bytes) of a row.
 const CHUNKS: u32 = 8;
 
-/// A kernel's constants: elements of `S` bytes, `SUB` subtiles along each side.
+/// A kernel's constants, for elements of `S` bytes and `SUB` subtiles along each side.
 struct Shape<const S: usize, const SUB: u32>;
 
 impl<const S: usize, const SUB: u32> Shape<S, SUB> {
-    /// Elements of 16 bytes.
+    /// Number of elements of 16 bytes.
     const E: u32 = 16 / S as u32;
     /// Rows, and columns, of a subtile.
     const T: u32 = CHUNKS * Self::E;
     /// Threads of a block.
     const THREADS: u32 = TransposeEntry { size_bytes: S }.threads();
-    /// Loads of a thread.
+    /// Loads a thread.
     const LOADS: usize = (SUB * Self::T * SUB * CHUNKS / Self::THREADS) as usize;
-    /// Subtiles that the block's threads finish at once: elements of 8 bytes take half as many.
+    /// Subtiles that the block's threads write at once; with 8-byte elements, a subtile takes half
+    /// as many threads.
     const AT_ONCE: u32 = Self::THREADS / if S == 8 { 128 } else { 256 };
     const CHECKED: () = assert!(
         TransposeEntry { size_bytes: S }.tile() == SUB * Self::T
@@ -44,7 +47,7 @@ impl<const S: usize, const SUB: u32> Shape<S, SUB> {
     );
 }
 
-/// Up to one chunk's elements from `from`, of which `valid` are there.
+/// Loads up to one chunk of elements from `from`, of which `valid` exist.
 #[inline(always)]
 unsafe fn load<const S: usize>(from: *const u8, valid: u32, is_aligned: bool) -> [u32; 4] {
     let all = 16 / S as u32;
@@ -73,7 +76,7 @@ unsafe fn load<const S: usize>(from: *const u8, valid: u32, is_aligned: bool) ->
     }
 }
 
-/// Up to one chunk's elements to `to`.
+/// Stores up to one chunk of elements to `to`, of which `valid` exist.
 #[inline(always)]
 unsafe fn store<const S: usize>(to: *mut u8, words: [u32; 4], valid: u32, is_aligned: bool) {
     let all = 16 / S as u32;
@@ -97,7 +100,7 @@ unsafe fn store<const S: usize>(to: *mut u8, words: [u32; 4], valid: u32, is_ali
     }
 }
 
-/// Where a block's tile lies.
+/// Where a block's tile is.
 struct Place {
     /// First row and column of x.
     i: u32,
@@ -127,7 +130,7 @@ fn place(params: &TransposeParams, tile: u32) -> Place {
     }
 }
 
-/// The kernel of elements of `S` bytes.
+/// The kernel for elements of `S` bytes.
 ///
 /// # Safety
 /// The launch's tensors; `smem` has room for the tile.
@@ -178,8 +181,8 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
     }
 }
 
-/// Writes a thread's part of a subtile: E rows of x by the columns of a word, or of an element of 8
-/// bytes.
+/// Stores a thread's part of a subtile: E rows of x, by the columns of a word (or of one 8-byte
+/// element).
 #[inline(always)]
 unsafe fn finish<const S: usize, const SUB: u32>(
     y: *mut u8,
@@ -242,7 +245,7 @@ unsafe fn finish<const S: usize, const SUB: u32>(
     }
 }
 
-/// Byte k of each word, as word k.
+/// Word k of the result is byte k of each word.
 #[inline(always)]
 fn transposed_bytes(a: u32, b: u32, c: u32, d: u32) -> (u32, u32, u32, u32) {
     let byte = |k: u32| {

@@ -1,7 +1,7 @@
-//! What comes before a tile: by looking at what other blocks have published.
+//! The look-back: what comes before a tile, from the totals that other blocks have published.
 //!
-//! A published number is words of 64 bits, each 32 bits of the number under a 1: who reads that 1 in all
-//! words has the number whole, without any fence.
+//! A published number consists of 64-bit words, each of which has 32 bits of the number below a 1.
+//! Whoever reads that 1 in all words has the whole number, without any fence.
 
 use cuda_std::atomic::{ld_relaxed_gpu_u64, st_relaxed_gpu_u64};
 use cuda_std::hint::opaque;
@@ -18,26 +18,26 @@ pub(super) const WARPS: u32 = THREADS / thread::WARP_THREADS;
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
     pub(super) row: u64,
-    /// Which of the row's.
+    /// Its index in the row.
     pub(super) i: u64,
 }
 
 impl Tile {
-    /// True of the last one of its group, if that is whole.
+    /// Whether it is the last tile of a whole group.
     #[inline(always)]
     fn is_last(&self) -> bool {
         self.i % GROUP == GROUP - 1
     }
 }
 
-/// Numbers that blocks publish.
+/// The numbers that blocks publish.
 #[derive(Clone, Copy)]
 pub(super) struct Status<'a> {
-    /// Behind the counter: totals of all tiles, then, of all whole groups, of the group and all before
-    /// it in the row.
+    /// After the counter: the totals of all tiles; then, for each whole group, the total of the row
+    /// up to the group's end.
     tiles: *mut u64,
     groups: *mut u64,
-    /// Words of a number.
+    /// 64-bit words of a number.
     words: u64,
     params: &'a ScanParams,
 }
@@ -55,10 +55,10 @@ unsafe fn publish<N: Number>(at: *mut u64, value: N) {
     });
 }
 
-/// The number at `at`, and whether it is there yet.
+/// The number at `at`, and whether it has been published.
 ///
 /// # Safety
-/// A number's words are there, or 0.
+/// The words there are a published number's, or 0.
 #[inline(always)]
 unsafe fn peek<N: Number>(at: *const u64) -> (N, bool) {
     let (mut at, mut is_there) = (at, true);
@@ -73,7 +73,7 @@ unsafe fn peek<N: Number>(at: *const u64) -> (N, bool) {
 }
 
 impl<'a> Status<'a> {
-    /// Of a launch.
+    /// Those of a launch.
     #[inline(always)]
     pub(super) fn of<N: Number>(status: *mut u64, params: &'a ScanParams) -> Self {
         let words = size_of::<N>() as u64 / 4;
@@ -99,19 +99,21 @@ impl<'a> Status<'a> {
     }
 
     /// # Safety
-    /// One thread of the block that took the tile says its total, once.
+    /// One thread of the block that took the tile publishes its total, once.
     #[inline(always)]
     pub(super) unsafe fn publish<N: Number>(&self, tile: &Tile, total: N) {
         // SAFETY: the caller's number.
         unsafe { publish(self.of_tile(tile.row, tile.i), total) };
     }
 
-    /// Puts into `slots`, one for each warp, what comes before a tile: that of the first warp is of the
-    /// tiles before it in its group, those of the next of the groups before, each combined by a tree,
-    /// and the last is of all groups before these.
+    /// Writes into `slots`, one for each warp, what comes before a tile. The first warp writes the
+    /// total of the tiles before it in its group. The next warps each write the total of one of the
+    /// groups before, combined by a tree. The last warp writes the total of everything before those
+    /// groups.
     ///
     /// # Safety
-    /// All threads of the block are here, which took the tile by the counter and has said its total.
+    /// All threads of the block are here; it has taken the tile by the counter and published its
+    /// total.
     #[inline(always)]
     pub(super) unsafe fn gather<N: Number>(&self, tile: &Tile, kind: u32, none: N, slots: *mut N) {
         let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
@@ -130,8 +132,8 @@ impl<'a> Status<'a> {
             false => self.of_tile(tile.row, of.wrapping_mul(GROUP).wrapping_add(lane)),
         };
         let mut value = none;
-        // SAFETY: numbers of tiles and groups before, of blocks that have begun; all lanes of the warp
-        // vote and shuffle together.
+        // SAFETY: numbers of earlier tiles and groups, whose blocks have begun; all lanes of the
+        // warp vote and shuffle together.
         unsafe {
             loop {
                 if is_missing {
@@ -154,11 +156,11 @@ impl<'a> Status<'a> {
         }
     }
 
-    /// What comes before the tile. Thread 0, which has put its total at `total`, publishes what comes
-    /// before its group's end, if it is the group's last.
+    /// What comes before the tile. If it is its group's last, thread 0, which has written the
+    /// tile's total to `total`, publishes the total up to the group's end.
     ///
     /// # Safety
-    /// Behind [`Status::gather`] and a barrier.
+    /// After [`Status::gather`] and a barrier.
     #[inline(always)]
     pub(super) unsafe fn before<N: Number>(
         &self,
@@ -167,7 +169,7 @@ impl<'a> Status<'a> {
         kind: u32,
         slots: *const N,
     ) -> N {
-        // SAFETY: slots that all warps wrote; one thread publishes.
+        // SAFETY: all warps have written their slots; one thread publishes.
         unsafe {
             let (groups, beside) = by_kind!(kind, |op| {
                 let mut warp = WARPS as usize - 1;

@@ -1,4 +1,5 @@
-//! What a block does tile by tile: takes one, brings it to shared memory, finds what comes before it.
+//! A block's steps for each tile: draw it, load it to shared memory, look back for what comes
+//! before it.
 
 use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::thread;
@@ -10,16 +11,16 @@ use super::tile::{Slots, Stored, all_combined};
 use super::totals::{of_row, totals};
 use crate::reduce::number::Number;
 
-/// Tiles that a block knows of, of which it forgets the oldest.
+/// Tiles that a block remembers; the oldest is overwritten.
 const KNOWN: usize = 4;
 
-/// Shared memory for what threads tell each other.
+/// Shared memory through which threads exchange numbers and tiles.
 pub(super) struct Scratch<N> {
-    /// A number of each warp's vectors.
+    /// For each warp, the sum of its vectors.
     sums: *mut N,
-    /// What comes before a tile: a number of each warp.
+    /// For each warp, its part of what comes before a tile.
     before: *mut N,
-    /// The tile of each turn, and its total, which thread 0 alone asks for.
+    /// The tiles of the last iterations, and their totals, which only thread 0 writes.
     tiles: *mut Tile,
     totals: *mut N,
 }
@@ -37,20 +38,20 @@ impl<N> Scratch<N> {
         }
     }
 
-    /// The tile of a turn.
+    /// The tile of iteration `turn`.
     #[inline(always)]
     pub(super) fn tile(&self, turn: u32) -> *mut Tile {
         self.tiles.wrapping_add(turn as usize % KNOWN)
     }
 
-    /// Its total.
+    /// The total of that tile.
     #[inline(always)]
     pub(super) fn total(&self, turn: u32) -> *mut N {
         self.totals.wrapping_add(turn as usize % KNOWN)
     }
 }
 
-/// The number of the next tile, to thread 0: who begins first has the lowest.
+/// Draws the number of the next tile, in thread 0: blocks that begin first have the lowest numbers.
 ///
 /// # Safety
 /// `status` is the launch's, which begins with its counter.
@@ -63,10 +64,10 @@ unsafe fn ask(status: *mut u64) -> u64 {
     }
 }
 
-/// Thread 0 tells which tile has that number.
+/// Thread 0 writes which tile has number `number`.
 ///
 /// # Safety
-/// Nobody reads `to`; a barrier comes before somebody does.
+/// Nobody reads `to` now, and there is a barrier before anybody does.
 #[inline(always)]
 unsafe fn tell(to: *mut Tile, number: u64, params: &ScanParams) {
     if thread::thread_idx_x() == 0 {
@@ -80,7 +81,7 @@ unsafe fn tell(to: *mut Tile, number: u64, params: &ScanParams) {
     }
 }
 
-/// A launch, seen by one block.
+/// A launch, from one block's point of view.
 pub(super) struct Block<'a, N> {
     pub(super) launch: Launch<'a>,
     pub(super) status: *mut u64,
@@ -89,7 +90,7 @@ pub(super) struct Block<'a, N> {
 }
 
 impl<N: Number> Block<'_, N> {
-    /// Takes the first tile. Ends with a barrier.
+    /// Draws the first tile. Ends with a barrier.
     ///
     /// # Safety
     /// All threads of the block are here; nobody uses scratch.
@@ -99,16 +100,17 @@ impl<N: Number> Block<'_, N> {
         // SAFETY: passed on to the caller.
         unsafe {
             tell(scratch.tile(0), ask(self.status), params);
-            // Before the first one there is none.
+            // There is no tile before the first one: this stands for none.
             tell(scratch.tile(u32::MAX), params.rows * params.tiles, params);
         }
         thread::sync_threads();
     }
 
-    /// The tile of a turn, or this thread's row, and whether the block has anything to do.
+    /// The tile of iteration `turn`, or this thread's row, and whether the block has anything to
+    /// do.
     ///
     /// # Safety
-    /// Thread 0 has told the tile, and a barrier came.
+    /// Thread 0 has written the tile, and there was a barrier since.
     #[inline(always)]
     pub(super) unsafe fn tile(&self, turn: u32) -> (Tile, bool) {
         let params = self.launch.params;
@@ -117,7 +119,7 @@ impl<N: Number> Block<'_, N> {
             let tile = unsafe { self.scratch.tile(turn).read() };
             return (tile, tile.row < params.rows);
         }
-        // Computed anew, it takes no registers from turn to turn.
+        // Recomputed, so that it takes no registers between iterations.
         let blocks = u64::from(turn) * u64::from(thread::grid_dim_x());
         let base =
             (blocks + u64::from(thread::block_idx_x())) * u64::from(THREADS >> params.along_log2);
@@ -125,8 +127,8 @@ impl<N: Number> Block<'_, N> {
         (Tile { row, i: 0 }, base < params.rows)
     }
 
-    /// Brings a tile into slots: what comes before each of the thread's vectors in it, and what it comes
-    /// to.
+    /// Loads a tile to slots. Returns what comes before each of the thread's vectors within the
+    /// tile, and the tile's total.
     ///
     /// # Safety
     /// All threads of the block are here; the slots are theirs; nobody uses scratch.
@@ -145,8 +147,8 @@ impl<N: Number> Block<'_, N> {
         unsafe {
             place.span.load::<T, V>(place.from, own, kind);
             if params.tiles > 1 {
-                // Not before its own elements are there, which others wait for. (Read again, the tile takes
-                // no registers meanwhile.)
+                // Not before its own elements have come, which others wait for. (The tile is read
+                // again, so that it takes no registers meanwhile.)
                 self.launch
                     .ask_ahead::<T, V>(&self.scratch.tile(turn).read());
             }
@@ -155,11 +157,11 @@ impl<N: Number> Block<'_, N> {
         }
     }
 
-    /// Takes the next tile, and finds what comes before the one of turn `done`, if it is there: that and
-    /// what comes before the thread's vectors in it.
+    /// Draws the next tile, and looks back for the tile of iteration `done`, if there is one.
+    /// Returns what comes before each of the thread's vectors in that tile.
     ///
     /// # Safety
-    /// All threads of the block are here, which has said the tile's total.
+    /// All threads of the block are here, and it has published the tile's total.
     #[inline(always)]
     pub(super) unsafe fn look_back(
         &self,

@@ -1,4 +1,5 @@
-//! The kernel, for any dtype: blocks take tiles in order until there are none, or several rows each.
+//! The kernel, for any dtype: a block takes tiles in order until there are none, or it loops over
+//! rows.
 
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
@@ -15,8 +16,8 @@ use crate::reduce::number::Number;
 const SCRATCH_WORDS: usize = SCRATCH_BYTES as usize / 4;
 
 /// # Safety
-/// The arrays are those of `params`, the device is of compute capability 8.0 or newer where `IS_SM80`;
-/// `shared` is shared memory of [`ScanParams::shared_bytes`].
+/// The arrays are those of `params`; if `IS_SM80`, the device has compute capability 8.0 or newer;
+/// `shared` is shared memory of [`ScanPlan::shared_bytes`](spec::scan::ScanPlan::shared_bytes).
 #[inline(always)]
 pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
     x: *const u8,
@@ -34,19 +35,20 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
     let slots = Slots::own(shared.wrapping_add(SCRATCH_WORDS));
     let mut turn = 0_u32;
     let mut waiting = [T::Number::ZERO; VECTORS];
-    // SAFETY: tiles, or rows, of the launch, of which this block is the only one; all threads are here,
-    // and barriers part what they do with scratch.
+    // SAFETY: tiles, or rows, of the launch that only this block has; all threads are here, and
+    // barriers separate their uses of scratch.
     unsafe {
         if params.tiles > 1 {
             block.begin();
         }
         loop {
-            // No copies of all this for what is the same in every turn.
+            // Opaque, so that LLVM does not specialise the loop for these.
             let (kind, is_exclusive) = (opaque(params.kind), opaque(params.is_exclusive) != 0);
             let (is_shared, is_late) = (params.tiles > 1, opaque(params.is_late) != 0);
-            // Computed again wherever it is asked for.
+            // Recomputed at each use.
             let none = || T::neutral(opaque(params.kind));
-            // Of several tiles, the one that waits for what comes before it.
+            // The iteration whose tile is finished now: this one, or, with slots for two tiles, the
+            // one before.
             let done = turn.wrapping_sub(u32::from(is_late));
             let (mut tile, is_there) = block.tile(turn);
             let has_more = || block.scratch.tile(done).read().row < params.rows;
@@ -61,7 +63,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
                     block.back.publish(&tile, total);
                 }
                 if is_late {
-                    // What this tile waits for will be there in the next turn.
+                    // What this tile waits for will have been published by the next iteration.
                     core::mem::swap(&mut exclusive, &mut waiting);
                     own = slots.other(turn.is_multiple_of(2));
                 }
@@ -69,7 +71,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
                 tile = block.scratch.tile(done).read();
             }
             if !is_shared || tile.row < params.rows {
-                // Computed again, it took no registers meanwhile.
+                // Opaque: recomputed here, the place takes no registers meanwhile.
                 tile.i += u64::from(opaque(0));
                 let place = block.launch.place::<T, V>(&tile);
                 results::<T, V, IS_SM80>(&own, &place, exclusive, kind, is_exclusive);
@@ -83,11 +85,11 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
     }
 }
 
-/// Writes the results, given what comes before the vectors; those of vectors that are not whole, or not
-/// aligned, into the slots.
+/// Computes and stores the results, given what comes before each vector. Vectors that are not
+/// whole, or not aligned, go to the slots.
 ///
 /// # Safety
-/// The slots are written, the place is writable.
+/// The slots have been written, and the place is writable.
 #[inline(always)]
 unsafe fn results<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
     slots: &Slots,
@@ -101,7 +103,7 @@ unsafe fn results<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: b
     let is_aligned = to.addr().is_multiple_of(16);
     by_kind!(kind, |op| {
         let mut before = before;
-        let (mut u, mut first, mut to) = (opaque(0) as usize, span.first, to); // no copies
+        let (mut u, mut first, mut to) = (opaque(0) as usize, span.first, to); // not unrolled
         while u < opaque(VECTORS as u32) as usize {
             // SAFETY: passed on to the caller.
             let xs = unsafe { elements::<T, V>(slots, u) };
@@ -122,7 +124,7 @@ unsafe fn results<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: b
                     false => slots.write(u, raw),
                 }
             }
-            // What comes next moves to the front: a loop has no register by number.
+            // Rotates the array, as registers cannot be indexed in a loop.
             before = core::array::from_fn(|i| before[(i + 1) % VECTORS]);
             first += span.step;
             to = to.wrapping_offset(span.step as isize * bytes);

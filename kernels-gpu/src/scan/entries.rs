@@ -1,4 +1,4 @@
-//! The entries.
+//! The entries, one for each dtype.
 
 use cuda_std::{dynamic_shared, kernel};
 use half::{bf16, f16};

@@ -1,4 +1,4 @@
-//! Where a thread's elements are, of a launch.
+//! Where a thread's elements are in a launch.
 
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
@@ -7,21 +7,21 @@ use spec::scan::{ScanParams, THREADS, TILE_BYTES, VECTORS};
 use super::back::Tile;
 use super::tile::{Span, Stored};
 
-/// Which part of its block's rows a thread has.
+/// A thread's place in its block's rows.
 #[derive(Clone, Copy)]
 pub(super) struct Role {
-    /// Its row.
+    /// Index of its row among the block's.
     pub(super) row: u32,
-    /// Its warp, of the row's, and how many they are.
+    /// Index of its warp among the row's, and their number.
     pub(super) warp: u32,
     pub(super) warps: u32,
-    /// Its lane, of the row's in the warp, and how many they are.
+    /// Index of its lane among the row's lanes in this warp, and their number.
     pub(super) lane: u32,
     pub(super) lanes: u32,
 }
 
 impl Role {
-    /// Of a launch. Computed again wherever it is asked for, it takes no registers meanwhile.
+    /// That of a launch. Recomputed at each use, so that it takes no registers meanwhile.
     #[inline(always)]
     pub(super) fn of(params: &ScanParams) -> Self {
         let (thread, along_log2) = (thread::thread_idx_x(), opaque(params.along_log2));
@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// The thread's vectors in a tile of whose elements those from `begin` on and before `end` are there.
+    /// The thread's vectors in a tile, of whose elements `begin..end` exist.
     #[inline(always)]
     fn span(&self, lanes_of_vector: usize, begin: i32, end: i32) -> Span {
         let vector = self.warp * VECTORS as u32 * self.lanes + self.lane;
@@ -57,8 +57,8 @@ pub(super) struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Where a tile's row begins in x and in y; which vectors of the tile this thread has; and where
-    /// the tile is, seen from there.
+    /// Where a tile begins in x and in y, which of its vectors this thread has, and which of its
+    /// elements exist.
     #[inline(always)]
     pub(super) fn place<T: Stored<V>, const V: usize>(&self, tile: &Tile) -> Place {
         let params = self.params;
@@ -66,7 +66,8 @@ impl Launch<'_> {
         let at = |stride: i64| (tile.row as i64).wrapping_mul(stride.wrapping_mul(bytes)) as isize;
         let from = self.x.wrapping_offset(at(params.x_row_stride));
         let to = self.y.wrapping_offset(at(params.y_row_stride));
-        // Vectors lie at multiples of 16 bytes, the row's first one up to a vector before the row.
+        // Vectors are at multiples of 16 bytes; the row's first one begins up to a vector before
+        // the row.
         let head = (from.addr() % 16) as i64 / bytes;
         let tile_len = (u64::from(THREADS) * (VECTORS * V) as u64) as i64;
         let first = tile.i as i64 * tile_len - head;
@@ -83,7 +84,8 @@ impl Launch<'_> {
         }
     }
 
-    /// Asks for the tile that is as far behind one as `params` say: it is in L2 when a block takes it.
+    /// Prefetches into L2 the tile that is as far behind `tile` as `params` say, so that it is
+    /// there when a block takes it.
     #[inline(always)]
     pub(super) fn ask_ahead<T: Stored<V>, const V: usize>(&self, tile: &Tile) {
         let params = self.params;
@@ -94,11 +96,11 @@ impl Launch<'_> {
         if ahead.i >= params.tiles {
             (ahead.row, ahead.i) = (ahead.row + 1, ahead.i - params.tiles);
         }
-        // A thread has a line of a tile.
+        // A thread prefetches a cache line of the tile.
         let line = thread::thread_idx_x() * (TILE_BYTES / THREADS);
         let place = self.place::<T, V>(&ahead);
         if ahead.row < params.rows && i64::from(line) < i64::from(place.span.end) * T::bytes(0) {
-            // SAFETY: a line of the tile.
+            // SAFETY: a cache line of the tile.
             unsafe { mem::prefetch_global_l2(place.from.wrapping_add(line as usize)) };
         }
     }

@@ -1,4 +1,5 @@
-//! What a thread has of a tile: vectors, each a warp's width from the next.
+//! A thread's vectors of a tile, which are as far apart as the row's lanes of a warp cover; their
+//! loads, stores and slots.
 
 use cuda_std::hint::opaque;
 use cuda_std::{convert, mem, thread};
@@ -9,13 +10,13 @@ use spec::scan::{THREADS, VECTORS};
 use crate::reduce::load::{Load, Raw};
 use crate::reduce::number::Number;
 
-/// Vectors of a tile that a thread deals with at a time: others wait for them, but all would be much
-/// code, and many registers.
+/// Vectors of a tile that a thread handles at a time. Others wait for them, but all at once would
+/// be much code and many registers.
 pub(super) const AT_ONCE: usize = 4;
 
-/// An element type that is read and written `V` at once.
+/// An element type that is loaded and stored `V` at once.
 pub(super) trait Stored<const V: usize>: Load<V> {
-    /// Bits of an element, in the lowest of these.
+    /// The bits of an element, in the low bits of the result.
     ///
     /// # Safety
     /// It is readable.
@@ -25,16 +26,16 @@ pub(super) trait Stored<const V: usize>: Load<V> {
     /// It is writable.
     unsafe fn write_bits(at: *mut u8, bits: u64);
 
-    /// `V` neighbours as they lie in memory, of results: NaN from the first NaN on.
+    /// A vector of results as it is in memory. In these, all are NaN from the first NaN on.
     fn packed(xs: [Self::Number; V]) -> Raw;
 
-    /// The same bits, by what sm_80 has instructions for.
+    /// The same bits, by an instruction of sm_80.
     #[inline(always)]
     fn packed_sm80(xs: [Self::Number; V]) -> Raw {
         Self::packed(xs)
     }
 
-    /// Bits of the first element.
+    /// The bits of a vector's first element.
     #[inline(always)]
     fn bits_of(raw: Raw) -> u64 {
         match Self::bytes(0) {
@@ -44,7 +45,7 @@ pub(super) trait Stored<const V: usize>: Load<V> {
         }
     }
 
-    /// What combining with does not change, which is an element, too.
+    /// The neutral element, which must be an element of this type as well.
     #[inline(always)]
     fn neutral(kind: u32) -> Self::Number
     where
@@ -57,7 +58,7 @@ pub(super) trait Stored<const V: usize>: Load<V> {
         }
     }
 
-    /// Not above any element.
+    /// The least value: it is above no element.
     #[inline(always)]
     fn least() -> Self::Number
     where
@@ -155,13 +156,13 @@ stored_16! {
     bf16: |xs| bf16_packed(xs), sm80 convert::f32x2_to_bf16x2_cvt;
 }
 stored_64! {
-    // Which of several NaN a sum of f64 is depends on the device.
+    // Canonical NaN, as it depends on the device which of several NaNs an f64 sum returns.
     f64: |x| Number::nan(x).to_bits();
     i64: |x| x as u64;
 }
 
-/// The same bits as [`convert::f32_to_bf16`] has, where all are NaN from the first NaN on: whether
-/// there is one is asked once.
+/// The bits of [`convert::f32_to_bf16`], for vectors in which all are NaN from the first NaN on:
+/// only the last element is tested for NaN.
 #[inline(always)]
 fn bf16_packed(xs: [f32; 8]) -> Raw {
     let rounded = xs.map(|x| {
@@ -191,7 +192,7 @@ pub(super) fn larger<N: Number>(a: N, b: N) -> N {
     }
 }
 
-/// What is done with how elements combine: one branch for all of it.
+/// Specialises `$body` for each way in which elements combine, with one branch for all of it.
 macro_rules! by_kind {
     ($kind:expr, |$op:ident| $body:expr) => {
         match $kind {
@@ -212,32 +213,32 @@ macro_rules! by_kind {
 }
 pub(super) use by_kind;
 
-/// The first, then the second.
+/// Combines `a`, which comes first, with `b`.
 #[inline(always)]
 pub(super) fn combined<N: Number>(a: N, b: N, kind: u32) -> N {
     by_kind!(kind, |op| op(a, b))
 }
 
-/// As [`combined`] for several.
+/// As [`combined`], element by element.
 #[inline(always)]
 pub(super) fn all_combined<N: Number, const K: usize>(a: [N; K], b: [N; K], kind: u32) -> [N; K] {
     by_kind!(kind, |op| core::array::from_fn(|i| op(a[i], b[i])))
 }
 
-/// Where a thread's vectors are in a tile of its row: elements counted from the tile's first.
+/// A thread's vectors in a tile of its row; elements are counted from the tile's first.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
-    /// Of the thread's first vector.
+    /// First element of the thread's first vector.
     pub(super) first: i32,
-    /// Elements between its vectors.
+    /// Distance between its vectors.
     pub(super) step: i32,
-    /// The row's first element, as far as it is not before the tile's.
+    /// The row's first element in the tile.
     pub(super) begin: i32,
-    /// Behind the row's last, as far as it is in the tile.
+    /// One past the row's last element in the tile.
     pub(super) end: i32,
 }
 
-/// 16 bytes by one element less: those behind it.
+/// 16 bytes shifted down by one element.
 #[inline(always)]
 fn without_first(bits: [u64; 2], size: u32) -> [u64; 2] {
     match size {
@@ -252,7 +253,7 @@ fn without_first(bits: [u64; 2], size: u32) -> [u64; 2] {
     }
 }
 
-/// 16 bytes with one element more in front.
+/// 16 bytes shifted up by one element, with `first` at the bottom.
 #[inline(always)]
 fn with_first(bits: [u64; 2], first: u64, size: u32) -> [u64; 2] {
     match size {
@@ -268,22 +269,22 @@ fn with_first(bits: [u64; 2], first: u64, size: u32) -> [u64; 2] {
 }
 
 impl Span {
-    /// True where all elements of the vector from `first` on are there.
+    /// Whether all elements of the vector from `first` on exist.
     #[inline(always)]
     pub(super) fn is_whole(&self, first: i32, lanes: i32) -> bool {
         first >= self.begin && first + lanes <= self.end
     }
 
-    /// True where some are.
+    /// Whether some of them exist.
     #[inline(always)]
     fn is_any(&self, first: i32, lanes: i32) -> bool {
         first + lanes > self.begin && first < self.end
     }
 
-    /// True where one of the vectors has some elements, but not all.
+    /// Whether some, but not all, elements of one of the thread's vectors exist.
     #[inline(always)]
     fn has_part(&self, lanes: i32) -> bool {
-        // From the first element on; lanes and the step are powers of two.
+        // Counted from the thread's first element; lanes and step are powers of two.
         let left = self.end - self.first;
         let part = left & (lanes - 1);
         let start = left - part;
@@ -292,7 +293,7 @@ impl Span {
         self.first < self.begin || (part != 0 && is_own)
     }
 
-    /// Brings the vectors of a tile into their slots. Elements before the first are neutral.
+    /// Loads the vectors of a tile to their slots. Elements that do not exist are neutral.
     ///
     /// # Safety
     /// The tile is readable; the vectors are at multiples of 16 bytes.
@@ -305,7 +306,7 @@ impl Span {
     ) {
         let (size, lanes) = (T::bytes(0), V as i32);
         let at = |element: i32| tile.wrapping_offset(element as isize * size as isize);
-        // Half of the vectors at a time: all of them would take registers that other things have.
+        // Half of the vectors at a time: all of them would take too many registers.
         let (mut u, mut first, mut from) = (opaque(0) as usize, self.first, at(self.first));
         while u < opaque(VECTORS as u32) as usize {
             let mut raws: [Raw; AT_ONCE] = [[0; 4]; AT_ONCE];
@@ -323,7 +324,7 @@ impl Span {
             }
             u += AT_ONCE;
         }
-        // A row's first vector and its last may have fewer. (Such loops are not worth copies.)
+        // A row's first and last vector may be incomplete. (These loops are not unrolled.)
         let (mut u, mut first) = (0, self.first);
         while self.has_part(lanes) && u < opaque(VECTORS as u32) {
             if self.is_any(first, lanes) && !self.is_whole(first, lanes) {
@@ -354,11 +355,11 @@ impl Span {
         }
     }
 
-    /// Writes what is in slots to a tile: vectors of which not all is there, or all where the tile lies
-    /// at no multiple of 16 bytes.
+    /// Stores from slots to a tile those vectors that are incomplete, or all if the tile is not
+    /// aligned to 16 bytes.
     ///
     /// # Safety
-    /// The tile is writable; the slots of such vectors are written.
+    /// The tile is writable; the slots of these vectors have been written.
     #[inline(always)]
     pub(super) unsafe fn store_parts<T: Stored<V>, const V: usize>(
         &self,
@@ -391,22 +392,22 @@ impl Span {
     }
 }
 
-/// Shared memory for a thread's vectors, which would fill its registers while it waits for what comes
-/// before the tile.
+/// Shared memory for a thread's vectors, which would fill its registers while it waits for what
+/// comes before the tile.
 #[derive(Clone, Copy)]
 pub(super) struct Slots(*mut u32);
 
 impl Slots {
-    /// Words that a block needs.
+    /// Words that a block needs for one tile.
     pub(super) const WORDS: usize = THREADS as usize * VECTORS * 4;
 
-    /// Those of this thread, of a block's, which are aligned to 16 bytes.
+    /// The slots of this thread, in a block's memory at `words`, which is aligned to 16 bytes.
     #[inline(always)]
     pub(super) fn own(words: *mut u32) -> Self {
         Self(words.wrapping_add(thread::thread_idx_x() as usize * 4))
     }
 
-    /// The other ones of a block that has two tiles.
+    /// The slots of the second of a block's two tiles, or the first.
     #[inline(always)]
     pub(super) fn other(&self, is_second: bool) -> Self {
         Self(self.0.wrapping_add(if is_second { Self::WORDS } else { 0 }))

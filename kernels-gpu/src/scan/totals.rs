@@ -1,4 +1,4 @@
-//! What vectors of a tile come to, and what comes before each of them.
+//! The totals of a tile's vectors, and what comes before each vector within the tile.
 
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
@@ -22,7 +22,7 @@ pub(super) unsafe fn elements<T: Stored<V, Number: Number>, const V: usize>(
     core::array::from_fn(|v| T::number(raw, v))
 }
 
-/// What the elements of each vector come to.
+/// The total of each vector.
 ///
 /// # Safety
 /// The slots are written.
@@ -33,7 +33,7 @@ pub(super) unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
 ) -> [T::Number; VECTORS] {
     let mut totals = [T::Number::ZERO; VECTORS];
     by_kind!(kind, |op| {
-        let mut u = opaque(0) as usize; // no copies
+        let mut u = opaque(0) as usize; // not unrolled
         while u < opaque(VECTORS as u32) as usize {
             let more: [T::Number; AT_ONCE] = core::array::from_fn(|i| {
                 // SAFETY: passed on to the caller.
@@ -44,7 +44,7 @@ pub(super) unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
                 }
                 total
             });
-            // A loop has no register by number: what comes next is put behind the others.
+            // Shifts the array, as registers cannot be indexed in a loop.
             totals = core::array::from_fn(|i| match i + AT_ONCE < VECTORS {
                 true => totals[i + AT_ONCE],
                 false => more[i + AT_ONCE - VECTORS],
@@ -55,8 +55,8 @@ pub(super) unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
     totals
 }
 
-/// What comes before each of the thread's vectors in the row's tile, given their totals, and the tile's
-/// total.
+/// What comes before each of the thread's vectors within the row's tile, given their totals; and
+/// the tile's total.
 ///
 /// # Safety
 /// All threads of the block are here; `sums` has a place for each warp, and nobody uses it.
@@ -68,7 +68,8 @@ pub(super) unsafe fn of_row<N: Number>(
     none: impl Fn() -> N,
     sums: *mut N,
 ) -> ([N; VECTORS], N) {
-    // SAFETY: passed on to the caller; slots of warps, parted by a barrier.
+    // SAFETY: passed on to the caller; a place for each warp, and a barrier between writes and
+    // reads.
     unsafe {
         let role = Role::of(params);
         let inclusive = of_lanes(totals, &role, kind);
@@ -109,7 +110,7 @@ pub(super) unsafe fn of_row<N: Number>(
     }
 }
 
-/// Accumulated over the lanes of the row.
+/// Inclusive scan over the lanes of the row.
 ///
 /// # Safety
 /// All lanes of the warp are here.

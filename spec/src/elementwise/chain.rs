@@ -1,18 +1,18 @@
-//! Chains of functions: how long they may be, and what they compute in.
+//! Chains of functions: how long they may be, and in which arithmetic they are computed.
 
 use super::{BinaryOp, GradOp, UnaryOp};
 use crate::DType;
 
-/// Inputs of a chain.
+/// Most inputs of a chain.
 pub const MAX_INPUTS: usize = 4;
 
-/// Values that a chain can keep for later.
+/// Most values that a chain can keep for later.
 pub const MAX_KEPT: usize = 4;
 
-/// Steps of a chain, the first of which loads.
+/// Most steps of a chain, the first of which loads.
 pub const MAX_STEPS: usize = 32;
 
-/// Dtypes that chains compute with in f32: those whose values are values of f32.
+/// Dtypes whose chains are computed in f32: all of their values are values of f32.
 pub const CHAIN_DTYPES: [DType; 7] = [
     DType::F32,
     DType::F16,
@@ -23,24 +23,24 @@ pub const CHAIN_DTYPES: [DType; 7] = [
     DType::I8,
 ];
 
-/// What a chain computes in, which follows from its first tensor.
+/// The arithmetic of a chain, which follows from its first tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
     /// f32, for tensors of [`CHAIN_DTYPES`].
     F32,
     /// f64, for tensors of f64.
     F64,
-    /// i32 that wraps, for tensors of i32.
+    /// i32, wrapping, for tensors of i32.
     I32,
-    /// i64 that wraps, for tensors of i64.
+    /// i64, wrapping, for tensors of i64.
     I64,
 }
 
 impl Arithmetic {
-    /// All of them.
+    /// All arithmetics.
     pub const ALL: [Self; 4] = [Self::F32, Self::F64, Self::I32, Self::I64];
 
-    /// What values of a dtype are computed in; `None` where there are only casts.
+    /// The arithmetic for values of a dtype; `None` if there are only casts.
     pub const fn of(dtype: DType) -> Option<Self> {
         match dtype {
             DType::F32
@@ -57,7 +57,7 @@ impl Arithmetic {
         }
     }
 
-    /// Name of the type, with which names of fragments begin.
+    /// Name of its type, with which names of fragments begin.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -67,7 +67,7 @@ impl Arithmetic {
         }
     }
 
-    /// Dtypes of tensors that it is defined for.
+    /// Dtypes of the tensors that it is for.
     pub const fn dtypes(self) -> &'static str {
         match self {
             Self::F32 => "f32, f16, bf16, e4m3, e5m2, u8, i8",
@@ -77,20 +77,20 @@ impl Arithmetic {
         }
     }
 
-    /// Whether functions whose result goes to that dtype are taken in their short forms
-    /// ([`UnaryOp::narrow_ulps`]): those of f32, to floats of 16 bits or fewer.
+    /// Whether functions whose result goes to that dtype are computed in their short forms
+    /// ([`UnaryOp::narrow_ulps`]): in f32, if the result is a float of 16 bits or fewer.
     pub const fn is_narrow(self, result: DType) -> bool {
         matches!(self, Self::F32)
             && matches!(result, DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2)
     }
 
-    /// Whether it is a float.
+    /// Whether it is floating-point.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// What a cast goes through, exactly: values of `from` are values of it, and one rounding leads
-    /// from it to `to`. `None` for u64, which has no casts.
+    /// The arithmetic through which a cast goes: it holds all values of `from` exactly, and one
+    /// rounding leads from it to `to`. `None` for u64, which has no casts.
     pub const fn of_cast(from: DType, to: DType) -> Option<Self> {
         let (of_from, of_to) = (Self::of(from), Self::of(to));
         match (from, to) {
@@ -106,14 +106,14 @@ impl Arithmetic {
 }
 
 impl UnaryOp {
-    /// Those that have a meaning in that arithmetic.
+    /// The functions that are defined in that arithmetic.
     pub fn all_in(arithmetic: Arithmetic) -> impl Iterator<Item = Self> + Clone {
         Self::ALL
             .into_iter()
             .filter(move |op| op.is_defined(arithmetic))
     }
 
-    /// Whether the function has a meaning in that arithmetic.
+    /// Whether the function is defined in that arithmetic.
     pub const fn is_defined(self, arithmetic: Arithmetic) -> bool {
         let is_common = matches!(
             self,
@@ -133,8 +133,8 @@ impl UnaryOp {
         }
     }
 
-    /// Largest error of the short form that chains take whose result is a float of 16 bits or fewer,
-    /// in the ulps of [`ulps`](Self::ulps); `None` where there is one form for all results.
+    /// Largest error of the short form that chains use if the result is a float of 16 bits or
+    /// fewer, in the ulps of [`ulps`](Self::ulps); `None` if there is one form for all results.
     pub const fn narrow_ulps(self) -> Option<f32> {
         match self {
             Self::Sqrt => Some(1.5),
@@ -146,7 +146,7 @@ impl UnaryOp {
         }
     }
 
-    /// Largest error in f64, in ulp; `None` where there is no such function.
+    /// Largest error in f64, in ulp; `None` if there is no such function.
     pub const fn wide_ulps(self) -> Option<f64> {
         match self {
             Self::Neg | Self::Abs | Self::Relu | Self::Sign | Self::Not => Some(0.0),
@@ -161,14 +161,14 @@ impl UnaryOp {
 }
 
 impl BinaryOp {
-    /// Those that have a meaning in that arithmetic.
+    /// The functions that are defined in that arithmetic.
     pub fn all_in(arithmetic: Arithmetic) -> impl Iterator<Item = Self> + Clone {
         Self::ALL
             .into_iter()
             .filter(move |op| op.is_defined(arithmetic))
     }
 
-    /// Whether the function has a meaning in that arithmetic.
+    /// Whether the function is defined in that arithmetic.
     pub const fn is_defined(self, arithmetic: Arithmetic) -> bool {
         let is_of_bits = matches!(
             self,
@@ -191,7 +191,7 @@ impl BinaryOp {
 }
 
 impl GradOp {
-    /// Whether the function has a meaning in that arithmetic: in f32.
+    /// Whether the function is defined in that arithmetic: only in f32.
     pub const fn is_defined(self, arithmetic: Arithmetic) -> bool {
         matches!(arithmetic, Arithmetic::F32)
     }

@@ -1,4 +1,4 @@
-//! The functions, their names, numbers and errors.
+//! The functions: their names, codes and error bounds.
 
 macro_rules! functions {
     ($(#[$doc:meta])* $enum:ident, $count:literal from $first:literal;

@@ -1,6 +1,7 @@
-//! Kernels whose functions the host composes: the skeletons of elementwise operations.
+//! Skeletons of elementwise operations: kernels whose functions the host composes.
 //!
-//! A skeleton moves chunks of neighbours between memory and registers and knows no dtype. Its holes:
+//! A skeleton moves chunks of neighbouring elements between memory and registers, and knows no
+//! dtype. Its holes:
 //!
 //! | hole | what the host puts there |
 //! |---|---|
@@ -14,18 +15,18 @@
 
 use super::{MAX_STEPS, WalkParams};
 
-/// Most bytes of a chunk: one access a tensor.
+/// Most bytes of a chunk: one access for each tensor.
 pub const CHUNK_BYTES: u32 = 16;
 
-/// A launch over tensors whose elements lie one after the other.
+/// A launch over contiguous tensors.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DenseParams {
-    /// Whole chunks.
+    /// Number of whole chunks.
     pub chunks: u32,
-    /// Elements behind them.
+    /// Number of elements behind them.
     pub rest: u32,
-    /// Numbers of the steps, as wide as the arithmetic: in the low bits.
+    /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
     pub scalars: [u64; MAX_STEPS],
 }
 
@@ -35,34 +36,36 @@ pub struct DenseParams {
 pub struct StridedParams {
     /// The tensors: the output, then the inputs.
     pub walk: WalkParams,
-    /// Whole chunks.
+    /// Number of whole chunks.
     pub chunks: u32,
-    /// Elements behind them, where there is one dimension.
+    /// Number of elements behind them, if there is one dimension.
     pub rest: u32,
-    /// As [`DenseParams::scalars`].
+    /// See [`DenseParams::scalars`].
     pub scalars: [u64; MAX_STEPS],
 }
 
-/// Names a skeleton: `dense_2x1` or `strided_2x2`, of two inputs, one or two chunks a thread.
+/// One skeleton; displays as its entry name: `dense_2x1`, or `strided_2x2` for two inputs and two
+/// chunks a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FusedEntry {
-    /// Elements of all tensors lie one after the other.
+    /// Whether all tensors are contiguous.
     pub dense: bool,
-    /// Inputs: 1 to 4.
+    /// Number of inputs: 1 to 4.
     pub inputs: u32,
-    /// Chunks of a thread, all loaded before the first is computed.
+    /// Chunks of a thread. All are loaded before the first is computed.
     pub chunks: u32,
 }
 
 impl FusedEntry {
-    /// Chunks of a thread that keep the memory busy where chunks are short, with so many inputs. Of
-    /// [`CHUNK_BYTES`] two are enough, by as many threads as a multiprocessor holds; one where the
-    /// function is short, or the output is wider than the inputs, which are what is waited for.
+    /// Chunks a thread that keep the memory busy if chunks are short, for a number of inputs. With
+    /// chunks of [`CHUNK_BYTES`], two are enough, by as many threads as an SM holds; one is enough
+    /// if the function is short, or if the output is wider than the inputs, which are what threads
+    /// wait for.
     pub const fn most_chunks(inputs: u32) -> u32 {
         if inputs == 1 { 4 } else { 2 }
     }
 
-    /// All skeletons: what lies without gaps in short chunks is strided, too.
+    /// All skeletons. Contiguous tensors with short chunks use the strided ones, too.
     pub fn all() -> impl Iterator<Item = Self> {
         (1..=4).flat_map(|inputs| {
             let entry = move |(dense, chunks)| Self {

@@ -1,9 +1,9 @@
-//! Transposition: a batch of matrices, each tile through shared memory.
+//! Transposes of a batch of matrices, tile by tile through shared memory.
 
 use super::{Division, MAX_RANK};
 
-/// A launch of `transpose`: y\[batch.., j, i\] = x\[batch.., i, j\], where x steps by 1 along j and y
-/// by 1 along i. Strides are in elements.
+/// A launch of `transpose`: y\[batch.., j, i\] = x\[batch.., i, j\], where x has stride 1 along j
+/// and y along i. Strides are in elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransposeParams {
@@ -11,7 +11,7 @@ pub struct TransposeParams {
     pub rows: u32,
     /// Extent of j: columns of x.
     pub columns: u32,
-    /// Dimensions of the batch in use.
+    /// Number of dimensions of the batch.
     pub batch_rank: u32,
     /// Bit 0: the rows of x are aligned to 16 bytes; bit 1: those of y.
     pub aligned: u32,
@@ -19,7 +19,7 @@ pub struct TransposeParams {
     pub x_stride: i64,
     /// Elements from one j to the next in y.
     pub y_stride: i64,
-    /// Tiles along i, and along j: blocks count the former, then the latter, then the batch.
+    /// Number of tiles along i, and along j. Blocks are ordered by i, then j, then the batch.
     pub tiles: [Division; 2],
     /// Extents of the batch, innermost first.
     pub batch: [Division; MAX_RANK - 2],
@@ -29,7 +29,8 @@ pub struct TransposeParams {
     pub y_batch: [i64; MAX_RANK - 2],
 }
 
-/// Names an entry: `transpose_b16`, for elements of 1, 2, 4 or 8 bytes of any dtype.
+/// One kernel; displays as its entry name: `transpose_b16`, for elements of 1, 2, 4 or 8 bytes of
+/// any dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransposeEntry {
     /// Bytes of an element.
@@ -37,7 +38,7 @@ pub struct TransposeEntry {
 }
 
 impl TransposeEntry {
-    /// Threads of a block: as many as move four chunks of 16 bytes each, or two.
+    /// Threads of a block: each moves four chunks of 16 bytes, or two.
     pub const fn threads(self) -> u32 {
         match self.size_bytes {
             2 | 4 => 512,

@@ -1,12 +1,12 @@
-//! How a launch walks its tensors.
+//! The order in which a launch visits the elements of its tensors.
 
 use super::MAX_RANK;
 
-/// n / divisor of any n below 2^31 by a multiplication.
+/// Division of any n below 2^31 by a divisor, as a multiplication and a shift.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// What divides; at least 1.
+    /// The divisor; at least 1.
     pub divisor: u32,
     /// ⌈2^(31 + shift) / divisor⌉.
     pub magic: u32,
@@ -15,10 +15,10 @@ pub struct Division {
 }
 
 impl Division {
-    /// By 1.
+    /// Division by 1.
     pub const ONE: Self = Self::new(1);
 
-    /// By `divisor`, which is at least 1 and at most 2^31; 0 counts as 1.
+    /// Division by `divisor`, which is at least 1 and at most 2^31; 0 counts as 1.
     pub const fn new(divisor: u32) -> Self {
         let divisor = if divisor == 0 { 1 } else { divisor };
         let shift = divisor.next_power_of_two().trailing_zeros();
@@ -30,7 +30,7 @@ impl Division {
         }
     }
 
-    /// (n / divisor, n % divisor) of n < 2^31.
+    /// (n / divisor, n % divisor), for n < 2^31.
     #[inline(always)]
     pub const fn div_rem(self, n: u32) -> (u32, u32) {
         let quotient = ((n as u64 * self.magic as u64) >> (31 + self.shift)) as u32;
@@ -42,19 +42,20 @@ impl Division {
 }
 
 /// Extents and strides of a launch with up to five tensors: the output first, then the inputs.
-/// Dimensions are innermost first; those not in use have extent 1 and strides 0.
+/// Dimensions are ordered innermost first; unused ones have extent 1 and strides 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WalkParams {
-    /// Elements of the output.
+    /// Number of elements of the output.
     pub len: u32,
-    /// Dimensions in use.
+    /// Number of dimensions in use.
     pub rank: u32,
-    /// Neighbours along the innermost dimension that one access may take: 2 to 16, which then divides
-    /// that dimension (of a single one, the rest is taken one by one), or 1.
+    /// Neighbours along the innermost dimension that one access may move: 2 to 16, which then
+    /// divides that dimension (if there is only one dimension, the remainder is moved one by one),
+    /// or 1.
     pub chunk: u32,
-    /// Bit t: tensor t has the same element for all of a chunk (an innermost stride of 0). The others
-    /// have an innermost stride of 1 and chunks that are aligned, where `chunk` is not 1.
+    /// Bit t: tensor t has the same element throughout a chunk (an innermost stride of 0). If
+    /// `chunk` is not 1, the other tensors have an innermost stride of 1 and aligned chunks.
     pub splat: u32,
     /// Extents.
     pub extents: [Division; MAX_RANK],
@@ -62,7 +63,8 @@ pub struct WalkParams {
     pub strides: [[i64; MAX_RANK]; 5],
 }
 
-/// Names an entry: `copy_b32`, for elements of 1, 2, 4, 8 or 16 bytes of any dtype.
+/// One kernel; displays as its entry name: `copy_b32`, for elements of 1, 2, 4, 8 or 16 bytes of
+/// any dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CopyEntry {
     /// Bytes of an element.
@@ -70,7 +72,7 @@ pub struct CopyEntry {
 }
 
 impl CopyEntry {
-    /// Elements of a thread, all loaded before the first is stored: one of 16 bytes is enough.
+    /// Elements a thread, all loaded before the first is stored. Of 16 bytes, one is enough.
     pub const fn per_thread(self) -> u32 {
         if self.size_bytes == 16 { 1 } else { 8 }
     }

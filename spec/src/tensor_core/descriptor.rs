@@ -1,38 +1,39 @@
-//! The matrix descriptor of wgmma: 64 bits that say where a matrix lies in shared memory and how.
+//! The matrix descriptor of `wgmma`: 64 bits that say where a matrix is in shared memory, and its
+//! layout.
 //!
 //! | bits | what |
 //! |---|---|
 //! | 0..14 | start address / 16 |
 //! | 16..30 | leading byte offset / 16 |
 //! | 32..46 | stride byte offset / 16 |
-//! | 49..52 | base offset: 0 where the pattern starts at a multiple of its length |
+//! | 49..52 | base offset: 0 if the swizzle pattern starts at a multiple of its length |
 //! | 62..64 | swizzle: 0 none, 1 128 B, 2 64 B, 3 32 B |
 //!
 //! A matrix is made of core matrices: 8 rows of 16 bytes. [`Layout`] says what the two offsets mean
-//! for the layouts in use, and [`Layout::offset_bytes`] where each element lies, which is what a
-//! tensor copy or a hand-written store must have done.
+//! for the layouts in use, and [`Layout::offset_bytes`] where each element must be: a TMA load
+//! writes it there, or a hand-written store has to.
 
 use crate::swizzle::Swizzle;
 
 /// Which of a matrix's two extents is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Major {
-    /// K: rows of k, as A of a row-major product.
+    /// K: rows of k, as A of a row-major GEMM.
     K,
-    /// M or N. wgmma takes it for 16-bit types only.
+    /// M or N; `wgmma` takes it for 16-bit types only.
     Mn,
 }
 
 impl Major {
-    /// wgmma's `imm-trans-a` or `imm-trans-b`.
+    /// The instruction's `imm-trans-a` or `imm-trans-b`.
     pub const fn transposed(self) -> bool {
         matches!(self, Self::Mn)
     }
 }
 
-/// The start address's bits that a descriptor keeps; 256 KiB are more than a block has.
+/// The address bits that a descriptor keeps: 256 KiB, more than a block has.
 const ADDRESS_MASK: u32 = 0x3_ffff;
-/// Most that an offset's 14 bits hold.
+/// Largest offset that fits 14 bits.
 const OFFSET_BYTES_MAX: u32 = 0x3fff * 16;
 
 /// A descriptor. [`advanced`](Self::advanced) steps it along k.
@@ -44,21 +45,21 @@ impl Descriptor {
     /// The matrix at shared address `address`, a multiple of 16.
     ///
     /// # Panics
-    /// Where an offset is no multiple of 16 or does not fit its 14 bits.
+    /// If an offset is not a multiple of 16, or does not fit its 14 bits.
     #[inline(always)]
     pub const fn new(address: u32, layout: Layout) -> Self {
-        // The constant part is computed at compile time where the layout is one.
+        // The layout's part is computed at compile time if the layout is a constant.
         Self(layout.bits() | ((address & ADDRESS_MASK) >> 4) as u64)
     }
 
-    /// As the instruction takes it.
+    /// The value that the instruction takes.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// The same matrix, `bytes` (a multiple of 16) further on: the next k step, or another tile of
-    /// the same layout. The address must not leave its 18 bits.
+    /// The same matrix `bytes` (a multiple of 16) further on: the next k step, or another tile of
+    /// the same layout. The address must stay within its 18 bits.
     #[inline(always)]
     pub const fn advanced(self, bytes: u32) -> Self {
         Self(self.0 + (bytes >> 4) as u64)
@@ -90,17 +91,17 @@ impl Descriptor {
     }
 }
 
-/// How a matrix of some `MN × K` lies in shared memory.
+/// The layout of an `MN × K` matrix in shared memory.
 ///
-/// - [`Major::K`], swizzled: rows of `span` bytes of k, 8 rows a pattern. `stride_bytes` is from
-///   one group of 8 rows to the next (`8 * span` when packed); `leading_bytes` is not looked at.
-/// - [`Major::K`], plain: core matrices of 8 rows × 16 bytes, 128 bytes each. `leading_bytes` is
-///   from one to the next along k, `stride_bytes` along the rows.
-/// - [`Major::Mn`], swizzled: columns of `span` bytes of mn, 8 of k a pattern. `stride_bytes` is
-///   from one group of 8 k to the next, `leading_bytes` from one box of `span` bytes of mn to the
-///   next.
-/// - [`Major::Mn`], plain: core matrices of 8 k × 16 bytes of mn. `leading_bytes` is from one to
-///   the next along k, `stride_bytes` along mn.
+/// - [`Major::K`], swizzled: rows of `span` bytes of k; the pattern has 8 rows. `stride_bytes` is
+///   from one group of 8 rows to the next (`8 * span` if packed); `leading_bytes` is ignored.
+/// - [`Major::K`], not swizzled: core matrices of 8 rows × 16 bytes, 128 bytes each.
+///   `leading_bytes` is from one to the next along k, `stride_bytes` along the rows.
+/// - [`Major::Mn`], swizzled: rows of `span` bytes of mn, one for each k; the pattern has 8 k.
+///   `stride_bytes` is from one group of 8 k to the next, `leading_bytes` from one box of `span`
+///   bytes of mn to the next.
+/// - [`Major::Mn`], not swizzled: core matrices of 8 k × 16 bytes of mn. `leading_bytes` is from
+///   one to the next along k, `stride_bytes` along mn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Which extent is contiguous.
@@ -114,11 +115,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// K contiguous in rows of the swizzle's span, packed: what a tensor copy of a box of
-    /// `span × rows` writes.
+    /// K-major, in packed rows of the swizzle's span: what a TMA load of a box of `span × rows`
+    /// writes.
     pub const fn k_major(swizzle: Swizzle) -> Self {
         let stride_bytes = swizzle.align_bytes();
-        // Plain core matrices: the caller's columns of 16 bytes lie one after the other.
+        // Without swizzle: columns of core matrices, 16 bytes of k wide, which the caller packs.
         Self {
             major: Major::K,
             swizzle,
@@ -127,8 +128,8 @@ impl Layout {
         }
     }
 
-    /// M or N contiguous in boxes of the swizzle's span with `k` of it each, packed: what tensor
-    /// copies of boxes of `span × k` write one after the other.
+    /// MN-major, in packed boxes of the swizzle's span by `k`: what TMA loads of boxes of
+    /// `span × k` write one after the other.
     pub const fn mn_major(swizzle: Swizzle, k: u32) -> Self {
         Self {
             major: Major::Mn,
@@ -138,7 +139,7 @@ impl Layout {
         }
     }
 
-    /// The descriptor but for the address.
+    /// The descriptor, without the address.
     const fn bits(self) -> u64 {
         assert!(self.leading_bytes.is_multiple_of(16) && self.leading_bytes <= OFFSET_BYTES_MAX);
         assert!(self.stride_bytes.is_multiple_of(16) && self.stride_bytes <= OFFSET_BYTES_MAX);
@@ -153,10 +154,11 @@ impl Layout {
             | swizzle << 62
     }
 
-    /// Where element `(mn, k)` of `size_bytes` starts, from the tile's first byte. The tile is
-    /// aligned to the swizzle's pattern.
+    /// Offset of element `(mn, k)` of `size_bytes`, from the tile's first byte. The tile is aligned
+    /// to the swizzle's pattern.
     ///
-    /// With K major and a swizzle, the k of one row are within the span: wider tiles are several.
+    /// If K-major and swizzled, a row's k must be within the span: wider tiles are several
+    /// matrices.
     pub const fn offset_bytes(self, mn: u32, k: u32, size_bytes: u32) -> u32 {
         let (row, column_bytes) = match self.major {
             Major::K => (mn, k * size_bytes),
@@ -175,8 +177,8 @@ impl Layout {
             .apply(group * group_bytes + column * column_stride + row * span + within)
     }
 
-    /// How far to [`advance`](Descriptor::advanced) a descriptor for the next k step of wgmma,
-    /// whose k is 32 bytes, where that step is in the same tile.
+    /// How far to [`advance`](Descriptor::advanced) a descriptor to the next k step of `wgmma`,
+    /// which is 32 bytes of k, within the same tile.
     pub const fn k_step_bytes(self, size_bytes: u32) -> u32 {
         let step = 32 / size_bytes;
         match (self.major, self.swizzle) {
@@ -231,7 +233,7 @@ mod tests {
         Descriptor::new(0, layout);
     }
 
-    /// Every element of a tile lies at a place of its own.
+    /// Checks that every element of a tile has an offset of its own.
     fn is_one_to_one(layout: Layout, mn: u32, k: u32, size_bytes: u32) {
         let mut seen = [false; 1 << 15];
         for (mn, k) in (0..mn).flat_map(|mn| (0..k).map(move |k| (mn, k))) {
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_next_k_step_is_where_its_first_element_lies() {
-        // The hardware adds the offsets of the step to the address, then swizzles.
+        // The hardware adds the step's offset to the address, then swizzles.
         let plain = |layout: Layout, mn, k, size_bytes| {
             layout.swizzle.apply(layout.offset_bytes(mn, k, size_bytes))
         };

@@ -1,8 +1,8 @@
-//! Which element of a matrix each thread holds in which register element.
+//! Which element of a matrix each thread holds in which register.
 //!
-//! A fragment is what one thread holds of a matrix: `elements` values, in the order of its
-//! registers (two 16-bit or four 8-bit values a register, the lowest first). Every function takes a
-//! lane (or, for wgmma, a thread of the warpgroup) and an element's index.
+//! A fragment is what one thread holds of a matrix: `elements` values in the order of its registers
+//! (two 16-bit or four 8-bit values a register, the lowest first). Every function takes a lane (for
+//! `wgmma`, a thread of the warpgroup) and an element's index.
 
 /// Row and column of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,24 +17,24 @@ const fn place(row: u32, column: u32) -> Place {
     Place { row, column }
 }
 
-/// A and B of `mma.sync.m16n8k*` and A of wgmma come as blocks of 8 rows and 16 bytes of k, a
-/// register a thread: its row in the block and the byte of its element in it.
+/// A and B of `mma.sync.m16n8k*` and A of `wgmma` are made of blocks of 8 rows by 16 bytes of k,
+/// one register a thread: this is an element's row, and its column, within the block.
 const fn block(lane: u32, element: u32, size_bytes: u32) -> Place {
     let in_register = element % (4 / size_bytes);
     place(lane / 4, lane % 4 * (4 / size_bytes) + in_register)
 }
 
-/// The accumulator of `mma.sync.m16n8k*`, C and D, 4 elements a lane. f32 and s32 have an element a
-/// register, f16 two.
+/// The accumulator (C and D) of `mma.sync.m16n8k*`: 4 elements a lane. A register holds one f32 or
+/// s32, or two f16.
 #[inline(always)]
 pub const fn mma_m16n8_acc(lane: u32, element: u32) -> Place {
     place(lane / 4 + element / 2 * 8, lane % 4 * 2 + element % 2)
 }
 
-/// A of `mma.sync.m16n8k*`, row-major: elements of `size_bytes` (4 for tf32, 2, 1). A register holds
-/// 4 bytes of k; registers go down 8 rows first, then 16 bytes along k.
+/// A of `mma.sync.m16n8k*`, row-major, with elements of `size_bytes` (4 for tf32, 2, 1). A register
+/// holds 4 bytes of k; registers go down 8 rows first, then 16 bytes along k.
 ///
-/// k of 32 bytes has 4 registers, k of 16 bytes 2.
+/// There are 4 registers for 32 bytes of k, 2 for 16 bytes.
 #[inline(always)]
 pub const fn mma_m16n8_a(lane: u32, element: u32, size_bytes: u32) -> Place {
     let register = element / (4 / size_bytes);
@@ -45,7 +45,7 @@ pub const fn mma_m16n8_a(lane: u32, element: u32, size_bytes: u32) -> Place {
     )
 }
 
-/// B of `mma.sync.m16n8k*`, k × 8, column-major (`row` is k, `column` is n): registers go along k.
+/// B of `mma.sync.m16n8k*`, k × 8, column-major (`row` is k, `column` is n); registers go along k.
 #[inline(always)]
 pub const fn mma_m16n8_b(lane: u32, element: u32, size_bytes: u32) -> Place {
     let register = element / (4 / size_bytes);
@@ -53,14 +53,14 @@ pub const fn mma_m16n8_b(lane: u32, element: u32, size_bytes: u32) -> Place {
     place(inner.column + register * (16 / size_bytes), inner.row)
 }
 
-/// The accumulator of wgmma m64nN, N / 2 elements for each of the warpgroup's 128 threads.
+/// The accumulator of `wgmma` m64nN: N / 2 elements for each of the warpgroup's 128 threads.
 #[inline(always)]
 pub const fn wgmma_acc(thread: u32, element: u32) -> Place {
     let inner = mma_m16n8_acc(thread % 32, element % 4);
     place(thread / 32 * 16 + inner.row, element / 4 * 8 + inner.column)
 }
 
-/// A of wgmma in registers, m64 by k of 32 bytes: 4 registers a thread.
+/// A of `wgmma` in registers, m64 by 32 bytes of k: 4 registers a thread.
 #[inline(always)]
 pub const fn wgmma_a(thread: u32, element: u32, size_bytes: u32) -> Place {
     let inner = mma_m16n8_a(thread % 32, element, size_bytes);
@@ -71,7 +71,7 @@ pub const fn wgmma_a(thread: u32, element: u32, size_bytes: u32) -> Place {
 mod tests {
     use super::*;
 
-    /// Each of the matrix's elements is in one fragment.
+    /// Checks that each element of the matrix is in exactly one fragment.
     fn is_one_to_one(
         (rows, columns): (u32, u32),
         (threads, elements): (u32, u32),
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn sixteen_columns_of_an_accumulator_are_a_fragment_of_a() {
-        // So that the probabilities of attention feed the second product without a shuffle.
+        // This is why attention's probabilities are the A of p @ v without a shuffle.
         for thread in 0..128 {
             for element in 0..8 {
                 assert_eq!(wgmma_acc(thread, element), wgmma_a(thread, element, 2));

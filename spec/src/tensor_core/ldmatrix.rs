@@ -1,12 +1,12 @@
-//! Which row of shared memory each lane gives to ldmatrix and stmatrix, and what it gets.
+//! Which row of shared memory each lane addresses in `ldmatrix` and `stmatrix`, and what it gets.
 //!
-//! The instruction moves 1, 2 or 4 matrices of 8 rows of 16 bytes. Lane `8 * i + r` gives the
+//! The instructions move 1, 2 or 4 matrices of 8 rows of 16 bytes. Lane `8 * i + r` provides the
 //! address of row `r` of matrix `i`; register `i` of each lane holds 4 bytes of matrix `i`.
 
 use super::fragment::Place;
 
-/// The matrix and the row whose address this lane gives (`row` is the row, `column` the matrix).
-/// For x1 lanes 0..8 count, for x2 lanes 0..16.
+/// The matrix and the row whose address this lane provides (`row` is the row, `column` the matrix).
+/// With x1, lanes 0..8 count; with x2, lanes 0..16.
 #[inline(always)]
 pub const fn address_of(lane: u32) -> Place {
     Place {
@@ -15,8 +15,7 @@ pub const fn address_of(lane: u32) -> Place {
     }
 }
 
-/// The element of 16 bits that half `half` (0 low, 1 high) of a lane's register holds of its
-/// matrix.
+/// The 16-bit element of a matrix that half `half` (0 low, 1 high) of a lane's register holds.
 #[inline(always)]
 pub const fn element(lane: u32, half: u32) -> Place {
     Place {
@@ -35,9 +34,10 @@ pub const fn element_trans(lane: u32, half: u32) -> Place {
     }
 }
 
-/// Row and first column (of 16-bit elements) of the 16 bytes whose address this lane gives, so that
-/// an x4 loads a 16 × 16 tile as A of m16n8k16, or as two B of it from a tile of n × k with
-/// `.trans` left out; for stmatrix, the tile that an accumulator's 16 columns make.
+/// Row and first column (of 16-bit elements) of the 16 bytes whose address this lane provides. An
+/// x4 then loads a 16 × 16 tile as A of m16n8k16. From a tile of k × n, with `.trans`, or of n × k,
+/// without it, an x4 loads two fragments of B. For `stmatrix`, it is the tile of 16 columns of an
+/// accumulator.
 ///
 /// Matrices go down 8 rows first, then 8 columns to the right.
 #[inline(always)]
@@ -53,8 +53,8 @@ mod tests {
     use super::super::fragment::{mma_m16n8_a, mma_m16n8_b};
     use super::*;
 
-    /// What an x4 brings into half `half` of register `register` of `lane`, where the lanes give
-    /// addresses by `tile_16x16`.
+    /// What an x4 loads into half `half` of register `register` of `lane`, if lanes provide the
+    /// addresses of `tile_16x16`.
     fn loaded(lane: u32, register: u32, half: u32, trans: bool) -> Place {
         let inner = if trans {
             element_trans(lane, half)
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_plain_x4_of_a_tile_of_n_by_k_is_two_fragments_of_b() {
-        // Registers 0 and 2 are those of n 0..8, 1 and 3 those of n 8..16.
+        // Registers 0 and 2 are those of n 0..8, and 1 and 3 those of n 8..16.
         for lane in 0..32 {
             for element in 0..4 {
                 for n_half in 0..2 {

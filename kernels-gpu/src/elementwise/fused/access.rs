@@ -1,18 +1,18 @@
-//! Where chunks and elements lie, and the holes that move them.
+//! Addresses of chunks and elements, and the holes for the accesses to them.
 
 use cuda_std::hint::opaque;
 use cuda_std::hole;
 use spec::elementwise::{MAX_RANK, WalkParams};
 
-/// Places of a launch's tensors: the output, then the inputs.
+/// How the elements of a launch's tensors are addressed: of the output, then of the inputs.
 pub(super) trait Places {
     /// Addresses of chunk `index` in the output and the first `N` inputs.
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5];
-    /// Addresses of the element that is `index` behind the last of `chunks`.
+    /// Addresses of element `index` of those behind the last of `chunks`.
     fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5];
 }
 
-/// Bytes of a chunk of each tensor, as the host says.
+/// Bytes of a chunk of each tensor, filled in by the host.
 #[inline(always)]
 fn chunk_bytes() -> [u32; 5] {
     let (y, a, b, c, d): (u32, u32, u32, u32, u32);
@@ -44,7 +44,7 @@ fn chunk_elements() -> u32 {
     elements
 }
 
-/// Tensors without gaps.
+/// Contiguous tensors.
 pub(super) struct Dense([*mut u8; 5]);
 
 impl Dense {
@@ -110,7 +110,8 @@ impl<'a> Strided<'a> {
                 t += 1;
             }
             rest = quotient;
-            // It stays a loop, not eight copies: dimensions are few, and all threads have as many.
+            // Not unrolled eight times: there are few dimensions, and all threads have the same
+            // number.
             dimension = opaque(dimension) + 1;
         }
         let mut t = 0;
@@ -179,10 +180,10 @@ loads! {
     take: 2, "take1", "take2", "take3", "take4", [p, q];
 }
 
-/// Writes a chunk of the output.
+/// Stores a chunk of the output.
 ///
 /// # Safety
-/// It is there.
+/// The chunk exists.
 #[inline(always)]
 pub(super) unsafe fn store(at: [*mut u8; 5], [p, q, r, s]: [u32; 4]) {
     let to = at[0];
@@ -190,10 +191,10 @@ pub(super) unsafe fn store(at: [*mut u8; 5], [p, q, r, s]: [u32; 4]) {
     unsafe { hole!(store "store", to <- [p, q, r, s]) };
 }
 
-/// Writes an element of the output.
+/// Stores an element of the output.
 ///
 /// # Safety
-/// It is there.
+/// The element exists.
 #[inline(always)]
 pub(super) unsafe fn put(at: [*mut u8; 5], [p, q]: [u32; 2]) {
     let to = at[0];
@@ -201,7 +202,7 @@ pub(super) unsafe fn put(at: [*mut u8; 5], [p, q]: [u32; 2]) {
     unsafe { hole!(store "put", to <- [p, q]) };
 }
 
-/// The function of a chunk.
+/// The function, applied to a chunk.
 #[inline(always)]
 pub(super) fn chunk([a, b, c, d]: [[u32; 4]; 4]) -> [u32; 4] {
     let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (a, b);
@@ -212,7 +213,7 @@ pub(super) fn chunk([a, b, c, d]: [[u32; 4]; 4]) -> [u32; 4] {
     [p, q, r, s]
 }
 
-/// The function of an element.
+/// The function, applied to an element.
 #[inline(always)]
 pub(super) fn element([a, b, c, d]: [[u32; 2]; 4]) -> [u32; 2] {
     let ([a0, a1], [b0, b1], [c0, c1], [d0, d1]) = (a, b, c, d);

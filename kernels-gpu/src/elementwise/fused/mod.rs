@@ -1,15 +1,19 @@
-//! Skeletons of elementwise kernels: `y = f(a, b, c, d)` of every element, where the host says f.
+//! Skeletons of elementwise kernels: `y = f(a, b, c, d)` for every element, where the host composes
+//! f.
 //!
-//! **Roles**: a thread takes one chunk, of 16 bytes of the widest tensor, or two; of strided tensors,
-//! whose chunks may be single elements, up to four. **Timeline**: load all inputs of all chunks; for each
-//! chunk the function; store. Blocks that have less than all chunks take them one by one; the first
-//! threads take the elements behind the last chunk.
+//! **Roles**: all threads do the same. A thread has one chunk, of 16 bytes of the widest tensor, or
+//! two. Chunks of strided tensors may be single elements, of which a thread with one input has up
+//! to four.
 //!
-//! **Holes** ([`spec::elementwise::FusedEntry`]) stand for all that depends on dtypes and functions: how
-//! wide accesses are, and what becomes of their words.
+//! **Timeline**: load all inputs of all chunks; then, for each chunk, the function and the store.
+//! Blocks that do not have all of their chunks take them one by one. The first threads also take
+//! the elements behind the last chunk.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test elementwise`, and the instructions
-//! an element in docs/elementwise.md.
+//! **Holes** ([`spec::elementwise::FusedEntry`]) stand for all that depends on dtypes and
+//! functions: how wide accesses are, and what is computed from their words.
+//!
+//! **Before you change this**: `cargo test -p warpsmith-tests --test elementwise`, and the
+//! instructions an element in docs/elementwise.md.
 
 mod access;
 
@@ -20,10 +24,10 @@ use spec::elementwise::{DenseParams, StridedParams, THREADS};
 
 use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
 
-/// All entries.
+/// The work of all entries.
 ///
 /// # Safety
-/// `at` names places inside of the launch's tensors for all chunks and elements that there are.
+/// `at` gives addresses inside the launch's tensors for all chunks and elements that exist.
 #[inline(always)]
 unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32, rest: u32) {
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
@@ -34,7 +38,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
         let mut k = 0;
         while k < CHUNKS {
             places[k] = at.chunk::<N>(start + k as u32 * THREADS + thread);
-            // SAFETY: a chunk that is there.
+            // SAFETY: a chunk that exists.
             words[k] = unsafe { load::<N>(places[k]) };
             k += 1;
         }
@@ -58,7 +62,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
     let index = block * THREADS + thread;
     if index < rest {
         let places = at.element::<N>(chunks, index);
-        // SAFETY: an element that is there.
+        // SAFETY: an element that exists.
         unsafe { put(places, element(take::<N>(places))) };
     }
 }
