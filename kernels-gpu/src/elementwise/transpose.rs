@@ -51,7 +51,7 @@ impl<const S: usize, const SUB: u32> Shape<S, SUB> {
 #[inline(always)]
 unsafe fn load<const S: usize>(from: *const u8, valid: u32, is_aligned: bool) -> [u32; 4] {
     let all = 16 / S as u32;
-    // SAFETY: `valid` elements are readable, all of them at once where they are aligned.
+    // SAFETY: `valid` elements are readable, by one access if they are aligned.
     unsafe {
         if is_aligned && valid >= all {
             return mem::ld_global_v4_u32(from.cast());
@@ -80,7 +80,7 @@ unsafe fn load<const S: usize>(from: *const u8, valid: u32, is_aligned: bool) ->
 #[inline(always)]
 unsafe fn store<const S: usize>(to: *mut u8, words: [u32; 4], valid: u32, is_aligned: bool) {
     let all = 16 / S as u32;
-    // SAFETY: `valid` elements are writable, all of them at once where they are aligned.
+    // SAFETY: `valid` elements are writable, by one access if they are aligned.
     unsafe {
         if is_aligned && valid >= all {
             return mem::st_global_v4_u32(to.cast(), words);

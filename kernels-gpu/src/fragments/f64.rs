@@ -2,13 +2,13 @@
 
 use cuda_std::math::wide;
 
-/// 1 or 0.
+/// A condition as 1 or 0.
 #[inline(always)]
 fn claim(holds: bool) -> f64 {
     if holds { 1.0 } else { 0.0 }
 }
 
-/// Not 0; a NaN is.
+/// Whether `x` is not 0; a NaN is not.
 #[inline(always)]
 fn is_true(x: f64) -> bool {
     x != 0.0

@@ -1,7 +1,7 @@
 //! Functions of i32 and i64.
 //!
-//! **Numerics**: two's complement that wraps. By 0, quotients and remainders are 0. A shift by less
-//! than 0 or by all bits and more shifts all out.
+//! **Numerics**: two's complement, wrapping. Quotients and remainders by 0 are 0. A shift by less
+//! than 0, or by the number of bits or more, shifts all bits out.
 
 use cuda_std::hint::opaque;
 
@@ -45,7 +45,7 @@ macro_rules! integers {
             $bit_or(a: $ty, b: $ty) -> $ty = a | b;
             $bit_xor(a: $ty, b: $ty) -> $ty = a ^ b;
             $shift_left(a: $ty, b: $ty) -> $ty = {
-                // Opaque: LLVM 22 takes the low half of 64 bits for all of the distance.
+                // Opaque: LLVM 22 would take only the low half of a 64-bit distance.
                 let by = opaque(if (b as $unsigned) < $bits { b as u32 } else { $bits });
                 if by < $bits { a.wrapping_shl(by) } else { 0 }
             };

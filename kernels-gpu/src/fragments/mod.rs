@@ -1,17 +1,17 @@
-//! Fragments: what the host composes elementwise kernels of, one function of registers each.
+//! Fragments: the functions of registers of which the host composes elementwise kernels.
 //!
-//! A name says the type that a fragment computes in, and then what: `f32_exp` is
-//! [`cuda_std::math::exp`]. Functions have the names that `spec` gives them.
+//! A name begins with the type that a fragment computes in: `f32_exp` is [`cuda_std::math::exp`].
+//! Functions have the names that `spec` gives them.
 //!
 //! | name | what it is |
 //! |---|---|
 //! | `f32_exp`, `f64_add`, `i32_max` | a function |
 //! | `f32_exp_narrow` | its short form, for results of 16 bits and fewer |
-//! | `f32_is_true`, `f32_select` | a condition as 0 or 1; one value or another by it |
-//! | `f32_of_bf16_1` | the value of element 1 of a word, in the type to compute in |
+//! | `f32_is_true`, `f32_select` | a condition as 0 or 1; one of two values by a condition |
+//! | `f32_of_bf16_1` | element 1 of a word, converted to the type of the arithmetic |
 //! | `bf16_from_f32` | a word of as many elements as it holds |
-//! | `f32_odd_of_f64` | what narrower floats are rounded from, so that they are rounded once |
-//! | `.._sm89` | the same bits by an instruction that this architecture and later ones have |
+//! | `f32_odd_of_f64` | a value rounded to odd, from which narrower floats are rounded |
+//! | `.._sm89` | the same bits by an instruction of that architecture and later ones |
 
 /// Functions, one a line.
 macro_rules! fragments {

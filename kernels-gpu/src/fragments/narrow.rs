@@ -1,20 +1,21 @@
-//! Words of elements, from the type that was computed in.
+//! Words of elements, converted from the type of the arithmetic.
 //!
-//! **Numerics**: to a float rounded once to nearest, ties to even, beyond the largest of a type of 8
-//! bits to that; to an integer towards zero, beyond its range to the range's end, NaN to 0. From f64 and
-//! i64 narrower floats than f32 are rounded from `f32_odd_of_..`, which loses nothing that they keep.
+//! **Numerics**: to floats, rounded once to nearest, ties to even; beyond the largest value of an
+//! 8-bit type, to that value. To integers, towards zero; beyond the range to its end, NaN to 0.
+//! From f64 and i64, floats narrower than f32 are rounded from `f32_odd_of_..`, which keeps all
+//! that matters to them.
 
 use cuda_std::convert;
 
-/// x as the nearest f32 of which no more bits are lost than a narrower float loses: where x lies
-/// between two f32, the one whose last bit is 1. What rounds this rounds x once.
+/// x rounded to odd: if x is between two f32, the one whose last bit is 1. A narrower float that is
+/// rounded from this has been rounded from x only once.
 #[inline(always)]
 fn to_odd(x: f64) -> f32 {
     let nearest = x as f32;
     let back = f64::from(nearest);
     let bits = nearest.to_bits();
     let is_even_and_off = (back != x) & !x.is_nan() & (bits & 1 == 0);
-    // The other neighbour of x is odd, as `nearest` is even.
+    // x is between `nearest`, which is even, and its other neighbour, which is odd.
     let other = if back.abs() > x.abs() {
         bits - 1
     } else {
@@ -23,7 +24,7 @@ fn to_odd(x: f64) -> f32 {
     f32::from_bits(if is_even_and_off { other } else { bits })
 }
 
-/// As [`to_odd`], of an integer.
+/// As [`to_odd`], for an integer.
 #[inline(always)]
 fn integer_to_odd(x: i64) -> f32 {
     let magnitude = x.unsigned_abs();
@@ -37,7 +38,7 @@ fn integer_to_odd(x: i64) -> f32 {
     if x < 0 { -value } else { value }
 }
 
-/// x, or the end of a range that it is beyond.
+/// x, or the end of the range if x is beyond it.
 #[inline(always)]
 fn clamp(x: i64, least: i64, most: i64) -> i64 {
     let x = if x < least { least } else { x };

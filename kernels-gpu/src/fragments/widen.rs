@@ -1,4 +1,4 @@
-//! Elements of a word, in the type to compute in. Exact.
+//! Elements of a word, converted to the type of the arithmetic. Exact.
 
 use cuda_std::convert;
 
@@ -14,13 +14,13 @@ fn byte(word: u32, part: u32) -> u8 {
     (word >> (8 * part)) as u8
 }
 
-/// Float `part` of four e4m3, of which two are converted at once.
+/// Float `part` of four e4m3, of which one instruction converts two.
 #[inline(always)]
 fn e4m3_pair(word: u32, part: u32) -> f32 {
     convert::e4m3x2_to_f32x2_cvt(half(word, part / 2))[part as usize % 2]
 }
 
-/// As [`e4m3_pair`], of e5m2.
+/// As [`e4m3_pair`], for e5m2.
 #[inline(always)]
 fn e5m2_pair(word: u32, part: u32) -> f32 {
     convert::e5m2x2_to_f32x2_cvt(half(word, part / 2))[part as usize % 2]

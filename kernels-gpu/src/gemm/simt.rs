@@ -45,7 +45,7 @@
 //! docs/gemm-simt.md.
 //!
 //! # Before you change this
-//! `ptxas -v -arch=sm_75` and `sm_90` must show no spills at two blocks a multiprocessor; run
+//! `ptxas -v -arch=sm_75` and `sm_90` must show no spills at two blocks an SM; run
 //! `cargo test -p warpsmith-tests gemm` and, on a GPU, `compare_gemm` of benches.
 
 use cuda_std::epilogue::Epilogue;
@@ -64,12 +64,13 @@ use super::store::Destination;
 /// Lanes of a warp down and across its results.
 const LANES_DOWN: u32 = 8;
 const LANES_ACROSS: u32 = 4;
-/// Early enough that nobody waits long at the barrier, late enough for what was fetched to be there.
+/// When the next tile is staged, in k before the last: early enough that nobody waits long at the
+/// barrier, late enough that the loads have come.
 const STAGE_AHEAD: usize = 1;
 
 /// One block's work. `smem` is static shared memory of `config.smem_elements()`; `A_K` and `B_K`
-/// say where k is contiguous; a thread moves `CHUNKS` chunks of each operand's tile; `ROWS` rows of
-/// results fit into `smem`.
+/// say whether k is contiguous in A and in B; a thread moves `CHUNKS` chunks of each operand's
+/// tile; `ROWS` rows of results fit into `smem`.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to, and the grid is
@@ -127,7 +128,7 @@ pub(super) unsafe fn gemm<
         smem,
         first: (rows.first, columns.first),
     };
-    // SAFETY: the caller's; the block's shared memory is this product's alone.
+    // SAFETY: the caller's; nothing else uses the block's shared memory now.
     let acc: Accumulator<DOWN, ACROSS> = unsafe {
         product.accumulate::<_, _, STAGE_AHEAD>(params.k, in_order, outer_product_in_meander)
     };
@@ -137,14 +138,14 @@ pub(super) unsafe fn gemm<
         batch: batch_idx,
         results: Results { rows, columns },
     };
-    // SAFETY: the caller's; blocks have different tiles, and the product is done with `smem`.
+    // SAFETY: the caller's; blocks have different tiles, and the mainloop has finished with `smem`.
     unsafe { destination.store::<E, TILE, DOWN, ACROSS, ROWS>(&acc, smem, epilogue) }
 }
 
-/// Holds LLVM to reading the next fragments before the products of these.
+/// Makes LLVM load the next fragments before the multiply-adds of the current ones.
 ///
-/// NOTE(perf): else it reads them behind, and some at the begin of the loop, where they are waited
-/// for (docs/gemm-simt.md).
+/// NOTE(perf): otherwise it loads them after these, and some at the beginning of the loop, where
+/// they are waited for (docs/gemm-simt.md).
 #[inline(always)]
 fn in_order<const DOWN: usize, const ACROSS: usize>(
     a: &mut Fragment<DOWN>,
@@ -157,7 +158,7 @@ fn in_order<const DOWN: usize, const ACROSS: usize>(
     tie(b);
 }
 
-/// The rows and columns of D that are this thread's.
+/// This thread's rows and columns of D.
 #[inline(always)]
 fn own_results<const TILE: usize, const DOWN: usize, const ACROSS: usize>(
     params: &GemmParams,
@@ -184,8 +185,8 @@ fn own_results<const TILE: usize, const DOWN: usize, const ACROSS: usize>(
 
 /// Row and column, in the tile, of this thread's first result.
 ///
-/// Lanes 0, 1, 16, 17 are four neighbours across, pairs of lanes are neighbours down: the lanes
-/// that one phase of a 16-byte shared load serves then ask for few different words.
+/// Lanes 0, 1, 16, 17 are four neighbours across, and pairs of lanes are neighbours down. So the
+/// lanes that one phase of a 16-byte shared load serves access few different words.
 #[inline(always)]
 fn first_result<const TILE: usize, const ACROSS: usize>() -> (u32, u32) {
     let warp_idx = thread::thread_idx_x() / thread::WARP_THREADS;

@@ -43,7 +43,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
         // Rows of 16-bit elements: one tree and one pair of numbers for all lanes, as instructions
         // are the limit here.
         while F::IS_JOINED && V == 8 && params.is_across == 0 && k + BATCH <= place.count {
-            // SAFETY: so many vectors of the place.
+            // SAFETY: these are vectors of the place.
             let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
             let xs = |u: usize, _| T::number(x[u / V], u % V);
             let [first] = F::batch::<1, { 8 * BATCH_LEN }>([locals[0]], xs, k, params);
@@ -54,7 +54,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
         // A batch of 64-bit elements would take too many registers: they come by half batches
         // below.
         while V > 2 && k + BATCH <= place.count {
-            // SAFETY: so many vectors of the place.
+            // SAFETY: these are vectors of the place.
             let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
             let xs = |u: usize, v: usize| T::number(x[u], v);
             locals = F::batch::<V, BATCH_LEN>(locals, xs, k, params);

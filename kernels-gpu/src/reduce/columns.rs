@@ -90,7 +90,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
 ) -> [F::Local; V] {
     let mut at = place.at;
     let load = || {
-        // SAFETY: so many vectors of the place.
+        // SAFETY: these are vectors of the place.
         let x = unsafe {
             match params.along_log2 {
                 // Results are stored while others load, so L1 is not bypassed.

@@ -114,7 +114,7 @@ where
     let mut local = [F::start(params)];
     let mut k = 0;
     while k + BATCH <= count {
-        // SAFETY: so many vectors of the row.
+        // SAFETY: these are vectors of the row.
         let x = unsafe { together_once::<BATCH_LEN>(at, STEP as i64) };
         let mut first = 0;
         while first < BATCH_LEN {
@@ -150,7 +150,7 @@ where
 /// reads the slots.
 ///
 /// # Safety
-/// The whole block is here; the slots are for this alone.
+/// The whole block is here; nobody else uses the slots.
 #[inline(always)]
 unsafe fn of_block<F: Fold>(acc: F::Acc, scratch: &Scratch, params: &ReduceParams) -> F::Acc {
     let (thread, lane) = (thread::thread_idx_x(), thread::lane_idx());

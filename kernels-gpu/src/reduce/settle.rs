@@ -244,7 +244,7 @@ impl<F: Fold> Partials<F> {
 #[inline(always)]
 pub(super) unsafe fn is_last(ticket: *mut u32, parts: u64, flag: *mut u32) -> bool {
     thread::sync_threads();
-    // SAFETY: passed on to the caller; the flag is read behind the barrier.
+    // SAFETY: passed on to the caller; the flag is read after the barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             let before = atomic::atom_add(ticket, 1, Order::AcqRel, Scope::Gpu);

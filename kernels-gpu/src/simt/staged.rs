@@ -36,13 +36,13 @@ pub(crate) struct StagedProduct<
 > {
     pub(crate) a: A,
     pub(crate) b: B,
-    /// Shared memory of [`smem_elements`], aligned to 16 bytes, that is this product's alone.
+    /// Shared memory of [`smem_elements`], aligned to 16 bytes, which nothing else uses.
     pub(crate) smem: *mut f32,
     /// This thread's first row of A's tiles and first column of B's, multiples of 4.
     pub(crate) first: (u32, u32),
 }
 
-/// f32 elements of shared memory that a product needs: two stages of both operands.
+/// f32 elements of shared memory for two stages of both operands.
 pub(crate) const fn smem_elements(width_a: usize, width_b: usize, tile_k: usize) -> usize {
     2 * (tile_elements(width_a, tile_k) + tile_elements(width_b, tile_k))
 }

@@ -1,4 +1,4 @@
-//! Which plans there are, and what they have room for.
+//! Which plans are chosen, and that their rows fit.
 
 extern crate std;
 

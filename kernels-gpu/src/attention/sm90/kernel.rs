@@ -363,7 +363,7 @@ where
     /// Loads the queries of all consumers, from a position of a head and a batch on.
     ///
     /// # Safety
-    /// The warp calls it, converged; the tile's ticket is there.
+    /// The warp calls it, converged; the tile's ticket has been written.
     #[inline(always)]
     unsafe fn load_queries(
         &self,

@@ -172,7 +172,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
             if is_leader() {
                 turn = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
                 if turn == count.wrapping_sub(1) {
-                    // The last request of the launch, as there are as many as tiles: resets the
+                    // The last request of the launch, which has as many as tiles: resets the
                     // counter for the next launch.
                     atom_exch(counter, 0, Order::Relaxed, Scope::Gpu);
                 }

@@ -259,7 +259,7 @@ impl Cluster {
     /// The sum over the blocks that split k, whose own are all at the offset of `own`.
     ///
     /// # Safety
-    /// The blocks' sums are there.
+    /// The blocks' sums have been stored.
     #[inline(always)]
     unsafe fn of_ranks(&self, own: SharedAddr, splits: u32) -> Group {
         let mut rank = self.first_rank;

@@ -313,7 +313,7 @@ unsafe fn by_elements(to: *mut u8, from: *const u8, bytes: u32, size_bytes: u32)
     while at < CHUNK {
         if at < bytes {
             let from = from.wrapping_add(at as usize);
-            // SAFETY: the element is one of those that are there, aligned to its size.
+            // SAFETY: the element is inside the operand, and aligned to its size.
             let element = unsafe {
                 if size_bytes == 1 {
                     u32::from(from.read())

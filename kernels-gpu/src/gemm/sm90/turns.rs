@@ -15,7 +15,7 @@ impl Turns {
     const BARRIERS: u32 = 1;
     const THREADS: u32 = CONSUMERS * WARPGROUP;
 
-    /// Gives consumer 0 the first turn. Consumer 1 arrives in the place of a predecessor.
+    /// Gives consumer 0 the first turn: consumer 1 arrives at its barrier.
     #[inline(always)]
     pub(super) unsafe fn open(self) {
         if self.consumer_idx == 1 {

@@ -22,7 +22,7 @@ fn maps() -> impl Iterator<Item = OperandMap> {
     })
 }
 
-/// Wavefronts beyond one of accesses of `bytes` each at these offsets.
+/// Wavefronts beyond the first that accesses of `bytes` each at these offsets take.
 fn conflicts(offsets: impl Iterator<Item = u32>, bytes: u32) -> usize {
     let words = offsets.flat_map(|at| (at / 4)..(at + bytes) / 4);
     let mut banks = vec![HashSet::new(); 32];
