@@ -13,7 +13,7 @@ pub(crate) unsafe fn sequence(
     params: &FlashFwdParams,
     batch_idx: u32,
 ) -> Sequence {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let lengths = unsafe {
         SequenceLengths {
             packed_q: bounds(lengths.cu_seqlens_q, batch_idx),
@@ -35,7 +35,7 @@ unsafe fn one(array: *const i32, idx: u32) -> Option<i32> {
     if array.is_null() {
         return None;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     Some(unsafe { array.wrapping_add(idx as usize).read() })
 }
 
@@ -45,6 +45,6 @@ unsafe fn one(array: *const i32, idx: u32) -> Option<i32> {
 /// The array is null or has both.
 #[inline(always)]
 unsafe fn bounds(array: *const i32, idx: u32) -> Option<(i32, i32)> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     unsafe { Some((one(array, idx)?, one(array, idx.wrapping_add(1))?)) }
 }

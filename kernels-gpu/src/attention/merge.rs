@@ -75,14 +75,14 @@ pub unsafe fn attention_merge(
     let mut row = u64::from(thread::block_idx_x()) * warps + warp_idx;
     while row < params.rows() {
         let lse_idx = params.lse_idx(row) as usize;
-        // SAFETY: the caller's: each row has an lse.
+        // SAFETY: the caller's promise: each row has an lse.
         let weights = unsafe {
             Weights::new(
                 lse_a.wrapping_add(lse_idx).read(),
                 lse_b.wrapping_add(lse_idx).read(),
             )
         };
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             if params.dtype == OutputDType::F32.code() {
                 merge_row::<f32>(&weights, (o_a, o_b, o), row, lane, params.head_dim_v);
@@ -93,7 +93,7 @@ pub unsafe fn attention_merge(
             }
         }
         if lane == 0 {
-            // SAFETY: the caller's; no other warp has the row.
+            // SAFETY: the caller's promise; no other warp has the row.
             unsafe { lse.wrapping_add(lse_idx).write(weights.lse) }
         }
         row += u64::from(thread::grid_dim_x()) * warps;
@@ -114,7 +114,7 @@ unsafe fn merge_row<E: SimtElement>(
     let mut column = lane;
     while column < head_dim_v {
         let idx = first + column as usize;
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let a = o_a.cast::<E>().wrapping_add(idx).read().to_f32();
             let b = o_b.cast::<E>().wrapping_add(idx).read().to_f32();

@@ -1,5 +1,5 @@
-//! Merges the partial results of split-KV into one: `lse = ln(sum exp(lse_i))`, `o = sum o_i
-//! exp(lse_i - lse)`. An attention sink is one more part, without values.
+//! Merges the partial results of split-KV into one: `lse = ln(sum exp(lse_i))`,
+//! `o = sum o_i exp(lse_i - lse)`. An attention sink is one more part, without values.
 //!
 //! o_i in f32; o in f32, f16 or bf16, as the attention has it.
 //!
@@ -53,13 +53,13 @@ impl Weights {
             let part = lane + thread::WARP_THREADS * i as u32;
             if part < packing.splits {
                 let at = u64::from(part) * packing.lse_split;
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 own[i] = unsafe { lse.wrapping_add(at as usize).read() };
                 largest = largest.max(own[i]);
             }
             i += 1;
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         largest = unsafe { over_lanes(largest, f32::max) };
         let mut sum = if lane == 0 {
             relative(sink, largest)
@@ -72,7 +72,7 @@ impl Weights {
             sum += own[i];
             i += 1;
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let sum = unsafe { over_lanes(sum, |x, y| x + y) };
         Self { own, largest, sum }
     }
@@ -165,7 +165,7 @@ pub unsafe fn attention_merge_parts(
     while row < rows {
         let (batch_and_query, head) = divided(row, params.heads_q);
         let (batch, query) = divided(batch_and_query, params.seqlen_q);
-        // SAFETY: the caller's: there is the sequence, and if there is the query, its row.
+        // SAFETY: the caller's promise: there is the sequence, and if there is the query, its row.
         unsafe {
             let sequence = sequence(&lengths, &params, batch as u32);
             if query < sequence.q.len {
@@ -207,7 +207,8 @@ impl Merge<'_> {
         let lane = thread::thread_idx_x() % thread::WARP_THREADS;
         let lse_at = (params.lse_offset(sequence, head) + u64::from(query)) as usize;
         let mut sink = f32::NEG_INFINITY;
-        // SAFETY: the caller's: there is a sink for each head, and an lse of each part of a row.
+        // SAFETY: the caller's promise: there is a sink for each head, and an lse of each part of a
+        // row.
         let weights = unsafe {
             if !self.sink.is_null() {
                 sink = self.sink.wrapping_add(head as usize).read();
@@ -222,7 +223,7 @@ impl Merge<'_> {
         let mut sums = [[0.0; CHUNK]; CHUNKS];
         let mut part = 0;
         while part < self.packing.splits {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe { self.add(&mut sums, &weights, from, part) };
             part += AT_ONCE;
         }
@@ -232,7 +233,7 @@ impl Merge<'_> {
         } else {
             1.0 / weights.sum
         };
-        // SAFETY: the caller's; no other warp has the row.
+        // SAFETY: the caller's promise; no other warp has the row.
         unsafe {
             if params.o_dtype == OutputDType::F32.code() {
                 store::<f32>(self.o, to, &sums, factor, params.head_dim_v);
@@ -264,7 +265,8 @@ impl Merge<'_> {
         let mut at = 0;
         while at < AT_ONCE as usize {
             let part = first + at as u32;
-            // SAFETY: the caller's. Parts that do not exist have the weight 0 and are not read.
+            // SAFETY: the caller's promise. Parts that do not exist have the weight 0 and are not
+            // read.
             unsafe {
                 of_rows[at] = weights.of(part);
                 let row = from.wrapping_add((u64::from(part) * self.packing.o_split) as usize);
@@ -319,7 +321,7 @@ unsafe fn store<E: SimtElement>(
         let column = column(i);
         if column < columns {
             let chunk = E::narrow(sums[i].map(|sum| sum * factor));
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 to.wrapping_add(column as usize)
                     .cast::<E::Chunk>()

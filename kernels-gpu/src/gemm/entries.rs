@@ -57,7 +57,7 @@ macro_rules! entries {
             const B_K: bool = k_contiguous_in_b(Transpose::$b);
             let smem = shared_array![f32; SMEM_ELEMENTS];
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 let epilogue = Fused::new(pointers, &params, &epilogue);
                 gemm::<_, A_K, B_K, TILE, TILE_K, $down, $across, CHUNKS, ROWS>(

@@ -80,7 +80,7 @@ unsafe fn finish<Out: Element>(
         let mut sum = 0.0;
         for part in 0..parts {
             let place = u64::from(part) * results + index.flat;
-            // SAFETY: the caller's: `partials` holds `parts` times all results.
+            // SAFETY: the caller's promise: `partials` holds `parts` times all results.
             let value = unsafe { partials.wrapping_add(place as usize).read() };
             sum = if part == 0 { value } else { sum + value };
         }
@@ -91,7 +91,7 @@ unsafe fn finish<Out: Element>(
         let value = epilogue.apply(place, sum);
         let offset =
             batch as i64 * params.batch_stride_d + i64::from(row) * params.ldd + i64::from(column);
-        // SAFETY: the caller's; threads have different results.
+        // SAFETY: the caller's promise; threads have different results.
         unsafe { Out::store(d.wrapping_offset(offset as isize), value) }
         index = index.plus(step, m, n);
     }
@@ -119,7 +119,7 @@ macro_rules! entries {
             epilogue: EpilogueParams,
         ) {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 let epilogue = Fused::new(pointers, &params, &epilogue);
                 finish(partials, parts, d, &params, &epilogue)

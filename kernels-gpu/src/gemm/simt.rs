@@ -128,7 +128,7 @@ pub(super) unsafe fn gemm<
         smem,
         first: (rows.first, columns.first),
     };
-    // SAFETY: the caller's; nothing else uses the block's shared memory now.
+    // SAFETY: the caller's promise; nothing else uses the block's shared memory now.
     let acc: Accumulator<DOWN, ACROSS> = unsafe {
         product.accumulate::<_, _, STAGE_AHEAD>(params.k, in_order, outer_product_in_meander)
     };
@@ -138,7 +138,8 @@ pub(super) unsafe fn gemm<
         batch: batch_idx,
         results: Results { rows, columns },
     };
-    // SAFETY: the caller's; blocks have different tiles, and the mainloop has finished with `smem`.
+    // SAFETY: the caller's promise; blocks have different tiles, and the mainloop has finished with
+    // `smem`.
     unsafe { destination.store::<E, TILE, DOWN, ACROSS, ROWS>(&acc, smem, epilogue) }
 }
 

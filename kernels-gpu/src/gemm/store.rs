@@ -74,7 +74,7 @@ impl<Out: Element> Destination<Out> {
         let mut first_row = 0;
         while first_row < TILE as u32 && first_row < rows_left {
             thread::sync_threads(); // everyone has read what was staged before
-            // SAFETY: the caller's; the rows fit.
+            // SAFETY: the caller's promise; the rows fit.
             unsafe { self.stage::<TILE, DOWN, ACROSS, ROWS>(acc, smem, first_row) };
             thread::sync_threads(); // the rows are staged
             let mut chunk_idx = thread::thread_idx_x();
@@ -83,7 +83,7 @@ impl<Out: Element> Destination<Out> {
                 let column = chunk_idx % (TILE / CHUNK) as u32 * CHUNK as u32;
                 // SAFETY: staged before the barrier.
                 let values = unsafe { staged(smem, row, column, pitch(TILE) as u32).read() }.0;
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 unsafe { self.finish(first_row + row, column, swapped(values), epilogue) };
                 // SAFETY: whole warps run the loop. The barrier keeps LLVM from unrolling it.
                 unsafe { warp::bar_warp_sync(warp::FULL_MASK) };
@@ -127,7 +127,8 @@ impl<Out: Element> Destination<Out> {
                             line[first + 2],
                             line[first + 3],
                         ];
-                        // SAFETY: the caller's; the rows fit, pitch and column are multiples of 4.
+                        // SAFETY: the caller's promise; the rows fit, pitch and column are
+                        // multiples of 4.
                         unsafe { place.write(F32x4(swapped(values))) }
                     }
                 }
@@ -163,12 +164,12 @@ impl<Out: Element> Destination<Out> {
         let offset = i64::from(row) * self.ld + i64::from(column);
         let d = self.base.wrapping_offset(offset as isize);
         if columns.extent - column >= CHUNK as u32 && Out::is_vector_aligned(d) {
-            // SAFETY: the caller's: four elements inside of D, aligned.
+            // SAFETY: the caller's promise: four elements inside of D, aligned.
             unsafe { Out::store4(d, values) }
         } else {
             for idx in 0..CHUNK {
                 if column + (idx as u32) < columns.extent {
-                    // SAFETY: the caller's: inside of D.
+                    // SAFETY: the caller's promise: inside of D.
                     unsafe { Out::store(d.wrapping_add(idx), values[idx]) }
                 }
             }

@@ -72,7 +72,7 @@ impl SimtElement for f32 {
 
     #[inline(always)]
     unsafe fn load_chunk(ptr: *const Self) -> F32x4 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         F32x4(unsafe { ld_global_nc_v4_f32(ptr) })
     }
     #[inline(always)]
@@ -101,7 +101,7 @@ macro_rules! half_elements {
 
             #[inline(always)]
             unsafe fn load_chunk(ptr: *const Self) -> B16x4 {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 B16x4(unsafe { ld_global_nc_v2_u32(ptr.cast()) })
             }
             #[inline(always)]

@@ -110,12 +110,13 @@ impl<
     }
 
     /// # Safety
-    /// As [`fetch`](StagedOperand::fetch); the tile is inside the operand, and its chunks are aligned.
+    /// As [`fetch`](StagedOperand::fetch); the tile is inside the operand, and its chunks are
+    /// aligned.
     #[inline(always)]
     unsafe fn fetch_whole(&self) -> [E::Chunk; CHUNKS] {
         let mut chunks = [E::pack([E::ZERO; CHUNK]); CHUNKS];
         for chunk_idx in 0..CHUNKS {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             chunks[chunk_idx] = unsafe { E::load_chunk(self.chunk_at(chunk_idx)) };
         }
         chunks
@@ -139,7 +140,7 @@ impl<
                 };
                 if width_idx < self.width_left && k_idx < self.k_left {
                     let element = self.chunk_at(chunk_idx).wrapping_add(column);
-                    // SAFETY: the caller's: the element is within width and k.
+                    // SAFETY: the caller's promise: the element is within width and k.
                     elements[column] = unsafe { element.read() };
                 }
             }
@@ -173,7 +174,7 @@ impl<
             // SAFETY: the whole tile is inside the operand, and its chunks are aligned.
             unsafe { self.fetch_whole() }
         } else {
-            // SAFETY: the caller's; only elements inside the operand are read.
+            // SAFETY: the caller's promise; only elements inside the operand are read.
             unsafe { self.fetch_guarded() }
         };
         self.chunk = self.chunk.wrapping_offset(self.tile_stride as isize);

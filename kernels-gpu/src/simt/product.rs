@@ -30,7 +30,7 @@ pub(crate) unsafe fn read_fragment<const WIDTH: usize, const COUNT: usize>(
     let mut fragment = [0.0; COUNT];
     for chunk_idx in 0..COUNT / CHUNK {
         let chunk = row.wrapping_add(chunk_idx * chunk_spacing(WIDTH, COUNT));
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let values = unsafe { chunk.cast::<F32x4>().read() }.0;
         for idx in 0..CHUNK {
             fragment[CHUNK * chunk_idx + idx] = values[idx];

@@ -57,7 +57,7 @@ impl Results {
         if self.moves_chunks::<E, ROWS, COLUMNS>(base, ld) {
             self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, _| {
                 let values = chunk_of(acc, row, column);
-                // SAFETY: the caller's; the tile is inside and aligned.
+                // SAFETY: the caller's promise; the tile is inside and aligned.
                 unsafe { place.cast_mut().cast::<E::Chunk>().write(E::narrow(values)) }
             });
         } else {
@@ -65,7 +65,7 @@ impl Results {
                 for idx in 0..CHUNK {
                     if (idx as u32) < inside {
                         let value = E::from_f32(acc[row][column + idx]);
-                        // SAFETY: the caller's: the element is within the extents.
+                        // SAFETY: the caller's promise: the element is within the extents.
                         unsafe { place.cast_mut().wrapping_add(idx).write(value) }
                     }
                 }

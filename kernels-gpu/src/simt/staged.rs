@@ -73,7 +73,7 @@ impl<
     /// All elements of the operands can be read.
     #[inline(always)]
     unsafe fn fetch(&mut self) -> (A::Fetched, B::Fetched) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { (self.a.fetch(), self.b.fetch()) }
     }
 
@@ -81,7 +81,7 @@ impl<
     /// No thread reads the stage before the next barrier.
     #[inline(always)]
     unsafe fn stage(&self, (a, b): (A::Fetched, B::Fetched), stage_idx: usize) {
-        // SAFETY: the caller's; `smem` holds two stages of both tiles.
+        // SAFETY: the caller's promise; `smem` holds two stages of both tiles.
         unsafe {
             self.a.stage(a, self.smem_a(stage_idx));
             self.b.stage(b, self.smem_b(stage_idx));
@@ -100,7 +100,7 @@ impl<
     ) -> ([f32; ROWS], [f32; COLUMNS]) {
         let a = self.smem_a(stage_idx).wrapping_add(self.first.0 as usize);
         let b = self.smem_b(stage_idx).wrapping_add(self.first.1 as usize);
-        // SAFETY: the caller's; `first` is within the tiles and a multiple of 4.
+        // SAFETY: the caller's promise; `first` is within the tiles and a multiple of 4.
         unsafe {
             (
                 read_fragment::<WIDTH_A, ROWS>(a, k_idx),
@@ -134,7 +134,7 @@ impl<
     ) -> Accumulator<ROWS, COLUMNS> {
         let mut acc = [[0.0; COLUMNS]; ROWS];
         let mut stage_idx = 0;
-        // SAFETY: the caller's; nothing was staged before.
+        // SAFETY: the caller's promise; nothing was staged before.
         unsafe {
             let first = self.fetch();
             self.stage(first, stage_idx);
@@ -144,7 +144,7 @@ impl<
         // SAFETY: tile 0 is staged.
         let (mut frag_a, mut frag_b) = unsafe { self.fragments(stage_idx, 0) };
         for _ in 0..k.div_ceil(TILE_K as u32) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             let next = unsafe { self.fetch() };
             for k_idx in 0..TILE_K {
                 if k_idx + STAGE_AHEAD == TILE_K - 1 {

@@ -1,8 +1,8 @@
 //! The mask: which keys a query sees.
 //!
-//! All masks here are bands: query i sees the keys from `i + first` up to, but not including, `i +
-//! end`, as far as they exist. The left window sets the first bound, the right window (causal: 0)
-//! the second, and the alignment shifts both. For seqlen_q = 2 and 3, causal (1 = visible):
+//! All masks here are bands: query i sees the keys from `i + first` up to, but not including,
+//! `i + end`, as far as they exist. The left window sets the first bound, the right window (causal:
+//! 0) the second, and the alignment shifts both. For seqlen_q = 2 and 3, causal (1 = visible):
 //!
 //! ```text
 //! bottom-right, 2 queries, 5 keys:    top-left:       bottom-right, 3 queries, 2 keys:   top-left:

@@ -75,8 +75,8 @@ pub struct MergeParams {
     pub batch: u32,
     /// Queries a sequence.
     pub seqlen_q: u32,
-    /// Query heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse `[batch, heads_q,
-    /// seqlen_q]`.
+    /// Query heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse
+    /// `[batch, heads_q, seqlen_q]`.
     pub heads_q: u32,
     /// Elements of a row of o.
     pub head_dim_v: u32,

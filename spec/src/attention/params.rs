@@ -97,13 +97,13 @@ pub struct FlashFwdParams {
     pub top_left: u32,
     /// Factor of the scores, times log2(e). With a softcap: the softcap times log2(e).
     pub softmax_scale_log2: f32,
-    /// 0 if there is no softcap. Otherwise softmax_scale / softcap: a score s becomes `tanh(s *
-    /// softcap_scale)` before it is multiplied by `softmax_scale_log2`.
+    /// 0 if there is no softcap. Otherwise softmax_scale / softcap: a score s becomes
+    /// `tanh(s * softcap_scale)` before it is multiplied by `softmax_scale_log2`.
     pub softcap_scale: f32,
     /// [`OutputDType::code`] of o.
     pub o_dtype: u32,
-    /// 1 to write lse, in f32, natural log, contiguous `[batch, heads_q, seqlen_q]`, or `[heads_q,
-    /// total_q]` if queries are packed.
+    /// 1 to write lse, in f32, natural log, contiguous `[batch, heads_q, seqlen_q]`, or
+    /// `[heads_q, total_q]` if queries are packed.
     pub write_lse: u32,
 }
 

@@ -44,11 +44,11 @@ impl ElementType {
     #[inline(always)]
     pub(super) unsafe fn load_chunk(self, ptr: *const u8) -> Chunk {
         if self.is_f32() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             let chunk = unsafe { <f32 as SimtElement>::load_chunk(ptr.cast()) };
             Chunk(chunk.0.map(f32::to_bits))
         } else {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             let [low, high] = unsafe { cuda_std::mem::ld_global_nc_v2_u32(ptr.cast()) };
             Chunk([low, high, 0, 0])
         }
@@ -64,14 +64,14 @@ impl ElementType {
         if self.is_f32() {
             for idx in 0..CHUNK {
                 if has[idx] {
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller's promise.
                     words[idx] = unsafe { ptr.cast::<u32>().wrapping_add(idx).read() };
                 }
             }
         } else {
             for idx in 0..CHUNK {
                 if has[idx] {
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller's promise.
                     let bits = unsafe { ptr.cast::<u16>().wrapping_add(idx).read() };
                     words[idx / 2] |= u32::from(bits) << (16 * (idx % 2));
                 }

@@ -38,7 +38,7 @@ macro_rules! entries {
             let smem = shared_array![f32; smem_elements($cap, TILE_D)];
             let element = ElementType(dtype);
             let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths, element };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 flash_fwd::<$cap, ROWS, COLUMNS, TILE_D, CHUNKS_V>(&arguments, &params, smem);
             }

@@ -101,7 +101,7 @@ pub(super) unsafe fn flash_fwd<
     if batch_idx >= params.batch {
         return;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let sequence = unsafe { sequence(arguments.lengths, params, batch_idx) };
     // The last queries see the most keys: they start first, so that no long block is left at the
     // end.
@@ -114,7 +114,7 @@ pub(super) unsafe fn flash_fwd<
         arguments, params, smem, sequence, head_idx, m_start,
     );
     let mut o = [[0.0; COLUMNS]; ROWS];
-    // SAFETY: the caller's; the tiles are within the keys.
+    // SAFETY: the caller's promise; the tiles are within the keys.
     unsafe {
         let mut softmax = OnlineSoftmax::new(block.sink(), thread::thread_idx_x() % ROW_LANES);
         let tiles = block
@@ -199,7 +199,7 @@ impl<
         if sink.is_null() {
             return f32::NEG_INFINITY;
         }
-        // SAFETY: the caller's: one for each head.
+        // SAFETY: the caller's promise: one for each head.
         let logit = unsafe { sink.wrapping_add(self.head_idx as usize).read() };
         logit * core::f32::consts::LOG2_E
     }
@@ -226,12 +226,12 @@ impl<
         let n_start = n_tile_idx * TILE_N as u32;
         let mask = Mask::of_tile(&self.mask, &self.rows, n_start, TILE_N as u32);
         thread::sync_threads(); // the values of the tile before are no longer read
-        // SAFETY: the caller's; the barrier above.
+        // SAFETY: the caller's promise; the barrier above.
         let mut s = unsafe { self.scores(n_start) };
         if masked {
             mask.apply(&mut s, self.first_column);
         }
-        // SAFETY: the caller's: all lanes are here.
+        // SAFETY: the caller's promise: all lanes are here.
         let rescale = unsafe { softmax.update(&mut s) };
         for row in 0..ROWS {
             for column in 0..COLUMNS {
@@ -242,7 +242,7 @@ impl<
         // SAFETY: those of the tile before were read before the barrier above.
         unsafe { probabilities.write(&s) };
         thread::sync_threads(); // the stages of q and k are no longer read
-        // SAFETY: the caller's; the barrier above.
+        // SAFETY: the caller's promise; the barrier above.
         unsafe {
             self.values(n_start)
                 .accumulate(o, probabilities, &mask, masked);
@@ -284,7 +284,7 @@ impl<
             smem: self.stages(),
             first: (rows.first, self.first_column),
         };
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let mut s = unsafe {
             product.accumulate::<ROWS, CHUNK, 0>(params.head_dim, |_, _| (), outer_product)
         };
@@ -338,14 +338,14 @@ impl<
     #[inline(always)]
     unsafe fn epilogue(&self, softmax: &OnlineSoftmax<ROWS>, o: &mut Accumulator<ROWS, COLUMNS>) {
         let params = self.params;
-        // SAFETY: the caller's: all lanes are here.
+        // SAFETY: the caller's promise: all lanes are here.
         let normalizer = unsafe { softmax.finalize() };
         for row in 0..ROWS {
             for column in 0..COLUMNS {
                 o[row][column] *= normalizer.inverse_sum[row];
             }
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { self.write_o(o) };
         if params.write_lse == 0 || self.first_column != 0 {
             return;
@@ -355,7 +355,7 @@ impl<
             let query_idx = self.rows.at(row);
             if query_idx < self.rows.extent {
                 let place = self.arguments.lse.wrapping_add(first + query_idx as usize);
-                // SAFETY: the caller's: lse has an element for each query and head.
+                // SAFETY: the caller's promise: lse has an element for each query and head.
                 unsafe { place.write(normalizer.lse[row]) }
             }
         }
@@ -379,7 +379,7 @@ impl<
         };
         let offset = self.sequence.offset_q(&params.o, self.head_idx) as isize;
         let (base, ld) = (self.arguments.o, params.o.seq);
-        // SAFETY: the caller's; threads own different rows and columns.
+        // SAFETY: the caller's promise; threads own different rows and columns.
         unsafe {
             if params.o_dtype == OutputDType::F32.code() {
                 results.write(o, base.cast::<f32>().wrapping_offset(offset), ld);

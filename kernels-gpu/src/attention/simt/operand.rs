@@ -142,7 +142,7 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
         } else {
             for chunk_idx in 0..CHUNKS {
                 let has = self.has(chunk_idx);
-                // SAFETY: the caller's; only elements inside the operand are read.
+                // SAFETY: the caller's promise; only elements inside the operand are read.
                 chunks[chunk_idx] = unsafe { element.load_some(self.chunk_at(chunk_idx), has) };
             }
         }

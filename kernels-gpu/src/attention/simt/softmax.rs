@@ -53,7 +53,7 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
             for column in 1..COLUMNS {
                 tile_max = tile_max.max(s[row][column]);
             }
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             let tile_max = unsafe { across_row(tile_max, f32::max) };
             let row_max = self.row_max[row].max(tile_max);
             // If all keys so far are masked, -inf - -inf would be NaN.
@@ -85,7 +85,7 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
         let mut inverse_sum = [0.0; ROWS];
         let mut lse = [f32::NEG_INFINITY; ROWS];
         for row in 0..ROWS {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             let sum = unsafe { across_row(self.row_sum[row], |a, b| a + b) };
             if sum != 0.0 {
                 inverse_sum[row] = rcp(sum);
@@ -116,7 +116,7 @@ pub(super) fn softcap(s: f32, softcap_scale: f32, scale: f32) -> f32 {
 unsafe fn across_row(mut value: f32, op: impl Fn(f32, f32) -> f32) -> f32 {
     let mut distance = ROW_LANES / 2;
     while distance > 0 {
-        // SAFETY: the caller's: all lanes take part.
+        // SAFETY: the caller's promise: all lanes take part.
         let other = unsafe { shfl_bfly(FULL_MASK, value, distance) };
         value = op(value, other);
         distance /= 2;

@@ -70,7 +70,7 @@ impl Probabilities {
     unsafe fn read<const ROWS: usize>(self, key_idx: usize) -> [f32; ROWS] {
         let mut p = [0.0; ROWS];
         for chunk_idx in 0..ROWS / CHUNK {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             let values = unsafe { self.place::<ROWS>(chunk_idx, key_idx).read() }.0;
             for idx in 0..CHUNK {
                 p[CHUNK * chunk_idx + idx] = values[idx];
@@ -114,7 +114,7 @@ impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH,
         masked: bool,
     ) {
         let mut stage_idx = 0;
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let first = self.operand.fetch();
             self.operand.stage(first, self.smem_stage(stage_idx));
@@ -122,7 +122,7 @@ impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH,
         thread::sync_threads(); // probabilities and the first values are in shared memory
         let mut key_start = 0;
         while key_start < self.keys {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             let next = unsafe { self.operand.fetch() };
             let smem = self
                 .smem_stage(stage_idx)

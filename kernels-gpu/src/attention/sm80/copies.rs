@@ -113,7 +113,7 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
             // The swizzle of a later row is one more xor: `rows_down` and the thread's first row
             // have no bits of `% 8` in common.
             let turned = SharedAddr::from_bits(to.bits() ^ (rows_down % 8 * CHUNK));
-            // SAFETY: the caller's; nothing is read of a chunk that does not exist.
+            // SAFETY: the caller's promise; nothing is read of a chunk that does not exist.
             unsafe {
                 let to = turned.add_bytes(rows_down * Self::ROW_BYTES);
                 if E::BACKGROUND {

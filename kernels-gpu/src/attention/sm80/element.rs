@@ -41,7 +41,7 @@ macro_rules! halves {
         impl Half for $ty {
             #[inline(always)]
             unsafe fn multiply(acc: &mut Block, a: [u32; 4], b: [u32; 2]) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 unsafe { $multiply(acc, a, b) }
             }
 
@@ -67,7 +67,7 @@ impl Half for TuringF16 {
 
     #[inline(always)]
     unsafe fn multiply(acc: &mut Block, a: [u32; 4], b: [u32; 2]) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             mma_m16n8k8_f32_f16_f16_f32(acc, [a[0], a[1]], [b[0]]);
             mma_m16n8k8_f32_f16_f16_f32(acc, [a[2], a[3]], [b[1]]);

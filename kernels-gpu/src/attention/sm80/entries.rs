@@ -31,7 +31,7 @@ macro_rules! entries {
             const TILE_M: usize = TILE.tile_m as usize;
             const TILE_N: usize = TILE.tile_n as usize;
             let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 flash_fwd::<$dtype, $cap, TILE_M, TILE_N, { TILE_M / 64 }, { TILE_N / 8 }, { $cap / 8 }>(
                     &arguments, &params,

@@ -49,7 +49,7 @@ impl<const CAP: usize> Reader<CAP> {
     /// All lanes of the warp execute it; the tile has been copied.
     #[inline(always)]
     pub(super) unsafe fn load(self, down: u32, right: u32) -> [u32; 4] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { ldmatrix_x4(self.at(down, right)) }
     }
 
@@ -59,7 +59,7 @@ impl<const CAP: usize> Reader<CAP> {
     /// As [`load`](Self::load).
     #[inline(always)]
     pub(super) unsafe fn load_transposed(self, down: u32, right: u32) -> [u32; 4] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { ldmatrix_x4_trans(self.at(down, right)) }
     }
 }

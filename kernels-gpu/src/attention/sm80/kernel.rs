@@ -46,14 +46,14 @@ pub(super) unsafe fn flash_fwd<
     if place.batch_idx >= params.batch {
         return;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let sequence = unsafe { sequence(arguments.lengths, params, place.batch_idx) };
     if place.m_start >= sequence.q.len {
         return;
     }
     let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, sequence, &place);
     let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
-    // SAFETY: the caller's: all threads are here.
+    // SAFETY: the caller's promise: all threads are here.
     unsafe {
         let mut softmax = OnlineSoftmax::<M>::new(block.sink(), block.lane);
         block.keys::<E, M, N, D>(&mut softmax, &mut o);
@@ -169,7 +169,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         if sink.is_null() {
             return f32::NEG_INFINITY;
         }
-        // SAFETY: the caller's: one for each head.
+        // SAFETY: the caller's promise: one for each head.
         let logit = unsafe { sink.wrapping_add(self.head_idx as usize).read() };
         logit * core::f32::consts::LOG2_E
     }
@@ -203,7 +203,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         let offset = 2 * sequence.offset_q(&params.q, self.head_idx);
         let q = self.arguments.q.wrapping_offset(offset as isize);
         let copies = Copies::<CAP, TILE_M>::new(q, params.q.seq, params.head_dim);
-        // SAFETY: the caller's; only rows of the sequence are read.
+        // SAFETY: the caller's promise; only rows of the sequence are read.
         unsafe { copies.start::<E>(self.m_start, sequence.q.len - self.m_start, self.smem_q) }
     }
 
@@ -239,7 +239,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         sync_threads();
         let keys_left = |n_block_idx: u32| self.sequence.k.len - n_block_idx * TILE_N as u32;
         let mut n_block_idx = blocks.end;
-        // SAFETY: the caller's; the blocks lie within the keys.
+        // SAFETY: the caller's promise; the blocks lie within the keys.
         unsafe {
             self.start_q::<E>();
             let last = blocks.end - 1;
@@ -305,7 +305,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         let mut s = [[[0.0; 4]; N]; M];
         for step in 0..CAP / 16 {
             let mut a = [[0; 4]; M];
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 for i in 0..M {
                     a[i] = q.load(i as u32, step as u32);
@@ -346,7 +346,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 ];
             }
             for j in 0..D / 2 {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 unsafe {
                     let b = v.load_transposed(step as u32, j as u32);
                     for i in 0..M {

@@ -87,13 +87,13 @@ impl Results {
         factors: &Rows<M>,
     ) {
         if self.dtype == OutputDType::F32.code() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             self.for_each_row::<M>(|i, half, row, columns| unsafe {
                 let to = self.o.cast::<f32>().wrapping_offset(row as isize);
                 self.write_floats::<D>(to, columns, |j| scaled(o, factors, i, j, half));
             });
         } else {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             self.for_each_row::<M>(|i, half, row, columns| unsafe {
                 let to = self.o.cast::<u16>().wrapping_offset(row as isize);
                 let pair = |j| scaled(o, factors, i, j, half);
@@ -133,7 +133,7 @@ impl Results {
         for j in 0..D {
             let column = 8 * j as u32 + self.first_column;
             if column < columns {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 unsafe { st_v2_f32(row.wrapping_add(column as usize), pair(j)) };
             }
         }
@@ -157,7 +157,7 @@ impl Results {
             if 8 * (j as u32) < columns {
                 let [low, high] = pair(j);
                 let to = row.wrapping_add(8 * j).cast::<u32>();
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 unsafe { to.write(E::pack_as(is_f16, low, high)) };
             }
         }
@@ -188,7 +188,7 @@ impl Results {
         };
         for j in 0..D / 2 {
             let (x, y) = (packed(2 * j), packed(2 * j + 1));
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 let got = shfl_bfly(FULL_MASK, if is_upper { x } else { y }, 1);
                 let words = if is_upper { [got, y] } else { [x, got] };
@@ -212,7 +212,7 @@ impl Results {
             for half in 0..2 {
                 let row = self.row(i, half);
                 if row < self.rows {
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller's promise.
                     unsafe { lse.wrapping_add(row as usize).write(values[i][half]) }
                 }
             }

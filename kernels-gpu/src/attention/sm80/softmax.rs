@@ -62,7 +62,7 @@ impl<const M: usize> OnlineSoftmax<M> {
                 for j in 1..N {
                     largest = largest.max(s[i][j][2 * half].max(s[i][j][2 * half + 1]));
                 }
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 let largest = unsafe { across_row(largest, f32::max) };
                 let row_max = self.row_max[i][half].max(largest * scale);
                 // If all keys so far are masked, -inf - -inf would be NaN.
@@ -99,7 +99,7 @@ impl<const M: usize> OnlineSoftmax<M> {
         let mut lse = [[f32::NEG_INFINITY; 2]; M];
         for i in 0..M {
             for half in 0..2 {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 let sum = unsafe { across_row(self.row_sum[i][half], |a, b| a + b) };
                 if sum != 0.0 {
                     inverse_sum[i][half] = rcp(sum);
@@ -174,7 +174,7 @@ pub(super) fn apply_mask<const M: usize, const N: usize>(
 /// All lanes of the warp call it together.
 #[inline(always)]
 unsafe fn across_row(value: f32, op: impl Fn(f32, f32) -> f32) -> f32 {
-    // SAFETY: the caller's: all lanes take part.
+    // SAFETY: the caller's promise: all lanes take part.
     unsafe {
         let value = op(value, shfl_bfly(FULL_MASK, value, 2));
         op(value, shfl_bfly(FULL_MASK, value, 1))

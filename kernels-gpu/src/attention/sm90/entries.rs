@@ -86,7 +86,7 @@ macro_rules! entries {
                 params: &params,
                 launch,
             };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe { Kernel::run::<{ $tile.registers().0 }, { $tile.registers().1 }>(call) }
         }
     )*};

@@ -280,8 +280,8 @@ where
         } = self.call;
         let mut tickets = self.tickets;
         let mut next = self.pipeline_tickets.producer();
-        // SAFETY: the caller's. The ticket that was written `TICKETS` tiles before is not read any
-        // more, as the loader has read the last one.
+        // SAFETY: the caller's promise. The ticket that was written `TICKETS` tiles before is not
+        // read any more, as the loader has read the last one.
         unsafe {
             let mut walk = Walk::new::<TILE_M>(params, lengths, launch, rows);
             let mut slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
@@ -334,7 +334,7 @@ where
                 while block > tile.first {
                     block -= 1;
                     if block == ask_at {
-                        ticket.release_early(Readers::OneBlock); // the scheduler may take the next tile
+                        ticket.release_early(Readers::OneBlock); // the scheduler may go on
                     }
                     let at = [first_key + block * TILE_N, head, batch];
                     let slot =

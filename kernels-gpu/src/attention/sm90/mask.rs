@@ -34,11 +34,11 @@ impl RowMask {
         rows: R,
         query_of_tile: u32,
     ) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let visible = unsafe { ticket.visible() };
         let first = visible.first(query_of_tile + rows.queries() - 1);
         let end = visible.end(query_of_tile);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let first = uniform(first.max(0) as u32);
             let end = uniform(end.max(0) as u32);

@@ -73,7 +73,7 @@ impl Count<'_> {
     /// The warp calls it, converged.
     #[inline(always)]
     pub(super) unsafe fn all(through: u32) -> u32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { warp::shfl_idx(FULL_MASK, through, LANES - 1) }
     }
 
@@ -83,8 +83,8 @@ impl Count<'_> {
     /// As for [`through`](Self::through), which returned `through`; all lanes have the same index.
     #[inline(always)]
     pub(super) unsafe fn find(&self, through: u32, index: u32) -> InSequence {
-        // SAFETY: the caller's. The lanes whose share ends at or before the index are the first
-        // ones; the lane after them has it.
+        // SAFETY: the caller's promise. The lanes whose share ends at or before the index are the
+        // first ones; the lane after them has it.
         unsafe {
             let whose = warp::vote_ballot(FULL_MASK, through <= index).count_ones();
             let before = warp::shfl_idx(FULL_MASK, through, whose.wrapping_sub(1) % LANES);
@@ -100,7 +100,7 @@ impl Count<'_> {
     /// As for [`find`](Self::find).
     #[inline(always)]
     unsafe fn search(&self, mut first: u32, mut index: u32) -> InSequence {
-        // SAFETY: the caller's; sequences of the batch.
+        // SAFETY: the caller's promise; sequences of the batch.
         unsafe {
             loop {
                 let lane = thread::thread_idx_x() % LANES;
@@ -140,7 +140,7 @@ impl Count<'_> {
     /// As for [`sequence`].
     #[inline(always)]
     unsafe fn of(&self, batch_idx: u32) -> Positions {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { sequence(self.lengths, self.params, batch_idx).q }
     }
 
@@ -160,7 +160,7 @@ unsafe fn sum_through(lane: u32, mine: u32) -> u32 {
     let mut through = mine;
     let mut delta = 1;
     while delta < LANES {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let below = unsafe { warp::shfl_up(FULL_MASK, through, delta) };
         if lane >= delta {
             through += below;

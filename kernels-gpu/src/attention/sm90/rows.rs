@@ -1,9 +1,9 @@
 //! Row maps: which query of which head each row of a consumer's 64 rows is.
 //!
 //! Either the rows are 64 queries of one head ([`OneHead`]), or, with GQA packing, queries of
-//! several heads that share keys and values ([`Packed`]): row r is head `r % heads` of query `r /
-//! heads`. Masks and lengths depend on the query, results and sinks on both. Nothing else in the
-//! kernel knows.
+//! several heads that share keys and values ([`Packed`]): row r is head `r % heads` of query
+//! `r / heads`. Masks and lengths depend on the query, results and sinks on both. Nothing else in
+//! the kernel knows.
 
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::mbarrier::Mbarrier;

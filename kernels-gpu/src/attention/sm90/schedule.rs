@@ -67,7 +67,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
         };
         let counted = walk.counted::<TILE_M>();
         if counted.is_needed() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             walk.through = unsafe { counted.through() };
         }
         walk
@@ -81,7 +81,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
     unsafe fn count<const TILE_M: u32>(&self) -> u32 {
         let params = self.params;
         let tiles = if self.counted::<TILE_M>().is_needed() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe { Count::all(self.through) }
         } else {
             self.order::<TILE_M>(params.batch, params.seqlen_q).count
@@ -120,7 +120,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
     /// As for [`new`](Self::new).
     #[inline(always)]
     pub(super) unsafe fn is_at_tile<const TILE_M: u32>(&self) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         self.index < unsafe { self.count::<TILE_M>() }
     }
 
@@ -131,7 +131,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
     #[inline(always)]
     pub(super) unsafe fn tile<const TILE_M: u32, const TILE_N: u32>(&self) -> Tile {
         let (params, rows) = (self.params, self.rows);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let (tile_index, split) = divided(self.index, rows.splits());
             let at = self.at::<TILE_M>(tile_index);
@@ -166,7 +166,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
             return;
         }
         let mut turn = 0;
-        // SAFETY: the caller's. Relaxed, as no data is passed along with the counter.
+        // SAFETY: the caller's promise. Relaxed, as no data is passed along with the counter.
         unsafe {
             let count = self.count::<TILE_M>();
             if is_leader() {
@@ -192,7 +192,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
             let order = self.order::<TILE_M>(self.params.batch, self.params.seqlen_q);
             return order.at(index);
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let found = unsafe { counted.find(self.through, index) };
         TileIndex {
             batch: found.batch_idx,

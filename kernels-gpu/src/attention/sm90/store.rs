@@ -144,7 +144,7 @@ impl Outputs {
         softmax: &Softmax,
     ) -> Factors {
         let rows = Rows::new(rows, place, QUAD);
-        // SAFETY: the caller's: only elements of rows that exist are read and written.
+        // SAFETY: the caller's promise: only elements of rows that exist are read and written.
         unsafe {
             let sums = softmax.sums();
             let sinks_log2 = self.sinks_log2(&rows);
@@ -203,7 +203,7 @@ impl Outputs {
         pair: impl Fn(f32, f32) -> u32,
     ) {
         factors.apply(o);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             if params.o_dtype == OutputDType::F32.code() {
                 cold_path();

@@ -154,7 +154,7 @@ impl Ticket {
             [rows, k, params.head_kv_idx(head), batch_k],
             [q, tile.head, batch_q, 0],
         ];
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { self.put(words) }
     }
 
@@ -164,7 +164,7 @@ impl Ticket {
     /// As for [`write`](Self::write).
     #[inline(always)]
     pub(super) unsafe fn write_end(self) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { self.put([[0; 4]; 5]) }
     }
 
@@ -177,7 +177,7 @@ impl Ticket {
         if is_leader() {
             let mut i = 0;
             while i < words.len() {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 unsafe { st_shared_v4_u32(self.0.add_bytes(16 * i as u32), words[i]) };
                 i += 1;
             }
@@ -188,7 +188,7 @@ impl Ticket {
     /// The ticket has been written. The warp calls it, converged.
     #[inline(always)]
     pub(super) unsafe fn loads(self) -> Loads {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let [first, end, ..] = ld_shared_v4_u32(self.0);
             let [_, keys @ ..] = ld_shared_v4_u32(self.0.add_bytes(48));
@@ -206,7 +206,7 @@ impl Ticket {
     /// The ticket has been written. The warp calls it, converged.
     #[inline(always)]
     pub(super) unsafe fn blocks(self) -> Blocks {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let [first, end, ..] = ld_shared_v4_u32(self.0);
             let [rows, ..] = ld_shared_v4_u32(self.0.add_bytes(48));
@@ -222,7 +222,7 @@ impl Ticket {
     /// As for [`blocks`](Self::blocks), of a tile.
     #[inline(always)]
     pub(super) unsafe fn visible(self) -> Visible {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let [_, _, first, end] = ld_shared_v4_u32(self.0);
             let [_, seqlen_k, ..] = ld_shared_v4_u32(self.0.add_bytes(16));
@@ -237,7 +237,7 @@ impl Ticket {
     /// As for [`visible`](Self::visible).
     #[inline(always)]
     pub(super) unsafe fn place(self) -> Place {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             let [seqlen_q, _, row, head] = ld_shared_v4_u32(self.0.add_bytes(16));
             let [o, o_high, lse, lse_high] = ld_shared_v4_u32(self.0.add_bytes(32));

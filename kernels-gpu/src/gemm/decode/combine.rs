@@ -166,7 +166,7 @@ impl Tile<'_> {
         }
         while row < self.rows {
             let x = total(row, share.column);
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe { self.finish_group((row, column), x, epilogue, (d, is_whole)) };
             row += share.step;
             d = d.wrapping_offset(step as isize);
@@ -194,7 +194,7 @@ impl Tile<'_> {
         };
         epilogue.apply_all(place, &mut x);
         if is_whole {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe { Out::store4(d, x) };
             return;
         }
@@ -263,12 +263,12 @@ impl Cluster {
     #[inline(always)]
     unsafe fn of_ranks(&self, own: SharedAddr, splits: u32) -> Group {
         let mut rank = self.first_rank;
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let mut total = unsafe { load(mapa_shared_cluster(own, rank)) };
         let mut split_idx = 1;
         while split_idx < splits {
             rank += self.ranks_apart;
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             total = add(total, unsafe { load(mapa_shared_cluster(own, rank)) });
             split_idx += 1;
         }
@@ -336,12 +336,12 @@ impl Combine for Tickets {
 /// They have been stored.
 #[inline(always)]
 unsafe fn of_blocks(first: *const f32, blocks: u32, stride: u64) -> Group {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let mut total = unsafe { ld_v4_f32(first) };
     let mut block = 1;
     while block < blocks {
         let at = first.wrapping_add((u64::from(block) * stride) as usize);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         total = add(total, unsafe { ld_v4_f32(at) });
         block += 1;
     }
@@ -380,7 +380,7 @@ impl Tickets {
 /// They have been stored, at a multiple of 16 bytes.
 #[inline(always)]
 unsafe fn load(at: ClusterAddr) -> Group {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let pairs = unsafe {
         [
             ld_shared_cluster_u64(at),

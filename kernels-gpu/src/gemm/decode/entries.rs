@@ -75,7 +75,7 @@ macro_rules! entries {
             epilogue: EpilogueParams,
         ) {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 let fused = || Fused::new(pointers, &params, &epilogue);
                 let ($d, $params, $epilogue) = (d, &params, fused);

@@ -103,13 +103,13 @@ pub(super) unsafe fn multiply<
     while step < config.tile_k / config.warps_k() / STEP_K {
         let mut tokens = [[0; 4]; TOKENS];
         for token in 0..TOKENS {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             tokens[token] = unsafe { ldmatrix_x4(layout.a(stage, step, token as u32)) };
         }
         for half in 0..2 {
             for weight in 0..WEIGHTS {
                 let row = layout.b(stage, step, half as u32, weight as u32);
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 let fragment = unsafe {
                     if K_ROWS {
                         ldmatrix_x4_trans(row)
@@ -119,7 +119,7 @@ pub(super) unsafe fn multiply<
                 };
                 for token in 0..TOKENS {
                     let pair = [tokens[token][2 * half], tokens[token][2 * half + 1]];
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller's promise.
                     unsafe { T::mma(&mut sums[weight][token], fragment, pair) };
                 }
             }

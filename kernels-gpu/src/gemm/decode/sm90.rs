@@ -292,7 +292,7 @@ impl Block {
     unsafe fn free(&self, stage_idx: u32) {
         let thread_idx = thread::thread_idx_x() % WARPGROUP;
         let free = self.ring.free(stage_idx);
-        // SAFETY: the caller's; the sharers' barriers exist until the cluster's blocks end
+        // SAFETY: the caller's promise; the sharers' barriers exist until the cluster's blocks end
         // together.
         unsafe {
             if self.sharers == 1 {

@@ -111,7 +111,7 @@ unsafe fn multiply<P: Product, const M: usize, const N: usize>(
     for i in 0..M {
         for step in 0..N {
             let j = if i % 2 == 0 { step } else { N - 1 - step };
-            // SAFETY: the caller's: the warp is converged.
+            // SAFETY: the caller's promise: the warp is converged.
             unsafe { P::multiply(&mut acc[i][j], fragments.a[i], fragments.b[j]) }
         }
     }

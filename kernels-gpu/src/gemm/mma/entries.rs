@@ -49,7 +49,7 @@ macro_rules! entries {
             const M: usize = ($tile.warp_m() / 16) as usize;
             const N: usize = ($tile.warp_n() / 8) as usize;
             const STAGES_LESS_2: u32 = $tile.stages - 2;
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
                 let epilogue = OneByOne::new(pointers, &params, &epilogue);

@@ -86,7 +86,7 @@ impl Reader {
     #[inline(always)]
     pub(super) unsafe fn load(&self, map: &OperandMap, k_step: u32, i: u32) -> [u32; 4] {
         if !map.k_major && map.size_bytes == 4 {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             return unsafe { self.load_words(map, k_step, i) };
         }
         let (along, across) = if map.k_major {
@@ -95,7 +95,7 @@ impl Reader {
             (i, k_step)
         };
         let row = self.addrs[along as usize].add_bytes(16 * across * map.row_bytes());
-        // SAFETY: the caller's; chunks lie at multiples of 16 bytes.
+        // SAFETY: the caller's promise; chunks lie at multiples of 16 bytes.
         unsafe {
             if map.k_major {
                 ldmatrix_x4(row)

@@ -44,7 +44,7 @@ impl<Out: Element> OneByOne<Out> {
             && params.beta == 0.0
             && epilogue.activation == Activation::Identity.code();
         Self {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             fused: unsafe { Fused::new(pointers, params, epilogue) },
             only: is_bare.then_some(Scale(params.alpha)),
         }

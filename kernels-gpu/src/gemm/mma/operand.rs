@@ -290,7 +290,7 @@ unsafe fn pieces<const WIDTH: u32>(to: SharedAddr, from: *const u8, bytes: u32) 
         let left = bytes.saturating_sub(at);
         let size = if left < WIDTH { left } else { WIDTH };
         let (to, from) = (to.add_bytes(at), from.wrapping_add(at as usize));
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             if WIDTH == 8 {
                 cp_async_ca_8_src_size(to, from, size);

@@ -8,8 +8,8 @@ use cuda_std::mma::{
 };
 use half::{bf16, f16};
 
-/// A lane's accumulators of a 16×8 block: rows `lane / 4` and `lane / 4 + 8`, columns `lane % 4 *
-/// 2` and the next.
+/// A lane's accumulators of a 16×8 block: rows `lane / 4` and `lane / 4 + 8`, columns
+/// `lane % 4 * 2` and the next.
 pub(super) type Block = [f32; 4];
 
 /// A lane's fragment of A: 16 rows by 32 bytes of k.
@@ -49,7 +49,7 @@ impl Product for Bf16 {
 
     #[inline(always)]
     unsafe fn multiply(acc: &mut Block, a: FragmentA, b: FragmentB) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { mma_m16n8k16_f32_bf16_bf16_f32(acc, a, b) }
     }
 }
@@ -63,7 +63,7 @@ impl Product for F16 {
 
     #[inline(always)]
     unsafe fn multiply(acc: &mut Block, a: FragmentA, b: FragmentB) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { mma_m16n8k16_f32_f16_f16_f32(acc, a, b) }
     }
 }
@@ -82,7 +82,7 @@ impl Product for Tf32 {
 
     #[inline(always)]
     unsafe fn multiply(acc: &mut Block, a: FragmentA, b: FragmentB) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { mma_m16n8k8_f32_tf32_tf32_f32(acc, a, b) }
     }
 }
@@ -97,7 +97,7 @@ impl Product for TuringF16 {
 
     #[inline(always)]
     unsafe fn multiply(acc: &mut Block, a: FragmentA, b: FragmentB) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
             mma_m16n8k8_f32_f16_f16_f32(acc, [a[0], a[1]], [b[0]]);
             mma_m16n8k8_f32_f16_f16_f32(acc, [a[2], a[3]], [b[1]]);
@@ -117,7 +117,7 @@ macro_rules! eight_bits {
 
             #[inline(always)]
             unsafe fn multiply(acc: &mut Block, a: FragmentA, b: FragmentB) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 unsafe { $instruction(acc, a, b) }
             }
         }

@@ -85,7 +85,7 @@ macro_rules! entries {
             workspace: *mut u32,
         ) {
             entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cm x $cn)?] $promotes);
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
@@ -126,7 +126,7 @@ macro_rules! entries {
             entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cm x $cn)?] false);
             const { assert!(!This::TILE.boxes_overlap(size_of::<$out>() as u32)) };
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
                     let epilogue = Fused::new(pointers, &params, &epilogue);

@@ -148,7 +148,7 @@ impl<Out: StoreElement> Destination<Out> {
             d,
             ld: params.ldd,
             batch_stride: params.batch_stride_d,
-            // SAFETY: the caller's.
+            // SAFETY: the caller's promise.
             ..unsafe { Self::of_map(map, params) }
         }
     }
@@ -430,7 +430,7 @@ where
                     // Otherwise LLVM merges the arms into one with a dynamic register index.
                     tie(&mut x);
                 })*
-                // SAFETY: the caller's.
+                // SAFETY: the caller's promise.
                 _ => unsafe { core::hint::unreachable_unchecked() },
             }
         };
