@@ -1,8 +1,8 @@
 //! Hopper's kernels: TMA, `wgmma`, warp specialisation, a persistent grid.
 //!
 //! Entries are named
-//! `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<tile>`; [`FwdEntry`] prints the name,
-//! and [`TILES`] says which there are. Each takes
+//! `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<tile>`; [`FwdEntry`] prints the
+//! name, and [`TILES`] says which there are. Each takes
 //! - tensor maps of q, k and v by value, with boxes of [`FwdTile::box_rows_q`] (q) or
 //!   [`FwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`, with a batch of one if positions are packed;
