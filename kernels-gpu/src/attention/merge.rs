@@ -1,5 +1,5 @@
-//! Merges two partial results into one: `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`, `lse =
-//! ln(exp(lse_a) + exp(lse_b))`.
+//! Merges two partial results into one: `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`,
+//! `lse = ln(exp(lse_a) + exp(lse_b))`.
 //!
 //! o `[batch, seqlen_q, heads_q, head_dim_v]`, f32, f16 or bf16, lse `[batch, heads_q, seqlen_q]`.
 //!

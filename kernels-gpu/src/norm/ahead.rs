@@ -9,8 +9,8 @@
 //! for that, a team with a bias takes two rows together: rows and bias take half as much shared
 //! memory again as the rows alone, and one byte is read from L2 for every byte of rows.
 //!
-//! If a team has one row, the blocks of a cluster exchange the sums of all their warps; if it has
-//! two, the warps exchange theirs directly.
+//! If a team has one row, each block of a cluster merges the sums of its warps and sends one
+//! message; if it has two, each warp sends its own.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
 use crate::row::held::{row_of, row_of_mut};
@@ -157,7 +157,7 @@ pub(super) unsafe fn ahead<
     }
 }
 
-/// The moments of the warp's elements of each row; it has `1 / of_count` of them.
+/// The moments of the warp's elements of each row; there are `1 / of_count` elements.
 ///
 /// # Safety
 /// The rows have landed; the warp calls it, converged.

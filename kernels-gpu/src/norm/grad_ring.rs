@@ -169,8 +169,8 @@ unsafe fn sum<T: Packed, W: Packed, const V: usize, const R: usize>(
     sums
 }
 
-/// Stores the thread's vectors of a row of dx. Here `z` is expressed by x: `dx = (mean - x) rstd²
-/// mean(w z) + (w rstd - rstd mean(w))`.
+/// Stores the thread's vectors of a row of dx. Here `z` is expressed by x:
+/// `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
 #[inline(always)]
 unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     ring: &Ring<R>,

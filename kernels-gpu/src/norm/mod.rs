@@ -1,6 +1,6 @@
-//! Layer norm and RMS norm of rows, after a residual if there is one: `h = x + residual`, `y[r, i]
-//! = (h[r, i] - mean_r) rstd_r weight[i] + bias[i]`, with `rstd_r = 1 / √(mean of (h - mean)² +
-//! epsilon)`; in RMS norm the mean is 0. Also their gradients.
+//! Layer norm and RMS norm of rows, after a residual if there is one:
+//! `h = x + residual`, `y[r, i] = (h[r, i] - mean_r) rstd_r weight[i] + bias[i]`, with
+//! `rstd_r = 1 / √(mean of (h - mean)² + epsilon)`; in RMS norm the mean is 0. Also gradients.
 //!
 //! `x`, `residual`, `h`, `y`: `[rows, n]`, element stride 1; f32, f16 or bf16. `weight`, `bias`:
 //! `[n]`, of the rows' dtype or f32. `mean`, `rstd`: `[rows]`, f32.

@@ -1,7 +1,7 @@
 //! Reductions over everything, one axis or several: `spec::reduce` has the layouts and the order.
 //!
-//! `out[outer, inner] = fold over [segments, n] of
-//! x`; dtypes and operations are those of [`spec::reduce::ReduceOp`].
+//! `out[outer, inner] = fold over [segments, n] of x`; the operations are those of
+//! [`spec::reduce::ReduceOp`].
 //!
 //! | file | what |
 //! |---|---|
@@ -23,7 +23,7 @@
 //! parts, the block that finishes the last part of an output merges all of them.
 //!
 //! **Shared memory**: a slot for each thread's accumulators, and a word for the ticket
-//! ([`settle`]).
+//! (`settle`).
 //!
 //! **Numerics**: every merge is in an order that the plan alone decides: the same bits every run.
 //!

@@ -1,6 +1,6 @@
 //! Cross-entropy of rows of logits, with one target class each, and its gradient, in one read:
-//! `loss = log sum exp(x) - (1 - s) x[target] - s mean(x)`, with label smoothing s, and `dx = g
-//! (softmax(x) - (1 - s) [j = target] - s / n)`.
+//! `loss = log sum exp(x) - (1 - s) x[target] - s mean(x)`, with label smoothing s, and
+//! `dx = g (softmax(x) - (1 - s) [j = target] - s / n)`.
 //!
 //! Classes may have weights w: a row's loss is multiplied by `w[target]`, except for the smoothing
 //! part, in which class j counts `s w[j] / n`. Smoothing with weights is computed element by

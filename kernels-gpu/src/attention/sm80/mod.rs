@@ -1,5 +1,5 @@
-//! Attention, forward, by `mma.sync` (sm_80 and newer; f16 on sm_75 too): `o =
-//! softmax(softmax_scale * q @ k^T + mask) @ v`, `lse` on demand.
+//! Attention, forward, by `mma.sync` (sm_80 and newer; f16 on sm_75 too):
+//! `o = softmax(softmax_scale * q @ k^T + mask) @ v`, `lse` on demand.
 //!
 //! q `[batch, seqlen_q, heads_q, head_dim]`, k and v `[batch, seqlen_k, heads_kv, ..]`, o as q with
 //! head_dim_v; f16 or bf16, o in f32 too; every option of [`spec::attention`], as far as

@@ -1,5 +1,5 @@
-//! GEMM by `mma.sync`, the tensor-core instruction of Turing, Ampere and Ada: `D[m, n] =
-//! epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
+//! GEMM by `mma.sync`, the tensor-core instruction of Turing, Ampere and Ada:
+//! `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
 //!
 //! f16, bf16, f32 (as tf32) or 8-bit operands, of any alignment; f32 accumulators. The kernels run
 //! on sm_80 (8 bits: sm_89; f16 by a tile of its own: sm_75) and everything newer; on Hopper they
