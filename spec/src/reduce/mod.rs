@@ -4,7 +4,7 @@
 //! ([`ReduceView`]). [`ReducePlan`] cuts that into items, each a part of the axis of some outputs,
 //! and says how the threads of a block share items. If there are so few outputs that their axis is
 //! split into chunks, the items of an output leave partial results, and whichever item comes last
-//! merges them in the order of the chunks: results have the same bits every time.
+//! merges them in an order that the plan fixes: results have the same bits every time.
 //!
 //! | entry | parameters |
 //! |---|---|
@@ -143,7 +143,7 @@ impl ReduceOp {
         matches!(self.family(), Family::Arg | Family::Count)
     }
 
-    /// Whether no elements have no result: the largest of no elements does not exist.
+    /// Whether there is no result without elements: nothing is the largest of none.
     pub const fn needs_elements(self) -> bool {
         matches!(self, Self::Max | Self::Min | Self::Argmax | Self::Argmin)
     }
