@@ -166,7 +166,7 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
         let subtile = row / t * SUB + column / CHUNKS;
         let (row, chunk) = (row % t, column % CHUNKS);
         let word = (subtile * t + row) * 32 + (chunk ^ (row / e)) * 4;
-        // SAFETY: inside of the tile, aligned to 16 bytes.
+        // SAFETY: inside the tile, aligned to 16 bytes.
         unsafe { mem::st_v4_u32(smem.wrapping_add(word as usize), loaded[k]) };
         k += 1;
     }

@@ -7,12 +7,12 @@ use super::fused::{Fused, Pointers};
 use super::simt::gemm;
 use crate::simt::element::CHUNK;
 
-/// True where k is the contiguous extent of A.
+/// Whether k is the contiguous extent of A.
 const fn k_contiguous_in_a(trans: Transpose) -> bool {
     matches!(trans, Transpose::N)
 }
 
-/// True where k is the contiguous extent of B.
+/// Whether k is the contiguous extent of B.
 const fn k_contiguous_in_b(trans: Transpose) -> bool {
     matches!(trans, Transpose::T)
 }

@@ -141,8 +141,8 @@ impl<Out: Element> Epilogue for Fused<Out> {
         const { assert!(N == 2 * PAIRS) };
         let mut bias = [Out::Pair::default(); PAIRS];
         if is_bias_alone {
-            // The bias is loaded while the results are moved to where they are wanted. SAFETY:
-            // `PAIRS_OF_BIAS` is set: the bias can be read in pairs.
+            // The bias is loaded while the results are moved to where they are wanted.
+            // SAFETY: `PAIRS_OF_BIAS` is set: the bias can be read in pairs.
             bias = unsafe { self.bias.pairs(&place) };
         }
         let mut x = x();

@@ -164,12 +164,12 @@ impl<Out: Element> Destination<Out> {
         let offset = i64::from(row) * self.ld + i64::from(column);
         let d = self.base.wrapping_offset(offset as isize);
         if columns.extent - column >= CHUNK as u32 && Out::is_vector_aligned(d) {
-            // SAFETY: the caller's promise: four elements inside of D, aligned.
+            // SAFETY: the caller's promise: four elements inside D, aligned.
             unsafe { Out::store4(d, values) }
         } else {
             for idx in 0..CHUNK {
                 if column + (idx as u32) < columns.extent {
-                    // SAFETY: the caller's promise: inside of D.
+                    // SAFETY: the caller's promise: inside D.
                     unsafe { Out::store(d.wrapping_add(idx), values[idx]) }
                 }
             }

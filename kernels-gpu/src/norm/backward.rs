@@ -301,7 +301,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         let dy = row_of(tensors.dy, row, params.strides[1]);
         let mut x = Loose::new(&group, x, params.n, is_there);
         let mut dy = Loose::new(&group, dy, params.n, is_there);
-        // SAFETY: rows, and as much shared memory as the launch gave where they are staged.
+        // SAFETY: rows, and shared memory of the launch, which has room if they are staged.
         unsafe {
             let (mean, rstd) = tensors.kept(row, params);
             if params.flags & flags::STAGED != 0 {

@@ -231,7 +231,7 @@ impl Load<2> for Wide {
     }
     #[inline(always)]
     unsafe fn one(at: *const u8, code: u64) -> f64 {
-        // SAFETY: passed on to the caller, who says which it is.
+        // SAFETY: passed on to the caller, whose `code` is the element's.
         unsafe {
             match code {
                 1 => f64::from(convert::f16_to_f32(at.cast::<u16>().read())),

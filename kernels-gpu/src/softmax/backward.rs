@@ -103,7 +103,7 @@ pub(super) unsafe fn loose<T: Packed>(
             params.n,
             is_there,
         );
-        // SAFETY: rows, and as much shared memory as the launch gave where they are staged.
+        // SAFETY: rows, and shared memory of the launch, which has room if they are staged.
         let sum = unsafe {
             if params.flags & flags::STAGED != 0 {
                 y = y.staged(place(&group, params.n, 0));

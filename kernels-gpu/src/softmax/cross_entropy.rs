@@ -73,8 +73,8 @@ fn begin(params: &RowParams) -> bool {
 /// Computes the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
-/// for exchanges.
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared
+/// memory for exchanges.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     tensors: &Tensors<T>,
@@ -337,7 +337,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         let row = base + u64::from(group.index);
         let from = row_of(tensors.x, row, params.strides[0]);
         let mut from = Loose::new(&group, from, params.n, row < params.rows);
-        // SAFETY: the row, and as much shared memory as the launch gave where it is staged.
+        // SAFETY: the row, and shared memory of the launch, which has room for it if it is staged.
         unsafe {
             let target = tensors.target(&group, row, params);
             if params.flags & flags::STAGED != 0 {

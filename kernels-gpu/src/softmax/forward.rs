@@ -181,7 +181,7 @@ pub(super) unsafe fn loose<T: Packed>(
         let row = base + u64::from(group.index);
         let from = row_of(x, row, params.strides[0]);
         let mut from = Loose::new(&group, from, params.n, row < params.rows);
-        // SAFETY: the row, and as much shared memory as the launch gave where it is staged.
+        // SAFETY: the row, and shared memory of the launch, which has room for it if it is staged.
         let whole = unsafe {
             if params.flags & flags::STAGED != 0 {
                 from = from.staged(place(&group, params.n, 0));

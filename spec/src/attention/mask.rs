@@ -24,7 +24,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// True where it has no key.
+    /// Whether it has no key.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.first >= self.end

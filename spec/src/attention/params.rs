@@ -108,7 +108,7 @@ pub struct FlashFwdParams {
 }
 
 impl FlashFwdParams {
-    /// Query heads that share a key head; 0 where there are no heads.
+    /// Query heads that share a key head; 0 if there are no heads.
     #[inline(always)]
     pub const fn heads_per_kv(&self) -> u32 {
         match self.heads_q.checked_div(self.heads_kv) {

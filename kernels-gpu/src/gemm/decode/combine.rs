@@ -88,7 +88,7 @@ impl Tile<'_> {
         let mut part = 0;
         while part < self.parts {
             let offset = self.offset(row, column) + part * stride;
-            // SAFETY: inside of the sums; a multiple of 16 bytes, as the pitches are.
+            // SAFETY: inside the sums; a multiple of 16 bytes, as the pitches are.
             let sums = unsafe { ld_v4_f32(self.sums.add(offset as usize)) };
             total = if part == 0 { sums } else { add(total, sums) };
             part += 1;

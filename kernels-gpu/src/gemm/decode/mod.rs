@@ -139,7 +139,7 @@ unsafe fn decode<
     cp_async_wait_all();
     thread::sync_threads(); // nobody reads the stages any more
     let tile = tile(params, config, (batch, column), smem.cast());
-    // SAFETY: the sums take the place of the stages; the rest is the caller's.
+    // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
     unsafe {
         part.store(&sums, tile.sums, config);
         combine.finish(&tile, epilogue, d);

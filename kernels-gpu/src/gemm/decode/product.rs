@@ -75,7 +75,7 @@ impl WarpPart {
                     let row = token as u32 * MMA_TOKENS + i as u32 % 2;
                     let column = weight as u32 * MMA_WEIGHTS + i as u32 / 2 * 8;
                     let place = all.wrapping_add((first + row * pitch + column) as usize);
-                    // SAFETY: inside of the warp's part; the rest is the caller's.
+                    // SAFETY: inside the warp's part; the rest is the caller's promise.
                     unsafe { place.write(sums[weight][token][i]) };
                 }
             }

@@ -157,7 +157,7 @@ pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
         first_rank: block.place,
         ranks_apart: block.sharers,
     };
-    // SAFETY: the sums take the place of the stages; the rest is the caller's.
+    // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
     unsafe {
         if thread_idx < producer {
             store(acc.as_ref(), &tile, block.warpgroup_weight());
@@ -275,7 +275,7 @@ impl Block {
             place.advance(self.ring.count);
             k_tile += 1;
         }
-        // SAFETY: a whole warpgroup, whose last stage is `before`, where it had any.
+        // SAFETY: a whole warpgroup, whose last stage is `before`, if it had any.
         unsafe {
             wgmma_wait_group::<0>(acc);
             if k_tile > self.k_tile_first {
@@ -355,7 +355,7 @@ unsafe fn store(acc: &[f32], tile: &Tile<'_>, weight: u32) {
         let row = token + i as u32 / 4 * TOKENS + i as u32 % 2;
         if column >= own {
             let place = tile.sums.wrapping_add((row * pitch + column) as usize);
-            // SAFETY: inside of the sums; this thread's alone.
+            // SAFETY: inside the sums; this thread's alone.
             unsafe { place.write(acc[i]) };
         }
     }

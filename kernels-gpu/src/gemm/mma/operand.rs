@@ -98,7 +98,7 @@ impl Walk {
         let to = self.to.add_bytes(row * S::MAP.row_bytes());
         // All or nothing: the only two sizes that take a single instruction to select.
         let bytes = if rows > row { CHUNK } else { 0 };
-        // SAFETY: the bytes that are read are the operand's; the caller says the rest.
+        // SAFETY: the bytes that are read are inside the operand; the rest is the caller's promise.
         unsafe { cp_async_cg_l2_128b_16_src_size_if(wanted, to, self.next, bytes) }
         self.advance::<S>(i);
     }
@@ -259,7 +259,8 @@ impl<S: Staging> Operand<S> {
             let from = base.wrapping_offset(at as isize);
             let bytes = if row < rows_left { bytes_in_row } else { 0 };
             let smem = smem.wrapping_add(S::MAP.chunk_offset(row, self.chunk) as usize);
-            // SAFETY: the bytes that are read are the operand's; the caller says the rest.
+            // SAFETY: the bytes that are read are inside the operand; the rest is the caller's
+            // promise.
             unsafe {
                 let to = SharedAddr::of(smem);
                 match self.width {

@@ -142,7 +142,7 @@ macro_rules! entries {
     };
 }
 
-/// What `pointer` points to, or `value` where it is null.
+/// What `pointer` points to, or `value` if it is null.
 #[inline(always)]
 unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
     if pointer.is_null() {

@@ -35,7 +35,7 @@ impl<const TILE_M: u32, const TILE_N: u32> Partials<TILE_M, TILE_N> {
         let thread = thread::thread_idx_x() % WARPGROUP;
         let warp = row_of_tile / MMA_M * WARPS + thread / 32;
         let of_tile = row_of_tile * TILE_N + thread * VECTOR as u32;
-        // SAFETY: inside of the workspace.
+        // SAFETY: inside the workspace.
         unsafe {
             Self {
                 flag: workspace.add(warp as usize),

@@ -62,7 +62,7 @@ macro_rules! sixteen_bits {
                 let lane = tile_16x16(thread::thread_idx_x() % 32);
                 let x = |at: usize| $pair(x[at], x[at + 1]);
                 let offset = swizzle.offset_bytes(lane.row, column_bytes + 2 * lane.column);
-                // SAFETY: inside of the box.
+                // SAFETY: inside the box.
                 unsafe { stmatrix_x4(to.add_bytes(offset), [x(0), x(2), x(4), x(6)]) };
             }
 
@@ -88,7 +88,7 @@ impl StoreElement for f32 {
             let column_bytes = column_bytes + at / 4 * 32 + lane % 4 * 8;
             let offset = swizzle.offset_bytes(row, column_bytes);
             let pair = [x[at as usize], x[at as usize + 1]];
-            // SAFETY: inside of the box.
+            // SAFETY: inside the box.
             unsafe { st_shared_v2_f32(to.add_bytes(offset), pair) };
             at += 2;
         }

@@ -9,7 +9,7 @@ use crate::swizzle::CHUNK_BYTES;
 /// Otherwise a row is one k, with `tile_mn` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperandMap {
-    /// True where k is the contiguous extent.
+    /// Whether k is the contiguous extent.
     pub k_major: bool,
     /// Bytes of an element.
     pub size_bytes: u32,

@@ -259,7 +259,7 @@ pub struct MmaEntry {
 }
 
 impl MmaEntry {
-    /// The least compute capability that runs it; `None` where there is no such entry.
+    /// The least compute capability that runs it; `None` if there is no such entry.
     pub const fn arch(&self) -> Option<(u32, u32)> {
         use DType::{Bf16, E4m3, E5m2, F16, F32};
         use Transpose::{N, T};
