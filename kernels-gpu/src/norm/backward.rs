@@ -1,7 +1,7 @@
 //! Gradients of layer norm and RMS norm.
 //!
-//! With `z = (h - mean) rstd` and `w = weight dy`: `dx = rstd (w - mean(w) - z mean(w z))` (RMS norm
-//! without `mean(w)`), `dweight = sum over rows of dy z`, `dbias = sum over rows of dy`.
+//! With `z = (h - mean) rstd` and `w = weight dy`: `dx = rstd (w - mean(w) - z mean(w z))` (RMS
+//! norm without `mean(w)`), `dweight = sum over rows of dy z`, `dbias = sum over rows of dy`.
 //!
 //! Blocks loop over the rows, so that a thread has the same columns in each of them and accumulates
 //! their `dweight` and `dbias` in registers. Rows in registers are double-buffered: a thread loads

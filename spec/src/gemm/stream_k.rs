@@ -20,7 +20,6 @@
 //!
 //! There is no deadlock, however many of the blocks run at the same time: blocks start in the order
 //! of their indices, and what is waited for is the first thing that a block does.
-
 //!
 //! **Workspace.** Partial sums pass through global memory, aligned to 16 bytes. First there are
 //! [`FLAGS`] 32-bit flags, [`FLAGS_PER_BLOCK`] for each block, which are 0 before and after each

@@ -112,7 +112,8 @@ impl<T> Source<T> {
                     .wrapping_offset((i64::from(pass) * pass_elements) as isize);
                 let bytes = if row < self.rows_left { in_row * 2 } else { 0 };
                 if rows % at_once == 0 || row < rows {
-                    // SAFETY: `bytes` bytes are inside the operand; the rest is the caller's promise.
+                    // SAFETY: `bytes` bytes are inside the operand; the rest is the caller's
+                    // promise.
                     unsafe { cp_async_cg_16_src_size(dst, src, bytes) };
                 }
                 pass += 1;
