@@ -11,10 +11,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// `len` elements of device memory, with one owner.
+/// A contiguous, owned array of `len` elements in device memory.
 ///
-/// Copies with a slice wait until they are done. Copies with a [`PinnedBuffer`], fills and copies
-/// between buffers only enqueue work on a stream.
+/// Copies from and to a slice block until they are done. Copies from and to a [`PinnedBuffer`],
+/// fills, and copies between buffers are enqueued on a stream.
 ///
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
@@ -27,19 +27,19 @@ use std::sync::Arc;
 /// ```
 pub struct DeviceBuffer<T: Element> {
     storage: Arc<Storage>,
-    /// First in the layout that kernel arguments point at.
+    /// Kernel arguments point at this field ([`DeviceBuffer::address_ref`]).
     address: u64,
     len: usize,
     elements: PhantomData<T>,
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    /// `len` elements that are not initialised: a kernel that reads one before it is written gets
-    /// any value on a GPU, and a report on the emulator; a copy to the host any value on both.
-    /// Enqueued on `stream`.
+    /// A buffer of `len` uninitialised elements. A kernel that reads an element before it is
+    /// written gets an arbitrary value on a GPU, and fails with a report on the emulator. A copy to
+    /// the host gets arbitrary values on both. Enqueued on `stream`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::ShapeOverflow`], [`Error::Driver`].
     pub fn uninit(stream: &Stream, len: usize) -> Result<Self> {
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64);
         let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {
@@ -51,17 +51,17 @@ impl<T: Element> DeviceBuffer<T> {
         ))
     }
 
-    /// `len` zeros. Enqueued on `stream`.
+    /// A buffer of `len` zeros. Enqueued on `stream`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    /// As [`DeviceBuffer::uninit`].
     pub fn zeros(stream: &Stream, len: usize) -> Result<Self> {
         let mut buffer = Self::uninit(stream, len)?;
         buffer.fill(T::default(), stream)?;
         Ok(buffer)
     }
 
-    /// A copy of `values` on the device; done when this returns.
+    /// A copy of `values` on the device. Blocks until the copy is done.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
@@ -71,12 +71,13 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// Memory that someone else owns and frees.
+    /// A buffer over memory that other code owns and frees.
     ///
     /// # Safety
-    /// `address` is that of `len` elements of live memory of `device`, aligned to their size; it
-    /// stays live until the buffer, everything made of it, and all work that uses them are done;
-    /// and what was written to it is visible to the device's default stream.
+    /// `address` points to `len` elements of allocated memory of `device` and is aligned to the
+    /// size of an element. The memory stays allocated until the buffer, all tensors made from it
+    /// and all work that uses them are gone. Earlier writes to it are ordered before the work of
+    /// the device's default stream.
     pub unsafe fn borrowed(device: &Device, address: u64, len: usize) -> Self {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         // SAFETY: the caller's.
@@ -111,7 +112,7 @@ impl<T: Element> DeviceBuffer<T> {
         &self.address
     }
 
-    /// Elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -126,13 +127,15 @@ impl<T: Element> DeviceBuffer<T> {
         self.storage.device()
     }
 
-    /// Its address, for a kernel's argument that outlives the borrow. Whoever launches with it
-    /// keeps the buffer alive and in order, which a launch with `&buffer` does by itself.
+    /// The device address, as a kernel argument that does not borrow the buffer. A launch with it
+    /// does not know of the buffer: the caller keeps the buffer alive until the launch is done and
+    /// orders it with other work. A launch with `&buffer` keeps the memory allocated by itself.
     pub fn device_ptr(&self) -> DevicePtr<T> {
         DevicePtr::from_raw(self.address)
     }
 
-    /// Copies all of `values` here; done when this returns, and seen by every stream.
+    /// Overwrites all elements with `values`, after all work on all streams that uses this buffer.
+    /// Blocks until the copy is done, so every stream sees it.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::Driver`].
@@ -141,7 +144,8 @@ impl<T: Element> DeviceBuffer<T> {
         self.storage.write(0, as_bytes(values))
     }
 
-    /// Copies all elements to `values`, after all work on all streams that uses this buffer.
+    /// Copies all elements to `values`, after all work on all streams that uses this buffer. Blocks
+    /// until the copy is done.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::Driver`].
@@ -150,7 +154,7 @@ impl<T: Element> DeviceBuffer<T> {
         self.storage.read(0, as_bytes_mut(values))
     }
 
-    /// All elements, as [`DeviceBuffer::copy_to_slice`].
+    /// All elements, read as by [`DeviceBuffer::copy_to_slice`].
     ///
     /// # Errors
     /// [`Error::OutOfHostMemory`], [`Error::Driver`].
@@ -161,7 +165,8 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(values)
     }
 
-    /// Enqueues a copy from pinned memory. Touching `from` again waits for the copy.
+    /// Enqueues a copy of all of `from` to this buffer. Writing to `from` afterwards waits for the
+    /// copy.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
@@ -171,7 +176,7 @@ impl<T: Element> DeviceBuffer<T> {
         from.copy_to_device(self.address, stream)
     }
 
-    /// Enqueues a copy to pinned memory. Reading `to` waits for the copy.
+    /// Enqueues a copy of all elements to `to`. Reading `to` afterwards waits for the copy.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
@@ -181,7 +186,7 @@ impl<T: Element> DeviceBuffer<T> {
         to.copy_from_device(self.address, stream)
     }
 
-    /// Enqueues a copy from another buffer of the same device.
+    /// Enqueues a copy of all elements of `from`, a buffer of the same device.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
@@ -194,12 +199,12 @@ impl<T: Element> DeviceBuffer<T> {
         }
         let bytes = self.len * size_of::<T>();
         let backend = self.device().backend();
-        // SAFETY: both have `bytes` bytes, and one owner each, so they do not overlap; they are
-        // freed after this work.
+        // SAFETY: both have `bytes` bytes. Each buffer owns its memory, so they do not overlap, and
+        // it is freed after this work.
         unsafe { backend.copy(self.address, from.address, bytes, stream.raw()) }
     }
 
-    /// Enqueues setting every element to `value`.
+    /// Enqueues a fill of all elements with `value`.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`], [`Error::Driver`].
@@ -225,7 +230,7 @@ impl<T: Element> DeviceBuffer<T> {
     }
 }
 
-/// An empty vector with room for `len` elements.
+/// An empty vector with capacity for `len` elements; an error, not an abort, without memory.
 pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     match values.try_reserve_exact(len) {
@@ -236,7 +241,7 @@ pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
     }
 }
 
-/// The bytes of one element.
+/// The bytes of one element, as a fill's pattern.
 pub(crate) fn pattern<T: Element>(value: T) -> Pattern {
     let bytes = as_bytes(std::slice::from_ref(&value));
     match *bytes {
@@ -264,8 +269,8 @@ impl<T: Element> fmt::Debug for DeviceBuffer<T> {
     }
 }
 
-/// An address in device memory, as a kernel's argument. Carries no lifetime: whoever launches with
-/// it vouches for the memory.
+/// An address in device memory, as a kernel argument. It borrows nothing: the caller of a launch
+/// keeps the memory allocated until the launch is done, and orders it with other work.
 #[repr(transparent)]
 pub struct DevicePtr<T>(u64, PhantomData<*mut T>);
 
@@ -275,7 +280,7 @@ unsafe impl<T> Send for DevicePtr<T> {}
 unsafe impl<T> Sync for DevicePtr<T> {}
 
 impl<T> DevicePtr<T> {
-    /// For a pointer that the kernel does not use.
+    /// The null pointer, for a parameter that the kernel does not use.
     pub const NULL: Self = Self(0, PhantomData);
 
     /// From an address of the device (`CUdeviceptr`).
@@ -288,7 +293,7 @@ impl<T> DevicePtr<T> {
         self.0
     }
 
-    /// `count` elements further on (or back).
+    /// The address `count` elements further on, or back where `count` is negative.
     pub const fn wrapping_offset(self, count: i64) -> Self {
         Self(
             self.0

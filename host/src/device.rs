@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "emulator")]
 use {crate::backend::emulator::EmulatorBackend, std::sync::OnceLock};
 
-/// Where kernels run and tensors live: a GPU, or the emulator. Cloning is cheap and gives the same
-/// device; two values are equal when they are the same device.
+/// Where kernels run and tensors live: a GPU, or the emulator. A clone is another handle to the
+/// same device; two handles are equal when they refer to the same device.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
 struct Inner {
     backend: Box<dyn Backend>,
     streams: StreamTable,
-    /// Events for ordering, in no use right now.
+    /// Idle events without time stamps, kept for reuse by [`Device::order`].
     events: Mutex<Vec<RawEvent>>,
     builtin: builtin::Cache,
     compositions: fuse::Cache,
@@ -32,60 +32,61 @@ struct Inner {
     reduce: ReduceState,
 }
 
-/// Which kind a [`Device`] is.
+/// Whether a [`Device`] is a GPU or the emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceKind {
-    /// A GPU, by the driver's number.
+    /// A GPU.
     Gpu {
-        /// The driver's number, from 0.
+        /// The driver's ordinal of it, from 0.
         ordinal: usize,
     },
     /// The emulator.
     Emulator,
 }
 
-/// What is known of a device. Sizes are in bytes.
+/// Properties and limits of a device. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
     /// GPU or emulator.
     pub kind: DeviceKind,
-    /// The vendor's name for it.
+    /// The driver's name for it, such as `NVIDIA H200`.
     pub name: String,
-    /// Compute capability, major and minor: `(9, 0)`.
+    /// Compute capability, major and minor, such as `(9, 0)`. The emulator's is 9.0.
     pub arch: (u32, u32),
-    /// Device memory in all.
+    /// Total device memory.
     pub memory_bytes: u64,
-    /// Multiprocessors.
+    /// Streaming multiprocessors (SMs); for the emulator, the CPU threads that it uses.
     pub multiprocessors: u32,
-    /// Most threads of a block.
+    /// Largest number of threads in a block.
     pub max_threads_per_block: u32,
-    /// Most threads of a block in x, y, z.
+    /// Largest extents of a block in x, y, z, in threads.
     pub max_block: [u32; 3],
-    /// Most blocks of a grid in x, y, z.
+    /// Largest extents of a grid in x, y, z, in blocks.
     pub max_grid: [u32; 3],
-    /// Most shared memory of a block, static and dynamic together.
+    /// Largest shared memory of a block, static and dynamic together. Launches opt in to more than
+    /// 48 KiB by themselves.
     pub max_shared_bytes_per_block: u32,
-    /// CUDA version that the driver serves, major and minor; `None` for the emulator.
+    /// Newest CUDA version that the driver supports, major and minor; `None` for the emulator.
     pub driver_version: Option<(u32, u32)>,
 }
 
-/// Device memory at one moment.
+/// Free and total device memory at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// Bytes not in use.
     pub free_bytes: u64,
-    /// Bytes in all.
+    /// All bytes.
     pub total_bytes: u64,
 }
 
 impl Device {
-    /// The GPU of that number. Every call gives the same device.
+    /// The GPU with the driver's ordinal `ordinal`. Every call returns the same device.
     ///
     /// # Errors
     /// [`Error::NoDriver`], [`Error::NoDevice`], or [`Error::Driver`] where the GPU cannot be used.
-    /// Never anything but that GPU.
+    /// It never returns another device instead.
     pub fn gpu(ordinal: usize) -> Result<Self> {
         static GPUS: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
         let mut gpus = lock(&GPUS);
@@ -97,8 +98,8 @@ impl Device {
         Ok(device)
     }
 
-    /// The emulator: runs PTX on the CPU and checks every access. Every call gives the same
-    /// device; [`Device::emulator_with`] makes others.
+    /// The emulator, which runs PTX on the CPU and checks every memory access. Every call returns
+    /// the same device; [`Device::emulator_with`] creates others.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where this build lacks the feature `emulator`.
@@ -124,7 +125,7 @@ impl Device {
         })
     }
 
-    /// A new emulator of its own with these settings. Its memory, streams and modules are its own.
+    /// A new emulator with these settings. It shares no memory, stream or module with another one.
     ///
     /// # Errors
     /// Those of creating its first stream: none today.
@@ -133,12 +134,13 @@ impl Device {
         Self::from_backend(Box::new(EmulatorBackend::new(config)))
     }
 
-    /// GPU 0 where there is a driver and a GPU, else the emulator. [`Device::kind`] says which it
-    /// took, and so does a `tracing` event.
+    /// GPU 0 where there is a driver and a GPU, else the emulator. [`Device::kind`] tells which one
+    /// was chosen, and so does a `tracing` event.
     ///
     /// # Errors
-    /// Where there is a GPU that cannot be used, its error: `auto` covers for a GPU that is not
-    /// there, not for one that is broken.
+    /// The error of [`Device::gpu`] where there is a GPU that cannot be used: only a missing GPU or
+    /// driver makes it choose the emulator. Without the feature `emulator`, also
+    /// [`Error::NoDriver`] and [`Error::NoDevice`].
     pub fn auto() -> Result<Self> {
         match Self::gpu(0) {
             Ok(device) => {
@@ -156,10 +158,11 @@ impl Device {
         }
     }
 
-    /// The device of that name: `gpu` (number 0), `gpu:1`, `emulator` or `auto`.
+    /// The device with this name: `gpu` (ordinal 0), `gpu:<ordinal>`, `emulator` or `auto`.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`], or what the named constructor returns.
+    /// [`Error::UnknownDevice`] for another name, else the errors of [`Device::gpu`],
+    /// [`Device::emulator`] or [`Device::auto`].
     pub fn from_name(name: &str) -> Result<Self> {
         match name {
             "gpu" => Self::gpu(0),
@@ -185,12 +188,12 @@ impl Device {
         self.kind() == DeviceKind::Emulator
     }
 
-    /// Name, architecture and limits.
+    /// Properties and limits of the device.
     pub fn info(&self) -> &DeviceInfo {
         self.backend().info()
     }
 
-    /// The vendor's name for it.
+    /// The driver's name for it, as in [`DeviceInfo::name`].
     pub fn name(&self) -> &str {
         &self.info().name
     }
@@ -200,7 +203,8 @@ impl Device {
         self.info().arch
     }
 
-    /// Memory free and in all, now. On a GPU, memory that the pool keeps counts as used.
+    /// Free and total memory at this moment. On a GPU, freed memory that the memory pool keeps for
+    /// later allocations counts as used.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -208,16 +212,16 @@ impl Device {
         self.backend().memory()
     }
 
-    /// Instructions that the emulator has run, each counted for every active lane: exact, and the
-    /// same every time. `None` on a GPU.
+    /// Instructions that the emulator has executed since it was created, each counted once for
+    /// every active lane. `None` on a GPU.
     pub fn lane_instructions(&self) -> Option<u64> {
         self.backend().lane_instructions()
     }
 
-    /// What the latest launch on this emulator counted: with
-    /// [`EmulatorConfig::profile`](warpsmith_emulator::EmulatorConfig::profile) all of its
+    /// Statistics of the last launch on this emulator that ran to its end: instruction counts, and
+    /// with [`EmulatorConfig::profile`](warpsmith_emulator::EmulatorConfig::profile) all
     /// [`Counters`](warpsmith_emulator::profile::Counters). `None` on a GPU, and before the first
-    /// launch that ran to its end.
+    /// such launch.
     ///
     /// ```
     /// # fn main() -> warpsmith::Result<()> {
@@ -240,10 +244,10 @@ impl Device {
         self.backend().last_launch()
     }
 
-    /// A stream: work given to it happens in order, beside that of other streams.
+    /// A new stream. Its work runs in order, and concurrently with that of other streams.
     ///
-    /// Queues are reused: beyond 62 live streams, further ones share a queue with an older one,
-    /// which costs parallelism and nothing else.
+    /// The driver's streams are reused. Beyond 62 live streams, a further one shares a driver
+    /// stream with an older one: both stay correct, but they no longer run concurrently.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -251,8 +255,9 @@ impl Device {
         Stream::acquire(self)
     }
 
-    /// The stream on which things without a stream of their own happen, such as
-    /// [`Tensor::zeros`](crate::Tensor::zeros).
+    /// The stream of calls that take no stream, such as
+    /// [`Tensor::from_slice`](crate::Tensor::from_slice). It is not the driver's legacy default
+    /// stream, and does not synchronise with other streams.
     pub fn default_stream(&self) -> Stream {
         Stream::default_of(self)
     }
@@ -260,13 +265,13 @@ impl Device {
     /// Waits for all work on the device.
     ///
     /// # Errors
-    /// [`Error::Driver`]: also the place where a kernel's fault on a GPU shows.
+    /// [`Error::Driver`], which also reports the fault of an earlier kernel on a GPU.
     pub fn synchronize(&self) -> Result<()> {
         self.backend().synchronize()
     }
 
-    /// Waits for all work on the device, and gives memory that the pool keeps for later
-    /// allocations back to the system, for others to use.
+    /// Waits for all work on the device, and releases the freed memory that the memory pool keeps
+    /// for later allocations, so that other processes can use it.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -274,11 +279,11 @@ impl Device {
         self.backend().trim()
     }
 
-    /// Loads a module of PTX text.
+    /// Loads a module from PTX text. On a GPU, the driver compiles it for the device.
     ///
     /// # Errors
-    /// [`Error::PtxSyntax`] where the text does not parse, [`Error::Jit`] with the driver's log or
-    /// `Error::EmulatorLoad` where the device does not take it.
+    /// [`Error::PtxSyntax`] where the text does not parse. Where the device cannot load it,
+    /// [`Error::Jit`] with the log of the driver's compiler, or `Error::EmulatorLoad`.
     pub fn load_ptx(&self, ptx: &str) -> Result<Module> {
         Module::load(self, ptx)
     }
@@ -331,7 +336,7 @@ impl Device {
         &self.0.reduce
     }
 
-    /// Work given to `later` from now on starts after what `earlier` has been given so far.
+    /// Makes work enqueued on `later` from now on wait for all work enqueued on `earlier` so far.
     pub(crate) fn order(&self, earlier: RawStream, later: RawStream) -> Result<()> {
         if earlier == later {
             return Ok(());
@@ -345,7 +350,7 @@ impl Device {
         let ordered = backend
             .record_event(event, earlier)
             .and_then(|()| backend.wait_event(later, event));
-        // The wait took the recorded point; the event may be recorded anew at once.
+        // The wait refers to the point recorded above, so the event may be recorded again at once.
         lock(&self.0.events).push(event);
         ordered
     }
@@ -369,7 +374,7 @@ impl Device {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // GPUs live as long as the process; this is an emulator going away.
+        // GPU devices are never dropped (`Device::gpu` keeps them), so this is an emulator's.
         for event in self
             .events
             .get_mut()
@@ -381,8 +386,8 @@ impl Drop for Inner {
     }
 }
 
-/// All devices of this machine and build: GPUs in the driver's order, then the emulator. No driver
-/// is no error here; a GPU that cannot be described is.
+/// All devices of this machine and build: GPUs in the driver's order, then the emulator. Without a
+/// driver there are no GPUs in the list; a GPU whose properties cannot be read is an error.
 ///
 /// # Errors
 /// [`Error::Driver`].
@@ -399,7 +404,7 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these mutexes guard is valid after any panic: lists of handles.
+    // A panic leaves the data behind these mutexes valid, so a poisoned lock may be used.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -424,7 +429,7 @@ impl fmt::Display for Device {
 }
 
 impl fmt::Display for DeviceKind {
-    /// As [`Device::from_name`] reads it.
+    /// The name that [`Device::from_name`] takes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gpu { ordinal } => write!(f, "gpu:{ordinal}"),

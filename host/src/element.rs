@@ -10,12 +10,12 @@ use spec::DType;
 /// Every bit pattern is a valid value, there is no padding, no pointer and no interior mutability,
 /// and `DTYPE.size_bytes() == size_of::<Self>()`. The trait is sealed: [`DType`] lists its types.
 pub unsafe trait Element: Copy + Send + Sync + Default + 'static + sealed::Sealed {
-    /// Which one it is.
+    /// The dtype of this type.
     const DTYPE: DType;
 }
 
 mod sealed {
-    /// Keeps [`Element`](super::Element) to the types of [`DType`](spec::DType).
+    /// Restricts [`Element`](super::Element) to the types of [`DType`](spec::DType).
     pub trait Sealed {}
 }
 

@@ -1,4 +1,4 @@
-//! Events: points in a stream's work, to wait for and to measure between.
+//! Events: recorded points in a stream's work, for ordering and timing.
 
 use crate::backend::{EventUse, RawEvent};
 use crate::device::Device;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::stream::Stream;
 use std::fmt;
 
-/// A point in the work of a stream.
+/// A point in the work of a stream, to wait for, and to measure time between two of them.
 ///
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
@@ -27,7 +27,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event that has recorded nothing yet.
+    /// An event that is not recorded yet.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -40,7 +40,7 @@ impl Event {
         })
     }
 
-    /// Records the point that `stream` has reached; an earlier recording is forgotten.
+    /// Records the point behind all work enqueued on `stream` so far; replaces the last recording.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`], [`Error::Driver`].
@@ -51,7 +51,7 @@ impl Event {
         Ok(())
     }
 
-    /// Waits until the recorded point is reached.
+    /// Blocks until the recorded point is reached.
     ///
     /// # Errors
     /// [`Error::EventNotReady`] where nothing was recorded, [`Error::Driver`].
@@ -59,7 +59,7 @@ impl Event {
         self.device.backend().synchronize_event(self.recorded()?)
     }
 
-    /// Whether the recorded point is reached.
+    /// Whether the recorded point is reached. Does not block.
     ///
     /// # Errors
     /// [`Error::EventNotReady`] where nothing was recorded, [`Error::Driver`].
@@ -67,10 +67,10 @@ impl Event {
         self.device.backend().event_is_done(self.recorded()?)
     }
 
-    /// Milliseconds of device time from this event to `end`.
+    /// Milliseconds from this event to `end`: device time on a GPU, host time on the emulator.
     ///
     /// # Errors
-    /// [`Error::EventNotReady`] where one of them was not recorded or not reached,
+    /// [`Error::EventNotReady`] where one of them is not recorded or not yet reached,
     /// [`Error::DeviceMismatch`], [`Error::Driver`].
     pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
         self.device.check_same("event", &end.device)?;

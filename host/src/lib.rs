@@ -25,21 +25,22 @@
 //!
 //! - **No toolkit.** The kernels are PTX inside this crate. A GPU needs NVIDIA's driver, which is
 //!   loaded at run time. Without a driver, the same binary runs on the emulator.
-//! - **A debugger in your tests.** The emulator checks every access of every thread. It reports
-//!   accesses out of bounds, misaligned, or to freed memory, reads of uninitialised memory, data
-//!   races and deadlocks. A report names kernel, PTX line, block and thread.
+//! - **A debugger in your tests.** The emulator checks every memory access of every thread. It
+//!   reports accesses that are out of bounds, misaligned or to freed memory, reads of uninitialised
+//!   memory, data races and deadlocks. A report names the kernel, PTX line, block and thread.
 //! - **Errors, not surprises.** Shapes, strides, devices and arguments are checked before anything
-//!   is launched. An [`Error`] says what was found and what would be right. Nothing falls back
-//!   silently: [`Device::gpu`] returns that GPU or an error.
+//!   is launched. An [`Error`] carries the value that was found and the values that are allowed.
+//!   Nothing falls back silently: [`Device::gpu`] returns that GPU or an error.
 //! - **References.** [`reference`](mod@reference) computes each operation in f64, and bounds the
 //!   error that a correct kernel may make.
 //!
 //! # Where things happen
 //!
-//! A [`Device`] has [`Stream`]s. Work on one stream runs in order, and the call that enqueues it
-//! returns before it is done. Reading back ([`Tensor::to_ndarray`], [`DeviceBuffer::to_vec`])
-//! waits for the work that it needs. Memory is freed after its last use on any stream, so a tensor
-//! may be dropped early. Two streams that share data have to be ordered by [`Stream::wait`].
+//! A [`Device`] has [`Stream`]s. Work on one stream runs in order. On a GPU, the call that enqueues
+//! work returns before the work is done. Reading back ([`Tensor::to_ndarray`],
+//! [`DeviceBuffer::to_vec`]) waits for all work that uses the data. Memory is freed after its last
+//! use on any stream, so a tensor may be dropped while kernels still use it. Two streams that share
+//! data have to be ordered with [`Stream::wait`].
 //!
 //! | | |
 //! |---|---|
@@ -51,7 +52,7 @@
 //! # Features
 //!
 //! - `emulator` (default): adds the emulator as a device.
-//! - `cust`: launches on the streams and device pointers of the crate `cust`. It links `libcuda`.
+//! - `cust`: accepts the streams and device pointers of the crate `cust`. It links `libcuda`.
 mod backend;
 mod buffer;
 mod builtin;
@@ -114,5 +115,5 @@ pub use tensor_map::{
 pub use warpsmith_emulator as emulator;
 /// CPU references in f64, and bounds on the error of each operation.
 pub use warpsmith_reference as reference;
-/// The crates, in the versions, whose types tensors are made of and convert from and to.
+/// Re-exported, because their types appear in this crate's interface.
 pub use {half, ndarray};

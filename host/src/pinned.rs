@@ -1,4 +1,5 @@
-//! Host memory that copies reach without staging, so that they run beside other work.
+//! Page-locked (pinned) host memory, which the device copies from and to without staging, so that
+//! copies overlap with other work.
 
 use crate::backend::{EventUse, RawEvent};
 use crate::device::{Device, lock};
@@ -10,11 +11,12 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-/// `len` elements of page-locked host memory (ordinary memory for the emulator).
+/// An array of `len` elements in page-locked host memory (ordinary memory for the emulator).
 ///
-/// A copy with it only enqueues work; the buffer remembers the copies in flight. Looking at the
-/// elements waits for the copies that write them, changing or dropping them for all copies. So no
-/// copy ever reads or writes memory that is in use for something else.
+/// A copy from or to it is only enqueued, and the buffer keeps track of the copies in flight.
+/// [`as_slice`](Self::as_slice) waits for the copies that write the buffer;
+/// [`as_mut_slice`](Self::as_mut_slice) and dropping the buffer wait for all copies. The host
+/// therefore never races with a copy.
 ///
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
@@ -34,7 +36,7 @@ pub struct PinnedBuffer<T: Element> {
     device: Device,
     pointer: NonNull<T>,
     len: usize,
-    /// Copies in flight: an event for each stream that has one, after its last.
+    /// Copies in flight: one entry for each stream, whose event is recorded after its last copy.
     in_flight: Mutex<Vec<InFlight>>,
     elements: PhantomData<T>,
 }
@@ -53,10 +55,10 @@ unsafe impl<T: Element> Send for PinnedBuffer<T> {}
 unsafe impl<T: Element> Sync for PinnedBuffer<T> {}
 
 impl<T: Element> PinnedBuffer<T> {
-    /// `len` zeros.
+    /// A buffer of `len` zeros, for copies from and to `device`.
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
+    /// [`Error::OutOfHostMemory`], [`Error::ShapeOverflow`], [`Error::Driver`].
     pub fn zeros(device: &Device, len: usize) -> Result<Self> {
         let bytes = len.checked_mul(size_of::<T>());
         let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {
@@ -93,7 +95,7 @@ impl<T: Element> PinnedBuffer<T> {
         Ok(buffer)
     }
 
-    /// Elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -103,12 +105,12 @@ impl<T: Element> PinnedBuffer<T> {
         self.len == 0
     }
 
-    /// The device it copies with.
+    /// The device that it exchanges data with.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The elements, after the copies that write them.
+    /// The elements. Blocks until the copies that write them are done.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -119,7 +121,7 @@ impl<T: Element> PinnedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
     }
 
-    /// The elements, after all copies.
+    /// The elements, writable. Blocks until all copies in flight are done.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -129,7 +131,8 @@ impl<T: Element> PinnedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
     }
 
-    /// Enqueues a copy of all elements to `address`, which has room and outlives the work.
+    /// Enqueues a copy of all elements to device memory at `address`, which has room for them and
+    /// stays allocated until the copy is done.
     pub(crate) fn copy_to_device(&self, address: u64, stream: &Stream) -> Result<()> {
         self.enqueue(stream, false, |bytes| {
             let backend = self.device.backend();
@@ -138,18 +141,18 @@ impl<T: Element> PinnedBuffer<T> {
         })
     }
 
-    /// Enqueues a copy of all elements from `address`.
+    /// Enqueues a copy of all elements from device memory at `address`; the same holds for it.
     pub(crate) fn copy_from_device(&mut self, address: u64, stream: &Stream) -> Result<()> {
         self.enqueue(stream, true, |bytes| {
             let backend = self.device.backend();
-            // SAFETY: nobody looks at the host range until the copy is done: `in_flight` sees to
-            // it, and `&mut self` shows that nobody does now.
+            // SAFETY: nothing accesses the host range until the copy is done: `in_flight` sees to
+            // it, and `&mut self` shows that there is no slice of it now.
             unsafe { backend.copy_out(self.pointer.as_ptr().cast(), address, bytes, stream.raw()) }
         })
     }
 
-    /// Gives work to the stream, and remembers it. The lock is held throughout, so that a wait on
-    /// another thread cannot miss it.
+    /// Enqueues `work` on the stream, and records it in `in_flight`. The lock is held throughout,
+    /// so that a wait on another thread cannot miss it.
     fn enqueue(
         &self,
         stream: &Stream,
@@ -163,7 +166,7 @@ impl<T: Element> PinnedBuffer<T> {
         let backend = self.device.backend();
         let mut in_flight = lock(&self.in_flight);
         if writes || in_flight.iter().any(|copy| copy.writes) {
-            // Copies on other streams must not cross one that writes host memory.
+            // A copy that writes the host memory must not overlap with copies on other streams.
             for copy in in_flight.iter().filter(|copy| copy.stream != *stream) {
                 backend.wait_event(stream.raw(), copy.event)?;
             }
@@ -185,7 +188,7 @@ impl<T: Element> PinnedBuffer<T> {
         in_flight[index].writes |= writes;
         let recorded = backend.record_event(in_flight[index].event, stream.raw());
         if recorded.is_err() {
-            // No event will tell when the copy is done, so wait for it here.
+            // Without an event nothing can wait for the copy later, so wait for it here.
             backend.synchronize_stream(stream.raw())?;
         }
         recorded
@@ -209,7 +212,7 @@ impl<T: Element> Drop for PinnedBuffer<T> {
             return;
         }
         if let Err(error) = self.wait(|_| true) {
-            // The copies may still run, so the memory is given up rather than freed.
+            // The copies may still run, so the memory is leaked rather than freed.
             tracing::warn!(%error, "pinned memory was leaked");
             return;
         }

@@ -1,8 +1,9 @@
-//! Device memory with an owner: usable on every stream of its device, freed after its last use.
+//! Owned device memory, usable on every stream of its device and freed after its last use.
 //!
-//! Memory belongs to the stream it was allocated on, its home. The first use on another stream
-//! makes that stream wait for home, so it sees the allocation (and what home did with it before).
-//! A bit remembers each stream that used the memory; freeing makes home wait for all of them.
+//! Allocations are stream-ordered. The stream that memory was allocated on is its home. The first
+//! use on another stream makes that stream wait for home, so that it runs after the allocation and
+//! after all work that home was given before. A bit mask records the streams that used the memory;
+//! before it is freed on home, home waits for all of them.
 
 use crate::backend::RawStream;
 use crate::device::Device;
@@ -16,7 +17,7 @@ pub(crate) struct Storage {
     address: u64,
     bytes: u64,
     home: Slot,
-    /// Bits of the slots that used it.
+    /// Mask of the slots of the streams that used it.
     used_by: AtomicU64,
     is_owned: bool,
 }
@@ -25,7 +26,7 @@ impl Storage {
     /// `bytes` of uninitialised memory, usable on `stream` (and any other) from now on.
     pub(crate) fn alloc(stream: &Stream, bytes: u64) -> Result<Self> {
         let device = stream.device();
-        // A foreign stream may die before the memory does, so it is nobody's home.
+        // A foreign stream may be destroyed before the memory is freed, so it cannot be home.
         let home = if stream.slot() == Slot::FOREIGN {
             Slot::DEFAULT
         } else {
@@ -46,10 +47,11 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Memory that someone else owns.
+    /// Memory that other code owns and frees.
     ///
     /// # Safety
-    /// `address` is `bytes` of live memory of `device`, until all work that uses it is done.
+    /// `address` points to `bytes` of memory of `device` that stays allocated until all work that
+    /// uses it is done.
     pub(crate) unsafe fn borrowed(device: &Device, address: u64, bytes: u64) -> Self {
         Self {
             device: device.clone(),
@@ -73,7 +75,7 @@ impl Storage {
         self.bytes
     }
 
-    /// Announces work on `stream` that uses this memory: called before the work is given.
+    /// Registers a use of this memory on `stream`. Called before the work is enqueued.
     #[inline]
     pub(crate) fn use_on(&self, operand: &'static str, stream: &Stream) -> Result<()> {
         if self.device != *stream.device() {
@@ -90,17 +92,18 @@ impl Storage {
     fn first_use_on(&self, stream: &Stream) -> Result<()> {
         let home = home_stream(&self.device, self.home)?;
         self.device.order(home, stream.raw())?;
-        // Set after the wait was enqueued: who sees the bit comes after the wait.
+        // Set after the wait is enqueued: whoever sees the bit enqueues work behind the wait.
         self.used_by.fetch_or(stream.slot().bit(), Ordering::AcqRel);
         Ok(())
     }
 
-    /// Makes home wait for every other stream that used this memory; gives home.
+    /// Makes home wait for every other stream that used this memory; returns home.
     pub(crate) fn join_uses(&self) -> Result<RawStream> {
         let home = home_stream(&self.device, self.home)?;
         let used_by = self.used_by.load(Ordering::Acquire);
         if used_by & Slot::FOREIGN.bit() != 0 {
-            // Foreign handles may be dead by now, but not their work.
+            // A foreign stream's handle may be destroyed by now while its work still runs, so
+            // there is nothing to wait for but the device.
             self.device.backend().synchronize()?;
         }
         for other in self.device.streams().of_mask(used_by & !self.home.bit()) {
@@ -109,7 +112,8 @@ impl Storage {
         Ok(home)
     }
 
-    /// Copies from the host and waits; other streams see it without further ado.
+    /// Waits for all uses on all streams, copies from the host and waits for the copy, so that
+    /// other streams see it without an order.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] where the range is not inside.
@@ -125,7 +129,7 @@ impl Storage {
         backend.synchronize_stream(home)
     }
 
-    /// Waits for all uses on all streams, then copies to the host.
+    /// Waits for all uses on all streams, copies to the host and waits for the copy.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] where the range is not inside.
@@ -170,7 +174,7 @@ impl Drop for Storage {
             unsafe { self.device.backend().free(self.address, home) }
         });
         if let Err(error) = freed {
-            // After a kernel's fault every call fails; the memory goes with the context.
+            // After a kernel fault every driver call fails; the memory goes with the context.
             tracing::warn!(%error, "device memory was not freed");
         }
     }

@@ -7,14 +7,14 @@ use crate::event::Event;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A queue of work on one device: what is given to it happens in order. Cloning gives the same
-/// queue.
+/// A queue of work on one device, which runs in order. A clone is another handle to the same queue.
 ///
-/// Two streams run beside each other. What one writes and the other reads needs an order:
-/// [`Stream::wait`], or [`Stream::synchronize`] in between. Memory itself is safe without it: an
-/// allocation is usable on every stream of its device, and is freed after its last use on any.
+/// Two streams run concurrently. Where one reads what the other writes, order them with
+/// [`Stream::wait`], or call [`Stream::synchronize`] in between. Allocation and freeing need no
+/// such order: an allocation is usable on every stream of its device at once, and is freed after
+/// its last use on any of them.
 ///
-/// On the emulator the work is done when the call that gave it returns.
+/// On the emulator, work is done when the call that enqueues it returns.
 #[derive(Clone)]
 pub struct Stream(Arc<Inner>);
 
@@ -24,14 +24,14 @@ struct Inner {
     slot: Slot,
 }
 
-/// A stream's place in its device's table; storage keeps a bit for each that used it.
+/// A stream's index in its device's table; storage keeps one bit for each slot that used it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u8);
 
 impl Slot {
     /// The device's default stream.
     pub(crate) const DEFAULT: Self = Self(0);
-    /// Streams made elsewhere: their handles may die, so they are never looked up.
+    /// All streams made elsewhere: their handles may be destroyed, so they are not in the table.
     pub(crate) const FOREIGN: Self = Self(63);
 
     /// The bit of this slot in a mask.
@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-/// The streams of a device. They live as long as it does, and are reused.
+/// The backend's streams of a device. They live as long as the device, and are reused.
 pub(crate) struct StreamTable {
     raw: [OnceLock<RawStream>; Self::SLOTS],
     state: Mutex<State>,
@@ -52,7 +52,7 @@ struct State {
 }
 
 impl StreamTable {
-    /// Streams of a device, the default one included.
+    /// Most backend streams of a device, the default one included.
     pub(crate) const SLOTS: usize = 63;
 
     pub(crate) fn new(backend: &dyn Backend) -> Result<Self> {
@@ -73,7 +73,7 @@ impl StreamTable {
         self.raw.get(usize::from(slot.0))?.get().copied()
     }
 
-    /// The least used slot: a fresh queue while there is one.
+    /// The slot with the fewest live [`Stream`]s: an unused one while there is one.
     fn acquire(&self, backend: &dyn Backend) -> Result<(Slot, RawStream)> {
         let mut state = lock(&self.state);
         let by_use = state
@@ -131,11 +131,11 @@ impl Stream {
         }))
     }
 
-    /// A stream made by someone else, as the driver's handle (`CUstream`): of cudarc, of cust, or
-    /// null for the legacy default stream.
+    /// Wraps a stream that other code created, such as cudarc or cust, from the driver's handle
+    /// (`CUstream`). A null handle is the legacy default stream.
     ///
-    /// Launches and copies go straight to it. Memory is still safe: allocations that it uses are
-    /// freed only after the whole device is idle, which is slower than with our own streams.
+    /// Launches and copies are enqueued on it directly. An allocation that it used is freed only
+    /// after the whole device is idle, which is slower than with the streams of [`Device::stream`].
     ///
     /// # Safety
     /// `device` is a GPU, `handle` is a live stream of its primary context (the one that
@@ -150,8 +150,8 @@ impl Stream {
         }))
     }
 
-    /// The driver's handle (`CUstream`) on a GPU; a number without meaning on the emulator. Valid
-    /// while the device is.
+    /// The driver's handle (`CUstream`) on a GPU, an opaque number on the emulator. The handle of a
+    /// stream of [`Device::stream`] stays valid as long as the device.
     pub fn as_raw(&self) -> *mut std::ffi::c_void {
         self.0.raw.0 as *mut std::ffi::c_void
     }
@@ -161,15 +161,16 @@ impl Stream {
         &self.0.device
     }
 
-    /// Waits until all work given so far is done.
+    /// Blocks until all work enqueued so far is done.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver): also where a kernel's fault on a GPU shows.
+    /// [`Error::Driver`](crate::Error::Driver), which also reports the fault of an earlier kernel
+    /// on a GPU.
     pub fn synchronize(&self) -> Result<()> {
         self.device().backend().synchronize_stream(self.raw())
     }
 
-    /// Whether all work given so far is done.
+    /// Whether all work enqueued so far is done. Does not block.
     ///
     /// # Errors
     /// As [`Stream::synchronize`].
@@ -177,7 +178,7 @@ impl Stream {
         self.device().backend().stream_is_done(self.raw())
     }
 
-    /// An event at the point that this stream has reached.
+    /// A new event, recorded behind all work enqueued so far.
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver).
@@ -187,11 +188,13 @@ impl Stream {
         Ok(event)
     }
 
-    /// Work given from now on starts after what `event` recorded. The host does not wait.
+    /// Makes work enqueued on this stream from now on start after the point that `event` recorded,
+    /// on whichever stream of the device. The host does not wait.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-    /// [`Error::EventNotReady`](crate::Error::EventNotReady) for one never recorded.
+    /// [`Error::EventNotReady`](crate::Error::EventNotReady) for an event never recorded,
+    /// [`Error::Driver`](crate::Error::Driver).
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device().check_same("event", event.device())?;
         self.device()

@@ -1,17 +1,17 @@
-//! Which devices tests run on. Not part of the library's interface.
+//! The devices that tests run on. Not part of the library's interface.
 
 use crate::device::Device;
 use crate::error::Error;
 
-/// The environment variable that chooses.
+/// The environment variable that selects the devices.
 pub const VARIABLE: &str = "WARPSMITH_TEST_DEVICE";
 
-/// The devices that a test shall run on: by [`VARIABLE`], `emulator`, `gpu`, or `all` for both;
-/// where it is not set, the emulator, and the GPU where there is one.
+/// The devices that a test runs on. [`VARIABLE`] selects them: `emulator`, `gpu`, or `all` for
+/// both. If it is not set: the emulator, and the GPU if there is one.
 ///
 /// # Panics
-/// Where a device that was asked for is not there, or one that is there cannot be used: a test
-/// must not pass because it did not run.
+/// If a selected device does not exist, or an existing one cannot be used: a test must not pass
+/// because it did not run.
 pub fn devices() -> Vec<Device> {
     let asked = std::env::var(VARIABLE).ok();
     let names: &[&str] = match asked.as_deref() {

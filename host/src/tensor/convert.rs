@@ -1,4 +1,4 @@
-//! ndarray in and out.
+//! Conversions from and to `ndarray` arrays and vectors.
 
 use super::Tensor;
 use super::layout::Layout;
@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use ndarray::{ArrayBase, ArrayD, ArrayView, ArrayViewD, Data, Dimension, IxDyn, ShapeBuilder};
 
 impl<T: Element> Tensor<T> {
-    /// A copy of an array on the device; done when this returns.
+    /// A copy of an array on the device. Blocks until the copy is done.
     ///
-    /// An array without gaps keeps its layout (Fortran order stays Fortran order, a reversed axis
-    /// keeps its negative stride); any other becomes row-major.
+    /// An array without gaps keeps its strides: Fortran order stays Fortran order, and a reversed
+    /// axis keeps its negative stride. Any other array becomes row-major.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] for more than [`MAX_RANK`](super::MAX_RANK) dimensions,
@@ -24,7 +24,7 @@ impl<T: Element> Tensor<T> {
     {
         let shape = array.shape();
         let Some(values) = array.as_slice_memory_order() else {
-            let mut values = host_vec(array.len())?; // an axis may be one element, repeated
+            let mut values = host_vec(array.len())?; // a broadcast array may exceed host memory
             values.extend(array.iter().copied());
             return Self::from_slice(device, shape, &values);
         };
@@ -44,10 +44,10 @@ impl<T: Element> Tensor<T> {
         Ok(Self::from_parts(buffer.into_storage(), layout))
     }
 
-    /// All elements as an array in row-major order, after all work on all streams that uses this
-    /// tensor's storage.
+    /// A copy of all elements as an array in row-major order. Waits for all work on all streams
+    /// that uses this tensor's storage.
     ///
-    /// A view with gaps is read with its gaps and gathered on the host.
+    /// A view with gaps is read with its gaps, and its elements are gathered on the host.
     ///
     /// # Errors
     /// [`Error::OutOfHostMemory`], [`Error::Driver`].
@@ -58,7 +58,7 @@ impl<T: Element> Tensor<T> {
             return ArrayD::from_shape_vec(shape, Vec::new()).map_err(bug);
         };
         let len = (last - first + 1) as usize;
-        // A view may name more elements than it has memory, or than the host has.
+        // A broadcast view may have more elements than its storage, or than host memory can hold.
         let mut values: Vec<T> = host_vec(len)?;
         host_vec::<T>(self.len())?;
         values.resize(len, T::default());
@@ -68,7 +68,8 @@ impl<T: Element> Tensor<T> {
         if self.is_contiguous() {
             return ArrayD::from_shape_vec(shape, values).map_err(bug);
         }
-        // ndarray takes no negative strides here, so reversed axes are turned and turned back.
+        // `from_shape` takes no negative strides, so build the view with their magnitudes and then
+        // reverse those axes.
         let strides: Vec<usize> = self
             .strides()
             .iter()
@@ -84,16 +85,16 @@ impl<T: Element> Tensor<T> {
         Ok(view.as_standard_layout().into_owned())
     }
 
-    /// All elements in row-major order, as [`Tensor::to_ndarray`].
+    /// A copy of all elements in row-major order, read as by [`Tensor::to_ndarray`].
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let (values, _) = self.to_ndarray()?.into_raw_vec_and_offset();
         Ok(values)
     }
 
-    /// The only element.
+    /// The value of a tensor of one element. Waits as [`Tensor::to_ndarray`].
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`] unless there is exactly one, [`Error::Driver`].
@@ -108,7 +109,7 @@ impl<T: Element> Tensor<T> {
         }
     }
 
-    /// Nothing is copied where there is more than one element.
+    /// The element, or an empty vector without a copy where there is not exactly one.
     fn to_vec_if_single(&self) -> Result<Vec<T>> {
         if self.len() == 1 {
             self.to_vec()
@@ -118,7 +119,7 @@ impl<T: Element> Tensor<T> {
     }
 }
 
-/// Elements from the lowest address to the element at index (0, 0, ..).
+/// Distance in elements from the lowest address to the element at index (0, 0, ..).
 fn lowest_to_first(shape: &[usize], strides: &[i64]) -> usize {
     let reach = |(&extent, &stride): (&usize, &i64)| {
         if stride < 0 {

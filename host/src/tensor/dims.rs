@@ -1,10 +1,10 @@
-//! A short list of extents or strides, without the heap.
+//! A list of extents or strides of bounded length, without heap allocation.
 
 use crate::error::{Error, Result};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Most dimensions of a tensor.
+/// Largest number of dimensions of a [`Tensor`](crate::Tensor).
 pub const MAX_RANK: usize = spec::elementwise::MAX_RANK;
 
 /// Up to [`MAX_RANK`] values.
@@ -33,7 +33,7 @@ impl<T: Copy + Default> Dims<T> {
         Ok(dims)
     }
 
-    /// Without the value at `index`, which is one of them.
+    /// The list without the value at `index`, which must be in bounds.
     pub(crate) fn without(mut self, index: usize) -> Self {
         self.values.copy_within(index + 1.., index);
         self.len -= 1;

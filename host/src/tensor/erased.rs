@@ -1,4 +1,4 @@
-//! Tensors whose element type is a value, not a type: what operations over several dtypes take.
+//! Tensors with the element type as a run-time value, for operations over several dtypes.
 
 use super::layout::Layout;
 use super::overlap;
@@ -47,7 +47,7 @@ impl<'a> Erased<'a> {
         self.dtype
     }
 
-    /// Of the element at index (0, 0, ..).
+    /// Device address of the element at index (0, 0, ..).
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
@@ -60,7 +60,7 @@ impl<'a> Erased<'a> {
         self.layout.is_empty()
     }
 
-    /// The same elements in the same order, of the same type.
+    /// Whether both are the same elements in the same order, with the same type.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.address == other.address
             && self.dtype == other.dtype
@@ -69,7 +69,7 @@ impl<'a> Erased<'a> {
             && self.device() == other.device()
     }
 
-    /// Whether some element may be one of `other` too. `false` is certain.
+    /// Whether the two may share an element; `false` is certain.
     pub(crate) fn overlaps(&self, other: &Erased<'_>) -> bool {
         let sizes = [self.dtype.size_bytes(), other.dtype.size_bytes()];
         if Arc::ptr_eq(self.storage, other.storage) && sizes[0] == sizes[1] {
@@ -81,7 +81,7 @@ impl<'a> Erased<'a> {
         }
     }
 
-    /// First byte and the one after the last, of all elements.
+    /// Addresses of the first byte and of the byte behind the last, over all elements.
     fn byte_range(&self) -> Option<(i128, i128)> {
         let (first, last) = self.layout.bounds()?;
         let size = self.dtype.size_bytes() as i128;
@@ -89,7 +89,7 @@ impl<'a> Erased<'a> {
         Some((base + first * size, base + (last + 1) * size))
     }
 
-    /// The argument of a launch that is the address of one of the elements.
+    /// A kernel argument that is `address`, which lies inside of this tensor's storage.
     pub(crate) fn argument(&self, address: u64) -> Address<'a> {
         Address {
             storage: Some(self.storage),
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Erased<'_> {
     }
 }
 
-/// An address inside of a tensor, or none.
+/// A kernel argument: an address inside of a tensor's storage, or a null pointer.
 #[derive(Clone, Copy)]
 pub(crate) struct Address<'a> {
     storage: Option<&'a Storage>,

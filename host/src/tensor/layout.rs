@@ -1,10 +1,11 @@
-//! Shape, strides and offset: which elements of a storage a tensor is, and how views change that.
+//! Shape, strides and offset: which elements of a storage a tensor refers to, and how views change
+//! them.
 
 use super::dims::Dims;
 use crate::error::{Error, Result};
 
-/// Element `(i0, i1, ..)` stands at `offset + i0 * strides[0] + i1 * strides[1] + ..` of the
-/// storage. Every element of the shape lies inside of the storage it was made for.
+/// Element `(i0, i1, ..)` is at index `offset + i0 * strides[0] + i1 * strides[1] + ..` of the
+/// storage. All elements lie inside of the storage that the layout was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) shape: Dims<usize>,
@@ -15,7 +16,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Row-major, without gaps, from offset 0.
+    /// Row-major without gaps, at offset 0.
     pub(crate) fn contiguous(shape: &[usize]) -> Result<Self> {
         let overflow = || Error::ShapeOverflow {
             shape: shape.into(),
@@ -25,7 +26,7 @@ impl Layout {
         let mut stride = 1_i64;
         for (axis, &extent) in shape.iter().enumerate().rev() {
             strides[axis] = stride;
-            // An extent of 0 leaves no element to address, but strides stay what they would be.
+            // An extent of 0 counts as 1 here, so that strides do not collapse to 0.
             let extent = i64::try_from(extent.max(1)).map_err(|_| overflow())?;
             stride = stride.checked_mul(extent).ok_or_else(overflow)?;
         }
@@ -45,7 +46,7 @@ impl Layout {
                 want: shape.len(),
             });
         }
-        Self::contiguous(shape)?; // rank and number of elements can be addressed
+        Self::contiguous(shape)?; // refuses too many dimensions or elements
         let layout = Self {
             shape: Dims::new(shape)?,
             strides: Dims::new(strides)?,
@@ -67,7 +68,7 @@ impl Layout {
         }
     }
 
-    /// Elements.
+    /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.shape.iter().product()
     }
@@ -76,7 +77,7 @@ impl Layout {
         self.shape.contains(&0)
     }
 
-    /// Lowest and highest element of the storage that is reached; `None` where there is none.
+    /// Lowest and highest index into the storage that an element has; `None` for an empty layout.
     pub(crate) fn bounds(&self) -> Option<(i128, i128)> {
         if self.is_empty() {
             return None;
@@ -94,8 +95,8 @@ impl Layout {
         Some(bounds)
     }
 
-    /// Row-major without gaps: the elements are one after the other. Strides of extents of 1 do
-    /// not matter, and a tensor without elements is contiguous.
+    /// Row-major without gaps. The stride of a dimension of extent 1 does not matter, and a layout
+    /// without elements is contiguous.
     pub(crate) fn is_contiguous(&self) -> bool {
         if self.is_empty() {
             return true;
@@ -112,8 +113,8 @@ impl Layout {
             })
     }
 
-    /// No two indices name one element, as far as nested strides tell: each stride is longer than
-    /// all that the shorter ones reach.
+    /// No two indices refer to one element. Conservative: true only where each stride exceeds the
+    /// reach of all shorter ones together.
     pub(crate) fn is_injective(&self) -> bool {
         if self.is_empty() {
             return true;
@@ -136,7 +137,7 @@ impl Layout {
         })
     }
 
-    /// Elements `start..end` of an axis, every `step`th; a negative step goes from the end.
+    /// Every `step`th index of `start..end` of an axis; a negative step starts at `end - 1`.
     pub(crate) fn slice(&self, axis: usize, start: usize, end: usize, step: i64) -> Result<Self> {
         self.check_axis(axis)?;
         let extent = self.shape[axis];
@@ -169,13 +170,13 @@ impl Layout {
             layout.offset = self.offset_at(axis, first);
         }
         if layout.shape[axis] > 1 {
-            // Within the extent, so the product is a distance inside of the storage.
+            // Two elements are this far apart, and both lie in the storage: no overflow.
             layout.strides[axis] = self.strides[axis].wrapping_mul(step);
         }
         Ok(layout)
     }
 
-    /// The tensor at `index` of an axis, one dimension less.
+    /// The layout at `index` of an axis, with one dimension less.
     pub(crate) fn index_axis(&self, axis: usize, index: usize) -> Result<Self> {
         self.check_axis(axis)?;
         if index >= self.shape[axis] {
@@ -238,7 +239,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The last two dimensions exchanged; fewer stay as they are.
+    /// The last two dimensions exchanged; unchanged below rank 2.
     pub(crate) fn transposed(&self) -> Self {
         let mut layout = *self;
         if let [.., _, _] = *layout.shape {
@@ -249,7 +250,7 @@ impl Layout {
         layout
     }
 
-    /// The same elements in the same order under another shape.
+    /// The same elements in the same row-major order with another shape.
     pub(crate) fn reshape(&self, want: &[usize]) -> Result<Self> {
         let len = want
             .iter()
@@ -266,8 +267,8 @@ impl Layout {
         if self.is_contiguous() {
             return Ok(layout);
         }
-        // Groups of dimensions on both sides with equal products; within one, the old dimensions
-        // must lie as if they were one.
+        // Split old and new dimensions into groups with equal products. Within a group, the old
+        // dimensions must be mergeable into one with a single stride.
         let old: Vec<(usize, i64)> = self
             .shape
             .iter()
@@ -308,7 +309,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Dimensions of extent 1, and missing leading ones, repeated to `want` with stride 0.
+    /// Repeats dimensions of extent 1, and missing leading ones, to `want`, with stride 0.
     pub(crate) fn broadcast_to(&self, want: &[usize]) -> Result<Self> {
         let mismatch = || Error::ShapeMismatch {
             operand: "broadcast",
@@ -319,7 +320,7 @@ impl Layout {
             .len()
             .checked_sub(self.shape.len())
             .ok_or_else(mismatch)?;
-        Self::contiguous(want)?; // rank and number of elements can be addressed
+        Self::contiguous(want)?; // refuses too many dimensions or elements
         let mut strides = Dims::new(&[0; super::MAX_RANK][..want.len()])?;
         for (axis, (&extent, &stride)) in self.shape.iter().zip(&*self.strides).enumerate() {
             strides[added + axis] = match extent {
@@ -347,8 +348,8 @@ impl Layout {
         })
     }
 
-    /// Where the element at `index` of an axis and 0 of all others stands. Inside of the storage
-    /// where the tensor has elements; without any, the offset stays.
+    /// Offset of the element at `index` of `axis` and 0 of all others. An empty layout keeps its
+    /// offset, since no such element exists.
     fn offset_at(&self, axis: usize, index: usize) -> usize {
         if self.is_empty() {
             return self.offset;

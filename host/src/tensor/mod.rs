@@ -1,4 +1,4 @@
-//! Tensors: shape and strides over device memory.
+//! Tensors: strided views of device memory.
 
 mod convert;
 mod dims;
@@ -25,11 +25,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// An array on a device: up to [`MAX_RANK`] dimensions, any strides, shared storage.
+/// A strided array in device memory, with up to [`MAX_RANK`] dimensions and shared storage.
 ///
-/// Cloning and views ([`slice`](Self::slice), [`permute`](Self::permute), [`t`](Self::t),
+/// Clones and views ([`slice`](Self::slice), [`permute`](Self::permute), [`t`](Self::t),
 /// [`reshape`](Self::reshape), [`broadcast_to`](Self::broadcast_to), ..) share the storage and
-/// copy nothing. Strides count elements and may be negative or 0.
+/// copy nothing. Strides are in elements and may be negative or 0.
 ///
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
@@ -45,16 +45,16 @@ use std::sync::Arc;
 /// ```
 pub struct Tensor<T: Element> {
     storage: Arc<Storage>,
-    /// Of the element at index (0, 0, ..).
+    /// Device address of the element at index (0, 0, ..).
     address: u64,
     layout: Layout,
     elements: PhantomData<T>,
 }
 
 impl<T: Element> Tensor<T> {
-    /// A contiguous tensor that is not initialised: a kernel that reads an element before it is
-    /// written gets any value on a GPU, and a report on the emulator; a copy to the host any value
-    /// on both. Enqueued on `stream`.
+    /// A contiguous, uninitialised tensor. A kernel that reads an element before it is written gets
+    /// an arbitrary value on a GPU, and fails with a report on the emulator. A copy to the host
+    /// gets arbitrary values on both. Enqueued on `stream`.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than
@@ -73,7 +73,7 @@ impl<T: Element> Tensor<T> {
         Self::full(stream, shape, T::default())
     }
 
-    /// A contiguous tensor of `value`s. Enqueued on `stream`.
+    /// A contiguous tensor whose elements are all `value`. Enqueued on `stream`.
     ///
     /// # Errors
     /// As [`Tensor::empty`].
@@ -83,10 +83,11 @@ impl<T: Element> Tensor<T> {
         Ok(tensor)
     }
 
-    /// A contiguous tensor of `values` in row-major order; done when this returns.
+    /// A contiguous tensor with a copy of `values`, which are in row-major order. Blocks until the
+    /// copy is done.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] where the shape has another number of elements, else as
+    /// [`Error::LengthMismatch`] unless `values` has as many elements as `shape`, else as
     /// [`Tensor::empty`].
     pub fn from_slice(device: &Device, shape: &[usize], values: &[T]) -> Result<Self> {
         let layout = Layout::contiguous(shape)?;
@@ -95,21 +96,24 @@ impl<T: Element> Tensor<T> {
         Ok(Self::from_parts(buffer.into_storage(), layout))
     }
 
-    /// A contiguous tensor over a buffer.
+    /// A contiguous tensor that takes over the memory of a buffer.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] where the shape has another number of elements.
+    /// [`Error::LengthMismatch`] unless the buffer has as many elements as `shape`,
+    /// [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than [`MAX_RANK`] dimensions.
     pub fn from_buffer(buffer: DeviceBuffer<T>, shape: &[usize]) -> Result<Self> {
         let layout = Layout::contiguous(shape)?;
         check_len("buffer of a tensor", buffer.len(), layout.len())?;
         Ok(Self::from_parts(buffer.into_storage(), layout))
     }
 
-    /// A tensor over a buffer, with strides and the place of its first element in elements.
+    /// A tensor that takes over the memory of a buffer, with any strides. `strides` and `offset`,
+    /// the position of the element at index (0, 0, ..) in the buffer, are in elements.
     ///
     /// # Errors
     /// [`Error::ViewOutOfBounds`] where an index would reach outside of the buffer,
-    /// [`Error::LengthMismatch`] for shape and strides of different lengths.
+    /// [`Error::LengthMismatch`] for shape and strides of different lengths,
+    /// [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than [`MAX_RANK`] dimensions.
     pub fn from_buffer_strided(
         buffer: DeviceBuffer<T>,
         shape: &[usize],
@@ -120,12 +124,14 @@ impl<T: Element> Tensor<T> {
         Ok(Self::from_parts(buffer.into_storage(), layout))
     }
 
-    /// A tensor over memory that someone else owns and frees: `storage_len` elements from
-    /// `address` on, of which the tensor is those that shape, strides and offset name.
+    /// A tensor over memory that other code owns and frees. The memory is `storage_len` elements
+    /// from `address` on; shape, strides and offset select from it as in
+    /// [`Tensor::from_buffer_strided`].
     ///
     /// # Errors
-    /// As [`Tensor::from_buffer_strided`], [`Error::Misaligned`], and [`Error::ShapeOverflow`] for
-    /// memory larger than addresses reach.
+    /// As [`Tensor::from_buffer_strided`], [`Error::Misaligned`] unless `address` is a multiple of
+    /// the size of an element, and [`Error::ShapeOverflow`] where `storage_len` elements exceed the
+    /// address space.
     ///
     /// # Safety
     /// As [`DeviceBuffer::borrowed`].
@@ -146,7 +152,7 @@ impl<T: Element> Tensor<T> {
                 want_bytes,
             });
         }
-        storage_bytes::<T>(&[storage_len])?; // addresses of its elements are numbers of 64 bits
+        storage_bytes::<T>(&[storage_len])?; // so that byte offsets fit 64 bits
         let layout = Layout::new(shape, strides, offset, storage_len)?;
         // SAFETY: the caller's.
         let buffer = unsafe { DeviceBuffer::<T>::borrowed(device, address.as_raw(), storage_len) };
@@ -163,7 +169,8 @@ impl<T: Element> Tensor<T> {
         }
     }
 
-    /// Enqueues setting every element to `value`.
+    /// Enqueues a fill of all elements with `value`. Clones and views share the storage, so they
+    /// see it too.
     ///
     /// # Errors
     /// [`Error::StrideMismatch`] where the tensor is not contiguous, [`Error::DeviceMismatch`],
@@ -180,17 +187,17 @@ impl<T: Element> Tensor<T> {
         unsafe { backend.fill(self.address, pattern(value), self.len(), stream.raw()) }
     }
 
-    /// Extents.
+    /// Extents of the dimensions, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.layout.shape
     }
 
-    /// Strides in elements.
+    /// Strides of the dimensions, in elements.
     pub fn strides(&self) -> &[i64] {
         &self.layout.strides
     }
 
-    /// Where the element at index (0, 0, ..) stands in the storage, in elements.
+    /// Position of the element at index (0, 0, ..) in the storage, in elements.
     pub fn offset(&self) -> usize {
         self.layout.offset
     }
@@ -205,7 +212,7 @@ impl<T: Element> Tensor<T> {
         self.layout.len()
     }
 
-    /// True where an extent is 0.
+    /// True if an extent is 0.
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
     }
@@ -220,18 +227,21 @@ impl<T: Element> Tensor<T> {
         self.storage.device()
     }
 
-    /// Row-major without gaps. Strides of extents of 1 do not matter.
+    /// True if the elements lie in row-major order without gaps. The stride of a dimension of
+    /// extent 1 does not matter, and an empty tensor is contiguous.
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
     }
 
-    /// No element has two indices, as an output must be. Strides that interleave in ways that do
-    /// not nest count as overlapping.
+    /// True if no two indices refer to the same element, which outputs require. The test is
+    /// conservative: it wants each stride to exceed the reach of all shorter ones together, and
+    /// returns false for layouts that are injective in another way.
     pub fn is_injective(&self) -> bool {
         self.layout.is_injective()
     }
 
-    /// Whether some element may be one of `other` too. `false` is certain.
+    /// Whether the two tensors may share an element. Conservative: `false` is certain, `true` is
+    /// not.
     pub fn overlaps<U: Element>(&self, other: &Tensor<U>) -> bool {
         self.erased().overlaps(&other.erased())
     }
@@ -241,12 +251,14 @@ impl<T: Element> Tensor<T> {
         Erased::new(&self.storage, &self.layout, self.address, T::DTYPE)
     }
 
-    /// Address of the element at index (0, 0, ..).
+    /// Device address of the element at index (0, 0, ..), as a kernel argument that does not borrow
+    /// the tensor; see [`DeviceBuffer::device_ptr`].
     pub fn device_ptr(&self) -> DevicePtr<T> {
         DevicePtr::from_raw(self.address)
     }
 
-    /// Largest power of two, up to 256, that divides the address.
+    /// Alignment of [`device_ptr`](Self::device_ptr) in bytes: the largest power of two, up to 256,
+    /// that divides it.
     pub fn alignment_bytes(&self) -> u64 {
         1 << self.address.trailing_zeros().min(8)
     }
@@ -296,7 +308,7 @@ fn check_len(what: &'static str, got: usize, want: usize) -> Result<()> {
 }
 
 impl<T: Element> Clone for Tensor<T> {
-    /// Shares the storage.
+    /// Another handle to the same elements: it shares the storage and copies nothing.
     fn clone(&self) -> Self {
         Self::from_parts(self.storage.clone(), self.layout)
     }

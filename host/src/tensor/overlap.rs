@@ -1,9 +1,9 @@
-//! Do two tensors share an element?
+//! Whether two tensors share an element.
 
 use super::layout::Layout;
 
-/// Whether `a` and `b`, layouts of one storage, may have an element in common. `false` is certain;
-/// `true` may be said of tensors that interleave in ways without a simple period.
+/// Whether `a` and `b`, layouts of one storage, may have an element in common. `false` is certain.
+/// `true` is also returned for disjoint layouts that interleave without a common period.
 pub(crate) fn may_overlap(a: &Layout, b: &Layout) -> bool {
     let (Some(of_a), Some(of_b)) = (a.bounds(), b.bounds()) else {
         return false;
@@ -11,7 +11,8 @@ pub(crate) fn may_overlap(a: &Layout, b: &Layout) -> bool {
     if of_a.1 < of_b.0 || of_b.1 < of_a.0 {
         return false;
     }
-    // Column blocks, even and odd rows and the like: apart in every period of some stride.
+    // Disjoint column blocks, even and odd rows and the like: modulo some stride, the two cover
+    // disjoint intervals.
     let periods = a
         .strides
         .iter()
@@ -22,18 +23,19 @@ pub(crate) fn may_overlap(a: &Layout, b: &Layout) -> bool {
         .any(|period| apart_modulo(a, b, period))
 }
 
-/// Whether `a` and `b` touch different parts of every `period` elements.
+/// Whether `a` and `b` cover disjoint intervals of the storage indices modulo `period`.
 fn apart_modulo(a: &Layout, b: &Layout, period: i128) -> bool {
     let (Some((a_first, a_len)), Some((b_first, b_len))) = (part(a, period), part(b, period))
     else {
         return false;
     };
-    // On a circle of `period` elements: from the start of one to the start of the other.
+    // On a circle of `period` elements, the distance from the start of `a` to the start of `b`.
     let distance = (b_first - a_first).rem_euclid(period);
     distance >= a_len && period - distance >= b_len
 }
 
-/// First element and length of the interval that covers all elements modulo `period`.
+/// Start and length of an interval that covers all elements modulo `period`; `None` where it is
+/// the whole period.
 fn part(layout: &Layout, period: i128) -> Option<(i128, i128)> {
     let (mut low, mut high) = (0_i128, 0_i128);
     for (&extent, &stride) in layout.shape.iter().zip(&*layout.strides) {

@@ -1,4 +1,4 @@
-//! Views: other shapes and strides over the same storage. None of them copies.
+//! Views: other shapes and strides over the same storage, without a copy.
 
 use super::Tensor;
 use super::layout::Layout;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use std::ops::{Bound, RangeBounds};
 
 impl<T: Element> Tensor<T> {
-    /// Indices `range` of `axis`: `x.slice(1, 2..5)`.
+    /// The indices `range` of `axis`: `x.slice(1, 2..5)` is NumPy's `x[:, 2:5]`.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
@@ -15,8 +15,8 @@ impl<T: Element> Tensor<T> {
         self.slice_step(axis, range, 1)
     }
 
-    /// Every `step`th index of `range` of `axis`; a negative step begins at the range's end, so
-    /// `x.slice_step(0, .., -1)` turns an axis around.
+    /// Every `step`th index of `range` of `axis`. A negative step starts at the last index of the
+    /// range, so `x.slice_step(0, .., -1)` reverses an axis.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`](crate::Error::OutOfBounds), and
@@ -41,7 +41,7 @@ impl<T: Element> Tensor<T> {
         Ok(self.view(self.layout.slice(axis, start, end, step)?))
     }
 
-    /// The tensor at `index` of `axis`, with one dimension less.
+    /// The elements at `index` of `axis`, with that dimension removed.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
@@ -49,7 +49,7 @@ impl<T: Element> Tensor<T> {
         Ok(self.view(self.layout.index_axis(axis, index)?))
     }
 
-    /// With a new dimension of extent 1 before `axis`; `axis == rank` appends it.
+    /// Inserts a dimension of extent 1 before `axis`; `axis == rank` appends it.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for a bad axis or too many dimensions.
@@ -57,7 +57,7 @@ impl<T: Element> Tensor<T> {
         Ok(self.view(self.layout.insert_axis(axis)?))
     }
 
-    /// Dimension `axes[i]` becomes dimension `i`.
+    /// Reorders the dimensions: dimension `axes[i]` becomes dimension `i`.
     ///
     /// # Errors
     /// [`Error::InvalidValue`](crate::Error::InvalidValue) unless `axes` is a permutation.
@@ -65,37 +65,43 @@ impl<T: Element> Tensor<T> {
         Ok(self.view(self.layout.permute(axes)?))
     }
 
-    /// The last two dimensions exchanged: the transpose of a matrix, or of each of a batch.
-    /// Tensors of fewer dimensions stay as they are.
+    /// Exchanges the last two dimensions: the transpose of a matrix, or of each matrix of a batch.
+    /// A tensor with fewer than two dimensions is returned as it is.
     #[must_use]
     pub fn t(&self) -> Self {
         self.view(self.layout.transposed())
     }
 
-    /// The same elements in row-major order under another shape.
+    /// The same elements in the same row-major order with another shape, as a view.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch) for another number of elements,
-    /// [`Error::ReshapeNeedsCopy`](crate::Error::ReshapeNeedsCopy) where strides cannot express it.
+    /// [`Error::ReshapeNeedsCopy`](crate::Error::ReshapeNeedsCopy) where no strides over the same
+    /// storage express it, [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many
+    /// dimensions.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.reshape(shape)?))
     }
 
-    /// Dimensions of extent 1, and missing leading ones, repeated to `shape` with stride 0.
+    /// Repeats dimensions of extent 1, and missing leading ones, to `shape`, with stride 0 (NumPy's
+    /// broadcasting rules).
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch).
+    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+    /// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.broadcast_to(shape)?))
     }
 
-    /// Any shape and strides over the same storage, with the place of the first element counted
-    /// from the storage's start.
+    /// A view with any shape and strides over the whole storage. `strides` and `offset`, the
+    /// position of the element at index (0, 0, ..) in the storage, are in elements.
     ///
     /// # Errors
     /// [`Error::ViewOutOfBounds`](crate::Error::ViewOutOfBounds) where an index would reach
     /// outside of the storage, [`Error::LengthMismatch`](crate::Error::LengthMismatch) for shape
-    /// and strides of different lengths.
+    /// and strides of different lengths, [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
     pub fn as_strided(&self, shape: &[usize], strides: &[i64], offset: usize) -> Result<Self> {
         let len = (self.storage.bytes() / size_of::<T>() as u64) as usize;
         Ok(self.view(Layout::new(shape, strides, offset, len)?))
