@@ -1,9 +1,10 @@
-//! Kernels that this build carries, and which of them a device uses.
+//! The kernels that are embedded in this build, and which version of them a device uses.
 //!
-//! The files of `ptx/` are embedded compressed. One is unpacked, and held against the manifest's
-//! hash, when the first of its kernels is asked for, once a process. A driver compiles what it
-//! loads, so a device gets one kernel at a time: the file's text with the lines of all other
-//! entries empty, which keeps the numbers of its own lines for reports and logs.
+//! The files of `ptx/` are embedded compressed. A file is decompressed when the first of its
+//! kernels is needed, once per process, and its hash is checked against the manifest. The driver
+//! compiles all that it loads, so kernels are loaded one at a time. The text for one kernel is the
+//! file's text with the lines of all other entries left empty, so that line numbers in reports and
+//! logs are those of the file.
 
 use crate::device::{Device, lock};
 use crate::error::{Error, Result};
@@ -24,13 +25,13 @@ mod embedded {
 pub(crate) type Cache = Loaded<str>;
 
 impl Device {
-    /// The embedded kernel of that name in its best version for this device; loaded on first use,
-    /// and kept.
+    /// The embedded kernel with this entry name, from the module with the newest architecture that
+    /// this device can run. It is loaded on first use and kept.
     ///
     /// # Errors
-    /// [`Error::MissingKernel`] where this build has none that runs on the device,
-    /// [`Error::ManifestMismatch`] where the embedded files contradict each other, and the errors
-    /// of loading PTX.
+    /// [`Error::MissingKernel`] where this build has no such kernel that runs on the device,
+    /// [`Error::ManifestMismatch`] where an embedded module is not what the manifest says, and the
+    /// errors of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
         self.builtin().get_or_load(name, || self.load_builtin(name))
     }
@@ -47,10 +48,10 @@ impl Device {
     }
 }
 
-/// The embedded manifest; empty where this build carries no kernels.
+/// The manifest of the embedded kernels.
 ///
 /// # Errors
-/// [`Error::ManifestMismatch`] where it cannot be read.
+/// [`Error::ManifestMismatch`] where it cannot be read, or where this build embeds no kernels.
 pub fn builtin_manifest() -> Result<&'static Manifest> {
     static MANIFEST: OnceLock<Result<Manifest, Box<str>>> = OnceLock::new();
     MANIFEST
@@ -73,7 +74,7 @@ fn read_manifest() -> Result<Manifest, Box<str>> {
     Ok(manifest)
 }
 
-/// Text of an embedded file; `None` where there is none of that path.
+/// Text of the embedded file at `path`; `None` where there is none.
 fn file(path: &str) -> Result<Option<String>, Box<str>> {
     let Some((_, packed)) = embedded::FILES.iter().find(|(name, _)| *name == path) else {
         return Ok(None);
@@ -92,7 +93,7 @@ fn mismatch(module: &str, detail: impl AsRef<str>) -> Error {
     }
 }
 
-/// The kernel `name` in the module whose architecture is the highest that runs on `arch`.
+/// The kernel `name` in the module that has the newest architecture among those that `arch` runs.
 pub(crate) fn best(
     name: &str,
     arch: (u32, u32),
@@ -111,8 +112,9 @@ pub(crate) fn best(
     Ok(best)
 }
 
-/// How well PTX for `target` suits a device of `arch`: higher is better, `None` does not run.
-/// `sm_75` runs on 7.5 and later, `sm_90a` on 9.0 only, `sm_100f` on 10.x from 10.0 on.
+/// Preference of PTX for `target` on a device of compute capability `arch`: higher is better,
+/// `None` cannot run. `sm_75` runs on 7.5 and later, `sm_90a` on 9.0 only, `sm_100f` on 10.x from
+/// 10.0 on.
 pub(crate) fn rank(target: &str, arch: (u32, u32)) -> Option<u32> {
     let number = target.strip_prefix("sm_")?;
     let digits = number.trim_end_matches(char::is_alphabetic);
@@ -127,7 +129,8 @@ pub(crate) fn rank(target: &str, arch: (u32, u32)) -> Option<u32> {
     runs.then_some(sm * 4 + bonus)
 }
 
-/// Text of a module that loads one kernel, which is as the manifest says.
+/// Text of `module` with the one kernel `entry`, after a check of its signature against the
+/// manifest.
 fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(String, Signature)> {
     let text = alone(&module_text(module)?, &entry.name);
     let mut found = signatures(&parse(&text)?)?;
@@ -136,8 +139,8 @@ fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(Stri
             hold_kernel_against(entry, &signature).map_err(|detail| {
                 mismatch(&module.path, format!("kernel `{}`: {detail}", entry.name))
             })?;
-            // Our own kernels neither read nor write global memory before that instruction, but for
-            // cross-entropy's rows, which are read sooner where the launch before is one over targets.
+            // Our own kernels access no global memory before that instruction, with one exception:
+            // cross-entropy reads rows earlier where the launch before it only goes over targets.
             signature.begins_early = text.contains("griddepcontrol.wait");
             Ok((text, signature))
         }
@@ -148,7 +151,7 @@ fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(Stri
     }
 }
 
-/// The text of a module, which is the one that the manifest describes. Unpacked once a process.
+/// The text of a module, checked against the manifest's hash. Decompressed once per process.
 pub(crate) fn module_text(module: &'static ModuleEntry) -> Result<Arc<str>> {
     static TEXTS: Mutex<Option<HashMap<&'static str, Arc<str>>>> = Mutex::new(None);
     let mut texts = lock(&TEXTS);
@@ -171,12 +174,12 @@ pub(crate) fn module_text(module: &'static ModuleEntry) -> Result<Arc<str>> {
     Ok(text)
 }
 
-/// `text` with the lines of every entry but `name` empty. Entries begin and end on lines of their
-/// own, as compilers write them; [`one_kernel`] looks at what comes out.
+/// `text` with the lines of every entry but `name` empty. This assumes that entries begin and end
+/// on lines of their own, as compilers write them; [`one_kernel`] checks the result.
 fn alone(text: &str, name: &str) -> String {
     let mut alone = String::with_capacity(text.len() / 4);
     let mut depth = 0_usize;
-    // Inside of an entry that is left out: whether its body has begun.
+    // `Some` inside of an entry that is left out: whether its body has begun.
     let mut left_out = None;
     for line in text.lines() {
         let code = line.split("//").next().unwrap_or_default();

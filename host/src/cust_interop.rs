@@ -1,6 +1,6 @@
-//! cust's streams and device pointers in our launches.
+//! Conversions from cust's streams and device pointers.
 //!
-//! Both libraries use the device's primary context, so handles mean the same to both. cust must be
+//! Both libraries use the device's primary context, so handles are valid in both. cust must be
 //! initialised (`cust::quick_init()`) while its own objects are used.
 
 use crate::buffer::{DeviceBuffer, DevicePtr};
@@ -10,7 +10,7 @@ use crate::stream::Stream;
 use cust::memory::{DeviceCopy, DevicePointer, DeviceSlice};
 
 impl Stream {
-    /// cust's stream as one of ours: launches, copies and operations go straight to it.
+    /// Wraps a stream of cust: launches, copies and operations are enqueued on it directly.
     ///
     /// # Safety
     /// `device` is the GPU whose primary context `stream` belongs to, and `stream` stays alive
@@ -28,12 +28,12 @@ impl<T: DeviceCopy> From<DevicePointer<T>> for DevicePtr<T> {
 }
 
 impl<T: Element + DeviceCopy> DeviceBuffer<T> {
-    /// cust's memory as one of our buffers, which borrows and never frees it.
+    /// A buffer over memory of cust, which stays cust's and is never freed by the buffer.
     ///
     /// # Safety
-    /// `device` is the GPU that the memory is on, the memory stays alive until the buffer,
-    /// everything made of it and all work that uses them are done, and what was written to it is
-    /// visible to the device's default stream: synchronise cust's stream first.
+    /// `device` is the GPU that the memory is on. The memory stays allocated until the buffer, all
+    /// tensors made from it and all work that uses them are gone. Earlier writes to it are done:
+    /// synchronise cust's stream first.
     pub unsafe fn from_cust(device: &Device, memory: &DeviceSlice<T>) -> Self {
         // SAFETY: the caller's; cust aligns its memory to 256 bytes or slices by elements.
         unsafe { Self::borrowed(device, memory.as_device_ptr().as_raw(), memory.len()) }

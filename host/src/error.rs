@@ -1,11 +1,11 @@
-//! The one error of this crate.
+//! The error type of this crate.
 
-/// What went wrong, with the value got and what would have been right.
+/// What went wrong, with the value that was found and the values that are allowed.
 ///
-/// Grouped by who must act: the caller (shapes, strides, arguments), this build (no such kernel,
-/// feature off), the machine (no driver, out of memory, a failing driver call), a kernel at fault
-/// (the emulator's report), or us ([`Error::Bug`]). Nothing is launched when an operation returns
-/// an error.
+/// The variants are grouped by who has to act: the caller (shapes, strides, arguments), this build
+/// (kernel not embedded, feature off), the machine (no driver, out of memory, a failing driver
+/// call), the author of a kernel (the emulator's reports), or the authors of this crate
+/// ([`Error::Bug`]). Operations check their arguments before they launch anything.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,7 +19,7 @@ pub enum Error {
         /// What would fit.
         want: Box<str>,
     },
-    /// A tensor's strides are not ones the operation can use.
+    /// The operation does not support a tensor's strides.
     #[error("strides of `{operand}` are {got:?} elements, want {want}")]
     StrideMismatch {
         /// Which tensor.
@@ -29,44 +29,44 @@ pub enum Error {
         /// What would fit.
         want: Box<str>,
     },
-    /// A pointer is not aligned as the operation needs it.
+    /// A pointer is not sufficiently aligned.
     #[error("`{operand}` is aligned to {got_bytes} bytes, want a multiple of {want_bytes}")]
     Misaligned {
         /// Which tensor or buffer.
         operand: &'static str,
         /// Largest power of two that divides its address.
         got_bytes: u64,
-        /// Alignment needed.
+        /// Required alignment.
         want_bytes: u64,
     },
     /// Two lengths that must be equal are not.
     #[error("{what}: {got} elements, want {want}")]
     LengthMismatch {
-        /// Whose length.
+        /// Whose length it is.
         what: &'static str,
-        /// Length got.
+        /// The length that was found.
         got: usize,
-        /// Length needed.
+        /// The required length.
         want: usize,
     },
-    /// An index, axis or range lies outside of what there is.
+    /// An index, axis, rank or range is too large.
     #[error("{what} is {got}, {}", want_below(*.limit))]
     OutOfBounds {
-        /// What kind of index.
+        /// Which value it is.
         what: &'static str,
         /// Its value.
         got: u64,
-        /// First value that is too large.
+        /// The smallest value that is too large.
         limit: u64,
     },
     /// A view would reach outside of its storage.
     #[error("a view of elements {first}..={last} does not fit a storage of {len} elements")]
     ViewOutOfBounds {
-        /// Lowest element reached.
+        /// Lowest index into the storage that the view reaches.
         first: i128,
-        /// Highest element reached.
+        /// Highest index into the storage that the view reaches.
         last: i128,
-        /// Elements of the storage.
+        /// Number of elements of the storage.
         len: usize,
     },
     /// A shape has more elements or bytes than can be addressed.
@@ -85,10 +85,10 @@ pub enum Error {
         shape: Box<[usize]>,
         /// Its strides in elements.
         strides: Box<[i64]>,
-        /// Shape asked for.
+        /// The requested shape.
         want: Box<[usize]>,
     },
-    /// An output shares memory with an input, or with itself.
+    /// An output shares memory with an input, or has two indices that refer to one element.
     #[error("`{output}` (written) overlaps `{other}`")]
     Overlap {
         /// The tensor written.
@@ -96,32 +96,32 @@ pub enum Error {
         /// The tensor it shares memory with.
         other: &'static str,
     },
-    /// Tensors, streams and kernels of one call must live on one device.
+    /// A tensor, stream, event or kernel of a call is on another device than the rest of the call.
     #[error("`{operand}` lives on {got}, want {want}")]
     DeviceMismatch {
-        /// What lives elsewhere.
+        /// What is on another device.
         operand: &'static str,
         /// Its device.
         got: Box<str>,
         /// The device of the call.
         want: Box<str>,
     },
-    /// An option has a value that makes no sense.
+    /// An option has an invalid value.
     #[error("{what} is {got}, want {want}")]
     InvalidValue {
         /// The option.
         what: &'static str,
         /// Its value.
         got: Box<str>,
-        /// Which values make sense.
+        /// The valid values.
         want: Box<str>,
     },
-    /// A tensor map says what no tensor copy can do.
+    /// A tensor map breaks one of the driver's rules for `cuTensorMapEncode*`.
     #[error("tensor map: {what} is {got}, want {want}")]
     TensorMap {
-        /// Which value.
+        /// Which value of the description.
         what: Box<str>,
-        /// It.
+        /// The value.
         got: Box<str>,
         /// The rule that it breaks.
         want: Box<str>,
@@ -136,19 +136,19 @@ pub enum Error {
         /// The extents.
         got: [u32; 3],
     },
-    /// A launch asks for more than the kernel or the device allows.
+    /// A launch exceeds a limit of the kernel or the device.
     #[error("kernel `{kernel}`: {what} is {got}, the limit is {limit}")]
     LaunchLimit {
         /// The kernel.
         kernel: Box<str>,
         /// What is too large.
         what: &'static str,
-        /// Value asked for.
+        /// The requested value.
         got: u64,
-        /// Largest value allowed.
+        /// The largest allowed value.
         limit: u64,
     },
-    /// A launch does not have as many arguments as the kernel has parameters.
+    /// The number of arguments of a launch is not that of the kernel's parameters.
     #[error("kernel `{kernel}` takes {want} arguments, got {got}")]
     ArgumentCount {
         /// The kernel.
@@ -158,35 +158,35 @@ pub enum Error {
         /// Parameters of the kernel.
         want: usize,
     },
-    /// An argument is not of its parameter's size.
+    /// The size of an argument is not that of the kernel's parameter.
     #[error(
         "kernel `{kernel}`: argument {index} has {got_bytes} bytes, the parameter has {want_bytes}"
     )]
     ArgumentSize {
         /// The kernel.
         kernel: Box<str>,
-        /// Position, from 0.
+        /// Position of the argument, from 0.
         index: usize,
         /// Size of the argument.
         got_bytes: usize,
         /// Size of the parameter.
         want_bytes: usize,
     },
-    /// A module has no kernel of that name.
+    /// A module has no kernel with the requested name.
     #[error("no kernel `{name}` in this module; it has: {known}")]
     UnknownKernel {
-        /// Name asked for.
+        /// The requested name.
         name: Box<str>,
-        /// Names that exist.
+        /// The names of its kernels.
         known: Box<str>,
     },
-    /// A device name that cannot be read.
+    /// A name that is not a device's; see [`Device::from_name`](crate::Device::from_name).
     #[error("unknown device `{name}`, want `gpu`, `gpu:<ordinal>`, `emulator` or `auto`")]
     UnknownDevice {
         /// The name.
         name: Box<str>,
     },
-    /// PTX text that does not parse.
+    /// PTX text does not parse.
     #[error("PTX line {line}, column {column}: {message}")]
     PtxSyntax {
         /// Line, from 1.
@@ -196,18 +196,18 @@ pub enum Error {
         /// What is wrong there.
         message: Box<str>,
     },
-    /// Something this version or build does not do.
+    /// This version or build of the library, or the device, does not support something.
     #[error("{what} is not supported; supported: {supported}")]
     Unsupported {
-        /// What was asked for.
+        /// What was requested.
         what: Box<str>,
-        /// What could be asked for instead.
+        /// What is supported instead.
         supported: Box<str>,
     },
-    /// A kernel cannot be composed.
+    /// A kernel could not be composed from fragments; see [`fuse`](crate::fuse).
     #[error("{0}")]
     Fuse(Box<crate::fuse::FuseError>),
-    /// This build embeds no kernel that the operation needs on that device.
+    /// This build does not embed a kernel that the operation needs on this device.
     #[error("this build has no kernel `{name}` for {device}")]
     MissingKernel {
         /// Entry name.
@@ -218,12 +218,12 @@ pub enum Error {
     /// An embedded module is not what its manifest says.
     #[error("module `{module}` does not match its manifest: {detail}")]
     ManifestMismatch {
-        /// Path of the module in the manifest.
+        /// Path of the module, as in the manifest.
         module: Box<str>,
         /// What differs.
         detail: Box<str>,
     },
-    /// No CUDA driver on this machine.
+    /// There is no usable CUDA driver on this machine.
     #[error(
         "no CUDA driver: {detail}; install NVIDIA's driver, or use the emulator \
          (`Device::emulator()`, `--device emulator`)"
@@ -232,39 +232,39 @@ pub enum Error {
         /// What was looked for, and what was found.
         detail: Box<str>,
     },
-    /// The driver knows no GPU of that number.
+    /// The driver has no GPU with this ordinal.
     #[error("no GPU {ordinal}: the driver sees {count}")]
     NoDevice {
-        /// Number asked for, from 0.
+        /// The requested ordinal, from 0.
         ordinal: usize,
-        /// GPUs that the driver sees.
+        /// Number of GPUs that the driver sees.
         count: usize,
     },
-    /// An allocation did not fit.
+    /// The device has too little free memory for an allocation.
     #[error("out of memory on {device}: asked for {requested_bytes} bytes, {free_bytes} are free")]
     OutOfMemory {
         /// The device.
         device: Box<str>,
-        /// Bytes asked for.
+        /// Requested bytes.
         requested_bytes: u64,
-        /// Bytes free at that moment.
+        /// Bytes that were free at that moment.
         free_bytes: u64,
     },
-    /// The host has not that much memory, or not that much to lock for copies.
+    /// The host has too little memory, or too little that can be page-locked, for an allocation.
     #[error("out of host memory: asked for {requested_bytes} bytes")]
     OutOfHostMemory {
-        /// Bytes asked for.
+        /// Requested bytes.
         requested_bytes: u64,
     },
-    /// A driver call failed. Faults of a kernel surface at the next call that waits for it, and
-    /// every later call on that device fails likewise.
+    /// A driver call failed. A fault of a kernel is reported by a later call on that device, at the
+    /// latest by one that waits for the kernel; every later call on that device fails likewise.
     #[error("{call} failed with {code}: {message}")]
     Driver {
         /// The driver's function.
         call: &'static str,
         /// Its result code.
         code: u32,
-        /// The code's name and the driver's description of it, and what was being done.
+        /// Name of the code and the driver's description of it.
         message: Box<str>,
     },
     /// The driver could not compile PTX for the device.
@@ -272,15 +272,15 @@ pub enum Error {
     Jit {
         /// The device.
         device: Box<str>,
-        /// Name of the result code.
+        /// Name and description of the result code.
         code: Box<str>,
-        /// What the driver's compiler printed.
+        /// The log of the driver's compiler.
         log: Box<str>,
     },
-    /// An event has not been recorded, or its work is not done.
+    /// An event is not recorded, or the work before it is not done.
     #[error("event: {0}")]
     EventNotReady(&'static str),
-    /// The emulator found a kernel at fault.
+    /// The emulator stopped a launch: a fault of the kernel, or arguments that it cannot run with.
     #[cfg(feature = "emulator")]
     #[error("emulator: {0}")]
     Emulator(#[source] Box<warpsmith_emulator::LaunchError>),
@@ -292,7 +292,7 @@ pub enum Error {
     #[cfg(feature = "emulator")]
     #[error("emulator: {0}")]
     EmulatorMemory(#[source] Box<warpsmith_emulator::MemoryError>),
-    /// A mistake in this library: please report it.
+    /// An inconsistency inside of this library. Please report it.
     #[error("bug in warpsmith: {0}")]
     Bug(&'static str),
 }

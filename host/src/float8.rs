@@ -1,16 +1,18 @@
-//! The 8-bit floats of the OCP specification, as their bits.
+//! The 8-bit floating-point formats of the OCP specification (OFP8), stored as their bits.
 
-/// An 8-bit float of 4 exponent and 3 mantissa bits (OCP `E4M3`): up to ±448, NaN, no infinity.
+/// An 8-bit float with 4 exponent and 3 mantissa bits (OCP `E4M3`): finite values up to ±448, NaN,
+/// no infinity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct E4m3(pub u8);
 
-/// An 8-bit float of 5 exponent and 2 mantissa bits (OCP `E5M2`): up to ±57344, infinities, NaN.
+/// An 8-bit float with 5 exponent and 2 mantissa bits (OCP `E5M2`): finite values up to ±57344,
+/// infinities, NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct E5m2(pub u8);
 
-/// Shape of an 8-bit float.
+/// Parameters of an 8-bit format.
 struct Format {
     mantissa_bits: i32,
     /// Exponent of the smallest normal number.
@@ -39,7 +41,7 @@ const E5M2: Format = Format {
 const NAN: u8 = 0x7f;
 
 impl Format {
-    /// Nearest, ties to even; beyond the largest finite number, that.
+    /// Rounds to nearest, ties to even, and saturates to the largest finite number.
     fn round(&self, x: f64) -> u8 {
         if x.is_nan() {
             return NAN;
@@ -50,17 +52,18 @@ impl Format {
         if magnitude >= largest {
             return sign | self.largest;
         }
-        // Below the least normal exponent the spacing stays as it is there.
+        // Subnormals have the spacing of the smallest normal numbers.
         let biased = ((magnitude.to_bits() >> 52) & 0x7ff) as i32;
         let exponent = (biased - 1023).max(self.min_exponent);
         let spacing = f64::from(exponent - self.mantissa_bits).exp2();
         let steps = (magnitude / spacing).round_ties_even() as i32;
-        // A normal number's leading step counts one into the exponent; so does a carry.
+        // The leading bit of a normal number's mantissa adds one to the exponent field, and so
+        // does a carry of the rounding.
         let bits = ((exponent - self.min_exponent) << self.mantissa_bits) + steps;
         sign | (bits as u8).min(self.largest)
     }
 
-    /// Exactly.
+    /// The value of `bits`, exactly.
     fn value(&self, bits: u8) -> f64 {
         let sign = if bits & 0x80 == 0 { 1.0 } else { -1.0 };
         let code = bits & 0x7f;
@@ -86,18 +89,19 @@ impl Format {
 macro_rules! conversions {
     ($($ty:ident: $format:ident;)*) => {$(
         impl $ty {
-            /// The nearest value, ties to even. What is beyond the largest finite value becomes
-            /// that, infinities too; a NaN stays NaN.
+            /// The nearest value, ties to even, as `cvt.rn.satfinite` computes it: magnitudes
+            /// beyond the largest finite value, infinities included, become that value. A NaN
+            /// stays NaN.
             pub fn from_f32(x: f32) -> Self {
                 Self::from_f64(f64::from(x))
             }
 
-            /// As [`from_f32`](Self::from_f32), rounded once.
+            /// As [`from_f32`](Self::from_f32), with a single rounding from f64.
             pub fn from_f64(x: f64) -> Self {
                 Self($format.round(x))
             }
 
-            /// Exactly.
+            /// The value in f32, exactly.
             pub fn to_f32(self) -> f32 {
                 // Every value is one of f32's.
                 $format.value(self.0) as f32

@@ -1,4 +1,4 @@
-//! Launches: their shape, and arguments that are held against the kernel's parameters.
+//! Launch configurations, and kernel arguments that can be checked against a kernel's parameters.
 
 use crate::buffer::{DeviceBuffer, DevicePtr};
 use crate::element::Element;
@@ -7,22 +7,22 @@ use crate::stream::Stream;
 use crate::tensor::Tensor;
 use std::ffi::c_void;
 
-/// Shape of a launch.
+/// Configuration of a launch: grid, block, dynamic shared memory and cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
-    /// Blocks in x, y, z.
+    /// Blocks of the grid in x, y, z.
     pub grid: [u32; 3],
     /// Threads of a block in x, y, z.
     pub block: [u32; 3],
-    /// Dynamic shared memory in bytes.
+    /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// Blocks of a cluster in x, y, z, which divide the grid; `None` means what the kernel demands
-    /// (`.reqnctapercluster`), or no clusters.
+    /// Blocks of a thread block cluster in x, y, z, which must divide the grid. `None` means the
+    /// cluster that the kernel requires (`.reqnctapercluster`), or none where it requires none.
     pub cluster: Option<[u32; 3]>,
 }
 
 impl LaunchConfig {
-    /// Blocks and threads in x, and no dynamic shared memory.
+    /// `blocks` blocks of `threads` threads, both in x, without dynamic shared memory.
     pub const fn linear(blocks: u32, threads: u32) -> Self {
         Self {
             grid: [blocks, 1, 1],
@@ -32,8 +32,8 @@ impl LaunchConfig {
         }
     }
 
-    /// As many blocks of `threads` threads in x as it takes for one thread an element; at least
-    /// one block, and not more than a grid can have.
+    /// As many blocks of `threads` threads in x as give each of `elements` elements a thread; at
+    /// least one block, and at most 2^31 - 1, the largest grid extent in x.
     pub const fn for_elements(elements: u64, threads: u32) -> Self {
         let threads = if threads == 0 { 1 } else { threads };
         let blocks = elements.div_ceil(threads as u64);
@@ -46,30 +46,30 @@ impl LaunchConfig {
         Self::linear(blocks, threads)
     }
 
-    /// The same with that much dynamic shared memory.
+    /// This configuration with `bytes` bytes of dynamic shared memory per block.
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
         self
     }
 
-    /// The same in clusters of so many blocks in x, y, z.
+    /// This configuration with clusters of these extents in x, y, z, in blocks.
     pub const fn cluster(mut self, blocks: [u32; 3]) -> Self {
         self.cluster = Some(blocks);
         self
     }
 }
 
-/// A value that a kernel takes by value, as its bytes. [`kernel_param!`](crate::kernel_param)
-/// declares structs that are.
+/// A type that is passed to a kernel by value, as its bytes. Declare structs of this kind with
+/// [`kernel_param!`](crate::kernel_param).
 ///
 /// # Safety
-/// The type has a layout that does not depend on the compiler (`#[repr(C)]` for a struct), and no
-/// padding: every byte is initialised.
+/// The type has a defined layout (`#[repr(C)]` for a struct) and no padding, so that every byte is
+/// initialised.
 pub unsafe trait KernelParam: Copy {}
 
-/// Declares a struct that kernels take by value: `#[repr(C)]`, [`Copy`], and a [`KernelParam`].
-/// Fields are [`KernelParam`]s themselves. Padding between or after them is a compile error: order
-/// fields by falling size, and fill up with a field of zeros.
+/// Declares a struct that is passed to a kernel by value: `#[repr(C)]`, [`Copy`] and a
+/// [`KernelParam`]. Every field must be a [`KernelParam`] too. Padding is a compile error: order
+/// the fields by decreasing size, and add an explicit field where padding would be at the end.
 ///
 /// ```
 /// warpsmith::kernel_param! {
@@ -184,21 +184,23 @@ spec_params! {
     spec::elementwise::TransposeParams { [u32; 4], [i64; 2], [spec::elementwise::Division; 8], [i64; 12] }
 }
 
-// SAFETY: an address, 8 bytes, as on the device.
+// SAFETY: a transparent 64-bit address, like a pointer on the device.
 unsafe impl<T> KernelParam for DevicePtr<T> {}
 
-/// One argument of a launch: a [`KernelParam`], or a buffer or tensor, which is passed as the
-/// address of its first element. `None` of a buffer or tensor is a null pointer.
+/// One argument of a launch. It is a [`KernelParam`], passed by value, or a reference to a buffer
+/// or tensor, passed as the device address of its element 0. `None` of type
+/// `Option<&DeviceBuffer<T>>` or `Option<&Tensor<T>>` is a null pointer.
 ///
 /// # Safety
-/// [`KernelArg::bytes`] gives a pointer to [`KernelArg::size_bytes`] initialised bytes that live
-/// as long as `self` is borrowed.
+/// [`KernelArg::bytes`] returns a pointer to [`KernelArg::size_bytes`] initialised bytes that stay
+/// valid as long as `self` is borrowed.
 pub unsafe trait KernelArg {
-    /// Size of the parameter it fills.
+    /// Size of the argument, which must equal that of the kernel's parameter.
     fn size_bytes(&self) -> usize;
-    /// Its bytes.
+    /// Pointer to the argument's bytes.
     fn bytes(&self) -> *const c_void;
-    /// Called before the launch: announces memory to the stream.
+    /// Called before the launch: registers the use of the argument's memory on the stream, so that
+    /// it is not freed before the launch is done.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch).
@@ -276,14 +278,14 @@ memory_args!(DeviceBuffer, Tensor);
 pub(crate) const MAX_ARGUMENTS: usize = 64;
 
 /// All arguments of a launch, in order: a tuple of up to 12 [`KernelArg`]s, or a slice of
-/// references to them where the number is known at run time only.
+/// `&dyn KernelArg` where their number is known only at run time.
 pub trait KernelArgs {
-    /// How many.
+    /// Number of arguments.
     fn count(&self) -> usize;
-    /// Hands each to `visit`, in order.
+    /// Calls `visit` with each argument, in order.
     ///
     /// # Errors
-    /// The first that `visit` returns.
+    /// The first error that `visit` returns.
     fn visit(&self, visit: &mut dyn FnMut(&dyn KernelArg) -> Result<()>) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! Kernels that a device has loaded, by what was asked for.
+//! The kernels that a device has loaded, by key.
 
 use crate::device::lock;
 use crate::error::Result;
@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// Kernels by a name, or by what was composed.
+/// Kernels by a key: a name, or a description of what was composed.
 pub(crate) struct Loaded<K: ?Sized> {
     kernels: RwLock<HashMap<Box<K>, Kernel>>,
-    /// Held while one is loaded, so that none is loaded twice.
+    /// Held while a kernel is loaded, so that none is loaded twice.
     loading: Mutex<()>,
 }
 
@@ -27,7 +27,7 @@ impl<K: ?Sized + Hash + Eq> Loaded<K>
 where
     for<'a> Box<K>: From<&'a K>,
 {
-    /// The kernel of that key; `load` gives it the first time. A later call allocates nothing.
+    /// The kernel with this key. The first call gets it from `load`; later calls allocate nothing.
     ///
     /// # Errors
     /// What `load` returns.
@@ -40,7 +40,7 @@ where
             return Ok(kernel);
         }
         let _loading = lock(&self.loading);
-        // Another thread may have been faster.
+        // Another thread may have loaded it in the meantime.
         if let Some(kernel) = self.get(key) {
             return Ok(kernel);
         }

@@ -1,4 +1,4 @@
-//! Modules of PTX and their kernels.
+//! PTX modules and their kernels.
 
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
@@ -10,12 +10,12 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most blocks of a cluster: what a device allows that is asked for it.
+/// Most blocks of a cluster, with the opt-in to non-portable cluster sizes (portable: 8).
 const MAX_CLUSTER_BLOCKS: u64 = 16;
-/// First compute capability with clusters.
+/// First compute capability with thread block clusters.
 const CLUSTER_ARCH: (u32, u32) = (9, 0);
 
-/// PTX that was loaded on a device. Cloning is cheap.
+/// A PTX module that is loaded on a device. A clone is another handle to it.
 #[derive(Clone)]
 pub struct Module(Arc<Inner>);
 
@@ -30,7 +30,7 @@ impl Module {
         Self::load_parsed(device, ptx, signatures(&parse(ptx)?)?)
     }
 
-    /// Loads text whose kernels are known to be `signatures`.
+    /// Loads text whose kernels have these signatures, without parsing it again.
     pub(crate) fn load_parsed(
         device: &Device,
         ptx: &str,
@@ -49,16 +49,17 @@ impl Module {
         &self.0.device
     }
 
-    /// Names of its kernels, in the text's order.
+    /// Names of its kernels, in the order of the PTX text.
     pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
         self.0.signatures.iter().map(|signature| &*signature.name)
     }
 
-    /// The kernel of that name, which keeps the module alive. Keep it: looking it up costs more
-    /// than launching it.
+    /// The kernel with this entry name. It keeps the module loaded. Look it up once and keep it:
+    /// a lookup costs more than a launch.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::Driver`].
+    /// [`Error::UnknownKernel`], [`Error::Unsupported`] for a kernel with more than 64 parameters,
+    /// [`Error::Driver`].
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let inner = &self.0;
         let Some(signature) = inner.signatures.iter().find(|known| *known.name == *name) else {
@@ -101,14 +102,14 @@ impl fmt::Debug for Module {
     }
 }
 
-/// A kernel on a device. Cloning is cheap.
+/// A kernel of a loaded module. A clone is another handle to it.
 #[derive(Clone)]
 pub struct Kernel(Arc<KernelInner>);
 
 struct KernelInner {
     device: Device,
     signature: Signature,
-    /// Of the parameters, in bytes.
+    /// Sizes of the parameters in bytes.
     sizes: Box<[u32]>,
     limits: KernelLimits,
     loaded: Box<dyn LoadedKernel>,
@@ -116,7 +117,7 @@ struct KernelInner {
 }
 
 impl Kernel {
-    /// Entry name.
+    /// Its entry name in the PTX.
     pub fn name(&self) -> &str {
         &self.0.signature.name
     }
@@ -131,7 +132,8 @@ impl Kernel {
         &self.0.signature.params
     }
 
-    /// Most threads of a block, by the kernel's bounds, its registers and the device.
+    /// Largest number of threads in a block, limited by the kernel's launch bounds, its register
+    /// use and the device.
     pub fn max_threads(&self) -> u32 {
         self.0.limits.max_threads
     }
@@ -141,27 +143,28 @@ impl Kernel {
         self.0.limits.static_shared_bytes
     }
 
-    /// Most dynamic shared memory of a launch, in bytes.
+    /// Largest dynamic shared memory of a launch, in bytes.
     pub fn max_dynamic_shared_bytes(&self) -> u32 {
         self.0.limits.max_dynamic_shared_bytes
     }
 
-    /// Registers a thread; `None` on the emulator, which does not allocate them.
+    /// Registers per thread; `None` on the emulator, which does not allocate registers.
     pub fn registers(&self) -> Option<u32> {
         Some(self.0.limits.registers).filter(|&registers| registers > 0)
     }
 
-    /// Local memory of a thread in bytes: what was spilled or indexed.
+    /// Local memory per thread in bytes: register spills and dynamically indexed arrays. 0 on the
+    /// emulator.
     pub fn local_bytes(&self) -> u32 {
         self.0.limits.local_bytes
     }
 
     /// Enqueues one launch on `stream`.
     ///
-    /// Buffers and tensors among the arguments stay allocated until the launch is done, whatever
-    /// happens to them on the host. Arguments are held against the kernel's parameters in number
-    /// and size, the shape against the limits of kernel and device; nothing is launched where
-    /// they do not fit.
+    /// Buffers and tensors among the arguments stay allocated until the launch is done, even if
+    /// they are dropped before. The number and the sizes of the arguments are checked against the
+    /// kernel's parameters, and `config` against the limits of kernel and device. On a mismatch
+    /// nothing is launched.
     ///
     /// ```
     /// # fn main() -> warpsmith::Result<()> {
@@ -194,15 +197,16 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
-    /// [`Error::LaunchLimit`], [`Error::InvalidValue`] for a block or cluster other than the
-    /// kernel demands, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of the kernel is
-    /// returned here as `Error::Emulator` by the emulator; on a GPU it shows when something
-    /// waits for the launch.
+    /// [`Error::LaunchLimit`], [`Error::InvalidValue`] for a block or cluster other than the one
+    /// the kernel requires (`.reqntid`, `.reqnctapercluster`), for a cluster of more than 16 blocks
+    /// or a grid that it does not divide, [`Error::Unsupported`] for clusters on a device without
+    /// them, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of the kernel is returned here
+    /// as `Error::Emulator` on the emulator; on a GPU a later call that waits reports it.
     ///
     /// # Safety
-    /// The arguments are what the kernel expects at their places: pointers to device memory of the
-    /// extent that it accesses, aligned for its accesses, and in an order with other work on that
-    /// memory.
+    /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory
+    /// that covers all accesses of the kernel and is aligned for them, and other work on that
+    /// memory is ordered with this launch.
     pub unsafe fn launch<A: KernelArgs>(
         &self,
         stream: &Stream,
@@ -218,8 +222,8 @@ impl Kernel {
         let mut pointers: [*const c_void; MAX_ARGUMENTS] = [std::ptr::null(); MAX_ARGUMENTS];
         let mut index = 0;
         args.visit(&mut |argument| {
-            // `visit` and `count` agree for every implementation that may exist; a wrong one of
-            // another crate must not get past here.
+            // `visit` and `count` should agree, but another crate may implement `KernelArgs`
+            // wrongly: check here rather than trust it.
             let (Some(pointer), Some(&size)) = (pointers.get_mut(index), inner.sizes.get(index))
             else {
                 return Err(self.argument_count(index + 1));
@@ -283,7 +287,7 @@ impl Kernel {
         self.check_demands(config)
     }
 
-    /// Block and cluster extents that the kernel was compiled for.
+    /// Checks block and cluster against the ones the kernel was compiled for.
     fn check_demands(&self, config: &LaunchConfig) -> Result<()> {
         let signature = &self.0.signature;
         if let Some(block) = signature

@@ -1,32 +1,33 @@
-//! What PTX text says of its kernels: parameters, and how they may be launched.
+//! Signatures of kernels, read from PTX text: parameters and launch requirements.
 
 use crate::error::{Error, Result};
 use ptx_syntax::ast::{self, FunctionKind};
 
-/// One parameter of a kernel. In bytes.
+/// Size and alignment of one parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParamInfo {
-    /// Size.
+    /// Size in bytes.
     pub size_bytes: u32,
-    /// Alignment.
+    /// Alignment in bytes.
     pub align_bytes: u32,
 }
 
-/// One kernel.
+/// Signature of one kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
     pub(crate) name: Box<str>,
     pub(crate) params: Box<[ParamInfo]>,
-    /// `.reqntid`: the only block it may be launched with.
+    /// `.reqntid`: the only block extents that it may be launched with.
     pub(crate) required_block: Option<[u32; 3]>,
-    /// Product of `.maxntid`.
+    /// Product of the extents of `.maxntid`.
     pub(crate) max_threads: Option<u32>,
-    /// `.reqnctapercluster`
+    /// `.reqnctapercluster`: the only cluster extents that it may be launched with.
     pub(crate) cluster: Option<[u32; 3]>,
-    /// It waits for the launches before it by itself, so it may begin before they have ended.
+    /// It waits for the preceding launch itself (`griddepcontrol.wait`), so it is launched with
+    /// programmatic dependent launch (PDL) and may start before that launch has ended.
     pub(crate) begins_early: bool,
-    /// Shared memory that the kernel and the functions it calls declare with a size.
+    /// Static shared memory of the kernel and the functions it calls, in bytes.
     #[cfg_attr(not(feature = "emulator"), allow(dead_code))] // a driver counts for itself
     pub(crate) static_shared_bytes: u32,
 }
