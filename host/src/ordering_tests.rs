@@ -1,5 +1,5 @@
-//! In which order memory is allocated, used and freed: what a GPU gets to see. The emulator does
-//! all work at once, so it could not tell.
+//! The order in which memory is allocated, used and freed, as a driver sees it. On the emulator
+//! work is done at once, so a wrong order would not show.
 
 use crate::backend::recorder::{recording_device, take};
 use crate::{DeviceBuffer, PinnedBuffer, Stream};

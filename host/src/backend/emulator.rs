@@ -1,8 +1,8 @@
-//! The emulator as a backend.
+//! The backend for the emulator.
 //!
-//! Work is done when the call that gives it returns, one piece at a time on each stream. That is
-//! one of the orders that a GPU may take, so nothing that is right there is wrong here; and a
-//! kernel's fault is the error of its launch.
+//! Work is done when the call that enqueues it returns, and each stream does one piece of work at a
+//! time. A GPU may execute in that order too, so a program that is correct on a GPU is correct
+//! here. The fault of a kernel is the error of its launch.
 
 use super::{
     Backend, EventUse, KernelLimits, LoadedKernel, LoadedModule, Pattern, RawEvent, RawStream,
@@ -22,7 +22,7 @@ use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchStats, MemoryError, Mod
 /// Alignment of host memory for copies.
 const HOST_ALIGN: usize = 64;
 
-/// Limits of the device that the emulator stands for: compute capability 9.0.
+/// Architecture and limits of the emulated device: compute capability 9.0.
 const ARCH: (u32, u32) = (9, 0);
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
 const MAX_SHARED_BYTES_PER_BLOCK: u32 = 227 << 10;
@@ -33,7 +33,7 @@ pub(crate) struct EmulatorBackend {
     shared: Arc<Shared>,
 }
 
-/// What kernels need too.
+/// What modules and kernels need of the backend.
 struct Shared {
     emulator: Emulator,
     state: Mutex<State>,
@@ -42,12 +42,12 @@ struct Shared {
 struct State {
     /// Sizes of the live allocations, by address.
     allocated: HashMap<u64, u64>,
-    /// A stream is a right to work, held while one piece of its work is done.
+    /// A stream is a mutex, held while one piece of its work is done.
     streams: Vec<Arc<Mutex<()>>>,
     /// Time stamps of the live events that were recorded.
     events: HashMap<usize, Instant>,
     next_event: usize,
-    /// Of all launches together.
+    /// Total of all launches.
     lane_instructions: u64,
     last_launch: Option<Arc<LaunchStats>>,
 }
@@ -89,7 +89,7 @@ impl EmulatorBackend {
 }
 
 impl Shared {
-    /// The right to work on a stream, once all earlier work on it is done.
+    /// The mutex of a stream.
     fn stream(&self, stream: RawStream) -> Result<Arc<Mutex<()>>> {
         let streams = &lock(&self.state).streams;
         streams
@@ -98,7 +98,7 @@ impl Shared {
             .ok_or(Error::Bug("a stream that the emulator did not make"))
     }
 
-    /// Does one piece of work of a stream.
+    /// Does one piece of work on a stream.
     fn on_stream<T>(&self, stream: RawStream, work: impl FnOnce(&Emulator) -> T) -> Result<T> {
         let stream = self.stream(stream)?;
         let _turn = lock(&stream);
@@ -151,7 +151,7 @@ impl Backend for EmulatorBackend {
     }
 
     fn wait_event(&self, _stream: RawStream, _event: RawEvent) -> Result<()> {
-        // What an event records is done by then.
+        // All work before the recorded point is done already.
         Ok(())
     }
 
@@ -315,7 +315,7 @@ impl Backend for EmulatorBackend {
     }
 }
 
-/// Bytes that copies and fills stage on the host at once.
+/// Size of the host buffer that copies and fills go through.
 const COPY_CHUNK: usize = 1 << 20;
 
 fn host_layout(bytes: usize) -> Result<Layout> {

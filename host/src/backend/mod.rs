@@ -1,9 +1,9 @@
-//! The seam between the library and what runs kernels: a GPU's driver, or the emulator.
+//! The interface between the library and what executes kernels: a GPU's driver, or the emulator.
 //!
-//! Handles are plain numbers that the backend gave out. Work given to a stream happens in order;
-//! a call may return before it is done. The callers of this trait ([`Device`](crate::Device) and
-//! what hangs off it) own the rules on lifetimes: a handle is used only while its owner lives, and
-//! memory is freed in an order that follows all its uses.
+//! Handles are plain numbers that the backend created. Work on a stream runs in order, and a call
+//! may return before its work is done. The callers of this trait ([`Device`](crate::Device) and the
+//! types built on it) are responsible for lifetimes: a handle is used only while its owner lives,
+//! and memory is freed after all of its uses in stream order.
 
 #[cfg(feature = "emulator")]
 pub(crate) mod emulator;
@@ -33,9 +33,9 @@ pub(crate) struct RawEvent(pub(crate) usize);
 /// What an event is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventUse {
-    /// Ordering only.
+    /// Ordering only, without time stamps.
     Order,
-    /// Ordering and time stamps.
+    /// Ordering and time measurement.
     Timing,
 }
 
@@ -52,45 +52,45 @@ pub(crate) enum Pattern {
     B8(u64),
 }
 
-/// What runs kernels and holds memory. Methods that touch memory by address are unsafe: the caller
-/// vouches that the ranges belong to live allocations, and host ranges stay valid until the
-/// stream has passed.
+/// A device's implementation. Methods that access memory by address are unsafe: the caller
+/// guarantees that device ranges belong to live allocations, and that host ranges stay valid until
+/// the stream has completed the work.
 pub(crate) trait Backend: Send + Sync {
-    /// Name, architecture, limits; fixed.
+    /// Name, architecture and limits, which never change.
     fn info(&self) -> &DeviceInfo;
-    /// Bytes free and in all, now.
+    /// Free and total memory at this moment.
     fn memory(&self) -> Result<MemoryInfo>;
     /// Waits for all work on the device.
     fn synchronize(&self) -> Result<()>;
-    /// Waits for all work, and gives memory that is kept for later back to the system.
+    /// Waits for all work, and releases freed memory that is kept for later allocations.
     fn trim(&self) -> Result<()>;
 
     /// A new stream, independent of all others.
     fn create_stream(&self) -> Result<RawStream>;
-    /// Waits until all work given to the stream is done.
+    /// Waits until all work enqueued on the stream is done.
     fn synchronize_stream(&self, stream: RawStream) -> Result<()>;
-    /// Whether all work given to the stream is done.
+    /// Whether all work enqueued on the stream is done.
     fn stream_is_done(&self, stream: RawStream) -> Result<bool>;
-    /// Later work of the stream starts after what the event recorded.
+    /// Makes later work of the stream wait for the point that the event recorded.
     fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>;
 
     /// A new event.
     fn create_event(&self, usage: EventUse) -> Result<RawEvent>;
-    /// Frees an event; its work goes on.
+    /// Destroys an event; work that waits for it is not affected.
     fn destroy_event(&self, event: RawEvent);
-    /// Marks the point that the stream has reached.
+    /// Records the point behind all work enqueued on the stream.
     fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()>;
     /// Waits until the recorded point is reached.
     fn synchronize_event(&self, event: RawEvent) -> Result<()>;
     /// Whether the recorded point is reached.
     fn event_is_done(&self, event: RawEvent) -> Result<bool>;
-    /// Milliseconds between two recorded points that were reached.
+    /// Milliseconds between two recorded points that have been reached.
     fn elapsed_ms(&self, start: RawEvent, end: RawEvent) -> Result<f32>;
 
-    /// `bytes` (> 0) of uninitialised device memory, usable by work given to `stream` from now on;
-    /// aligned to 256 bytes.
+    /// `bytes` (> 0) of uninitialised device memory, aligned to 256 bytes and usable by work
+    /// enqueued on `stream` from now on.
     fn alloc(&self, bytes: u64, stream: RawStream) -> Result<u64>;
-    /// Frees after all work given to `stream` so far.
+    /// Frees memory after all work enqueued on `stream` so far.
     unsafe fn free(&self, address: u64, stream: RawStream) -> Result<()>;
     /// Host to device.
     unsafe fn copy_in(&self, to: u64, from: *const u8, bytes: usize, on: RawStream) -> Result<()>;
@@ -98,22 +98,22 @@ pub(crate) trait Backend: Send + Sync {
     unsafe fn copy_out(&self, to: *mut u8, from: u64, bytes: usize, on: RawStream) -> Result<()>;
     /// Device to device; the ranges do not overlap.
     unsafe fn copy(&self, to: u64, from: u64, bytes: usize, on: RawStream) -> Result<()>;
-    /// `count` times `pattern`.
+    /// Writes `pattern` `count` times.
     unsafe fn fill(&self, to: u64, pattern: Pattern, count: usize, on: RawStream) -> Result<()>;
-    /// `bytes` (> 0) of host memory that copies reach without staging; aligned to 64 bytes.
+    /// `bytes` (> 0) of page-locked host memory, aligned to 64 bytes.
     fn alloc_host(&self, bytes: usize) -> Result<*mut u8>;
     /// Frees host memory that no copy in flight uses.
     unsafe fn free_host(&self, pointer: *mut u8, bytes: usize);
 
-    /// Instructions times active lanes, of all launches so far; `None` where nobody counts.
+    /// Instructions times active lanes of all launches so far; `None` on a GPU.
     fn lane_instructions(&self) -> Option<u64>;
-    /// What the latest launch counted; `None` where nobody counts, or before the first.
+    /// Statistics of the last launch; `None` on a GPU and before the first launch.
     #[cfg(feature = "emulator")]
     fn last_launch(&self) -> Option<Arc<warpsmith_emulator::LaunchStats>> {
         None
     }
 
-    /// The bytes of a tensor map that was held against the rules.
+    /// Encodes a tensor map, which has been checked against the rules.
     fn encode_tensor_map(
         &self,
         address: u64,
@@ -126,22 +126,22 @@ pub(crate) trait Backend: Send + Sync {
 
 /// A module on a device; its kernels keep it alive.
 pub(crate) trait LoadedModule: Send + Sync {
-    /// The kernel that the module has of that signature.
+    /// The module's kernel with this signature.
     fn kernel(&self, signature: &Signature) -> Result<Box<dyn LoadedKernel>>;
 }
 
-/// What the device says of a loaded kernel.
+/// Resource use and limits of a loaded kernel on its device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KernelLimits {
     /// Most threads of a block.
     pub(crate) max_threads: u32,
-    /// Statically declared shared memory.
+    /// Static shared memory.
     pub(crate) static_shared_bytes: u32,
-    /// Most dynamic shared memory.
+    /// Most dynamic shared memory of a launch.
     pub(crate) max_dynamic_shared_bytes: u32,
-    /// Registers a thread; 0 where the device has none to count.
+    /// Registers per thread; 0 on the emulator, which does not allocate registers.
     pub(crate) registers: u32,
-    /// Local memory a thread.
+    /// Local memory per thread.
     pub(crate) local_bytes: u32,
 }
 
@@ -149,11 +149,11 @@ pub(crate) struct KernelLimits {
 pub(crate) trait LoadedKernel: Send + Sync {
     /// Its limits on this device.
     fn limits(&self) -> KernelLimits;
-    /// Enqueues one launch that was checked against parameters and limits. `args` point to the
-    /// parameters' bytes, which are read before this returns; `sizes` are the parameters' sizes.
+    /// Enqueues one launch, which has been checked against parameters and limits. `args` point to
+    /// the arguments' bytes, which are read before this returns; `sizes` are the parameters' sizes.
     ///
     /// # Safety
-    /// The arguments are what the kernel's code expects of them.
+    /// The arguments are what the kernel's code expects.
     unsafe fn launch(
         &self,
         stream: RawStream,

@@ -1,4 +1,4 @@
-//! A backend that does nothing and writes down what it was told, for tests of the order of work.
+//! A backend that does nothing but record its calls, for tests of the order of work.
 
 use super::{Backend, EventUse, LoadedModule, Pattern, RawEvent, RawStream};
 use crate::device::{Device, DeviceInfo, DeviceKind, MemoryInfo, lock};
@@ -26,7 +26,7 @@ pub(crate) fn recording_device() -> (Device, Log) {
     (device, log)
 }
 
-/// Takes what was written down so far.
+/// Takes the calls recorded so far.
 pub(crate) fn take(log: &Log) -> Vec<String> {
     std::mem::take(&mut lock(log))
 }

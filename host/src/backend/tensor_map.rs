@@ -1,10 +1,10 @@
-//! Tensor maps by the emulator's encoder.
+//! Encodes tensor maps with the emulator's encoder.
 
 use crate::error::{Error, Result};
 use crate::tensor_map::{TensorMap, TensorMapDesc, TensorMapFill, TensorMapSwizzle, TensorMapType};
 use warpsmith_emulator::{Fill, Im2col, Swizzle, TensorMapDesc as Desc, TensorMapType as Type};
 
-/// Encodes a map that was held against the rules.
+/// Encodes a map that has been checked against the rules.
 pub(super) fn encode(address: u64, desc: &TensorMapDesc) -> Result<[u8; TensorMap::BYTES]> {
     let own = Desc {
         data_type: match desc.data_type {

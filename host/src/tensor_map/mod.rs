@@ -1,4 +1,5 @@
-//! Tensor maps: what tensor copies (TMA) are told of a tensor in device memory.
+//! Tensor maps: the descriptors of tensors in global memory that TMA copies
+//! (`cp.async.bulk.tensor`) take, `CUtensorMap` in CUDA.
 
 mod rules;
 
@@ -14,21 +15,22 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-/// Element type of a tensor map. [`From<DType>`](#impl-From<DType>-for-TensorMapType) gives the one
-/// that copies elements of that type unchanged.
+/// Element type of a tensor map (`CUtensorMapDataType`).
+/// [`From<DType>`](#impl-From<DType>-for-TensorMapType) gives the one that copies elements of a
+/// dtype unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TensorMapType {
-    /// Bytes, and floats of 8 bits.
+    /// 8-bit integers and 8-bit floats.
     U8,
-    /// 16 bits, unsigned.
+    /// 16-bit integers.
     U16,
-    /// 32 bits, unsigned.
+    /// Unsigned 32-bit integers.
     U32,
-    /// 32 bits, signed.
+    /// Signed 32-bit integers.
     I32,
-    /// 64 bits, unsigned.
+    /// Unsigned 64-bit integers.
     U64,
-    /// 64 bits, signed.
+    /// Signed 64-bit integers.
     I64,
     /// IEEE half precision.
     F16,
@@ -38,11 +40,11 @@ pub enum TensorMapType {
     F64,
     /// bfloat16
     Bf16,
-    /// f32 whose subnormals become zero.
+    /// f32; subnormals are flushed to zero.
     F32Ftz,
-    /// f32 rounded to tf32.
+    /// f32, rounded to tf32.
     Tf32,
-    /// The same; subnormals become zero.
+    /// f32, rounded to tf32; subnormals are flushed to zero.
     Tf32Ftz,
 }
 
@@ -57,7 +59,7 @@ impl TensorMapType {
         }
     }
 
-    /// Whether NaN is among its values.
+    /// Whether it is a floating-point type, which [`TensorMapFill::Nan`] requires.
     pub const fn is_float(self) -> bool {
         !matches!(
             self,
@@ -83,11 +85,11 @@ impl From<DType> for TensorMapType {
     }
 }
 
-/// How a box is rearranged in shared memory: the 16-byte units of a row of so many bytes are
-/// exchanged by an exclusive-or with the row's number.
+/// How a copy arranges a box in shared memory, to avoid bank conflicts: within spans of 32, 64 or
+/// 128 bytes, the index of each 16-byte unit is XORed with bits of the row index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TensorMapSwizzle {
-    /// As it is.
+    /// Row-major, unchanged.
     #[default]
     None,
     /// Spans of 32 bytes.
@@ -99,7 +101,7 @@ pub enum TensorMapSwizzle {
 }
 
 impl TensorMapSwizzle {
-    /// Bytes of a span; `None` where nothing is rearranged.
+    /// Bytes of a span; `None` without a swizzle.
     pub const fn span_bytes(self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -109,7 +111,7 @@ impl TensorMapSwizzle {
         }
     }
 
-    /// The swizzle whose span has so many bytes; 0 stands for none.
+    /// The swizzle with spans of `bytes` bytes; 0 means [`TensorMapSwizzle::None`].
     pub const fn from_span_bytes(bytes: u64) -> Option<Self> {
         match bytes {
             0 => Some(Self::None),
@@ -121,20 +123,21 @@ impl TensorMapSwizzle {
     }
 }
 
-/// What elements outside of the tensor read as.
+/// The value that a load writes for elements outside of the tensor's bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TensorMapFill {
     /// Zero.
     #[default]
     Zeros,
-    /// A NaN; for float types only.
+    /// A NaN; for floating-point types only.
     Nan,
 }
 
-/// How much of global memory a GPU brings into its L2 cache at once. Changes no result.
+/// Granularity at which a GPU fetches global memory into its L2 cache. It affects speed only; the
+/// emulator ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Promotion {
-    /// What is asked for.
+    /// No promotion: only what is accessed.
     #[default]
     None,
     /// 64 bytes.
@@ -145,12 +148,14 @@ pub enum L2Promotion {
     B256,
 }
 
-/// The box of an im2col map: columns of pixels, of all channels or a part of them.
+/// The bounding box of an im2col map (`cuTensorMapEncodeIm2col`): columns of pixels, with all
+/// channels or a part of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Im2col {
-    /// Lower corner of the bounding box of pixels, for the dimensions between channels and images.
+    /// Lower corner of the bounding box of pixels: an offset from the start of each spatial
+    /// dimension, which are those between the channels (innermost) and the images (outermost).
     pub lower_corner: Vec<i32>,
-    /// Upper corner, likewise, counted from the tensor's end.
+    /// Upper corner likewise, as offsets from the end of each spatial dimension.
     pub upper_corner: Vec<i32>,
     /// Channels of a pixel that one copy moves.
     pub channels_per_pixel: u32,
@@ -158,8 +163,8 @@ pub struct Im2col {
     pub pixels_per_column: u32,
 }
 
-/// A tensor in global memory, and the box of it that one copy moves. Dimensions are in order from
-/// the innermost, whose elements lie side by side.
+/// Description of a tensor in global memory and of the box that one TMA copy moves. Dimensions are
+/// listed innermost first; the elements of the innermost one are contiguous.
 ///
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
@@ -185,28 +190,29 @@ pub struct Im2col {
 pub struct TensorMapDesc {
     /// Element type.
     pub data_type: TensorMapType,
-    /// Elements of each dimension: 1 to 5 of them, each 1 to 2^32.
+    /// Extents of the tensor in elements: 1 to 5 dimensions (3 to 5 with an
+    /// [`im2col`](Self::im2col)), each 1 to 2^32.
     pub dims: Vec<u64>,
-    /// Bytes from one index to the next, of every dimension but the innermost: multiples of 16
-    /// below 2^40.
+    /// Strides in bytes of every dimension but the innermost: multiples of 16 below 2^40.
     pub strides_bytes: Vec<u64>,
-    /// Elements of the box in each dimension, 1 to 256. A row is a multiple of 16 bytes, and not
-    /// longer than the swizzle's span. Empty where there is an [`im2col`](Self::im2col).
+    /// Extents of the box in elements, each 1 to 256. The innermost extent must be a multiple of 16
+    /// bytes, and not longer than the swizzle's span. Empty with an [`im2col`](Self::im2col).
     pub box_dims: Vec<u32>,
-    /// Take every n-th element, 1 to 8; the innermost dimension's is ignored by the hardware.
+    /// Traversal strides, 1 to 8: a copy takes every n-th element of a dimension. The hardware
+    /// ignores that of the innermost dimension.
     pub element_strides: Vec<u32>,
-    /// Arrangement in shared memory.
+    /// Arrangement of the box in shared memory.
     pub swizzle: TensorMapSwizzle,
-    /// What lies outside of the tensor.
+    /// Value of elements outside of the tensor.
     pub fill: TensorMapFill,
-    /// A hint.
+    /// L2 fetch granularity, a hint.
     pub l2_promotion: L2Promotion,
-    /// A box of pixels in the place of [`box_dims`](Self::box_dims).
+    /// The im2col bounding box, which replaces [`box_dims`](Self::box_dims); `None` is a tiled map.
     pub im2col: Option<Im2col>,
 }
 
 impl TensorMapDesc {
-    /// A tiled map that takes every element, neither swizzles nor promotes, and fills with zeros.
+    /// A tiled map with element strides of 1, no swizzle, no L2 promotion, and zero fill.
     pub fn new(
         data_type: TensorMapType,
         dims: &[u64],
@@ -226,42 +232,43 @@ impl TensorMapDesc {
         }
     }
 
-    /// The same with these element strides.
+    /// Sets the field `element_strides`.
     pub fn element_strides(mut self, strides: &[u32]) -> Self {
         self.element_strides = strides.into();
         self
     }
 
-    /// The same with this swizzle.
+    /// Sets the field `swizzle`.
     pub fn swizzle(mut self, swizzle: TensorMapSwizzle) -> Self {
         self.swizzle = swizzle;
         self
     }
 
-    /// The same with this fill.
+    /// Sets the field `fill`.
     pub fn fill(mut self, fill: TensorMapFill) -> Self {
         self.fill = fill;
         self
     }
 
-    /// The same with this promotion.
+    /// Sets the field `l2_promotion`.
     pub fn l2_promotion(mut self, promotion: L2Promotion) -> Self {
         self.l2_promotion = promotion;
         self
     }
 
-    /// The same with a box of pixels in the place of the tiled one.
+    /// Makes it an im2col map: clears the field `box_dims` and sets the field `im2col`.
     pub fn im2col(mut self, im2col: Im2col) -> Self {
         self.box_dims.clear();
         self.im2col = Some(im2col);
         self
     }
 
-    /// The map of a tensor that begins with `buffer` and lies inside of it.
+    /// Encodes the map of a tensor that starts at the first element of `buffer`.
     ///
     /// # Errors
-    /// [`Error::TensorMap`], [`Error::OutOfBounds`] where the tensor is larger than the buffer,
-    /// [`Error::Unsupported`] on a GPU without tensor copies, [`Error::Driver`].
+    /// [`Error::TensorMap`] where a rule is broken, [`Error::OutOfBounds`] where the tensor is
+    /// larger than the buffer, [`Error::Unsupported`] on a GPU without TMA (compute capability below
+    /// 9.0) or with a driver for a CUDA version below 12, [`Error::Driver`].
     pub fn encode<T: Element>(&self, buffer: &DeviceBuffer<T>) -> Result<TensorMap> {
         let storage = buffer.shared_storage();
         self.check(storage.address())?;
@@ -283,11 +290,12 @@ impl TensorMapDesc {
         })
     }
 
-    /// The map of a tensor at an address of `device`. Whoever launches with it keeps the memory
-    /// alive and in order; a copy that leaves live memory is a fault of the kernel.
+    /// Encodes the map of a tensor at an address of `device`, which is not checked against any
+    /// allocation. The caller of a launch with it keeps the memory allocated and orders it with
+    /// other work; a copy outside of allocated memory is a fault of the kernel.
     ///
     /// # Errors
-    /// As [`encode`](Self::encode).
+    /// As [`encode`](Self::encode), but for [`Error::OutOfBounds`].
     pub fn encode_at(&self, device: &Device, address: u64) -> Result<TensorMap> {
         self.check(address)?;
         Ok(TensorMap {
@@ -296,7 +304,7 @@ impl TensorMapDesc {
         })
     }
 
-    /// Bytes from the first element to the end of the last.
+    /// Bytes from the start of the first element to the end of the last.
     fn extent_bytes(&self) -> u128 {
         let inner = u128::from(self.dims[0]) * u128::from(self.data_type.size_bytes());
         let outer = self.dims[1..].iter().zip(&self.strides_bytes);
@@ -306,13 +314,14 @@ impl TensorMapDesc {
     }
 }
 
-/// Hardware reads maps in units of 64 bytes.
+/// Tensor maps must be aligned to 64 bytes.
 #[derive(Clone)]
 #[repr(align(64))]
 struct Aligned([u8; TensorMap::BYTES]);
 
-/// An encoded tensor map: 128 bytes that are good on one device only. As `&map` it is the argument
-/// of a parameter of 128 bytes, and keeps its tensor's buffer as `&buffer` does.
+/// An encoded tensor map: 128 opaque bytes, valid on one device only. `&map` is the kernel argument
+/// for a parameter of 128 bytes, and keeps the tensor's buffer allocated until the launch is done,
+/// as `&buffer` does.
 #[derive(Clone)]
 pub struct TensorMap {
     bytes: Aligned,
@@ -320,11 +329,11 @@ pub struct TensorMap {
 }
 
 impl TensorMap {
-    /// Size of a map.
+    /// Size of an encoded map.
     pub const BYTES: usize = 128;
 
-    /// The map's bytes, for a copy in device memory aligned to 64 bytes (every
-    /// [`DeviceBuffer`] is). Launches with that copy do not know of the tensor's buffer.
+    /// The encoded bytes, to be copied to device memory aligned to 64 bytes (every [`DeviceBuffer`]
+    /// is). A launch that gets that copy does not keep the tensor's buffer allocated.
     pub fn bytes(&self) -> &[u8; Self::BYTES] {
         &self.bytes.0
     }

@@ -1,15 +1,15 @@
-//! What a tensor map may say: the driver's rules for interleave none, checked here so that both
-//! devices refuse the same with the same words. The emulator's own encoder has them too, for those
-//! who use it alone; a test holds the two against each other.
+//! The driver's rules for tensor maps without interleave. They are checked here, so that a GPU and
+//! the emulator refuse the same maps with the same messages. The emulator's own encoder repeats
+//! them for users of the emulator crate alone; a test compares the two.
 
 use super::{Im2col, TensorMapDesc, TensorMapFill};
 use crate::error::{Error, Result};
 
-/// Most dimensions of a tensor.
+/// Most dimensions of a tensor map.
 const MAX_RANK: usize = 5;
 
 impl TensorMapDesc {
-    /// Holds every value against the rules.
+    /// Checks every value against the rules.
     pub(super) fn check(&self, address: u64) -> Result<()> {
         let rank = self.dims.len();
         let (least, boxes) = match self.im2col {
@@ -64,7 +64,7 @@ impl TensorMapDesc {
         Ok(())
     }
 
-    /// A row of so many elements in shared memory.
+    /// Checks the innermost box extent, which is a row of `elements` elements in shared memory.
     fn check_row(&self, elements: u32) -> Result<()> {
         let bytes = u64::from(elements) * self.data_type.size_bytes();
         let got = || {
@@ -117,7 +117,7 @@ fn count(what: &'static str, got: usize, want: usize, rank: usize) -> Result<()>
     refuse(what, format!("{got} values"), want)
 }
 
-/// Every value of a list keeps a rule.
+/// Checks that every value of a list satisfies `is_right`.
 fn each<T: Copy + ToString>(
     what: &str,
     values: &[T],

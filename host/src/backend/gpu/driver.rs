@@ -1,5 +1,5 @@
-//! Is there a driver, and is it one we can use? Asked once, here and nowhere else: cudarc panics
-//! where the library or one of its functions is missing.
+//! Finds and initialises the driver, once per process. Nothing else may call cudarc before: it
+//! panics where the driver's library or one of its functions is missing.
 
 use crate::error::{Error, Result};
 use cudarc::driver::sys::{self, CUresult};
@@ -59,14 +59,14 @@ const FUNCTIONS: &[&str] = &[
 /// A driver that was found and initialised.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Driver {
-    /// Version of CUDA it serves, as 1000 * major + 10 * minor.
+    /// Newest CUDA version that it supports, as 1000 * major + 10 * minor.
     pub(crate) version: c_int,
-    /// GPUs it sees.
+    /// Number of GPUs that it sees.
     pub(crate) count: usize,
 }
 
-/// The driver of this machine; [`Error::NoDriver`] where there is none to use. The answer is found
-/// once a process.
+/// The driver of this machine; [`Error::NoDriver`] where there is no usable one. It is looked for
+/// once per process.
 pub(crate) fn driver() -> Result<Driver> {
     static DRIVER: OnceLock<Result<Driver, Box<str>>> = OnceLock::new();
     match DRIVER.get_or_init(find) {
@@ -94,7 +94,7 @@ fn find() -> Result<Driver, Box<str>> {
     let code = unsafe { sys::cuInit(0) };
     match code {
         CUresult::CUDA_SUCCESS => {}
-        // The driver is there and well, only the GPU is not.
+        // The driver works, but there is no GPU.
         CUresult::CUDA_ERROR_NO_DEVICE => {
             return Ok(Driver {
                 version: version(),
@@ -122,7 +122,7 @@ fn version() -> c_int {
     version
 }
 
-/// Name of a result code and the driver's sentence on it.
+/// Name of a result code and the driver's description of it.
 pub(super) fn describe(code: CUresult) -> String {
     let mut name: *const c_char = std::ptr::null();
     let mut text: *const c_char = std::ptr::null();

@@ -1,7 +1,7 @@
-//! A GPU through the CUDA driver.
+//! The backend for a GPU, through the CUDA driver API.
 //!
-//! Memory is stream-ordered (`cuMemAllocAsync`) from the device's pool, which keeps what it has:
-//! after the first round of a loop nothing is asked of the system any more.
+//! Memory is allocated in stream order (`cuMemAllocAsync`) from the device's default pool. The pool
+//! keeps freed memory, so a loop that allocates gets system memory only in its first iteration.
 
 pub(crate) mod driver;
 mod module;
@@ -18,7 +18,7 @@ use cudarc::driver::sys::{
 use driver::{cu, driver, failure};
 use std::ffi::CStr;
 
-/// One GPU and its primary context, which other users of the driver in this process share.
+/// One GPU and its primary context, which is shared with other users of the driver in this process.
 pub(crate) struct GpuBackend {
     info: DeviceInfo,
     context: Context,
@@ -58,7 +58,7 @@ impl Context {
 }
 
 impl GpuBackend {
-    /// The GPU of that number.
+    /// The GPU with this ordinal.
     pub(crate) fn new(ordinal: usize) -> Result<Self> {
         let device = handle(ordinal)?;
         let info = info(ordinal, device)?;
@@ -91,7 +91,7 @@ impl GpuBackend {
     }
 }
 
-/// What the driver says of a GPU, without starting work on it.
+/// Properties of a GPU, read without creating a context on it.
 pub(crate) fn describe(ordinal: usize) -> Result<DeviceInfo> {
     info(ordinal, handle(ordinal)?)
 }
@@ -185,7 +185,7 @@ fn cu_event(event: RawEvent) -> CUevent {
     event.0 as CUevent
 }
 
-/// Done, not yet, or failed.
+/// Result of a query: done, not yet done, or failed.
 fn is_done(call: &'static str, code: CUresult) -> Result<bool> {
     match code {
         CUresult::CUDA_SUCCESS => Ok(true),
@@ -338,7 +338,7 @@ impl Backend for GpuBackend {
             // SAFETY: the caller's: allocated here, freed once, after all uses.
             Some(_) => unsafe { cu!(cuMemFreeAsync(address, cu_stream(stream))) },
             None => {
-                // SAFETY: as above; cuMemFree itself may not wait for work in flight.
+                // SAFETY: as above. Synchronise first: cuMemFree need not wait for work in flight.
                 unsafe {
                     cu!(cuStreamSynchronize(cu_stream(stream)))?;
                     cu!(cuMemFree_v2(address))
@@ -379,7 +379,7 @@ impl Backend for GpuBackend {
                     if low == high {
                         return cu!(cuMemsetD32Async(to, low, 2 * count, stream));
                     }
-                    // Every second word, `count` rows of one word at a pitch of 8 bytes.
+                    // Every other 32-bit word: `count` rows of one word at a pitch of 8 bytes.
                     cu!(cuMemsetD2D32Async(to, 8, low, 1, count, stream))?;
                     cu!(cuMemsetD2D32Async(to + 4, 8, high, 1, count, stream))
                 }

@@ -1,4 +1,4 @@
-//! Modules and kernels of the driver.
+//! Modules and kernels loaded through the driver.
 
 use super::driver::{cu, describe, driver};
 use super::{Context, cu_stream};
@@ -14,16 +14,17 @@ use std::ffi::{CString, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Dynamic and static shared memory that a launch may use without asking.
+/// Static plus dynamic shared memory that a launch may use without
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const SHARED_BYTES_WITHOUT_ASKING: u32 = 48 << 10;
 
-/// Blocks of a cluster that every device with clusters has room for.
+/// Largest portable cluster size, in blocks.
 const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
 
-/// First version of CUDA whose driver launches clusters.
+/// First CUDA version whose driver supports clusters.
 const CLUSTER_DRIVER_VERSION: i32 = 11_080;
 
-/// Room for what the driver's compiler has to say.
+/// Size of the buffer for the log of the driver's compiler.
 const LOG_BYTES: usize = 16 << 10;
 
 struct GpuModule(Arc<Handle>);
@@ -41,7 +42,7 @@ unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: unloaded once, and only when no kernel of it can still run.
+        // SAFETY: unloaded once, after all work that may run a kernel of it.
         let unloaded = self.context.bind().and_then(|()| unsafe {
             cu!(cuCtxSynchronize()).and_then(|()| cu!(cuModuleUnload(self.module)))
         });
@@ -68,7 +69,7 @@ pub(super) fn load(
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
     ];
-    // The driver takes integers in the place of the pointers.
+    // The driver takes integer options in the place of pointers.
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), LOG_BYTES as *mut c_void];
     let mut module: CUmodule = std::ptr::null_mut();
     // SAFETY: the text ends with a zero, options and values are arrays of the length given, and
@@ -150,9 +151,9 @@ struct GpuKernel {
     limits: KernelLimits,
     /// `.reqnctapercluster`
     required_cluster: Option<[u32; 3]>,
-    /// It waits for the launches before it by itself.
+    /// See [`Signature::begins_early`].
     begins_early: bool,
-    /// Dynamic shared memory that launches may use by now.
+    /// Dynamic shared memory that launches may use so far.
     opted_in: AtomicU32,
     /// Held while `opted_in` grows, so that it never shrinks.
     opting_in: Mutex<()>,
@@ -183,8 +184,8 @@ impl GpuKernel {
 }
 
 impl GpuKernel {
-    /// Clusters of more than eight blocks: not every device of the architecture has room for them,
-    /// so the driver wants to be asked.
+    /// Allows clusters of more than eight blocks. Not every device of the architecture supports
+    /// them, so the driver requires an opt-in.
     #[cold]
     fn allow_large_clusters(&self) -> Result<()> {
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
@@ -193,7 +194,7 @@ impl GpuKernel {
     }
 
     /// # Safety
-    /// As [`LoadedKernel::launch`]; the device knows the attributes.
+    /// As [`LoadedKernel::launch`]; the device supports the attributes.
     unsafe fn launch_with(
         &self,
         stream: RawStream,
@@ -226,7 +227,7 @@ impl GpuKernel {
     }
 }
 
-/// Clusters of these extents.
+/// The launch attribute for clusters of these extents.
 fn clusters([x, y, z]: [u32; 3]) -> Result<sys::CUlaunchAttribute> {
     if driver()?.version < CLUSTER_DRIVER_VERSION {
         return Err(Error::Unsupported {
@@ -243,7 +244,8 @@ fn clusters([x, y, z]: [u32; 3]) -> Result<sys::CUlaunchAttribute> {
     })
 }
 
-/// The launch may begin before the kernel before it has ended.
+/// The launch attribute for programmatic dependent launch (PDL): the launch may start before the
+/// preceding kernel has ended.
 fn begins_early() -> sys::CUlaunchAttribute {
     sys::CUlaunchAttribute {
         id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
@@ -278,7 +280,7 @@ impl LoadedKernel for GpuKernel {
         }
         let mut attributes = [begins_early(); 2];
         let mut count = usize::from(self.begins_early);
-        // Clusters that the kernel demands are in its code, and the driver wants no attribute.
+        // A cluster that the kernel requires is part of its code and needs no attribute.
         if let Some(cluster) = config.cluster
             && self.required_cluster.is_none()
             && blocks(cluster) > 1
@@ -287,8 +289,8 @@ impl LoadedKernel for GpuKernel {
             count += 1;
         }
         if count > 0 {
-            // SAFETY: the caller's; what begins early or has clusters demands sm_90, which knows
-            // the attributes.
+            // SAFETY: the caller's; kernels with PDL or clusters are compiled for sm_90 or later,
+            // which supports the attributes.
             return unsafe { self.launch_with(stream, config, &mut attributes[..count], args) };
         }
         let [grid_x, grid_y, grid_z] = config.grid;

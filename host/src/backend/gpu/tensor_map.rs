@@ -1,4 +1,4 @@
-//! Tensor maps by the driver's encoder.
+//! Encodes tensor maps with the driver's encoder.
 
 use super::driver::{cu, driver};
 use crate::device::DeviceInfo;
@@ -14,7 +14,7 @@ use cudarc::driver::sys::{
 /// First version of CUDA whose driver encodes tensor maps.
 const DRIVER_VERSION: i32 = 12_000;
 
-/// Encodes a map that was held against the rules.
+/// Encodes a map that has been checked against the rules.
 pub(super) fn encode(
     info: &DeviceInfo,
     address: u64,
@@ -39,8 +39,8 @@ pub(super) fn encode(
     };
     let interleave = CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
     match &desc.im2col {
-        // SAFETY: the lists have as many values as the rank demands, by the rules; the driver
-        // looks at no byte of the tensor.
+        // SAFETY: by the rules, the lists have as many values as the rank requires; the driver
+        // accesses no byte of the tensor.
         None => unsafe {
             cu!(cuTensorMapEncodeTiled(
                 &raw mut map,
