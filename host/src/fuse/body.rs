@@ -1,25 +1,28 @@
-//! What goes into a hole.
+//! Fillings of holes.
 
 use std::fmt::Write as _;
 
 use super::{Fragment, FuseError, Scalar};
 
-/// What one hole is filled with.
+/// The contents of one hole.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Filling {
     /// The hole's only output is this number.
     Constant(u32),
-    /// A load from global memory of so many bytes, 1 to 16, into the first outputs; of less than a
-    /// word, the rest of the word is 0.
+    /// A load of 1, 2, 4, 8 or 16 bytes from global memory, at the address that is the hole's only
+    /// input. The first outputs get the loaded 32-bit words (1 and 2 bytes are zero-extended); the
+    /// remaining outputs become 0.
     Load(u32),
-    /// A store of so many bytes, 1 to 16, of the first inputs behind the address.
+    /// A store of 1, 2, 4, 8 or 16 bytes to global memory. The hole's first input is the address,
+    /// and the words to store are the inputs after it.
     Store(u32),
-    /// Fragments.
+    /// Fragments that compute the hole's outputs from its inputs.
     Body(Body),
 }
 
-/// Fragments applied to a hole's inputs and to each other's results.
+/// A data-flow graph of fragments, applied to a hole's inputs and to each other's results. Inputs
+/// and outputs are 32-bit words.
 ///
 /// ```
 /// # use warpsmith::fuse::{Body, Fragment, FuseError};
@@ -39,7 +42,7 @@ pub struct Body {
     outputs: Vec<(usize, Value)>,
 }
 
-/// A value of a [`Body`].
+/// A value in a [`Body`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value(usize);
 
@@ -74,17 +77,18 @@ impl Body {
         Value(self.nodes.len() - 1)
     }
 
-    /// The hole's input of that number, a word.
+    /// The hole's input `index` (from 0), of type [`Scalar::U32`].
     pub fn input(&mut self, index: usize) -> Value {
         self.push(Node::Input(index))
     }
 
-    /// A number by its bits.
+    /// The constant with these bits.
     pub fn constant(&mut self, bits: u64, scalar: Scalar) -> Value {
         self.push(Node::Constant(bits, scalar))
     }
 
-    /// What the launch gives in its parameter `index`, `offset` bytes behind that one's beginning.
+    /// A value that is read from the kernel's parameter `index` (from 0), at `offset` bytes from
+    /// its start.
     pub fn param(&mut self, index: usize, offset: u32, scalar: Scalar) -> Value {
         self.push(Node::Param {
             index,
@@ -93,7 +97,7 @@ impl Body {
         })
     }
 
-    /// The fragment of these arguments.
+    /// The result of the fragment applied to these arguments.
     ///
     /// # Errors
     /// [`FuseError::ArgumentCount`], [`FuseError::ArgumentType`], [`FuseError::UnknownValue`].
@@ -123,7 +127,7 @@ impl Body {
         }))
     }
 
-    /// The hole's output of that number is `value`, a word.
+    /// Makes `value`, which must be 32 bits wide, the hole's output `index` (from 0).
     ///
     /// # Errors
     /// [`FuseError::UnknownValue`].
@@ -133,12 +137,12 @@ impl Body {
         Ok(())
     }
 
-    /// Instructions of all fragments, by [`Fragment::instructions`].
+    /// Number of PTX instructions of all fragment applications, by [`Fragment::instructions`].
     pub fn instructions(&self) -> u32 {
         self.fragments().map(Fragment::instructions).sum()
     }
 
-    /// The fragments, as often as they are applied.
+    /// The fragments, each as often as it is applied.
     pub(super) fn fragments(&self) -> impl Iterator<Item = &Fragment> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Apply { fragment, .. } => Some(fragment),
@@ -153,7 +157,8 @@ impl Body {
             .ok_or(FuseError::UnknownValue { index, len })
     }
 
-    /// Register of a value: names that no compiler gives, since a fragment's hide those around it.
+    /// Name of a value's register. Compilers give no such names, so that a fragment's own registers
+    /// do not hide it.
     fn register(&self, Value(index): Value) -> String {
         let is_wide = self
             .nodes
@@ -162,7 +167,7 @@ impl Body {
         format!("{}{index}", if is_wide { "$d" } else { "$w" })
     }
 
-    /// Writes the scope that stands for the hole; what does not fit is said.
+    /// Writes the scope that replaces the hole. The error says what does not fit.
     pub(super) fn write(
         &self,
         out: &mut String,

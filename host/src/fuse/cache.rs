@@ -1,18 +1,18 @@
-//! Composed kernels that a device has loaded.
+//! The composed kernels that a device has loaded.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
 use crate::module::{Kernel, Module};
 
-/// Kernels by what was composed.
+/// Kernels by a key that describes the composition.
 pub(crate) type Cache = Loaded<[u64]>;
 
 impl Device {
-    /// The one kernel of the module that `compose` writes, composed and loaded on the first call
-    /// with this key and kept. A later call allocates nothing.
+    /// The one kernel of the module that `compose` writes. It is composed and loaded on the first
+    /// call with this key, and cached; later calls allocate nothing.
     ///
-    /// Loading compiles, so whoever captures launches into a graph launches each once before.
+    /// Loading compiles, so launch once before launches are captured into a CUDA graph.
     ///
     /// # Errors
     /// What `compose` returns, and those of loading PTX.

@@ -1,62 +1,63 @@
-//! What keeps a kernel from being composed.
+//! Errors of composing a kernel.
 
-/// Why a kernel cannot be composed.
+/// Why a kernel could not be composed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FuseError {
-    /// The text has no function of that name.
+    /// The PTX has no function with this name.
     #[error("the PTX has no fragment `{name}`; it has {known}")]
     UnknownFragment {
-        /// Name asked for.
+        /// The requested name.
         name: Box<str>,
-        /// Those that there are.
+        /// Names of the functions that it has.
         known: Box<str>,
     },
-    /// The text has no kernel of that name.
+    /// The PTX has no kernel with this name.
     #[error("the PTX has no kernel `{name}`")]
     UnknownSkeleton {
-        /// Name asked for.
+        /// The requested name.
         name: Box<str>,
     },
-    /// A function that is no fragment: cuda_builder refuses it too.
+    /// A function is not a valid fragment: its signature differs, or it calls functions or uses
+    /// local memory. cuda_builder refuses such a function too.
     #[error("`{name}` is no fragment: {reason}")]
     NotAFragment {
         /// The function.
         name: Box<str>,
-        /// What makes it none.
+        /// Which rule it breaks.
         reason: Box<str>,
     },
-    /// A fragment was given another number of arguments than it takes.
+    /// A fragment was applied to a wrong number of arguments.
     #[error("fragment `{fragment}` takes {want} arguments, got {got}")]
     ArgumentCount {
         /// The fragment.
         fragment: Box<str>,
-        /// How many it was given.
+        /// Number of arguments given.
         got: usize,
-        /// How many it takes.
+        /// Number of its parameters.
         want: usize,
     },
-    /// A fragment was given a value of another type than it takes.
+    /// A fragment was applied to a value of the wrong type.
     #[error("argument {index} of fragment `{fragment}` is {want}, got {got}")]
     ArgumentType {
         /// The fragment.
         fragment: Box<str>,
-        /// Which argument, from 0.
+        /// Index of the argument, from 0.
         index: usize,
         /// Type of the value.
         got: super::Scalar,
         /// Type of the parameter.
         want: super::Scalar,
     },
-    /// A value of another body.
+    /// A value belongs to another body.
     #[error("value {index} is not of this body, which has {len}")]
     UnknownValue {
-        /// The value's number.
+        /// Index of the value.
         index: usize,
-        /// Values of the body.
+        /// Number of values of this body.
         len: usize,
     },
-    /// A hole that nobody fills.
+    /// A hole was not filled.
     #[error("hole `{hole}` of kernel `{kernel}` is not filled")]
     Unfilled {
         /// The hole.
@@ -64,7 +65,7 @@ pub enum FuseError {
         /// The kernel.
         kernel: Box<str>,
     },
-    /// A filling that does not fit its hole.
+    /// A filling does not fit its hole.
     #[error("hole `{hole}` of kernel `{kernel}` does not take this: {reason}")]
     Misfit {
         /// The hole.

@@ -1,4 +1,4 @@
-//! Fragments: instructions of a function, ready to stand in a kernel.
+//! Fragments: the instructions of a function, ready to be inlined in a kernel.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::FuseError;
 use super::text::{Function, Pieces, names, renamed, variable_name};
 
-/// What a register holds.
+/// Type of a value in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
     /// 32-bit float.
     F32,
     /// 64-bit float.
     F64,
-    /// Signed, 32 bits.
+    /// Signed 32-bit integer.
     I32,
-    /// Signed, 64 bits.
+    /// Signed 64-bit integer.
     I64,
-    /// 32 bits, also a word of narrower elements.
+    /// Unsigned 32-bit integer, or 32 bits with packed narrower elements.
     U32,
-    /// 64 bits, also an address.
+    /// Unsigned 64-bit integer, or an address.
     U64,
 }
 
@@ -35,13 +35,13 @@ impl Scalar {
         (Self::U64, "u64"),
     ];
 
-    /// The type of that name in Rust.
+    /// The type with this name in Rust, such as `f32`.
     pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, own)| *own == name);
         found.map(|(scalar, _)| *scalar)
     }
 
-    /// Whether it takes a register of 64 bits.
+    /// Whether it occupies a 64-bit register.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::F64 | Self::I64 | Self::U64)
     }
@@ -54,7 +54,8 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// A function marked `#[cuda_std::fragment]`, out of the PTX that cuda_builder made. Cloning is cheap.
+/// A function marked `#[cuda_std::fragment]`, extracted from PTX that cuda_builder built. A clone
+/// is another handle to it.
 ///
 /// ```
 /// use warpsmith::fuse::{Fragment, Scalar};
@@ -71,7 +72,7 @@ impl fmt::Display for Scalar {
 pub struct Fragment(Arc<Inner>);
 
 struct Inner {
-    /// Of this one alone, in this process.
+    /// Unique in this process.
     id: u64,
     name: Box<str>,
     params: Box<[Scalar]>,
@@ -79,26 +80,26 @@ struct Inner {
     version: Box<str>,
     target: Box<str>,
     lines: Box<[Line]>,
-    /// Constants of the module that it reads, under names of their own.
+    /// Constants of the module that it reads, renamed so that those of two modules cannot clash.
     variables: Box<[Box<str>]>,
     instructions: u32,
 }
 
 /// A line of a fragment.
 enum Line {
-    /// As it is.
+    /// A line that is copied unchanged.
     Text(Box<str>),
-    /// Register = argument.
+    /// Register = argument (`ld.param`).
     Argument { register: Box<str>, index: usize },
-    /// Result = register or immediate.
+    /// Result = register or immediate (`st.param`).
     Result(Box<str>),
-    /// Goes to the end.
+    /// `ret`: jumps to the end of the scope.
     Return { guard: Box<str> },
 }
 
 impl Fragment {
-    /// The fragment `name` of a module's text, which takes `params` and returns `result` as the
-    /// manifest beside the text says.
+    /// Extracts the fragment `name` from a module's text. `params` and `result` are its parameter
+    /// and result types, which the manifest of the module lists.
     ///
     /// # Errors
     /// [`Error::Fuse`](crate::Error::Fuse) with [`FuseError::UnknownFragment`],
@@ -165,7 +166,7 @@ impl Fragment {
         self.0.result
     }
 
-    /// Instructions of PTX, without those that move arguments and result.
+    /// Number of PTX instructions, without those that move arguments and result.
     pub fn instructions(&self) -> u32 {
         self.0.instructions
     }
@@ -182,12 +183,12 @@ impl Fragment {
         &self.0.variables
     }
 
-    /// A number that no other fragment of this process has.
+    /// A number that is unique among the fragments of this process.
     pub(crate) fn id(&self) -> u64 {
         self.0.id
     }
 
-    /// Writes the scope that computes `result` from `arguments`, all names of registers.
+    /// Writes the scope that computes `result` from `arguments`; all are names of registers.
     pub(super) fn write(&self, out: &mut String, arguments: &[String], result: &str) {
         let width = |scalar: Scalar| if scalar.is_wide() { "b64" } else { "b32" };
         let mut returns_early = false;
@@ -201,7 +202,7 @@ impl Fragment {
                     let width = width(self.0.params[*index]);
                     writeln!(out, "mov.{width}\t{register},{};", arguments[*index])
                 }
-                // A store of 32 bits takes the low ones of a register of 64.
+                // `st.param.b32` of a 64-bit register stores its low 32 bits.
                 Line::Result(from) if from.starts_with("%rd") && !self.0.result.is_wide() => {
                     writeln!(out, "cvt.u32.u64\t{result},{from};")
                 }
@@ -222,7 +223,7 @@ impl Fragment {
     }
 }
 
-/// A function's lines, read.
+/// The parsed lines of a function.
 struct Parsed {
     lines: Vec<Line>,
     instructions: u32,
@@ -293,8 +294,8 @@ impl Parsed {
         Ok(())
     }
 
-    /// The lines, and the variables they name, which get names that say what they hold: two modules
-    /// may call different constants the same.
+    /// The lines and the variables that they refer to. A variable's new name contains a hash of its
+    /// contents, because two modules may give different constants the same name.
     fn with_variables(&self, variables: &[&str]) -> (Box<[Line]>, Box<[Box<str>]>) {
         let mut own = Vec::new();
         let mut lines: Vec<Line> = Vec::new();

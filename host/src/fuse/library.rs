@@ -1,4 +1,4 @@
-//! Skeletons and fragments that this build carries.
+//! The skeletons and fragments that are embedded in this build.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
@@ -10,13 +10,13 @@ use crate::device::lock;
 use crate::error::{Error, Result};
 use ptx_syntax::manifest::FragmentEntry;
 
-/// Fragments by name and the module's architecture, read once a process.
+/// Fragments by name and architecture of the module, parsed once per process.
 type Fragments = HashMap<(&'static str, &'static str), Fragment>;
 
 /// The embedded skeleton `name` for devices of `arch`.
 ///
 /// # Errors
-/// [`Error::MissingKernel`], and those of reading what is embedded.
+/// [`Error::MissingKernel`], and those of reading the embedded module.
 pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton> {
     let Some((module, _)) = builtin::best(name, arch)? else {
         return Err(missing(name, arch));
@@ -27,8 +27,8 @@ pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton>
     )?)
 }
 
-/// The embedded fragment `name`, or `name_sm89` and its like where `arch` has what that takes: the
-/// newest.
+/// The embedded fragment `name` for devices of `arch`, from the newest module that they run. In the
+/// module for `sm_89` it may be called `name_sm89`, and likewise for other architectures.
 ///
 /// # Errors
 /// As [`builtin_skeleton`].
@@ -57,7 +57,7 @@ pub(crate) fn builtin_fragment(name: &str, arch: (u32, u32)) -> Result<Fragment>
     }
     let text = builtin::module_text(module)?;
     let pieces = Pieces::of(&text);
-    // All of the module at once: its text is cut into pieces once.
+    // Extract all fragments of the module at once, so that its text is split only once.
     for entry in &module.fragments {
         let scalar = |name: &str| {
             Scalar::from_name(name).ok_or_else(|| Error::ManifestMismatch {
@@ -79,7 +79,7 @@ pub(crate) fn builtin_fragment(name: &str, arch: (u32, u32)) -> Result<Fragment>
         .ok_or_else(|| missing(name, arch))
 }
 
-/// Whether `_sm89` says the architecture `sm_89`.
+/// Whether a suffix like `_sm89` names the architecture `sm_89`.
 fn is_for(suffix: &str, arch: &str) -> bool {
     let number = |text: &str, prefix| text.strip_prefix(prefix).map(str::to_owned);
     number(suffix, "_sm").is_some_and(|own| Some(own) == number(arch, "sm_"))

@@ -1,22 +1,24 @@
-//! Kernels composed at run time: a skeleton's holes, filled with fragments.
+//! Composes kernels at run time, as PTX text: the holes of a skeleton are filled with fragments.
 //!
-//! What a chain of functions is, is known when it is launched. To interpret it costs instructions; a
-//! kernel for every chain there may be cannot be built. So kernels are put together here, as text:
+//! A chain of elementwise functions is known only when it is launched. An interpreter on the device
+//! would cost instructions, and there are too many chains to build a kernel for each in advance. So
+//! kernels are assembled here from parts that were compiled in advance:
 //!
-//! 1. A **fragment** is a Rust function of registers, `#[cuda_std::fragment]`, compiled to a PTX
-//!    `.func`: `f32_exp` is `cuda_std::math::exp`. [`Fragment`] takes its instructions out.
-//! 2. A **skeleton** is a Rust kernel with **holes** (`cuda_std::hole!`, lines of PTX that end in
-//!    `// hole name outputs <- inputs`), compiled like any other. [`Skeleton`] finds them.
-//! 3. Whoever composes says what goes into each hole: a [`Filling`], mostly a [`Body`] of fragments
-//!    applied to each other's results. [`Skeleton::compose`] writes the text: each fragment becomes a
-//!    scope `{ .. }`, whose registers and labels are its own; arguments and results are `mov`s, which
-//!    ptxas removes. Nothing is called.
-//! 4. [`Device::load_ptx`](crate::Device::load_ptx) loads the text; operations keep the kernel by a
-//!    key that says what was composed. Numbers that change from launch to launch are
-//!    [`Body::param`]s, read from the launch's parameters, and no part of the key.
+//! 1. A **fragment** is a Rust function that works on registers only, marked
+//!    `#[cuda_std::fragment]` and compiled to a PTX `.func`: `f32_exp` is `cuda_std::math::exp`.
+//!    [`Fragment`] extracts its instructions.
+//! 2. A **skeleton** is a Rust kernel with **holes**: `cuda_std::hole!` compiles to a PTX line that
+//!    ends in `// hole name outputs <- inputs`. [`Skeleton`] finds them.
+//! 3. The caller decides what goes into each hole: a [`Filling`], mostly a [`Body`] of fragments
+//!    applied to each other's results. [`Skeleton::compose`] writes the text. Each fragment is
+//!    inlined as a scope `{ .. }` with its own registers and labels. Arguments and results are
+//!    passed with `mov`s, which ptxas removes.
+//! 4. [`Device::load_ptx`](crate::Device::load_ptx) loads the text. Operations cache the kernel
+//!    under a key that describes the composition. Numbers that may change from launch to launch are
+//!    [`Body::param`]s: they are read from the kernel's parameters and are not part of the key.
 //!
-//! The composed text holds the one skeleton, the fragments and the constants that these name, so a
-//! driver compiles kilobytes. GPU and emulator load the same text.
+//! The composed text contains only one skeleton and the fragments and constants that it uses, so
+//! the driver compiles a few kilobytes. A GPU and the emulator load the same text.
 //!
 //! ```text
 //! mov.b32 %r2,0; // hole value %r2 <- %r1        { // value

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use super::text::{Function, Pieces, names};
 use super::{Filling, Fragment, FuseError};
 
-/// What a line that is a hole has behind its placeholder.
+/// Marks a line as a hole; it follows the placeholder instruction.
 const MARK: &str = "// hole ";
 
-/// A kernel with holes, out of the PTX that cuda_builder made.
+/// A kernel with holes, extracted from PTX that cuda_builder built.
 #[derive(Clone, Debug)]
 pub struct Skeleton {
     name: Box<str>,
@@ -33,7 +33,7 @@ enum Line {
 }
 
 impl Skeleton {
-    /// The kernel `name` of a module's text.
+    /// Extracts the kernel `name` from a module's text.
     ///
     /// # Errors
     /// [`Error::Fuse`](crate::Error::Fuse) with [`FuseError::UnknownSkeleton`].
@@ -64,7 +64,7 @@ impl Skeleton {
         &self.name
     }
 
-    /// Names of the holes, each once.
+    /// Names of the holes, without repetition.
     pub fn holes(&self) -> BTreeSet<&str> {
         let holes = self.body.iter().filter_map(|line| match line {
             Line::Hole { name, .. } => Some(&**name),
@@ -73,11 +73,12 @@ impl Skeleton {
         holes.collect()
     }
 
-    /// The module with this kernel alone, its holes filled: `fill` is asked for each once.
+    /// The PTX of a module with this kernel alone and its holes filled. `fill` is called once for
+    /// each name of a hole.
     ///
     /// # Errors
-    /// [`FuseError::Unfilled`] where `fill` gives nothing, [`FuseError::Misfit`], and what `fill`
-    /// returns.
+    /// [`FuseError::Unfilled`] where `fill` returns `None`, [`FuseError::Misfit`], and the errors
+    /// of `fill`.
     pub fn compose<E: From<FuseError>>(
         &self,
         mut fill: impl FnMut(&str) -> Result<Option<Filling>, E>,
@@ -198,7 +199,7 @@ impl Line {
     }
 }
 
-/// The type of an access to so many bytes, and its operand.
+/// The PTX type of an access of `bytes` bytes, and its register operand.
 fn access(bytes: u32, words: &[&str]) -> Result<(&'static str, String), String> {
     let (width, count) = match bytes {
         1 => ("u8", 1),
@@ -238,7 +239,7 @@ fn params(kernel: &Function<'_>) -> Vec<(Box<str>, u32)> {
     lines.map(param).collect()
 }
 
-/// The numbers of `8.1` and `sm_90a`, for comparing.
+/// The numbers in texts like `8.1` and `sm_90a`, to compare versions.
 fn numbers(text: &str) -> Vec<u32> {
     let digits = text.split(|c: char| !c.is_ascii_digit());
     digits.filter_map(|digits| digits.parse().ok()).collect()

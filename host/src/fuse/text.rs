@@ -1,11 +1,11 @@
-//! PTX text as cuda_builder writes it, in pieces: a statement a line.
+//! Splits PTX text as cuda_builder writes it, with one statement per line.
 
-/// Module text in pieces, all borrowed.
+/// The pieces of a module's text, all borrowed from it.
 #[derive(Debug)]
 pub(super) struct Pieces<'a> {
     pub(super) version: &'a str,
     pub(super) target: &'a str,
-    /// Variables of the module, a line each.
+    /// Variables of the module, one line each.
     pub(super) variables: Vec<&'a str>,
     pub(super) functions: Vec<Function<'a>>,
 }
@@ -15,7 +15,7 @@ pub(super) struct Pieces<'a> {
 pub(super) struct Function<'a> {
     pub(super) name: &'a str,
     pub(super) is_kernel: bool,
-    /// All lines before the body.
+    /// All lines before the body: name and parameters.
     pub(super) header: Vec<&'a str>,
     /// Lines between the outer braces.
     pub(super) body: Vec<&'a str>,
@@ -60,7 +60,7 @@ fn is_variable(line: &str) -> bool {
     words.any(|word| word == ".global" || word == ".const")
 }
 
-/// The function that begins in `first`, to its end.
+/// The function that begins with the line `first`; consumes its lines.
 fn function<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> Function<'a> {
     let is_kernel = first.contains(".entry ");
     let mut header = vec![first];
@@ -73,7 +73,7 @@ fn function<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> Fu
     let mut body = Vec::new();
     let mut depth = 1_usize;
     for line in lines {
-        // Braces of scopes; those of vectors open and close in one line.
+        // Scopes open and close on different lines; braces of vector operands on one.
         depth += line.matches('{').count();
         depth -= line.matches('}').count().min(depth);
         if depth == 0 {
@@ -81,7 +81,7 @@ fn function<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> Fu
         }
         body.push(line);
     }
-    // What it returns stands in brackets before its name.
+    // The return parameter is in parentheses before the name.
     let after = match first.split_once(".entry ") {
         Some((_, after)) => after,
         None => first.rsplit_once(") ").map_or("", |(_, after)| after),
@@ -104,7 +104,7 @@ pub(super) fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_$%".contains(c)
 }
 
-/// Whether `line` has the name as a word of its own.
+/// Whether `line` contains `name` as a whole identifier.
 pub(super) fn names(line: &str, name: &str) -> bool {
     line.match_indices(name).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -113,7 +113,7 @@ pub(super) fn names(line: &str, name: &str) -> bool {
     })
 }
 
-/// `line` with another name in place of one.
+/// `line` with the identifier `name` replaced by `new`.
 pub(super) fn renamed(line: &str, name: &str, new: &str) -> String {
     let mut out = String::with_capacity(line.len() + new.len());
     let mut copied = 0;
@@ -131,7 +131,7 @@ pub(super) fn renamed(line: &str, name: &str, new: &str) -> String {
     out
 }
 
-/// The name that a variable's line declares.
+/// The name that the line of a variable declares.
 pub(super) fn variable_name(line: &str) -> &str {
     let head = line.split(['[', '=', ';']).next().unwrap_or(line);
     head.split_ascii_whitespace().next_back().unwrap_or("")
