@@ -1,9 +1,9 @@
-//! Checks that several operations make.
+//! Checks shared by the operations.
 
 use crate::tensor::Erased;
 use crate::{Element, Error, Result, Stream, Tensor};
 
-/// `tensor` lives where `stream` does.
+/// Checks that `tensor` is on the stream's device.
 pub(super) fn device<T: Element>(
     operand: &'static str,
     tensor: &Tensor<T>,
@@ -12,7 +12,8 @@ pub(super) fn device<T: Element>(
     stream.device().check_same(operand, tensor.device())
 }
 
-/// A tensor to be written: of this shape, on the stream's device, each element once.
+/// Checks that a tensor can be written: it has this shape, is on the stream's device, and no two of
+/// its indices refer to the same element.
 pub(super) fn output<T: Element>(
     operand: &'static str,
     tensor: &Tensor<T>,
@@ -33,7 +34,7 @@ pub(super) fn output<T: Element>(
     Ok(())
 }
 
-/// The written tensor shares no element with `other`.
+/// Checks that the written tensor shares no element with `other`.
 pub(super) fn no_overlap<T: Element, U: Element>(
     output: &'static str,
     written: &Tensor<T>,
@@ -49,7 +50,7 @@ pub(super) fn no_overlap<T: Element, U: Element>(
     Ok(())
 }
 
-/// A [`Error::ShapeMismatch`] of `tensor`.
+/// The [`Error::ShapeMismatch`] of `tensor`.
 pub(super) fn shape_mismatch<T: Element>(
     operand: &'static str,
     tensor: &Tensor<T>,
@@ -62,9 +63,9 @@ pub(super) fn shape_mismatch<T: Element>(
     }
 }
 
-/// An extent as kernels take it.
+/// An extent as the u32 that kernels take.
 pub(super) fn extent(what: &'static str, extent: usize) -> Result<u32> {
-    // Kernels round extents up to whole tiles in u32.
+    // Kernels round extents up to whole tiles in u32, which must not overflow.
     const LIMIT: u32 = u32::MAX - 1024;
     match u32::try_from(extent) {
         Ok(extent) if extent <= LIMIT => Ok(extent),
@@ -76,7 +77,7 @@ pub(super) fn extent(what: &'static str, extent: usize) -> Result<u32> {
     }
 }
 
-/// `axis` is one of `tensor`'s.
+/// Checks that `axis` is an axis of `tensor`.
 pub(super) fn axis<T: Element>(tensor: &Tensor<T>, axis: usize) -> Result<()> {
     if axis < tensor.rank() {
         return Ok(());
@@ -88,7 +89,8 @@ pub(super) fn axis<T: Element>(tensor: &Tensor<T>, axis: usize) -> Result<()> {
     })
 }
 
-/// The written tensor is `other`, element for element, or shares no element with it.
+/// Checks that the written tensor is `other`, element for element (as in an update in place), or
+/// shares no element with it.
 pub(super) fn no_partial_overlap<T: Element, U: Element>(
     output: &'static str,
     written: &Tensor<T>,
@@ -98,7 +100,7 @@ pub(super) fn no_partial_overlap<T: Element, U: Element>(
     no_partial_overlap_of(output, &written.erased(), operand, &other.erased())
 }
 
-/// As [`no_partial_overlap`].
+/// As [`no_partial_overlap`], of tensors with erased types.
 pub(super) fn no_partial_overlap_of(
     output: &'static str,
     written: &Erased<'_>,

@@ -1,7 +1,8 @@
-//! Memory of which some words are 0 whenever a launch begins, since each launch leaves them so.
+//! Workspaces whose first words are 0 whenever a launch begins, because each launch resets them.
 //!
-//! Each stream has its own, made when it is first asked for and kept as long as the device: launches
-//! on one stream come one after the other, so a launch costs neither an allocation nor a fill.
+//! Each stream has one, which is allocated at its first use and kept as long as the device.
+//! Launches on one stream run one after the other, so they can share it, and a launch needs neither
+//! an allocation nor a fill.
 
 use crate::backend::Pattern;
 use crate::device::lock;
@@ -11,24 +12,25 @@ use crate::{Result, Stream};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// That of one purpose, of a device, by the bit of the stream's slot. Addresses, as memory that knows
-/// its device would keep it alive; the backend frees what is left when it goes away.
+/// The workspaces of a device for one purpose, by the bit of the stream's slot. They are stored as
+/// addresses, since a `Storage` would keep its device alive; the backend frees them when the device
+/// is dropped.
 #[derive(Default)]
 pub(super) struct Cleared(Mutex<HashMap<u64, u64>>);
 
-/// Memory that launches on one stream may use until this is dropped.
+/// A workspace that launches on one stream may use until this is dropped.
 pub(super) struct Lent {
     pub(super) address: u64,
-    /// Where it is this call's alone.
+    /// Owns the memory where it was allocated for this call alone.
     _storage: Option<Storage>,
 }
 
 impl Cleared {
-    /// That of `stream`: `bytes`, of which the first `words` of 32 bits are 0. The same for every
-    /// call of a device.
+    /// The workspace of `stream`: `bytes` bytes, of which the first `words` 32-bit words are 0. All
+    /// calls of a device must pass the same `bytes` and `words`.
     pub(super) fn get(&self, stream: &Stream, bytes: u64, words: usize) -> Result<Lent> {
         if stream.slot() == Slot::FOREIGN {
-            // Which of all the streams made elsewhere it is, nobody knows.
+            // Foreign streams share one slot, so they cannot share a workspace by slot.
             let storage = Storage::alloc(stream, bytes)?;
             clear(storage.address(), words, stream)?;
             return Ok(Lent {
@@ -55,6 +57,6 @@ impl Cleared {
 
 fn clear(address: u64, words: usize, stream: &Stream) -> Result<()> {
     let backend = stream.device().backend();
-    // SAFETY: the words are the first of memory that this stream has for itself.
+    // SAFETY: the words are at the start of memory that only this stream uses.
     unsafe { backend.fill(address, Pattern::B4(0), words, stream.raw()) }
 }

@@ -1,4 +1,4 @@
-//! Copies between any strides and between dtypes.
+//! Copies between tensors of different strides and dtypes.
 
 use crate::ops::elementwise::{Program, Transposition, Walk, steps_of};
 use crate::ops::{check, kernels};
@@ -8,8 +8,8 @@ use half::{bf16, f16};
 use spec::elementwise::{Arithmetic, CopyEntry, THREADS, TransposeEntry, grid_blocks};
 
 impl<T: Element> Tensor<T> {
-    /// The same elements in row-major order without gaps: this tensor itself where it is
-    /// contiguous, else a copy, enqueued on `stream`.
+    /// The same elements in row-major order without gaps. A contiguous tensor is returned as it is,
+    /// sharing its storage; of any other, a copy is enqueued on `stream`.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
@@ -23,12 +23,13 @@ impl<T: Element> Tensor<T> {
         }
     }
 
-    /// Enqueues a copy of all elements of `from`, which has the same shape; strides may be any.
+    /// Enqueues a copy of all elements of `from` to this tensor. Both have the same shape, and any
+    /// strides.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-    /// [`Error::StrideMismatch`](crate::Error::StrideMismatch) where an element of this tensor has
-    /// two indices, [`Error::Overlap`](crate::Error::Overlap),
+    /// [`Error::StrideMismatch`](crate::Error::StrideMismatch) where two indices of this tensor may
+    /// refer to the same element, [`Error::Overlap`](crate::Error::Overlap),
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn assign(&self, from: &Self, stream: &Stream) -> Result<()> {
@@ -39,7 +40,7 @@ impl<T: Element> Tensor<T> {
     }
 }
 
-/// A type that tensors can be cast from and to: all but u64.
+/// A type that [`Tensor::cast`] converts from and to: every [`Element`] but u64.
 pub trait CastElement: Element {}
 
 macro_rules! cast_elements {
@@ -51,11 +52,12 @@ macro_rules! cast_elements {
 cast_elements! { f64 f32 f16 bf16 E4m3 E5m2 i8 i16 i32 i64 u8 u16 u32 }
 
 impl<T: CastElement> Tensor<T> {
-    /// The elements in another dtype, in a new contiguous tensor. Enqueued on `stream`.
+    /// Converts the elements to another dtype, in a new contiguous tensor. Enqueued on `stream`.
     ///
-    /// To a float: rounded once to nearest, ties to even; what is beyond the largest finite value of a
-    /// type of 8 bits becomes that value. To an integer: towards zero, what is beyond its range to the
-    /// end of the range, NaN to 0. The same dtype: bits.
+    /// - To a float: rounded once to nearest, ties to even. For e4m3 and e5m2, values beyond the
+    ///   largest finite value saturate to it.
+    /// - To an integer: rounded towards zero. Values out of range saturate, and NaN becomes 0.
+    /// - To the same dtype: the bits are copied.
     ///
     /// # Errors
     /// As [`Tensor::contiguous`].
@@ -86,15 +88,15 @@ impl<T: CastElement> Tensor<T> {
     }
 }
 
-/// A row-major copy of `tensor`, which lives on the stream's device.
+/// A contiguous copy of `tensor`, which must be on the stream's device.
 pub(super) fn contiguous<T: Element>(tensor: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
     let copy = Tensor::empty(stream, tensor.shape())?;
     strided_copy(tensor, &copy, stream)?;
     Ok(copy)
 }
 
-/// Copies `from` to `to`: of one shape, on the stream's device; `to` is injective and does not
-/// overlap `from`.
+/// Copies `from` to `to`. The caller guarantees that both have one shape and are on the stream's
+/// device, and that `to` is injective and does not overlap `from`.
 pub(super) fn strided_copy<T: Element>(
     from: &Tensor<T>,
     to: &Tensor<T>,
@@ -103,7 +105,7 @@ pub(super) fn strided_copy<T: Element>(
     copy_bits(&from.erased(), &to.erased(), stream)
 }
 
-/// As [`strided_copy`], of tensors of one dtype.
+/// As [`strided_copy`], of two tensors with the same dtype.
 fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> {
     if to.is_empty() {
         return Ok(());
@@ -135,8 +137,8 @@ fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> 
         let config = LaunchConfig::linear(blocks, THREADS);
         let x = from.argument(piece.addresses[1]);
         let y = to.argument(piece.addresses[0]);
-        // SAFETY: both tensors have the walk's shape and strides, so every element it names lies
-        // inside of their storage; the caller vouches for `to`.
+        // SAFETY: both tensors have the walk's shape and strides, so every element that the kernel
+        // accesses lies inside of their storage; the caller guarantees the rest of `to`.
         unsafe { kernel.launch(stream, config, (x, y, piece.params)) }
     })
 }

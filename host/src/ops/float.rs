@@ -5,8 +5,8 @@ use crate::ops::elementwise::ChainElement;
 use crate::ops::gemm::GemmInput;
 use half::{bf16, f16};
 
-/// f32, f16 or bf16: what operations read. Everything is computed in f32 and rounded once when it
-/// is written.
+/// The types f32, f16 and bf16, which most operations take. Operations compute in f32 and round
+/// once, when they write a result.
 pub trait Float:
     CastElement + ChainElement + GemmInput<Self, Output = Self> + sealed::Sealed
 {
@@ -14,12 +14,12 @@ pub trait Float:
     fn to_f32(self) -> f32;
     /// `x` rounded to nearest, ties to even.
     fn from_f32(x: f32) -> Self;
-    /// `x` rounded once to nearest, ties to even.
+    /// `x` rounded to nearest, ties to even, without an intermediate rounding to f32.
     fn from_f64(x: f64) -> Self;
 }
 
 mod sealed {
-    /// Keeps [`Float`](super::Float) to the types that kernels exist for.
+    /// Restricts [`Float`](super::Float) to the types that kernels exist for.
     pub trait Sealed {}
 }
 

@@ -1,12 +1,12 @@
-//! Finding an operation's kernel by the entry that spec displays.
+//! Finds the embedded kernel of an operation by its entry, whose `Display` is the kernel's name.
 
 use crate::module::Kernel;
 use crate::{Error, Result, Stream};
 use std::fmt::{Display, Write};
 
-/// The embedded kernel of the name that `entry` displays as, on the stream's device.
+/// The embedded kernel with the name that `entry` displays, on the stream's device.
 ///
-/// The name is built on the stack: a launch allocates nothing.
+/// The name is built on the stack, so that a launch allocates nothing.
 pub(super) fn kernel(stream: &Stream, entry: impl Display) -> Result<Kernel> {
     let mut name = Name {
         bytes: [0; Name::CAPACITY],

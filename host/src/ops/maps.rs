@@ -1,8 +1,8 @@
-//! Tensor maps, encoded once: kernels take each by value.
+//! A cache of encoded tensor maps, which kernels take by value.
 //!
-//! A map says where a tensor is and how it lies, nothing of what it holds; so it may be kept as
-//! long as one likes. Each device keeps those it was asked for last, and a launch that asks for a
-//! known one allocates nothing.
+//! A map contains the address and layout of a tensor, not its contents, so a cached one never goes
+//! stale. Each device keeps the maps that were used last, and a launch with a cached map allocates
+//! nothing.
 
 use crate::device::lock;
 use crate::launch::KernelArg;
@@ -13,20 +13,20 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-/// Maps that a device keeps.
+/// Capacity of a device's cache, in maps.
 const KEPT: usize = 1024;
 
 /// Most dimensions of a map.
 const RANK: usize = 5;
 
-/// A tiled map that takes every element, fills with zeros and has the swizzle that its box's rows span.
-/// Dimensions are in order from the innermost.
+/// A tiled map with element strides of 1, zero fill, and the swizzle whose span is the innermost
+/// box extent. Dimensions are listed innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MapKey {
     address: u64,
     data_type: TensorMapType,
     rank: usize,
-    // Of these as many as the rank says.
+    // Of the following arrays, only the first `rank` (or `rank - 1`) entries are used.
     dims: [u64; RANK],
     strides_bytes: [u64; RANK - 1],
     box_dims: [u32; RANK],
@@ -34,8 +34,8 @@ pub(super) struct MapKey {
 }
 
 impl MapKey {
-    /// The map of what lies at `address`. `strides_bytes` are of every dimension but the innermost;
-    /// there are `LESS`, one less than of dimensions.
+    /// The map of the tensor at `address`. `strides_bytes` are the `LESS == N - 1` strides of all
+    /// dimensions but the innermost.
     pub(super) fn new<const N: usize, const LESS: usize>(
         (address, data_type): (u64, TensorMapType),
         dims: [u64; N],
@@ -80,8 +80,8 @@ impl MapKey {
     }
 }
 
-/// A map, as an argument by value. The tensor's memory is not known by it: the launch has to be
-/// told of it.
+/// A map as a by-value kernel argument. It does not register the use of the tensor's memory on the
+/// stream: the launch has to do that.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct MapValue([u8; TensorMap::BYTES]);
@@ -101,14 +101,14 @@ unsafe impl KernelArg for &MapValue {
     }
 }
 
-/// The maps that a device keeps.
+/// The tensor maps that a device caches.
 #[derive(Default)]
 pub(crate) struct MapCache(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
     maps: HashMap<MapKey, (MapValue, u64)>,
-    /// Counts requests.
+    /// Counts requests: the time stamp of the next one.
     now: u64,
 }
 
@@ -124,7 +124,7 @@ impl MapCache {
         }
         let map = key.encode(device)?;
         if kept.maps.len() >= KEPT {
-            // Half of them at once, so that it is rare.
+            // Evict the least recently used half at once, so that eviction is rare.
             let mut uses: Vec<u64> = kept.maps.values().map(|&(_, used)| used).collect();
             uses.sort_unstable();
             let oldest_kept = uses[uses.len() / 2];

@@ -1,5 +1,4 @@
-//! What the kernels promise, in the terms of [`reference`](crate::reference): the models by which
-//! its error bounds are derived.
+//! Error models of the kernels, from which [`reference`](crate::reference) derives its bounds.
 
 use crate::reference::Model;
 
@@ -9,8 +8,8 @@ const EXP_ULPS: f64 = 1.1;
 /// Largest errors of `ln` and `log2` in the kernels, in ulp (`cuda_std::math`).
 const LOG_ULPS: f64 = 1.5;
 
-/// Of attention over `seqlen_k` keys and a sink: sums go through the keys one by one, rescaled once a
-/// tile.
+/// The model of attention over `seqlen_k` keys and a sink: sums add the keys one by one, and are
+/// rescaled once per tile of `tile_n` keys.
 pub(super) fn attention(seqlen_k: usize, tile_n: u32) -> Model {
     Model {
         additions: seqlen_k + 1,
@@ -21,7 +20,7 @@ pub(super) fn attention(seqlen_k: usize, tile_n: u32) -> Model {
     }
 }
 
-/// Of a sum whose longest chain has that many additions, any of which may rescale.
+/// The model of a sum whose longest chain has `additions` additions, each of which may rescale.
 pub(super) fn sum(additions: u64) -> Model {
     let additions = usize::try_from(additions).unwrap_or(usize::MAX);
     Model {

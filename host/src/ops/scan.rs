@@ -1,4 +1,4 @@
-//! Scans.
+//! Scans: running sums, products and maxima.
 
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
@@ -8,23 +8,25 @@ use crate::storage::Storage;
 use crate::{LaunchConfig, MAX_RANK, Reducible, Result, Stream, Tensor};
 use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 
-/// Running sums, products or maxima along an axis: `y_i = x_0 + .. + x_i`.
+/// Running sums, products or maxima along an axis: `y_i = x_0 + .. + x_i`, or `·` or `max` for `+`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` | any of 1 to 8 dimensions | f32, f16, bf16, f64, i32, i64 | any; see Performance |
-/// | `y` (written) | as `x` | as `x` | any that give each element a place of its own; must not overlap `x` |
+/// | `x` | any, with 1 to 8 dimensions | f32, f16, bf16, f64, i32, i64 | any; see Performance |
+/// | `y` (written) | as `x` | as `x` | any where no two indices refer to one element; must not overlap `x` |
 ///
-/// [`exclusive`](Scan::exclusive) leaves the element itself out: `y_0` is 0 of sums, 1 of products, and
-/// of maxima the least there is (`-inf`, or the least integer). A maximum is NaN from the first NaN on.
+/// An [`exclusive`](Scan::exclusive) scan leaves out `x_i` itself. Its `y_0` is the identity: 0 for
+/// sums, 1 for products, and for maxima `-inf` or the least integer. From the first NaN on, a
+/// maximum is NaN.
 ///
 /// # Numerics
-/// Computed in f32 (of f64 in f64, of integers in 64 bits, wrapping) and rounded once. An element goes
-/// through a fixed tree of its group of 32 tiles (32 KiB each), and the groups before it are added one
-/// after the other ([`ScanPlan::additions`](spec::scan::ScanPlan)). Error bound:
-/// [`reference::scan`](crate::reference::scan). Deterministic: same bits every run, on every device,
-/// however far blocks had to look back. A row that begins at another byte of 16 is grouped in another
-/// way.
+/// f32, f16 and bf16 are accumulated in f32, f64 in f64, and integers in i64, wrapping; the result
+/// is rounded once to the dtype of `y`. The elements of a group of 32 tiles of 32 KiB are combined
+/// in a fixed tree, and the totals of the preceding groups one after the other
+/// ([`ScanPlan::additions`](spec::scan::ScanPlan)). Error bound:
+/// [`reference::scan`](crate::reference::scan). Deterministic: the same bits every run and on every
+/// device, however far blocks have to look back. The association depends on the alignment of a row
+/// to 16 bytes, so the same values at another alignment may round differently.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -33,18 +35,19 @@ use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor without
 /// dimensions), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
 /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap), [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
+/// [`Error::Overlap`](crate::Error::Overlap),
+/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
 /// launch happens on error.
 ///
 /// # Performance
-/// `x` is read once and `y` written once, in one launch (of rows of several tiles behind a fill of 8 to
-/// 16 bytes a tile), where
-/// the axis has neighbours in memory and the dimensions before it step evenly, as the last axis of
-/// contiguous tensors does. Else `x` is copied to rows first and the result copied to its place.
+/// `x` is read once and `y` written once, in one launch, if the axis has stride 1 and the other
+/// dimensions merge into one, as for the last axis of a contiguous tensor. Rows of more than one
+/// tile need a fill of 8 to 16 bytes per tile before the launch. Otherwise, `x` is first copied to
+/// contiguous rows, and the result is copied to `y`.
 ///
 /// # Sources
-/// Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back, NVR-2016-002.
+/// Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, NVR-2016-002.
 ///
 /// # Examples
 /// ```
@@ -71,7 +74,7 @@ pub struct Scan<'a, T: Reducible> {
 }
 
 impl<'a, T: Reducible> Scan<'a, T> {
-    /// `op` along the last axis.
+    /// An inclusive scan with `op` along the last axis of `x`.
     pub fn new(op: ScanOp, x: &'a Tensor<T>) -> Self {
         Self {
             op,
@@ -81,19 +84,19 @@ impl<'a, T: Reducible> Scan<'a, T> {
         }
     }
 
-    /// Along this axis.
+    /// Scans along this axis instead of the last one.
     pub fn axis(mut self, axis: usize) -> Self {
         self.axis = Some(axis);
         self
     }
 
-    /// Of the elements before each one.
+    /// Makes the scan exclusive: each result combines the elements before its own.
     pub fn exclusive(mut self) -> Self {
         self.is_exclusive = true;
         self
     }
 
-    /// The result in a new, contiguous tensor.
+    /// Enqueues the scan and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Scan`].
@@ -104,7 +107,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         Ok(y)
     }
 
-    /// The result into `y`.
+    /// Enqueues the scan into `y`.
     ///
     /// # Errors
     /// See [`Scan`].
@@ -115,10 +118,10 @@ impl<'a, T: Reducible> Scan<'a, T> {
         self.launch(axis, y, stream)
     }
 
-    /// How the kernel computes, for the bound of [`reference::scan`](crate::reference::scan).
+    /// The error model of the kernel, for the bound of [`reference::scan`](crate::reference::scan).
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds): the axis.
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for an axis that `x` does not have.
     pub fn model(&self) -> Result<Model> {
         let n = self.x.shape()[self.checked_axis()?] as u64;
         Ok(model::sum(ScanPlan::new(1, n, T::DTYPE, false).additions()))
@@ -155,7 +158,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         strided_copy(&dense, &y, stream)
     }
 
-    /// Rows whose elements are neighbours.
+    /// Launches over rows with stride 1 along the axis.
     fn launch_rows(&self, x: &Tensor<T>, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         let n = x.shape().last().copied().unwrap_or(1) as u64;
         let rows = (x.len() as u64) / n.max(1);
@@ -171,7 +174,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
                 let status = Storage::alloc(stream, 8 * words)?;
                 let backend = stream.device().backend();
                 let zero = crate::backend::Pattern::B4(0);
-                // SAFETY: all of the memory just allocated, which nobody else knows.
+                // SAFETY: all of the memory just allocated, which nothing else uses yet.
                 unsafe { backend.fill(status.address(), zero, 2 * words as usize, stream.raw()) }?;
                 Some(status)
             }
@@ -199,13 +202,13 @@ impl<'a, T: Reducible> Scan<'a, T> {
         let config = LaunchConfig::linear(plan.blocks, THREADS)
             .shared_bytes(ScanPlan::shared_bytes(is_late));
         let status = status.as_ref().map_or(0, Storage::address);
-        // SAFETY: rows of n neighbours, that far apart in x and in y, which do not overlap; the status
-        // has the plan's words, all 0.
+        // SAFETY: x and y have `rows` rows of n contiguous elements at these row strides, and do
+        // not overlap; the status has as many words as the plan says, all 0.
         unsafe { kernel.launch(stream, config, (x, y, status, params)) }
     }
 }
 
-/// The distance of rows whose elements are neighbours and which step evenly.
+/// The stride between rows, where the last dimension has stride 1 and the others merge into one.
 fn row_stride<T: Reducible>(x: &Tensor<T>) -> Option<i64> {
     let ((&n, outer), (&stride, outer_strides)) =
         (x.shape().split_last()?, x.strides().split_last()?);

@@ -1,7 +1,7 @@
-//! Tensors seen as few dimensions.
+//! Merging of dimensions.
 
-/// Several dimensions as one: its extent and stride, where the elements step through them evenly
-/// in row-major order.
+/// Merges dimensions into one, and returns its extent and stride: `None` unless the elements, taken
+/// in row-major order, are equally spaced.
 pub(super) fn merge(shape: &[usize], strides: &[i64]) -> Option<(usize, i64)> {
     let mut merged: Option<(usize, i64)> = None;
     for (&extent, &stride) in shape.iter().zip(strides) {

@@ -267,8 +267,8 @@ impl TensorMapDesc {
     ///
     /// # Errors
     /// [`Error::TensorMap`] where a rule is broken, [`Error::OutOfBounds`] where the tensor is
-    /// larger than the buffer, [`Error::Unsupported`] on a GPU without TMA (compute capability below
-    /// 9.0) or with a driver for a CUDA version below 12, [`Error::Driver`].
+    /// larger than the buffer, [`Error::Unsupported`] on a GPU without TMA (compute capability
+    /// below 9.0) or with a driver for CUDA before 12.0, [`Error::Driver`].
     pub fn encode<T: Element>(&self, buffer: &DeviceBuffer<T>) -> Result<TensorMap> {
         let storage = buffer.shared_storage();
         self.check(storage.address())?;
