@@ -1,36 +1,40 @@
-//! Functions of two elements.
+//! Elementwise functions of two tensors.
 
 use super::program::{ChainElement, Program};
 use super::steps::Step;
 use crate::{Result, Stream, Tensor};
 use spec::elementwise::BinaryOp;
 
-/// A function of pairs of elements: `y = f(a, b)`, with broadcasting.
+/// An elementwise function of two tensors, with broadcasting: `y = f(a, b)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `a`, `b` | broadcast to one shape | any of [`ChainElement`] | any |
-/// | `y` (written) | that shape | as `a`; others by [`run_as`](Binary::run_as), as [`ChainElement`] says | any that give each element a place of its own; may be `a` or `b` itself, and must not overlap them otherwise |
+/// | `y` (written) | that shape | as `a`; with [`run_as`](Binary::run_as) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `a` or `b` itself, and must not overlap them otherwise |
 ///
-/// Shapes broadcast as in numpy: aligned at the last dimension; an extent of 1, or a missing one,
-/// repeats. [`BinaryOp`] lists the functions.
+/// Shapes broadcast as in NumPy: they are aligned at the last dimension, and a dimension that is
+/// missing or has extent 1 is repeated. [`BinaryOp`] lists the functions.
 ///
 /// # Numerics
-/// Computed in f32 or f64 within [`BinaryOp::ulps`], in i32 and i64 wrapping, and rounded once. max and
-/// min of a NaN are NaN; an integer divided by 0 is 0, and so is the remainder. Same
-/// bits every run, on every device.
+/// Computed in f32 or f64 with an error up to [`BinaryOp::ulps`], or in wrapping i32 or i64, and
+/// rounded once. If an operand of max or min is NaN, the result is NaN. Quotient and remainder of
+/// an integer by 0 are 0. The same bits every run and on every device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Unsupported`](crate::Error::Unsupported) (a function without a meaning in the dtype),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch), [`Error::StrideMismatch`](crate::Error::StrideMismatch), [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch), [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No launch happens on
-/// error.
+/// [`Error::Unsupported`](crate::Error::Unsupported) (a function that is not defined for the dtype,
+/// or a result dtype that cannot be combined with it),
+/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
+/// [`Error::Overlap`](crate::Error::Overlap),
+/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// launch happens on error.
 ///
 /// # Performance
-/// As [`Chain`](crate::Chain): two reads and one write an element.
+/// As [`Chain`](crate::Chain): two reads and one write per element.
 ///
 /// # Examples
 /// ```
@@ -55,12 +59,12 @@ pub struct Binary<'a, T: ChainElement> {
 }
 
 impl<'a, T: ChainElement> Binary<'a, T> {
-    /// `op` of every pair of elements of `a` and `b`.
+    /// `op` applied to every pair of elements of `a` and `b`.
     pub fn new(op: BinaryOp, a: &'a Tensor<T>, b: &'a Tensor<T>) -> Self {
         Self { op, a, b }
     }
 
-    /// The result in a new, contiguous tensor.
+    /// Enqueues the function and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Binary`].
@@ -68,7 +72,7 @@ impl<'a, T: ChainElement> Binary<'a, T> {
         self.run_as(stream)
     }
 
-    /// As [`run`](Binary::run), of another dtype: comparisons as u8.
+    /// As [`run`](Binary::run), with a result of another dtype: comparisons as u8.
     ///
     /// # Errors
     /// See [`Binary`].
@@ -76,7 +80,7 @@ impl<'a, T: ChainElement> Binary<'a, T> {
         self.program().run(stream)
     }
 
-    /// The result into `y`, which may be `a` or `b` itself.
+    /// Enqueues the function into `y`, which may be `a` or `b` itself.
     ///
     /// # Errors
     /// See [`Binary`].

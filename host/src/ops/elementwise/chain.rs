@@ -1,4 +1,4 @@
-//! Chains of functions in one launch.
+//! Chains of elementwise functions, fused into one kernel.
 
 use super::program::{ChainElement, Program};
 use super::steps::{Number, Operand, Step};
@@ -6,49 +6,55 @@ use crate::fuse::Fragment;
 use crate::{Result, Stream, Tensor};
 use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
 
-/// Functions of elements one after the other, as one launch: each input is read once, the result
-/// written once, and what is between stays in registers.
+/// A sequence of elementwise functions, fused into one kernel: each input is read once, the result
+/// is written once, and intermediate values stay in registers.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | the first, and up to three others | broadcast to one shape | [`ChainElement`] says which go together | any |
-/// | `y` (written) | that shape | the same | any that give each element a place of its own; may be an input itself where their elements are as long, and must not overlap it otherwise |
+/// | the first input, and up to three others | broadcast to one shape | any of [`ChainElement`], which lists the combinations | any |
+/// | `y` (written) | that shape | one of the same combination | any where no two indices refer to one element; may be an input itself if their dtypes have one size, and must not overlap one otherwise |
 ///
-/// A chain has a value, which begins as the first tensor. Each step makes another of it: a function
-/// ([`unary`](Chain::unary)), or a function with a tensor, a number or a value kept before. Up to 31
-/// steps. [`clamp`](Chain::clamp) and [`select`](Chain::select) are two.
+/// A chain has a current value, which starts as the first tensor. Each step replaces it by a
+/// function of it ([`unary`](Chain::unary)), or of it and an operand: another tensor, a number, or
+/// a value that was [kept](Chain::keep) before. A chain has up to 31 steps; [`clamp`](Chain::clamp)
+/// and [`select`](Chain::select) count as two.
 ///
 /// # Numerics
-/// Every step in what the first tensor says ([`ChainElement`]): in f32 within [`UnaryOp::ulps`] and so
-/// on, in f64 within [`UnaryOp::wide_ulps`], in integers wrapping. So it is what the steps give one by
-/// one, with tensors of that type between. Rounded once to `y`: to nearest for floats, beyond the
-/// largest of a type of 8 bits to that; for integers towards zero, beyond the range to its end, NaN to
-/// 0. Same bits every run, on every device.
+/// The first tensor determines the arithmetic of all steps ([`ChainElement`]): f32 with errors up
+/// to [`UnaryOp::ulps`] (and its like of the other functions), f64 with errors up to
+/// [`UnaryOp::wide_ulps`], or wrapping integers. The result equals that of the steps done one by
+/// one with intermediate tensors of that type. It is rounded once to the dtype of `y`: to floats to
+/// nearest, with saturation for e4m3 and e5m2; to integers towards zero, with saturation, and NaN
+/// to
+/// 0. The same bits every run and on every device.
 ///
-/// Where `y` is of f16, bf16, e4m3 or e5m2, functions that have a short form are taken in it, within
-/// [`UnaryOp::narrow_ulps`], wherever in the chain they stand. These bits are those of one kind of
-/// device; the steps one by one are the fragments `f32_exp_narrow` and so on.
+/// Exception: if `y` is f16, bf16, e4m3 or e5m2, the functions that have a short form use it, with
+/// errors up to [`UnaryOp::narrow_ulps`], at every place in the chain. It uses approximate
+/// instructions, so the bits are reproducible on one kind of device only. Single steps in short
+/// form are the fragments `f32_exp_narrow` and so on.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
 /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (too many inputs or steps),
-/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept, a number that is none
-/// of the chain's type), [`Error::Unsupported`](crate::Error::Unsupported) (dtypes that do not go
-/// together, a function without a meaning there), [`Error::Fuse`](crate::Error::Fuse) (a fragment of
-/// other types),
+/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept, a number that
+/// the chain's arithmetic cannot represent), [`Error::Unsupported`](crate::Error::Unsupported)
+/// (dtypes that cannot be combined, a function that is not defined in the arithmetic),
+/// [`Error::Fuse`](crate::Error::Fuse) (a fragment with other parameter or result types),
 /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch), [`Error::Overlap`](crate::Error::Overlap),
+/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
+/// [`Error::Overlap`](crate::Error::Overlap),
 /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
 /// launch happens on error.
 ///
 /// # Performance
-/// The first launch of a chain composes a kernel of the functions ([`crate::fuse`]) and has the driver
-/// compile it: some milliseconds, so launch once before capturing a graph. Other numbers, and tensors
-/// of other lengths, are the same kernel. Tensors whose innermost dimension has no gaps, or repeats one
-/// element, and begins at a multiple of 16 bytes, move in accesses of 16 bytes.
+/// The first launch of a chain composes a kernel ([`crate::fuse`]) and has the driver compile it,
+/// which takes some milliseconds: launch once before capturing a CUDA graph. The kernel is cached,
+/// and serves chains that differ only in their numbers and tensor sizes. Tensors are accessed in
+/// vectors of 16 bytes where their innermost dimension is contiguous, or broadcast, and its rows
+/// start at multiples of 16 bytes.
 ///
 /// # Examples
 /// ```
@@ -77,15 +83,15 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// The value is `x`.
+    /// A chain whose value is `x`.
     pub fn new<T: ChainElement>(x: &'a Tensor<T>) -> Self {
         Self {
             program: Program::load("x", x.erased()),
         }
     }
 
-    /// value = op(value). Where the function takes a scalar ([`UnaryOp::Scale`],
-    /// [`UnaryOp::Offset`]), that is 1: say [`scalar`](Chain::scalar) instead.
+    /// value = op(value). The functions that take a scalar ([`UnaryOp::Scale`] and
+    /// [`UnaryOp::Offset`]) get 1 here: use [`scalar`](Chain::scalar) instead.
     pub fn unary(mut self, op: UnaryOp) -> Self {
         self.program.push(Step::unary(op, Number::Integer(1)));
         self
@@ -119,19 +125,20 @@ impl<'a> Chain<'a> {
         self
     }
 
-    /// value = op'(value) · dy: the gradient that comes out of a function, of the one that goes in.
+    /// value = op'(value) · dy: one step of a backward pass. The value is the input of the forward
+    /// function, and `dy` the gradient with respect to its output.
     pub fn gradient<T: ChainElement>(mut self, op: GradOp, dy: &'a Tensor<T>) -> Self {
         let operand = self.program.input("dy", dy.erased());
         self.program.push(Step::Gradient(op, operand));
         self
     }
 
-    /// value = min(max(value, low), high). NaN stays; where low is above high, high.
+    /// value = min(max(value, low), high). A NaN stays NaN. If `low > high`, the result is `high`.
     pub fn clamp(self, low: impl Into<Number>, high: impl Into<Number>) -> Self {
         self.scalar(BinaryOp::Max, low).scalar(BinaryOp::Min, high)
     }
 
-    /// value = condition ≠ 0 ? value : other. A NaN in the condition counts as 0.
+    /// value = `condition != 0 ? value : other`. A NaN in the condition counts as 0.
     pub fn select<C: ChainElement, T: ChainElement>(
         mut self,
         condition: &'a Tensor<C>,
@@ -144,8 +151,8 @@ impl<'a> Chain<'a> {
         self
     }
 
-    /// value = fragment(value): a function of your own, `#[cuda_std::fragment]` in a crate of kernels.
-    /// It takes and returns what the chain computes in.
+    /// value = fragment(value), with a function of your own: `#[cuda_std::fragment]` in a kernel
+    /// crate. Its parameter and its result have the type of the chain's arithmetic.
     pub fn apply(mut self, fragment: &'a Fragment) -> Self {
         self.program.push(Step::Apply(fragment, None));
         self
@@ -162,27 +169,27 @@ impl<'a> Chain<'a> {
         self
     }
 
-    /// Keeps the value under a number from 0 to 3, for [`kept`](Chain::kept) later.
+    /// Keeps the current value in slot `number` (0 to 3), for a later [`kept`](Chain::kept).
     pub fn keep(mut self, number: u8) -> Self {
         self.program.keep(number);
         self
     }
 
-    /// value = op(value, what was kept).
+    /// value = op(value, kept), with the value that was kept in slot `number`.
     pub fn kept(mut self, op: BinaryOp, number: u8) -> Self {
         let operand = self.program.kept(number);
         self.program.push(Step::binary(op, operand, false));
         self
     }
 
-    /// value = op(what was kept, value).
+    /// value = op(kept, value), with the value that was kept in slot `number`.
     pub fn kept_first(mut self, op: BinaryOp, number: u8) -> Self {
         let operand = self.program.kept(number);
         self.program.push(Step::binary(op, operand, true));
         self
     }
 
-    /// The result in a new, contiguous tensor.
+    /// Enqueues the chain and returns its result, a new contiguous tensor of dtype `U`.
     ///
     /// # Errors
     /// See [`Chain`].
@@ -190,8 +197,8 @@ impl<'a> Chain<'a> {
         self.program.run(stream)
     }
 
-    /// The kernel that a launch into contiguous tensors of many elements and dtype `U` runs on devices
-    /// of compute capability `arch`: to read, or to hand to ptxas.
+    /// The PTX of the kernel that a launch over large contiguous tensors, with a result of dtype
+    /// `U`, runs on devices of compute capability `arch`: to read, or to pass to ptxas.
     ///
     /// # Errors
     /// See [`Chain`].
@@ -199,7 +206,7 @@ impl<'a> Chain<'a> {
         self.program.ptx(U::DTYPE, arch)
     }
 
-    /// The result into `y`, which may be an input itself.
+    /// Enqueues the chain into `y`, which may be an input itself.
     ///
     /// # Errors
     /// See [`Chain`].

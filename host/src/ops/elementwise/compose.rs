@@ -1,4 +1,4 @@
-//! Which fragments a program is, and the kernel that is composed of them.
+//! Composes the kernel of a program from fragments.
 
 use super::steps::{Operand, Step};
 use crate::Result;
@@ -7,13 +7,14 @@ use spec::DType;
 use spec::elementwise::{Arithmetic, FusedEntry, MAX_INPUTS, MAX_KEPT};
 use std::collections::HashMap;
 
-/// A kernel to compose: everything that its text depends on.
+/// Everything that the text of a composed kernel depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Composition<'a> {
     pub(super) entry: FusedEntry,
-    /// Elements of a chunk.
+    /// Elements of a chunk, which is one vector access.
     pub(super) elements: u32,
-    /// Bit t: tensor t has one element for a whole chunk.
+    /// Bit t is set if tensor t is broadcast along the innermost dimension: one element serves a
+    /// whole chunk.
     pub(super) splat: u32,
     pub(super) arithmetic: Arithmetic,
     /// Of the output, then of the inputs.
@@ -21,14 +22,14 @@ pub(super) struct Composition<'a> {
     pub(super) steps: &'a [Step<'a>],
 }
 
-/// Parameter of the skeletons that holds the steps' numbers.
+/// Index of the skeletons' parameter that holds the numbers of the steps.
 const PARAMS: usize = 5;
 
-/// Most words of a key.
+/// Largest key, in words.
 const KEY: usize = 2 + 2 * spec::elementwise::MAX_STEPS;
 
 impl Composition<'_> {
-    /// What tells it from all others, and how much of that is in use.
+    /// A key that is unique among compositions, and its length in words.
     pub(super) fn key(&self) -> ([u64; KEY], usize) {
         let mut key = [0; KEY];
         let entry = u64::from(self.entry.dense) | u64::from(self.entry.inputs) << 8;
@@ -87,7 +88,8 @@ impl Composition<'_> {
         (self.splat >> tensor) & 1 == 1
     }
 
-    /// The program of so many elements, of which each tensor has `words` words.
+    /// The program for `elements` elements, where each tensor has `words` words of the hole's
+    /// inputs.
     fn body(&self, elements: u32, words: usize, fragments: &mut Fragments) -> Result<Body> {
         let mut writer = Writer {
             of: self,
@@ -105,7 +107,7 @@ impl Composition<'_> {
         Ok(writer.body)
     }
 
-    /// Byte of the launch's parameters where the number of a step is.
+    /// Offset in bytes of a step's number in the kernel's parameter [`PARAMS`].
     fn number_offset(&self, step: usize) -> u32 {
         let before = if self.entry.dense {
             std::mem::offset_of!(spec::elementwise::DenseParams, scalars)
@@ -116,7 +118,7 @@ impl Composition<'_> {
     }
 }
 
-/// Fragments that a composition names, looked up once each.
+/// The fragments that a composition uses, each looked up once.
 struct Fragments {
     arch: (u32, u32),
     known: HashMap<String, Fragment>,
@@ -133,7 +135,7 @@ impl Fragments {
     }
 }
 
-/// A body on its way.
+/// A body under construction.
 struct Writer<'w, 'c> {
     of: &'w Composition<'c>,
     /// Words of each tensor among the hole's inputs.
@@ -230,12 +232,12 @@ impl Writer<'_, '_> {
                 Ok(self.body.param(PARAMS, offset, scalar(arithmetic)))
             }
             Operand::Input(input) => self.widen(input.into(), element, arithmetic),
-            // A program is refused that names what it has not kept.
+            // A program that uses a value it has not kept is refused before.
             Operand::Kept(number) => Ok(self.kept[usize::from(number)].unwrap_or(value)),
         }
     }
 
-    /// An operand as a condition; bytes may be one in any arithmetic.
+    /// An operand as a condition, which may be u8 in every arithmetic.
     fn condition(
         &mut self,
         at: usize,
@@ -256,7 +258,7 @@ impl Writer<'_, '_> {
         self.apply(format!("{}_is_true", arithmetic.name()), &[operand])
     }
 
-    /// An element of an input, from its words.
+    /// An element of an input, unpacked from its words and converted to the arithmetic.
     fn widen(&mut self, input: usize, element: usize, to: Arithmetic) -> Result<Value> {
         let dtype = self.of.dtypes[1 + input];
         let element = if self.of.is_splat(1 + input) {
@@ -276,7 +278,7 @@ impl Writer<'_, '_> {
         self.apply(name, &[word])
     }
 
-    /// The output's words, of its elements' values.
+    /// Converts the values to the output's dtype, and packs them into the output's words.
     fn narrow(&mut self, values: &[Value]) -> Result<()> {
         let (dtype, mut arithmetic) = (self.of.dtypes[0], self.of.arithmetic);
         let is_short_float = matches!(dtype, DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2);
@@ -311,7 +313,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The register that holds a value.
+/// The register type of a value.
 pub(super) fn scalar(arithmetic: Arithmetic) -> Scalar {
     match arithmetic {
         Arithmetic::F32 => Scalar::F32,

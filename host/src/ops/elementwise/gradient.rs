@@ -6,17 +6,18 @@ use crate::ops::float::Float;
 use crate::{Result, Stream, Tensor};
 use spec::elementwise::GradOp;
 
-/// The gradient of an activation's input, of that of its output: `dx = f'(x) dy`.
+/// The backward pass of an activation function `f`: `dx = f'(x) dy`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` (what the activation read) | any, up to 8 dimensions | f32, f16, bf16 | any |
-/// | `dy` | broadcasts with `x` | as `x` | any |
-/// | `dx` (written) | the shape of both | as `x` | any that give each element a place of its own; may be `x` or `dy` itself, and must not overlap them otherwise |
+/// | `x`, the input of the forward pass | any, up to 8 dimensions | f32, f16, bf16 | any |
+/// | `dy`, the gradient with respect to the output | broadcasts with `x` | as `x` | any |
+/// | `dx` (written), the gradient with respect to `x` | the shape that both broadcast to | as `x` | any where no two indices refer to one element; may be `x` or `dy` itself, and must not overlap them otherwise |
 ///
 /// # Numerics
-/// f' in f32 within [`GradOp::ulps`], the product rounded, then to `dx`. relu's at 0 is 0. Same bits
-/// every run, on every device.
+/// `f'` is computed in f32 with an error up to [`GradOp::ulps`]. The product with `dy` is rounded
+/// to f32, and then to the dtype of `dx`. The derivative of relu at 0 is 0. The same bits every run
+/// and on every device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -25,8 +26,8 @@ use spec::elementwise::GradOp;
 /// As [`Chain`](crate::Chain).
 ///
 /// # Performance
-/// As [`Chain`](crate::Chain): two reads and one write an element. More of the backward pass fits into
-/// the same launch by [`Chain::gradient`](crate::Chain::gradient).
+/// As [`Chain`](crate::Chain): two reads and one write per element.
+/// [`Chain::gradient`](crate::Chain::gradient) fuses it with other steps of the backward pass.
 ///
 /// # Examples
 /// ```
@@ -50,12 +51,12 @@ pub struct Gradient<'a, T: Float> {
 }
 
 impl<'a, T: Float> Gradient<'a, T> {
-    /// `op'(x) dy`.
+    /// `op'(x) dy` for every element.
     pub fn new(op: GradOp, x: &'a Tensor<T>, dy: &'a Tensor<T>) -> Self {
         Self { op, x, dy }
     }
 
-    /// The result in a new, contiguous tensor.
+    /// Enqueues the gradient and returns it, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Gradient`].
@@ -63,7 +64,7 @@ impl<'a, T: Float> Gradient<'a, T> {
         self.program().run(stream)
     }
 
-    /// The result into `dx`, which may be `x` or `dy` itself.
+    /// Enqueues the gradient into `dx`, which may be `x` or `dy` itself.
     ///
     /// # Errors
     /// See [`Gradient`].

@@ -1,4 +1,4 @@
-//! Launches of a composed kernel: how many elements a thread takes, in which skeleton.
+//! Launches of composed kernels: the choice of the skeleton and of the elements per thread.
 
 use super::compose::Composition;
 use super::plan::{Piece, Walk};
@@ -10,16 +10,16 @@ use spec::elementwise::{
     Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams, THREADS,
 };
 
-/// Instructions of a thread above which it takes fewer elements: what is longer is bound by
-/// arithmetic, and its text by the driver's time to compile it.
+/// Instructions per thread above which a thread takes fewer elements. Such a kernel is bound by
+/// arithmetic anyway, and its text costs the driver compile time.
 const LONG: u32 = 2048;
 
-/// Instructions an element up to which a thread takes one chunk of one or two tensors that are as wide
-/// as the output, of 2 bytes or more.
+/// Instructions per element up to which a thread takes only one chunk, if there are one or two
+/// inputs whose elements are as wide as the output's, and at least 2 bytes.
 const LIGHT: u32 = 32;
 
-/// Chunks of a launch up to which a thread takes one: more blocks are worth more than more loads at
-/// once.
+/// Chunks of a launch up to which each thread takes one: in small launches, more blocks help more
+/// than more loads in flight per thread.
 const SMALL_CHUNKS: u32 = 1 << 17;
 
 /// Steps over tensors of known dtypes.
@@ -32,11 +32,11 @@ pub(crate) struct Fused<'a> {
     steps: &'a [Step<'a>],
     /// Bits of each step's number.
     numbers: [u64; MAX_STEPS],
-    /// Instructions of an element, more or less.
+    /// Estimate of the instructions per element.
     weight: u32,
 }
 
-/// Bytes of an element of the widest dtype.
+/// Size in bytes of the widest dtype.
 fn widest_of(dtypes: &[DType]) -> u32 {
     let sizes = dtypes.iter().map(|dtype| dtype.size_bytes() as u32);
     sizes.max().unwrap_or(CHUNK_BYTES)
@@ -47,7 +47,7 @@ pub(crate) struct Launch<'l> {
     pub(crate) kernel: &'l Kernel,
     pub(crate) config: LaunchConfig,
     pub(crate) piece: &'l Piece,
-    /// The parameter behind the output and the four inputs.
+    /// The kernel's last parameter, after the output and the four inputs.
     pub(crate) params: &'l dyn KernelArg,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Fused<'a> {
         })
     }
 
-    /// A cast.
+    /// A cast, which has no steps.
     pub(crate) fn cast(from: DType, to: DType) -> Result<Self> {
         let between =
             Arithmetic::of_cast(from, to).ok_or(Error::Bug("a dtype without casts is cast"))?;
@@ -127,13 +127,13 @@ impl<'a> Fused<'a> {
         })
     }
 
-    /// The text of the kernel that devices of `arch` run over dense tensors of many elements.
+    /// The PTX of the kernel that devices of `arch` run over large contiguous tensors.
     pub(super) fn ptx(&self, arch: (u32, u32)) -> Result<String> {
         self.shaped(true, self.most_elements(), 0, true).text(arch)
     }
 
-    /// Elements of a chunk: 16 bytes of the widest tensor, but few of a long program, whose text
-    /// stands there once for each.
+    /// Largest chunk, in elements: 16 bytes of the widest tensor, but at most 4 elements of a long
+    /// program, whose instructions are repeated for each element.
     fn most_elements(&self) -> u32 {
         let most = CHUNK_BYTES / widest_of(&self.dtypes[..=self.inputs]);
         if self.weight * most > LONG {
@@ -165,7 +165,8 @@ impl<'a> Fused<'a> {
         let most = FusedEntry::most_chunks(inputs);
         let is_short = elements * widest < CHUNK_BYTES;
         let takes_most = is_many && is_short && instructions * most <= LONG;
-        // Without gaps but not aligned to 16 bytes it has short chunks, too, and is a walk of one step.
+        // Contiguous tensors that are not aligned to 16 bytes have short chunks too; they go
+        // through the strided skeleton, as a walk over one dimension.
         let dense = has_no_gaps && !takes_most;
         let dtypes = &self.dtypes[..=self.inputs];
         let is_even = dtypes.iter().all(|of| of.size_bytes() as u32 == widest);

@@ -1,4 +1,4 @@
-//! A kernel of one's own over the elements of tensors.
+//! Elementwise kernels of the user's own.
 
 use super::plan::Walk;
 use super::program::{broadcast_shape, steps_of};
@@ -8,10 +8,11 @@ use crate::tensor::{Address, Erased};
 use crate::{Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
 use spec::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
 
-/// Launches a kernel whose body is `cuda_std::map::map`: a function written in Rust, of every element
-/// of up to four tensors, with broadcasting and any strides.
+/// Launches a kernel of your own over the elements of up to four tensors, with broadcasting and any
+/// strides. The kernel's body is a call of `cuda_std::map::map` with a function written in Rust.
 ///
-/// The kernel's parameters are the inputs, the output and `ByValue<WalkParams, 432>`, in this order:
+/// The kernel's parameters are the inputs, the output and `ByValue<WalkParams, 432>`, in this
+/// order:
 ///
 /// ```ignore
 /// #[kernel(max_threads = THREADS)]
@@ -22,16 +23,17 @@ use spec::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | inputs | broadcast to one shape | the kernel's | any |
-/// | `y` (written) | that shape | the kernel's | any that give each element a place of its own; may be an input itself, and must not overlap one otherwise |
+/// | inputs | broadcast to one shape | as the kernel declares | any |
+/// | `y` (written) | that shape | as the kernel declares | any where no two indices refer to one element; may be an input itself, and must not overlap one otherwise |
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (more than four inputs), [`Error::ArgumentCount`] (the kernel takes another
-/// number), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::Driver`]. No launch happens on error.
+/// [`Error::OutOfBounds`] (more than four inputs), [`Error::ArgumentCount`] (the kernel has another
+/// number of parameters), [`Error::ArgumentSize`], [`Error::ShapeMismatch`],
+/// [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::Driver`]. No
+/// launch happens on error.
 ///
 /// # Examples
 /// `examples/07_your_function`.
@@ -44,7 +46,7 @@ pub struct Map<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// Over no inputs yet.
+    /// A map with this kernel, without inputs yet.
     pub fn new(kernel: &'a Kernel) -> Self {
         Self {
             kernel,
@@ -53,7 +55,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The next input.
+    /// Adds the next input.
     pub fn input<T: Element>(mut self, x: &'a Tensor<T>) -> Self {
         if let Some(place) = self.inputs.get_mut(self.inputs_len) {
             *place = Some(x.erased());
@@ -62,14 +64,14 @@ impl<'a> Map<'a> {
         self
     }
 
-    /// The function of every element into `y`.
+    /// Enqueues the kernel over all elements of the inputs and `y`.
     ///
     /// # Errors
     /// See [`Map`].
     ///
     /// # Safety
-    /// The kernel's body is `cuda_std::map::map` of these inputs and this output, of these element
-    /// types, in blocks of [`THREADS`] threads.
+    /// The kernel's body is `cuda_std::map::map` over as many inputs, with the element types of
+    /// these inputs and of `y`, and it may be launched in blocks of [`THREADS`] threads.
     pub unsafe fn run_into<T: Element>(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if self.inputs_len > MAX_INPUTS {
             return Err(Error::OutOfBounds {
@@ -101,8 +103,8 @@ impl<'a> Map<'a> {
             let blocks = grid_blocks(piece.params.len.into(), GROUP);
             let config = LaunchConfig::linear(blocks, THREADS);
             let arguments = &arguments[..self.inputs_len + 2];
-            // SAFETY: the tensors have the walk's strides over its shape; what the kernel does with
-            // them, the caller vouches for.
+            // SAFETY: the tensors have the walk's strides over its shape; the caller guarantees
+            // that the kernel accesses them as such.
             unsafe { self.kernel.launch(stream, config, arguments) }
         })
     }

@@ -1,4 +1,4 @@
-//! Functions of elements, and chains of them.
+//! Elementwise functions, and chains of them that are fused into one kernel.
 
 mod binary;
 mod chain;

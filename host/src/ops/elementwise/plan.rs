@@ -1,23 +1,24 @@
-//! How an elementwise launch walks its tensors: dimensions merged where all of them allow it, cut into
-//! launches that 31-bit indices reach.
+//! How an elementwise launch walks its tensors: dimensions are merged where all tensors allow it,
+//! and the walk is cut into launches whose indices fit 31 bits.
 
 use spec::elementwise::{Division, MAX_LEN, MAX_RANK, WalkParams};
 
 /// Most tensors of a walk.
 pub(crate) const TENSORS: usize = 5;
 
-/// A tensor as a walk sees it.
+/// Strides and address of a tensor of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// In elements, a stride for each dimension of the walk's shape.
+    /// Strides in elements, one for each dimension of the walk's shape.
     pub(crate) strides: [i64; MAX_RANK],
     /// Address of the first element.
     pub(crate) address: u64,
-    /// Of an element.
+    /// Size of an element.
     pub(crate) size_bytes: usize,
 }
 
-/// Extents, and the strides of up to five tensors: the output first. Dimensions are innermost first.
+/// A shape, and the strides of up to five tensors over it, the output first. Dimensions are listed
+/// innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Walk {
     pub(crate) rank: usize,
@@ -32,15 +33,16 @@ pub(crate) struct Walk {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece {
     pub(crate) params: WalkParams,
-    /// Of each tensor's first element of the piece.
+    /// Address of each tensor's first element of the piece.
     pub(crate) addresses: [u64; TENSORS],
 }
 
 impl Walk {
-    /// The walk over `shape` by tensors, the output first. Elements are independent, so dimensions may
-    /// be taken in any order and direction: as the output lies in memory.
+    /// The walk over `shape` by `tensors`, the output first. Elements are independent, so
+    /// dimensions may be visited in any order and direction; the walk follows the memory order of
+    /// the output.
     ///
-    /// An output of strides that are 0 writes elements twice: the caller has refused it.
+    /// The caller has refused outputs with strides of 0, which would write elements twice.
     pub(crate) fn new(shape: &[usize], tensors: &[Steps]) -> Self {
         let mut walk = Self {
             rank: 0,
@@ -69,7 +71,7 @@ impl Walk {
         walk
     }
 
-    /// Takes dimensions backwards in which the output's stride is negative.
+    /// Reverses dimensions in which the output's stride is negative.
     fn turn(&mut self) {
         for axis in 0..self.rank {
             if self.strides[0][axis] >= 0 {
@@ -85,7 +87,7 @@ impl Walk {
         }
     }
 
-    /// Insertion sort of the dimensions by the output's strides, shortest first.
+    /// Sorts the dimensions by the output's strides, smallest first (insertion sort).
     fn sort(&mut self) {
         for end in 1..self.rank {
             let mut axis = end;
@@ -99,7 +101,7 @@ impl Walk {
         }
     }
 
-    /// Joins neighbours that every tensor steps through as if they were one dimension.
+    /// Merges adjacent dimensions whose elements are equally spaced in every tensor.
     fn merge(&mut self) {
         let mut last = 0;
         for axis in 1..self.rank {
@@ -129,7 +131,7 @@ impl Walk {
         }
     }
 
-    /// Elements.
+    /// Number of elements.
     pub(crate) fn len(&self) -> u64 {
         self.shape[..self.rank]
             .iter()
@@ -142,8 +144,8 @@ impl Walk {
         self.addresses[t]
     }
 
-    /// The walk of the same bytes in elements `times` as long, where all tensors allow it. A dimension
-    /// that becomes one element is gone.
+    /// The walk over the same bytes with elements `times` as large, if all tensors allow it. A
+    /// dimension of which one element is left is removed.
     pub(crate) fn widened(&self, times: usize) -> Option<Self> {
         let tensors = 0..self.tensors;
         let fits = self.rank > 0
@@ -178,7 +180,8 @@ impl Walk {
         Some(wide)
     }
 
-    /// Neighbours that one access may take, and which tensors have one element for all of them.
+    /// Elements of a vector access (at most `largest`), and a mask of the tensors that are
+    /// broadcast along it.
     fn chunk(&self, largest: u32) -> (u32, u32) {
         let mut splat = 0;
         for t in 1..self.tensors {
@@ -206,8 +209,8 @@ impl Walk {
         (1, 0)
     }
 
-    /// Calls `launch` for each piece of the walk; of a walk over at least one element, by kernels
-    /// whose accesses take up to `largest_chunk` neighbours.
+    /// Calls `launch` for each piece of the walk, which must have at least one element. The
+    /// kernels' vector accesses have up to `largest_chunk` elements.
     ///
     /// # Errors
     /// The first that `launch` returns.
@@ -225,7 +228,7 @@ impl Walk {
         largest_chunk: u32,
         mut launch: impl FnMut(&Piece) -> Result<(), E>,
     ) -> Result<(), E> {
-        // The whole of the inner dimensions up to `cut`, and so many steps of that one.
+        // A piece covers the dimensions inside of `cut` in whole, and `steps` indices of `cut`.
         let (mut cut, mut inner) = (0, 1_u64);
         while cut < self.rank && inner * self.shape[cut] as u64 <= limit {
             inner *= self.shape[cut] as u64;
@@ -263,7 +266,7 @@ impl Walk {
         }
     }
 
-    /// This walk as one launch.
+    /// The whole walk as one piece.
     fn piece(&self, largest_chunk: u32) -> Piece {
         let (chunk, splat) = self.chunk(largest_chunk);
         let mut params = WalkParams {

@@ -1,4 +1,4 @@
-//! A program over tensors, checked and launched.
+//! Elementwise programs: steps over tensors, their checks and their launch.
 
 use super::launch::Fused;
 use super::plan::{Steps, Walk};
@@ -14,19 +14,20 @@ use spec::elementwise::{
 
 /// A type that elementwise functions read and write.
 ///
-/// What a chain computes in follows from its first tensor:
+/// The dtype of the first tensor determines the arithmetic, and which dtypes can be combined with
+/// it:
 ///
-/// | first tensor | computed in | other tensors and the result |
+/// | first tensor | arithmetic | other tensors and the result |
 /// |---|---|---|
 /// | f32, f16, bf16, e4m3, e5m2, u8, i8 | f32 | any of these |
 /// | f64 | f64 | f64; u8 as a condition, and as the result |
 /// | i32, i64 | itself, wrapping | the same; u8 as a condition, and as the result |
 ///
-/// Anything else is an error that says so: [`Tensor::cast`] is explicit.
+/// Any other combination is an error: convert with [`Tensor::cast`].
 pub trait ChainElement: Element + sealed::Sealed {}
 
 mod sealed {
-    /// Keeps [`ChainElement`](super::ChainElement) to the types that kernels exist for.
+    /// Restricts [`ChainElement`](super::ChainElement) to the types that kernels exist for.
     pub trait Sealed {}
 }
 
@@ -39,13 +40,13 @@ macro_rules! elements {
 
 elements! { f32 f16 bf16 E4m3 E5m2 u8 i8 f64 i32 i64 }
 
-/// Names of a program's inputs in errors.
+/// Default names of a program's inputs in errors.
 const NAMES: [&str; MAX_INPUTS] = ["a", "b", "c", "d"];
 
-/// Steps after the first, which loads.
+/// Most steps after the first, which loads.
 const MORE_STEPS: usize = MAX_STEPS - 1;
 
-/// Steps over inputs. What does not fit is said when it is launched.
+/// Steps over inputs. Faults are recorded while it is built, and returned when it is launched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program<'a> {
     arithmetic: Arithmetic,
@@ -54,12 +55,12 @@ pub(crate) struct Program<'a> {
     inputs_len: usize,
     steps: [Step<'a>; MORE_STEPS],
     steps_len: usize,
-    /// Bit n: value n is kept.
+    /// Bit n is set if a value is kept in slot n.
     kept: u32,
     fault: Option<Fault>,
 }
 
-/// What makes a program one that no kernel runs.
+/// Why a program cannot be launched.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Inputs,
@@ -71,7 +72,7 @@ enum Fault {
 }
 
 impl<'a> Program<'a> {
-    /// value = x, in the arithmetic of its dtype.
+    /// A program whose value is `x`, in the arithmetic of its dtype.
     pub(crate) fn load(name: &'static str, x: Erased<'a>) -> Self {
         let arithmetic = Arithmetic::of(x.dtype());
         let mut program = Self::load_in(name, x, arithmetic.unwrap_or(Arithmetic::F32));
@@ -81,7 +82,7 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// value = x, which an arithmetic holds that may be another than its dtype's: a cast.
+    /// A program whose value is `x`, converted to the given arithmetic: a cast.
     pub(crate) fn load_in(name: &'static str, x: Erased<'a>, arithmetic: Arithmetic) -> Self {
         let mut program = Self {
             arithmetic,
@@ -97,7 +98,7 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// The operand that is a tensor: the one that is already there, or a new one.
+    /// A tensor as an operand. A tensor that is an input already is not added again.
     pub(crate) fn input(&mut self, name: &'static str, x: Erased<'a>) -> Operand {
         if Arithmetic::of(x.dtype()) != Some(self.arithmetic) {
             self.fault.get_or_insert(Fault::Dtype(name, x.dtype()));
@@ -105,7 +106,7 @@ impl<'a> Program<'a> {
         self.any_input(name, x)
     }
 
-    /// As [`input`](Self::input), of a condition, which may be of bytes.
+    /// As [`input`](Self::input), for a condition, which may be u8 in every arithmetic.
     pub(crate) fn condition(&mut self, name: &'static str, x: Erased<'a>) -> Operand {
         match x.dtype() {
             DType::U8 => self.any_input(name, x),
@@ -143,7 +144,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Keeps the value under a number.
+    /// Keeps the value in a slot.
     pub(crate) fn keep(&mut self, number: u8) {
         if usize::from(number) < MAX_KEPT {
             self.kept |= 1 << number;
@@ -153,7 +154,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The operand that was kept.
+    /// The value kept in a slot, as an operand.
     pub(crate) fn kept(&mut self, number: u8) -> Operand {
         if u32::from(number) >= u32::BITS || (self.kept >> number) & 1 == 0 {
             self.fault.get_or_insert(Fault::NotKept(number));
@@ -161,7 +162,7 @@ impl<'a> Program<'a> {
         Operand::Kept(number)
     }
 
-    /// Whether the steps are there, and have a meaning.
+    /// Checks that no fault was recorded, and that all functions are defined in the arithmetic.
     fn check(&self) -> Result<()> {
         if let Some(fault) = self.fault {
             return Err(fault.error(self.arithmetic));
@@ -177,7 +178,7 @@ impl<'a> Program<'a> {
         Ok(())
     }
 
-    /// The shape that all inputs broadcast to, which are on the stream's device.
+    /// Checks the program and the devices of its inputs; the shape that the inputs broadcast to.
     pub(crate) fn validate(&self, stream: &Stream) -> Result<Vec<usize>> {
         self.check()?;
         let mut shape = Vec::new();
@@ -246,14 +247,14 @@ impl<'a> Program<'a> {
                 let [a, b, c, d] = &inputs;
                 let y = y.argument(launch.piece.addresses[0]);
                 let arguments: [&dyn KernelArg; 6] = [&y, a, b, c, d, launch.params];
-                // SAFETY: the tensors have the walk's strides over its shape, so every element it names
-                // lies inside of their storage; y is injective, and is an input or overlaps none; the
-                // kernel was composed for these dtypes and accesses.
+                // SAFETY: the tensors have the walk's strides over its shape, so every element that
+                // the kernel accesses lies inside of their storage; y is injective, and is an input
+                // or overlaps none; the kernel was composed for these dtypes and vector accesses.
                 unsafe { launch.kernel.launch(stream, launch.config, &arguments[..]) }
             })
     }
 
-    /// The text of the kernel that devices of `arch` run over dense tensors of many elements.
+    /// The PTX of the kernel that devices of `arch` run over large contiguous tensors.
     pub(crate) fn ptx(&self, output: DType, arch: (u32, u32)) -> Result<String> {
         self.check()?;
         self.check_result(output)?;
@@ -261,7 +262,7 @@ impl<'a> Program<'a> {
     }
 
     fn fused(&self, output: DType) -> Result<Fused<'_>> {
-        // Of inputs that are not there, any.
+        // Unused entries may have any dtype.
         let mut dtypes = [output; 1 + MAX_INPUTS];
         for (to, input) in dtypes[1..].iter_mut().zip(self.inputs()) {
             *to = input.dtype();
@@ -270,7 +271,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Where a function has a meaning.
+/// The dtypes that a function is defined for.
 fn defined_in(name: &str) -> String {
     let is_defined = |arithmetic| {
         UnaryOp::ALL
@@ -328,7 +329,7 @@ impl Fault {
     }
 }
 
-/// A tensor's steps over a shape that it broadcasts to.
+/// A tensor's strides over a shape that it broadcasts to.
 pub(crate) fn steps_of(tensor: &Erased<'_>, shape: &[usize]) -> Steps {
     let mut strides = [0; MAX_RANK];
     let added = shape.len() - tensor.shape().len();

@@ -1,20 +1,20 @@
-//! One or the other, by a condition.
+//! Selection between two tensors by a condition.
 
 use super::program::{ChainElement, Program};
 use super::steps::Step;
 use crate::{Result, Stream, Tensor};
 
-/// Elements of one tensor where a condition holds, of another where not, with broadcasting: numpy's and
-/// torch's `where`.
+/// Selects between two tensors by a condition, with broadcasting, like `where` of NumPy and torch:
+/// `y = condition != 0 ? a : b`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `condition` | broadcast to one shape | any of [`ChainElement`]; not 0 is true, NaN is false | any |
-/// | `a`, `b` | with it | any of [`ChainElement`] | any |
-/// | `y` (written) | that shape | as `a` | any that give each element a place of its own; may be `a` or `b` itself, and must not overlap an input otherwise |
+/// | `condition` | broadcasts with `a` and `b` | u8, or one that [`ChainElement`] allows with `a`; 0 and NaN are false, all else is true | any |
+/// | `a`, `b` | broadcast to one shape | any of [`ChainElement`] | any |
+/// | `y` (written) | that shape | as `a` | any where no two indices refer to one element; may be `a` or `b` itself, and must not overlap an input otherwise |
 ///
 /// # Numerics
-/// Exact; of another dtype than `a`, `b` is rounded to it once.
+/// Exact.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -23,7 +23,7 @@ use crate::{Result, Stream, Tensor};
 /// As [`Chain`](crate::Chain).
 ///
 /// # Performance
-/// As [`Chain`](crate::Chain): three reads and one write an element.
+/// As [`Chain`](crate::Chain): three reads and one write per element.
 ///
 /// # Examples
 /// ```
@@ -48,12 +48,12 @@ pub struct Select<'a, C: ChainElement, T: ChainElement> {
 }
 
 impl<'a, C: ChainElement, T: ChainElement> Select<'a, C, T> {
-    /// `condition ≠ 0 ? a : b`.
+    /// `condition != 0 ? a : b`, for every element.
     pub fn new(condition: &'a Tensor<C>, a: &'a Tensor<T>, b: &'a Tensor<T>) -> Self {
         Self { condition, a, b }
     }
 
-    /// The result in a new, contiguous tensor.
+    /// Enqueues the selection and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Select`].
@@ -61,7 +61,7 @@ impl<'a, C: ChainElement, T: ChainElement> Select<'a, C, T> {
         self.program().run(stream)
     }
 
-    /// The result into `y`, which may be `a` or `b` itself.
+    /// Enqueues the selection into `y`, which may be `a` or `b` itself.
     ///
     /// # Errors
     /// See [`Select`].

@@ -1,19 +1,19 @@
-//! What a chain is made of.
+//! Steps and operands of a chain.
 
 use crate::fuse::Fragment;
 use crate::{Error, Result};
 use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 
-/// A number of a chain: f32, f64, i32 or i64. It must be one of what the chain computes in: a whole
-/// one in range for integers. In f32 it is rounded to nearest.
+/// A number as an operand of a chain; f32, f64, i32, u32 and i64 convert to it. In f32 arithmetic
+/// it is rounded to nearest. In integer arithmetic it must be an integer in range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Number {
-    /// Of f32.
+    /// From f32.
     F32(f32),
-    /// Of f64.
+    /// From f64.
     F64(f64),
-    /// Of any integer.
+    /// From an integer type.
     Integer(i64),
 }
 
@@ -30,7 +30,7 @@ macro_rules! numbers {
 numbers! { f32: F32; f64: F64; i32: Integer; i64: Integer; u32: Integer; }
 
 impl Number {
-    /// Its bits in that arithmetic, in the low ones.
+    /// Its bits in that arithmetic, in the low bits of the result.
     pub(super) fn bits(self, arithmetic: Arithmetic) -> Result<u64> {
         match (arithmetic, self.as_f64(), self.whole()) {
             (Arithmetic::F32, ..) => Ok(u64::from(self.as_f32().to_bits())),
@@ -63,7 +63,7 @@ impl Number {
         }
     }
 
-    /// As an integer, where it is one.
+    /// Its value as an integer, if it is one.
     fn whole(self) -> Option<i64> {
         match self {
             Self::Integer(value) => Some(value),
@@ -77,14 +77,14 @@ impl Number {
     }
 }
 
-/// Where the second operand of a step is from.
+/// The second operand of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operand {
-    /// A number of the step.
+    /// A number.
     Number(Number),
-    /// An input, by its number.
+    /// An input, by its index.
     Input(u8),
-    /// A value that was kept, by its number.
+    /// A value that was kept, by its slot.
     Kept(u8),
 }
 
@@ -100,16 +100,16 @@ pub(crate) enum Step<'a> {
     },
     Gradient(GradOp, Operand),
     Keep(u8),
-    /// mask = operand ≠ 0; a NaN is not.
+    /// mask = (operand != 0); false for NaN.
     Mask(Operand),
     /// The value where the mask is set, else the operand.
     Select(Operand),
-    /// A fragment of the value, and of an operand where it takes two.
+    /// A fragment applied to the value, and to an operand if it takes two arguments.
     Apply(&'a Fragment, Option<Operand>),
 }
 
 impl Step<'_> {
-    /// For functions with a number of their own, which is the operand's.
+    /// A unary function; `number` is the scalar of those that take one.
     pub(crate) fn unary(op: UnaryOp, number: Number) -> Self {
         let binary = |op| Self::Binary {
             op,
@@ -142,7 +142,7 @@ impl Step<'_> {
         }
     }
 
-    /// What it does, and with what: two steps of the same words are the same but for their numbers.
+    /// Part of the kernel's key: two steps with equal words differ at most in their numbers.
     pub(super) fn words(&self) -> [u64; 2] {
         let operand = match self.operand() {
             None => 0,
@@ -162,7 +162,7 @@ impl Step<'_> {
         [kind << 32 | operand, what]
     }
 
-    /// The function's name, where it has none in that arithmetic.
+    /// The function's name if it is not defined in that arithmetic.
     pub(super) fn undefined_in(&self, arithmetic: Arithmetic) -> Option<&'static str> {
         let (name, is_defined) = match self {
             Self::Unary(op) => (op.name(), op.is_defined(arithmetic)),
@@ -173,9 +173,9 @@ impl Step<'_> {
         (!is_defined).then_some(name)
     }
 
-    /// Some number of instructions of PTX: enough to tell what is long.
+    /// Estimate of its PTX instructions, to tell long functions from short ones.
     pub(super) fn weight(&self) -> u32 {
-        /// Of a function whose result is exact or rounded once, mostly an instruction or two.
+        /// For functions whose result is exact or rounded once: mostly one or two instructions.
         const SHORT: u32 = 4;
         const MEDIUM: u32 = 30;
         const LONG: u32 = 40;

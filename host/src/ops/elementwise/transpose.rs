@@ -1,13 +1,13 @@
-//! Copies whose source and destination step by 1 along different dimensions: transpositions of
-//! matrices in batches.
+//! Batched matrix transpositions: copies whose source and destination have stride 1 along different
+//! dimensions.
 
 use super::plan::Walk;
 use spec::elementwise::{Division, MAX_RANK, TransposeEntry, TransposeParams};
 
-/// Extents below which a tile is mostly empty: the plain copy is as fast.
+/// Below this extent a tile is mostly empty, and the plain copy is as fast.
 const LEAST: usize = 8;
 
-/// A copy as transpositions of tiles.
+/// A copy that is done as a transposition of tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Transposition {
     pub(crate) params: TransposeParams,
@@ -15,8 +15,8 @@ pub(crate) struct Transposition {
 }
 
 impl Transposition {
-    /// Of a walk by an output and an input with elements of so many bytes; `None` where it is no
-    /// transposition, or one that needs more blocks than a grid has.
+    /// The transposition for a walk over an output and an input with elements of `size_bytes`.
+    /// `None` if the copy is not a transposition, or needs more blocks than a grid can have.
     pub(crate) fn of(walk: &Walk, size_bytes: usize) -> Option<Self> {
         let [y, x] = [&walk.strides[0], &walk.strides[1]];
         let inner = (1..walk.rank).find(|&axis| x[axis] == 1)?;
@@ -66,9 +66,10 @@ impl Transposition {
     }
 }
 
-/// Where matrices of the batch lie nearer to each other than the rows of either tensor do, blocks count
-/// them first, so that those that run at once read and write neighbours. Whole tiles then are matrices
-/// of their own, and dimensions of the batch.
+/// Where the batch stride is smaller than the row stride of both tensors, this makes consecutive
+/// blocks take consecutive matrices of the batch before the next tile, so that concurrent blocks
+/// access neighbouring memory. Each whole tile then becomes a matrix of its own, and the tile
+/// indices become batch dimensions.
 fn count_near_matrices_first(params: &mut TransposeParams, tile: u32) {
     let rank = params.batch_rank as usize;
     let is_near = |axis: &usize| {

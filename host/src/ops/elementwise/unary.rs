@@ -1,38 +1,39 @@
-//! Functions of one element.
+//! Elementwise functions of one tensor.
 
 use super::program::{ChainElement, Program};
 use super::steps::{Number, Step};
 use crate::{Error, Result, Stream, Tensor};
 use spec::elementwise::UnaryOp;
 
-/// A function of every element: `y = f(x)`.
+/// An elementwise function of one tensor: `y = f(x)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `x` | any, up to 8 dimensions | any of [`ChainElement`] | any |
-/// | `y` (written) | as `x` | as `x`; others by [`run_as`](Unary::run_as), as [`ChainElement`] says | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
+/// | `y` (written) | as `x` | as `x`; with [`run_as`](Unary::run_as) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `x` itself, and must not overlap it otherwise |
 ///
 /// [`UnaryOp`] lists the functions. [`UnaryOp::Scale`] and [`UnaryOp::Offset`] take a
 /// [`scalar`](Unary::scalar).
 ///
 /// # Numerics
-/// Computed in f32 within [`UnaryOp::ulps`], in f64 within [`UnaryOp::wide_ulps`], in i32 and i64
-/// wrapping, and rounded once. A NaN stays NaN. To floats of 16 bits and fewer within
-/// [`UnaryOp::narrow_ulps`] where that is some: same bits every run, on one kind of device; all else
-/// has the same bits on every device.
+/// Computed in f32 with an error up to [`UnaryOp::ulps`], in f64 with an error up to
+/// [`UnaryOp::wide_ulps`], or in wrapping i32 or i64 ([`ChainElement`] says which), and rounded
+/// once. A NaN stays NaN. The same bits every run and on every device. Exception: functions with a
+/// [`UnaryOp::narrow_ulps`] have that error if the result is a float of 16 or 8 bits, and their
+/// bits are reproducible on one kind of device only.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
 /// [`Error::InvalidValue`] (a scalar missing, or given to a function that takes none),
-/// [`Error::Unsupported`] (a function without a meaning in the dtype),
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-/// error.
+/// [`Error::Unsupported`] (a function that is not defined for the dtype, or a result dtype that
+/// cannot be combined with it), [`Error::ShapeMismatch`], [`Error::StrideMismatch`],
+/// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No
+/// launch happens on error.
 ///
 /// # Performance
-/// As [`Chain`](crate::Chain): one read and one write an element.
+/// As [`Chain`](crate::Chain): one read and one write per element.
 ///
 /// # Examples
 /// ```
@@ -55,7 +56,7 @@ pub struct Unary<'a, T: ChainElement> {
 }
 
 impl<'a, T: ChainElement> Unary<'a, T> {
-    /// `op` of every element of `x`.
+    /// `op` applied to every element of `x`.
     pub fn new(op: UnaryOp, x: &'a Tensor<T>) -> Self {
         Self {
             op,
@@ -64,13 +65,13 @@ impl<'a, T: ChainElement> Unary<'a, T> {
         }
     }
 
-    /// The scalar of [`UnaryOp::Scale`] and [`UnaryOp::Offset`].
+    /// Sets the scalar of [`UnaryOp::Scale`] and [`UnaryOp::Offset`].
     pub fn scalar(mut self, scalar: impl Into<Number>) -> Self {
         self.scalar = Some(scalar.into());
         self
     }
 
-    /// The result in a new, contiguous tensor.
+    /// Enqueues the function and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Unary`].
@@ -78,7 +79,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
         self.run_as(stream)
     }
 
-    /// As [`run`](Unary::run), of another dtype: `IsNan` as u8, a result of bf16 in f32.
+    /// As [`run`](Unary::run), with a result of another dtype: `IsNan` as u8, or f32 from bf16.
     ///
     /// # Errors
     /// See [`Unary`].
@@ -86,7 +87,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
         self.program()?.run(stream)
     }
 
-    /// The result into `y`, which may be `x` itself.
+    /// Enqueues the function into `y`, which may be `x` itself.
     ///
     /// # Errors
     /// See [`Unary`].
