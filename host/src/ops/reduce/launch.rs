@@ -1,4 +1,4 @@
-//! One launch.
+//! The launch of a reduction.
 
 use super::view::{self, Axes};
 use super::{Reduce, Reducible};
@@ -10,23 +10,23 @@ use crate::storage::Storage;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
 use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, THREADS, TICKETS};
 
-/// What a device remembers of reductions.
+/// State that a device keeps for reductions.
 #[derive(Default)]
 pub(crate) struct ReduceState {
-    /// Tickets, and room for partial results, one for each stream.
+    /// One workspace for each stream: tickets (counters of finished parts), then partial results.
     workspaces: Cleared,
 }
 
-/// Bytes that whole vectors begin at a multiple of.
+/// Alignment of vector accesses in bytes.
 const VECTOR_BYTES: u64 = 16;
 
 /// Bytes of the tickets.
 const TICKET_BYTES: u64 = 4 * TICKETS as u64;
 
-/// Bytes of partial results that every stream has room for; more are allocated by the launch.
+/// Bytes for partial results in the workspace of a stream. A launch that needs more allocates them.
 const PARTIAL_BYTES: u64 = 4 << 20;
 
-/// Partial results, and the tickets.
+/// Addresses of the partial results and the tickets.
 struct Workspace {
     partials: u64,
     tickets: u64,
@@ -51,7 +51,7 @@ impl Workspace {
         })
     }
 
-    /// Of launches without partial results.
+    /// For launches without partial results.
     const NONE: Self = Self {
         partials: 0,
         tickets: 0,
@@ -60,7 +60,7 @@ impl Workspace {
     };
 }
 
-/// Operands as the kernel reads them.
+/// The operands, with axes reversed or copied so that the kernel can read them.
 struct Operands<T: Element> {
     x: Tensor<T>,
     y: Option<Tensor<T>>,
@@ -69,7 +69,7 @@ struct Operands<T: Element> {
 }
 
 impl<T: Reducible> Reduce<'_, T> {
-    /// How the operation goes over elements that lie as `x` does. `None`: they have to be copied.
+    /// The plan for elements with the layout of `x`. `None` if they have to be copied first.
     pub(super) fn plan_of(
         &self,
         x: &Tensor<T>,
@@ -112,7 +112,7 @@ impl<T: Reducible> Reduce<'_, T> {
         Ok(Operands { x, y, view, plan })
     }
 
-    /// Launches what was validated, into contiguous outputs.
+    /// Launches the validated reduction, with contiguous outputs.
     pub(super) fn launch<Out: Element>(
         &self,
         entry: ReduceEntry,
@@ -150,9 +150,10 @@ impl<T: Reducible> Reduce<'_, T> {
         let kernel = kernels::kernel(stream, entry.for_plan(&plan))?;
         let config = LaunchConfig::linear(plan.blocks, THREADS);
         let args = (&x, workspace.partials, workspace.tickets, out, params);
-        // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
-        // storage; the outputs are contiguous, have outer * inner elements of the entry's type and
-        // overlap neither; the workspace has room for the plan's partial results, and tickets of 0.
+        // SAFETY: the view's extents and strides are those of x and y, whose elements lie inside of
+        // their storage; the outputs are contiguous, have outer * inner elements of the entry's
+        // type and overlap neither; the workspace has room for the plan's partial results, and its
+        // tickets are 0.
         unsafe { kernel.launch(stream, config, args) }
     }
 }

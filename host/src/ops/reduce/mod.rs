@@ -14,15 +14,18 @@ use view::Axes;
 pub(crate) use launch::ReduceState;
 pub use number::Reducible;
 
-/// Reduction over everything, one axis or several.
+/// A reduction over all elements, one axis or several axes.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `x` | any, up to 8 dimensions | f32, f16, bf16, f64, i32, i64 | any; see Performance |
 /// | second operand of [`dot`](Reduce::dot) | as `x` | as `x` | any |
-/// | result (written) | `x`'s without the axes, or with extent 1 there ([`keep_dims`](Reduce::keep_dims)); over everything no dimension | as the table below says | any that give each element a place of its own; must not overlap an operand |
+/// | result (written) | that of `x` without the reduced axes, or with extent 1 there ([`keep_dims`](Reduce::keep_dims)); rank 0 for all elements | as the table below says | any where no two indices refer to one element; must not overlap an operand |
 ///
-/// | operations | result by | of f32, f16, bf16 | of f64 | of i32, i64 |
+/// The dtype of the result depends on the operation, on the method that runs it, and on the dtype
+/// of `x`:
+///
+/// | operations | method | f32, f16, bf16 | f64 | i32, i64 |
 /// |---|---|---|---|---|
 /// | sum, prod, max, min, norm1, norm_inf, dot | [`run`](Reduce::run) | f32 | f64 | i64 |
 /// | mean, norm2, logsumexp, variance, std | [`run`](Reduce::run) | f32 | f64 | - |
@@ -30,37 +33,44 @@ pub use number::Reducible;
 /// | argmax, argmin, count_nonzero, any, all | [`run_indices`](Reduce::run_indices) | i64 | i64 | i64 |
 ///
 /// # Special values
-/// A NaN makes every value NaN, and is the index of argmax and argmin (the first one); it is not
-/// zero. Of equals the lowest index counts, and -0 equals +0; which of them the largest is, is not
-/// said. Infinite elements have the results that arithmetic says; the variance is NaN then. An index
-/// counts along the axis, over several in row-major order.
+/// If an element is NaN, every value is NaN, and argmax and argmin return the index of the first
+/// NaN. NaN counts as nonzero. Among equal elements, argmax and argmin return the lowest index. -0
+/// equals +0, and it is unspecified which of the two max and min return. Infinite elements follow
+/// IEEE arithmetic; the variance is then NaN. An index counts along the axis; over several axes, it
+/// counts in row-major order.
 ///
-/// Of nothing, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean, variance and std
-/// NaN, `any` 0 and `all` 1; max, min, argmax and argmin are an error, unless the result has no
-/// elements. Variances are of `n - ddof` ([`ddof`](Reduce::ddof)), NaN or infinite where that is 0.
+/// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
+/// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are an error then, unless
+/// the result has no elements either. The divisor of variance and std is `n - ddof`
+/// ([`ddof`](Reduce::ddof)); where it is 0, the result is NaN or infinite.
 ///
 /// # Numerics
-/// Computed in the dtype of the result; integers wrap on overflow (in i64, also where they are read as
-/// i32). Sums of floats are compensated along the axis and end up in a tree: the error is a few
-/// roundings of Σ|x| however long the axis is ([`ReducePlan::additions`](spec::reduce::ReducePlan)).
-/// Products round at every factor. Norm2 squares in the result's dtype, so it overflows where the
-/// squares do. Variances follow Welford, merged by sets. Error bound:
-/// [`reference::reduce`](crate::reference::reduce). Deterministic: same bits every run, on every
-/// device, for the same shape, strides and alignment.
+/// Computed in the dtype of the result. Integers wrap on overflow of i64. Sums of floats are
+/// compensated along the axis and combined in a tree, so the error is a few roundings of Σ|x|,
+/// independent of the length of the axis ([`ReducePlan::additions`](spec::reduce::ReducePlan)).
+/// Products round at every factor. norm2 computes squares in the result's dtype, and overflows
+/// where they do. Variances use Welford's recurrence, with partial results merged by sets. Error
+/// bound: [`reference::reduce`](crate::reference::reduce). Deterministic: the same bits every run
+/// and on every device, for the same shape, strides and alignment.
 ///
 /// # Async
 /// Enqueued on `stream`, one launch; returns before completion. Device faults surface at the next
 /// synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (an axis), [`Error::InvalidValue`] (the maximum of nothing; a kind of
-/// result that the operation does not have; an option of another operation),
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+/// [`Error::OutOfBounds`] (an axis that `x` does not have), [`Error::InvalidValue`] (max, min,
+/// argmax or argmin without elements; a method that the operation does not have; an option of
+/// another operation), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
+/// error.
 ///
 /// # Performance
-/// `x` is read once, where it lies, as long as kept and reduced dimensions step through memory in at
-/// most two ways each; else it is copied first. See `docs/reduce.md`.
+/// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
+/// at most two dimensions with one stride. Otherwise it is copied first. See `docs/reduce.md`.
+///
+/// # Sources
+/// Knuth's two-sum for compensated sums; Welford's recurrence for variances, merged as by Chan,
+/// Golub and LeVeque.
 ///
 /// # Examples
 /// ```
@@ -86,15 +96,15 @@ pub struct Reduce<'a, T: Reducible> {
     op: ReduceOp,
     x: &'a Tensor<T>,
     y: Option<&'a Tensor<T>>,
-    /// `None`: everything.
+    /// `None`: all axes.
     axes: Option<Axes>,
-    /// The first that was asked for and is none.
+    /// The first requested axis that `x` does not have.
     bad_axis: Option<usize>,
     keep_dims: bool,
     ddof: u64,
 }
 
-/// A kind of result.
+/// A kind of result: values, values in f64, or indices and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Values,
@@ -116,8 +126,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         }
     }
 
-    /// The dot product: the sum of all products of an element of `x` and that of `y` at the same
-    /// place; with axes, along them.
+    /// The dot product `sum x_i y_i`, over all elements or along axes.
     pub fn dot(x: &'a Tensor<T>, y: &'a Tensor<T>) -> Self {
         Self {
             y: Some(y),
@@ -125,18 +134,18 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         }
     }
 
-    /// What is computed.
+    /// The operation.
     pub fn op(&self) -> ReduceOp {
         self.op
     }
 
-    /// Over this axis only.
+    /// Reduces this axis only.
     pub fn axis(self, axis: usize) -> Self {
         self.axes(&[axis])
     }
 
-    /// Over these axes together, in any order; one named twice counts once. Of none, every element
-    /// is a result.
+    /// Reduces these axes together. Their order does not matter, and a repeated one counts once.
+    /// Without axes, every element is reduced by itself.
     pub fn axes(mut self, axes: &[usize]) -> Self {
         let rank = self.x.rank();
         self.bad_axis = axes.iter().copied().find(|&axis| axis >= rank);
@@ -145,19 +154,19 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self
     }
 
-    /// Keeps what is reduced as dimensions of extent 1, so that the result broadcasts with `x`.
+    /// Keeps the reduced axes as dimensions of extent 1, so that the result broadcasts with `x`.
     pub fn keep_dims(mut self) -> Self {
         self.keep_dims = true;
         self
     }
 
-    /// Variance and std of `n - ddof` degrees of freedom instead of `n`.
+    /// Makes variance and std divide by `n - ddof` instead of `n`: 1 is Bessel's correction.
     pub fn ddof(mut self, ddof: u64) -> Self {
         self.ddof = ddof;
         self
     }
 
-    /// The values in a new tensor.
+    /// Enqueues the reduction and returns its values, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -165,7 +174,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.run_typed(Kind::Values, stream)
     }
 
-    /// The values into `y`.
+    /// Enqueues the reduction of values into `y`.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -173,7 +182,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.run_typed_into(Kind::Values, y, stream)
     }
 
-    /// The values, computed in f64, in a new tensor.
+    /// As [`run`](Reduce::run), computed in f64.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -181,7 +190,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.run_typed(Kind::Wide, stream)
     }
 
-    /// The values, computed in f64, into `y`.
+    /// As [`run_into`](Reduce::run_into), computed in f64.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -189,7 +198,8 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.run_typed_into(Kind::Wide, y, stream)
     }
 
-    /// Indices, counts or truth values (1 and 0) in a new tensor.
+    /// Enqueues the reduction and returns indices, counts or truth values (1 and 0), in a new
+    /// contiguous tensor.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -197,7 +207,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.run_typed(Kind::Indices, stream)
     }
 
-    /// Indices, counts or truth values into `y`.
+    /// Enqueues the reduction of indices, counts or truth values into `y`.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -205,7 +215,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.run_typed_into(Kind::Indices, y, stream)
     }
 
-    /// Variance or std, and the mean, from one pass, in new tensors.
+    /// Enqueues variance or std, and returns it with the mean, which the same pass computes.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -218,7 +228,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         Ok([y, mean])
     }
 
-    /// Variance or std into `y`, and the mean into `mean`; both contiguous.
+    /// Enqueues variance or std into `y`, and the mean into `mean`; both must be contiguous.
     ///
     /// # Errors
     /// See [`Reduce`].
@@ -244,10 +254,10 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.launch(entry, y, Some(mean), stream)
     }
 
-    /// How the kernels compute, for the bound of [`reference::reduce`](crate::reference).
+    /// The error model of the kernels, for the bound of [`reference::reduce`](crate::reference).
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]: an axis.
+    /// [`Error::OutOfBounds`] for an axis that `x` does not have.
     pub fn model(&self) -> Result<Model> {
         let plan = self.plan()?;
         let additions = match self.op.family() {
@@ -257,10 +267,11 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         Ok(model::sum(additions))
     }
 
-    /// How the operation is cut into items: what its bits depend on.
+    /// How the reduction is split into work items, which determines the association of sums and
+    /// thereby the bits of the result.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]: an axis.
+    /// [`Error::OutOfBounds`] for an axis that `x` does not have.
     pub fn plan(&self) -> Result<ReducePlan> {
         let axes = self.checked_axes()?;
         let of = |wide| ReduceEntry::of(self.op.family(), T::DTYPE, wide);
@@ -338,7 +349,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         }
     }
 
-    /// The entry that computes it, and the result's shape.
+    /// Checks the operands; the kernel's entry, and the shape of the result.
     fn validate(&self, kind: Kind, stream: &Stream) -> Result<(ReduceEntry, Vec<usize>)> {
         check::device("x", self.x, stream)?;
         if let Some(y) = self.y {

@@ -1,16 +1,17 @@
-//! The element types that reductions read.
+//! The element types of reductions and scans.
 
 use crate::Element;
 use half::{bf16, f16};
 
-/// f32, f16 and bf16, which are reduced in f32; f64, in f64; i32 and i64, in i64.
+/// The types that [`Reduce`](crate::Reduce) and [`Scan`](crate::Scan) take: f32, f16 and bf16,
+/// which are accumulated in f32; f64, in f64; i32 and i64, in i64.
 pub trait Reducible: Element + sealed::Sealed {
-    /// What values come out as.
+    /// Type of the values of a reduction ([`Reduce::run`](crate::Reduce::run)).
     type Value: Element;
 }
 
 mod sealed {
-    /// Keeps [`Reducible`](super::Reducible) to the types that kernels exist for.
+    /// Restricts [`Reducible`](super::Reducible) to the types that kernels exist for.
     pub trait Sealed {}
 }
 

@@ -1,5 +1,5 @@
-//! Tensors as the kernels of reductions see them: kept extents `[outer, inner]`, reduced extents
-//! `[segments, n]`.
+//! The view of a tensor that the kernels of reductions take: kept extents `[outer, inner]` and
+//! reduced extents `[segments, n]`.
 
 use crate::{Element, MAX_RANK, Result, Tensor};
 use spec::reduce::ReduceView;
@@ -24,10 +24,10 @@ impl Axes {
     }
 }
 
-/// A dimension: extent, and elements between neighbours.
+/// A dimension: extent, and stride in elements.
 type Dimension = (usize, i64);
 
-/// Up to [`MAX_RANK`] of them.
+/// Up to [`MAX_RANK`] dimensions.
 #[derive(Clone, Copy)]
 struct Dimensions {
     all: [Dimension; MAX_RANK],
@@ -45,12 +45,12 @@ impl Dimensions {
         Self { all, len }
     }
 
-    /// Largest steps first.
+    /// Sorts by stride, largest first.
     fn sort(&mut self) {
         self.all[..self.len].sort_by_key(|&(_, stride)| std::cmp::Reverse(stride.unsigned_abs()));
     }
 
-    /// Neighbours that step evenly as one.
+    /// Merges adjacent dimensions whose elements are equally spaced.
     fn merged(&self) -> Self {
         let mut merged = Self {
             all: [(1, 0); MAX_RANK],
@@ -71,12 +71,13 @@ impl Dimensions {
     }
 }
 
-/// Shortest axis, in bytes, that is worth an item of its own where axes do not merge.
+/// Where reduced axes do not merge, the shortest inner axis, in bytes, that is reduced in segments
+/// rather than copied.
 const SEGMENT_BYTES: usize = 1024;
 
-/// The view of `x`, and the axes to turn around first. Where the order of the axes does not matter
-/// (`is_ordered`: indices are asked for), they go through memory in its own order. `None` where the
-/// dimensions do not fit: then the tensor has to be copied.
+/// The view of `x`, and the axes to reverse first. Unless the order of the elements matters
+/// (`is_ordered`: the result is an index), the reduced axes are visited in memory order. `None` if
+/// the dimensions do not fit a view, and the tensor has to be copied.
 pub(super) fn view<T: Element>(
     x: &Tensor<T>,
     axes: Axes,
@@ -140,7 +141,7 @@ pub(super) fn view<T: Element>(
     Some((view, turned))
 }
 
-/// With the axes that `turned` names running the other way.
+/// `x` with the axes in `turned` reversed.
 pub(super) fn turn<T: Element>(x: &Tensor<T>, turned: Axes) -> Result<Tensor<T>> {
     let mut x = x.clone();
     for axis in 0..x.rank() {
@@ -151,7 +152,8 @@ pub(super) fn turn<T: Element>(x: &Tensor<T>, turned: Axes) -> Result<Tensor<T>>
     Ok(x)
 }
 
-/// With the kept axes before the reduced ones, each in their order.
+/// `x` with the kept axes before the reduced ones, each group in its order, and the reduced axes
+/// then.
 pub(super) fn kept_first<T: Element>(x: &Tensor<T>, axes: Axes) -> Result<(Tensor<T>, Axes)> {
     let rank = x.rank();
     let mut order = [0; MAX_RANK];

@@ -1,27 +1,28 @@
-//! The axes that rows lie along: a tensor is seen with them last.
+//! The axes that form a row. Tensors are permuted so that they come last.
 
 use crate::ops::check;
 use crate::tensor::Dims;
 use crate::{Element, Error, MAX_RANK, Result, Tensor};
 
-/// What was asked for, not looked at yet.
+/// The requested axes, not validated yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Along {
-    /// So many of the last axes.
+    /// This many of the last axes.
     Last(usize),
-    /// One bit each, and the first axis that no tensor has.
+    /// A bit mask of axes, and the first requested one that exceeds the largest rank.
     These { bits: u32, bad: Option<usize> },
 }
 
-/// Methods that say along which axes, of a struct with [`Along`] at these nested fields.
+/// Methods that select the axes, for a struct with an [`Along`] at these nested fields.
 macro_rules! along_axes {
     ($($field:tt),+) => {
-        /// Along this axis.
+        /// Makes the elements along this axis form a row.
         pub fn axis(self, axis: usize) -> Self {
             self.axes(&[axis])
         }
 
-        /// Along these axes together, in any order; one named twice counts once.
+        /// Makes the elements along these axes together form a row. Their order does not matter,
+        /// and a repeated axis counts once.
         pub fn axes(mut self, axes: &[usize]) -> Self {
             self$(.$field)+ = $crate::ops::rows::axes::Along::these(axes);
             self
@@ -30,12 +31,13 @@ macro_rules! along_axes {
 }
 pub(super) use along_axes;
 
-/// The same, and along how many of the last ones.
+/// The same methods, and one that takes the number of the last axes.
 macro_rules! along_axes_or_last {
     ($($field:tt),+) => {
         $crate::ops::rows::axes::along_axes!($($field),+);
 
-        /// Along so many of the last axes together: all that a shape of so many dimensions spans.
+        /// Makes the elements along the last `count` axes together form a row, like torch's
+        /// `normalized_shape` of `count` dimensions.
         pub fn last_axes(mut self, count: usize) -> Self {
             self$(.$field)+ = $crate::ops::rows::axes::Along::Last(count);
             self
@@ -58,11 +60,11 @@ impl Along {
         Self::These { bits, bad }
     }
 
-    /// Of this tensor.
+    /// Validates the axes for this tensor.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] (an axis that it has not, more axes than it has),
-    /// [`Error::InvalidValue`] (none).
+    /// [`Error::OutOfBounds`] (an axis that it does not have, or more axes than it has),
+    /// [`Error::InvalidValue`] (no axes).
     pub(super) fn of<T: Element>(self, x: &Tensor<T>) -> Result<RowAxes> {
         let rank = x.rank();
         let bits = match self {
@@ -97,12 +99,12 @@ impl Along {
     }
 }
 
-/// The axes of a tensor: those of which rows are numbered, then those along which elements are.
+/// A permutation of a tensor's axes: first those that index the rows, then those that form a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowAxes {
     order: [usize; MAX_RANK],
     rank: usize,
-    /// How many number the rows.
+    /// Number of axes that index the rows.
     outer: usize,
 }
 
@@ -122,27 +124,27 @@ impl RowAxes {
         }
     }
 
-    /// `x` with the elements' axes last, each group in the order that it has.
+    /// `x` with the axes of a row last; within each group, axes keep their order.
     pub(super) fn last<T: Element>(&self, x: &Tensor<T>) -> Result<Tensor<T>> {
         x.permute(&self.order[..self.rank])
     }
 
-    /// Extents of what there is one of a row, of a tensor of this shape.
+    /// Shape of a tensor with one element per row, of a tensor with this shape.
     pub(super) fn of_rows(&self, shape: &[usize]) -> Result<Dims<usize>> {
         extents(shape, &self.order[..self.outer])
     }
 
-    /// Extents of a row.
+    /// Shape of a row.
     pub(super) fn of_row(&self, shape: &[usize]) -> Result<Dims<usize>> {
         extents(shape, &self.order[self.outer..self.rank])
     }
 
-    /// How many axes number the rows.
+    /// Number of axes that index the rows.
     pub(super) fn outer(&self) -> usize {
         self.outer
     }
 
-    /// Rows of a tensor of this shape, and elements of one.
+    /// Number of rows of a tensor of this shape, and number of elements of a row.
     pub(super) fn extents(&self, shape: &[usize]) -> (usize, usize) {
         let product = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product();
         let (outer, inner) = self.order[..self.rank].split_at(self.outer);

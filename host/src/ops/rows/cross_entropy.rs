@@ -8,59 +8,63 @@ use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::rows::{Form, MAX_THREADS, RowOp, RowParams, flags};
 
-/// What becomes of the losses of all rows.
+/// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reduction {
-    /// They are the result.
+    /// Not at all: the result is the loss of each row.
     None,
-    /// Their mean over rows whose target is not ignored.
+    /// Mean over the rows whose target is not ignored, weighted by the class weights of the
+    /// targets.
     #[default]
     Mean,
-    /// Their sum.
+    /// Sum.
     Sum,
 }
 
-/// Cross-entropy of logits against a class each, and its gradient in the same launch:
-/// `loss = ln sum_j exp(x_j) - (1 - s) x_target - s mean(x)` with label smoothing `s`, and
-/// `dlogits = g (softmax(x) - (1 - s) [j = target] - s / n)`.
+/// Cross-entropy of logits and class indices, with its gradient in the same launch. For a row `x`
+/// of `n` logits and label smoothing `s`: `loss = ln sum_j exp(x_j) - (1 - s) x_target - s mean(x)`
+/// and `dlogits_j = g (softmax(x)_j - (1 - s) [j = target] - s / n)`.
 ///
-/// With weights w of the classes, each class's own loss `l_j = ln sum exp(x) - x_j` counts `w_j`
-/// times: `loss = (1 - s) w_target l_target + s / n sum_j w_j l_j`; the mean is over the weights of
-/// the targets.
+/// With class weights `w` and `l_j = ln sum_i exp(x_i) - x_j`, the loss is
+/// `loss = (1 - s) w_target l_target + s / n sum_j w_j l_j`, and the mean over rows divides by the
+/// sum of the weights of their targets.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `logits` | any of 1 to 8 dimensions; classes are along an axis, the last one unless told | f32, f16, bf16 | any; see Performance |
-/// | `targets` | `logits`' shape without that axis | i64 | any |
-/// | `class_weights` (optional: else 1) | `[n]`, a weight a class | f32 | any |
-/// | `loss` (written) | none of [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` of [`Reduction::None`] | f32 | contiguous; overlaps nothing |
-/// | `dlogits` (written) | as `logits` | as `logits` | any that give each element a place of its own; may be `logits` itself, and must not overlap them otherwise |
+/// | `logits` | any, with 1 to 8 dimensions; the classes are along one axis (default: the last) | f32, f16, bf16 | any; see Performance |
+/// | `targets` | that of `logits` without that axis | i64 | any |
+/// | `class_weights` (optional, default 1) | `[n]`, for `n` classes | f32 | any |
+/// | `loss` (written) | rank 0 for [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` for [`Reduction::None`] | f32 | contiguous; must not overlap another tensor |
+/// | `dlogits` (written) | as `logits` | as `logits` | any where no two indices refer to one element; may be `logits` itself, and must not overlap it otherwise |
 ///
-/// A row whose target is [`ignore_index`](Self::ignore_index) has loss and gradient 0, whatever its
-/// logits are. One whose target is no class, or with NaN, `+inf` or nothing but `-inf` among its
-/// logits, has NaN for both. The mean of no rows is NaN. `g` is
-/// [`gradient_scale`](Self::gradient_scale), over the number of rows that are not ignored, or the sum
-/// of their targets' weights, of [`Reduction::Mean`]. Where that is 0, the mean is NaN.
+/// A row whose target is [`ignore_index`](Self::ignore_index) has loss 0 and gradient 0, whatever
+/// its logits are. A row has NaN for both if its target is not a class, or if its logits contain
+/// NaN or `+inf`, or are all `-inf`. `g` is [`gradient_scale`](Self::gradient_scale); for
+/// [`Reduction::Mean`], it is divided by the number of rows that are not ignored, or by the sum of
+/// the weights of their targets. Where that divisor is 0, the mean is NaN.
 ///
 /// # Numerics
-/// Computed in f32, losses and gradients rounded once; losses are added up in a fixed order. Error
-/// bound: [`reference::cross_entropy`](mod@crate::reference::cross_entropy). Deterministic: same bits
-/// every run, on one kind of device.
+/// Computed in f32; losses and gradients are rounded once, and losses are added up in a fixed
+/// order. Error bound: [`reference::cross_entropy`](mod@crate::reference::cross_entropy).
+/// Deterministic: the same bits every run on one kind of device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (the axis, and any axis of logits without dimensions), [`Error::InvalidValue`] (label smoothing not
-/// in 0..=1), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+/// [`Error::OutOfBounds`] (an axis that `logits` does not have; any for `logits` without
+/// dimensions), [`Error::InvalidValue`] (label smoothing outside of 0 to 1),
+/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
+/// error.
 ///
 /// # Performance
-/// One launch, one read of the logits and, where it is asked for, one write of their gradient, where
-/// classes are neighbours and all other dimensions step evenly; else logits are copied to rows, and
-/// their gradient to its place: another read and write each. Smoothing
-/// together with weights reads rows two times more, from shared memory where they fit. Before it one
-/// over the targets ([`Reduction::Mean`]), after it one over the losses.
+/// One launch over the rows, with one read of the logits and, if it is requested, one write of
+/// their gradient, if the classes are contiguous and the other dimensions merge into one with a
+/// single stride. Otherwise the logits are copied to rows, and their gradient to `dlogits`, which
+/// is another read and write each. Label smoothing together with class weights reads rows two more
+/// times, from shared memory where they fit. [`Reduction::Mean`] needs a launch over the targets
+/// before, and both [`Reduction::Mean`] and [`Reduction::Sum`] one over the losses after it.
 ///
 /// # Examples
 /// ```
@@ -90,7 +94,7 @@ pub struct CrossEntropy<'a, T: Float> {
 }
 
 impl<'a, T: Float> CrossEntropy<'a, T> {
-    /// The mean over rows, of which those with target -100 are ignored.
+    /// The mean loss over rows along the last axis; rows with target -100 are ignored.
     pub fn new(logits: &'a Tensor<T>, targets: &'a Tensor<i64>) -> Self {
         Self {
             logits,
@@ -104,43 +108,45 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         }
     }
 
-    /// Classes are along this axis: the second one of images, say.
+    /// Sets the axis of the classes, such as 1 for images with channels first.
     pub fn axis(mut self, axis: usize) -> Self {
         self.along = Along::these(&[axis]);
         self
     }
 
-    /// The target that says that a row does not count.
+    /// Sets the target value that marks a row to be ignored (default -100).
     pub fn ignore_index(mut self, class: i64) -> Self {
         self.ignore_index = class;
         self
     }
 
-    /// How often a row counts whose target is this class.
+    /// Sets the weights of the classes, `[n]`; see [`CrossEntropy`] for their effect.
     pub fn class_weights(mut self, weights: &'a Tensor<f32>) -> Self {
         self.weights = Some(weights);
         self
     }
 
-    /// The share of a target that all classes have evenly, 0 to 1.
+    /// Sets the label smoothing, 0 to 1: the share of the target distribution that is spread evenly
+    /// over all classes.
     pub fn label_smoothing(mut self, share: f32) -> Self {
         self.label_smoothing = share;
         self
     }
 
-    /// What the gradient is multiplied by: that of the loss, if it goes on.
+    /// Sets the factor of the gradient (default 1): the gradient with respect to the loss, if the
+    /// loss is processed further, or the scale of mixed-precision training.
     pub fn gradient_scale(mut self, scale: f32) -> Self {
         self.gradient_scale = scale;
         self
     }
 
-    /// What becomes of the losses of all rows.
+    /// Sets how the losses of the rows are reduced (default: mean).
     pub fn reduction(mut self, reduction: Reduction) -> Self {
         self.reduction = reduction;
         self
     }
 
-    /// The loss in a new tensor.
+    /// Enqueues the loss and returns it, a new tensor.
     ///
     /// # Errors
     /// See [`CrossEntropy`].
@@ -150,7 +156,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok(loss)
     }
 
-    /// The loss and the gradient of the logits, in new tensors.
+    /// Enqueues the loss and its gradient with respect to the logits, and returns both, in new
+    /// contiguous tensors.
     ///
     /// # Errors
     /// See [`CrossEntropy`].
@@ -161,7 +168,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok((loss, dlogits))
     }
 
-    /// The loss into `loss`, and the gradient into `dlogits` where it is asked for.
+    /// Enqueues the loss into `loss`, and its gradient into `dlogits` unless that is `None`.
     ///
     /// # Errors
     /// See [`CrossEntropy`].
@@ -189,7 +196,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             Reduction::None => loss.clone(),
             Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[rows])?,
         };
-        // Of no classes, too: every target that counts is none of them.
+        // Without classes too: then every target that is not ignored is invalid.
         let outputs = (&losses, dlogits);
         let form = self.launch(&inputs, outputs, factor.as_ref(), &axes, stream)?;
         if self.reduction == Reduction::None {
@@ -197,14 +204,14 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         }
         let kernel = kernels::kernel(stream, form.total_entry())?;
         let config = LaunchConfig::linear(1, totals.threads);
-        // SAFETY: a loss a row, one number or none, and one number.
+        // SAFETY: `losses` has one number per row, and `factor` (if any) and `loss` have one.
         unsafe { kernel.launch(stream, config, (&losses, factor.as_ref(), loss, totals)) }
     }
 
-    /// How the kernels compute, for the bound of the reference.
+    /// The error model of the kernels, for the bound of the reference.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]: the axis.
+    /// [`Error::OutOfBounds`] for an axis that `logits` does not have.
     pub fn model(&self) -> Result<Model> {
         let (rows, n) = self.along.of(self.logits)?.extents(self.logits.shape());
         let totals = rows.div_ceil(MAX_THREADS as usize) + 16;
@@ -263,8 +270,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok(axes)
     }
 
-    /// Launches the factor's kernel, where there is one, and right after it that of the rows, whose
-    /// form is returned.
+    /// Launches the kernel that computes the factor, if there is one, and then the kernel over the
+    /// rows; returns the form of the latter.
     fn launch(
         &self,
         inputs: &Inputs,
@@ -282,7 +289,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let dx = dlogits
             .map(|dx| Rows::written(dx, axes, stream))
             .transpose()?;
-        // Those that hold rows have no room for a number more a class.
+        // The kernels that hold rows on chip have no room for another number per class.
         let has_kernel = self.weights.is_none() || self.label_smoothing == 0.0;
         let is_aligned = x.is_aligned() && dx.as_ref().is_none_or(Rows::is_aligned);
         let shape = shape(T::DTYPE, n, has_kernel && is_aligned, 1);
@@ -301,7 +308,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
         let arguments = (&x.tensor, targets, weights, losses, written, factor, params);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; there is a target and a loss a row, and a weight a class or none; dx is injective, and is x or overlaps nothing.
+        // storage; there is one target and one loss per row, and one weight per class, or none; dx
+        // is injective, and is x or overlaps nothing.
         unsafe { launch.run(stream, arguments) }?;
         if let (Some(dx), Some(dlogits)) = (dx, dlogits) {
             dx.deliver(dlogits, axes, stream)?;
@@ -309,7 +317,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok(form)
     }
 
-    /// Launches the kernel of the factor, where there is one, before one of rows of this form.
+    /// Launches the kernel that computes the factor, if there is one, before the kernel of this
+    /// form over the rows.
     fn count(
         &self,
         inputs: &Inputs,
@@ -326,12 +335,13 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let kernel = kernels::kernel(stream, form.weight_entry())?;
         let config = LaunchConfig::linear(1, totals.threads);
         let arguments = (&inputs.targets, inputs.weights.as_ref(), factor, totals);
-        // SAFETY: a target a row, a weight a class or none, and one number.
+        // SAFETY: there is one target per row, one weight per class, or none, and `factor` is one
+        // number.
         unsafe { kernel.launch(stream, config, arguments) }
     }
 }
 
-/// What is read beside the logits, without gaps.
+/// The contiguous inputs besides the logits.
 struct Inputs {
     targets: Tensor<i64>,
     weights: Option<Tensor<f32>>,

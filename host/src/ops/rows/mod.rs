@@ -1,4 +1,5 @@
-//! Operations on rows: how tensors are seen as rows, and launches over them.
+//! Row-wise operations (softmax, norms, cross-entropy): how tensors are viewed as rows, and the
+//! launches over them.
 
 mod axes;
 mod cross_entropy;
@@ -21,27 +22,28 @@ use crate::{Element, Error, KernelArgs, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy, flags};
 
-/// Largest error of the kernels' `ex2.approx` with the product before it, in ulp of f32: 2 of the
-/// instruction on hardware, as much of the emulator's difference from it.
+/// Largest error of the kernels' `ex2.approx` and the multiplication before it, in ulp of f32: 2
+/// for the instruction on hardware, and 2 for the difference of the emulator from it.
 const EXP_ULPS: f64 = 4.0;
 
 /// Largest error of the kernels' `ln`, in ulp.
 const LOG_ULPS: f64 = 1.5;
 
-/// Most static shared memory of these kernels.
+/// Largest static shared memory of these kernels, in bytes.
 const STATIC_BYTES: u32 = 1024;
 
-/// A tensor as rows of neighbouring elements.
+/// A tensor viewed as rows of contiguous elements.
 pub(super) struct Rows<T: Element> {
-    /// With the elements' axes last.
+    /// The tensor, with the axes of a row last.
     tensor: Tensor<T>,
-    /// Elements between rows.
+    /// Stride between rows, in elements.
     stride: i64,
     rows: usize,
 }
 
 impl<T: Element> Rows<T> {
-    /// `x` where it lies, if it is rows; the first `outer` dimensions number them.
+    /// A view of `x` as rows without a copy, if its layout allows it; the first `outer` dimensions
+    /// index the rows.
     fn in_place(x: &Tensor<T>, outer: usize) -> Option<Self> {
         let (of_rows, of_row) = x.shape().split_at(outer);
         let (row_strides, strides) = x.strides().split_at(outer);
@@ -57,7 +59,7 @@ impl<T: Element> Rows<T> {
         })
     }
 
-    /// `x` to be read: a copy, where it is not rows.
+    /// Rows to read `x` from: `x` itself, or a copy where its layout does not allow that.
     fn read(x: &Tensor<T>, axes: &RowAxes, stream: &Stream) -> Result<Self> {
         let x = axes.last(x)?;
         match Self::in_place(&x, axes.outer()) {
@@ -66,7 +68,8 @@ impl<T: Element> Rows<T> {
         }
     }
 
-    /// `y` to be written: memory of its own, where it is not rows; [`Rows::deliver`] puts it there.
+    /// Rows to write `y` to: `y` itself, or new memory where its layout does not allow that, from
+    /// which [`Rows::deliver`] copies.
     fn written(y: &Tensor<T>, axes: &RowAxes, stream: &Stream) -> Result<Self> {
         let y = axes.last(y)?;
         match Self::in_place(&y, axes.outer()) {
@@ -75,12 +78,12 @@ impl<T: Element> Rows<T> {
         }
     }
 
-    /// Memory of its own, of a shape with the elements' axes last.
+    /// Rows in new memory; `shape` has the axes of a row last.
     fn made(shape: &[usize], axes: &RowAxes, stream: &Stream) -> Result<Self> {
         Self::in_place(&Tensor::empty(stream, shape)?, axes.outer()).ok_or(NOT_ROWS)
     }
 
-    /// Copies what was written to `y`, where it is not there already.
+    /// Copies the written rows to `y`, unless they are `y` itself.
     fn deliver(&self, y: &Tensor<T>, axes: &RowAxes, stream: &Stream) -> Result<()> {
         if self.tensor.device_ptr() == y.device_ptr() {
             return Ok(());
@@ -88,7 +91,7 @@ impl<T: Element> Rows<T> {
         strided_copy(&self.tensor, &axes.last(y)?, stream)
     }
 
-    /// Whether all rows begin on a vector.
+    /// Whether all rows start at a multiple of a vector access (16 bytes).
     fn is_aligned(&self) -> bool {
         let unit = u64::from(spec::rows::VECTOR_BYTES);
         let step = self.stride.unsigned_abs() * size_of::<T>() as u64;
@@ -99,20 +102,20 @@ impl<T: Element> Rows<T> {
 
 const NOT_ROWS: Error = Error::Bug("a contiguous tensor is not rows");
 
-/// What all launches of an operation need to know.
+/// The launch of a row-wise operation, but for its tensors.
 pub(super) struct Launch {
     plan: RowPlan,
     entry: RowEntry,
     config: LaunchConfig,
     flags: u32,
-    /// Of a slice.
+    /// Vectors of a slice (the part of a row that one block of a cluster holds).
     vectors: u32,
-    /// Of a ring.
+    /// Stages of a ring (the pipeline in shared memory).
     stages: u32,
 }
 
 impl Launch {
-    /// Of `rows` rows of this shape.
+    /// A launch over `rows` rows of this shape.
     fn new(
         stream: &Stream,
         op: RowOp,
@@ -171,7 +174,8 @@ impl Launch {
     }
 
     /// # Safety
-    /// `arguments` are those of the entry, of the extents and strides that their parameters have.
+    /// `arguments` are those that the entry takes, with the extents and strides that their
+    /// parameters say.
     unsafe fn run(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
         let kernel = kernels::kernel(stream, self.entry)?;
         // SAFETY: the caller's.
@@ -179,7 +183,7 @@ impl Launch {
     }
 }
 
-/// Rows of `n` elements, so many of which are read together; norms add no bias.
+/// The shape of rows of `n` elements, where `inputs` tensors are read together, without a bias.
 fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
     let element_bytes = dtype.size_bytes() as u32;
     let unit = spec::rows::VECTOR_BYTES / element_bytes;
@@ -192,7 +196,7 @@ fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
     }
 }
 
-/// The choice for the stream's device.
+/// The plan for the stream's device.
 fn plan(stream: &Stream, op: RowOp, shape: &RowShape) -> RowPlan {
     let device = stream.device();
     let limits = RowDevice {
@@ -205,20 +209,21 @@ fn plan(stream: &Stream, op: RowOp, shape: &RowShape) -> RowPlan {
     RowPlan::choose(&op.kernels(), shape, &limits)
 }
 
-/// Most elements that a thread has of a row: 16 vectors of a slice, 4 in registers, or 32 one by one,
-/// as 32 threads have of 1024 and 256 of 8192. More there are only where 1024 threads or more have the
-/// row.
+/// Most elements of a row that one thread adds up, for rows of up to 1024 threads: 16 vectors of a
+/// slice, 4 vectors in registers, or 32 single elements (32 threads for a row of 1024, 256 threads
+/// for a row of 8192). Only where 1024 or more threads share a row does a thread have more.
 const MOST_OWN: usize = 128;
 
-/// The same of norms, and of gradients: 8 vectors of a slice.
+/// The same for norms and for gradients: 8 vectors of a slice.
 const MOST_OWN_OTHERWISE: usize = 64;
 
-/// The model of sums over rows of `n` elements by whichever kernel: the one with the longest chain.
+/// The error model of sums over rows of `n` elements, for the kernel with the longest chain of
+/// additions.
 fn model(n: usize, most_own: usize) -> Model {
     let own = n.div_ceil(1024).max(n.min(most_own));
     Model {
         additions: own + 64,
-        // Of parts of a warp, of a block's, and of single elements.
+        // Rescaling of single elements, and of partial results of a warp and of a block.
         rescales: own + 16,
         exp_ulps: EXP_ULPS,
         log_ulps: LOG_ULPS,
@@ -226,7 +231,7 @@ fn model(n: usize, most_own: usize) -> Model {
     }
 }
 
-/// `tensor` lives on the stream's device and has this shape.
+/// Checks that `tensor` is on the stream's device and has this shape.
 fn input<T: Element>(
     operand: &'static str,
     tensor: &Tensor<T>,

@@ -12,20 +12,23 @@ use spec::DType;
 use spec::elementwise::BinaryOp;
 use spec::rows::{RowOp, RowShape, flags};
 
-/// What a norm gives, or where it is to be put.
+/// The outputs of a norm: its results, or the tensors to write them to.
 #[derive(Clone, Debug)]
 pub struct Normalized<T: Float> {
-    /// The result, as `x`.
+    /// The normalised rows, with the shape of `x`.
     pub y: Tensor<T>,
-    /// `x` plus the residual, rounded: what was normalised. `None` without a residual.
+    /// `x + residual`, rounded to the dtype of `x`: the input of the normalisation. `None` without
+    /// a residual.
     pub sum: Option<Tensor<T>>,
-    /// The mean of each row, `x`'s shape without the axes. `None` of RMS norm.
+    /// The mean of each row; the shape is that of `x` without the axes of a row. `None` for RMS
+    /// norm.
     pub mean: Option<Tensor<f32>>,
-    /// `1 / √(variance + epsilon)` of each row, likewise.
+    /// The factor of each row, of the same shape: `1 / √(variance + epsilon)` for layer norm,
+    /// `1 / √(mean of squares + epsilon)` for RMS norm.
     pub rstd: Option<Tensor<f32>>,
 }
 
-/// What both norms are told.
+/// The operands and options of both norms.
 #[derive(Clone, Debug)]
 struct Norm<'a, T: Float> {
     x: &'a Tensor<T>,
@@ -44,41 +47,47 @@ macro_rules! norm {
         ///
         /// | tensor | shape | dtype | strides (elements) |
         /// |---|---|---|---|
-        /// | `x` | any of 1 to 8 dimensions; a row is what lies along the axes, the last one unless told | f32, f16, bf16 | any; see Performance |
+        /// | `x` | any, with 1 to 8 dimensions; the elements along the selected axes form a row (default: the last axis) | f32, f16, bf16 | any; see Performance |
         /// | `residual` (optional) | as `x` | as `x` | any |
-        /// | `weight` (optional: else 1) | `x`'s extents along the axes, in `x`'s order | as `x`, or f32 | any |
         #[doc = $rows]
-        /// | `y`, `sum` (written) | as `x` | as `x` | any that give each element a place of its own; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
-        /// | `mean`, `rstd` (written) | `x`'s shape without the axes | f32 | contiguous |
+        /// | `y`, `sum` (written) | as `x` | as `x` | any where no two indices refer to one element; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
+        /// | `mean`, `rstd` (written) | that of `x` without the selected axes | f32 | contiguous |
         ///
-        /// With a residual, `x + residual` is rounded to `x`'s dtype first, and that is normalised.
-        /// NaN and infinities go where the formula says: a row with one becomes NaN, but for finite
-        /// elements beside an infinity in RMS norm, which become 0. The mean that is kept of a row with
-        /// an infinity is one, or NaN; of rows without elements NaN.
+        /// With a residual, `x + residual` is rounded to the dtype of `x` first, and the rounded
+        /// sum is normalised. NaN and infinities follow the formula: a row that contains one
+        /// becomes NaN. Exception: in RMS norm, finite elements of a row with an infinity become 0.
+        /// The mean of a row with an infinity is an infinity or NaN. `mean` and `rstd` of rows
+        /// without elements are NaN.
         ///
         /// # Numerics
-        /// Computed in f32, rounded once; the variance is a sum of squared deviations from the mean,
-        /// not a difference of squares. Error bound:
-        /// [`reference::norm`](mod@crate::reference::norm). Deterministic: same bits every run, on
-        /// every device.
+        /// Computed in f32, and rounded once. The variance is computed as a sum of squared
+        /// deviations from the mean, not as a difference of squares. Error bound:
+        /// [`reference::norm`](mod@crate::reference::norm). Deterministic: the same bits every run
+        /// and on every device.
         ///
         /// # Async
         /// Enqueued on `stream`; returns before completion. Device faults surface at the next
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`] (an axis, and any axis of an `x` without dimensions),
-        /// [`Error::InvalidValue`] (no axes; an epsilon that is negative or not finite),
+        /// [`Error::OutOfBounds`] (an axis that `x` does not have; any for an `x` without
+        /// dimensions), [`Error::InvalidValue`] (no axes; an epsilon that is negative or not
+        /// finite; weight and bias of different dtypes; a `sum` without a residual),
         /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-        /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-        /// error.
+        /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens
+        /// on error.
         ///
         /// # Performance
-        /// One launch, one read and one write of every tensor of rows where elements of a row are
-        /// neighbours and all other dimensions step evenly: so it is along the last axes of contiguous
-        /// tensors. Else it is copied, which is another read and write. Rows of multiples of 16 bytes
-        /// are fastest. Element by element (other rows, other GPUs than compute capability 9.0,
-        /// f16 with weights in f32) a residual is added by a launch of its own.
+        /// One launch, with one read or one write of every tensor, if the elements of a row are
+        /// contiguous and the other dimensions merge into one with a single stride, as for the last
+        /// axes of contiguous tensors. A tensor of another layout is copied, which is another read
+        /// and write. Rows of a multiple of 16 bytes are fastest. All other rows, GPUs other than
+        /// of compute capability 9.0, and f16 with weights in f32 use a kernel without vector
+        /// accesses, which needs a separate launch to add a residual.
+        ///
+        /// # Sources
+        /// Ba, Kiros and Hinton, Layer Normalization, arXiv:1607.06450; Zhang and Sennrich, Root
+        /// Mean Square Layer Normalization, arXiv:1910.07467.
         ///
         /// # Examples
         /// ```
@@ -92,7 +101,7 @@ macro_rules! norm {
         pub struct $name<'a, T: Float>(Norm<'a, T>);
 
         impl<'a, T: Float> $name<'a, T> {
-            /// Along the last axis, with an epsilon of 10⁻⁵.
+            /// A norm along the last axis of `x`, with an epsilon of 10⁻⁵.
             pub fn new(x: &'a Tensor<T>) -> Self {
                 Self(Norm {
                     x,
@@ -107,25 +116,26 @@ macro_rules! norm {
 
             along_axes_or_last!(0, along);
 
-            /// What is added to the variance.
+            /// Sets the number that is added to the variance (layer norm) or to the mean of squares
+            /// (RMS norm).
             pub fn epsilon(mut self, epsilon: f32) -> Self {
                 self.0.epsilon = epsilon;
                 self
             }
 
-            /// What is added to `x` first.
+            /// Sets the residual, which is added to `x` before the normalisation.
             pub fn residual(mut self, residual: &'a Tensor<T>) -> Self {
                 self.0.residual = Some(residual);
                 self
             }
 
-            /// What rows are multiplied by, of the rows' dtype.
+            /// Sets the weight that the normalised rows are multiplied by, in the dtype of `x`.
             pub fn weight(mut self, weight: &Tensor<T>) -> Self {
                 self.0.weight = Some(Weights::Same(weight.clone()));
                 self
             }
 
-            /// What rows are multiplied by, in f32.
+            /// Sets the weight that the normalised rows are multiplied by, in f32.
             pub fn weight_f32(mut self, weight: &Tensor<f32>) -> Self {
                 self.0.weight = Some(Weights::F32(weight.clone()));
                 self
@@ -133,7 +143,7 @@ macro_rules! norm {
 
             $($extra)*
 
-            /// The result in a new, contiguous tensor.
+            /// Enqueues the norm and returns `y`, a new contiguous tensor.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
@@ -143,7 +153,7 @@ macro_rules! norm {
                 Ok(y)
             }
 
-            /// The result into `y`.
+            /// Enqueues the norm into `y`.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
@@ -151,7 +161,8 @@ macro_rules! norm {
                 self.0.run(&y_alone(y), stream)
             }
 
-            /// The result and what the gradient needs, in new tensors.
+            /// Enqueues the norm and returns `y` with all that the gradient needs, in new
+            /// contiguous tensors.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
@@ -176,7 +187,8 @@ macro_rules! norm {
                 Ok(out)
             }
 
-            /// The same into tensors that are there; what is `None` is not kept.
+            /// Enqueues the norm into the tensors of `out`; outputs that are `None` are not
+            /// written.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
@@ -184,10 +196,10 @@ macro_rules! norm {
                 self.0.run(out, stream)
             }
 
-            /// How the kernels compute, for the bound of the reference.
+            /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`] and [`Error::InvalidValue`]: the axes.
+            /// [`Error::OutOfBounds`] and [`Error::InvalidValue`] for invalid axes.
             pub fn model(&self) -> Result<NormModel> {
                 Ok(norm_model(self.0.along.of(self.0.x)?.extents(self.0.x.shape()).1))
             }
@@ -197,8 +209,9 @@ macro_rules! norm {
 
 norm! {
     LayerNorm, true,
-    "Layer norm along an axis, or several: `y = (h - mean) rstd weight + bias` with `h = x + residual` and `rstd = 1 / √(variance + epsilon)`; the variance is over `n` elements, not `n - 1`.",
-    "| `bias` (optional: else 0) | as `weight` | as `weight` | any |",
+    "Layer norm along one or several axes: `y = (h - mean) rstd weight + bias` with `h = x + residual` and `rstd = 1 / √(variance + epsilon)`. The variance divides by `n`, not by `n - 1`.",
+    "| `weight` (optional, default 1) | that of a row: the extents of `x` along the selected axes, in the order of `x` | as `x`, or f32 | any |
+| `bias` (optional, default 0) | as `weight` | as `weight` | any |",
     "use ndarray::array;
 use warpsmith::{Device, LayerNorm, Tensor};
 let device = Device::emulator()?;
@@ -208,13 +221,13 @@ let bias = Tensor::from_slice(&device, &[2], &[0.5_f32, 0.5])?;
 let y = LayerNorm::new(&x).bias(&bias).epsilon(0.0).run(&stream)?;
 assert_eq!(y.index_axis(0, 0)?.to_vec()?, [-0.5, 1.5]);",
     {
-        /// What is added at last, of the rows' dtype.
+        /// Sets the bias that is added last, in the dtype of `x`.
         pub fn bias(mut self, bias: &Tensor<T>) -> Self {
             self.0.bias = Some(Weights::Same(bias.clone()));
             self
         }
 
-        /// What is added at last, in f32.
+        /// Sets the bias that is added last, in f32.
         pub fn bias_f32(mut self, bias: &Tensor<f32>) -> Self {
             self.0.bias = Some(Weights::F32(bias.clone()));
             self
@@ -224,8 +237,8 @@ assert_eq!(y.index_axis(0, 0)?.to_vec()?, [-0.5, 1.5]);",
 
 norm! {
     RmsNorm, false,
-    "RMS norm along an axis, or several: `y = h rstd weight` with `h = x + residual` and `rstd = 1 / √(mean of h² + epsilon)`.",
-    "",
+    "RMS norm along one or several axes: `y = h rstd weight` with `h = x + residual` and `rstd = 1 / √(mean of h² + epsilon)`.",
+    "| `weight` (optional, default 1) | that of a row: the extents of `x` along the selected axes, in the order of `x` | as `x`, or f32 | any |",
     "use ndarray::array;
 use warpsmith::{Device, RmsNorm, Tensor};
 let device = Device::emulator()?;
@@ -238,7 +251,7 @@ assert_eq!(out.sum.map(|sum| sum.to_vec()).transpose()?, Some(vec![4.0, -4.0]));
     {}
 }
 
-/// Nothing is kept but the result.
+/// Outputs without sum, mean and rstd.
 fn y_alone<T: Float>(y: &Tensor<T>) -> Normalized<T> {
     Normalized {
         y: y.clone(),
@@ -248,11 +261,11 @@ fn y_alone<T: Float>(y: &Tensor<T>) -> Normalized<T> {
     }
 }
 
-/// How norms of rows of `n` elements are computed.
+/// The error model of norms over rows of `n` elements.
 pub(super) fn norm_model(n: usize) -> NormModel {
-    // What is not there adds 0, without an error.
+    // Missing elements add 0, which is exact.
     let others = n.saturating_sub(1);
-    // A thread's, four elements at a time, those of lanes, and of warps.
+    // Merges of a thread (four elements at a time), of the lanes of a warp, and of warps.
     let merges = n.div_ceil(1024).max(n.min(32)).div_ceil(4) + 10;
     NormModel {
         additions: super::model(n, super::MOST_OWN_OTHERWISE)
@@ -345,7 +358,7 @@ impl<T: Float> Norm<'_, T> {
             });
         }
         if out.y.is_empty() {
-            // Of nothing there is no mean.
+            // Rows without elements have no mean.
             let kept = [&out.mean, &out.rstd].into_iter().flatten();
             return kept
                 .into_iter()
@@ -389,7 +402,7 @@ impl<T: Float> Norm<'_, T> {
     }
 }
 
-/// A tensor of one number a row.
+/// Checks that a tensor with one number per row is contiguous.
 pub(super) fn contiguous_row(operand: &'static str, tensor: &Tensor<f32>) -> Result<()> {
     if tensor.is_contiguous() {
         return Ok(());
@@ -401,7 +414,7 @@ pub(super) fn contiguous_row(operand: &'static str, tensor: &Tensor<f32>) -> Res
     })
 }
 
-/// Tensors of rows where kernels find them.
+/// The tensors as rows that the kernels can access.
 struct Placed<T: Float> {
     x: Rows<T>,
     residual: Option<Rows<T>>,
@@ -433,7 +446,8 @@ impl<T: Float> Placed<T> {
         self.x.is_aligned() && self.y.is_aligned() && others.into_iter().all(Rows::is_aligned)
     }
 
-    /// The sum of `x` and residual by a launch of its own: element by element nothing is held.
+    /// The sum of `x` and the residual, by a separate launch: the kernel that goes element by
+    /// element reads rows several times, and holds no sum on chip.
     fn added(&self, axes: &RowAxes, stream: &Stream) -> Result<Option<Rows<T>>> {
         let Some(residual) = &self.residual else {
             return Ok(None);
@@ -450,7 +464,7 @@ impl<T: Float> Placed<T> {
         Ok(Some(made))
     }
 
-    /// Of `x` after the residual or, where it was added before, of that sum.
+    /// Launches over `x` and the residual or, where they were added before, over that sum (`made`).
     fn launch(
         &self,
         launch: &Launch,

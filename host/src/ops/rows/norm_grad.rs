@@ -11,27 +11,29 @@ use crate::{LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{Form, RowOp, RowParams, column_block, flags};
 
-/// Most partial sums of a column that is not held.
+/// Most partial sums of a column in the kernel that does not hold rows on chip.
 const COLUMN_PARTS: usize = 256;
 
-/// Rows that a partial sum of a column has at least.
+/// Fewest rows of a partial sum of a column.
 const COLUMN_LENGTH: usize = 16;
 
 /// Threads of a block that adds up columns.
 const COLUMN_THREADS: u32 = 256;
 
-/// What the gradient of a norm gives, or where it is to be put.
+/// The outputs of a norm's gradient: its results, or the tensors to write them to.
 #[derive(Clone, Debug)]
 pub struct NormGradients<T: Float> {
-    /// As the rows.
+    /// The gradient with respect to `x`, with its shape.
     pub dx: Tensor<T>,
-    /// Of the weight, and as it. `None` where it is not asked for.
+    /// The gradient with respect to the weight, with the shape of a row. `None` if it is not
+    /// computed.
     pub dweight: Option<Tensor<f32>>,
-    /// Of the bias, and as it. `None` where it is not asked for.
+    /// The gradient with respect to the bias, with the shape of a row. `None` if it is not
+    /// computed.
     pub dbias: Option<Tensor<f32>>,
 }
 
-/// What both gradients are told.
+/// The operands and options of both gradients.
 #[derive(Clone, Debug)]
 struct NormGrad<'a, T: Float> {
     x: &'a Tensor<T>,
@@ -50,28 +52,28 @@ macro_rules! gradient {
         ///
         /// | tensor | shape | dtype | strides (elements) |
         /// |---|---|---|---|
-        /// | `x` | what was normalised: `x`, or `sum` where there was a residual | f32, f16, bf16 | any |
-        /// | `dy` | as `x`: the gradient of `y` | as `x` | any |
+        /// | `x`, the input of the normalisation: `x` of the forward pass, or its `sum` if it had a residual | any, with 1 to 8 dimensions | f32, f16, bf16 | any |
+        /// | `dy`, the gradient with respect to `y` | as `x` | as `x` | any |
         #[doc = $kept]
-        /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
-        /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
-        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise |
-        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous |
+        /// | `weight` (optional, default 1) | as in the forward pass | as `x`, or f32 | any |
+        /// | `sum_gradient` (optional), the gradient that reaches `sum` from elsewhere; it is added to `dx` | as `x` | as `x` | any |
+        /// | `dx` (written), which is also the gradient with respect to the residual | as `x` | as `x` | any where no two indices refer to one element; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise |
+        /// | `dweight`, `dbias` (written) | that of a row | f32 | contiguous |
         ///
         /// # Numerics
-        /// Computed in f32, `dx` rounded once. Gradients of weights are added up in two passes in an
-        /// order that shape and strides fix: no atomics. Error bound:
-        /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: same bits every
-        /// run, on every device of one compute capability.
+        /// Computed in f32; `dx` is rounded once. `dweight` and `dbias` are added up in two passes,
+        /// without atomics, in an order that depends on shape and strides only. Error bound:
+        /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: the same bits
+        /// every run and on every device of one compute capability.
         ///
         /// # Async, Errors
-        #[doc = concat!("As of [`", stringify!($of), "`](crate::", stringify!($of), ").")]
+        #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), ").")]
         ///
         /// # Performance
-        /// Two reads and one write of rows, and one small launch more for `dweight` and `dbias`,
-        /// over partial sums: at most 4,224 a column. Rows that are not whole vectors of 16 bytes, or
-        /// longer than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a weight in f32),
-        /// are read twice, as are all on other GPUs than those of compute capability 9.0.
+        /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
+        /// over partial sums: at most 4,224 per column. Rows are read twice if their length is not
+        /// a multiple of 16 bytes, if they are longer than 262,144 elements of 16 bits (131,072 of
+        /// f32, or of bf16 with a weight in f32), and on GPUs other than of compute capability 9.0.
         ///
         /// # Examples
         /// ```
@@ -89,25 +91,27 @@ macro_rules! gradient {
 
             along_axes_or_last!(0, along);
 
-            /// The weight of the forward, of the rows' dtype.
+            /// Sets the weight of the forward pass, in the dtype of `x`.
             pub fn weight(mut self, weight: &Tensor<T>) -> Self {
                 self.0.weight = Some(Weights::Same(weight.clone()));
                 self
             }
 
-            /// The weight of the forward, in f32.
+            /// Sets the weight of the forward pass, in f32.
             pub fn weight_f32(mut self, weight: &Tensor<f32>) -> Self {
                 self.0.weight = Some(Weights::F32(weight.clone()));
                 self
             }
 
-            /// The gradient that comes to the sum of `x` and residual from elsewhere.
+            /// Sets the gradient that reaches the sum of `x` and the residual from elsewhere, such
+            /// as the residual branch of the next layer. It is added to `dx`.
             pub fn sum_gradient(mut self, dsum: &'a Tensor<T>) -> Self {
                 self.0.dsum = Some(dsum);
                 self
             }
 
-            /// All gradients in new tensors; those of weight and bias where there is a weight.
+            /// Enqueues all gradients and returns them in new contiguous tensors. Those with
+            /// respect to weight and bias are computed if a weight is set.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
@@ -126,7 +130,8 @@ macro_rules! gradient {
                 Ok(out)
             }
 
-            /// The gradients into tensors that are there; what is `None` is not computed.
+            /// Enqueues the gradients into the tensors of `out`; outputs that are `None` are not
+            /// computed.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
@@ -134,11 +139,11 @@ macro_rules! gradient {
                 self.0.run(out, stream)
             }
 
-            /// How the kernels compute, for the bound of the reference.
+            /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
             /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
-            /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
+            /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
             pub fn model(&self) -> Result<NormModel> {
                 Ok(norm_model(self.0.along.of(self.0.x)?.extents(self.0.x.shape()).1))
             }
@@ -149,7 +154,7 @@ macro_rules! gradient {
 gradient! {
     LayerNormGrad, LayerNorm,
     "Gradient of layer norm: with `z = (x - mean) rstd` and `w = weight dy`, `dx = rstd (w - mean(w) - z mean(w z))`, `dweight = sum of dy z`, `dbias = sum of dy` over rows.",
-    "| `mean`, `rstd` | `x`'s shape without the axes: what the forward kept | f32 | contiguous |",
+    "| `mean`, `rstd`, as kept by the forward pass | that of `x` without the axes of a row | f32 | contiguous |",
     true,
     "use warpsmith::{Device, LayerNorm, LayerNormGrad, Tensor};
 let device = Device::emulator()?;
@@ -164,7 +169,8 @@ if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
     assert_eq!(gradients.dweight.map(|d| d.to_vec()).transpose()?, Some(vec![-1.0, 0.0]));
 }",
     {
-        /// Of these rows and of what the forward kept of them.
+        /// The gradient along the last axis, from the gradient `dy` and what the forward pass kept
+        /// ([`LayerNorm::run_kept`](crate::LayerNorm::run_kept)).
         pub fn new(
             x: &'a Tensor<T>,
             dy: &'a Tensor<T>,
@@ -187,7 +193,7 @@ if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
 gradient! {
     RmsNormGrad, RmsNorm,
     "Gradient of RMS norm: with `z = x rstd` and `w = weight dy`, `dx = rstd (w - z mean(w z))`, `dweight = sum of dy z` over rows.",
-    "| `rstd` | `x`'s shape without the axes: what the forward kept | f32 | contiguous |",
+    "| `rstd`, as kept by the forward pass | that of `x` without the axes of a row | f32 | contiguous |",
     false,
     "use warpsmith::{Device, RmsNorm, RmsNormGrad, Tensor};
 let device = Device::emulator()?;
@@ -200,7 +206,8 @@ if let Some(rstd) = &kept.rstd {
     assert_eq!(gradients.dx.to_vec()?, [0.5, 0.5]);
 }",
     {
-        /// Of these rows and of what the forward kept of them.
+        /// The gradient along the last axis, from the gradient `dy` and what the forward pass kept
+        /// ([`RmsNorm::run_kept`](crate::RmsNorm::run_kept)).
         pub fn new(x: &'a Tensor<T>, dy: &'a Tensor<T>, rstd: &'a Tensor<f32>) -> Self {
             Self(NormGrad {
                 x,
@@ -315,14 +322,14 @@ impl<T: Float> NormGrad<'_, T> {
         let weight = WeightsArg(weight.as_ref());
         let arguments = placed.arguments(self, weight, kept, params);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; dx is injective, and is an input or overlaps none; there is a partial sum for each
-        // group of the grid.
+        // storage; dx is injective, and is an input or overlaps none; there is a row of partial
+        // sums for each group of the grid.
         unsafe { launch.run(stream, arguments) }?;
         placed.dx.deliver(&out.dx, &axes, stream)?;
         finish(&sums, out, (parts, params), stream)
     }
 
-    /// Partial sums of columns, by a launch of their own.
+    /// Partial sums of columns, by a separate launch.
     fn columns(
         &self,
         placed: &Placed<T>,
@@ -337,12 +344,13 @@ impl<T: Float> NormGrad<'_, T> {
         config.grid[1] = parts as u32;
         let sums = [sums[0].as_ref(), sums[1].as_ref()];
         let arguments = placed.arguments(self, WeightsArg(None), sums, params);
-        // SAFETY: as of the launch for dx; a row of partial sums for each block in y.
+        // SAFETY: as for the launch that computes dx; there is a row of partial sums for each block
+        // in y.
         unsafe { kernel.launch(stream, config, arguments) }
     }
 }
 
-/// Adds up partial sums.
+/// Adds up the partial sums of columns.
 fn finish<T: Float>(
     sums: &[Option<Tensor<f32>>; 2],
     out: &NormGradients<T>,
@@ -370,7 +378,7 @@ fn finish<T: Float>(
     unsafe { kernel.launch(stream, config, arguments) }
 }
 
-/// Tensors of rows where kernels find them.
+/// The tensors as rows that the kernels can access.
 struct Placed<T: Float> {
     x: Rows<T>,
     dy: Rows<T>,
@@ -389,7 +397,7 @@ impl<T: Float> Placed<T> {
         [self.x.stride, self.dy.stride, dsum, self.dx.stride]
     }
 
-    /// Of every kernel of gradients.
+    /// The arguments that every kernel of gradients takes.
     fn arguments<'a>(
         &'a self,
         gradient: &'a NormGrad<'_, T>,

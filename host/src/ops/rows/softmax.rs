@@ -15,24 +15,24 @@ macro_rules! forward {
         ///
         /// | tensor | shape | dtype | strides (elements) |
         /// |---|---|---|---|
-        /// | `x` | any of 1 to 8 dimensions | f32, f16, bf16 | any; see Performance |
-        /// | `y` (written) | as `x` | as `x` | any that give each element a place of its own; may be `x` itself, and must not overlap it otherwise |
+        /// | `x` | any, with 1 to 8 dimensions; the elements along the selected axes form a row (default: the last axis) | f32, f16, bf16 | any; see Performance |
+        /// | `y` (written) | as `x` | as `x` | any where no two indices refer to one element; may be `x` itself, and must not overlap it otherwise |
         ///
         #[doc = $special]
         ///
         /// # Numerics
-        /// Computed in f32, rounded once; exponentials by the GPU's `ex2.approx` of differences from
-        /// the maximum. Error bound:
+        /// Computed in f32, and rounded once. Exponentials of the differences from the maximum use
+        /// the instruction `ex2.approx`. Error bound:
         #[doc = $reference]
-        /// Deterministic: same bits every run, on one kind of device.
+        /// Deterministic: the same bits every run on one kind of device.
         ///
         /// # Async
         /// Enqueued on `stream`; returns before completion. Device faults surface at the next
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor without
-        /// dimensions), [`Error::InvalidValue`](crate::Error::InvalidValue) (no axes),
+        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor
+        /// without dimensions), [`Error::InvalidValue`](crate::Error::InvalidValue) (no axes),
         /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
         /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
         /// [`Error::Overlap`](crate::Error::Overlap),
@@ -41,10 +41,14 @@ macro_rules! forward {
         /// [`Error::Driver`](crate::Error::Driver). No launch happens on error.
         ///
         /// # Performance
-        /// One launch, one read and one write where elements along the axes are neighbours and all
-        /// other dimensions step evenly: so it is for the last axes of contiguous tensors. Else `x` is
-        /// copied to rows first, or the result to its place: another read and write each. Rows of multiples of 16 bytes are fastest;
-        /// [`spec::rows`](https://docs.rs/warpsmith-spec) chooses how they are held.
+        /// One launch, one read and one write, if the elements of a row are contiguous and the
+        /// other dimensions merge into one with a single stride, as for the last axes of contiguous
+        /// tensors. Otherwise `x` is copied to rows first, or the result to `y` afterwards, which
+        /// is another read and write each. Rows of a multiple of 16 bytes are fastest;
+        /// [`spec::rows`](https://docs.rs/warpsmith-spec) chooses where they are held on chip.
+        ///
+        /// # Sources
+        /// Milakov and Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867.
         ///
         /// # Examples
         /// ```
@@ -61,7 +65,7 @@ macro_rules! forward {
         }
 
         impl<'a, T: Float> $name<'a, T> {
-            /// Along the last axis.
+            /// The operation along the last axis of `x`.
             pub fn new(x: &'a Tensor<T>) -> Self {
                 Self {
                     x,
@@ -71,7 +75,7 @@ macro_rules! forward {
 
             along_axes!(along);
 
-            /// The result in a new, contiguous tensor.
+            /// Enqueues the operation and returns its result, a new contiguous tensor.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
@@ -82,7 +86,7 @@ macro_rules! forward {
                 Ok(y)
             }
 
-            /// The result into `y`, which may be `x` itself.
+            /// Enqueues the operation into `y`, which may be `x` itself.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
@@ -93,11 +97,11 @@ macro_rules! forward {
                 launch_forward(self.x, y, &axes, $flags, stream)
             }
 
-            /// How the kernels compute, for the bound of the reference.
+            /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
             /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
-            /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
+            /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
             pub fn model(&self) -> Result<Model> {
                 Ok(model(
                     self.along.of(self.x)?.extents(self.x.shape()).1,
@@ -115,8 +119,8 @@ macro_rules! forward {
 
 forward! {
     Softmax, 0,
-    "Softmax along an axis, or several: `y_i = exp(x_i - max) / sum_j exp(x_j - max)`.",
-    "A row with a NaN or `+inf`, or of nothing but `-inf`, becomes NaN, as the formula says.",
+    "Softmax along one or several axes: `y_i = exp(x_i - max) / sum_j exp(x_j - max)`.",
+    "A row that contains NaN or `+inf`, or consists of `-inf` only, becomes NaN, as the formula says.",
     "[`reference::softmax`](crate::reference::softmax).",
     "use ndarray::array;
 use warpsmith::{Device, Softmax, Tensor};
@@ -129,8 +133,8 @@ assert_eq!(y.to_ndarray()?, array![[0.5, 0.5], [1.0, 0.0]].into_dyn());"
 
 forward! {
     LogSoftmax, flags::LOG,
-    "Logarithm of softmax along an axis, or several: `y_i = x_i - max - ln sum_j exp(x_j - max)`.",
-    "A row with a NaN or `+inf`, or of nothing but `-inf`, becomes NaN; a lone `-inf` stays one.",
+    "Logarithm of softmax along one or several axes: `y_i = x_i - max - ln sum_j exp(x_j - max)`.",
+    "A row that contains NaN or `+inf`, or consists of `-inf` only, becomes NaN; in other rows `-inf` stays `-inf`.",
     "[`reference::log_softmax`](fn@crate::reference::softmax::log_softmax).",
     "use ndarray::array;
 use warpsmith::{Device, LogSoftmax, Tensor};
@@ -147,17 +151,17 @@ macro_rules! backward {
         ///
         /// | tensor | shape | dtype | strides (elements) |
         /// |---|---|---|---|
-        #[doc = concat!("| `y` | any of 1 to 8 dimensions: what [`", stringify!($of), "`] gave | f32, f16, bf16 | any; see there |")]
-        /// | `dy` | as `y`: the gradient of `y` | as `y` | any |
-        /// | `dx` (written) | as `y` | as `y` | any that give each element a place of its own; may be `y` or `dy` itself, and must not overlap them otherwise |
+        #[doc = concat!("| `y`, the result of [`", stringify!($of), "`] | any, with 1 to 8 dimensions | f32, f16, bf16 | any; see there |")]
+        /// | `dy`, the gradient with respect to `y` | as `y` | as `y` | any |
+        /// | `dx` (written), the gradient with respect to the input | as `y` | as `y` | any where no two indices refer to one element; may be `y` or `dy` itself, and must not overlap them otherwise |
         ///
         /// # Numerics
-        /// Computed in f32, rounded once. Error bound:
+        /// Computed in f32, and rounded once. Error bound:
         #[doc = $reference]
-        /// Deterministic: same bits every run, on one kind of device.
+        /// Deterministic: the same bits every run on one kind of device.
         ///
         /// # Async, Errors, Performance
-        #[doc = concat!("As of [`", stringify!($of), "`]; two reads and one write.")]
+        #[doc = concat!("As for [`", stringify!($of), "`], with two reads and one write.")]
         ///
         /// # Examples
         /// ```
@@ -175,7 +179,7 @@ macro_rules! backward {
         }
 
         impl<'a, T: Float> $name<'a, T> {
-            /// Along the last axis.
+            /// The gradient along the last axis, from the result `y` and its gradient `dy`.
             pub fn new(y: &'a Tensor<T>, dy: &'a Tensor<T>) -> Self {
                 Self {
                     y,
@@ -186,7 +190,7 @@ macro_rules! backward {
 
             along_axes!(along);
 
-            /// The result in a new, contiguous tensor.
+            /// Enqueues the gradient and returns `dx`, a new contiguous tensor.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
@@ -197,7 +201,7 @@ macro_rules! backward {
                 Ok(dx)
             }
 
-            /// The result into `dx`, which may be `y` or `dy` itself.
+            /// Enqueues the gradient into `dx`, which may be `y` or `dy` itself.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
@@ -209,11 +213,11 @@ macro_rules! backward {
                 launch_backward(self.y, self.dy, dx, &axes, $flags, stream)
             }
 
-            /// How the kernels compute, for the bound of the reference.
+            /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
             /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
-            /// [`Error::InvalidValue`](crate::Error::InvalidValue): the axes.
+            /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
             pub fn model(&self) -> Result<Model> {
                 Ok(model(self.along.of(self.y)?.extents(self.y.shape()).1, MOST_OWN_OTHERWISE))
             }
@@ -229,7 +233,7 @@ macro_rules! backward {
 
 backward! {
     SoftmaxGrad, Softmax, 0,
-    "Gradient of softmax along an axis, or several: `dx_i = y_i (dy_i - sum_j y_j dy_j)`.",
+    "Gradient of softmax along one or several axes: `dx_i = y_i (dy_i - sum_j y_j dy_j)`.",
     "[`reference::softmax_grad`](fn@crate::reference::softmax_grad::softmax_grad).",
     "use ndarray::array;
 use warpsmith::{Device, SoftmaxGrad, Tensor};
@@ -243,7 +247,7 @@ assert_eq!(dx.to_vec()?, [0.25, -0.25]);"
 
 backward! {
     LogSoftmaxGrad, LogSoftmax, flags::LOG,
-    "Gradient of log-softmax along an axis, or several: `dx_i = dy_i - exp(y_i) sum_j dy_j`.",
+    "Gradient of log-softmax along one or several axes: `dx_i = dy_i - exp(y_i) sum_j dy_j`.",
     "[`reference::log_softmax_grad`](fn@crate::reference::softmax_grad::log_softmax_grad).",
     "use ndarray::array;
 use warpsmith::{Device, LogSoftmaxGrad, Tensor};

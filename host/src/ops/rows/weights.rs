@@ -1,4 +1,4 @@
-//! Weights of norms: of the rows' dtype, or f32.
+//! Weights and biases of norms, in the dtype of the rows or in f32.
 
 use super::input;
 use crate::ops::float::Float;
@@ -6,17 +6,17 @@ use crate::{KernelArg, Result, Stream, Tensor};
 use spec::DType;
 use std::ffi::c_void;
 
-/// Weights that all rows share: of the rows' dtype, or f32.
+/// Weights (or a bias) that all rows share, in the dtype of the rows or in f32.
 #[derive(Clone, Debug)]
 pub(super) enum Weights<T: Float> {
     Same(Tensor<T>),
     F32(Tensor<f32>),
 }
 
-/// The same as an argument of a launch: an address, or null.
+/// Weights as a kernel argument: an address, or null.
 pub(super) struct WeightsArg<'a, T: Float>(pub(super) Option<&'a Weights<T>>);
 
-// SAFETY: what the borrowed tensors' own implementations give, or that of a null pointer.
+// SAFETY: delegates to the implementations of the borrowed tensors, or of a null pointer.
 unsafe impl<T: Float> KernelArg for WeightsArg<'_, T> {
     fn size_bytes(&self) -> usize {
         size_of::<u64>()
@@ -40,7 +40,7 @@ unsafe impl<T: Float> KernelArg for WeightsArg<'_, T> {
 }
 
 impl<T: Float> Weights<T> {
-    /// Checked against rows of these extents, without gaps.
+    /// Checks them against rows of this shape; returns them contiguous.
     pub(super) fn checked(
         &self,
         operand: &'static str,
@@ -59,18 +59,18 @@ impl<T: Float> Weights<T> {
         })
     }
 
-    /// Whether kernels that hold rows can read them.
+    /// Whether the kernels that hold rows on chip can read them with vector accesses.
     pub(super) fn is_aligned(&self) -> bool {
         let address = match self {
             Self::Same(tensor) => tensor.device_ptr().as_raw(),
             Self::F32(tensor) => tensor.device_ptr().as_raw(),
         };
-        // There is none for f16 with weights in f32.
+        // No such kernel exists for f16 rows with weights in f32.
         let has_kernel = !self.is_other() || T::DTYPE != DType::F16;
         has_kernel && address.is_multiple_of(u64::from(spec::rows::VECTOR_BYTES))
     }
 
-    /// Whether they are of another dtype than the rows.
+    /// Whether their dtype differs from that of the rows.
     pub(super) fn is_other(&self) -> bool {
         matches!(self, Self::F32(_)) && T::DTYPE != DType::F32
     }
