@@ -1,4 +1,4 @@
-//! One call on its way to the device: what a candidate is launched with.
+//! One call of a GEMM: the description and the memory that a candidate is launched with.
 
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
 use crate::launch::KernelArg;
@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// An address in an allocation, of whatever element type; as an argument, a pointer.
+/// An address in an allocation, without an element type; as a kernel argument, a pointer.
 #[derive(Clone)]
 pub(in crate::ops) struct Memory {
     storage: Arc<Storage>,
@@ -19,7 +19,7 @@ pub(in crate::ops) struct Memory {
 }
 
 impl Memory {
-    /// Where `tensor` begins.
+    /// The address of `tensor`.
     pub(in crate::ops) fn of<T: Element>(tensor: &Tensor<T>) -> Self {
         Self {
             storage: tensor.shared_storage(),
@@ -32,7 +32,7 @@ impl Memory {
         self.address
     }
 
-    /// So many bytes further on, in the same allocation.
+    /// The address `bytes` further on, in the same allocation.
     pub(super) fn offset(&self, bytes: i64) -> Self {
         Self {
             storage: self.storage.clone(),
@@ -58,7 +58,7 @@ unsafe impl KernelArg for &Memory {
 
 static NULL: u64 = 0;
 
-/// Most arguments of a fused entry.
+/// Most arguments of an entry with a fused epilogue.
 const MAX_ARGUMENTS: usize = 24;
 
 // SAFETY: as above, or a static.
@@ -76,8 +76,9 @@ unsafe impl KernelArg for Option<&Memory> {
     }
 }
 
-/// A description and its memory. Everything lies as [`GemmDesc`] says, inside of its allocations;
-/// D is injective and overlaps nothing that is read, except where `c` or `residual` is D itself.
+/// A description and its memory. All matrices have the layouts of the [`GemmDesc`] and lie inside
+/// of their allocations. D is injective and overlaps nothing that is read, unless `c` or `residual`
+/// is D itself.
 #[derive(Clone)]
 pub(super) struct Call<'a> {
     pub(super) stream: &'a Stream,
@@ -89,15 +90,15 @@ pub(super) struct Call<'a> {
     pub(super) residual: Option<Memory>,
     /// `[batch or 1, m or n]`
     pub(super) bias: Option<Memory>,
-    /// Elements between biases of the batch; 0 broadcasts.
+    /// Elements between the biases of the batch; 0 broadcasts.
     pub(super) batch_stride_bias: i64,
     pub(super) row_scale: Option<Memory>,
     pub(super) column_scale: Option<Memory>,
-    /// One f32 each; they override the values below.
+    /// One f32 each; they override `alpha` and `beta` below.
     pub(super) device_alpha: Option<Memory>,
     pub(super) device_beta: Option<Memory>,
     pub(super) alpha: f32,
-    /// 0 where there is no C.
+    /// 0 if there is no C.
     pub(super) beta: f32,
 }
 
@@ -124,7 +125,7 @@ impl Call<'_> {
         }
     }
 
-    /// What a fused epilogue reads, and its activation.
+    /// Strides of the operands of the fused epilogue, and its activation.
     pub(super) fn epilogue(&self) -> EpilogueParams {
         let desc = &self.desc;
         let (ld_residual, batch_stride_residual) = desc
@@ -147,8 +148,8 @@ impl Call<'_> {
     /// Enqueues `entry` with these arguments.
     ///
     /// # Safety
-    /// As [`Kernel::launch`](crate::Kernel::launch); arguments made of this call's memory, params
-    /// and epilogue are what an entry of the documented form expects.
+    /// As [`Kernel::launch`](crate::Kernel::launch): `arguments`, made from this call's memory,
+    /// params and epilogue, are what the entry expects.
     pub(super) unsafe fn launch(
         &self,
         entry: impl Display,
@@ -160,8 +161,8 @@ impl Call<'_> {
         unsafe { kernel.launch(self.stream, config, arguments) }
     }
 
-    /// Enqueues an entry that takes `operands` and then the tail of arguments that every fused
-    /// epilogue takes (see [`spec::gemm::epilogue`]).
+    /// Enqueues an entry that takes `operands`, followed by the arguments of every fused epilogue
+    /// (see [`spec::gemm::epilogue`]).
     ///
     /// # Safety
     /// As [`launch`](Self::launch).
@@ -209,12 +210,12 @@ impl Call<'_> {
         let config = config.ok_or(crate::Error::Bug("a product was offered that fits no grid"))?;
         let (a, b) = (&self.a, &self.b);
         // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
-        // their storage; d is injective and overlaps neither a nor b, and c and residual only where
-        // it is them; null stands for what is absent.
+        // their storage; d is injective, overlaps neither a nor b, and overlaps c and residual only
+        // if it is the same matrix; absent operands are null.
         unsafe { self.launch_fused(entry, config, &[&a, &b]) }
     }
 
-    /// `bytes` of scratch memory that this call's launches may use in the order of the stream.
+    /// `bytes` of scratch memory, which the launches of this call use in stream order.
     pub(super) fn workspace(&self, bytes: u64) -> Result<Memory> {
         let storage = Storage::alloc(self.stream, bytes)?;
         let address = storage.address();
@@ -224,8 +225,8 @@ impl Call<'_> {
         })
     }
 
-    /// The tensor map of a matrix with so many rows and columns as stored, to be passed by value. The
-    /// launch does not know by it which memory it is of: see [`uses`](Self::uses).
+    /// The tensor map of a matrix with these rows and columns as stored, to be passed by value. It
+    /// does not register the use of the memory on the stream: see [`uses`](Self::uses).
     pub(super) fn tensor_map(
         &self,
         (memory, matrix): (&Memory, &MatrixDesc),
@@ -233,7 +234,7 @@ impl Call<'_> {
         box_dims: [u32; 3],
         l2_promotion: L2Promotion,
     ) -> Result<MapValue> {
-        // A matrix that is repeated is a batch of one, of which no stride counts.
+        // A broadcast matrix is a batch of one, whose batch stride is not used.
         let (batch, batch_stride) = match (self.desc.batch, matrix.batch_stride) {
             (1, _) | (_, 0) => (1, matrix.ld),
             (batch, stride) => (batch, stride),
@@ -250,7 +251,8 @@ impl Call<'_> {
         device.maps().get(&key, device)
     }
 
-    /// Tells the stream that work on it uses A, B and D, for launches that know them by maps alone.
+    /// Registers the use of A, B and D on the stream, for launches that get them as tensor maps
+    /// only.
     pub(super) fn uses(&self) -> Result<()> {
         let memory = [&self.a, &self.b, &self.d];
         memory

@@ -1,12 +1,12 @@
-//! Which kernels compute a product, what each is expected to take, and how it is launched.
+//! The kernels that can compute a GEMM, their estimated run times, and their launch.
 //!
-//! A family of kernels is a file of its own with two functions: `offer` adds those that compute a
-//! [`GemmDesc`], `launch` enqueues one of them. What they share is here: [`Candidate`], the
-//! [`Machine`] and the cost model.
+//! Each family of kernels has a file with two functions: `offer` lists its kernels that compute a
+//! [`GemmDesc`] as candidates, and `launch` enqueues one of them. This file has what they share:
+//! [`Candidate`], [`Machine`] and the cost model.
 //!
 //! # The cost model
-//! A candidate works in blocks of equal length, [`Work`]. Those that fit run at once; the device is
-//! as slow as its fullest multiprocessor:
+//! A candidate consists of blocks of equal duration ([`Work`]). The blocks that are resident at the
+//! same time form a wave, and a wave takes as long as the SM with the most blocks:
 //!
 //! ```text
 //! wave      = multiprocessors * blocks_per_multiprocessor
@@ -19,9 +19,10 @@
 //! estimate  = launch_ns + max(compute, memory) + extra_ns
 //! ```
 //!
-//! `alone` is the part of `block_ns` that a block takes with a multiprocessor to itself: 1 where it
-//! waits for latencies, less where it gets what others leave. Padding counts: a block computes its
-//! whole tile. What it does not know (power, caches, alignment) `autotune` measures.
+//! `alone` is the fraction of `block_ns` that a block takes when it has an SM to itself: 1 if it is
+//! bound by latency, less if it speeds up without other blocks. Padding counts, since a block
+//! computes its whole tile. `autotune` measures what the model does not know: power, caches,
+//! alignment.
 
 use super::call::Call;
 use super::desc::GemmDesc;
@@ -33,7 +34,7 @@ use spec::gemm::sm90::Sm90Entry;
 use spec::gemm::{MmaEntry, SimtEntry};
 use std::fmt;
 
-/// A kernel of one family; displays as its entry name.
+/// A kernel of one family; its `Display` is the entry name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(SimtEntry),
@@ -55,25 +56,26 @@ impl fmt::Display for Entry {
     }
 }
 
-/// One way to compute a product. Displays as its name: the entry's, and what else distinguishes it.
+/// One way to compute a GEMM. Its `Display` is its name: the entry name and the launch options that
+/// distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) entry: Entry,
-    /// Of one block: m, n, k.
+    /// Tile of one block: m, n, k.
     pub(super) tile: [u32; 3],
-    /// Parts of k that are computed apart.
+    /// Number of parts of k.
     pub(super) split_k: u32,
-    /// Tiles are cut among blocks: [`spec::gemm::stream_k`].
+    /// Whether tiles are shared by blocks: [`spec::gemm::stream_k`].
     pub(super) stream_k: bool,
     /// Computes `d.t() = b.t() @ a.t()`.
     pub(super) swapped: bool,
     pub(super) config: LaunchConfig,
-    /// Nanoseconds, by the cost model.
+    /// Run time in nanoseconds, estimated by the cost model.
     pub(super) estimated_ns: f64,
 }
 
 impl Candidate {
-    /// Blocks of a cluster.
+    /// Cluster extents, in blocks.
     pub(super) fn cluster(&self) -> [u32; 3] {
         self.config.cluster.unwrap_or([1; 3])
     }
@@ -94,7 +96,7 @@ impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entry.fmt(f)?;
         if let Entry::Sm90Decode(_) = self.entry {
-            write!(f, "+n{}", self.tile[1])?; // the launch's choice
+            write!(f, "+n{}", self.tile[1])?; // chosen at the launch, so not part of the entry name
         }
         if self.cluster() != [1; 3] {
             let [x, y, _] = self.cluster();
@@ -113,7 +115,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// Hands all candidates for `desc` to `offer`.
+/// Calls `offer` with all candidates for `desc`.
 pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let machine = Machine::of(device);
     decode::offer(desc, &machine, offer);
@@ -123,23 +125,23 @@ pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn Fn
     sm90::offer(desc, &machine, offer);
 }
 
-/// What the cost model knows of a device.
+/// The properties of a device that the cost model uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Machine {
     /// Compute capability.
     pub(super) arch: (u32, u32),
     pub(super) multiprocessors: u32,
-    /// Most shared memory of a block.
+    /// Largest shared memory of a block.
     pub(super) shared_bytes: u32,
-    /// Bytes that device memory moves in a nanosecond.
+    /// Bandwidth of device memory, in bytes per nanosecond.
     pub(super) bytes_per_ns: f64,
-    /// Clock of the multiprocessors under load, in cycles a nanosecond.
+    /// Clock of the SMs under load, in cycles per nanosecond.
     pub(super) clock_ghz: f64,
 }
 
 impl Machine {
-    /// By architecture: bandwidth and clock of its usual data-centre or desktop part, as its
-    /// vendor states them. They matter as ratios only.
+    /// Bandwidth and clock by architecture: the vendor's numbers for a typical data-centre or
+    /// desktop part. Only their ratios matter.
     pub(super) fn of(device: &DeviceInfo) -> Self {
         const LARGE_HOPPER_BYTES: u64 = 100 << 30;
         let (bytes_per_ns, clock_ghz) = match device.arch {
@@ -159,7 +161,7 @@ impl Machine {
         }
     }
 
-    /// Nanoseconds that `work` takes, by the model of this module's documentation.
+    /// Estimated run time of `work`, by the cost model of this module's documentation.
     pub(super) fn estimate_ns(&self, work: &Work) -> f64 {
         let resident = f64::from(work.blocks_per_multiprocessor.max(1));
         let wave = f64::from(self.multiprocessors) * resident;
@@ -176,27 +178,27 @@ impl Machine {
     }
 }
 
-/// Time from one kernel's end to the next one's first block.
+/// Time from the end of one kernel to the first block of the next.
 pub(super) const LAUNCH_NS: f64 = 2_000.0;
 
-/// What one candidate asks of the machine. Numbers in f64, as extents' products are large.
+/// The work of one candidate. Numbers are f64, since products of extents are large.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Work {
-    /// Tiles times parts of k times products of the batch.
+    /// Number of blocks: tiles times parts of k times batch.
     pub(super) blocks: f64,
-    /// That run at once on a multiprocessor.
+    /// Blocks that are resident on an SM at the same time.
     pub(super) blocks_per_multiprocessor: u32,
-    /// Of a whole tile over its part of k, a multiply-add counted as two.
+    /// Flops of a whole tile over its part of k; a multiply-add counts as two.
     pub(super) flops_per_block: f64,
-    /// What a full multiprocessor reaches in the kernel's main loop, in a cycle.
+    /// Flops per cycle that a full SM reaches in the kernel's mainloop.
     pub(super) flops_per_cycle: f64,
-    /// The part of its time in company that a block alone on a multiprocessor takes.
+    /// Time of a block that has an SM to itself, as a fraction of its time on a full SM.
     pub(super) alone: f64,
-    /// Before the first and after the last multiply-add of a wave.
+    /// Time of a wave before the first and after the last multiply-add.
     pub(super) overhead_ns: f64,
-    /// Between device memory and the multiprocessors, at least.
+    /// Bytes that at least are moved between device memory and the SMs.
     pub(super) bytes: f64,
-    /// Further launches.
+    /// Time of further launches.
     pub(super) extra_ns: f64,
 }
 

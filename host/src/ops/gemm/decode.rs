@@ -1,13 +1,14 @@
-//! Products with 1 to 64 rows, bound by the memory that B is read from: see [`spec::gemm::decode`].
+//! Decode GEMMs, with 1 to 64 rows, which are bound by reading B from memory: see
+//! [`spec::gemm::decode`].
 //!
-//! They exist for f16 and bf16 in, the same or f32 out, of an A with contiguous k. Copies are thread
-//! by thread and want rows on 16 bytes.
+//! The kernels take f16 and bf16, write the same dtype or f32, and need an A with contiguous k.
+//! Copies are made thread by thread (without TMA), and need rows that are aligned to 16 bytes.
 //!
-//! # What the cost model is told
-//! Each tile reads A again, from L2, and those bytes count like the others: an H200's multiprocessors
-//! get 4.1 TB/s that way, from L2 or not. A launch takes 4.5 µs more than its bytes, a meeting of blocks
-//! what launches were seen to take longer by it, and fewer blocks than 0.6 of the multiprocessors draw
-//! less than all of the bandwidth.
+//! # Inputs of the cost model
+//! Each tile reads A again, from L2. Those bytes count like the others: the SMs of an H200 get 4.1
+//! TB/s in this way, from L2 or not. A launch takes 4.5 µs beyond its bytes. Sharing k adds the
+//! extra time that was measured for the meeting of blocks. Fewer blocks than 0.6 times the number
+//! of SMs do not reach the full bandwidth.
 
 use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
@@ -19,22 +20,22 @@ use spec::gemm::decode::{
     DECODE_BATCH_MAX, DECODE_DTYPES, DECODE_THREADS, DecodeConfig, DecodeEntry, SPLITS_MAX,
 };
 
-/// Multiply-adds, counted as two, that a multiprocessor's tensor cores do in a cycle by `mma.sync`.
+/// Flops per cycle of an SM with `mma.sync`.
 const FLOPS_PER_CYCLE: f64 = 2_000.0;
-/// The part of its time in company that a block takes alone: all wait for memory.
+/// [`Work::alone`]; small, because all blocks wait for memory.
 const ALONE: f64 = 0.2;
-/// First loads of a block, and its stores.
+/// Time of the first loads of a block, and of its stores.
 const OVERHEAD_NS: f64 = 1_500.0;
-/// What a launch takes beyond its bytes.
+/// Time of a launch beyond that of its bytes.
 const BESIDE_NS: f64 = 4_500.0;
-/// What a meeting adds.
+/// Additional time where blocks that share k meet.
 const TICKETS_NS: f64 = 1_500.0;
-/// Blocks that draw all of the bandwidth, for each multiprocessor.
+/// Blocks per SM that suffice for the full bandwidth.
 const ENOUGH_BLOCKS: f64 = 0.6;
-/// First compute capability that runs them.
+/// First compute capability that runs these kernels.
 const ARCH: (u32, u32) = (8, 0);
 
-/// Adds the tile that holds A's rows, whole and with k shared by a few blocks.
+/// Offers the tile that holds all rows of A, alone and with k shared by a few blocks.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let Some(config) = DecodeConfig::holding(desc.m) else {
         return;
@@ -58,7 +59,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     }
 }
 
-/// Whether the kernels compute such a product.
+/// Whether the kernels can compute this GEMM.
 pub(super) fn suits(desc: &GemmDesc) -> bool {
     let is_aligned = |matrix: &MatrixDesc| matrix.row_align_bytes() >= 16;
     DECODE_DTYPES.contains(&(desc.a.dtype, desc.d.dtype))
@@ -116,7 +117,7 @@ fn offer_one(
     });
 }
 
-/// What memory waits where too few blocks ask for it.
+/// Additional time where too few blocks use the memory bandwidth.
 fn starved_ns(desc: &GemmDesc, machine: &Machine, work: &Work) -> f64 {
     let asking = work.blocks / (ENOUGH_BLOCKS * f64::from(machine.multiprocessors));
     desc.bytes() / machine.bytes_per_ns * (1.0 / asking.min(1.0) - 1.0)
@@ -134,13 +135,15 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         Some((partials, tickets)) => (Some(partials), Some(tickets)),
     };
     let (a, b) = (&call.a, &call.b);
-    // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
-    // their storage, with rows on 16 bytes; d is injective and overlaps nothing that is read but
-    // what is d itself; the scratch memory is as long as spec says, and its tickets are 0.
+    // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of their
+    // storage, with rows aligned to 16 bytes; d is injective and overlaps nothing that is read,
+    // unless it is the same matrix; the scratch memory is as long as spec says, and its tickets are
+    // 0.
     unsafe { call.launch_fused(entry, candidate.config, &[&a, &b, &partials, &tickets]) }
 }
 
-/// Memory for partial sums, and for tickets, which are 0.
+/// Memory for partial sums, and for tickets (counters of the blocks that share k), which are set to
+/// 0.
 fn scratch(config: &DecodeConfig, splits: u32, call: &Call<'_>) -> Result<(Memory, Memory)> {
     let desc = &call.desc;
     let partials_bytes = 4 * config.partials(desc.n, desc.batch, splits);
@@ -148,7 +151,7 @@ fn scratch(config: &DecodeConfig, splits: u32, call: &Call<'_>) -> Result<(Memor
     let partials = call.workspace(partials_bytes + 4 * tickets)?;
     let first_ticket = partials.offset(partials_bytes as i64);
     let stream = call.stream;
-    // SAFETY: the tickets lie in the workspace, which this stream has for itself.
+    // SAFETY: the tickets lie in the workspace, which only this stream uses.
     unsafe {
         let backend = stream.device().backend();
         let zero = Pattern::B4(0);

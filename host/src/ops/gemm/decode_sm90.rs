@@ -1,20 +1,20 @@
-//! Products with 1 to 64 rows on Hopper: see [`spec::gemm::decode::sm90`].
+//! Decode GEMMs, with 1 to 64 rows, on Hopper: see [`spec::gemm::decode::sm90`].
 //!
-//! They exist for f16 and bf16 in, the same or f32 out, of operands that a tensor map can describe,
-//! with contiguous k in A.
+//! The kernels take f16 and bf16, write the same dtype or f32, and need operands that a tensor map
+//! can describe, with contiguous k in A.
 //!
-//! # What the cost model is told
-//! Blocks come in waves, as many as run at once; a wave takes as long as one of its blocks, which gets
-//! its share of the bandwidth and no more, even where others have nothing to do:
+//! # The cost model
+//! Blocks run in waves of as many as are resident. A wave takes as long as one of its blocks, which
+//! gets its share of the bandwidth and no more, even if other SMs are idle:
 //!
 //! ```text
 //! wave     = (tile_n + 0.03 * tile_m) * k / splits * 2 bytes / (32.5 bytes/ns)
 //! estimate = launch + start + waves * wave + ending + meeting
 //! ```
 //!
-//! So the best tilings are those whose blocks are just one wave, or two: `tile_n` is any multiple of 8.
-//! Of 27 rows measured on an H200 in every tiling, the chosen one took 0.6 % longer than the best in
-//! the mean, 3 % at most, and the estimate was off by 2 %.
+//! So the best tilings are those whose blocks just fill one wave, or two; `tile_n` may be any
+//! multiple of 8. In 27 cases measured on an H200 with every tiling, the chosen one took 0.6 %
+//! longer than the best on average, 3 % at most, and the estimate was off by 2 %.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine};
@@ -29,30 +29,32 @@ use spec::gemm::decode::sm90::{
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
-/// What a multiprocessor gets in a nanosecond from device memory where all ask for it, of weights, on
-/// a device of [`H200_BYTES_PER_NS`].
+/// Bytes of weights per nanosecond that an SM gets from device memory when all SMs read, on a
+/// device with [`H200_BYTES_PER_NS`].
 const BYTES_PER_NS: f64 = 32.5;
 const H200_BYTES_PER_NS: f64 = 4_300.0;
-/// Time of a byte of tokens, from L2, in that of a byte of weights.
+/// Time per byte of A (tokens), from L2, relative to the time per byte of B (weights).
 const OF_TOKENS: f64 = 0.03;
-/// Before the first bytes, and after the last.
+/// Time before the first bytes arrive, and after the last.
 const START_NS: f64 = 1_700.0;
-/// A thread's part of the end of a tile, for each four results.
+/// Time per thread for the epilogue of a tile, for every four results.
 const ENDING_NS: f64 = 120.0;
-/// Part of its time that a wave behind another takes: its blocks begin while others copy.
+/// Relative time of the waves after the first: their blocks start while others still copy.
 const LATER_WAVES: f64 = 0.98;
-/// A meeting of blocks that share k, in each wave, and each further block that shares k or tokens.
+/// Time of the meeting of blocks that share k, per wave; and of each further block that shares k or
+/// A.
 const MEETING_NS: f64 = 700.0;
 const NEIGHBOUR_NS: f64 = 50.0;
-/// Other families are estimated at the speed of memory, which none of them reaches with few rows.
+/// Factor that makes estimates comparable with those of other families, which assume the full
+/// memory bandwidth although they do not reach it with few rows.
 const AS_OTHERS: f64 = 0.85;
-/// Multiprocessors that a cluster has to be in together.
+/// SMs of the group (GPC) that must hold all blocks of a cluster.
 const GROUP: u32 = 16;
-/// Clusters of more than two blocks that were seen to wait for others where all groups should be full.
+/// Clusters of more than two blocks that were observed to wait although all groups should be full.
 const LEFT_OUT: u32 = 2;
 const THREADS_MAX: u32 = 2048;
 
-/// Adds the best width for each number of blocks that share k and tokens.
+/// Offers the best `tile_n` for each number of blocks that share k (`splits`) and A (`sharers`).
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let has_maps = desc.a.suits_tensor_map() && desc.b.suits_tensor_map();
     let Some(tile_m) = DecodeTiling::holding(desc.m) else {
@@ -118,7 +120,7 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     let results = f64::from(tiling.tile_m * tiling.tile_n) / f64::from(tiling.splits);
     let ending_ns = ENDING_NS * results / f64::from(4 * tiling.threads());
     let at_once = f64::from(resident(desc, machine, tiling));
-    // Blocks that share a multiprocessor share what it gets.
+    // Blocks on the same SM share its bandwidth.
     let wave_ns = |blocks: f64| {
         let sharing = (blocks / f64::from(machine.multiprocessors)).max(1.0);
         rows * k_bytes * sharing / bytes_per_ns
@@ -135,13 +137,13 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     };
     let meeting_ns = MEETING_NS * meetings;
     let neighbours = f64::from(tiling.splits + tiling.sharers - 2);
-    // But for the last, a block ends while others copy.
+    // Only the last block's epilogue counts: the others overlap with copies.
     let ns = START_NS + waves_ns + ending_ns + meeting_ns + NEIGHBOUR_NS * neighbours;
     LAUNCH_NS + AS_OTHERS * ns
 }
 
-/// Blocks that run at once. A cluster's have to be in one group of multiprocessors: what is left of a
-/// group stays idle, and groups of one device have different sizes.
+/// Resident blocks of the device. All blocks of a cluster must be in one group of SMs (GPC): the
+/// rest of a group stays idle, and the groups of a device have different sizes.
 fn resident(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> u32 {
     const RESERVED_BYTES: u32 = 1024;
     let size = tiling.splits * tiling.sharers;
@@ -173,7 +175,7 @@ pub(super) fn launch(entry: Sm90DecodeEntry, candidate: &Candidate, call: &Call<
         Transpose::N => [desc.k, desc.n],
         Transpose::T => [desc.n, desc.k],
     };
-    // Weights are read once, as they come: more around them is no gain.
+    // Weights are read once, in order, so L2 promotion does not help.
     let map =
         |operand, extents, box_dims| call.tensor_map(operand, extents, box_dims, L2Promotion::None);
     let map_a = map((&call.a, &desc.a), [desc.m, desc.k], tiling.box_a())?;
@@ -181,8 +183,8 @@ pub(super) fn launch(entry: Sm90DecodeEntry, candidate: &Candidate, call: &Call<
     let map_b = map((&call.b, &desc.b), stored_b, box_b)?;
     let (map_a, map_b, launch) = (&map_a, &map_b, tiling.launch(desc.k));
     call.uses()?;
-    // SAFETY: the maps are of the call's memory, which lies as `desc` says; d is injective and
-    // overlaps nothing that is read but what is d itself.
+    // SAFETY: the maps are of the call's memory, with the layouts of `desc`; d is injective and
+    // overlaps nothing that is read, unless it is the same matrix.
     unsafe { call.launch_fused(entry, candidate.config, &[&map_a, &map_b, &launch]) }
 }
 

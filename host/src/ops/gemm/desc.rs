@@ -1,5 +1,5 @@
-//! What is to be computed, as far as the choice of a kernel may depend on it: no addresses, no
-//! values.
+//! Description of a GEMM: everything that the choice of a kernel may depend on, without addresses
+//! and values.
 
 use super::options::Precision;
 use super::shape::MatrixLayout;
@@ -7,17 +7,17 @@ use spec::DType;
 use spec::gemm::{Activation, Transpose};
 use std::fmt;
 
-/// A validated product whose D lies by rows: all that the families of kernels look at. Equal ones
-/// are computed by the same kernel, so it is the key of plans and of tuned choices.
+/// A validated GEMM with a row-major D. It is all that the families of kernels look at, and the key
+/// of plans and of tuned choices: equal descriptions are computed by the same kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct GemmDesc {
     /// Rows of D, at least 1.
     pub(super) m: u32,
     /// Columns of D, at least 1.
     pub(super) n: u32,
-    /// Reduction length; may be 0, and then A and B are not there.
+    /// Reduction length; may be 0, and then A and B have no elements.
     pub(super) k: u32,
-    /// Products, at least 1.
+    /// Batch size, at least 1.
     pub(super) batch: u32,
     /// `[m, k]` (`N`) or `[k, m]` (`T`).
     pub(super) a: MatrixDesc,
@@ -25,27 +25,27 @@ pub(super) struct GemmDesc {
     pub(super) b: MatrixDesc,
     /// Always `N`.
     pub(super) d: MatrixDesc,
-    /// Always `N`; absent where `beta` is 0 and known to be.
+    /// Always `N`; absent if `beta` is known on the host to be 0.
     pub(super) c: Option<MatrixDesc>,
     /// Always `N`.
     pub(super) residual: Option<MatrixDesc>,
-    /// Contiguous, of D's dtype.
+    /// Contiguous, in D's dtype.
     pub(super) bias: Option<BiasAxis>,
     /// Contiguous f32.
     pub(super) row_scale: Option<ScaleExtent>,
     /// Contiguous f32.
     pub(super) column_scale: Option<ScaleExtent>,
-    /// Of each result.
+    /// Activation function of the epilogue.
     pub(super) activation: Activation,
-    /// alpha or beta is read from device memory.
+    /// Whether alpha or beta is read from device memory.
     pub(super) device_scalars: bool,
-    /// Of f32 operands.
+    /// For f32 operands.
     pub(super) precision: Precision,
-    /// Of fp8 operands: leave the running sum in the tensor cores.
+    /// For fp8 operands: accumulate in the tensor cores over all of k.
     pub(super) fast_accumulation: bool,
-    /// The same bits every run.
+    /// Whether the result must have the same bits every run.
     pub(super) deterministic: bool,
-    /// So many parts of k, 0 where the kernel may choose.
+    /// Requested number of parts of k; 0 leaves it to the kernel.
     pub(super) split_k: u32,
 }
 
@@ -54,18 +54,18 @@ pub(super) struct GemmDesc {
 pub(super) struct MatrixDesc {
     /// Element type.
     pub(super) dtype: DType,
-    /// How it lies.
+    /// Whether it is stored transposed.
     pub(super) transpose: Transpose,
-    /// Elements between rows as stored; any number, 0 and negative ones included.
+    /// Leading dimension: elements between rows as stored; may be 0 or negative.
     pub(super) ld: i64,
-    /// Elements between matrices of the batch; 0 repeats one.
+    /// Elements between matrices of the batch; 0 broadcasts one matrix.
     pub(super) batch_stride: i64,
     /// Largest power of two, up to 128, that divides the address of the first element.
     pub(super) align_bytes: u32,
 }
 
 impl MatrixDesc {
-    /// Of what [`align_bytes`](Self::align_bytes) goes up to.
+    /// Largest value of [`align_bytes`](Self::align_bytes).
     pub(super) const MOST_ALIGN_BYTES: u32 = 128;
 
     pub(super) fn new(dtype: DType, layout: MatrixLayout, align_bytes: u32) -> Self {
@@ -91,24 +91,24 @@ impl MatrixDesc {
         self.align_bytes.min(of_strides)
     }
 
-    /// True where a tensor map can describe it: rows on 16 bytes, apart from each other and
-    /// ascending.
+    /// Whether a tensor map can describe it: its rows are aligned to 16 bytes, and strides are
+    /// positive (that of a broadcast batch may be 0).
     pub(super) fn suits_tensor_map(&self) -> bool {
         self.row_align_bytes() >= 16 && self.ld > 0 && self.batch_stride >= 0
     }
 }
 
-/// Which results share an element of the bias.
+/// Which elements of D share an element of the bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum BiasAxis {
-    /// Those of a row.
+    /// Those of a row: the bias is `[m]`.
     Row,
-    /// Those of a column.
+    /// Those of a column: the bias is `[n]`.
     Column,
 }
 
 impl BiasAxis {
-    /// Of the transposed product.
+    /// The axis in the transposed GEMM.
     pub(super) fn transposed(self) -> Self {
         match self {
             Self::Row => Self::Column,
@@ -117,17 +117,17 @@ impl BiasAxis {
     }
 }
 
-/// How many factors a scale has.
+/// Number of factors of a row or column scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ScaleExtent {
-    /// One of all.
+    /// One factor for the whole matrix.
     One,
-    /// One each.
+    /// One factor per row or column.
     Each,
 }
 
 impl GemmDesc {
-    /// Bytes that have to be moved between device memory and the multiprocessors at least once.
+    /// Bytes that must at least be moved between device memory and the SMs.
     pub(super) fn bytes(&self) -> f64 {
         let matrix = |desc: &MatrixDesc, rows: u32, columns: u32| {
             let of_batch = if desc.batch_stride == 0 {
@@ -162,7 +162,8 @@ impl fmt::Display for MatrixDesc {
     }
 }
 
-/// Every field that is not as in a plain product: unique, and the key in a file of tuned choices.
+/// All fields that differ from those of a plain GEMM. It is unique, and serves as the key in the
+/// file of tuned choices.
 impl fmt::Display for GemmDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { m, n, k, batch, .. } = self;

@@ -1,11 +1,10 @@
-//! The tensor-core kernels of `mma.sync`: products of 16-bit operands, and of f32 as tf32 where that
-//! is allowed, from Ampere on (f16 on Turing too), at any alignment; on Hopper those that no tensor
-//! copy takes. [`spec::gemm::MmaEntry::arch`] says which kernels there are.
+//! The tensor-core kernels that use `mma.sync`. From Ampere on they multiply 16-bit operands, and
+//! f32 as tf32 where that is allowed, at any alignment; on Turing, f16. On Hopper they serve the
+//! operands that TMA cannot load. [`spec::gemm::MmaEntry::arch`] says which kernels exist.
 //!
-//! Operands of 8 bits are multiplied as they are on Ada, where both are K-major and the running sum
-//! may stay in the tensor cores; else they are converted to f16 first, which holds them exactly. An
-//! output that no kernel writes, and k in parts, goes through partial products in f32 and the
-//! kernel that ends them.
+//! 8-bit operands are multiplied directly on Ada, if both are K-major and fast accumulation is
+//! allowed. Otherwise they are converted to f16 first, which is exact. Outputs that no kernel
+//! writes, and split-K, use partial results in f32 and the kernel that reduces them.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
@@ -17,36 +16,37 @@ use spec::gemm::{
     MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile, Transpose,
 };
 
-/// The part of a tensor core's speed that the main loop reaches: the large tile had 454 TFLOP/s of
-/// bf16 on an H200 at 8192³, whose `mma.sync` is good for about 620.
+/// Fraction of the tensor cores' peak that the mainloop reaches: the large tile had 454 TFLOP/s of
+/// bf16 on an H200 at 8192³, whose `mma.sync` reaches about 620.
 const LARGE_EFFICIENCY: f64 = 0.73;
 const SMALL_EFFICIENCY: f64 = 0.70;
 /// Not measured: copies through registers, two stages.
 const TURING_EFFICIENCY: f64 = 0.5;
-/// The part of its time in company that a block alone on a multiprocessor takes.
+/// [`Work::alone`].
 const ALONE: f64 = 0.65;
-/// First loads of a block, and its stores.
+/// Time of the first loads of a block, and of its stores.
 const OVERHEAD_NS: f64 = 2_500.0;
 
-/// What multiplies 8-bit floats as they are; Hopper does so by other instructions.
+/// Compute capability whose `mma.sync` multiplies 8-bit floats; Hopper does so with other
+/// instructions.
 const ADA: (u32, u32) = (8, 9);
 
-/// Parts of k that are worth a look.
+/// Split-K factors that are considered.
 const SPLITS: [u32; 5] = [1, 2, 4, 8, 16];
-/// The least k of a part that was not asked for.
+/// Least k of a part, unless the caller requests more parts.
 const LEAST_K: u32 = 512;
 
-/// Flops of 16-bit operands a cycle of a multiprocessor, summed in f32.
+/// Peak flops per cycle of an SM, for 16-bit operands with f32 accumulation.
 fn peak_flops_per_cycle(arch: (u32, u32)) -> f64 {
     match arch {
         (8, 0) => 2048.0,
         (..=8, _) => 1024.0,
-        _ => 2760.0, // what Hopper gives to mma.sync
+        _ => 2760.0, // what mma.sync reaches on Hopper
     }
 }
 
-/// The part of the speed that is left where operands' rows are aligned to so many bytes, as it was
-/// measured on an H200: copies of 8 and 4 bytes in the place of 16, and loads that wait.
+/// Fraction of the speed that remains for operands with rows of this alignment, measured on an
+/// H200: copies have 8 or 4 bytes instead of 16, or are synchronous loads.
 fn alignment_efficiency(align_bytes: u32) -> f64 {
     match align_bytes {
         16.. => 1.0,
@@ -56,7 +56,7 @@ fn alignment_efficiency(align_bytes: u32) -> f64 {
     }
 }
 
-/// What operands of that type are to a tensor core, in 16-bit ones.
+/// Throughput of the tensor cores for a dtype, relative to 16-bit operands.
 fn flops_of(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 0.5,
@@ -65,7 +65,7 @@ fn flops_of(dtype: DType) -> f64 {
     }
 }
 
-/// The types that kernels of `tile` read the operands as.
+/// The dtypes in which kernels with `tile` read the operands.
 fn inputs(desc: &GemmDesc, machine: &Machine, tile: MmaTile) -> Option<[DType; 2]> {
     let types = [desc.a.dtype, desc.b.dtype];
     let layout = (desc.a.transpose, desc.b.transpose);
@@ -94,7 +94,7 @@ fn tiles(machine: &Machine) -> &'static [MmaTile] {
     }
 }
 
-/// Adds all tiles, whole and with k in parts.
+/// Offers all tiles, with and without split-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let is_chosen = desc.split_k > 0;
     let chosen = [desc.split_k];
@@ -115,7 +115,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     }
 }
 
-/// The entry that computes `desc` in so many parts: straight into D, where there is such a one.
+/// The entry that computes `desc` in `parts` parts of k: one that writes D directly, if it exists.
 fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
     let [a, b] = inputs(desc, machine, tile)?;
     let entry = |output| MmaEntry {
@@ -142,7 +142,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
         return None;
     }
     let is_direct = parts.count == 1 && entry.output == desc.d.dtype;
-    // As many products as there are batches and parts of one length; `None` where a grid is full.
+    // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let (efficiency, most_blocks) = match tile {
         MMA_LARGE => (LARGE_EFFICIENCY, 1),
@@ -153,11 +153,11 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
     let is_converted = entry.a != desc.a.dtype;
     let mut extra_ns = 0.0;
     if !is_direct {
-        // Partial products are written and read.
+        // Partial results are written and read.
         extra_ns += LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns;
     }
     let align_bytes = if is_converted {
-        // One byte is read, two are written and read, of each operand.
+        // Per element of an operand, one byte is read, then two bytes are written and read again.
         extra_ns += 2.0 * LAUNCH_NS + 4.0 * desc.bytes() / machine.bytes_per_ns;
         converted_align_bytes(desc)
     } else {
@@ -190,7 +190,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
     })
 }
 
-/// Alignment of the rows of operands that have been converted to 16 bits, without gaps.
+/// Alignment of the rows of operands after conversion to contiguous 16-bit rows.
 fn converted_align_bytes(desc: &GemmDesc) -> u32 {
     let row = |transpose, [n, t]: [u32; 2]| if transpose == Transpose::N { n } else { t };
     let a = row(desc.a.transpose, [desc.k, desc.m]);
@@ -213,7 +213,7 @@ pub(super) fn launch(entry: MmaEntry, candidate: &Candidate, call: &Call<'_>) ->
     in_parts(call, types, candidate.split_k, &|call| product(entry, call))
 }
 
-/// Enqueues one product by one kernel.
+/// Enqueues one main kernel.
 fn product(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = entry.tile.grid(desc.m, desc.n, desc.batch);

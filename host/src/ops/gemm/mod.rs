@@ -1,4 +1,4 @@
-//! Matrix products.
+//! GEMM: matrix multiplication with a fused epilogue.
 
 mod call;
 mod candidates;
@@ -28,7 +28,7 @@ pub use plan::{GemmCandidate, GemmPlan, PlanSource};
 pub use spec::gemm::Activation;
 pub use tune::{GemmTuning, Measured};
 
-/// Matrix product and what follows it, in one kernel, batched:
+/// GEMM with a fused epilogue, batched:
 ///
 /// ```text
 /// x = alpha * scale_a * scale_b * row_scales[i] * column_scales[j] * (a @ b)[i, j]
@@ -39,43 +39,46 @@ pub use tune::{GemmTuning, Measured};
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `a` | `[m, k]` or `[batch, m, k]` | f32, f16, bf16, e4m3, e5m2 | any; see Performance |
-/// | `b` | `[k, n]` or `[batch, k, n]` | as `a`; the 8-bit types mix | any; see Performance |
-/// | `c`, `residual` | broadcast to `d` | as `d` | any; `c` is not read at `beta == 0` |
-/// | bias | `[m]` by rows or `[n]` by columns, or with a batch in front | as `d` | any |
+/// | `b` | `[k, n]` or `[batch, k, n]` | as `a`; e4m3 and e5m2 can be mixed | any; see Performance |
+/// | `c`, `residual` | broadcast to `d` | as `d` | any; `c` is not read if `beta == 0` |
+/// | row or column bias | `[m]` or `[n]`, or with a leading batch dimension | as `d` | any |
 /// | row scales, column scales | `[m]`, `[n]` | f32 | any |
-/// | `alpha`, `beta`, scales on the device | one element | f32 | any |
-/// | `d` (written) | `[m, n]`, or `[batch, m, n]` where `a` or `b` has a batch | f32, f16, bf16 | any that give each element a place of its own; must overlap nothing that is read, but may be `c` or `residual` itself |
+/// | `alpha`, `beta`, `scale_a`, `scale_b` on the device | one element | f32 | any |
+/// | `d` (written) | `[m, n]`, or `[batch, m, n]` if `a` or `b` has a batch | f32, f16, bf16 | any where no two indices refer to one element; must not overlap a tensor that is read, but may be `c` or `residual` itself |
 ///
-/// A batch of 1, or none, is repeated. Transposes are views: `a.t()`. `k == 0` computes with a
-/// product of 0; without any element in `d` nothing is launched.
+/// An operand without a batch, or with a batch of 1, is broadcast over the batch. Transposed
+/// operands are views: `a.t()`. If `k == 0`, `a @ b` is 0. If `d` has no elements, nothing is
+/// launched.
 ///
 /// # Numerics
-/// Sums are in f32, everything after them too, rounded once to the dtype of `d`. Error bound:
-/// [`reference::gemm`](crate::reference::gemm). Deterministic: same bits every run, unless
-/// [`deterministic(false)`](Self::deterministic) allows others; which bits depends on the kernel
-/// that is chosen ([`plan`](Self::plan)), and is the same for every layout and tile among the
-/// portable ones. f32 operands are multiplied in full, unless [`precision`](Self::precision) says
-/// otherwise. Sums of 8-bit operands are completed in f32 every 128 of k, unless
-/// [`fast_accumulation`](Self::fast_accumulation) leaves them in the tensor cores. Activations are
-/// good to an absolute error of `2^-20 |x|` (`2^-20` for sigmoid and tanh). `alpha == 0` still
-/// reads `a` and `b`, and 0 × ∞ is NaN.
+/// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`. Error
+/// bound: [`reference::gemm`](crate::reference::gemm).
+///
+/// - Deterministic: the same bits every run, unless [`deterministic(false)`](Self::deterministic)
+///   allows kernels that are not. The bits depend on the kernel that is chosen
+///   ([`plan`](Self::plan)). All portable kernels give the same bits, for every layout and tile.
+/// - f32 operands are multiplied in full precision, unless [`precision`](Self::precision) allows
+///   tf32.
+/// - 8-bit operands: partial sums of the tensor cores are promoted to f32 every 128 elements of k,
+///   unless [`fast_accumulation`](Self::fast_accumulation) keeps accumulating in the tensor cores.
+/// - Activations have an absolute error up to `2^-20 |x|` (`2^-20` for sigmoid and tanh).
+/// - `alpha == 0` still reads `a` and `b`, and 0 × ∞ is NaN.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`] (a `d` that writes an element twice),
-/// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent of 2^32 or
-/// more), [`Error::InvalidValue`] (options that exclude each other), [`Error::Unsupported`] (a
-/// `split_k` or a kernel that there is not), [`Error::OutOfMemory`], [`Error::Driver`]. No launch
-/// happens on error.
+/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`] (two indices of `d` that may refer to one
+/// element), [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
+/// 2^32 - 1025), [`Error::InvalidValue`] (options that exclude each other; a `split_k` of 0 or
+/// above k), [`Error::Unsupported`] (no kernel with this `split_k` or this name),
+/// [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
 ///
 /// # Performance
-/// `a` and `b` are read where they lie as long as the stride of their rows or of their columns is
-/// 1; else they are copied first, once over the tensor. The same goes for `c`, `residual` and `d`,
-/// of which the stride of the rows or of the columns has to be 1 in all. The kernel is chosen by a
-/// cost model, or by measurement once [`autotune`](Self::autotune) was called;
-/// [`plan`](Self::plan) shows it.
+/// `a` and `b` are read in place if their rows or their columns are contiguous (stride 1);
+/// otherwise they are copied first. `c`, `residual` and `d` are accessed in place if they are all
+/// row-major, or all column-major, with stride 1. The kernel is chosen by a cost model, or by
+/// measurement once [`autotune`](Self::autotune) was called; [`plan`](Self::plan) shows the choice.
 ///
 /// # Examples
 /// ```
@@ -129,21 +132,21 @@ pub struct Gemm<'a, A: Element, B: Element, Out: Float> {
 }
 
 impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
-    /// `a @ b`, written in the dtype of `a`, or in bf16 where that is one of 8 bits.
+    /// `a @ b`, with a result in the dtype of `a`, or in bf16 if that is an 8-bit type.
     pub fn new(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
         Self::with_output(a, b)
     }
 }
 
 impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, f32> {
-    /// `a @ b`, written in f32 whatever the dtype of `a`.
+    /// `a @ b`, with a result in f32 for every dtype of `a`.
     pub fn with_f32_output(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
         Self::with_output(a, b)
     }
 }
 
 impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
-    /// `a @ b`, written in the dtype of what it is used with, or as the type says:
+    /// `a @ b`, with a result in the dtype `Out`, which is inferred from its use or given:
     /// `Gemm::<_, _, bf16>::with_output(&a, &b)`.
     pub fn with_output(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
         Self {
@@ -167,125 +170,126 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         }
     }
 
-    /// Factor of the product; 1 if not said.
+    /// Sets the factor of `a @ b` (default 1).
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.alpha = Scalar::Host(alpha);
         self
     }
 
-    /// Factor of the product, one element that is read when the kernel runs.
+    /// Sets the factor of `a @ b` to one element of device memory, which is read when the kernel
+    /// runs.
     pub fn alpha_from(mut self, alpha: &'a Tensor<f32>) -> Self {
         self.alpha = Scalar::Device(alpha);
         self
     }
 
-    /// Adds `beta * c`. At `beta == 0`, `c` is not read: it may hold anything.
+    /// Adds `beta * c`. If `beta == 0`, `c` is not read, and may contain anything.
     pub fn beta(mut self, beta: f32, c: &'a Tensor<Out>) -> Self {
         self.beta = Scalar::Host(beta);
         self.c = Some(c);
         self
     }
 
-    /// Adds `beta * c`, where `beta` is one element that is read when the kernel runs. Where that
-    /// is 0, `c` is not read.
+    /// Adds `beta * c`, where `beta` is one element of device memory, which is read when the kernel
+    /// runs. If it is 0, `c` is not read.
     pub fn beta_from(mut self, beta: &'a Tensor<f32>, c: &'a Tensor<Out>) -> Self {
         self.beta = Scalar::Device(beta);
         self.c = Some(c);
         self
     }
 
-    /// What one of `a`'s elements stands for: `scale * a` is multiplied. For 8-bit types.
+    /// Sets the scale of `a`, mostly for 8-bit types: `scale * a` is multiplied.
     pub fn scale_a(mut self, scale: f32) -> Self {
         self.scale_a = Scalar::Host(scale);
         self
     }
 
-    /// [`scale_a`](Self::scale_a) as one element that is read when the kernel runs. Excludes
-    /// [`row_scales`](Self::row_scales), of which it is a short form.
+    /// [`scale_a`](Self::scale_a) as one element of device memory, which is read when the kernel
+    /// runs. Cannot be combined with [`row_scales`](Self::row_scales).
     pub fn scale_a_from(mut self, scale: &'a Tensor<f32>) -> Self {
         self.scale_a = Scalar::Device(scale);
         self
     }
 
-    /// What one of `b`'s elements stands for: `scale * b` is multiplied. For 8-bit types.
+    /// Sets the scale of `b`, mostly for 8-bit types: `scale * b` is multiplied.
     pub fn scale_b(mut self, scale: f32) -> Self {
         self.scale_b = Scalar::Host(scale);
         self
     }
 
-    /// [`scale_b`](Self::scale_b) as one element that is read when the kernel runs. Excludes
-    /// [`column_scales`](Self::column_scales), of which it is a short form.
+    /// [`scale_b`](Self::scale_b) as one element of device memory, which is read when the kernel
+    /// runs. Cannot be combined with [`column_scales`](Self::column_scales).
     pub fn scale_b_from(mut self, scale: &'a Tensor<f32>) -> Self {
         self.scale_b = Scalar::Device(scale);
         self
     }
 
-    /// Multiplies each row of the product by a factor of its own.
+    /// Multiplies row `i` of `a @ b` by `scales[i]`.
     pub fn row_scales(mut self, scales: &'a Tensor<f32>) -> Self {
         self.row_scales = Some(scales);
         self
     }
 
-    /// Multiplies each column of the product by a factor of its own.
+    /// Multiplies column `j` of `a @ b` by `scales[j]`.
     pub fn column_scales(mut self, scales: &'a Tensor<f32>) -> Self {
         self.column_scales = Some(scales);
         self
     }
 
-    /// Adds an element of `bias` to each row; in the place of an earlier bias.
+    /// Adds `bias[i]` to row `i`. Replaces an earlier bias.
     pub fn row_bias(mut self, bias: &'a Tensor<Out>) -> Self {
         self.bias = Some((BiasAxis::Row, bias));
         self
     }
 
-    /// Adds an element of `bias` to each column, as a linear layer does; in the place of an earlier
-    /// bias.
+    /// Adds `bias[j]` to column `j`, as a linear layer does. Replaces an earlier bias.
     pub fn column_bias(mut self, bias: &'a Tensor<Out>) -> Self {
         self.bias = Some((BiasAxis::Column, bias));
         self
     }
 
-    /// Applies a function to each result, after `c` and the bias.
+    /// Applies an activation function, after `c` and the bias are added.
     pub fn activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
         self
     }
 
-    /// Adds `residual` to what the activation gives.
+    /// Adds `residual` after the activation.
     pub fn residual(mut self, residual: &'a Tensor<Out>) -> Self {
         self.residual = Some(residual);
         self
     }
 
-    /// What products of f32 operands keep of them; [`Precision::Full`] if not said. No effect on
-    /// other operands.
+    /// Sets the precision to which f32 operands are multiplied (default [`Precision::Full`]). No
+    /// effect on operands of other dtypes.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
         self
     }
 
-    /// Leaves sums of 8-bit operands in the tensor cores, which keep about 14 bits of them: faster,
-    /// and less exact the longer k is. False if not said; no effect on other operands.
+    /// Accumulates 8-bit operands in the tensor cores over all of k, without promotion to f32. The
+    /// tensor cores keep about 14 bits of the sums, so this is faster, and less accurate the longer
+    /// k is. Default false; no effect on operands of other dtypes.
     pub fn fast_accumulation(mut self, fast: bool) -> Self {
         self.fast_accumulation = fast;
         self
     }
 
-    /// The same bits every run; true if not said. False allows kernels that add in the order in
-    /// which they come.
+    /// Whether the result must have the same bits every run (default true). False allows kernels
+    /// whose order of additions depends on timing.
     pub fn deterministic(mut self, deterministic: bool) -> Self {
         self.deterministic = deterministic;
         self
     }
 
-    /// Computes k in so many parts, or fewer where k is short, which are added in their order; the
-    /// plan chooses if not said.
+    /// Sets the number of parts into which k is split (split-K); a short k is split into fewer. The
+    /// partial results are added in a fixed order. By default the plan chooses.
     pub fn split_k(mut self, parts: u32) -> Self {
         self.split_k = Some(parts);
         self
     }
 
-    /// Runs that candidate of the [`plan`](Self::plan), by its name, or fails.
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
     pub fn with_kernel(mut self, name: &'a str) -> Self {
         self.kernel = Some(name);
         self

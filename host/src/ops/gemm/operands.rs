@@ -1,5 +1,5 @@
-//! From tensors to a description and its memory: views, copies of what no kernel reads as it lies,
-//! and the transposed product for a D by columns.
+//! Turns tensors into a description and its memory: views, copies of tensors that no kernel can
+//! read in place, and the transposed GEMM for a column-major D.
 
 use super::call::{Call, Memory};
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
@@ -9,7 +9,7 @@ use crate::ops::copy::contiguous;
 use crate::{Element, Float, Result, Stream, Tensor};
 use spec::gemm::Transpose;
 
-/// What a product reads, each broadcast to its full shape.
+/// All that a GEMM reads; `c` and `residual` are broadcast to the shape of D.
 pub(super) struct Operands<A: Element, B: Element, Out: Float> {
     pub(super) a: Tensor<A>,
     pub(super) b: Tensor<B>,
@@ -18,7 +18,7 @@ pub(super) struct Operands<A: Element, B: Element, Out: Float> {
     pub(super) bias: Option<(BiasAxis, Tensor<Out>)>,
     pub(super) row_scale: Option<(ScaleExtent, Tensor<f32>)>,
     pub(super) column_scale: Option<(ScaleExtent, Tensor<f32>)>,
-    /// Read when the kernel runs, and the values where they are not.
+    /// alpha and beta that the kernel reads from device memory; the values below hold without them.
     pub(super) device_alpha: Option<Tensor<f32>>,
     pub(super) device_beta: Option<Tensor<f32>>,
     pub(super) alpha: f32,
@@ -26,7 +26,7 @@ pub(super) struct Operands<A: Element, B: Element, Out: Float> {
 }
 
 impl<A: Element, B: Element, Out: Float> Operands<A, B, Out> {
-    /// Those of `d.t() = b.t() @ a.t()`.
+    /// The operands of the transposed GEMM, `d.t() = b.t() @ a.t()`.
     pub(super) fn transposed(self) -> Operands<B, A, Out> {
         Operands {
             a: self.b.t(),
@@ -43,7 +43,7 @@ impl<A: Element, B: Element, Out: Float> Operands<A, B, Out> {
         }
     }
 
-    /// The product as `options` has it, with a D that lies as `d` says.
+    /// The description with these options, and a D with the layout `d`.
     pub(super) fn describe(
         &self,
         extents: &Extents,
@@ -72,8 +72,8 @@ impl<A: Element, B: Element, Out: Float> Operands<A, B, Out> {
         })
     }
 
-    /// The call of a [`describe`](Self::describe)d product. What cannot be read as it lies is
-    /// copied, on `stream`.
+    /// The call for a description of [`describe`](Self::describe). Tensors that cannot be read in
+    /// place are copied, on `stream`.
     pub(super) fn call<'s>(
         &self,
         desc: GemmDesc,
@@ -118,7 +118,7 @@ impl<A: Element, B: Element, Out: Float> Operands<A, B, Out> {
     }
 }
 
-/// How `tensor` lies, or its copy by rows where it does not lie so that it is `accept`ed.
+/// The layout of `tensor`, if `accept` accepts it, or that of a row-major copy.
 pub(super) fn matrix_desc<T: Element>(
     tensor: &Tensor<T>,
     accept: impl Fn(&MatrixLayout) -> bool,
@@ -149,7 +149,7 @@ pub(super) fn is_by_rows(layout: &MatrixLayout) -> bool {
     layout.transpose == Transpose::N
 }
 
-/// `tensor` without gaps.
+/// The memory of `tensor`, or of a contiguous copy.
 fn vector_memory<T: Element>(tensor: &Tensor<T>, stream: &Stream) -> Result<Memory> {
     tensor.contiguous(stream).map(|tensor| Memory::of(&tensor))
 }

@@ -1,14 +1,15 @@
-//! The choices that a caller of [`Gemm`](super::Gemm) has.
+//! Option types of [`Gemm`](super::Gemm).
 
 use crate::{Element, Float, Tensor};
 use half::{bf16, f16};
 
 use crate::{E4m3, E5m2};
 
-/// An element type of A that can be multiplied with a B of type `Rhs`: f32, f16 or bf16 with
-/// itself, and the 8-bit floats with each other.
+/// An element type of `a` that can be multiplied by a `b` of type `Rhs`: f32, f16 and bf16 with
+/// themselves, and the 8-bit floats with each other.
 pub trait GemmInput<Rhs: Element = Self>: Element {
-    /// What [`Gemm::new`](super::Gemm::new) writes: the operands' type, bf16 for 8-bit floats.
+    /// Dtype of the result of [`Gemm::new`](super::Gemm::new): that of the operands, or bf16 for
+    /// 8-bit floats.
     type Output: Float;
 }
 
@@ -30,18 +31,19 @@ inputs! {
     E5m2, E5m2 => bf16;
 }
 
-/// What products of f32 operands keep of them.
+/// The precision to which f32 operands are multiplied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Precision {
-    /// All 24 bits.
+    /// Full f32, with 24 significant bits.
     #[default]
     Full,
-    /// At least 11 bits (tf32): what tensor cores multiply. Sums stay in f32.
+    /// tf32 or better, with at least 11 significant bits, which tensor cores multiply. Accumulation
+    /// stays in f32.
     Tf32,
 }
 
-/// A factor, known on the host or read from device memory when the kernel runs.
+/// A factor: a value known on the host, or one that the kernel reads from device memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scalar<'a> {
     Host(f32),
@@ -49,7 +51,7 @@ pub(super) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// The tensor that it is read from.
+    /// The tensor that the kernel reads it from, if any.
     pub(super) fn device(self) -> Option<&'a Tensor<f32>> {
         match self {
             Self::Host(_) => None,
@@ -57,7 +59,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// The value, 1 where it is not known.
+    /// The value if it is known on the host, else 1.
     pub(super) fn host_or_one(self) -> f32 {
         match self {
             Self::Host(value) => value,
@@ -65,7 +67,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// True where it is known to be 0.
+    /// True if it is known on the host to be 0.
     pub(super) fn is_zero(self) -> bool {
         matches!(self, Self::Host(0.0))
     }

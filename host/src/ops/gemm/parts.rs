@@ -1,5 +1,5 @@
-//! What goes around a main kernel: partial products and the kernel that ends them, and operands
-//! converted for kernels that do not read their type.
+//! The steps around a main kernel: split-K partial results and the kernel that reduces them and
+//! applies the epilogue, and conversion of operands for kernels that do not read their dtype.
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
@@ -8,24 +8,24 @@ use crate::{DType, Error, KernelArg, LaunchConfig, Result, Tensor};
 use spec::elementwise::MAX_RANK;
 use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
 
-/// Parts of k begin at multiples of this, so that they are aligned as k's beginning is.
+/// Parts of k start at multiples of this, so that they have the alignment of the start of k.
 const K_STEP: u32 = 16;
 
-/// k cut into parts of equal length, and a rest.
+/// k split into parts of equal length, and a remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
-    /// How many, the rest included.
+    /// Number of parts, including the remainder.
     pub(super) count: u32,
-    /// Length of each but the rest.
+    /// Length of each part but the remainder.
     pub(super) k: u32,
-    /// How many are of that length.
+    /// Number of parts of that length.
     pub(super) whole: u32,
-    /// Length of the last one, 0 where all are alike.
+    /// Length of the remainder, 0 if all parts have the same length.
     pub(super) rest: u32,
 }
 
 impl Parts {
-    /// `k` in at most `wanted` parts, of multiples of 16 but for the last.
+    /// Splits `k` into at most `wanted` parts, whose lengths are multiples of 16 but for the last.
     pub(super) fn of(k: u32, wanted: u32) -> Self {
         let each = match wanted {
             0 | 1 => k,
@@ -49,7 +49,7 @@ impl Parts {
 }
 
 impl GemmDesc {
-    /// The same product without an epilogue, written in f32 to `[batch, m, n]` without gaps.
+    /// The same GEMM without an epilogue, written in f32 to a contiguous `[batch, m, n]`.
     pub(super) fn partial(&self) -> Self {
         let one = i64::from(self.m) * i64::from(self.n);
         Self {
@@ -71,19 +71,19 @@ impl GemmDesc {
         }
     }
 
-    /// Bytes of `parts` partial products.
+    /// Bytes of `parts` partial results.
     pub(super) fn partial_bytes(&self, parts: u32) -> f64 {
         let results = f64::from(self.m) * f64::from(self.n) * f64::from(self.batch);
         4.0 * results * f64::from(parts)
     }
 
-    /// The same product over a part of k.
+    /// The same GEMM over a k of this length.
     pub(super) fn with_k(&self, k: u32) -> Self {
         Self { k, ..*self }
     }
 }
 
-/// Elements from one k to the next.
+/// Stride along k, in elements.
 fn k_stride(matrix: &MatrixDesc, k_is_contiguous_in: Transpose) -> i64 {
     if matrix.transpose == k_is_contiguous_in {
         1
@@ -92,8 +92,9 @@ fn k_stride(matrix: &MatrixDesc, k_is_contiguous_in: Transpose) -> i64 {
     }
 }
 
-/// Enqueues `call` by a kernel that reads `input` and writes `output`, which `product` enqueues for
-/// each part: of k in `split_k` parts, converted before and ended after where that takes it.
+/// Enqueues `call` with a main kernel that reads `input` and writes `output`; `product` enqueues it
+/// for one part of k. Where necessary, operands are converted before, and partial results are
+/// reduced after.
 pub(super) fn in_parts(
     call: &Call<'_>,
     (input, output): (DType, DType),
@@ -113,8 +114,8 @@ pub(super) fn in_parts(
     by_partials(call, split_k, product)
 }
 
-/// Enqueues `call` as products in f32, which `product` enqueues for each of `split_k` parts of k, and
-/// what ends them.
+/// Enqueues `call` as partial results in f32, which `product` enqueues for each of `split_k` parts
+/// of k, and the kernel that reduces them.
 pub(super) fn by_partials(
     call: &Call<'_>,
     split_k: u32,
@@ -133,7 +134,8 @@ pub(super) fn by_partials(
         }
     };
     if desc.batch == 1 && parts.whole > 1 {
-        // Parts of one length are a batch. A single one has no strides that a tensor map could mind.
+        // Parts of equal length are launched as a batch. (A single part is not: its batch strides
+        // would only have to satisfy the limits of tensor maps.)
         let mut whole = part(0, parts.k);
         whole.desc.batch = parts.whole;
         let step = |matrix: &mut MatrixDesc, contiguous_in| {
@@ -155,7 +157,7 @@ pub(super) fn by_partials(
 }
 
 impl<'a> Call<'a> {
-    /// The call of [`GemmDesc::partial`] that writes to `partials`.
+    /// The call for the description of [`GemmDesc::partial`], which writes to `partials`.
     pub(super) fn partial(&self, desc: GemmDesc, partials: Memory) -> Call<'a> {
         Call {
             stream: self.stream,
@@ -176,7 +178,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same with A and B from `k_idx` on.
+    /// The same call with A and B starting at `k_idx`.
     pub(super) fn at_k(mut self, k_idx: u32) -> Call<'a> {
         let bytes = |matrix: &MatrixDesc, stride: i64| {
             stride * i64::from(k_idx) * matrix.dtype.size_bytes() as i64
@@ -187,7 +189,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Scratch memory for `parts` partial products.
+    /// Scratch memory for `parts` partial results.
     pub(super) fn partials(&self, parts: u32) -> Result<Memory> {
         let desc = &self.desc;
         let results = [desc.m, desc.n, desc.batch, parts].map(u64::from);
@@ -200,7 +202,7 @@ impl<'a> Call<'a> {
         self.workspace(bytes)
     }
 
-    /// Enqueues the end of a product whose parts are in `partials`.
+    /// Enqueues the kernel that reduces the partial results in `partials` and applies the epilogue.
     pub(super) fn finish(&self, partials: &Memory, parts: u32) -> Result<()> {
         let desc = &self.desc;
         let results = [desc.m, desc.n, desc.batch].map(u64::from);
@@ -209,11 +211,11 @@ impl<'a> Call<'a> {
         let entry = FinishEntry {
             output: desc.d.dtype,
         };
-        // SAFETY: `partials` holds so many parts of this product; the rest is this call's.
+        // SAFETY: `partials` holds `parts` partial results of this GEMM; the rest is this call's.
         unsafe { self.launch_fused(entry, config, &[&partials, &parts]) }
     }
 
-    /// The same call with A and B converted to `dtype`, without gaps in their rows.
+    /// The same call with A and B converted to `dtype`, with contiguous rows.
     pub(super) fn converted(&self, dtype: DType) -> Result<Call<'a>> {
         let GemmDesc { m, n, k, batch, .. } = self.desc;
         let mut call = self.clone();
@@ -274,7 +276,7 @@ impl<'a> Call<'a> {
 }
 
 impl MatrixDesc {
-    /// Of a copy of `rows` by `columns` as stored, in another dtype and without gaps.
+    /// The description of a contiguous copy, `rows` by `columns` as stored, in another dtype.
     pub(super) fn converted(&self, rows: u32, columns: u32, dtype: DType) -> Self {
         Self {
             dtype,

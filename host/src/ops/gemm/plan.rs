@@ -1,4 +1,4 @@
-//! Which candidate runs.
+//! The choice of the candidate that runs.
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::GemmDesc;
@@ -11,16 +11,16 @@ use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-/// What a device remembers of products.
+/// State that a device keeps for GEMMs.
 #[derive(Default)]
 pub(crate) struct GemmState {
-    /// Through which blocks of one launch hand sums over: see [`spec::gemm::stream_k`].
+    /// Memory through which stream-K blocks exchange partial sums: see [`spec::gemm::stream_k`].
     pub(super) workspaces: Cleared,
     chosen: RwLock<HashMap<GemmDesc, (Candidate, PlanSource)>>,
     tuned: OnceLock<Mutex<Tuned>>,
 }
 
-/// Choices that a device remembers; beyond, it forgets them all.
+/// Capacity of the cache of choices, which is cleared when it is full.
 const REMEMBERED: usize = 8192;
 
 impl GemmState {
@@ -29,7 +29,7 @@ impl GemmState {
         chosen.get(desc).copied()
     }
 
-    /// Takes `candidate` for `desc` from now on.
+    /// Makes `candidate` the choice for `desc` from now on.
     pub(super) fn remember(&self, desc: &GemmDesc, candidate: Candidate, source: PlanSource) {
         let mut chosen = self.chosen.write().unwrap_or_else(PoisonError::into_inner);
         if chosen.len() >= REMEMBERED {
@@ -38,17 +38,17 @@ impl GemmState {
         chosen.insert(*desc, (candidate, source));
     }
 
-    /// What was tuned on this kind of device, read when it is first asked for.
+    /// The tuned choices for this kind of device, loaded on first use.
     fn tuned(&self, device: &DeviceInfo) -> &Mutex<Tuned> {
         self.tuned.get_or_init(|| Mutex::new(Tuned::load(device)))
     }
 
-    /// Keeps the winner of a measurement for later processes.
+    /// Stores the winner of a measurement for later processes.
     pub(super) fn keep(&self, desc: &GemmDesc, winner: Candidate, device: &DeviceInfo) {
         lock(self.tuned(device)).keep(desc.to_string(), winner.to_string());
     }
 
-    /// The winner of an earlier measurement, where there still is such a candidate.
+    /// The winner of an earlier measurement, if such a candidate still exists.
     fn earlier_winner(&self, desc: &GemmDesc, device: &DeviceInfo) -> Option<Candidate> {
         let name = lock(self.tuned(device)).get(&desc.to_string())?.to_owned();
         named(desc, &name, device)
@@ -65,11 +65,11 @@ pub enum PlanSource {
     Model,
     /// [`Gemm::autotune`](crate::Gemm::autotune) found it to be the fastest.
     Tuned,
-    /// [`Gemm::with_kernel`](crate::Gemm::with_kernel) demanded it.
+    /// [`Gemm::with_kernel`](crate::Gemm::with_kernel) requested it.
     Forced,
 }
 
-/// The candidate that computes `desc`: the one of that name, or the best.
+/// The candidate that computes `desc`: the one named `forced`, or the best.
 pub(super) fn choose(
     desc: &GemmDesc,
     forced: Option<&str>,
@@ -126,30 +126,30 @@ fn no_candidate(desc: &GemmDesc, device: &DeviceInfo) -> Error {
     }
 }
 
-/// One way to compute a product, as [`GemmPlan`] shows it.
+/// One way to compute a GEMM, as listed by [`GemmPlan`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GemmCandidate {
-    /// What [`Gemm::with_kernel`](crate::Gemm::with_kernel) takes: the entry, and what else
-    /// distinguishes it.
+    /// Its name, for [`Gemm::with_kernel`](crate::Gemm::with_kernel): the entry name of the main
+    /// kernel, and the launch options that distinguish it.
     pub name: String,
-    /// Entry of the main kernel.
+    /// Entry name of the main kernel.
     pub entry: String,
     /// Tile of one block: m, n, k.
     pub tile: [u32; 3],
-    /// Blocks of a cluster in x, y, z.
+    /// Cluster extents in x, y, z, in blocks.
     pub cluster: [u32; 3],
-    /// Parts of k that are computed apart.
+    /// Number of parts into which k is split (split-K).
     pub split_k: u32,
-    /// Whether blocks share tiles, and add up what they have of them.
+    /// Whether blocks share tiles and add up their partial sums (stream-K).
     pub stream_k: bool,
-    /// Blocks in x, y, z.
+    /// Grid extents in x, y, z, in blocks.
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
-    /// Dynamic shared memory of a block.
+    /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// By the cost model.
+    /// Run time estimated by the cost model.
     pub estimated: Duration,
 }
 
@@ -188,7 +188,8 @@ impl fmt::Display for GemmCandidate {
     }
 }
 
-/// What a product would run, and what else could. [`Gemm::plan`](crate::Gemm::plan) makes it.
+/// The kernel that a GEMM would run, and all other candidates. [`Gemm::plan`](crate::Gemm::plan)
+/// makes it, and its `Display` lists them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GemmPlan {
     description: String,
@@ -197,7 +198,7 @@ pub struct GemmPlan {
 }
 
 impl GemmPlan {
-    /// Of a product without any element.
+    /// The plan of a GEMM without elements.
     pub(super) fn empty() -> Self {
         Self {
             description: "nothing to compute".into(),
@@ -216,17 +217,17 @@ impl GemmPlan {
         })
     }
 
-    /// What runs; `None` where there is no element to compute.
+    /// The candidate that runs; `None` if there is nothing to compute.
     pub fn chosen(&self) -> Option<&GemmCandidate> {
         self.chosen.as_ref().map(|(candidate, _)| candidate)
     }
 
-    /// Why it was chosen.
+    /// Why it was chosen; `None` if there is nothing to compute.
     pub fn source(&self) -> Option<PlanSource> {
         self.chosen.as_ref().map(|&(_, source)| source)
     }
 
-    /// All that could run, the one expected to be fastest first.
+    /// All candidates, the one with the lowest estimate first.
     pub fn candidates(&self) -> &[GemmCandidate] {
         &self.candidates
     }

@@ -1,4 +1,4 @@
-//! From a [`Gemm`] to launches: validation, views, plan.
+//! Running a [`Gemm`]: validation, views, plan and launch.
 
 use super::Gemm;
 use super::call::Memory;
@@ -13,7 +13,7 @@ use crate::{DType, Element, Error, Float, Result, Stream, Tensor};
 use spec::gemm::Transpose;
 
 impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
-    /// The product in a new tensor.
+    /// Enqueues the GEMM and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Gemm`].
@@ -24,7 +24,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         Ok(d)
     }
 
-    /// The product into `d`, which has the product's shape and may be `c` or the residual itself.
+    /// Enqueues the GEMM into `d`, which has the shape of the result, and may be `c` or the
+    /// residual itself.
     ///
     /// # Errors
     /// See [`Gemm`].
@@ -52,7 +53,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         Ok(extents)
     }
 
-    /// What [`run`](Self::run) would launch, and what else could be.
+    /// The kernel that [`run`](Self::run) would launch, and the other candidates.
     ///
     /// # Errors
     /// See [`Gemm`].
@@ -66,7 +67,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         }
     }
 
-    /// What [`run_into`](Self::run_into) would launch, and what else could be.
+    /// The kernel that [`run_into`](Self::run_into) would launch, and the other candidates.
     ///
     /// # Errors
     /// See [`Gemm`].
@@ -97,12 +98,12 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         GemmPlan::new(&desc, self.kernel, stream)
     }
 
-    /// `c` where it is read.
+    /// `c`, if it is read.
     fn c_read(&self) -> Option<&'a Tensor<Out>> {
         self.c.filter(|_| !self.beta.is_zero())
     }
 
-    /// Factors in device memory, by their names.
+    /// Factors in device memory, with their names.
     fn device_factors(&self) -> impl Iterator<Item = (&'static str, &'a Tensor<f32>)> {
         [
             ("alpha", self.alpha.device()),
@@ -180,7 +181,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         }
     }
 
-    /// A description with the options in it; all else is filled in by [`Operands::describe`].
+    /// A description with the options only; [`Operands::describe`] fills in the rest.
     pub(super) fn options(&self) -> GemmDesc {
         let matrix = |dtype| MatrixDesc::new(dtype, MatrixLayout::contiguous(&[]), 1);
         let is_f8 = |dtype| matches!(dtype, DType::E4m3 | DType::E5m2);
@@ -209,7 +210,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         }
     }
 
-    /// Everything that is read, broadcast to the product's extents.
+    /// All that is read, broadcast to the extents of the result.
     pub(super) fn operands(
         &self,
         extents: &Extents,
@@ -229,7 +230,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         let known = self.scale_a.host_or_one() * self.scale_b.host_or_one();
         let mut alpha = self.alpha.host_or_one() * known;
         if self.alpha.device().is_some() && known != 1.0 {
-            // The device's alpha takes the place of the host's: the known factor becomes a scale.
+            // The kernel takes alpha from the device instead of the host, so the factor that is
+            // known on the host becomes a row or column scale.
             let factor = || Tensor::full(stream, &[1], known);
             match (&row_scale, &column_scale) {
                 (None, _) => row_scale = Some((ScaleExtent::One, factor()?)),
@@ -263,7 +265,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         })
     }
 
-    /// Launches what was validated. Where `d` lies by columns, the transposed product is computed.
+    /// Launches the validated GEMM. For a column-major `d`, the transposed GEMM is computed.
     fn launch(&self, extents: &Extents, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
         if d.is_empty() {
             return Ok(());
@@ -283,7 +285,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         }
     }
 
-    /// Launches into a `d` whose rows lie without gaps.
+    /// Launches into a row-major `d`.
     fn launch_rows<X: Element, Y: Element>(
         &self,
         operands: &Operands<X, Y, Out>,
@@ -291,7 +293,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         d: &Tensor<Out>,
         stream: &Stream,
     ) -> Result<()> {
-        // A single column lies both ways: by rows is what kernels write.
+        // A single column counts as row-major too, which is what the kernels write.
         let layout = matrix_desc(d, is_by_rows);
         let desc = operands.describe(extents, layout, &self.options())?;
         let (candidate, _) = plan::choose(&desc, self.kernel, stream)?;
@@ -300,12 +302,12 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     }
 }
 
-/// Whether `d` lies by rows or by columns; `None` where both have gaps.
+/// Whether `d` is row-major (`N`) or column-major (`T`); `None` if neither is contiguous.
 fn lies<T: Element>(d: &Tensor<T>) -> Option<Transpose> {
     MatrixLayout::of(d.shape(), d.strides()).map(|layout| layout.transpose)
 }
 
-/// `[extent]` or `[batch or 1, extent]` of the axis.
+/// Checks that the bias is `[extent]` or `[batch or 1, extent]`, with the extent of its axis.
 fn check_bias<T: Element>(bias: &Tensor<T>, axis: BiasAxis, extents: &Extents) -> Result<()> {
     let extent = match axis {
         BiasAxis::Row => extents.m,

@@ -1,11 +1,11 @@
-//! From the shapes of tensors to the extents of a product, and from strides to layouts.
+//! Derives the extents of a GEMM from the shapes of tensors, and matrix layouts from strides.
 
 use crate::ops::check;
 use crate::{Element, Result, Tensor};
 use spec::gemm::Transpose;
 use std::ops::Deref;
 
-/// Extents of a validated product.
+/// Extents of a validated GEMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extents {
     pub(super) batch: Option<usize>,
@@ -15,7 +15,7 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// The product of tensors of the shapes of `a` and `b`.
+    /// The extents of `a @ b`.
     pub(super) fn new<A: Element, B: Element>(a: &Tensor<A>, b: &Tensor<B>) -> Result<Self> {
         let (batch_a, m, k) = split("a", a)?;
         let (batch_b, k_of_b, n) = split("b", b)?;
@@ -46,7 +46,7 @@ impl Extents {
         }
     }
 
-    /// Those of the transposed product, `d.t() = b.t() @ a.t()`.
+    /// The extents of the transposed GEMM, `d.t() = b.t() @ a.t()`.
     pub(super) fn transposed(self) -> Self {
         Self {
             m: self.n,
@@ -56,7 +56,7 @@ impl Extents {
     }
 }
 
-/// `[m, n]` or `[batch, m, n]`, without the heap.
+/// The shape `[m, n]` or `[batch, m, n]`, without heap allocation.
 pub(super) struct ProductShape {
     extents: [usize; 3],
     has_batch: bool,
@@ -85,18 +85,18 @@ fn split<T: Element>(
     }
 }
 
-/// How one operand lies: `[rows, columns]` a batch.
+/// Layout of one operand, `[rows, columns]` per batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MatrixLayout {
     pub(super) transpose: Transpose,
-    /// Elements between rows as stored.
+    /// Leading dimension: elements between the rows as stored.
     pub(super) ld: i64,
-    /// Elements between matrices; 0 repeats one.
+    /// Elements between the matrices of the batch; 0 broadcasts one matrix.
     pub(super) batch_stride: i64,
 }
 
 impl MatrixLayout {
-    /// `None` where neither rows nor columns lie without gaps.
+    /// The layout with these strides; `None` if neither rows nor columns are contiguous.
     pub(super) fn of(shape: &[usize], strides: &[i64]) -> Option<Self> {
         let (&[rows, columns], &[row, column]) = (shape.last_chunk()?, strides.last_chunk()?);
         let batch_stride = match (shape, strides) {
@@ -115,7 +115,7 @@ impl MatrixLayout {
         })
     }
 
-    /// Of a copy by rows without gaps.
+    /// The layout of a contiguous row-major copy.
     pub(super) fn contiguous(shape: &[usize]) -> Self {
         let (rows, columns) = match *shape {
             [.., rows, columns] => (rows, columns),
@@ -134,8 +134,8 @@ impl MatrixLayout {
     }
 }
 
-/// The distance of `lines` lines of `len` elements. That of a single one is never stepped over, but
-/// tensor maps have limits for it.
+/// The leading dimension of `lines` lines of `len` elements. That of a single line is never used,
+/// but tensor maps limit its value.
 fn ld_of(lines: usize, len: usize, stride: i64) -> i64 {
     if lines <= 1 && u32::try_from(stride).is_err() {
         len as i64

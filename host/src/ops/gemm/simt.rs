@@ -1,7 +1,7 @@
-//! The portable kernels: every product on every device.
+//! The portable SIMT kernels, which compute every GEMM on every device.
 //!
-//! They exist for f32. Operands of other types are converted first, which is exact. Any other output,
-//! and k in parts, goes through partial products in f32 and the kernel that ends them.
+//! They exist for f32. Operands of other dtypes are converted first, which is exact. Outputs of
+//! other dtypes, and split-K, use partial results in f32 and the kernel that reduces them.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
@@ -10,24 +10,24 @@ use super::parts::{Parts, in_parts};
 use crate::{DType, LaunchConfig, Result};
 use spec::gemm::{SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
 
-/// Multiply-adds, counted as two, that a multiprocessor does in a cycle: 128 lanes, less what
-/// loads take (docs/gemm-simt.md).
+/// Flops per cycle of an SM, a multiply-add counted as two: 128 lanes, less the share of the loads
+/// (docs/gemm-simt.md).
 const LARGE_FLOPS_PER_CYCLE: f64 = 0.8 * 256.0;
 const SMALL_FLOPS_PER_CYCLE: f64 = 0.5 * 256.0;
-/// Blocks of a multiprocessor.
+/// Resident blocks per SM.
 const LARGE_BLOCKS: u32 = 2;
 const SMALL_BLOCKS: u32 = 3;
-/// The part of its time in company that a block alone on a multiprocessor takes.
+/// [`Work::alone`].
 const ALONE: f64 = 0.6;
-/// First loads of a block, and its stores.
+/// Time of the first loads of a block, and of its stores.
 const OVERHEAD_NS: f64 = 2_000.0;
 
-/// Parts of k that are worth a look.
+/// Split-K factors that are considered.
 const SPLITS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// The least k of a part that was not asked for.
+/// Least k of a part, unless the caller requests more parts.
 const LEAST_K: u32 = 256;
 
-/// Adds both tiles, whole and with k in parts.
+/// Offers both tiles, with and without split-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let is_chosen = desc.split_k > 0;
     let chosen = [desc.split_k];
@@ -56,7 +56,7 @@ fn candidate(
 ) -> Option<Candidate> {
     let parts = Parts::of(desc.k, split_k);
     let is_direct = desc.d.dtype == DType::F32 && parts.count == 1;
-    // As many products as there are batches and parts of one length; `None` where a grid is full.
+    // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let (flops_per_cycle, blocks_per_multiprocessor) = match tile {
         SIMT_LARGE => (LARGE_FLOPS_PER_CYCLE, LARGE_BLOCKS),
@@ -66,11 +66,11 @@ fn candidate(
     let products = f64::from(desc.batch) * f64::from(parts.count);
     let mut extra_ns = 0.0;
     if !is_direct {
-        // Partial products are written and read.
+        // Partial results are written and read.
         extra_ns += LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns;
     }
     if desc.a.dtype != DType::F32 {
-        // The operands are read, and written and read as f32.
+        // The operands are read, then written and read again as f32.
         let growth = 8.0 / desc.a.dtype.size_bytes() as f64;
         extra_ns += 2.0 * LAUNCH_NS + (1.0 + growth) * desc.bytes() / machine.bytes_per_ns;
     }
@@ -114,7 +114,7 @@ pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -
     in_parts(call, types, candidate.split_k, &|call| product(entry, call))
 }
 
-/// Enqueues one product by one kernel.
+/// Enqueues one main kernel.
 fn product(entry: SimtEntry, call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = entry.tile.grid(desc.m, desc.n, desc.batch);

@@ -1,4 +1,4 @@
-//! Measuring the candidates of a product.
+//! Autotuning: measures the candidates of a GEMM.
 
 use super::call::{Call, Memory};
 use super::candidates::Candidate;
@@ -10,44 +10,44 @@ use crate::{DType, Element, Error, Float, Result, Stream, Tensor};
 use std::fmt;
 use std::time::Duration;
 
-/// Candidates that are expected to take so many times as long as the best are not measured.
+/// Candidates whose estimate exceeds the best one by more than this factor are not measured.
 const HOPELESS: f64 = 8.0;
 
-/// Measurements of a candidate, of which the median counts.
+/// Measurements per candidate; their median counts.
 const SAMPLES: usize = 7;
 
-/// What a measurement on a GPU should last, so that events resolve it.
+/// Duration of a measurement on a GPU to aim for, so that events resolve it.
 const SAMPLE_NS: f64 = 500_000.0;
 
 /// Most launches of a measurement.
 const MOST_LAUNCHES: f64 = 64.0;
 
-/// What [`Gemm::autotune`] found.
+/// The measurements of [`Gemm::autotune`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct GemmTuning {
     measured: Vec<Measured>,
 }
 
-/// One candidate, and how it did.
+/// The measurement of one candidate.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Measured {
-    /// Which.
+    /// The candidate.
     pub candidate: GemmCandidate,
-    /// Median of its times.
+    /// Median of its measured times.
     pub time: Duration,
-    /// Whether its results agree with those of the cost model's choice. One that does not is never
-    /// chosen.
+    /// Whether its result agrees with that of the cost model's choice. A candidate whose result
+    /// differs is never chosen.
     pub agrees: bool,
 }
 
 impl GemmTuning {
-    /// All that were measured, the fastest first.
+    /// All measured candidates, the fastest first.
     pub fn measured(&self) -> &[Measured] {
         &self.measured
     }
 
-    /// What runs from now on; `None` where there is nothing to compute.
+    /// The candidate that runs from now on; `None` if there is nothing to compute.
     pub fn chosen(&self) -> Option<&Measured> {
         self.measured.iter().find(|measured| measured.agrees)
     }
@@ -68,19 +68,22 @@ impl fmt::Display for GemmTuning {
 }
 
 impl<A: GemmInput<B>, B: Element, Out: Float> Gemm<'_, A, B, Out> {
-    /// Measures the candidates on these operands and takes the fastest from now on, for every
-    /// product of the same extents, layouts and options on this kind of device.
+    /// Measures the candidates with these operands, and makes the fastest one the choice for every
+    /// GEMM with the same extents, layouts and options on this kind of device.
     ///
-    /// Each is held against the answer of the cost model's choice first. The winner is kept in a
-    /// file for this GPU, driver and version, which later processes read: in the folder that the
-    /// environment variable `WARPSMITH_TUNING_DIR` names (empty: nowhere), else in `warpsmith` of
-    /// the user's cache folder. Trouble with the file is a warning (`tracing`), never an error.
-    /// Candidates that are expected to take eight times as long as the best are left out.
+    /// The result of each candidate is compared with that of the cost model's choice. Candidates
+    /// whose estimate is more than eight times the best one are not measured.
     ///
-    /// Waits for the device.
+    /// The winner is stored in a file for this GPU, driver and version of the crate, which later
+    /// processes read. The file is in the directory that the environment variable
+    /// `WARPSMITH_TUNING_DIR` names (if it is empty, nothing is stored), else in `warpsmith` in the
+    /// user's cache directory. If the file cannot be read or written, that is a `tracing` warning,
+    /// never an error.
+    ///
+    /// Blocks until the measurements are done.
     ///
     /// # Errors
-    /// See [`Gemm`]; also a fault of a kernel, which shows here.
+    /// See [`Gemm`]; also the fault of a kernel.
     pub fn autotune(&self, stream: &Stream) -> Result<GemmTuning> {
         let extents = self.validate(stream)?;
         let d = Tensor::<Out>::empty(stream, &extents.shape())?;
@@ -134,7 +137,7 @@ impl<A: GemmInput<B>, B: Element, Out: Float> Gemm<'_, A, B, Out> {
     }
 }
 
-/// The median time of one launch.
+/// Median time of one launch.
 fn measure(candidate: &Candidate, call: &Call<'_>) -> Result<Duration> {
     let stream = call.stream;
     let (samples, launches) = match stream.device().is_emulator() {
@@ -159,10 +162,11 @@ fn measure(candidate: &Candidate, call: &Call<'_>) -> Result<Duration> {
     Ok(times[times.len() / 2])
 }
 
-/// Whether two answers are the same up to the roundings of any kernel. A check against gross
-/// errors: the bounds that tests hold kernels to need the operands.
+/// Whether two results agree up to rounding differences between kernels. This detects gross errors
+/// only: the tight bounds that tests use need the operands.
 ///
-/// Sums of k products differ by what the arithmetic loses of the largest result, twice.
+/// Sums over k may differ by twice the rounding error of the arithmetic, relative to the largest
+/// result.
 fn agree<Out: Float>(want: &[Out], got: &[Out], desc: &GemmDesc) -> bool {
     let largest = want.iter().map(|x| x.to_f32().abs());
     let largest = f64::from(largest.filter(|x| x.is_finite()).fold(0.0, f32::max));

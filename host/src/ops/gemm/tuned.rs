@@ -1,7 +1,6 @@
 //! The file of tuned choices: one for each GPU, driver and version of this crate.
 //!
-//! It is a help, never a need: what cannot be read or written is a warning, and products go on by
-//! the cost model.
+//! It is optional: if it cannot be read or written, that is a warning, and the cost model chooses.
 
 use crate::DeviceInfo;
 use serde::{Deserialize, Serialize};
@@ -11,23 +10,23 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Environment variable with the folder; where it is empty, there is no file.
+/// Environment variable with the directory of the file. If it is empty, there is no file.
 pub(super) const FOLDER: &str = "WARPSMITH_TUNING_DIR";
 
-/// Of the file.
+/// Version of the file's format.
 const FORMAT: u32 = 1;
 
-/// What the file holds.
+/// Contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Content {
     format: u32,
     #[serde(flatten)]
     machine: Key,
-    /// Names of candidates, by descriptions of products.
+    /// Names of candidates, by descriptions of GEMMs.
     choices: BTreeMap<String, String>,
 }
 
-/// What choices hold for.
+/// The machine and version that choices are valid for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     gpu: String,
@@ -70,17 +69,17 @@ impl Key {
     }
 }
 
-/// The tuned choices of one device, as a process first found them and has added to them.
+/// The tuned choices of one device: those that the process read at first, and those it added.
 #[derive(Debug)]
 pub(super) struct Tuned {
     key: Key,
-    /// `None` where nothing is kept.
+    /// `None` if nothing is stored.
     path: Option<PathBuf>,
     choices: BTreeMap<String, String>,
 }
 
 impl Tuned {
-    /// What is kept for `device`.
+    /// Loads the choices stored for `device`.
     pub(super) fn load(device: &DeviceInfo) -> Self {
         let folder = match std::env::var_os(FOLDER) {
             Some(folder) if folder.is_empty() => None,
@@ -100,12 +99,12 @@ impl Tuned {
         Self { key, path, choices }
     }
 
-    /// The candidate that was found to be the fastest.
+    /// Name of the candidate that was measured to be the fastest.
     pub(super) fn get(&self, description: &str) -> Option<&str> {
         self.choices.get(description).map(String::as_str)
     }
 
-    /// Keeps a choice, in the file too.
+    /// Adds a choice, and stores it in the file.
     pub(super) fn keep(&mut self, description: String, name: String) {
         self.choices.insert(description.clone(), name.clone());
         let Some(path) = &self.path else { return };
@@ -116,7 +115,7 @@ impl Tuned {
     }
 }
 
-/// The file's choices; none where it is not there, damaged or of something else.
+/// The file's choices; none if it is missing, damaged, or for another machine.
 fn read_or_warn(path: &Path, key: &Key) -> BTreeMap<String, String> {
     match read(path, key) {
         Ok(choices) => choices,
@@ -138,8 +137,8 @@ fn read(path: &Path, key: &Key) -> io::Result<BTreeMap<String, String>> {
     Ok(content.choices)
 }
 
-/// Adds a choice to what the file holds by now: other processes may have added theirs. The file is
-/// replaced at once, so that who reads it finds it whole.
+/// Adds a choice to the current contents of the file, since other processes may have added theirs.
+/// The file is replaced atomically, so that readers never see a part of it.
 fn add(path: &Path, key: &Key, description: String, name: String) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

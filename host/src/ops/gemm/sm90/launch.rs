@@ -1,4 +1,5 @@
-//! Launches of what [`offer`](super::offer) offered: tensor maps, the grid, where sums are handed over.
+//! Launches of the candidates of [`offer`](super::offer): tensor maps, grid, and the stream-K
+//! workspace.
 
 use super::super::call::{Call, Memory};
 use super::super::candidates::Candidate;
@@ -14,7 +15,7 @@ use spec::gemm::sm90::{
 };
 use spec::gemm::stream_k::{BLOCKS_MAX, FLAGS, workspace_bytes};
 
-/// A launch of `grid` blocks of a tile.
+/// The configuration for `grid` blocks with this tile.
 pub(super) fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
     LaunchConfig {
         grid: [grid, 1, 1],
@@ -38,9 +39,9 @@ pub(in crate::ops::gemm) fn launch(
     }
 }
 
-/// Where blocks that share tiles on `stream` hand sums over.
+/// The memory through which stream-K blocks on `stream` exchange partial sums.
 fn workspace(stream: &Stream) -> Result<Lent> {
-    /// Results of the largest tile that is cut.
+    /// Elements of the largest tile with stream-K.
     const RESULTS_MAX: u32 = {
         assert!(TILE_128X128.takes_stream_k());
         TILE_128X128.tile_m * TILE_128X128.tile_n
@@ -52,7 +53,7 @@ fn workspace(stream: &Stream) -> Result<Lent> {
     workspaces.get(stream, bytes, FLAGS as usize)
 }
 
-/// Enqueues one product by one kernel.
+/// Enqueues one main kernel.
 fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
     let multiprocessors = call.stream.device().info().multiprocessors.max(1);
@@ -71,7 +72,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m / tile.cluster_n)?;
     let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
     let has_map_of_d = has_map_of_d(desc);
-    // One of some tensor has to be passed in any case.
+    // The kernel takes a map of D in any case; without one, pass another map that it ignores.
     let map_d = if has_map_of_d {
         d_map(call, tile)?
     } else {
@@ -88,8 +89,8 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     };
     call.uses()?;
     // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
-    // the boxes of the tile; d is injective and overlaps neither a nor b, and c and residual only
-    // where it is them; null stands for what is absent.
+    // the boxes of the tile; d is injective, overlaps neither a nor b, and overlaps c and residual
+    // only if it is the same matrix; absent operands are null.
     unsafe {
         if entry.epilogue == EpilogueKind::Fused {
             let operands: [&dyn crate::launch::KernelArg; 5] =
@@ -109,7 +110,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     }
 }
 
-/// The map of A or B: see [`spec::gemm::sm90`].
+/// The tensor map of A or B: see [`spec::gemm::sm90`].
 fn operand_map(
     call: &Call<'_>,
     memory: &Memory,
@@ -132,7 +133,7 @@ fn operand_map(
     call.tensor_map((memory, matrix), extents, box_dims, L2Promotion::B256)
 }
 
-/// The map of D.
+/// The tensor map of D.
 fn d_map(call: &Call<'_>, tile: &Sm90Tile) -> Result<MapValue> {
     let desc = &call.desc;
     let size_bytes = desc.d.dtype.size_bytes() as u32;

@@ -1,8 +1,8 @@
-//! Hopper's kernels: tensor copies and wgmma (`kernels-gpu/src/gemm/sm90`).
+//! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/gemm/sm90`).
 //!
-//! They take operands of 8 and 16 bits, and f32 where tf32 will do, that a tensor map can describe.
-//! What no entry does in one go (k in parts, an epilogue for f32 results) is a product in f32 and the
-//! kernel that ends it.
+//! They take 8-bit and 16-bit operands, and f32 where tf32 is allowed, that a tensor map can
+//! describe. What no entry does in one launch (split-K, an epilogue for f32 results) uses partial
+//! results in f32 and the kernel that reduces them.
 
 mod launch;
 
@@ -22,17 +22,16 @@ use spec::gemm::{Activation, Transpose};
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
-/// Multiply-adds of 16 bits, counted as two, that the tensor cores of a multiprocessor do in a
-/// cycle, by tile: fitted on an H200 to products that fill it, interleaved with cuBLASLt's and back to
-/// back, without the waves that are not full. The wider the tile, the fewer bytes of shared memory it
-/// writes and reads for each product.
+/// Flops per cycle of an SM by tile, for 16-bit operands. Fitted on an H200 to GEMMs that fill the
+/// device, interleaved with cuBLASLt's and back to back, without the waves that are not full. The
+/// wider the tile, the fewer bytes of shared memory it writes and reads per multiply-add.
 fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     match (tile.tile_m, tile.tile_n) {
-        // Shared memory binds, and L2 where each block reads all of A.
+        // Bound by shared memory, and by L2 where each block reads all of A.
         (_, ..=48) => 1850.0,
         (_, ..=80) => 2170.0,
-        // Its products are the shortest between two sums.
+        // The fewest wgmma cycles between two promotions of the sums.
         (_, ..=128) if epilogue == EpilogueKind::Promoted => 2900.0,
         // 0.95 of cuBLASLt at 4096, where 128 x 256 has 0.99 with such an A.
         (_, ..=128) if trans_a => 3040.0,
@@ -46,7 +45,7 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
     }
 }
 
-/// Whether it is 128 x 256 for 16 bits, both operands with k contiguous.
+/// Whether it is the tile 128 x 256 with 16-bit operands that are both K-major.
 fn is_256_of_k_major(tile: &Sm90Tile, desc: &GemmDesc) -> bool {
     let layout = (desc.a.transpose, desc.b.transpose);
     *tile == TILE_128X256
@@ -54,44 +53,45 @@ fn is_256_of_k_major(tile: &Sm90Tile, desc: &GemmDesc) -> bool {
         && layout == (Transpose::N, Transpose::T)
 }
 
-/// What it costs, by the results of a tile that is not the only one of its block, that consumers which
-/// cooperate store while the tensor cores have less to do.
+/// Cost per element of a tile, with the cooperative schedule, of storing a tile while the tensor
+/// cores have less to do. It counts where a block has more than one tile.
 const STORE_NS: f64 = 3_600.0 / (128.0 * 256.0);
-/// The same for a tile of 128 x 256 with k contiguous, and how much sooner than so many waves should
-/// they end, but for a twentieth of a short product. Fitted to what they have beside 128 x 128 in five
-/// products, from two waves (1024 x 8192 x 8192) to sixteen (16384 x 4096 x 4096): 2 us more for each
-/// wave, and 10 us less, whatever k is.
+/// The same per tile for 128 x 256 with K-major operands; and how much earlier its launches end
+/// than the number of waves predicts, at most a twentieth of a short GEMM. Fitted to the difference
+/// from 128 x 128 in five GEMMs, from two waves (1024 x 8192 x 8192) to sixteen (16384 x 4096 x
+/// 4096): 2 us more for each wave, and 10 us less, for every k.
 const STORE_OF_256_NS: f64 = 2_900.0;
 const AHEAD_OF_256_NS: f64 = 10_000.0;
-/// What it costs that a consumer begins with the next tile, where they take turns: a batch of
-/// 64 x 512 x 512 x 512 takes 36.7 us by six tiles a block, and 38.5 by eight.
+/// Cost of the start of the next tile, with the ping-pong schedule: a batch of 64 x 512 x 512 x 512
+/// takes 36.7 us with six tiles per block, and 38.5 with eight.
 const TURN_NS: f64 = 450.0;
-/// What scratch memory and the kernel that ends a product cost, beyond its bytes.
+/// Cost of scratch memory and of the kernel that reduces partial results, beyond its bytes.
 const PARTIALS_NS: f64 = 10_000.0;
-/// What it costs to hand sums over, and to add those of a block, by the results of its tile. Fitted to
-/// eight products with 128 rows on an H200, by tiles of 64 and 128 columns.
+/// With stream-K, cost per element of a tile of handing over partial sums, and of adding those of
+/// one other block. Fitted to eight GEMMs with 128 rows on an H200, with tiles of 64 and 128
+/// columns.
 const HAND_OVER_NS: f64 = 7_500.0 / (128.0 * 128.0);
 const ADD_NS: f64 = 1_000.0 / (128.0 * 128.0);
-/// What L2 gives in a nanosecond to blocks that are at different k, and so read nothing together: at
-/// 4096 x 4096 x 4096 and 1024 x 8192 x 8192; and with one row of tiles, where they share A.
+/// L2 bandwidth, in bytes per nanosecond, for blocks that are at different k and so share no reads:
+/// at 4096 x 4096 x 4096 and 1024 x 8192 x 8192; and with one row of tiles, where they share A.
 const L2_BYTES_PER_NS: f64 = 6_500.0;
 const L2_ONE_ROW_BYTES_PER_NS: f64 = 10_500.0;
-/// How much longer it takes to read weights where all blocks read the same rows of A than where tiles
-/// are so wide that few blocks do; and where clusters read those rows together: 128 x 14336 x 4096 and
-/// 128 x 28672 x 8192.
+/// Relative time of reading weights where all blocks read the same rows of A, compared with tiles
+/// that are so wide that few blocks do; and where clusters read those rows together: 128 x 14336 x
+/// 4096 and 128 x 28672 x 8192.
 const SAME_ROWS: f64 = 1.05;
 const SAME_ROWS_BY_CLUSTERS: f64 = 1.03;
-/// Rows of tiles that are taken together. Wide tiles, of which few are in a row, read less of B from
-/// memory by more: 128 x 256 has 0.4 % more so at 4096 x 4096 x 4096, and nowhere less.
+/// Rows of tiles per raster group. With wide tiles, of which a row has few, larger groups read less
+/// of B from memory: 128 x 256 is 0.4 % faster with 16 at 4096 x 4096 x 4096, and nowhere slower.
 const fn raster_group(tile: &Sm90Tile) -> u32 {
     if tile.tile_n >= 256 { 16 } else { 8 }
 }
-/// Parts of k that are worth a look.
+/// Split-K factors that are considered.
 const SPLITS: [u32; 4] = [1, 2, 4, 8];
-/// The least k of a part that was not asked for, in bytes.
+/// Least k of a part in bytes, unless the caller requests more parts.
 const LEAST_K_BYTES: u32 = 16 * SPAN_BYTES;
 
-/// Adds the tiles there are for `desc`, whole and with k in parts.
+/// Offers the tiles that exist for `desc`, with and without split-K and stream-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let suits = desc.a.suits_tensor_map() && desc.b.suits_tensor_map();
     let precision_suits = desc.a.dtype != DType::F32 || desc.precision == Precision::Tf32;
@@ -110,7 +110,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
         let dtypes = (desc.a.dtype, desc.b.dtype, output);
         let layout = (desc.a.transpose, desc.b.transpose);
         for &tile in tiles(dtypes, layout, way.epilogue()) {
-            // What is written in f32 first has to suit a tensor map there.
+            // Partial results in f32 are stored with TMA, which their rows have to suit.
             let partial_suits = way.is_direct() || desc.n.is_multiple_of(4);
             if !partial_suits {
                 continue;
@@ -127,9 +127,9 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 /// How a description is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// By one kernel of this epilogue.
+    /// By one kernel with this epilogue.
     Direct(EpilogueKind),
-    /// By one that writes f32, and another that ends it.
+    /// By a kernel with this epilogue that writes f32, and one that reduces partial results.
     Partial(EpilogueKind),
 }
 
@@ -176,7 +176,7 @@ impl Way {
         }
     }
 
-    /// What the product is written as.
+    /// Dtype that the main kernel writes.
     fn output(self, desc: &GemmDesc) -> DType {
         match self {
             Self::Direct(_) => desc.d.dtype,
@@ -185,14 +185,14 @@ impl Way {
     }
 }
 
-/// Whether tensor copies can write D: they write whole units of 16 bytes, beyond the end of a row that
-/// is none.
+/// Whether TMA can store D. TMA stores whole units of 16 bytes, and would write beyond the end of
+/// rows that are not a multiple of 16 bytes.
 fn has_map_of_d(desc: &GemmDesc) -> bool {
     let row_bytes = u64::from(desc.n) * desc.d.dtype.size_bytes() as u64;
     desc.d.suits_tensor_map() && row_bytes.is_multiple_of(16)
 }
 
-/// One way to compute a description: whole tiles, or, with a `cut`, tiles that blocks share.
+/// One way to compute a description: with whole tiles or, with a `cut`, with stream-K.
 fn candidate(
     desc: &GemmDesc,
     machine: &Machine,
@@ -211,7 +211,7 @@ fn candidate(
     let products = desc.batch.checked_mul(parts.whole)?;
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
-    // Those are for few rows.
+    // These tiles are for few rows only.
     let is_for_few_rows =
         tile.cluster_n > 1 || [TILE_128X48, TILE_128X80, TILE_128X224].contains(&tile);
     if is_for_few_rows && desc.m > tile.tile_m {
@@ -241,11 +241,11 @@ fn candidate(
     })
 }
 
-/// What the cost model is asked about whole tiles.
+/// The work of a candidate with whole tiles, for the cost model.
 fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way: Way) -> Work {
     let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
     let tiles = f64::from(rows * tile.cluster()) * f64::from(columns);
-    // As if those ran that clusters leave no room for.
+    // Clusters leave some SMs idle; the model's SMs are all busy, so scale up the tiles.
     let resident = f64::from(tile.clusters(machine.multiprocessors) * tile.cluster());
     let tiles = tiles * f64::from(machine.multiprocessors) / resident;
     let slower = match tile.tile_n {
@@ -260,12 +260,12 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
     let extra_ns = if way.is_direct() {
         0.0
     } else {
-        // Partial products are written and read.
+        // Partial results are written and read.
         LAUNCH_NS + PARTIALS_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns
     };
     let blocks = tiles * f64::from(desc.batch) * f64::from(parts.count);
     let multiprocessors = f64::from(machine.multiprocessors);
-    // Twice the elements in as many bytes.
+    // Elements of half the size have twice the throughput.
     let flops_per_cycle = flops_per_cycle(tile, desc, way.epilogue()) * 2.0 / f64::from(size_bytes);
     let flops_per_block = 2.0 * tile_m * tile_n * k;
     let is_one_wave = blocks <= multiprocessors;
@@ -293,7 +293,7 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
     }
 }
 
-/// The same with its tiles cut.
+/// The same with stream-K.
 fn shared_work(whole: Work, desc: &GemmDesc, tile: &Sm90Tile, cut: Cut, machine: &Machine) -> Work {
     let (blocks, shared) = (f64::from(cut.blocks), f64::from(cut.shared));
     let size_bytes = desc.a.dtype.size_bytes() as f64;
@@ -323,7 +323,7 @@ fn shared_work(whole: Work, desc: &GemmDesc, tile: &Sm90Tile, cut: Cut, machine:
     }
 }
 
-/// How the tiles of `desc` are cut.
+/// How stream-K cuts the tiles of `desc`, if it can.
 fn cut_of(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> Option<Cut> {
     if !tile.takes_stream_k() {
         return None;
