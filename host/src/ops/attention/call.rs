@@ -1,4 +1,4 @@
-//! One call on its way to the device: what a candidate is launched with.
+//! One call of attention: the description and the memory that a candidate is launched with.
 
 use super::desc::AttentionDesc;
 use crate::launch::KernelArg;
@@ -8,8 +8,8 @@ use crate::{Error, LaunchConfig, Result, Stream};
 use spec::attention::{FlashFwdLengths, FlashFwdParams, OutputDType};
 use std::fmt::Display;
 
-/// A description and its memory. Everything lies as [`AttentionDesc`] says, inside of its
-/// allocations; o and lse are injective and overlap nothing that is read.
+/// A description and its memory. All tensors have the layouts of the [`AttentionDesc`] and lie
+/// inside of their allocations; o and lse are injective and overlap nothing that is read.
 #[derive(Clone)]
 pub(super) struct Call<'a> {
     pub(super) stream: &'a Stream,
@@ -19,16 +19,16 @@ pub(super) struct Call<'a> {
     pub(super) v: Memory,
     pub(super) o: Memory,
     pub(super) lse: Option<Memory>,
-    /// One f32 for each query head.
+    /// One f32 per query head.
     pub(super) sink: Option<Memory>,
     pub(super) lengths: CallLengths,
-    /// As [`FlashFwdParams`] has it.
+    /// As in [`FlashFwdParams`].
     pub(super) softmax_scale_log2: f32,
-    /// As [`FlashFwdParams`] has it.
+    /// As in [`FlashFwdParams`].
     pub(super) softcap_scale: f32,
 }
 
-/// Arrays of lengths, as [`FlashFwdLengths`] has them.
+/// Arrays of lengths, as in [`FlashFwdLengths`].
 #[derive(Clone, Default)]
 pub(super) struct CallLengths {
     pub(super) cu_seqlens_q: Option<Memory>,
@@ -71,7 +71,7 @@ impl Call<'_> {
         })
     }
 
-    /// Where the lengths lie. The launch does not know by it which memory that is: see
+    /// Pointers to the lengths. They do not register the use of the memory on the stream: see
     /// [`uses`](Self::uses).
     pub(super) fn lengths(&self) -> FlashFwdLengths {
         let pointer = |memory: &Option<Memory>| {
@@ -88,8 +88,8 @@ impl Call<'_> {
         }
     }
 
-    /// Tells the stream that work on it uses everything that is there, for launches that know some of
-    /// it by address alone.
+    /// Registers the use of all memory of the call on the stream, since launches get some of it as
+    /// plain addresses.
     pub(super) fn uses(&self) -> Result<()> {
         let CallLengths {
             cu_seqlens_q,
@@ -107,12 +107,12 @@ impl Call<'_> {
             .try_for_each(|memory| memory.use_on(self.stream))
     }
 
-    /// Enqueues `entry` with the arguments of every forward entry (see [`spec::attention`]), and then
-    /// `more`.
+    /// Enqueues `entry` with the arguments of every forward entry (see [`spec::attention`]),
+    /// followed by `more`.
     ///
     /// # Safety
-    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes these, and grid, threads and
-    /// shared memory are its own for this description.
+    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes these arguments, and `config`
+    /// is the one that it requires for this description.
     pub(super) unsafe fn launch(
         &self,
         entry: impl Display,

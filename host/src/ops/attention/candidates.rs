@@ -1,9 +1,9 @@
-//! Which kernels compute an attention, what each is expected to take, and how it is launched.
+//! The kernels that can compute an attention, their estimates, and their launch.
 //!
-//! A family of kernels is a file of its own with three functions: `offer` adds those that compute an
-//! [`AttentionDesc`], `launch` enqueues one of them, `model` says how it computes. What they share is
-//! here. An estimate is in nanoseconds of the work that there would be without a mask: it ranks
-//! candidates, no more.
+//! Each family of kernels has a file with three functions: `offer` lists its kernels that compute
+//! an [`AttentionDesc`] as candidates, `launch` enqueues one of them, and `model` is its error
+//! model. This file has what they share. An estimate is the time, in nanoseconds, of the work
+//! without a mask: it ranks candidates, and predicts nothing.
 
 use super::call::Call;
 use super::desc::AttentionDesc;
@@ -17,7 +17,7 @@ use spec::attention::sm80::Sm80Entry;
 use spec::attention::sm90::FwdEntry;
 use std::fmt;
 
-/// A kernel of one family; displays as its entry name.
+/// A kernel of one family; its `Display` is the entry name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(SimtEntry),
@@ -37,11 +37,11 @@ impl fmt::Display for Entry {
     }
 }
 
-/// One way to compute an attention. Displays as its entry's name.
+/// One way to compute attention; its `Display` is the entry name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) entry: Entry,
-    /// Queries and keys that a block takes at once.
+    /// Tile of a block: queries and keys.
     pub(super) tile: [u32; 2],
     pub(super) sharing: Sharing,
     pub(super) config: LaunchConfig,
@@ -69,11 +69,12 @@ impl Candidate {
         }
     }
 
-    /// How it computes, for error bounds.
+    /// Its error model.
     pub(super) fn model(&self, desc: &AttentionDesc) -> AttentionModel {
         match self.entry {
             Entry::Simt(_) => simt::model(desc),
-            // Half the products of an instruction each: what is counted twice is counted for both.
+            // sm_75's instructions have half the k of sm_80's; the sm_80 model counts additions
+            // twice, which covers that.
             Entry::Sm75(entry) => sm80::model(entry.tile(), desc),
             Entry::Sm80(entry) => sm80::model(entry.tile(), desc),
             Entry::Sm90(entry) => sm90::model(entry, self.sharing, desc),
@@ -87,7 +88,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// Hands all candidates for `desc` to `offer`: those that share heads and keys as it wants.
+/// Calls `offer` with all candidates for `desc` that pack heads and split keys as it requires.
 pub(super) fn offer_all(
     desc: &AttentionDesc,
     device: &DeviceInfo,
@@ -101,7 +102,7 @@ pub(super) fn offer_all(
         }
     };
     sm90::offer_packed(desc, device, offer);
-    // Fewer tiles, and none longer: never worse.
+    // Heads as queries: fewer tiles, and none longer, so it is never worse.
     let viewed = match desc.packs_heads {
         Some(false) => None,
         _ => desc.heads_as_queries(),
@@ -123,8 +124,8 @@ pub(super) fn offer_all(
     sm90::offer(desc, device, offer);
 }
 
-/// Nanoseconds that the whole device takes, where a multiprocessor does `flops_per_cycle`
-/// multiply-adds, counted as two, in a cycle. All devices are taken to have one clock.
+/// Time of the whole device with `flops_per_cycle` per SM (a multiply-add counts as two). All
+/// devices are assumed to have the same clock.
 pub(super) fn estimate_ns(desc: &AttentionDesc, device: &DeviceInfo, flops_per_cycle: f64) -> f64 {
     const CYCLES_PER_NS: f64 = 1.5;
     let multiprocessors = f64::from(device.multiprocessors.max(1));

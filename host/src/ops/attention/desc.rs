@@ -1,26 +1,26 @@
-//! What is to be computed, as far as the choice of a kernel may depend on it: no addresses, no
-//! values.
+//! Description of an attention: everything that the choice of a kernel may depend on, without
+//! addresses and values.
 
 use crate::DType;
 use spec::attention::{BshStrides, UNLIMITED};
 use std::fmt;
 
-/// A validated attention with something to compute, its tensors in the order batch, position, head.
+/// A validated attention with at least one query. Strides are in the order batch, position, head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AttentionDesc {
-    /// Of q, k and v.
+    /// Dtype of q, k and v.
     pub(super) dtype: DType,
-    /// Of o.
+    /// Dtype of o.
     pub(super) o_dtype: DType,
-    /// Sequences, at least 1.
+    /// Number of sequences, at least 1.
     pub(super) batch: u32,
-    /// Queries of the longest, at least 1.
+    /// Queries of the longest sequence, at least 1.
     pub(super) seqlen_q: u32,
-    /// Keys of the longest; may be 0.
+    /// Keys of the longest sequence; may be 0.
     pub(super) seqlen_k: u32,
-    /// Positions of packed queries, else 0.
+    /// Number of packed queries; 0 if they are not packed.
     pub(super) total_q: u32,
-    /// Positions of packed keys, else 0.
+    /// Number of packed keys; 0 if they are not packed.
     pub(super) total_k: u32,
     /// At least 1; a multiple of `heads_kv`.
     pub(super) heads_q: u32,
@@ -40,33 +40,34 @@ pub(super) struct AttentionDesc {
     pub(super) window_right: i32,
     /// As [`spec::attention::FlashFwdParams`] has it.
     pub(super) top_left: bool,
-    /// The scores' factor is at least [`LEAST_SCALE`](spec::attention::sm80::LEAST_SCALE).
+    /// Whether the factor of the scores is at least
+    /// [`LEAST_SCALE`](spec::attention::sm80::LEAST_SCALE).
     pub(super) positive_scale: bool,
-    /// Scores are bounded.
+    /// Whether scores are soft-capped.
     pub(super) softcap: bool,
-    /// Rows have an extra logit.
+    /// Whether there is an attention sink.
     pub(super) sink: bool,
-    /// Which lengths there are.
+    /// Which lengths are given.
     pub(super) lengths: LengthsDesc,
-    /// lse is written.
+    /// Whether lse is written.
     pub(super) lse: bool,
-    /// Heads that share keys are to lie side by side, or are not to; `None`: where it pays.
+    /// Whether heads must be packed, or must not; `None` leaves it to the plan.
     pub(super) packs_heads: Option<bool>,
-    /// Parts that keys are to be taken in; `None`: as many as pay.
+    /// Required number of key splits; `None` leaves it to the plan.
     pub(super) key_splits: Option<u32>,
 }
 
-/// One tensor; its last dimension is contiguous.
+/// Layout of one tensor, whose last dimension is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OperandDesc {
-    /// Of its other dimensions.
+    /// Strides of its other dimensions.
     pub(super) strides: BshStrides,
     /// Largest power of two, up to 128, that divides the address of the first element.
     pub(super) align_bytes: u32,
 }
 
 impl OperandDesc {
-    /// Of what [`align_bytes`](Self::align_bytes) goes up to.
+    /// Largest value of [`align_bytes`](Self::align_bytes).
     pub(super) const MOST_ALIGN_BYTES: u32 = 128;
 
     /// Largest power of two, up to 16, that divides the address of every row.
@@ -77,7 +78,7 @@ impl OperandDesc {
     }
 }
 
-/// Which of [`spec::attention::FlashFwdLengths`] are there.
+/// Which arrays of [`spec::attention::FlashFwdLengths`] are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LengthsDesc {
     pub(super) cu_seqlens_q: bool,
@@ -88,9 +89,10 @@ pub(super) struct LengthsDesc {
 }
 
 impl AttentionDesc {
-    /// The same with the heads that share a key head as queries of one head, which any kernel computes:
-    /// where each sequence has one query that sees all keys, its heads differ in nothing else. `None`
-    /// where there is a sink, one for each head, or no heads share any.
+    /// The same attention with the query heads that share a key/value head viewed as queries of one
+    /// head, which every kernel can compute. It applies if each sequence has a single query that
+    /// sees all keys, and query heads share key/value heads; not with a sink, which differs between
+    /// heads.
     pub(super) fn heads_as_queries(&self) -> Option<Self> {
         let group = self.heads_q / self.heads_kv;
         let sees_all =
@@ -118,7 +120,7 @@ impl AttentionDesc {
         })
     }
 
-    /// Multiply-adds, counted as two, if all keys were seen.
+    /// Flops without a mask; a multiply-add counts as two.
     pub(super) fn flops(&self) -> f64 {
         let scores = f64::from(self.seqlen_q) * f64::from(self.seqlen_k);
         let heads = f64::from(self.batch) * f64::from(self.heads_q);
@@ -126,7 +128,7 @@ impl AttentionDesc {
     }
 }
 
-/// Every field that is not as in plain attention.
+/// All fields that differ from those of plain attention.
 impl fmt::Display for AttentionDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

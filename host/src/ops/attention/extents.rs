@@ -1,4 +1,4 @@
-//! Extents that fit together.
+//! Extents of an attention, and the checks that its operands match.
 
 use super::lengths::{Lengths, check_each, check_packed};
 use super::{Attention, Layout};
@@ -8,10 +8,11 @@ use crate::{Element, Error, Float, Result, Stream, Tensor};
 /// Largest head_dim and head_dim_v.
 const MOST_HEAD_DIM: usize = 256;
 
-/// Positions are counted in 31 bits, and rounded up to whole tiles.
+/// First length that is too large: positions are 31-bit integers, and are rounded up to whole
+/// tiles.
 const SEQLEN_LIMIT: usize = i32::MAX as usize - 1023;
 
-/// What a validated attention computes.
+/// Extents of a validated attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extents {
     pub(super) batch: usize,
@@ -19,23 +20,23 @@ pub(super) struct Extents {
     pub(super) seqlen_q: usize,
     /// Keys of the longest sequence.
     pub(super) seqlen_k: usize,
-    /// Positions of packed queries.
+    /// Number of packed queries, if they are packed.
     pub(super) total_q: Option<usize>,
-    /// Positions of packed keys.
+    /// Number of packed keys, if they are packed.
     pub(super) total_k: Option<usize>,
     pub(super) heads_q: usize,
     pub(super) heads_kv: usize,
     pub(super) head_dim: usize,
     pub(super) head_dim_v: usize,
-    /// Every row of o and lse is known to belong to a sequence.
+    /// Whether every row of o and lse is known to belong to a sequence.
     pub(super) all_written: bool,
 }
 
-/// One tensor's: batch where it is not packed, positions, heads, head_dim.
+/// Extents of one tensor: batch (if it is not packed), positions, heads, head_dim.
 type Shape = (Option<usize>, usize, usize, usize);
 
 impl Extents {
-    /// Shape of o, in the order of `layout`.
+    /// Shape of o in this layout.
     pub(super) fn shape_o(&self, layout: Layout) -> Vec<usize> {
         let positions = self.total_q.unwrap_or(self.seqlen_q);
         let (x, y) = match layout {
@@ -56,14 +57,14 @@ impl Extents {
         }
     }
 
-    /// True where there is no query.
+    /// True if there are no queries.
     pub(super) fn is_empty(&self) -> bool {
         self.seqlen_q == 0 || self.shape_lse().contains(&0)
     }
 }
 
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
-    /// Extents of q, k, v and the lengths, all of which fit.
+    /// Checks q, k, v and the lengths against each other; their extents.
     pub(super) fn extents(&self, stream: &Stream) -> Result<Extents> {
         let q = self.shape("q", &self.q, self.cu_seqlens_q.is_some())?;
         let k = self.shape("k", &self.k, self.cu_seqlens_k.is_some())?;
@@ -133,7 +134,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         })
     }
 
-    /// The one batch that q, k and all lengths have.
+    /// The batch size, which q, k and all lengths must share.
     fn batch(&self, q: Option<usize>, k: Option<usize>, stream: &Stream) -> Result<usize> {
         let packed = |what, bounds: Option<Lengths<'_>>| match bounds {
             None => Ok(None),
@@ -180,7 +181,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok(batch)
     }
 
-    /// Queries and keys of the longest sequences, as far as is known, of so many positions in all.
+    /// Upper bounds of the queries and keys of a sequence, among this many positions in total.
     fn longest(&self, positions_q: usize, positions_k: usize) -> Result<(usize, usize)> {
         let (said_q, said_k) = self.max_seqlens.unwrap_or((usize::MAX, usize::MAX));
         let (bounds_q, bounds_k) = (self.cu_seqlens_q, self.cu_seqlens_k);
@@ -200,7 +201,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         ))
     }
 
-    /// Lengths on the host are ones that their sequences can have.
+    /// Checks that lengths on the host do not exceed their sequences.
     fn check_lengths(&self, seqlen_q: usize, seqlen_k: usize) -> Result<()> {
         let host =
             |lengths: Option<Lengths<'_>>| lengths.and_then(Lengths::host).map(<[i32]>::to_vec);
@@ -243,7 +244,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         is_covered && self.seqused_q.is_none()
     }
 
-    /// `x` in the order batch, position, head; a batch of one where it is packed.
+    /// `x` in the order batch, position, head; a packed tensor gets a batch of one.
     pub(super) fn in_order<E: Element>(&self, x: &Tensor<E>, is_packed: bool) -> Result<Tensor<E>> {
         let x = if is_packed {
             x.insert_axis(0)?
@@ -257,7 +258,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 }
 
-/// Positions of the longest sequence of `names[0]` among `positions`; `said` to be no more.
+/// Length of the longest sequence of `names[0]` among `positions`, or the caller's bound `said`.
 fn longest(
     names: [&'static str; 2],
     bounds: Option<Lengths<'_>>,

@@ -1,16 +1,17 @@
-//! Lengths of sequences, on the host or on the device.
+//! Lengths of sequences, in host or device memory.
 
 use super::call::Memory;
 use crate::ops::check;
 use crate::{Error, Result, Stream, Tensor};
 
-/// Lengths or positions of sequences, see [`Attention`](crate::Attention).
+/// Lengths or positions of sequences, for [`Attention`](crate::Attention). Slices, arrays, vectors
+/// and tensors of i32 convert to it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Lengths<'a> {
-    /// Checked, and copied to the device with each launch.
+    /// On the host: checked, and copied to the device at each launch.
     Host(&'a [i32]),
-    /// `[n]`, read when the kernel runs.
+    /// On the device, `[n]`: read when the kernel runs, and not checked.
     Device(&'a Tensor<i32>),
 }
 
@@ -39,7 +40,7 @@ impl<'a> From<&'a Tensor<i32>> for Lengths<'a> {
 }
 
 impl<'a> Lengths<'a> {
-    /// How many there are; lengths in device memory are a vector on the stream's device.
+    /// Number of lengths. Checks that those in device memory are a vector on the stream's device.
     pub(super) fn count(self, what: &'static str, stream: &Stream) -> Result<usize> {
         match self {
             Self::Host(lengths) => Ok(lengths.len()),
@@ -53,7 +54,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// Their values, where they are known.
+    /// Their values, if they are on the host.
     pub(super) fn host(self) -> Option<&'a [i32]> {
         match self {
             Self::Host(lengths) => Some(lengths),
@@ -61,7 +62,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// Where the kernel reads them.
+    /// Device memory from which the kernel reads them.
     pub(super) fn memory(self, stream: &Stream) -> Result<Memory> {
         match self {
             Self::Host(lengths) => {
@@ -73,7 +74,8 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// Host-given bounds of packed sequences: ascending, inside of `total`. Returns the longest's length.
+/// Checks `cu_seqlens` on the host: they must ascend, and not exceed `total`. Returns the length of
+/// the longest sequence.
 pub(super) fn check_packed(what: &'static str, bounds: &[i32], total: usize) -> Result<usize> {
     let invalid = |idx: usize, want: String| Error::InvalidValue {
         what,
@@ -98,7 +100,7 @@ pub(super) fn check_packed(what: &'static str, bounds: &[i32], total: usize) -> 
     Ok(longest)
 }
 
-/// Host-given lengths: each from `least` to `most` of its sequence.
+/// Checks lengths on the host: each must be in the `range` of its sequence.
 pub(super) fn check_each(
     what: &'static str,
     lengths: &[i32],

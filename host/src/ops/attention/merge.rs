@@ -1,23 +1,32 @@
-//! Two partial results as one.
+//! Merging of two partial results of attention.
 
 use crate::ops::{check, kernels};
 use crate::{Error, Float, LaunchConfig, Result, Stream, Tensor};
 use spec::attention::OutputDType;
 use spec::attention::merge::{MergeEntry, MergeParams, THREADS};
 
-/// Attention to the keys of both parts, from the results of each: o `[batch, seqlen_q, heads_q,
-/// head_dim_v]` and lse `[batch, heads_q, seqlen_q]`, or `[total_q, heads_q, head_dim_v]` and
-/// `[heads_q, total_q]`, as [`Attention::run_with_lse`](crate::Attention::run_with_lse) returns them.
+/// Merges the results of attention to two disjoint sets of keys, `a` and `b`, into the result of
+/// attention to all of them:
 ///
-/// `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`. A row that
-/// saw no key in one part, `lse = -inf`, is that of the other. A sink belongs to one part only.
+/// `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`.
 ///
-/// Computed in f32, o rounded once; error bound:
-/// [`reference::attention::merge`](crate::reference::attention::merge). Enqueued on `stream`.
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `o` of `a` and `b` | `[batch, seqlen_q, heads_q, head_dim_v]`, or packed `[total_q, heads_q, head_dim_v]` | f32, f16, bf16 | any |
+/// | `lse` of `a` and `b` | `[batch, heads_q, seqlen_q]`, or packed `[heads_q, total_q]` | f32 | any |
+/// | results `o`, `lse` (new) | as the parts' | as the parts' | contiguous |
+///
+/// The parts are results of [`Attention::run_with_lse`](crate::Attention::run_with_lse) with
+/// [`Layout::Bshd`](crate::Layout::Bshd). If a row saw no key in one part (`lse = -inf`), its
+/// result is that of the other part. A sink may be set in one part only.
+///
+/// Computed in f32; `o` is rounded once. Error bound:
+/// [`reference::attention::merge`](crate::reference::attention::merge). Enqueued on `stream`;
+/// returns before completion.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent of 2^32 or
-/// more), [`Error::OutOfMemory`], [`Error::Driver`].
+/// [`Error::ShapeMismatch`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
+/// 2^32 - 1025), [`Error::OutOfMemory`], [`Error::Driver`].
 ///
 /// # Examples
 /// ```
@@ -88,7 +97,7 @@ pub fn merge_attention<T: Float>(
     let (lse_a, lse_b) = (a.1.contiguous(stream)?, b.1.contiguous(stream)?);
     let kernel = kernels::kernel(stream, MergeEntry)?;
     let config = LaunchConfig::linear(params.blocks(), THREADS);
-    // SAFETY: all tensors are contiguous and of these extents; the new ones overlap nothing.
+    // SAFETY: all tensors are contiguous and have these extents; the new ones overlap nothing.
     unsafe {
         kernel.launch(
             stream,

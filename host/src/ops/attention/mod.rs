@@ -1,4 +1,4 @@
-//! Attention.
+//! Scaled dot-product attention.
 
 mod call;
 mod candidates;
@@ -22,10 +22,10 @@ pub use lengths::Lengths;
 pub use merge::merge_attention;
 pub use plan::{AttentionCandidate, AttentionPlan};
 
-/// What a device remembers of attention.
+/// State that a device keeps for attention.
 #[derive(Default)]
 pub(crate) struct AttentionState {
-    /// Of tiles that blocks have taken, one for each stream.
+    /// The tile counters of persistent kernels, one for each stream.
     counters: Cleared,
 }
 
@@ -36,21 +36,23 @@ pub(crate) struct AttentionState {
 /// | `q` | `[batch, seqlen_q, heads_q, head_dim]` | f32, f16, bf16 | any; see Performance |
 /// | `k` | `[batch, seqlen_k, heads_kv, head_dim]` | as `q` | any; `heads_q % heads_kv == 0` |
 /// | `v` | `[batch, seqlen_k, heads_kv, head_dim_v]` | as `q` | any |
-/// | `o` (written) | `[batch, seqlen_q, heads_q, head_dim_v]` | as `q`, or as [`output`](Self::output) says | any that give each element a place of its own; must not overlap an input |
+/// | `o` (written) | `[batch, seqlen_q, heads_q, head_dim_v]` | as `q`, or set by [`output`](Self::output) | any where no two indices refer to one element; must not overlap an input |
 /// | `lse` (written) | `[batch, heads_q, seqlen_q]` | f32 | contiguous; natural log; `-inf` for a row with no visible key (then its `o` is 0) |
-/// | [`sink`](Self::sink) | `[heads_q]` | f32 | any |
+/// | [`sink`](Self::sink) (optional) | `[heads_q]` | f32 | any |
 ///
-/// [`layout`](Self::layout) tells of tensors with heads before positions,
-/// [`qkv_packed`](Self::qkv_packed) takes all three out of one, and any view will do. Query head `h`
-/// attends to key head `h / (heads_q / heads_kv)`. `head_dim` and `head_dim_v` are at most 256 and need
-/// not be equal. `softmax_scale`: dimensionless, natural base; `1 / sqrt(head_dim)` if not said.
+/// [`layout`](Self::layout) selects tensors with heads before positions, and
+/// [`qkv_packed`](Self::qkv_packed) takes q, k and v from one tensor. Query head `h` attends to
+/// key/value head `h / (heads_q / heads_kv)` (MQA and GQA). `head_dim` and `head_dim_v` are at most
+/// 256 and need not be equal. `softmax_scale` is dimensionless and for the natural exponential; its
+/// default is `1 / sqrt(head_dim)`.
 ///
 /// # Masks
-/// Query `i` sees key `j` where `i + shift - left <= j <= i + shift + right`, with the bounds of
-/// [`window`](Self::window), of which [`causal`](Self::causal) sets `right` to 0. By default the last
-/// query is at the last key, `shift = seqlen_k - seqlen_q`; with
-/// [`causal_top_left`](Self::causal_top_left) the first is at the first, `shift = 0`. Causal, for
-/// `seqlen_q = 2, seqlen_k = 5` and for `3, 2` (1 = visible):
+/// Query `i` sees key `j` if `i + shift - left <= j <= i + shift + right`, with the bounds of
+/// [`window`](Self::window); [`causal`](Self::causal) sets `right` to 0. By default the mask is
+/// aligned to the bottom-right corner: the last query is at the last key,
+/// `shift = seqlen_k - seqlen_q`. With [`causal_top_left`](Self::causal_top_left) or
+/// [`align_top_left`](Self::align_top_left), the first query is at the first key, `shift = 0`.
+/// Causal masks for `seqlen_q = 2, seqlen_k = 5`, and for `3, 2` (1 = visible):
 ///
 /// ```text
 /// bottom-right  1 1 1 1 0    0 0      top-left  1 0 0 0 0    1 0
@@ -59,48 +61,49 @@ pub(crate) struct AttentionState {
 /// ```
 ///
 /// # Sequences of different lengths
-/// | given | means |
+/// | option | effect |
 /// |---|---|
-/// | [`cu_seqlens`](Self::cu_seqlens) | sequences are packed: `q` is `[total_q, heads_q, head_dim]`, `k` and `v` `[total_k, heads_kv, ..]`, `lse` `[heads_q, total_q]`; sequence b is positions `cu[b]..cu[b + 1]` |
-/// | [`seqused_q`](Self::seqused_q), [`seqused_k`](Self::seqused_k) | only so many positions of each sequence are there |
-/// | [`leftpad_k`](Self::leftpad_k) | so many keys at the front of each sequence are not; `seqused_k` counts them |
+/// | [`cu_seqlens`](Self::cu_seqlens) | sequences are packed: `q` is `[total_q, heads_q, head_dim]`, `k` and `v` are `[total_k, heads_kv, ..]`, `lse` is `[heads_q, total_q]`; sequence b is positions `cu[b]..cu[b + 1]` |
+/// | [`seqused_q`](Self::seqused_q), [`seqused_k`](Self::seqused_k) | only this many positions of each sequence are used |
+/// | [`leftpad_k`](Self::leftpad_k) | this many keys at the start of each sequence are padding; `seqused_k` includes them |
 ///
-/// Queries and keys may be packed or not independently, lengths may be 0, and masks follow each
-/// sequence's own. What is not there is never read: it may be NaN. Rows of `o` and `lse` that belong
-/// to no sequence keep what they hold; those of new tensors are 0 and `-inf`. Lengths given on the
-/// host are checked. Those in device memory are read when the kernel runs, so that a captured graph
-/// may change them; they are cut to what the tensors hold, and sequences must not overlap.
+/// Queries and keys can be packed independently of each other. Lengths may be 0, and masks are
+/// aligned to the actual lengths of each sequence. Unused positions are never read, so they may be
+/// NaN. Rows of `o` and `lse` that belong to no sequence are not written; in tensors that `run`
+/// creates they are 0 and `-inf`. Lengths on the host are checked. Lengths in device memory are
+/// read when the kernel runs, so that replays of a captured CUDA graph may change them; they are
+/// clamped to the tensors' extents, and sequences must not overlap.
 ///
 /// # Numerics
-/// Scores and sums in f32, online softmax in base 2; `o` is rounded once. Kernels with tensor cores
-/// round probabilities to the dtype of `v` (small ones of f16 to 0), and a NaN or an infinity in the value
-/// of a key that only some queries see may show in the others; the portable kernels never multiply it.
-/// Error bound:
-/// [`reference::attention`](crate::reference::attention) with what [`model`](Self::model) says.
-/// Deterministic: the same bits every run; which, depends on the kernel and on how many parts keys are
-/// taken in ([`plan`](Self::plan)), and so on the device.
+/// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
+/// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). In these kernels, a
+/// NaN or an infinity in the value of a key that only some queries see may also reach the results
+/// of queries that do not see it; the portable kernels never multiply such values. Error bound:
+/// [`reference::attention`](crate::reference::attention) with the [`model`](Self::model).
+/// Deterministic: the same bits every run. The bits depend on the kernel and on the number of key
+/// splits ([`plan`](Self::plan)), and thereby on the device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
 /// [`Error::ShapeMismatch`], [`Error::LengthMismatch`], [`Error::Unsupported`] (head_dim above 256,
-/// a kernel that there is not), [`Error::InvalidValue`] (a scale, softcap or length that makes no
-/// sense), [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`],
-/// [`Error::OutOfBounds`] (an extent that is too large), [`Error::OutOfMemory`], [`Error::Driver`]. No
-/// launch happens on error.
+/// no kernel with this name or these options), [`Error::InvalidValue`] (an invalid scale, softcap
+/// or length), [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`],
+/// [`Error::OutOfBounds`] (an extent that is too large), [`Error::OutOfMemory`], [`Error::Driver`].
+/// No launch happens on error.
 ///
 /// # Performance
-/// Inputs are read where they lie as long as the stride of their last dimension is 1; else they
-/// are copied first, once over the tensor. An `o` whose last stride is not 1 costs a copy as well.
-/// Lengths given on the host are copied to the device each time. Where few queries of several heads share
-/// keys, the heads lie side by side ([`pack_heads`](Self::pack_heads)); where that leaves multiprocessors
-/// idle, keys are taken in parts ([`key_splits`](Self::key_splits)), which takes memory for the parts.
-/// [`plan`](Self::plan) shows which kernel runs, and how.
+/// Inputs are read in place if the stride of their last dimension is 1; otherwise they are copied
+/// first. An `o` whose last stride is not 1 costs a copy as well. Lengths on the host are copied to
+/// the device at each launch. If few queries of several heads share keys, the heads are packed into
+/// one tile ([`pack_heads`](Self::pack_heads)). If that leaves SMs idle, the keys are split
+/// ([`key_splits`](Self::key_splits)), which needs memory for partial results. [`plan`](Self::plan)
+/// shows which kernel runs, and how.
 ///
 /// # Sources
-/// Dao, FlashAttention-2, arXiv:2307.08691; Milakov and Gimelshein, Online normalizer calculation
-/// for softmax, arXiv:1805.02867.
+/// Dao, FlashAttention-2, arXiv:2307.08691; Shah et al., FlashAttention-3, arXiv:2407.08608;
+/// Milakov and Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867.
 ///
 /// # Examples
 /// ```
@@ -159,7 +162,7 @@ pub enum Layout {
 }
 
 impl<T: Float> Attention<'_, T> {
-    /// Attention of every query to every key.
+    /// Attention of every query to every key, without a mask.
     pub fn new(q: &Tensor<T>, k: &Tensor<T>, v: &Tensor<T>) -> Self {
         Self {
             q: q.clone(),
@@ -185,11 +188,11 @@ impl<T: Float> Attention<'_, T> {
         }
     }
 
-    /// Attention among q, k and v of one tensor: `[batch, seqlen, 3, heads, head_dim]`, or `[total, 3,
-    /// heads, head_dim]` for [`cu_seqlens`](Self::cu_seqlens).
+    /// Self-attention with q, k and v in one tensor: `[batch, seqlen, 3, heads, head_dim]`, or
+    /// `[total, 3, heads, head_dim]` with [`cu_seqlens`](Self::cu_seqlens).
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`] where it is not of such a shape.
+    /// [`Error::ShapeMismatch`] for another shape.
     pub fn qkv_packed(qkv: &Tensor<T>) -> Result<Self> {
         let axis = match *qkv.shape() {
             [_, _, 3, _, _] => 2,
@@ -209,7 +212,7 @@ impl<T: Float> Attention<'_, T> {
 }
 
 impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
-    /// Writes o as another type than that of q: f32, f16 or bf16.
+    /// Sets the dtype of `o`: f32, f16 or bf16 (default: that of `q`).
     pub fn output<O: Float>(self) -> Attention<'a, T, O> {
         Attention {
             q: self.q,
@@ -235,121 +238,126 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
         }
     }
 
-    /// Order of the dimensions of q, k, v and o; [`Layout::Bshd`] if not said.
+    /// Sets the order of the dimensions of q, k, v and o (default [`Layout::Bshd`]).
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Query `i` sees keys `j <= i + seqlen_k - seqlen_q` only.
+    /// Causal mask, aligned to the bottom-right corner: query `i` sees keys
+    /// `j <= i + seqlen_k - seqlen_q` only.
     pub fn causal(mut self) -> Self {
         self.causal = true;
         self.top_left = false;
         self
     }
 
-    /// Query `i` sees keys `j <= i` only.
+    /// Causal mask, aligned to the top-left corner: query `i` sees keys `j <= i` only.
     pub fn causal_top_left(mut self) -> Self {
         self.causal = true;
         self.top_left = true;
         self
     }
 
-    /// Query `i` sees no more than `left` keys before and `right` keys after the one it is at; `None`
-    /// is all. Beside causal, `right` has no effect.
+    /// Sliding window: a query sees at most `left` keys before and `right` keys after its own
+    /// position; `None` is unlimited. With a causal mask, `right` has no effect.
     pub fn window(mut self, left: impl Into<Option<u32>>, right: impl Into<Option<u32>>) -> Self {
         self.window = (left.into(), right.into());
         self
     }
 
-    /// Puts query 0 at key 0 for a [`window`](Self::window) without causal.
+    /// Aligns the mask to the top-left corner (query 0 at key 0), for a [`window`](Self::window)
+    /// without a causal mask.
     pub fn align_top_left(mut self) -> Self {
         self.top_left = true;
         self
     }
 
-    /// Factor of the scores instead of `1 / sqrt(head_dim)`. Any finite number up to f32's largest over
-    /// log2(e), about 2.35e38.
+    /// Sets the factor of the scores (default `1 / sqrt(head_dim)`): a finite number with a
+    /// magnitude up to about 2.35e38, f32's largest number divided by log2(e).
     pub fn softmax_scale(mut self, softmax_scale: f32) -> Self {
         self.softmax_scale = Some(softmax_scale);
         self
     }
 
-    /// Bounds scores: `s` becomes `softcap * tanh(s / softcap)`. Positive.
+    /// Soft-caps the scaled scores: `s` becomes `softcap * tanh(s / softcap)`. It must be positive.
     pub fn softcap(mut self, softcap: f32) -> Self {
         self.softcap = Some(softcap);
         self
     }
 
-    /// An extra logit of each query head, `[heads_q]`, that takes part in every row's sum and has no
-    /// value; `-inf` is none. `lse` counts it.
+    /// Attention sink: an extra logit per query head, `[heads_q]`, which is added to the softmax
+    /// denominator of every row and has no value; `-inf` disables it. `lse` includes it.
     pub fn sink(mut self, sink: &'a Tensor<f32>) -> Self {
         self.sink = Some(sink);
         self
     }
 
-    /// Packed queries and packed keys, `batch + 1` positions each: where each sequence begins, and
-    /// where the last one ends.
+    /// Packed queries and packed keys, with `batch + 1` positions each: the start of each sequence,
+    /// and the end of the last one.
     pub fn cu_seqlens(self, q: impl Into<Lengths<'a>>, k: impl Into<Lengths<'a>>) -> Self {
         self.cu_seqlens_q(q).cu_seqlens_k(k)
     }
 
-    /// Packed queries, beside keys that need not be.
+    /// Packed queries; keys need not be packed. See [`cu_seqlens`](Self::cu_seqlens).
     pub fn cu_seqlens_q(mut self, cu_seqlens_q: impl Into<Lengths<'a>>) -> Self {
         self.cu_seqlens_q = Some(cu_seqlens_q.into());
         self
     }
 
-    /// Packed keys, beside queries that need not be.
+    /// Packed keys; queries need not be packed. See [`cu_seqlens`](Self::cu_seqlens).
     pub fn cu_seqlens_k(mut self, cu_seqlens_k: impl Into<Lengths<'a>>) -> Self {
         self.cu_seqlens_k = Some(cu_seqlens_k.into());
         self
     }
 
-    /// The most queries and keys of a packed sequence. Found where `cu_seqlens` are on the host; where
-    /// they are on the device all positions are taken for one sequence if not said, which costs blocks
-    /// that do nothing. Queries beyond are not computed.
+    /// Sets upper bounds of the lengths of packed sequences, in queries and keys. They are computed
+    /// from `cu_seqlens` on the host. With `cu_seqlens` on the device, the default bound is the
+    /// total number of positions, which costs blocks that do nothing. Queries beyond the bound are
+    /// not computed.
     pub fn max_seqlens(mut self, q: usize, k: usize) -> Self {
         self.max_seqlens = Some((q, k));
         self
     }
 
-    /// Queries of each sequence that are there, `batch` of them.
+    /// Number of queries of each sequence that are used, `[batch]`.
     pub fn seqused_q(mut self, seqused_q: impl Into<Lengths<'a>>) -> Self {
         self.seqused_q = Some(seqused_q.into());
         self
     }
 
-    /// Keys of each sequence that are there, left padding included, `batch` of them.
+    /// Number of keys of each sequence that are used, including left padding, `[batch]`.
     pub fn seqused_k(mut self, seqused_k: impl Into<Lengths<'a>>) -> Self {
         self.seqused_k = Some(seqused_k.into());
         self
     }
 
-    /// Keys at the front of each sequence that are not there, `batch` of them.
+    /// Number of padding keys at the start of each sequence, `[batch]`.
     pub fn leftpad_k(mut self, leftpad_k: impl Into<Lengths<'a>>) -> Self {
         self.leftpad_k = Some(leftpad_k.into());
         self
     }
 
-    /// Whether query heads that share a key head lie side by side in a tile of queries, so that its keys are
-    /// read once for all of them. If not said, they do where that is expected to be faster
-    /// ([`plan`](Self::plan) shows it). `run` fails with [`Error::Unsupported`] where no kernel does as
-    /// asked.
+    /// Whether query heads that share a key/value head are packed into one tile of queries (GQA
+    /// packing), so that the tile reads the keys once for all of them. By default they are packed
+    /// where that is estimated to be faster ([`plan`](Self::plan) shows it). `run` fails with
+    /// [`Error::Unsupported`] if no kernel supports the requested value.
     pub fn pack_heads(mut self, packs: bool) -> Self {
         self.packs_heads = Some(packs);
         self
     }
 
-    /// In how many parts keys are taken, by blocks of their own whose results are merged, in order; 1 is
-    /// not at all. If not said, as many as are expected to be fastest. `run` fails with
-    /// [`Error::Unsupported`] where no kernel does as asked.
+    /// Sets the number of parts into which the keys are split (split-KV). Separate blocks process
+    /// them, and the partial results are merged in a fixed order; 1 does not split. The default is
+    /// the number that is estimated to be fastest. `run` fails with [`Error::Unsupported`] if no
+    /// kernel supports the requested value.
     pub fn key_splits(mut self, splits: u32) -> Self {
         self.key_splits = Some(splits);
         self
     }
 
-    /// Runs that candidate of [`plan`](Self::plan), or fails with [`Error::Unsupported`].
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails with
+    /// [`Error::Unsupported`].
     pub fn with_kernel(mut self, name: &'a str) -> Self {
         self.kernel = Some(name);
         self

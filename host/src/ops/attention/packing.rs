@@ -1,60 +1,62 @@
-//! When heads are packed and keys are split.
+//! GQA packing and split-KV: the choice of packed heads and key splits.
 //!
-//! **Packed**: of the heads that share keys and values, as many as have room lie side by side in a tile of
-//! queries. Where queries are few that makes fewer tiles, of which each reads all of its keys: 64 heads on
-//! 8, one query each, are 64 tiles of 128 rows with one row in use, or 8 with eight. **Split**: a tile's
-//! keys are taken in parts, by a block each, and a merge follows: 8 tiles are work for 8 of 132
-//! multiprocessors.
+//! **Packed**: as many of the query heads that share a key/value head as fit are packed into one
+//! tile of queries. With few queries this makes fewer tiles, each of which reads all of its keys.
+//! For example, 64 query heads on 8 with one query each are 64 tiles of 128 rows of which one is
+//! used, or 8 tiles of which eight rows are used. **Split**: the keys of a tile are split among
+//! several blocks, and a merge follows, because 8 tiles occupy only 8 of 132 SMs.
 //!
-//! Where there is a single query which sees all keys, its heads can be taken for queries without a kernel of
-//! their own ([`AttentionDesc::heads_as_queries`]): every kernel does that.
+//! For a single query that sees all keys, heads can be viewed as queries, without a kernel of its
+//! own ([`AttentionDesc::heads_as_queries`]): every kernel can do that.
 //!
-//! [`Work::cycles`] says what a way of doing it is expected to take. A packed kernel is the plan's choice where
-//! it is expected to take less than [`PAYS`] of the time of the other one: the rest is room for what the
-//! model does not know. It has not been held against a GPU yet.
+//! [`Work::cycles`] estimates the time of each choice. The plan chooses a packed kernel if its
+//! estimate is below [`PAYS`] times that of the other kernel; the margin is for what the model does
+//! not know. The model has not been compared with measurements on a GPU yet.
 
 use super::desc::AttentionDesc;
 use spec::attention::sm90::FwdTile;
 use spec::attention::{MOST_SPLITS, Mask, UNLIMITED, packed_heads};
 
-/// How heads and keys are shared out.
+/// Packed heads and key splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sharing {
-    /// Heads side by side in a tile.
+    /// Query heads packed into a tile.
     pub(super) heads: u32,
-    /// Parts of a tile's keys.
+    /// Number of parts of a tile's keys.
     pub(super) splits: u32,
 }
 
 impl Sharing {
-    /// A tile is of one head, and takes all of its keys.
+    /// A tile has one head and all of its keys.
     pub(super) const NONE: Self = Self {
         heads: 1,
         splits: 1,
     };
 }
 
-/// Most of the time of kernels that are not packed that a packed one is chosen for.
+/// A packed kernel is chosen if its estimate is below this fraction of the other kernel's.
 pub(super) const PAYS: f64 = 0.8;
 
-/// Multiply-adds, counted as two, that the tensor cores of a multiprocessor do in a cycle (measured:
-/// 2,829 cycles for a block of 128 keys with 128 queries, head_dim 128).
+/// Flops per cycle of an SM's tensor cores, a multiply-add counted as two (measured: 2,829 cycles
+/// for a block of 128 keys with 128 queries, head_dim 128).
 const FLOPS: f64 = 2800.0;
-/// Bytes that a multiprocessor gets from L2 in a cycle.
+/// L2 bandwidth of one SM, in bytes per cycle.
 const BLOCK_BYTES: f64 = 48.0;
-/// Bytes that all of them get from L2 in a cycle (measured: 5.4 TB/s).
+/// L2 bandwidth of all SMs together, in bytes per cycle (measured: 5.4 TB/s).
 const L2_BYTES: f64 = 3000.0;
-/// Bytes from memory in a cycle (copies: 4.3 TB/s).
+/// Memory bandwidth, in bytes per cycle (copies: 4.3 TB/s).
 const MEMORY_BYTES: f64 = 2400.0;
-/// Until a block's first keys are there, and from its last until its results are.
+/// Cycles of a tile until its first keys arrive, and from its last keys until its results are
+/// written.
 const TILE_CYCLES: f64 = 3000.0;
-/// Another launch, which waits for all of the first.
+/// Cycles of the launch of the merge, which waits for all of the first launch.
 const MERGE_CYCLES: f64 = 5000.0;
-/// Tiles of a head that are looked at.
+/// Tiles of a head that are sampled.
 const SAMPLES: u32 = 16;
 
-/// The best sharing of a packed kernel, and what it is expected to take for every cycle of the one that
-/// is not packed. As far as the description does not say it. `None` where there is nothing to share.
+/// The best packing and splitting for a packed kernel, as far as the description leaves the choice
+/// open, and its estimate relative to that of the kernel without packing. `None` if there is
+/// nothing to pack or split.
 pub(super) fn best(
     desc: &AttentionDesc,
     packed: &FwdTile,
@@ -70,7 +72,7 @@ pub(super) fn best(
     let of = |splits| (Sharing { heads, splits }, shared.cycles(splits));
     let (sharing, packed_cycles) = match desc.key_splits {
         Some(splits) => of(splits),
-        // More parts than that only make more of a merge.
+        // Enough tiles for all SMs: splits would only add the cost of a merge.
         None if shared.tiles >= 2.0 * multiprocessors => of(1),
         None => {
             let blocks = desc.seqlen_k.div_ceil(packed.tile_n);
@@ -82,7 +84,7 @@ pub(super) fn best(
     if sharing == Sharing::NONE {
         return None;
     }
-    // Without a packed kernel heads may still be queries.
+    // The kernel without packing may still view heads as queries.
     let viewed = match desc.packs_heads {
         Some(false) => None,
         _ => desc.heads_as_queries(),
@@ -92,23 +94,23 @@ pub(super) fn best(
     Some((sharing, packed_cycles / plain))
 }
 
-/// What there is to do, in tiles of some queries.
+/// The work of an attention in tiles of queries.
 struct Work {
     multiprocessors: f64,
-    /// Tiles, without parts.
+    /// Number of tiles, without splits.
     tiles: f64,
     blocks: Blocks,
     /// Cycles and bytes of a block of keys.
     block_cycles: f64,
     block_bytes: f64,
-    /// Bytes of all keys and values that are seen.
+    /// Bytes of all visible keys and values.
     once_bytes: f64,
     /// Bytes of o in f32.
     o_bytes: f64,
 }
 
 impl Work {
-    /// Of `desc` in tiles of `tile`, with `heads` side by side.
+    /// The work of `desc` in tiles of `tile`, with `heads` packed heads.
     fn new(desc: &AttentionDesc, tile: &FwdTile, heads: u32, multiprocessors: f64) -> Self {
         let queries = queries(tile, heads);
         let heads_all = f64::from(desc.batch) * f64::from(desc.heads_q);
@@ -129,8 +131,8 @@ impl Work {
         }
     }
 
-    /// Cycles with keys in `splits` parts, about: of the multiprocessor that has most to do, or of L2, or of
-    /// memory, whichever takes longest; and of the merge.
+    /// Estimated cycles with `splits` key splits: the maximum of the busiest SM, L2 and memory,
+    /// plus the merge.
     fn cycles(&self, splits: u32) -> f64 {
         let splits = f64::from(splits);
         let tiles = self.tiles * splits;
@@ -141,7 +143,7 @@ impl Work {
         let busiest = if mean == most {
             rounds.ceil() * of_tile(mean)
         } else {
-            // Blocks take tiles as they come, the longest first.
+            // Persistent blocks take tiles dynamically, the longest first.
             (rounds * of_tile(mean)).max(of_tile(most))
         };
         let loaded_bytes = tiles * of_part(mean) * self.block_bytes;
@@ -155,7 +157,7 @@ impl Work {
     }
 }
 
-/// Queries of a tile with `heads` side by side.
+/// Queries of a tile with `heads` packed heads.
 pub(super) fn queries(tile: &FwdTile, heads: u32) -> u32 {
     tile.consumers() * (tile.box_rows_q() / heads.max(1)).max(1)
 }
@@ -167,7 +169,7 @@ struct Blocks {
     most: f64,
 }
 
-/// Of sequences as long as the longest.
+/// Blocks of keys that tiles visit, if all sequences have the length of the longest.
 fn blocks(desc: &AttentionDesc, queries: u32, tile_n: u32) -> Blocks {
     if desc.window_left == UNLIMITED && desc.window_right == UNLIMITED {
         let all = f64::from(desc.seqlen_k.div_ceil(tile_n));
@@ -183,7 +185,7 @@ fn blocks(desc: &AttentionDesc, queries: u32, tile_n: u32) -> Blocks {
     let visited = (0..samples).map(|sample| {
         let tile = u64::from(sample) * u64::from(tiles) / u64::from(samples);
         let first = tile as u32 * queries;
-        // One that sees nothing visits one all the same.
+        // A tile that sees no key still visits one block.
         let visited = mask.key_blocks(first, first.saturating_add(queries), tile_n);
         f64::from(visited.len().max(1))
     });

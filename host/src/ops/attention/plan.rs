@@ -1,4 +1,4 @@
-//! Which candidate runs.
+//! The choice of the candidate that runs.
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::AttentionDesc;
@@ -8,7 +8,7 @@ use spec::attention::{MOST_PACKED_HEADS, MOST_SPLITS};
 use std::fmt;
 use std::time::Duration;
 
-/// The candidate that computes `desc`: the one of that name, or the best.
+/// The candidate that computes `desc`: the one named `forced`, or the best.
 pub(super) fn choose(
     desc: &AttentionDesc,
     forced: Option<&str>,
@@ -51,7 +51,7 @@ fn no_candidate(desc: &AttentionDesc, forced: Option<&str>, device: &DeviceInfo)
     }
 }
 
-/// What could be done about it that nothing computes a description.
+/// What is supported instead of a description that no kernel computes.
 fn supported(desc: &AttentionDesc) -> String {
     if desc.packs_heads.is_none() && desc.key_splits.is_none() {
         return "batch * heads_q below 65,535^2".to_owned();
@@ -74,25 +74,25 @@ fn supported(desc: &AttentionDesc) -> String {
     )
 }
 
-/// One way to compute an attention, as [`AttentionPlan`] shows it.
+/// One way to compute attention, as listed by [`AttentionPlan`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AttentionCandidate {
-    /// The entry, and what [`Attention::with_kernel`](crate::Attention::with_kernel) takes.
+    /// Entry name of the kernel, for [`Attention::with_kernel`](crate::Attention::with_kernel).
     pub name: String,
-    /// Queries and keys that a block takes at once.
+    /// Tile of a block: queries (times packed heads) and keys.
     pub tile: [u32; 2],
-    /// Query heads side by side in a tile; 1 where a tile is of one head.
+    /// Query heads packed into a tile; 1 if they are not packed.
     pub heads: u32,
-    /// Parts that keys are taken in, see [`Attention::key_splits`](crate::Attention::key_splits).
+    /// Number of key splits, see [`Attention::key_splits`](crate::Attention::key_splits).
     pub splits: u32,
-    /// Blocks in x, y, z.
+    /// Grid extents in x, y, z, in blocks.
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
-    /// Dynamic shared memory of a block.
+    /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// What ranks it, not a prediction.
+    /// Estimate that ranks candidates. It is not a prediction of the run time.
     pub estimated: Duration,
 }
 
@@ -130,8 +130,8 @@ impl fmt::Display for AttentionCandidate {
     }
 }
 
-/// What an attention would run, and what else could.
-/// [`Attention::plan`](crate::Attention::plan) makes it.
+/// The kernel that an attention would run, and all other candidates.
+/// [`Attention::plan`](crate::Attention::plan) makes it, and its `Display` lists them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionPlan {
     description: String,
@@ -140,7 +140,7 @@ pub struct AttentionPlan {
 }
 
 impl AttentionPlan {
-    /// Of an attention without any query.
+    /// The plan of an attention without queries.
     pub(super) fn empty() -> Self {
         Self {
             description: "nothing to compute".into(),
@@ -159,12 +159,12 @@ impl AttentionPlan {
         })
     }
 
-    /// What runs; `None` where there is no query.
+    /// The candidate that runs; `None` if there are no queries.
     pub fn chosen(&self) -> Option<&AttentionCandidate> {
         self.chosen.as_ref()
     }
 
-    /// All that could run, the one expected to be fastest first.
+    /// All candidates, the one with the lowest estimate first.
     pub fn candidates(&self) -> &[AttentionCandidate] {
         &self.candidates
     }

@@ -1,4 +1,4 @@
-//! From an [`Attention`] to a launch: validation, views, plan.
+//! Running an [`Attention`]: validation, views, plan and launch.
 
 use super::call::{Call, CallLengths, Memory};
 use super::desc::{AttentionDesc, LengthsDesc, OperandDesc};
@@ -14,14 +14,14 @@ use spec::attention::sm80::LEAST_SCALE;
 use spec::attention::{BshStrides, UNLIMITED};
 use std::f64::consts::LOG2_E;
 
-/// Factors of the scores, as kernels take them.
+/// Factors of the scores, in the form that kernels take.
 struct Factors {
     softmax_scale_log2: f32,
     softcap_scale: f32,
 }
 
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
-    /// `o` in a new tensor.
+    /// Enqueues the attention and returns `o`, a new tensor.
     ///
     /// # Errors
     /// See [`Attention`].
@@ -32,7 +32,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok(o)
     }
 
-    /// `o` and `lse`, the natural logarithm of each row's sum of exponentials, in new tensors.
+    /// Enqueues the attention and returns `o` and `lse`, the natural logarithm of each row's sum of
+    /// exponentials, in new tensors.
     ///
     /// # Errors
     /// See [`Attention`].
@@ -48,8 +49,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok((o, lse))
     }
 
-    /// `o`, and `lse` where it is wanted, into tensors of their shapes. Rows that belong to no sequence
-    /// are left alone.
+    /// Enqueues the attention into `o`, and into `lse` unless it is `None`. Rows that belong to no
+    /// sequence are not written.
     ///
     /// # Errors
     /// See [`Attention`].
@@ -63,7 +64,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         self.launch(&extents, &factors, o, lse, stream)
     }
 
-    /// What [`run_with_lse`](Self::run_with_lse) would launch, and what else could be.
+    /// The kernel that [`run_with_lse`](Self::run_with_lse) would launch, and the other candidates.
     ///
     /// # Errors
     /// See [`Attention`].
@@ -74,7 +75,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         })
     }
 
-    /// What [`run_into`](Self::run_into) would launch, and what else could be.
+    /// The kernel that [`run_into`](Self::run_into) would launch, and the other candidates.
     ///
     /// # Errors
     /// See [`Attention`].
@@ -95,8 +96,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         AttentionPlan::new(&desc, self.kernel, stream)
     }
 
-    /// How the kernel computes that [`run_with_lse`](Self::run_with_lse) launches, for the bound of
-    /// [`reference::attention`](crate::reference::attention).
+    /// The error model of the kernel that [`run_with_lse`](Self::run_with_lse) launches, for the
+    /// bound of [`reference::attention`](crate::reference::attention).
     ///
     /// # Errors
     /// See [`Attention`].
@@ -107,7 +108,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         })
     }
 
-    /// `then` of the description of [`run_with_lse`](Self::run_with_lse), `None` without any query.
+    /// Calls `then` with the description of [`run_with_lse`](Self::run_with_lse), or `None` if
+    /// there are no queries.
     fn planned<R>(
         &self,
         stream: &Stream,
@@ -127,7 +129,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         )?))
     }
 
-    /// How a new o lies.
+    /// Layout of a new `o`.
     fn new_operand(&self, extents: &Extents) -> OperandDesc {
         let positions = extents.total_q.unwrap_or(extents.seqlen_q) as i64;
         let (heads, head_dim_v) = (extents.heads_q as i64, extents.head_dim_v as i64);
@@ -212,7 +214,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             });
         }
         if factors.softcap_scale == 0.0 {
-            // Kernels take that for no softcap. All scores are 0.
+            // Kernels take 0 for no softcap, so express it by a scale of 0: all scores are 0.
             return Ok(Factors {
                 softmax_scale_log2: 0.0,
                 softcap_scale: 0.0,
@@ -245,7 +247,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok((extents, factors))
     }
 
-    /// What is written overlaps nothing that is read.
+    /// Checks that an output overlaps no input.
     fn check_overlap<E: Element>(&self, output: &'static str, written: &Tensor<E>) -> Result<()> {
         for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
             check::no_overlap(output, written, operand, input)?;
@@ -341,7 +343,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let inputs = self.inputs_in_order()?;
         let of_o = operand(&o_in_order, is_packed);
         let desc = self.describe(extents, factors, &inputs, (of_o, lse.is_some()))?;
-        // What would be refused is refused before anything is copied.
+        // Choose before anything is copied, so that errors come first.
         let candidate = plan::choose(&desc, self.kernel, stream)?;
         if !last_dimension_is_dense(o) {
             let dense = Tensor::empty(stream, o.shape())?;
@@ -390,14 +392,15 @@ fn last_dimension_is_dense<T: Element>(tensor: &Tensor<T>) -> bool {
     tensor.strides().last() == Some(&1) || tensor.shape().last().is_some_and(|&d| d <= 1)
 }
 
-/// How a tensor in order lies, or its copy where its last dimension has gaps.
+/// Layout of a tensor in the order batch, position, head, or of its copy if its last dimension has
+/// gaps.
 fn operand<T: Element>(tensor: &Tensor<T>, is_packed: bool) -> OperandDesc {
     let is_dense = last_dimension_is_dense(tensor);
     let (strides, align_bytes) = match (is_dense, tensor.strides(), tensor.shape()) {
         (true, &[batch, seq, head, _], &[batches, positions, heads, _]) => {
             let most = u64::from(OperandDesc::MOST_ALIGN_BYTES);
             let align_bytes = tensor.alignment_bytes().min(most) as u32;
-            // Nothing steps over a single one, whatever its stride.
+            // The stride of an extent of 1 is never used.
             let stepped = |extent: usize, stride: i64| if extent > 1 { stride } else { 0 };
             let strides = BshStrides {
                 batch: stepped(batches, batch),
@@ -407,7 +410,7 @@ fn operand<T: Element>(tensor: &Tensor<T>, is_packed: bool) -> OperandDesc {
             (strides, align_bytes)
         }
         (_, _, shape) => {
-            // Of a contiguous copy, see `memory`.
+            // The layout of a contiguous copy, see `memory`.
             let extent = |axis: usize| shape.get(axis).copied().unwrap_or(1) as i64;
             let strides = BshStrides {
                 batch: extent(1) * extent(2) * extent(3),
@@ -434,5 +437,5 @@ fn memory<T: Element>(tensor: &Tensor<T>, stream: &Stream) -> Result<Memory> {
     contiguous(tensor, stream).map(|copy| Memory::of(&copy))
 }
 
-/// Largest scale that is finite in base 2 too, rounded down.
+/// Largest scale that stays finite after multiplication by log2(e), rounded down.
 const MOST_FACTOR: f32 = 2.35e38;

@@ -1,4 +1,4 @@
-//! The portable kernels: every attention on every device.
+//! The portable SIMT kernels, which compute every attention on every device.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
@@ -11,10 +11,10 @@ use spec::attention::{
     FlashFwdParams, OutputDType, SIMT_TILE, SOFTCAP_TANH_ERROR, SimtEntry, simt_head_dim_cap,
 };
 
-/// Multiply-adds, counted as two, that a multiprocessor does in a cycle: half of its 128 lanes'.
+/// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes.
 const FLOPS_PER_CYCLE: f64 = 128.0;
 
-/// Adds the kernel of the least cap that serves both head dimensions.
+/// Offers the kernel with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let Some(head_dim_cap) = simt_head_dim_cap(desc.head_dim, desc.head_dim_v) else {
         return;
@@ -47,7 +47,7 @@ pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -
     unsafe { call.launch(entry, candidate.config, &[&dtype.code()]) }
 }
 
-/// Sums go through the keys one by one, rescaled once a tile, and begin with the sink.
+/// Error model: sums start with the sink, add the keys one by one, and are rescaled once per tile.
 pub(super) fn model(desc: &AttentionDesc) -> AttentionModel {
     AttentionModel {
         tanh_error: SOFTCAP_TANH_ERROR,

@@ -1,4 +1,4 @@
-//! The kernels by `mma.sync` that Turing runs: f16.
+//! The `mma.sync` kernels for f16 on Turing.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
@@ -8,11 +8,11 @@ use super::sm80;
 use crate::{DeviceInfo, Result};
 use spec::attention::sm75::{O_DTYPES, Sm75Entry};
 
-/// Multiply-adds, counted as two, that a multiprocessor does in a cycle: half of what tensor cores of
-/// sm_75 do. Newer devices have better kernels.
+/// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on
+/// sm_75. Newer devices have faster kernels.
 const FLOPS_PER_CYCLE: f64 = 512.0;
 
-/// Adds the kernel of the least cap that serves both head dimensions.
+/// Offers the kernel with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let Some(entry) = Sm75Entry::of(desc.dtype, desc.head_dim, desc.head_dim_v) else {
         return;
@@ -33,8 +33,8 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: Sm75Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    // SAFETY: extents, strides and lengths are those of the call's memory, aligned as `offer` saw to;
-    // grid and shared memory are the tile's.
+    // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
+    // checked; grid and shared memory are those of the tile.
     unsafe { call.launch(entry, candidate.config, &[]) }
 }
 

@@ -1,4 +1,4 @@
-//! The kernels by `mma.sync`: f16 and bf16, on sm_80 and everything newer.
+//! The `mma.sync` kernels for f16 and bf16, on sm_80 and newer.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
@@ -11,11 +11,11 @@ use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use spec::attention::FlashFwdParams;
 use spec::attention::sm80::{O_ALIGN_BYTES, Sm80Entry, Sm80Tile, THREADS};
 
-/// Multiply-adds, counted as two, that a multiprocessor does in a cycle: half of what tensor cores of
-/// sm_80 do.
+/// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on
+/// sm_80.
 const FLOPS_PER_CYCLE: f64 = 1024.0;
 
-/// What copies to shared memory move at once.
+/// Size of a copy to shared memory (`cp.async`).
 const CHUNK_BYTES: u32 = 16;
 
 /// Largest error of `ex2.approx`, in ulp.
@@ -24,7 +24,7 @@ const EXP_ULPS: f64 = 2.1;
 /// Largest error of `tanh.approx`: 2^-11 of a value up to 1, and its argument's rounding.
 const TANH_ERROR: f64 = 5e-4;
 
-/// Adds the kernel of the least cap that serves both head dimensions.
+/// Offers the kernel with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let Some(entry) = Sm80Entry::of(desc.dtype, desc.head_dim, desc.head_dim_v) else {
         return;
@@ -42,8 +42,8 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     }
 }
 
-/// How a kernel of that tile is launched, of sm_75 too; `None` where the device has too little shared
-/// memory, or where rows or scale are not as the kernels demand.
+/// Launch configuration of a kernel with this tile, for sm_75 too. `None` if the device has too
+/// little shared memory, or if the kernels do not support the alignment of the rows or the scale.
 pub(super) fn config(
     tile: Sm80Tile,
     desc: &AttentionDesc,
@@ -68,13 +68,13 @@ pub(super) fn config(
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    // SAFETY: extents, strides and lengths are those of the call's memory, aligned as `offer` saw to;
-    // grid and shared memory are the tile's.
+    // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
+    // checked; grid and shared memory are those of the tile.
     unsafe { call.launch(entry, candidate.config, &[]) }
 }
 
-/// Sums of tensor cores cut off, which counts each addition twice; probabilities are rounded to the
-/// inputs' type, small ones of f16 to a multiple of 2^-24.
+/// Error model: tensor cores truncate sums, so each addition counts twice; probabilities are
+/// rounded to the inputs' dtype, small ones of f16 to a multiple of 2^-24.
 pub(super) fn model(tile: Sm80Tile, desc: &AttentionDesc) -> AttentionModel {
     let mut softmax = model::attention(desc.seqlen_k as usize, tile.tile_n);
     softmax.additions *= 2;

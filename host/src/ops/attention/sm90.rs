@@ -1,6 +1,7 @@
-//! Hopper's kernels: tensor copies and wgmma (`kernels-gpu/src/attention/sm90`).
+//! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/attention/sm90`).
 //!
-//! They take 16-bit queries, keys and values that a tensor map can describe, any mask, any lengths.
+//! They take 16-bit queries, keys and values that a tensor map can describe, with any mask and any
+//! lengths.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
@@ -21,23 +22,23 @@ use spec::gemm::sm90::SPAN_BYTES;
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
-/// Multiply-adds, counted as two, that the tensor cores of a multiprocessor do in a cycle.
+/// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
 const FLOPS_PER_CYCLE: f64 = 2800.0;
-/// What a query and a key take in a tile of fewer queries, where both are visited.
+/// Relative time per pair of a query and a key in the tile with fewer queries.
 const SHORT_TILE_TIME: f64 = 1.16;
 /// Alignment of every row, for tensor maps and stores.
 const ALIGN_BYTES: u32 = 16;
-/// Head dimensions are multiples of it, as rows are written 16 bytes at a time.
+/// Head dimensions must be multiples of this, since rows are written 16 bytes at a time.
 const HEAD_DIM_MULTIPLE: u32 = 8;
-/// Most tiles of a launch: places in line are 32 bits.
+/// Most tiles of a launch: the tile counter has 32 bits.
 const MOST_TILES: u64 = 1 << 31;
-/// Strides of tensor maps are below that.
+/// Strides of tensor maps must be less than this.
 const STRIDE_BYTES_END: u64 = 1 << 40;
 /// Errors of `ex2.approx` and `lg2.approx`, in ulp.
 const EXP_ULPS: f64 = 4.0;
 const LOG_ULPS: f64 = 4.0;
 
-/// Adds the kernel that has room for the head dimensions.
+/// Offers the kernels that have room for the head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let Some((tile, short)) =
         tiles_for(desc.head_dim, desc.head_dim_v).filter(|_| suits(desc, device))
@@ -68,7 +69,7 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     }
 }
 
-/// True where tensor maps can say how q, k and v lie, and the kernels can write o.
+/// Whether tensor maps can describe q, k and v, and the kernels can write o.
 fn suits(desc: &AttentionDesc, device: &DeviceInfo) -> bool {
     device.arch == ARCH
         && DTYPES.contains(&desc.dtype)
@@ -82,7 +83,7 @@ fn suits(desc: &AttentionDesc, device: &DeviceInfo) -> bool {
         && desc.o.row_align_bytes(desc.o_dtype) >= ALIGN_BYTES
 }
 
-/// Adds the packed kernel that has room for the head dimensions.
+/// Offers the packed kernel that has room for the head dimensions.
 pub(super) fn offer_packed(
     desc: &AttentionDesc,
     device: &DeviceInfo,
@@ -114,12 +115,12 @@ pub(super) fn offer_packed(
     }
 }
 
-/// Queries times keys that the tiles of a head visit, about.
+/// Estimate of the pairs of a query and a key that the tiles of a head visit.
 fn pairs(desc: &AttentionDesc, tile: &FwdTile) -> f64 {
     let queries = f64::from(desc.seqlen_q.div_ceil(tile.tile_m)) * f64::from(tile.tile_m);
     let keys = f64::from(desc.seqlen_k);
     let keys = if is_masked(desc) {
-        // Half of them, and about as many as a tile is long at its ends.
+        // Half of the keys, and the parts of tiles at the edge of the mask.
         keys / 2.0 + f64::from(tile.tile_m + tile.tile_n) / 2.0
     } else {
         keys
@@ -127,7 +128,7 @@ fn pairs(desc: &AttentionDesc, tile: &FwdTile) -> f64 {
     queries * keys
 }
 
-/// Positions of keys that there are in the tensor.
+/// Number of key positions in the tensor.
 fn keys(desc: &AttentionDesc) -> u32 {
     if desc.lengths.cu_seqlens_k {
         desc.total_k
@@ -136,7 +137,7 @@ fn keys(desc: &AttentionDesc) -> u32 {
     }
 }
 
-/// Tiles of queries, for each part of the keys.
+/// Number of tiles: tiles of queries times key splits.
 fn tiles(desc: &AttentionDesc, tile: &FwdTile, sharing: Sharing) -> u64 {
     let Sharing { heads, splits } = sharing;
     let of_head = u64::from(desc.seqlen_q.div_ceil(packing::queries(tile, heads)));
@@ -161,14 +162,16 @@ fn config(
     }
 }
 
-/// One tensor as a map describes it: dimensions without the first, and their strides in bytes.
+/// Layout of one tensor as a tensor map describes it: dimensions without the innermost, and their
+/// strides in bytes.
 struct Lying<const N: usize> {
     dims: [u64; N],
     strides_bytes: [u64; N],
 }
 
 impl<const N: usize> Lying<N> {
-    /// Rows of `head_dim`, by dimensions and their strides; `None` where no tensor map can say so.
+    /// Rows of `head_dim` with these outer dimensions and strides; `None` if no tensor map can
+    /// describe them.
     fn new(
         operand: &OperandDesc,
         dims: [(u32, i64); N],
@@ -181,7 +184,7 @@ impl<const N: usize> Lying<N> {
         let row_bytes = u64::from(head_dim) * dtype.size_bytes() as u64;
         let mut strides_bytes = [0; N];
         for (bytes, (dim, stride)) in strides_bytes.iter_mut().zip(dims) {
-            // The stride of a single one is never taken.
+            // The stride of an extent of 1 is never used.
             *bytes = if dim <= 1 {
                 row_bytes.next_multiple_of(u64::from(ALIGN_BYTES))
             } else {
@@ -198,7 +201,7 @@ impl<const N: usize> Lying<N> {
     }
 }
 
-/// How q, k and v lie; `None` where no tensor map can say so.
+/// Layouts of q, k and v; `None` if no tensor map can describe them.
 fn positions(desc: &AttentionDesc) -> Option<[Lying<3>; 3]> {
     let lengths = &desc.lengths;
     let (is_packed_q, is_packed_k) = (lengths.cu_seqlens_q, lengths.cu_seqlens_k);
@@ -283,7 +286,7 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
         },
         o: Memory::of(&o),
         lse: Some(Memory::of(&lse)),
-        sink: None, // the merge's
+        sink: None, // the merge adds it
         ..call.clone()
     };
     launch_one(entry, candidate, &call_of_parts, Some(packing))?;
@@ -295,8 +298,8 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
     let arguments: [&dyn KernelArg; 8] =
         [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
     let kernel = kernels::kernel(call.stream, PartsEntry)?;
-    // SAFETY: the parts are as the first launch wrote them, by the same lengths; o and lse are the
-    // call's.
+    // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
+    // those of the call.
     unsafe { kernel.launch(call.stream, config, &arguments[..]) }
 }
 
@@ -359,17 +362,18 @@ fn launch_one(
         }
     };
     let kernel = kernels::kernel(call.stream, entry)?;
-    // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the counter is
-    // 0 and nobody else's; o is aligned as rows are written; grid and threads are the tile's.
+    // SAFETY: the maps describe the call's memory, with the boxes of the tile; the counter is 0,
+    // and only this stream uses it; o is aligned for the stores of rows; grid and threads are those
+    // of the tile.
     unsafe { kernel.launch(call.stream, candidate.config, arguments) }
 }
 
-/// Elements of a row of a box.
+/// Innermost box extent, in elements.
 fn span(dtype: DType) -> u32 {
     SPAN_BYTES / dtype.size_bytes() as u32
 }
 
-/// The map of q for a packed kernel.
+/// The tensor map of q for a packed kernel.
 fn packed_map(call: &Call<'_>, packing: &FwdPacking) -> Result<MapValue> {
     let desc = &call.desc;
     let Lying {
@@ -387,7 +391,7 @@ fn packed_map(call: &Call<'_>, packing: &FwdPacking) -> Result<MapValue> {
     device.maps().get(&key, device)
 }
 
-/// True where every tile of queries visits as many keys.
+/// Whether all tiles of queries visit the same number of keys.
 fn are_alike(desc: &AttentionDesc) -> bool {
     let lengths = &desc.lengths;
     let varies = lengths.cu_seqlens_q
@@ -398,21 +402,21 @@ fn are_alike(desc: &AttentionDesc) -> bool {
     !varies && !is_masked(desc)
 }
 
-/// True where some queries do not see all keys.
+/// Whether some queries do not see all keys.
 fn is_masked(desc: &AttentionDesc) -> bool {
     desc.window_left != UNLIMITED || desc.window_right != UNLIMITED
 }
 
-/// Sums go through the keys one by one, rescaled once a tile at most; probabilities are rounded to the
-/// type of v.
+/// Error model: sums add the keys one by one, and are rescaled at most once per tile; probabilities
+/// are rounded to the dtype of v.
 pub(super) fn model(entry: FwdEntry, sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
     let (p_roundoff, p_lost) = match desc.dtype {
         DType::F16 => (2.0_f64.powi(-11), 2.0_f64.powi(-25)),
         _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
     };
     let model = model::attention(desc.seqlen_k as usize, entry.tile.tile_n);
-    // A merge multiplies each part by an exponential and the quotient, and adds up. (By an lse that was
-    // rounded: less than what a score is off by.)
+    // The merge multiplies each part by an exponential and by the quotient, and adds them up. (The
+    // lse it uses is rounded, by less than the error of a score.)
     let parts = match sharing.splits {
         1 => 0,
         splits => splits as usize + 2,
