@@ -1,4 +1,4 @@
-//! Judging a result element by element.
+//! Checking a result element by element.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use thiserror::Error;
 use crate::Expected;
 use crate::precision::Format;
 
-/// A result that is within its bounds, and by how much.
+/// Statistics of a result that is within its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
     /// Largest `|got - want|` over finite elements.
     pub max_error: f64,
-    /// Largest error divided by its bound; at most 1. An exact element counts as 0.
+    /// Largest ratio of an error to its bound, at most 1. An exact element counts as 0.
     pub max_ratio: f64,
-    /// Where `max_ratio` is; empty if nothing erred.
+    /// Index of the element with `max_ratio`; empty if all elements are exact.
     pub worst_index: Vec<usize>,
-    /// Elements judged.
+    /// Number of elements.
     pub elements: usize,
-    /// Elements without a finite bound: only that they exist was judged.
+    /// Number of elements without a finite bound, whose values were not checked.
     pub unbounded: usize,
 }
 
-/// A result that is not what it should be.
+/// A result that is wrong.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// Another shape than expected.
+    /// The result has the wrong shape.
     #[error("the result has shape {got:?}, expected {want:?}")]
     Shape {
         /// Shape of the result.
@@ -38,11 +38,11 @@ pub enum Mismatch {
     /// Elements outside their bounds.
     #[error("{count} of {elements} elements are wrong; the worst: {worst}")]
     Elements {
-        /// How many are wrong.
+        /// Number of wrong elements.
         count: usize,
-        /// Out of how many.
+        /// Number of all elements.
         elements: usize,
-        /// The one farthest out.
+        /// The element with the largest ratio of error to bound.
         worst: WrongElement,
     },
 }
@@ -50,13 +50,13 @@ pub enum Mismatch {
 /// One element outside its bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrongElement {
-    /// Where.
+    /// Its index.
     pub index: Vec<usize>,
-    /// What was found there.
+    /// Its value in the result.
     pub got: f64,
-    /// What should be there.
+    /// Its value in the reference.
     pub want: f64,
-    /// By how much it may differ.
+    /// The largest error allowed.
     pub bound: f64,
 }
 
@@ -84,13 +84,13 @@ impl fmt::Display for WrongElement {
     }
 }
 
-/// What one element amounts to.
+/// The verdict on one element.
 enum Verdict {
-    /// Within the bound: the error, and its share of the bound.
+    /// Within the bound: the error, and its ratio to the bound.
     Good { error: f64, ratio: f64 },
     /// No finite bound.
     Unbounded,
-    /// Wrong; larger is worse.
+    /// Wrong, with the ratio of the error to the bound.
     Bad { ratio: f64 },
 }
 

@@ -1,4 +1,4 @@
-//! Cross-entropy of logits along the last axis against a class each, and its gradient:
+//! Cross-entropy of logits along the last axis and class indices, and its gradient:
 //! `loss = ln S + (1 - s) (m - x_t) + s (m - mean x)` with `S = sum exp(x - m)` and label smoothing
 //! s, and `dx_j = g (P_j - (1 - s) [j = t] - s / n)`.
 //!
@@ -6,15 +6,17 @@
 //! `l_j = ln S + m - x_j`, and `dx_j = g (c P_j - (1 - s) w_t [j = t] - s w_j / n)` with
 //! `c = (1 - s) w_t + s / n sum w`; the mean is over the targets' weights.
 //!
-//! A row that is ignored has 0 for both; one whose target is no class has NaN.
+//! An ignored row has loss and gradient 0; a row whose target is not a class has NaN.
 //!
 //! # Bound
 //!
-//! `ln S` errs as in [`crate::softmax`]; the differences from the maximum and what is added to them by
-//! `gamma(6)` of the magnitudes; the mean by `gamma(additions + 3) mean |x|`. The sum of all losses
-//! errs by `gamma(additions + 4)` of their magnitudes beside their own errors. A gradient errs by the
-//! probability's error and by `gamma(8)` of its parts' magnitudes. Sums of weights err by
-//! `gamma(additions)` of themselves, and what they enter with them.
+//! - `ln S` has the error of [`crate::softmax`]. The differences from the maximum and the terms
+//!   added to them have `gamma(6)` of their magnitudes, and the mean
+//!   `gamma(additions + 3) mean |x|`.
+//! - The sum of all losses has `gamma(additions + 4)` of their magnitudes, and their own errors.
+//! - A gradient has the error of the probability, and `gamma(8)` of the magnitudes of its terms.
+//! - Sums of weights have a relative error of `gamma(additions)`, and so do values computed with
+//!   them.
 
 use ndarray::{ArrayD, ArrayViewD, Axis};
 use spec::DType;
@@ -23,42 +25,42 @@ use crate::precision::{ETA32, gamma};
 use crate::softmax::{Row, Scores};
 use crate::{Expected, Model};
 
-/// What becomes of the losses of all rows.
+/// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// They are the result.
+    /// Not at all: the result is the loss of each row.
     None,
-    /// Their mean over rows that are not ignored.
+    /// Mean over the rows that are not ignored.
     Mean,
-    /// Their sum.
+    /// Sum.
     Sum,
 }
 
-/// The options.
+/// Options of a cross-entropy.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossEntropy<'a> {
-    /// One a class; `None` for 1.
+    /// A weight per class; `None` for 1.
     pub class_weights: Option<&'a [f64]>,
-    /// The target that says that a row does not count.
+    /// The target value of rows to ignore.
     pub ignore_index: i64,
-    /// The share that all classes have evenly.
+    /// Share of the target distribution that is spread evenly over all classes.
     pub label_smoothing: f64,
-    /// What gradients are multiplied by.
+    /// Factor of the gradient.
     pub gradient_scale: f64,
-    /// What becomes of losses.
+    /// How losses are reduced.
     pub reduction: Reduction,
 }
 
 impl CrossEntropy<'_> {
-    /// A class's weight; 1 of what is none.
+    /// The weight of a class; 1 if it is not a class.
     fn weight(&self, class: i64) -> f64 {
         let at = |weights: &[f64]| weights.get(usize::try_from(class).ok()?).copied();
         self.class_weights.and_then(at).unwrap_or(1.0)
     }
 }
 
-/// Loss in f32, and gradient of `x`, written in `dtype`. `targets` are those of rows in row-major
-/// order.
+/// The loss in f32, and its gradient with respect to `x` in `dtype`. `targets` has one class per
+/// row, in row-major order.
 pub fn cross_entropy(
     x: &ArrayViewD<'_, f64>,
     targets: &[i64],
@@ -70,7 +72,7 @@ pub fn cross_entropy(
     let outer = x.shape()[..last.0].to_vec();
     let counts = targets.iter().filter(|&&t| t != of.ignore_index);
     let counted: f64 = counts.map(|&t| of.weight(t)).sum();
-    // Of sums of weights.
+    // Relative error of sums of weights.
     let of_weights = match of.class_weights {
         Some(_) => gamma(model.additions + 4),
         None => 0.0,

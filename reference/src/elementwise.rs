@@ -2,8 +2,9 @@
 //!
 //! # Bound
 //!
-//! The implementation evaluates a function of f32 values within a stated number of ulp of f32
-//! (half an ulp: correctly rounded; 0: exact, as negation is), then rounds to the output's dtype.
+//! The implementation evaluates a function of f32 values with an error up to a given number of ulp
+//! of f32 (half an ulp: correctly rounded; 0: exact, like negation), and rounds to the output's
+//! dtype.
 
 use ndarray::{ArrayD, ArrayViewD, IxDyn, Zip};
 use spec::DType;
@@ -12,13 +13,13 @@ use crate::precision::{ETA32, U32};
 pub use crate::special::{erf, erfc};
 use crate::{Expected, ReferenceError};
 
-/// `f` of every element.
+/// `f` applied to every element.
 pub fn unary(x: &ArrayViewD<'_, f64>, dtype: DType, ulps: f64, f: impl Fn(f64) -> f64) -> Expected {
     Expected::within_ulps(dtype, x.mapv(f), ulps)
 }
 
-/// `f` of every pair of elements, shapes broadcast as numpy does: aligned at the last dimension,
-/// an extent of 1 repeats.
+/// `f` applied to every pair of elements. Shapes broadcast as in NumPy: they are aligned at the
+/// last dimension, and an extent of 1 is repeated.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].
@@ -44,10 +45,10 @@ pub fn binary(
     Ok(Expected::within_ulps(dtype, values, ulps))
 }
 
-/// `dx = f'(x) dy` of every pair of elements, f' being the sum of two terms; shapes broadcast.
+/// `dx = f'(x) dy` for every pair of elements, where f' is the sum of two terms. Shapes broadcast.
 ///
-/// The implementation's f' is off by at most `ulps` ulp of f32 of the larger of f' and its terms: where
-/// they cancel, their errors stay. The product is rounded once more.
+/// The implementation's f' has an error of at most `ulps` ulp of f32, relative to the largest of f'
+/// and its terms, because errors remain where the terms cancel. The product is rounded once more.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].
@@ -63,7 +64,7 @@ pub fn gradient(
     let errors = binary(x, dy, dtype, ulps, |x, dy| {
         let terms = f(x);
         let size = of(terms).abs().max(terms[0].abs()).max(terms[1].abs());
-        // What is below the normal numbers is off by ulps of the least of these.
+        // Subnormals have the absolute error of the smallest normal number.
         let off = ulps * (2.0 * U32 * size).max(ETA32) * dy.abs();
         let error = off + U32 * (of(terms) * dy).abs() + ETA32;
         if error.is_finite() { error } else { 0.0 }
@@ -71,7 +72,7 @@ pub fn gradient(
     Ok(Expected::rounded_to(dtype, exact.values, &errors.values))
 }
 
-/// The shape two shapes broadcast to.
+/// The shape that two shapes broadcast to.
 fn broadcast_shape(x: &[usize], y: &[usize]) -> Option<Vec<usize>> {
     let rank = x.len().max(y.len());
     let extent = |shape: &[usize], i: usize| match (i + shape.len()).checked_sub(rank) {

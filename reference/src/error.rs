@@ -1,30 +1,30 @@
-//! What a reference refuses.
+//! Errors of the references.
 
 use thiserror::Error;
 
-/// Arguments for which an operation has no meaning.
+/// Arguments for which an operation is not defined.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
-    /// Shapes that do not belong together.
+    /// Shapes do not match.
     #[error("{operand} has shape {got:?}; {want}")]
     ShapeMismatch {
         /// Which argument.
         operand: &'static str,
         /// Its shape.
         got: Vec<usize>,
-        /// What it would have to be.
+        /// The required shape.
         want: String,
     },
-    /// An axis the array does not have.
+    /// The array does not have the requested axis.
     #[error("axis {axis} of an array with {rank} dimensions; axes are 0..{rank}")]
     AxisOutOfRange {
-        /// The axis asked for.
+        /// The requested axis.
         axis: usize,
-        /// Dimensions of the array.
+        /// Number of dimensions of the array.
         rank: usize,
     },
-    /// A largest, smallest or index of nothing.
+    /// A maximum, minimum, or index of either, over no elements.
     #[error("{op} over an empty axis has no value; sum, mean and logsumexp have")]
     EmptyAxis {
         /// The reduction.

@@ -1,4 +1,4 @@
-//! What a reference returns: values and bounds.
+//! The result of a reference: values and error bounds.
 
 use ndarray::{ArrayD, ArrayViewD};
 use spec::DType;
@@ -6,21 +6,20 @@ use spec::DType;
 use crate::compare::{self, Agreement, Mismatch};
 use crate::precision::{ETA32, Format, SLACK, U32};
 
-/// Exact values of an operation and, element by element, the largest error of a correct result.
+/// Values of an operation in f64 and, for each element, the largest error of a correct result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
-    /// The values, in f64, before any rounding.
+    /// The values in f64, before any rounding to the result's dtype.
     pub values: ArrayD<f64>,
-    /// The largest `|got - value|`. Infinite where an intermediate f32 may have overflowed and
-    /// nothing can be promised; [`Agreement::unbounded`] counts those.
+    /// The largest correct `|got - value|` of each element. It is infinite where an intermediate
+    /// f32 may overflow, so that there is no bound; [`Agreement::unbounded`] counts those elements.
     pub bounds: ArrayD<f64>,
-    /// The dtype of the judged result.
+    /// The dtype of the result to be checked.
     pub dtype: DType,
 }
 
 impl Expected {
-    /// Values that must be met exactly once rounded to `dtype`: the operation only moves numbers
-    /// or counts.
+    /// Values that a correct result equals exactly, for operations that only move numbers or count.
     pub fn exact(values: ArrayD<f64>, dtype: DType) -> Self {
         let bounds = ArrayD::zeros(values.raw_dim());
         Self {
@@ -30,11 +29,12 @@ impl Expected {
         }
     }
 
-    /// Values computed in f32 with at most `errors`, then rounded once to `dtype`.
+    /// Values of an implementation that computes in f32 with errors up to `errors`, and then rounds
+    /// once to `dtype`.
     ///
-    /// The f32 result `r` is within `e` of the value `x`; rounding it adds at most
-    /// `u_out |r| + eta_out / 2 <= u_out (|x| + e) + eta_out / 2`. For f32 that last rounding
-    /// already happened and is part of `e`. All of it is widened by [`SLACK`].
+    /// The f32 result `r` is within `e` of the value `x`. Rounding it adds an error of at most
+    /// `u_out |r| + eta_out / 2 <= u_out (|x| + e) + eta_out / 2`. For f32 and f64 there is no such
+    /// last rounding: it is part of `e`. The bound is widened by [`SLACK`].
     pub fn rounded_to(dtype: DType, values: ArrayD<f64>, errors: &ArrayD<f64>) -> Self {
         let mut bounds = errors.clone();
         let output = match dtype {
@@ -54,24 +54,25 @@ impl Expected {
         }
     }
 
-    /// Values that an f32 function returns within `ulps` units in the last place, then rounded
-    /// to `dtype`. Half an ulp means correctly rounded.
+    /// Values of an f32 function with an error up to `ulps` units in the last place, whose result
+    /// is then rounded to `dtype`. Half an ulp means correctly rounded.
     pub fn within_ulps(dtype: DType, values: ArrayD<f64>, ulps: f64) -> Self {
         let errors = values.mapv(|x| ulps * (2.0 * U32 * x.abs()).max(ETA32));
         Self::rounded_to(dtype, values, &errors)
     }
 
-    /// Judges a result: NaN where the value is NaN and nowhere else, infinities alike, and every
-    /// other element within its bound. A value whose rounding to the dtype overflows must be
-    /// that infinity; one within its bound of the threshold may be.
+    /// Checks a result. Elements must be NaN where the value is NaN and nowhere else, likewise for
+    /// infinities, and all other elements must be within their bounds. A value that overflows when
+    /// it is rounded to the dtype must be that infinity; a value within its bound of the overflow
+    /// threshold may be.
     ///
     /// # Errors
-    /// [`Mismatch`], naming the worst element.
+    /// [`Mismatch`], with the worst element.
     pub fn compare(&self, got: &ArrayViewD<'_, f64>) -> Result<Agreement, Mismatch> {
         compare::compare(got, self)
     }
 
-    /// The largest bound, for tables: what an error has to be measured against.
+    /// The largest bound of all elements, for tables.
     pub fn largest_bound(&self) -> f64 {
         self.bounds.iter().copied().fold(0.0, f64::max)
     }

@@ -1,27 +1,27 @@
-//! References in f64 for every operation, each with a bound on how far a correct f32
-//! implementation may be from it.
+//! References in f64 for every operation, each with an upper bound of the error of a correct f32
+//! implementation.
 //!
-//! A reference takes arrays of f64 whose elements are already rounded to the dtype that the judged
+//! A reference takes arrays of f64 whose elements are already rounded to the dtype that the tested
 //! implementation reads ([`precision::round_array`]). It evaluates the operation's definition in
-//! f64 and returns an [`Expected`]: values, and for each element the largest error that the
-//! implementation's own roundings can cause. [`Expected::compare`] then judges a result.
+//! f64 and returns an [`Expected`]: the values, and for each element the largest error that the
+//! roundings of the implementation can cause. [`Expected::compare`] then checks a result.
 //!
-//! A [`Model`] describes the implementation by what the bound needs to know of it and nothing else:
-//! how long its chains of additions are, how many ulp its `exp` is off.
+//! A [`Model`] describes the implementation as far as the bound depends on it: the length of its
+//! longest chain of additions, and the error of its `exp` in ulp.
 //!
 //! # How the bounds are derived
 //!
-//! `u = 2^-24` is the unit roundoff of f32: each f32 operation returns `x (1 + d)` with
-//! `|d| <= u`, plus at most `eta = 2^-149` where the result is subnormal. `n` of them in a row
-//! give `(1 + d)^n`, and `|(1 + d)^n - 1| <= gamma(n) = n u / (1 - n u)` (Higham, Accuracy and
+//! `u = 2^-24` is the unit roundoff of f32: each f32 operation returns `x (1 + d)` with `|d| <= u`,
+//! plus an error of at most `eta = 2^-149` if the result is subnormal. `n` operations in a row have
+//! a factor `(1 + d)^n`, and `|(1 + d)^n - 1| <= gamma(n) = n u / (1 - n u)` (Higham, Accuracy and
 //! Stability of Numerical Algorithms, 2nd ed., lemma 3.1). So a sum whose longest chain has `n`
-//! additions is off by at most `gamma(n) * sum |term|`, whatever the data. Each module derives
-//! its bound from that and documents the derivation. The last step is always the rounding to the
+//! additions has an error of at most `gamma(n) * sum |term|` for all data. Each module derives its
+//! bound from that and documents the derivation. The last step is always the rounding to the
 //! output's dtype, [`Expected::rounded_to`].
 //!
-//! The f64 evaluation has errors too, of the same form with `2^-53` in place of `2^-24`. All bounds
-//! are widened by the factor `1 + 2^-20`, which covers these and the roundings made when the bound
-//! itself is computed.
+//! The evaluation in f64 has errors too, of the same form with `2^-53` in place of `2^-24`. All
+//! bounds are widened by the factor `1 + 2^-20`, which covers these errors and the roundings in the
+//! computation of the bound itself.
 //!
 //! This crate shares no code with kernels, host or emulator, only shapes and dtypes (`spec`).
 #![forbid(unsafe_code)]

@@ -1,28 +1,28 @@
-//! What a bound has to know of the implementation it judges.
+//! The error model of an implementation.
 
 use crate::precision::{U32, gamma};
 
-/// How an implementation computes, as far as its errors depend on it.
+/// Properties of an implementation on which its errors depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
-    /// Additions in the longest chain of a sum of many terms. `n - 1` holds for any order of `n`
-    /// terms; a tree has fewer.
+    /// Number of additions in the longest chain of a sum of many terms. `n - 1` covers every order
+    /// of `n` terms; a tree has fewer.
     pub additions: usize,
-    /// How often at most a partial sum of exponentials is multiplied by
-    /// `exp(old maximum - new maximum)` before it is complete.
+    /// Largest number of times that a partial sum of exponentials is multiplied by
+    /// `exp(old maximum - new maximum)` before it is complete (softmax rescaling).
     pub rescales: usize,
     /// Largest error of `exp`, in units in the last place of f32.
     pub exp_ulps: f64,
     /// Largest error of `ln`, in units in the last place of f32.
     pub log_ulps: f64,
-    /// Unit roundoff of the dtype that probabilities are rounded to before they multiply `v`; 0
-    /// where they stay in f32.
+    /// Unit roundoff of the dtype to which probabilities are rounded before they multiply `v`; 0
+    /// if they stay in f32.
     pub p_roundoff: f64,
 }
 
 impl Model {
-    /// Sums of `n` terms in any order, each partial sum rescaled up to `rescales` times,
-    /// elementary functions within `ulps`, probabilities in f32.
+    /// The model of sums of `n` terms in any order, whose partial sums are rescaled up to
+    /// `rescales` times, with `exp` and `ln` of an error up to `ulps`, and probabilities in f32.
     pub fn any_order(n: usize, rescales: usize, ulps: f64) -> Self {
         Self {
             additions: n.saturating_sub(1),
@@ -33,9 +33,9 @@ impl Model {
         }
     }
 
-    /// Relative error of one term `exp(z - max)` inside a finished sum, apart from the error of
-    /// its exponent: one exponential, `rescales` corrections (an exponential and a product
-    /// each), the additions, one more product (by `v`).
+    /// Relative error of one term `exp(z - max)` in a finished sum, without the error of its
+    /// exponent: one exponential, `rescales` corrections (an exponential and a product each), the
+    /// additions, and one more product (with `v`).
     pub(crate) fn term_error(&self) -> f64 {
         let exps = (1 + self.rescales) as f64 * (self.exp_ulps * 2.0 * U32).ln_1p();
         let sums = gamma(self.additions + self.rescales + 1);

@@ -1,5 +1,5 @@
 //! Layer norm and RMS norm along the last axis: `y = (h - mean) rstd weight + bias`,
-//! `rstd = 1 / √(V + epsilon)`; RMS norm takes 0 for the mean.
+//! `rstd = 1 / √(V + epsilon)`, with the variance V; in RMS norm, the mean is replaced by 0.
 //!
 //! # Bound
 //!
@@ -22,21 +22,21 @@ use spec::DType;
 use crate::Expected;
 use crate::precision::{ETA32, U32, gamma};
 
-/// How an implementation adds up rows.
+/// How an implementation sums rows, as far as its errors depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormModel {
     /// Additions in the longest chain of a row's sums.
     pub additions: usize,
-    /// Merges in the longest chain, where parts' means are merged; 0 where they never are.
+    /// Merges in the longest chain of merged means of parts; 0 if it merges none.
     pub merges: usize,
 }
 
 /// The operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'a> {
-    /// Whether the mean is subtracted: layer norm.
+    /// Whether the mean is subtracted: true for layer norm.
     pub is_centered: bool,
-    /// What is added to the variance.
+    /// Added to the variance.
     pub epsilon: f64,
     /// `[n]`; `None` for 1.
     pub weight: Option<ArrayView1<'a, f64>>,
@@ -44,23 +44,23 @@ pub struct Norm<'a> {
     pub bias: Option<ArrayView1<'a, f64>>,
 }
 
-/// What a norm gives.
+/// The results of a norm.
 #[derive(Clone, Debug)]
 pub struct Normalized {
-    /// As the rows, in their dtype.
+    /// The normalised rows, in their dtype.
     pub y: Expected,
-    /// Of each row, in f32.
+    /// The mean of each row, in f32.
     pub mean: Expected,
-    /// Of each row, in f32.
+    /// The `rstd` of each row, in f32.
     pub rstd: Expected,
 }
 
-/// What is known of one row.
+/// Mean and `rstd` of one row, with their errors.
 struct Row {
     mean: f64,
     mean_error: f64,
     rstd: f64,
-    /// Relative.
+    /// Relative error.
     rstd_error: f64,
 }
 

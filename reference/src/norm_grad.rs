@@ -1,15 +1,15 @@
-//! Gradients of layer norm and RMS norm, of the rows and what the forward kept of them: with
-//! `z = (x - mean) rstd` and `w = weight dy`, `dx = rstd (w - mean(w) - z mean(w z)) + dsum` (RMS norm
-//! without `mean(w)`), `dweight = sum of dy z` and `dbias = sum of dy` over rows.
+//! Gradients of layer norm and RMS norm, from the rows and what the forward pass kept. With
+//! `z = (x - mean) rstd` and `w = weight dy`: `dx = rstd (w - mean(w) - z mean(w z)) + dsum`
+//! (without `mean(w)` in RMS norm), `dweight = sum of dy z` and `dbias = sum of dy` over rows.
 //!
 //! # Bound
 //!
 //! `mean` and `rstd` are inputs, so z errs relatively by `gamma(2)` and w by `gamma(1)`. The means
 //! err by `dc2 = gamma(additions + 3) mean |w|` and `dc1 = gamma(additions + 6) mean |w z|`. So dx
 //! errs by at most `rstd (dc2 + |z| dc1 + gamma(6) (|w| + |mean(w)| + |z mean(w z)|))` and, with
-//! dsum, another rounding. Sums over rows have one addition a row at most, and those of partial sums
-//! beside: `gamma(rows + 4) sum |dy z|`. Below the normal numbers z, and each product with it, errs by
-//! half the smallest number, eta.
+//! dsum, another rounding. Sums over rows have one addition a row at most, and those of partial
+//! sums beside: `gamma(rows + 4) sum |dy z|`. Below the normal numbers z, and each product with it,
+//! errs by half the smallest number, eta.
 
 use ndarray::{Array1, ArrayD, ArrayView1, ArrayViewD, Axis};
 use spec::DType;
@@ -21,24 +21,24 @@ use crate::precision::{ETA32, U32, gamma};
 /// The operands.
 #[derive(Clone, Copy, Debug)]
 pub struct NormGrad<'a> {
-    /// What was normalised.
+    /// The input of the normalisation.
     pub x: &'a ArrayViewD<'a, f64>,
-    /// The gradient of the result.
+    /// The gradient with respect to the result.
     pub dy: &'a ArrayViewD<'a, f64>,
-    /// Of each row, in row-major order; `None` of RMS norm.
+    /// The mean of each row, in row-major order; `None` for RMS norm.
     pub mean: Option<&'a [f64]>,
-    /// Of each row, in row-major order.
+    /// The `rstd` of each row, in row-major order.
     pub rstd: &'a [f64],
     /// `[n]`; `None` for 1.
     pub weight: Option<ArrayView1<'a, f64>>,
-    /// What is added to dx.
+    /// Added to dx.
     pub dsum: Option<&'a ArrayViewD<'a, f64>>,
 }
 
 /// The gradients.
 #[derive(Clone, Debug)]
 pub struct NormGradients {
-    /// As the rows.
+    /// The gradient with respect to `x`.
     pub dx: Expected,
     /// `[n]`, in f32.
     pub dweight: Expected,

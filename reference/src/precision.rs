@@ -1,4 +1,4 @@
-//! The formats: unit roundoffs, smallest and largest numbers, rounding to them.
+//! Floating-point formats: unit roundoffs, smallest and largest numbers, and rounding.
 
 use ndarray::{Array, ArrayView, Dimension};
 use spec::DType;
@@ -15,8 +15,8 @@ pub const TINY32: f64 = f32::MIN_POSITIVE as f64;
 /// Widening of every bound for the f64 arithmetic behind it (see the crate's documentation).
 pub const SLACK: f64 = 1.0 + 1.0 / 1_048_576.0;
 
-/// `n u / (1 - n u)` for f32: the relative error of `n` roundings in a row. Infinite from
-/// `n = 2^24` on, where nothing can be promised.
+/// `n u / (1 - n u)` for f32: an upper bound of the relative error of `n` roundings in a row.
+/// Infinite from `n = 2^24` on, where there is no such bound.
 pub fn gamma(n: usize) -> f64 {
     let nu = n as f64 * U32;
     if nu < 1.0 {
@@ -26,16 +26,16 @@ pub fn gamma(n: usize) -> f64 {
     }
 }
 
-/// Shape of a binary float format.
+/// Parameters of a binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Format {
-    /// Bits of the significand after the leading one.
+    /// Bits of the significand without the leading one.
     pub mantissa_bits: i32,
     /// Exponent of the smallest normal number.
     pub min_exponent: i32,
     /// Largest finite number.
     pub max: f64,
-    /// True where values above `max` round to `max` and not to infinity (e4m3 has none).
+    /// Whether values above `max` round to `max` instead of infinity (e4m3 has no infinity).
     pub saturates: bool,
 }
 
@@ -67,17 +67,17 @@ impl Format {
 
     /// Half the smallest positive number: the largest rounding error of a subnormal result.
     pub fn half_subnormal(self) -> f64 {
-        // Exponents stay above -1075, where f64 itself ends.
+        // The exponent stays above -1075, so f64 can represent it.
         2f64.powi(self.min_exponent) * self.unit_roundoff()
     }
 
-    /// Magnitudes from here on round to infinity (for formats that have it).
+    /// Smallest magnitude that rounds to infinity; infinite for formats that saturate, and for f64.
     pub fn overflow(self) -> f64 {
         if self.saturates || self.mantissa_bits >= 52 {
             return f64::INFINITY;
         }
-        // The largest number is 2^e (2 - 2u); half a unit in its last place above it lies
-        // 2^e (2 - u), a tie that goes to infinity.
+        // The largest number is 2^e (2 - 2u). Half a unit in the last place above it is
+        // 2^e (2 - u), a tie that rounds to infinity.
         let u = self.unit_roundoff();
         self.max * (2.0 - u) / (2.0 - 2.0 * u)
     }
@@ -109,17 +109,17 @@ fn exponent_of(x: f64) -> i32 {
     biased.max(1) - 1023
 }
 
-/// `x` as `dtype` holds it. Integers are returned as they are.
+/// `x` rounded to `dtype`. For integer dtypes, `x` is returned unchanged.
 pub fn round_to(dtype: DType, x: f64) -> f64 {
     Format::of(dtype).map_or(x, |format| format.round(x))
 }
 
-/// Every element as `dtype` holds it.
+/// Every element rounded to `dtype`; see [`round_to`].
 pub fn round_array<D: Dimension>(dtype: DType, array: &ArrayView<'_, f64, D>) -> Array<f64, D> {
     array.mapv(|x| round_to(dtype, x))
 }
 
-/// Largest distance from `x` of its f32 neighbour, the meaning of "1 ulp" in the bounds: at most
+/// Upper bound of the distance from `x` to the next f32, which is what "1 ulp" means in the bounds:
 /// `2 u |x|`, and `eta` for subnormals.
 pub fn ulp32(x: f64) -> f64 {
     (2.0 * U32 * x.abs()).max(ETA32)

@@ -1,13 +1,15 @@
 //! Running sums, products and maxima along an axis.
 //!
-//! A maximum is NaN from the first NaN on. Exclusive scans begin with 0, 1 and the least value.
+//! A maximum is NaN from the first NaN on. Exclusive scans begin with 0 (sums), 1 (products), and
+//! the least value (maxima).
 //!
 //! # Bounds
 //!
-//! With `g(k) = k u / (1 - k u)` of the `u` that the implementation computes in: a running sum is off
-//! by at most `g(additions) sum |x|` over its elements, a product by `g(2 n)` and, where partial
-//! products may underflow, by `eta` times what may follow; maxima are exact. Then the result is
-//! rounded to the dtype.
+//! Let `g(k) = k u / (1 - k u)` with the unit roundoff `u` of the dtype that the implementation
+//! computes in. The error of a running sum is at most `g(additions) sum |x|` over its elements. A
+//! product has a relative error of `g(2 n)` and, where partial products may underflow, an error of
+//! `eta` times the factors that may follow. Maxima are exact. Then the result is rounded to the
+//! dtype.
 
 use ndarray::{ArrayD, ArrayViewD, Axis};
 use spec::DType;
@@ -17,7 +19,7 @@ use crate::precision::Format;
 use crate::sum::Compensated;
 use crate::{Expected, Model, ReferenceError};
 
-/// Scans `x` along `axis`, written in `dtype`, a float.
+/// Scans `x` along `axis`, with the result in `dtype`, a floating-point type.
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`].
@@ -75,7 +77,7 @@ pub fn scan(
     Ok(Expected::rounded_to(dtype, values, &errors))
 }
 
-/// Scans integers in wrapping arithmetic of 64 bits.
+/// Scans integers in wrapping 64-bit arithmetic.
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`].
@@ -114,7 +116,7 @@ fn check_axis(rank: usize, axis: usize) -> Result<(), ReferenceError> {
     }
 }
 
-/// What the elements so far amount to.
+/// State of a scan over the elements so far.
 struct State {
     sum: Compensated,
     /// The product or the maximum.
@@ -161,8 +163,8 @@ impl State {
         }
     }
 
-    /// The product and its error; nothing is known of it where parts overflow, or infinite elements
-    /// meet what may have underflowed.
+    /// The product and its error, which is infinite if a partial product may overflow, or if
+    /// infinite elements are multiplied by partial products that may have underflowed.
     fn product(&self, growth: f64, eta: f64, max: f64) -> (f64, f64) {
         let is_mixed = self.has_infinity && (self.below < 1e-30 || self.above > 1e30);
         if !self.value.is_nan() && (is_mixed || self.above >= max) {

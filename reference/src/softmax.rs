@@ -1,16 +1,16 @@
 //! Softmax along an axis: `y_j = exp(x_j - m) / sum_i exp(x_i - m)`, `m = max x`.
 //!
-//! A row that contains NaN or `+inf`, or nothing but `-inf`, is NaN throughout: the definition
-//! gives `inf - inf` there. A lone `-inf` gives 0.
+//! A row that contains NaN or `+inf`, or consists of `-inf` only, becomes NaN, since the definition
+//! contains `inf - inf`. In other rows, `-inf` gives 0.
 //!
 //! # Bound
 //!
-//! Softmax does not change when all scores are shifted, so the maximum's own error never counts;
-//! only errors of differences do. Write `z_j` for the scores (natural units), `w_j = m - z_j`,
-//! `a_j` for the error of the score itself (0 here; attention has one), `A = max a`. The
-//! implementation forms the exponent in units of `log2 e` or naturally, directly against the
-//! final maximum or in steps against running ones; the steps add up to at most `w_j`, so all
-//! roundings of constants (scale, `log2 e`), differences and products together err by at most
+//! Softmax does not change when all scores are shifted, so the error of the maximum does not
+//! matter; only errors of differences do. Write `z_j` for the scores (natural units),
+//! `w_j = m - z_j`, `a_j` for the error of the score itself (0 here, not in attention), and
+//! `A = max a`. The implementation computes the exponent in base 2 or base e, against the final
+//! maximum or in steps against running maxima. The steps add up to at most `w_j`, so the total
+//! error of all roundings of constants (scale, `log2 e`), differences and products is at most
 //!
 //! `delta_j = a_j + gamma(6) (w_j + a_j + A)`, plus `gamma(1) (|z_j| + a_j)` where a product is
 //! rounded before the maximum is subtracted (attention).
@@ -53,9 +53,10 @@ pub fn softmax(
 
 /// Logarithm of softmax of `x` along `axis`, written in `dtype`: `y_j = (x_j - m) - ln S`.
 ///
-/// A difference to the maximum, or two that add up to it, and the logarithm of a sum with relative
-/// error `E` are added: the error is at most `gamma(5) (w_j + |ln S|) - ln(1 - E)` and the
-/// logarithm's own. A lone `-inf` stays one.
+/// The implementation adds the difference from the maximum, or two differences that add up to it,
+/// and the logarithm of a sum with relative error `E`. Its error is at most
+/// `gamma(5) (w_j + |ln S|) - ln(1 - E)` plus the error of the logarithm. In rows that are not NaN,
+/// `-inf` stays `-inf`.
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`].
@@ -81,7 +82,7 @@ pub fn log_softmax(
     })
 }
 
-/// Values and errors of all rows by those of one.
+/// Values and errors of all rows, by a function of one row.
 fn by_rows(
     x: &ArrayViewD<'_, f64>,
     axis: usize,
@@ -111,9 +112,9 @@ fn by_rows(
     Ok(Expected::rounded_to(dtype, values, &errors))
 }
 
-/// What is known of the scores' own errors.
+/// Errors of the scores themselves.
 pub(crate) struct Scores<'a> {
-    /// `a_j`, one a score; empty for exact ones.
+    /// `a_j`, one per score; empty for exact scores.
     pub(crate) errors: &'a [f64],
     /// True where `score * scale` is rounded before the maximum is subtracted.
     pub(crate) rounded_product: bool,
@@ -127,7 +128,7 @@ impl Scores<'_> {
     };
 }
 
-/// One row: exact probabilities and how wrong they may come out.
+/// One row: exact probabilities, and their relative errors.
 pub(crate) struct Row {
     /// `P_j`.
     pub(crate) probs: Vec<f64>,
@@ -211,8 +212,8 @@ impl Row {
         of_sum + model.log_ulps * 2.0 * U32 * (self.log_sum().abs() + of_sum) + ETA32
     }
 
-    /// Error of `value = sum_j P_j v_j` computed as the quotient of two sums, when the errors of
-    /// the terms of the upper one add up to `terms_error`.
+    /// Error of `value = sum_j P_j v_j` computed as the quotient of two sums, if the errors of the
+    /// numerator's terms add up to `terms_error`.
     pub(crate) fn quotient_error(&self, value: f64, terms_error: f64) -> f64 {
         if self.sum_error >= 1.0 {
             return f64::INFINITY;

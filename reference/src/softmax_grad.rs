@@ -1,4 +1,4 @@
-//! Gradients of softmax and of its logarithm, of their results.
+//! Gradients of softmax and log-softmax, computed from their results.
 //!
 //! # Bound
 //!
@@ -17,7 +17,7 @@ use spec::DType;
 use crate::precision::{ETA32, TINY32, U32, gamma};
 use crate::{Expected, Model, ReferenceError};
 
-/// Gradient of softmax along `axis`, of its result `y` and the gradient `dy` of that.
+/// Gradient of softmax along `axis`, from its result `y` and the gradient `dy` with respect to `y`.
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`].
@@ -43,7 +43,8 @@ pub fn softmax_grad(
     })
 }
 
-/// Gradient of log-softmax along `axis`, of its result `y` and the gradient `dy` of that.
+/// Gradient of log-softmax along `axis`, from its result `y` and the gradient `dy` with respect to
+/// `y`.
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`].
@@ -74,7 +75,7 @@ pub fn log_softmax_grad(
     })
 }
 
-/// Values and errors of all rows by those of one.
+/// Values and errors of all rows, by a function of one row.
 fn by_rows(
     y: &ArrayViewD<'_, f64>,
     dy: &ArrayViewD<'_, f64>,
@@ -99,7 +100,7 @@ fn by_rows(
         let row = row(&y.to_vec(), &dy.to_vec());
         for (j, (of_value, of_error)) in row.into_iter().enumerate() {
             value[j] = of_value;
-            // Nothing is promised of how far NaN and infinity are off.
+            // NaN and infinities must be met exactly.
             error[j] = if of_value.is_finite() { of_error } else { 0.0 };
         }
     }

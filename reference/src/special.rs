@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-/// Below this, the series is quick; above, the continued fraction.
+/// Below this magnitude the series converges fast; above it, the continued fraction.
 const SERIES_LIMIT: f64 = 2.5;
 
 /// `erf(x) = 2/sqrt(pi) * integral of exp(-t^2) from 0 to x`.

@@ -1,6 +1,6 @@
-//! Sums whose own error is of second order, for bounds that leave no room for it.
+//! Compensated sums, whose own error is of second order, for bounds that leave no room for it.
 
-/// Neumaier's sum, as far as it has come.
+/// A running sum with Neumaier's compensation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Compensated {
     sum: f64,
@@ -8,7 +8,7 @@ pub(crate) struct Compensated {
 }
 
 impl Compensated {
-    /// Adds one more.
+    /// Adds a term.
     pub(crate) fn add(&mut self, x: f64) {
         let next = self.sum + x;
         self.lost += match self.sum.abs() >= x.abs() {
@@ -18,7 +18,7 @@ impl Compensated {
         self.sum = next;
     }
 
-    /// What was added, to second order; as plain additions have it where it is not finite.
+    /// The sum, with an error of second order. If it is not finite, the result of plain additions.
     pub(crate) fn value(self) -> f64 {
         if self.sum.is_finite() {
             self.sum + self.lost
@@ -28,7 +28,7 @@ impl Compensated {
     }
 }
 
-/// The [`Compensated`] sum of all.
+/// The [`Compensated`] sum of all terms.
 pub(crate) fn total(xs: impl Iterator<Item = f64>) -> f64 {
     let mut sum = Compensated::default();
     xs.for_each(|x| sum.add(x));

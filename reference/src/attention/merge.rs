@@ -1,7 +1,7 @@
-//! Two partial results as one: attention to the keys of both.
+//! Merging of two partial results into attention to the keys of both.
 //!
-//! `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`: a softmax of
-//! two scores, and bounded as such.
+//! `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`: a
+//! softmax of two scores, with the bound of one.
 
 use ndarray::{ArrayD, Dimension};
 use spec::DType;
@@ -11,7 +11,7 @@ use crate::precision::ETA32;
 use crate::softmax::{Row, Scores};
 use crate::{Expected, Model, ReferenceError};
 
-/// One of them.
+/// A partial result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partial {
     /// `[batch, seqlen_q, heads_q, head_dim_v]`, or without the batch.
@@ -20,7 +20,8 @@ pub struct Partial {
     pub lse: ArrayD<f64>,
 }
 
-/// The result for the keys of both parts, `o` in `dtype`. `model` is of a sum of two terms.
+/// The result for the keys of both parts, with `o` in `dtype`. `model` is that of a sum of two
+/// terms.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].

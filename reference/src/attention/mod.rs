@@ -1,24 +1,25 @@
 //! Attention: `o = softmax(softmax_scale * q @ k^T + mask) @ v`, and `lse`.
 //!
-//! Query i sees key j where `i + shift - left <= j <= i + shift + right`, with `shift = seqlen_k -
-//! seqlen_q` (bottom-right) or 0 (top-left); causal is `right = 0`. With a softcap c a score s
-//! becomes `c tanh(s / c)`. A sink is one more score of each row whose value is 0. A query that sees
-//! no key has `o = 0`, and `lse = -inf` or the sink's.
+//! Query i sees key j if `i + shift - left <= j <= i + shift + right`, with `shift = seqlen_k -
+//! seqlen_q` (bottom-right alignment) or 0 (top-left); causal is `right = 0`. With a softcap c, a
+//! score s becomes `c tanh(s / c)`. A sink is an additional score of each row, with a value of 0. A
+//! query that sees no key has `o = 0`, and `lse = -inf` or the sink.
 //!
 //! # Bound
 //!
-//! A score is a product of length `head_dim`, so (see [`crate::gemm`]) it is off by at most
-//! `a_j = |scale| (gamma(d) sum_c |q_c k_jc| + d eta)` in natural units where it is computed in f32,
-//! and more by tensor cores ([`Arithmetic`]); `scale` is rounded to f32 and multiplied by `log2 e`,
-//! which [`crate::softmax`] counts. A softcap's tanh has a slope of at most 1, so it passes `a_j` on
-//! and adds its own error: `c (t + gamma(2))`, with t the error of the implementation's tanh and the
-//! rest for `scale / c` and the product with it. With that module's `P_j`, `e_j`, `lost` and `E`, and
-//! the sum over keys of `P_j v_j` computed with the same relative errors `e_j` (probabilities rounded
-//! first where [`AttentionModel`] says so, to a format that loses up to `p_lost` of a small one),
+//! A score is a dot product of length `head_dim`. So (see [`crate::gemm`]) its error is at most
+//! `a_j = |scale| (gamma(d) sum_c |q_c k_jc| + d eta)` in natural units if it is computed in f32,
+//! and larger with tensor cores ([`Arithmetic`]). `scale` is rounded to f32 and multiplied by
+//! `log2 e`, which [`crate::softmax`] includes. The tanh of a softcap has a slope of at most 1, so
+//! it passes `a_j` on and adds its own error `c (t + gamma(2))`: t is the error of the
+//! implementation's tanh, and the rest is for `scale / c` and the product with it. `P_j`, `e_j`,
+//! `lost` and `E` are those of that module. The sum of `P_j v_j` over keys has the same relative
+//! errors `e_j`. Probabilities may be rounded first ([`AttentionModel`]), to a format that loses up
+//! to `p_lost` of a small one. Then
 //!
 //! `|o_c - O_c| <= (sum_j (P_j e_j + lost + p_lost) |v_jc| + |O_c| E) / (1 - E)`
 //!
-//! plus the division and the output's rounding. `lse` is bounded as logsumexp is, in
+//! plus the division and the rounding of the output. The bound of `lse` is that of logsumexp in
 //! [`crate::reduce`].
 
 mod merge;
@@ -38,14 +39,14 @@ use crate::gemm::Arithmetic;
 use crate::{Expected, Model, ReferenceError};
 use row::{Head, QueryRow};
 
-/// Which keys a query sees.
+/// The mask: which keys a query sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Band {
-    /// Keys to the left of the diagonal; `None` is all.
+    /// Visible keys to the left of the diagonal; `None` is unlimited.
     pub left: Option<u64>,
-    /// Keys to its right; `None` is all, 0 is causal.
+    /// Visible keys to the right of the diagonal; `None` is unlimited, 0 is causal.
     pub right: Option<u64>,
-    /// True where query 0 is at key 0, false where the last query is at the last key.
+    /// If true, query 0 is at key 0; if false, the last query is at the last key.
     pub top_left: bool,
 }
 
@@ -72,14 +73,14 @@ impl Band {
     }
 }
 
-/// How an implementation computes, as far as its errors depend on it.
+/// Properties of an implementation on which its errors depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionModel {
     /// Sums, exponentials and logarithms.
     pub softmax: Model,
-    /// The products of q and k.
+    /// The arithmetic of `q @ k^T`.
     pub scores: Arithmetic,
-    /// Most that is lost where a small probability is rounded before it multiplies v.
+    /// Largest absolute error of rounding a small probability before it multiplies v.
     pub p_lost: f64,
     /// Largest absolute error of a softcap's tanh.
     pub tanh_error: f64,
@@ -97,25 +98,25 @@ impl From<Model> for AttentionModel {
     }
 }
 
-/// Options of one attention.
+/// Options of an attention.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionOptions {
-    /// Which keys queries see.
+    /// The mask.
     pub mask: Band,
-    /// Factor of the scores; `None` is `1 / sqrt(head_dim)`, or 1 where that is 0.
+    /// Factor of the scores; `None` is `1 / sqrt(head_dim)`, or 1 if `head_dim` is 0.
     pub softmax_scale: Option<f32>,
-    /// Largest magnitude of a score.
+    /// Soft cap of the scores: `s` becomes `softcap * tanh(s / softcap)`.
     pub softcap: Option<f32>,
-    /// A logit of each query head that takes part in its rows' sums.
+    /// An extra logit per query head, which is added to the softmax denominator of its rows.
     pub sink: Option<Vec<f64>>,
     /// The dtype of `o`.
     pub dtype: DType,
-    /// How the implementation computes.
+    /// The error model of the implementation.
     pub model: AttentionModel,
 }
 
 impl AttentionOptions {
-    /// Every query sees every key, and nothing else is asked for.
+    /// Options without a mask, softcap or sink, with the default scale.
     pub fn new(dtype: DType, model: impl Into<AttentionModel>) -> Self {
         Self {
             mask: Band::default(),
@@ -133,7 +134,7 @@ impl AttentionOptions {
     }
 }
 
-/// What attention returns.
+/// The result of attention.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionExpected {
     /// `[batch, seqlen_q, heads_q, head_dim_v]`, or `[total_q, heads_q, head_dim_v]`.
@@ -142,12 +143,12 @@ pub struct AttentionExpected {
     pub lse: Expected,
 }
 
-/// One sequence among packed ones: its queries' and its keys' positions.
+/// The positions of one packed sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequencePositions {
-    /// Of q and o.
+    /// Positions in q and o.
     pub q: Range<usize>,
-    /// Of k and v.
+    /// Positions in k and v.
     pub k: Range<usize>,
 }
 
@@ -217,9 +218,9 @@ fn flat(x: &ArrayView4<'_, f64>) -> Array3<f64> {
         .unwrap_or_else(|_| Array3::zeros((0, heads, head_dim)))
 }
 
-/// Attention of sequences that lie anywhere in `q`: `[total_q, heads_q, head_dim]`, `k`: `[total_k,
-/// heads_kv, head_dim]` and `v`: `[total_k, heads_kv, head_dim_v]`. Positions of no sequence are not
-/// read, and have `o = 0` and `lse = -inf`.
+/// Attention of packed sequences in `q`: `[total_q, heads_q, head_dim]`, `k`: `[total_k, heads_kv,
+/// head_dim]` and `v`: `[total_k, heads_kv, head_dim_v]`. Positions that belong to no sequence are
+/// not read, and have `o = 0` and `lse = -inf`.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].
@@ -270,8 +271,8 @@ pub fn packed(
     })
 }
 
-/// `f` of every sequence and head, at once: head, and what there is of q, k and v. Returned with the
-/// places of sequence and head.
+/// Calls `f` for every sequence and head in parallel, with the head and its parts of q, k and v.
+/// Returns the results with the indices of sequence and head.
 fn of_heads<R: Send>(
     (q, k, v): (
         &ArrayView3<'_, f64>,

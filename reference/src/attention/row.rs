@@ -1,4 +1,4 @@
-//! One query.
+//! Attention of one query.
 
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 
@@ -6,7 +6,7 @@ use super::AttentionOptions;
 use crate::precision::{ETA32, gamma};
 use crate::softmax::{Row, Scores};
 
-/// What one query attends to.
+/// Keys, values and options that the queries of one head attend with.
 pub(super) struct Head<'a> {
     pub(super) k: Array2<f64>,
     pub(super) v: Array2<f64>,

@@ -8,13 +8,14 @@ use super::{AttentionOptions, SequencePositions, check, of_heads};
 use crate::ReferenceError;
 use crate::precision::round_to;
 
-/// What a framework computes that has no attention of its own, all in `dtype`: k times the scale, the
-/// scores, the softcap's quotient, tanh and product, the probabilities, and `o`, which is rounded to
-/// the options' dtype. Each is a tensor whose elements are rounded once; sums inside of an operation
-/// are exact. Shapes are those of [`packed`](super::packed); positions of no sequence are 0.
+/// Attention as a framework computes it without a fused kernel, with all intermediate tensors in
+/// `dtype`: k times the scale, the scores, the softcap's quotient, tanh and product, the
+/// probabilities, and `o`, which is rounded to the dtype of the options. Elements of each tensor
+/// are rounded once; sums inside of an operation are exact. Shapes are those of
+/// [`packed`](super::packed); positions that belong to no sequence are 0.
 ///
-/// Its error is a yardstick: a fused kernel rounds less often, so it may be held against a small
-/// multiple of it, for any shape and any values.
+/// Its error is a yardstick: a fused kernel rounds less often, so its error may be compared with a
+/// small multiple of this one, for any shape and any values.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].

@@ -1,57 +1,58 @@
-//! How the sums of products of an implementation may be off.
+//! Error models of the dot products of a GEMM.
 
 use crate::precision::{ETA32, gamma};
 
-/// How products are formed and added, as far as their error depends on it.
+/// How an implementation multiplies and adds, as far as its error depends on it.
 ///
-/// Each variant bounds any kernel of its kind, whatever its tiles and however many parts of k it
-/// adds: with `S = sum_l |a_il| |b_lj|`, the largest error of the sum is as follows.
+/// Each variant bounds every kernel of its kind, for all tiles and numbers of parts of k. The
+/// bounds are in terms of `S = sum_l |a_il| |b_lj|`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Arithmetic {
     /// f32, in any order, fused or not: `gamma(k) S + k eta`, see [`super`].
     #[default]
     F32,
-    /// Tensor cores on operands of 16 bits. An instruction adds `K` exact products and the
-    /// accumulator in one step: each is cut off 25 bits below the largest exponent, which loses less
-    /// than `2^-25 S` of each, and the result is cut off to f32, which loses less than `2^-23 S`
-    /// (docs/numerics.md, seen on an H200). `k / K` steps lose at most
-    /// `k (2^-25 (1 + 1/K) + 2^-23 / K) S`, for `K >= 8` less than `gamma(k) S`. `gamma(2 k) S` is
-    /// given, as other devices add in shorter steps.
+    /// Tensor cores with 16-bit operands. An instruction adds `K` exact products and the
+    /// accumulator in one step. It truncates each of them 25 bits below the largest exponent, which
+    /// loses less than `2^-25 S` each, and truncates the result to f32, which loses less than
+    /// `2^-23 S` (docs/numerics.md, observed on an H200). `k / K` steps lose at most
+    /// `k (2^-25 (1 + 1/K) + 2^-23 / K) S`, which is less than `gamma(k) S` for `K >= 8`. The bound
+    /// is `gamma(2 k) S`, because other devices add in shorter steps.
     TensorCore,
-    /// The same on f32 operands of which the low 13 bits do not count, or are rounded away: each
-    /// product is off by less than `2 * 2^-10 + 2^-20` of itself, and by `2^-136` of a factor where
+    /// Tensor cores with f32 operands, whose low 13 bits are ignored or rounded away: each product
+    /// has a relative error below `2 * 2^-10 + 2^-20`, and an error of `2^-136` of one factor if
     /// the other is subnormal.
     Tf32,
-    /// Tensor cores on operands of 8 bits that keep 13 bits below the largest exponent: an
+    /// Tensor cores with 8-bit operands, which keep 13 bits below the largest exponent: an
     /// instruction of 32 products loses less than `33 * 2^-13 S`, and its result `2^-13 S`. Sums of
-    /// 128 products (4 instructions) are added up in f32.
+    /// 128 products (4 instructions) are promoted to f32.
     Fp8Promoted,
-    /// The same without that: `k / 32` instructions in a row, which on average have half of `S`
-    /// behind them.
+    /// The same without promotion: `k / 32` instructions in a row, whose accumulator holds half of
+    /// `S` on average.
     Fp8Fast,
 }
 
-/// Part of the largest term that one fp8 instruction may lose: of 32 products, the accumulator and
-/// the result.
+/// Largest loss of one fp8 instruction, relative to the largest term: for 32 products, the
+/// accumulator and the result.
 const FP8_STEP: f64 = 34.0 / 8192.0;
 
 /// Instructions between promotions.
 const FP8_PROMOTED_STEPS: f64 = 4.0;
 
-/// Products of one fp8 instruction.
+/// k of one fp8 instruction.
 const FP8_K: usize = 32;
 
 impl Arithmetic {
-    /// The largest error of a sum of `k` products of magnitude `sum` in all, of factors up to
-    /// `largest`, after `more` further roundings.
+    /// The largest error of a sum of `k` products after `more` further roundings. `sum` is the sum
+    /// of the products' magnitudes, and `largest` the largest magnitude of a factor.
     pub(crate) fn error(self, k: usize, sum: f64, largest: f64, more: usize) -> f64 {
         if k == 0 {
             return 0.0;
         }
         let eta = k as f64 * ETA32;
-        // Tensor cores align by the exponents of the factors, and a subnormal counts with the least
-        // normal one: 2^-14 of f16 is the largest of 16 bits, 2^-6 of e4m3 of 8. Products with one
-        // may be cut off by so much, whatever their sum.
+        // Tensor cores align by the exponents of the factors. A subnormal counts as the smallest
+        // normal exponent of its format, of which f16's 2^-14 is the largest for 16 bits, and
+        // e4m3's 2^-6 for 8 bits. A product with a subnormal factor may lose this much, for any
+        // sum.
         let subnormal = |kept_bits: i32, exponent: i32| {
             2.0 * k as f64 * 2f64.powi(exponent + 1 - kept_bits) * largest
         };

@@ -1,8 +1,8 @@
-//! The product with everything that may follow it.
+//! GEMM with all fused epilogues.
 //!
 //! # Bound
 //!
-//! With `f = alpha * scale` and `P = A @ B`, of which the implementation has `p` with
+//! With `f = alpha * scale` and `P = A @ B`, for which the implementation computes `p` with
 //! `|p - P| <= e` ([`Arithmetic`]):
 //!
 //! 1. `x = f p + beta c + bias` takes at most 4 roundings for `f`, 1 for `f p`, and one for each
@@ -23,24 +23,24 @@ use crate::precision::{ETA32, gamma};
 use crate::special::erf;
 use crate::{Expected, ReferenceError};
 
-/// What follows a product. Arrays broadcast to it.
+/// The epilogue. Arrays broadcast to the result.
 #[derive(Clone, Debug)]
 pub struct FusedOptions<'a> {
-    /// Factor of the product.
+    /// Factor of `a @ b`.
     pub alpha: f32,
-    /// Further factors: `[m, 1]` has one for each row, `[n]` one for each column.
+    /// Row and column scales: `[m, 1]` has one factor per row, `[n]` one per column.
     pub scales: [Option<ArrayViewD<'a, f64>>; 2],
-    /// Factor of `c`; at 0, `c` is not read.
+    /// Factor of `c`; if it is 0, `c` is not read.
     pub beta: f32,
-    /// Added, times `beta`.
+    /// Added after multiplication by `beta`.
     pub c: Option<ArrayViewD<'a, f64>>,
     /// Added.
     pub bias: Option<ArrayViewD<'a, f64>>,
-    /// Of the sum of those.
+    /// Applied to the sum of these.
     pub activation: Activation,
-    /// Added to that.
+    /// Added after the activation.
     pub residual: Option<ArrayViewD<'a, f64>>,
-    /// How the implementation adds products.
+    /// The arithmetic of the implementation.
     pub arithmetic: Arithmetic,
     /// The dtype of the result.
     pub dtype: DType,
@@ -62,8 +62,8 @@ impl Default for FusedOptions<'_> {
     }
 }
 
-/// `activation(alpha * scales * (a @ b) + beta * c + bias) + residual`, of operands as
-/// [`super::gemm`] takes them.
+/// `activation(alpha * scales * (a @ b) + beta * c + bias) + residual`, for operands with the
+/// shapes of [`super::gemm`].
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].
@@ -126,7 +126,7 @@ pub fn fused(
     Ok(Expected::rounded_to(options.dtype, values, &errors))
 }
 
-/// What one result is made of.
+/// The terms of one result.
 struct Terms {
     factor: f64,
     product: f64,
@@ -158,7 +158,7 @@ impl Terms {
             error = f64::INFINITY;
         }
         if !x.is_finite() {
-            error = 0.0; // and so it is in f32: an operand is
+            error = 0.0; // an operand is not finite, so the f32 result is the same
         }
         let mut value = activate(options.activation, x);
         error = activation_error(options.activation, x, error);
@@ -170,7 +170,7 @@ impl Terms {
     }
 }
 
-/// The activation, in the limit at infinities as the kernels have it: those that are a product with
+/// The activation. At infinities it behaves as in the kernels: activations that are a product with
 /// x are NaN at -inf, which is -inf times 0.
 fn activate(activation: Activation, x: f64) -> f64 {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
@@ -196,9 +196,9 @@ fn activate(activation: Activation, x: f64) -> f64 {
     }
 }
 
-/// The largest error of the activation at an `x` that is off by up to `error`.
+/// The largest error of the activation of an `x` with an error up to `error`.
 fn activation_error(activation: Activation, x: f64, error: f64) -> f64 {
-    /// Of the approximations, see `spec::gemm::Activation`.
+    /// Error of the approximations, see `spec::gemm::Activation`.
     const APPROXIMATION: f64 = 1.0 / 1_048_576.0;
     let (slope, scale) = match activation {
         Activation::Identity | Activation::Relu => return error,

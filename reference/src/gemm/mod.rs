@@ -1,5 +1,5 @@
-//! `D = alpha * A @ B + beta * C`, batched; [`fused`] has what else may follow the product, and
-//! other arithmetic than f32.
+//! `D = alpha * A @ B + beta * C`, batched; [`fused`] has the other epilogues, and other arithmetic
+//! than f32.
 //!
 //! # Bound
 //!
@@ -11,9 +11,9 @@
 //!
 //! `|d - D| <= |alpha| (gamma(k + 3) S + k eta) + gamma(3) |beta c| + 3 eta`
 //!
-//! and then the rounding to the output's dtype ([`Expected::rounded_to`]). At `beta == 0` c is
-//! not read. Where `S` exceeds the largest f32 a partial sum may overflow although the result
-//! would not: the bound is infinite there.
+//! and then the rounding to the output's dtype ([`Expected::rounded_to`]). If `beta == 0`, c is not
+//! read. Where `S` exceeds the largest f32, a partial sum may overflow although the result would
+//! not, so the bound is infinite.
 
 mod arithmetic;
 mod fused;
@@ -28,12 +28,12 @@ use spec::DType;
 use crate::precision::{ETA32, gamma};
 use crate::{Expected, ReferenceError};
 
-/// Scalars of a product and the dtype it is written in.
+/// Scalars of a GEMM, and the dtype of its result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmOptions {
-    /// Factor of the product.
+    /// Factor of `a @ b`.
     pub alpha: f32,
-    /// Factor of `c`; at 0, `c` is not read.
+    /// Factor of `c`; if it is 0, `c` is not read.
     pub beta: f32,
     /// The dtype of the result.
     pub dtype: DType,
@@ -49,9 +49,9 @@ impl Default for GemmOptions {
     }
 }
 
-/// The product of `a`: `[m, k]` or `[batch, m, k]`, and `b`: `[k, n]` or `[batch, k, n]`, with `c`
-/// that broadcasts to `[batch, m, n]`; a batch of 1 or a missing one is repeated. Transposes are views. The result has
-/// three dimensions if `a` or `b` has.
+/// GEMM of `a`: `[m, k]` or `[batch, m, k]`, and `b`: `[k, n]` or `[batch, k, n]`, with a `c` that
+/// broadcasts to `[batch, m, n]`. An operand without a batch, or with a batch of 1, is broadcast.
+/// Transposed operands are views. The result has three dimensions if `a` or `b` has.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].
@@ -100,9 +100,9 @@ pub fn gemm(
     Ok(Expected::rounded_to(options.dtype, values, &errors))
 }
 
-/// Extents of a product.
+/// Extents of a GEMM.
 struct Extents {
-    /// 1 where there is none.
+    /// 1 without a batch.
     batch: usize,
     has_batch: bool,
     m: usize,
@@ -169,7 +169,7 @@ fn matrix<'a>(array: &'a ArrayViewD<'_, f64>, batch_idx: usize) -> ArrayView2<'a
         ),
     };
     let shape = Ix2(view.shape()[0], view.shape()[1]);
-    // A view of two dimensions is a view of two dimensions; the other arm cannot be reached.
+    // `view` has two dimensions by construction, so the conversion cannot fail.
     view.into_dimensionality().unwrap_or_else(|_| {
         unreachable!(
             "a matrix of {} dimensions, expected {:?}",

@@ -1,24 +1,25 @@
-//! Reductions over everything, one axis or several.
+//! Reductions over all elements, one axis or several axes.
 //!
-//! Special values: a NaN makes every value NaN, is the index of argmax and argmin, and is not zero;
-//! of equals the lowest index counts. Over several axes, an index counts in row-major order. Of
-//! nothing, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean and variance NaN; largest,
-//! smallest and their indices do not exist ([`ReferenceError::EmptyAxis`]).
+//! Special values: if an element is NaN, every value is NaN, and argmax and argmin return its
+//! index; NaN counts as nonzero. Among equal elements, the lowest index counts. Over several axes,
+//! an index counts in row-major order. Without elements, sums, counts and norms are 0, products 1,
+//! logsumexp `-inf`, mean and variance NaN; maximum, minimum and their indices do not exist
+//! ([`ReferenceError::EmptyAxis`]).
 //!
 //! # Bounds
 //!
-//! `g(k)` is `k u / (1 - k u)` with the `u` of the dtype that the implementation computes in, and
-//! `eta` its smallest subnormal. Sums here are compensated (Neumaier), so that their own error is of
-//! second order.
+//! `g(k)` is `k u / (1 - k u)` with the unit roundoff `u` of the dtype that the implementation
+//! computes in, and `eta` is its smallest subnormal. The reference's own sums are compensated
+//! (Neumaier), so their error is of second order.
 //!
 //! - sum, norm1: `g(additions) sum |x|`; additions never round a subnormal result. Dot: one more
 //!   rounding, and `n eta`.
 //! - mean: the same over `n`, with two more roundings (`n` and the division).
-//! - norm2: `s = sum x^2` is within `g(additions + 1) s + n eta`; a root halves relative errors, and
-//!   of an absolute one takes at most the root.
-//! - prod: `g(2 n)` relatively, as every element brings one rounding; a partial product that underflows
-//!   errs by `eta`, times what follows, at most `prod max(|x|, 1)`. Where that overflows, or where
-//!   infinite elements meet ones that may have underflowed, there is no bound.
+//! - norm2: `s = sum x^2` is within `g(additions + 1) s + n eta`; a root halves relative errors,
+//!   and of an absolute one takes at most the root.
+//! - prod: `g(2 n)` relatively, as every element brings one rounding; a partial product that
+//!   underflows errs by `eta`, times what follows, at most `prod max(|x|, 1)`. Where that
+//!   overflows, or where infinite elements meet ones that may have underflowed, there is no bound.
 //! - max, min, norm_inf, indices, counts: exact.
 //! - logsumexp `m + ln L`, `L = sum exp(x - m)`: `L` is within `L (1 + E)`, `E` as in
 //!   [`crate::softmax`], which moves its logarithm by at most `-ln(1 - E)`; `ln` itself errs by
@@ -27,8 +28,8 @@
 //! - variance: means of sets err by `e = g(4 additions) max |x|`, so squared distances by
 //!   `2 |d| e + e^2`, and their sum S by `g(4 additions) S + 2 e sqrt(n S) + n e^2`; std as a root.
 //!
-//! Where the sum of what is added exceeds the largest number, a partial sum may overflow: the bound is
-//! infinite.
+//! Where the sum of what is added exceeds the largest number, a partial sum may overflow: the bound
+//! is infinite.
 
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use rayon::prelude::*;
@@ -40,7 +41,7 @@ use crate::softmax::{Row, Scores, max_or_nan};
 use crate::sum::total;
 use crate::{Expected, Model, ReferenceError};
 
-/// What a reduction returns.
+/// The result of a reduction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reduced {
     /// Values.
@@ -52,9 +53,9 @@ pub enum Reduced {
 /// Options of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What variances leave out of `n`.
+    /// Variance and std divide by `n - ddof`.
     pub ddof: u64,
-    /// What the implementation computes in and returns: f32 or f64.
+    /// The dtype in which the implementation computes and returns values: f32 or f64.
     pub dtype: DType,
 }
 
@@ -67,7 +68,8 @@ impl Default for Options {
     }
 }
 
-/// Reduces `x` over `axes` (removed from the shape), or over everything (`None`, no dimensions).
+/// Reduces `x` over `axes`, which are removed from the shape; `None` reduces all elements to rank
+/// 0.
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`].
@@ -88,7 +90,7 @@ pub fn reduce(
     })))
 }
 
-/// The sums of products of `x` and `y`, which have one shape, over `axes` or everything.
+/// The dot products of `x` and `y`, which have the same shape, over `axes` or all elements.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`], [`ReferenceError::AxisOutOfRange`].
@@ -118,13 +120,13 @@ pub fn dot(
     }))
 }
 
-/// What integers come to, in wrapping arithmetic of 64 bits.
+/// Reductions of integers, in wrapping 64-bit arithmetic.
 ///
 /// # Errors
 /// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`].
 ///
 /// # Panics
-/// Where the operation has no integer result.
+/// If the operation has no integer result.
 pub fn integers(
     op: ReduceOp,
     x: &ArrayViewD<'_, i64>,
@@ -160,7 +162,8 @@ pub fn integers(
     Ok(of_shape(&shape, lanes.iter().map(of).collect()))
 }
 
-/// The result's shape, and what each element of it is made of, in row-major order of the axes.
+/// The shape of the result, and for each of its elements the elements of `x` that it reduces, in
+/// row-major order of the axes.
 fn lanes<T: Copy>(
     op: ReduceOp,
     x: &ArrayViewD<'_, T>,
