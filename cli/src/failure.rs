@@ -1,4 +1,4 @@
-//! How a command ends: exit codes, errors as one line on stderr, reports of the emulator.
+//! How a command ends: exit codes, errors as one line on stderr, and reports of the emulator.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,9 +10,9 @@ use warpsmith_emulator::{LaunchError, Report};
 /// How a command that ran to its end ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All is well: exit code 0.
+    /// Success: exit code 0.
     Done,
-    /// The command did its work and what it looked at is not well (`lint`, `doctor`): exit code 1.
+    /// The command ran and found faults in what it checked (`lint`, `doctor`): exit code 1.
     FoundFaults,
 }
 
@@ -25,20 +25,20 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Options that clap cannot judge by themselves and that make no sense: exit code 2.
+/// Invalid options that clap alone cannot detect: exit code 2.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// Where a fault was found: context of an error, which the report of a fault ends with.
+/// How to reproduce a fault: context of an error, which is printed at the end of a fault's report.
 #[derive(Clone, Debug)]
 pub(crate) struct Reproduce {
     pub(crate) seed: u64,
-    /// Schedules that were tried, with the one that failed.
+    /// Number of schedules that ran, including the one that failed.
     pub(crate) ran: u64,
-    /// How many there were to try.
+    /// Number of schedules requested.
     pub(crate) count: u64,
-    /// Options that bring it back.
+    /// Options that reproduce the fault.
     pub(crate) options: String,
 }
 
@@ -56,7 +56,7 @@ const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 const FAULT: u8 = 3;
 
-/// Prints what clap has to say (help and version too) and gives its exit code.
+/// Prints clap's message (help and version too) and returns its exit code.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let printed = error.print();
     match printed {
@@ -66,7 +66,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints `error: ..` with its causes on one line and gives the exit code.
+/// Prints `error: ..` with its causes on one line and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let broken_pipe = error
         .chain()
@@ -77,14 +77,14 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
     let fault = fault_of(error);
     let text = match fault {
-        // A report has lines of its own: where, and what else helps.
+        // A report has several lines: the place of the fault, and notes.
         Some(report) => match error.downcast_ref::<Reproduce>() {
             Some(reproduce) => format!("{report}\n{reproduce}"),
             None => report.to_string(),
         },
         None => format!("error: {}", one_line(error)),
     };
-    // Nobody is left to tell when stderr is closed; the exit code still says it.
+    // If stderr is closed, only the exit code reports the failure.
     writeln!(io::stderr(), "{}", text.trim_end()).ok();
     ExitCode::from(match error {
         _ if fault.is_some() => FAULT,
@@ -127,7 +127,7 @@ fn one_line(error: &anyhow::Error) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    // What a file holds may be quoted: a terminal must not obey it.
+    // Messages may quote contents of files: strip control characters that a terminal would obey.
     words
         .join(" ")
         .chars()

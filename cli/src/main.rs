@@ -1,10 +1,10 @@
-//! The program `warpsmith`: GPU kernels written in Rust, built, looked at, and run on a GPU or on
-//! the emulator.
+//! The program `warpsmith`: builds GPU kernels written in Rust, inspects them, and runs them on a
+//! GPU or on the emulator.
 //!
-//! To add a command: a file in `commands/` with an `Args` struct (its doc comment is the help
-//! text) and `run(&Args, &mut Output) -> anyhow::Result<Outcome>`, then a variant and an arm in
-//! `commands/mod.rs`. Everything a command prints goes through [`output::Output`]; a fault is an
-//! `anyhow` error, which ends up as one line on stderr.
+//! To add a command, add a file in `commands/` with an `Args` struct (its doc comment is the help
+//! text) and `run(&Args, &mut Output) -> anyhow::Result<Outcome>`, and a variant and an arm in
+//! `commands/mod.rs`. Everything that a command prints goes through [`output::Output`]. A failure
+//! is an `anyhow` error, which is printed as one line on stderr.
 #![deny(unsafe_code)]
 
 mod commands;
@@ -21,10 +21,10 @@ use clap::Parser;
 use commands::Command;
 use output::Output;
 
-/// GPU kernels written in Rust: build, look at, run and check them.
+/// Build, inspect, run and check GPU kernels written in Rust.
 ///
 /// Every command that computes runs on a GPU or on the emulator, which needs no GPU; `--device`
-/// chooses.
+/// selects one.
 #[derive(Debug, Parser)]
 #[command(
     name = "warpsmith",

@@ -1,4 +1,4 @@
-//! Where commands write: stdout with buffering, and files that appear whole or not at all.
+//! Outputs of commands: buffered stdout, and files that are written atomically.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Standard output. Its errors are returned, never a panic, so that a closed pipe can end the
-/// program in silence.
+/// Standard output. Write errors are returned rather than panics, so that the program can end
+/// silently when the pipe is closed.
 pub(crate) struct Output {
     inner: BufWriter<Stdout>,
 }
@@ -30,8 +30,9 @@ impl Write for Output {
     }
 }
 
-/// Several files that are written beside their places first and moved there together by
-/// [`OutputFiles::commit`]. Dropped before that, they leave nothing behind.
+/// Several files, which are first written to temporary files beside their destinations and then
+/// moved there together by [`OutputFiles::commit`]. If it is dropped before, nothing is left
+/// behind.
 #[derive(Default)]
 pub(crate) struct OutputFiles {
     pending: Vec<Pending>,
@@ -43,9 +44,10 @@ struct Pending {
 }
 
 impl OutputFiles {
-    /// Fails early, before any work is done, where `path` cannot become a file.
+    /// Fails before any work is done if `path` cannot become a file.
     pub(crate) fn check(path: &Path) -> Result<()> {
-        // It means standard output elsewhere, where nobody looks for a file of that name.
+        // `-` means standard output in other programs, so nobody would look for a file with this
+        // name.
         anyhow::ensure!(
             path.as_os_str() != "-",
             "cannot write -: results are files, not standard output; ./- is a file of that name"
@@ -62,7 +64,7 @@ impl OutputFiles {
             "cannot write {}: it is a directory",
             path.display()
         );
-        // A device or a pipe would be replaced by a file.
+        // The final rename would replace a device or a pipe by a file.
         anyhow::ensure!(
             path.is_file() || !path.exists(),
             "cannot write {}: it is there and not a regular file",
@@ -71,7 +73,7 @@ impl OutputFiles {
         Ok(())
     }
 
-    /// Where `path` leads to, however it is spelled: two paths of one file have one place.
+    /// The canonical form of `path`: two paths of the same file have the same one.
     pub(crate) fn place(path: &Path) -> Result<PathBuf> {
         let name = path.file_name().with_context(|| {
             format!(
@@ -87,7 +89,8 @@ impl OutputFiles {
         Ok(folder.join(name))
     }
 
-    /// Writes `path` through `fill`, under a temporary name for now.
+    /// Writes the file for `path` with `fill`, under a temporary name until
+    /// [`OutputFiles::commit`].
     pub(crate) fn add(
         &mut self,
         path: &Path,
@@ -111,7 +114,7 @@ impl OutputFiles {
         writer.flush().with_context(describe)
     }
 
-    /// Moves every file to its place.
+    /// Moves every file to its destination.
     pub(crate) fn commit(mut self) -> Result<()> {
         while let Some(Pending { temporary, place }) = self.pending.first() {
             std::fs::rename(temporary, place)
@@ -125,7 +128,7 @@ impl OutputFiles {
 impl Drop for OutputFiles {
     fn drop(&mut self) {
         for Pending { temporary, .. } in &self.pending {
-            // A file that cannot be removed here was never there, or its folder is gone.
+            // If removal fails, the file does not exist, or its directory is gone.
             std::fs::remove_file(temporary).ok();
         }
     }

@@ -1,10 +1,10 @@
-//! Signs of life on stderr while something takes long.
+//! Progress indicators on stderr.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line on stderr that turns while something takes long; nothing where stderr is no terminal.
+/// A spinner on stderr during long operations; nothing if stderr is not a terminal.
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
@@ -26,7 +26,8 @@ impl Drop for Spinner {
     }
 }
 
-/// A bar on stderr for something of known length; nothing where stderr is no terminal.
+/// A progress bar on stderr for operations with a known number of steps; nothing if stderr is not a
+/// terminal.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {

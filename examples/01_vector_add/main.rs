@@ -1,7 +1,7 @@
 //! Your own kernel, from Rust to the GPU.
 //!
-//! The kernel is in `examples/kernels/src/vector_add.rs`. This program only needs its PTX, so it
-//! builds with stable Rust alone and runs anywhere:
+//! The kernel is in `examples/kernels/src/vector_add.rs`. This program needs only its PTX, so it
+//! builds with stable Rust and runs on any machine:
 //!
 //! ```text
 //! cargo run --release --example 01_vector_add
@@ -10,7 +10,7 @@
 use anyhow::{Result, ensure};
 use warpsmith::{Device, DeviceBuffer, LaunchConfig};
 
-/// What `warpsmith build examples/kernels` made of the kernel.
+/// The kernel's PTX, built by `warpsmith build examples/kernels`.
 const PTX: &str = include_str!("../kernels/ptx/sm_75/vector_add.ptx");
 
 fn main() -> Result<()> {
@@ -26,8 +26,8 @@ fn main() -> Result<()> {
 
     let kernel = device.load_ptx(PTX)?.kernel("vector_add")?;
     let config = LaunchConfig::for_elements(len as u64, 256);
-    // Number and sizes of the arguments are held against the PTX: a wrong one is an error.
-    // SAFETY: all three buffers hold `len` elements, as the kernel demands.
+    // The number and sizes of the arguments are checked against the PTX; a mismatch is an error.
+    // SAFETY: all three buffers have `len` elements, as the kernel requires.
     unsafe { kernel.launch(&stream, config, (&a_device, &b_device, &mut c_device, len))? };
 
     let c = c_device.to_vec()?; // waits for the kernel

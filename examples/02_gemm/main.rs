@@ -1,4 +1,4 @@
-//! A matrix product of the library, judged by its reference.
+//! A GEMM of the library, checked against its f64 reference.
 //!
 //! ```text
 //! cargo run --release --example 02_gemm
@@ -13,7 +13,7 @@ fn main() -> Result<()> {
     let device = Device::auto()?;
     let stream = device.stream()?;
 
-    // d = a @ b^T in bf16 with f32 sums: transposes are views, nothing is copied.
+    // d = a @ b^T in bf16 with f32 accumulation. The transpose is a view: nothing is copied.
     let (m, n, k) = (200, 120, 75);
     let a = Array2::from_shape_fn((m, k), |(i, j)| {
         bf16::from_f32(((i + 2 * j) % 7) as f32 - 3.0)

@@ -1,4 +1,4 @@
-//! Causal attention: what a query may see.
+//! Causal attention with grouped heads (GQA): which keys a query sees.
 //!
 //! ```text
 //! cargo run --release --example 03_attention
@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     let k = Array4::from_shape_fn((1, seqlen, 2, head_dim), |(_, s, h, d)| {
         ((2 * s + h + d) % 3) as f32 * 0.1
     });
-    // The value of key j is j, so the output is the mean position that a query looked at.
+    // The value of key j is j, so the output is the weighted mean position of the visible keys.
     let v = Array4::from_shape_fn((1, seqlen, 2, head_dim), |(_, s, _, _)| s as f32);
 
     let q = Tensor::from_ndarray(&device, &q)?;

@@ -1,4 +1,4 @@
-//! A kernel with shared memory and barriers next to the library's operations, on the same data.
+//! A kernel with shared memory and barriers beside the library's operations, on the same data.
 //!
 //! The kernel is in `examples/kernels/src/row_norms.rs`.
 //!
@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use ndarray::Array2;
 use warpsmith::{Device, LaunchConfig, Reduce, ReduceOp, Tensor, Unary, UnaryOp};
 
-/// What `warpsmith build examples/kernels` made of the kernel.
+/// The kernel's PTX, built by `warpsmith build examples/kernels`.
 const PTX: &str = include_str!("../kernels/ptx/sm_75/row_norms.ptx");
 
 fn main() -> Result<()> {
@@ -20,10 +20,10 @@ fn main() -> Result<()> {
     let x = Array2::from_shape_fn((rows, columns), |(i, j)| ((i * 7 + j) % 11) as f32 - 5.0);
     let x = Tensor::from_ndarray(&device, &x)?;
 
-    // By one kernel of our own.
+    // With one kernel of our own.
     let norms = Tensor::<f32>::empty(&stream, &[rows])?;
     let kernel = device.load_ptx(PTX)?.kernel("row_norms")?;
-    // SAFETY: one block of 128 threads a row; the tensors are contiguous and of these extents.
+    // SAFETY: one block of 128 threads per row; the tensors are contiguous and have these extents.
     unsafe {
         kernel.launch(
             &stream,
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
         )?;
     }
 
-    // By three of the library.
+    // With three operations of the library.
     let squares = Unary::new(UnaryOp::Square, &x).run(&stream)?;
     let sums = Reduce::new(ReduceOp::Sum, &squares).axis(1).run(&stream)?;
     let same = Unary::new(UnaryOp::Sqrt, &sums).run(&stream)?;

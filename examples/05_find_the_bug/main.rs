@@ -1,7 +1,7 @@
 //! The emulator as a debugger: a kernel that writes past the end.
 //!
-//! On a GPU this launch may well do no visible harm today, and destroy a neighbour's data
-//! tomorrow. The emulator reports the first bad access with kernel, line, block and thread.
+//! On a GPU, this launch may cause no visible harm today, and corrupt other data tomorrow. The
+//! emulator reports the first invalid access with kernel, PTX line, block and thread.
 //!
 //! ```text
 //! cargo run --release --example 05_find_the_bug
@@ -10,7 +10,7 @@
 use anyhow::{Result, bail};
 use warpsmith::{Device, DeviceBuffer, LaunchConfig};
 
-/// What `warpsmith build examples/kernels` made of the kernels.
+/// The kernels' PTX, built by `warpsmith build examples/kernels`.
 const PTX: &str = include_str!("../kernels/ptx/sm_75/vector_add.ptx");
 
 fn main() -> Result<()> {
@@ -24,7 +24,7 @@ fn main() -> Result<()> {
 
     let kernel = device.load_ptx(PTX)?.kernel("vector_add_with_a_bug")?;
     let config = LaunchConfig::for_elements(len as u64, 256); // 1024 threads
-    // SAFETY: none; the emulator is here to say so, and harms nobody.
+    // SAFETY: not sound on a GPU; the emulator checks every access, so nothing can be corrupted.
     let launched = unsafe { kernel.launch(&stream, config, (&a, &b, &mut c)) };
     match launched.and_then(|()| stream.synchronize()) {
         Ok(()) => bail!("the emulator missed the bug"),

@@ -1,7 +1,7 @@
-//! Hopper's GEMM with an epilogue of one's own, launched by hand: tensor maps, grid, parameters.
+//! The Hopper GEMM with an epilogue of your own, launched by hand: tensor maps, grid, parameters.
 //!
-//! The kernel is in `examples/kernels/src/lower_triangle.rs`. On a GPU other than Hopper's the
-//! emulator runs it.
+//! The kernel is in `examples/kernels/src/lower_triangle.rs`. On a machine without a Hopper GPU,
+//! the emulator runs it.
 //!
 //! ```text
 //! cargo run --release --example 06_your_epilogue
@@ -16,7 +16,7 @@ use warpsmith::{
     Device, LaunchConfig, Tensor, TensorMap, TensorMapDesc, TensorMapSwizzle, TensorMapType,
 };
 
-/// What `warpsmith build examples/kernels` made of the kernel.
+/// The kernel's PTX, built by `warpsmith build examples/kernels`.
 const PTX: &str = include_str!("../kernels/ptx/sm_90a/lower_triangle.ptx");
 
 fn main() -> Result<()> {
@@ -72,8 +72,8 @@ fn main() -> Result<()> {
         cluster: None,
     };
     let kernel = device.load_ptx(PTX)?.kernel("lower_triangle")?;
-    // SAFETY: the maps are of contiguous tensors of these extents, which live until the launch has
-    // ended; grid, block and shared memory are the tile's.
+    // SAFETY: the maps describe contiguous tensors with these extents, which stay allocated until
+    // the launch has ended; grid, block and shared memory are those of the tile.
     unsafe { kernel.launch(&stream, config, (&map_a, &map_b, &map_d, params, launch))? };
     stream.synchronize()?;
 
@@ -94,7 +94,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A map of `[rows, columns]`, boxes of a swizzle's span by `box_rows`.
+/// A tensor map of `[rows, columns]`, with boxes of one swizzle span by `box_rows`.
 fn map(
     device: &Device,
     tensor: &Tensor<bf16>,

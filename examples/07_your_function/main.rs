@@ -1,5 +1,5 @@
-//! A function of one's own over tensors: as a kernel, and as a step of a fused chain. Broadcasting,
-//! strides, bf16.
+//! A function of your own over tensors, as a kernel and as a step of a fused chain, with
+//! broadcasting, strides and bf16.
 //!
 //! The kernel is in `examples/kernels/src/swish_gate.rs`, the step in `soft_clip.rs` beside it.
 //!
@@ -13,9 +13,9 @@ use ndarray::{Array1, Array2};
 use warpsmith::fuse::{Fragment, Scalar};
 use warpsmith::{BinaryOp, Chain, Device, Map, Tensor};
 
-/// What `warpsmith build examples/kernels` made of the kernel.
+/// The kernel's PTX, built by `warpsmith build examples/kernels`.
 const PTX: &str = include_str!("../kernels/ptx/sm_75/swish_gate.ptx");
-/// And of the fragment.
+/// The fragment's PTX, built in the same way.
 const FRAGMENTS: &str = include_str!("../kernels/ptx/sm_75/soft_clip.ptx");
 
 fn main() -> Result<()> {
@@ -44,7 +44,8 @@ fn main() -> Result<()> {
         let (x, beta) = (f64::from(*x), f64::from(beta[j]));
         let want = x / (1.0 + (-beta * x).exp()) * f64::from(gate[(j, i)]);
         let got = f64::from(y[[i, j]]);
-        // One rounding to 8 bits; the function in f32 is off by much less.
+        // One rounding to bf16, with 8 significant bits; the error of the f32 function is much
+        // smaller.
         let bound = want.abs() / 250.0 + 1e-30;
         ensure!(
             (got - want).abs() <= bound,
@@ -59,7 +60,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// `clip(2 x, beta) + 1`, one kernel that is composed of three functions, one of them ours.
+/// `clip(2 x, beta) + 1` with one kernel, which is composed of three functions, one of them ours.
 fn in_a_chain(device: &Device, x: &Tensor<bf16>, beta: &Tensor<bf16>) -> Result<()> {
     let (takes, returns) = ([Scalar::F32, Scalar::F32], Scalar::F32);
     let soft_clip = Fragment::from_ptx(FRAGMENTS, "f32_soft_clip", &takes, returns)?;

@@ -11,13 +11,13 @@ use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
 
-/// Attend: O = softmax(scale * Q @ K^T) @ V.
+/// Scaled dot-product attention: O = softmax(scale * Q @ K^T + mask) @ V.
 ///
-/// Q is [batch, seqlen_q, heads_q, head_dim], K [batch, seqlen_k, heads_kv, head_dim], V [batch,
-/// seqlen_k, heads_kv, head_dim_v]; heads_q is a multiple of heads_kv, and head_dim at most 256. With
-/// --cu-seqlens-q, Q is [total, heads_q, head_dim]; with --cu-seqlens-k, K and V are [total, heads_kv,
-/// ..]. Files are .npy of f16, f32 or f64, in C or Fortran order. Operands are rounded to --dtype,
-/// O to --out-dtype before it is written as f32.
+/// Q is [batch, seqlen_q, heads_q, head_dim], K is [batch, seqlen_k, heads_kv, head_dim], and V is
+/// [batch, seqlen_k, heads_kv, head_dim_v]; heads_q is a multiple of heads_kv, and head_dim at most
+/// 256. With --cu-seqlens-q, Q is [total, heads_q, head_dim]; with --cu-seqlens-k, K and V are
+/// [total, heads_kv, ..]. Files are .npy of f16, f32 or f64, in C or Fortran order. Operands are
+/// rounded to --dtype, O to --out-dtype before it is written as f32.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith attention Q.npy K.npy V.npy -o O.npy --causal
@@ -34,37 +34,37 @@ pub(crate) struct Args {
     /// Values.
     #[arg(value_name = "V.npy")]
     v: PathBuf,
-    /// Where O goes.
+    /// Output file of O.
     #[arg(short, long, value_name = "O.npy")]
     output: PathBuf,
-    /// Query i sees keys up to i + seqlen_k - seqlen_q only.
+    /// Causal mask, aligned bottom-right: query i sees keys up to i + seqlen_k - seqlen_q.
     #[arg(long)]
     causal: bool,
-    /// Query i sees keys up to i only.
+    /// Causal mask, aligned top-left: query i sees keys up to i.
     #[arg(long, conflicts_with = "causal")]
     causal_top_left: bool,
-    /// Keys that a query sees before the one it is at [default: all].
+    /// Sliding window: number of keys before its own position that a query sees [default: all].
     #[arg(long, value_name = "KEYS")]
     window_left: Option<u32>,
-    /// Keys that a query sees after the one it is at [default: all].
+    /// Sliding window: number of keys after its own position that a query sees [default: all].
     #[arg(long, value_name = "KEYS", conflicts_with_all = ["causal", "causal_top_left"])]
     window_right: Option<u32>,
-    /// Bounds scores: s becomes softcap * tanh(s / softcap).
+    /// Soft cap of the scores: s becomes softcap * tanh(s / softcap).
     #[arg(long)]
     softcap: Option<f32>,
-    /// An extra logit of each query head, `[heads_q]`, that has no value.
+    /// Attention sink: an extra logit per query head, `[heads_q]`, without a value.
     #[arg(long, value_name = "S.npy")]
     sink: Option<PathBuf>,
-    /// Where packed sequences of queries begin, and where the last ends.
+    /// Start of each packed sequence of queries, and end of the last one.
     #[arg(long, value_name = "0,N,..", value_delimiter = ',')]
     cu_seqlens_q: Vec<i32>,
-    /// Where packed sequences of keys begin, and where the last ends.
+    /// Start of each packed sequence of keys, and end of the last one.
     #[arg(long, value_name = "0,N,..", value_delimiter = ',')]
     cu_seqlens_k: Vec<i32>,
-    /// Keys of each sequence that are there.
+    /// Number of keys of each sequence that are used, including left padding.
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
     seqused_k: Vec<i32>,
-    /// Keys at the front of each sequence that are not.
+    /// Number of padding keys at the start of each sequence.
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
     leftpad_k: Vec<i32>,
     /// Heads come before positions in Q, K, V and O.
@@ -73,13 +73,13 @@ pub(crate) struct Args {
     /// Factor of the scores [default: 1 / sqrt(head_dim)].
     #[arg(long, allow_negative_numbers = true)]
     scale: Option<f32>,
-    /// Where the logarithms of the rows' sums go, as [batch, heads_q, seqlen_q] or [heads_q, total].
+    /// Output file of the log-sum-exp of each row: [batch, heads_q, seqlen_q] or [heads_q, total].
     #[arg(long, value_name = "L.npy")]
     lse: Option<PathBuf>,
-    /// What Q, K and V are rounded to.
+    /// Dtype to which Q, K and V are rounded.
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
-    /// What O is rounded to [default: --dtype].
+    /// Dtype to which O is rounded [default: --dtype].
     #[arg(long, value_enum)]
     out_dtype: Option<Dtype>,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// O, its logarithms of sums, and the time it took.
+/// O, lse, and the run time.
 type Attended = (ArrayD<f32>, ArrayD<f32>, Duration);
 
 fn attend<T: Float + Rounded>(

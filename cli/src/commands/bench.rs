@@ -17,7 +17,7 @@ use super::compute;
 use crate::failure::{Outcome, UsageError};
 use crate::output::Output;
 
-/// Measure operations beside the vendor's libraries, and compare measurements.
+/// Measure operations, GEMMs beside cuBLASLt, and compare measurements.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -39,12 +39,13 @@ enum What {
     Compare(CompareArgs),
 }
 
-/// Measure matrix products beside cuBLASLt's.
+/// Measure GEMMs beside cuBLASLt's.
 ///
-/// Both sides run in turn in one process; cuBLASLt is asked for all its algorithms for each
-/// product, and the fastest is kept. It is loaded when the program runs (libcublasLt.so on the
-/// library path): without it, and on the emulator, ours is measured alone. Layouts are row-major:
-/// nt is what BLAS calls TN. Wrong answers end with exit status 1.
+/// Both libraries run alternately in one process. For each GEMM, the algorithms that cuBLASLt's
+/// heuristic returns are measured, and the fastest counts. cuBLASLt is loaded at run time
+/// (libcublasLt.so on the library path). Without it, and on the emulator, only warpsmith is
+/// measured. Layouts are row-major: nt is what BLAS calls TN. If a result is wrong, the exit status
+/// is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith bench gemm --set squares --set llm --out results
@@ -56,12 +57,12 @@ struct GemmArgs {
     /// Where to measure: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
-    /// Print everything that was measured as one line of JSON, and no table.
+    /// Print all measurements as one line of JSON instead of a table.
     #[arg(long)]
     json: bool,
 }
 
-/// Ours alone, with its share of what the machine could do at most.
+/// Only warpsmith is measured, with its share of the machine's peak.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith bench attention --set squares --only d128
@@ -75,28 +76,29 @@ struct OperationArgs {
     /// Where to measure: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
-    /// Print everything that was measured as one line of JSON, and no table.
+    /// Print all measurements as one line of JSON instead of a table.
     #[arg(long)]
     json: bool,
 }
 
-/// Name what got slower between two result files.
+/// List the cases that got slower between two result files.
 ///
-/// A case got slower where its time grew by more than the tolerance and, if both files have the
-/// peer, its ratio to the peer fell by more, too: a slower machine is no slower kernel. Cases that
-/// are in OLD only and wrong answers count as well. Exit status 1 if there is one.
+/// A case got slower if its time grew by more than the tolerance and, if both files contain the
+/// peer, its speed relative to the peer fell by more than the tolerance too: this tells slower
+/// kernels from slower machines. Cases that are missing in NEW, and wrong results, are listed as
+/// well. If there is any, the exit status is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith bench compare benches/results/gemm.json results/gemm.json
   warpsmith bench compare old.json new.json --tolerance 0.1 --json")]
 struct CompareArgs {
-    /// Results of before, as `warpsmith bench gemm --out` writes them.
+    /// The earlier results, as `warpsmith bench gemm --out` writes them.
     #[arg(value_name = "OLD.json")]
     old: PathBuf,
-    /// Results of now.
+    /// The later results.
     #[arg(value_name = "NEW.json")]
     new: PathBuf,
-    /// How much slower is not slower: 0.03 is 3 %.
+    /// Relative slowdown that is tolerated: 0.03 is 3 %.
     #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = tolerance)]
     tolerance: f64,
     /// Print each case that got slower as one line of JSON.
@@ -140,7 +142,7 @@ fn operation(
     })
 }
 
-/// A table, or everything as JSON.
+/// Prints a table, or all measurements as JSON.
 fn measured(
     as_json: bool,
     output: &mut Output,
@@ -177,7 +179,8 @@ fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
     })
 }
 
-/// Errors by who must act: a choice of cases is wrong usage, a device's fault stays itself.
+/// Maps errors to exit codes: an invalid choice of cases is wrong usage; other errors stay
+/// unchanged.
 fn by_fault(error: BenchError) -> anyhow::Error {
     match error {
         BenchError::Device(error) => error.into(),

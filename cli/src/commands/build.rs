@@ -12,11 +12,11 @@ use crate::failure::Outcome;
 use crate::output::Output;
 use crate::progress::Spinner;
 
-/// Compile a crate of kernels to PTX and a manifest.
+/// Compile a kernel crate to PTX and a manifest.
 ///
 /// Writes `<DIR>/<arch>/<family>.ptx` and `<DIR>/manifest.json`, all of them or, on failure, none.
-/// Needs the device toolchain (`warpsmith doctor` says whether it is there), no GPU and no CUDA
-/// toolkit.
+/// Needs the device toolchain (`warpsmith doctor` tells whether it is installed), but no GPU and no
+/// CUDA toolkit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith build my-kernels
@@ -24,22 +24,22 @@ use crate::progress::Spinner;
   warpsmith build my-kernels --family gemm -o ptx
   warpsmith build my-kernels --dump-ir ir --allow-local my_kernel")]
 pub(crate) struct Args {
-    /// The crate's folder.
+    /// The directory of the crate.
     #[arg(value_name = "CRATE", default_value = ".")]
     krate: PathBuf,
-    /// Where to write; default: `ptx` in the crate.
+    /// Output directory; default: `ptx` in the crate.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Architecture to compile for; may be repeated. PTX for sm_75 runs on everything newer.
     #[arg(long = "arch", value_name = "ARCH", default_value = "sm_75")]
     archs: Vec<Arch>,
-    /// Keep a*b+c as two roundings.
+    /// Do not contract a*b+c to a fused multiply-add.
     #[arg(long)]
     no_contract: bool,
-    /// Let this kernel use local memory; `*` means all. May be repeated.
+    /// Allow local memory in this kernel; `*` means all kernels. May be repeated.
     #[arg(long, value_name = "KERNEL")]
     allow_local: Vec<String>,
-    /// Build this family of kernels alone and leave others in DIR as they are. May be repeated.
+    /// Build only this family of kernels, and leave the others in DIR unchanged. May be repeated.
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
     /// Compile with overflow checks and debug assertions, which trap.
@@ -48,16 +48,16 @@ pub(crate) struct Args {
     /// Cargo features of the crate, separated by commas.
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     features: Vec<String>,
-    /// Leave out the crate's default features.
+    /// Disable the crate's default features.
     #[arg(long)]
     no_default_features: bool,
-    /// Write `.loc` directives that lead from PTX to source lines.
+    /// Write `.loc` directives, which map PTX to source lines.
     #[arg(long)]
     line_info: bool,
-    /// Leave the IR before and after optimisation here.
+    /// Write the LLVM IR before and after optimisation to this directory.
     #[arg(long, value_name = "DIR")]
     dump_ir: Option<PathBuf>,
-    /// Cargo's target folder for the build; default: `target/warpsmith` in the crate.
+    /// Cargo's target directory for the build; default: `target/warpsmith` in the crate.
     #[arg(long, value_name = "DIR")]
     target_dir: Option<PathBuf>,
     /// Fail if Cargo.lock would have to change.
@@ -165,7 +165,7 @@ fn summary(output: &mut Output, report: &BuildReport, elapsed: Duration) -> Resu
     Ok(())
 }
 
-/// What a tool printed goes to stderr as it is; the error itself stays one line.
+/// Prints a tool's output to stderr unchanged, and reduces the error itself to one line.
 fn explained(error: Error) -> anyhow::Error {
     let detail = match &error {
         Error::Tool { cause, .. } => cause.clone(),
@@ -175,7 +175,7 @@ fn explained(error: Error) -> anyhow::Error {
             .collect(),
         _ => return error.into(),
     };
-    // Nobody is left to read it when stderr is closed.
+    // If stderr is closed, there is nobody to tell.
     writeln!(io::stderr(), "{}", detail.trim_end()).ok();
     match &error {
         Error::Tool {

@@ -19,7 +19,7 @@ use crate::output::{Output, OutputFiles};
 pub(crate) struct Args {
     /// The shell.
     shell: Shell,
-    /// Write the script here instead of to standard output.
+    /// Write the script to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

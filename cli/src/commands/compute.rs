@@ -1,4 +1,5 @@
-//! What the commands that compute on arrays share: options, reading, timing, writing, reporting.
+//! Code shared by the commands that compute on arrays: options, reading, timing, writing,
+//! reporting.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,13 +21,13 @@ pub(super) struct DeviceArgs {
     /// Where to compute: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
-    /// Print what was done as one line of JSON.
+    /// Print the summary as one line of JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl DeviceArgs {
-    /// The device that was asked for, and a stream on it.
+    /// The selected device, and a stream on it.
     pub(super) fn open(&self) -> Result<(Device, Stream)> {
         let device = Device::from_name(&self.device)?;
         let stream = device.stream()?;
@@ -57,9 +58,9 @@ macro_rules! with_dtype {
 }
 pub(super) use with_dtype;
 
-/// An element type that the numbers of a file are rounded to.
+/// An element type to which the numbers of a file are rounded.
 pub(super) trait Rounded: Element {
-    /// The nearest element, where `x` is not too large.
+    /// `x` rounded to nearest; `None` if it overflows.
     fn round(x: f64) -> Option<Self>;
 }
 
@@ -82,7 +83,7 @@ impl Rounded for f64 {
     }
 }
 
-/// The least magnitude that is nearer to what would be the next number than to the largest one.
+/// The smallest magnitude that would round to the number after the largest finite one.
 macro_rules! rounded_bytes {
     ($($ty:ident: $too_large:literal;)*) => {$(
         impl Rounded for $ty {
@@ -98,7 +99,7 @@ rounded_bytes! {
     E5m2: 61440.0;
 }
 
-/// An input file, read.
+/// The contents of an input file.
 pub(super) struct Input {
     /// `A`, as in the help text.
     pub(super) name: &'static str,
@@ -113,7 +114,7 @@ impl Input {
         })
     }
 
-    /// Fails where the number of dimensions is none of `ranks`.
+    /// Fails unless the number of dimensions is one of `ranks`.
     pub(super) fn expect_rank(&self, ranks: &[usize]) -> Result<()> {
         let shape = self.array.values.shape();
         ensure!(
@@ -129,7 +130,7 @@ impl Input {
         Ok(())
     }
 
-    /// The array on a device, each element rounded once to `T`.
+    /// Copies the array to a device, with each element rounded once to `T`.
     pub(super) fn upload<T: Rounded>(&self, device: &Device) -> Result<Tensor<T>> {
         let values = &self.array.values;
         ensure!(
@@ -152,8 +153,8 @@ impl Input {
     }
 }
 
-/// Runs `compute` to its end on the device, with a spinner on stderr while it lasts, and measures
-/// it. A GPU runs it once before, so that loading kernels is not measured.
+/// Runs `compute` to completion on the device, with a spinner on stderr, and measures its time. A
+/// GPU runs it once before, so that loading kernels is not measured.
 pub(super) fn timed<T>(
     what: &str,
     stream: &Stream,
@@ -176,12 +177,12 @@ pub(super) fn download<T: Float>(tensor: &Tensor<T>) -> Result<ArrayD<f32>> {
     Ok(tensor.to_ndarray()?.mapv(T::to_f32))
 }
 
-/// The elements as they are.
+/// The elements in their own type.
 pub(super) fn download_exact<T: Element>(tensor: &Tensor<T>) -> Result<ArrayD<T>> {
     Ok(tensor.to_ndarray()?)
 }
 
-/// A factor: any number that f32 has, but neither infinity nor NaN.
+/// Parses a factor: a finite f32.
 pub(super) fn finite(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(value) if value.is_finite() => Ok(value),
@@ -190,7 +191,7 @@ pub(super) fn finite(text: &str) -> Result<f32, String> {
     }
 }
 
-/// What was computed, for the line that is printed.
+/// The summary of a computation, which is printed at the end.
 pub(super) struct Report<'a> {
     pub(super) operation: String,
     pub(super) dtype: &'a str,
@@ -258,7 +259,7 @@ pub(super) fn add_npy<T: Written>(
     files.add(path, |writer| npy::write(writer, array))
 }
 
-/// Fails before any work where an output cannot be written or two have one place.
+/// Fails before any work if an output cannot be written, or two outputs are the same file.
 pub(super) fn check_outputs(paths: &[&Path]) -> Result<()> {
     let mut places = Vec::new();
     for path in paths {
@@ -274,7 +275,7 @@ pub(super) fn check_outputs(paths: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-/// An axis given from the front, or from the back by a negative number.
+/// Resolves an axis, where negative numbers count from the last one.
 pub(super) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
     ensure!(
         rank > 0,
@@ -294,7 +295,7 @@ pub(super) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
     })
 }
 
-/// The dtype as it is printed.
+/// The printed name of the dtype.
 pub(super) fn dtype_name(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "f32",

@@ -11,7 +11,7 @@ use crate::output::Output;
 
 /// List the devices that kernels can run on.
 ///
-/// The first column is what `--device` takes.
+/// The first column is the name that `--device` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith devices

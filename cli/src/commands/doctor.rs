@@ -10,11 +10,11 @@ use warpsmith::{Device, Error};
 use crate::failure::Outcome;
 use crate::output::Output;
 
-/// Say what was found on this machine, and how to get what is missing.
+/// Report what is installed on this machine, and how to install what is missing.
 ///
-/// Nothing but the kernels themselves is needed to run on the emulator; a driver and a GPU are
-/// needed to run fast; the device toolchain is needed to compile kernels of your own. The exit
-/// status is 1 if something is there and broken, and 0 if it is merely not there.
+/// The emulator needs nothing but the kernels themselves. Running on a GPU needs a driver and a
+/// GPU. Compiling your own kernels needs the device toolchain. The exit status is 1 if something is
+/// installed but broken, and 0 if something is only missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith doctor
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One thing that was looked for.
+/// One component that was looked for.
 #[derive(Debug, Serialize)]
 struct Check {
     what: &'static str,
@@ -158,7 +158,7 @@ fn gpu() -> Check {
         ),
     };
     let detail = match &error {
-        // The whole text says how to get one, and so does the remedy.
+        // Only the detail: the full message also says how to install a driver, as the remedy does.
         Error::NoDriver { detail } => detail.to_string(),
         other => other.to_string(),
     };

@@ -10,10 +10,10 @@ use super::read_module;
 use crate::failure::Outcome;
 use crate::output::Output;
 
-/// Show what the kernels of a PTX file are made of.
+/// Show the resources and instructions of the kernels in a PTX file.
 ///
 /// For each kernel: parameters, launch bounds, virtual registers by type, shared and local memory,
-/// and how many instructions of each class the text holds (a static count, not an execution).
+/// and the number of instructions of each class in the text (a static count, not an execution).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith explain kernel.ptx
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The PTX file.
     #[arg(value_name = "FILE.ptx")]
     file: PathBuf,
-    /// Only this kernel.
+    /// Show only this kernel.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     /// Print one line of JSON.

@@ -14,28 +14,29 @@ use crate::output::{Output, OutputFiles};
 
 /// Multiply matrices: D = activation(alpha * A @ B + beta * C + bias) + residual.
 ///
-/// A is [m, k] and B [k, n], or one or both have a batch in front, where a batch of 1 is repeated.
-/// C and the residual broadcast to D. Files are .npy of f16, f32 or f64, in C or Fortran order. A
-/// and B are rounded to --dtype, C, bias, residual and D to --out-dtype; the file of D has f32.
+/// A is [m, k] and B is [k, n]; either may have a leading batch dimension, and a batch of 1 is
+/// broadcast. C and the residual broadcast to D. Files are .npy of f16, f32 or f64, in C or Fortran
+/// order. A and B are rounded to --dtype; C, bias, residual and D to --out-dtype. D is written as
+/// f32.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith gemm A.npy B.npy -o D.npy
   warpsmith gemm A.npy B.npy -o D.npy --c C.npy --alpha 0.5 --beta 2 --trans-b --dtype bf16
   warpsmith gemm X.npy W.npy -o Y.npy --trans-b --bias b.npy --activation gelu --residual X.npy")]
 pub(crate) struct Args {
-    /// A.
+    /// The matrix A.
     #[arg(value_name = "A.npy")]
     a: PathBuf,
-    /// B.
+    /// The matrix B.
     #[arg(value_name = "B.npy")]
     b: PathBuf,
-    /// Where D goes.
+    /// Output file of D.
     #[arg(short, long, value_name = "D.npy")]
     output: PathBuf,
-    /// C; needs --beta unless beta is to be 1.
+    /// The matrix C, which is added after multiplication by beta.
     #[arg(long, value_name = "C.npy")]
     c: Option<PathBuf>,
-    /// Factor of the product.
+    /// Factor of A @ B.
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = compute::finite)]
     alpha: f32,
     /// Factor of C [default: 1 with --c].
@@ -47,25 +48,25 @@ pub(crate) struct Args {
     /// B is stored transposed: `[n, k]`.
     #[arg(long)]
     trans_b: bool,
-    /// Added to D: `[n]`, one for each column, or `[batch, n]`.
+    /// Bias, added per column: `[n]` or `[batch, n]`.
     #[arg(long, value_name = "BIAS.npy")]
     bias: Option<PathBuf>,
-    /// The bias is one for each row: `[m]`, or `[batch, m]`.
+    /// Add the bias per row: it is `[m]` or `[batch, m]`.
     #[arg(long, requires = "bias")]
     row_bias: bool,
-    /// Applied to each result, after C and bias.
+    /// Activation function, applied after C and the bias are added.
     #[arg(long, value_enum, default_value_t = Function::Identity)]
     activation: Function,
-    /// Added after the activation.
+    /// Residual, added after the activation.
     #[arg(long, value_name = "RESIDUAL.npy")]
     residual: Option<PathBuf>,
-    /// What A and B are rounded to.
+    /// Dtype to which A and B are rounded.
     #[arg(long, value_enum, default_value_t = InputDtype::F32)]
     dtype: InputDtype,
-    /// What D is rounded to.
+    /// Dtype to which C, bias, residual and D are rounded.
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     out_dtype: Dtype,
-    /// How f32 operands are multiplied.
+    /// Precision to which f32 operands are multiplied.
     #[arg(long, value_enum, default_value_t = Precision::Full)]
     precision: Precision,
     #[command(flatten)]
@@ -81,13 +82,13 @@ enum InputDtype {
     F16,
     /// bfloat16.
     Bf16,
-    /// 8 bits, 4 of them exponent.
+    /// 8-bit float with 4 exponent bits.
     E4m3,
-    /// 8 bits, 5 of them exponent.
+    /// 8-bit float with 5 exponent bits.
     E5m2,
 }
 
-/// Functions of one result.
+/// Activation functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Function {
@@ -97,7 +98,7 @@ enum Function {
     Relu,
     /// x Φ(x)
     Gelu,
-    /// The same by its approximation with tanh.
+    /// The tanh approximation of gelu.
     GeluTanh,
     /// x / (1 + exp(-x))
     Silu,
@@ -107,12 +108,12 @@ enum Function {
     Tanh,
 }
 
-/// What products of f32 operands keep of them.
+/// Precision to which f32 operands are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Precision {
-    /// All 24 bits.
+    /// Full f32, with 24 significant bits.
     Full,
-    /// At least 11 bits, as tensor cores do.
+    /// tf32 or better, with at least 11 significant bits, on tensor cores.
     Tf32,
 }
 
@@ -156,7 +157,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Names and shapes of all there are.
+    /// Names and shapes of all inputs that are given.
     fn shapes(&self) -> Vec<(&'static str, Vec<usize>)> {
         let all = [
             ("a", Some(&self.a)),

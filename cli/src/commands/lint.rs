@@ -10,10 +10,10 @@ use super::read_module;
 use crate::failure::{Outcome, UsageError};
 use crate::output::Output;
 
-/// Check PTX files for what makes a kernel wrong or slow.
+/// Check PTX files for patterns that make a kernel wrong or slow.
 ///
-/// Prints one finding a line, `file:line: severity[rule]: text`. The exit status is 1 if there is
-/// an error among them (with --deny-warnings also for a warning).
+/// Prints one finding per line, `file:line: severity[rule]: text`. The exit status is 1 if there is
+/// an error among them (with --deny-warnings, also for a warning).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith lint kernel.ptx
@@ -23,13 +23,13 @@ pub(crate) struct Args {
     /// The PTX files.
     #[arg(required = true, value_name = "FILE.ptx")]
     files: Vec<PathBuf>,
-    /// Accept local memory in every kernel.
+    /// Allow local memory in every kernel.
     #[arg(long)]
     allow_local: bool,
     /// Fail on warnings too.
     #[arg(long)]
     deny_warnings: bool,
-    /// Leave out findings below this severity: note, warning or error.
+    /// Hide findings below this severity: note, warning or error.
     #[arg(long, value_name = "SEVERITY", default_value = "note")]
     min_severity: String,
     /// Print each finding as one line of JSON.

@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands, one file each.
 
 mod attention;
 mod bench;
@@ -63,7 +63,7 @@ impl Command {
     }
 }
 
-/// Text of a PTX file, with its name in every error.
+/// The text of a PTX file. Errors contain the file's name.
 fn read_text(path: &Path) -> Result<String> {
     let bytes = read_bounded(path).with_context(|| format!("cannot read {}", path.display()))?;
     String::from_utf8(bytes).ok().with_context(|| {
@@ -74,7 +74,7 @@ fn read_text(path: &Path) -> Result<String> {
     })
 }
 
-/// A file of text: of one without end, or of a size that no text has, not all is read.
+/// Reads a text file up to a size limit, so that endless or huge files are refused.
 fn read_bounded(path: &Path) -> Result<Vec<u8>> {
     const LIMIT: u64 = 256 << 20;
     let mut bytes = Vec::new();

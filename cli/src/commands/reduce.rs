@@ -11,44 +11,44 @@ use crate::failure::Outcome;
 use crate::npy;
 use crate::output::{Output, OutputFiles};
 
-/// Reduce an array over everything, one axis or several.
+/// Reduce an array over all elements, one axis or several axes.
 ///
-/// Files are .npy of f16, f32 or f64, in C or Fortran order; elements are rounded to f32, or kept in
-/// f64 with --f64. Values are written in that dtype, indices, counts and truth values as i64. Of equal
-/// elements the lowest index counts, and a NaN counts as the largest and as the smallest.
+/// Files are .npy of f16, f32 or f64, in C or Fortran order; elements are rounded to f32, or kept
+/// in f64 with --f64. Values are written in that dtype; indices, counts and truth values as i64.
+/// Among equal elements, argmax and argmin return the lowest index; NaN counts as the largest and
+/// as the smallest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith reduce sum X.npy -o Y.npy
   warpsmith reduce argmax X.npy -o Y.npy --axis -1
   warpsmith reduce variance X.npy -o Y.npy --axis 0 --axis 1 --ddof 1 --f64")]
 pub(crate) struct Args {
-    /// What to compute.
+    /// The operation.
     #[arg(value_parser = operations())]
     op: ReduceOp,
     /// The array.
     #[arg(value_name = "X.npy")]
     x: PathBuf,
-    /// Where the result goes.
+    /// Output file of the result.
     #[arg(short, long, value_name = "Y.npy")]
     output: PathBuf,
-    /// The axis to reduce, several times for several; negative ones count from the last [default:
-    /// everything].
+    /// The axis to reduce; may be repeated. Negative axes count from the last [default: all axes].
     #[arg(long, allow_negative_numbers = true)]
     axis: Vec<i64>,
     /// Compute and write in f64.
     #[arg(long)]
     f64: bool,
-    /// Keep what is reduced as dimensions of extent 1.
+    /// Keep the reduced axes as dimensions of extent 1.
     #[arg(long)]
     keep_dims: bool,
-    /// Variance and std of n less so many degrees of freedom.
+    /// Divide by n - N in variance and std (delta degrees of freedom).
     #[arg(long, value_name = "N", default_value_t = 0)]
     ddof: u64,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
-/// Reads the operations by the names that `spec` gives them.
+/// Parser of the operations, by their names in `spec`.
 fn operations() -> impl TypedValueParser<Value = ReduceOp> {
     PossibleValuesParser::new(ReduceOp::ALL.map(ReduceOp::name)).try_map(|name| {
         let named = ReduceOp::ALL.into_iter().find(|op| op.name() == name);

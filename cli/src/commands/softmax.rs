@@ -22,13 +22,13 @@ pub(crate) struct Args {
     /// The array.
     #[arg(value_name = "X.npy")]
     x: PathBuf,
-    /// Where the result goes.
+    /// Output file of the result.
     #[arg(short, long, value_name = "Y.npy")]
     output: PathBuf,
-    /// The axis; negative ones count from the last.
+    /// The axis; negative axes count from the last.
     #[arg(long, allow_negative_numbers = true, default_value_t = -1)]
     axis: i64,
-    /// The logarithm of softmax.
+    /// Compute the logarithm of softmax.
     #[arg(long)]
     log: bool,
     #[command(flatten)]

@@ -9,10 +9,10 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// Headers are padded so that the data starts at a multiple of this.
 const ALIGNMENT: usize = 64;
 
-/// Most dimensions numpy allows.
+/// Most dimensions that NumPy allows.
 const MAX_RANK: usize = 64;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) dtype: FloatType,
@@ -38,7 +38,7 @@ impl Header {
 
     /// Number of elements.
     pub(super) fn elements(&self) -> Result<usize> {
-        // An array without elements has strides too, so no extent of 0 hides the others.
+        // An extent of 0 counts as 1 here: the other extents must not overflow either.
         let product = self
             .shape
             .iter()
@@ -88,7 +88,7 @@ pub(super) fn sections(bytes: &[u8]) -> Result<(&str, &[u8])> {
     Ok((text, data))
 }
 
-/// The dictionary of a header, its element type not yet understood.
+/// The dictionary of a header, with the element type as text.
 pub(super) struct Entries<'a> {
     pub(super) descr: &'a str,
     pub(super) is_fortran: bool,
@@ -145,11 +145,11 @@ fn dtype(descr: &str) -> Result<(FloatType, ByteOrder)> {
     Ok((dtype, order))
 }
 
-/// What is left of a Python literal of strings, booleans and tuples of integers.
+/// The unparsed rest of a Python literal of strings, booleans and tuples of integers.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
-    /// What comes next, for an error: its beginning only, as a file may hold anything.
+    /// The next characters for an error message; only a few, since the file may contain anything.
     fn ahead(&self) -> String {
         const SHOWN: usize = 40;
         match self.0.char_indices().nth(SHOWN) {
@@ -181,7 +181,7 @@ impl<'a> Literal<'a> {
     fn string(&mut self) -> Result<&'a str> {
         let quote = if self.0.starts_with('"') { '"' } else { '\'' };
         self.0 = self.0.strip_prefix(quote).with_context(|| {
-            // Structured dtypes are lists; nothing else stands here.
+            // A list here is a structured dtype.
             format!(
                 "the header is not that of an array of floats: a string expected at `{}`",
                 self.ahead()

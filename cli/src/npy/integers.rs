@@ -7,8 +7,7 @@ use warpsmith::DType;
 
 use super::header::{self, ByteOrder};
 
-/// Reads the array in `path` as little-endian bytes in C order. Its type has to be `dtype` and its
-/// shape `shape`.
+/// Reads the array in `path` as little-endian bytes in C order. It must have this dtype and shape.
 pub(crate) fn read_integers(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let describe = || format!("cannot read {}", path.display());
     let bytes = super::read(path).with_context(describe)?;
@@ -56,7 +55,7 @@ fn parse(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// numpy's name of the type, without its byte order.
+/// NumPy's name of the type, without the byte order.
 fn descr(dtype: DType) -> String {
     let kind = if dtype.name().starts_with('u') {
         'u'
@@ -66,7 +65,7 @@ fn descr(dtype: DType) -> String {
     format!("{kind}{}", dtype.size_bytes())
 }
 
-/// Elements whose first index varies fastest, put so that the last one does.
+/// Reorders elements from Fortran order to C order.
 fn c_order<'a>(elements: &[&'a [u8]], shape: &[usize]) -> Vec<&'a [u8]> {
     let mut strides = Vec::with_capacity(shape.len());
     let mut stride = 1;

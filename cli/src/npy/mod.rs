@@ -1,8 +1,8 @@
-//! Arrays in numpy's `.npy` format.
+//! Arrays in NumPy's `.npy` format.
 //!
-//! Read: floats of 16, 32 and 64 bits and integers, of either byte order, in C or Fortran order, of
-//! format versions 1 to 3. Written: floats of 32 and 64 bits and integers, little-endian, in C
-//! order, version 1.
+//! Reads 16-bit, 32-bit and 64-bit floats, and integers, in either byte order, in C or Fortran
+//! order, of format versions 1 to 3. Writes 32-bit and 64-bit floats, and integers, little-endian,
+//! in C order, as version 1.
 
 mod header;
 mod integers;
@@ -18,12 +18,12 @@ use ndarray::{ArrayD, ArrayViewD, IxDyn, ShapeBuilder};
 use header::{ByteOrder, Header};
 pub(crate) use integers::read_integers;
 
-/// A float array of a file. f64 holds every value of the narrower types, so nothing is lost yet.
+/// A float array of a file, in f64, which represents all values of the narrower types exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FloatArray {
-    /// Its elements, with the strides that the file's order gives them.
+    /// Its elements, with the strides of the file's order.
     pub(crate) values: ArrayD<f64>,
-    /// The element type the file had.
+    /// The element type in the file.
     pub(crate) dtype: FloatType,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn read_floats(path: &Path) -> Result<FloatArray> {
     parse_floats(&bytes).with_context(describe)
 }
 
-/// The bytes of a .npy file; of anything else no more than its beginning is read.
+/// The bytes of a .npy file. Of any other file, only the beginning is read.
 fn read(path: &Path) -> Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();
@@ -114,9 +114,9 @@ fn parse_floats(bytes: &[u8]) -> Result<FloatArray> {
 
 /// An element type that can be written.
 pub(crate) trait Written: Copy {
-    /// numpy's name.
+    /// NumPy's name of the type.
     const DESCR: &'static str;
-    /// Appends its bytes.
+    /// Appends the bytes of the element.
     fn encode(self, bytes: &mut Vec<u8>);
 }
 

@@ -1,4 +1,4 @@
-//! The computation: images to unit length, attention, and the same by GEMM and softmax.
+//! The computation: normalisation of the images, attention, and the same with GEMM and softmax.
 
 use anyhow::{Result, ensure};
 use ndarray::{Array2, Array4, ArrayD};
@@ -12,14 +12,14 @@ use super::digits::{CLASSES, Digits, PIXELS};
 use super::table::Row;
 use crate::commands::compute::{download_exact, timed};
 
-/// Sharpness: a key whose cosine is 0.02 lower weighs e times less.
+/// Scale of the scores: a key whose cosine is 0.02 lower has 1 / e of the weight.
 const SOFTMAX_SCALE: f32 = 50.0;
 
-/// What came out.
+/// The results.
 pub(super) struct Answers {
     /// The class of each query.
     pub(super) by_attention: Vec<usize>,
-    /// Largest difference between the outputs of both ways.
+    /// Largest difference between the outputs of the two computations.
     pub(super) difference: f64,
     pub(super) rows: Vec<Row>,
 }
@@ -67,7 +67,7 @@ pub(super) fn classify(digits: &Digits, keys: usize, stream: &Stream) -> Result<
     })
 }
 
-/// The images scaled to length 1: squares, their sums, roots, quotients.
+/// The images scaled to length 1, with four operations: squares, sums, square roots, quotients.
 fn unit_rows(digits: &Digits, stream: &Stream, rows: &mut Vec<Row>) -> Result<Tensor<f32>> {
     let x = Tensor::from_ndarray(stream.device(), &digits.images)?;
     let squares = Unary::new(UnaryOp::Square, &x).run(stream)?;
@@ -114,7 +114,7 @@ fn unit_rows(digits: &Digits, stream: &Stream, rows: &mut Vec<Row>) -> Result<Te
 }
 
 impl Problem {
-    /// In one kernel.
+    /// With one kernel, attention.
     fn by_attention(&self, stream: &Stream, rows: &mut Vec<Row>) -> Result<Tensor<f32>> {
         let heads = |x: &Tensor<f32>| -> warpsmith::Result<Tensor<f32>> {
             x.reshape(&[1, x.shape()[0], 1, x.shape()[1]])
@@ -144,7 +144,7 @@ impl Problem {
         Ok(o.reshape(&[self.q.shape()[0], CLASSES])?)
     }
 
-    /// In three: scores, probabilities, outputs.
+    /// With three kernels: scores, probabilities, outputs.
     fn by_gemm(&self, stream: &Stream, rows: &mut Vec<Row>) -> Result<Tensor<f32>> {
         let k_transposed = self.k.t();
         let first = Gemm::new(&self.q, &k_transposed).alpha(SOFTMAX_SCALE);

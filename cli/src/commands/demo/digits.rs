@@ -1,4 +1,4 @@
-//! The handwritten digits that the program carries.
+//! The handwritten digits that are embedded in the program.
 
 use std::io::Read;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use flate2::read::GzDecoder;
 use ndarray::{Array2, ArrayView1};
 
-/// Pixels of an image: 8 rows of 8.
+/// Pixels of an image: 8 x 8.
 pub(super) const PIXELS: usize = 64;
 
-/// Digits there are.
+/// Number of classes.
 pub(super) const CLASSES: usize = 10;
 
 /// Largest value of a pixel.
@@ -18,7 +18,7 @@ const DARKEST: f32 = 16.0;
 /// UCI's optical digits; see cli/data/README.md.
 static FILE: &[u8] = include_bytes!("../../../data/digits.csv.gz");
 
-/// Images and what they show.
+/// Images and their labels.
 pub(super) struct Digits {
     /// `[images, 64]`, 0 to 16.
     pub(super) images: Array2<f32>,
@@ -26,7 +26,7 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// Unpacks the embedded file.
+    /// Decompresses and parses the embedded file.
     pub(super) fn load() -> Result<Self> {
         let mut text = String::new();
         GzDecoder::new(FILE)

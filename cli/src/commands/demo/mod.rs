@@ -15,12 +15,12 @@ use super::compute::DeviceArgs;
 use crate::failure::Outcome;
 use crate::output::Output;
 
-/// Read handwritten digits by attention, twice, and check every step.
+/// Recognise handwritten digits with attention, in two ways, and check every step.
 ///
-/// 1,437 images of digits are the keys and what they show the values; 360 further images are the
-/// queries. The class with the highest output is the answer. The same is computed once as
-/// attention and once as GEMM, softmax, GEMM; both must agree. Every result is compared with a
-/// reference in f64 and has to lie within a bound that follows from the arithmetic.
+/// 1,437 images of digits are the keys, and their labels are the values; 360 further images are the
+/// queries. The class with the highest output is the answer. It is computed once as attention, and
+/// once as GEMM, softmax and GEMM; both must agree. Every result is compared with an f64 reference,
+/// and must be within an error bound that follows from the arithmetic.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith demo
@@ -30,10 +30,10 @@ pub(crate) struct Args {
     device: DeviceArgs,
 }
 
-/// Images that are keys; the rest are queries.
+/// Number of images that are keys; the rest are queries.
 const KEYS: usize = 1437;
 
-/// Images drawn, the first wrong answer among them.
+/// Number of images that are drawn, including the first wrong answer.
 const DRAWN: usize = 4;
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {

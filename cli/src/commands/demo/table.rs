@@ -1,4 +1,4 @@
-//! The table of what was computed, and how far it is from the reference.
+//! The table of operations, with their errors against the reference.
 
 use std::io::Write;
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub(super) struct Row {
     pub(super) max_error: f64,
     /// Largest bound.
     pub(super) bound: f64,
-    /// The largest part of its bound that an element's error takes.
+    /// Largest ratio of an element's error to its bound.
     pub(super) share: f64,
 }
 
 impl Row {
-    /// Judges `got`; an element outside of its bound is an error.
+    /// Checks `got` against the reference; an element outside of its bound is an error.
     pub(super) fn judge(
         operation: &'static str,
         shape: String,

@@ -1,4 +1,4 @@
-//! Arguments of the kernel, as `launch.toml` says them.
+//! Arguments of the kernel, as described by `launch.toml`.
 
 use serde::Deserialize;
 use warpsmith::TensorMap;
@@ -7,9 +7,9 @@ use warpsmith::TensorMap;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Arg {
-    /// Address of the buffer of that name.
+    /// Address of the buffer with this name.
     Buffer(String),
-    /// The tensor map of that name: a pointer to its 128 bytes, or those bytes.
+    /// The tensor map with this name: a pointer to its 128 bytes, or those bytes.
     Map(String),
     U32(u32),
     I32(i32),

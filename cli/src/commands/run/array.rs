@@ -70,7 +70,7 @@ fn write<T: Written>(
     files.add(path, |file| npy::write(file, &view))
 }
 
-/// The elements of size `N` that `bytes` holds.
+/// Splits `bytes` into elements of size `N`.
 fn split<const N: usize, T>(bytes: &[u8], decode: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes
         .as_chunks::<N>()

@@ -1,4 +1,4 @@
-//! `launch.toml`: what to launch, with what.
+//! `launch.toml`: the kernel to launch, and its arguments.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::extents::{Extents, positive};
 use super::fill::Fill;
 use super::tensor_map::{Map, RawMap};
 
-/// A launch, as the file says it; names and sizes are checked, the kernel is not known yet.
+/// A launch, as the file describes it. Names and sizes are checked, but not yet against the kernel.
 #[derive(Debug)]
 pub(super) struct Launch {
     pub(super) kernel: String,
@@ -114,7 +114,7 @@ fn parse(text: &str, folder: &Path) -> Result<Launch> {
     })
 }
 
-/// Every argument names what there is.
+/// Checks that the buffers and maps that arguments refer to exist.
 fn check_names(args: &[Arg], buffers: &[Buffer], maps: &[Map]) -> Result<()> {
     for (index, arg) in args.iter().enumerate() {
         let (name, known): (_, Vec<&str>) = match arg {
@@ -133,10 +133,10 @@ fn check_names(args: &[Arg], buffers: &[Buffer], maps: &[Map]) -> Result<()> {
     Ok(())
 }
 
-/// The message with the line it is about; toml's own display draws the line.
+/// The error message with its line number; toml's own display is several lines.
 fn located(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = match error.message() {
-        // serde's words for a table that stands for a choice.
+        // serde's message for a table that is an enum.
         words if words.starts_with("wanted exactly 1 element") => {
             "a value is one key: buffer, map, u32, i32, u64, i64, f32, f64 or struct"
         }

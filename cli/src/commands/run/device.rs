@@ -1,4 +1,4 @@
-//! The device that the options ask for.
+//! The device that the options select.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use warpsmith_emulator::{Checks, EmulatorConfig, Output};
 use super::Args;
 use crate::failure::UsageError;
 
-/// The device, on which the emulator gets this seed. Options that only the emulator has make
-/// `auto` the emulator.
+/// The selected device; the emulator gets this seed. With options that only the emulator supports,
+/// `auto` means the emulator.
 pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
     let wanted = [
         (args.check, "--check"),
@@ -41,7 +41,7 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
         ..EmulatorConfig::default()
     };
     if args.json {
-        // What a kernel prints must not come between the lines of JSON.
+        // The kernel's own output must not mix with the JSON on stdout.
         config.output = Output::to(io::stderr());
     }
     Ok(Device::emulator_with(config)?)

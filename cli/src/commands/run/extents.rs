@@ -48,7 +48,7 @@ impl<'de> Visitor<'de> for ExtentsVisitor {
     }
 }
 
-/// The extents, none of them 0.
+/// Checks that no extent is 0.
 pub(super) fn positive(key: &str, extents: Extents) -> Result<[u32; 3]> {
     let Extents(extents) = extents;
     ensure!(

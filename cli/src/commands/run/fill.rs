@@ -1,9 +1,9 @@
-//! What a buffer holds before the launch.
+//! The contents of a buffer before the launch.
 //!
-//! The bytes depend on fill, seed, dtype and shape alone: ChaCha8 seeded with `seed`, a stream of
-//! it for each chunk of 65,536 elements, one value an element, rounded to the dtype by
-//! [`super::small_float`]; normal values by rand_distr's ziggurat. So every device gets the same
-//! bytes, and as many host threads as there are may make them.
+//! The bytes depend only on fill, seed, dtype and shape: ChaCha8 is seeded with `seed`, and has one
+//! stream for each chunk of 65,536 elements and one value per element, which is rounded to the
+//! dtype by [`super::small_float`]. Normal values use rand_distr's ziggurat. So the bytes are the
+//! same for every device and every number of host threads.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +18,13 @@ use super::description::Buffer;
 use super::{array, small_float};
 use crate::progress::Bar;
 
-/// Elements that are made together.
+/// Elements per chunk.
 const CHUNK: usize = 1 << 16;
 
-/// Where the bytes come from.
+/// Source of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
-    /// Mean 0, deviation 1; floats only.
+    /// Mean 0, standard deviation 1; floats only.
     Normal,
     /// Floats: [0, 1) before rounding. Integers: every value of the type, equally likely.
     Uniform,
@@ -56,7 +56,7 @@ impl Fill {
         })
     }
 
-    /// Whether a seed decides the bytes.
+    /// Whether the bytes depend on a seed.
     pub(super) fn is_random(&self) -> bool {
         matches!(self, Fill::Normal | Fill::Uniform)
     }
@@ -78,8 +78,8 @@ fn is_float(dtype: DType) -> bool {
     )
 }
 
-/// The bytes of every buffer, elements in C order. Buffers without a seed of their own get `seed`
-/// and their position.
+/// The bytes of every buffer, elements in C order. A buffer without a seed of its own gets `seed`
+/// plus its position.
 pub(super) fn all(buffers: &[Buffer], seed: u64) -> Result<Vec<Vec<u8>>> {
     let chunks = |buffer: &Buffer| buffer.bytes.div_ceil(chunk_bytes(buffer.dtype)) as u64;
     let bar = Bar::start("filling".into(), buffers.iter().map(chunks).sum());
@@ -130,7 +130,7 @@ fn fill_chunk(buffer: &Buffer, first: usize, random: &mut ChaCha8Rng, chunk: &mu
         chunk.copy_from_slice(&made);
     };
     match &buffer.fill {
-        // A file is read in one piece.
+        // A file is read as a whole, not in chunks.
         Fill::Zeros | Fill::File(_) => {}
         Fill::Poison => chunk.fill(0xff),
         Fill::Normal => floats(Box::new(|_| random.sample(StandardNormal))),

@@ -1,4 +1,4 @@
-//! The launch itself: the one place of this program with unsafe code.
+//! The launch itself, the only place of this program with unsafe code.
 #![allow(unsafe_code)] // a kernel from a file is beyond what a compiler can check
 
 use std::ffi::c_void;
@@ -10,7 +10,7 @@ use warpsmith::{Device, DeviceBuffer, KernelArg, LaunchConfig, Module, TensorMap
 use super::args::Arg;
 use super::description::Launch;
 
-/// A value of some size, passed as its bytes.
+/// A kernel argument passed by value, as its bytes.
 struct Bytes(Vec<u8>);
 
 // SAFETY: the pointer is that of the vector, which holds `size_bytes` initialised bytes and is not
@@ -59,7 +59,7 @@ impl Maps {
     }
 }
 
-/// Launches the kernel, waits for it, and gives the time it took (on a GPU by the GPU's clock).
+/// Launches the kernel, waits for it, and returns its time (device time on a GPU).
 pub(super) fn launch(
     device: &Device,
     module: &Module,
@@ -90,9 +90,9 @@ pub(super) fn launch(
     let stream = device.stream()?;
     let started = Instant::now();
     let before = stream.record()?;
-    // SAFETY: what a kernel from a file does with its memory is the caller's word, given by
-    // running it: buffers are alive until the synchronisation below, and nothing else of this
-    // process is on the device. A wild kernel can break this device's context and no host memory.
+    // SAFETY: the user vouches for the kernel of a file by running it. Buffers stay allocated until
+    // the synchronisation below, and nothing else of this process uses the device. A faulty kernel
+    // can corrupt this device's context, but no host memory.
     unsafe { kernel.launch(&stream, config, args.as_slice())? };
     let after = stream.record()?;
     stream.synchronize()?;
@@ -111,7 +111,7 @@ fn bind<'b>(
     buffers: &'b [DeviceBuffer<u8>],
     maps: &'b Maps,
 ) -> Bound<'b> {
-    // Every name was found when the file was read.
+    // Names were checked when the file was read.
     match arg {
         Arg::Buffer(name) => {
             if let Some(at) = launch.buffers.iter().position(|own| own.name == *name) {

@@ -29,13 +29,13 @@ use roofline::GpuModel;
 
 /// Launch a kernel of any PTX file, on a GPU or on the emulator.
 ///
-/// What to launch stands in a TOML file:
+/// A TOML file describes the launch:
 ///
 ///   kernel = "saxpy"
 ///   grid = [4]                # one to three extents
 ///   block = [256]
 ///   shared_bytes = 0          # dynamic shared memory; 0 if left out
-///   cluster = [2]             # blocks of a cluster; what the kernel demands if left out
+///   cluster = [2]             # blocks of a cluster; as the kernel requires if left out
 ///
 ///   [[buffer]]
 ///   name = "x"
@@ -50,9 +50,9 @@ use roofline::GpuModel;
 ///   [[arg]]                   # u32, i32, u64, i64, f32, f64, or a struct of these by value:
 ///   f32 = 2.0                 # struct = [{ u32 = 3 }, { f32 = 0.5 }]
 ///
-///   [[tensor_map]]            # for tensor copies (TMA)
+///   [[tensor_map]]            # for TMA copies
 ///   name = "x"
-///   buffer = "x"              # the tensor begins with it, and has its type
+///   buffer = "x"              # the tensor starts with it, and has its dtype
 ///   dims = [64, 1024]         # innermost first
 ///   strides_bytes = [128]     # of all dimensions but the innermost
 ///   box = [64, 64]
@@ -62,14 +62,14 @@ use roofline::GpuModel;
 ///   [[arg]]
 ///   map = "x"                 # its address, or its 128 bytes where the parameter has 128
 ///
-/// Fills: `normal` (mean 0, deviation 1; floats only), `uniform` (floats in [0, 1), integers over
-/// their whole range), `zeros`, `iota` (0, 1, 2, ..), `poison` (every byte 0xFF: NaN for floats),
-/// or a .npy file of that shape: floats of any width for float buffers, the same type for integer
-/// ones. The same fill, seed, dtype and shape give the same bytes on every device. Paths are
-/// relative to the TOML file. Saved floats of 16 bits and fewer are written as f32.
+/// Fills: `normal` (mean 0, standard deviation 1; floats only), `uniform` (floats in [0, 1),
+/// integers over their whole range), `zeros`, `iota` (0, 1, 2, ..), `poison` (every byte 0xFF: NaN
+/// for floats), or a .npy file of the buffer's shape: floats of any width for float buffers, the
+/// same type for integer buffers. The same fill, seed, dtype and shape give the same bytes on every
+/// device. Paths are relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
 ///
-/// Nothing is written unless everything went well. Where the emulator finds a fault in the kernel,
-/// its report goes to stderr and the exit status is 3.
+/// Files are written only if the launch succeeds. If the emulator finds a fault in the kernel, its
+/// report goes to stderr, and the exit status is 3.
 #[derive(Debug, clap::Args)]
 #[allow(rustdoc::broken_intra_doc_links)] // the text is a terminal's, TOML and not markdown
 #[command(
@@ -85,31 +85,31 @@ pub(crate) struct Args {
     /// The PTX file.
     #[arg(value_name = "FILE.ptx")]
     ptx: PathBuf,
-    /// What to launch.
+    /// Description of the launch.
     #[arg(value_name = "launch.toml")]
     launch: PathBuf,
-    /// Where to run: gpu, gpu:N, emulator, or auto (a GPU if there is one).
+    /// Where to run: gpu, gpu:N, emulator, or auto (a GPU if there is one, else the emulator).
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     device: String,
-    /// Seed of what the emulator leaves to chance (the order of warps, when asynchronous work
-    /// lands), and of buffers without a seed of their own.
+    /// Seed of the emulator's random choices (order of warps, completion of asynchronous work), and
+    /// of buffers without a seed of their own.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Seed of buffers without one of their own, if not --seed.
+    /// Seed of buffers without a seed of their own [default: --seed].
     #[arg(long, value_name = "N")]
     fill_seed: Option<u64>,
-    /// Run on the emulator with all of its checks, data races included.
+    /// Run on the emulator with all of its checks, including data races.
     #[arg(long)]
     check: bool,
-    /// The same under N seeds from --seed on, each time from the same buffers; the report of a
-    /// fault says the seed that brings it back.
+    /// Run with the checks under N seeds from --seed on, each time with the same buffer contents.
+    /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
-    /// Run on the emulator and print what it counted: instructions, traffic, bank conflicts, the
-    /// hottest lines, and an estimate of the time on a GPU.
+    /// Run on the emulator and print its counters: instructions, memory traffic, bank conflicts,
+    /// the hottest lines, and an estimate of the time on a GPU.
     #[arg(long)]
     profile: bool,
-    /// The GPU of that estimate.
+    /// The GPU that the estimate is for.
     #[arg(
         long,
         value_enum,
@@ -158,19 +158,19 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// One kernel with its inputs, to be run once or under many seeds.
+/// A kernel with its inputs, to be run once or under many seeds.
 struct Trial<'t> {
     args: &'t Args,
     text: &'t str,
     launch: &'t Launch,
-    /// Of the buffers, before the launch.
+    /// Contents of the buffers before the launch.
     contents: &'t [Vec<u8>],
 }
 
-/// What a run left.
+/// The results of a run.
 struct Ran {
     device: Device,
-    /// Of the buffers, after the launch.
+    /// Contents of the buffers after the launch.
     contents: Vec<Vec<u8>>,
     time: Duration,
 }
@@ -213,7 +213,7 @@ fn find<'m>(module: &'m Module, name: &str) -> Result<&'m Function> {
         .with_context(|| format!("no `{name}` in the PTX file; it has: {}", known.join(", ")))
 }
 
-/// Holds the arguments against the kernel's parameters, in number and size.
+/// Checks the number and sizes of the arguments against the kernel's parameters.
 fn check_args(kernel: &Function, launch: &Launch) -> Result<()> {
     let signature = || {
         let all: Vec<String> = kernel.params.iter().map(ToString::to_string).collect();
@@ -247,7 +247,7 @@ fn check_args(kernel: &Function, launch: &Launch) -> Result<()> {
     Ok(())
 }
 
-/// Fails where a result cannot be saved, or would take the place of another or of the inputs.
+/// Fails if a result cannot be saved, or would overwrite another result or an input.
 fn check_places(args: &Args, buffers: &[Buffer]) -> Result<()> {
     let mut taken = vec![args.ptx.canonicalize()?, args.launch.canonicalize()?];
     for buffer in buffers {
@@ -268,7 +268,7 @@ fn check_places(args: &Args, buffers: &[Buffer]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what cannot fit before any of it is made.
+/// Fails if the buffers cannot fit in the device's memory, before any of them is created.
 fn check_memory(device: &Device, buffers: &[Buffer]) -> Result<()> {
     let wanted = buffers
         .iter()

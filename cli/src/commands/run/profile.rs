@@ -1,4 +1,4 @@
-//! The counters as a table for people and as JSON for programs.
+//! Output of the counters, as a table or as JSON.
 
 use std::io::Write;
 
@@ -10,10 +10,10 @@ use warpsmith_emulator::profile::{Counters, HotLine, Traffic};
 use super::roofline::Estimate;
 use crate::output::Output;
 
-/// Lines of PTX that the table shows.
+/// Number of PTX lines in the table of hottest lines.
 const HOT_LINES: usize = 10;
 
-/// Prints what was counted, the hottest lines, and the estimate.
+/// Prints the counters, the hottest lines, and the estimate.
 pub(super) fn print(stats: &LaunchStats, estimate: &Estimate, output: &mut Output) -> Result<()> {
     let counters = stats.counters();
     print_instructions(counters, output)?;
@@ -240,7 +240,7 @@ fn print_estimate(estimate: &Estimate, output: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(super) fn as_json(stats: &LaunchStats, estimate: &Estimate) -> Value {
     let counters = stats.counters();
     let instructions: serde_json::Map<String, Value> = counters

@@ -1,4 +1,4 @@
-//! What is printed after a launch.
+//! The output after a launch.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use super::{Args, profile, roofline};
 use crate::failure::{Reproduce, fault_of};
 use crate::output::Output;
 
-/// Prints what was run and what it left: some lines, or one of JSON.
+/// Prints the launch and its results: as text, or as one line of JSON.
 pub(super) fn print(
     args: &Args,
     launch: &Launch,
@@ -63,7 +63,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// The counters of the first run with what they mean for a GPU, where they were asked for.
+/// The counters of the first run and the estimate for a GPU, if they are requested.
 fn profile(
     args: &Args,
     launch: &Launch,
@@ -191,7 +191,7 @@ fn place(place: &Place) -> Value {
     })
 }
 
-/// Each buffer with a hash of its bytes, so that two runs compare at a glance.
+/// Each buffer with a hash of its bytes, so that two runs are easy to compare.
 fn buffers<'l>(
     launch: &'l Launch,
     contents: &'l [Vec<u8>],

@@ -1,8 +1,8 @@
-//! What the counters would take at least on a GPU: an estimate.
+//! A roofline estimate: a lower bound of the time on a GPU, from the counters.
 //!
-//! Each resource would be busy for its work over its peak rate; the slowest one is the bound, as if
-//! all others ran behind it. Real kernels take longer: latencies, waits and instructions without a
-//! rate here are left out, and memory moves at least each distinct byte once.
+//! Each resource is busy for its work divided by its peak rate. The slowest resource is the bound,
+//! as if it hid all others. Real kernels take longer: latencies, waits, and instructions without a
+//! rate here are ignored, and device memory is assumed to move each distinct byte only once.
 
 use clap::ValueEnum;
 use warpsmith_emulator::profile::Counters;
@@ -24,21 +24,21 @@ pub(super) enum GpuModel {
     Rtx2080Ti,
 }
 
-/// Peak rates: operations (a multiply-add is two) and bytes a second, in units of 10^12.
+/// Peak rates in units of 10^12 per second: operations (a multiply-add counts as two) and bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
     pub(super) name: &'static str,
-    /// Where they are from.
+    /// Source of the rates.
     pub(super) source: &'static str,
     multiprocessors: u32,
-    /// f32 lanes of a multiprocessor; with `single` they give the clock.
+    /// f32 lanes of an SM; together with `single` they give the clock.
     lanes: u32,
     memory: f64,
     double: f64,
     single: f64,
     tensor_half: f64,
     tensor_integer: f64,
-    /// `None` where the GPU has no such tensor cores.
+    /// `None` if the GPU's tensor cores do not support it.
     tensor_tf32: Option<f64>,
     tensor_fp8: Option<f64>,
     tensor_double: Option<f64>,
@@ -129,7 +129,7 @@ impl GpuModel {
     }
 }
 
-/// Warp instructions that a multiprocessor issues a clock: one for each of its four schedulers.
+/// Warp instructions that an SM issues per clock: one for each of its four schedulers.
 const ISSUED_A_CLOCK: f64 = 4.0;
 
 /// How long one resource is busy.
@@ -137,10 +137,10 @@ const ISSUED_A_CLOCK: f64 = 4.0;
 pub(super) struct Bound {
     /// The resource.
     pub(super) name: &'static str,
-    /// What the kernel wants of it, and in which unit.
+    /// The kernel's work on it, and its unit.
     pub(super) work: u64,
     pub(super) unit: &'static str,
-    /// What it can do a second.
+    /// Its rate per second.
     pub(super) rate: f64,
     pub(super) seconds: f64,
 }
@@ -149,16 +149,16 @@ pub(super) struct Bound {
 #[derive(Clone, Debug)]
 pub(super) struct Estimate {
     pub(super) rates: &'static Rates,
-    /// Multiprocessors that have a block to run.
+    /// Number of SMs that have a block to run.
     pub(super) busy: u32,
-    /// By falling time; resources that the kernel does not use are left out.
+    /// Resources that the kernel uses, the slowest first.
     pub(super) bounds: Vec<Bound>,
-    /// What the kernel uses and the GPU does not have.
+    /// Resources that the kernel uses and the GPU does not have.
     pub(super) missing: Vec<&'static str>,
 }
 
 impl Rates {
-    /// Clock in Hz: what the f32 rate comes from.
+    /// Clock in Hz, derived from the f32 rate.
     fn clock(&self) -> f64 {
         self.single * 1e12 / f64::from(2 * self.lanes * self.multiprocessors)
     }
@@ -168,7 +168,7 @@ impl Rates {
     }
 }
 
-/// What a launch of so many blocks would take at least.
+/// Lower bound of the time of a launch with `blocks` blocks.
 pub(super) fn estimate(model: GpuModel, counters: &Counters, blocks: u64) -> Estimate {
     let rates = model.rates();
     let busy = blocks.min(u64::from(rates.multiprocessors)) as u32;

@@ -7,22 +7,22 @@ use super::{Ran, Trial, device};
 use crate::failure::{Reproduce, fault_of};
 use crate::progress::{Bar, Spinner};
 
-/// What the runs left.
+/// The results of the runs.
 pub(super) struct Schedules {
-    /// Under the first seed.
+    /// The run with the first seed.
     pub(super) first: Ran,
-    /// How many seeds there were.
+    /// Number of seeds.
     pub(super) count: u64,
-    /// Buffers that were not the same under every seed, by position, with the first other seed.
+    /// Positions of the buffers that differ between seeds, with the first seed that differs.
     pub(super) differing: Vec<(usize, u64)>,
 }
 
-/// Runs the trial under every seed, `first` being the device for the first one.
+/// Runs the trial under every seed; `first` is the device for the first seed.
 pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
     let args = trial.args;
     let count = args.schedules.unwrap_or(1);
     let what = format!("{} on {first}", trial.launch.kernel);
-    // A spinner for one run, of which nobody knows how long it takes.
+    // A spinner for a single run, whose duration is unknown.
     let (bar, _spinner) = match args.schedules {
         Some(count) => (Some(Bar::start(what, count)), None),
         None => (None, Some(Spinner::start(what))),
@@ -54,7 +54,7 @@ pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
     })
 }
 
-/// The options that bring a fault back.
+/// The options that reproduce a fault.
 fn reproduce(trial: &Trial<'_>, seed: u64, count: u64) -> Reproduce {
     let args = trial.args;
     let mut options = Vec::new();

@@ -1,6 +1,6 @@
-//! Floats of 16 and 8 bits: encoded with round-to-nearest-even, decoded exactly.
+//! 16-bit and 8-bit floats: encoded with round-to-nearest-even, decoded exactly.
 //!
-//! Own code, and not the CPU's or a crate's, so that the same value gives the same bits
+//! This does not use the CPU's conversions or a crate, so that a value has the same bits
 //! everywhere.
 
 use warpsmith::DType;
@@ -10,10 +10,10 @@ use warpsmith::DType;
 struct Format {
     mantissa_bits: i32,
     exponent_bits: i32,
-    /// Largest finite value's code, without sign.
+    /// Code of the largest finite value, without sign.
     largest: u16,
     nan: u16,
-    /// Code of infinity; `None` where large values become the largest finite one.
+    /// Code of infinity; `None` if conversions saturate to the largest finite value.
     infinity: Option<u16>,
 }
 
@@ -63,7 +63,8 @@ impl Format {
         // Exact: a power of two, and a quotient of at most 53 bits.
         let steps = (magnitude / power_of_two(exponent - self.mantissa_bits)).round_ties_even();
         let one = f64::from(1 << self.mantissa_bits);
-        // A normal number's steps begin at `one`; a carry moves it into the next binade by itself.
+        // The mantissa of a normal number starts at `one`; a carry reaches the next binade by
+        // itself.
         let code = f64::from(exponent - smallest) * one + steps;
         let finite = code <= f64::from(self.largest);
         sign | if finite {
@@ -96,7 +97,7 @@ impl Format {
         sign * mantissa * scale
     }
 
-    /// E5M2 has an infinity that conversions to it never make.
+    /// E5M2 has an infinity, but conversions to it saturate instead.
     fn is_e5m2_infinity(self, magnitude: u16) -> bool {
         self.exponent_bits == 5 && self.mantissa_bits == 2 && magnitude == 0x7c
     }

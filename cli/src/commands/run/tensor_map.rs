@@ -6,7 +6,7 @@ use warpsmith::{TensorMapDesc, TensorMapFill, TensorMapSwizzle};
 
 use super::description::{Buffer, listed};
 
-/// A tensor map, as the file says it.
+/// A tensor map, as the file describes it.
 #[derive(Debug)]
 pub(super) struct Map {
     pub(super) name: String,
@@ -35,7 +35,8 @@ fn zeros() -> String {
     "zeros".into()
 }
 
-/// Names, swizzles and fills; the rest is held against the driver's rules when the map is made.
+/// Checks names, swizzles and fills; the rest is checked against the driver's rules when the map is
+/// encoded.
 pub(super) fn check(raw: Vec<RawMap>, buffers: &[Buffer]) -> Result<Vec<Map>> {
     let mut maps: Vec<Map> = Vec::new();
     for raw in raw {
