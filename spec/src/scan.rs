@@ -46,14 +46,14 @@ pub const MAX_BLOCKS: u64 = 1056;
 /// Most blocks of a grid over rows; with more rows, they loop.
 pub const MAX_BLOCKS_OF_ROWS: u64 = 1 << 20;
 
-/// The operation.
+/// A scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanOp {
     /// Running sums.
     Sum,
     /// Running products.
     Prod,
-    /// The largest so far; NaN from the first NaN on.
+    /// Running maxima; NaN from the first NaN on.
     Max,
 }
 

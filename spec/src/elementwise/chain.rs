@@ -1,4 +1,4 @@
-//! Chains of functions: how long they may be, and in which arithmetic they are computed.
+//! Chains of functions: their limits and their arithmetic.
 
 use super::{BinaryOp, GradOp, UnaryOp};
 use crate::DType;
@@ -6,13 +6,13 @@ use crate::DType;
 /// Most inputs of a chain.
 pub const MAX_INPUTS: usize = 4;
 
-/// Most values that a chain can keep for later.
+/// Most values that a chain can keep for later steps.
 pub const MAX_KEPT: usize = 4;
 
-/// Most steps of a chain, the first of which loads.
+/// Most steps of a chain, including the first, which loads.
 pub const MAX_STEPS: usize = 32;
 
-/// Dtypes whose chains are computed in f32: all of their values are values of f32.
+/// Dtypes that chains compute in f32, which represents all of their values.
 pub const CHAIN_DTYPES: [DType; 7] = [
     DType::F32,
     DType::F16,
@@ -23,16 +23,16 @@ pub const CHAIN_DTYPES: [DType; 7] = [
     DType::I8,
 ];
 
-/// The arithmetic of a chain, which follows from its first tensor.
+/// Arithmetic of a chain, which the dtype of its first tensor determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
     /// f32, for tensors of [`CHAIN_DTYPES`].
     F32,
     /// f64, for tensors of f64.
     F64,
-    /// i32, wrapping, for tensors of i32.
+    /// Wrapping i32, for tensors of i32.
     I32,
-    /// i64, wrapping, for tensors of i64.
+    /// Wrapping i64, for tensors of i64.
     I64,
 }
 
@@ -40,7 +40,7 @@ impl Arithmetic {
     /// All arithmetics.
     pub const ALL: [Self; 4] = [Self::F32, Self::F64, Self::I32, Self::I64];
 
-    /// The arithmetic for values of a dtype; `None` if there are only casts.
+    /// The arithmetic for values of a dtype; `None` if only casts exist for it.
     pub const fn of(dtype: DType) -> Option<Self> {
         match dtype {
             DType::F32
@@ -57,7 +57,7 @@ impl Arithmetic {
         }
     }
 
-    /// Name of its type, with which names of fragments begin.
+    /// Name of the type, which is the prefix of fragments' names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -77,20 +77,20 @@ impl Arithmetic {
         }
     }
 
-    /// Whether functions whose result goes to that dtype are computed in their short forms
-    /// ([`UnaryOp::narrow_ulps`]): in f32, if the result is a float of 16 bits or fewer.
+    /// Whether functions with a result of this dtype use their short forms
+    /// ([`UnaryOp::narrow_ulps`]): f32 arithmetic with a result of 16 or 8 bits.
     pub const fn is_narrow(self, result: DType) -> bool {
         matches!(self, Self::F32)
             && matches!(result, DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2)
     }
 
-    /// Whether it is floating-point.
+    /// Whether it is floating-point arithmetic.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// The arithmetic through which a cast goes: it holds all values of `from` exactly, and one
-    /// rounding leads from it to `to`. `None` for u64, which has no casts.
+    /// Intermediate type of a cast. It represents all values of `from`, so that a single rounding
+    /// from it to `to` remains. `None` for u64, which has no casts.
     pub const fn of_cast(from: DType, to: DType) -> Option<Self> {
         let (of_from, of_to) = (Self::of(from), Self::of(to));
         match (from, to) {
@@ -133,8 +133,8 @@ impl UnaryOp {
         }
     }
 
-    /// Largest error of the short form that chains use if the result is a float of 16 bits or
-    /// fewer, in the ulps of [`ulps`](Self::ulps); `None` if there is one form for all results.
+    /// Largest error of the short form, which chains use if their result is a float of 16 or 8 bits,
+    /// in the ulp of [`ulps`](Self::ulps); `None` if the function has no short form.
     pub const fn narrow_ulps(self) -> Option<f32> {
         match self {
             Self::Sqrt => Some(1.5),
@@ -146,7 +146,7 @@ impl UnaryOp {
         }
     }
 
-    /// Largest error in f64, in ulp; `None` if there is no such function.
+    /// Largest error in f64, in ulp; `None` if the function is not defined in f64.
     pub const fn wide_ulps(self) -> Option<f64> {
         match self {
             Self::Neg | Self::Abs | Self::Relu | Self::Sign | Self::Not => Some(0.0),

@@ -14,7 +14,7 @@
 
 use core::fmt;
 
-/// A function of one result.
+/// Activation function of a GEMM's epilogue, applied to each result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Activation {

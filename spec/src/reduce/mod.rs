@@ -64,19 +64,19 @@ pub enum ReduceOp {
     Mean,
     /// Πx.
     Prod,
-    /// Largest; NaN if any element is NaN.
+    /// Maximum; NaN if any element is NaN.
     Max,
-    /// Smallest; NaN if any element is NaN.
+    /// Minimum; NaN if any element is NaN.
     Min,
-    /// Lowest index of the largest; a NaN counts as larger than all numbers.
+    /// Lowest index of the maximum; NaN counts as greater than all numbers.
     Argmax,
-    /// Lowest index of the smallest; a NaN counts as smaller than all numbers.
+    /// Lowest index of the minimum; NaN counts as less than all numbers.
     Argmin,
-    /// 1 if some element is not zero, else 0; a NaN is not zero.
+    /// 1 if any element is nonzero, else 0; NaN is nonzero.
     Any,
-    /// 1 if no element is zero, else 0.
+    /// 1 if all elements are nonzero, else 0.
     All,
-    /// Number of elements that are not zero.
+    /// Number of nonzero elements.
     CountNonzero,
     /// Σ|x|.
     Norm1,
@@ -90,7 +90,7 @@ pub enum ReduceOp {
     Variance,
     /// Square root of the variance.
     Std,
-    /// Σxy, of two tensors.
+    /// Dot product Σxy of two tensors.
     Dot,
 }
 

@@ -54,30 +54,30 @@ impl ReduceView {
     }
 }
 
-/// How one reduction is launched.
+/// How one reduction is split into work items and launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReducePlan {
-    /// Threads of an item along the axis.
+    /// Threads of an item along the reduced axis.
     pub along: u32,
-    /// Threads of an item along `inner`, each with the neighbours of one vector.
+    /// Threads of an item across `inner`, each with the elements of one vector.
     pub across: u32,
-    /// Whether the lanes of a vector lie along `inner`; otherwise along the axis.
+    /// Whether the lanes of a vector lie across `inner`; false if they lie along the axis.
     pub is_across: bool,
-    /// What is known of the rows: `ROWS_..`.
+    /// Layout of the rows: one of `ROWS_..`.
     pub rows: u32,
-    /// The form of the entry.
+    /// Form of the kernel.
     pub form: Form,
-    /// Chunks of a segment.
+    /// Number of chunks of a segment.
     pub chunks: u64,
-    /// Elements of a chunk.
+    /// Number of elements of a chunk.
     pub chunk_len: u64,
-    /// Outputs of an item, along `inner`.
+    /// Number of outputs of an item.
     pub width: u64,
-    /// Outputs, or tiles of `width` outputs; each uses one ticket if it has several parts.
+    /// Number of groups of items that share outputs: each has one ticket.
     pub groups: u64,
-    /// Parts of an output's axis, each of which is an item: the chunks of all segments.
+    /// Number of parts of an output's axis, one per item: the chunks of all segments.
     pub parts: u64,
-    /// Blocks of the launch.
+    /// Number of blocks of the grid.
     pub blocks: u32,
 }
 
@@ -375,7 +375,7 @@ impl ReducePlan {
         }
     }
 
-    /// Whether items leave partial results.
+    /// Whether items write partial results, which are then combined.
     pub const fn is_cut(&self) -> bool {
         self.parts > 1
     }
