@@ -80,7 +80,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// the device's default stream.
     pub unsafe fn borrowed(device: &Device, address: u64, len: usize) -> Self {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         Self::from_storage(
             Arc::new(unsafe { Storage::borrowed(device, address, bytes) }),
             len,

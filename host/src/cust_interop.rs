@@ -16,7 +16,7 @@ impl Stream {
     /// `device` is the GPU whose primary context `stream` belongs to, and `stream` stays alive
     /// until the result and its clones are dropped.
     pub unsafe fn from_cust(device: &Device, stream: &cust::stream::Stream) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::from_raw(device, stream.as_inner().cast()) }
     }
 }
@@ -35,7 +35,8 @@ impl<T: Element + DeviceCopy> DeviceBuffer<T> {
     /// tensors made from it and all work that uses them are gone. Earlier writes to it are done:
     /// synchronise cust's stream first.
     pub unsafe fn from_cust(device: &Device, memory: &DeviceSlice<T>) -> Self {
-        // SAFETY: the caller's; cust aligns its memory to 256 bytes or slices by elements.
+        // SAFETY: guaranteed by the caller; cust aligns its memory to 256 bytes or slices by
+        // elements.
         unsafe { Self::borrowed(device, memory.as_device_ptr().as_raw(), memory.len()) }
     }
 }

@@ -216,7 +216,7 @@ impl Backend for EmulatorBackend {
     }
 
     unsafe fn copy_in(&self, to: u64, from: *const u8, bytes: usize, on: RawStream) -> Result<()> {
-        // SAFETY: the caller's: `bytes` initialised bytes of host memory.
+        // SAFETY: guaranteed by the caller: `bytes` initialised bytes of host memory.
         let from = unsafe { std::slice::from_raw_parts(from, bytes) };
         self.shared
             .on_stream(on, |emulator| emulator.write(to, from))?
@@ -224,7 +224,7 @@ impl Backend for EmulatorBackend {
     }
 
     unsafe fn copy_out(&self, to: *mut u8, from: u64, bytes: usize, on: RawStream) -> Result<()> {
-        // SAFETY: the caller's: `bytes` bytes of host memory that nobody else looks at.
+        // SAFETY: guaranteed by the caller: `bytes` bytes of host memory that nobody else looks at.
         let to = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
         self.shared
             .on_stream(on, |emulator| emulator.read(from, to))?
@@ -284,7 +284,8 @@ impl Backend for EmulatorBackend {
 
     unsafe fn free_host(&self, pointer: *mut u8, bytes: usize) {
         if let Ok(layout) = host_layout(bytes) {
-            // SAFETY: the caller's: `alloc_host` gave it for as many bytes, and it is freed once.
+            // SAFETY: guaranteed by the caller: `alloc_host` gave it for as many bytes, and it is
+            // freed once.
             unsafe { std::alloc::dealloc(pointer, layout) };
         }
     }
@@ -371,7 +372,8 @@ impl LoadedKernel for EmulatorKernel {
         let params: Vec<&[u8]> = args
             .iter()
             .zip(sizes)
-            // SAFETY: the caller's: each argument has its parameter's size, initialised.
+            // SAFETY: guaranteed by the caller: each argument has its parameter's size,
+            // initialised.
             .map(|(&arg, &size)| unsafe {
                 std::slice::from_raw_parts(arg.cast::<u8>(), size as usize)
             })

@@ -154,7 +154,7 @@ impl<T: Element> Tensor<T> {
         }
         storage_bytes::<T>(&[storage_len])?; // so that byte offsets fit 64 bits
         let layout = Layout::new(shape, strides, offset, storage_len)?;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let buffer = unsafe { DeviceBuffer::<T>::borrowed(device, address.as_raw(), storage_len) };
         Ok(Self::from_parts(buffer.into_storage(), layout))
     }

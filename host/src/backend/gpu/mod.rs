@@ -335,7 +335,7 @@ impl Backend for GpuBackend {
     unsafe fn free(&self, address: u64, stream: RawStream) -> Result<()> {
         self.bind()?;
         match self.pool {
-            // SAFETY: the caller's: allocated here, freed once, after all uses.
+            // SAFETY: guaranteed by the caller: allocated here, freed once, after all uses.
             Some(_) => unsafe { cu!(cuMemFreeAsync(address, cu_stream(stream))) },
             None => {
                 // SAFETY: as above. Synchronise first: cuMemFree need not wait for work in flight.
@@ -349,26 +349,27 @@ impl Backend for GpuBackend {
 
     unsafe fn copy_in(&self, to: u64, from: *const u8, bytes: usize, on: RawStream) -> Result<()> {
         self.bind()?;
-        // SAFETY: the caller's: both ranges are valid until the stream has passed.
+        // SAFETY: guaranteed by the caller: both ranges are valid until the stream has passed.
         unsafe { cu!(cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, cu_stream(on))) }
     }
 
     unsafe fn copy_out(&self, to: *mut u8, from: u64, bytes: usize, on: RawStream) -> Result<()> {
         self.bind()?;
-        // SAFETY: the caller's: both ranges are valid until the stream has passed.
+        // SAFETY: guaranteed by the caller: both ranges are valid until the stream has passed.
         unsafe { cu!(cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, cu_stream(on))) }
     }
 
     unsafe fn copy(&self, to: u64, from: u64, bytes: usize, on: RawStream) -> Result<()> {
         self.bind()?;
-        // SAFETY: the caller's: both ranges are live and do not overlap.
+        // SAFETY: guaranteed by the caller: both ranges are live and do not overlap.
         unsafe { cu!(cuMemcpyDtoDAsync_v2(to, from, bytes, cu_stream(on))) }
     }
 
     unsafe fn fill(&self, to: u64, pattern: Pattern, count: usize, on: RawStream) -> Result<()> {
         self.bind()?;
         let stream = cu_stream(on);
-        // SAFETY: the caller's: `count` patterns lie in a live allocation, aligned to their size.
+        // SAFETY: guaranteed by the caller: `count` patterns lie in a live allocation, aligned to
+        // their size.
         unsafe {
             match pattern {
                 Pattern::B1(byte) => cu!(cuMemsetD8Async(to, byte, count, stream)),
@@ -402,7 +403,8 @@ impl Backend for GpuBackend {
     }
 
     unsafe fn free_host(&self, pointer: *mut u8, _bytes: usize) {
-        // SAFETY: the caller's: allocated by `alloc_host`, freed once, no copy in flight.
+        // SAFETY: guaranteed by the caller: allocated by `alloc_host`, freed once, no copy in
+        // flight.
         let freed = self
             .bind()
             .and_then(|()| unsafe { cu!(cuMemFreeHost(pointer.cast())) });

@@ -289,8 +289,8 @@ impl LoadedKernel for GpuKernel {
             count += 1;
         }
         if count > 0 {
-            // SAFETY: the caller's; kernels with PDL or clusters are compiled for sm_90 or later,
-            // which supports the attributes.
+            // SAFETY: guaranteed by the caller; kernels with PDL or clusters are compiled for sm_90
+            // or later, which supports the attributes.
             return unsafe { self.launch_with(stream, config, &mut attributes[..count], args) };
         }
         let [grid_x, grid_y, grid_z] = config.grid;

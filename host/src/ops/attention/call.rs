@@ -130,7 +130,7 @@ impl Call<'_> {
         all[..first.len()].copy_from_slice(&first);
         all[first.len()..].copy_from_slice(more);
         let kernel = kernels::kernel(self.stream, entry)?;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(self.stream, config, &*all) }
     }
 }

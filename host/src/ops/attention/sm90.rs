@@ -223,7 +223,8 @@ fn positions(desc: &AttentionDesc) -> Option<[Lying<3>; 3]> {
     ])
 }
 
-/// How q lies with `heads` side by side: these, positions, as many heads at a time, batch.
+/// Layout of q with `heads` packed heads; its dimensions are packed heads, positions, groups of
+/// heads, batch.
 fn packed_queries(desc: &AttentionDesc, heads: u32) -> Option<Lying<4>> {
     let BshStrides { batch, seq, head } = desc.q.strides;
     let batches = if desc.lengths.cu_seqlens_q {
@@ -240,7 +241,7 @@ fn packed_queries(desc: &AttentionDesc, heads: u32) -> Option<Lying<4>> {
     Lying::new(&desc.q, dims, desc.head_dim, desc.dtype)
 }
 
-/// Positions of queries that there are in the tensor.
+/// Number of query positions in the tensor.
 fn queries(desc: &AttentionDesc) -> u32 {
     if desc.lengths.cu_seqlens_q {
         desc.total_q

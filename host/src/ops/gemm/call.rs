@@ -157,7 +157,7 @@ impl Call<'_> {
         arguments: &[&dyn KernelArg],
     ) -> Result<()> {
         let kernel = kernels::kernel(self.stream, entry)?;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(self.stream, config, arguments) }
     }
 
@@ -197,7 +197,7 @@ impl Call<'_> {
         let all = all.ok_or(crate::Error::Bug("a GEMM entry with too many operands"))?;
         all[..operands.len()].copy_from_slice(operands);
         all[operands.len()..].copy_from_slice(&tail);
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.launch(entry, config, all) }
     }
 

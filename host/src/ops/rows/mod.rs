@@ -178,7 +178,7 @@ impl Launch {
     /// parameters say.
     unsafe fn run(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
         let kernel = kernels::kernel(stream, self.entry)?;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, self.config, arguments) }
     }
 }
