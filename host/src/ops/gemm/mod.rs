@@ -80,6 +80,10 @@ pub use tune::{GemmTuning, Measured};
 /// row-major, or all column-major, with stride 1. The kernel is chosen by a cost model, or by
 /// measurement once [`autotune`](Self::autotune) was called; [`plan`](Self::plan) shows the choice.
 ///
+/// # Sources
+/// CUTLASS (multistage and warp-specialised persistent kernels), DeepGEMM, fast.cu, and S. Gray's
+/// maxas notes on sgemm, for ideas; the headers of `kernels-gpu/src/gemm` say which.
+///
 /// # Examples
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
