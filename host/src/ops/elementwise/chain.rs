@@ -24,9 +24,8 @@ use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
 /// to [`UnaryOp::ulps`] (and its like of the other functions), f64 with errors up to
 /// [`UnaryOp::wide_ulps`], or wrapping integers. The result equals that of the steps done one by
 /// one with intermediate tensors of that type. It is rounded once to the dtype of `y`: to floats to
-/// nearest, with saturation for e4m3 and e5m2; to integers towards zero, with saturation, and NaN
-/// to
-/// 0. The same bits every run and on every device.
+/// nearest, with saturation for e4m3 and e5m2; to integers towards zero, with saturation, where NaN
+/// becomes 0. The same bits every run and on every device.
 ///
 /// Exception: if `y` is f16, bf16, e4m3 or e5m2, the functions that have a short form use it, with
 /// errors up to [`UnaryOp::narrow_ulps`], at every place in the chain. It uses approximate
