@@ -17,8 +17,7 @@ use spec::rows::{RowOp, RowShape, flags};
 pub struct Normalized<T: Float> {
     /// The normalised rows, with the shape of `x`.
     pub y: Tensor<T>,
-    /// `x + residual`, rounded to the dtype of `x`: the input of the normalisation. `None` without
-    /// a residual.
+    /// `x + residual`, rounded: the input of the normalisation. `None` without a residual.
     pub sum: Option<Tensor<T>>,
     /// The mean of each row; the shape is that of `x` without the axes of a row. `None` for RMS
     /// norm.
@@ -53,37 +52,34 @@ macro_rules! norm {
         /// | `y`, `sum` (written) | as `x` | as `x` | any where no two indices refer to one element; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
         /// | `mean`, `rstd` (written) | that of `x` without the selected axes | f32 | contiguous |
         ///
-        /// With a residual, `x + residual` is rounded to the dtype of `x` first, and the rounded
-        /// sum is normalised. NaN and infinities follow the formula: a row that contains one
-        /// becomes NaN. Exception: in RMS norm, finite elements of a row with an infinity become 0.
-        /// The mean of a row with an infinity is an infinity or NaN. `mean` and `rstd` of rows
-        /// without elements are NaN.
+        /// `x + residual` is rounded to the dtype of `x` before it is normalised. A row that
+        /// contains NaN or an infinity becomes NaN; in RMS norm, finite elements beside an infinity
+        /// become 0. The mean of a row with an infinity is an infinity or NaN. `mean` and `rstd` of
+        /// rows without elements are NaN.
         ///
         /// # Numerics
-        /// Computed in f32, and rounded once. The variance is computed as a sum of squared
-        /// deviations from the mean, not as a difference of squares. Error bound:
-        /// [`reference::norm`](mod@crate::reference::norm). Deterministic: the same bits every run
-        /// and on every device.
+        /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
+        /// mean, not a difference of squares. Error bound:
+        /// [`reference::norm`](mod@crate::reference::norm). Same bits every run, on every device.
         ///
         /// # Async
         /// Enqueued on `stream`; returns before completion. Device faults surface at the next
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`] (an axis that `x` does not have; any for an `x` without
-        /// dimensions), [`Error::InvalidValue`] (no axes; an epsilon that is negative or not
-        /// finite; weight and bias of different dtypes; a `sum` without a residual),
-        /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-        /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens
-        /// on error.
+        /// [`Error::OutOfBounds`] (an axis that `x` does not have), [`Error::InvalidValue`] (no
+        /// axes; an epsilon that is negative or not finite; weight and bias of different dtypes; a
+        /// `sum` without a residual), [`Error::ShapeMismatch`], [`Error::StrideMismatch`],
+        /// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfMemory`],
+        /// [`Error::Driver`]. No launch happens on error.
         ///
         /// # Performance
-        /// One launch, with one read or one write of every tensor, if the elements of a row are
-        /// contiguous and the other dimensions merge into one with a single stride, as for the last
-        /// axes of contiguous tensors. A tensor of another layout is copied, which is another read
-        /// and write. Rows of a multiple of 16 bytes are fastest. All other rows, GPUs other than
-        /// of compute capability 9.0, and f16 with weights in f32 use a kernel without vector
-        /// accesses, which needs a separate launch to add a residual.
+        /// One launch, with one read or write of every tensor, if the elements of a row are
+        /// contiguous and the other dimensions merge into one, as for the last axes of contiguous
+        /// tensors; a tensor of another layout is copied. Rows of a multiple of 16 bytes are
+        /// fastest. All other rows, GPUs other than of compute capability 9.0, and f16 with weights
+        /// in f32 use a kernel without vector accesses, which needs a separate launch to add a
+        /// residual.
         ///
         /// # Sources
         /// Ba, Kiros and Hinton, Layer Normalization, arXiv:1607.06450; Zhang and Sennrich, Root
@@ -116,8 +112,7 @@ macro_rules! norm {
 
             along_axes_or_last!(0, along);
 
-            /// Sets the number that is added to the variance (layer norm) or to the mean of squares
-            /// (RMS norm).
+            /// Sets the number that is added to the variance, or to the mean of squares.
             pub fn epsilon(mut self, epsilon: f32) -> Self {
                 self.0.epsilon = epsilon;
                 self
@@ -161,8 +156,7 @@ macro_rules! norm {
                 self.0.run(&y_alone(y), stream)
             }
 
-            /// Enqueues the norm and returns `y` with all that the gradient needs, in new
-            /// contiguous tensors.
+            /// Enqueues the norm; returns `y` and all that the gradient needs, in new tensors.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
@@ -446,8 +440,7 @@ impl<T: Float> Placed<T> {
         self.x.is_aligned() && self.y.is_aligned() && others.into_iter().all(Rows::is_aligned)
     }
 
-    /// The sum of `x` and the residual, by a separate launch: the kernel that goes element by
-    /// element reads rows several times, and holds no sum on chip.
+    /// The sum of `x` and the residual, by a separate launch, for the kernel that holds no rows.
     fn added(&self, axes: &RowAxes, stream: &Stream) -> Result<Option<Rows<T>>> {
         let Some(residual) = &self.residual else {
             return Ok(None);
