@@ -1,4 +1,4 @@
-//! Hopper's GEMM with an epilogue of one's own.
+//! The Hopper GEMM with an epilogue of your own.
 
 use core::ptr::null_mut;
 
@@ -13,7 +13,7 @@ use spec::gemm::GemmParams;
 use spec::gemm::raster::Raster;
 use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
 
-/// Zero above the diagonal.
+/// Sets elements above the diagonal to zero.
 #[derive(Clone, Copy)]
 struct LowerTriangle;
 
@@ -30,7 +30,7 @@ impl Config for Product {
     type Mma = M64<128, f32, Bf16, Bf16>;
     type A = KMajor;
     type B = KMajor;
-    // The library's own kernels go by groups of rows, as the launch says.
+    // The library's own kernels use groups of rows, set at the launch.
     const TILE: Sm90Tile = Sm90Tile {
         raster: Raster::Hilbert,
         ..TILE_128X128
@@ -38,10 +38,10 @@ impl Config for Product {
     const PROMOTES: bool = false;
 }
 
-/// The lower triangle of `alpha * a @ b^T`, of which nothing else costs time: the epilogue is inlined.
+/// The lower triangle of `alpha * a @ b^T`. The epilogue is inlined.
 ///
 /// # Safety
-/// Launched as [`spec::gemm::sm90`] says of a plain entry of [`TILE_128X128`].
+/// Launched as [`spec::gemm::sm90`] describes for a plain entry with [`TILE_128X128`].
 #[kernel(
     arch = "sm_90a",
     max_threads = THREADS,
@@ -57,7 +57,7 @@ pub unsafe fn lower_triangle(
 ) {
     type Kernel = Gemm<Product, 128, 128, 6, 2>;
     let epilogue = Scale(params.alpha).then(LowerTriangle);
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, null_mut(), |boxes| {
             let d = Destination::<bf16>::of_map(d.as_ptr(), &params);

@@ -1,9 +1,9 @@
-//! A function that example 07 puts into a chain: compiled once, pasted into the kernel that the host
-//! composes.
+//! A function that example 07 uses in a chain. It is compiled once, and inlined in the kernel that the
+//! host composes.
 
 use cuda_std::{fragment, math};
 
-/// x where it is small, and never beyond ±`limit`.
+/// Approximately x where it is small, and bounded by ±`limit`.
 #[fragment]
 pub fn f32_soft_clip(x: f32, limit: f32) -> f32 {
     limit * math::tanh(x / limit)

@@ -1,5 +1,5 @@
-//! `y = x / (1 + exp(-beta x)) * gate`, a function of example 07: what stands between the braces is all
-//! that a function of one's own takes.
+//! `y = x / (1 + exp(-beta x)) * gate`, a function of example 07. The closure in the kernel is all that
+//! a function of your own needs.
 
 use cuda_std::map::map;
 use cuda_std::param::ByValue;
@@ -7,7 +7,7 @@ use cuda_std::{kernel, math};
 use half::bf16;
 use spec::elementwise::{THREADS, WalkParams};
 
-/// Swish with a slope a column, times a gate: three inputs that broadcast, computed in f32.
+/// Swish with a slope per column, times a gate: three broadcast inputs, computed in f32.
 ///
 /// # Safety
 /// Launched by the host's `Map` over tensors of bf16.
@@ -20,6 +20,6 @@ pub unsafe fn swish_gate(
     walk: ByValue<WalkParams, 432>,
 ) {
     let function = |[x, beta, gate]: [f32; 3]| x * math::sigmoid(beta * x) * gate;
-    // SAFETY: the launch's tensors are those of the walk.
+    // SAFETY: the host's `Map` passes the tensors that the walk describes.
     unsafe { map([x, beta, gate], y, &walk, function) }
 }

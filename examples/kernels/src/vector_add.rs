@@ -2,10 +2,10 @@
 
 use cuda_std::prelude::*;
 
-/// `c = a + b`, one element a thread.
+/// `c = a + b`, with one element per thread.
 ///
 /// # Safety
-/// All three hold `len` elements.
+/// `a`, `b` and `c` have `len` elements.
 #[kernel]
 pub unsafe fn vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize) {
     let i = thread::index_1d() as usize;
@@ -18,11 +18,11 @@ pub unsafe fn vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize) 
 /// [`vector_add`] with a bug, for example 05 to find.
 ///
 /// # Safety
-/// None can be given: the threads past the end read and write there.
+/// It cannot be called soundly: threads past the end access memory there.
 #[kernel]
 pub unsafe fn vector_add_with_a_bug(a: *const f32, b: *const f32, c: *mut f32) {
     let i = thread::index_1d() as usize;
-    // SAFETY: there is none where the grid has more threads than the arrays elements. That is the
+    // SAFETY: not sound if the grid has more threads than the arrays have elements. This is the
     // bug.
     unsafe { *c.add(i) = *a.add(i) + *b.add(i) };
 }
