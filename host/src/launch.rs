@@ -93,6 +93,18 @@ pub unsafe trait KernelParam: Copy {}
 ///     }
 /// }
 /// ```
+///
+/// Nor may an attribute take a field away, whose place padding would take:
+/// ```compile_fail
+/// warpsmith::kernel_param! {
+///     struct Padded {
+///         rows: u32,
+///         #[cfg(any())]
+///         columns: u32,
+///         row_stride: i64,
+///     }
+/// }
+/// ```
 #[macro_export]
 macro_rules! kernel_param {
     (
@@ -116,6 +128,10 @@ macro_rules! kernel_param {
                 ::core::mem::size_of::<$name>() == 0 $(+ is_param::<$ty>())*,
                 "the parameter struct has padding"
             );
+            // The fields counted are all that there are: attributes may have changed them.
+            let _ = |all: $name| {
+                let $name { $($field: _),* } = all;
+            };
         };
 
         // SAFETY: `#[repr(C)]`, and the assertion above shows that there is no padding: the fields,
@@ -282,11 +298,29 @@ pub(crate) const MAX_ARGUMENTS: usize = 64;
 pub trait KernelArgs {
     /// Number of arguments.
     fn count(&self) -> usize;
-    /// Calls `visit` with each argument, in order.
+    /// Hands each to `visit`, in order. A launch keeps their [`bytes`](KernelArg::bytes) beyond the
+    /// call of `visit`, so they live as long as `self` is borrowed:
+    ///
+    /// ```compile_fail
+    /// use warpsmith::{KernelArg, KernelArgs, Result};
+    /// struct Length(usize);
+    /// impl KernelArgs for Length {
+    ///     fn count(&self) -> usize {
+    ///         1
+    ///     }
+    ///     fn visit<'a>(
+    ///         &'a self,
+    ///         visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>,
+    ///     ) -> Result<()> {
+    ///         let length = self.0 as u32;
+    ///         visit(&length) // gone before the launch
+    ///     }
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// The first error that `visit` returns.
-    fn visit(&self, visit: &mut dyn FnMut(&dyn KernelArg) -> Result<()>) -> Result<()>;
+    /// The first that `visit` returns.
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>) -> Result<()>;
 }
 
 impl KernelArgs for [&dyn KernelArg] {
@@ -294,7 +328,7 @@ impl KernelArgs for [&dyn KernelArg] {
         self.len()
     }
 
-    fn visit(&self, visit: &mut dyn FnMut(&dyn KernelArg) -> Result<()>) -> Result<()> {
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>) -> Result<()> {
         self.iter().try_for_each(|&argument| visit(argument))
     }
 }
@@ -304,7 +338,7 @@ impl<A: KernelArgs + ?Sized> KernelArgs for &A {
         (**self).count()
     }
 
-    fn visit(&self, visit: &mut dyn FnMut(&dyn KernelArg) -> Result<()>) -> Result<()> {
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>) -> Result<()> {
         (**self).visit(visit)
     }
 }
@@ -317,9 +351,9 @@ macro_rules! tuples {
                 const { [$(stringify!($name)),*].len() }
             }
 
-            fn visit(
-                &self,
-                visit: &mut dyn FnMut(&dyn KernelArg) -> Result<()>,
+            fn visit<'a>(
+                &'a self,
+                visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>,
             ) -> Result<()> {
                 let ($($name,)*) = self;
                 $(visit($name)?;)*
@@ -349,7 +383,7 @@ impl KernelArgs for () {
         0
     }
 
-    fn visit(&self, _visit: &mut dyn FnMut(&dyn KernelArg) -> Result<()>) -> Result<()> {
+    fn visit<'a>(&'a self, _visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>) -> Result<()> {
         Ok(())
     }
 }

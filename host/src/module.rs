@@ -239,8 +239,8 @@ impl Kernel {
         if index != inner.sizes.len() {
             return Err(self.argument_count(index));
         }
-        // SAFETY: number and sizes are checked, the caller guarantees the rest, and `args` outlives
-        // the call.
+        // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as `args`
+        // is borrowed, and `args` outlives the call.
         unsafe {
             inner
                 .loaded
