@@ -150,6 +150,10 @@ impl Backend for EmulatorBackend {
         Ok(self.shared.stream(stream)?.try_lock().is_ok())
     }
 
+    fn is_capturing(&self, _stream: RawStream) -> Result<bool> {
+        Ok(false)
+    }
+
     fn wait_event(&self, _stream: RawStream, _event: RawEvent) -> Result<()> {
         // All work before the recorded point is done already.
         Ok(())

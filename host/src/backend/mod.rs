@@ -71,7 +71,9 @@ pub(crate) trait Backend: Send + Sync {
     fn synchronize_stream(&self, stream: RawStream) -> Result<()>;
     /// Whether all work enqueued on the stream is done.
     fn stream_is_done(&self, stream: RawStream) -> Result<bool>;
-    /// Makes later work of the stream wait for the point that the event recorded.
+    /// Whether work given to the stream is captured into a graph instead of being done.
+    fn is_capturing(&self, stream: RawStream) -> Result<bool>;
+    /// Later work of the stream starts after what the event recorded.
     fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>;
 
     /// A new event.

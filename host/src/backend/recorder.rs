@@ -11,6 +11,15 @@ pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
 /// A device whose calls end up in the log.
 pub(crate) fn recording_device() -> (Device, Log) {
+    device(false)
+}
+
+/// The same, all of whose streams are captured into graphs.
+pub(crate) fn capturing_device() -> (Device, Log) {
+    device(true)
+}
+
+fn device(is_capturing: bool) -> (Device, Log) {
     let log = Log::default();
     let state = Mutex::new(State {
         streams: 0,
@@ -21,6 +30,7 @@ pub(crate) fn recording_device() -> (Device, Log) {
         info: info(),
         log: log.clone(),
         state,
+        is_capturing,
     };
     let device = Device::from_backend(Box::new(recorder)).expect("nothing can fail");
     (device, log)
@@ -50,6 +60,7 @@ struct Recorder {
     info: DeviceInfo,
     log: Log,
     state: Mutex<State>,
+    is_capturing: bool,
 }
 
 struct State {
@@ -98,6 +109,10 @@ impl Backend for Recorder {
 
     fn stream_is_done(&self, _stream: RawStream) -> Result<bool> {
         Ok(true)
+    }
+
+    fn is_capturing(&self, _stream: RawStream) -> Result<bool> {
+        Ok(self.is_capturing)
     }
 
     fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {

@@ -25,6 +25,7 @@ const FUNCTIONS: &[&str] = &[
     "cuStreamCreate",
     "cuStreamSynchronize",
     "cuStreamQuery",
+    "cuStreamIsCapturing",
     "cuStreamWaitEvent",
     "cuEventCreate",
     "cuEventDestroy_v2",

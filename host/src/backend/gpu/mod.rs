@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::tensor_map::{TensorMap, TensorMapDesc};
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUmemPool_attribute,
-    CUmemoryPool, CUresult, CUstream, CUstream_flags,
+    CUmemoryPool, CUresult, CUstream, CUstream_flags, CUstreamCaptureStatus,
 };
 use driver::{cu, driver, failure};
 use std::ffi::CStr;
@@ -246,6 +246,14 @@ impl Backend for GpuBackend {
         is_done("cuStreamQuery", unsafe {
             sys::cuStreamQuery(cu_stream(stream))
         })
+    }
+
+    fn is_capturing(&self, stream: RawStream) -> Result<bool> {
+        self.bind()?;
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream lives as long as its device, `status` is a valid place.
+        unsafe { cu!(cuStreamIsCapturing(cu_stream(stream), &raw mut status)) }?;
+        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 
     fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {

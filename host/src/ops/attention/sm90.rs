@@ -363,10 +363,13 @@ fn launch_one(
         }
     };
     let kernel = kernels::kernel(call.stream, entry)?;
-    // SAFETY: the maps describe the call's memory, with the boxes of the tile; the counter is 0,
-    // and only this stream uses it; o is aligned for the stores of rows; grid and threads are those
-    // of the tile.
-    unsafe { kernel.launch(call.stream, candidate.config, arguments) }
+    // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the counter is
+    // 0 and nobody else's; o is aligned as rows are written; grid and threads are the tile's.
+    let launched = unsafe { kernel.launch(call.stream, candidate.config, arguments) };
+    match &counter {
+        Some(counter) => counter.after(launched),
+        None => launched,
+    }
 }
 
 /// Innermost box extent, in elements.

@@ -26,16 +26,16 @@ const TICKET_BYTES: u64 = 4 * TICKETS as u64;
 /// Bytes for partial results in the workspace of a stream. A launch that needs more allocates them.
 const PARTIAL_BYTES: u64 = 4 << 20;
 
-/// Addresses of the partial results and the tickets.
-struct Workspace {
+/// Partial results, and the tickets.
+struct Workspace<'a> {
     partials: u64,
     tickets: u64,
-    _lent: Option<Lent>,
+    lent: Option<Lent<'a>>,
     _more: Option<Storage>,
 }
 
-impl Workspace {
-    fn new(bytes: u64, stream: &Stream) -> Result<Self> {
+impl<'a> Workspace<'a> {
+    fn new(bytes: u64, stream: &'a Stream) -> Result<Self> {
         let workspaces = &stream.device().reduce().workspaces;
         let lent = workspaces.get(stream, TICKET_BYTES + PARTIAL_BYTES, TICKETS)?;
         let more = match bytes > PARTIAL_BYTES {
@@ -46,7 +46,7 @@ impl Workspace {
         Ok(Self {
             partials: more.as_ref().map_or(beside, Storage::address),
             tickets: lent.address,
-            _lent: Some(lent),
+            lent: Some(lent),
             _more: more,
         })
     }
@@ -55,7 +55,7 @@ impl Workspace {
     const NONE: Self = Self {
         partials: 0,
         tickets: 0,
-        _lent: None,
+        lent: None,
         _more: None,
     };
 }
@@ -150,10 +150,13 @@ impl<T: Reducible> Reduce<'_, T> {
         let kernel = kernels::kernel(stream, entry.for_plan(&plan))?;
         let config = LaunchConfig::linear(plan.blocks, THREADS);
         let args = (&x, workspace.partials, workspace.tickets, out, params);
-        // SAFETY: the view's extents and strides are those of x and y, whose elements lie inside of
-        // their storage; the outputs are contiguous, have outer * inner elements of the entry's
-        // type and overlap neither; the workspace has room for the plan's partial results, and its
-        // tickets are 0.
-        unsafe { kernel.launch(stream, config, args) }
+        // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
+        // storage; the outputs are contiguous, have outer * inner elements of the entry's type and
+        // overlap neither; the workspace has room for the plan's partial results, and tickets of 0.
+        let launched = unsafe { kernel.launch(stream, config, args) };
+        match &workspace.lent {
+            Some(lent) => lent.after(launched),
+            None => launched,
+        }
     }
 }

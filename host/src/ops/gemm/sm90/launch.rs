@@ -39,9 +39,9 @@ pub(in crate::ops::gemm) fn launch(
     }
 }
 
-/// The memory through which stream-K blocks on `stream` exchange partial sums.
-fn workspace(stream: &Stream) -> Result<Lent> {
-    /// Elements of the largest tile with stream-K.
+/// Where blocks that share tiles on `stream` hand sums over.
+fn workspace(stream: &Stream) -> Result<Lent<'_>> {
+    /// Results of the largest tile that is cut.
     const RESULTS_MAX: u32 = {
         assert!(TILE_128X128.takes_stream_k());
         TILE_128X128.tile_m * TILE_128X128.tile_n
@@ -67,7 +67,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
         (grid, 0, None)
     };
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-    let workspace = workspace.as_ref().map_or(0, |workspace| workspace.address);
+    let address = workspace.as_ref().map_or(0, |workspace| workspace.address);
     let config = config(tile, grid);
     let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m / tile.cluster_n)?;
     let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
@@ -89,24 +89,26 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     };
     call.uses()?;
     // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
-    // the boxes of the tile; d is injective, overlaps neither a nor b, and overlaps c and residual
-    // only if it is the same matrix; absent operands are null.
-    unsafe {
+    // the boxes of the tile; d is injective and overlaps neither a nor b, and c and residual only
+    // where it is them; null stands for what is absent.
+    let launched = unsafe {
         if entry.epilogue == EpilogueKind::Fused {
             let operands: [&dyn crate::launch::KernelArg; 5] =
-                [&&map_a, &&map_b, &&map_d, &launch, &workspace];
-            return call.launch_fused(entry, config, &operands);
+                [&&map_a, &&map_b, &&map_d, &launch, &address];
+            call.launch_fused(entry, config, &operands)
+        } else {
+            let scales = (call.row_scale.as_ref(), call.column_scale.as_ref());
+            let (alpha, params) = (call.device_alpha.as_ref(), call.params());
+            let (a, b, d) = (&map_a, &map_b, &map_d);
+            let operands: [&dyn crate::launch::KernelArg; 9] = [
+                &a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch, &address,
+            ];
+            call.launch(entry, config, &operands)
         }
-        let scales = (call.row_scale.as_ref(), call.column_scale.as_ref());
-        let (alpha, params) = (call.device_alpha.as_ref(), call.params());
-        let (a, b, d) = (&map_a, &map_b, &map_d);
-        call.launch(
-            entry,
-            config,
-            &[
-                &a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch, &workspace,
-            ],
-        )
+    };
+    match &workspace {
+        Some(workspace) => workspace.after(launched),
+        None => launched,
     }
 }
 
