@@ -1,7 +1,7 @@
 //! Layer norm and RMS norm.
 
 use super::axes::{Along, RowAxes, along_axes_or_last};
-use super::weights::{Weights, WeightsArg};
+use super::weights::{Weights, WeightsArg, no_overlap};
 use super::{Launch, Rows, input, shape};
 use crate::ops::check;
 use crate::ops::elementwise::Binary;
@@ -49,8 +49,8 @@ macro_rules! norm {
         /// | `x` | any, with 1 to 8 dimensions; the elements along the selected axes form a row (default: the last axis) | f32, f16, bf16 | any; see Performance |
         /// | `residual` (optional) | as `x` | as `x` | any |
         #[doc = $rows]
-        /// | `y`, `sum` (written) | as `x` | as `x` | any where no two indices refer to one element; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
-        /// | `mean`, `rstd` (written) | that of `x` without the selected axes | f32 | contiguous |
+        /// | `y`, `sum` (written) | as `x` | as `x` | any that give each element a place of its own; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
+        /// | `mean`, `rstd` (written) | `x`'s shape without the axes | f32 | contiguous; each overlaps nothing |
         ///
         /// `x + residual` is rounded to the dtype of `x` before it is normalised. A row that
         /// contains NaN or an infinity becomes NaN; in RMS norm, finite elements beside an infinity
@@ -284,6 +284,7 @@ impl<T: Float> Norm<'_, T> {
         if let Some(residual) = self.residual {
             input("residual", residual, shape, stream)?;
         }
+        let weights = [("weight", &self.weight), ("bias", &self.bias)];
         for (operand, written) in [("y", Some(&out.y)), ("sum", out.sum.as_ref())] {
             let Some(written) = written else { continue };
             check::output(operand, written, shape, stream)?;
@@ -291,17 +292,7 @@ impl<T: Float> Norm<'_, T> {
             if let Some(residual) = self.residual {
                 check::no_partial_overlap(operand, written, "residual", residual)?;
             }
-            for (other, weights) in [("weight", &self.weight), ("bias", &self.bias)] {
-                match weights {
-                    Some(Weights::Same(tensor)) => {
-                        check::no_overlap(operand, written, other, tensor)?;
-                    }
-                    Some(Weights::F32(tensor)) => {
-                        check::no_overlap(operand, written, other, tensor)?;
-                    }
-                    None => {}
-                }
-            }
+            no_overlap(operand, written, &weights)?;
         }
         if let Some(sum) = &out.sum {
             if self.residual.is_none() {
@@ -317,8 +308,16 @@ impl<T: Float> Norm<'_, T> {
             let Some(kept) = kept else { continue };
             check::output(operand, kept, &axes.of_rows(shape)?, stream)?;
             contiguous_row(operand, kept)?;
-            check::no_overlap(operand, kept, "x", self.x)?;
-            check::no_overlap(operand, kept, "y", &out.y)?;
+            let read = [("x", Some(self.x)), ("residual", self.residual)];
+            let written = [("y", Some(&out.y)), ("sum", out.sum.as_ref())];
+            for (other, tensor) in read.into_iter().chain(written) {
+                let Some(tensor) = tensor else { continue };
+                check::no_overlap(operand, kept, other, tensor)?;
+            }
+            no_overlap(operand, kept, &weights)?;
+        }
+        if let (Some(mean), Some(rstd)) = (&out.mean, &out.rstd) {
+            check::no_overlap("mean", mean, "rstd", rstd)?;
         }
         Ok(axes)
     }

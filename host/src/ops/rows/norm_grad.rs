@@ -2,7 +2,7 @@
 
 use super::axes::{Along, RowAxes, along_axes_or_last};
 use super::norm::{contiguous_row, norm_model};
-use super::weights::{Weights, WeightsArg};
+use super::weights::{Weights, WeightsArg, no_overlap};
 use super::{Launch, Rows, input, shape};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
@@ -55,10 +55,10 @@ macro_rules! gradient {
         /// | `x`, the input of the normalisation: `x` of the forward pass, or its `sum` if it had a residual | any, with 1 to 8 dimensions | f32, f16, bf16 | any |
         /// | `dy`, the gradient with respect to `y` | as `x` | as `x` | any |
         #[doc = $kept]
-        /// | `weight` (optional, default 1) | as in the forward pass | as `x`, or f32 | any |
-        /// | `sum_gradient` (optional), the gradient that reaches `sum` from elsewhere; it is added to `dx` | as `x` | as `x` | any |
-        /// | `dx` (written), which is also the gradient with respect to the residual | as `x` | as `x` | any where no two indices refer to one element; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise |
-        /// | `dweight`, `dbias` (written) | that of a row | f32 | contiguous |
+        /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
+        /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
+        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise, nor any other |
+        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous; each overlaps nothing |
         ///
         /// # Numerics
         /// Computed in f32; `dx` is rounded once. `dweight` and `dbias` are added up in two passes,
@@ -242,6 +242,8 @@ impl<T: Float> NormGrad<'_, T> {
             input("sum_gradient", dsum, shape, stream)?;
             check::no_partial_overlap("dx", &out.dx, "sum_gradient", dsum)?;
         }
+        let weight = [("weight", &self.weight)];
+        no_overlap("dx", &out.dx, &weight)?;
         for (operand, written) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
             let Some(written) = written else { continue };
             check::output(operand, written, &of_row, stream)?;
@@ -249,6 +251,14 @@ impl<T: Float> NormGrad<'_, T> {
             check::no_overlap(operand, written, "x", self.x)?;
             check::no_overlap(operand, written, "dy", self.dy)?;
             check::no_overlap(operand, written, "dx", &out.dx)?;
+            if let Some(dsum) = self.dsum {
+                check::no_overlap(operand, written, "sum_gradient", dsum)?;
+            }
+            for (other, kept) in [("mean", self.mean), ("rstd", Some(self.rstd))] {
+                let Some(kept) = kept else { continue };
+                check::no_overlap(operand, written, other, kept)?;
+            }
+            no_overlap(operand, written, &weight)?;
         }
         if let (Some(dweight), Some(dbias)) = (&out.dweight, &out.dbias) {
             check::no_overlap("dweight", dweight, "dbias", dbias)?;

@@ -1,8 +1,9 @@
 //! Weights and biases of norms, in the dtype of the rows or in f32.
 
 use super::input;
+use crate::ops::check;
 use crate::ops::float::Float;
-use crate::{KernelArg, Result, Stream, Tensor};
+use crate::{Element, KernelArg, Result, Stream, Tensor};
 use spec::DType;
 use std::ffi::c_void;
 
@@ -74,4 +75,24 @@ impl<T: Float> Weights<T> {
     pub(super) fn is_other(&self) -> bool {
         matches!(self, Self::F32(_)) && T::DTYPE != DType::F32
     }
+}
+
+/// The written tensor shares no element with any of these, which errors call so.
+pub(super) fn no_overlap<E: Element, T: Float>(
+    output: &'static str,
+    written: &Tensor<E>,
+    weights: &[(&'static str, &Option<Weights<T>>)],
+) -> Result<()> {
+    for &(operand, weights) in weights {
+        match weights {
+            Some(Weights::Same(tensor)) => {
+                check::no_overlap(output, written, operand, tensor)?;
+            }
+            Some(Weights::F32(tensor)) => {
+                check::no_overlap(output, written, operand, tensor)?;
+            }
+            None => {}
+        }
+    }
+    Ok(())
 }
