@@ -63,7 +63,8 @@ fn main() -> Result<()> {
 /// `clip(2 x, beta) + 1` with one kernel, which is composed of three functions, one of them ours.
 fn in_a_chain(device: &Device, x: &Tensor<bf16>, beta: &Tensor<bf16>) -> Result<()> {
     let (takes, returns) = ([Scalar::F32, Scalar::F32], Scalar::F32);
-    let soft_clip = Fragment::from_ptx(FRAGMENTS, "f32_soft_clip", &takes, returns)?;
+    // SAFETY: cuda_builder made the text.
+    let soft_clip = unsafe { Fragment::from_ptx(FRAGMENTS, "f32_soft_clip", &takes, returns) }?;
     let y = Chain::new(x)
         .scalar(BinaryOp::Mul, 2.0)
         .apply_with(&soft_clip, beta)

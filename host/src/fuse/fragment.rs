@@ -64,7 +64,8 @@ impl fmt::Display for Scalar {
 /// #     .reg .b32 %r<3>;\nld.param.b32\t%r1,[$arg0];\nadd.rn.f32\t%r2,%r1,%r1;\n\
 /// #     st.param.b32\t[func_retval0],%r2;\nret;\n}\n";
 /// // let ptx = include_str!("../ptx/sm_75/kernels.ptx");
-/// let twice = Fragment::from_ptx(ptx, "f32_twice", &[Scalar::F32], Scalar::F32)?;
+/// // SAFETY: cuda_builder made the text.
+/// let twice = unsafe { Fragment::from_ptx(ptx, "f32_twice", &[Scalar::F32], Scalar::F32) }?;
 /// assert_eq!(twice.instructions(), 1);
 /// # Ok::<(), warpsmith::Error>(())
 /// ```
@@ -104,7 +105,17 @@ impl Fragment {
     /// # Errors
     /// [`Error::Fuse`](crate::Error::Fuse) with [`FuseError::UnknownFragment`],
     /// [`FuseError::NotAFragment`].
-    pub fn from_ptx(
+    ///
+    /// # Safety
+    /// The text is one that cuda_builder made: it has refused functions that are not ones of their
+    /// arguments, and what stands in the text runs wherever the fragment is
+    /// [applied](crate::Chain::apply), which is safe. A store in it would write to any memory.
+    ///
+    /// ```compile_fail,E0133
+    /// use warpsmith::fuse::{Fragment, Scalar};
+    /// Fragment::from_ptx("st.global.b32 [%rd1],0;", "f32_poke", &[Scalar::F32], Scalar::F32);
+    /// ```
+    pub unsafe fn from_ptx(
         ptx: &str,
         name: &str,
         params: &[Scalar],

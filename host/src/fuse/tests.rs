@@ -90,7 +90,8 @@ fn fragment(name: &str) -> Fragment {
     } else {
         Scalar::U32
     };
-    Fragment::from_ptx(FRAGMENTS, name, &[param], result).expect("it is there")
+    // SAFETY: functions of their arguments, as cuda_builder writes them.
+    unsafe { Fragment::from_ptx(FRAGMENTS, name, &[param], result) }.expect("it is there")
 }
 
 fn skeleton() -> Skeleton {

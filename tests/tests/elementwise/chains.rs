@@ -169,7 +169,8 @@ fn narrow(op: UnaryOp) -> Option<Fragment> {
     const FRAGMENTS: &str = include_str!("../../../ptx/sm_75/fragments.ptx");
     op.narrow_ulps()?;
     let name = format!("f32_{}_narrow", op.name());
-    let fragment = Fragment::from_ptx(FRAGMENTS, &name, &[Scalar::F32], Scalar::F32);
+    // SAFETY: cuda_builder made the text.
+    let fragment = unsafe { Fragment::from_ptx(FRAGMENTS, &name, &[Scalar::F32], Scalar::F32) };
     Some(fragment.expect("functions with a bound for short forms have one"))
 }
 
