@@ -138,6 +138,30 @@ fn pinned_copies_on_two_streams_do_not_cross_one_that_writes() {
 }
 
 #[test]
+fn a_copy_on_a_stream_made_elsewhere_is_waited_for_though_another_one_has_its_handle() {
+    let (device, log) = recording_device();
+    // SAFETY: the recorder does nothing with the handle.
+    let foreign = || unsafe { Stream::from_raw(&device, 99 as *mut _) };
+    let mut host = PinnedBuffer::<u32>::zeros(&device, 4).expect("allocates");
+    let stream = foreign();
+    let mut buffer = DeviceBuffer::<u32>::uninit(&stream, 4).expect("allocates");
+    take(&log);
+    let of_use = ["record e0 s0", "wait s99 e0"];
+    buffer.copy_to_pinned(&mut host, &stream).expect("copies");
+    assert_eq!(
+        take(&log),
+        [&of_use[..], &["copy out s99", "record e1 s99"]].concat()
+    );
+    drop(stream);
+    let new = foreign();
+    buffer.copy_from_pinned(&host, &new).expect("copies");
+    let copy = ["wait s99 e1", "copy in s99", "record e2 s99"];
+    assert_eq!(take(&log), [&of_use[..], &copy].concat());
+    host.as_slice().expect("after the first copy");
+    assert_eq!(take(&log), ["synchronize e1", "destroy e1"]);
+}
+
+#[test]
 fn streams_are_reused_and_beyond_the_table_shared() {
     let (device, _log) = recording_device();
     let first = device.stream().expect("a stream");

@@ -1,11 +1,11 @@
 //! Page-locked (pinned) host memory, which the device copies from and to without staging, so that
 //! copies overlap with other work.
 
-use crate::backend::{EventUse, RawEvent};
+use crate::backend::{Backend, EventUse, RawEvent};
 use crate::device::{Device, lock};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::stream::Stream;
+use crate::stream::{Slot, Stream};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -36,13 +36,14 @@ pub struct PinnedBuffer<T: Element> {
     device: Device,
     pointer: NonNull<T>,
     len: usize,
-    /// Copies in flight: one entry for each stream, whose event is recorded after its last copy.
+    /// Copies in flight: an event for each stream that has one, after its last; one for each copy on
+    /// a stream made elsewhere.
     in_flight: Mutex<Vec<InFlight>>,
     elements: PhantomData<T>,
 }
 
 struct InFlight {
-    stream: Stream,
+    slot: Slot,
     event: RawEvent,
     /// The copy writes host memory.
     writes: bool,
@@ -166,18 +167,21 @@ impl<T: Element> PinnedBuffer<T> {
         let backend = self.device.backend();
         let mut in_flight = lock(&self.in_flight);
         if writes || in_flight.iter().any(|copy| copy.writes) {
-            // A copy that writes the host memory must not overlap with copies on other streams.
-            for copy in in_flight.iter().filter(|copy| copy.stream != *stream) {
+            // Copies on other streams must not cross one that writes host memory.
+            for copy in in_flight.iter().filter(|copy| !copy.is_on(stream)) {
                 backend.wait_event(stream.raw(), copy.event)?;
             }
         }
-        let known = in_flight.iter().position(|copy| copy.stream == *stream);
+        let known = in_flight.iter().position(|copy| copy.is_on(stream));
         let index = match known {
             Some(index) => index,
             None => {
+                if stream.slot() == Slot::FOREIGN {
+                    forget_done(&mut in_flight, backend)?;
+                }
                 let event = backend.create_event(EventUse::Order)?;
                 in_flight.push(InFlight {
-                    stream: stream.clone(),
+                    slot: stream.slot(),
                     event,
                     writes,
                 });
@@ -204,6 +208,27 @@ impl<T: Element> PinnedBuffer<T> {
         }
         Ok(())
     }
+}
+
+impl InFlight {
+    /// Whether it is certainly on this stream. A handle made elsewhere may be that of a stream which
+    /// is gone, with its copy in flight, and of a new one.
+    fn is_on(&self, stream: &Stream) -> bool {
+        self.slot != Slot::FOREIGN && self.slot == stream.slot()
+    }
+}
+
+/// Takes copies that are done from the list, which else grew with every copy.
+fn forget_done(in_flight: &mut Vec<InFlight>, backend: &dyn Backend) -> Result<()> {
+    let mut index = 0;
+    while let Some(copy) = in_flight.get(index) {
+        if backend.event_is_done(copy.event)? {
+            backend.destroy_event(in_flight.swap_remove(index).event);
+        } else {
+            index += 1;
+        }
+    }
+    Ok(())
 }
 
 impl<T: Element> Drop for PinnedBuffer<T> {
