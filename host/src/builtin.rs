@@ -33,7 +33,8 @@ impl Device {
     /// [`Error::ManifestMismatch`] where an embedded module is not what the manifest says, and the
     /// errors of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
-        self.builtin().get_or_load(name, || self.load_builtin(name))
+        self.builtin()
+            .get_or_load(self, name, || self.load_builtin(name))
     }
 
     fn load_builtin(&self, name: &str) -> Result<Kernel> {

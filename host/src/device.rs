@@ -447,3 +447,21 @@ impl fmt::Display for DeviceInfo {
         }
     }
 }
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::*;
+    use crate::{Softmax, Tensor, Unary, UnaryOp};
+
+    #[test]
+    fn an_emulator_that_nobody_holds_goes_with_the_kernels_that_it_keeps() {
+        let device = Device::emulator_with(Default::default()).expect("an emulator");
+        let left = Arc::downgrade(&device.0);
+        let stream = device.stream().expect("a stream");
+        let x = Tensor::full(&stream, &[4, 4], 1.0_f32).expect("a tensor");
+        let composed = Unary::new(UnaryOp::Neg, &x).run(&stream).expect("it runs");
+        let built_in = Softmax::new(&x).run(&stream).expect("it runs");
+        drop((composed, built_in, x, stream, device));
+        assert!(left.upgrade().is_none(), "something keeps the device");
+    }
+}

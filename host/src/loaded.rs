@@ -1,16 +1,16 @@
 //! The kernels that a device has loaded, by key.
 
-use crate::device::lock;
+use crate::device::{Device, lock};
 use crate::error::Result;
-use crate::module::Kernel;
+use crate::module::{Kernel, KernelInner};
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Kernels by a key: a name, or a description of what was composed.
 pub(crate) struct Loaded<K: ?Sized> {
-    kernels: RwLock<HashMap<Box<K>, Kernel>>,
-    /// Held while a kernel is loaded, so that none is loaded twice.
+    kernels: RwLock<HashMap<Box<K>, Arc<KernelInner>>>,
+    /// Held while one is loaded, so that none is loaded twice.
     loading: Mutex<()>,
 }
 
@@ -27,31 +27,34 @@ impl<K: ?Sized + Hash + Eq> Loaded<K>
 where
     for<'a> Box<K>: From<&'a K>,
 {
-    /// The kernel with this key. The first call gets it from `load`; later calls allocate nothing.
+    /// The kernel of that key on `device`, which this is of; `load` gives it the first time. A later
+    /// call allocates nothing.
     ///
     /// # Errors
     /// What `load` returns.
     pub(crate) fn get_or_load(
         &self,
+        device: &Device,
         key: &K,
         load: impl FnOnce() -> Result<Kernel>,
     ) -> Result<Kernel> {
-        if let Some(kernel) = self.get(key) {
+        if let Some(kernel) = self.get(device, key) {
             return Ok(kernel);
         }
         let _loading = lock(&self.loading);
-        // Another thread may have loaded it in the meantime.
-        if let Some(kernel) = self.get(key) {
+        // Another thread may have been faster.
+        if let Some(kernel) = self.get(device, key) {
             return Ok(kernel);
         }
         let kernel = load()?;
         let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
-        kernels.insert(key.into(), kernel.clone());
+        kernels.insert(key.into(), kernel.inner().clone());
         Ok(kernel)
     }
 
-    fn get(&self, key: &K) -> Option<Kernel> {
+    fn get(&self, device: &Device, key: &K) -> Option<Kernel> {
         let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
-        kernels.get(key).cloned()
+        let inner = kernels.get(key)?;
+        Some(Kernel::of(device, inner.clone()))
     }
 }

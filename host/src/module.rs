@@ -80,8 +80,7 @@ impl Module {
         let of_text = signature.max_threads.unwrap_or(u32::MAX);
         let of_device = inner.device.info().max_threads_per_block;
         limits.max_threads = limits.max_threads.min(of_text).min(of_device);
-        Ok(Kernel(Arc::new(KernelInner {
-            device: inner.device.clone(),
+        let kernel = KernelInner {
             signature: signature.clone(),
             sizes: signature
                 .params
@@ -90,8 +89,8 @@ impl Module {
                 .collect(),
             limits,
             loaded,
-            _module: self.clone(),
-        })))
+        };
+        Ok(Kernel::of(&inner.device, Arc::new(kernel)))
     }
 }
 
@@ -104,59 +103,73 @@ impl fmt::Debug for Module {
 
 /// A kernel of a loaded module. A clone is another handle to it.
 #[derive(Clone)]
-pub struct Kernel(Arc<KernelInner>);
-
-struct KernelInner {
+pub struct Kernel {
     device: Device,
+    inner: Arc<KernelInner>,
+}
+
+/// A kernel without its device, which keeps those that it was asked for: it would keep itself alive.
+pub(crate) struct KernelInner {
     signature: Signature,
     /// Sizes of the parameters in bytes.
     sizes: Box<[u32]>,
     limits: KernelLimits,
+    /// Keeps the module.
     loaded: Box<dyn LoadedKernel>,
-    _module: Module,
 }
 
 impl Kernel {
-    /// Its entry name in the PTX.
+    pub(crate) fn of(device: &Device, inner: Arc<KernelInner>) -> Self {
+        Self {
+            device: device.clone(),
+            inner,
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<KernelInner> {
+        &self.inner
+    }
+
+    /// Entry name.
     pub fn name(&self) -> &str {
-        &self.0.signature.name
+        &self.inner.signature.name
     }
 
     /// The device it is on.
     pub fn device(&self) -> &Device {
-        &self.0.device
+        &self.device
     }
 
     /// Sizes and alignments of its parameters, in order.
     pub fn params(&self) -> &[ParamInfo] {
-        &self.0.signature.params
+        &self.inner.signature.params
     }
 
     /// Largest number of threads in a block, limited by the kernel's launch bounds, its register
     /// use and the device.
     pub fn max_threads(&self) -> u32 {
-        self.0.limits.max_threads
+        self.inner.limits.max_threads
     }
 
     /// Statically declared shared memory in bytes.
     pub fn static_shared_bytes(&self) -> u32 {
-        self.0.limits.static_shared_bytes
+        self.inner.limits.static_shared_bytes
     }
 
     /// Largest dynamic shared memory of a launch, in bytes.
     pub fn max_dynamic_shared_bytes(&self) -> u32 {
-        self.0.limits.max_dynamic_shared_bytes
+        self.inner.limits.max_dynamic_shared_bytes
     }
 
     /// Registers per thread; `None` on the emulator, which does not allocate registers.
     pub fn registers(&self) -> Option<u32> {
-        Some(self.0.limits.registers).filter(|&registers| registers > 0)
+        Some(self.inner.limits.registers).filter(|&registers| registers > 0)
     }
 
     /// Local memory per thread in bytes: register spills and dynamically indexed arrays. 0 on the
     /// emulator.
     pub fn local_bytes(&self) -> u32 {
-        self.0.limits.local_bytes
+        self.inner.limits.local_bytes
     }
 
     /// Enqueues one launch on `stream`.
@@ -213,8 +226,8 @@ impl Kernel {
         config: LaunchConfig,
         args: A,
     ) -> Result<()> {
-        let inner = &*self.0;
-        stream.device().check_same("kernel", &inner.device)?;
+        let inner = &*self.inner;
+        stream.device().check_same("kernel", &self.device)?;
         self.check_shape(&config)?;
         if args.count() != inner.sizes.len() {
             return Err(self.argument_count(args.count()));
@@ -249,8 +262,8 @@ impl Kernel {
     }
 
     fn check_shape(&self, config: &LaunchConfig) -> Result<()> {
-        let inner = &*self.0;
-        let info = inner.device.info();
+        let inner = &*self.inner;
+        let info = self.device.info();
         for (what, extents, limits) in [
             ("grid", config.grid, info.max_grid),
             ("block", config.block, info.max_block),
@@ -290,7 +303,7 @@ impl Kernel {
 
     /// Checks block and cluster against the ones the kernel was compiled for.
     fn check_demands(&self, config: &LaunchConfig) -> Result<()> {
-        let signature = &self.0.signature;
+        let signature = &self.inner.signature;
         if let Some(block) = signature
             .required_block
             .filter(|&block| block != config.block)
@@ -323,7 +336,7 @@ impl Kernel {
             let want = format!("1 to {MAX_CLUSTER_BLOCKS} blocks");
             return invalid("cluster", cluster, want);
         }
-        let info = self.0.device.info();
+        let info = self.device.info();
         if cluster != [1; 3] && info.arch < CLUSTER_ARCH {
             return Err(Error::Unsupported {
                 what: format!("a launch in clusters of {cluster:?} on {info}").into(),
@@ -353,13 +366,13 @@ impl Kernel {
         Error::ArgumentCount {
             kernel: self.name().into(),
             got,
-            want: self.0.sizes.len(),
+            want: self.inner.sizes.len(),
         }
     }
 
     #[cold]
     fn argument_size(&self, index: usize, got_bytes: usize) -> Error {
-        let want_bytes = self.0.sizes.get(index).map_or(0, |&size| size as usize);
+        let want_bytes = self.inner.sizes.get(index).map_or(0, |&size| size as usize);
         Error::ArgumentSize {
             kernel: self.name().into(),
             index,

@@ -21,7 +21,7 @@ impl Device {
         key: &[u64],
         compose: impl FnOnce() -> Result<String>,
     ) -> Result<Kernel> {
-        self.compositions().get_or_load(key, || {
+        self.compositions().get_or_load(self, key, || {
             let module = Module::load(self, &compose()?)?;
             let mut names = module.kernel_names();
             let name = names.next();
