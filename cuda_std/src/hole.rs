@@ -25,6 +25,14 @@
 /// | `hole!(load "name", [y, ..] <- address)` | one load from global memory, as wide as it says | outputs are 0 |
 /// | `hole!(store "name", address <- [x, ..])` | one store | nothing |
 ///
+/// A name is of letters, digits and `_`; another one, which could be text of more lines, does not
+/// compile:
+/// ```compile_fail
+/// let y: u32;
+/// cuda_std::hole!("value\n trap; //", [y] <- []);
+/// let _ = y;
+/// ```
+///
 /// In PTX a hole is a line that ends in `// hole name outputs <- inputs`: the kernel assembles as it
 /// is, and the line is what the host replaces.
 ///
@@ -33,6 +41,7 @@
 #[macro_export]
 macro_rules! hole {
     ($name:literal, [$($out:ident),+] <- [$($in:ident),*]) => {{
+        const _: () = $crate::hole::check($name);
         #[cfg(target_arch = "nvptx64")]
         // SAFETY: writes its outputs, and what fills it is a function of its inputs.
         unsafe {
@@ -77,6 +86,21 @@ macro_rules! hole {
             let _ = ($address, $crate::hole::no_access($name));
         }
     }};
+}
+
+/// Holds the name of a hole against the rule.
+///
+/// # Panics
+/// In constant evaluation: where it is none.
+#[doc(hidden)]
+pub const fn check(name: &str) {
+    let name = name.as_bytes();
+    let mut at = 0;
+    while at < name.len() {
+        let is_fine = name[at].is_ascii_alphanumeric() || name[at] == b'_';
+        assert!(is_fine, "a hole's name is of letters, digits and `_`");
+        at += 1;
+    }
 }
 
 /// What a hole is on the host.

@@ -9,7 +9,27 @@
 const FORMAT_MAX: usize = 512;
 
 /// Something that `{}` prints.
-pub trait Arg: Copy {
+///
+/// # Safety
+/// `CONVERSION` is one conversion of `printf`, which reads what `pass` gives as C passes it and, where
+/// that is a pointer, what it points to.
+///
+/// ```compile_fail,E0200
+/// use cuda_std::print::Arg;
+/// #[derive(Clone, Copy)]
+/// struct Number(u64);
+/// impl Arg for Number {
+///     type Passed = u64;
+///     const CONVERSION: &'static str = "%s"; // reads memory anywhere
+///     fn pass(self) -> u64 {
+///         self.0
+///     }
+///     fn text(self) -> String {
+///         self.0.to_string()
+///     }
+/// }
+/// ```
+pub unsafe trait Arg: Copy {
     /// How C passes it to a variadic function.
     type Passed: Copy;
     /// How `vprintf` is told of it.
@@ -25,7 +45,8 @@ pub trait Arg: Copy {
 
 macro_rules! arguments {
     ($($ty:ty => $passed:ty, $conversion:literal, |$x:ident| $pass:expr, $host:literal;)*) => {$(
-        impl Arg for $ty {
+        // SAFETY: C's conversion of what it is passed as; a string is ended by a zero byte.
+        unsafe impl Arg for $ty {
             type Passed = $passed;
             const CONVERSION: &'static str = $conversion;
 
@@ -59,7 +80,8 @@ arguments! {
     &'static core::ffi::CStr => *const core::ffi::c_char, "%s", |x| x.as_ptr(), "{:?}";
 }
 
-impl<T> Arg for *const T {
+// SAFETY: `%p` reads the pointer and nothing that it points to.
+unsafe impl<T> Arg for *const T {
     type Passed = *const T;
     const CONVERSION: &'static str = "%p";
 
@@ -73,7 +95,8 @@ impl<T> Arg for *const T {
     }
 }
 
-impl<T> Arg for *mut T {
+// SAFETY: as above.
+unsafe impl<T> Arg for *mut T {
     type Passed = *mut T;
     const CONVERSION: &'static str = "%p";
 
@@ -88,7 +111,11 @@ impl<T> Arg for *mut T {
 }
 
 /// The arguments of one call, a tuple.
-pub trait Args {
+///
+/// # Safety
+/// What `pass` gives are as many arguments as there are `CONVERSIONS`, each of which is one of `printf`
+/// that reads its own, laid out as C's variadic functions read them.
+pub unsafe trait Args {
     /// What `vprintf` reads.
     type Passed: Copy;
     /// A conversion for each.
@@ -110,7 +137,8 @@ macro_rules! tuples {
         #[derive(Clone, Copy)]
         pub struct $packed<$($arg),*>($($arg),*);
 
-        impl<$($arg: Arg),*> Args for ($($arg,)*) {
+        // SAFETY: each argument's own, in order, in a struct of C.
+        unsafe impl<$($arg: Arg),*> Args for ($($arg,)*) {
             type Passed = $packed<$($arg::Passed),*>;
             const CONVERSIONS: &'static [&'static str] = &[$($arg::CONVERSION),*];
 

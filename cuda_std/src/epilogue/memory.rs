@@ -17,7 +17,8 @@ impl<T: Element> AddMatrix<T> {
     /// Of a matrix with `ld` elements between rows, and `batch_stride` between matrices.
     ///
     /// # Safety
-    /// The matrix is readable wherever D has an element, while the kernel runs.
+    /// The matrix is readable wherever D has an element, while the kernel runs; and the value is
+    /// applied at places of D alone, as kernels do.
     #[inline(always)]
     pub const unsafe fn new(matrix: *const T, ld: i64, batch_stride: i64, factor: f32) -> Self {
         Self {
@@ -35,7 +36,7 @@ impl<T: Element> Epilogue for AddMatrix<T> {
         let offset = place.batch as i64 * self.batch_stride
             + i64::from(place.row) * self.ld
             + i64::from(place.column);
-        // SAFETY: `place` is in D, where `new`'s caller says that the matrix is readable.
+        // SAFETY: `new`'s caller says that `place` is in D, and the matrix readable there.
         let element = unsafe { T::load(self.matrix.offset(offset as isize)) };
         crate::math::fma(self.factor, element, x)
     }
@@ -55,7 +56,8 @@ impl<T: Element> AddVector<T> {
     /// vectors.
     ///
     /// # Safety
-    /// Those elements are readable wherever D has one, while the kernel runs.
+    /// Those elements are readable wherever D has one, while the kernel runs; and the value is applied
+    /// at places of D alone, as kernels do.
     #[inline(always)]
     pub const unsafe fn new(vector: *const T, of_row: bool, batch_stride: i64) -> Self {
         Self {
@@ -68,8 +70,8 @@ impl<T: Element> AddVector<T> {
     #[inline(always)]
     fn element(&self, batch: u64, index: u32) -> f32 {
         let vector = self.of(batch);
-        // SAFETY: `index` is that of a row or a column of D, where `new`'s caller says that the
-        // element is readable.
+        // SAFETY: `new`'s caller says that `index` is that of a row or a column of D, and the element
+        // readable there.
         unsafe { T::load(vector.add(index as usize)) }
     }
 }
@@ -148,7 +150,8 @@ impl ScaleByVector {
     /// Factor `row * row_stride + column * column_stride`.
     ///
     /// # Safety
-    /// Those factors are readable wherever D has an element, while the kernel runs.
+    /// Those factors are readable wherever D has an element, while the kernel runs; and the value is
+    /// applied at places of D alone, as kernels do.
     #[inline(always)]
     pub const unsafe fn new(factors: *const f32, row_stride: u32, column_stride: u32) -> Self {
         Self {
@@ -164,7 +167,7 @@ impl Epilogue for ScaleByVector {
     fn apply(&self, place: Place, x: f32) -> f32 {
         let index = u64::from(place.row) * u64::from(self.row_stride)
             + u64::from(place.column) * u64::from(self.column_stride);
-        // SAFETY: `place` is in D, where `new`'s caller says that the factor is readable.
+        // SAFETY: `new`'s caller says that `place` is in D, and the factor readable there.
         x * unsafe { self.factors.add(index as usize).read() }
     }
 }
