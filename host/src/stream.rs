@@ -150,8 +150,13 @@ impl Stream {
         }))
     }
 
-    /// The driver's handle (`CUstream`) on a GPU, an opaque number on the emulator. The handle of a
-    /// stream of [`Device::stream`] stays valid as long as the device.
+    /// The driver's handle (`CUstream`) on a GPU; a number without meaning on the emulator. Valid
+    /// while the device is.
+    ///
+    /// Who captures this stream into a graph by it (`cuStreamBeginCapture`) has launched each
+    /// operation once before, since a first launch loads its kernel; waits for nothing meanwhile
+    /// (reading back, memory of another stream and lengths on the host wait); and keeps all tensors
+    /// of the captured launches as long as the graph: dropping one waits for no graph.
     pub fn as_raw(&self) -> *mut std::ffi::c_void {
         self.0.raw.0 as *mut std::ffi::c_void
     }
