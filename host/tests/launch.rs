@@ -195,9 +195,9 @@ fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
 fn dynamic_shared_memory_is_there_up_to_the_devices_limit() {
     for device in devices() {
         let stream = device.stream().expect("a stream");
-        let kernel = basic(&device)
-            .kernel("reverse_in_shared")
-            .expect("the kernel is there");
+        let module = basic(&device);
+        let look_up = || module.kernel("reverse_in_shared").expect("it is there");
+        let (kernel, again) = (look_up(), look_up());
         let limit = kernel.max_dynamic_shared_bytes();
         // A driver may keep a kilobyte of each block for itself.
         let most = device.info().max_shared_bytes_per_block;
@@ -205,7 +205,14 @@ fn dynamic_shared_memory_is_there_up_to_the_devices_limit() {
             limit <= most && limit + 1024 >= most,
             "{limit} of {most} bytes"
         );
-        for bytes in [256, 48 << 10, limit] {
+        // What one asked for, the other does not take away.
+        for (kernel, bytes) in [
+            (&kernel, 256),
+            (&kernel, 48 << 10),
+            (&kernel, limit),
+            (&again, limit - 4096),
+            (&kernel, limit),
+        ] {
             let mut out = DeviceBuffer::<u32>::zeros(&stream, 64).expect("allocates");
             let config = LaunchConfig::linear(1, 64).shared_bytes(bytes);
             // SAFETY: 64 threads write 64 elements; they use the last 256 bytes of `bytes`.

@@ -3,16 +3,17 @@
 use super::driver::{cu, describe, driver};
 use super::{Context, cu_stream};
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule, RawStream};
-use crate::device::DeviceInfo;
+use crate::device::{DeviceInfo, lock};
 use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
 use crate::signature::Signature;
 use cudarc::driver::sys::{
     self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult,
 };
+use std::collections::HashMap;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Static plus dynamic shared memory that a launch may use without
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
@@ -33,6 +34,9 @@ struct Handle {
     context: Context,
     module: CUmodule,
     max_shared_bytes: u32,
+    /// Dynamic shared memory that launches of a function may use by now, for those that asked: the
+    /// driver keeps one number of each, however often it was looked up.
+    opted_in: Mutex<HashMap<usize, u32>>,
 }
 
 // SAFETY: the driver's modules may be used from any thread.
@@ -96,6 +100,7 @@ pub(super) fn load(
         context,
         module,
         max_shared_bytes,
+        opted_in: Mutex::default(),
     }))))
 }
 
@@ -122,7 +127,6 @@ impl LoadedModule for GpuModule {
             required_cluster: signature.cluster,
             begins_early: signature.begins_early,
             opted_in: AtomicU32::new(opted_in),
-            opting_in: Mutex::new(()),
         }))
     }
 }
@@ -153,10 +157,8 @@ struct GpuKernel {
     required_cluster: Option<[u32; 3]>,
     /// See [`Signature::begins_early`].
     begins_early: bool,
-    /// Dynamic shared memory that launches may use so far.
+    /// Dynamic shared memory that launches may use, as far as this one knows.
     opted_in: AtomicU32,
-    /// Held while `opted_in` grows, so that it never shrinks.
-    opting_in: Mutex<()>,
 }
 
 // SAFETY: the driver's functions may be used from any thread; they live as long as their module.
@@ -167,18 +169,18 @@ unsafe impl Sync for GpuKernel {}
 impl GpuKernel {
     #[cold]
     fn opt_in(&self, shared_bytes: u32) -> Result<()> {
-        let _guard = self
-            .opting_in
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if shared_bytes > self.opted_in.load(Ordering::Relaxed) {
+        let mut of_module = lock(&self.module.opted_in);
+        let opted_in = of_module.entry(self.function as usize).or_default();
+        // Held while it grows, so that it never shrinks.
+        if shared_bytes > *opted_in {
             let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let value = i32::try_from(shared_bytes)
                 .map_err(|_| Error::Bug("shared memory was not held against the limit"))?;
             // SAFETY: the function's module is loaded.
             unsafe { cu!(cuFuncSetAttribute(self.function, which, value)) }?;
-            self.opted_in.store(shared_bytes, Ordering::Release);
+            *opted_in = shared_bytes;
         }
+        self.opted_in.store(*opted_in, Ordering::Release);
         Ok(())
     }
 }
