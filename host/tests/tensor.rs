@@ -3,7 +3,10 @@
 use ndarray::{Array, Array2, ArrayD, Axis, IxDyn, ShapeBuilder, Slice, array, s};
 use proptest::prelude::*;
 use warpsmith::testing::devices;
-use warpsmith::{Device, DeviceBuffer, DevicePtr, Error, MAX_RANK, Tensor};
+use warpsmith::{
+    CrossEntropy, Device, DeviceBuffer, DevicePtr, Error, Gemm, MAX_RANK, Reduce, ReduceOp,
+    Softmax, Tensor,
+};
 
 /// An array in one of many memory layouts: axes permuted, some reversed, some with gaps.
 fn arrays() -> impl Strategy<Value = (ArrayD<i32>, Vec<usize>, Vec<i64>)> {
@@ -290,6 +293,35 @@ fn arrays_and_buffers_too_large_for_the_host_are_errors() {
                 matches!(refused, Err(Error::OutOfHostMemory { requested_bytes }) if requested_bytes == 1 << 62),
                 "{refused:?}"
             );
+        }
+    }
+}
+
+#[test]
+fn operations_take_tensors_without_elements_whatever_their_strides() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let one = Tensor::full(&stream, &[1], 1.0_f32).expect("a tensor");
+        for stride in [i64::MIN, i64::MIN + 1, 1 << 62, i64::MAX] {
+            let none = one.as_strided(&[0, 2], &[1, stride], 0);
+            let none = none.expect("no element is outside");
+            let sum = Reduce::new(ReduceOp::Sum, &none).run(&stream);
+            assert_eq!(sum.expect("it runs").item().expect("a number"), 0.0);
+            // Four rows of no class.
+            let logits = one.as_strided(&[4, 0], &[stride, 1], 0);
+            let logits = logits.expect("no element is outside");
+            let targets = Tensor::full(&stream, &[4], 0_i64).expect("a tensor");
+            let loss = CrossEntropy::new(&logits, &targets).run(&stream);
+            assert!(loss.expect("it runs").item().expect("a number").is_nan());
+            assert!(none.to_vec().expect("it is read").is_empty());
+            let softmax = Softmax::new(&logits).run(&stream).expect("it runs");
+            assert_eq!(softmax.shape(), [4, 0]);
+            let b = one.as_strided(&[0, 3], &[stride, stride], 0);
+            let product = Gemm::new(&logits, &b.expect("no element is outside")).run(&stream);
+            let product = product.expect("it runs").to_vec();
+            assert_eq!(product.expect("sums of nothing"), [0.0; 12]);
+            let turned = none.slice_step(1, .., -1).expect("inside");
+            assert!(turned.contiguous(&stream).expect("it is copied").is_empty());
         }
     }
 }

@@ -96,7 +96,8 @@ pub(super) fn view<T: Element>(
     }
     let reduced = dimensions().enumerate().filter(|(axis, _)| axes.has(*axis));
     let reduced = reduced.map(|(axis, (extent, stride))| match turned.has(axis) {
-        true => (extent, -stride),
+        // That of a tensor without elements may be any number.
+        true => (extent, stride.wrapping_neg()),
         false => (extent, stride),
     });
     let mut reduced = Dimensions::of(reduced);
