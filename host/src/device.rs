@@ -84,6 +84,9 @@ pub struct MemoryInfo {
 impl Device {
     /// The GPU with the driver's ordinal `ordinal`. Every call returns the same device.
     ///
+    /// What is called on it makes its primary context the calling thread's current one, and leaves it
+    /// so: who calls the driver too, with a context of another GPU, sets that one again.
+    ///
     /// # Errors
     /// [`Error::NoDriver`], [`Error::NoDevice`], or [`Error::Driver`] where the GPU cannot be used.
     /// It never returns another device instead.
