@@ -14,25 +14,44 @@
 //! |---|---|
 //! | mark a kernel's entry point | [`macro@kernel`] |
 //! | get thread and block indices, synchronise the block | [`thread`] |
-//! | share memory in a block | [`shared_array!`], [`dynamic_shared!`] |
+//! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
 //! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
 //! | compute | [`math`], [`convert`] |
 //! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
 //! | write a function that the host composes into kernels at run time | [`macro@fragment`], [`hole!`] |
-//! | read a struct among the parameters at any index | [`param`] |
-//! | access memory by 8 and 16 bytes, or as elements of a type | [`mem`], [`element`] |
+//! | index into a by-value struct parameter at run time | [`param`] |
+//! | make vector accesses of 8 and 16 bytes, or typed element accesses | [`mem`], [`element`] |
 //! | build a producer/consumer pipeline for tensor cores | [`pipeline`], [`tile`], [`panels`], [`accumulator`] |
 //! | process results before they are stored | [`epilogue`] |
 //! | copy asynchronously | [`cp_async`], [`tma`], with [`mbarrier`] to wait |
 //! | multiply on tensor cores | [`mma`] with [`ldmatrix`], [`wgmma`] |
 //! | use Hopper's clusters, fences, register allocation, dependent launches | [`cluster`], [`fence`], [`elect`], [`regs`], [`grid`] |
 //!
+//! A *block* is a thread block (PTX's CTA). A *warpgroup* is four consecutive warps, the first of
+//! which has an index that is a multiple of 4.
+//!
+//! # How an instruction is documented
+//!
 //! In the modules of the last three rows, each function is one PTX instruction, named as PTX names
-//! it. A kernel that uses one declares the architecture that it needs, as in
-//! `#[kernel(arch = "sm_90a")]`. Each function's *Since* names the oldest one that has it.
+//! it; a function that adds more, such as a predicate or a loop, says so. Its documentation gives:
+//!
+//! - the PTX instruction and what it does;
+//! - *Scope*: who executes it. "Thread" instructions may be executed by any subset of a warp's
+//!   lanes. "Converged" means that all lanes of the warp execute the same instruction together, as
+//!   PTX's `.aligned` demands;
+//! - *Proxy*: whether it accesses memory through the generic or the async proxy (see [`fence`]);
+//! - *Since*: the oldest PTX ISA version and architecture that have it. A kernel that uses it
+//!   declares that architecture, as in `#[kernel(arch = "sm_90a")]`.
+//!
+//! LLVM may duplicate or move `asm!` across branches unless it is marked convergent, which stock
+//! rustc does not do. A function that "relies on cuda_builder to keep it convergent" is correct
+//! only if the crate is built by cuda_builder, which adds the attribute.
+//!
+//! # On the host
 //!
 //! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
-//! kernels with the ordinary toolchain. A function that needs a GPU panics there with its name.
+//! kernels with the ordinary toolchain. A function that needs a GPU panics there with its name:
+//! that is what "Panics: on the host" stands for.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",
@@ -80,7 +99,7 @@ pub mod walk;
 pub mod warp;
 pub mod wgmma;
 
-/// What only the compiler can tell of a parameter's type is refused too:
+/// A parameter type that has a destructor, or is aligned to more than 8 bytes, is refused too:
 /// ```compile_fail
 /// #[cuda_std::kernel]
 /// pub unsafe fn owns_something(x: Vec<f32>) {}
