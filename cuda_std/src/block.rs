@@ -1,13 +1,14 @@
-//! What the threads of a block do together, in fixed orders.
+//! Reductions over a thread block, in a fixed order: the same bits every run.
 
 use crate::thread::{self, WARP_THREADS};
 use crate::warp::{self, Words};
 
-/// Most warps of a block, and so the elements of scratch that [`reduce`] needs.
+/// The largest number of warps in a block: as many elements of scratch are enough for [`reduce`].
 pub const WARPS_MAX: usize = 32;
 
-/// `op` over the values of all threads of a one-dimensional block, the result in every thread:
-/// butterflies in the warps ([`warp::reduce`]), then [`combine`]. `op` is commutative.
+/// Reduces the values of all threads of a one-dimensional block by `op` and returns the result in
+/// every thread: a butterfly within each warp ([`warp::reduce`]), then [`combine`] across the
+/// warps. `op` is commutative.
 ///
 /// # Safety
 /// As for [`combine`].
@@ -20,19 +21,21 @@ pub unsafe fn reduce<T: Words>(value: T, scratch: *mut T, op: impl Fn(T, T) -> T
     unsafe { combine(warp::reduce(value, &op), scratch, op) }
 }
 
-/// `op` over one value a warp (that of its lane 0), the result in every thread: warp 0's with each
-/// other's in turn. Ends with a barrier, so `scratch` may be used again at once.
+/// Reduces one value per warp (that of its lane 0) by `op` and returns the result in every thread.
+/// It starts from warp 0's value and applies `op` to those of warps 1, 2, .. in that order. It ends
+/// with a block barrier, so `scratch` may be reused at once.
 ///
 /// # Safety
-/// Every thread of the one-dimensional block executes it, with whole warps. `scratch` is the same
-/// for all, shared memory for a `T` for each warp, which nobody else uses meanwhile.
+/// Every thread of the block executes it; the block is one-dimensional and consists of whole warps.
+/// `scratch` is the same pointer in all threads: shared memory with room for one `T` per warp,
+/// which nothing else accesses meanwhile.
 ///
 /// # Panics
 /// On the host.
 #[inline(always)]
 pub unsafe fn combine<T: Words>(value: T, scratch: *mut T, op: impl Fn(T, T) -> T) -> T {
     let thread = thread::thread_idx_x();
-    // SAFETY: passed on to the caller; writes and reads are a barrier apart.
+    // SAFETY: passed on to the caller; a barrier separates the writes from the reads.
     unsafe {
         if thread.is_multiple_of(WARP_THREADS) {
             scratch.add((thread / WARP_THREADS) as usize).write(value);
