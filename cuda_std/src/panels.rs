@@ -1,6 +1,12 @@
-//! Matrices in shared memory that are wider than a swizzle spans: panels of 128 bytes of every row,
-//! one behind the other. The same bytes serve as an operand by rows (Q, K: the contiguous extent is
-//! what a product sums over) and by columns (V: it is what stays).
+//! Matrices in shared memory whose rows are wider than the 128-byte swizzle span.
+//!
+//! A matrix is stored as panels, one after the other. A panel holds 128 bytes of every row. The
+//! same layout serves as two kinds of wgmma operand:
+//!
+//! - K-major ([`PanelRing::rows`]): the GEMM's k runs along the rows, as for attention's Q and K;
+//! - MN-major ([`PanelRing::columns`]): k runs down the columns, as for attention's V.
+//!
+//! A view of a stage borrows it, so it cannot be used after the release:
 //!
 //! ```compile_fail
 //! use cuda_std::panels::PanelRing;
@@ -24,14 +30,15 @@ use crate::tile::{OperandElement, SPAN_BYTES};
 use spec::swizzle::Swizzle;
 use spec::tensor_core::descriptor::{Descriptor, Layout};
 
-/// Bytes of a k step of wgmma along a row.
+/// Bytes along a row that one wgmma instruction reads of a K-major operand.
 const STEP_BYTES: u32 = 32;
-/// Rows of a k step of wgmma where k runs down the rows: types of 16 bits alone can lie so.
+/// Rows that one wgmma instruction reads of an MN-major operand, its k. Only 16-bit types can be
+/// MN-major.
 const STEP_ROWS: u32 = 16;
 
-/// A ring of matrices of `ROWS` rows and `PANELS` panels, one for each stage of a
-/// [`Pipeline`](crate::pipeline::Pipeline). A panel is what one tensor copy of `[SPAN_BYTES, ROWS]` with
-/// a swizzle of 128 bytes writes.
+/// A ring of matrices of `ROWS` rows and `PANELS` panels, one matrix for each stage of a
+/// [`Pipeline`](crate::pipeline::Pipeline). One TMA load of a box of [`SPAN_BYTES`] by `ROWS` with
+/// the 128-byte swizzle writes a panel.
 #[derive(Clone, Copy, Debug)]
 pub struct PanelRing<E, const ROWS: u32, const PANELS: u32> {
     base: SharedAddr,
@@ -39,17 +46,17 @@ pub struct PanelRing<E, const ROWS: u32, const PANELS: u32> {
 }
 
 impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, PANELS> {
-    /// Bytes of a panel.
+    /// Size of a panel.
     pub const PANEL_BYTES: u32 = ROWS * SPAN_BYTES;
-    /// Bytes of a matrix.
+    /// Size of a matrix: the bytes of a stage.
     pub const BYTES: u32 = PANELS * Self::PANEL_BYTES;
-    /// Elements of a row of a panel.
+    /// Elements of one row within a panel.
     pub const PANEL_COLUMNS: u32 = SPAN_BYTES / E::SIZE_BYTES;
 
-    /// The ring at `base`, a multiple of 1024.
+    /// The ring at `base`, which is a multiple of 1024 bytes, the size of a 128-byte swizzle atom.
     ///
     /// # Safety
-    /// The memory from there on is this ring's.
+    /// [`BYTES`](Self::BYTES) per stage from `base` on belong to this ring alone.
     #[inline(always)]
     pub const unsafe fn at(base: SharedAddr) -> Self {
         const { assert!(ROWS.is_multiple_of(8)) };
@@ -59,21 +66,21 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
         }
     }
 
-    /// Where a panel of a slot is to be written.
+    /// Address to which the producer loads panel `panel` of `slot`.
     #[inline(always)]
     pub const fn destination(&self, slot: &Slot, panel: u32) -> SharedAddr {
         self.base
             .add_bytes(slot.index() * Self::BYTES + panel * Self::PANEL_BYTES)
     }
 
-    /// Where a panel of a stage is.
+    /// Address of panel `panel` of `stage`.
     #[inline(always)]
     pub const fn address(&self, stage: &Stage, panel: u32) -> SharedAddr {
         self.base
             .add_bytes(stage.index() * Self::BYTES + panel * Self::PANEL_BYTES)
     }
 
-    /// The matrix of a stage, summed over along its rows.
+    /// The stage's matrix as a K-major operand: k runs along its rows.
     #[inline(always)]
     pub fn rows<'stage>(&self, stage: &'stage Stage) -> Rows<'stage, E, ROWS, PANELS> {
         Rows {
@@ -82,13 +89,13 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
         }
     }
 
-    /// The matrix of a stage, summed over along its columns.
+    /// The stage's matrix as an MN-major operand: k runs down its columns.
     #[inline(always)]
     pub fn columns<'stage>(&self, stage: &'stage Stage) -> Columns<'stage, E, ROWS, PANELS> {
         self.first_columns(stage)
     }
 
-    /// The same of the first `FEWER` panels.
+    /// As [`columns`](Self::columns), of the first `FEWER` panels only.
     #[inline(always)]
     pub fn first_columns<'stage, const FEWER: u32>(
         &self,
@@ -109,7 +116,7 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
     }
 }
 
-/// A matrix whose rows are summed over, for as long as its stage is held.
+/// A K-major operand, valid for as long as its stage is held.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'stage, E, const ROWS: u32, const PANELS: u32> {
     descriptor: Descriptor,
@@ -117,10 +124,10 @@ pub struct Rows<'stage, E, const ROWS: u32, const PANELS: u32> {
 }
 
 impl<E: OperandElement, const ROWS: u32, const PANELS: u32> Rows<'_, E, ROWS, PANELS> {
-    /// Wgmmas along a row.
+    /// wgmma instructions that it takes to go through k: along a whole row, over all panels.
     pub const STEPS: u32 = PANELS * SPAN_BYTES / STEP_BYTES;
 
-    /// The descriptor of the `step`th.
+    /// The shared memory descriptor for instruction `step` of [`STEPS`](Self::STEPS).
     #[inline(always)]
     pub const fn step(&self, step: u32) -> Descriptor {
         const OF_PANEL: u32 = SPAN_BYTES / STEP_BYTES;
@@ -129,7 +136,7 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> Rows<'_, E, ROWS, PA
     }
 }
 
-/// A matrix whose columns are summed over, for as long as its stage is held.
+/// An MN-major operand, valid for as long as its stage is held.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'stage, E, const ROWS: u32, const PANELS: u32> {
     descriptor: Descriptor,
@@ -137,10 +144,10 @@ pub struct Columns<'stage, E, const ROWS: u32, const PANELS: u32> {
 }
 
 impl<E: OperandElement, const ROWS: u32, const PANELS: u32> Columns<'_, E, ROWS, PANELS> {
-    /// Wgmmas down the rows.
+    /// wgmma instructions that it takes to go through k: down all rows.
     pub const STEPS: u32 = ROWS / STEP_ROWS;
 
-    /// The descriptor of the `step`th.
+    /// The shared memory descriptor for instruction `step` of [`STEPS`](Self::STEPS).
     #[inline(always)]
     pub const fn step(&self, step: u32) -> Descriptor {
         self.descriptor.advanced(step * STEP_ROWS * SPAN_BYTES)
