@@ -1,51 +1,53 @@
-//! Tensor elements: read to f32, written from it with one rounding.
+//! Element types of tensors. Kernels compute in f32: a load converts to f32, a store rounds once
+//! from f32.
 
 use crate::{convert, mem};
 use half::{bf16, f16};
 
-/// An element type that kernels read to f32 and write from it.
+/// An element type that is loaded as f32 and stored from f32.
 pub trait Element: Copy {
-    /// One element.
+    /// Loads one element.
     ///
     /// # Safety
-    /// `ptr` is readable.
+    /// `ptr` is aligned and readable.
     unsafe fn load(ptr: *const Self) -> f32;
 
-    /// Two neighbours as they lie in memory.
+    /// Two neighbouring elements, unconverted.
     type Pair: Copy + Default;
 
-    /// Two neighbours in one access.
+    /// Loads two neighbouring elements in one access.
     ///
     /// # Safety
-    /// Two elements are readable at `ptr`, which is aligned to their size.
+    /// Two elements are readable at `ptr`, which is aligned to the size of two.
     #[inline(always)]
     unsafe fn load_pair(ptr: *const Self) -> Self::Pair {
         // SAFETY: passed on to the caller.
         unsafe { ptr.cast::<Self::Pair>().read() }
     }
 
-    /// The elements of a pair. Not part of the load, for which nothing has to wait before they are used.
+    /// Converts the elements of a pair to f32. Separate from the load, so that nothing waits for
+    /// the loaded value before it is used.
     fn widen_pair(pair: Self::Pair) -> [f32; 2];
 
-    /// Four neighbours in one access.
+    /// Loads four neighbouring elements in one access.
     ///
     /// # Safety
-    /// Four elements are readable at `ptr`, which is aligned to their size.
+    /// Four elements are readable at `ptr`, which is aligned to the size of four.
     unsafe fn load4(ptr: *const Self) -> [f32; 4];
 
-    /// Writes one element.
+    /// Stores one element.
     ///
     /// # Safety
-    /// `ptr` is writable.
+    /// `ptr` is aligned and writable.
     unsafe fn store(ptr: *mut Self, value: f32);
 
-    /// Writes four neighbours in one access.
+    /// Stores four neighbouring elements in one access.
     ///
     /// # Safety
-    /// Four elements are writable at `ptr`, which is aligned to their size.
+    /// Four elements are writable at `ptr`, which is aligned to the size of four.
     unsafe fn store4(ptr: *mut Self, values: [f32; 4]);
 
-    /// Whether four elements at `ptr` can be one access.
+    /// Whether `ptr` is aligned for [`load4`](Self::load4) and [`store4`](Self::store4).
     #[inline(always)]
     fn is_vector_aligned(ptr: *const Self) -> bool {
         ptr.addr().is_multiple_of(4 * size_of::<Self>())
@@ -119,17 +121,17 @@ macro_rules! sixteen_bits {
     };
 }
 
-/// An 8-bit float of 4 exponent and 3 mantissa bits, as its bits (OCP `E4M3`).
+/// The bits of an 8-bit float with 4 exponent and 3 mantissa bits (OCP `E4M3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct E4m3(pub u8);
 
-/// An 8-bit float of 5 exponent and 2 mantissa bits, as its bits (OCP `E5M2`).
+/// The bits of an 8-bit float with 5 exponent and 2 mantissa bits (OCP `E5M2`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct E5m2(pub u8);
 
-/// Rounded to nearest with ties to even; beyond the largest finite value, that.
+/// Stores round to nearest, ties to even, and saturate at the largest finite value.
 macro_rules! eight_bits {
     ($ty:ty, $widen:path, $narrow:path) => {
         impl Element for $ty {

@@ -1,5 +1,7 @@
-//! Activations by the hardware's approximations: a handful of instructions each, for results that
-//! are about to be rounded. [`crate::math`] has those that are good to a few ulp.
+//! Activation functions built on the hardware's approximate instructions.
+//!
+//! Each takes a handful of instructions. They are for results that are about to be rounded to a
+//! narrower type. [`crate::math`] has versions that are accurate to a few ulp.
 
 use super::{Epilogue, Place};
 use crate::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
@@ -7,7 +9,7 @@ use crate::math::fma;
 
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 
-/// A function of one result.
+/// A function of a single result, independent of its place.
 pub trait Activation: Copy {
     /// Its value at `x`.
     fn of(&self, x: f32) -> f32;
@@ -42,13 +44,13 @@ macro_rules! activations {
 activations! {
     /// `x`.
     Identity = |x| x;
-    /// `max(x, 0)`; NaN stays NaN, and so does -0.
+    /// `max(x, 0)`. NaN stays NaN, and -0 stays -0.
     Relu = |x| if x < 0.0 { 0.0 } else { x };
     /// `x Φ(x)`, to an absolute error of `2^-20 |x|`. NaN at -inf (-inf · 0).
     ///
-    /// Φ(x) is `1 / (1 + 2^(x p(x²)))`. Of all p of degree 5 this one, found by linear programming,
-    /// is furthest from Φ by the least, 2^-22; further out than x² says, x is multiplied by what p is
-    /// there, where Φ is 0 or 1 to 2^-23.
+    /// Φ(x) is computed as `1 / (1 + 2^(x p(x²)))`. The polynomial p of degree 5 is the minimax
+    /// one, found by linear programming: its largest error in Φ is 2^-22. The argument of p is
+    /// clamped to 5.25²; beyond that, Φ is 0 or 1 to within 2^-23.
     Gelu = |x| {
         const P: [f32; 6] = [
             -2.302_201_5, -0.104_868_11, 1.290_649_4e-4, 1.454_636_8e-4, -8.959_803e-6,
@@ -66,19 +68,21 @@ activations! {
     };
 }
 
-/// `1 / (1 + 2^x)`, to a relative error of `2^-20`, where it is no less than 2^-126.
+/// `1 / (1 + 2^x)`, to a relative error of `2^-20` where the result is at least 2^-126.
 #[inline(always)]
 fn logistic(x: f32) -> f32 {
     rcp_approx_ftz(1.0 + ex2_approx_ftz(x))
 }
 
-/// `(x or scale) / (1 + 2^(linear x)) + shift`: what [`SILU`], [`SIGMOID`] and [`TANH`] are cases of,
-/// so that a kernel can have one piece of code for all.
+/// `numerator / (1 + 2^(linear x)) + shift`, where the numerator is `scale`, or x if `scale` is 0.
+///
+/// [`SILU`], [`SIGMOID`] and [`TANH`] are instances of it, so that a kernel can serve all three
+/// with the same code and choose at run time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Logistic {
-    /// Of x in the exponent of 2.
+    /// Factor of x in the exponent of 2.
     pub linear: f32,
-    /// The numerator; x where it is 0.
+    /// The numerator; 0 makes x the numerator.
     pub scale: f32,
     /// Added to the quotient.
     pub shift: f32,

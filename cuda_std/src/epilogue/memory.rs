@@ -4,7 +4,7 @@ use super::{Epilogue, Place};
 use crate::element::Element;
 use crate::hint::opaque;
 
-/// Adds `factor *` an element of a matrix, batched.
+/// Adds `factor` times the element of a (batched) matrix at the result's place: beta times C.
 #[derive(Clone, Copy, Debug)]
 pub struct AddMatrix<T> {
     matrix: *const T,
@@ -14,11 +14,11 @@ pub struct AddMatrix<T> {
 }
 
 impl<T: Element> AddMatrix<T> {
-    /// Of a matrix with `ld` elements between rows, and `batch_stride` between matrices.
+    /// `ld` is the number of elements from one row to the next (the leading dimension), and
+    /// `batch_stride` that from one matrix of the batch to the next.
     ///
     /// # Safety
-    /// The matrix is readable wherever D has an element, while the kernel runs; and the value is
-    /// applied at places of D alone, as kernels do.
+    /// While the kernel runs, the matrix is readable at every place where D has an element.
     #[inline(always)]
     pub const unsafe fn new(matrix: *const T, ld: i64, batch_stride: i64, factor: f32) -> Self {
         Self {
@@ -42,22 +42,21 @@ impl<T: Element> Epilogue for AddMatrix<T> {
     }
 }
 
-/// Adds an element of a vector along rows or columns, batched.
+/// Adds an element of a (batched) vector, chosen by the result's row or column: a bias.
 #[derive(Clone, Copy, Debug)]
 pub struct AddVector<T> {
     vector: *const T,
     batch_stride: i64,
-    /// One for each row, else for each column.
+    /// The vector has one element for each row of D; else one for each column.
     of_row: bool,
 }
 
 impl<T: Element> AddVector<T> {
-    /// One element for each row of D if `of_row`, else for each column; `batch_stride` between
-    /// vectors.
+    /// The vector has one element for each row of D if `of_row`, else one for each column.
+    /// `batch_stride` is the number of elements from one vector of the batch to the next.
     ///
     /// # Safety
-    /// Those elements are readable wherever D has one, while the kernel runs; and the value is applied
-    /// at places of D alone, as kernels do.
+    /// While the kernel runs, the vector is readable for every row (or column) of D.
     #[inline(always)]
     pub const unsafe fn new(vector: *const T, of_row: bool, batch_stride: i64) -> Self {
         Self {
@@ -77,18 +76,19 @@ impl<T: Element> AddVector<T> {
 }
 
 impl<T: Element> AddVector<T> {
-    /// Whether [`pairs`](Self::pairs) can be read where D has `n` columns.
+    /// Whether [`pairs`](Self::pairs) may be called where D has `n` columns: the vector runs along
+    /// the columns, and the elements of an even column and the next one are an aligned pair.
     #[inline(always)]
     pub fn has_pairs(&self, n: u32) -> bool {
         let is_even = n.is_multiple_of(2) && self.batch_stride % 2 == 0;
         !self.of_row && is_even && self.vector.addr().is_multiple_of(2 * size_of::<T>())
     }
 
-    /// The elements of the columns of results as [`Epilogue::apply_pairs`] has them: the `i`th pair is
-    /// that of the results `2 i` and `2 i + 1`.
+    /// Loads the vector's elements for the columns of a thread's results, in the order of
+    /// [`Epilogue::apply_pairs`]: pair `i` is that of the results `2 i` and `2 i + 1`.
     ///
     /// # Safety
-    /// It [has pairs](Self::has_pairs).
+    /// [`has_pairs`](Self::has_pairs) is true for the number of columns of D.
     #[inline(always)]
     pub unsafe fn pairs<const PAIRS: usize>(
         &self,
@@ -99,8 +99,8 @@ impl<T: Element> AddVector<T> {
         while i < PAIRS {
             let Place { batch, column, .. } = place(2 * i);
             let vector = self.of(batch);
-            // SAFETY: an even number of columns of D, of which this is one, so that the other one of
-            // its pair is in D too; `new`'s caller says that their elements are readable.
+            // SAFETY: `column` is in D and D has an even number of columns, so the other column of
+            // the pair is in D too; `new`'s caller says that the elements of both are readable.
             pairs[i] = unsafe { T::load_pair(vector.add((column & !1) as usize)) };
             i += 1;
         }
@@ -121,13 +121,15 @@ impl<T: Element> Epilogue for AddVector<T> {
         x + self.element(place.batch, index)
     }
 
-    /// Asks once which it is: results of one column, as most biases are, then share a load.
+    /// Branches on `of_row` once for all results. With one element per column, as most biases have
+    /// it, results of the same column then share a load.
     #[inline(always)]
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
         if self.of_row {
             for (i, x) in x.iter_mut().enumerate() {
                 let element = self.element(place(i).batch, place(i).row);
-                // Or LLVM has one load for both cases, and then one for each result.
+                // Without this, LLVM merges the loads of both branches and then issues one load for
+                // each result.
                 *x += f32::from_bits(opaque(element.to_bits()));
             }
         } else {
@@ -138,7 +140,7 @@ impl<T: Element> Epilogue for AddVector<T> {
     }
 }
 
-/// Multiplies each row, or each column, by a factor of its own.
+/// Multiplies each row, or each column, by its own factor from a vector.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaleByVector {
     factors: *const f32,
@@ -147,11 +149,10 @@ pub struct ScaleByVector {
 }
 
 impl ScaleByVector {
-    /// Factor `row * row_stride + column * column_stride`.
+    /// The factor of a result is element `row * row_stride + column * column_stride` of `factors`.
     ///
     /// # Safety
-    /// Those factors are readable wherever D has an element, while the kernel runs; and the value is
-    /// applied at places of D alone, as kernels do.
+    /// While the kernel runs, that element is readable for every place where D has an element.
     #[inline(always)]
     pub const unsafe fn new(factors: *const f32, row_stride: u32, column_stride: u32) -> Self {
         Self {

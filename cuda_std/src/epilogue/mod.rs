@@ -1,7 +1,7 @@
-//! What a kernel does to its results between the accumulators and memory.
+//! Epilogues: what a kernel does to its results between the accumulators and memory.
 //!
-//! An [`Epilogue`] is a value of a type; a kernel is generic over the type, so it is inlined and what
-//! it does not do costs nothing. Small ones compose by [`Epilogue::then`]:
+//! A kernel is generic over the type of its [`Epilogue`], so the epilogue is inlined and unused
+//! steps cost nothing. Small epilogues compose by [`Epilogue::then`]:
 //!
 //! ```
 //! use cuda_std::epilogue::{Activate, Epilogue, Gelu, Place, Scale};
@@ -9,7 +9,7 @@
 //! # let _ = epilogue;
 //! ```
 //!
-//! One of your own is a type with one function:
+//! To write your own, implement one function:
 //!
 //! ```
 //! use cuda_std::epilogue::{Epilogue, Place};
@@ -32,10 +32,10 @@ pub use activation::{
 };
 pub use memory::{AddMatrix, AddVector, ScaleByVector};
 
-/// Where a result belongs.
+/// The position of a result in the output D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Product of the batch.
+    /// Index of the GEMM in the batch.
     pub batch: u64,
     /// Row of D, less than m.
     pub row: u32,
@@ -45,12 +45,14 @@ pub struct Place {
 
 /// A function of a result and its place, in f32.
 pub trait Epilogue: Copy {
-    /// The result at `place`, of what came before it. `place` is always inside of D, so that the
-    /// function may read memory by it; where a tile reaches beyond D, what it gives is dropped.
+    /// The result for `place`, computed from `x`, the result of the step before.
+    ///
+    /// `place` is always inside D, so the function may use it to index memory. Where a tile reaches
+    /// beyond the edge of D, the kernel discards what the function returns.
     fn apply(&self, place: Place, x: f32) -> f32;
 
-    /// [`apply`](Self::apply) to the results that a thread holds: the `i`th is at `place(i)`. To
-    /// override where something is better decided once for all of them.
+    /// Applies [`apply`](Self::apply) to all results that a thread holds; result `i` belongs to
+    /// `place(i)`. Override it where a decision can be made once for all of them.
     #[inline(always)]
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
         for (i, x) in x.iter_mut().enumerate() {
@@ -58,9 +60,11 @@ pub trait Epilogue: Copy {
         }
     }
 
-    /// [`apply_all`](Self::apply_all) to the results that `x` gives, which come two by two: neighbours
-    /// of a row, the first in an even column. To override where memory is better read before the
-    /// results are there, or two elements at once. `PAIRS` is half of `N`.
+    /// As [`apply_all`](Self::apply_all), for results that come in pairs: results `2 i` and `2 i +
+    /// 1` are neighbours in a row, the first in an even column. `PAIRS` is half of `N`.
+    ///
+    /// Calling `x` yields the results. Override it to read memory before the results are ready, or
+    /// to read two elements at once.
     #[inline(always)]
     fn apply_pairs<const N: usize, const PAIRS: usize>(
         &self,
@@ -72,14 +76,14 @@ pub trait Epilogue: Copy {
         x
     }
 
-    /// This one, then `next`.
+    /// The epilogue that applies `self` first, then `next`.
     #[inline(always)]
     fn then<E: Epilogue>(self, next: E) -> Then<Self, E> {
         Then(self, next)
     }
 }
 
-/// Nothing: the result as it is.
+/// Leaves the result unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep;
 
