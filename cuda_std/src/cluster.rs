@@ -1,6 +1,13 @@
-//! Clusters: blocks that run at the same time and reach each other's shared memory.
+//! Thread block clusters: blocks that are scheduled together and can access each other's shared
+//! memory (distributed shared memory).
 //!
-//! A launch without a cluster size has clusters of one block.
+//! A launch without a cluster size has clusters of one block. `ctaid` and `nctaid` in the names of
+//! registers are PTX's: a CTA is a block.
+//!
+//! Before a block accesses another one's shared memory, that block must have started; before a
+//! block exits, the others must be done with its memory. The cluster barrier
+//! ([`barrier_cluster_arrive_release_aligned`], then [`barrier_cluster_wait_acquire_aligned`])
+//! ensures both.
 
 use crate::mbarrier::RemoteMbarrier;
 use crate::shared::{ClusterAddr, SharedAddr};
@@ -88,7 +95,8 @@ barriers! {
         "as the aligned one, for a warp whose lanes are apart.";
 }
 
-/// `mapa.shared::cluster.u32`: where the block of rank `rank` has what this block has at `address`.
+/// `mapa.shared::cluster.u32`: the address, in the shared memory of the block of rank `rank`, that
+/// corresponds to this block's `address`.
 ///
 /// *Scope*: thread. *Since*: PTX 7.8, sm_90.
 ///
@@ -107,7 +115,7 @@ pub fn mapa_shared_cluster(address: SharedAddr, rank: u32) -> ClusterAddr {
     })
 }
 
-/// `getctarank.shared::cluster.u32`: the rank of the block that `address` is in.
+/// `getctarank.shared::cluster.u32`: the rank of the block whose shared memory contains `address`.
 ///
 /// *Scope*: thread. *Since*: PTX 7.8, sm_90.
 ///
@@ -117,7 +125,7 @@ pub fn mapa_shared_cluster(address: SharedAddr, rank: u32) -> ClusterAddr {
 pub fn getctarank_shared_cluster(address: ClusterAddr) -> u32 {
     on_device!("cluster::getctarank_shared_cluster", (address), {
         let rank: u32;
-        // SAFETY: computes a number of an address.
+        // SAFETY: computes a number from an address.
         unsafe {
             core::arch::asm!("getctarank.shared::cluster.u32 {}, {};", out(reg32) rank,
                 in(reg32) address.bits(), options(pure, nomem, nostack));
@@ -180,14 +188,17 @@ remote! {
     ld_shared_cluster_u64, st_shared_cluster_u64: u64 = "u64", reg64;
 }
 
-/// `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32`: stores 16 bytes to a block of
-/// the cluster and counts them on a barrier there; who has waited for the barrier sees them.
+/// `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32`: stores 16 bytes to the
+/// shared memory of a block of the cluster, asynchronously, and then counts 16 transaction bytes on
+/// an mbarrier of the same block.
 ///
-/// *Scope*: thread. *Since*: PTX 8.1, sm_90.
+/// *Scope*: thread. Threads that have waited for the barrier's phase see the bytes. *Since*: PTX
+/// 8.1, sm_90.
 ///
 /// # Safety
-/// `address` is a multiple of 16, in the block of `barrier`, which has not exited and expects the
-/// bytes; nobody else uses them before the barrier's phase completes.
+/// `address` is a multiple of 16 and in the same block as `barrier`. That block has not exited, and
+/// the barrier's phase expects the bytes. Nobody else accesses the 16 bytes before the phase
+/// completes.
 ///
 /// # Panics
 /// On the host.
