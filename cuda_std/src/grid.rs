@@ -1,8 +1,10 @@
-//! Launches that begin before the one before them has ended (programmatic dependent launch).
+//! Programmatic dependent launch (PDL): a grid may start before the previous one in the stream has
+//! ended.
 //!
-//! A kernel that calls [`griddepcontrol_wait`] in every thread that touches global memory, before it
-//! does, may be launched so: what it does before the wait (barriers, tensor maps) then overlaps with
-//! the end of the launch before it. The host does so for warpsmith's own kernels.
+//! A kernel may be launched this way if every thread that accesses global memory calls
+//! [`griddepcontrol_wait`] first. What precedes the wait (initialising mbarriers, prefetching
+//! tensor maps) then overlaps with the tail of the previous launch. The host launches warpsmith's
+//! own kernels this way.
 
 macro_rules! controls {
     ($($name:ident = $instruction:literal, $doc:literal;)*) => {$(

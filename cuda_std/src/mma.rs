@@ -1,12 +1,15 @@
-//! Matrix products of a warp on tensor cores: `acc += a * b`.
+//! Warp-level matrix multiply-accumulate on tensor cores (`mma.sync`): `acc += a * b`.
 //!
-//! Functions are named by what follows `mma.sync.aligned.`: the shape, then the types of D, A, B
-//! and C; A is row-major and B column-major (`.row.col`). Fragments are registers: f32, f64 and s32
-//! an element each, tf32 an f32 whose low 13 bits do not count, two f16 or bf16, four 8-bit values.
-//! `spec::tensor_core::fragment` says which element is where.
+//! A function's name gives what follows `mma.sync.aligned.` in PTX: the shape, then the types of D,
+//! A, B and C. C and D are the same registers, `acc`. A is row-major and B is column-major
+//! (`.row.col`).
+//!
+//! A thread passes its fragments as registers. One register holds one f32, f64 or s32; one tf32 (an
+//! f32 whose low 13 bits are ignored); two f16 or bf16; or four 8-bit values.
+//! `spec::tensor_core::fragment` says which element of the matrix each of them is.
 
-/// `products! { NAME(ACC, A, B) = SHAPE, TYPES, SINCE; .. }`, where each operand is one of the
-/// lists of registers below.
+/// `products! { NAME(ACC, A, B) = SHAPE, TYPES, SINCE; .. }` defines one function per instruction.
+/// Each operand is one of the register lists below: type and count.
 macro_rules! products {
     ($($name:ident($acc:tt, $a:tt, $b:tt) = $shape:literal, $types:literal, $since:literal;)*) => {$(
         products!(@acc $acc @a $a @b $b $name, $shape, $types, $since);
