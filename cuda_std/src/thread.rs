@@ -1,9 +1,10 @@
-//! Where a thread stands in its block and grid, and the block's barrier.
+//! A thread's indices in its block and grid, the block barrier, and the older `membar` fences
+//! ([`crate::fence`] has those of the PTX memory model).
 
 #[cfg(target_arch = "nvptx64")]
 use core::arch::nvptx;
 
-/// Threads of a warp.
+/// Threads in a warp.
 pub const WARP_THREADS: u32 = 32;
 
 macro_rules! special_register {
@@ -40,24 +41,26 @@ special_register! {
     grid_dim_z = _grid_dim_z, "`%nctaid.z`.";
 }
 
-/// `bar.sync 0;`
+/// `bar.sync 0;`: the block barrier (CUDA's `__syncthreads()`).
 ///
-/// *Scope*: block; every thread of it must arrive, and all lanes of a warp at the same barrier.
-/// Orders the block's shared and global memory accesses before it against those after it.
-/// *Since*: PTX 1.0, sm_10. Relies on cuda_builder to keep it convergent.
+/// *Scope*: block. Every thread of it must arrive, and each warp converged: all its lanes at the
+/// same barrier. Relies on cuda_builder to keep it convergent. *Ordering*: what the block's threads
+/// wrote to shared and global memory before the barrier is visible to all of them after it.
+/// *Since*: PTX 1.0, sm_10.
 ///
 /// # Panics
 /// On the host.
 #[inline(always)]
 pub fn sync_threads() {
     on_device!("thread::sync_threads", (), {
-        // SAFETY: no memory or stack of the caller's is touched; a barrier that not all threads
-        // reach hangs, which the emulator reports.
+        // SAFETY: touches neither memory nor stack; a barrier that not all threads reach hangs,
+        // which the emulator reports.
         unsafe { core::arch::asm!("bar.sync 0;", options(nostack)) }
     })
 }
 
-/// Index of the thread's lane in its warp.
+/// Index of the thread in its warp, from 0 to 31. Computed from the thread index, so it is right
+/// for blocks of any dimensions.
 ///
 /// # Panics
 /// On the host.
@@ -75,8 +78,8 @@ pub fn warp_idx() -> u32 {
     flat_thread_idx() / WARP_THREADS
 }
 
-/// Index of the thread in its block, x fastest: `x + dim_x * (y + dim_y * z)`. In a kernel that only
-/// uses one-dimensional blocks, [`thread_idx_x`] is the same for less.
+/// Linear index of the thread in its block, x fastest: `x + dim_x * (y + dim_y * z)`. In a
+/// one-dimensional block [`thread_idx_x`] is the same and takes fewer instructions.
 ///
 /// # Panics
 /// On the host.
@@ -85,7 +88,8 @@ pub fn flat_thread_idx() -> u32 {
     thread_idx_x() + block_dim_x() * (thread_idx_y() + block_dim_y() * thread_idx_z())
 }
 
-/// Index of the thread in the whole grid, x only: `block_idx_x * block_dim_x + thread_idx_x`.
+/// Index of the thread in a one-dimensional grid: `block_idx_x * block_dim_x + thread_idx_x`, in 32
+/// bits, wrapping.
 ///
 /// # Panics
 /// On the host.
@@ -94,7 +98,7 @@ pub fn index_1d() -> u32 {
     block_idx_x() * block_dim_x() + thread_idx_x()
 }
 
-/// Threads of the whole grid, x only.
+/// Number of threads in a one-dimensional grid.
 ///
 /// # Panics
 /// On the host.
@@ -103,7 +107,8 @@ pub fn threads_1d() -> u64 {
     u64::from(grid_dim_x()) * u64::from(block_dim_x())
 }
 
-/// The elements of `0..len` that are this thread's, where the whole grid strides over them.
+/// Grid-stride loop: the indices in `0..len` that this thread of a one-dimensional grid processes.
+/// The first is the thread's index in the grid, the step is [`threads_1d`].
 ///
 /// # Panics
 /// On the host.
@@ -116,7 +121,7 @@ pub fn grid_stride(len: u64) -> GridStride {
     }
 }
 
-/// Iterator of [`grid_stride`].
+/// The iterator that [`grid_stride`] returns.
 #[derive(Clone, Debug)]
 pub struct GridStride {
     next: u64,
@@ -137,7 +142,9 @@ impl Iterator for GridStride {
     }
 }
 
-/// `trap;`: ends the launch; the host sees an error.
+/// `trap;`: aborts the launch; the host gets an error.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
 ///
 /// # Panics
 /// On the host.
@@ -149,7 +156,9 @@ pub fn trap() -> ! {
     })
 }
 
-/// `nanosleep.u32`: sleeps for about that long, at most 1 ms. *Since*: PTX 6.3, sm_70.
+/// `nanosleep.u32`: suspends the thread for about `duration_ns`, at most 1 ms.
+///
+/// *Scope*: thread. *Since*: PTX 6.3, sm_70.
 ///
 /// # Panics
 /// On the host.
@@ -163,7 +172,9 @@ pub fn nanosleep(duration_ns: u32) {
     })
 }
 
-/// `%globaltimer`: nanoseconds of a clock that all multiprocessors share.
+/// `%globaltimer`: a timer in nanoseconds that is common to all SMs.
+///
+/// *Scope*: thread. *Since*: PTX 3.1, sm_30.
 ///
 /// # Panics
 /// On the host.
