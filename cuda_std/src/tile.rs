@@ -1,5 +1,8 @@
-//! Tiles of operands in shared memory, whose types say what they hold and how it lies, so that a
-//! descriptor is always the right one.
+//! Tiles of wgmma operands in shared memory.
+//!
+//! A tile's type says its element type and its layout (K-major or MN-major, with the 128-byte
+//! swizzle), so that the shared memory descriptor made of it is always the right one. Combinations
+//! that the instruction lacks do not compile:
 //!
 //! ```compile_fail
 //! use cuda_std::accumulator::InFlight;
@@ -20,14 +23,14 @@ use crate::wgmma::{Bf16, E4m3, E5m2, F16, MmaAsync, S8, Tf32, U8};
 use spec::swizzle::Swizzle;
 use spec::tensor_core::descriptor::{Descriptor, Layout, Major};
 
-/// Bytes of a row of a tile: the span of its swizzle.
+/// Bytes of a row of a tile along its contiguous extent: the span of the 128-byte swizzle.
 pub const SPAN_BYTES: u32 = Swizzle::B128.span_bytes();
 
-/// An element type of wgmma's operands.
+/// An element type of wgmma operands.
 pub trait OperandElement: Copy {
-    /// Bytes of an element.
+    /// Size of an element.
     const SIZE_BYTES: u32;
-    /// Elements of k in a tile: as many as fill a row.
+    /// Extent of a tile along k, in elements: as many as fill a row of [`SPAN_BYTES`].
     const TILE_K: u32 = SPAN_BYTES / Self::SIZE_BYTES;
 }
 
@@ -41,14 +44,14 @@ macro_rules! operand_elements {
 
 operand_elements! { F16 = 2; Bf16 = 2; Tf32 = 4; E4m3 = 1; E5m2 = 1; S8 = 1; U8 = 1; }
 
-/// Which extent of an operand is contiguous, as a type.
+/// Which extent of an operand is contiguous in memory, as a type.
 pub trait OperandMajor: Copy {
-    /// The same as a value.
+    /// The same, as a value.
     const MAJOR: Major;
-    /// How a tile lies that is `tile_k` deep.
+    /// The layout, as descriptors state it, of a tile with extent `tile_k` along k.
     fn layout(tile_k: u32) -> Layout;
 
-    /// The wgmma whose A is so and whose B is as `LB` says.
+    /// Issues the wgmma whose A has this layout and whose B has layout `LB`.
     ///
     /// # Safety
     /// As for [`MmaAsync::ss`].
@@ -59,7 +62,7 @@ pub trait OperandMajor: Copy {
         b: Descriptor,
     );
 
-    /// The wgmma whose B is so.
+    /// Issues the wgmma whose B has this layout.
     ///
     /// # Safety
     /// As for [`MmaAsync::ss`].
@@ -71,11 +74,12 @@ pub trait OperandMajor: Copy {
     );
 }
 
-/// k: what one tensor copy of `[SPAN_BYTES, mn]` writes.
+/// k is contiguous. One TMA load of a box of [`SPAN_BYTES`] by MN writes a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct KMajor;
 
-/// m or n: what tensor copies of `[SPAN_BYTES, tile_k]` write one after the other.
+/// m (of A) or n (of B) is contiguous. TMA loads of boxes of [`SPAN_BYTES`] by `TILE_K`, one after
+/// the other, write a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct MnMajor;
 
@@ -119,8 +123,8 @@ operand_majors! {
     MnMajor = Mn, |tile_k| Layout::mn_major(Swizzle::B128, tile_k);
 }
 
-/// A ring of tiles of `MN` rows (of A) or columns (of B) by [`OperandElement::TILE_K`], one for each
-/// stage of a [`Pipeline`](crate::pipeline::Pipeline), with a swizzle of 128 bytes.
+/// A ring of tiles, one for each stage of a [`Pipeline`](crate::pipeline::Pipeline). A tile has
+/// `MN` rows (of A) or columns (of B) by [`OperandElement::TILE_K`], with the 128-byte swizzle.
 #[derive(Clone, Copy, Debug)]
 pub struct TileRing<E, L, const MN: u32> {
     base: SharedAddr,
@@ -128,13 +132,13 @@ pub struct TileRing<E, L, const MN: u32> {
 }
 
 impl<E: OperandElement, L: OperandMajor, const MN: u32> TileRing<E, L, MN> {
-    /// Bytes of a tile.
+    /// Size of a tile: the bytes of a stage.
     pub const TILE_BYTES: u32 = MN * SPAN_BYTES;
 
-    /// The ring at `base`, a multiple of 1024.
+    /// The ring at `base`, which is a multiple of 1024 bytes, the size of a 128-byte swizzle atom.
     ///
     /// # Safety
-    /// The memory from there on is this ring's.
+    /// [`TILE_BYTES`](Self::TILE_BYTES) per stage from `base` on belong to this ring alone.
     #[inline(always)]
     pub const unsafe fn at(base: SharedAddr) -> Self {
         Self {
@@ -143,17 +147,19 @@ impl<E: OperandElement, L: OperandMajor, const MN: u32> TileRing<E, L, MN> {
         }
     }
 
-    /// Where the tile of a slot is to be written.
+    /// Address to which the producer loads the tile of `slot`.
     #[inline(always)]
     pub const fn destination(&self, slot: &Slot) -> SharedAddr {
         self.base.add_bytes(slot.index() * Self::TILE_BYTES)
     }
 
-    /// The tile of a stage from row (or column) `mn` on, a multiple of 64.
+    /// The tile of `stage` as an operand, starting at row (of A) or column (of B) `mn`, a multiple
+    /// of 64.
     #[inline(always)]
     pub fn operand<'stage>(&self, stage: &'stage Stage, mn: u32) -> Operand<'stage, E, L> {
-        // With either extent contiguous, 64 of mn are as many bytes: 64 rows of a span, or a box of
-        // TILE_K rows of 64 elements (which are a span, as only 16-bit elements lie so).
+        // 64 rows (or columns) take 64 * SPAN_BYTES in both layouts. K-major: 64 rows of a span
+        // each. MN-major: a box of TILE_K = 64 rows of 64 elements, which fill a span because only
+        // 16-bit elements can be MN-major.
         let address = self
             .base
             .add_bytes(stage.index() * Self::TILE_BYTES + mn * SPAN_BYTES);
@@ -164,7 +170,7 @@ impl<E: OperandElement, L: OperandMajor, const MN: u32> TileRing<E, L, MN> {
     }
 }
 
-/// A tile as wgmma takes it, for as long as its stage is held.
+/// A tile as a wgmma operand, valid for as long as its stage is held.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'stage, E, L> {
     descriptor: Descriptor,
@@ -172,16 +178,17 @@ pub struct Operand<'stage, E, L> {
 }
 
 impl<E: OperandElement, L: OperandMajor> Operand<'_, E, L> {
-    /// Wgmmas, of 32 bytes of k each, that a tile has.
+    /// wgmma instructions that it takes to go through a tile's k; each covers 32 bytes of k
+    /// elements.
     pub const STEPS: u32 = SPAN_BYTES / 32;
 
-    /// The tile's descriptor.
+    /// The shared memory descriptor of the tile's beginning.
     #[inline(always)]
     pub const fn descriptor(&self) -> Descriptor {
         self.descriptor
     }
 
-    /// The same, 64 × `block` rows (or columns) further on.
+    /// The operand that starts 64 × `block` rows (or columns) further on.
     #[inline(always)]
     pub const fn block(&self, block: u32) -> Self {
         Self {
@@ -190,7 +197,7 @@ impl<E: OperandElement, L: OperandMajor> Operand<'_, E, L> {
         }
     }
 
-    /// The descriptor of the `step`th wgmma along k.
+    /// The shared memory descriptor for instruction `step` of [`STEPS`](Self::STEPS) along k.
     #[inline(always)]
     pub fn step(&self, step: u32) -> Descriptor {
         let bytes = L::layout(E::TILE_K).k_step_bytes(E::SIZE_BYTES);
