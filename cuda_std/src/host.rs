@@ -1,13 +1,14 @@
-//! What device-only functions do on the host.
+//! The host side of device-only functions: a panic that names the function.
 
-/// Panics: `function` runs on a GPU only.
+/// Panics with the message that `function` runs on a GPU only.
 #[cfg(not(target_arch = "nvptx64"))]
 #[cold]
 pub(crate) fn device_only(function: &str) -> ! {
     panic!("cuda_std::{function} runs on a GPU only; launch the kernel on a device or the emulator")
 }
 
-/// The body of a device function: `$body` on nvptx64, a panic that names it on the host.
+/// The body of a device-only function: `$body` on nvptx64, a panic that names the function
+/// elsewhere.
 macro_rules! on_device {
     ($name:expr, ($($argument:expr),*), $body:block) => {{
         #[cfg(target_arch = "nvptx64")]

@@ -1,6 +1,10 @@
-//! Moving registers between the warpgroups of a block.
+//! Register reallocation between the warpgroups of a block (`setmaxnreg`).
 //!
-//! A count that the instruction does not take does not compile:
+//! A warp-specialised kernel launches with the same number of registers in every thread. Its
+//! producer warpgroup gives registers back to the block's pool ([`setmaxnreg_dec`]), and the
+//! consumer warpgroups take them ([`setmaxnreg_inc`]).
+//!
+//! A count that the instruction does not accept does not compile:
 //! ```compile_fail
 //! fn consumer() {
 //!     unsafe { cuda_std::regs::setmaxnreg_inc::<230>() }
