@@ -1,9 +1,16 @@
-//! A ring of stages in shared memory, between one that fills them and those that read them.
+//! A multi-stage producer/consumer pipeline: a ring of stages in shared memory that one thread
+//! fills by asynchronous copies and consumer warpgroups read.
 //!
-//! Each stage has two [`Mbarrier`]s: `full`, which the copies into it complete, and `empty`, at which
-//! its readers arrive. Who may touch a stage is a value: [`Slot`] from [`Producer::acquire`] until
-//! its copies are issued, [`Stage`] from [`Consumer::wait`] until [`Stage::release`] takes it. What
-//! is made of a stage borrows it, so a released stage cannot be used:
+//! Each stage has two [`Mbarrier`]s:
+//!
+//! | barrier | a phase completes after | waited for by |
+//! |---|---|---|
+//! | `full` | the producer's arrival, and the transaction bytes that it announced | consumers |
+//! | `empty` | one arrival per release, as many as [`Pipeline::init`] was given | the producer |
+//!
+//! The right to access a stage is a value. [`Producer::acquire`] returns a [`Slot`], which the
+//! copies are issued with. [`Consumer::wait`] returns a [`Stage`], which [`Stage::release`]
+//! consumes. Views such as operands borrow the stage, so a released stage cannot be read:
 //!
 //! ```compile_fail
 //! use cuda_std::pipeline::{Consumer, Readers};
@@ -37,28 +44,36 @@ use crate::shared::SharedAddr;
 use crate::thread;
 use crate::warp;
 
-/// The barriers of `STAGES` stages: all `full`, then all `empty`.
+/// The mbarriers of `STAGES` stages in shared memory: all `full` barriers, then all `empty` ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipeline<const STAGES: u32> {
     barriers: SharedAddr,
 }
 
 impl<const STAGES: u32> Pipeline<STAGES> {
-    /// Bytes of shared memory that the barriers take.
+    /// Bytes of shared memory that the mbarriers occupy.
     pub const BYTES: u32 = 16 * STAGES;
 
-    /// Barriers at `barriers`, a multiple of 8 with [`BYTES`](Self::BYTES) behind it.
+    /// The pipeline whose mbarriers occupy the [`BYTES`](Self::BYTES) from `barriers` on, a
+    /// multiple of 8.
     #[inline(always)]
     pub const fn at(barriers: SharedAddr) -> Self {
         Self { barriers }
     }
 
-    /// Makes the barriers: a stage is full after one arrival and the bytes that it announced, empty
-    /// after `releases` of [`Stage::release`]. By one thread; the others, and the cluster, see
-    /// them after [`fence_mbarrier_init_release_cluster`] and a barrier.
+    /// Initialises the mbarriers: `full` with an arrival count of 1, `empty` with one of
+    /// `releases`.
+    ///
+    /// `releases` is the number of arrivals at this block's `empty` barrier each time a stage is
+    /// read: one per warpgroup that releases it here, those of other blocks of the cluster
+    /// included.
+    ///
+    /// One thread calls it. The block's other threads, the async proxy and the cluster may use the
+    /// mbarriers after [`fence_mbarrier_init_release_cluster`] by that thread and then a barrier of
+    /// the block (or the cluster).
     ///
     /// # Safety
-    /// The memory is free for them.
+    /// The memory of the mbarriers is not in use for anything else.
     ///
     /// # Panics
     /// On the host.
@@ -77,12 +92,13 @@ impl<const STAGES: u32> Pipeline<STAGES> {
         }
     }
 
-    /// The end that fills, from the first stage on.
+    /// The producer's end, at the first stage.
     #[inline(always)]
     pub const fn producer(self) -> Producer<STAGES> {
         Producer {
             pipeline: self,
-            // The first pass finds every stage empty: the phase before the first counts as done.
+            // In the first round every stage is empty: a wait for parity 1 of a fresh mbarrier
+            // succeeds at once, as the phase before the first counts as completed.
             cursor: Cursor {
                 stage: 0,
                 parity: 1,
@@ -90,7 +106,7 @@ impl<const STAGES: u32> Pipeline<STAGES> {
         }
     }
 
-    /// The end that reads, from the first stage on.
+    /// A consumer's end, at the first stage.
     #[inline(always)]
     pub const fn consumer(self) -> Consumer<STAGES> {
         Consumer {
@@ -113,7 +129,7 @@ impl<const STAGES: u32> Pipeline<STAGES> {
     }
 }
 
-/// A place in the ring, and the parity of the phase that is waited for there.
+/// A stage of the ring, and the phase parity to wait for there.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     stage: u32,
@@ -138,7 +154,8 @@ impl Cursor {
     }
 }
 
-/// The end of a [`Pipeline`] that fills stages. One thread's.
+/// The end of a [`Pipeline`] that fills stages. It belongs to one thread, or to one warp whose
+/// leader issues the copies ([`acquire_by_warp`](Self::acquire_by_warp)).
 #[derive(Debug)]
 pub struct Producer<const STAGES: u32> {
     pipeline: Pipeline<STAGES>,
@@ -146,11 +163,12 @@ pub struct Producer<const STAGES: u32> {
 }
 
 impl<const STAGES: u32> Producer<STAGES> {
-    /// Waits until the next stage is empty, and announces `bytes` of copies into it.
+    /// Waits until the next stage is empty, and arrives at its `full` barrier with `bytes` expected
+    /// transaction bytes.
     ///
     /// # Safety
-    /// The barriers are made. Copies of just so many bytes are issued to the slot's barrier, in all
-    /// blocks that copy into it together.
+    /// The mbarriers are initialised. The copies that complete on the slot's barrier amount to
+    /// exactly `bytes`, those that other blocks of the cluster multicast into it included.
     ///
     /// # Panics
     /// On the host.
@@ -162,11 +180,12 @@ impl<const STAGES: u32> Producer<STAGES> {
         slot
     }
 
-    /// The same of the next stage of `pipeline`, where several are filled in step, without going on
-    /// to the one after.
+    /// As [`acquire`](Self::acquire), but of the next stage of `pipeline`, and without advancing:
+    /// for several pipelines that are filled in lockstep by one producer state.
     ///
     /// # Safety
-    /// As for [`acquire`](Self::acquire); once for each before [`advance`](Self::advance).
+    /// As for [`acquire`](Self::acquire). It is called once for each pipeline before
+    /// [`advance`](Self::advance).
     ///
     /// # Panics
     /// On the host.
@@ -176,12 +195,13 @@ impl<const STAGES: u32> Producer<STAGES> {
         unsafe { self.acquire_by_warp(pipeline, bytes, true) }
     }
 
-    /// The same for a warp whose lanes all go through the loop that fills: all wait, the one that is
-    /// the leader announces, and is to issue the copies. What counts stages is then the same in all
-    /// lanes, and takes uniform registers.
+    /// As [`acquire_of`](Self::acquire_of), for a producer warp whose lanes all execute the loop.
+    /// All lanes wait; only the leader arrives with the expected bytes, and it must issue the
+    /// copies. The stage index is then the same in all lanes, so ptxas can keep it in uniform
+    /// registers.
     ///
     /// # Safety
-    /// As for [`acquire_of`](Self::acquire_of); one lane is the leader.
+    /// As for [`acquire_of`](Self::acquire_of); exactly one lane is the leader.
     ///
     /// # Panics
     /// On the host.
@@ -204,14 +224,14 @@ impl<const STAGES: u32> Producer<STAGES> {
         Slot { stage, full }
     }
 
-    /// Goes on to the next stage.
+    /// Advances to the next stage.
     #[inline(always)]
     pub fn advance(&mut self) {
         self.cursor.advance::<STAGES>();
     }
 }
 
-/// A stage to be filled.
+/// An empty stage, which the producer may fill.
 #[derive(Debug)]
 pub struct Slot {
     stage: u32,
@@ -219,20 +239,20 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Its number in the ring.
+    /// Its index in the ring.
     #[inline(always)]
     pub const fn index(&self) -> u32 {
         self.stage
     }
 
-    /// The barrier that its copies complete.
+    /// The `full` barrier, on which the copies into the stage count their bytes.
     #[inline(always)]
     pub const fn barrier(&self) -> Mbarrier {
         self.full
     }
 }
 
-/// The end of a [`Pipeline`] that reads stages. Each reader has one.
+/// The end of a [`Pipeline`] that reads stages. Each consumer thread has its own.
 #[derive(Debug)]
 pub struct Consumer<const STAGES: u32> {
     pipeline: Pipeline<STAGES>,
@@ -240,10 +260,11 @@ pub struct Consumer<const STAGES: u32> {
 }
 
 impl<const STAGES: u32> Consumer<STAGES> {
-    /// Waits until the next stage is full.
+    /// Waits until the next stage is full. The bytes that the copies wrote are then visible to the
+    /// thread.
     ///
     /// # Safety
-    /// The barriers are made.
+    /// The mbarriers are initialised.
     ///
     /// # Panics
     /// On the host.
@@ -252,18 +273,18 @@ impl<const STAGES: u32> Consumer<STAGES> {
         let Cursor { stage, parity } = self.cursor;
         self.cursor.advance::<STAGES>();
         // SAFETY: passed on to the caller.
-        unsafe { self.pipeline.full(stage).wait_parity(parity) }; // its copies landed
+        unsafe { self.pipeline.full(stage).wait_parity(parity) }; // the stage's copies landed
         Stage {
             stage,
             empty: self.pipeline.empty(stage),
         }
     }
 
-    /// Waits until the next stage is full, in place of one that was released before it was let go
-    /// ([`Stage::release_early`]).
+    /// Waits until the next stage is full, and puts it in the place of one that
+    /// [`Stage::release_early`] released.
     ///
     /// # Safety
-    /// The barriers are made.
+    /// The mbarriers are initialised.
     ///
     /// # Panics
     /// On the host.
@@ -273,12 +294,12 @@ impl<const STAGES: u32> Consumer<STAGES> {
         *stage = unsafe { self.wait() };
     }
 
-    /// Lets ptxas see that all lanes are at the same stage ([`warp::uniform`]): what is made of it, as
-    /// descriptors are, then takes uniform registers. Nobody waits for the shuffle where it stands well
-    /// before the next [`wait`](Self::wait).
+    /// Makes the stage index warp-uniform in a way that ptxas recognises ([`warp::uniform`]). What
+    /// is computed from it, such as descriptors, can then live in uniform registers. Call it well
+    /// before the next [`wait`](Self::wait), so that the latency of the shuffle is hidden.
     ///
     /// # Safety
-    /// Whole warps call it, converged; their lanes are at the same stage.
+    /// All lanes of the warp call it, converged, and are at the same stage.
     ///
     /// # Panics
     /// On the host.
@@ -288,23 +309,24 @@ impl<const STAGES: u32> Consumer<STAGES> {
         self.cursor.stage = unsafe { warp::uniform(self.cursor.stage) };
     }
 
-    /// Leaves the next `stages` to another reader.
+    /// Skips the next `stages` stages, which another consumer reads.
     #[inline(always)]
     pub fn skip(&mut self, stages: u32) {
         self.cursor.skip::<STAGES>(stages);
     }
 }
 
-/// In which blocks the stage of a [`Stage`] is filled.
+/// The blocks whose `empty` barrier a release arrives at: those whose producers write into this
+/// block's stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
-    /// The reader's own alone.
+    /// The consumer's own block only.
     OneBlock,
-    /// The blocks of ranks below this, which copy into each other's stages.
+    /// The blocks of the cluster with ranks below this, which multicast into each other's stages.
     Cluster(u32),
 }
 
-/// A stage that is full, for the one who waited for it.
+/// A full stage, which the consumer that waited for it may read.
 #[derive(Debug)]
 #[must_use = "a stage that is not released is never filled again"]
 pub struct Stage {
@@ -313,16 +335,18 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Its number in the ring.
+    /// Its index in the ring.
     #[inline(always)]
     pub const fn index(&self) -> u32 {
         self.stage
     }
 
-    /// Says to those that fill it that this warpgroup has read it.
+    /// Releases the stage: this warpgroup arrives once at the `empty` barrier of each block in
+    /// `readers`.
     ///
     /// # Safety
-    /// A warpgroup calls it, whose reads are complete: after the wait for the products that read it.
+    /// All threads of a warpgroup call it. Its reads of the stage are complete: it has waited for
+    /// the wgmma groups that read it.
     ///
     /// # Panics
     /// On the host.
@@ -332,11 +356,12 @@ impl Stage {
         unsafe { self.release_early(readers) }
     }
 
-    /// The same, of a stage that a loop keeps until it puts the next one in its place
-    /// ([`Consumer::wait_into`]).
+    /// As [`release`](Self::release), without consuming the value: for a loop that keeps it in a
+    /// variable until [`Consumer::wait_into`] replaces it.
     ///
     /// # Safety
-    /// As for [`release`](Self::release), once, and nothing is read of the stage any more.
+    /// As for [`release`](Self::release). It is called once per stage, and the stage is not read
+    /// afterwards.
     ///
     /// # Panics
     /// On the host.
