@@ -1,29 +1,36 @@
-//! The products: one `impl` for each N of the tables and each pair of types.
+//! `wgmma.mma_async`: one `impl` of [`MmaAsync`] for each N in the tables and each combination of
+//! types.
 
 use crate::tile::OperandElement;
 
 use super::{Bf16, E4m3, E5m2, F16, M64, Registers, S8, Tf32, U8};
 
-/// A product of a warpgroup: `acc = a * b + acc`, or without `+ acc` where `SCALE_D` is false.
+/// One shape and type combination of `wgmma.mma_async`: `acc = a * b + acc`, or `acc = a * b` where
+/// `SCALE_D` is false.
 ///
-/// `TRANS_A` and `TRANS_B` are for operands in shared memory whose k is not the contiguous extent
-/// (`Major::Mn`); only types of 16 bits can be so, others do not compile.
+/// `TRANS_A` and `TRANS_B` are true for MN-major operands in shared memory (`Major::Mn`), false for
+/// K-major ones. Only 16-bit types may be MN-major; others do not compile.
 pub trait MmaAsync {
     /// Element type of A.
     type A: OperandElement;
     /// Element type of B.
     type B: OperandElement;
-    /// A thread's part of D.
+    /// A thread's fragment of D.
     type Acc: Registers + Copy;
-    /// k of one instruction.
+    /// Extent of one instruction along k, in elements.
     const K: u32;
 
-    /// `wgmma.mma_async.sync.aligned.SHAPE.TYPES {acc}, a, b, SCALE_D, ..`: A and B by descriptors.
+    /// `wgmma.mma_async.sync.aligned.SHAPE.TYPES {acc}, a, b, SCALE_D, ..`: A and B in shared
+    /// memory, by descriptors.
+    ///
+    /// *Scope*: warpgroup, each warp converged; it relies on cuda_builder to keep it convergent.
+    /// *Proxy*: async, for A and B. *Since*: PTX 8.0, sm_90a.
     ///
     /// # Safety
-    /// All warps of the warpgroup execute it, after a [`wgmma_fence`](super::wgmma_fence), with the
-    /// same descriptors, whose matrices are in shared memory for the async proxy to see. Until a
-    /// wait nobody writes them, nor uses `acc` but in products of this shape.
+    /// All warps of the warpgroup execute it with the same descriptors, after a
+    /// [`wgmma_fence`](super::wgmma_fence). The matrices are in shared memory and visible to the
+    /// async proxy. Until [`wgmma_wait_group`](super::wgmma_wait_group) has waited for its group,
+    /// nobody writes the matrices, and `acc` is used only by instructions of this shape.
     ///
     /// # Panics
     /// On the host.
@@ -33,10 +40,12 @@ pub trait MmaAsync {
         b: u64,
     );
 
-    /// `wgmma.mma_async.sync.aligned.SHAPE.TYPES {acc}, {a}, b, SCALE_D, ..`: A in registers.
+    /// `wgmma.mma_async.sync.aligned.SHAPE.TYPES {acc}, {a}, b, SCALE_D, ..`: A in registers, B by
+    /// a descriptor. Scope, proxy and since are those of [`ss`](Self::ss).
     ///
     /// # Safety
-    /// As for [`ss`](Self::ss), and nobody writes the registers of `a` until a wait.
+    /// As for [`ss`](Self::ss). The registers of `a` are not written either until its group has
+    /// been waited for.
     ///
     /// # Panics
     /// On the host.
@@ -46,11 +55,11 @@ pub trait MmaAsync {
         b: u64,
     );
 
-    /// `wgmma.mma_async.sync.aligned.SHAPE.TYPES {acc}, {a}, b, p, ..`: [`rs`](Self::rs) with scale-d in a
-    /// predicate, where it is known only when it runs.
+    /// `wgmma.mma_async.sync.aligned.SHAPE.TYPES {acc}, {a}, b, p, ..`: as [`rs`](Self::rs), with
+    /// scale-d in a predicate, so that it may be decided at run time.
     ///
     /// # Safety
-    /// As for it; `scale_d` is the same in all threads of the warpgroup.
+    /// As for [`rs`](Self::rs); `scale_d` is the same in all threads of the warpgroup.
     ///
     /// # Panics
     /// On the host.
@@ -62,8 +71,8 @@ pub trait MmaAsync {
     );
 }
 
-/// The two forms of an instruction: `$ss` and `$rs` are what follows scale-d, the constants in them
-/// are passed along.
+/// One shape and type combination. `$ss` and `$rs` are the operands that follow scale-d where A is
+/// in shared memory and in registers; `$ss_const` and `$rs_const` are the constants that they name.
 macro_rules! product {
     ($n:literal $acc:ty, $d:ty, $a:ty, $b:ty, $types:literal, $k:literal, $ss:literal
         ($($ss_const:tt)*), $rs:literal ($($rs_const:tt)*), $both:expr,
@@ -143,7 +152,7 @@ macro_rules! product {
     };
 }
 
-/// Types of 16 bits.
+/// 16-bit types, which have the transposition operands.
 macro_rules! product_16 {
     ($n:literal $acc:ty, $d:ty, $a:ty, $types:literal, $($i:literal)*) => {
         product! { $n $acc, $d, $a, $a, $types, 16,
@@ -153,7 +162,7 @@ macro_rules! product_16 {
     };
 }
 
-/// Types of 8 and 32 bits.
+/// 8-bit floats and tf32, which have none.
 macro_rules! product_8 {
     ($n:literal $acc:ty, $d:ty, $a:ty, $b:ty, $types:literal, $k:literal, $($i:literal)*) => {
         product! { $n $acc, $d, $a, $b, $types, $k, ", 1, 1" (), ", 1, 1" (), false, $($i)* }

@@ -1,26 +1,38 @@
-//! Matrix products of a warpgroup on Hopper's tensor cores, in the background:
-//! `wgmma.mma_async`, every shape and type.
+//! Hopper's asynchronous warpgroup-level matrix multiply-accumulate (`wgmma.mma_async`), every
+//! dense shape and type but the 1-bit ones.
 //!
-//! An instruction is a type, [`M64`]`<N, D, A, B>`, with the mnemonic's words as parameters:
-//! `M64::<256, f32, Bf16, Bf16>::ss::<..>(..)` is `wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16`
-//! with A and B in shared memory, and `rs` has A in registers. B and a shared A are given by
-//! descriptors (`spec::tensor_core::descriptor`); `spec::tensor_core::fragment` says which element
-//! of D and of a register A each thread holds.
+//! An instruction is a type, [`M64`]`<N, D, A, B>`, with the parts of the mnemonic as parameters:
+//! `M64::<256, f32, Bf16, Bf16>` is `wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16`. Its
+//! method [`ss`](MmaAsync::ss) takes A and B from shared memory, [`rs`](MmaAsync::rs) takes A from
+//! registers. Operands in shared memory are given by descriptors (`spec::tensor_core::descriptor`).
+//! `spec::tensor_core::fragment` says which elements of D, and of A in registers, each thread
+//! holds.
 //!
 //! | D | A and B | N | k |
 //! |---|---|---|---|
 //! | `f32` | [`F16`], [`Bf16`]: both the same | 8 to 256 by 8 | 16 |
 //! | `f32` | [`Tf32`] | 8 to 256 by 8 | 8 |
-//! | `f32`, [`F16`] | [`E4m3`], [`E5m2`]: any two | 8 to 256 by 8 | 32 |
+//! | `f32`, [`F16`] | [`E4m3`], [`E5m2`]: any combination | 8 to 256 by 8 | 32 |
 //! | [`F16`] | [`F16`] | 8 to 256 by 8 | 16 |
-//! | `i32` | [`S8`], [`U8`]: any two | 8 to 32 by 8, 48 to 256 by 16 | 32 |
+//! | `i32` | [`S8`], [`U8`]: any combination | 8 to 32 by 8, 48 to 256 by 16 | 32 |
 //!
-//! The order is: [`wgmma_fence`], products, [`wgmma_commit_group`], [`wgmma_wait_group`], which gives
-//! the accumulator back. Until then nobody reads or writes it, nor the registers of A. LLVM knows
-//! nothing of that: the wait takes the accumulator by `&mut`, and [`tie`] holds any other.
+//! The sequence is:
 //!
-//! What the hardware lacks does not compile: a shape, a pair of types, 8-bit types whose k is not
-//! contiguous.
+//! 1. [`wgmma_fence`] orders earlier register accesses before the instructions that follow;
+//! 2. the wgmma instructions;
+//! 3. [`wgmma_commit_group`] makes them a group;
+//! 4. [`wgmma_wait_group`] waits for groups; the accumulator may then be read.
+//!
+//! Until the wait, the accumulator and the registers of A must not be accessed. LLVM does not know
+//! of this asynchrony. [`wgmma_wait_group`] therefore takes the accumulator by `&mut`, and [`tie`]
+//! does the same for any other registers.
+//!
+//! The descriptors' matrices are read through the async proxy. If threads wrote them by ordinary
+//! stores, a [`fence_proxy_async_shared_cta`](crate::fence::fence_proxy_async_shared_cta) by those
+//! threads and a barrier come first. TMA loads need none: they are waited for on an mbarrier.
+//!
+//! What the hardware lacks does not compile: a shape, a combination of types, 8-bit operands that
+//! are not K-major.
 //! ```
 //! use cuda_std::wgmma::{E4m3, M64, MmaAsync};
 //! type Mma = M64<256, f32, E4m3, E4m3>;
@@ -40,8 +52,9 @@
 //! # let _: unsafe fn(&mut [i32; 20], u64, u64) = product;
 //! ```
 //!
-//! All are for a warpgroup (4 warps, the first a multiple of 4), each warp converged; they rely on
-//! cuda_builder to keep them convergent. The kernel says `max_threads`. *Since*: PTX 8.0, sm_90a.
+//! *Scope*: all instructions are executed by a warpgroup (4 consecutive warps, the index of the
+//! first a multiple of 4), each warp converged; they rely on cuda_builder to keep them convergent.
+//! The kernel declares `max_threads`. *Since*: PTX 8.0, sm_90a.
 
 #[macro_use]
 mod tables;
@@ -53,7 +66,7 @@ pub use registers::{Registers, tie, wgmma_wait_group};
 
 use core::marker::PhantomData;
 
-/// `wgmma.mma_async.sync.aligned.m64nNkK.D.A.B`.
+/// The instruction `wgmma.mma_async.sync.aligned.m64nNkK.D.A.B`; [`MmaAsync`] has its forms.
 #[derive(Clone, Copy, Debug)]
 pub struct M64<const N: usize, D, A, B>(PhantomData<(D, A, B)>);
 
@@ -75,11 +88,14 @@ element_types! {
     U8, "Unsigned, 8 bits.";
 }
 
-/// `wgmma.fence.sync.aligned`: what was written to accumulators and to registers of A is seen by the
-/// products that follow. Before the first product, and after each ordinary write to them; [`tie`]
-/// what was written first, so that LLVM does not move the write behind it.
+/// `wgmma.fence.sync.aligned`: orders the warpgroup's earlier accesses to registers before the
+/// accesses by the `wgmma.mma_async` that follow.
 ///
-/// *Scope*: warpgroup, converged. *Since*: PTX 8.0, sm_90a.
+/// It is needed before the first `wgmma.mma_async`, and again after every ordinary write to an
+/// accumulator or to registers of A. [`tie`] the registers first, so that LLVM does not move the
+/// write past the fence. It is no proxy fence: it does not order accesses to shared memory.
+///
+/// *Scope*: warpgroup, each warp converged. *Since*: PTX 8.0, sm_90a.
 ///
 /// # Safety
 /// All warps of the warpgroup execute it.
@@ -94,9 +110,10 @@ pub unsafe fn wgmma_fence() {
     })
 }
 
-/// `wgmma.commit_group.sync.aligned`: the products since the last one are a group.
+/// `wgmma.commit_group.sync.aligned`: makes a group of the warpgroup's `wgmma.mma_async` that are
+/// in no group yet.
 ///
-/// *Scope*: warpgroup, converged. *Since*: PTX 8.0, sm_90a.
+/// *Scope*: warpgroup, each warp converged. *Since*: PTX 8.0, sm_90a.
 ///
 /// # Safety
 /// All warps of the warpgroup execute it.

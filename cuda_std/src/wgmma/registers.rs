@@ -1,9 +1,11 @@
-//! Accumulators and fragments as the registers that they are.
+//! Accumulators and fragments as arrays of registers, and how to keep LLVM from moving accesses to
+//! them.
 
-/// A thread's registers of a matrix: `[f32; N]`, `[i32; N]`, `[u32; N]` (pairs of f16).
+/// A thread's registers of an accumulator or fragment: `[f32; N]`, `[i32; N]` or `[u32; N]` (two
+/// 16-bit elements a register).
 pub trait Registers: Sized {
-    /// Registers of which nobody set the value, for a first product that does not read them. No
-    /// instruction. What they hold is any number, not the same each time it is made.
+    /// Registers with an arbitrary value, for an accumulator whose first instruction does not read
+    /// it (`SCALE_D` false). Emits no instruction. The value may differ from call to call.
     ///
     /// # Panics
     /// On the host.
@@ -28,9 +30,11 @@ pub trait Registers: Sized {
     unsafe fn wgmma_wait_group<const GROUPS: u32>(&mut self);
 }
 
-/// No instruction: LLVM does what it does with these registers before, and with those after it,
-/// on that side of it. Before a fence: what was written is written. After a wait: what is read is
-/// read then.
+/// A compiler barrier for these registers; emits no instruction.
+///
+/// LLVM does not move accesses to the registers across it. Before a
+/// [`wgmma_fence`](super::wgmma_fence) it makes sure that earlier writes stay before the fence;
+/// after a wait, that reads stay after the wait.
 ///
 /// # Panics
 /// On the host.
@@ -39,11 +43,13 @@ pub fn tie(registers: &mut impl Registers) {
     registers.tie();
 }
 
-/// `wgmma.wait_group.sync.aligned GROUPS`: waits until at most `GROUPS` of the warpgroup's groups are
-/// on their way, the latest, and gives `acc` back if its products are not among them. Others that
-/// it gives back: [`tie`] them after it.
+/// `wgmma.wait_group.sync.aligned GROUPS`: waits until at most the latest `GROUPS` groups of the
+/// warpgroup are pending and all earlier ones are complete.
 ///
-/// *Scope*: warpgroup, converged. *Since*: PTX 8.0, sm_90a.
+/// Afterwards `acc` may be accessed if no pending group writes it. [`tie`] any other registers
+/// whose groups are complete before accessing them.
+///
+/// *Scope*: warpgroup, each warp converged. *Since*: PTX 8.0, sm_90a.
 ///
 /// # Safety
 /// All warps of the warpgroup execute it.

@@ -1,6 +1,7 @@
-//! Which registers an accumulator of each N has: each row names those that it adds to the rows above.
+//! The accumulator registers of each N. A row lists the registers that it has beyond those of the
+//! rows above it.
 
-/// `out! { N [0 1 2 ..] }` for each row of a table `N: registers it adds; ..`.
+/// Expands to `out! { N [0 1 2 ..] }` for each row of a table `N: registers it adds; ..`.
 macro_rules! each_row {
     ($out:ident [$($done:literal)*]) => {};
     ($out:ident [$($done:literal)*] $n:literal: $($new:literal)*; $($rest:tt)*) => {
@@ -9,7 +10,7 @@ macro_rules! each_row {
     };
 }
 
-/// f32: an element a register, 4 for each 8 columns.
+/// f32: one element per register, 4 registers for each 8 columns.
 macro_rules! f32_rows {
     ($out:ident) => {
         each_row! { $out []
@@ -49,7 +50,7 @@ macro_rules! f32_rows {
     };
 }
 
-/// f16: two elements a register, 2 for each 8 columns.
+/// f16: two elements per register, 2 registers for each 8 columns.
 macro_rules! f16_rows {
     ($out:ident) => {
         each_row! { $out []
@@ -89,7 +90,7 @@ macro_rules! f16_rows {
     };
 }
 
-/// s32: an element a register, and fewer N.
+/// s32: one element per register; fewer values of N exist.
 macro_rules! s32_rows {
     ($out:ident) => {
         each_row! { $out []
