@@ -1,9 +1,10 @@
 //! Atomic operations on global and shared memory.
 //!
-//! Addresses are generic: the same function serves both spaces. Each takes the memory [`Order`] and
-//! the [`Scope`] of threads that see it as one operation; as constants they cost nothing. Float
-//! additions depend on the order of arrival in their last bits: kernels that promise the same bits
-//! every run do without.
+//! `atom` functions take generic addresses, so the same function serves both state spaces; `ld` and
+//! `st` are for global memory. Each `atom` function takes the memory [`Order`] and the [`Scope`] of
+//! threads for which it is atomic; if they are constants, they cost nothing. The result of
+//! floating-point additions depends on their order in the last bits, so kernels that promise the
+//! same bits every run do not use them.
 //!
 //! | function | types |
 //! |---|---|
@@ -12,33 +13,33 @@
 //! | [`atom_and`], [`atom_or`], [`atom_xor`] | u32, i32, u64, i64 |
 //! | [`atom_exch`], [`atom_cas`] | u32, i32, u64, i64, f32, f64 (compared as bits) |
 //! | [`ld_acquire_gpu`], [`st_release_gpu`] | u32: flags between blocks |
-//! | [`ld_relaxed_gpu_u64`], [`st_relaxed_gpu_u64`] | u64: a flag and 32 bits that it tells of |
+//! | [`ld_relaxed_gpu_u64`], [`st_relaxed_gpu_u64`] | u64: a flag and 32 bits of data in one word |
 
-/// What an atomic operation orders.
+/// The memory order of an atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Nothing but the operation itself.
+    /// Orders no other accesses.
     Relaxed,
-    /// Later accesses stay after it.
+    /// The thread's later accesses stay after it.
     Acquire,
-    /// Earlier accesses stay before it.
+    /// The thread's earlier accesses stay before it.
     Release,
-    /// Both.
+    /// Both acquire and release.
     AcqRel,
 }
 
-/// For whom an operation is atomic.
+/// The set of threads for which an operation is atomic and ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The thread's block.
+    /// The threads of the block.
     Cta,
-    /// The device.
+    /// All threads of the device.
     Gpu,
-    /// Device and host.
+    /// All threads of the system: host and all devices.
     Sys,
 }
 
-/// One `atom` instruction of each order and scope.
+/// The `atom` instruction for each order and scope.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! atom {
     ($order:expr, $scope:expr, $op:literal, $operands:literal, $($asm:tt)*) => {
@@ -210,7 +211,8 @@ mod cas {
     }
 }
 
-/// `atom.cas`: writes `value` where the bits there are those of `compare`. Returns the value before.
+/// `atom.cas`: compare and swap. Writes `value` if the bits at `ptr` equal those of `compare`.
+/// Returns the old value.
 ///
 /// *Scope*: thread. *Since*: PTX 6.0, sm_70.
 ///
@@ -231,10 +233,10 @@ pub unsafe fn atom_cas<T: cas::Operand>(
     unsafe { T::apply(ptr, compare, value, order, scope) }
 }
 
-/// `ld.acquire.gpu.u32`: what the thread that wrote this value did before its [`st_release_gpu`] is
-/// seen by what follows.
+/// `ld.acquire.gpu.global.u32`: a load with acquire order at device scope.
 ///
-/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+/// *Scope*: thread. *Ordering*: if it reads a value that [`st_release_gpu`] wrote, this thread's
+/// later accesses see what the writing thread did before that store. *Since*: PTX 6.0, sm_70.
 ///
 /// # Safety
 /// `ptr` is aligned, in global memory, and written only atomically or by [`st_release_gpu`]
@@ -255,10 +257,11 @@ pub unsafe fn ld_acquire_gpu(ptr: *const u32) -> u32 {
     })
 }
 
-/// `st.release.gpu.u32`: who reads this value by [`ld_acquire_gpu`] sees what this thread did before,
-/// and what others did that it met at a barrier.
+/// `st.release.gpu.global.u32`: a store with release order at device scope.
 ///
-/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+/// *Scope*: thread. *Ordering*: a thread that reads this value by [`ld_acquire_gpu`] sees what this
+/// thread did before the store, and what other threads did before a barrier that this thread has
+/// passed. *Since*: PTX 6.0, sm_70.
 ///
 /// # Safety
 /// `ptr` is aligned, in global memory, and accessed only by such instructions meanwhile.
@@ -276,10 +279,10 @@ pub unsafe fn st_release_gpu(ptr: *mut u32, value: u32) {
     })
 }
 
-/// `ld.relaxed.gpu.u64`: the whole of what some thread wrote by [`st_relaxed_gpu_u64`], now or later;
-/// of other memory it tells nothing.
+/// `ld.relaxed.gpu.global.u64`: loads a word that other blocks write by [`st_relaxed_gpu_u64`]. The
+/// value is never torn: all 64 bits come from the same store.
 ///
-/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+/// *Scope*: thread. *Ordering*: none; it says nothing about other memory. *Since*: PTX 6.0, sm_70.
 ///
 /// # Safety
 /// `ptr` is aligned, in global memory, and written only by such instructions meanwhile.
@@ -299,9 +302,10 @@ pub unsafe fn ld_relaxed_gpu_u64(ptr: *const u64) -> u64 {
     })
 }
 
-/// `st.relaxed.gpu.u64`: written as a whole, seen by other blocks; orders nothing.
+/// `st.relaxed.gpu.global.u64`: stores a word as a whole, for other blocks to read by
+/// [`ld_relaxed_gpu_u64`].
 ///
-/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+/// *Scope*: thread. *Ordering*: none. *Since*: PTX 6.0, sm_70.
 ///
 /// # Safety
 /// `ptr` is aligned, in global memory, and accessed only by such instructions meanwhile.

@@ -1,7 +1,9 @@
-//! Copies from global to shared memory in the background, thread by thread (Ampere).
+//! Ampere's asynchronous copies from global to shared memory (`cp.async`), 4 to 16 bytes per
+//! thread.
 //!
-//! A thread's copies are waited for in groups, oldest first, or by an mbarrier. Other threads see
-//! them after that wait and a barrier. They are of the generic proxy.
+//! A thread waits for its own copies, either by groups, which complete oldest first, or through an
+//! mbarrier. The wait for a group makes them visible to the thread that issued them; other threads
+//! see them after that wait and a barrier. The copies are of the generic proxy.
 
 use crate::mbarrier::Mbarrier;
 use crate::shared::SharedAddr;
@@ -59,9 +61,9 @@ copies! {
         "past L1, and in L2 by the policy.";
 }
 
-/// `@predicate cp.async.cg.shared.global.L2::128B [dst], [src], 16, src_size`: past L1, bringing the
-/// 128 bytes around into L2; reads `src_size` bytes only, the rest becomes 0. Nothing happens
-/// without `predicate`, and there is no branch.
+/// `@predicate cp.async.cg.shared.global.L2::128B [dst], [src], 16, src_size`: copies 16 bytes,
+/// bypassing L1 and prefetching the surrounding 128 bytes into L2. It reads only `src_size` bytes
+/// and fills the rest with zeros. Where `predicate` is false it does nothing; there is no branch.
 ///
 /// *Scope*: thread. *Since*: PTX 7.4, sm_80.
 ///
