@@ -1,6 +1,8 @@
-//! Accumulators of wgmma, whose type says whether products are on their way into them.
+//! wgmma accumulators, whose type says whether asynchronous instructions may still write them.
 //!
-//! An [`InFlight`] accumulator has no way to be read; [`InFlight::finish`] waits and gives it back.
+//! An [`Accumulator`] may be read and written. [`Accumulator::begin`] turns it into an
+//! [`InFlight`], on which wgmma instructions are issued and which cannot be read.
+//! [`InFlight::finish`] waits for them and returns the [`Accumulator`]:
 //!
 //! ```compile_fail
 //! use cuda_std::accumulator::InFlight;
@@ -16,7 +18,7 @@
 //!     unsafe { acc.finish() }.registers()[0][0]
 //! }
 //! ```
-//! Nor can one that is being written be given to somebody else:
+//! Nor can it be used after it has been finished:
 //! ```compile_fail
 //! use cuda_std::accumulator::InFlight;
 //! use cuda_std::wgmma::{Bf16, M64};
@@ -34,12 +36,13 @@ use crate::panels::{Columns, Rows};
 use crate::tile::{Operand, OperandElement, OperandMajor};
 use crate::wgmma::{MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group};
 
-/// A thread's part of a matrix of `BLOCKS` × 64 rows, nothing on its way into it.
+/// A thread's fragment of a matrix of `BLOCKS` × 64 rows, with no wgmma in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Accumulator<M: MmaAsync, const BLOCKS: usize = 1>([M::Acc; BLOCKS]);
 
 impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
-    /// Any values: for products that begin with [`InFlight::multiply`].
+    /// Arbitrary values, for a mainloop that begins with [`InFlight::multiply`], which does not
+    /// read them. Emits no instruction.
     ///
     /// # Panics
     /// On the host.
@@ -48,25 +51,27 @@ impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
         Self([M::Acc::unset(); BLOCKS])
     }
 
-    /// Zeros, for sums of other accumulators.
+    /// Zeros, to add other accumulators to.
     #[inline(always)]
     pub fn zero() -> Self {
         Self([M::Acc::zero(); BLOCKS])
     }
 
-    /// The registers of each 64 rows; `spec::tensor_core::fragment` says which element each is.
+    /// The thread's registers, one array for each 64 rows; `spec::tensor_core::fragment` says which
+    /// element of the matrix each register is.
     #[inline(always)]
     pub const fn registers(&self) -> &[M::Acc; BLOCKS] {
         &self.0
     }
 
-    /// The same, to be changed.
+    /// The same registers, mutable.
     #[inline(always)]
     pub const fn registers_mut(&mut self) -> &mut [M::Acc; BLOCKS] {
         &mut self.0
     }
 
-    /// Gives it to the products that follow: `wgmma.fence`.
+    /// Issues a `wgmma.fence`, which orders earlier writes to the accumulator before the wgmma
+    /// instructions that follow, and returns it for them.
     ///
     /// # Safety
     /// All warps of the warpgroup call it.
@@ -82,16 +87,18 @@ impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
     }
 }
 
-/// A thread's part of a matrix of `BLOCKS` × 64 rows that products are on their way into.
+/// A thread's fragment of a matrix of `BLOCKS` × 64 rows that wgmma instructions in flight may
+/// write.
 #[derive(Debug)]
 pub struct InFlight<M: MmaAsync, const BLOCKS: usize = 1>([M::Acc; BLOCKS]);
 
 impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
-    /// `acc = a * b`, over the whole depth of the tiles, as a group; not read before.
+    /// `acc = a * b` over the whole k extent of the tiles, committed as one group. The old value of
+    /// the accumulator is not read (scale-d is 0 in the first k step).
     ///
     /// # Safety
-    /// All warps of the warpgroup call it, with the same operands, whose copies have landed. Their
-    /// stages are released after the wait. `a` has `BLOCKS` × 64 rows.
+    /// All warps of the warpgroup call it with the same operands, whose copies have landed. Their
+    /// stages are released only after this group has been waited for. `a` has `BLOCKS` × 64 rows.
     ///
     /// # Panics
     /// On the host.
@@ -108,7 +115,7 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
         }
     }
 
-    /// `acc = a * b + acc`, over the whole depth of the tiles, as a group.
+    /// `acc = a * b + acc` over the whole k extent of the tiles, committed as one group.
     ///
     /// # Safety
     /// As for [`multiply`](Self::multiply).
@@ -161,8 +168,8 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
         }
     }
 
-    /// Waits for all groups but the latest `GROUPS`, and gives the accumulator back, whose products are
-    /// not among those.
+    /// Waits for all groups but the latest `GROUPS` and returns the accumulator, which those groups
+    /// do not write.
     ///
     /// # Safety
     /// All warps of the warpgroup call it; the latest `GROUPS` groups write other accumulators.
@@ -176,7 +183,7 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
         Accumulator(self.0)
     }
 
-    /// Waits for all groups but the latest `GROUPS`; this accumulator may be among those.
+    /// Waits for all groups but the latest `GROUPS`, which may still write this accumulator.
     ///
     /// # Safety
     /// All warps of the warpgroup call it.
@@ -195,7 +202,7 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
         }
     }
 
-    /// Waits for all groups, and gives the accumulator back.
+    /// Waits for all groups of the warpgroup and returns the accumulator.
     ///
     /// # Safety
     /// All warps of the warpgroup call it.
@@ -211,10 +218,12 @@ impl<M: MmaAsync, const BLOCKS: usize> InFlight<M, BLOCKS> {
 }
 
 impl<M: MmaAsync> InFlight<M> {
-    /// `acc = a * b^T`, over the whole width of the matrices, as a group; not read before.
+    /// `acc = a * b^T` over the whole width of the matrices, committed as one group, as for
+    /// attention's `S = Q * K^T`. The old value of the accumulator is not read.
     ///
     /// # Safety
-    /// As for [`multiply`](Self::multiply); `a` has 64 rows, `b` as many as the instruction columns.
+    /// As for [`multiply`](Self::multiply). `a` has 64 rows, and `b` has as many rows as the
+    /// instruction's N.
     ///
     /// # Panics
     /// On the host.
@@ -237,12 +246,13 @@ impl<M: MmaAsync> InFlight<M> {
         }
     }
 
-    /// `acc = a * b + acc`, or without `+ acc` where `adds` is false, over all rows of `b`, as a group.
+    /// `acc = a * b + acc`, or `acc = a * b` where `adds` is false, over all rows of `b`, committed
+    /// as one group. A is in registers, as attention's P is in `O += P * V`.
     ///
     /// # Safety
-    /// As for [`multiply`](Self::multiply); `adds` is the same in all threads of the warpgroup. `a` was
-    /// [tied](Fragments::tie) before the accumulators [began](Accumulator::begin), and is what it is
-    /// until the wait.
+    /// As for [`multiply`](Self::multiply); `adds` is the same in all threads of the warpgroup. `a`
+    /// was [tied](Fragments::tie) before [`Accumulator::begin`], and is not modified until this
+    /// group has been waited for.
     ///
     /// # Panics
     /// On the host.
@@ -259,7 +269,8 @@ impl<M: MmaAsync> InFlight<M> {
     ) {
         const { assert!(REGISTERS as u32 == 4 * Columns::<M::B, ROWS, PANELS>::STEPS) };
         let [acc] = &mut self.0;
-        // SAFETY: passed on to the caller. For the registers of `a`, which these are the first to read.
+        // SAFETY: passed on to the caller. The fence is for the registers of `a`: the instructions
+        // below are the first to read them.
         unsafe { wgmma_fence() };
         let mut step = 0;
         while step < REGISTERS / 4 {
@@ -280,9 +291,11 @@ impl<M: MmaAsync> InFlight<M> {
     }
 }
 
-/// A thread's part of a 16-bit matrix of 64 rows in registers, as the A of products: `REGISTERS` / 4
-/// steps of 16 columns. An accumulator of as many columns has its elements in the same threads, in
-/// the same order.
+/// A thread's fragments of a 16-bit matrix of 64 rows, to be the A operand of wgmma in registers.
+/// It has `REGISTERS` / 4 k steps of 16 columns each.
+///
+/// An f32 accumulator of as many columns has the same elements in the same threads, in the same
+/// order, so converting it needs no data exchange between threads.
 ///
 /// ```compile_fail
 /// // 32 registers are 128 columns; 64 rows do not go with them.
@@ -311,7 +324,8 @@ where
         Self([0; REGISTERS], PhantomData)
     }
 
-    /// The elements of `acc`, two a register by `pair`, which puts the first into the lower half.
+    /// Converts the elements of `acc`, two per register. `pair` converts and packs two elements,
+    /// the first into the lower half.
     #[inline(always)]
     pub fn of<M: MmaAsync<Acc: AsRef<[f32]>>>(
         acc: &Accumulator<M>,
@@ -329,14 +343,14 @@ where
         Self(pairs, PhantomData)
     }
 
-    /// Elements that are pairs already, in the order of an accumulator's registers.
+    /// Fragments of elements that are packed already, in the order of an accumulator's registers.
     #[inline(always)]
     pub const fn of_pairs(pairs: [u32; REGISTERS]) -> Self {
         const { assert!(E::SIZE_BYTES == 2) };
         Self(pairs, PhantomData)
     }
 
-    /// As [`tie`]: what was written is written before the fence that follows.
+    /// As [`tie`](crate::wgmma::tie): keeps earlier writes before the `wgmma.fence` that follows.
     ///
     /// # Panics
     /// On the host.

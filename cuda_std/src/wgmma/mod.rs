@@ -1,5 +1,5 @@
 //! Hopper's asynchronous warpgroup-level matrix multiply-accumulate (`wgmma.mma_async`), every
-//! dense shape and type but the 1-bit ones.
+//! dense shape and type except the 1-bit ones.
 //!
 //! An instruction is a type, [`M64`]`<N, D, A, B>`, with the parts of the mnemonic as parameters:
 //! `M64::<256, f32, Bf16, Bf16>` is `wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16`. Its
