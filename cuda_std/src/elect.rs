@@ -1,7 +1,8 @@
-//! One lane for all.
+//! Electing one lane of a warp.
 
-/// `elect.sync _|p, mask`: true in one lane of `mask`, the same each time; for what one thread does
-/// on behalf of the warp (tensor copies, arrivals).
+/// `elect.sync _|p, mask`: true in exactly one lane of `mask`, the same lane each time. For work
+/// that one thread does on behalf of the warp, such as issuing TMA copies or arriving at an
+/// mbarrier.
 ///
 /// *Scope*: warp, converged; it relies on cuda_builder to keep it convergent. *Since*: PTX 8.0,
 /// sm_90.

@@ -1,7 +1,8 @@
-//! Matrices of 8 rows of 16 bytes between shared memory and a warp's registers.
+//! Matrix fragments between shared memory and a warp's registers: `ldmatrix` and `stmatrix`.
 //!
-//! Lane `8 * i + r` gives the address of row `r` of matrix `i`; register `i` of a lane holds 4
-//! bytes of matrix `i`: `spec::tensor_core::ldmatrix` knows which.
+//! Each instruction moves one, two or four matrices of 8 rows of 16 bytes. Lane `8 * i + r`
+//! provides the address of row `r` of matrix `i`. Register `i` of each lane holds 4 bytes of matrix
+//! `i`; `spec::tensor_core::ldmatrix` says which.
 
 use crate::shared::SharedAddr;
 

@@ -1,15 +1,16 @@
-//! What the 32 lanes of a warp do together.
+//! Warp-level operations: shuffles, votes, matches and reductions across the 32 lanes.
 //!
-//! Every function here is for the lanes that `mask` names (bit = lane); all of them must execute
-//! it, converged, with the same mask, or the launch hangs or is undefined: hence `unsafe`. None
-//! orders memory but [`bar_warp_sync`]. They rely on cuda_builder to keep them convergent.
+//! Functions that take a `mask` (bit i is lane i) are for the lanes in it. All of these lanes must
+//! execute the function, converged, with the same mask; otherwise the launch hangs or its behaviour
+//! is undefined, which is why the functions are `unsafe`. Only [`bar_warp_sync`] orders memory
+//! accesses; it also lets diverged lanes meet. They rely on cuda_builder to keep them convergent.
 
-/// All lanes.
+/// The mask of all 32 lanes.
 pub const FULL_MASK: u32 = u32::MAX;
 
-/// A value that moves between lanes as 32-bit words.
+/// A value that is exchanged between lanes as one or two 32-bit words.
 pub trait Words: Copy {
-    /// The value with each of its words put through `f`, in order.
+    /// Applies `f` to each 32-bit word of the value, the low word first.
     fn map_words(self, f: impl FnMut(u32) -> u32) -> Self;
 }
 
@@ -73,9 +74,11 @@ shuffles! {
     shfl_bfly = "bfly", "31", lane_xor, "that of the lane with the index xor `lane_xor`.";
 }
 
-/// `value`, the same in all lanes, in a form in which ptxas sees that it is: what is computed of it
-/// takes uniform registers, which descriptors of wgmma have to be in, and branches on it part no
-/// warp. One `shfl.sync.idx`.
+/// Returns `value`, which is the same in all lanes, in a form in which ptxas recognises that it is
+/// warp-uniform. One `shfl.sync.idx`.
+///
+/// What is computed from it can live in uniform registers, where wgmma descriptors have to be, and
+/// a branch on it does not diverge.
 ///
 /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_30.
 ///
@@ -126,7 +129,7 @@ votes! {
     vote_uni = "uni", "true where all lanes' predicates are equal.";
 }
 
-/// `vote.sync.ballot.b32`: the lanes whose predicate is true.
+/// `vote.sync.ballot.b32`: the mask of the lanes whose predicate is true.
 ///
 /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_30.
 ///
@@ -150,7 +153,7 @@ pub unsafe fn vote_ballot(mask: u32, predicate: bool) -> u32 {
     })
 }
 
-/// `match.any.sync.b32`: the lanes that hold the same `value`.
+/// `match.any.sync.b32`: the mask of the lanes that hold the same `value` as this one.
 ///
 /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_70.
 ///
@@ -172,7 +175,7 @@ pub unsafe fn match_any(mask: u32, value: u32) -> u32 {
     })
 }
 
-/// `match.all.sync.b32`: `mask` where all its lanes hold the same `value`, else 0.
+/// `match.all.sync.b32`: `mask` if all its lanes hold the same `value`, else 0.
 ///
 /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_70.
 ///
@@ -194,8 +197,9 @@ pub unsafe fn match_all(mask: u32, value: u32) -> u32 {
     })
 }
 
-/// `activemask.b32`: the lanes that execute this instruction together, which the program does not
-/// determine; no substitute for a mask that it knows.
+/// `activemask.b32`: the mask of the lanes that happen to execute this instruction together. The
+/// program does not determine which these are, so it is no substitute for a mask that the program
+/// knows.
 ///
 /// *Scope*: warp. *Since*: PTX 6.2, sm_30.
 ///
@@ -205,7 +209,7 @@ pub unsafe fn match_all(mask: u32, value: u32) -> u32 {
 pub fn activemask() -> u32 {
     on_device!("warp::activemask", (), {
         let lanes: u32;
-        // SAFETY: reads which lanes are here.
+        // SAFETY: reads which lanes are active.
         unsafe {
             core::arch::asm!("activemask.b32 {};", out(reg32) lanes, options(nostack));
         }
@@ -213,10 +217,10 @@ pub fn activemask() -> u32 {
     })
 }
 
-/// `bar.warp.sync`: waits for the lanes of `mask` and orders their memory accesses before it
-/// against those after it.
+/// `bar.warp.sync`: waits for all lanes of `mask` (CUDA's `__syncwarp()`).
 ///
-/// *Scope*: warp. *Since*: PTX 6.0, sm_30.
+/// *Scope*: warp; diverged lanes may arrive one by one. *Ordering*: what these lanes wrote before
+/// it is visible to all of them after it. *Since*: PTX 6.0, sm_30.
 ///
 /// # Safety
 /// All lanes of `mask` reach it with the same mask.
@@ -269,8 +273,9 @@ redux! {
     redux_xor: u32 = "xor.b32", "bitwise exclusive or.";
 }
 
-/// `op` over the values of all 32 lanes, the result in every lane: a butterfly of 5 steps in fixed
-/// order. `op` is commutative; it need not be associative for the result to be the same each time.
+/// Reduces the values of all 32 lanes by `op` and returns the result in every lane: a butterfly of
+/// 5 shuffles in a fixed order. `op` must be commutative. It need not be associative: the order is
+/// fixed, so the result is the same each time.
 ///
 /// # Safety
 /// All 32 lanes execute it together.
