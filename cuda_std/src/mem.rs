@@ -1,13 +1,16 @@
-//! Memory accesses of 8 and 16 bytes, and through the read-only cache.
+//! Vector memory accesses of 8 and 16 bytes, loads through the read-only cache, and an L2 prefetch.
 //!
-//! Where LLVM sees that a pointer is a kernel parameter or a `shared_array!`, the plain vector
-//! accesses become `ld.global.v4`, `st.shared.v4` and so on; else they are generic.
+//! The first group, `ld_v*` and `st_v*`, are ordinary Rust accesses. Where LLVM can see that the
+//! pointer comes from a kernel parameter or a `shared_array!`, they become `ld.global.v4`,
+//! `st.shared.v4` and so on; otherwise they use generic addressing. The other functions are PTX
+//! instructions for one state space. All loads and stores are weak: barriers, fences or atomics
+//! order them.
 
-/// `T` at an address that is a multiple of 16.
+/// A `T` that is aligned to 16 bytes.
 #[repr(C, align(16))]
 struct Align16<T>(T);
 
-/// `T` at an address that is a multiple of 8.
+/// A `T` that is aligned to 8 bytes.
 #[repr(C, align(8))]
 struct Align8<T>(T);
 
@@ -86,7 +89,8 @@ read_only! {
         "{{{a}, {b}, {c}, {d}}}", "PTX 7.4, sm_70";
 }
 
-/// `prefetch.global.L2`: asks for the line at `ptr`, of which nothing is waited for and nothing read.
+/// `prefetch.global.L2`: prefetches the cache line that contains `ptr` into L2. It does not wait
+/// and returns nothing.
 ///
 /// *Scope*: thread. *Since*: PTX 2.0, sm_20.
 ///
@@ -103,7 +107,7 @@ pub unsafe fn prefetch_global_l2(ptr: *const u8) {
     })
 }
 
-/// `st.shared.v2.f32`: two neighbours, 8 bytes.
+/// `st.shared.v2.f32`: stores two neighbouring elements, 8 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.
 ///
@@ -123,7 +127,7 @@ pub unsafe fn st_shared_v2_f32(address: crate::shared::SharedAddr, [x, y]: [f32;
     })
 }
 
-/// `ld.shared.v4.f32`: four neighbours, 16 bytes.
+/// `ld.shared.v4.f32`: loads four neighbouring elements, 16 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.
 ///
@@ -146,7 +150,7 @@ pub unsafe fn ld_shared_v4_f32(address: crate::shared::SharedAddr) -> [f32; 4] {
     })
 }
 
-/// `st.shared.v4.u32`: four neighbours, 16 bytes.
+/// `st.shared.v4.u32`: stores four neighbouring elements, 16 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.
 ///
@@ -167,7 +171,7 @@ pub unsafe fn st_shared_v4_u32(address: crate::shared::SharedAddr, [a, b, c, d]:
     })
 }
 
-/// `ld.shared.v4.u32`: four neighbours, 16 bytes.
+/// `ld.shared.v4.u32`: loads four neighbouring elements, 16 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.
 ///
