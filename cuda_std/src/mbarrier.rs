@@ -1,23 +1,34 @@
-//! mbarriers: barriers in shared memory that count arrivals and the bytes of asynchronous copies.
+//! mbarriers: barriers in shared memory that count arrivals and the transaction bytes of
+//! asynchronous copies.
 //!
-//! A phase completes when as many have arrived as [`Mbarrier::init`] said and all expected bytes
-//! have come; then the next begins, with the same count. Phases have parities 0, 1, 0, ..; waiting
-//! for a parity means: until the phase of that parity has completed. A fresh barrier is in phase 0,
-//! so a wait for parity 1 goes through at once.
+//! - **Phases.** The current phase completes when the pending arrival count is 0 and the
+//!   transaction count (bytes expected and not yet copied) is 0. The next phase then begins with
+//!   the arrival count that [`Mbarrier::init`] set, less one for each
+//!   [`arrive_drop`](Mbarrier::arrive_drop).
+//! - **Parity.** Phases are numbered from 0; the parity is the number modulo 2. A wait for a parity
+//!   returns when the current phase has the other parity, that is, when the last phase of that
+//!   parity has completed. A fresh barrier is in phase 0, so a wait for parity 1 returns at once.
+//! - **Transaction bytes.** An `expect_tx` adds to the transaction count, and an asynchronous copy
+//!   subtracts the bytes that it has written.
+//! - **Ordering.** An arrival has release semantics and a successful wait acquire semantics, at
+//!   block scope unless the function's name says `cluster` (`expect_tx` and `complete_tx` alone are
+//!   relaxed). A successful wait also makes the bytes that copies of the phase wrote visible to the
+//!   waiting thread.
 
 use crate::shared::{ClusterAddr, SharedAddr};
 
-/// What [`Mbarrier::arrive`] saw: the phase it arrived in.
+/// The state that [`Mbarrier::arrive_state`] returns: it identifies the phase of the arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct MbarrierState(u64);
 
-/// A barrier of 8 bytes, aligned to 8, in the block's shared memory.
+/// An mbarrier in the block's own shared memory: 8 bytes, aligned to 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Mbarrier(SharedAddr);
 
-/// A barrier in the shared memory of a block of the cluster.
+/// An mbarrier in the shared memory of any block of the cluster. It can be arrived at, but not
+/// waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct RemoteMbarrier(ClusterAddr);
@@ -29,13 +40,13 @@ impl Mbarrier {
         Self(address)
     }
 
-    /// Where it is.
+    /// Its address.
     #[inline(always)]
     pub const fn addr(self) -> SharedAddr {
         self.0
     }
 
-    /// The barrier that the block of rank `rank` has at the same place
+    /// The barrier at the same offset in the shared memory of the block of rank `rank`
     /// ([`crate::cluster::mapa_shared_cluster`]).
     ///
     /// # Panics
@@ -53,7 +64,7 @@ impl RemoteMbarrier {
         Self(address)
     }
 
-    /// Where it is.
+    /// Its address.
     #[inline(always)]
     pub const fn addr(self) -> ClusterAddr {
         self.0
@@ -185,7 +196,8 @@ waits! {
 }
 
 impl Mbarrier {
-    /// `mbarrier.arrive.shared::cta.b64`: as [`arrive`](Self::arrive); gives the phase to wait for.
+    /// `mbarrier.arrive.shared::cta.b64`: as [`arrive`](Self::arrive), and returns the state of the
+    /// phase, which [`test_wait`](Self::test_wait) and [`try_wait`](Self::try_wait) take.
     ///
     /// *Scope*: thread. *Since*: PTX 7.0, sm_80.
     ///
@@ -207,10 +219,13 @@ impl Mbarrier {
         })
     }
 
-    /// [`try_wait_parity`](Self::try_wait_parity) until it is true.
+    /// Repeats [`try_wait_parity`](Self::try_wait_parity) until it returns true: waits until the
+    /// phase of that parity has completed.
+    ///
+    /// *Scope*: thread. Acquires at block scope. *Since*: PTX 7.8, sm_90.
     ///
     /// # Safety
-    /// As for it.
+    /// As for [`try_wait_parity`](Self::try_wait_parity).
     ///
     /// # Panics
     /// On the host.
@@ -222,7 +237,7 @@ impl Mbarrier {
 }
 
 impl MbarrierState {
-    /// `mbarrier.pending_count.b64`: how many arrivals were missing.
+    /// `mbarrier.pending_count.b64`: the pending arrival count that the state records.
     ///
     /// *Scope*: thread. *Since*: PTX 7.0, sm_80.
     ///
@@ -232,7 +247,7 @@ impl MbarrierState {
     pub fn pending_count(self) -> u32 {
         on_device!("mbarrier::pending_count", (self), {
             let count: u32;
-            // SAFETY: computes a number of a number.
+            // SAFETY: computes a number from a number.
             unsafe {
                 core::arch::asm!("mbarrier.pending_count.b64 {}, {};", out(reg32) count,
                     in(reg64) self.0, options(pure, nomem, nostack));
