@@ -1,14 +1,18 @@
-//! The block's 16 hardware barriers; [`crate::thread::sync_threads`] is number 0 with everyone.
+//! Named barriers: the 16 hardware barriers of a block. [`crate::thread::sync_threads`] uses number
+//! 0 with all threads, and so do the reductions `bar_red_*` here.
 //!
-//! Each orders the shared and global memory accesses of the threads that take part, those before
-//! it against those after. They rely on cuda_builder to keep them convergent.
+//! What the participating threads wrote to shared and global memory before they arrive is visible
+//! to the threads that wait, after the barrier. The functions rely on cuda_builder to keep them
+//! convergent.
 
-/// `bar.sync id, threads;`: waits until `threads` threads have arrived.
+/// `bar.sync id, threads;`: arrives at barrier `id` and waits until `threads` threads have arrived,
+/// those of [`bar_arrive`] included.
 ///
-/// *Scope*: block; whole warps, converged. *Since*: PTX 2.0, sm_20.
+/// *Scope*: `threads` threads of the block; whole warps, converged. *Since*: PTX 2.0, sm_20.
 ///
 /// # Safety
-/// `id < 16`; `threads` is a multiple of 32, the same for all who take part, and so many arrive.
+/// `id < 16`. `threads` is a multiple of 32 and the same for all participants, and exactly so many
+/// threads arrive.
 ///
 /// # Panics
 /// On the host.
@@ -22,9 +26,10 @@ pub unsafe fn bar_sync(id: u32, threads: u32) {
     })
 }
 
-/// `bar.arrive id, threads;`: arrives and goes on, for a producer whose consumers [`bar_sync`].
+/// `bar.arrive id, threads;`: arrives at barrier `id` without waiting, for a producer whose
+/// consumers call [`bar_sync`].
 ///
-/// *Scope*: block; whole warps, converged. *Since*: PTX 2.0, sm_20.
+/// *Scope*: `threads` threads of the block; whole warps, converged. *Since*: PTX 2.0, sm_20.
 ///
 /// # Safety
 /// As for [`bar_sync`].
@@ -42,7 +47,8 @@ pub unsafe fn bar_arrive(id: u32, threads: u32) {
     })
 }
 
-/// `bar.red.popc.u32 .., 0, predicate;`: how many threads of the block have a true predicate.
+/// `bar.red.popc.u32 .., 0, predicate;`: a block barrier that returns, in every thread, the number
+/// of threads whose predicate is true.
 ///
 /// *Scope*: block, every thread. *Since*: PTX 2.0, sm_20.
 ///

@@ -1,8 +1,14 @@
-//! Fences: between a thread's own accesses, and between the ways (proxies) of accessing memory.
+//! Memory fences: between a thread's own accesses, and between proxies.
 //!
-//! Ordinary loads and stores are the *generic* proxy; bulk copies, tensor copies and wgmma's reads
-//! of shared memory are the *async* proxy. What one proxy wrote, the other sees only after a proxy
-//! fence by the writing thread, and then whatever tells the other thread (a barrier).
+//! A *proxy* is a path by which memory is accessed. Ordinary loads and stores use the *generic*
+//! proxy. Bulk and tensor copies (TMA) and wgmma's reads of shared memory use the *async* proxy.
+//! Accesses of the same memory through different proxies are not ordered by a barrier alone:
+//!
+//! - **Generic write, then async read** (a TMA store or wgmma of what threads wrote): each writing
+//!   thread executes a proxy fence, and then a barrier orders it before the thread that issues the
+//!   async operation.
+//! - **Async write, then generic read** (a TMA load): no fence is needed. The completion that the
+//!   reader waits for, on an mbarrier or a bulk group, includes one.
 
 macro_rules! fences {
     ($($name:ident = $instruction:literal, $since:literal, $doc:literal;)*) => {$(
@@ -58,8 +64,9 @@ fences! {
         "the thread's `mbarrier.init`s are seen by the cluster, once it has met at a barrier.";
 }
 
-/// `fence.proxy.tensormap::generic.acquire.gpu [map], 128`: the thread's tensor copies that follow
-/// use the tensor map at `map` as it was released.
+/// `fence.proxy.tensormap::generic.acquire.gpu [map], 128`: the thread's later tensor copies use
+/// the contents of the tensor map at `map` that another thread released by
+/// [`fence_proxy_tensormap_generic_release_gpu`].
 ///
 /// *Scope*: thread. *Since*: PTX 8.3, sm_90.
 ///
