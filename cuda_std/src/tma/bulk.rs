@@ -1,4 +1,5 @@
-//! Runs of bytes between global and shared memory, and between blocks of a cluster.
+//! Bulk copies of contiguous bytes between global and shared memory, and between the shared
+//! memories of a cluster's blocks.
 //!
 //! Addresses and sizes are multiples of 16.
 

@@ -1,15 +1,19 @@
-//! Bulk copies: one thread moves a tile or a run of bytes in the background (the tensor memory
-//! accelerator).
+//! Hopper's tensor memory accelerator (TMA): asynchronous bulk copies, each issued by one thread.
 //!
-//! - [`tensor`]: tiles of a tensor that a [`TensorMap`] describes, 1 to 5 dimensions.
-//! - [`bulk`]: runs of bytes.
-//! - [`reduce`]: the same towards memory, adding (or another operation) to what is there.
-//! - [`policy`]: how L2 is to keep what is copied.
+//! - [`tensor`]: boxes of a tensor of 1 to 5 dimensions that a [`TensorMap`] describes.
+//! - [`bulk`]: contiguous bytes.
+//! - [`reduce`]: copies that combine the source with the destination, by addition or another
+//!   operation.
+//! - [`policy`]: L2 cache policies for these copies.
 //!
-//! Copies into shared memory count their bytes on an mbarrier; copies out of it are waited for in
-//! groups. All are of the async proxy: what threads wrote into shared memory needs
-//! [`fence_proxy_async_shared_cta`](crate::fence::fence_proxy_async_shared_cta) before a store reads
-//! it. One thread issues, not the warp: choose it by `elect_sync`.
+//! Completion: a copy into shared memory counts its transaction bytes on an mbarrier. A copy from
+//! shared to global memory belongs to a bulk group, which the issuing thread commits and waits for.
+//!
+//! All copies are of the async proxy. What threads wrote to shared memory by ordinary stores needs
+//! a [`fence_proxy_async_shared_cta`](crate::fence::fence_proxy_async_shared_cta) by those threads,
+//! and then a barrier, before a TMA store may read it. Each instruction that a lane executes is a
+//! copy of its own, so exactly one lane issues: choose it by
+//! [`elect_sync`](crate::elect::elect_sync).
 
 pub mod bulk;
 pub mod policy;
@@ -21,17 +25,20 @@ pub use policy::*;
 pub use reduce::*;
 pub use tensor::*;
 
-/// What the host encoded of a tensor: 128 bytes that only the hardware reads.
+/// A tensor map (tensor descriptor): an opaque object of 128 bytes that the host encodes and the
+/// hardware reads. It states the tensor's address, extents, strides, box and swizzle.
 ///
-/// It reaches a kernel as a pointer to global (or constant) memory, or among the launch's parameters:
+/// A kernel gets it as a pointer to global (or constant) memory, or as a launch parameter:
 /// [`TensorMapParam`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct TensorMap([u64; 16]);
 
-/// A tensor map that the launch passes by value: a kernel's parameter of this type (of this name:
-/// cuda_builder looks for it) is 128 bytes, aligned to 64, on the host's side, and where they are
-/// on the device's. Nothing is copied to device memory before a launch.
+/// A tensor map that the launch passes by value (CUDA's `__grid_constant__ const CUtensorMap`).
+///
+/// For the host, the parameter is 128 bytes, aligned to 64. In the kernel, it is the address of
+/// these bytes, so nothing has to be copied to device memory before a launch. cuda_builder
+/// recognises the parameter by this type's name.
 ///
 /// ```
 /// # use cuda_std::tma::{TensorMapParam, prefetch_tensormap};
@@ -45,14 +52,15 @@ pub struct TensorMap([u64; 16]);
 pub struct TensorMapParam(*const TensorMap);
 
 impl TensorMapParam {
-    /// Where the map is, for as long as the kernel runs.
+    /// The address of the map, valid while the kernel runs.
     #[inline(always)]
     pub const fn as_ptr(self) -> *const TensorMap {
         self.0
     }
 }
 
-/// `prefetch.tensormap [map]`: brings the tensor map near, before the first copy needs it.
+/// `prefetch.tensormap [map]`: prefetches the tensor map, so that the first copy does not wait for
+/// it.
 ///
 /// *Scope*: thread. *Since*: PTX 8.0, sm_90.
 ///

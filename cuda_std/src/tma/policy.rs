@@ -1,12 +1,12 @@
 //! L2 cache policies, the operands of `.L2::cache_hint`.
 
-/// How L2 is to keep what an access touches.
+/// An opaque 64-bit cache policy: the eviction priority in L2 of the lines that an access touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct CachePolicy(u64);
 
 impl CachePolicy {
-    /// The policy of these bits.
+    /// The policy with these bits.
     #[inline(always)]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)

@@ -1,11 +1,12 @@
-//! Bulk copies towards memory that reduce: each element is combined with the one that is there,
-//! atomically, in no given order.
+//! Bulk copies that reduce (`cp.reduce.async.bulk`), from shared memory to global memory or to
+//! another block's shared memory. Each element is combined with the one at the destination,
+//! atomically and in an unspecified order.
 
 use super::TensorMap;
 use crate::mbarrier::RemoteMbarrier;
 use crate::shared::{ClusterAddr, SharedAddr};
 
-/// What is done to each element.
+/// The operation that combines an element with the one at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The sum.
@@ -14,9 +15,10 @@ pub enum Operation {
     Min,
     /// The larger.
     Max,
-    /// One more, wrapping to 0 above the operand.
+    /// The destination's element plus one, or 0 where that would exceed the source's element.
     Inc,
-    /// One less, wrapping to the operand.
+    /// The destination's element minus one, or the source's element where the destination's is 0 or
+    /// above it.
     Dec,
     /// Bitwise and.
     And,
@@ -28,7 +30,7 @@ pub enum Operation {
 
 /// An [`Operation`] as a type.
 pub trait Reduction {
-    /// Which one.
+    /// The operation.
     const OPERATION: Operation;
 }
 

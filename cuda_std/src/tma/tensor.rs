@@ -1,15 +1,15 @@
-//! Tiles of tensors between global and shared memory.
+//! TMA loads, stores and L2 prefetches of boxes of a tensor.
 //!
-//! The box, the strides and the swizzle are in the tensor map. Coordinates are those of the box's
-//! first element, innermost first, and may be out of bounds: reads give zero (and count in the
-//! transaction bytes), writes are dropped.
+//! The tensor map states the box's extents, the strides and the swizzle. The coordinates are those
+//! of the box's first element, the innermost dimension first. A box may reach out of bounds:
+//! elements there are read as zero, and count in the transaction bytes; they are not written.
 
 use super::{CachePolicy, TensorMap};
 use crate::mbarrier::Mbarrier;
 use crate::shared::SharedAddr;
 
-/// Brings a macro its dimensions: `$name` .. of 1 to 5 dimensions, with the coordinates as PTX
-/// lists them.
+/// Loads of one kind: each has its name, its coordinates as PTX lists them, the im2col offsets if
+/// any, and the extra operands of its qualifiers.
 macro_rules! loads {
     ($($name:ident[$($c:ident),*; $list:literal] $([$($o:ident),*; $offsets:literal])?
         ($($extra:ident: $ty:ty = $reg:ident $value:expr),*)
@@ -57,7 +57,7 @@ macro_rules! loads {
     )*};
 }
 
-/// The four kinds of each load: plain, by a cache policy, to several blocks, both.
+/// The four kinds of each load: plain, with a cache policy, multicast to several blocks, and both.
 macro_rules! load_kinds {
     ($($plain:ident, $hint:ident, $multicast:ident, $both:ident
         [$($c:ident),*; $list:literal] $([$($o:ident),*; $offsets:literal])?
