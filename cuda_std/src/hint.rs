@@ -1,15 +1,16 @@
-//! What the compiler is not to know.
+//! Hints that keep the compiler from optimising.
 
-/// `value`, of which the compiler knows nothing more: a loop up to it stays a loop.
+/// Returns `value`, but hides it from the compiler, so that a loop up to it is not unrolled.
 ///
-/// Each call gives another value as far as it knows. No instruction. *Scope*: thread.
+/// The compiler must assume that each call returns a different value. Emits no instruction.
+/// *Scope*: thread.
 ///
 /// ```
 /// # use cuda_std::hint::opaque;
 /// let mut sum = 0;
 /// let mut i = 0;
 /// while i < opaque(3) {
-///     sum += i; // is there once, not three times
+///     sum += i; // exists once in the code, not three times
 ///     i += 1;
 /// }
 /// assert_eq!(sum, 3);

@@ -1,7 +1,7 @@
-//! A function of your own over tensors: `y = f(x0, x1, ..)` of every element, with broadcasting and
-//! strides.
+//! Elementwise kernels from a function of your own: `y = f(x0, x1, ..)` for every element, with
+//! broadcasting and strides.
 //!
-//! A kernel is a few lines; the host's `Map` launches it over tensors of any layout:
+//! The kernel is a few lines. The host's `Map` launches it over tensors of any strides:
 //!
 //! ```
 //! use cuda_std::map::map;
@@ -24,17 +24,19 @@ use crate::element::Element;
 use crate::{thread, walk};
 use spec::elementwise::{GROUP, THREADS, WalkParams};
 
-/// Elements of a chunk: one access a tensor.
+/// Elements of a chunk: one vector access per tensor.
 const CHUNK: usize = 4;
 
-/// `y = f(x)` of every element: f of the inputs' elements in f32, rounded to y's type.
+/// Computes `y = f(x)` for every element. `f` gets the inputs' elements as f32; its result is
+/// rounded to the type of `y`.
 ///
-/// A thread takes 8 elements, in two chunks of four where the layout has them.
+/// A thread processes [`GROUP`] elements: two chunks of four consecutive ones where the layout
+/// allows vector accesses, else single elements.
 ///
-/// *Scope*: block; all threads of a launch of [`THREADS`] threads a block.
+/// *Scope*: all threads of a launch with [`THREADS`] threads per block.
 ///
 /// # Safety
-/// The tensors are those of `walk`: the output, then the inputs.
+/// `params` describes these tensors: the output `y` first, then the inputs `x` in order.
 #[inline(always)]
 pub unsafe fn map<X: Element, Y: Element, const N: usize>(
     x: [*const X; N],
@@ -47,7 +49,8 @@ pub unsafe fn map<X: Element, Y: Element, const N: usize>(
     if params.chunk == CHUNK as u32 && is_full {
         let first = start + thread::thread_idx_x() * CHUNK as u32;
         let second = first + THREADS * CHUNK as u32;
-        // SAFETY: whole chunks of each tensor, aligned as the walk says.
+        // SAFETY: the block is full, so both chunks are in bounds; `params.chunk` says that they
+        // are contiguous and aligned in every tensor, or one repeated element.
         unsafe {
             let near = load_chunks(x, params, first);
             let far = load_chunks(x, params, second);
@@ -63,18 +66,19 @@ pub unsafe fn map<X: Element, Y: Element, const N: usize>(
         let mut input = 0;
         while input < N {
             let at = walk::offset(params, input + 1, index);
-            // SAFETY: an element of the input.
+            // SAFETY: `index` is below the length, so this is an element of the input.
             values[input] = unsafe { X::load(x[input].wrapping_offset(at)) };
             input += 1;
         }
-        // SAFETY: an element of the output.
+        // SAFETY: likewise, an element of the output.
         unsafe { Y::store(y.wrapping_offset(walk::offset(params, 0, index)), f(values)) };
         index += THREADS;
         left -= 1;
     }
 }
 
-/// A chunk of every input.
+/// Loads the chunk that starts at `index` of every input. An input whose `splat` bit is set has the
+/// same value in the whole chunk.
 #[inline(always)]
 unsafe fn load_chunks<X: Element, const N: usize>(
     x: [*const X; N],
@@ -99,7 +103,7 @@ unsafe fn load_chunks<X: Element, const N: usize>(
     chunks
 }
 
-/// The function of a chunk of every input.
+/// Applies `f` to a chunk of every input and stores the results from `index` on.
 #[inline(always)]
 unsafe fn store_chunk<Y: Element, const N: usize>(
     y: *mut Y,

@@ -1,9 +1,10 @@
-//! Where the elements of strided tensors lie: what [`spec::elementwise::WalkParams`] says of a
-//! launch, for kernels.
+//! Element offsets in strided tensors, computed from the [`spec::elementwise::WalkParams`] of a
+//! launch.
 
 use spec::elementwise::{MAX_RANK, WalkParams};
 
-/// Element offset of element `index` in tensor `tensor`: 0 is the output, inputs follow.
+/// The offset, in elements, of element `index` in tensor `tensor`. Tensor 0 is the output, the
+/// inputs follow.
 ///
 /// `index` is below the launch's length.
 #[inline(always)]
