@@ -1,9 +1,11 @@
-//! For `#[kernel]` alone: metadata with numbers that only constant evaluation knows.
+//! Used by `#[kernel]` and `#[fragment]` only: metadata whose numbers constant evaluation computes.
 
-/// `template` with each run of `@` replaced by the next of `numbers`, padded on the left.
+/// Returns `template` with each run of `@` replaced by the next of `numbers`, padded with spaces on
+/// the left.
 ///
 /// # Panics
-/// In constant evaluation: where the runs are not as many as the numbers, or too short for them.
+/// In constant evaluation: where there are more or fewer runs than numbers, or a run is too short
+/// for its number.
 pub const fn fill<const LEN: usize>(template: &str, numbers: &[u64]) -> [u8; LEN] {
     let mut out = [b' '; LEN];
     let text = template.as_bytes();

@@ -1,15 +1,16 @@
-//! Parameters that a kernel reads where the launch put them.
+//! By-value parameters that a kernel reads directly from parameter space.
 
 use core::ops::Deref;
 
-/// A struct of `BYTES` bytes that the launch passes by value, read in place: a kernel's parameter of
-/// this type (of this name: cuda_builder looks for it) is a `T` on the host's side.
+/// A struct of `BYTES` bytes that the launch passes by value and the kernel reads in place. For the
+/// host, the parameter is a `T`. cuda_builder recognises it by this type's name.
 ///
-/// A struct by value without it is in registers, as far as the kernel indexes its arrays by
-/// constants. With it, an index may be anything: `params.program[step]` is one load from the launch's
-/// parameters.
+/// A plain by-value struct stays in registers only as far as the kernel indexes its arrays by
+/// constants. With `ByValue` the index may be computed at run time:
+/// `params.program[step]` is one load from the launch's parameters.
 ///
-/// `BYTES` is written as a number, `size_of::<T>()`; another one does not compile.
+/// `BYTES` must be written as a number and equal `size_of::<T>()`; any other number does not
+/// compile.
 ///
 /// ```
 /// # use cuda_std::param::ByValue;
@@ -47,7 +48,7 @@ impl<T: Copy, const BYTES: usize> Deref for ByValue<T, BYTES> {
                 "parameters by value are aligned to 8 bytes"
             );
         }
-        // SAFETY: cuda_builder made the parameter a pointer to the launch's own copy of a T, which
+        // SAFETY: cuda_builder makes the parameter a pointer to the launch's own copy of a T, which
         // nobody writes.
         unsafe { &*self.0 }
     }

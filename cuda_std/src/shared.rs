@@ -1,15 +1,17 @@
 //! Shared memory of a thread block.
 //!
-//! [`shared_array!`](crate::shared_array) declares it at compile time,
-//! [`dynamic_shared!`](crate::dynamic_shared) is what the launch gave. Both are uninitialised and
-//! every thread of the block sees the same bytes: write, `sync_threads`, read.
+//! [`shared_array!`](crate::shared_array) allocates it statically (CUDA's `__shared__`);
+//! [`dynamic_shared!`](crate::dynamic_shared) is the dynamic shared memory whose size the launch
+//! gives. Both are uninitialised, and every thread of the block sees the same bytes: write,
+//! `sync_threads`, read.
 //!
-//! cuda_builder puts a static of section `.shared` into PTX's shared state space, and the
-//! external `__warpsmith_dynamic_shared` becomes `.extern .shared`.
+//! cuda_builder moves statics of section `.shared` into PTX's shared state space, and makes the
+//! external `__warpsmith_dynamic_shared` an `.extern .shared` symbol.
 
 use core::mem::MaybeUninit;
 
-/// What a [`shared_array!`](crate::shared_array) is made of: `N` of `T`, aligned to 16 bytes.
+/// The storage of a [`shared_array!`](crate::shared_array): `N` elements of `T`, aligned to 16
+/// bytes.
 #[doc(hidden)]
 #[repr(C, align(16))]
 pub struct Storage<T: Copy, const N: usize>(MaybeUninit<[T; N]>);
@@ -21,9 +23,12 @@ impl<T: Copy, const N: usize> Storage<T, N> {
 
 /// `shared_array![T; N]`: shared memory for `N` elements of `T`, as a `*mut T` to the first.
 ///
-/// Uninitialised, aligned to 16 bytes, one per block however many threads evaluate it. Each place
-/// in the source is its own array; a place in a generic function is one array for all types, so
-/// generic bodies take the pointer from their entry. `T` is `Copy`, `N` a constant.
+/// The array is uninitialised and aligned to 16 bytes. There is one per block, however many threads
+/// evaluate the macro. `T` is `Copy`, `N` a constant.
+///
+/// Each use of the macro in the source is an array of its own. A use in a generic function is one
+/// array that all instantiations share, so generic functions should get the pointer from their
+/// caller.
 ///
 /// On the host it is an ordinary static.
 ///
@@ -44,12 +49,12 @@ macro_rules! shared_array {
 
 #[cfg(target_arch = "nvptx64")]
 unsafe extern "C" {
-    /// The launch's dynamic shared memory.
+    /// The dynamic shared memory of the launch.
     static mut __warpsmith_dynamic_shared: [u128; 0];
 }
 
-/// The first byte of the launch's dynamic shared memory, aligned to 16 bytes. All kernels and
-/// calls see the same memory; its size is the launch's `shared_bytes`.
+/// The first byte of the launch's dynamic shared memory, aligned to 16 bytes. Every call returns
+/// the same address. The size is the launch's `shared_bytes`.
 ///
 /// # Panics
 /// On the host.
@@ -62,7 +67,7 @@ pub fn dynamic_base() -> *mut u8 {
 
 /// `dynamic_shared![T]`: the launch's dynamic shared memory as a `*mut T`.
 ///
-/// `dynamic_shared![T; offset_bytes]` starts that many bytes in; the offset must keep `T` aligned.
+/// `dynamic_shared![T; offset_bytes]` starts at that offset, which must keep `T` aligned.
 #[macro_export]
 macro_rules! dynamic_shared {
     ($ty:ty) => {
@@ -75,18 +80,19 @@ macro_rules! dynamic_shared {
     };
 }
 
-/// An address in the block's shared memory as the instructions take it: 32 bits, not a pointer.
+/// An address in the block's own shared memory (PTX's `.shared::cta` window), in the form that
+/// instructions take: 32 bits, not a generic pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct SharedAddr(u32);
 
 impl SharedAddr {
-    /// `cvta.to.shared.u64`: the address of what `pointer` points to.
+    /// `cvta.to.shared.u64`: converts a generic pointer to a shared memory address.
     ///
     /// *Scope*: thread. *Since*: PTX 2.0, sm_20.
     ///
     /// # Safety
-    /// `pointer` is into the block's own shared memory.
+    /// `pointer` points into the block's own shared memory.
     ///
     /// # Panics
     /// On the host.
@@ -94,7 +100,7 @@ impl SharedAddr {
     pub unsafe fn of<T>(pointer: *const T) -> Self {
         on_device!("shared::SharedAddr::of", (pointer), {
             let address: u64;
-            // SAFETY: computes an address; the caller's pointer is a shared one.
+            // SAFETY: computes an address; the caller's pointer is into shared memory.
             unsafe {
                 core::arch::asm!("cvta.to.shared.u64 {}, {};", out(reg64) address,
                     in(reg64) pointer, options(pure, nomem, nostack));
@@ -103,7 +109,7 @@ impl SharedAddr {
         })
     }
 
-    /// The address of these bits.
+    /// The address with these bits.
     #[inline(always)]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -115,21 +121,22 @@ impl SharedAddr {
         self.0
     }
 
-    /// `bytes` further on.
+    /// The address `bytes` further on.
     #[inline(always)]
     pub const fn add_bytes(self, bytes: u32) -> Self {
         Self(self.0.wrapping_add(bytes))
     }
 }
 
-/// An address in the shared memory of a block of the cluster; [`crate::cluster`] maps them. The
-/// block's own addresses are such addresses too.
+/// An address in the shared memory of any block of the cluster (PTX's `.shared::cluster` window).
+/// [`crate::cluster::mapa_shared_cluster`] computes those of other blocks. A block's own
+/// [`SharedAddr`] is a valid cluster address too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct ClusterAddr(u32);
 
 impl ClusterAddr {
-    /// The address of these bits.
+    /// The address with these bits.
     #[inline(always)]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -141,7 +148,7 @@ impl ClusterAddr {
         self.0
     }
 
-    /// `bytes` further on, in the same block.
+    /// The address `bytes` further on, in the same block.
     #[inline(always)]
     pub const fn add_bytes(self, bytes: u32) -> Self {
         Self(self.0.wrapping_add(bytes))
