@@ -1,9 +1,13 @@
-//! Between f32 and the 16- and 8-bit formats, the same bits on host, emulator and GPU. Rounding is
-//! to nearest, ties to even; a NaN becomes the format's canonical NaN.
+//! Conversions between f32 and f16, bf16, tf32 and fp8, with the same bits on host, emulator and
+//! GPU.
 //!
-//! f16 is one instruction on every GPU. bf16 to f32 is a shift, f32 to bf16 integer code, because
-//! the instruction needs sm_80 ([`f32_to_bf16_cvt`]). fp8 is software: the instructions need
-//! sm_89.
+//! Narrowing rounds to nearest, ties to even (tf32: ties away from zero). Narrowing a NaN gives the
+//! format's canonical NaN (of tf32, see [`f32_to_tf32_rna`]).
+//!
+//! - f16 is one instruction on every GPU.
+//! - bf16 to f32 is a shift. f32 to bf16 is integer code, because the instruction needs sm_80
+//!   ([`f32_to_bf16_cvt`]).
+//! - fp8 is integer code, because the instructions need sm_89 (the functions ending in `x2_cvt`).
 
 mod fp8;
 
@@ -12,7 +16,7 @@ pub use fp8::{
     f32_to_e5m2_satfinite, f32x2_to_e4m3x2_cvt, f32x2_to_e5m2x2_cvt,
 };
 
-/// The NaN that GPU arithmetic gives.
+/// The NaN that GPU arithmetic produces.
 const NAN_F32: u32 = 0x7fff_ffff;
 
 /// `cvt.f32.f16`: exact.
@@ -39,7 +43,7 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     }
 }
 
-/// `cvt.rn.f16.f32`: nearest, overflow to infinity, NaN to 0x7fff.
+/// `cvt.rn.f16.f32`: rounds to nearest, ties to even; overflow gives infinity, a NaN 0x7fff.
 #[inline(always)]
 pub fn f32_to_f16(x: f32) -> u16 {
     #[cfg(target_arch = "nvptx64")]
@@ -62,14 +66,14 @@ pub fn f32_to_f16(x: f32) -> u16 {
     }
 }
 
-/// bf16 to f32: exact, a NaN keeps its bits.
+/// bf16 to f32: exact; a NaN keeps its bits.
 #[inline(always)]
 pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// f32 to bf16 in integer code for every GPU: nearest, overflow to infinity, NaN to 0x7fff; the
-/// same bits as `cvt.rn.bf16.f32`.
+/// f32 to bf16 in integer code, for every GPU: rounds to nearest, ties to even; overflow gives
+/// infinity, a NaN 0x7fff. The same bits as `cvt.rn.bf16.f32`.
 #[inline(always)]
 pub fn f32_to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
@@ -96,8 +100,8 @@ pub fn f32_to_bf16_cvt(x: f32) -> u16 {
     }
 }
 
-/// `cvt.rn.bf16x2.f32`: two f32 to a pair of bf16, `low` in the lower half. *Since*: PTX 7.0,
-/// sm_80.
+/// `cvt.rn.bf16x2.f32`: converts two f32 to a packed pair of bf16, `low` in the lower half.
+/// *Since*: PTX 7.0, sm_80.
 #[inline(always)]
 pub fn f32x2_to_bf16x2_cvt(low: f32, high: f32) -> u32 {
     #[cfg(target_arch = "nvptx64")]
@@ -116,8 +120,8 @@ pub fn f32x2_to_bf16x2_cvt(low: f32, high: f32) -> u32 {
     }
 }
 
-/// `cvt.rn.f16x2.f32`: two f32 to a pair of f16, `low` in the lower half. *Since*: PTX 7.0,
-/// sm_80.
+/// `cvt.rn.f16x2.f32`: converts two f32 to a packed pair of f16, `low` in the lower half. *Since*:
+/// PTX 7.0, sm_80.
 #[inline(always)]
 pub fn f32x2_to_f16x2_cvt(low: f32, high: f32) -> u32 {
     #[cfg(target_arch = "nvptx64")]
@@ -136,9 +140,11 @@ pub fn f32x2_to_f16x2_cvt(low: f32, high: f32) -> u32 {
     }
 }
 
-/// `cvt.rna.tf32.f32`: the 19 bits that tensor cores multiply, in the upper part of an f32; to
-/// nearest, ties away from zero. Infinities and NaN lose their low 13 bits, so that a NaN of none but
-/// these becomes an infinity; arithmetic makes no such one. *Since*: PTX 7.0, sm_80.
+/// `cvt.rna.tf32.f32`: rounds an f32 to the 19 bits that tensor cores multiply, which are its upper
+/// bits; to nearest, ties away from zero. *Since*: PTX 7.0, sm_80.
+///
+/// Infinities and NaNs lose their low 13 bits. A NaN whose mantissa has no other bits set therefore
+/// becomes an infinity; arithmetic produces no such NaN.
 #[inline(always)]
 pub fn f32_to_tf32_rna(x: f32) -> u32 {
     #[cfg(target_arch = "nvptx64")]

@@ -1,6 +1,6 @@
-//! The OCP 8-bit floats in software.
+//! The OCP 8-bit floats: conversions in integer code, and the instructions of sm_89.
 
-/// Layout of an 8-bit float.
+/// The encoding of an 8-bit float.
 #[derive(Clone, Copy)]
 struct Format {
     mantissa_bits: u32,
@@ -20,7 +20,7 @@ const E5M2: Format = Format {
     largest: 0x7b,
 };
 
-/// Nearest value, ties to even; what is above the largest finite value becomes that.
+/// Rounds to nearest, ties to even; magnitudes above the largest finite value saturate to it.
 #[inline(always)]
 fn from_f32(x: f32, format: Format) -> u8 {
     let sign = ((x.to_bits() >> 24) & 0x80) as u8;
@@ -29,7 +29,7 @@ fn from_f32(x: f32, format: Format) -> u8 {
         return 0x7f;
     }
     let exponent = (magnitude >> 23) as i32 - 127;
-    // Below the least normal the spacing stays: more bits are dropped.
+    // Subnormal results have a fixed spacing, so more bits are dropped.
     let below = (1 - format.bias - exponent).max(0) as u32;
     let dropped = 23 - format.mantissa_bits + below;
     if dropped > 24 {
@@ -41,7 +41,8 @@ fn from_f32(x: f32, format: Format) -> u8 {
     let half = 1 << (dropped - 1);
     let up = rest > half || (rest == half && kept & 1 == 1);
     let rounded = kept + u32::from(up);
-    // A normal's leading bit counts one into the exponent; a carry into it is right by itself.
+    // The leading bit of a normal significand adds one to the exponent field, hence the `- 1`. A
+    // carry out of the rounding moves into the field as it should.
     let field = if below > 0 {
         0
     } else {
@@ -68,20 +69,21 @@ fn finite_to_f32(bits: u8, format: Format) -> f32 {
     f32::from_bits(value.to_bits() | sign)
 }
 
-/// f32 to e4m3 as `cvt.rn.satfinite.e4m3x2.f32` does: nearest, beyond ±448 that, NaN to 0x7f.
+/// f32 to e4m3 as `cvt.rn.satfinite.e4m3x2.f32` does it: rounds to nearest, ties to even;
+/// magnitudes beyond 448 become ±448 (infinities too), a NaN 0x7f.
 #[inline(always)]
 pub fn f32_to_e4m3_satfinite(x: f32) -> u8 {
     from_f32(x, E4M3)
 }
 
-/// f32 to e5m2 as `cvt.rn.satfinite.e5m2x2.f32` does: nearest, beyond ±57344 that (infinities
-/// too), NaN to 0x7f.
+/// f32 to e5m2 as `cvt.rn.satfinite.e5m2x2.f32` does it: rounds to nearest, ties to even;
+/// magnitudes beyond 57344 become ±57344 (infinities too), a NaN 0x7f.
 #[inline(always)]
 pub fn f32_to_e5m2_satfinite(x: f32) -> u8 {
     from_f32(x, E5M2)
 }
 
-/// e4m3 to f32: exact; 0x7f and 0xff are NaN, there is no infinity.
+/// e4m3 to f32: exact. 0x7f and 0xff are NaN; there is no infinity.
 #[inline(always)]
 pub fn e4m3_to_f32(bits: u8) -> f32 {
     if bits & 0x7f == 0x7f {
@@ -91,7 +93,8 @@ pub fn e4m3_to_f32(bits: u8) -> f32 {
     }
 }
 
-/// e5m2 to f32: exact, as the upper byte of an f16; infinities at 0x7c and 0xfc, NaN above.
+/// e5m2 to f32: exact, as it is the upper byte of an f16. 0x7c and 0xfc are infinities, and the
+/// encodings above them are NaN.
 #[inline(always)]
 pub fn e5m2_to_f32(bits: u8) -> f32 {
     super::f16_to_f32(u16::from(bits) << 8)

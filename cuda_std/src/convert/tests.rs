@@ -1,8 +1,8 @@
-//! Against `half`, and fp8 against a table of all its values.
+//! f16 and bf16 against the crate `half`; fp8 against a table of all its values.
 
 use super::*;
 
-/// All finite values of an 8-bit format in order, by its definition.
+/// All finite non-negative values of an 8-bit format in order, by its definition.
 fn values(exponent_bits: u32, mantissa_bits: u32, bias: i32, finite: usize) -> Vec<f64> {
     assert_eq!(exponent_bits + mantissa_bits, 7);
     (0..finite)
