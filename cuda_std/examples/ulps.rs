@@ -1,10 +1,10 @@
-//! Measures the largest error of each function of `cuda_std::math` over every f32 (or every n-th:
-//! `-- 64`, and then of those functions alone that are named: `-- 64 silu`). Build with
+//! Measures the largest error of functions of `cuda_std::math` over every f32. `-- 64` takes every
+//! 64th f32 only; names after the number select functions: `-- 64 silu`. Build with
 //! `-Ctarget-feature=+fma` in RUSTFLAGS, or it takes hours.
 
 use cuda_std::math;
 
-/// A name, the function, and what is true.
+/// The name, the function, and the same function in f64.
 type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64);
 
 fn ulps(got: f32, want: f64) -> f64 {

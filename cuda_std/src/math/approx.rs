@@ -1,7 +1,9 @@
-//! The hardware's approximations: one instruction each, fast, and no two kinds of GPU need agree
-//! on the last bits. Subnormals are kept, not flushed, where the instruction lets them be.
-//! Errors are those the PTX manual states. *Scope*: thread. *Since*: PTX 1.4, sm_10, but where
-//! noted.
+//! The hardware's approximate instructions: fast, one PTX instruction each. Different GPUs may give
+//! different last bits.
+//!
+//! Subnormals are kept, except by the functions named `_ftz` and where the instruction itself
+//! flushes them. Errors are those that the PTX manual states. *Scope*: thread. *Since*: PTX 1.4,
+//! sm_10, unless the function says otherwise.
 
 macro_rules! approximations {
     ($($name:ident = $instruction:literal, $doc:literal;)*) => {$(

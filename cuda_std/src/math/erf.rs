@@ -1,8 +1,8 @@
-//! The error function and what is made of the normal distribution.
+//! The error function, and functions of the normal distribution.
 //!
-//! Tails are exp(-a²)·R(t)/(1 + 2a) with t = (a - c)/(a + c), which maps the half line to an
-//! interval; the square's rounding error goes back into the exponential. Coefficients are weighted
-//! minimax fits made for this file.
+//! Tails are computed as exp(-a²)·R(t)/(1 + 2a), where t = (a - c)/(a + c) maps the half line to an
+//! interval. The rounding error of a² is computed and corrected for in the exponential.
+//! Coefficients are weighted minimax fits made for this file.
 
 use super::exp::{exp_neg, exp_neg_to_106};
 use super::ieee::{quotient, reciprocal};
@@ -27,7 +27,7 @@ fn erfc_tail(a: f32) -> f32 {
     mul_rn(r, exp_neg_product(a, a))
 }
 
-/// exp(-(x · y)) of numbers of one sign, the product not rounded.
+/// exp(-(x · y)) for x and y of the same sign, without the rounding error of the product.
 #[inline(always)]
 fn exp_neg_product(x: f32, y: f32) -> f32 {
     let product = mul_rn(x, y);
@@ -86,11 +86,12 @@ pub fn gelu(x: f32) -> f32 {
     }
 }
 
-/// (a, r, e) of a = |x| up to 14.5: the normal distribution's upper tail beyond a is r·e, with
-/// e = exp(-a²/2).
+/// (a, r, e) with a = |x|, clamped to 14.5: the upper tail of the normal distribution beyond a is
+/// r·e, where e = exp(-a²/2).
 #[inline(always)]
 fn tail_parts(x: f32) -> (f32, f32, f32) {
-    /// Upper tail over exp(-a²/2) · 2 / (a + 4), in t = (a - 4) / (a + 4).
+    /// The upper tail divided by exp(-a²/2) · 2 / (a + 4), as a polynomial in t = (a - 4) / (a +
+    /// 4).
     const R: [f32; 10] = [
         0.377_642_572,
         -0.303_948_283,
@@ -105,7 +106,7 @@ fn tail_parts(x: f32) -> (f32, f32, f32) {
     ];
     let a = x.abs().min(14.5);
     let v = reciprocal(fma(a, 0.5, 2.0));
-    // As a multiple of a, so that the quotient's error is small where a is.
+    // t as a v - 1, a multiple of a, so that the error of v matters little where a is small.
     let r = mul_rn(v, horner(fma(a, v, -1.0), R));
     let product = mul_rn(0.5 * a, a);
     let rest = fma(0.5 * a, a, -product);
@@ -113,7 +114,7 @@ fn tail_parts(x: f32) -> (f32, f32, f32) {
     (a, r, fma(-e, rest, e))
 }
 
-/// Upper tail of the normal distribution beyond |x|, and exp(-x²/2); x beyond ±14.5 counts as that.
+/// The upper tail of the normal distribution beyond |x|, and exp(-x²/2). |x| is clamped to 14.5.
 #[inline(always)]
 pub(super) fn normal_parts(x: f32) -> (f32, f32) {
     let (_, r, e) = tail_parts(x);

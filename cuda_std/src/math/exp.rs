@@ -1,13 +1,13 @@
 //! Exponentials and logarithms.
 //!
-//! Method: x = k·ln 2 + r with |r| ≤ ln 2 / 2, a polynomial in r, times 2^k. Logarithms go the
-//! other way, x = 2^k·(1 + f) with √½ ≤ 1 + f < √2. Coefficients are weighted minimax fits made
-//! for this file.
+//! Exponentials: x = k·ln 2 + r with |r| ≤ ln 2 / 2; the result is a polynomial in r times 2^k.
+//! Logarithms: x = 2^k·(1 + f) with √½ ≤ 1 + f < √2; the result is a polynomial in f plus k·ln 2.
+//! Coefficients are weighted minimax fits made for this file.
 
 use super::ieee::reciprocal;
 use super::{fma, horner, mul_rn, rint};
 
-/// Adding it rounds an |x| < 2^22 to an integer, which stands in the low bits.
+/// Adding it to an x with |x| < 2^22 rounds x to an integer, which is then in the sum's low bits.
 pub(super) const ROUND: f32 = 12_582_912.0;
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 /// log2 e - LOG2_E.
@@ -16,7 +16,7 @@ const LN_2: f32 = core::f32::consts::LN_2;
 /// ln 2 - LN_2.
 const LN_2_LO: f32 = -1.904_654_2e-9;
 
-/// ln 2 to 15 bits, and the rest.
+/// ln 2 rounded to 15 bits, and the remainder.
 const LN_2_15: f32 = 0.693_359_4;
 const LN_2_15_LO: f32 = -2.121_944_4e-4;
 
@@ -54,11 +54,11 @@ pub fn exp2(x: f32) -> f32 {
     scale(fma(horner(f, EXP2), f, 1.0), low_integer(rounded))
 }
 
-/// 2^t of a t in -152..=129 that has more bits than f32: the fraction is rounded, not t.
+/// 2^t for t in -152..=129 in f64: only the fraction of t is rounded to f32, not t itself.
 #[inline(always)]
 pub(super) fn exp2_of_parts(t: f64) -> f32 {
     let whole = rint(t as f32);
-    // Exact in f64, and |f| is hardly above ½.
+    // The difference is exact in f64, and |f| exceeds ½ by very little.
     let f = (t - f64::from(whole)) as f32;
     let rounded = whole + ROUND;
     scale(fma(horner(f, EXP2), f, 1.0), low_integer(rounded))
@@ -73,7 +73,7 @@ pub fn exp(x: f32) -> f32 {
     scale(p + 1.0, low_integer(rounded))
 }
 
-/// e^-a for a ≥ 0, the bits of [`exp`].
+/// e^-a for a ≥ 0, with the same bits as [`exp`].
 #[inline(always)]
 pub(super) fn exp_neg(a: f32) -> f32 {
     exp_neg_to_106(if a > 104.5 { 104.5 } else { a })
@@ -82,16 +82,18 @@ pub(super) fn exp_neg(a: f32) -> f32 {
 /// As [`exp_neg`], for a up to 106.
 #[inline(always)]
 pub(super) fn exp_neg_to_106(a: f32) -> f32 {
-    /// 2^-64, and the place of 64 in an exponent.
+    /// 2^-64, and the exponent bias that makes up for it.
     const SMALL: f32 = 5.421_010_862_427_522e-20;
     const BIAS: i32 = 127 + 64;
     let (p, rounded) = expm1_parts(-a);
-    // Up to 2^-64 times as large, no power is out of range: rounded once, by the second product.
+    // The power is 2^64 times too large, so that it is never out of range. The result is rounded
+    // once, by the second product.
     let power = f32::from_bits((low_integer(rounded).wrapping_add(BIAS) as u32) << 23);
     mul_rn((p + 1.0) * power, SMALL)
 }
 
-/// e^r - 1 and k, as [`low_integer`] has it, with x = k·ln 2 + r and |r| ≤ ln 2 / 2, for |x| < 2^14.
+/// For |x| < 2^14 with x = k·ln 2 + r and |r| ≤ ln 2 / 2: e^r - 1, and k in the form that
+/// [`low_integer`] takes.
 #[inline(always)]
 pub(super) fn expm1_parts(x: f32) -> (f32, f32) {
     const Q: [f32; 5] = [
@@ -108,7 +110,7 @@ pub(super) fn expm1_parts(x: f32) -> (f32, f32) {
     (fma(r * r, horner(r, Q), r), rounded)
 }
 
-/// x = 2^k · (1 + f) with √½ ≤ 1 + f < √2, for positive finite x: (ln(1 + f), k).
+/// (ln(1 + f), k) for a positive finite x = 2^k · (1 + f) with √½ ≤ 1 + f < √2.
 #[inline(always)]
 fn log_parts(x: f32) -> (f32, f32) {
     const Q: [f32; 9] = [
@@ -132,7 +134,7 @@ fn log_parts(x: f32) -> (f32, f32) {
     (ln, k as f32)
 }
 
-/// What a logarithm is where x is not positive and finite.
+/// The value of a logarithm where x is not positive and finite.
 #[inline(always)]
 fn log_special(x: f32) -> f32 {
     if x == 0.0 {
@@ -144,7 +146,7 @@ fn log_special(x: f32) -> f32 {
     }
 }
 
-/// ln x, at most 1 ulp; -inf at ±0, NaN below.
+/// ln x, at most 1 ulp; -inf at ±0, NaN for negative x.
 #[inline(always)]
 pub fn log(x: f32) -> f32 {
     if !(x > 0.0 && x < f32::INFINITY) {
@@ -154,7 +156,7 @@ pub fn log(x: f32) -> f32 {
     fma(k, LN_2, fma(k, LN_2_LO, ln))
 }
 
-/// log2 x, at most 1.5 ulp; -inf at ±0, NaN below.
+/// log2 x, at most 1.5 ulp; -inf at ±0, NaN for negative x.
 #[inline(always)]
 pub fn log2(x: f32) -> f32 {
     if !(x > 0.0 && x < f32::INFINITY) {
@@ -164,7 +166,7 @@ pub fn log2(x: f32) -> f32 {
     fma(ln, LOG2_E, fma(ln, LOG2_E_LO, k))
 }
 
-/// log10 x, at most 2 ulp; -inf at ±0, NaN below.
+/// log10 x, at most 2 ulp; -inf at ±0, NaN for negative x.
 #[inline(always)]
 pub fn log10(x: f32) -> f32 {
     const LOG10_E: f32 = core::f32::consts::LOG10_E;
@@ -194,13 +196,13 @@ pub fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let z = a * a;
     let near = fma(mul_rn(z, horner(z, Q)), x, x);
-    // e^2a by its binary exponent: what the constant's rounding costs counts where the quotient is small.
-    // Beyond 10 the result is 1.
+    // e^(2a) as a power of two: the rounding error of the constant matters only where the quotient
+    // is small. Beyond 10 the result is 1.
     let t = a.min(10.0);
     let rounded = fma(t, 2.0 * LOG2_E, ROUND);
     let f = fma(t, 2.0 * LOG2_E, -(rounded - ROUND));
     let p = fma(horner(f, EXP2), f, 1.0);
     let e = f32::from_bits(p.to_bits().wrapping_add(rounded.to_bits() << 23));
     let far = fma(-2.0, reciprocal(1.0 + e), 1.0).copysign(x);
-    if a >= 0.6 { far } else { near } // near of a NaN is one
+    if a >= 0.6 { far } else { near } // for a NaN, `near` is NaN
 }

@@ -1,7 +1,9 @@
-//! Derivatives of the activations: what a gradient is multiplied by on its way back.
+//! Derivatives of the activation functions: the factor of the incoming gradient in the backward
+//! pass.
 //!
-//! Each is a sum of terms that are right to a few ulp; where they cancel (silu and gelu have a
-//! minimum), the error is that of the terms: so many ulp of 1, or of the result where that is more.
+//! Each is a sum of terms that are accurate to a few ulp. Where the terms cancel (silu and gelu
+//! have a minimum), the error remains that of the terms: a few ulp of 1, or of the result if that
+//! is larger.
 
 use super::erf::normal_parts;
 use super::exp::exp_neg;
@@ -32,7 +34,8 @@ pub fn sigmoid_grad(x: f32) -> f32 {
 /// 1 - tanh² x, at most 6 ulp.
 #[inline(always)]
 pub fn tanh_grad(x: f32) -> f32 {
-    // By the root of the exponential: a tiny one is not rounded before the product.
+    // Computed from the square root of the exponential, so that a tiny exponential is not rounded
+    // as a subnormal before the final product.
     let root = exp_neg(x.abs());
     let sum = fma(root, root, 1.0);
     let half = mul_rn(root, reciprocal(sum));
@@ -59,7 +62,7 @@ pub fn gelu_grad(x: f32) -> f32 {
     fma(a * FRAC_1_SQRT_TAU, e, phi)
 }
 
-/// Derivative of the approximation of gelu by tanh.
+/// Derivative of gelu's tanh approximation ([`gelu_tanh`](super::gelu_tanh)).
 #[inline(always)]
 pub fn gelu_tanh_grad(x: f32) -> f32 {
     const C0: f32 = 1.595_769_1; // 2·√(2/π)
@@ -76,15 +79,16 @@ pub fn gelu_tanh_grad(x: f32) -> f32 {
     slope(x, a * dv, root)
 }
 
-/// σ(v) (1 + g σ(-v)) for v of the sign of x, with root = exp(-|v| / 2).
+/// σ(v) (1 + g σ(-v)) for a v with the sign of x, given root = exp(-|v| / 2).
 ///
-/// By the root, so that a tiny exponential is not rounded before the product.
+/// It takes the square root of the exponential, so that a tiny exponential is not rounded as a
+/// subnormal before the final product.
 #[inline(always)]
 fn slope(x: f32, g: f32, root: f32) -> f32 {
     let e = mul_rn(root, root);
     let r = reciprocal(1.0 + e);
     let q = if x < 0.0 { r } else { e * r };
-    // Far out, where the root is 0 and x may be infinite, the second term is 0, not NaN.
+    // For large |x|, where the root is 0 and x may be infinite, the second term is 0, not NaN.
     let g = if root == 0.0 { 0.0 } else { g };
     let sum = fma(g, q, 1.0);
     let sum = if x < 0.0 {

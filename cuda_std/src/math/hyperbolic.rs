@@ -1,4 +1,4 @@
-//! Differences from one, and hyperbolic functions made of them.
+//! e^x - 1, ln(1 + x), and the hyperbolic functions built on them.
 
 use super::exp::{ROUND, expm1_parts, scale};
 use super::{exp, fma, log, mul_rn, sqrt};
@@ -7,7 +7,7 @@ use super::{exp, fma, log, mul_rn, sqrt};
 #[inline(always)]
 pub fn expm1(x: f32) -> f32 {
     if x.abs() < 1e-12 {
-        return x; // keeps the sign of zero, and what is subnormal
+        return x; // keeps the sign of zero and subnormals
     }
     if x < -18.0 {
         return -1.0;
@@ -15,19 +15,19 @@ pub fn expm1(x: f32) -> f32 {
     let x = if x > 89.0 { 89.0 } else { x };
     let (p, rounded) = expm1_parts(x);
     let k = rounded.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
-    // Half of 2^k, so that 2^128 is not needed: 2 (p 2^(k-1) + (2^(k-1) - ½)).
+    // With half of 2^k, because 2^128 is no f32: 2 (p 2^(k-1) + (2^(k-1) - ½)).
     let half = f32::from_bits((k.wrapping_add(126) as u32) << 23);
     2.0 * fma(p, half, half - 0.5)
 }
 
-/// ln(1 + x), at most 2 ulp, also near 0; -inf at -1, NaN below.
+/// ln(1 + x), at most 2 ulp, also near 0; -inf at -1, NaN below -1.
 #[inline(always)]
 pub fn log1p(x: f32) -> f32 {
     let u = 1.0 + x;
     if x.abs() < 1e-12 || u == f32::INFINITY {
         return x;
     }
-    // What the sum's rounding lost, over u, is what the logarithm lacks.
+    // The rounding error of 1 + x, divided by u, is the first-order correction of the logarithm.
     let lost = if x.abs() < 1.0 {
         x - (u - 1.0)
     } else {
@@ -62,7 +62,7 @@ pub fn cosh(x: f32) -> f32 {
     }
 }
 
-/// e^a / 2 for a ≥ 80, which may be finite where e^a is not.
+/// e^a / 2 for a ≥ 80. It is finite for some a for which e^a is not.
 #[inline(always)]
 fn half_exp(a: f32) -> f32 {
     let a = if a > 91.0 { 91.0 } else { a };
@@ -84,7 +84,7 @@ pub fn asinh(x: f32) -> f32 {
     value.copysign(x)
 }
 
-/// Inverse hyperbolic cosine, at most 3.5 ulp; NaN below 1.
+/// Inverse hyperbolic cosine, at most 3.5 ulp; NaN for x below 1.
 #[inline(always)]
 pub fn acosh(x: f32) -> f32 {
     if x < 1.0 {
@@ -97,7 +97,7 @@ pub fn acosh(x: f32) -> f32 {
     }
 }
 
-/// Inverse hyperbolic tangent, at most 3 ulp; ±inf at ±1, NaN beyond.
+/// Inverse hyperbolic tangent, at most 3 ulp; ±inf at ±1, NaN for |x| above 1.
 #[inline(always)]
 pub fn atanh(x: f32) -> f32 {
     let a = x.abs();

@@ -1,9 +1,9 @@
-//! Single correctly rounded operations, by whichever name the target gives them.
+//! Single correctly rounded operations, under the names that the target has for them.
 
 #[cfg(target_arch = "nvptx64")]
 use core::f32::math as target;
 
-/// The host's own, as free functions.
+/// The host's own operations, as free functions.
 #[cfg(not(target_arch = "nvptx64"))]
 mod target {
     pub(super) use f32 as F;
@@ -34,7 +34,7 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     target::mul_add(a, b, c)
 }
 
-/// `mul.rn.f32`: a · b, rounded; no compiler contracts it with an addition.
+/// `mul.rn.f32`: a · b, rounded. Neither LLVM nor ptxas contracts it with an addition.
 #[inline(always)]
 pub fn mul_rn(a: f32, b: f32) -> f32 {
     #[cfg(target_arch = "nvptx64")]
@@ -53,12 +53,12 @@ pub fn mul_rn(a: f32, b: f32) -> f32 {
     }
 }
 
-/// a / b, correctly rounded, of b in 2^-60..2^60 and a in the same range or +0: without what a
-/// division does for all others, which is half of its instructions and a branch.
+/// a / b, correctly rounded, for b in 2^-60..2^60 and a in the same range or +0. It omits what a
+/// general division does for all other operands, which is half of its instructions and a branch.
 ///
 /// *Source*: P. Markstein, "Computation of elementary functions on the IBM RISC System/6000
-/// processor", 1990: a reciprocal that is right to an ulp, made right by two multiply-adds, and a
-/// quotient that is corrected by its remainder.
+/// processor", 1990. A reciprocal that is accurate to an ulp is refined by two multiply-adds, and
+/// the quotient is corrected by its remainder.
 #[inline(always)]
 pub(super) fn quotient(a: f32, b: f32) -> f32 {
     #[cfg(target_arch = "nvptx64")]
@@ -74,7 +74,7 @@ pub(super) fn quotient(a: f32, b: f32) -> f32 {
     }
 }
 
-/// 1 / b as [`quotient`] has it, an instruction shorter.
+/// 1 / b by the method of [`quotient`] and for the same b, an instruction shorter.
 #[inline(always)]
 pub(super) fn reciprocal(b: f32) -> f32 {
     #[cfg(target_arch = "nvptx64")]

@@ -37,7 +37,8 @@ pub fn atan(x: f32) -> f32 {
     value.copysign(x)
 }
 
-/// Angle of the point (x, y) in -π..π, at most 3 ulp; the signs of zeros count as IEEE 754 says.
+/// The angle of the point (x, y), in -π..π, at most 3 ulp. The signs of zeros count as IEEE 754
+/// specifies.
 #[inline(always)]
 pub fn atan2(y: f32, x: f32) -> f32 {
     const PI: f32 = core::f32::consts::PI;
@@ -48,7 +49,7 @@ pub fn atan2(y: f32, x: f32) -> f32 {
     }
     let is_steep = b > a;
     let (small, large) = if is_steep { (a, b) } else { (b, a) };
-    // 0/0 and inf/inf stand for angles of 0 and π/4.
+    // Where 0/0 or inf/inf would be NaN, the angle is 0 or π/4.
     let ratio = if small == large {
         if small == 0.0 { 0.0 } else { 1.0 }
     } else {
@@ -83,7 +84,7 @@ fn asin_half(a: f32) -> f32 {
     fma(z * horner(z, Q), a, a)
 }
 
-/// Arc sine, at most 3 ulp; NaN beyond ±1.
+/// Arc sine, at most 3 ulp; NaN for |x| above 1.
 #[inline(always)]
 pub fn asin(x: f32) -> f32 {
     let a = x.abs();
@@ -96,7 +97,7 @@ pub fn asin(x: f32) -> f32 {
     value.copysign(x)
 }
 
-/// Arc cosine, at most 3 ulp; NaN beyond ±1.
+/// Arc cosine, at most 3 ulp; NaN for |x| above 1.
 #[inline(always)]
 pub fn acos(x: f32) -> f32 {
     let a = x.abs();

@@ -1,4 +1,4 @@
-//! The logistic function and activations made of it.
+//! The logistic function and the activation functions built on it.
 
 use super::exp::exp_neg;
 use super::ieee::reciprocal;
@@ -12,9 +12,10 @@ pub fn sigmoid(x: f32) -> f32 {
     numerator * reciprocal(1.0 + e)
 }
 
-/// x / (1 + e^-v) for v of the sign of x, given e^-|v / 2|.
+/// x / (1 + e^-v) for a v with the sign of x, given root = e^-|v / 2|.
 ///
-/// By the root of the exponential, so that a tiny exponential is not rounded before the product.
+/// It takes the square root of the exponential, so that a tiny exponential is not rounded as a
+/// subnormal before the product.
 #[inline(always)]
 fn gate(x: f32, root: f32) -> f32 {
     let numerator = if x < 0.0 { x * root * root } else { x };
@@ -36,11 +37,12 @@ pub fn gelu_tanh(x: f32) -> f32 {
     gate(x, fma(-e, half_lo, e))
 }
 
-/// What [`gate`] takes of gelu's x, as a sum of two f32; x beyond ±16 counts as that.
+/// |v / 2| for the v that makes `x / (1 + e^-v)` the tanh approximation of gelu, as a sum of two f32.
+/// |x| is clamped to 16.
 #[inline(always)]
 pub(super) fn gelu_tanh_halves(x: f32) -> (f32, f32) {
-    // v = a (C0 + C1 a²) with a = |x|, half of 2·√(2/π)·(..), as a sum of two f32: an error in v
-    // would be one in the exponential |v| times as large.
+    // The `v` below is a (C0 + C1 a²) with a = |x|, which is half of 2·√(2/π)·(..). It is a sum of
+    // two f32, because an error relative to v becomes one |v| times as large in the exponential.
     const C0: f32 = 0.797_884_6;
     const C0_LO: f32 = -2.267_034e-8;
     const C1: f32 = 0.035_677_407;

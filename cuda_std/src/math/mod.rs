@@ -1,10 +1,13 @@
-//! Functions of f32, the same bits on host, emulator and GPU.
+//! Mathematical functions of f32, with the same bits on host, emulator and GPU.
 //!
-//! Everything here is made of IEEE operations in a fixed order (multiply-adds are written as
-//! such, products that an addition follows as [`mul_rn`]), so a kernel can be tested against the same function on the host, bit for bit, NaN
-//! payloads excepted. No subnormal is flushed. [`approx`] holds the hardware's fast
-//! approximations, which are bits of the GPU's own; [`narrow`] holds forms made of those, for results
-//! of 16 bits; [`wide`] holds functions of f64.
+//! Everything here consists of IEEE operations in a fixed order. Fused multiply-adds are explicit,
+//! and a product that is followed by an addition is a [`mul_rn`], which no compiler contracts. A
+//! kernel can therefore be compared with the same function on the host bit for bit, NaN payloads
+//! excepted. Subnormals are not flushed.
+//!
+//! - [`approx`]: the hardware's fast approximate instructions, whose last bits depend on the GPU;
+//! - [`narrow`]: short forms built on those, for results that are rounded to 16 bits;
+//! - [`wide`]: functions of f64.
 //!
 //! | function of any x | largest error in ulp |
 //! |---|---|
@@ -22,10 +25,10 @@
 //! | [`gelu_tanh`], [`tanh_grad`] | 6 |
 //! | [`fmod`] | 0; [`remainder`] 0.5 |
 //!
-//! An ulp is that of the true result, and of the least normal number for results below it. The
-//! bounds are held by tests over f32; `cargo run --release -p warpsmith-cuda-std --example ulps`
-//! measures every f32.
-// Digits of coefficients are what the fits gave, and some are near constants that they are not.
+//! An ulp is that of the true result; for subnormal results, that of the smallest normal number.
+//! Tests check the bounds over a spread of all f32; `cargo run --release -p warpsmith-cuda-std
+//! --example ulps` measures every f32.
+// Coefficients have the digits that the fits gave; some happen to be close to well-known constants.
 #![allow(clippy::approx_constant, clippy::excessive_precision)]
 
 mod erf;
@@ -67,19 +70,19 @@ pub fn rsqrt(x: f32) -> f32 {
     1.0 / sqrt(x)
 }
 
-/// The larger; NaN if either is.
+/// The larger of the two; NaN if either is NaN.
 #[inline(always)]
 pub fn max_nan(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }
 }
 
-/// The smaller; NaN if either is.
+/// The smaller of the two; NaN if either is NaN.
 #[inline(always)]
 pub fn min_nan(a: f32, b: f32) -> f32 {
     if a < b || a.is_nan() { a } else { b }
 }
 
-/// Σ coefficient\[i\] · x^i by Horner's rule in multiply-adds.
+/// Σ coefficients\[i\] · x^i by Horner's rule, in fused multiply-adds.
 #[inline(always)]
 fn horner<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut sum = coefficients[N - 1];

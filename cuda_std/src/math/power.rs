@@ -1,4 +1,4 @@
-//! Powers, lengths and remainders.
+//! Powers, the hypotenuse and remainders.
 
 use super::exp::exp2_of_parts;
 use super::{fma, mul_rn, sqrt, trunc};
@@ -11,7 +11,8 @@ fn fma64(a: f64, b: f64, c: f64) -> f64 {
     a.mul_add(b, c)
 }
 
-/// log2 a of a positive finite a, to 37 bits: f64, as the power multiplies its error by up to 150.
+/// log2 a for a positive finite a, accurate to 37 bits. It is an f64 because the power multiplies
+/// its error by up to 150.
 #[inline(always)]
 fn log2_wide(a: f32) -> f64 {
     const Q: [f64; 14] = [
@@ -46,8 +47,9 @@ fn log2_wide(a: f32) -> f64 {
     fma64(sum, f, f64::from(k))
 }
 
-/// x^y, at most 1.5 ulp, with the special values of IEEE 754's `pow`: x^0 and 1^y are 1 whatever the
-/// other is, a negative x has a power where y is an integer.
+/// x^y, at most 1.5 ulp, with the special values of IEEE 754's `pow`: x^0 and 1^y are 1 for any x
+/// and y, NaN included. A negative finite x has a power only where y is an integer; else the result
+/// is NaN.
 #[inline(always)]
 pub fn pow(x: f32, y: f32) -> f32 {
     let a = x.abs();
@@ -73,8 +75,8 @@ pub fn pow(x: f32, y: f32) -> f32 {
     if y == 0.0 || x == 1.0 { 1.0 } else { value }
 }
 
-/// √(x² + y²), at most 1 ulp, without overflow on the way; infinite where either is, even beside a
-/// NaN.
+/// √(x² + y²), at most 1 ulp, without intermediate overflow. It is infinite where x or y is, even
+/// if the other is NaN.
 #[inline(always)]
 pub fn hypot(x: f32, y: f32) -> f32 {
     const BIG: f32 = 1.152_921_5e18; // 2^60
@@ -100,7 +102,7 @@ pub fn hypot(x: f32, y: f32) -> f32 {
     }
 }
 
-/// x - trunc(x / y) y, exact, with x's sign; NaN where y is 0 or x infinite.
+/// x - trunc(x / y) y, exact, with the sign of x. NaN where y is 0 or x is infinite.
 #[inline(always)]
 pub fn fmod(x: f32, y: f32) -> f32 {
     let (a, b) = (x.abs().to_bits(), y.abs().to_bits());
@@ -114,20 +116,21 @@ pub fn fmod(x: f32, y: f32) -> f32 {
     let (divisor, exponent_b) = parts(b);
     let mut left = exponent_a - exponent_b; // not negative, as a ≥ b
     rest %= divisor;
-    // Eight bits of the quotient a round: 24 + 8 bits fit.
+    // Each iteration produces eight bits of the quotient: 24 + 8 bits fit in a u32.
     while left > 0 {
         let step = if left < 8 { left } else { 8 };
         rest = (rest << step) % divisor;
         left -= step;
     }
-    // rest · 2^(exponent_b): exact, as rest has 24 bits and the result no fewer than y's last place.
+    // rest · 2^exponent_b is exact: rest has at most 24 bits, and its last place is that of y.
     let power = |exponent: i32| f32::from_bits(((exponent + 127) as u32) << 23);
     let half = exponent_b / 2;
     let value = mul_rn(rest as f32 * power(half), power(exponent_b - half));
     value.copysign(x)
 }
 
-/// Magnitude bits as significand · 2^exponent, not below the last place of subnormals.
+/// The significand and exponent of a magnitude, given its bits: significand · 2^exponent. The
+/// exponent is at least -149, that of the last place of subnormals.
 #[inline(always)]
 fn parts(bits: u32) -> (u32, i32) {
     let field = (bits >> 23) as i32;
@@ -138,8 +141,8 @@ fn parts(bits: u32) -> (u32, i32) {
     }
 }
 
-/// x - floor(x / y) y as numpy's and Python's remainder: y's sign, at most 0.5 ulp; NaN where y is 0
-/// or x infinite.
+/// x - floor(x / y) y, with the sign of y, as the remainder of numpy and Python; at most 0.5 ulp.
+/// NaN where y is 0 or x is infinite.
 #[inline(always)]
 pub fn remainder(x: f32, y: f32) -> f32 {
     let rest = fmod(x, y);

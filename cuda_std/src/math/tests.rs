@@ -1,4 +1,4 @@
-//! Errors against f64, over a spread of all f32.
+//! Errors relative to f64 results, over a spread of all f32.
 
 use super::*;
 

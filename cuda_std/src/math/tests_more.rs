@@ -1,9 +1,9 @@
-//! Errors against f64 of functions of two numbers, inverse functions and derivatives.
+//! Errors relative to f64 results of functions of two arguments, inverse functions and derivatives.
 
 use super::tests::{holds, ulps};
 use super::*;
 
-/// Pairs over all exponents, and special values with one another.
+/// Pairs over all exponents, and all pairs of special values.
 fn pairs() -> impl Iterator<Item = (f32, f32)> {
     const SPECIALS: [f32; 18] = [
         0.0,
@@ -36,7 +36,7 @@ fn pairs() -> impl Iterator<Item = (f32, f32)> {
         let (x, y) = (next(), next());
         match i % 3 {
             0 => (f32::from_bits(x), f32::from_bits(y)),
-            // Near enough to one another, and to 1, that results are finite.
+            // Close enough to each other, and to 1, for the results to be finite.
             1 => {
                 let near = |bits: u32| f32::from_bits((bits & 0x81ff_ffff) | 0x3e00_0000);
                 (near(x), near(y) * 40.0)
@@ -87,7 +87,7 @@ fn lengths_and_angles_are_within_their_bounds() {
 
 #[test]
 fn remainders_are_exact_but_for_one_addition() {
-    // f64's own remainder of two f32 is exact, as f32's is.
+    // The f64 remainder of two f32 is exact, like the f32 one.
     holds_for_pairs(fmod, |x, y| x % y, 0.0);
     let truth = |x: f64, y: f64| {
         let rest = x % y;
@@ -166,7 +166,7 @@ fn derivatives_are_within_their_bounds() {
         |x| 4.0 * logistic(2.0 * x) * logistic(-2.0 * x),
         6.0,
     );
-    // The terms whose sum it is; past all exponents they are 0, not inf · 0.
+    // The two terms of the sum; for very large |v| the second is 0, not inf · 0.
     fn gate(v: f64, g: f64) -> [f64; 2] {
         let far = v.abs() > 800.0;
         [

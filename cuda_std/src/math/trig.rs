@@ -1,13 +1,13 @@
-//! Sine and cosine of every f32.
+//! Sine, cosine and tangent, accurate for every f32.
 //!
-//! x = q·π/2 + r with |r| ≤ π/4: by three multiply-adds up to [`COMMON`], beyond it with the bits of
-//! 2/π that matter (Payne and Hanek), in integers. Coefficients are weighted minimax fits made for
-//! this file.
+//! The argument is reduced to x = q·π/2 + r with |r| ≤ π/4. Up to [`COMMON`], three multiply-adds
+//! do it; beyond, integer arithmetic with those bits of 2/π that matter (Payne and Hanek).
+//! Coefficients are weighted minimax fits made for this file.
 
 use super::exp::ROUND;
 use super::{fma, horner};
 
-/// Largest |x| that three multiply-adds reduce well enough.
+/// The largest |x| for which the reduction by three multiply-adds is accurate enough.
 const COMMON: f32 = 65_536.0;
 
 /// (r, q mod 4) with x = q·π/2 + r; r is NaN where x is not finite.
@@ -36,7 +36,7 @@ fn reduce(x: f32) -> (f32, u32) {
 /// [`reduce`] for finite |x| of at least 2^16.
 #[inline(always)]
 fn reduce_large(x: f32) -> (f32, u32) {
-    /// A word of zeros, then the bits of 2/π after the point.
+    /// A word of zeros, then the fraction bits of 2/π.
     const FRAC_2_PI_BITS: [u32; 8] = [
         0,
         0xa2f9_836e,
@@ -52,7 +52,7 @@ fn reduce_large(x: f32) -> (f32, u32) {
     let bits = x.to_bits();
     let exponent = ((bits >> 23) & 0xff) - 127;
     let mantissa = u64::from((bits & 0x007f_ffff) | 0x0080_0000);
-    // Bits of 2/π above this one only add multiples of 4 quarter turns.
+    // Higher bits of 2/π contribute only multiples of 4 quarter turns.
     let first = exponent + 7;
     let word = (first / 32) as usize & 7;
     let shift = first % 32;

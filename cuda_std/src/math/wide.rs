@@ -1,12 +1,13 @@
-//! Functions of f64, the same bits on host, emulator and GPU.
+//! Functions of f64, with the same bits on host, emulator and GPU.
 //!
-//! The methods are those of [`super`] for f32: a power of two apart, series in multiply-adds.
-//! Errors are at most 2 ulp; against the host's own functions in the tests.
+//! The methods are those of [`super`] for f32: the argument is reduced by a power of two, then a
+//! series is evaluated in fused multiply-adds. Errors are at most 2 ulp; the tests compare with the
+//! host's own functions.
 
 #[cfg(target_arch = "nvptx64")]
 use core::f64::math as target;
 
-/// The host's own, as free functions.
+/// The host's own operations, as free functions.
 #[cfg(not(target_arch = "nvptx64"))]
 mod target {
     pub(super) use f64 as F;
@@ -79,26 +80,26 @@ pub fn rint(x: f64) -> f64 {
     target::round_ties_even(x)
 }
 
-/// The larger; NaN if either is.
+/// The larger of the two; NaN if either is NaN.
 #[inline(always)]
 pub fn max_nan(a: f64, b: f64) -> f64 {
     if a > b || a.is_nan() { a } else { b }
 }
 
-/// The smaller; NaN if either is.
+/// The smaller of the two; NaN if either is NaN.
 #[inline(always)]
 pub fn min_nan(a: f64, b: f64) -> f64 {
     if a < b || a.is_nan() { a } else { b }
 }
 
-/// ln 2 to 32 bits, and the rest.
+/// ln 2 rounded to 32 bits, and the remainder.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// Adding it rounds an |x| < 2^51 to an integer, which stands in the low bits.
+/// Adding it to an x with |x| < 2^51 rounds x to an integer, which is then in the sum's low bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// 1 / i!, of which an |r| < 0.35 needs fourteen.
+/// 1 / i!: fourteen terms are enough for |r| < 0.35.
 const INVERSE_FACTORIALS: [f64; 14] = [
     1.0,
     1.0,
@@ -131,7 +132,7 @@ const INVERSE_ODDS: [f64; 11] = [
     1.0 / 23.0,
 ];
 
-/// Σ coefficient\[i\] · x^i by Horner's rule in multiply-adds.
+/// Σ coefficients\[i\] · x^i by Horner's rule, in fused multiply-adds.
 #[inline(always)]
 fn horner<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     let mut sum = coefficients[N - 1];
@@ -158,7 +159,7 @@ pub fn exp(x: f64) -> f64 {
     (p * power(half)) * power(k.wrapping_sub(half))
 }
 
-/// ln x, at most 2 ulp; -inf at ±0, NaN below.
+/// ln x, at most 2 ulp; -inf at ±0, NaN for negative x.
 #[inline(always)]
 pub fn log(x: f64) -> f64 {
     const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_667f_3bcd;
