@@ -37,8 +37,8 @@ pub fn gelu_tanh(x: f32) -> f32 {
     gate(x, fma(-e, half_lo, e))
 }
 
-/// |v / 2| for the v that makes `x / (1 + e^-v)` the tanh approximation of gelu, as a sum of two f32.
-/// |x| is clamped to 16.
+/// |v / 2| as a sum of two f32, for the v with which `x / (1 + e^-v)` is the tanh approximation of
+/// gelu. |x| is clamped to 16.
 #[inline(always)]
 pub(super) fn gelu_tanh_halves(x: f32) -> (f32, f32) {
     // The `v` below is a (C0 + C1 a²) with a = |x|, which is half of 2·√(2/π)·(..). It is a sum of
