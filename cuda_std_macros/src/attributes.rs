@@ -1,10 +1,10 @@
-//! The arguments of `#[kernel(..)]`.
+//! Parsing the arguments of `#[kernel(..)]` and `#[fragment(..)]`.
 
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, Token};
 
-/// What stands between the parentheses.
+/// The arguments between the parentheses.
 #[derive(Default)]
 pub(crate) struct Attributes {
     pub(crate) max_threads: Option<Expr>,
@@ -37,7 +37,7 @@ impl Parse for Attributes {
 }
 
 impl Attributes {
-    /// Every expression that was given.
+    /// Every constant expression that was given.
     pub(crate) fn constants(&self) -> impl Iterator<Item = &Expr> {
         [&self.max_threads, &self.min_blocks, &self.dynamic_shared]
             .into_iter()
@@ -79,7 +79,7 @@ fn extents(value: Expr) -> syn::Result<[Expr; 3]> {
     <[Expr; 3]>::try_from(elems.into_iter().collect::<Vec<_>>()).map_err(|_| wrong())
 }
 
-/// The name of an architecture; whether there is one of that name, cuda_builder knows.
+/// The name of an architecture. Only its form is checked here; cuda_builder checks that it exists.
 fn architecture(value: Expr) -> syn::Result<String> {
     let span = value.span();
     if let Expr::Lit(ExprLit {

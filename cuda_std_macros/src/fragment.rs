@@ -1,4 +1,4 @@
-//! `#[fragment]`: checks the function and writes it for the composer.
+//! `#[fragment]`: checks the function, and expands it to a device function with metadata.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,7 +8,7 @@ use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Type, parse2};
 use crate::attributes::Attributes;
 use crate::metadata::type_name;
 
-/// What fragments take and return: each is one register.
+/// The types of parameters and results of fragments: each fits in one register.
 const SCALARS: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 
 /// Expands the attribute.
@@ -31,7 +31,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
         block,
     } = &function;
     let (name, inputs, output) = (&sig.ident, &sig.inputs, &sig.output);
-    // Else the compiler reads single bytes of a parameter, and there is no memory that has them.
+    // Otherwise the compiler may read single bytes of a parameter. Pasted into a kernel, a
+    // parameter is a register, not memory that has bytes.
     let whole = inputs.iter().filter_map(|argument| match argument {
         FnArg::Typed(typed) => Some(&typed.pat),
         FnArg::Receiver(_) => None,
@@ -59,7 +60,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
     })
 }
 
-/// Refuses what cannot become the text of a fragment.
+/// Refuses functions that cannot be pasted into a kernel.
 fn check_signature(function: &ItemFn) -> syn::Result<()> {
     let sig = &function.sig;
     let refusals = [
@@ -85,7 +86,7 @@ fn check_signature(function: &ItemFn) -> syn::Result<()> {
     }
 }
 
-/// The static that tells cuda_builder of the fragment: one JSON object.
+/// The static that describes the fragment to cuda_builder: one JSON object.
 fn metadata(function: &ItemFn, arch: Option<&str>) -> syn::Result<TokenStream> {
     let name = &function.sig.ident;
     let params: Vec<String> = function
@@ -139,7 +140,7 @@ fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
     ))
 }
 
-/// The name of a type that is one register.
+/// The name of the type, if it fits in one register.
 fn scalar(ty: &Type) -> syn::Result<String> {
     let name = type_name(ty);
     if SCALARS.contains(&name.as_str()) {
@@ -158,7 +159,7 @@ fn scalar(ty: &Type) -> syn::Result<String> {
 mod tests {
     use super::*;
 
-    /// What the compiler is told of `#[fragment(attribute)] item`.
+    /// The compile error of `#[fragment(attribute)] item`; empty if there is none.
     fn refusal(attribute: &str, item: &str) -> String {
         let parse = |text: &str| text.parse().expect("the test's text is tokens");
         match expand(parse(attribute), parse(item)) {

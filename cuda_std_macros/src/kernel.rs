@@ -1,4 +1,4 @@
-//! `#[kernel]`: checks the function and writes the entry.
+//! `#[kernel]`: checks the function, and expands it to an entry point with metadata.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -43,7 +43,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
     })
 }
 
-/// Refuses what cannot be an entry.
+/// Refuses functions that cannot be an entry point.
 fn check_signature(function: &ItemFn) -> syn::Result<()> {
     let sig = &function.sig;
     let generic = (!sig.generics.params.is_empty()).then(|| sig.generics.span());
@@ -79,7 +79,7 @@ fn check_signature(function: &ItemFn) -> syn::Result<()> {
     Ok(())
 }
 
-/// Where a return type other than `()` stands.
+/// The span of a return type other than `()`.
 fn returned(sig: &syn::Signature) -> Option<proc_macro2::Span> {
     match &sig.output {
         ReturnType::Default => None,
@@ -90,7 +90,7 @@ fn returned(sig: &syn::Signature) -> Option<proc_macro2::Span> {
     }
 }
 
-/// Names and types of the parameters.
+/// The names and types of the parameters.
 fn params(function: &ItemFn) -> syn::Result<Vec<(&Ident, &Type)>> {
     function.sig.inputs.iter().map(param).collect()
 }
@@ -114,7 +114,7 @@ fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
     Ok((&pattern.ident, &typed.ty))
 }
 
-/// Why a type cannot be passed, as far as its spelling tells.
+/// Why a parameter of this type is refused, as far as the type's spelling tells.
 fn refused_type(ty: &Type) -> Option<&'static str> {
     match ty {
         Type::ImplTrait(_) => Some("a kernel cannot be generic: name the type"),
@@ -133,7 +133,7 @@ fn refused_type(ty: &Type) -> Option<&'static str> {
     }
 }
 
-/// What only the compiler knows of a parameter's type.
+/// Assertions on a parameter's type that only the compiler can check.
 fn param_check(ty: &Type) -> TokenStream {
     // Elided lifetimes cannot be named in a constant; references need no check.
     if matches!(ty, Type::Reference(_)) {
@@ -151,7 +151,7 @@ fn param_check(ty: &Type) -> TokenStream {
     }
 }
 
-/// The span of something optional.
+/// The span of an optional piece of syntax, if it is there.
 trait SpanIf {
     fn span_if(&self) -> Option<proc_macro2::Span>;
 }
@@ -166,7 +166,7 @@ impl<T: Spanned> SpanIf for Option<T> {
 mod tests {
     use super::*;
 
-    /// What the compiler is told of `#[kernel(attribute)] item`.
+    /// The compile error of `#[kernel(attribute)] item`; empty if there is none.
     fn refusal(attribute: &str, item: &str) -> String {
         let parse = |text: &str| text.parse().expect("the test's text is tokens");
         match expand(parse(attribute), parse(item)) {

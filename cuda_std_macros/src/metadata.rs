@@ -1,4 +1,4 @@
-//! The JSON that tells cuda_builder of a kernel.
+//! The JSON that describes a kernel to cuda_builder.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -6,7 +6,7 @@ use syn::{Expr, Ident, Type};
 
 use crate::attributes::Attributes;
 
-/// Stands in the JSON where a number goes; `cuda_std::meta::fill` writes over it.
+/// Placeholder for a number in the JSON; `cuda_std::meta::fill` overwrites it.
 const NUMBER: &str = "@@@@@@@@@@";
 
 /// The static with the metadata of kernel `name`.
@@ -32,7 +32,7 @@ pub(crate) fn expand(
     }
 }
 
-/// What follows the module path, and the values for its numbers.
+/// The JSON after the module path, and the expressions for its numbers.
 fn tail<'a>(params: &[(&Ident, &Type)], attributes: &'a Attributes) -> (String, Vec<&'a Expr>) {
     let mut numbers = Vec::new();
     let params: Vec<String> = params
@@ -64,7 +64,7 @@ fn tail<'a>(params: &[(&Ident, &Type)], attributes: &'a Attributes) -> (String, 
     (text, numbers)
 }
 
-/// The type as written, without white space but what keeps words apart.
+/// The type as written, without white space except between two words.
 pub(crate) fn type_name(ty: &Type) -> String {
     let spaced = ty.to_token_stream().to_string();
     let mut name = String::new();
