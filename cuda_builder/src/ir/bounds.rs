@@ -1,10 +1,10 @@
-//! Launch bounds and cluster size, as the attributes from which LLVM's NVPTX backend prints
+//! Adds launch bounds and cluster size as the attributes from which LLVM's NVPTX backend emits
 //! `.maxntid`, `.minnctapersm` and `.reqnctapercluster`.
 
 use super::Module;
 use super::kernels::Kernel;
 
-/// Writes what `kernels` say into the attributes of their functions.
+/// Adds the bounds of `kernels` to the attributes of their functions.
 pub fn apply(module: &mut Module, kernels: &[Kernel]) {
     for kernel in kernels {
         let bounds = attributes(kernel);

@@ -1,19 +1,20 @@
-//! Parameters by value that a kernel reads where they are.
+//! By-value parameters that a kernel reads in place, from parameter space.
 //!
-//! rustc passes a struct by value as numbers, which an index that only the launch knows copies to local
-//! memory. In the source a `ByValue<T, BYTES>` is a pointer; here it becomes `byval` of so many bytes,
-//! which is a pointer too, and loads through it read the launch's parameters.
+//! - **`ByValue<T, BYTES>`.** rustc passes a struct by value as scalars. If the kernel indexes into
+//!   it by a run-time value, LLVM copies it to local memory. In the source a `ByValue` is a
+//!   pointer. Here the parameter becomes `byval` with `BYTES` bytes, which is a pointer too, and
+//!   loads through it read the launch's parameters.
+//! - **`TensorMapParam`.** The hardware can read a tensor map from the launch's parameters, where
+//!   it is 128 bytes, aligned to 64. rustc cannot express such a parameter: a by-value type of that
+//!   alignment makes it crash, and one of a smaller alignment is copied to local memory. In the
+//!   source it is a pointer too, and becomes `byval` in the same way.
 //!
-//! The same for tensor maps:
-//! In the source a `TensorMapParam` is a pointer. The hardware reads a map from the launch's
-//! parameters where it is 128 bytes of them, aligned to 64; rustc has no such parameter (a type
-//! of that alignment by value makes it crash, and one of less is copied to local memory). So the
-//! pointer becomes `byval`, which is a pointer too, and the body stays as it is.
+//! The function's body does not change.
 
 use super::Module;
 use super::kernels::Kernel;
 
-/// Bytes and alignment of a parameter of the type `ty` as it is written, where it is one by value.
+/// Size and alignment in bytes, if the type `ty`, as the source spells it, is one of the two.
 fn by_value(ty: &str) -> Option<(usize, usize)> {
     let name = ty.split('<').next()?.trim().rsplit("::").next()?.trim();
     match name {
@@ -27,7 +28,7 @@ fn by_value(ty: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// Changes the headers of `kernels` that have such parameters.
+/// Makes such parameters of `kernels` `byval`.
 pub fn apply(module: &mut Module, kernels: &[Kernel]) {
     for kernel in kernels {
         let values: Vec<Option<(usize, usize)>> = kernel
@@ -49,7 +50,7 @@ pub fn apply(module: &mut Module, kernels: &[Kernel]) {
     }
 }
 
-/// The header with those parameters by value; `None` where it does not have as many.
+/// The header with these parameters `byval`; `None` if it has a different number of parameters.
 fn with_values(header: &str, values: &[Option<(usize, usize)>]) -> Option<String> {
     let start = header.find('(')? + 1;
     let end = start + closing(&header[start..])?;
@@ -71,7 +72,7 @@ fn with_values(header: &str, values: &[Option<(usize, usize)>]) -> Option<String
     Some(format!("{before}{}{after}", params.join(", ")))
 }
 
-/// Where the parenthesis closes that was open before `text`.
+/// The position in `text` of the parenthesis that closes the one opened before it.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     text.bytes().position(|byte| {
@@ -80,7 +81,7 @@ fn closing(text: &str) -> Option<usize> {
     })
 }
 
-/// The parameters, which may have commas of their own inside of brackets.
+/// Splits the parameters at commas outside brackets.
 fn split(params: &str) -> Vec<&str> {
     let mut depth = 0;
     params

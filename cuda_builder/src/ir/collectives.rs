@@ -1,19 +1,20 @@
-//! How many barriers and wgmmas a kernel has before `opt`, calls counted as often as they occur.
+//! Counts a kernel's barriers and wgmma instructions before `opt`; those of a called function count
+//! once for each call.
 //!
-//! The lint holds the finished PTX against it: a copy of a barrier in one arm of a branch is a
-//! deadlock or worse.
+//! The lint compares the finished PTX with these counts: a barrier that was duplicated into the
+//! arms of a branch means a deadlock or worse.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use super::{Module, convergent, symbols, text};
 
-/// Counts of what all threads of a warp must reach together.
+/// Counts of the instructions that all threads of a warp must reach together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collectives {
-    /// Barriers of a block or a cluster.
+    /// Barriers of the block or the cluster.
     pub barriers: usize,
-    /// `wgmma.mma_async`.
+    /// `wgmma.mma_async` instructions.
     pub wgmma: usize,
 }
 
@@ -24,7 +25,7 @@ impl AddAssign for Collectives {
     }
 }
 
-/// Counts for each kernel of `module`.
+/// The counts of each kernel of `module`.
 pub fn count(module: &Module) -> BTreeMap<String, Collectives> {
     let mut known = BTreeMap::new();
     module
@@ -45,7 +46,7 @@ fn count_function(
     if let Some(counted) = known.get(name) {
         return *counted;
     }
-    // A recursive call finds this entry and adds nothing.
+    // A recursive call finds this entry and adds nothing to the count.
     known.insert(name.to_owned(), Collectives::default());
     let mut total = Collectives::default();
     let body = module
@@ -78,7 +79,7 @@ fn callee(line: &str) -> Option<String> {
     symbols(&line[..start]).next()
 }
 
-/// Counts in an `asm!` template as IR writes it: `\0A` for a line end, `$0` for operands.
+/// The counts of an `asm!` template in the form of IR: `\0A` for a line end, `$0` for operands.
 fn of_assembly(template: &str) -> Collectives {
     let mut total = Collectives::default();
     for instruction in template

@@ -1,13 +1,13 @@
-//! Everything is convergent.
+//! Marks everything convergent.
 //!
-//! LLVM may duplicate, sink and hoist calls into divergent control flow unless they are
-//! `convergent`. rustc says so of functions but not of `asm!`, where all barriers, votes and
-//! shuffles are. As clang does for CUDA, every function, call and `asm` gets it here; LLVM takes
-//! it away again where it proves that nothing convergent is reached.
+//! LLVM may duplicate calls, or move them into divergent control flow, unless they are
+//! `convergent`. rustc marks functions so, but not `asm!`, in which all barriers, votes and
+//! shuffles are. Here every function, call and `asm` is marked, as clang does for CUDA. LLVM
+//! removes the attribute again where it can prove that nothing convergent is reached.
 
 use super::{Module, text};
 
-/// Marks `module`.
+/// Marks all of `module`.
 pub fn apply(module: &mut Module) {
     for group in module.attributes.values_mut() {
         if !group.split(' ').any(|word| word == "convergent") {
@@ -37,7 +37,7 @@ pub fn is_call(line: &str) -> bool {
     words.iter().any(|word| instruction.starts_with(word))
 }
 
-/// The template of a call of `asm`, as IR writes it.
+/// The template of a call of `asm`, in the form of IR.
 pub fn asm_template(line: &str) -> Option<&str> {
     line.split_once(" asm ")?.1.split('"').nth(1)
 }

@@ -1,8 +1,8 @@
-//! One module for each family of kernels.
+//! Splits a module into one for each family of kernels.
 //!
-//! A family is the first path segment below the crate: kernels of `kernels::gemm::f32` are in
-//! `gemm`, those in the crate's root in a family named as the crate. A module loads faster and
-//! is compiled by the driver faster when it holds only what belongs together.
+//! The family is the first path segment below the crate: kernels in `kernels::gemm::f32` belong to
+//! `gemm`. Kernels in the crate's root belong to a family with the crate's name. A smaller module
+//! is loaded and compiled by the driver faster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::fragments::Fragment;
 use super::kernels::Kernel;
 use super::{Item, Module, symbols};
 
-/// A family: its kernels, and a module with all they reach.
+/// A family: its kernels and fragments, and a module with all that they reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     /// Name, also of the PTX file.
@@ -23,14 +23,14 @@ pub struct Family {
     pub module: Module,
 }
 
-/// Family of a kernel whose `module_path!()` is `path`.
+/// The family of a kernel whose `module_path!()` is `path`.
 pub fn family_name(path: &str) -> &str {
     let mut segments = path.split("::");
     let root = segments.next().unwrap_or(path);
     segments.next().unwrap_or(root)
 }
 
-/// Splits `module`; families come sorted by name.
+/// Splits `module`; the families are sorted by name.
 pub fn split(module: &Module, kernels: &[Kernel], fragments: &[Fragment]) -> Vec<Family> {
     let mut families: BTreeMap<&str, (Vec<Kernel>, Vec<Fragment>)> = BTreeMap::new();
     for kernel in kernels {
@@ -58,7 +58,7 @@ pub fn split(module: &Module, kernels: &[Kernel], fragments: &[Fragment]) -> Vec
         .collect()
 }
 
-/// Which symbols each symbol's definition names.
+/// The symbols that each symbol's definition refers to.
 fn uses(module: &Module) -> BTreeMap<&str, BTreeSet<String>> {
     let functions = module.functions().map(|function| {
         let lines = function.body.iter().flatten();

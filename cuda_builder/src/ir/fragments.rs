@@ -1,8 +1,8 @@
-//! What `#[fragment]` said of each fragment, and what its PTX must not be.
+//! The metadata of `#[fragment]`, and the check of compiled fragments.
 //!
-//! A fragment is a function of its arguments that hosts paste into kernels: its text must be one
-//! that can stand anywhere. [`extract`] reads the metadata (as [`super::kernels`] does for kernels),
-//! `check` holds the compiled function against the rules.
+//! A fragment is a pure function that hosts paste into kernels, so its PTX must be valid at any
+//! place. [`extract`] reads the metadata (as [`super::kernels`] does for kernels); `check` checks
+//! the compiled function.
 
 use serde::Deserialize;
 
@@ -26,13 +26,13 @@ pub struct Fragment {
     pub module: String,
     /// Parameters in order.
     pub params: Vec<super::kernels::KernelParam>,
-    /// Type of what it returns.
+    /// Type of its result.
     pub result: String,
-    /// The one architecture it is for; `None`: those that the build is asked for.
+    /// The only architecture that it is built for; `None` for those that the build asks for.
     pub arch: Option<Arch>,
 }
 
-/// Reads and removes the metadata; fragments come sorted by name.
+/// Reads and removes the metadata; the fragments are sorted by name.
 ///
 /// # Errors
 /// [`MetadataError`]
@@ -49,7 +49,7 @@ pub fn extract(module: &mut Module) -> Result<Vec<Fragment>, MetadataError> {
     Ok(fragments)
 }
 
-/// Holds the functions of `ptx` that are `fragments` against the rules.
+/// Checks the functions of `ptx` that are `fragments`.
 pub(crate) fn check(ptx: &Ptx, fragments: &[Fragment]) -> Vec<Refusal> {
     let named = |name: &str| ptx.functions.iter().find(|function| function.name == name);
     let faults = fragments.iter().filter_map(|fragment| {
@@ -75,7 +75,7 @@ fn fault(function: &Function) -> Option<String> {
     })
 }
 
-/// What an instruction does that a function of its arguments does not.
+/// Why an instruction is forbidden in a pure function, if it is.
 fn forbidden(instruction: &Instruction) -> Option<String> {
     let has = |word: &str| instruction.modifiers.iter().any(|own| own == word);
     let allowed = match instruction.opcode.as_str() {

@@ -1,8 +1,8 @@
-//! What `#[kernel]` said of each kernel.
+//! The metadata of `#[kernel]`.
 //!
-//! The macro leaves one static for each kernel in section `.warpsmith.kernel`; its bytes are one
-//! JSON object (documented at `cuda_std::kernel`). They are read here and taken out of the
-//! module, together with `llvm.used` and `llvm.compiler.used`: only kernels and what they reach
+//! The macro emits one static for each kernel in section `.warpsmith.kernel`; its bytes are one
+//! JSON object (documented at `cuda_std::kernel`). The statics are read here and removed from the
+//! module, as are `llvm.used` and `llvm.compiler.used`, so that only kernels and what they reach
 //! get into the PTX.
 
 use serde::Deserialize;
@@ -24,20 +24,20 @@ pub struct Kernel {
     pub module: String,
     /// Parameters in order.
     pub params: Vec<KernelParam>,
-    /// Most threads of a block.
+    /// The largest number of threads in a block.
     pub max_threads: Option<u32>,
-    /// Fewest blocks a multiprocessor should hold.
+    /// The number of blocks that an SM should be able to hold at least.
     pub min_blocks: Option<u32>,
-    /// Cluster extents.
+    /// The cluster's dimensions in blocks.
     pub cluster: Option<[u32; 3]>,
-    /// Bytes of dynamic shared memory a launch must give.
+    /// Bytes of dynamic shared memory that a launch must give.
     pub dynamic_shared_bytes: Option<u32>,
-    /// The one architecture it is for; `None`: those that the build is asked for.
+    /// The only architecture that it is built for; `None` for those that the build asks for.
     #[serde(default)]
     pub arch: Option<Arch>,
 }
 
-/// A parameter as the source has it.
+/// A parameter as the source declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelParam {
@@ -100,9 +100,8 @@ pub enum MetadataError {
     },
 }
 
-/// Reads and removes the metadata; kernels come sorted by name. A kernel without metadata
-/// (a bare `extern "ptx-kernel"` function) gets an entry that says nothing but its name, in
-/// module `crate_name`.
+/// Reads and removes the metadata; the kernels are sorted by name. A kernel without metadata (a
+/// plain `extern "ptx-kernel"` function) gets an entry with only its name, in module `crate_name`.
 ///
 /// # Errors
 /// [`MetadataError`]
@@ -161,7 +160,7 @@ fn bare(name: &str, crate_name: &str) -> Kernel {
     }
 }
 
-/// The object that a metadata static holds.
+/// Parses the JSON object that a metadata static holds.
 pub(super) fn read<T: DeserializeOwned>(global: &Global) -> Result<T, MetadataError> {
     let bytes = constant_bytes(&global.definition).ok_or_else(|| MetadataError::NotBytes {
         symbol: global.name.clone(),

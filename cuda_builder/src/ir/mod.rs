@@ -1,20 +1,20 @@
 //! The typed pass over textual LLVM IR, between `llvm-link` and `opt`.
 //!
-//! rustc offers no way to say most of what a kernel needs, so it is said here. Each step is one
-//! file, takes a [`Module`] and gives it back changed:
+//! rustc cannot express most of what a kernel needs, so it is added here. Each step is one file and
+//! reads or changes a [`Module`]:
 //!
 //! | step | what it does |
 //! |---|---|
 //! | [`kernels`] | reads the metadata statics of `#[kernel]` and removes them |
-//! | [`fragments`] | the same for `#[fragment]`, and what a fragment must not be |
-//! | [`traps`] | panics become `llvm.trap` |
-//! | [`spaces`] | statics in sections `.shared` and `.constant` get their address space |
-//! | [`convergent`] | every function, call and `asm` is convergent |
-//! | [`by_value`] | tensor maps among the parameters by value |
-//! | [`bounds`] | launch bounds and cluster size as `nvvm.*` attributes |
-//! | [`families`] | one module for each family of kernels, with what it reaches and no more |
-//! | [`collectives`] | counts barriers, for the lint |
-//! | [`names`] | names and order that do not depend on where the crate lies |
+//! | [`fragments`] | the same for `#[fragment]`; also checks the compiled fragments |
+//! | [`traps`] | replaces panics by `llvm.trap` |
+//! | [`spaces`] | moves statics in sections `.shared` and `.constant` to their address space |
+//! | [`convergent`] | marks every function, call and `asm` convergent |
+//! | [`by_value`] | makes `TensorMapParam` and `ByValue` parameters `byval` |
+//! | [`bounds`] | adds launch bounds and cluster size as `nvvm.*` attributes |
+//! | [`families`] | splits the module: one for each family of kernels, with only what it reaches |
+//! | [`collectives`] | counts barriers and wgmma instructions, for the lint |
+//! | [`names`] | makes names and order independent of where the crate is |
 
 pub mod bounds;
 pub mod by_value;

@@ -1,20 +1,20 @@
-//! Names and order that depend on the source alone.
+//! Makes symbol names and their order depend on the source alone.
 //!
-//! rustc hashes the place and the dependencies of a crate into its symbol names, and orders
-//! generic functions and constants by them. Here symbols are named by their demangled path,
-//! functions sorted by it, and constants numbered by first use, so that the same source gives
-//! the same PTX wherever it lies.
+//! rustc hashes a crate's path and dependencies into its symbol names, and orders generic functions
+//! and constants by these names. Here symbols are named by their demangled path, functions are
+//! sorted by it, and constants are numbered by first use. The same source then gives the same PTX,
+//! wherever it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use super::{Function, Global, Item, Module, symbols};
 
-/// Longest name kept, in bytes.
+/// The longest name that is kept, in bytes.
 const LONGEST: usize = 160;
 
-/// Renames and sorts what `module` holds. Names that are not mangled (kernels, `#[no_mangle]`
-/// statics, intrinsics) stay.
+/// Renames and sorts the items of `module`. Names that are not mangled (kernels, `#[no_mangle]`
+/// statics, intrinsics) are kept.
 pub fn apply(module: &mut Module) {
     let mut functions: Vec<Function> = Vec::new();
     let mut globals: BTreeMap<String, Global> = BTreeMap::new();
@@ -70,8 +70,8 @@ pub fn apply(module: &mut Module) {
     module.rename(|name| names.get(name).cloned());
 }
 
-/// Globals in the order in which functions, then earlier globals, name them. Those that nothing
-/// names are left out.
+/// The globals in the order in which functions, and then earlier globals, refer to them. Globals to
+/// which nothing refers are left out.
 fn first_uses(functions: &[Function], globals: &BTreeMap<String, Global>) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -95,7 +95,7 @@ fn first_uses(functions: &[Function], globals: &BTreeMap<String, Global>) -> Vec
     order
 }
 
-/// The readable name of a mangled symbol; `None` for names that mean something outside.
+/// The readable name of a mangled symbol; `None` for names that others rely on.
 fn stem(name: &str) -> Option<String> {
     if name.starts_with("anon.") || name.starts_with("alloc_") || name.starts_with("vtable.") {
         return Some("__const".to_owned());
@@ -113,8 +113,8 @@ fn stem(name: &str) -> Option<String> {
     Some(format!("__{}", stem.get(..LONGEST).unwrap_or(stem)))
 }
 
-/// A v0-mangled name without the hashes of its crates (`Cs1ab_4core` → `C4core`), for sorting
-/// names that read the same.
+/// A v0-mangled name without the hashes of its crates (`Cs1ab_4core` → `C4core`), to sort symbols
+/// whose readable names are equal.
 fn without_hashes(name: &str) -> String {
     let mut out = String::new();
     let mut rest = name;

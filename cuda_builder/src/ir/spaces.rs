@@ -1,13 +1,13 @@
-//! Statics get the address space that their section names.
+//! Moves statics to the address space that their section names.
 //!
 //! | static | becomes |
 //! |---|---|
 //! | in section `.shared`, without initial value | `internal addrspace(3)`: shared by a block |
-//! | in section `.constant` | `internal addrspace(4)`: constant memory, 64 KiB a module |
+//! | in section `.constant` | `internal addrspace(4)`: constant memory, 64 KiB per module |
 //! | external `__warpsmith_dynamic_shared` | `external addrspace(3)`: the launch's dynamic shared memory |
 //!
-//! Uses become casts to the generic space; LLVM's inference of address spaces then removes them
-//! and emits `ld.shared`, `st.shared` and `ld.const`.
+//! Uses become casts to the generic address space. LLVM's address space inference then removes the
+//! casts and emits `ld.shared`, `st.shared` and `ld.const`.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub enum SpaceError {
         /// Its definition in IR.
         definition: String,
     },
-    /// A definition that this step does not understand.
+    /// A definition that this step cannot parse.
     #[error("cannot take the static `{symbol}` apart: `{definition}`")]
     Unreadable {
         /// The static.
@@ -118,7 +118,8 @@ fn redefine(symbol: &str, definition: &str, space: u32) -> Result<String, SpaceE
     Ok(format!("internal addrspace(3) global {ty} undef{align}"))
 }
 
-/// `a, section "s", align 4` as `a` and its tail; commas inside brackets stay.
+/// Splits `a, section "s", align 4` into `a` and the parts of its tail, not at commas inside
+/// brackets.
 fn split_tail(definition: &str) -> (&str, Vec<&str>) {
     let at = definition
         .find(", section ")

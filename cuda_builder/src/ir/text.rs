@@ -1,8 +1,8 @@
 //! A module of textual IR as a list of top-level items.
 //!
-//! Only what the steps need is taken apart: function headers, bodies as lines, globals,
-//! attribute groups. The printer of the same LLVM release made the text, so its habits (one
-//! instruction a line, one space between words) may be relied on.
+//! Only what the steps need is parsed: function headers, bodies as lines, globals, attribute
+//! groups. The text was printed by LLVM's own printer, so its format (one instruction per line, one
+//! space between words) can be relied on.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::fmt;
 pub struct Module {
     /// Top-level items in order.
     pub items: Vec<Item>,
-    /// `attributes #n = { .. }`: number to what stands between the braces.
+    /// `attributes #n = { .. }`: from the number to the text between the braces.
     pub attributes: BTreeMap<u32, String>,
 }
 
@@ -43,13 +43,13 @@ pub struct Function {
 pub struct Global {
     /// Name without `@` and quotes.
     pub name: String,
-    /// What stands right of the equals sign.
+    /// The text to the right of the equals sign.
     pub definition: String,
 }
 
 impl Module {
-    /// Takes a module apart. Every text is accepted; lines that are neither functions, globals
-    /// nor attribute groups are kept as they are.
+    /// Parses a module. Any text is accepted; lines that are neither functions, globals nor
+    /// attribute groups are kept as they are.
     pub fn parse(text: &str) -> Self {
         let mut module = Self::default();
         let mut lines = text.lines();
@@ -85,7 +85,7 @@ impl Module {
         })
     }
 
-    /// All functions, to change.
+    /// All functions, mutable.
     pub fn functions_mut(&mut self) -> impl Iterator<Item = &mut Function> {
         self.items.iter_mut().filter_map(|item| match item {
             Item::Function(function) => Some(function),
@@ -106,7 +106,7 @@ impl Module {
         self.functions().find(|function| function.name == name)
     }
 
-    /// Number of the attribute group with this content, made where there is none.
+    /// The number of the attribute group with this content, which is added if it does not exist.
     pub fn attribute_group(&mut self, content: &str) -> u32 {
         if let Some((number, _)) = self.attributes.iter().find(|(_, group)| *group == content) {
             return *number;
@@ -181,7 +181,7 @@ impl Function {
         Self { name, header, body }
     }
 
-    /// Whether it is a kernel by its calling convention.
+    /// Whether its calling convention is that of a kernel.
     pub fn is_kernel(&self) -> bool {
         self.body.is_some() && self.header.split(' ').any(|word| word == "ptx_kernel")
     }
@@ -191,13 +191,13 @@ impl Function {
         attribute_reference(&self.header).map(|(_, _, number)| number)
     }
 
-    /// Puts `number` in place of the header's attribute group, or adds it.
+    /// Replaces the header's attribute group by `number`, or adds it.
     pub fn set_attribute_group(&mut self, number: u32) {
         set_attribute_reference(&mut self.header, number);
     }
 }
 
-/// Where ` #n` stands in a function header or a call, and `n`.
+/// The start and end of ` #n` in a function header or a call, and `n`.
 pub(crate) fn attribute_reference(line: &str) -> Option<(usize, usize, u32)> {
     let tail = end_of_arguments(line)?;
     let start = tail + outside_strings(&line[tail..]).find(|(_, c)| *c == '#')?.0;
@@ -223,13 +223,13 @@ pub(crate) fn set_attribute_reference(line: &mut String, number: u32) {
     }
 }
 
-/// Byte after the parenthesis that closes the argument list of a header or a call.
+/// The position after the parenthesis that closes the argument list of a header or a call.
 fn end_of_arguments(line: &str) -> Option<usize> {
     split_call_arguments(line).map(|(_, end)| end)
 }
 
-/// Start and end (both outside the parentheses) of the argument list: the first top-level
-/// parenthesis after the callee, be that a symbol, a register or an asm string.
+/// The start and end of the argument list, parentheses included. It begins with the first top-level
+/// parenthesis after the callee, which may be a symbol, a register or an asm string.
 pub(crate) fn split_call_arguments(line: &str) -> Option<(usize, usize)> {
     let callee = if let Some(asm) = find_word(line, "asm") {
         asm
@@ -259,7 +259,7 @@ pub(crate) fn split_call_arguments(line: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// Position of a whole word outside strings.
+/// The position of a whole word outside strings.
 fn find_word(line: &str, word: &str) -> Option<usize> {
     outside_strings(line)
         .filter(|(at, _)| line[*at..].starts_with(word))
@@ -296,7 +296,7 @@ fn global(line: &str) -> Option<(String, &str)> {
     Some((name, line[length..].strip_prefix(" = ")?))
 }
 
-/// The symbol that starts `text` with its `@`: its name, and how many bytes were read.
+/// The symbol, `@` included, with which `text` begins: its name, and its length in bytes.
 fn symbol_at(text: &str) -> Option<(String, usize)> {
     let rest = text.strip_prefix('@')?;
     if let Some(quoted) = rest.strip_prefix('"') {
@@ -311,7 +311,7 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$' | b'-')
 }
 
-/// A name as IR writes it: with its sigil, quoted where it must be.
+/// A name in the form of IR: with its sigil, quoted where necessary.
 pub(crate) fn written(name: &str) -> String {
     if name.bytes().all(is_name_byte) {
         format!("@{name}")
@@ -320,7 +320,7 @@ pub(crate) fn written(name: &str) -> String {
     }
 }
 
-/// Names of the symbols in a piece of IR, outside strings, in order.
+/// The names of the symbols in a piece of IR, outside strings, in order.
 pub fn symbols(text: &str) -> impl Iterator<Item = String> {
     let mut found = Vec::new();
     map_symbols(text, |name| {
@@ -330,8 +330,8 @@ pub fn symbols(text: &str) -> impl Iterator<Item = String> {
     found.into_iter()
 }
 
-/// Replaces symbols outside strings; `replace` gets the bare name and gives the text that stands
-/// for it, sigil included, or `None` to leave it.
+/// Replaces symbols outside strings. `replace` gets the bare name and returns the replacement,
+/// sigil included, or `None` to keep the symbol.
 pub(crate) fn map_symbols(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

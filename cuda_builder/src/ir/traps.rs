@@ -1,9 +1,9 @@
-//! Panics become traps.
+//! Replaces panics by traps.
 //!
-//! A function of `core` that never returns (`panic_fmt`, `panic_bounds_check`, `unwrap_failed`,
-//! `slice_index_fail` and their kin) and the panic handler's entry are replaced by `llvm.trap`,
-//! at each call and as a definition. So an index out of bounds stops the kernel with an error
-//! that the host sees, and no formatting code remains.
+//! Functions of `core` that never return (`panic_fmt`, `panic_bounds_check`, `unwrap_failed`,
+//! `slice_index_fail` and the like) and the panic handler's entry are replaced by `llvm.trap`, both
+//! at their calls and in their definitions. An index out of bounds therefore stops the kernel with
+//! an error that the host sees, and no formatting code remains.
 
 use std::collections::BTreeSet;
 
@@ -45,12 +45,12 @@ fn is_noreturn(function: &Function, module: &Module) -> bool {
     group.is_some_and(|group| group.split(' ').any(|word| word == "noreturn"))
 }
 
-/// Whether a mangled name is of `core`, or the symbol behind `#[panic_handler]`.
+/// Whether a mangled name belongs to `core`, or is the symbol of `#[panic_handler]`.
 fn is_panic(name: &str) -> bool {
     name.contains("rust_begin_unwind") || root_crate(name) == Some("core")
 }
 
-/// First crate in a v0-mangled name: `core` of `_RNvNtCs1ab_4core9panicking5panic`.
+/// The first crate in a v0-mangled name: `core` in `_RNvNtCs1ab_4core9panicking5panic`.
 fn root_crate(name: &str) -> Option<&str> {
     let mangled = name.strip_prefix("_R")?;
     let at = mangled.find('C')?;
@@ -75,8 +75,8 @@ fn define_as_trap(function: &mut Function, group: u32) {
     ]);
 }
 
-/// Turns a direct call of a panic function that gives no result into a call of the trap. Behind
-/// it rustc already wrote `unreachable`.
+/// Turns a direct call of a panic function without a result into a call of the trap. rustc has
+/// already put `unreachable` after it.
 fn call_trap(line: &mut String, panics: &BTreeSet<String>) {
     let call = line
         .trim_start()
@@ -92,7 +92,7 @@ fn call_trap(line: &mut String, panics: &BTreeSet<String>) {
     let Some((start, _)) = text::split_call_arguments(call) else {
         return;
     };
-    // A function passed as an argument comes after the parenthesis: not a call of it.
+    // A function that is passed as an argument comes after the parenthesis; it is not called here.
     if symbols(&call[..start]).next().is_none() {
         return;
     }
