@@ -1,10 +1,10 @@
-//! GPU architectures that the builder knows.
+//! The GPU architectures that the builder supports.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A GPU architecture. PTX for a plain one runs on it and on everything newer; that of one with
-/// an `a` runs on that compute capability only.
+/// A GPU architecture. PTX for one without a suffix runs on it and on everything newer; PTX for one
+/// with the suffix `a` runs on that compute capability only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
 #[serde(try_from = "String")]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// All, oldest first.
+    /// All architectures, oldest first.
     pub const ALL: [Self; 7] = [
         Self::Sm75,
         Self::Sm80,
@@ -37,7 +37,7 @@ impl Arch {
         Self::Sm100a,
     ];
 
-    /// As PTX, LLVM and rustc name it.
+    /// Its name in PTX, LLVM and rustc, such as `sm_90a`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sm75 => "sm_75",
@@ -50,11 +50,11 @@ impl Arch {
         }
     }
 
-    /// PTX ISA version that is asked for, major and minor.
+    /// The PTX ISA version of its modules, major and minor.
     ///
-    /// The least that has all the instructions `cuda_std` wraps for the architecture, so that old
-    /// drivers load the module: 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8 conversions), 8.4 is 12.4
-    /// (wgmma of mixed integers, mma of fp8), 8.6 is 12.7 (tcgen05).
+    /// It is the oldest one that has all the instructions that `cuda_std` wraps for the
+    /// architecture, so that old drivers can load the module: 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8
+    /// conversions), 8.4 is 12.4 (wgmma of mixed integers, mma of fp8), 8.6 is 12.7 (tcgen05).
     pub fn ptx_version(self) -> (u32, u32) {
         match self {
             Self::Sm75 | Self::Sm80 | Self::Sm86 => (7, 8),
@@ -71,7 +71,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// A name that is no architecture of [`Arch`].
+/// A name that is not that of an [`Arch`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{got}` is no architecture that can be built for; known: {}", known())]
 pub struct UnknownArch {

@@ -1,4 +1,4 @@
-//! ptxas: does the PTX assemble, and without spills?
+//! Runs ptxas to check that the PTX assembles and that no registers are spilled.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,20 +10,20 @@ use crate::lint::Refusal;
 use crate::process;
 use crate::toolchain::Ptxas;
 
-/// What ptxas says of a kernel.
+/// What ptxas reports on a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes a thread keeps in local memory.
+    /// Bytes of stack frame in local memory, per thread.
     pub stack_bytes: u32,
-    /// Bytes of registers stored to local memory.
+    /// Bytes of spill stores: registers written to local memory.
     pub spill_store_bytes: u32,
-    /// Bytes of them loaded.
+    /// Bytes of spill loads.
     pub spill_load_bytes: u32,
 }
 
-/// What ptxas says of a module.
+/// What ptxas reports on a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     /// By kernel.
@@ -33,8 +33,8 @@ pub struct Assembled {
 }
 
 impl Assembled {
-    /// Spills, and warnings of the C75xx kind (wgmma serialised, setmaxnreg ignored). Kernels
-    /// in `local` may spill.
+    /// Refusals of register spills and of C75xx warnings (wgmma serialised, setmaxnreg ignored). A
+    /// kernel for which `may_spill` is true may spill.
     pub(crate) fn refusals(&self, may_spill: impl Fn(&str) -> bool) -> Vec<Refusal> {
         let spills = self
             .kernels
@@ -55,7 +55,7 @@ impl Assembled {
     }
 }
 
-/// Assembles the PTX file at `ptx` for `arch` (`sm_90a`) and throws the result away.
+/// Assembles the PTX file at `ptx` for `arch` (such as `sm_90a`) and discards the machine code.
 ///
 /// # Errors
 /// [`Error::Tool`] with what ptxas says.
@@ -75,7 +75,7 @@ pub fn assemble(ptxas: &Ptxas, ptx: &Path, arch: &str) -> Result<Assembled, Erro
     Ok(parse(&said))
 }
 
-/// Assembles a text.
+/// Assembles PTX text.
 pub(crate) fn assemble_text(
     ptxas: &Ptxas,
     name: &str,
@@ -92,7 +92,7 @@ pub(crate) fn assemble_text(
     assemble(ptxas, &path, arch)
 }
 
-/// Reads the report of `ptxas -v`.
+/// Parses the output of `ptxas -v`.
 fn parse(said: &str) -> Assembled {
     let mut assembled = Assembled::default();
     let mut current = String::new();

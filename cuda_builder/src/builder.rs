@@ -1,4 +1,4 @@
-//! [`CudaBuilder`]: the options, and what comes back.
+//! [`CudaBuilder`]: the options of a build, and its report.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -26,10 +26,10 @@ pub enum Profile {
 /// When ptxas is run on the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PtxasCheck {
-    /// Where one is found.
+    /// If one is found.
     #[default]
     IfFound,
-    /// Always; none found is an error.
+    /// Always; it is an error if none is found.
     Required,
     /// Never.
     Never,
@@ -68,14 +68,14 @@ pub struct CudaBuilder {
     toolchain: Option<DeviceToolchain>,
 }
 
-/// What a build made.
+/// The result of a build.
 #[derive(Clone, Debug)]
 pub struct BuildReport {
     /// The manifest, as written.
     pub manifest: Manifest,
     /// The modules, in the manifest's order.
     pub modules: Vec<BuiltModule>,
-    /// Folder with `manifest.json` and `<arch>/<family>.ptx`, where one was written.
+    /// Folder with `manifest.json` and `<arch>/<family>.ptx`, if the build wrote one.
     pub folder: Option<PathBuf>,
     /// The toolchain used.
     pub toolchain: DeviceToolchain,
@@ -96,7 +96,7 @@ pub struct BuiltModule {
     pub ptx: String,
     /// Its entry in the manifest.
     pub entry: ModuleEntry,
-    /// What ptxas says of it, where it ran.
+    /// What ptxas reports on it, if it ran.
     pub assembled: Option<Assembled>,
 }
 
@@ -138,44 +138,46 @@ impl CudaBuilder {
         self
     }
 
-    /// Writes `manifest.json` and `<arch>/<family>.ptx` into this folder, and removes what the
-    /// manifest found there names and this build no longer makes. Without it, a build script
-    /// writes to `$OUT_DIR/ptx` and any other program writes nothing.
+    /// Writes `manifest.json` and `<arch>/<family>.ptx` into this folder, and removes the files
+    /// that the manifest already there names but this build no longer produces. Without this
+    /// option, a build script writes to `$OUT_DIR/ptx` and any other program writes nothing.
     pub fn copy_to(mut self, folder: impl Into<PathBuf>) -> Self {
         self.copy_to = Some(folder.into());
         self
     }
 
-    /// Leaves each module's IR before and after `opt` in `<folder>/<arch>/<family>.pre-opt.ll`
-    /// and `.post-opt.ll`.
+    /// Writes each module's IR before and after `opt` to `<folder>/<arch>/<family>.pre-opt.ll` and
+    /// `.post-opt.ll`.
     pub fn dump_ir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.dump_ir = Some(folder.into());
         self
     }
 
     /// Cargo's target folder for the device build. Default: `$OUT_DIR/warpsmith-target` in a
-    /// build script, else `target/warpsmith` in the crate. It is never the outer cargo's own, for
-    /// whose lock the build would wait forever.
+    /// build script, else `target/warpsmith` in the crate. It is never the outer cargo's own target
+    /// folder: the build would wait forever for its lock.
     pub fn target_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.target_dir = Some(folder.into());
         self
     }
 
-    /// Whether `a * b + c` is fused (default: yes, as nvcc does). Either way the PTX defines its
-    /// bits: ptxas may not fuse what is left.
+    /// Whether `a * b + c` is contracted to an `fma` (default: yes, as nvcc does). Either way the
+    /// PTX determines the bits of the results: ptxas may not contract what is left.
     pub fn contract(mut self, contract: bool) -> Self {
         self.contract = contract;
         self
     }
 
-    /// Lets this kernel use local memory and spill registers; `"*"` lets all.
+    /// Allows this kernel to use local memory and to spill registers; `"*"` allows it for all
+    /// kernels.
     pub fn allow_local(mut self, kernel: impl Into<String>) -> Self {
         self.local.push(kernel.into());
         self
     }
 
-    /// Builds this family alone, in a fraction of the time; may be called several times. PTX and
-    /// manifest entries of others stay in [`copy_to`](Self::copy_to)'s folder as they are.
+    /// Builds only this family, in a fraction of the time. It may be called several times. The PTX
+    /// and manifest entries of other families stay in [`copy_to`](Self::copy_to)'s folder as they
+    /// are.
     pub fn family(mut self, family: impl Into<String>) -> Self {
         self.families.push(family.into());
         self
@@ -196,39 +198,39 @@ impl CudaBuilder {
         })
     }
 
-    /// Turns on features of the crate.
+    /// Enables features of the crate.
     pub fn features<S: Into<String>>(mut self, features: impl IntoIterator<Item = S>) -> Self {
         self.features.extend(features.into_iter().map(Into::into));
         self
     }
 
-    /// Whether the crate's default features are on (default: yes).
+    /// Whether the crate's default features are enabled (default: yes).
     pub fn default_features(mut self, default_features: bool) -> Self {
         self.default_features = default_features;
         self
     }
 
-    /// Writes `.loc` directives that lead from PTX to source lines (default: no).
+    /// Whether to emit `.loc` directives, which map PTX to source lines (default: no).
     pub fn line_info(mut self, line_info: bool) -> Self {
         self.line_info = line_info;
         self
     }
 
-    /// Fails where `Cargo.lock` would have to change (default: no).
+    /// Whether to fail if `Cargo.lock` would have to change (default: no).
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
     }
 
-    /// When ptxas checks the result (default: where one is found).
+    /// When ptxas checks the result (default: if one is found).
     pub fn ptxas(mut self, check: PtxasCheck) -> Self {
         self.ptxas = check;
         self
     }
 
-    /// Records each kernel's registers in the manifest, which then depends on the release of
-    /// ptxas; demands one. Default: no, so that a machine with and one without ptxas make the
-    /// same manifest.
+    /// Whether to record each kernel's register count in the manifest. This requires a ptxas, and
+    /// the manifest then depends on its release. Default: no, so that machines with and without
+    /// ptxas produce the same manifest.
     pub fn record_registers(mut self, record: bool) -> Self {
         self.record_registers = record;
         self
@@ -244,8 +246,8 @@ impl CudaBuilder {
     /// of the crate and its path dependencies.
     ///
     /// # Errors
-    /// [`Error`]: the toolchain is missing, the crate does not compile, has no kernel, or its PTX
-    /// breaks a rule. Nothing is written then.
+    /// [`Error`]: the toolchain is missing, the crate does not compile or has no kernel, or its PTX
+    /// breaks a rule. In that case nothing is written.
     pub fn build(&self) -> Result<BuildReport, Error> {
         let krate = self.checked_crate()?;
         let toolchain = match &self.toolchain {
@@ -296,7 +298,7 @@ impl CudaBuilder {
         Ok(report)
     }
 
-    /// All architectures: first those asked for, side by side, then those that kernels name.
+    /// Builds all architectures: first those asked for, in parallel, then those that kernels name.
     fn build_archs(
         &self,
         krate: &Path,
@@ -332,7 +334,7 @@ impl CudaBuilder {
         Ok(all)
     }
 
-    /// Whether each family that is asked for is one of the crate's.
+    /// Checks that each family asked for exists in the crate.
     fn check_families(&self, there: &BTreeSet<String>) -> Result<(), Error> {
         let missing = self.families.iter().find(|family| !there.contains(*family));
         missing.map_or(Ok(()), |missing| {
@@ -388,7 +390,7 @@ impl CudaBuilder {
     }
 }
 
-/// `OUT_DIR`, if this runs in a build script.
+/// The value of `OUT_DIR`, if this runs in a build script.
 pub(crate) fn build_script_folder() -> Option<PathBuf> {
     env::var_os("NUM_JOBS")?;
     env::var_os("OUT_DIR").map(PathBuf::from)

@@ -1,4 +1,4 @@
-//! opt and llc: a family's module to PTX.
+//! Compiles a family's module to PTX with opt and llc.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::toolchain::DeviceToolchain;
 pub(crate) struct Codegen<'a> {
     pub(crate) toolchain: &'a DeviceToolchain,
     pub(crate) arch: Arch,
-    /// Fuse `a * b + c`.
+    /// Whether to contract `a * b + c` to an `fma`.
     pub(crate) contract: bool,
     pub(crate) work: &'a Path,
-    /// Where to leave the module before and after opt.
+    /// Folder for the module's IR before and after opt.
     pub(crate) dump: Option<&'a Path>,
 }
 
@@ -48,8 +48,8 @@ impl Codegen<'_> {
                 "-internalize-public-api-list={}",
                 public(family).join(",")
             ))
-            // With LLVM's default, loops over an accumulator of 128 registers stay rolled and the
-            // array goes to local memory.
+            // With LLVM's default threshold, loops over an accumulator of 128 registers are not
+            // unrolled, and the array ends up in local memory.
             .arg("-unroll-threshold=20000")
             .arg(format!("-mcpu={}", self.arch))
             .args(["-S", "-o"])
@@ -83,7 +83,8 @@ impl Codegen<'_> {
     }
 }
 
-/// Names that stay visible: kernels, fragments, and `#[no_mangle]` statics, which the host may look up.
+/// Symbols that stay visible: kernels, fragments, and `#[no_mangle]` statics, which the host may
+/// look up.
 fn public(family: &Family) -> Vec<String> {
     let kernels = family.kernels.iter().map(|kernel| kernel.name.clone());
     let statics = family.module.globals().filter(|global| {

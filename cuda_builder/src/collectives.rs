@@ -1,8 +1,9 @@
-//! Barriers and wgmmas of a kernel's PTX against those of its IR.
+//! Checks that the optimiser has not duplicated barriers or wgmma instructions into divergent code,
+//! by comparing a kernel's PTX with its IR before `opt`.
 //!
-//! More of them may be right: an unrolled loop has one for each turn. Then each dominates the
-//! next. Copies of which neither dominates the other stand in arms of a branch that threads of a
-//! warp may take apart: that is what must not be.
+//! The PTX may have more of them for a good reason: an unrolled loop has one for each iteration.
+//! Each copy then dominates the next one. Two copies of which neither dominates the other are in
+//! different arms of a branch, on which a warp may diverge; that is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use ptx_syntax::ast::{Function, Instruction, Module, Operand, Statement};
 use crate::ir::collectives::Collectives;
 use crate::lint::Refusal;
 
-/// Holds each kernel of `module` against `source`.
+/// Compares each kernel of `module` with its counts in `source`.
 pub(crate) fn check(module: &Module, source: &BTreeMap<String, Collectives>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (kernel, before) in source {
@@ -56,7 +57,7 @@ fn wgmma(counted: &Collectives) -> usize {
     counted.wgmma
 }
 
-/// Deepest call chain that is followed.
+/// The deepest call chain that is followed.
 const DEEPEST: usize = 64;
 
 fn count(module: &Module, instruction: &Instruction, depth: usize) -> Collectives {
@@ -85,7 +86,7 @@ fn count(module: &Module, instruction: &Instruction, depth: usize) -> Collective
     total
 }
 
-/// Basic blocks of a function.
+/// The control-flow graph of a function's basic blocks.
 struct Graph<'a> {
     blocks: Vec<Vec<&'a Instruction>>,
     successors: Vec<BTreeSet<usize>>,
@@ -148,7 +149,7 @@ impl<'a> Graph<'a> {
         blocks.flat_map(|(index, block)| block.iter().map(move |instruction| (index, *instruction)))
     }
 
-    /// Whether of any two of these blocks one dominates the other.
+    /// Whether, of any two of these blocks, one dominates the other.
     fn is_chain(&self, blocks: &[usize]) -> bool {
         blocks.iter().enumerate().all(|(index, a)| {
             blocks[..index]
@@ -157,7 +158,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Whether every way from the entry to `block` goes through `by`.
+    /// Whether every path from the entry to `block` goes through `by`.
     fn dominates(&self, by: usize, block: usize) -> bool {
         if by == block || by == 0 {
             return true;

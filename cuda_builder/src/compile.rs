@@ -1,4 +1,4 @@
-//! cargo and rustc: a kernels crate to rlibs of unoptimised bitcode.
+//! Compiles a kernels crate to rlibs of unoptimised bitcode with cargo and rustc.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::toolchain::DeviceToolchain;
 
 /// rustc's name of the device target.
 pub(crate) const TARGET: &str = "nvptx64-nvidia-cuda";
-/// Name of the cargo profile that is made for the build.
+/// Name of the cargo profile that is defined for the build.
 const PROFILE: &str = "warpsmith-device";
 
 /// What to compile and how.
@@ -27,25 +27,26 @@ pub(crate) struct Request<'a> {
     pub(crate) arch: Arch,
     pub(crate) features: &'a [String],
     pub(crate) default_features: bool,
-    /// Debug assertions and overflow checks (which trap).
+    /// Whether to enable debug assertions and overflow checks, which trap.
     pub(crate) checked: bool,
     pub(crate) line_info: bool,
     pub(crate) locked: bool,
 }
 
-/// What came out.
+/// The compiled rlibs.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
     pub(crate) crate_name: String,
     /// The crate's own rlib.
     pub(crate) own: PathBuf,
-    /// Those of its dependencies, `core` and `compiler_builtins` last.
+    /// The rlibs of its dependencies, `core` and `compiler_builtins` last.
     pub(crate) others: Vec<PathBuf>,
-    /// `src` folders of the packages that are not from a registry or the toolchain: to watch.
+    /// `src` folders of the packages that come neither from a registry nor from the toolchain: a
+    /// build script watches these.
     pub(crate) sources: Vec<PathBuf>,
 }
 
-/// The lines of cargo's JSON that matter.
+/// The messages of cargo's JSON output that are used here.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -124,7 +125,8 @@ fn cargo(request: &Request<'_>) -> Command {
     command
 }
 
-/// Every setting is spelled out, so that a workspace's own profiles change nothing.
+/// The cargo profile. Every setting is explicit, so that the workspace's own profiles have no
+/// effect.
 fn profile(request: &Request<'_>) -> [String; 10] {
     let checked = request.checked;
     [
@@ -144,12 +146,13 @@ fn profile(request: &Request<'_>) -> [String; 10] {
 fn rustflags(request: &Request<'_>) -> OsString {
     let mut flags = vec![
         OsString::from(format!("-Ctarget-cpu={}", request.arch)),
-        // Bitcode in the rlibs, before any of LLVM's passes has run: the typed pass comes first.
+        // The rlibs then hold bitcode on which no LLVM pass has run: the typed pass must come
+        // first.
         "-Clinker-plugin-lto".into(),
         "-Cno-prepopulate-passes".into(),
-        // It copies barriers into both arms of a branch.
+        // MIR jump threading copies barriers into both arms of a branch.
         "-Zmir-enable-passes=-JumpThreading".into(),
-        // Names come out readable, whatever the release's default.
+        // Symbol names can then be demangled, whatever the release's default is.
         "-Csymbol-mangling-version=v0".into(),
     ];
     if request.line_info {
@@ -164,20 +167,21 @@ fn rustflags(request: &Request<'_>) -> OsString {
     flags.join("\u{1f}".as_ref())
 }
 
-/// Paths of this machine that would show in `.file` directives and panic locations.
+/// Paths of this machine that would appear in `.file` directives and panic locations, with their
+/// replacements.
 fn remapped(request: &Request<'_>) -> Vec<(PathBuf, &'static str)> {
     let mut remapped = vec![(request.toolchain.library_sources(), "rust")];
     let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
     remapped.extend(cargo_home.or(home).map(|path| (path, "cargo")));
     remapped.extend(request.krate.parent().map(|path| (path.to_owned(), ".")));
-    // rustc takes the last prefix that matches.
+    // rustc uses the last prefix that matches.
     remapped.push((request.krate.to_owned(), "."));
     remapped
 }
 
-/// Removes what an outer cargo, rustc or rustup put into the environment: this build may run
-/// inside a build script of a different toolchain, with different flags.
+/// Removes the environment variables that an outer cargo, rustc or rustup has set: this build may
+/// run inside a build script of a different toolchain with different flags.
 fn clean_environment(command: &mut Command) {
     let kept = ["CARGO_HOME", "RUSTUP_HOME"];
     let kept_prefixes = [
@@ -205,7 +209,7 @@ fn clean_environment(command: &mut Command) {
         let Some(text) = name.to_str() else { continue };
         let keep = kept.contains(&text) || kept_prefixes.iter().any(|p| text.starts_with(p));
         let drop = dropped.contains(&text) || dropped_prefixes.iter().any(|p| text.starts_with(p));
-        // cargo sets the library path to its own toolchain's for what it runs.
+        // cargo points the library path at its own toolchain for the programs that it runs.
         if (drop && !keep) || (in_cargo && text == "LD_LIBRARY_PATH") {
             command.env_remove(name);
         }

@@ -1,4 +1,4 @@
-//! What can go wrong between a kernels crate and its PTX.
+//! Errors of a build.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ pub enum Step {
     Optimise,
     /// llc: PTX.
     Codegen,
-    /// Reading the PTX and holding it against the rules.
+    /// Parsing the PTX and checking it against the rules.
     Lint,
     /// ptxas.
     Assemble,
@@ -50,7 +50,7 @@ impl fmt::Display for Step {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The path is no crate.
+    /// The path is not a crate.
     #[error("`{}` is no kernels crate: {reason}", path.display())]
     NotACrate {
         /// The path given.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The end of what it printed.
         cause: String,
     },
-    /// A tool gave something that was not expected of it.
+    /// A tool's output has an unexpected form.
     #[error("{step}: {} gave what cannot be understood: {cause}", tool.display())]
     Output {
         /// The step.
@@ -130,7 +130,7 @@ pub enum Error {
         /// The architecture.
         arch: Arch,
     },
-    /// LLVM made PTX that our parser cannot read.
+    /// LLVM emitted PTX that `ptx_syntax` cannot parse.
     #[error("lint: {arch}/{family}.ptx, {source}")]
     Unreadable {
         /// Architecture.

@@ -1,4 +1,4 @@
-//! llvm-ar and llvm-link: rlibs to one module of textual IR.
+//! Links rlibs to one module of textual IR with llvm-ar and llvm-link.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::ir::Module;
 use crate::process;
 use crate::toolchain::DeviceToolchain;
 
-/// Links all of the crate's own code with what it needs of the others.
+/// Links all of the crate's own code with the parts of the other rlibs that it needs.
 pub(crate) fn link(
     toolchain: &DeviceToolchain,
     compiled: &Compiled,
@@ -23,9 +23,9 @@ pub(crate) fn link(
     for (index, rlib) in compiled.others.iter().enumerate() {
         others.extend(unpack(toolchain, rlib, &work.join(format!("rlib{index}")))?);
     }
-    // llvm-link takes from each input what is undefined when it gets there. Crates need each
-    // other in any order (core and compiler_builtins even both ways), so look again until that
-    // finds nothing more.
+    // With `--only-needed`, llvm-link takes from each input what is undefined when it reaches it.
+    // Crates need each other in any order (core and compiler_builtins even mutually), so the inputs
+    // are listed once more until no further symbol gets defined.
     let mut looks = 1;
     let mut open = None;
     loop {
@@ -62,7 +62,7 @@ fn link_once(
     Ok(Module::parse(&text))
 }
 
-/// Functions and variables that are declared only, but for LLVM's own.
+/// Functions and variables that are declared but not defined, except LLVM's own.
 fn undefined(module: &Module) -> BTreeSet<String> {
     let functions = module
         .functions()
@@ -78,7 +78,7 @@ fn undefined(module: &Module) -> BTreeSet<String> {
         .collect()
 }
 
-/// `--only-needed` holds for every input but the first, so the crate's own come as one.
+/// Joins the crate's own modules into one: `--only-needed` applies to every input except the first.
 fn join_own(toolchain: &DeviceToolchain, own: &[PathBuf], work: &Path) -> Result<PathBuf, Error> {
     let joined = work.join("own.bc");
     let mut command = Command::new(toolchain.llvm_tool("llvm-link"));
@@ -87,8 +87,8 @@ fn join_own(toolchain: &DeviceToolchain, own: &[PathBuf], work: &Path) -> Result
     Ok(joined)
 }
 
-/// Extracts the bitcode of an rlib. An object that is no bitcode would be code that silently
-/// goes missing, so it is an error.
+/// Extracts the bitcode of an rlib. An object that is not bitcode is an error, as its code would
+/// silently be missing.
 fn unpack(toolchain: &DeviceToolchain, rlib: &Path, folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let io = |path: &Path| {
         let path = path.to_owned();

@@ -1,11 +1,11 @@
-//! What PTX must not have: the rules that a build enforces.
+//! The rules that a build enforces on its PTX.
 
 use std::fmt;
 
 use ptx_syntax::ast::Module;
 use ptx_syntax::lint::{Finding, LintOptions, Rule, Severity, lint_with};
 
-/// Allows local memory in every kernel.
+/// The kernel name that allows local memory in every kernel.
 pub(crate) const EVERYWHERE: &str = "*";
 
 /// A rule that the PTX breaks.
@@ -23,25 +23,25 @@ pub enum Refusal {
         /// Bytes loaded.
         load_bytes: u32,
     },
-    /// Barriers or wgmmas were copied into arms of a branch.
+    /// Barriers or wgmma instructions were duplicated into different arms of a branch.
     Copied {
         /// The kernel.
         kernel: String,
         /// `barriers` or `wgmma`.
         what: &'static str,
-        /// How many the source has, calls counted as often as they occur.
+        /// How many the IR before `opt` has; those of a called function count once for each call.
         source: usize,
         /// How many the PTX has.
         ptx: usize,
     },
-    /// A fragment whose text cannot stand in a kernel.
+    /// A fragment whose text cannot be pasted into a kernel.
     Fragment {
         /// The fragment.
         fragment: String,
         /// What it does.
         reason: String,
     },
-    /// A warning of ptxas that means slow or serialised code.
+    /// A ptxas warning that means slow or serialised code.
     PtxasWarning {
         /// Its text.
         text: String,
@@ -89,7 +89,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Holds a module against the rules that need no other tool.
+/// Checks a module against the rules that need no other tool.
 pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
     let everywhere = local.iter().any(|kernel| kernel == EVERYWHERE);
     let options = LintOptions::default().allow_local(everywhere);
@@ -103,7 +103,8 @@ pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
         .collect()
 }
 
-/// Rules that a build enforces although the text alone would load.
+/// Whether a build refuses the finding although the linter only warns of it: a driver would load
+/// the PTX.
 fn forbidden(finding: &Finding) -> bool {
     finding.severity == Severity::Warning
         && matches!(

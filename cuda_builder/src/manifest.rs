@@ -1,4 +1,4 @@
-//! `manifest.json` out of metadata and PTX.
+//! Makes `manifest.json` from the metadata and the PTX.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::arch::Arch;
 use crate::ir::families::Family;
 use crate::ir::kernels::Kernel;
 
-/// The manifest's entry of one PTX file; `registers` by kernel, where they are to be recorded.
+/// The manifest's entry for one PTX file. `registers` has the register count of each kernel, if
+/// these are to be recorded.
 pub(crate) fn module_entry(
     (arch, family): (Arch, &Family),
     text: &str,

@@ -1,14 +1,15 @@
-//! PTX whose stores are as wide as what they store.
+//! A pass over the PTX that makes every store as wide as its register.
 //!
-//! LLVM stores the low half of a register by a store of half its width, `st.b32 [..], %rd1`. Where
-//! ptxas knows the register as a float (of `selp.f64`, say), ptxas 13.0 takes that for a conversion:
-//! what lands in memory is the number cut to an integer, not its low bits. A `cvt` that says
-//! integers leaves it no choice.
+//! To store the low half of a register, LLVM emits a store of half the register's width: `st.b32
+//! [..], %rd1`. If the register holds a float (the result of a `selp.f64`, for example), ptxas 13.0
+//! treats this as a conversion: it stores the number truncated to an integer instead of its low
+//! bits. This pass inserts an integer `cvt`, which rules that out.
 
-/// Registers of LLVM's that are wider than some store: what their names begin with, and bits.
+/// The prefixes of LLVM's register names that may be wider than a store of them, with their widths
+/// in bits.
 const WIDE: [(&str, u32); 2] = [("%rd", 64), ("%r", 32)];
 
-/// Moves low bits into a register of their width before they are stored.
+/// Moves the low bits of a register into one of the store's width before each such store.
 pub(crate) fn narrow(ptx: &str) -> String {
     let mut out = String::with_capacity(ptx.len() + ptx.len() / 64);
     let mut body = None;
@@ -33,9 +34,9 @@ pub(crate) fn narrow(ptx: &str) -> String {
     out
 }
 
-/// A store of some of a register's bits.
+/// A store of only the low bits of a register.
 struct Store<'a> {
-    /// The line, up to the register.
+    /// The line up to the register.
     before: &'a str,
     register: &'a str,
     of_bits: u32,
@@ -57,7 +58,7 @@ impl<'a> Store<'a> {
             number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         };
         let &(_, of_bits) = WIDE.iter().find(width)?;
-        // No register is narrower than 16 bits; a store of 8 takes the low ones of those.
+        // No register is narrower than 16 bits; a store of 8 bits takes the low half of one.
         let narrowest = bits.max(16);
         (narrowest < of_bits).then(|| Self {
             before: &line[..line.len() - from.len()],

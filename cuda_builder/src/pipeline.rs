@@ -1,4 +1,4 @@
-//! The steps of a build for one architecture, in their order.
+//! The steps of a build for one architecture, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -35,7 +35,7 @@ pub(crate) struct ArchBuild<'a> {
     pub(crate) asked_for: bool,
 }
 
-/// What builds for one or several architectures made.
+/// The results of the builds for one or several architectures.
 #[derive(Default)]
 pub(crate) struct ArchBuilt {
     pub(crate) modules: Vec<BuiltModule>,
@@ -48,7 +48,7 @@ pub(crate) struct ArchBuilt {
 }
 
 impl ArchBuild<'_> {
-    /// From the crate to its modules.
+    /// Runs all steps, from the crate to its modules.
     pub(crate) fn run(&self) -> Result<ArchBuilt, Error> {
         let work = tempfile::tempdir().map_err(|source| Error::Io {
             step: Step::Link,
@@ -96,8 +96,8 @@ impl ArchBuild<'_> {
         })
     }
 
-    /// The folder for cargo, and a lock on it that holds until its rlibs have been read: a build
-    /// with other flags would write over them.
+    /// Cargo's target folder and a lock on it. The lock is held until the rlibs have been read,
+    /// because a build with other flags would overwrite them.
     fn target_dir(&self) -> Result<(PathBuf, File), Error> {
         let folder = self.options.target_dir.clone().unwrap_or_else(|| {
             build_script_folder().map_or_else(
@@ -105,7 +105,7 @@ impl ArchBuild<'_> {
                 |folder| folder.join("warpsmith-target"),
             )
         });
-        // Cargo keeps one copy of `core` for all flags, and flags differ by architecture.
+        // Cargo keeps one copy of `core` whatever the flags, and the flags differ by architecture.
         let lines = if self.options.line_info { "-lines" } else { "" };
         let folder = folder.join(format!("{}{lines}", self.arch));
         let locked = fs::create_dir_all(&folder)
@@ -180,8 +180,8 @@ impl ArchBuild<'_> {
     }
 }
 
-/// Does `work` for all of `items`, a core each; results come back in their order, and of several
-/// errors the first by that order.
+/// Applies `work` to all `items` on as many threads as there are cores. The results are in the
+/// order of the items; of several errors, it returns the first in that order.
 pub(crate) fn side_by_side<T: Send, R: Send>(
     items: Vec<T>,
     work: impl Fn(T) -> Result<R, Error> + Sync,
@@ -191,7 +191,7 @@ pub(crate) fn side_by_side<T: Send, R: Send>(
     let done = Mutex::new(BTreeMap::new());
     let worker = || {
         loop {
-            // Taken in a statement of its own, so that the lock is free while working.
+            // A statement of its own, so that the lock is released before the work.
             let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((index, item)) = next else { break };
             let result = work(item);
@@ -208,7 +208,8 @@ pub(crate) fn side_by_side<T: Send, R: Send>(
     done.into_values().collect()
 }
 
-/// The typed pass, but for what is done family by family.
+/// The steps of the typed pass that are applied to the whole module, before it is split into
+/// families.
 fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
     let kernels = ir::kernels::extract(module, crate_name)?;
     let fragments = ir::fragments::extract(module)?;

@@ -1,14 +1,14 @@
-//! Running a tool so that its failure says which step, which tool, which file and why.
+//! Runs a tool so that the error of a failure states the step, the tool, the file and the cause.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::error::{Error, Step};
 
-/// Lines of a tool's output that an error carries.
+/// The number of lines of a tool's output that an error contains.
 const TAIL_LINES: usize = 40;
 
-/// Runs `command` for `step` on `file` and gives its output; a failure is an [`Error`].
+/// Runs `command` for `step` on `file` and returns its output; a failure is an [`Error`].
 pub(crate) fn run(step: Step, file: &Path, command: &mut Command) -> Result<Output, Error> {
     tracing::debug!(?command, "{step}");
     let tool = Path::new(command.get_program()).to_owned();

@@ -1,8 +1,9 @@
-//! PTX that defines its bits.
+//! A pass over the PTX that gives every float operation an explicit rounding, so that the PTX alone
+//! determines the bits of the results.
 //!
-//! An `add`, `sub` or `mul` on floats without a rounding modifier may be fused by ptxas into an
-//! `fma`, so its result depends on the release of ptxas and of the driver. Contraction is llc's
-//! to do, in the open; what it leaves is pinned to `.rn` here.
+//! ptxas may contract a float `add`, `sub` or `mul` without a rounding modifier into an `fma`, so
+//! the result would depend on the release of ptxas or of the driver. Contraction is left to llc,
+//! where it is visible in the PTX. Operations that llc does not contract get `.rn` here.
 
 const OPERATIONS: [&str; 3] = ["add", "sub", "mul"];
 const FLOATS: [&str; 7] = ["f32", "f64", "f16", "f16x2", "bf16", "bf16x2", "f32x2"];
@@ -23,7 +24,7 @@ pub(crate) fn pin(ptx: &str) -> String {
     out
 }
 
-/// Where `.rn` goes in a line that needs one.
+/// The position in the line at which `.rn` is to be inserted, if the line needs it.
 fn operation_end(line: &str) -> Option<usize> {
     let mut start = line.len() - line.trim_start().len();
     if line[start..].starts_with('@') {

@@ -1,28 +1,28 @@
-//! PTX as it is kept: what says nothing is left out.
+//! Shortens the PTX text without changing its meaning.
 //!
-//! PTX is committed, embedded, and compiled by a driver while a program waits, so its size counts.
-//! LLVM's text loses two fifths here, and nothing that a reader misses:
+//! PTX is committed, embedded in programs, and compiled by the driver while a program waits, so its
+//! size matters. This pass removes two fifths of LLVM's text, and nothing that a reader needs:
 //!
-//! | of LLVM's text | stays |
+//! | in LLVM's text | what remains |
 //! |---|---|
-//! | comments, blank lines, indentation | nothing; but `// hole ..`, which says where fragments go, stays |
-//! | blanks behind commas and before the tab behind a mnemonic | nothing; in `asm!` a blank, no tab |
+//! | comments, blank lines, indentation | nothing, except `// hole ..`, which says where fragments go |
+//! | blanks after commas and before the tab after a mnemonic | nothing; in `asm!` a blank, no tab |
 //! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$arg0` |
 //! | the function's number in labels, `$L__BB12_3` | `$L3` |
 //! | `.ptr .align 1`, which promises nothing | nothing |
 //!
-//! Parameters and labels belong to their function, and no name of Rust's has a `$`: these are as
-//! unique as they were.
+//! Parameters and labels are local to their function, and names from Rust contain no `$`, so the
+//! short names are as unique as the long ones.
 
-/// What a comment that is no comment begins with.
+/// The beginning of a comment that has a meaning: it marks a hole.
 const HOLE: &str = "// hole ";
 
-/// The text of a module, shorter.
+/// Returns the shortened text of a module.
 pub(crate) fn tidy(ptx: &str) -> String {
     let mut tidy = String::with_capacity(ptx.len());
     let mut param = String::new();
     for line in ptx.lines() {
-        // A string may hold anything.
+        // A string may contain anything, so a line with one is kept as it is.
         if line.contains('"') {
             tidy.push_str(line.trim_end());
             tidy.push('\n');
@@ -51,11 +51,11 @@ pub(crate) fn tidy(ptx: &str) -> String {
     tidy
 }
 
-/// The function whose declaration begins in this line.
+/// The name of the function whose declaration begins in this line.
 fn function(line: &str) -> Option<&str> {
     let after = match (line.split_once(".entry "), line.split_once(".func ")) {
         (Some((_, after)), _) => after,
-        // What it returns stands in brackets before its name.
+        // The return value is in parentheses before the name.
         (None, Some((_, after))) => after.rsplit(") ").next()?,
         (None, None) => return None,
     };
@@ -68,14 +68,15 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_$%".contains(c)
 }
 
-/// How many digits `text` begins with.
+/// The number of digits at the beginning of `text`.
 fn digits(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len())
 }
 
-/// `line` with names of `prefix` and a number called `short` and the number. `skip` says how much
-/// there is between prefix and number, and nothing where the name is another.
+/// Returns `line` with each name that consists of `prefix` and a number renamed to `short` and that
+/// number. `skip` returns the length of what is between the prefix and the number, or `None` where
+/// it is a different name.
 fn renamed(line: &str, prefix: &str, short: &str, skip: impl Fn(&str) -> Option<usize>) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! Writing the results.
+//! Writes the PTX and the manifest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +13,8 @@ use crate::error::{Error, Step};
 /// File name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
 
-/// Writes PTX and manifest into `folder`, the manifest last, and removes the files that an
-/// earlier manifest there names and this one does not.
+/// Writes the PTX and then the manifest into `folder`, and removes the files that an earlier
+/// manifest there names and this one does not.
 pub(crate) fn write(
     folder: &Path,
     manifest: &Manifest,
@@ -42,13 +42,14 @@ pub(crate) fn write(
     fs::write(&path, text(manifest)?).map_err(io(&path))
 }
 
-/// The manifest that is there, if it can be read.
+/// The manifest in `folder`, if there is one that can be read.
 fn found(folder: &Path) -> Option<Manifest> {
     let text = fs::read_to_string(folder.join(MANIFEST)).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-/// Adds to `manifest`, of `families`, what the one in `folder` says of all others.
+/// Adds to `manifest`, which describes `families`, the entries of all other families from the
+/// manifest in `folder`.
 pub(crate) fn keep_others(
     folder: &Path,
     manifest: &mut Manifest,
@@ -80,14 +81,14 @@ pub(crate) fn keep_others(
     Ok(())
 }
 
-/// The manifest as it stands in the file: each kernel and each fragment is a line.
+/// The text of the manifest's file, with one line for each kernel and each fragment.
 pub(crate) fn text(manifest: &Manifest) -> Result<String, Error> {
     let json = |error: serde_json::Error| Error::Io {
         step: Step::Write,
         path: MANIFEST.into(),
         source: error.into(),
     };
-    // The same text without white space that stands between kernels and modules alone.
+    // Compact JSON, into which the loop below inserts the line breaks.
     let text = serde_json::to_string(manifest).map_err(json)?;
     let mut lines = Vec::new();
     for module in &manifest.modules {
@@ -108,7 +109,8 @@ pub(crate) fn text(manifest: &Manifest) -> Result<String, Error> {
     Ok(out + rest + "\n")
 }
 
-/// `<arch>/<family>.ptx`: nothing else is removed on the word of a file.
+/// Whether the path has the form `<arch>/<family>.ptx`. A manifest read from a file cannot make a
+/// build remove anything else.
 fn is_ours(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     matches!(parts[..], [arch, file] if arch.starts_with("sm_") && file.ends_with(".ptx"))

@@ -1,11 +1,11 @@
-//! LLVM's tools.
+//! Finds LLVM's tools.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use super::{LLVM_VARIABLE, numbers, output, path_folders};
 
-/// The tools that are run.
+/// The tools that a build runs.
 const TOOLS: [&str; 4] = ["llvm-ar", "llvm-link", "opt", "llc"];
 
 /// A folder with all of [`TOOLS`].
@@ -14,8 +14,8 @@ pub(super) struct Llvm {
     pub(super) version: String,
 }
 
-/// Finds tools of major version `major`: those of another cannot be relied on to read rustc's
-/// bitcode, nor to give the same PTX.
+/// Finds tools of major version `major`. Those of another version may not read rustc's bitcode, and
+/// may produce different PTX.
 pub(super) fn find(major: u32, sysroot: &Path, host: &str) -> Result<Llvm, String> {
     let folders = if let Some(folder) = env::var_os(LLVM_VARIABLE) {
         vec![PathBuf::from(folder)]
@@ -34,7 +34,7 @@ pub(super) fn find(major: u32, sysroot: &Path, host: &str) -> Result<Llvm, Strin
                     version,
                 });
             }
-            // Most folders of PATH have no LLVM at all: say so only of those that were named.
+            // Most folders of PATH have no LLVM at all: report that only of the folders before them.
             Err(Reason::Absent(_)) if reasons.len() >= 2 => {}
             Err(Reason::Absent(reason) | Reason::Unfit(reason)) => {
                 reasons.push(format!("{}: {reason}", folder.display()));

@@ -1,5 +1,5 @@
-//! Finding the device toolchain: cargo, rustc with library sources, LLVM's tools of rustc's own
-//! major version, and ptxas.
+//! Finds the device toolchain: cargo, rustc with the library sources, LLVM tools of the major
+//! version that rustc is built on, and ptxas.
 //!
 //! Search order for cargo and rustc:
 //! 1. the folder in `WARPSMITH_DEVICE_RUST`, and nothing else when it is set;
@@ -23,13 +23,13 @@ use std::process::{Command, Stdio};
 
 pub use ptxas::Ptxas;
 
-/// Release of rustc that the kernels are pinned to; the least that will do.
+/// The release of rustc that the kernels are pinned to; older ones are refused.
 pub const PINNED_RUST: &str = "1.96.0";
-/// Names the folder with cargo and rustc.
+/// The environment variable that names the folder with cargo and rustc.
 pub const RUST_VARIABLE: &str = "WARPSMITH_DEVICE_RUST";
-/// Names the folder with llvm-ar, llvm-link, opt and llc.
+/// The environment variable that names the folder with llvm-ar, llvm-link, opt and llc.
 pub const LLVM_VARIABLE: &str = "WARPSMITH_LLVM_BIN";
-/// Names the program ptxas.
+/// The environment variable that names the program ptxas.
 pub const PTXAS_VARIABLE: &str = "WARPSMITH_PTXAS";
 
 /// Where a toolchain came from.
@@ -53,7 +53,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// All that is needed to make PTX.
+/// All tools that are needed to make PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceToolchain {
     /// Where it came from.
@@ -72,10 +72,10 @@ pub struct DeviceToolchain {
     pub llvm_version: String,
 }
 
-/// A candidate that was looked at and will not do.
+/// A candidate that was examined and is not suitable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// What was looked at.
+    /// What was examined.
     pub candidate: String,
     /// What it lacks.
     pub reason: String,
@@ -91,7 +91,7 @@ impl fmt::Display for Rejected {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolchainError {
-    /// No cargo, rustc, sources and LLVM tools that fit together.
+    /// No matching set of cargo, rustc, sources and LLVM tools was found.
     #[error(
         "no device toolchain: needs cargo and rustc {PINNED_RUST} or newer with library sources, \
          and LLVM's tools of rustc's major version. Looked at:{}\nInstall one of these:\n{}",
@@ -99,17 +99,17 @@ pub enum ToolchainError {
         INSTALL
     )]
     NoToolchain {
-        /// What was looked at, and why each will not do.
+        /// The candidates, and why each is not suitable.
         rejected: Vec<Rejected>,
     },
-    /// No ptxas, where one was demanded.
+    /// No ptxas was found, though one is required.
     #[error(
         "no ptxas: {}\nInstall it with `python3 -m pip install nvidia-cuda-nvcc` (no GPU \
          needed), or set {PTXAS_VARIABLE}",
         rejected
     )]
     NoPtxas {
-        /// Why not.
+        /// Why none was found.
         rejected: Rejected,
     },
 }
@@ -125,7 +125,7 @@ fn list(rejected: &[Rejected]) -> String {
 }
 
 impl DeviceToolchain {
-    /// Looks for one in the order that the module documents.
+    /// Looks for a toolchain in the order that the module documents.
     ///
     /// # Errors
     /// [`ToolchainError::NoToolchain`] with each candidate and what it lacks.
@@ -155,7 +155,7 @@ impl DeviceToolchain {
         })
     }
 
-    /// The program of that name among LLVM's tools.
+    /// The path of the LLVM tool with that name.
     pub fn llvm_tool(&self, name: &str) -> PathBuf {
         self.llvm_bin.join(name)
     }
@@ -166,10 +166,10 @@ impl DeviceToolchain {
     }
 }
 
-/// Standard output of `program arguments`, if it runs and succeeds.
+/// The standard output of `program arguments`, if it runs and succeeds.
 fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
-    // An outer rustup or cargo must not decide what this program is.
+    // An outer rustup or cargo must not decide which program this is.
     command
         .env_remove("RUSTUP_TOOLCHAIN")
         .stdin(Stdio::null())
@@ -185,7 +185,7 @@ fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Folders of `PATH`.
+/// The folders of `PATH`.
 fn path_folders() -> Vec<PathBuf> {
     env::var_os("PATH")
         .map(|path| env::split_paths(&path).collect())

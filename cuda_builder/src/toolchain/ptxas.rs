@@ -1,11 +1,11 @@
-//! ptxas, the assembler of CUDA.
+//! Finds ptxas, CUDA's assembler.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use super::{PTXAS_VARIABLE, Rejected, ToolchainError, output, path_folders};
 
-/// Prints the folders in which pip puts ptxas.
+/// A Python program that prints the folders in which pip installs ptxas.
 const ASK_PYTHON: &str = "\
 import importlib.util
 for name in ('nvidia.cu13', 'nvidia.cuda_nvcc'):
@@ -17,7 +17,7 @@ for name in ('nvidia.cu13', 'nvidia.cuda_nvcc'):
         print(place + '/bin')
 ";
 
-/// A ptxas that runs.
+/// A working ptxas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptxas {
     /// The program.
@@ -27,7 +27,7 @@ pub struct Ptxas {
 }
 
 impl Ptxas {
-    /// Looks for one in the order that [`super`] documents.
+    /// Looks for a ptxas in the order that [`super`] documents.
     ///
     /// # Errors
     /// [`ToolchainError::NoPtxas`] with the reason and the command that installs it.

@@ -1,11 +1,11 @@
-//! cargo and rustc.
+//! Finds cargo and rustc.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use super::{Origin, PINNED_RUST, RUST_VARIABLE, numbers, output};
 
-/// What was learnt of a rustc.
+/// The properties of a rustc that was found.
 pub(super) struct Rust {
     pub(super) cargo: PathBuf,
     pub(super) rustc: PathBuf,
@@ -28,8 +28,8 @@ pub(super) fn candidates() -> Vec<(Origin, PathBuf)> {
     found
 }
 
-/// Installed toolchains of the pinned release. Read from the folder, since asking rustup for a
-/// toolchain may make it download one.
+/// The installed toolchains of the pinned release. They are read from rustup's folder, because
+/// asking rustup for a toolchain may make it download one.
 fn rustup_toolchains() -> Vec<PathBuf> {
     let home = env::var_os("RUSTUP_HOME").map(PathBuf::from).or_else(|| {
         let home = env::var_os("HOME").or_else(|| env::var_os("USERPROFILE"))?;
@@ -52,7 +52,7 @@ fn rustup_toolchains() -> Vec<PathBuf> {
     toolchains
 }
 
-/// Asks the rustc in `folder` what it is.
+/// Queries the version and paths of the rustc in `folder`.
 pub(super) fn inspect(folder: &Path) -> Result<Rust, String> {
     let program = |name: &str| {
         let path = folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
@@ -96,7 +96,7 @@ pub(super) fn inspect(folder: &Path) -> Result<Rust, String> {
     })
 }
 
-/// Where a sysroot has the sources of `core`.
+/// The folder with the sources of `core` in a sysroot.
 pub(super) fn library_sources(sysroot: &Path) -> PathBuf {
     sysroot.join("lib/rustlib/src/rust/library")
 }
