@@ -34,7 +34,7 @@ pub(super) fn find(major: u32, sysroot: &Path, host: &str) -> Result<Llvm, Strin
                     version,
                 });
             }
-            // Most folders of PATH have no LLVM at all: report that only of the folders before them.
+            // Most folders of PATH have no LLVM at all: report that only of those before PATH.
             Err(Reason::Absent(_)) if reasons.len() >= 2 => {}
             Err(Reason::Absent(reason) | Reason::Unfit(reason)) => {
                 reasons.push(format!("{}: {reason}", folder.display()));
