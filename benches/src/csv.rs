@@ -1,11 +1,11 @@
-//! Results as comma-separated values, for eyes and plots.
+//! Results as comma-separated values, for people and plotting tools.
 
 use std::fmt::Write;
 
 use crate::machine::{Machine, SMI_QUERY};
 use crate::results::{Report, Row, Skipped, Unit};
 
-/// The rows, after the machine in lines that begin with `#`.
+/// The text of the CSV file: the machine in lines that begin with `#`, then the rows.
 pub fn text(report: &Report) -> String {
     let Machine { device, date, .. } = &report.machine;
     let absent = || "unknown".to_owned();

@@ -1,4 +1,4 @@
-//! What can go wrong in a measurement.
+//! Errors of measurements.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use thiserror::Error;
 
 use crate::cublaslt::CublasLtError;
 
-/// Why a measurement was not made or not kept.
+/// Why a measurement was not made or not saved.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// The device, or an operation of ours.
+    /// An error of the device or of an operation of warpsmith.
     #[error(transparent)]
     Device(#[from] warpsmith::Error),
-    /// The peer.
+    /// An error of cuBLASLt.
     #[error(transparent)]
     CublasLt(#[from] CublasLtError),
-    /// The GPU's driver, asked for a property.
+    /// The GPU's driver does not report a property.
     #[error("the driver does not say {what}: {message}")]
     Property {
         /// What was asked for.
@@ -33,12 +33,12 @@ pub enum BenchError {
         /// Why.
         source: io::Error,
     },
-    /// A file that holds no results.
+    /// A file that is not a result file.
     #[error("{path} is not a result file: {source}")]
     NotResults {
         /// Which.
         path: PathBuf,
-        /// Where it stops being one.
+        /// Where and why parsing failed.
         source: serde_json::Error,
     },
     /// A plot that cannot be drawn.
@@ -62,7 +62,7 @@ pub enum BenchError {
         /// Most operations.
         limit: f64,
     },
-    /// A library that cannot be loaded, or lacks what it is to export.
+    /// A library that cannot be loaded, or lacks a symbol.
     #[error("{path} cannot be loaded: {source}")]
     Library {
         /// Which.
@@ -70,7 +70,7 @@ pub enum BenchError {
         /// Why.
         source: libloading::Error,
     },
-    /// A product that CUTLASS refused.
+    /// A GEMM that CUTLASS refused.
     #[error("CUTLASS's {kernel} returned status {status}")]
     Cutlass {
         /// Which of its kernels.
@@ -78,15 +78,15 @@ pub enum BenchError {
         /// A `cutlass::Status`.
         status: i32,
     },
-    /// What other libraries were asked for.
+    /// An error that the peers' side reported.
     #[error("peers of {case}: {message}")]
     Peers {
-        /// Of which case.
+        /// The case.
         case: String,
-        /// Their answer.
+        /// Their message.
         message: String,
     },
-    /// A set that the operation has not.
+    /// The operation has no set of this name.
     #[error("there is no set '{set}' of {operation}: want {known}")]
     NoSet {
         /// The operation.
@@ -96,7 +96,7 @@ pub enum BenchError {
         /// Those that there are.
         known: String,
     },
-    /// An operation that there is not.
+    /// There is no operation of this name.
     #[error("there is no operation '{name}': want {known}")]
     NoOperation {
         /// What was asked for.
@@ -104,10 +104,10 @@ pub enum BenchError {
         /// Those that there are.
         known: String,
     },
-    /// A choice of cases that leaves none.
+    /// The selection of cases is empty.
     #[error("no case is left: no name of the chosen sets contains '{only}'")]
     NoCase {
-        /// What names were to contain.
+        /// The text that names had to contain.
         only: String,
     },
 }
@@ -128,5 +128,5 @@ impl BenchError {
     }
 }
 
-/// Of a measurement.
+/// The result of a measurement.
 pub type Result<T> = std::result::Result<T, BenchError>;

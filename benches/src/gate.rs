@@ -1,8 +1,8 @@
-//! The regression gate: two result files, and what got slower between them.
+//! The regression gate: compares two result files and finds what became slower.
 //!
-//! Machines and days differ, and the peer was measured on the same ones. So a row counts as slower
-//! only where both its time and, if both files have the peer, its ratio to the peer fell behind by
-//! more than the tolerance.
+//! The two files may come from different machines and days, but the peer was measured together with
+//! ours each time. A row therefore counts as slower only if its time got worse by more than the
+//! tolerance and, where both files have the peer, its ratio to the peer did too.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::results::{Report, Row, Verdict};
 
-/// What happened to a row.
+/// How a row got worse.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
@@ -21,7 +21,7 @@ pub enum Change {
     },
     /// Its answers are wrong now.
     Wrong,
-    /// It was not measured any more.
+    /// It is no longer measured.
     Gone,
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for Regression {
     }
 }
 
-/// What is worse in `new` than in `old`, in the order of `old`. A tolerance of 0.03 lets a row
-/// take 3 % longer.
+/// The rows that are worse in `new` than in `old`, in the order of `old`. A tolerance of 0.03
+/// allows a row to take 3 % longer.
 pub fn regressions(old: &Report, new: &Report, tolerance: f64) -> Vec<Regression> {
     let change_of = |before: &Row| {
         let is_same = |row: &&Row| row.set == before.set && row.case == before.case;
@@ -77,7 +77,7 @@ fn change(before: &Row, after: &Row, tolerance: f64) -> Option<Change> {
         (Some(before), Some(after)) => before / after > 1.0 + tolerance,
         _ => true,
     };
-    // A time that is not a number is no better than before.
+    // A time that is NaN counts as slower.
     let is_slower = times.is_nan() || times > 1.0 + tolerance;
     (is_slower && fell_behind).then_some(Change::Slower { times })
 }

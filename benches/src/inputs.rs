@@ -1,6 +1,7 @@
-//! Random operands: normally distributed, as activations and weights are. What values a kernel
-//! multiplies decides how much power it draws, and at the power limit how fast it runs: zeros or
-//! small integers flatter it.
+//! Random operands, normally distributed as activations and weights are.
+//!
+//! The operands' values determine how much power a kernel draws and, at the power limit, how fast
+//! it runs. Zeros or small integers would make it look faster than it is.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -14,11 +15,11 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use warpsmith::{Device, E4m3, Element, Result, Stream, Tensor};
 
-/// An element type that operands are drawn in.
+/// An element type of random operands.
 pub trait Sample: Element {
-    /// `x` rounded to nearest.
+    /// Rounds `x` to nearest.
     fn rounded(x: f32) -> Self;
-    /// The value.
+    /// Its value as f32.
     fn widened(self) -> f32;
 }
 
@@ -43,13 +44,13 @@ samples! {
     E4m3: encode_e4m3, decode_e4m3;
 }
 
-/// To nearest, ties to even; what is too large becomes the largest.
+/// Rounds to nearest, ties to even; values that are too large saturate.
 fn encode_e4m3(x: f32) -> E4m3 {
     let sign = (x.to_bits() >> 24) as u8 & 0x80;
     let bits = x.abs().to_bits();
     let code = match x.abs() {
         magnitude if magnitude.is_nan() => return E4m3(0x7f),
-        // Steps of 2^-9; the eighth is the first normal number.
+        // Subnormals are multiples of 2^-9; the eighth multiple is the smallest normal number.
         magnitude if magnitude < 2.0_f32.powi(-6) => (magnitude * 512.0).round_ties_even() as u32,
         // Three bits of mantissa are kept, and the exponents' biases are 127 and 7.
         _ => ((bits + 0x7_ffff + (bits >> 20 & 1)) >> 20) - ((127 - 7) << 3),
@@ -67,11 +68,12 @@ fn decode_e4m3(E4m3(code): E4m3) -> f32 {
     }
 }
 
-/// Values that one generator gives: each chunk has a stream of its own, so that chunks are drawn
-/// at the same time, none repeats another, and the values do not depend on the number of threads.
+/// The number of values from one generator. Each chunk has its own random stream, so that chunks
+/// can be drawn in parallel, no two are equal, and the values do not depend on the number of
+/// threads.
 const CHUNK: usize = 1 << 16;
 
-/// `len` values of the standard normal distribution, the same for the same seed.
+/// Draws `len` values from the standard normal distribution; the same seed gives the same values.
 pub fn normals<T: Sample>(len: usize, seed: u64) -> Vec<T> {
     let mut values = vec![T::default(); len];
     let chunks = values.par_chunks_mut(CHUNK).enumerate();
@@ -93,7 +95,8 @@ pub fn normal_tensor<T: Sample>(device: &Device, shape: &[usize], seed: u64) -> 
     Tensor::from_slice(device, shape, &normals(shape.iter().product(), seed))
 }
 
-/// As many contiguous tensors of the same [`normals`], for launches to rotate through.
+/// The given number of contiguous tensors with the same [`normals`], for launches to rotate
+/// through.
 ///
 /// # Errors
 /// As [`Tensor::from_slice`].
@@ -108,10 +111,10 @@ pub fn normal_copies<T: Sample>(
     (0..copies).map(copy).collect()
 }
 
-/// Values by type, number and seed.
+/// Drawn values, with their type, number and seed.
 type Drawn = ((TypeId, usize, u64), Rc<dyn Any>);
 
-/// How many of them are kept: the inputs of one case.
+/// How many of them are cached: enough for the inputs of one case.
 const KEPT: usize = 4;
 
 thread_local! {
@@ -119,7 +122,7 @@ thread_local! {
     static DRAWN: RefCell<VecDeque<Drawn>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// As [`normals`], those drawn lately from memory.
+/// As [`normals`], with recently drawn values from the cache.
 fn drawn_before<T: Sample>(len: usize, seed: u64) -> Rc<Vec<T>> {
     let key = (TypeId::of::<T>(), len, seed);
     let kept = DRAWN.with_borrow(|drawn| {
@@ -136,7 +139,7 @@ fn drawn_before<T: Sample>(len: usize, seed: u64) -> Rc<Vec<T>> {
     })
 }
 
-/// As many contiguous tensors for results.
+/// The given number of contiguous, uninitialised tensors for results.
 ///
 /// # Errors
 /// As [`Tensor::empty`].
@@ -148,8 +151,8 @@ pub fn unwritten_copies<T: Element>(
     (0..copies).map(|_| Tensor::empty(stream, shape)).collect()
 }
 
-/// Largest |x - y| over the largest |y|; `f64::MAX`, which JSON can hold, where one of them is not
-/// finite.
+/// The largest |x - y| divided by the largest |y|. If one of the values is not finite, it is
+/// `f64::MAX`, which JSON can represent.
 pub fn largest_difference<T: Sample>(x: &[T], y: &[T]) -> f64 {
     let pairs = x.par_chunks(CHUNK).zip(y.par_chunks(CHUNK));
     let of_chunk = |(x, y): (&[T], &[T])| {

@@ -1,13 +1,16 @@
 //! Measurements: criterion benches, and comparisons with the vendor's libraries.
 //!
-//! `cargo run --release -p warpsmith-benches --example compare_gemm` puts products beside
-//! cuBLASLt's, in one process, on the device that `WARPSMITH_BENCH_DEVICE` names (`auto` where it
-//! is not set); `warpsmith bench gemm` does the same. What it takes to measure fairly is in
-//! [`timing`], [`inputs`] and [`gemm`]; [`results`] is what is kept, [`gate`] compares it with
-//! what was kept before.
+//! `cargo run --release -p warpsmith-benches --example compare_gemm` compares GEMMs with
+//! cuBLASLt's, in one process, on the device that `WARPSMITH_BENCH_DEVICE` names (`auto` if it is
+//! not set). `warpsmith bench gemm` does the same.
 //!
-//! [`operations`] has everything else, beside torch and what is built on it; it tells how to add an
-//! operation. Timing, table, files, plots and gate know neither.
+//! - [`timing`], [`inputs`] and [`gemm`] contain what a fair measurement requires.
+//! - [`results`] is the format in which results are saved; [`gate`] compares them with earlier
+//!   ones.
+//! - [`operations`] compares all other operations with torch and libraries built on it; its
+//!   documentation explains how to add an operation.
+//!
+//! Timing, table, files, plots and gate are independent of what is measured.
 
 pub mod csv;
 pub mod cublaslt;

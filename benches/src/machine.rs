@@ -1,4 +1,4 @@
-//! Where and when something was measured, and what the machine could do at most.
+//! Where and when something was measured, and the machine's limits (roofline).
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,25 +13,25 @@ use crate::operations::Work;
 use crate::results::Bound;
 use crate::timing::{Launch, Schedule, Timer};
 
-/// The machine that results are of.
+/// The machine on which results were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The device's name.
     pub device: String,
     /// Compute capability: `sm_90`.
     pub arch: String,
-    /// Its multiprocessors.
+    /// Its number of SMs.
     pub multiprocessors: u32,
-    /// Its second-level cache; absent on the emulator.
+    /// Size of its L2 cache; absent on the emulator.
     pub l2_bytes: Option<u64>,
-    /// Highest clock of the multiprocessors.
+    /// Highest clock of the SMs.
     pub sm_clock_mhz: Option<u32>,
-    /// What a copy from device memory to device memory moves a second, reads and writes together.
+    /// Bandwidth of a copy within device memory in bytes per second, reads and writes together.
     pub copy_bytes_per_s: Option<f64>,
-    /// CUDA version that the driver serves.
+    /// CUDA version that the driver supports.
     pub cuda: Option<String>,
-    /// What `nvidia-smi` answers to [`SMI_QUERY`], right after the last measurement where all were
-    /// made.
+    /// The answer of `nvidia-smi` to [`SMI_QUERY`], taken right after the last measurement if the
+    /// run was completed.
     pub nvidia_smi: Option<String>,
     /// UTC: `2026-11-21T09:30:00Z`.
     pub date: String,
@@ -39,15 +39,15 @@ pub struct Machine {
     pub commit: Option<String>,
 }
 
-/// What `nvidia-smi` is asked for.
+/// The fields that `nvidia-smi` is asked for.
 pub const SMI_QUERY: &str =
     "driver_version,clocks.sm,clocks.mem,power.draw,power.limit,temperature.gpu";
 
 impl Machine {
-    /// Of the timer's device. Measures its copy bandwidth.
+    /// The machine of the timer's device. Measures its copy bandwidth.
     ///
     /// # Errors
-    /// Where the device or its driver fails.
+    /// If the device or its driver fails.
     pub fn of(timer: &Timer) -> Result<Self> {
         let device = timer.stream().device();
         let info = device.info();
@@ -78,15 +78,15 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Asks `nvidia-smi` for clocks and power: to be called right after work.
+    /// Asks `nvidia-smi` for clocks and power. Call it right after work.
     pub fn note_clocks(&mut self) {
         let query = format!("--query-gpu={SMI_QUERY}");
         self.nvidia_smi = output_of("nvidia-smi", &[&query, "--format=csv,noheader"]);
     }
 
-    /// Operations a second that the roofline allows for products of `input` that do `flops`
-    /// operations on `bytes` of memory: the tensor cores' rate at the highest clock, or what
-    /// memory feeds them. Power may allow less.
+    /// The roofline in operations per second for GEMMs of `input` that do `flops` operations on
+    /// `bytes` of memory: the smaller of the tensor cores' rate at the highest clock and what the
+    /// copy bandwidth allows. The power limit may allow less.
     pub fn roofline(&self, input: DType, tf32: bool, flops: f64, bytes: f64) -> Option<f64> {
         let clock_hz = f64::from(self.sm_clock_mhz?) * 1e6;
         let per_clock = flops_per_clock(&self.arch, input, tf32)?;
@@ -94,8 +94,8 @@ impl Machine {
         Some(peak.min(flops / bytes * self.copy_bytes_per_s?))
     }
 
-    /// What each part of the machine takes for `work` at least, the longest first; empty on the
-    /// emulator.
+    /// The least time that each part of the machine needs for `work`, the longest first; empty on
+    /// the emulator.
     pub fn bounds(&self, work: &Work) -> Vec<Bound> {
         let clocks = self.sm_clock_mhz.map(|mhz| f64::from(mhz) * 1e6);
         let per_clock = clocks.map(|hz| hz * f64::from(self.multiprocessors));
@@ -127,15 +127,15 @@ impl Machine {
     }
 }
 
-/// Of the tensor cores' rate at the highest clock: what power lets them sustain on random operands
-/// (bf16 and f16 on an H200: 790 of 989 TFLOP/s).
+/// The share of the tensor cores' rate at the highest clock that the power limit lets them sustain
+/// on random operands (bf16 and f16 on an H200: 790 of 989 TFLOP/s).
 const TENSOR_SUSTAINED: f64 = 0.8;
 
-/// Exponentials of one multiprocessor in one clock, of every architecture that we know.
+/// Exponentials per SM and clock, the same for every architecture known here.
 const EXP2_PER_CLOCK: f64 = 16.0;
 
-/// Dense operations of one multiprocessor in one clock, a multiply-add counted as two, from the
-/// architectures' whitepapers. `None` where it is not known.
+/// Dense operations per SM and clock, a multiply-add counted as two, from the architectures'
+/// whitepapers. `None` if it is not known.
 fn flops_per_clock(arch: &str, input: DType, tf32: bool) -> Option<f64> {
     let (simt_f32, half, fp8) = match arch {
         "sm_75" => (128, 1024, None),
@@ -171,12 +171,12 @@ fn gpu_attribute(
     Ok(Some(value.unsigned_abs()))
 }
 
-/// Bytes that are copied to measure bandwidth, many times any L2; less where the GPU has less than
-/// eight times as much.
+/// Bytes that are copied to measure the bandwidth, many times the size of any L2. Fewer are copied
+/// if the GPU has less than eight times as much memory.
 const COPIED_BYTES: u64 = 2 << 30;
 
-/// Bytes a second that a large copy within the device's memory reads and writes; `None` on the
-/// emulator, whose time is the CPU's.
+/// Bytes per second that a large copy within device memory reads and writes; `None` on the
+/// emulator, whose time is that of the CPU.
 fn copy_bandwidth(timer: &Timer) -> Result<Option<f64>> {
     if timer.stream().device().is_emulator() {
         return Ok(None);
@@ -197,14 +197,14 @@ fn copy_bandwidth(timer: &Timer) -> Result<Option<f64>> {
     Ok(times.first().map(|times| moved / times.median_ms * 1e3))
 }
 
-/// The commit, from `WARPSMITH_COMMIT` (a machine without a checkout) or git, marked where the
+/// The commit, from `WARPSMITH_COMMIT` (for a machine without a checkout) or git, marked if the
 /// checkout differs from it.
 fn commit() -> Option<String> {
     let of_checkout = || output_of("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
     std::env::var("WARPSMITH_COMMIT").ok().or_else(of_checkout)
 }
 
-/// What a program prints, where it runs and succeeds.
+/// The output of a program, if it runs and succeeds.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,25 +1,26 @@
-//! Who runs in a comparison, and the choice of the fastest among several ways to do the same.
+//! The contestants of a comparison, and the choice of the fastest among several ways to compute a
+//! case.
 
 use crate::error::Result;
 use crate::timing::{Launch, Schedule, Timer, Times};
 
-/// After one run each, those that took this much longer than the fastest are left out.
+/// After one run each, those that took this many times as long as the fastest are left out.
 const HOPELESS: f64 = 1.3;
-/// Repetitions that the rest are judged by.
+/// Repetitions by which the rest are compared.
 const REPETITIONS: usize = 9;
 
 /// One way to compute a case.
 pub struct Opponent<'a> {
-    /// Who.
+    /// The library's name.
     pub name: String,
-    /// What it chose: an algorithm, a kernel.
+    /// The algorithm or kernel that it chose.
     pub choice: Option<String>,
-    /// Its runs.
+    /// Enqueues one run.
     pub launch: Launch<'a>,
 }
 
-/// The fastest of them by measurement; those that refuse to run are left out. `None` where none is
-/// left. Its choice says how many there were.
+/// Measures all and returns the fastest; those that refuse to run are left out. `None` if none is
+/// left. The `choice` of the result says how many there were.
 ///
 /// # Errors
 /// As [`Timer::interleaved`].
@@ -41,8 +42,8 @@ pub fn fastest<'a>(
     }))
 }
 
-/// Those that run, without those that one run each shows to be hopeless, the fastest first; and how
-/// many run.
+/// Those that run, the fastest first, without those that a single run shows to be much slower than
+/// the fastest; and the number of those that run.
 ///
 /// # Errors
 /// As [`Timer::interleaved`].
@@ -71,7 +72,7 @@ pub fn promising<'a>(
 /// Names and choices, in the order of the launches.
 pub type Names = Vec<(String, Option<String>)>;
 
-/// The launches, as a timer takes them, and the rest.
+/// Splits contestants into launches, as a timer takes them, and names.
 pub fn split(all: Vec<Opponent<'_>>) -> (Vec<Launch<'_>>, Names) {
     let parts = all
         .into_iter()
@@ -95,7 +96,7 @@ fn join(works: Vec<Launch<'_>>, names: Names) -> Vec<Opponent<'_>> {
     joined.map(opponent).collect()
 }
 
-/// The fastest first, the hopeless left out.
+/// Sorts by time, the fastest first, and leaves out those that are much slower than it.
 fn by_time<'a>(times: &[Times], all: Vec<Opponent<'a>>) -> Vec<Opponent<'a>> {
     let medians = times.iter().map(|times| times.median_ms);
     let limit = HOPELESS * medians.clone().fold(f64::INFINITY, f64::min);

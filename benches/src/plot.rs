@@ -1,4 +1,4 @@
-//! Plots: rates of ours, the peer and the roofline, a file a set.
+//! Plots of the rates of ours, the peer and the roofline, one file per set and type of operands.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ const OURS: RGBColor = RGBColor(200, 80, 20);
 const PEER: RGBColor = RGBColor(40, 90, 170);
 const ROOF: RGBColor = RGBColor(120, 120, 120);
 
-/// Draws `<name>_<set>_<precision>.svg` for each set and type of operands that has two rows or more,
-/// and says how many.
+/// Draws `<name>_<set>_<precision>.svg` for each set and type of operands that has two rows or
+/// more, and returns the number of plots.
 ///
 /// # Errors
 /// [`BenchError::Plot`].
@@ -78,7 +78,8 @@ fn draw_rows<B: DrawingBackend>(
         })
         .y_desc(unit.name())
         .draw()?;
-    // Our own, upwards to the axis: the mesh would centre them on it.
+    // Labels drawn here instead of by the mesh, which would centre them on the axis: they run
+    // upwards and end at it.
     let upwards = ("sans-serif", 12)
         .into_font()
         .transform(FontTransform::Rotate270);
@@ -123,7 +124,7 @@ fn draw_rows<B: DrawingBackend>(
     area.present()
 }
 
-/// Rows that have such a rate, by place.
+/// The rates of the rows that have one, with the rows' positions.
 fn rates(rows: &[&Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<(usize, f64)> {
     let placed = rows.iter().enumerate();
     placed
@@ -131,13 +132,13 @@ fn rates(rows: &[&Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<(usize, f64)>
         .collect()
 }
 
-/// A case's name without its last part: those of one kind are connected.
+/// A case's name without its last part. Points of the same kind are connected by a line.
 fn kind(row: &Row) -> &str {
     let parts = row.case.rsplit_once('/');
     parts.map_or("", |(kind, _)| kind)
 }
 
-/// A case's name behind operation and type, with equal extents as one: `nt 4096³`.
+/// A case's name without operation and type, with equal extents combined: `nt 4096³`.
 fn label(row: &Row) -> String {
     let mut parts: Vec<&str> = row.case.split('/').skip(2).collect();
     let extents = parts.pop().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! How measurements are kept: `<name>.csv` for eyes and plots, `<name>.json` with everything, in
-//! `benches/results/`.
+//! The files in which measurements are saved in `benches/results/`: `<name>.csv` for people and
+//! plots, `<name>.json` with everything.
 
 use std::fs;
 use std::path::Path;
@@ -10,16 +10,16 @@ use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::timing::Times;
 
-/// What a row is to reach.
+/// The target of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// The peer's time over ours, at least.
+    /// The least ratio of the peer's time to ours.
     pub ratio: Option<f64>,
-    /// Or this share of the copy bandwidth.
+    /// The share of the copy bandwidth that counts as reaching the target too.
     pub or_share_of_copy: Option<f64>,
 }
 
-/// What became of a target.
+/// Whether a target was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -27,14 +27,14 @@ pub enum Verdict {
     Pass,
     /// Not reached.
     Short,
-    /// The answers are further apart than their formats explain.
+    /// The results differ by more than the rounding of their formats explains.
     Wrong,
-    /// No target, or nothing to hold it against.
+    /// There is no target, or nothing to compare with.
     None,
 }
 
 impl Verdict {
-    /// As tables print it.
+    /// The word for it in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -45,12 +45,12 @@ impl Verdict {
     }
 }
 
-/// One side of a comparison, for one launch.
+/// One side of a comparison. Times are those of one launch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// Who: `warpsmith`, `cuBLASLt 13.1.0`.
+    /// The library: `warpsmith`, `cuBLASLt 13.1.0`.
     pub name: String,
-    /// What it chose, if it says so: an algorithm, a kernel.
+    /// The algorithm or kernel that it chose, if known.
     pub choice: Option<String>,
     /// Median time.
     pub ms: f64,
@@ -61,7 +61,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Of `name`, which took `times`.
+    /// The side of `name`, which took `times`.
     pub fn new(name: &str, choice: Option<String>, times: &Times) -> Self {
         Self {
             name: name.to_owned(),
@@ -73,7 +73,7 @@ impl Side {
     }
 }
 
-/// What a rate counts.
+/// The unit of a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -85,7 +85,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As tables and axes name a rate of 10^12 of them a second.
+    /// The name of 10^12 units per second in tables and on axes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flops => "TFLOP/s",
@@ -93,7 +93,7 @@ impl Unit {
         }
     }
 
-    /// As the names of columns of a CSV end.
+    /// The suffix of CSV column names.
     pub(crate) fn column(self) -> &'static str {
         match self {
             Self::Flops => "tflops",
@@ -102,16 +102,17 @@ impl Unit {
     }
 }
 
-/// Part of a machine that takes a known time for a case, however good the kernel.
+/// A lower bound on the time of a case: the time that one part of the machine needs, whatever the
+/// kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Which: `memory`, `tensor`, `exp2`.
+    /// The part: `memory`, `tensor`, `exp2`.
     pub name: String,
-    /// What it takes at least.
+    /// The time that it needs at least.
     pub ms: f64,
 }
 
-/// One case, ours beside the peer's.
+/// The measurement of one case, ours and the peers'.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The set that it belongs to.
@@ -124,53 +125,54 @@ pub struct Row {
     pub bytes: f64,
     /// Ours.
     pub ours: Side,
-    /// Ours by other kernels, fastest first; where they were asked for.
+    /// Ours with other kernels, fastest first, if these were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slower_ours: Vec<Side>,
-    /// The peer, the fastest of them; absent where there is none.
+    /// The fastest peer; absent if there is none.
     pub peer: Option<Side>,
     /// The slower peers, fastest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slower_peers: Vec<Side>,
-    /// What rates count.
+    /// The unit of rates.
     #[serde(default)]
     pub unit: Unit,
-    /// What binds, the longest first; empty where it is not known.
+    /// The lower bounds on the time, the longest (the one that binds) first; empty if not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
-    /// Largest difference of the answers over the largest answer.
+    /// The largest difference between results, divided by the largest result.
     pub difference: Option<f64>,
-    /// What the formats explain of it.
+    /// The difference that the rounding of the formats explains.
     pub difference_allowed: f64,
-    /// Operations a second that the roofline allows.
+    /// The roofline in operations per second.
     pub roofline_flops_per_s: Option<f64>,
-    /// The multiprocessors' clock meanwhile.
+    /// The SM clock during the measurement.
     pub sm_clock_mhz: Option<f64>,
-    /// Of the copy bandwidth: what ours reads of the weights a second. Where memory is the bound.
+    /// The share of the copy bandwidth that ours reaches, for cases that are bound by memory (for
+    /// GEMMs, counting the weights only).
     pub share_of_copy: Option<f64>,
     /// Launches between two events.
     pub launches: usize,
     /// Copies of the operands that launches rotated through.
     pub copies: usize,
-    /// Repetitions that the medians are of.
+    /// Repetitions over which the medians are taken.
     pub repetitions: usize,
-    /// What it is to reach.
+    /// Its target.
     pub target: Target,
 }
 
 impl Row {
-    /// The peer's time over ours: 1 is as fast, more is faster.
+    /// The peer's time divided by ours: 1 means equally fast, more means that ours is faster.
     pub fn ratio(&self) -> Option<f64> {
         self.peer.as_ref().map(|peer| peer.ms / self.ours.ms)
     }
 
-    /// Ours by each kernel, fastest first, where more than one was asked for.
+    /// Ours with each kernel, fastest first, if more than one was asked for.
     pub(crate) fn of_kernels(&self) -> Option<impl Iterator<Item = &Side>> {
         let is_one = self.slower_ours.is_empty();
         (!is_one).then(|| std::iter::once(&self.ours).chain(&self.slower_ours))
     }
 
-    /// 10^12 of its unit a second, of a side that took `ms`.
+    /// The rate of a side that took `ms`, in 10^12 units per second.
     pub fn rate(&self, ms: f64) -> f64 {
         let count = match self.unit {
             Unit::Flops => self.flops,
@@ -179,7 +181,8 @@ impl Row {
         count / ms / 1e9
     }
 
-    /// The rate that the roofline allows: by the bound that binds, or of operations a second.
+    /// The rate that the roofline allows: by the longest of the bounds, or else in operations per
+    /// second.
     pub fn roofline(&self) -> Option<f64> {
         let by_bound = self.bounds.first().map(|bound| self.rate(bound.ms));
         by_bound.or(self.roofline_flops_per_s.map(|rate| rate / 1e12))
@@ -204,14 +207,14 @@ impl Row {
     }
 }
 
-/// A set's rows together.
+/// The summary of a set's rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The set.
     pub set: String,
     /// Geometric mean of the rows' ratios.
     pub geometric_mean: Option<f64>,
-    /// What it is to reach.
+    /// The target of the geometric mean.
     pub target: Option<f64>,
     /// Rows that pass their own targets.
     pub passed: usize,
@@ -220,7 +223,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of the rows of `set` among `rows`.
+    /// The summary of those of `rows` that belong to `set`.
     pub fn of(set: &str, target: Option<f64>, rows: &[Row]) -> Self {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.set == set).collect();
         let ratios: Option<Vec<f64>> = rows.iter().map(|row| row.ratio()).collect();
@@ -238,7 +241,7 @@ impl Summary {
         }
     }
 
-    /// Of the geometric mean.
+    /// Whether the geometric mean reached its target.
     pub fn verdict(&self) -> Verdict {
         match (self.geometric_mean, self.target) {
             (Some(mean), Some(target)) if mean >= target => Verdict::Pass,
@@ -266,11 +269,11 @@ pub struct Report {
     pub machine: Machine,
     /// The peer, or why there is none.
     pub peer: String,
-    /// By set.
+    /// One summary per set.
     pub summaries: Vec<Summary>,
     /// In the order of measurement.
     pub rows: Vec<Row>,
-    /// What was not measured.
+    /// The cases that were not measured.
     pub skipped: Vec<Skipped>,
 }
 

@@ -1,4 +1,4 @@
-//! A run: rows as they are measured, on screen and in files.
+//! A run of measurements: shows rows and saves them as they are measured.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::table::{self, Table};
 pub struct Files<'a> {
     /// The folder; nothing is written without one.
     pub folder: Option<&'a Path>,
-    /// Name of the files without what stands behind the dot.
+    /// Name of the files without extension.
     pub name: &'a str,
 }
 
-/// Prints a table row by row, and writes the files after each: what was measured is kept where the
-/// run is cut short.
+/// Prints a table row by row and writes the files after each row, so that an interrupted run keeps
+/// what it has measured.
 pub struct Session<'a> {
     report: Report,
     table: Table,
-    /// Of a set: what its geometric mean is to reach.
+    /// The target of a set's geometric mean.
     target: &'a dyn Fn(&str) -> Option<f64>,
     files: Files<'a>,
     output: &'a mut dyn Write,
@@ -33,10 +33,10 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Prints the head. `cases` come.
+    /// Prints the head of the table. `cases` is the number of cases that will be measured.
     ///
     /// # Errors
-    /// [`BenchError::File`] where `output` takes nothing.
+    /// [`BenchError::File`] if writing to `output` fails.
     pub fn start(
         report: Report,
         table: Table,
@@ -60,12 +60,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Says what is measured now.
+    /// Shows which case is being measured.
     pub fn announce(&self, case: &str) {
         self.bar.set_message(case.to_owned());
     }
 
-    /// A line between rows.
+    /// Prints a line between rows.
     ///
     /// # Errors
     /// As [`Session::start`].
@@ -74,10 +74,10 @@ impl<'a> Session<'a> {
         self.bar.suspend(|| print(output, line))
     }
 
-    /// Takes what became of a case. What ours does not compute is listed and left out.
+    /// Records the result of a case. A case that ours does not compute is listed and left out.
     ///
     /// # Errors
-    /// The one in `measured`, if it is another; what the files give.
+    /// Any other error in `measured`, and those of writing the files.
     pub fn take(&mut self, set: &str, case: &str, measured: Result<Row>) -> Result<()> {
         let line = match measured {
             Ok(row) => {
@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Prints the foot, draws the plots, and hands out everything.
+    /// Prints the foot of the table, draws the plots, and returns the whole report.
     ///
     /// # Errors
     /// [`BenchError::File`], [`BenchError::Plot`].
@@ -148,7 +148,7 @@ pub fn empty_report(machine: Machine, peer: String) -> Report {
     }
 }
 
-/// Of each set, in the order of its first row.
+/// The summary of each set, in the order of the sets' first rows.
 fn summaries(report: &Report, target: &dyn Fn(&str) -> Option<f64>) -> Vec<Summary> {
     let mut summaries: Vec<Summary> = Vec::new();
     for row in &report.rows {
@@ -165,7 +165,7 @@ fn print(output: &mut dyn Write, text: &str) -> Result<()> {
         .map_err(BenchError::file("output"))
 }
 
-/// On stderr; nothing where that is no terminal.
+/// A progress bar on stderr; nothing is shown if that is not a terminal.
 fn progress_bar(cases: usize) -> ProgressBar {
     let bar = ProgressBar::new(cases as u64);
     match ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} {msg}") {

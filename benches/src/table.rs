@@ -3,7 +3,7 @@
 use crate::machine::{Machine, SMI_QUERY};
 use crate::results::{Report, Row, Side, Skipped, Summary, Unit};
 
-/// Columns of numbers, with the name of the case before them and the verdict after them.
+/// The columns of numbers; the case's name comes before them and the verdict after them.
 const COLUMNS: [(&str, Column); 10] = [
     ("ours us", Column::Always),
     (RATE, Column::Always),
@@ -17,7 +17,7 @@ const COLUMNS: [(&str, Column); 10] = [
     ("bound", Column::WithBounds),
 ];
 
-/// Stands for the name of a rate.
+/// Placeholder for the name of the unit of rates.
 const RATE: &str = "rate";
 
 #[derive(Clone, Copy)]
@@ -28,21 +28,21 @@ enum Column {
     WithBounds,
 }
 
-/// A table, without the columns that would be empty.
+/// The form of a table: columns that would be empty are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// A row may have a peer.
+    /// Whether a row may have a peer.
     pub has_peer: bool,
-    /// Time is a GPU's.
+    /// Whether the times are those of a GPU.
     pub is_on_gpu: bool,
-    /// Rows say what binds.
+    /// Whether rows have lower bounds on their times.
     pub has_bounds: bool,
-    /// What rates count.
+    /// The unit of rates.
     pub unit: Unit,
 }
 
 impl Table {
-    /// What stands above the rows: the machine, the peer and the names of the columns.
+    /// The lines above the rows: the machine, the peer and the names of the columns.
     pub fn head(&self, machine: &Machine, peer: &str, repetitions: usize) -> String {
         let copy = match machine.copy_bytes_per_s {
             Some(rate) => format!(", copies at {:.2} TB/s", rate / 1e12),
@@ -104,7 +104,7 @@ impl Table {
             .join("\n")
     }
 
-    /// One of several kernels of ours.
+    /// The line of one of several kernels of ours.
     fn of_kernel(row: &Row, side: &Side) -> String {
         let ratio = row.peer.as_ref().map(|peer| peer.ms / side.ms);
         let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
@@ -128,12 +128,12 @@ impl Table {
     }
 }
 
-/// A case that was not measured.
+/// The line of a case that was not measured.
 pub fn skipped(Skipped { case, reason, .. }: &Skipped) -> String {
     format!("{case:<48} not computed: {reason}")
 }
 
-/// One set.
+/// The summary of one set.
 pub fn summary(summary: &Summary) -> String {
     let mean = match (summary.geometric_mean, summary.target) {
         (None, _) => "no peer".to_owned(),
@@ -149,7 +149,7 @@ pub fn summary(summary: &Summary) -> String {
     format!("{set}: {mean}, {} of {rows} rows short", rows - passed)
 }
 
-/// What stands below the rows.
+/// The lines below the rows.
 pub fn foot(report: &Report) -> String {
     let mut lines: Vec<String> = report.summaries.iter().map(summary).collect();
     if !report.skipped.is_empty() {

@@ -1,19 +1,19 @@
-//! Timing on a device, by events.
+//! Timing on a device by events.
 //!
-//! What is compared runs in turn in one process, so that clocks and heat are the same for all, and
-//! in another order at each repetition. Three things would otherwise be measured with the work:
+//! The contestants run in turn in one process, in a different order at each repetition, so that
+//! clocks and temperature are the same for all. Four effects would otherwise distort the
+//! measurement:
 //!
-//! - **The host.** A launch takes microseconds of host time. Before each repetition the device
-//!   spins for longer than the host takes to enqueue all of it ([`Timer::interleaved`]), so that it
-//!   never waits for the host between two events.
-//!   That wait is measured, too, in nanoseconds and in cycles: their ratio is the clock that the
-//!   multiprocessors ran at, which falls where power binds.
-//! - **The events.** Work shorter than [`SHORT_MS`] is launched several times between two events;
-//!   times are of one launch.
-//! - **The L2.** Operands that the last launch left there would be read for nothing. The launches
-//!   rotate through copies of the operands which together are several times the L2 in size
-//!   ([`copies`]).
-//! - **A cool start.** Power is drawn for [`WARM_MS`] before the first repetition that counts.
+//! - **Host overhead.** A launch takes microseconds of host time. Before each repetition the device
+//!   spins for longer than the host takes to enqueue all of it ([`Timer::interleaved`]), so that
+//!   the device never waits for the host between two events. The spin is measured in nanoseconds
+//!   and in cycles; their ratio is the clock at which the SMs ran, which falls at the power limit.
+//! - **Event overhead.** Work shorter than [`SHORT_MS`] is launched several times between two
+//!   events; reported times are those of one launch.
+//! - **A warm L2.** Operands that an earlier launch left in L2 would cost no memory traffic. The
+//!   launches rotate through copies of the operands whose total size is several times that of the
+//!   L2 ([`copies`]).
+//! - **A cool start.** The device works for [`WARM_MS`] before the first repetition that counts.
 
 use std::time::Instant;
 
@@ -27,20 +27,21 @@ pub type Launch<'a> = Box<dyn FnMut(usize) -> Result<()> + 'a>;
 /// Work that takes less is launched several times between two events.
 pub const SHORT_MS: f64 = 0.05;
 
-/// What several launches between two events take together, about.
+/// The approximate total time of several launches between two events.
 const EVENT_PAIR_MS: f64 = 0.25;
 
-/// Work before the first repetition that counts: about what a GPU takes to notice that it draws too
-/// much power.
+/// Duration of the work before the first repetition that counts: about the time in which a GPU
+/// reacts to drawing too much power.
 pub const WARM_MS: f64 = 100.0;
 
-/// Copies together are that many times the L2.
+/// The total size of the copies, as a multiple of the L2's.
 const COPIES_OVER_L2: u64 = 3;
 
-/// What the repetitions of one measurement say, for one launch.
+/// The statistics of a measurement's repetitions, for one launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Half of the repetitions took longer: the mean over the places in the order of the median there.
+    /// The median. It is taken at each position in the order of contestants; this is the mean of
+    /// those medians.
     pub median_ms: f64,
     /// The shortest.
     pub min_ms: f64,
@@ -48,7 +49,7 @@ pub struct Times {
     pub max_ms: f64,
 }
 
-/// How often what is run.
+/// How often the contestants run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// Repetitions before the first that counts.
@@ -61,17 +62,18 @@ pub struct Schedule {
     pub copies: usize,
 }
 
-/// How many copies of `bytes` of operands it takes to leave nothing of use in an L2 of `l2_bytes`.
+/// The number of copies of operands of `bytes` that it takes for an L2 of `l2_bytes` to hold
+/// nothing of the next copy.
 pub fn copies(bytes: u64, l2_bytes: u64) -> usize {
     let wanted = COPIES_OVER_L2 * l2_bytes;
     if bytes >= wanted {
         return 1;
     }
-    // A launch writes one copy while the next ones are still to be read: one more than fills it.
+    // A launch writes one copy while the next ones are still to be read, so one copy is added.
     wanted.div_ceil(bytes.max(1)).clamp(1, 256) as usize + 1
 }
 
-/// Launches between two events for work that takes `ms`.
+/// The number of launches between two events for work that takes `ms`.
 fn launches_for(ms: f64) -> usize {
     if ms >= SHORT_MS {
         return 1;
@@ -79,12 +81,12 @@ fn launches_for(ms: f64) -> usize {
     (EVENT_PAIR_MS / ms.max(1e-4)).ceil().clamp(2.0, 100.0) as usize
 }
 
-/// What [`Timer::interleaved`] measured.
+/// The result of [`Timer::interleaved`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Of each work, in their order.
+    /// The times of each work, in their order.
     pub times: Vec<Times>,
-    /// The multiprocessors' clock, median over the repetitions; absent on the emulator.
+    /// The SM clock, as the median over the repetitions; absent on the emulator.
     pub sm_clock_mhz: Option<f64>,
 }
 
@@ -92,11 +94,12 @@ pub struct Measured {
 #[derive(Debug)]
 pub struct Timer {
     stream: Stream,
-    /// Absent on the emulator, which is done with a launch when the call returns.
+    /// Absent on the emulator, where a launch is complete when the call returns.
     spin: Option<Spin>,
 }
 
-/// The kernel that waits, and where it leaves cycles and nanoseconds of its last wait.
+/// The kernel that spins, and the memory to which it writes the cycles and nanoseconds of its last
+/// spin.
 #[derive(Debug)]
 struct Spin {
     kernel: Kernel,
@@ -104,10 +107,10 @@ struct Spin {
 }
 
 impl Timer {
-    /// For what is enqueued on `stream`.
+    /// A timer for work that is enqueued on `stream`.
     ///
     /// # Errors
-    /// Where the device does not load the kernel that spins.
+    /// If the device does not load the kernel that spins.
     pub fn new(stream: &Stream) -> Result<Self> {
         let spin = if stream.device().is_emulator() {
             None
@@ -128,8 +131,8 @@ impl Timer {
         &self.stream
     }
 
-    /// A schedule for works of which the fastest decides how many launches a pair of events gets,
-    /// and all together how many repetitions warm the device.
+    /// Plans the schedule for these works. The fastest determines the number of launches per pair
+    /// of events; the total of all determines how many repetitions warm the device.
     ///
     /// # Errors
     /// As [`Timer::interleaved`].
@@ -159,11 +162,11 @@ impl Timer {
     /// Times each of the works.
     ///
     /// # Errors
-    /// The first that a work or an event gives.
+    /// The first error of a work or an event.
     pub fn interleaved(&self, schedule: &Schedule, works: &mut [Launch<'_>]) -> Result<Measured> {
         let repetitions = schedule.repetitions.max(1);
         let count = works.len();
-        // Of each work, at each place in the order.
+        // The times of each work at each position in the order.
         let mut times_ms = vec![vec![Vec::with_capacity(repetitions); count]; count];
         let mut clocks_mhz = Vec::new();
         let mut next_copy = (0..schedule.copies.max(1)).cycle();
@@ -181,7 +184,7 @@ impl Timer {
             }
             let enqueued = started.elapsed().as_nanos() as u64;
             self.stream.synchronize()?;
-            // The first launches load kernels: what they took says nothing.
+            // The first launches load kernels, so the time to enqueue them says nothing.
             enqueue_ns = match repetition {
                 0 => LOADING_NS,
                 1 => enqueued,
@@ -207,7 +210,7 @@ impl Timer {
     /// Keeps the device busy for `ns` nanoseconds, 20 ms at most.
     ///
     /// # Errors
-    /// Where the launch fails.
+    /// If the launch fails.
     pub fn spin(&self, ns: u64) -> Result<()> {
         let Some(Spin { kernel, waited }) = &self.spin else {
             return Ok(());
@@ -218,7 +221,7 @@ impl Timer {
         Ok(())
     }
 
-    /// Cycles over time of the last wait.
+    /// The clock during the last spin: its cycles divided by its time.
     fn clock_mhz(&self) -> Result<Option<f64>> {
         let Some(Spin { waited, .. }) = &self.spin else {
             return Ok(None);
@@ -230,8 +233,8 @@ impl Timer {
     }
 }
 
-/// One thread that waits for `ns` nanoseconds of the device's clock, from one of its ticks to
-/// another, and leaves cycles and nanoseconds at `waited`.
+/// A kernel of one thread that spins for `ns` nanoseconds of the device's global timer, from one
+/// tick of it to another, and stores the cycles and nanoseconds at `waited`.
 const SPIN: &str = "
 .version 6.0
 .target sm_50
@@ -260,11 +263,11 @@ again:
     ret;
 }
 ";
-/// What the device spins for at least, and beyond what enqueueing took.
+/// The shortest spin, and the margin that is added to the time that enqueueing took.
 const MARGIN_NS: u64 = 20_000;
-/// What it spins for before a repetition of which nothing is known.
+/// The spin before a repetition whose enqueue time is not known yet.
 const LOADING_NS: u64 = 200_000;
-/// What it spins for at most.
+/// The longest spin.
 const LONGEST_NS: u64 = 20_000_000;
 
 fn elapsed_ms(pair: &[Event], launches: usize) -> Result<f64> {
@@ -274,9 +277,9 @@ fn elapsed_ms(pair: &[Event], launches: usize) -> Result<f64> {
     Ok(f64::from(start.elapsed_ms(end)?) / launches.max(1) as f64)
 }
 
-/// What a work took at each place in the order, as one. Behind a pause the clock is higher than under
-/// load, so times have two modes where power binds; the median of all would be that of the place that
-/// comes once more often.
+/// Combines the times of a work at each position in the order. After a pause the clock is higher
+/// than under load, so at the power limit the times have two modes. A median over all of them would
+/// be that of the position that happens to occur once more often.
 fn over_places(times_ms: &mut [Vec<f64>]) -> Times {
     let places = times_ms.iter_mut().filter(|times| !times.is_empty());
     let summaries: Vec<Times> = places.map(|times| summary(times)).collect();
@@ -292,7 +295,7 @@ fn over_places(times_ms: &mut [Vec<f64>]) -> Times {
     }
 }
 
-/// `times_ms` is not empty.
+/// The statistics of `times_ms`, which is not empty.
 fn summary(times_ms: &mut [f64]) -> Times {
     times_ms.sort_by(f64::total_cmp);
     let middle = times_ms.len() / 2;
