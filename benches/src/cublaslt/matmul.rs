@@ -1,4 +1,4 @@
-//! One product: its description, the algorithms that the library has for it, and its launch.
+//! One GEMM: its description, the algorithms that the library has for it, and its launch.
 
 use std::mem::MaybeUninit;
 
@@ -8,56 +8,57 @@ use warpsmith::{DType, DevicePtr};
 use super::objects::{Description, Layout, Preference};
 use super::{CublasLt, CublasLtError, Result, WORKSPACE_BYTES, failed};
 
-/// What products are computed in.
+/// The arithmetic of a GEMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// f32 sums of exact products.
+    /// Exact products, accumulated in f32.
     F32,
-    /// Operands of f32 rounded to TF32.
+    /// f32 operands, rounded to TF32.
     Tf32,
-    /// fp8 operands with per-tensor scales; the running sum keeps fewer bits where it is fast.
+    /// fp8 operands with per-tensor scales. With fast accumulation the running sum keeps fewer
+    /// bits.
     Fp8 {
         /// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`.
         fast: bool,
     },
 }
 
-/// What follows the product.
+/// The epilogue of a GEMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epilogue {
-    /// Nothing.
+    /// No epilogue.
     None,
-    /// `gelu(product + bias)`, by the tanh form, with one bias a column.
+    /// `gelu(product + bias)`, with gelu's tanh approximation and one bias element per column.
     BiasGelu,
 }
 
-/// A product of row-major matrices.
+/// A GEMM of row-major matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Rows of d.
     pub m: usize,
     /// Columns of d.
     pub n: usize,
-    /// Extent that is summed over.
+    /// Extent of the reduction.
     pub k: usize,
-    /// Matrices, one after the other.
+    /// Number of matrices, which are stored one after the other.
     pub batch: usize,
     /// A is stored `[k, m]`.
     pub trans_a: bool,
     /// B is stored `[n, k]`.
     pub trans_b: bool,
-    /// Of A and B.
+    /// Type of A and B.
     pub input: DType,
-    /// Of D.
+    /// Type of D.
     pub output: DType,
-    /// What it is computed in.
+    /// The arithmetic.
     pub arithmetic: Arithmetic,
-    /// What follows.
+    /// The epilogue.
     pub epilogue: Epilogue,
 }
 
-/// Addresses of contiguous operands. They are live until the work is done, which the caller sees
-/// to by the tensors that it took them from.
+/// Addresses of contiguous operands. The caller keeps the tensors that they were taken from alive
+/// until the work is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
     /// A as stored.
@@ -68,7 +69,7 @@ pub struct Operands {
     pub d: DevicePtr<u8>,
 }
 
-/// Addresses that a description holds.
+/// Addresses that are part of a description.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extras {
     /// n values of D's type.
@@ -77,15 +78,15 @@ pub struct Extras {
     pub scales: Option<[DevicePtr<f32>; 2]>,
 }
 
-/// One of the library's ways to compute a product.
+/// One of the library's algorithms for a GEMM.
 #[derive(Clone, Copy)]
 pub struct Algorithm {
     raw: sys::cublasLtMatmulAlgo_t,
-    /// Place in the library's own order.
+    /// Its position in the library's own order.
     pub rank: usize,
 }
 
-/// A described product.
+/// A GEMM that has been described to the library.
 pub struct Matmul<'lib> {
     library: &'lib CublasLt,
     problem: Problem,
@@ -122,7 +123,7 @@ impl<'lib> Matmul<'lib> {
         })
     }
 
-    /// Up to `most` algorithms, the one that the library expects to be fastest first.
+    /// Up to `most` algorithms, in the order in which the library expects them to be fast.
     ///
     /// # Errors
     /// [`CublasLtError::NoAlgorithm`], [`CublasLtError::Call`].
@@ -170,10 +171,10 @@ impl<'lib> Matmul<'lib> {
         Ok(algorithms)
     }
 
-    /// Enqueues the product on the library's stream.
+    /// Enqueues the GEMM on the library's stream.
     ///
     /// # Errors
-    /// [`CublasLtError::Call`], also for an algorithm that does not do this after all.
+    /// [`CublasLtError::Call`], also if the algorithm turns out not to support this GEMM.
     ///
     /// # Safety
     /// The operands are contiguous, of the problem's extents and types, on the stream's device,

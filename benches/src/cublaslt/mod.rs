@@ -1,8 +1,8 @@
-//! The peer: cuBLASLt, loaded at run time, on the host library's streams and buffers.
+//! The peer of GEMMs: cuBLASLt, loaded at run time. It uses the host library's streams and buffers.
 //!
-//! Its matrices are column-major. A row-major product `d = op(a) @ op(b)` is given to it as the
-//! transposed one, `dᵀ = op(b)ᵀ @ op(a)ᵀ`, which reads and writes the same bytes: its A is our B.
-//! Its names of layouts are therefore ours with the letters swapped: our `nt` is its `TN`.
+//! cuBLASLt's matrices are column-major. A row-major GEMM `d = op(a) @ op(b)` is passed to it as
+//! its transpose, `dᵀ = op(b)ᵀ @ op(a)ᵀ`, which reads and writes the same bytes: its A is our B. In
+//! its names of layouts the two letters are therefore swapped: our `nt` is its `TN`.
 
 mod matmul;
 mod objects;
@@ -16,14 +16,14 @@ use warpsmith::{DType, DeviceKind, Stream};
 
 pub use matmul::{Algorithm, Arithmetic, Epilogue, Extras, Matmul, Operands, Problem};
 
-/// Why cuBLASLt is not there, or does not do something.
+/// Why cuBLASLt is not available, or refuses something.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CublasLtError {
-    /// It works on GPUs only.
+    /// The device is not a GPU.
     #[error("cuBLASLt computes on GPUs; this device is {0}")]
     NoGpu(DeviceKind),
-    /// No library.
+    /// The library was not found.
     #[error("no libcublasLt.so: put a folder that holds it under this name on LD_LIBRARY_PATH")]
     Missing,
     /// The driver refused its context.
@@ -32,25 +32,25 @@ pub enum CublasLtError {
     /// A call failed.
     #[error("{call} returned {status}")]
     Call {
-        /// Which.
+        /// The function.
         call: &'static str,
         /// What it returned.
         status: String,
     },
-    /// A type that it has no name for.
+    /// A type that it does not support.
     #[error("cuBLASLt does not multiply {0}")]
     DType(DType),
-    /// Nothing that computes the product.
+    /// It has no algorithm for the GEMM.
     #[error("cuBLASLt has no algorithm for {0}")]
     NoAlgorithm(String),
 }
 
 type Result<T> = std::result::Result<T, CublasLtError>;
 
-/// What its documentation asks for on Hopper.
+/// The workspace size that cuBLASLt's documentation recommends on Hopper.
 const WORKSPACE_BYTES: usize = 64 << 20;
 
-/// The library, ready for one GPU.
+/// The library, initialised for one GPU.
 pub struct CublasLt {
     handle: sys::cublasLtHandle_t,
     stream: Stream,
@@ -88,7 +88,7 @@ impl CublasLt {
         })
     }
 
-    /// `cuBLASLt 13.1.0`.
+    /// Its name with its version: `cuBLASLt 13.1.0`.
     pub fn name(&self) -> String {
         // SAFETY: takes nothing; the library was loaded by `load`.
         let version = unsafe { sys::cublasLtGetVersion() };

@@ -6,7 +6,7 @@ use cudarc::cublaslt::{result, sys};
 
 use super::{Result, failed};
 
-/// Owners of handles: `make` gives one that `destroy` frees.
+/// Types that own a handle and free it when dropped.
 macro_rules! owners {
     ($($(#[$doc:meta])* $name:ident($raw:ty), $destroy:path;)*) => {$(
         $(#[$doc])*
@@ -36,13 +36,14 @@ owners! {
     Preference(sys::cublasLtMatmulPreference_t), result::destroy_matmul_pref;
 }
 
-/// The address and the size of a value, as attributes are given.
+/// The address and the size of a value, in the form in which attributes are passed.
 fn bytes_of<T>(value: &T) -> (*const c_void, usize) {
     (std::ptr::from_ref(value).cast(), size_of::<T>())
 }
 
 impl Layout {
-    /// `rows` × `columns`, column-major without gaps, `batch` of them one after the other.
+    /// The layout of `batch` matrices, one after the other, each `rows` × `columns` and
+    /// column-major without gaps.
     pub(super) fn new(
         dtype: sys::cudaDataType,
         rows: usize,
@@ -71,7 +72,7 @@ impl Layout {
 }
 
 impl Description {
-    /// A product in `compute`, scaled in f32.
+    /// A GEMM with compute type `compute`, scaled in f32.
     pub(super) fn new(compute: sys::cublasComputeType_t) -> Result<Self> {
         result::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)
             .map(Self)
@@ -93,7 +94,7 @@ impl Description {
 }
 
 impl Preference {
-    /// Up to `workspace_bytes` of scratch memory.
+    /// Allows up to `workspace_bytes` of scratch memory.
     pub(super) fn new(workspace_bytes: usize) -> Result<Self> {
         let preference = result::create_matmul_pref()
             .map(Self)

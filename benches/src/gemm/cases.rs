@@ -1,7 +1,7 @@
-//! The cases of products: extents, types, layouts, and what each is to reach.
+//! The cases of GEMMs: extents, types, layouts and targets.
 //!
-//! Layouts are named as the host library does, row-major: `nt` is A stored `[m, k]` and B `[n, k]`,
-//! both with k innermost. BLAS libraries, which are column-major, call that one TN.
+//! Layouts are named for row-major matrices, as in the host library: `nt` is A stored `[m, k]` and
+//! B `[n, k]`, both K-major. BLAS libraries, which are column-major, call it TN.
 
 use std::fmt;
 
@@ -81,7 +81,7 @@ impl Precision {
         }
     }
 
-    /// What the peer is asked to compute in.
+    /// The arithmetic that the peer is asked for.
     pub fn arithmetic(self) -> Arithmetic {
         match self {
             Self::Bf16 | Self::F16 | Self::F32 => Arithmetic::F32,
@@ -91,8 +91,9 @@ impl Precision {
         }
     }
 
-    /// Two right answers may be that far apart, over the largest: one rounding of the output, the
-    /// order of the sum, or what of the operands and the sum is kept.
+    /// The difference between two correct results that is allowed, relative to the largest result.
+    /// It comes from one rounding of the output, the order of summation, or the precision of
+    /// operands and accumulator.
     pub fn difference_allowed(self) -> f64 {
         match self {
             Self::Bf16 => 2.0_f64.powi(-7),
@@ -116,18 +117,18 @@ impl Precision {
     }
 }
 
-/// What a case is measured beside.
+/// What a case is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// The library, doing the same.
+    /// cuBLASLt, computing the same.
     Library,
-    /// Others' kernels for Ampere: Triton's, CUTLASS's.
+    /// Other projects' kernels for Ampere: Triton's and CUTLASS's.
     Ampere,
     /// Ours without the epilogue.
     PlainOfOurs,
 }
 
-/// One product to measure.
+/// One GEMM to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     /// The set that it belongs to.
@@ -136,26 +137,26 @@ pub struct Case {
     pub precision: Precision,
     /// Transposes.
     pub layout: Layout,
-    /// Matrices.
+    /// Number of matrices.
     pub batch: usize,
     /// Rows of d.
     pub m: usize,
     /// Columns of d.
     pub n: usize,
-    /// Extent that is summed over.
+    /// Extent of the reduction.
     pub k: usize,
-    /// What follows the product.
+    /// The epilogue.
     pub epilogue: Epilogue,
-    /// What it is measured beside.
+    /// What it is compared with.
     pub beside: Beside,
-    /// Begin of the names of the kernels of ours that it is about; of all where there is none.
+    /// Prefix of the names of those of our kernels that the case is about; `None` for all.
     pub kernel: Option<&'static str>,
-    /// What it is to reach.
+    /// Its target.
     pub target: Target,
 }
 
 impl Case {
-    /// One product of row-major A and transposed B, without a target.
+    /// A single GEMM in layout `nt`, without a target.
     pub fn new(set: &'static str, precision: Precision, [m, n, k]: [usize; 3]) -> Self {
         Self {
             set,
@@ -177,7 +178,7 @@ impl Case {
         self
     }
 
-    /// Operations, a multiply-add counted as two.
+    /// Floating-point operations, a multiply-add counted as two.
     pub fn flops(&self) -> f64 {
         2.0 * [self.batch, self.m, self.n, self.k]
             .map(|extent| extent as f64)
@@ -191,7 +192,7 @@ impl Case {
         [batch * m * k, batch * n * k, batch * m * n]
     }
 
-    /// Bytes that have to move at least: A and B once in, D once out.
+    /// The least number of bytes that have to be moved: A and B are read once, D is written once.
     pub fn bytes(&self) -> u64 {
         let [a, b, d] = self.elements().map(|elements| elements as u64);
         let bytes = |dtype: DType| dtype.size_bytes() as u64;
@@ -203,7 +204,7 @@ impl Case {
         (self.elements()[1] * self.precision.input().size_bytes()) as u64
     }
 
-    /// As the peer is given it.
+    /// The GEMM in the form in which the peer gets it.
     pub fn problem(&self) -> Problem {
         Problem {
             m: self.m,
@@ -276,7 +277,7 @@ const LAYERS: [[usize; 2]; 8] = [
     [8192, 28672],
 ];
 
-/// Squares, and layers of a transformer: those that show where kernels for Ampere stand.
+/// Squares and transformer layers that show where the kernels for Ampere stand.
 const AMPERE: [[usize; 3]; 5] = [
     [4096; 3],
     [8192; 3],
@@ -286,7 +287,7 @@ const AMPERE: [[usize; 3]; 5] = [
 ];
 
 impl Set {
-    /// As on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Squares => "squares",
@@ -303,7 +304,7 @@ impl Set {
         }
     }
 
-    /// What the geometric mean of its ratios is to reach.
+    /// The target of the geometric mean of its ratios.
     pub fn geometric_mean(self) -> Option<f64> {
         match self {
             Self::Squares => Some(1.02),

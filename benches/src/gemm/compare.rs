@@ -1,4 +1,4 @@
-//! One case: operands, both sides, times, and whether their answers agree.
+//! Measures one case: operands, the contestants, their times, and whether their results agree.
 
 use half::{bf16, f16};
 use warpsmith::{E4m3, Float, GemmInput};
@@ -14,17 +14,17 @@ use crate::opponent::{Opponent, fastest, promising, split};
 use crate::results::{Row, Side, Unit};
 use crate::timing::{Measured, Schedule, Timer, copies};
 
-/// What all cases of a run share.
+/// The state that all cases of a run share.
 pub(super) struct Bench<'a> {
     pub(super) timer: Timer,
     pub(super) peers: Peers,
     pub(super) machine: Machine,
     pub(super) repetitions: usize,
-    /// Begin of the names of the kernels of ours to choose from.
+    /// Prefix of the names of those of our kernels from which to choose.
     pub(super) kernel: Option<&'a str>,
-    /// How many of them are tried.
+    /// How many of these are measured.
     pub(super) tried: usize,
-    /// Each of them is measured beside the peer, and not the best alone.
+    /// Whether each of them is measured beside the peer, not only the best one.
     pub(super) all_candidates: bool,
     /// How many algorithms the library is asked for.
     pub(super) heuristics: usize,
@@ -74,7 +74,7 @@ impl Bench<'_> {
         Ok(self.filled(case, &schedule, &measured, (ours, peers), difference))
     }
 
-    /// What the case is measured beside, of those that are here: each by its fastest way.
+    /// The available peers of the case, each with its fastest algorithm or kernel.
     fn opponents<'a, In, Out>(
         &'a self,
         case: &Case,
@@ -105,7 +105,8 @@ impl Bench<'_> {
         Ok(found)
     }
 
-    /// Ours by the best of the kernels that it may choose from, or by all that are worth a look.
+    /// Ours with the best of the kernels that it may choose from, or with all that are not much
+    /// slower.
     fn ours<'a, In, Out>(&'a self, product: &'a Product<In, Out>) -> Result<Vec<Opponent<'a>>>
     where
         In: GemmInput<Output = Out> + Sample,
@@ -118,7 +119,7 @@ impl Bench<'_> {
         }
         let begin = begin.unwrap_or_default();
         let mut kernels = product.kernels(stream)?;
-        // A whole name is meant for itself, not for those that begin with it.
+        // A complete name selects that kernel only, not others of which it is a prefix.
         match kernels.iter().any(|name| name == begin) {
             true => kernels.retain(|name| name == begin),
             false => kernels.retain(|name| name.starts_with(begin)),
@@ -134,7 +135,7 @@ impl Bench<'_> {
             true => promising(&self.timer, product.copies.len(), ours)?.0,
             false => Vec::from_iter(fastest(&self.timer, product.copies.len(), ours)?),
         };
-        // An unknown name is refused when it is called, with those that are known.
+        // An unknown name is refused when it is launched, with a list of the known ones.
         Ok(match ours.is_empty() {
             true => vec![product.by_kernel(begin.to_owned(), stream)],
             false => ours,

@@ -1,5 +1,5 @@
-//! CUTLASS's products for sm_80, as `scripts/gpu/cutlass_gemm` compiles them: the second peer of
-//! kernels of ours that do without Hopper's instructions.
+//! CUTLASS's GEMMs for sm_80, as `scripts/gpu/cutlass_gemm` compiles them: the second peer of those
+//! of our kernels that do not use Hopper's instructions.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -19,12 +19,12 @@ use crate::timing::Timer;
 /// Name of the library in its folder.
 const LIBRARY: &str = "libcutlass_gemm.so";
 
-// What `benches/peers/cutlass_gemm.cu` exports.
+// The functions that `benches/peers/cutlass_gemm.cu` exports.
 type Count = unsafe extern "C" fn() -> c_uint;
 type Version = unsafe extern "C" fn() -> *const c_char;
 type Name = unsafe extern "C" fn(c_uint) -> *const c_char;
 type IsBf16 = unsafe extern "C" fn(c_uint) -> c_int;
-/// Index, m, n, k, a, b, d, stream; 0, or a `cutlass::Status`.
+/// Takes index, m, n, k, a, b, d and stream. Returns 0 or another `cutlass::Status`.
 type Launch = unsafe extern "C" fn(
     c_uint,
     c_int,
@@ -42,7 +42,7 @@ pub(super) struct Cutlass {
     name: String,
     products: Vec<Described>,
     launch: Launch,
-    /// Keeps `launch` where it is.
+    /// Keeps the library loaded, so that `launch` stays valid.
     _library: Library,
 }
 
@@ -53,13 +53,13 @@ struct Described {
 }
 
 impl Cutlass {
-    /// Loads the library that is in `folder`.
+    /// Loads the library from `folder`.
     pub(super) fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(LIBRARY);
         let failed = BenchError::library(&path);
-        // SAFETY: nothing runs when it is loaded but the registration of its kernels.
+        // SAFETY: loading it runs nothing but the registration of its kernels.
         let library = unsafe { Library::new(&path) }.map_err(failed)?;
-        // SAFETY: the types are those of the source, beside which this is kept.
+        // SAFETY: the types are those of the functions in `benches/peers/cutlass_gemm.cu`.
         let symbols = unsafe {
             let count = library.get::<Count>(b"cutlass_gemm_count");
             let version = library.get::<Version>(b"cutlass_gemm_version");
@@ -104,7 +104,7 @@ impl Cutlass {
         &self.name
     }
 
-    /// The fastest of those that compute `product`; `None` where none does.
+    /// The fastest of the kernels that compute `product`; `None` if none does.
     pub(super) fn fastest<'a, In: Sample, Out: Sample>(
         &'a self,
         product: &'a Product<In, Out>,

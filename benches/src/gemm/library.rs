@@ -1,4 +1,4 @@
-//! cuBLASLt's fastest algorithm for a case, by measurement.
+//! Finds cuBLASLt's fastest algorithm for a case by measurement.
 
 use std::rc::Rc;
 
@@ -11,8 +11,8 @@ use crate::inputs::Sample;
 use crate::opponent::{Opponent, fastest as fastest_of};
 use crate::timing::Timer;
 
-/// The fastest of the first `asked` algorithms that the library has for `product`; `None` where it
-/// has none.
+/// The fastest of the first `asked` algorithms that the library has for `product`; `None` if it has
+/// none.
 pub(super) fn fastest<'a, In: Sample, Out: Sample>(
     library: &'a CublasLt,
     product: &'a Product<In, Out>,

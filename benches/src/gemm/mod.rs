@@ -1,4 +1,4 @@
-//! Products, ours beside cuBLASLt's; kernels for Ampere beside Triton's and CUTLASS's.
+//! Compares our GEMMs with cuBLASLt's, and our kernels for Ampere with Triton's and CUTLASS's.
 
 pub mod cases;
 mod compare;
@@ -92,11 +92,11 @@ fn parse_shape(text: &str) -> std::result::Result<[usize; 3], String> {
     extents.ok_or_else(|| "want three extents from 1 to 1048575, as 4096x4096x4096".into())
 }
 
-/// Most operations of a case on the emulator, which does some 10^9 a second.
+/// The largest number of operations of a case on the emulator, which does some 10^9 per second.
 const EMULATOR_FLOPS: f64 = 2e9;
 
 impl GemmOptions {
-    /// The cases that they name.
+    /// The cases that the options select.
     ///
     /// # Errors
     /// [`BenchError::NoCase`], [`BenchError::TooLargeForEmulator`].
@@ -139,12 +139,12 @@ impl GemmOptions {
     }
 }
 
-/// Measures every case, writes a table to `output` row by row, and the files if a folder is given,
-/// after each row: what was measured is kept where the run is cut short. What ours does not
-/// compute is listed and left out.
+/// Measures every case and writes a table to `output` row by row. If a folder is given, the files
+/// are written after each row, so that an interrupted run keeps what it has measured. Cases that
+/// ours does not compute are listed and left out.
 ///
 /// # Errors
-/// The first that the device, the peer or a file gives. No peer is no error.
+/// The first error of the device, the peer or a file. It is not an error if there is no peer.
 pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Result<Report> {
     let cases = options.cases(device)?;
     let stream = device.default_stream();
@@ -188,7 +188,7 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
     session.finish()
 }
 
-/// What the geometric mean of a set is to reach.
+/// The target of the geometric mean of a set.
 fn target_of(name: &str) -> Option<f64> {
     let mut sets = Set::value_variants().iter();
     sets.find(|set| set.name() == name)?.geometric_mean()

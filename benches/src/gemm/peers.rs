@@ -1,4 +1,4 @@
-//! Who is measured beside ours, as far as it is here.
+//! The peers that are available for comparison.
 
 use warpsmith::Stream;
 
@@ -13,17 +13,18 @@ use crate::inputs::Sample;
 use crate::opponent::{Opponent, fastest};
 use crate::timing::Timer;
 
-/// Libraries and kernels that a run's cases are measured beside.
+/// The libraries and kernels with which a run's cases are compared.
 pub(super) struct Peers {
     pub(super) library: Option<CublasLt>,
     pub(super) triton: Option<Triton>,
     pub(super) cutlass: Option<Cutlass>,
-    /// All of them, or why there is none.
+    /// The names of all of them, or why there is none.
     pub(super) name: String,
 }
 
 impl Peers {
-    /// Those that `cases` ask for. No library is no error, a folder without kernels is one.
+    /// Loads the peers that `cases` need. A missing cuBLASLt is not an error; a folder without
+    /// kernels is.
     pub(super) fn load(options: &GemmOptions, cases: &[Case], stream: &Stream) -> Result<Self> {
         let mut peers = Self {
             library: None,
@@ -61,7 +62,7 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Whether `case` may get one.
+    /// Whether `case` may have a peer.
     pub(super) fn has(&self, case: &Case) -> bool {
         match case.beside {
             Beside::Library => self.library.is_some(),
@@ -71,8 +72,8 @@ impl Peers {
     }
 }
 
-/// The fastest of a peer's kernels for `product`, each its name and what enqueues it on the timer's
-/// stream; `None` where there is none.
+/// The fastest of a peer's kernels for `product`; `None` if there is none. A kernel is its name and
+/// a function that enqueues it on the timer's stream.
 pub(super) fn fastest_kernel<'a, In: Sample, Out: Sample>(
     peer: &str,
     product: &'a Product<In, Out>,

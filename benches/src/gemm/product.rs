@@ -1,4 +1,4 @@
-//! The operands of a case on the device, and ours at work on them.
+//! The operands of a case on the device, and our launches on them.
 
 use warpsmith::{Activation, Device, Float, Gemm, GemmInput, Stream, Tensor};
 
@@ -12,26 +12,26 @@ use crate::timing::Launch;
 /// Our name in results.
 const OURS: &str = "warpsmith";
 
-/// What a launch multiplies: one of the copies.
+/// The tensors of one launch: one of the copies.
 pub(super) struct Copy<In: Sample, Out: Sample> {
-    /// As multiplied: a view where it is stored transposed.
+    /// A as it is multiplied; a view if it is stored transposed.
     pub(super) a: Tensor<In>,
-    /// As multiplied.
+    /// B as it is multiplied, likewise.
     pub(super) b: Tensor<In>,
     ours: Tensor<Out>,
-    /// The other side's answer.
+    /// The peer's result.
     pub(super) theirs: Tensor<Out>,
 }
 
 /// A case with its operands.
 pub(super) struct Product<In: Sample, Out: Sample> {
-    /// What is multiplied.
+    /// The case.
     pub(super) case: Case,
-    /// Of equal values, at different addresses.
+    /// Copies with equal values at different addresses.
     pub(super) copies: Vec<Copy<In, Out>>,
-    /// One a column, where the epilogue adds one.
+    /// The bias, one element per column, if the epilogue adds one.
     pub(super) bias: Option<Tensor<Out>>,
-    /// Of A and B, where the operands are of 8 bits.
+    /// The scales of A and B, if the operands are 8-bit.
     pub(super) scales: Option<[Tensor<f32>; 2]>,
 }
 
@@ -58,8 +58,8 @@ impl<In: Sample, Out: Sample> Product<In, Out> {
         })
     }
 
-    /// Runs each side once more, and holds each answer of ours against the peer's. What is not
-    /// written stays not a number.
+    /// Runs each side once more and compares each result of ours with the peer's. The outputs are
+    /// filled with NaN first, which elements that are not written keep.
     pub(super) fn difference(
         &self,
         all_of_ours: &mut [Launch<'_>],
@@ -85,14 +85,15 @@ where
     In: GemmInput<Output = Out> + Sample,
     Out: Float + Sample,
 {
-    /// Names of our kernels for it, the one that the cost model expects to be fastest first.
+    /// The names of our kernels for it, in the order in which the cost model expects them to be
+    /// fast.
     pub(super) fn kernels(&self, stream: &Stream) -> Result<Vec<String>> {
         let plan = self.gemm(&self.copies[0]).plan(stream)?;
         let names = plan.candidates().iter();
         Ok(names.map(|candidate| candidate.name.clone()).collect())
     }
 
-    /// Ours by the kernel that it chooses.
+    /// Ours with the kernel that it chooses itself.
     pub(super) fn chosen<'a>(&'a self, stream: &'a Stream) -> Result<Opponent<'a>> {
         let plan = self.gemm(&self.copies[0]).plan(stream)?;
         Ok(Opponent {
@@ -105,7 +106,7 @@ where
         })
     }
 
-    /// Ours by the kernel of that name.
+    /// Ours with the kernel of that name.
     pub(super) fn by_kernel<'a>(&'a self, kernel: String, stream: &'a Stream) -> Opponent<'a> {
         Opponent {
             name: OURS.into(),
@@ -118,7 +119,7 @@ where
         }
     }
 
-    /// Ours without the epilogue, by the kernel that it chooses.
+    /// Ours without the epilogue, with the kernel that it chooses itself.
     pub(super) fn plain<'a>(&'a self, stream: &'a Stream) -> Opponent<'a> {
         Opponent {
             name: "warpsmith, plain".into(),
@@ -130,7 +131,7 @@ where
         }
     }
 
-    /// Product and epilogue, as a user would write them.
+    /// The GEMM with its epilogue, as a user would write it.
     fn gemm<'a>(&'a self, copy: &'a Copy<In, Out>) -> Gemm<'a, In, In, Out> {
         let gemm = self.product(copy);
         match &self.bias {

@@ -1,5 +1,5 @@
-//! Triton's kernels for an architecture, as `scripts/gpu/triton_gemm` compiles them: the peer of
-//! kernels of ours that do without Hopper's instructions.
+//! Triton's kernels for an architecture, as `scripts/gpu/triton_gemm` compiles them: a peer of
+//! those of our kernels that do not use Hopper's instructions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::inputs::Sample;
 use crate::opponent::Opponent;
 use crate::timing::Timer;
 
-/// What the script writes as `kernels.json`.
+/// The contents of `kernels.json`, which the script writes.
 #[derive(Debug, Deserialize)]
 struct Manifest {
     /// Triton's version.
@@ -36,7 +36,7 @@ struct Described {
     shared_bytes: u32,
 }
 
-/// Of all three matrices.
+/// The element type of all three matrices.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Element {
@@ -52,7 +52,7 @@ pub(super) struct Triton {
 }
 
 impl Triton {
-    /// Loads all that are in `folder`.
+    /// Loads all kernels from `folder`.
     pub(super) fn load(folder: &Path, device: &Device) -> Result<Self> {
         let path = folder.join("kernels.json");
         let text = fs::read_to_string(&path).map_err(BenchError::file(&path))?;
@@ -76,7 +76,7 @@ impl Triton {
         &self.name
     }
 
-    /// The fastest of those that compute `product`; `None` where none does.
+    /// The fastest of the kernels that compute `product`; `None` if none does.
     pub(super) fn fastest<'a, In: Sample, Out: Sample>(
         &'a self,
         product: &'a Product<In, Out>,
