@@ -1,4 +1,4 @@
-//! Attention, beside FlashAttention-3, cuDNN and FlashAttention-2.
+//! Attention, compared with FlashAttention-3, cuDNN and FlashAttention-2.
 
 use half::{bf16, f16};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::inputs::{Sample, normal_copies, unwritten_copies};
 use crate::results::Unit;
 
-/// Attention, forward.
+/// Forward attention.
 pub static ATTENTION: Operation = Operation {
     name: "attention",
     sets: &[
@@ -42,15 +42,16 @@ pub static ATTENTION: Operation = Operation {
     cases,
 };
 
-/// Positions of all sequences of a batch together.
+/// Total number of positions of all sequences of a batch.
 const POSITIONS: usize = 16_384;
 /// `heads * head_dim`.
 const WIDTH: usize = 2048;
 /// Sequence lengths of the squares.
 const SEQLENS: [usize; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
-/// Queries of a step of decoding: one, a few that were guessed, a chunk of a prompt.
+/// Queries per sequence in a decoding step: one, a few for speculative decoding, a chunk of a
+/// prompt.
 const DECODE_QUERIES: [usize; 4] = [1, 4, 16, 64];
-/// Sequences, and keys of each: up to 512 Ki in all, 2 GiB of keys and values.
+/// Number of sequences, and keys of each: up to 512 Ki keys in all, 2 GiB of keys and values.
 const DECODE_KEYS: [(usize, usize); 9] = [
     (1, 2048),
     (1, 8192),
@@ -62,27 +63,27 @@ const DECODE_KEYS: [(usize, usize); 9] = [
     (64, 2048),
     (64, 8192),
 ];
-/// Those that show where the kernels for Ampere stand.
+/// Sequence lengths that show where the kernels for Ampere stand.
 const SM80_SEQLENS: [usize; 3] = [512, 4096, 16_384];
-/// Prompts as a server sees them: a few long ones, many short ones.
+/// Prompt lengths as a server sees them: a few long ones, many short ones.
 const PROMPTS: [usize; 11] = [37, 512, 129, 2048, 811, 4096, 77, 1500, 333, 6000, 841];
 
-/// What is attended to.
+/// The shape and mask of a case.
 #[derive(Clone, Debug)]
 struct Shape {
     head_dim: usize,
     heads_q: usize,
     heads_kv: usize,
-    /// One a sequence.
+    /// The number of keys of each sequence.
     seqlens: Vec<usize>,
-    /// Queries of each sequence, where they are not as many as keys.
+    /// The number of queries of each sequence, if it differs from that of keys.
     queries: Option<usize>,
-    /// Sequences stand one behind the other.
+    /// Whether the sequences are packed one after the other (variable length).
     is_packed: bool,
     is_causal: bool,
-    /// Keys before a query that it sees.
+    /// Sliding window: how many keys before its own position a query sees.
     window: Option<usize>,
-    /// Begin of our kernel's name.
+    /// Prefix of our kernel's name.
     kernel: Option<String>,
     peers: &'static [&'static str],
 }
@@ -105,8 +106,8 @@ impl Shape {
         }
     }
 
-    /// A few queries to all keys of each sequence. Not causal: torch would put the first query at the
-    /// first key.
+    /// Decoding: a few queries attend to all keys of each sequence. It is not causal, because torch
+    /// would align the first query with the first key.
     fn decode(heads_q: usize, queries: usize, (batch, seqlen): (usize, usize)) -> Self {
         Self {
             heads_q,
@@ -128,7 +129,7 @@ impl Shape {
         }
     }
 
-    /// Pairs of a query and a key that it sees, of one head.
+    /// The number of pairs of a query and a key that it sees, for one head.
     fn visible(&self) -> f64 {
         let of_sequence = |&seqlen: &usize| {
             let (seqlen, left) = (seqlen as f64, self.window.map(|left| left as f64));
@@ -148,7 +149,7 @@ impl Shape {
         self.seqlens.iter().copied().max().unwrap_or_default()
     }
 
-    /// Of q.
+    /// Extents of q.
     fn extents_q(&self) -> Vec<usize> {
         let mut extents = self.extents(self.heads_q);
         if let Some(queries) = self.queries {
@@ -157,7 +158,7 @@ impl Shape {
         extents
     }
 
-    /// Of k and v, or of as many heads.
+    /// Extents of k and v, or of a tensor like them with `heads` heads.
     fn extents(&self, heads: usize) -> Vec<usize> {
         match self.is_packed {
             true => vec![self.seqlens.iter().sum(), heads, self.head_dim],
@@ -254,7 +255,7 @@ fn shapes(set: &str) -> Vec<Shape> {
             ..Shape::square(head_dim, POSITIONS, true)
         })),
         "varlen" => {
-            // Two hundred short ones: 16 to 143 positions, in no order.
+            // Two hundred short prompts of 16 to 143 positions, in no particular order.
             let short: Vec<usize> = (0..200).map(|idx| 16 + idx * 37 % 128).collect();
             for seqlens in [&PROMPTS[..], &short] {
                 shapes.extend([64, 128].map(|head_dim| Shape::packed(head_dim, seqlens)));
@@ -293,7 +294,8 @@ fn shapes(set: &str) -> Vec<Shape> {
     shapes
 }
 
-/// Two right answers may be `2^allowed` apart: probabilities and the result are rounded, in each.
+/// Two correct results may differ by `2^allowed`, because each rounds the probabilities and the
+/// result.
 fn case<T: Float + Sample>(shape: Shape, allowed: i32) -> Case {
     Case {
         name: format!("attention/{}/{}", T::DTYPE, shape.name()),
@@ -304,7 +306,7 @@ fn case<T: Float + Sample>(shape: Shape, allowed: i32) -> Case {
     }
 }
 
-/// Operands of one launch.
+/// The operands of one launch.
 struct Copy<T: Float> {
     q: Tensor<T>,
     k: Tensor<T>,
@@ -338,7 +340,7 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     let kernel = begin.map(|begin| {
         let mut candidates = plan.candidates().iter();
         let found = candidates.find(|candidate| candidate.name.starts_with(begin));
-        // An unknown name is refused when it is called, with those that are known.
+        // An unknown name is refused when it is launched, with a list of the known ones.
         found.map_or(begin.to_owned(), |candidate| candidate.name.clone())
     });
     let chosen = plan.chosen().map(|candidate| candidate.name.clone());
@@ -355,7 +357,7 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     Ok(prepared)
 }
 
-/// As a user would write it.
+/// The operation as a user would write it.
 fn attention<'a, T: Float>(
     shape: &Shape,
     Copy { q, k, v, .. }: &Copy<T>,

@@ -1,4 +1,4 @@
-//! One case: ours and the peers in turn, and whether their answers agree.
+//! Measures one case: runs ours and the peers in turn, and checks whether their results agree.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::opponent::{Opponent, split};
 use crate::results::{Row, Side, Unit};
 use crate::timing::{Timer, copies};
 
-/// What all cases of a run share.
+/// The state that all cases of a run share.
 pub(super) struct Bench<'a> {
     pub(super) timer: Timer,
     pub(super) machine: Machine,
@@ -19,7 +19,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures `case`. Who does not compute it is said in `notes`.
+    /// Measures `case`. `notes` gets the peers that do not compute it.
     pub(super) fn row(&self, set: &Set, case: &Case, notes: &mut Vec<String>) -> Result<Row> {
         let stream = self.timer.stream();
         let l2_bytes = self.machine.l2_bytes;
@@ -100,7 +100,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Where bytes are what counts.
+    /// The share of the copy bandwidth, for operations whose rates are in bytes.
     fn share_of_copy(&self, case: &Case, ms: f64) -> Option<f64> {
         let rate = self.machine.copy_bytes_per_s?;
         (self.unit == Unit::Bytes).then(|| case.work.bytes / ms * 1e3 / rate)

@@ -1,4 +1,4 @@
-//! Element by element: memory is the bound.
+//! Elementwise operations, which are bound by memory.
 
 use std::any::type_name;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::inputs::{Sample, normal_copies, unwritten_copies};
 use crate::results::Unit;
 
-/// Sums and functions of elements, casts, chains, transpositions.
+/// Sums and functions of elements, casts, chains of functions, transpositions.
 pub static ELEMENTWISE: Operation = Operation {
     name: "elementwise",
     sets: &[
@@ -78,7 +78,7 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
     }
 }
 
-/// One rounding of the result, and what approximations of exp and tanh are off by.
+/// One rounding of the result, plus the error of approximations of exp and tanh.
 fn difference_allowed<T: Sample>() -> f64 {
     match size_of::<T>() {
         4 => 1e-6,
@@ -130,7 +130,7 @@ fn unary<T: Float + Sample>(op: UnaryOp, len: usize) -> Case {
     }
 }
 
-/// Brings an operation that makes `len` elements of as many to the device.
+/// Prepares an operation that computes `len` elements from `len` elements.
 fn one_to_one<T: Sample, U: Sample>(
     len: usize,
     run: impl Fn(&Tensor<T>, &Tensor<U>, &Stream) -> warpsmith::Result<()> + Copy + 'static,
@@ -181,7 +181,7 @@ fn chain<T: Float + Sample>(len: usize) -> Case {
             ..Work::default()
         },
         description: json!({ "op": "chain8" }),
-        // Peers that round to 16 bits between the functions are off by a few such roundings.
+        // Peers that round to 16 bits between the functions have an error of a few such roundings.
         difference_allowed: 8.0 * difference_allowed::<T>(),
         prepare: one_to_one(len, run),
     }

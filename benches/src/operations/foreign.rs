@@ -1,7 +1,7 @@
-//! Peers behind a C ABI: what `peers/compare.py` gives through ctypes.
+//! Peers behind a C ABI: the callbacks that `peers/compare.py` passes through ctypes.
 //!
-//! Every callback gets room for a text, which it fills with a string that ends in a zero: the offer
-//! as JSON, or what went wrong where it does not return 0.
+//! Every callback gets a buffer for text, into which it writes a zero-terminated string: the offer
+//! as JSON, or an error message if it does not return 0.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -11,24 +11,24 @@ use serde_json::Value;
 use super::{Offer, Peers};
 use crate::error::{BenchError, Result};
 
-/// Room for a text.
+/// Size of the text buffer.
 const TEXT_BYTES: usize = 1 << 16;
 
-/// What the other side offers.
+/// The functions of the peers' side.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Callbacks {
-    /// Who they are, with versions.
+    /// The peers' names, with versions.
     pub name: *const c_char,
     /// Takes a case as JSON; leaves an [`Offer`] as JSON.
     pub prepare: unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> i32,
     /// Enqueues a peer on a copy.
     pub run: unsafe extern "C" fn(u32, u32, *mut c_char, usize) -> i32,
-    /// Enqueues a peer, and copies its answers.
+    /// Enqueues a peer and a copy of its results.
     pub answer: unsafe extern "C" fn(u32, *mut c_char, usize) -> i32,
 }
 
-/// Peers that callbacks reach.
+/// Peers that are called through callbacks.
 #[derive(Debug)]
 pub struct Foreign {
     callbacks: Callbacks,
@@ -38,15 +38,15 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// By `callbacks`.
+    /// The peers behind `callbacks`.
     ///
     /// # Safety
-    /// `name` is a string that ends in a zero. The callbacks may be called on this thread while this
-    /// value lives, write no more than their last argument says to the argument before it, and
-    /// enqueue nothing that touches other memory than its own and that of the operands and answers
-    /// described to `prepare`.
+    /// `name` is a zero-terminated string. The callbacks may be called on this thread while this
+    /// value lives. They write at most as many bytes as their last argument says to the buffer that
+    /// the argument before it names. What they enqueue accesses only their own memory and that of
+    /// the operands and results described to `prepare`.
     pub unsafe fn new(callbacks: Callbacks) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller passes a zero-terminated string.
         let name = unsafe { CStr::from_ptr(callbacks.name) };
         Self {
             callbacks,
@@ -56,7 +56,7 @@ impl Foreign {
         }
     }
 
-    /// What `call` leaves as a text, as the error where it says that there is one.
+    /// The text that `call` writes; it is the error if `call` reports one.
     fn text_of(&self, call: impl FnOnce(*mut c_char, usize) -> i32) -> Result<String> {
         let mut text = self.text.borrow_mut();
         text[0] = 0;
@@ -90,7 +90,7 @@ impl Peers for Foreign {
         let json = CString::new(description.to_string());
         let json = json.map_err(|error| self.error(error.to_string()))?;
         let offer = self.text_of(|text, bytes| {
-            // SAFETY: a string that ends in a zero, and room for as many bytes; see `new`.
+            // SAFETY: `json` is zero-terminated and `text` has room for `bytes` bytes; see `new`.
             unsafe { (self.callbacks.prepare)(json.as_ptr(), text, bytes) }
         })?;
         serde_json::from_str(&offer).map_err(|error| self.error(format!("{error} in {offer}")))

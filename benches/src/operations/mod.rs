@@ -1,22 +1,23 @@
-//! Operations beside other libraries' on one GPU, in one process.
+//! Compares operations with those of other libraries, on one GPU and in one process.
 //!
-//! Rust is in charge: cases, operands, timing, whether the answers agree, table and files. What the
-//! [`Peers`] know is how to enqueue their side on our stream, on our operands. `peers/compare.py`
-//! serves them from Python (torch and what is built on it) through [`foreign`]; without them ours
-//! is measured alone, beside what the machine could do at most.
+//! This side makes the cases and operands, does the timing, compares the results, and writes table
+//! and files. The [`Peers`] only know how to enqueue their work on our stream and our operands.
+//! `peers/compare.py` provides them from Python (torch and libraries built on it) through
+//! [`foreign`]. Without peers, ours is measured alone and compared with the machine's limits.
 //!
 //! # To add an operation or a set
 //!
-//! 1. A module here with an [`Operation`]: its sets, and a function that makes the [`Case`]s of a
-//!    set. A case names its work, says in [`Case::description`] what a peer has to know beyond
-//!    shapes, and prepares operands, answers and our launch as [`Prepared`]. `elementwise` is the
-//!    shortest example. List it in [`OPERATIONS`].
-//! 2. `benches/peers/<operation>.py` with `peers(case)`: a dict from a peer's name to a function
-//!    that takes the operands of one copy, by name as torch tensors, and gives a function without
-//!    arguments, which computes and returns the answers by name.
-//! 3. A line in the command's list of operations, `cli/src/commands/bench.rs`.
+//! 1. Add a module here with an [`Operation`]: its sets, and a function that makes the [`Case`]s of
+//!    a set. A case states its work, gives in [`Case::description`] what a peer has to know beyond
+//!    shapes, and prepares operands, results and our launch as [`Prepared`]. `elementwise` is the
+//!    shortest example. List the operation in [`OPERATIONS`].
+//! 2. Add `benches/peers/<operation>.py` with a function `peers(case)`. It returns a dict from a
+//!    peer's name to a function. That function takes the operands of one copy, by name as torch
+//!    tensors, and returns a function without arguments, which computes and returns the results by
+//!    name.
+//! 3. Add a line to the command's list of operations, `cli/src/commands/bench.rs`.
 //!
-//! Cases of a set `tiny` run on the emulator.
+//! Cases of the set `tiny` run on the emulator.
 
 pub mod attention;
 mod compare;
@@ -42,7 +43,7 @@ use compare::Bench;
 
 pub use prepared::{Operand, Prepared};
 
-/// All of them.
+/// All operations.
 pub const OPERATIONS: [&Operation; 4] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
@@ -53,31 +54,31 @@ pub const OPERATIONS: [&Operation; 4] = [
 /// An operation with its cases.
 #[derive(Debug)]
 pub struct Operation {
-    /// First part of the cases' names, and the name of the module of its peers.
+    /// The first part of the cases' names, and the name of the Python module with its peers.
     pub name: &'static str,
-    /// The first is measured where none is named; `tiny` on the emulator.
+    /// Its sets. If none is named, the first is measured; on the emulator, `tiny`.
     pub sets: &'static [Set],
-    /// What rates count.
+    /// The unit of rates.
     pub unit: Unit,
-    /// Those of a set.
+    /// Makes the cases of a set.
     pub cases: fn(&Set, &OperationOptions) -> Vec<Case>,
 }
 
 /// Cases that belong together.
 #[derive(Clone, Copy, Debug)]
 pub struct Set {
-    /// As results and options name it.
+    /// Its name in results and options.
     pub name: &'static str,
-    /// What it has.
+    /// A description of its cases.
     pub about: &'static str,
-    /// What the geometric mean of the ratios is to reach.
+    /// The target of the geometric mean of the ratios.
     pub geometric_mean: Option<f64>,
-    /// What each row is to reach.
+    /// The target of each row's ratio.
     pub ratio: Option<f64>,
 }
 
 impl Set {
-    /// Without anything to reach.
+    /// A set without targets.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Self {
             name,
@@ -87,7 +88,8 @@ impl Set {
         }
     }
 
-    /// Rows are to reach `ratio`, and all together `geometric_mean`, of the fastest peer's speed.
+    /// Sets the targets: each row is to reach `ratio` times the speed of the fastest peer, and the
+    /// geometric mean of all rows `geometric_mean` times.
     pub const fn reaching(self, ratio: Option<f64>, geometric_mean: Option<f64>) -> Self {
         Self {
             ratio,
@@ -97,33 +99,33 @@ impl Set {
     }
 }
 
-/// What a case has to do, however it is done.
+/// The work of a case, independent of how it is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// Floating-point operations.
     pub flops: f64,
     /// Bytes read and written: each input and each output once.
     pub bytes: f64,
-    /// Exponentials, where the unit for them may bind.
+    /// Exponentials, for cases that the special function unit may bind.
     pub exponentials: f64,
-    /// What the tensor cores multiply, where they do.
+    /// The type that the tensor cores multiply, if they are used.
     pub tensor_input: Option<DType>,
 }
 
-/// Makes operands and our launch, of as many copies.
+/// Makes the operands, in the given number of copies, and our launch.
 pub type Prepare = Box<dyn Fn(&Stream, usize) -> Result<Prepared>>;
 
 /// One case of an operation.
 pub struct Case {
-    /// `operation/dtype/..`, the last part with the extents.
+    /// Its name, `operation/dtype/..`; the last part has the extents.
     pub name: String,
-    /// What has to be done.
+    /// Its work.
     pub work: Work,
     /// What a peer has to know beyond the operands: a JSON object.
     pub description: Value,
-    /// Two right answers may be that far apart, over the largest.
+    /// The difference between two correct results that is allowed, relative to the largest result.
     pub difference_allowed: f64,
-    /// Its operands and our side.
+    /// Makes its operands and our launch.
     pub prepare: Prepare,
 }
 
@@ -133,38 +135,38 @@ impl std::fmt::Debug for Case {
     }
 }
 
-/// Other libraries, at work on our operands and our stream.
+/// Other libraries, which work on our operands and our stream.
 pub trait Peers {
-    /// Which, with their versions.
+    /// Their names, with versions.
     fn name(&self) -> &str;
 
-    /// Takes the next case: its description with the operands of each copy. Those of the case
-    /// before are not used any more.
+    /// Prepares the next case: its description with the operands of each copy. The operands of the
+    /// case before are no longer used.
     ///
     /// # Errors
     /// [`BenchError::Peers`].
     fn prepare(&self, case: &str, description: &Value) -> Result<Offer>;
 
-    /// Enqueues that peer once, on that copy of the operands.
+    /// Enqueues a peer once, on one copy of the operands.
     ///
     /// # Errors
     /// [`BenchError::Peers`].
     fn run(&self, peer: usize, copy: usize) -> Result<()>;
 
-    /// Enqueues that peer on the first copy, and a copy of its answers to where the description
-    /// says.
+    /// Enqueues a peer on the first copy of the operands, and then a copy of its results to the
+    /// place that the description names.
     ///
     /// # Errors
     /// [`BenchError::Peers`].
     fn answer(&self, peer: usize) -> Result<()>;
 }
 
-/// Who computes a case.
+/// The peers that compute a case.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct Offer {
     /// Their names.
     pub peers: Vec<String>,
-    /// Who does not, and why.
+    /// The peers that do not compute it, and why.
     #[serde(default)]
     pub absent: Vec<(String, String)>,
 }
@@ -205,15 +207,15 @@ pub fn by_name(name: &str) -> Result<&'static Operation> {
     })
 }
 
-/// The set that the emulator is given.
+/// The set that is measured on the emulator.
 const TINY: &str = "tiny";
-/// Stands for all others.
+/// The name that selects all other sets.
 const ALL: &str = "all";
-/// Most operations or bytes of a case on the emulator.
+/// The largest number of operations or bytes of a case on the emulator.
 const EMULATOR_WORK: f64 = 5e8;
 
 impl Operation {
-    /// The sets that `options` name.
+    /// The sets that `options` select.
     ///
     /// # Errors
     /// [`BenchError::NoSet`].
@@ -248,7 +250,7 @@ impl Operation {
         }
     }
 
-    /// The cases that `options` name, each with its set.
+    /// The cases that `options` select, each with its set.
     ///
     /// # Errors
     /// [`BenchError::NoSet`], [`BenchError::NoCase`], [`BenchError::TooLargeForEmulator`].
@@ -285,12 +287,12 @@ impl Operation {
         }
     }
 
-    /// Measures the cases that `options` name, writes a table to `output` row by row, and the files
-    /// if a folder is given.
+    /// Measures the cases that `options` select and writes a table to `output` row by row, and the
+    /// files if a folder is given. Cases that ours does not compute are listed and left out. A peer
+    /// that does not compute a case is named with its reason.
     ///
     /// # Errors
-    /// The first that the device, a peer or a file gives. What ours does not compute is listed and
-    /// left out; a peer that does not compute a case is named with its reason.
+    /// The first error of the device, a peer or a file.
     pub fn run(
         &'static self,
         options: &OperationOptions,

@@ -1,4 +1,4 @@
-//! Operands and answers of a case, on the device, as both sides see them.
+//! The operands and results of a case on the device, which both sides use.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -22,11 +22,11 @@ pub struct Prepared {
     ours: Option<Opponent<'static>>,
 }
 
-/// A tensor by name, in as many copies as launches rotate through.
+/// A named tensor, in the copies that launches rotate through.
 pub struct Operand {
     name: String,
     description: Value,
-    /// Keeps the memory.
+    /// Keeps the memory alive.
     _tensors: Box<dyn Any>,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Debug for Operand {
 
 type Clear = Box<dyn Fn(&Stream) -> Result<()>>;
 
-/// What is computed: ours and the place for a peer's.
+/// A result: ours, and the memory for a peer's.
 struct Answer {
     theirs: Operand,
     clear_ours: Clear,
@@ -73,21 +73,21 @@ impl fmt::Debug for Answer {
 }
 
 impl Prepared {
-    /// Nothing yet.
+    /// A case without operands and results yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An input that peers get, too: one tensor a copy, or one that all share.
+    /// Adds an input, which peers get too: one tensor per copy, or one that all copies share.
     pub fn operand<T: Element>(&mut self, name: &str, copies: &[Tensor<T>]) {
         self.operands.push(Operand::new(name, copies));
     }
 
-    /// An output of floating-point numbers: that of the first copy. Compared by the largest
-    /// difference over the largest value.
+    /// Adds an output of floating-point numbers, that of the first copy. Results are compared by
+    /// the largest difference divided by the largest value.
     ///
     /// # Errors
-    /// Where there is no memory for the peer's.
+    /// If there is no memory for the peer's result.
     pub fn answer<T: Sample>(
         &mut self,
         name: &str,
@@ -100,7 +100,8 @@ impl Prepared {
         })
     }
 
-    /// An output that has one right value, as integers have; `unwritten` is one that it has not.
+    /// Adds an output that must be equal, as integers must. `unwritten` is a value that does not
+    /// occur in correct results.
     ///
     /// # Errors
     /// As [`Prepared::answer`].
@@ -139,7 +140,7 @@ impl Prepared {
             clear_ours: clear(&ours),
             clear_theirs: clear(&theirs),
             difference: Box::new(move || {
-                // Ours is read once: it stays as it is while the peers answer.
+                // Ours is read once: it does not change while the peers compute.
                 let mut read = read.borrow_mut();
                 if read.is_none() {
                     *read = Some(ours.to_vec()?);
@@ -151,7 +152,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Our launch, on the copy that its argument names, and the kernel that it chose.
+    /// Sets our launch, whose argument is the index of the copy, and the kernel that it chose.
     pub fn ours(
         &mut self,
         choice: Option<String>,
@@ -176,7 +177,8 @@ impl Prepared {
         described(self.answers.iter().map(|answer| &answer.theirs))
     }
 
-    /// What is not written stays not a number.
+    /// Fills our results with NaN (or the value `unwritten`), which elements that are not written
+    /// keep.
     pub(super) fn clear_ours(&self, stream: &Stream) -> Result<()> {
         let mut answers = self.answers.iter();
         answers.try_for_each(|answer| (answer.clear_ours)(stream))
@@ -187,7 +189,7 @@ impl Prepared {
         answers.try_for_each(|answer| (answer.clear_theirs)(stream))
     }
 
-    /// The largest of the answers.
+    /// The largest difference of all results.
     pub(super) fn difference(&self) -> Result<f64> {
         let mut answers = self.answers.iter();
         answers.try_fold(

@@ -1,4 +1,4 @@
-//! Reductions and scans: memory is the bound.
+//! Reductions and scans, which are bound by memory.
 
 use half::bf16;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::inputs::{Sample, normal_copies, unwritten_copies};
 use crate::results::Unit;
 
-/// Reductions over rows, columns and all; running sums.
+/// Reductions over rows, over columns and over everything; running sums.
 pub static REDUCE: Operation = Operation {
     name: "reduce",
     sets: &[
@@ -24,7 +24,7 @@ pub static REDUCE: Operation = Operation {
     cases,
 };
 
-/// Variance and mean from one pass, beside the operations of one result.
+/// The reductions: those with one result, and variance and mean from one pass.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Of(ReduceOp),
@@ -116,8 +116,8 @@ fn case<T: Sample + Reducible<Value: Sample>>(
             ..Work::default()
         },
         description: json!({ "op": kind.name(), "axis": axis }),
-        // Sums of normal values: of the order of summation, over a sum that may be small; torch rounds
-        // to the inputs' dtype.
+        // Sums of normal values: the error of the order of summation, divided by a sum that may be
+        // small; torch rounds to the inputs' dtype.
         difference_allowed: if size == 4 { 2e-3 } else { 2e-2 },
         prepare: Box::new(prepare),
     }
@@ -169,7 +169,7 @@ fn prepared<T: Sample + Reducible<Value: Sample>>(
         Kind::VarianceAndMean => {
             let y = unwritten_copies::<T::Value>(stream, left, copies)?;
             let mean = unwritten_copies::<T::Value>(stream, left, copies)?;
-            // Means of normal values are near 0: only the variances tell.
+            // Means of normal values are close to 0, so only the variances are compared.
             prepared.answer("y", &y[0], stream)?;
             prepared.ours(None, move |copy| {
                 let reduce = Reduce::new(ReduceOp::Variance, &x[copy]).ddof(1);
@@ -204,8 +204,8 @@ fn scan<T: Sample + Reducible>(shape: [usize; 2]) -> Case {
             ..Work::default()
         },
         description: json!({ "op": "scan", "axis": 1 }),
-        // torch adds up in bf16 itself where it is not compiled: 0.19 off at 2^30. Ours is held to its
-        // bound by tests.
+        // Without compilation, torch accumulates in bf16 itself and is off by 0.19 at 2^30. Tests
+        // check ours against its bound.
         difference_allowed: if size_of::<T>() == 4 { 1e-3 } else { 0.3 },
         prepare: Box::new(prepare),
     }

@@ -1,4 +1,4 @@
-//! Operations on rows: softmax, norms, cross-entropy and their gradients. Memory is the bound.
+//! Row operations: softmax, norms, cross-entropy and their gradients. They are bound by memory.
 
 use half::bf16;
 use serde_json::json;
@@ -36,23 +36,25 @@ pub static ROWS: Operation = Operation {
     cases,
 };
 
-/// Elements of the large cases: 512 MiB a tensor, as much as the copy takes that they are beside.
+/// Elements of the large cases: 512 MiB per tensor, as large as in the copy that they are compared
+/// with.
 const LARGE: usize = 1 << 28;
-/// Elements of the medium ones: still more than any L2 holds.
+/// Elements of the medium cases: still larger than any L2.
 const MEDIUM: usize = 1 << 26;
 
-/// Lengths of rows.
+/// Row lengths.
 const LENGTHS: [usize; 11] = [
     256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144,
 ];
 
-/// Words of vocabularies.
+/// Vocabulary sizes.
 const VOCABULARIES: [usize; 4] = [32_000, 32_768, 128_256, 256_000];
 
-/// Half a place of bf16 near 1, what approximations are off by, and another order of sums.
+/// Half an ulp of bf16 near 1, plus the error of approximations and of a different order of
+/// summation.
 const DIFFERENCE: f64 = 1e-2;
 
-/// What is computed.
+/// The operations.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Softmax,
@@ -84,7 +86,7 @@ impl Op {
         }
     }
 
-    /// Tensors of rows that are read or written.
+    /// The number of tensors of full rows that are read or written.
     const fn tensors(self) -> usize {
         match self {
             Self::Softmax | Self::LayerNorm | Self::RmsNorm | Self::CrossEntropy => 2,

@@ -5,7 +5,7 @@ use warpsmith::Device;
 
 use super::*;
 
-/// Options of a command line.
+/// The options of a command line.
 fn options(arguments: &[&str]) -> OperationOptions {
     #[derive(clap::Parser)]
     struct Command {
@@ -40,7 +40,7 @@ fn every_operation_runs_on_the_emulator_alone() -> Result<()> {
     Ok(())
 }
 
-/// Computes nothing: its answers are never written.
+/// A peer that computes nothing: its results are never written.
 struct Idle {
     seen: RefCell<Vec<Value>>,
 }
