@@ -350,7 +350,7 @@ where
         Self(pairs, PhantomData)
     }
 
-    /// As [`tie`](crate::wgmma::tie): keeps earlier writes before the `wgmma.fence` that follows.
+    /// As [`tie`]: keeps earlier writes before the `wgmma.fence` that follows.
     ///
     /// # Panics
     /// On the host.
