@@ -13,14 +13,14 @@
 //! 3. A typed pass over the module's text ([`ir`]) adds what rustc cannot express, such as launch
 //!    bounds, shared memory, and that barriers are convergent.
 //! 4. opt and llc compile each family of kernels to PTX.
-//! 5. Passes over the PTX give every float operation its rounding, and every store a register of
-//!    its width.
+//! 5. Passes over the PTX give every float operation an explicit rounding and every store a
+//!    register of its width, and shorten the text.
 //! 6. The PTX is checked against rules ([`Refusal`]), assembled by ptxas where there is one, and
 //!    described by a manifest ([`ptx_syntax::manifest`]).
 //!
 //! # In a build script
 //! ```no_run
-//! // build.rs of a program whose kernels lie in the folder `kernels`
+//! // build.rs of a program whose kernels are in the folder `kernels`
 //! fn main() -> Result<(), cuda_builder::Error> {
 //!     cuda_builder::CudaBuilder::new("kernels").build()?;
 //!     Ok(())
@@ -35,8 +35,8 @@
 //! Users of finished PTX need none.
 //!
 //! # Reproducible builds
-//! The same source gives the same PTX, wherever the crate lies and whatever else is installed, as
-//! long as rustc and LLVM are of the same release. The manifest records which.
+//! The same source gives the same PTX, wherever the crate is and whatever else is installed, as
+//! long as rustc and LLVM are of the same release. The manifest records which releases these were.
 #![forbid(unsafe_code)]
 
 mod arch;

@@ -5,7 +5,7 @@
 //!
 //! | in LLVM's text | what remains |
 //! |---|---|
-//! | comments, blank lines, indentation | nothing, except `// hole ..`, which says where fragments go |
+//! | comments, blank lines, indentation | nothing, except `// hole ..`: where fragments go |
 //! | blanks after commas and before the tab after a mnemonic | nothing; in `asm!` a blank, no tab |
 //! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$arg0` |
 //! | the function's number in labels, `$L__BB12_3` | `$L3` |

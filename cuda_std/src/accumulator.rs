@@ -2,7 +2,8 @@
 //!
 //! An [`Accumulator`] may be read and written. [`Accumulator::begin`] turns it into an
 //! [`InFlight`], on which wgmma instructions are issued and which cannot be read.
-//! [`InFlight::finish`] waits for them and returns the [`Accumulator`]:
+//! [`InFlight::finish`] waits for them and returns the [`Accumulator`]. Reading it earlier does not
+//! compile:
 //!
 //! ```compile_fail
 //! use cuda_std::accumulator::InFlight;

@@ -1,9 +1,9 @@
 //! Named barriers: the 16 hardware barriers of a block. [`crate::thread::sync_threads`] uses number
 //! 0 with all threads, and so do the reductions `bar_red_*` here.
 //!
-//! What the participating threads wrote to shared and global memory before they arrive is visible
-//! to the threads that wait, after the barrier. The functions rely on cuda_builder to keep them
-//! convergent.
+//! The accesses of shared and global memory by participating threads before they arrive are ordered
+//! before those after the barrier by the threads that wait at it. The functions rely on
+//! cuda_builder to keep them convergent.
 
 /// `bar.sync id, threads;`: arrives at barrier `id` and waits until `threads` threads have arrived,
 /// those of [`bar_arrive`] included.

@@ -106,7 +106,7 @@ barriers! {
 pub fn mapa_shared_cluster(address: SharedAddr, rank: u32) -> ClusterAddr {
     on_device!("cluster::mapa_shared_cluster", (address, rank), {
         let mapped: u32;
-        // SAFETY: computes an address; a rank the cluster lacks gives one that nobody may use.
+        // SAFETY: only computes an address, which is unusable if the cluster has no such rank.
         unsafe {
             core::arch::asm!("mapa.shared::cluster.u32 {}, {}, {};", out(reg32) mapped,
                 in(reg32) address.bits(), in(reg32) rank, options(pure, nomem, nostack));

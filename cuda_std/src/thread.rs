@@ -44,8 +44,8 @@ special_register! {
 /// `bar.sync 0;`: the block barrier (CUDA's `__syncthreads()`).
 ///
 /// *Scope*: block. Every thread of it must arrive, and each warp converged: all its lanes at the
-/// same barrier. Relies on cuda_builder to keep it convergent. *Ordering*: what the block's threads
-/// wrote to shared and global memory before the barrier is visible to all of them after it.
+/// same barrier. Relies on cuda_builder to keep it convergent. *Ordering*: all accesses of shared
+/// and global memory by the block's threads before the barrier are ordered before those after it.
 /// *Since*: PTX 1.0, sm_10.
 ///
 /// # Panics

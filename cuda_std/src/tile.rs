@@ -8,7 +8,7 @@
 //! use cuda_std::accumulator::InFlight;
 //! use cuda_std::tile::{KMajor, MnMajor, Operand};
 //! use cuda_std::wgmma::{E4m3, M64};
-//! // 8-bit operands have to have k contiguous.
+//! // 8-bit operands have to be K-major.
 //! unsafe fn product(acc: &mut InFlight<M64<64, f32, E4m3, E4m3>>, a: Operand<E4m3, KMajor>, b: Operand<E4m3, MnMajor>) {
 //!     unsafe { acc.multiply_add(a, b) }
 //! }

@@ -219,8 +219,8 @@ pub fn activemask() -> u32 {
 
 /// `bar.warp.sync`: waits for all lanes of `mask` (CUDA's `__syncwarp()`).
 ///
-/// *Scope*: warp; diverged lanes may arrive one by one. *Ordering*: what these lanes wrote before
-/// it is visible to all of them after it. *Since*: PTX 6.0, sm_30.
+/// *Scope*: warp; diverged lanes may arrive one by one. *Ordering*: the memory accesses of these
+/// lanes before it are ordered before those after it. *Since*: PTX 6.0, sm_30.
 ///
 /// # Safety
 /// All lanes of `mask` reach it with the same mask.

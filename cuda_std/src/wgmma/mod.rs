@@ -42,7 +42,7 @@
 //! ```compile_fail
 //! # use cuda_std::wgmma::{E4m3, M64, MmaAsync};
 //! type Mma = M64<256, f32, E4m3, E4m3>;
-//! let product = Mma::ss::<true, false, true>; // B by columns
+//! let product = Mma::ss::<true, false, true>; // B is MN-major
 //! # let _: unsafe fn(&mut [f32; 128], u64, u64) = product;
 //! ```
 //! ```compile_fail
