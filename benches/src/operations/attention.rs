@@ -119,7 +119,7 @@ impl Shape {
         }
     }
 
-    /// The same for lengths that differ.
+    /// Causal attention on packed sequences of different lengths.
     fn packed(head_dim: usize, seqlens: &[usize]) -> Self {
         Self {
             seqlens: seqlens.to_vec(),
