@@ -40,6 +40,7 @@
 //!   lanes. "Converged" means that all lanes of the warp execute the same instruction together, as
 //!   PTX's `.aligned` demands;
 //! - *Proxy*: whether it accesses memory through the generic or the async proxy (see [`fence`]);
+//! - *Ordering*: which other memory accesses it orders, if any;
 //! - *Since*: the oldest PTX ISA version and architecture that have it. A kernel that uses it
 //!   declares that architecture, as in `#[kernel(arch = "sm_90a")]`.
 //!
