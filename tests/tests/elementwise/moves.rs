@@ -186,3 +186,17 @@ fn parts_of_matrices_are_transposed_in_place_of_others() {
         check(&device, |i| i as i64 + 1);
     }
 }
+
+#[test]
+fn windows_over_a_vector_are_copied_wherever_they_begin() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let values: Vec<f32> = (0..64_u8).map(f32::from).collect();
+        let x = Tensor::from_slice(&device, &[64], &values).expect("a tensor");
+        // Each of 3 windows of 16, once for each of 8 columns: they step by 1 as their elements do.
+        let windows = x.as_strided(&[3, 16, 8], &[1, 1, 0], 32).expect("a view");
+        let copy = windows.contiguous(&stream).expect("a copy");
+        let want = ArrayD::from_shape_fn(vec![3, 16, 8], |at| 32.0 + (at[0] + at[1]) as f32);
+        assert_eq!(copy.to_ndarray().expect("elements"), want);
+    }
+}

@@ -53,10 +53,11 @@ impl Transposition {
             params.batch_rank += 1;
             blocks = blocks.checked_mul(walk.shape[axis] as u64)?;
         }
-        for (t, strides) in [y, x].into_iter().enumerate() {
+        for (t, (strides, along)) in [(y, 0), (x, inner)].into_iter().enumerate() {
             let each = (16 / size_bytes) as i64;
+            // Of an x whose windows overlap, other dimensions may step by 1, too.
             let fits = walk.address(t).is_multiple_of(16)
-                && (0..walk.rank).all(|axis| strides[axis] == 1 || strides[axis] % each == 0);
+                && (0..walk.rank).all(|axis| axis == along || strides[axis] % each == 0);
             // Bit 0 is x, which is tensor 1.
             params.aligned |= u32::from(fits) << (1 - t);
         }
@@ -135,6 +136,15 @@ mod tests {
         assert_eq!((got.params.x_batch[0], got.params.y_batch[0]), (20, 10));
         // Rows of 10 elements of 4 bytes do not begin at multiples of 16 in y; in x they do.
         assert_eq!(got.params.aligned, 1);
+    }
+
+    #[test]
+    fn windows_that_begin_at_every_element_are_not_aligned() {
+        // [window, a, b] of x[window + a], for each b.
+        let got = of(&[2, 16, 8], &[128, 8, 1], &[1, 1, 0]).expect("a transposition");
+        assert_eq!(got.params.aligned, 2);
+        let got = of(&[2, 16, 8], &[128, 8, 1], &[4, 1, 0]).expect("a transposition");
+        assert_eq!(got.params.aligned, 3);
     }
 
     #[test]
