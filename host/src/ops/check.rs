@@ -1,6 +1,6 @@
 //! Checks shared by the operations.
 
-use crate::tensor::Erased;
+use crate::tensor::{Erased, Layout};
 use crate::{Element, Error, Result, Stream, Tensor};
 
 /// Checks that `tensor` is on the stream's device.
@@ -63,7 +63,12 @@ pub(super) fn shape_mismatch<T: Element>(
     }
 }
 
-/// An extent as the u32 that kernels take.
+/// A contiguous tensor of this shape has strides, whether there is memory for it or not.
+pub(super) fn addressable(shape: &[usize]) -> Result<()> {
+    Layout::contiguous(shape).map(drop)
+}
+
+/// An extent as kernels take it.
 pub(super) fn extent(what: &'static str, extent: usize) -> Result<u32> {
     // Kernels round extents up to whole tiles in u32, which must not overflow.
     const LIMIT: u32 = u32::MAX - 1024;

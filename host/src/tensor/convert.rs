@@ -68,16 +68,21 @@ impl<T: Element> Tensor<T> {
         if self.is_contiguous() {
             return ArrayD::from_shape_vec(shape, values).map_err(bug);
         }
-        // `from_shape` takes no negative strides, so build the view with their magnitudes and then
-        // reverse those axes.
-        let strides: Vec<usize> = self
-            .strides()
+        // ndarray takes no negative strides here, so reversed axes are turned and turned back.
+        // Nothing steps over a single one, whose stride may be any.
+        let strides: Vec<i64> = self
+            .shape()
+            .iter()
+            .zip(self.strides())
+            .map(|(&extent, &stride)| if extent > 1 { stride } else { 0 })
+            .collect();
+        let steps: Vec<usize> = strides
             .iter()
             .map(|&stride| stride.unsigned_abs() as usize)
             .collect();
         let mut view: ArrayViewD<'_, T> =
-            ArrayView::from_shape(shape.strides(IxDyn(&strides)), &values).map_err(bug)?;
-        for (axis, &stride) in self.strides().iter().enumerate() {
+            ArrayView::from_shape(shape.strides(IxDyn(&steps)), &values).map_err(bug)?;
+        for (axis, &stride) in strides.iter().enumerate() {
             if stride < 0 {
                 view.invert_axis(ndarray::Axis(axis));
             }

@@ -12,6 +12,7 @@ mod views;
 pub(crate) use dims::Dims;
 pub use dims::MAX_RANK;
 pub(crate) use erased::{Address, Erased};
+pub(crate) use layout::Layout;
 
 use crate::buffer::{DeviceBuffer, DevicePtr, pattern};
 use crate::device::Device;
@@ -19,7 +20,6 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::stream::Stream;
-use layout::Layout;
 use spec::DType;
 use std::fmt;
 use std::marker::PhantomData;

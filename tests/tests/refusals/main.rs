@@ -1,8 +1,25 @@
 //! What the operations refuse: typed errors that name the value got, and nothing written.
 
+/// The error is of this variant, its text says all of `words`.
+macro_rules! refused {
+    ($result:expr, $variant:ident, $($word:expr),+ $(,)?) => {
+        match $result {
+            Err(error @ warpsmith::Error::$variant { .. }) => {
+                let text = error.to_string();
+                $(assert!(text.contains($word), "`{text}` does not say `{}`", $word);)+
+            }
+            Err(other) => panic!("{other}, which is not {}", stringify!($variant)),
+            Ok(_) => panic!("it was accepted"),
+        }
+    };
+}
+
+mod extremes;
+mod norms;
+
 use warpsmith::{
-    Attention, Binary, BinaryOp, Device, Error, Gemm, LayerNorm, NormGradients, Normalized, Reduce,
-    ReduceOp, RmsNorm, RmsNormGrad, Softmax, Stream, Tensor, Unary, UnaryOp,
+    Attention, Binary, BinaryOp, Device, Gemm, GradOp, Gradient, Reduce, ReduceOp, Softmax, Stream,
+    Tensor, Unary, UnaryOp,
 };
 use warpsmith_tests::operand::View;
 use warpsmith_tests::output::Output;
@@ -22,20 +39,6 @@ fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
 /// A poisoned output of that shape.
 fn output(device: &Device, shape: &[usize]) -> Output<f32> {
     Output::new(device, shape, View::Contiguous).expect("an output")
-}
-
-/// The error is of this variant, its text says all of `words`.
-macro_rules! refused {
-    ($result:expr, $variant:ident, $($word:expr),+ $(,)?) => {
-        match $result {
-            Err(error @ Error::$variant { .. }) => {
-                let text = error.to_string();
-                $(assert!(text.contains($word), "`{text}` does not say `{}`", $word);)+
-            }
-            Err(other) => panic!("{other}, which is not {}", stringify!($variant)),
-            Ok(_) => panic!("it was accepted"),
-        }
-    };
 }
 
 #[test]
@@ -118,6 +121,20 @@ fn gemm_refuses_outputs_that_overlap() {
             "`d`",
             "[0, 1]"
         );
+    });
+}
+
+#[test]
+fn gemm_refuses_options_that_exclude_each_other_of_an_empty_product_too() {
+    on_every_device(|_, stream| {
+        for m in [0, 3] {
+            let (a, b) = (ones(stream, &[m, 4]), ones(stream, &[4, 5]));
+            let (one, columns) = (ones(stream, &[1]), ones(stream, &[5]));
+            let scaled = Gemm::new(&a, &b).alpha_from(&one).scale_a_from(&one);
+            let scaled = scaled.scale_b(0.5).column_scales(&columns);
+            refused!(scaled.run(stream), InvalidValue, "scale_b", "0.5", "want 1");
+            refused!(scaled.plan(stream), InvalidValue, "scale_b", "0.5");
+        }
     });
 }
 
@@ -296,10 +313,13 @@ fn softmax_and_elementwise_refuse_what_does_not_fit() {
             "scalar",
             "missing"
         );
-        let exp = Unary::new(UnaryOp::Exp, &x).scalar(2.0).run(stream);
-        refused!(exp, InvalidValue, "scalar", "2", "exp");
+        let exp = Unary::new(UnaryOp::Exp, &x).scalar(-1e30).run(stream);
+        refused!(exp, InvalidValue, "scalar is -1e30, want none", "exp");
         let into = Unary::new(UnaryOp::Exp, &square).run_into(&square.t(), stream);
         refused!(into, Overlap, "`y`", "`x`");
+
+        let into = Gradient::new(GradOp::Relu, &x, &x).run_into(&y.tensor, stream);
+        refused!(into, ShapeMismatch, "`dx`", "[4, 3]", "[3, 4]");
 
         let z = ones(stream, &[3, 5]);
         let sum = Binary::new(BinaryOp::Add, &x, &z).run(stream);
@@ -362,123 +382,4 @@ fn operands_of_another_device_are_refused() {
     let heads = |x: &Tensor<f32>| x.reshape(&[1, 4, 1, 4]).expect("a view");
     let attention = Attention::new(&heads(&x), &heads(&y), &heads(&x)).run(&stream);
     refused!(attention, DeviceMismatch, "`k`");
-}
-
-#[test]
-fn norms_refuse_what_does_not_fit() {
-    let device = Device::emulator().expect("an emulator");
-    let stream = device.stream().expect("a stream");
-    let zeros = |shape: &[usize]| Tensor::<half::bf16>::zeros(&stream, shape).expect("a tensor");
-    let (x, y, weight) = (zeros(&[3, 8]), zeros(&[3, 8]), zeros(&[8]));
-    let f32 = |shape: &[usize]| Tensor::<f32>::zeros(&stream, shape).expect("a tensor");
-    let refused = LayerNorm::new(&x).weight(&zeros(&[7])).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "weight",
-            ..
-        })
-    ));
-    let refused = LayerNorm::new(&x).last_axes(2).weight(&weight).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "weight",
-            ..
-        })
-    ));
-    for axes in [&[1, 2][..], &[9]] {
-        let refused = RmsNorm::new(&x).axes(axes).run_kept(&stream);
-        assert!(matches!(
-            refused,
-            Err(Error::OutOfBounds {
-                what: "axis",
-                limit: 2,
-                ..
-            })
-        ));
-    }
-    for norm in [
-        LayerNorm::new(&x).axes(&[]),
-        LayerNorm::new(&x).last_axes(0),
-    ] {
-        let refused = norm.run(&stream);
-        assert!(matches!(
-            refused,
-            Err(Error::InvalidValue { what: "axes", .. })
-        ));
-    }
-    let refused = LayerNorm::new(&x).last_axes(3).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::OutOfBounds {
-            what: "number of axes",
-            got: 3,
-            limit: 3
-        })
-    ));
-    let refused = LayerNorm::new(&zeros(&[])).run(&stream);
-    assert!(matches!(refused, Err(Error::OutOfBounds { .. })));
-    for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
-        let refused = RmsNorm::new(&x).epsilon(epsilon).run(&stream);
-        assert!(matches!(
-            refused,
-            Err(Error::InvalidValue {
-                what: "epsilon",
-                ..
-            })
-        ));
-    }
-    let mixed = LayerNorm::new(&x).weight(&weight).bias_f32(&f32(&[8]));
-    let refused = mixed.run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::InvalidValue {
-            what: "dtype of bias",
-            ..
-        })
-    ));
-    let out = |sum, rstd| Normalized {
-        y: y.clone(),
-        sum,
-        mean: None,
-        rstd,
-    };
-    let refused = RmsNorm::new(&x).run_kept_into(&out(Some(zeros(&[3, 8])), None), &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::InvalidValue { what: "sum", .. })
-    ));
-    let with_residual = RmsNorm::new(&x).residual(&x);
-    let refused = with_residual.run_kept_into(&out(Some(y.clone()), None), &stream);
-    assert!(matches!(refused, Err(Error::Overlap { output: "sum", .. })));
-    let refused = RmsNorm::new(&x).run_kept_into(&out(None, Some(f32(&[4]))), &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "rstd",
-            ..
-        })
-    ));
-    let refused = RmsNormGrad::new(&x, &y, &f32(&[2])).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "rstd",
-            ..
-        })
-    ));
-    let overlapping = NormGradients {
-        dx: x.clone(),
-        dweight: Some(f32(&[9])),
-        dbias: None,
-    };
-    let refused = RmsNormGrad::new(&x, &y, &f32(&[3])).run_into(&overlapping, &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "dweight",
-            ..
-        })
-    ));
 }

@@ -88,10 +88,10 @@ pub(crate) struct AttentionState {
 ///
 /// # Errors
 /// [`Error::ShapeMismatch`], [`Error::LengthMismatch`], [`Error::Unsupported`] (head_dim above 256,
-/// no kernel with this name or these options), [`Error::InvalidValue`] (an invalid scale, softcap
-/// or length), [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`],
-/// [`Error::OutOfBounds`] (an extent that is too large), [`Error::OutOfMemory`], [`Error::Driver`].
-/// No launch happens on error.
+/// a kernel that there is not), [`Error::InvalidValue`] (a scale, softcap, length or number of
+/// parts that makes no sense), [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`],
+/// [`Error::OutOfBounds`] (an extent that is too large), [`Error::OutOfMemory`], [`Error::Driver`]. No
+/// launch happens on error.
 ///
 /// # Performance
 /// Inputs are read in place if the stride of their last dimension is 1; otherwise they are copied
@@ -347,10 +347,10 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
         self
     }
 
-    /// Sets the number of parts into which the keys are split (split-KV). Separate blocks process
-    /// them, and the partial results are merged in a fixed order; 1 does not split. The default is
-    /// the number that is estimated to be fastest. `run` fails with [`Error::Unsupported`] if no
-    /// kernel supports the requested value.
+    /// In how many parts keys are taken, by blocks of their own whose results are merged, in order: 1, which
+    /// is not at all, to 128. If not said, as many as are expected to be fastest. `run` fails with
+    /// [`Error::InvalidValue`] for other numbers, and with [`Error::Unsupported`] where no kernel does as
+    /// asked.
     pub fn key_splits(mut self, splits: u32) -> Self {
         self.key_splits = Some(splits);
         self

@@ -11,7 +11,7 @@ use crate::ops::copy::{contiguous, strided_copy};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use spec::attention::sm80::LEAST_SCALE;
-use spec::attention::{BshStrides, UNLIMITED};
+use spec::attention::{BshStrides, MOST_SPLITS, UNLIMITED};
 use std::f64::consts::LOG2_E;
 
 /// Factors of the scores, in the form that kernels take.
@@ -120,7 +120,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             return then(None);
         }
         let inputs = self.inputs_in_order()?;
-        let o = self.new_operand(&extents);
+        let o = self.new_operand(&extents)?;
         then(Some(&self.describe(
             &extents,
             &factors,
@@ -129,8 +129,9 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         )?))
     }
 
-    /// Layout of a new `o`.
-    fn new_operand(&self, extents: &Extents) -> OperandDesc {
+    /// How a new o lies.
+    fn new_operand(&self, extents: &Extents) -> Result<OperandDesc> {
+        check::addressable(&extents.shape_o(self.layout))?; // so no product below overflows
         let positions = extents.total_q.unwrap_or(extents.seqlen_q) as i64;
         let (heads, head_dim_v) = (extents.heads_q as i64, extents.head_dim_v as i64);
         let (seq, head) = match self.layout {
@@ -141,10 +142,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             Some(_) => 0,
             None => positions * heads * head_dim_v,
         };
-        OperandDesc {
+        Ok(OperandDesc {
             strides: BshStrides { batch, seq, head },
             align_bytes: OperandDesc::MOST_ALIGN_BYTES,
-        }
+        })
     }
 
     fn new_o(&self, extents: &Extents, stream: &Stream) -> Result<Tensor<Out>> {
@@ -173,6 +174,15 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 ));
             }
         }
+        if let Some(splits) = self.key_splits
+            && !(1..=MOST_SPLITS).contains(&splits)
+        {
+            return Err(Error::InvalidValue {
+                what: "key_splits",
+                got: splits.to_string().into(),
+                want: format!("1 to {MOST_SPLITS}").into(),
+            });
+        }
         let factors = self.factors(&extents)?;
         Ok((extents, factors))
     }
@@ -185,7 +195,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         if !((scale * LOG2_E) as f32).is_finite() {
             return Err(Error::InvalidValue {
                 what: "softmax_scale",
-                got: scale.to_string().into(),
+                got: format!("{:?}", scale as f32).into(),
                 want: format!("a finite number, of magnitude up to {MOST_FACTOR:e}").into(),
             });
         }
@@ -205,10 +215,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         if !fits {
             return Err(Error::InvalidValue {
                 what: "softcap",
-                got: softcap.to_string().into(),
+                got: format!("{softcap:?}").into(),
                 want: format!(
-                    "a number above 0, up to {MOST_FACTOR:e}, that softmax_scale {scale:e} can be \
-                     divided by"
+                    "a number above 0, up to {MOST_FACTOR:e}, that softmax_scale {:?} can be \
+                     divided by",
+                    scale as f32
                 )
                 .into(),
             });

@@ -74,6 +74,7 @@ impl<'a, T: Float> Gradient<'a, T> {
 
     fn program(&self) -> Program<'a> {
         let mut program = Program::load("x", self.x.erased());
+        program.output = "dx";
         let dy = program.input("dy", self.dy.erased());
         program.push(Step::Gradient(self.op, dy));
         program

@@ -52,6 +52,8 @@ pub(crate) struct Program<'a> {
     arithmetic: Arithmetic,
     inputs: [Option<Erased<'a>>; MAX_INPUTS],
     names: [&'static str; MAX_INPUTS],
+    /// Name of the result in errors.
+    pub(super) output: &'static str,
     inputs_len: usize,
     steps: [Step<'a>; MORE_STEPS],
     steps_len: usize,
@@ -88,6 +90,7 @@ impl<'a> Program<'a> {
             arithmetic,
             inputs: [None; MAX_INPUTS],
             names: NAMES,
+            output: "y",
             inputs_len: 1,
             steps: [Step::Keep(0); MORE_STEPS],
             steps_len: 0,
@@ -206,9 +209,9 @@ impl<'a> Program<'a> {
     pub(crate) fn run_into<U: ChainElement>(&self, y: &Tensor<U>, stream: &Stream) -> Result<()> {
         let shape = self.validate(stream)?;
         self.check_result(U::DTYPE)?;
-        check::output("y", y, &shape, stream)?;
+        check::output(self.output, y, &shape, stream)?;
         for (input, name) in self.inputs().zip(self.names) {
-            check::no_partial_overlap_of("y", &y.erased(), name, &input)?;
+            check::no_partial_overlap_of(self.output, &y.erased(), name, &input)?;
         }
         self.launch(&y.erased(), stream)
     }
@@ -217,7 +220,7 @@ impl<'a> Program<'a> {
         if Arithmetic::of(dtype) == Some(self.arithmetic) || dtype == DType::U8 {
             return Ok(());
         }
-        Err(Fault::Dtype("y", dtype).error(self.arithmetic))
+        Err(Fault::Dtype(self.output, dtype).error(self.arithmetic))
     }
 
     fn inputs(&self) -> impl Iterator<Item = Erased<'a>> {

@@ -3,6 +3,7 @@
 use crate::fuse::Fragment;
 use crate::{Error, Result};
 use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
+use std::fmt;
 
 /// A number as an operand of a chain; f32, f64, i32, u32 and i64 convert to it. In f32 arithmetic
 /// it is rounded to nearest. In integer arithmetic it must be an integer in range.
@@ -29,6 +30,17 @@ macro_rules! numbers {
 
 numbers! { f32: F32; f64: F64; i32: Integer; i64: Integer; u32: Integer; }
 
+impl fmt::Display for Number {
+    /// As short as tells it from its neighbours: `0.1`, `3.4028235e38`, `-2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::F32(value) => fmt::Debug::fmt(value, f),
+            Self::F64(value) => fmt::Debug::fmt(value, f),
+            Self::Integer(value) => value.fmt(f),
+        }
+    }
+}
+
 impl Number {
     /// Its bits in that arithmetic, in the low bits of the result.
     pub(super) fn bits(self, arithmetic: Arithmetic) -> Result<u64> {
@@ -39,9 +51,9 @@ impl Number {
             (Arithmetic::I32, _, Some(value)) if i32::try_from(value).is_ok() => {
                 Ok(u64::from(value as u32))
             }
-            (_, value, _) => Err(Error::InvalidValue {
+            _ => Err(Error::InvalidValue {
                 what: "number of a chain",
-                got: value.to_string().into(),
+                got: self.to_string().into(),
                 want: format!("a whole number that {} holds", arithmetic.name()).into(),
             }),
         }

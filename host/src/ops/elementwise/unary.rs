@@ -118,7 +118,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
             )),
             Some(scalar) => {
                 let want = format!("none: {} takes no scalar", self.op.name());
-                Err(invalid(format!("{scalar:?}"), &want))
+                Err(invalid(scalar.to_string(), &want))
             }
         }
     }

@@ -170,6 +170,20 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
                 });
             }
         }
+        let are_taken = [
+            (self.scale_a, self.row_scales),
+            (self.scale_b, self.column_scales),
+        ]
+        .iter()
+        .all(|(scale, scales)| scale.device().is_some() || scales.is_some());
+        let known = self.known_scale();
+        if are_taken && known != 1.0 && self.alpha.device().is_some() {
+            return Err(Error::InvalidValue {
+                what: "scale_a times scale_b beside alpha, row and column scales on the device",
+                got: format!("{:?}", known as f32).into(),
+                want: "1, with the factor in one of those".into(),
+            });
+        }
         let most = extents.k.max(1);
         match self.split_k {
             Some(parts) if parts == 0 || parts as usize > most => Err(Error::InvalidValue {
@@ -181,7 +195,12 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         }
     }
 
-    /// A description with the options only; [`Operands::describe`] fills in the rest.
+    /// What is known on the host of the product of both scales.
+    fn known_scale(&self) -> f64 {
+        f64::from(self.scale_a.host_or_one()) * f64::from(self.scale_b.host_or_one())
+    }
+
+    /// A description with the options in it; all else is filled in by [`Operands::describe`].
     pub(super) fn options(&self) -> GemmDesc {
         let matrix = |dtype| MatrixDesc::new(dtype, MatrixLayout::contiguous(&[]), 1);
         let is_f8 = |dtype| matches!(dtype, DType::E4m3 | DType::E5m2);
@@ -227,23 +246,15 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         };
         let mut row_scale = scale(self.scale_a, self.row_scales);
         let mut column_scale = scale(self.scale_b, self.column_scales);
-        let known = self.scale_a.host_or_one() * self.scale_b.host_or_one();
-        let mut alpha = self.alpha.host_or_one() * known;
+        let known = self.known_scale();
+        let mut alpha = (f64::from(self.alpha.host_or_one()) * known) as f32;
         if self.alpha.device().is_some() && known != 1.0 {
-            // The kernel takes alpha from the device instead of the host, so the factor that is
-            // known on the host becomes a row or column scale.
-            let factor = || Tensor::full(stream, &[1], known);
-            match (&row_scale, &column_scale) {
-                (None, _) => row_scale = Some((ScaleExtent::One, factor()?)),
-                (_, None) => column_scale = Some((ScaleExtent::One, factor()?)),
-                _ => {
-                    return Err(Error::InvalidValue {
-                        what: "scale_a times scale_b beside alpha, row and column scales on the \
-                               device",
-                        got: known.to_string().into(),
-                        want: "1, with the factor in one of those".into(),
-                    });
-                }
+            // The device's alpha takes the place of the host's: the known factor becomes a scale, of which
+            // one is free.
+            let factor = Some((ScaleExtent::One, Tensor::full(stream, &[1], known as f32)?));
+            match row_scale {
+                None => row_scale = factor,
+                Some(_) => column_scale = factor,
             }
             alpha = 1.0;
         }

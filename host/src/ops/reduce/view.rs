@@ -96,8 +96,7 @@ pub(super) fn view<T: Element>(
     }
     let reduced = dimensions().enumerate().filter(|(axis, _)| axes.has(*axis));
     let reduced = reduced.map(|(axis, (extent, stride))| match turned.has(axis) {
-        // That of a tensor without elements may be any number.
-        true => (extent, stride.wrapping_neg()),
+        true => (extent, stride.wrapping_neg()), // of a tensor without elements any stride
         false => (extent, stride),
     });
     let mut reduced = Dimensions::of(reduced);

@@ -249,7 +249,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         if !(0.0..=1.0).contains(&self.label_smoothing) {
             return Err(Error::InvalidValue {
                 what: "label smoothing",
-                got: self.label_smoothing.to_string().into(),
+                got: format!("{:?}", self.label_smoothing).into(),
                 want: "a number from 0 to 1".into(),
             });
         }

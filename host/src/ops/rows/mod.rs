@@ -94,11 +94,8 @@ impl<T: Element> Rows<T> {
     /// Whether all rows start at a multiple of a vector access (16 bytes).
     fn is_aligned(&self) -> bool {
         let unit = u64::from(spec::rows::VECTOR_BYTES);
-        // That of rows without elements may be any number; multiples stay multiples.
-        let step = self
-            .stride
-            .unsigned_abs()
-            .wrapping_mul(size_of::<T>() as u64);
+        // Of a single row, or of none, the stride may be any.
+        let step = self.stride.wrapping_mul(size_of::<T>() as i64) as u64;
         self.tensor.device_ptr().as_raw().is_multiple_of(unit)
             && (self.rows <= 1 || step.is_multiple_of(unit))
     }

@@ -1,7 +1,7 @@
 //! Layer norm and RMS norm.
 
 use super::axes::{Along, RowAxes, along_axes_or_last};
-use super::weights::{Weights, WeightsArg, no_overlap};
+use super::weights::{self, Weights, WeightsArg};
 use super::{Launch, Rows, input, shape};
 use crate::ops::check;
 use crate::ops::elementwise::Binary;
@@ -49,8 +49,8 @@ macro_rules! norm {
         /// | `x` | any, with 1 to 8 dimensions; the elements along the selected axes form a row (default: the last axis) | f32, f16, bf16 | any; see Performance |
         /// | `residual` (optional) | as `x` | as `x` | any |
         #[doc = $rows]
-        /// | `y`, `sum` (written) | as `x` | as `x` | any that give each element a place of its own; each may be `x` or `residual` itself, and must not overlap them otherwise, nor each other |
-        /// | `mean`, `rstd` (written) | `x`'s shape without the axes | f32 | contiguous; each overlaps nothing |
+        /// | `y`, `sum` (written) | as `x` | as `x` | any that give each element a place of its own; each may be `x` or `residual` itself, and must not overlap them otherwise, nor weights, nor each other |
+        /// | `mean`, `rstd` (written) | `x`'s shape without the axes | f32 | contiguous; must overlap nothing else |
         ///
         /// `x + residual` is rounded to the dtype of `x` before it is normalised. A row that
         /// contains NaN or an infinity becomes NaN; in RMS norm, finite elements beside an infinity
@@ -67,11 +67,12 @@ macro_rules! norm {
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`] (an axis that `x` does not have), [`Error::InvalidValue`] (no
-        /// axes; an epsilon that is negative or not finite; weight and bias of different dtypes; a
-        /// `sum` without a residual), [`Error::ShapeMismatch`], [`Error::StrideMismatch`],
-        /// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfMemory`],
-        /// [`Error::Driver`]. No launch happens on error.
+        /// [`Error::OutOfBounds`] (an axis, and any axis of an `x` without dimensions),
+        /// [`Error::InvalidValue`] (no axes; an epsilon that is negative or not finite; a sum without a
+        /// residual, or a mean of RMS norm, asked for; weight and bias of two dtypes),
+        /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+        /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
+        /// error.
         ///
         /// # Performance
         /// One launch, with one read or write of every tensor, if the elements of a row are
@@ -277,7 +278,7 @@ impl<T: Float> Norm<'_, T> {
         if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
             return Err(Error::InvalidValue {
                 what: "epsilon",
-                got: self.epsilon.to_string().into(),
+                got: format!("{:?}", self.epsilon).into(),
                 want: "a finite number that is not negative".into(),
             });
         }
@@ -292,7 +293,7 @@ impl<T: Float> Norm<'_, T> {
             if let Some(residual) = self.residual {
                 check::no_partial_overlap(operand, written, "residual", residual)?;
             }
-            no_overlap(operand, written, &weights)?;
+            weights::no_overlap(operand, written, self.weights())?;
         }
         if let Some(sum) = &out.sum {
             if self.residual.is_none() {
@@ -304,22 +305,36 @@ impl<T: Float> Norm<'_, T> {
             }
             check::no_overlap("sum", sum, "y", &out.y)?;
         }
+        if out.mean.is_some() && !self.is_centered {
+            return Err(Error::InvalidValue {
+                what: "mean",
+                got: "asked for".into(),
+                want: "none: RMS norm has no mean".into(),
+            });
+        }
         for (operand, kept) in [("mean", &out.mean), ("rstd", &out.rstd)] {
             let Some(kept) = kept else { continue };
             check::output(operand, kept, &axes.of_rows(shape)?, stream)?;
             contiguous_row(operand, kept)?;
-            let read = [("x", Some(self.x)), ("residual", self.residual)];
-            let written = [("y", Some(&out.y)), ("sum", out.sum.as_ref())];
-            for (other, tensor) in read.into_iter().chain(written) {
-                let Some(tensor) = tensor else { continue };
-                check::no_overlap(operand, kept, other, tensor)?;
+            let of_rows = [
+                ("x", Some(self.x)),
+                ("residual", self.residual),
+                ("y", Some(&out.y)),
+                ("sum", out.sum.as_ref()),
+            ];
+            for (other, tensor) in of_rows {
+                tensor.map_or(Ok(()), |t| check::no_overlap(operand, kept, other, t))?;
             }
-            no_overlap(operand, kept, &weights)?;
+            weights::no_overlap(operand, kept, self.weights())?;
         }
         if let (Some(mean), Some(rstd)) = (&out.mean, &out.rstd) {
             check::no_overlap("mean", mean, "rstd", rstd)?;
         }
         Ok(axes)
+    }
+
+    fn weights(&self) -> [(&'static str, &Option<Weights<T>>); 2] {
+        [("weight", &self.weight), ("bias", &self.bias)]
     }
 
     fn run(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
@@ -339,15 +354,11 @@ impl<T: Float> Norm<'_, T> {
         if let (Some(weight), Some(bias)) = (&weight, &bias)
             && weight.is_other() != bias.is_other()
         {
+            let name = |weights: &Weights<T>| weights.dtype().name();
             return Err(Error::InvalidValue {
                 what: "dtype of bias",
-                got: if bias.is_other() {
-                    "f32"
-                } else {
-                    T::DTYPE.name()
-                }
-                .into(),
-                want: "that of weight".into(),
+                got: name(bias).into(),
+                want: format!("{}, that of weight", name(weight)).into(),
             });
         }
         if out.y.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::axes::{Along, RowAxes, along_axes_or_last};
 use super::norm::{contiguous_row, norm_model};
-use super::weights::{Weights, WeightsArg, no_overlap};
+use super::weights::{self, Weights, WeightsArg};
 use super::{Launch, Rows, input, shape};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
@@ -57,8 +57,8 @@ macro_rules! gradient {
         #[doc = $kept]
         /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
         /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
-        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise, nor any other |
-        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous; each overlaps nothing |
+        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise, nor `mean`, `rstd` or `weight` |
+        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous; must not overlap `x`, `dy`, `dx` or each other |
         ///
         /// # Numerics
         /// Computed in f32; `dx` is rounded once. `dweight` and `dbias` are added up in two passes,
@@ -235,6 +235,7 @@ impl<T: Float> NormGrad<'_, T> {
             contiguous_row(operand, kept)?;
             check::no_overlap("dx", &out.dx, operand, kept)?;
         }
+        weights::no_overlap("dx", &out.dx, [("weight", &self.weight)])?;
         check::output("dx", &out.dx, shape, stream)?;
         check::no_partial_overlap("dx", &out.dx, "x", self.x)?;
         check::no_partial_overlap("dx", &out.dx, "dy", self.dy)?;

@@ -71,26 +71,30 @@ impl<T: Float> Weights<T> {
         has_kernel && address.is_multiple_of(u64::from(spec::rows::VECTOR_BYTES))
     }
 
-    /// Whether their dtype differs from that of the rows.
+    /// What they are of.
+    pub(super) fn dtype(&self) -> DType {
+        match self {
+            Self::Same(_) => T::DTYPE,
+            Self::F32(_) => DType::F32,
+        }
+    }
+
+    /// Whether they are of another dtype than the rows.
     pub(super) fn is_other(&self) -> bool {
-        matches!(self, Self::F32(_)) && T::DTYPE != DType::F32
+        self.dtype() != T::DTYPE
     }
 }
 
-/// The written tensor shares no element with any of these, which errors call so.
-pub(super) fn no_overlap<E: Element, T: Float>(
+/// The written tensor shares no element with weights of these names.
+pub(super) fn no_overlap<E: Element, T: Float, const N: usize>(
     output: &'static str,
     written: &Tensor<E>,
-    weights: &[(&'static str, &Option<Weights<T>>)],
+    weights: [(&'static str, &Option<Weights<T>>); N],
 ) -> Result<()> {
-    for &(operand, weights) in weights {
+    for (operand, weights) in weights {
         match weights {
-            Some(Weights::Same(tensor)) => {
-                check::no_overlap(output, written, operand, tensor)?;
-            }
-            Some(Weights::F32(tensor)) => {
-                check::no_overlap(output, written, operand, tensor)?;
-            }
+            Some(Weights::Same(tensor)) => check::no_overlap(output, written, operand, tensor)?,
+            Some(Weights::F32(tensor)) => check::no_overlap(output, written, operand, tensor)?,
             None => {}
         }
     }
