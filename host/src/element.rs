@@ -3,14 +3,17 @@
 use crate::float8::{E4m3, E5m2};
 use half::{bf16, f16};
 use spec::DType;
+use std::fmt::Debug;
 
 /// A type that device memory can hold.
 ///
 /// # Safety
 /// Every bit pattern is a valid value, there is no padding, no pointer and no interior mutability,
 /// and `DTYPE.size_bytes() == size_of::<Self>()`. The trait is sealed: [`DType`] lists its types.
-pub unsafe trait Element: Copy + Send + Sync + Default + 'static + sealed::Sealed {
-    /// The dtype of this type.
+pub unsafe trait Element:
+    Copy + Debug + Default + PartialEq + Send + Sync + 'static + sealed::Sealed
+{
+    /// Which one it is.
     const DTYPE: DType;
 }
 

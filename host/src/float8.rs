@@ -1,13 +1,18 @@
 //! The 8-bit floating-point formats of the OCP specification (OFP8), stored as their bits.
 
-/// An 8-bit float with 4 exponent and 3 mantissa bits (OCP `E4M3`): finite values up to ±448, NaN,
-/// no infinity.
+use std::fmt;
+
+/// An 8-bit float of 4 exponent and 3 mantissa bits (OCP `E4M3`): up to ±448, NaN, no infinity.
+///
+/// Two are equal where their bits are: a NaN is itself, and 0 is not -0. [`to_f32`](Self::to_f32)
+/// gives the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct E4m3(pub u8);
 
-/// An 8-bit float with 5 exponent and 2 mantissa bits (OCP `E5M2`): finite values up to ±57344,
-/// infinities, NaN.
+/// An 8-bit float of 5 exponent and 2 mantissa bits (OCP `E5M2`): up to ±57344, infinities, NaN.
+///
+/// Equality is that of bits, as of [`E4m3`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct E5m2(pub u8);
@@ -107,6 +112,19 @@ macro_rules! conversions {
                 $format.value(self.0) as f32
             }
         }
+
+        impl From<$ty> for f32 {
+            fn from(x: $ty) -> Self {
+                x.to_f32()
+            }
+        }
+
+        impl fmt::Display for $ty {
+            /// The number.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.to_f32().fmt(f)
+            }
+        }
     )*};
 }
 
@@ -135,6 +153,13 @@ mod tests {
                 assert_eq!(E5m2::from_f32(e5m2).0, bits);
             }
         }
+    }
+
+    #[test]
+    fn they_print_as_the_number() {
+        assert_eq!(format!("{:.2}", E4m3::from_f32(1.75)), "1.75");
+        assert_eq!(E5m2::from_f32(-57344.0).to_string(), "-57344");
+        assert_eq!(f32::from(E4m3::from_f32(0.5)), 0.5);
     }
 
     #[test]

@@ -123,9 +123,13 @@ fn constructors_fill_and_items() {
         row.fill(-2.0, &stream).expect("contiguous");
         let want = array![[-2.0, -2.0, -2.0], [1.5, 1.5, 1.5]].into_dyn();
         assert_eq!(ones.to_ndarray().expect("reads"), want);
-        let column = ones.slice(1, 0..1).expect("inside");
+        let every_second = ones.slice_step(1, .., -2).expect("inside");
+        every_second.fill(3.0, &stream).expect("any strides");
+        let want = array![[3.0, -2.0, 3.0], [3.0, 1.5, 3.0]].into_dyn();
+        assert_eq!(ones.to_ndarray().expect("reads"), want);
+        let repeated = row.broadcast_to(&[2, 3]).expect("a view");
         assert!(matches!(
-            column.fill(0.0, &stream),
+            repeated.fill(0.0, &stream),
             Err(Error::StrideMismatch { .. })
         ));
     }

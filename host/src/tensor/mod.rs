@@ -169,17 +169,20 @@ impl<T: Element> Tensor<T> {
         }
     }
 
-    /// Enqueues a fill of all elements with `value`. Clones and views share the storage, so they
-    /// see it too.
+    /// Enqueues setting every element to `value`; strides may be any that give each element a place of
+    /// its own.
     ///
     /// # Errors
-    /// [`Error::StrideMismatch`] where the tensor is not contiguous, [`Error::DeviceMismatch`],
+    /// [`Error::StrideMismatch`] where an element has two indices, [`Error::DeviceMismatch`],
     /// [`Error::Driver`].
     pub fn fill(&self, value: T, stream: &Stream) -> Result<()> {
-        self.check_contiguous("fill")?;
         self.storage.use_on("tensor", stream)?;
         if self.is_empty() {
             return Ok(());
+        }
+        if !self.is_contiguous() {
+            let one = Self::full(stream, &[], value)?;
+            return self.assign(&one.broadcast_to(self.shape())?, stream);
         }
         let backend = self.device().backend();
         // SAFETY: contiguous, so `len` elements from `address` on, all inside of the storage,
@@ -273,17 +276,6 @@ impl<T: Element> Tensor<T> {
 
     pub(crate) fn address_ref(&self) -> &u64 {
         &self.address
-    }
-
-    fn check_contiguous(&self, operand: &'static str) -> Result<()> {
-        if self.is_contiguous() {
-            return Ok(());
-        }
-        Err(Error::StrideMismatch {
-            operand,
-            got: self.strides().into(),
-            want: format!("those of a contiguous tensor of shape {:?}", self.shape()).into(),
-        })
     }
 }
 

@@ -33,11 +33,11 @@ pub use number::Reducible;
 /// | argmax, argmin, count_nonzero, any, all | [`run_indices`](Reduce::run_indices) | i64 | i64 | i64 |
 ///
 /// # Special values
-/// If an element is NaN, every value is NaN, and argmax and argmin return the index of the first
-/// NaN. NaN counts as nonzero. Among equal elements, argmax and argmin return the lowest index. -0
-/// equals +0, and it is unspecified which of the two max and min return. Infinite elements follow
-/// IEEE arithmetic; the variance is then NaN. An index counts along the axis; over several axes, it
-/// counts in row-major order.
+/// A NaN makes every value NaN, and is the index of argmax and argmin (the first one); it is not
+/// zero. Of equals the lowest index counts, and -0 equals +0; which of them the largest is, is not
+/// said. Infinite elements have the results that arithmetic says; the variance is NaN then, and the mean
+/// beside it ([`run_with_mean`](Reduce::run_with_mean)) infinite or NaN. An index counts along the axis,
+/// over several in row-major order.
 ///
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
 /// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are an error then, unless
