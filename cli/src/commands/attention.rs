@@ -49,8 +49,8 @@ pub(crate) struct Args {
     /// Sliding window: number of keys after its own position that a query sees [default: all].
     #[arg(long, value_name = "KEYS", conflicts_with_all = ["causal", "causal_top_left"])]
     window_right: Option<u32>,
-    /// Soft cap of the scores: s becomes softcap * tanh(s / softcap).
-    #[arg(long)]
+    /// Bounds scores: s becomes softcap * tanh(s / softcap). Above 0.
+    #[arg(long, allow_negative_numbers = true, value_parser = compute::finite)]
     softcap: Option<f32>,
     /// Attention sink: an extra logit per query head, `[heads_q]`, without a value.
     #[arg(long, value_name = "S.npy")]
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long)]
     bhsd: bool,
     /// Factor of the scores [default: 1 / sqrt(head_dim)].
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = compute::finite)]
     scale: Option<f32>,
     /// Output file of the log-sum-exp of each row: [batch, heads_q, seqlen_q] or [heads_q, total].
     #[arg(long, value_name = "L.npy")]

@@ -96,9 +96,9 @@ fn parse_floats(bytes: &[u8]) -> Result<FloatArray> {
     match want {
         Some(want) if want == data.len() => {}
         _ => bail!(
-            "shape {:?} of {:?} needs {} bytes of data, the file has {}",
+            "shape {:?} of f{} needs {} bytes of data, the file has {}",
             header.shape,
-            header.dtype,
+            8 * header.dtype.size_bytes(),
             want.map_or("too many".into(), |want| want.to_string()),
             data.len()
         ),

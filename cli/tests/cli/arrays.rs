@@ -137,11 +137,23 @@ fn options_of_attention_that_say_the_same_agree_with_numpy() {
         ("--cu-seqlens-q 0,3", &["Q has shape", "3 dimensions"][..]),
         ("--seqused-k 1000", &["seqused_k", "1000 at index 0"]),
         ("--softcap 0", &["softcap", "above 0"]),
+        ("--softcap -1", &["softcap is -1.0", "above 0"]),
         ("--sink a_f32_c.npy", &["sink", "[3, 4]"]),
     ] {
         let folder = Folder::new();
         compute(&folder, &format!("{q} -o out:o.npy {options}")).failed(1, want);
         assert_eq!(folder.names(), Vec::<String>::new(), "{options}");
+    }
+    for (options, want) in [
+        ("--scale 1e39", ["--scale", "inf in f32"]),
+        ("--softcap nan", ["--softcap", "NaN in f32"]),
+    ] {
+        let folder = Folder::new();
+        let run = compute(&folder, &format!("{q} -o out:o.npy {options}"));
+        assert_eq!(run.code, 2);
+        for word in want {
+            assert!(run.stderr.contains(word), "{}", run.stderr);
+        }
     }
 }
 
