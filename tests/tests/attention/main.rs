@@ -9,6 +9,7 @@ mod check;
 mod counters;
 mod jumps;
 mod merging;
+mod not_numbers;
 mod packing;
 mod refused;
 mod tables;

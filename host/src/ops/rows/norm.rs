@@ -285,7 +285,6 @@ impl<T: Float> Norm<'_, T> {
         if let Some(residual) = self.residual {
             input("residual", residual, shape, stream)?;
         }
-        let weights = [("weight", &self.weight), ("bias", &self.bias)];
         for (operand, written) in [("y", Some(&out.y)), ("sum", out.sum.as_ref())] {
             let Some(written) = written else { continue };
             check::output(operand, written, shape, stream)?;

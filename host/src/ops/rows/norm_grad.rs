@@ -235,7 +235,6 @@ impl<T: Float> NormGrad<'_, T> {
             contiguous_row(operand, kept)?;
             check::no_overlap("dx", &out.dx, operand, kept)?;
         }
-        weights::no_overlap("dx", &out.dx, [("weight", &self.weight)])?;
         check::output("dx", &out.dx, shape, stream)?;
         check::no_partial_overlap("dx", &out.dx, "x", self.x)?;
         check::no_partial_overlap("dx", &out.dx, "dy", self.dy)?;
@@ -244,7 +243,7 @@ impl<T: Float> NormGrad<'_, T> {
             check::no_partial_overlap("dx", &out.dx, "sum_gradient", dsum)?;
         }
         let weight = [("weight", &self.weight)];
-        no_overlap("dx", &out.dx, &weight)?;
+        weights::no_overlap("dx", &out.dx, weight)?;
         for (operand, written) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
             let Some(written) = written else { continue };
             check::output(operand, written, &of_row, stream)?;
@@ -259,7 +258,7 @@ impl<T: Float> NormGrad<'_, T> {
                 let Some(kept) = kept else { continue };
                 check::no_overlap(operand, written, other, kept)?;
             }
-            no_overlap(operand, written, &weight)?;
+            weights::no_overlap(operand, written, weight)?;
         }
         if let (Some(dweight), Some(dbias)) = (&out.dweight, &out.dbias) {
             check::no_overlap("dweight", dweight, "dbias", dbias)?;

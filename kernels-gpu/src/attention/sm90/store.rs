@@ -309,7 +309,7 @@ fn end(max: f32, sum: f32, sink_log2: f32) -> (f32, f32) {
     let sum = sum * own + ex2_approx_ftz(sink_log2 - of);
     let factor = own * rcp_approx_ftz(sum);
     let lse = (of + lg2_approx_ftz(sum)) * core::f32::consts::LN_2;
-    // A NaN sum while no score is above -inf (a NaN score) is kept, unless there is a sink.
-    let is_empty = max == f32::NEG_INFINITY && !(sum.is_nan() && sink_log2 == f32::NEG_INFINITY);
+    // Scores that are NaN are not above -inf either, but their sum is NaN.
+    let is_empty = max == f32::NEG_INFINITY && !sum.is_nan();
     (if is_empty { 0.0 } else { factor }, lse)
 }

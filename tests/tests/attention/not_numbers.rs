@@ -1,0 +1,68 @@
+//! A query that is NaN: its rows are NaN by every kernel, masks and a sink or not, and no other row.
+
+use half::{bf16, f16};
+use warpsmith::{Attention, Device, Float, Tensor};
+
+const QUERIES: usize = 6;
+const HEADS: usize = 2;
+
+/// Query 3 of head 1 has one NaN. By every candidate; with keys in parts, too, where `splits` is some.
+fn check<T: Float>(device: &Device, head_dim: usize, keys: usize, splits: Option<u32>) {
+    let stream = device.stream().expect("a stream");
+    let tensor = |positions: usize, heads: usize| {
+        let len = positions * heads * head_dim;
+        let drawn = |i: usize| T::from_f32((i * 7 % 13) as f32 / 8.0 - 0.75);
+        let values: Vec<T> = (0..len).map(drawn).collect();
+        (values, [1, positions, heads, head_dim])
+    };
+    let (mut values, shape) = tensor(QUERIES, HEADS);
+    values[(3 * HEADS + 1) * head_dim + 2] = T::from_f32(f32::NAN);
+    let q = Tensor::from_slice(device, &shape, &values).expect("a tensor");
+    let (values, shape) = tensor(keys, 1);
+    let kv = Tensor::from_slice(device, &shape, &values).expect("a tensor");
+    let sink = Tensor::from_slice(device, &[HEADS], &[0.5_f32, -1.0]).expect("a tensor");
+    let plain = Attention::new(&q, &kv, &kv);
+    let plain = splits.map_or(plain.clone(), |splits| plain.key_splits(splits));
+    for attention in [
+        plain.clone(),
+        plain.clone().causal(),
+        plain.clone().sink(&sink),
+        plain.clone().sink(&sink).causal(),
+        plain.clone().sink(&sink).softcap(4.0),
+    ] {
+        let plan = attention.plan(&stream).expect("a plan");
+        assert!(!plan.candidates().is_empty());
+        for candidate in plan.candidates() {
+            let attention = attention.clone().with_kernel(&candidate.name);
+            let (o, lse) = attention.run_with_lse(&stream).expect("a result");
+            let (o, lse) = (o.to_ndarray().expect("o"), lse.to_ndarray().expect("lse"));
+            for (index, &x) in o.indexed_iter() {
+                let is_nan = (index[1], index[2]) == (3, 1);
+                let got = x.to_f32();
+                assert_eq!(
+                    got.is_nan(),
+                    is_nan,
+                    "{} at {index:?}: {got}",
+                    candidate.name
+                );
+                let lse = lse[[0, index[2], index[1]]];
+                assert_eq!(lse.is_nan(), is_nan, "lse of {}: {lse}", candidate.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_query_that_is_nan_has_results_that_are_beside_a_sink_too() {
+    for device in warpsmith::testing::devices() {
+        for keys in [7, 200] {
+            check::<f32>(&device, 24, keys, None);
+            check::<f16>(&device, 64, keys, None);
+            check::<bf16>(&device, 128, keys, None);
+            check::<bf16>(&device, 256, keys, None);
+        }
+        if device.arch() == (9, 0) {
+            check::<bf16>(&device, 128, 300, Some(3));
+        }
+    }
+}
