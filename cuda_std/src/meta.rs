@@ -1,4 +1,8 @@
-//! Used by `#[kernel]` and `#[fragment]` only: metadata whose numbers constant evaluation computes.
+//! For `#[kernel]` alone: metadata with numbers that only constant evaluation knows, and a bound of
+//! its parameters.
+
+/// A kernel's parameter is `Copy`: every thread has one of its own, of the launch's bytes.
+pub const fn is_copied_to_each_thread<Parameter: Copy>() {}
 
 /// Returns `template` with each run of `@` replaced by the next of `numbers`, padded with spaces on
 /// the left.

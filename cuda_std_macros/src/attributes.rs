@@ -1,5 +1,7 @@
 //! Parsing the arguments of `#[kernel(..)]` and `#[fragment(..)]`.
 
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, Token};
@@ -43,6 +45,51 @@ impl Attributes {
             .into_iter()
             .flatten()
             .chain(self.cluster.iter().flatten())
+    }
+
+    /// Constants that do not compile where a number is one that no launch can have.
+    pub(crate) fn checks(&self) -> TokenStream {
+        let blocks = self.cluster.as_ref().map(|[x, y, z]| {
+            quote!(((#x) as u64).saturating_mul((#y) as u64).saturating_mul((#z) as u64))
+        });
+        let number = |value: &Option<Expr>| value.as_ref().map(|value| quote!((#value) as u64));
+        let ranges = [
+            (
+                number(&self.max_threads),
+                1_u64,
+                1024_u64,
+                "max_threads is 1 to 1024: no block has more threads",
+            ),
+            (
+                number(&self.min_blocks),
+                1,
+                32,
+                "min_blocks is 1 to 32: no multiprocessor holds more blocks",
+            ),
+            (
+                number(&self.dynamic_shared),
+                0,
+                232_448,
+                "dynamic_shared is at most 232448: no block has more than 227 KiB of shared memory",
+            ),
+            (
+                blocks,
+                1,
+                16,
+                "a cluster has 1 to 16 blocks, and more than 8 only where the launch asks for it",
+            ),
+        ];
+        let checks = ranges.into_iter().filter_map(|(value, least, most, why)| {
+            let value = value?;
+            Some(quote! {
+                let value: u64 = #value;
+                ::core::assert!(value >= #least && value <= #most, #why);
+            })
+        });
+        quote! {
+            #[allow(clippy::unnecessary_cast, clippy::absurd_extreme_comparisons)]
+            const _: () = { #(#checks)* };
+        }
     }
 
     fn set(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {

@@ -16,9 +16,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
     let params = params(&function)?;
     let name = &function.sig.ident;
     let metadata = metadata::expand(name, &params, &attributes);
-    let checks = params.iter().map(|(_, ty)| param_check(ty));
-
-    let constants = attributes.constants();
+    let param_checks = param_checks(&params);
+    let number_checks = attributes.checks();
     let ItemFn {
         attrs,
         vis,
@@ -39,7 +38,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
         #vis unsafe fn #name(#inputs) #block
 
         #metadata
-        const _: () = { #(let _ = #constants;)* #(#checks)* };
+        #param_checks
+        #number_checks
     })
 }
 
@@ -118,40 +118,67 @@ fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
 fn refused_type(ty: &Type) -> Option<&'static str> {
     match ty {
         Type::ImplTrait(_) => Some("a kernel cannot be generic: name the type"),
-        Type::Reference(reference) => match reference.elem.as_ref() {
-            Type::Slice(_) => Some(
-                "a slice is two parameters of the entry: pass a pointer and a length \
-                 (`core::slice::from_raw_parts` makes a slice of them)",
-            ),
-            Type::TraitObject(_) => Some("a vtable of the host means nothing on the device"),
-            Type::Path(path) if path.path.is_ident("str") => {
-                Some("a str is two parameters of the entry: pass a pointer and a length")
-            }
-            _ => None,
-        },
+        Type::Reference(reference) => refused_pointee(&reference.elem).or_else(|| {
+            reference.mutability.map(|_| {
+                "every thread would hold the same `&mut`, which is undefined behaviour: pass \
+                 `*mut T`, and let each thread write its own elements"
+            })
+        }),
+        Type::Ptr(pointer) => refused_pointee(&pointer.elem),
         _ => None,
     }
 }
 
-/// Assertions on a parameter's type that only the compiler can check.
-fn param_check(ty: &Type) -> TokenStream {
-    // Elided lifetimes cannot be named in a constant; references need no check.
-    if matches!(ty, Type::Reference(_)) {
-        return TokenStream::new();
-    }
-    quote! {
-        ::core::assert!(
-            ::core::mem::align_of::<#ty>() <= 8,
-            "a kernel parameter is aligned to 8 bytes at most: pass a pointer"
-        );
-        ::core::assert!(
-            !::core::mem::needs_drop::<#ty>(),
-            "a kernel parameter owns nothing: it is a copy of the launch's bytes"
-        );
+/// Why a pointer or a reference to a type cannot be passed.
+fn refused_pointee(ty: &Type) -> Option<&'static str> {
+    match ty {
+        Type::Slice(_) => Some(
+            "a slice is two parameters of the entry: pass a pointer and a length \
+             (`core::slice::from_raw_parts` makes a slice of them)",
+        ),
+        Type::TraitObject(_) => Some("a vtable of the host means nothing on the device"),
+        Type::Path(path) if path.path.is_ident("str") => {
+            Some("a str is two parameters of the entry: pass a pointer and a length")
+        }
+        _ => None,
     }
 }
 
-/// The span of an optional piece of syntax, if it is there.
+/// Has the compiler refuse the types that only it can tell: what is not `Copy`, what is aligned to
+/// more than PTX's parameters are, and what has a layout of Rust's own (tuples, `Option`, structs
+/// without `#[repr(C)]`), where host and device might disagree.
+fn param_checks(params: &[(&Ident, &Type)]) -> TokenStream {
+    // Elided lifetimes cannot be named in a constant; references need no check there.
+    let by_value: Vec<_> = params
+        .iter()
+        .map(|(_, ty)| ty)
+        .filter(|ty| !matches!(ty, Type::Reference(_)))
+        .collect();
+    // The lint knows no `char`, which is 32 bits on both sides.
+    let with_layout = params.iter().map(|(_, ty)| ty).filter(|ty| !is_char(ty));
+    quote! {
+        const _: () = {
+            #(
+                ::cuda_std::meta::is_copied_to_each_thread::<#by_value>();
+                ::core::assert!(
+                    ::core::mem::align_of::<#by_value>() <= 8,
+                    "a kernel parameter is aligned to 8 bytes at most: pass a pointer"
+                );
+            )*
+        };
+        const _: () = {
+            #[deny(improper_ctypes_definitions)]
+            #[allow(dead_code, clippy::too_many_arguments)]
+            extern "C" fn parameters_have_the_layout_of_c(#(_: #with_layout),*) {}
+        };
+    }
+}
+
+fn is_char(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.is_ident("char"))
+}
+
+/// The span of something optional.
 trait SpanIf {
     fn span_if(&self) -> Option<proc_macro2::Span>;
 }
@@ -191,6 +218,11 @@ mod tests {
             ("unsafe fn f(x: &[f32]) {}", "two parameters"),
             ("unsafe fn f(x: &str) {}", "two parameters"),
             ("unsafe fn f(x: &dyn Fn()) {}", "vtable"),
+            ("unsafe fn f(x: *const [f32]) {}", "two parameters"),
+            ("unsafe fn f(x: *const str) {}", "two parameters"),
+            ("unsafe fn f(x: *mut dyn Fn()) {}", "vtable"),
+            ("unsafe fn f(x: &mut f32) {}", "pass `*mut T`"),
+            ("unsafe fn f(x: &mut [f32]) {}", "two parameters"),
         ];
         for (item, want) in cases {
             let got = refusal("", item);

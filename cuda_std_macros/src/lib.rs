@@ -47,21 +47,24 @@ use proc_macro::TokenStream;
 ///
 /// | Rust | PTX |
 /// |---|---|
-/// | `*const T`, `*mut T`, `&T`, `&mut T` | one `.u64`, `.ptr` |
+/// | `*const T`, `*mut T`, `&T` | one `.u64`, `.ptr` |
 /// | integers up to 64 bits, `f32`, `f64`, `bool`, `char` | one scalar of that width |
 /// | `#[repr(C)]` struct, array in a struct | one `.b8[size]`, aligned as the type |
 ///
 /// Sizes and alignments in the manifest come from the PTX signature.
 ///
 /// # Compile errors
-/// - A kernel that is generic, `async`, `const`, variadic, safe or a method, that returns a value,
-///   or that names an ABI.
-/// - A parameter that is a pattern or an `impl Trait`.
-/// - A parameter that is a reference to a slice or `str`, which would become two parameters (pass a
-///   pointer and a length), or to a trait object.
-/// - A parameter with a destructor (`Drop`).
-/// - A parameter that is aligned to more than 8 bytes (rustc crashes from 32 on). Pass it by
-///   pointer; for a tensor map there is `cuda_std::tma::TensorMapParam`.
+/// - A kernel that is generic, `async`, `const`, a method, safe, variadic, that returns something or
+///   has an ABI of its own.
+/// - Parameters that are patterns, `impl Trait`, or pointers to slices, `str` or trait objects (they
+///   would become two parameters: pass pointer and length).
+/// - `&mut T`: every thread would hold the same one. Pass `*mut T`.
+/// - What is not `Copy`, or is aligned to more than 8 bytes (rustc crashes from 32 on; a tensor map
+///   is a `TensorMapParam`, or goes by pointer).
+/// - What has no layout that host and device share: tuples, `Option`, structs without `#[repr(C)]`.
+///   rustc says this as it does of an `extern` function: "not FFI-safe".
+/// - Attributes that no launch can have: more than 1024 threads, 227 KiB of shared memory, 16 blocks
+///   of a cluster.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(attribute.into(), item.into())
