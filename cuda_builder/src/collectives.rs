@@ -30,9 +30,9 @@ pub(crate) fn check(module: &Module, source: &BTreeMap<String, Collectives>) -> 
             ),
             ("wgmma", before.wgmma, wgmma),
         ] {
-            let mut places = Vec::new();
+            let (mut places, mut known) = (Vec::new(), BTreeMap::new());
             for (block, instruction) in graph.instructions() {
-                let counted = of(&count(module, instruction, 0));
+                let counted = of(&count(module, instruction, &mut known));
                 places.extend(std::iter::repeat_n(block, counted));
             }
             if places.len() > source && !graph.is_chain(&places) {
@@ -57,10 +57,12 @@ fn wgmma(counted: &Collectives) -> usize {
     counted.wgmma
 }
 
-/// The deepest call chain that is followed.
-const DEEPEST: usize = 64;
-
-fn count(module: &Module, instruction: &Instruction, depth: usize) -> Collectives {
+/// Counts of an instruction, a call's those of what it calls; `known` has those of functions.
+fn count<'a>(
+    module: &'a Module,
+    instruction: &Instruction,
+    known: &mut BTreeMap<&'a str, Collectives>,
+) -> Collectives {
     let has = |word: &str| {
         instruction
             .modifiers
@@ -71,14 +73,14 @@ fn count(module: &Module, instruction: &Instruction, depth: usize) -> Collective
     match instruction.opcode.as_str() {
         "bar" | "barrier" if !has("warp") => total.barriers = 1,
         "wgmma" if has("mma_async") => total.wgmma = 1,
-        "call" if depth < DEEPEST => {
+        "call" => {
             let names = instruction.names();
             let callees = module
                 .functions
                 .iter()
                 .filter(|f| names.contains(&f.name.as_str()));
-            for inner in callees.flat_map(|function| function.instructions()) {
-                total += count(module, inner, depth + 1);
+            for function in callees {
+                total += count_function(module, function, known);
             }
         }
         _ => {}
@@ -86,7 +88,25 @@ fn count(module: &Module, instruction: &Instruction, depth: usize) -> Collective
     total
 }
 
-/// The control-flow graph of a function's basic blocks.
+fn count_function<'a>(
+    module: &'a Module,
+    function: &'a Function,
+    known: &mut BTreeMap<&'a str, Collectives>,
+) -> Collectives {
+    if let Some(counted) = known.get(function.name.as_str()) {
+        return *counted;
+    }
+    // A recursive call finds this entry and adds nothing.
+    known.insert(&function.name, Collectives::default());
+    let mut total = Collectives::default();
+    for instruction in function.instructions() {
+        total += count(module, instruction, known);
+    }
+    known.insert(&function.name, total);
+    total
+}
+
+/// Basic blocks of a function.
 struct Graph<'a> {
     blocks: Vec<Vec<&'a Instruction>>,
     successors: Vec<BTreeSet<usize>>,
@@ -217,6 +237,20 @@ mod tests {
     #[test]
     fn arms_of_the_source_are_its_own_affair() {
         assert_eq!(refusals(ARMS, 2), []);
+    }
+
+    #[test]
+    fn a_function_that_calls_itself_twice_is_counted_once_a_call() {
+        let text = ".version 7.8\n.target sm_75\n.address_size 64\n\
+                    .func f\n{\nbar.sync 0;\ncall f;\ncall f;\nret;\n}\n\
+                    .visible .entry k()\n{\n.reg .pred %p<2>;\n\
+                    @%p1 bra $A;\ncall f;\nbra.uni $B;\n$A:\ncall f;\n$B:\nret;\n}\n";
+        let module = ptx_syntax::parse(text).expect("the fixture is valid PTX");
+        let copies = |barriers| {
+            let source = Collectives { barriers, wgmma: 0 };
+            check(&module, &BTreeMap::from([("k".to_owned(), source)])).len()
+        };
+        assert_eq!((copies(2), copies(1)), (0, 1));
     }
 
     #[test]

@@ -57,8 +57,11 @@ impl fmt::Display for Refusal {
                     (Rule::LocalMemory, Some(function)) => write!(
                         f,
                         " (index arrays by constants in loops that unroll, or allow it: \
-                         allow_local(\"{function}\"))"
+                         --allow-local {function}, `CudaBuilder::allow_local(\"{function}\")`)"
                     ),
+                    (Rule::NewerInstruction, _) => {
+                        write!(f, " (say so at the kernel: #[kernel(arch = \"..\")])")
+                    }
                     _ => Ok(()),
                 }
             }

@@ -58,8 +58,14 @@ impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
         Self([M::Acc::zero(); BLOCKS])
     }
 
-    /// The thread's registers, one array for each 64 rows; `spec::tensor_core::fragment` says which
-    /// element of the matrix each register is.
+    /// The registers of each 64 rows; [`fragment::wgmma_acc`](spec::tensor_core::fragment::wgmma_acc)
+    /// says which element each is (`cuda_std::spec` is that crate):
+    ///
+    /// ```
+    /// use cuda_std::spec::tensor_core::fragment::{Place, wgmma_acc};
+    /// // Register 6 of thread 37 of the warpgroup.
+    /// assert_eq!(wgmma_acc(37, 6), Place { row: 25, column: 10 });
+    /// ```
     #[inline(always)]
     pub const fn registers(&self) -> &[M::Acc; BLOCKS] {
         &self.0

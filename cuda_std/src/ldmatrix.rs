@@ -1,8 +1,7 @@
 //! Matrix fragments between shared memory and a warp's registers: `ldmatrix` and `stmatrix`.
 //!
-//! Each instruction moves one, two or four matrices of 8 rows of 16 bytes. Lane `8 * i + r`
-//! provides the address of row `r` of matrix `i`. Register `i` of each lane holds 4 bytes of matrix
-//! `i`; `spec::tensor_core::ldmatrix` says which.
+//! Lane `8 * i + r` gives the address of row `r` of matrix `i`; register `i` of a lane holds 4
+//! bytes of matrix `i`: [`ldmatrix`](spec::tensor_core::ldmatrix) (in `cuda_std::spec`) knows which.
 
 use crate::shared::SharedAddr;
 

@@ -111,6 +111,37 @@ pub mod wgmma;
 /// #[cuda_std::kernel]
 /// pub unsafe fn over_aligned(map: TensorMap) {}
 /// ```
+/// ```compile_fail
+/// #[repr(C)]
+/// pub struct NotCopy(u32);
+/// #[cuda_std::kernel]
+/// pub unsafe fn one_for_all_threads(x: NotCopy) {}
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy)]
+/// pub struct NotReprC(u8, u64);
+/// #[cuda_std::kernel]
+/// pub unsafe fn without_a_layout(x: NotReprC) {}
+/// ```
+/// ```compile_fail
+/// #[cuda_std::kernel]
+/// pub unsafe fn tuple(x: (u32, u32)) {}
+/// ```
+/// ```compile_fail
+/// #[cuda_std::kernel(max_threads = 2048)]
+/// pub unsafe fn too_many_threads(x: *mut f32) {}
+/// ```
+/// ```compile_fail
+/// #[cuda_std::kernel(cluster = (4, 4, 2))]
+/// pub unsafe fn too_large_a_cluster(x: *mut f32) {}
+/// ```
+/// ```
+/// #[repr(C)]
+/// #[derive(Clone, Copy)]
+/// pub struct Params(u64, [u32; 2]);
+/// #[cuda_std::kernel(max_threads = 1024, cluster = (4, 2, 1))]
+/// pub unsafe fn within_the_limits(x: *mut f32, params: Params, c: char, small: bool) {}
+/// ```
 /// ```
 /// #[repr(C, align(64))]
 /// pub struct TensorMap([u64; 16]);
@@ -120,6 +151,10 @@ pub mod wgmma;
 pub use cuda_std_macros::kernel;
 
 pub use cuda_std_macros::fragment;
+
+/// What kernels and hosts agree on: layouts of fragments, swizzles, parameters of the library's own
+/// kernels.
+pub use spec;
 
 /// A panic on the device traps: the launch fails and the host sees the error.
 #[cfg(target_arch = "nvptx64")]

@@ -1,12 +1,9 @@
 //! Warp-level matrix multiply-accumulate on tensor cores (`mma.sync`): `acc += a * b`.
 //!
-//! A function's name gives what follows `mma.sync.aligned.` in PTX: the shape, then the types of D,
-//! A, B and C. C and D are the same registers, `acc`. A is row-major and B is column-major
-//! (`.row.col`).
-//!
-//! A thread passes its fragments as registers. One register holds one f32, f64 or s32; one tf32 (an
-//! f32 whose low 13 bits are ignored); two f16 or bf16; or four 8-bit values.
-//! `spec::tensor_core::fragment` says which element of the matrix each of them is.
+//! Functions are named by what follows `mma.sync.aligned.`: the shape, then the types of D, A, B
+//! and C; A is row-major and B column-major (`.row.col`). Fragments are registers: f32, f64 and s32
+//! an element each, tf32 an f32 whose low 13 bits do not count, two f16 or bf16, four 8-bit values.
+//! [`fragment`](spec::tensor_core::fragment) (in `cuda_std::spec`) says which element is where.
 
 /// `products! { NAME(ACC, A, B) = SHAPE, TYPES, SINCE; .. }` defines one function per instruction.
 /// Each operand is one of the register lists below: type and count.

@@ -23,12 +23,10 @@ impl<T: Copy, const N: usize> Storage<T, N> {
 
 /// `shared_array![T; N]`: shared memory for `N` elements of `T`, as a `*mut T` to the first.
 ///
-/// The array is uninitialised and aligned to 16 bytes. There is one per block, however many threads
-/// evaluate the macro. `T` is `Copy`, `N` a constant.
-///
-/// Each use of the macro in the source is an array of its own. A use in a generic function is one
-/// array that all instantiations share, so generic functions should get the pointer from their
-/// caller.
+/// Uninitialised, aligned to 16 bytes (or as `T`, if that is more: a box of a tensor copy is a struct
+/// with `#[repr(C, align(128))]`), one per block however many threads evaluate it. Each place
+/// in the source is its own array; a place in a generic function is one array for all types, so
+/// generic bodies take the pointer from their entry. `T` is `Copy`, `N` a constant.
 ///
 /// On the host it is an ordinary static.
 ///
@@ -125,6 +123,20 @@ impl SharedAddr {
     #[inline(always)]
     pub const fn add_bytes(self, bytes: u32) -> Self {
         Self(self.0.wrapping_add(bytes))
+    }
+
+    /// The first address from here on that is a multiple of `bytes`, a power of two. Dynamic shared
+    /// memory begins at a multiple of 16; a tile with a swizzle of 128 bytes wants 1024, so that
+    /// the launch gives 1024 bytes more.
+    ///
+    /// ```
+    /// # use cuda_std::shared::SharedAddr;
+    /// assert_eq!(SharedAddr::from_bits(0x410).aligned_to(1024).bits(), 0x800);
+    /// assert_eq!(SharedAddr::from_bits(0x800).aligned_to(1024).bits(), 0x800);
+    /// ```
+    #[inline(always)]
+    pub const fn aligned_to(self, bytes: u32) -> Self {
+        Self(self.0.next_multiple_of(bytes))
     }
 }
 

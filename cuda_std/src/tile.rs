@@ -123,8 +123,27 @@ operand_majors! {
     MnMajor = Mn, |tile_k| Layout::mn_major(Swizzle::B128, tile_k);
 }
 
-/// A ring of tiles, one for each stage of a [`Pipeline`](crate::pipeline::Pipeline). A tile has
-/// `MN` rows (of A) or columns (of B) by [`OperandElement::TILE_K`], with the 128-byte swizzle.
+/// A ring of tiles of `MN` rows (of A) or columns (of B) by [`OperandElement::TILE_K`], one for each
+/// stage of a [`Pipeline`](crate::pipeline::Pipeline), with a swizzle of 128 bytes.
+///
+/// Where k is contiguous a tile is one tensor copy: of a map with boxes of `[TILE_K, MN]` elements and
+/// a swizzle of 128 bytes, at `[k, mn]`:
+///
+/// ```
+/// # use cuda_std::pipeline::Producer;
+/// # use cuda_std::tile::{KMajor, TileRing};
+/// # use cuda_std::tma::{TensorMap, cp_async_bulk_tensor_2d_shared_cluster_global};
+/// # use cuda_std::wgmma::Bf16;
+/// type Tiles = TileRing<Bf16, KMajor, 128>;
+/// unsafe fn load(tiles: Tiles, map: *const TensorMap, k: i32, mn: i32, producer: &mut Producer<4>) {
+///     unsafe {
+///         let slot = producer.acquire(Tiles::TILE_BYTES);
+///         let to = tiles.destination(&slot);
+///         cp_async_bulk_tensor_2d_shared_cluster_global(to, map, [k, mn], slot.barrier());
+///     }
+/// }
+/// # let _: unsafe fn(Tiles, *const TensorMap, i32, i32, &mut Producer<4>) = load;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TileRing<E, L, const MN: u32> {
     base: SharedAddr,

@@ -155,7 +155,7 @@ impl fmt::Display for Located<'_> {
             " --> {}kernel {}, PTX line {}",
             self.number, self.kernel, place.ptx_line
         )?;
-        writeln!(f, "  | {}", place.ptx_text)?;
+        writeln!(f, "  | {}", Brief(&place.ptx_text))?;
         if let Some((file, line)) = &place.source {
             writeln!(f, "  = source: {file}:{line}")?;
         }
@@ -167,6 +167,29 @@ impl fmt::Display for Located<'_> {
     }
 }
 
+/// A line of PTX; of a list of many registers, as `wgmma` has, the first and the last alone.
+struct Brief<'a>(&'a str);
+
+impl fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = self.0.split_once('{').and_then(|(before, rest)| {
+            let (list, behind) = rest.split_once('}')?;
+            let (first, more) = list.split_once(',')?;
+            let (middle, last) = more.rsplit_once(',')?;
+            (middle.split(',').count() > MIDDLE_MAX).then_some((before, first, last, behind))
+        });
+        match list {
+            Some((before, first, last, behind)) => {
+                write!(f, "{before}{{{first}, .., {}}}{behind}", last.trim())
+            }
+            None => f.write_str(self.0),
+        }
+    }
+}
+
+/// Registers of a list between the first and the last that are still written out.
+const MIDDLE_MAX: usize = 6;
+
 /// `(x, y, z)`
 pub(crate) struct Triple(pub(crate) [u32; 3]);
 
@@ -174,5 +197,32 @@ impl fmt::Display for Triple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.0;
         write!(f, "({x}, {y}, {z})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Brief;
+
+    #[test]
+    fn long_lists_of_registers_are_cut_and_short_ones_are_not() {
+        let registers: Vec<String> = (0..64).map(|i| format!("%f{i}")).collect();
+        let line = format!("wgmma.x {{{}}}, %rd1, %rd2, 1;", registers.join(", "));
+        assert_eq!(
+            Brief(&line).to_string(),
+            "wgmma.x {%f0, .., %f63}, %rd1, %rd2, 1;"
+        );
+        let tight = line.replace(", ", ",");
+        assert_eq!(
+            Brief(&tight).to_string(),
+            "wgmma.x {%f0, .., %f63},%rd1,%rd2,1;"
+        );
+        for short in [
+            "ld.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1];",
+            "bar.sync 0;",
+            "{ trap; }",
+        ] {
+            assert_eq!(Brief(short).to_string(), short);
+        }
     }
 }

@@ -180,3 +180,53 @@ fn what_compilers_emit_links() {
         assert!(findings.is_sorted_by_key(|f| f.line), "{name}");
     }
 }
+
+/// Lines with an instruction that the target lacks, of a kernel with one instruction a line.
+fn newer(target: &str, instructions: &str) -> Vec<u32> {
+    let text = format!(
+        ".version 8.5\n.target {target}\n.address_size 64\n.entry k() .maxntid 128 .minnctapersm 1 {{\n{instructions}\n}}"
+    );
+    let module = parse(&text).expect("valid PTX");
+    let findings = lint(&module).into_iter();
+    let findings = findings.filter(|finding| finding.rule == Rule::NewerInstruction);
+    findings.map(|finding| finding.line - 4).collect()
+}
+
+#[test]
+fn an_instruction_that_the_target_lacks_is_an_error() {
+    let ampere = "cp.async.ca.shared.global [%r1], [%rd1], 4;\n\
+                  mbarrier.init.shared.b64 [%r1], 1;\n\
+                  redux.sync.add.s32 %r1, %r2, -1;\n\
+                  cvt.rn.bf16x2.f32 %r1, %f1, %f2;";
+    assert_eq!(newer("sm_75", ampere), [1, 2, 3, 4]);
+    assert_eq!(newer("sm_80", ampere), []);
+    let ada = "cvt.rn.satfinite.e4m3x2.f32 %rs1, %f1, %f2;";
+    assert_eq!(newer("sm_86", ada), [1]);
+    assert_eq!(newer("sm_89", ada), []);
+    let hopper = "cp.async.bulk.commit_group;\n\
+                  barrier.cluster.arrive.release;\n\
+                  mapa.shared::cluster.u32 %r1, %r2, %r3;\n\
+                  ld.shared::cluster.u32 %r1, [%r2];\n\
+                  fence.proxy.async;\n\
+                  mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;";
+    assert_eq!(newer("sm_89", hopper), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(newer("sm_90", hopper), []);
+    let hopper_alone = "wgmma.fence.sync.aligned;\nsetmaxnreg.inc.sync.aligned.u32 240;";
+    assert_eq!(newer("sm_90", hopper_alone), [1, 2]);
+    assert_eq!(newer("sm_90a", hopper_alone), []);
+}
+
+#[test]
+fn what_every_target_has_is_left_alone() {
+    let old = "bar.sync 0;\nshfl.sync.bfly.b32 %r1, %r2, 1, 31, -1;\n\
+               mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1}, {%r2}, {%f0,%f1,%f2,%f3};\n\
+               membar.gl;\nfence.acq_rel.gpu;\ncp.async.x;";
+    assert_eq!(newer("sm_75", old), [6]);
+    assert_eq!(
+        newer(
+            "sm_75",
+            "st.global.u32 [%rd1], %r1;\nprefetch.global.L2 [%rd1];"
+        ),
+        []
+    );
+}

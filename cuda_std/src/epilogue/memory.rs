@@ -18,7 +18,8 @@ impl<T: Element> AddMatrix<T> {
     /// `batch_stride` that from one matrix of the batch to the next.
     ///
     /// # Safety
-    /// While the kernel runs, the matrix is readable at every place where D has an element.
+    /// The matrix is readable wherever D has an element, while the kernel runs; the epilogue is
+    /// applied at places in D alone.
     #[inline(always)]
     pub const unsafe fn new(matrix: *const T, ld: i64, batch_stride: i64, factor: f32) -> Self {
         Self {
@@ -56,7 +57,8 @@ impl<T: Element> AddVector<T> {
     /// `batch_stride` is the number of elements from one vector of the batch to the next.
     ///
     /// # Safety
-    /// While the kernel runs, the vector is readable for every row (or column) of D.
+    /// Those elements are readable wherever D has one, while the kernel runs; the epilogue is applied
+    /// at places in D alone.
     #[inline(always)]
     pub const unsafe fn new(vector: *const T, of_row: bool, batch_stride: i64) -> Self {
         Self {
@@ -152,7 +154,8 @@ impl ScaleByVector {
     /// The factor of a result is element `row * row_stride + column * column_stride` of `factors`.
     ///
     /// # Safety
-    /// While the kernel runs, that element is readable for every place where D has an element.
+    /// Those factors are readable wherever D has an element, while the kernel runs; the epilogue is
+    /// applied at places in D alone.
     #[inline(always)]
     pub const unsafe fn new(factors: *const f32, row_stride: u32, column_stride: u32) -> Self {
         Self {

@@ -44,6 +44,9 @@ pub struct Place {
 }
 
 /// A function of a result and its place, in f32.
+///
+/// One that reads memory by the place has an `unsafe` constructor, whose caller answers for both:
+/// that the memory is there for every place in D, and that nobody asks about another.
 pub trait Epilogue: Copy {
     /// The result for `place`, computed from `x`, the result of the step before.
     ///

@@ -343,10 +343,12 @@ impl Warp {
             }
             Op::Trap => {
                 let lane = Some(active.trailing_zeros());
-                return Err(Fault::new(
-                    FaultKind::Trap,
-                    lane,
-                    format!("lanes 0x{active:08x} ran into a trap"),
+                let message = format!("lanes 0x{active:08x} ran into a trap");
+                return Err(Fault::new(FaultKind::Trap, lane, message).note(
+                    "a failed assertion, or in Rust a panic: an index out of bounds, a division by \
+                     zero, an unwrapped `None`; line information (`warpsmith build --line-info`) \
+                     names the source line"
+                        .into(),
                 ));
             }
             Op::Fence => self.fence(block),

@@ -64,6 +64,9 @@ pub enum Rule {
     /// A generic access through an address made by `cvta.shared`: `ld.shared` is shorter and
     /// tells ptxas more.
     GenericShared,
+    /// An instruction that the module's target lacks: the module does not load. Only what came with
+    /// an architecture as a whole is known (copies, barriers, tensor cores), not every form.
+    NewerInstruction,
     /// An aligned barrier behind a guard: undefined unless the predicate is the same for all
     /// threads.
     GuardedBarrier,
@@ -79,6 +82,7 @@ impl fmt::Display for Rule {
             Rule::UnroundedFloat => "unrounded-float",
             Rule::ApproximateFloat => "approximate-float",
             Rule::GenericShared => "generic-shared",
+            Rule::NewerInstruction => "newer-instruction",
             Rule::GuardedBarrier => "guarded-barrier",
         })
     }

@@ -7,6 +7,7 @@ mod finding;
 mod function;
 mod link;
 mod sync;
+mod target;
 
 pub use finding::{Finding, Rule, Severity};
 pub use sync::SyncCounts;
@@ -51,6 +52,7 @@ pub fn lint_with(module: &Module, options: &LintOptions) -> Vec<Finding> {
     for function in &module.functions {
         if function.body.is_some() {
             function::check(function, options, &mut findings);
+            target::check(module, function, &mut findings);
         }
     }
     findings.sort_by_key(|finding| finding.line);
