@@ -4,54 +4,43 @@
 //! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
 //! docs/attention-hopper.md defines the terms: tile, block of keys, turn, ticket.
 //!
-//! **Roles.**
+//! **Roles.** Warpgroup 0 is the producer and gives most of its registers to the others. Of its first
+//! warp, one lane issues all TMA loads. Its second warp is the scheduler: it works out the next tile and
+//! hands it out as a [`Ticket`](super::ticket::Ticket). Each of the other two warpgroups (three, for
+//! short heads) is a consumer and computes 64 rows of every query tile: queries of one head, or of
+//! several heads that share keys ([`rows`](super::rows)). The kernel is persistent: a block takes tile
+//! after tile ([`schedule`](super::schedule)). The keys of a tile may be split between blocks.
 //!
-//! | who | job | registers |
-//! |---|---|---|
-//! | warp 0 of warpgroup 0, the loader | its first lane issues all TMA loads | 32 or 40 |
-//! | warp 1 of warpgroup 0, the scheduler | finds out which tile is next | the same |
-//! | each other warpgroup, a consumer | computes 64 rows of every tile | 160 or 232 |
-//!
-//! The scheduler's walk is in [`schedule`](super::schedule), the consumers' loops are in
-//! [`consume`](super::consume). There are two consumers, or three for short heads. A row is a query
-//! of one head, or of several heads that share keys ([`rows`](super::rows)). Blocks of threads are
-//! persistent and take tile after tile. With split-KV, a tile has only some of its queries' keys.
-//!
-//! **Pipelines.** Queries have a ring for each consumer. Keys have one ring for all consumers, and
-//! so do values:
+//! **Pipelines.** Each consumer has a ring of its own for queries; keys and values have one ring each,
+//! which all consumers read:
 //!
 //! | barrier | arrives | count | bytes |
 //! |---|---|---|---|
 //! | full | the loading thread, before its copies | 1 | the stage |
 //! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
-//! | next ticket: full | the scheduler | 1 | – |
-//! | next ticket: empty | the loader | 1 | – |
+//! | next ticket: full, empty | the scheduler warp; the loading warp | 1 | – |
 //!
-//! Named barriers: consumer i waits at `1 + i` for its turn to issue `wgmma`s, which the one before
-//! it passes on, 256 threads each ([`Turns`](super::turns)). At number 8 meets the warpgroup that
-//! clears a neighbouring sequence's values ([`clear`](super::clear)).
+//! Named barriers ([`Turns`](super::turns)): consumer i waits at barrier `1 + i` for its turn to issue
+//! wgmmas, and the consumer before it passes the turn on: 256 threads each. Barrier 8 belongs to the
+//! warpgroup that overwrites values beyond the sequence's end with zeros ([`clear`](super::clear)).
 //!
 //! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, results on their way out, tickets,
 //! barriers. Nothing is used twice.
 //!
-//! **Timeline.**
-//! - Loader, for each tile: its last block of keys, the values that are left of the tile before,
-//!   its queries; then over and over the next block of keys, and the values of the block before.
-//! - Consumer, which holds the probabilities of one block: wait for the turn; issue the scores of
-//!   the *next* block, then probabilities times values of *this* one; pass the turn. Wait for the
-//!   scores, mask, softmax (meanwhile the tensor cores are busy with its values and with the other
-//!   consumers' turns). Wait for the values, rescale o if need be.
-//! - Consumer, where all rows see the whole block: wait for both, then softmax. It seldom rescales
-//!   o and does the softmax again.
+//! **Timeline.** Producer: the last block of keys, then the queries; then in a loop the next block of
+//! keys, and the values of the block before. Consumer, which holds the probabilities P of *this* block
+//! in registers: issue S = q @ k^T of the *next* block; issue o += P @ v of *this* block; pass the turn;
+//! wait for S, mask it, softmax (meanwhile the tensor cores work on P @ v, then on the other consumer's
+//! turn); wait for P @ v, rescale o. Where all rows see the whole block, it waits for both products,
+//! then does the softmax, and only seldom has to rescale o and do the softmax again. The block after
+//! the last one of a tile is the first one of the next tile, so that the tensor cores do not wait
+//! between tiles either: o of the old tile is stored before its registers take that of the new one.
 //!
-//! The block after a tile's last one is the first of the next tile, so the tensor cores do not wait
-//! between tiles either: o of the old tile is stored before its registers take the new one's.
+//! **Numerics.** Scores, softmax and sums in f32; probabilities are rounded to q's type for P @ v. Keys
+//! are visited from last to first, so that the bits are the same every run.
 //!
-//! **Numerics.** Scores, softmax and sums in f32; probabilities rounded to q's type for the product
-//! with v; keys from last to first: the same bits every run.
-//!
-//! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for overlap and turns;
-//! FlashAttention-4 for a row maximum that may be stale.
+//! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for the overlap of softmax and wgmma and
+//! for the turns; FlashAttention-4 for a row maximum that may be stale.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests --test attention` finds races, lost
 //! arrivals and wrong bits; docs/attention-hopper.md says how to measure and what was tried.

@@ -3,12 +3,17 @@
 //! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits, with either extent contiguous
 //! (16 bits) or with k contiguous (all others); D is `[m, n]` in f32, f16 or bf16.
 //!
-//! **Roles.** Three warpgroups of 128 threads:
+//! **Roles.** Three warpgroups. Warpgroup 0 is the producer: one of its threads issues all TMA loads,
+//! and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers: they issue wgmmas
+//! and store. *Cooperative*: each consumer has half of the rows of every tile. *Pingpong*: each consumer
+//! has every other tile, and stores it while the other one multiplies. The kernel is persistent: a block
+//! takes tile after tile, so that the producer loads the next tile while this one is stored.
 //!
-//! | warpgroup | job | registers |
-//! |---|---|---|
-//! | 0, the loader | one thread of it issues all TMA loads | 24 |
-//! | 1 and 2, the consumers | `wgmma`, epilogue, stores of D | 240 |
+//! **Units.** A block's work is a list of [`Unit`]s, which all its roles walk. A unit is a whole tile
+//! or, where the launch uses stream-K ([`spec::gemm::stream_k`]), a range of a tile's k. The block whose
+//! range ends a tile owns the tile. Every other block writes its partial sums to the workspace, before
+//! anything else; the owner adds those of the blocks of lower index before its epilogue. That unit is
+//! the owner's last.
 //!
 //! *Cooperative* consumers each have half of the rows of every tile. *Pingpong* consumers each have
 //! every other tile, and one stores while the other multiplies. Blocks are persistent: each takes
@@ -28,23 +33,21 @@
 //! | full | the loading thread, before its copies | 1 | A and B, of all blocks of the cluster |
 //! | empty | a thread of each warpgroup that read it, at each block of the cluster | readers × blocks | – |
 //!
-//! **Cluster.** Its blocks are neighbours along m (or n). Each loads its own A (or B), and its part
-//! of the B (or A) that all of them need, by multicast.
+//! **Cluster.** The blocks of a cluster are neighbours along m (or n). Each loads its own A (or B), and
+//! multicasts its part of B (or A) to all of them.
 //!
 //! **Shared memory** ([`Sm90Tile::smem`]): A of all stages, B of all stages, boxes on their way to
 //! D (each warp's own), barriers. Nothing is used twice.
 //!
-//! **Timeline.**
-//! - All: make the barriers; prefetch some of B into L2; wait for the launches before.
-//! - Loader: for each unit, for each k tile: wait empty, announce the bytes, copy.
-//! - Consumer: for each unit, for each k tile: wait full, issue its `wgmma`s, wait for those of the
-//!   k tile before, release that stage. After the last: wait for all, release. Then, if another
-//!   block owns the tile, write the sums and set a flag; else wait for flags and add sums, if the
-//!   tile was cut, and do the epilogue and the store.
+//! **Timeline.** Producer: for each unit, for each k tile: wait empty, announce the bytes, copy.
+//! Consumer: for each unit, for each k tile: wait full, issue the stage's wgmmas, wait for those of the
+//! k tile before, release its stage; at the end wait for all wgmmas and release the last stage. Then
+//! either hand over (write partial sums, set a flag), or wait for the flags of others, add their sums,
+//! apply the epilogue, store.
 //!
-//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to
-//! last. Parts of k are added in the order of their blocks: the same bits every run with as many
-//! blocks.
+//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to last;
+//! partial sums are added in the order of their blocks, so that a launch with as many blocks gives the
+//! same bits every run.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
 //!
@@ -76,7 +79,7 @@ use super::partials::Partials;
 use super::store::{Store, StoreElement};
 use super::turns::Turns;
 
-/// Registers of a loader thread and of a consumer thread: 128 × (24 + 2 × 240) of 65,536.
+/// Registers of a producer's thread, and of a consumer's: 128 × (24 + 2 × 240) of 65,536.
 const LOADER_REGISTERS: u32 = 24;
 const CONSUMER_REGISTERS: u32 = 240;
 
@@ -90,8 +93,8 @@ pub trait Config {
     type B: OperandMajor;
     /// The tile.
     const TILE: Sm90Tile;
-    /// Whether each k tile's accumulators are added to an f32 sum in registers: the tensor cores
-    /// keep only about 14 bits of a running sum of 8-bit products.
+    /// Whether the sum over each k tile is added to a separate sum in f32 (promotion): of a running
+    /// sum of 8-bit products the tensor cores keep about 14 bits.
     const PROMOTES: bool;
 }
 
@@ -111,10 +114,9 @@ pub struct Gemm<
     map_a: *const TensorMap,
     map_b: *const TensorMap,
     order: TileOrder,
-    /// This block's units; all blocks of a cluster have the same.
+    /// The units of this block; all blocks of a cluster have the same.
     work: StreamK,
-    /// The cluster's index in the grid (the block's, where clusters are of one), and the workspace
-    /// in which stream-K's partial sums are handed over.
+    /// The block's index, and where blocks hand over the partial sums of tiles that they do not own.
     block: u32,
     workspace: *mut u32,
     /// The block's rank in its cluster.
@@ -162,7 +164,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 setmaxnreg_dec::<LOADER_REGISTERS>();
                 if thread::thread_idx_x() == 0 {
                     kernel.load(params);
-                    // No sooner: blocks that wait for an SM slow down those that run.
+                    // No sooner: blocks of the next launch that wait for an SM slow down those that have it.
                     griddepcontrol_launch_dependents();
                 }
             } else {
@@ -239,9 +241,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         store.finish();
     }
 
-    /// Cooperative: half of the rows of every unit. Consumer 1 starts only after consumer 0 has
-    /// issued its first `wgmma`s, and so stays behind: each has the tensor cores to itself while
-    /// the other one stores.
+    /// Cooperative: half of the rows of every unit. Consumer 1 begins after the first wgmmas of
+    /// consumer 0, and so stays behind: each has the tensor cores to itself while the other one stores.
     #[inline(always)]
     unsafe fn share_tiles<Out: StoreElement, E: Epilogue>(
         &self,
@@ -273,9 +274,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Pingpong: every other unit. The consumers take turns issuing `wgmma`s. So a consumer waits
-    /// for a stage only after the other one has seen all stages before it, and cannot fall two
-    /// phases behind: a parity tells two phases apart, not three.
+    /// Pingpong: every other unit. The turn to multiply goes back and forth, so that no consumer waits
+    /// for a stage before the other one has seen the stages before it: with a phase's parity a wait can
+    /// tell two phases apart, not three.
     #[inline(always)]
     unsafe fn take_turns<Out: StoreElement, E: Epilogue>(
         &self,
@@ -313,9 +314,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// What follows a unit's mainloop. If another block owns the tile, its sums are handed to that
-    /// block; else the sums of the blocks with the rest of its k are added, then epilogue and
-    /// store.
+    /// What follows a unit's mainloop: its sums go to the block that owns the tile, or, once the sums
+    /// of other blocks are added, through the epilogue to D.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -343,9 +343,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// The mainloop over the next `k_tiles` stages, for the rows from `row_of_tile` on. `begun` is
-    /// called once the first stage's `wgmma`s are issued (not if the kernel promotes), `issued`
-    /// once all are.
+    /// The mainloop over the next `k_tiles` stages, for the rows from `row_of_tile` on. `issued` is
+    /// called when all wgmmas are issued; `begun` as soon as those of the first stage are, unless sums
+    /// are promoted.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -376,8 +376,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             while k_tile < k_tiles {
                 let next = consumer.wait(); // A, B of k_tile landed
                 acc.multiply_add(self.a.operand(&next, row_of_tile), self.b.operand(&next, 0));
-                consumer.agree(); // while the tensor cores compute
-                acc.wait::<1>(); // the `wgmma`s of `stage` are complete
+                consumer.agree(); // hidden by these wgmmas
+                acc.wait::<1>(); // the wgmmas of `stage`
                 stage.release(Self::READERS);
                 stage = next;
                 k_tile += 1;
