@@ -283,10 +283,7 @@ fn what_cannot_run_is_refused_with_the_reason() -> Outcome {
             "unresolved",
             ["unresolved.ptx is refused", "defined_nowhere"],
         ),
-        (
-            "local",
-            ["local.ptx is refused", "allow_local(\"scattered\")"],
-        ),
+        ("local", ["local.ptx is refused", "--allow-local scattered"]),
         ("initialised_shared", ["COUNT", "has an initial value"]),
         ("cluster", ["`clustered`", "sm_75"]),
         ("no_kernel", ["fixture_kernels", "has no kernel"]),
