@@ -115,32 +115,6 @@ pub fn mapa_shared_cluster(address: SharedAddr, rank: u32) -> ClusterAddr {
     })
 }
 
-/// `mapa.u64`: what the block of rank `rank` has where this block has what `pointer` points to, as a
-/// generic pointer: for plain loads and stores, and for [`atom_add`](crate::atomic::atom_add) and its
-/// kin with [`Scope::Gpu`](crate::atomic::Scope::Gpu).
-///
-/// *Scope*: thread. Accesses through it are weak unless they are atomic: ordered by the cluster's
-/// barriers. *Since*: PTX 7.8, sm_90.
-///
-/// # Safety
-/// `pointer` is into the block's own shared memory, and the cluster has a block of that rank. What is
-/// there may be accessed until that block exits.
-///
-/// # Panics
-/// On the host.
-#[inline(always)]
-pub unsafe fn mapa<T>(pointer: *mut T, rank: u32) -> *mut T {
-    on_device!("cluster::mapa", (pointer, rank), {
-        let mapped: *mut T;
-        // SAFETY: computes an address.
-        unsafe {
-            core::arch::asm!("mapa.u64 {}, {}, {};", out(reg64) mapped, in(reg64) pointer,
-                in(reg32) rank, options(pure, nomem, nostack));
-        }
-        mapped
-    })
-}
-
 /// `getctarank.shared::cluster.u32`: the rank of the block that `address` is in.
 ///
 /// *Scope*: thread. *Since*: PTX 7.8, sm_90.
