@@ -1,7 +1,7 @@
 //! Loaded modules.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Statement, Variable};
 
@@ -38,7 +38,9 @@ pub(crate) struct Kernel {
 /// The text that reports quote.
 #[derive(Debug)]
 pub(crate) struct Source {
-    lines: Vec<String>,
+    text: Box<str>,
+    /// Where each line begins; looked for when the first report quotes one.
+    starts: OnceLock<Vec<usize>>,
     /// PTX line, source file, source line of each `.loc`, in order.
     locations: Vec<(u32, String, u32)>,
 }
@@ -46,10 +48,17 @@ pub(crate) struct Source {
 impl Source {
     /// A line of the text, from 1.
     pub(crate) fn line(&self, line: u32) -> String {
+        let starts = self.starts.get_or_init(|| {
+            let ends = self.text.match_indices('\n');
+            std::iter::once(0)
+                .chain(ends.map(|(at, _)| at + 1))
+                .collect()
+        });
         let index = (line as usize).checked_sub(1);
-        index
-            .and_then(|index| self.lines.get(index))
-            .map_or(String::new(), Clone::clone)
+        let start = index.and_then(|index| starts.get(index));
+        let from = start.and_then(|start| self.text.get(*start..));
+        let line = from.and_then(|from| from.lines().next());
+        line.unwrap_or_default().trim().to_owned()
     }
 
     /// The source line that a PTX line comes from.
@@ -108,8 +117,9 @@ impl Module {
         let mut inner = Inner {
             kernels: Vec::new(),
             source: Source {
-                lines: Vec::new(),
-                locations: Vec::new(),
+                text: text.into(),
+                starts: OnceLock::new(),
+                locations: locations(&ast),
             },
             variables: HashMap::new(),
             memory: memory.clone(),
@@ -148,10 +158,6 @@ impl Module {
                 program: Arc::new(program),
             });
         }
-        inner.source = Source {
-            lines: text.lines().map(|line| line.trim().to_owned()).collect(),
-            locations: locations(&ast),
-        };
         Ok(Self(Arc::new(inner)))
     }
 }

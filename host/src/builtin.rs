@@ -15,6 +15,7 @@ use flate2::read::ZlibDecoder;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use std::collections::HashMap;
 use std::io::Read;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 mod embedded {
@@ -44,7 +45,7 @@ impl Device {
                 device: self.info().to_string().into(),
             });
         };
-        let (text, signature) = one_kernel(module, entry)?;
+        let (text, signature) = known_kernel(module, entry)?;
         Module::load_parsed(self, &text, vec![signature])?.kernel(name)
     }
 }
@@ -130,10 +131,28 @@ pub(crate) fn rank(target: &str, arch: (u32, u32)) -> Option<u32> {
     runs.then_some(sm * 4 + bonus)
 }
 
-/// Text of `module` with the one kernel `entry`, after a check of its signature against the
-/// manifest.
+/// Text of a module that loads one kernel, which was held against the manifest once a process.
+fn known_kernel(
+    module: &'static ModuleEntry,
+    entry: &'static KernelEntry,
+) -> Result<(String, Signature)> {
+    static KNOWN: Mutex<Option<HashMap<(&'static str, &'static str), Signature>>> =
+        Mutex::new(None);
+    let key = (module.path.as_str(), entry.name.as_str());
+    let known = lock(&KNOWN).get_or_insert_default().get(&key).cloned();
+    if let Some(signature) = known {
+        return Ok((unpacked(module)?.alone(&entry.name), signature));
+    }
+    let (text, signature) = one_kernel(module, entry)?;
+    lock(&KNOWN)
+        .get_or_insert_default()
+        .insert(key, signature.clone());
+    Ok((text, signature))
+}
+
+/// Text of a module that loads one kernel, which is as the manifest says.
 fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(String, Signature)> {
-    let text = alone(&module_text(module)?, &entry.name);
+    let text = unpacked(module)?.alone(&entry.name);
     let mut found = signatures(&parse(&text)?)?;
     match (found.pop(), found.is_empty()) {
         (Some(mut signature), true) if *signature.name == *entry.name => {
@@ -152,13 +171,30 @@ fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(Stri
     }
 }
 
-/// The text of a module, checked against the manifest's hash. Decompressed once per process.
+/// The text of a module, and where its entries are.
+struct Unpacked {
+    text: Arc<str>,
+    entries: Vec<EntryLines>,
+}
+
+impl Unpacked {
+    fn alone(&self, name: &str) -> String {
+        alone(&self.text, &self.entries, name)
+    }
+}
+
+/// The text of a module, which is the one that the manifest describes.
 pub(crate) fn module_text(module: &'static ModuleEntry) -> Result<Arc<str>> {
-    static TEXTS: Mutex<Option<HashMap<&'static str, Arc<str>>>> = Mutex::new(None);
-    let mut texts = lock(&TEXTS);
-    let texts = texts.get_or_insert_default();
-    if let Some(text) = texts.get(module.path.as_str()) {
-        return Ok(text.clone());
+    Ok(unpacked(module)?.text.clone())
+}
+
+/// A module, which is the one that the manifest describes. Unpacked once a process.
+fn unpacked(module: &'static ModuleEntry) -> Result<Arc<Unpacked>> {
+    static MODULES: Mutex<Option<HashMap<&'static str, Arc<Unpacked>>>> = Mutex::new(None);
+    let mut modules = lock(&MODULES);
+    let modules = modules.get_or_insert_default();
+    if let Some(known) = modules.get(module.path.as_str()) {
+        return Ok(known.clone());
     }
     let text = file(&module.path).map_err(|detail| mismatch(&module.path, detail))?;
     let text = text.ok_or_else(|| mismatch(&module.path, "the file is not embedded"))?;
@@ -170,46 +206,79 @@ pub(crate) fn module_text(module: &'static ModuleEntry) -> Result<Arc<str>> {
         );
         return Err(mismatch(&module.path, detail));
     }
-    let text: Arc<str> = text.into();
-    texts.insert(&module.path, text.clone());
-    Ok(text)
+    let unpacked = Arc::new(Unpacked {
+        entries: entries(&text),
+        text: text.into(),
+    });
+    modules.insert(&module.path, unpacked.clone());
+    Ok(unpacked)
 }
 
-/// `text` with the lines of every entry but `name` empty. This assumes that entries begin and end
-/// on lines of their own, as compilers write them; [`one_kernel`] checks the result.
-fn alone(text: &str, name: &str) -> String {
-    let mut alone = String::with_capacity(text.len() / 4);
+/// Where an entry is in the text of a module: its lines, whole.
+#[derive(Debug, PartialEq, Eq)]
+struct EntryLines {
+    name: Box<str>,
+    bytes: Range<usize>,
+    count: usize,
+}
+
+/// The entries of a text, in order. They begin and end on lines of their own, as compilers write
+/// them; [`one_kernel`] looks at what is cut out.
+fn entries(text: &str) -> Vec<EntryLines> {
+    let mut entries = Vec::new();
     let mut depth = 0_usize;
-    // `Some` inside of an entry that is left out: whether its body has begun.
-    let mut left_out = None;
-    for line in text.lines() {
+    let mut end = 0;
+    // The entry that this line belongs to, and whether its body has begun.
+    let mut current: Option<(EntryLines, bool)> = None;
+    for line in text.split_inclusive('\n') {
+        let begin = end;
+        end += line.len();
         let code = line.split("//").next().unwrap_or_default();
-        if depth == 0 && left_out.is_none() {
-            let entry = code.split(".entry").nth(1).map(str::trim_start);
-            let is_other = entry.is_some_and(|rest| {
-                let end = rest.find(['(', ' ', '\t', '{']).unwrap_or(rest.len());
-                rest[..end] != *name
+        if depth == 0 && current.is_none() {
+            current = code.split(".entry").nth(1).map(|rest| {
+                let rest = rest.trim_start();
+                let name = rest.find(['(', ' ', '\t', '{', '\n']).unwrap_or(rest.len());
+                let entry = EntryLines {
+                    name: rest[..name].into(),
+                    bytes: begin..begin,
+                    count: 0,
+                };
+                (entry, false)
             });
-            left_out = is_other.then_some(false);
         }
         for byte in code.bytes() {
             match byte {
                 b'{' => {
                     depth += 1;
-                    left_out = left_out.map(|_| true);
+                    current = current.map(|(entry, _)| (entry, true));
                 }
                 b'}' => depth = depth.saturating_sub(1),
                 _ => {}
             }
         }
-        if left_out.is_none() {
-            alone.push_str(line);
-        }
-        alone.push('\n');
-        if depth == 0 && left_out == Some(true) {
-            left_out = None;
+        if let Some((mut entry, has_body)) = current.take() {
+            entry.bytes.end = end;
+            entry.count += 1;
+            match depth == 0 && has_body {
+                true => entries.push(entry),
+                false => current = Some((entry, has_body)),
+            }
         }
     }
+    entries.extend(current.map(|(entry, _)| entry));
+    entries
+}
+
+/// `text` with the lines of every entry but `name` empty.
+fn alone(text: &str, entries: &[EntryLines], name: &str) -> String {
+    let mut alone = String::with_capacity(text.len() / 4);
+    let mut kept = 0;
+    for other in entries.iter().filter(|entry| *entry.name != *name) {
+        alone.push_str(&text[kept..other.bytes.start]);
+        alone.extend(std::iter::repeat_n('\n', other.count));
+        kept = other.bytes.end;
+    }
+    alone.push_str(&text[kept..]);
     alone
 }
 
@@ -288,8 +357,9 @@ mod tests {
             });
             lines.map(|line| format!("{line}\n")).collect()
         };
-        assert_eq!(alone(text, "first"), blank(12, 15));
-        assert_eq!(alone(text, "first_too"), blank(6, 11));
+        let alone = |name| alone(text, &entries(text), name);
+        assert_eq!(alone("first"), blank(12, 15));
+        assert_eq!(alone("first_too"), blank(6, 11));
     }
 
     #[test]
