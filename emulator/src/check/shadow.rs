@@ -88,12 +88,20 @@ struct Plane {
     latest: u32,
     /// Where its cells begin.
     cells: u32,
+    /// The plane that was made before it.
     next: u32,
+    /// The last before it that writes.
+    next_write: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
+    /// The plane that was made last.
     first: u32,
+    /// The last that writes.
+    first_write: u32,
+    /// The one that was accessed last: its agent will likely come again.
+    recent: u32,
     /// log2 of the bytes of a granule.
     shift: u8,
 }
@@ -273,6 +281,8 @@ impl Shadow {
         self.touched.push((table as u32, index as u32));
         self.chunks.push(Chunk {
             first: NONE,
+            first_write: NONE,
+            recent: NONE,
             shift: WORD_SHIFT,
         });
         self.chunks.len() - 1
@@ -307,7 +317,12 @@ impl Shadow {
         visitor: &Visitor<'_>,
         excused: &dyn Fn(&Hit) -> bool,
     ) -> Result<(), Hit> {
-        let Chunk { first, shift } = self.chunks[chunk];
+        let Chunk {
+            first,
+            first_write,
+            shift,
+            ..
+        } = self.chunks[chunk];
         let part = Part {
             from: ((from % CHUNK_BYTES) >> shift) as usize,
             count: ((to - from) >> shift) as usize,
@@ -315,32 +330,56 @@ impl Shadow {
             shift,
             span,
         };
-        let mut at = first;
-        let mut own = NONE;
+        // Reads race with writes alone, of which there are fewest: the other planes of most chunks
+        // are those of every warp that reads it.
+        let writes = visitor.kind.writes();
+        let mut at = if writes { first } else { first_write };
         while at != NONE {
-            let plane = self.planes[at as usize];
-            let same = plane.agent == visitor.agent;
-            if same && plane.kind == visitor.kind {
-                own = at;
-            }
+            let plane = &self.planes[at as usize];
             if visitor.kind.conflicts(plane.kind)
                 && plane.latest > visitor.knows(plane.agent, plane.kind)
-                && let Some(hit) = self.conflict(&plane, &part, visitor, excused)
+                && let Some(hit) = self.conflict(plane, &part, visitor, excused)
             {
                 return Err(hit);
             }
-            at = plane.next;
+            at = if writes { plane.next } else { plane.next_write };
         }
-        let own = match own {
-            NONE => self.new_plane(chunk, visitor),
-            own => own,
-        };
+        let own = self.own_plane(chunk, visitor);
         self.record(own, &part, visitor);
         Ok(())
     }
 
+    /// The plane of the visitor's accesses of this kind.
+    #[inline]
+    fn own_plane(&mut self, chunk: usize, visitor: &Visitor<'_>) -> u32 {
+        let Chunk { first, recent, .. } = self.chunks[chunk];
+        let is_own = |plane: &Plane| plane.agent == visitor.agent && plane.kind == visitor.kind;
+        if recent != NONE && is_own(&self.planes[recent as usize]) {
+            return recent;
+        }
+        let mut at = first;
+        while at != NONE {
+            let plane = &self.planes[at as usize];
+            if is_own(plane) {
+                break;
+            }
+            at = plane.next;
+        }
+        let own = match at {
+            NONE => self.new_plane(chunk, visitor),
+            own => own,
+        };
+        self.chunks[chunk].recent = own;
+        own
+    }
+
     fn new_plane(&mut self, chunk: usize, visitor: &Visitor<'_>) -> u32 {
-        let Chunk { first, shift } = self.chunks[chunk];
+        let Chunk {
+            first,
+            first_write,
+            shift,
+            ..
+        } = self.chunks[chunk];
         let plane = self.planes.len() as u32;
         self.planes.push(Plane {
             agent: visitor.agent,
@@ -348,10 +387,14 @@ impl Shadow {
             latest: 0,
             cells: self.cells.len() as u32,
             next: first,
+            next_write: first_write,
         });
         let cells = self.cells.len() + (CHUNK_BYTES >> shift) as usize;
         self.cells.resize(cells, Cell::default());
         self.chunks[chunk].first = plane;
+        if visitor.kind.writes() {
+            self.chunks[chunk].first_write = plane;
+        }
         plane
     }
 
@@ -404,6 +447,11 @@ impl Shadow {
         plane.latest = visitor.cell.epoch();
         let start = plane.cells as usize + part.from;
         let cells = &mut self.cells[start..start + part.count];
+        if !apart && part.span.unit == Span::ONE_LANE {
+            let (first, last) = part.span.lanes;
+            cells.fill(visitor.cell.with_lanes(first, last));
+            return;
+        }
         if !apart {
             for (i, cell) in cells.iter_mut().enumerate() {
                 let (first, last) = part.lanes(i);
@@ -442,8 +490,11 @@ impl Part {
     /// First and last lane that access granule `i` of the part.
     #[inline(always)]
     fn lanes(&self, i: usize) -> (u8, u8) {
-        let at = self.start - self.span.offset + ((i as u64) << self.shift);
-        let next = (at >> self.span.unit) as u8;
-        (self.span.lanes.0 + next, self.span.lanes.1 + next)
+        // Nothing overflows; it wraps so that a build with overflow checks has vectors too.
+        let within = self.start.wrapping_sub(self.span.offset);
+        let at = within.wrapping_add((i as u64).wrapping_shl(self.shift.into()));
+        let next = at.wrapping_shr(self.span.unit) as u8;
+        let (first, last) = self.span.lanes;
+        (first.wrapping_add(next), last.wrapping_add(next))
     }
 }

@@ -97,8 +97,15 @@ impl Reader<'_> {
         let target = Target::Shared {
             rank: self.block.rank,
         };
-        let mut units =
-            (0..self.seen.len() * 64).filter(|u| self.seen[u / 64] >> (u % 64) & 1 != 0);
+        let mut units = self.seen.iter().enumerate().flat_map(|(place, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let unit = place * 64 + rest.trailing_zeros() as usize;
+                let any = rest != 0;
+                rest &= rest.wrapping_sub(1);
+                any.then_some(unit)
+            })
+        });
         let mut run: Option<Range<usize>> = None;
         loop {
             let next = units.next();
