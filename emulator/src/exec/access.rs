@@ -167,7 +167,7 @@ impl Warp {
                 let from = block.launch.program.shared_from;
                 let region = (from, shared.len() - from);
                 let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
-                check_shared(pattern, own, mask, bytes, region, intent)?;
+                check_shared((pattern, &offsets), own, mask, bytes, region, intent)?;
                 let memory = shared.bytes();
                 let planes = &mut *self.planes;
                 if_fast!(lanes::load(memory, pattern, &offsets, mask, bytes, planes))
@@ -219,7 +219,7 @@ impl Warp {
                 let from = block.launch.program.shared_from;
                 let region = (from, shared.len() - from);
                 let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
-                check_shared(pattern, own, mask, bytes, region, intent)?;
+                check_shared((pattern, &offsets), own, mask, bytes, region, intent)?;
                 let (memory, planes) = (shared.bytes(), &*self.planes);
                 let target = Target::Shared { rank };
                 site.write(block, target, &offsets, mask, bytes, planes, memory)?;
@@ -392,9 +392,10 @@ pub(crate) fn global(
 }
 
 /// Bounds and alignment in shared memory, of which the part below
-/// [`SHARED_BASE`](crate::memory::shared::SHARED_BASE) is the system's.
+/// [`SHARED_BASE`](crate::memory::shared::SHARED_BASE) is the system's. Offsets of lanes that are
+/// not in `mask` are those of one that is, as [`place`] leaves them.
 pub(crate) fn check_shared(
-    pattern: Pattern,
+    (pattern, offsets): (Pattern, &Row<u64>),
     addresses: &Row<u64>,
     mask: u32,
     bytes: usize,
@@ -402,8 +403,8 @@ pub(crate) fn check_shared(
     intent: Intent,
 ) -> Checked<()> {
     let (base, len) = region;
-    let low = Lanes(mask).find(|&lane| addresses.0[lane] < base);
-    if pattern != Pattern::Faulty && low.is_none() {
+    let below = |low, offset: &u64| low | (*offset < base);
+    if pattern != Pattern::Faulty && !offsets.0.iter().fold(false, below) {
         return Ok(());
     }
     Err(out_of_space(

@@ -20,7 +20,7 @@ pub(crate) enum Pattern {
     Faulty,
 }
 
-/// Looks at `bytes`-wide accesses of the lanes of `mask` (not empty) in the region of `len` bytes
+/// Looks at accesses, `bytes` wide (a power of two), of the lanes of `mask` (not empty) in the region of `len` bytes
 /// at `base`. Writes each lane's offset.
 #[inline(always)]
 pub(crate) fn classify(
@@ -47,11 +47,12 @@ pub(crate) fn classify(
         }
     }
     let (mut outside, mut low, mut uneven, mut unequal) = (0u64, 0u64, 0u64, 0u64);
+    let shift = bytes.trailing_zeros();
     for i in 0..LANES {
         let offset = offsets.0[i];
         outside |= u64::from(offset > limit);
         low |= offset;
-        uneven |= offset ^ first.wrapping_add(i as u64 * bytes);
+        uneven |= offset ^ first.wrapping_add((i as u64).wrapping_shl(shift));
         unequal |= offset ^ first;
     }
     if outside != 0 || low & (bytes - 1) != 0 {
