@@ -1,4 +1,6 @@
 //! Elements as exact f32 values with the exponents that alignment looks at.
+//!
+//! Nothing here overflows; it wraps so that a build with overflow checks has vectors too.
 
 use super::Element;
 
@@ -30,7 +32,7 @@ fn decode<const BITS: u32, const MANTISSA: u32>(bits: u32) -> (f32, i32) {
         };
         (special, if special { odd } else { value })
     };
-    let exponent = field.max(1) as i32 - bias as i32;
+    let exponent = (field.max(1) as i32).wrapping_sub(bias as i32);
     let exponent = if magnitude == 0 { NOTHING } else { exponent };
     let sign = (bits >> (BITS - 1)) << 31;
     (
@@ -46,7 +48,7 @@ pub(crate) fn f32_parts(bits: u32) -> (f32, i32) {
     let exponent = if bits << 1 == 0 {
         NOTHING
     } else {
-        field.max(1) - 127
+        field.max(1).wrapping_sub(127)
     };
     let exponent = if field == 0xff { SPECIAL } else { exponent };
     (f32::from_bits(bits), exponent)

@@ -310,7 +310,8 @@ fn step_all<F: Format>(
 /// Exponents between which no f32 on the way to a sum over- or underflows.
 const SAFE: (i32, i32) = (-100, 120);
 
-/// One step for eight lanes.
+/// One step for eight lanes. Nothing here overflows; it wraps so that a build with overflow checks
+/// has vectors too.
 #[inline(always)]
 fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) -> [u32; WIDTH] {
     let mut start = [0.0; WIDTH];
@@ -320,7 +321,7 @@ fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) 
     }
     for (a, b) in a.exponents.iter().zip(b.exponents) {
         for i in 0..WIDTH {
-            top[i] = top[i].max(a[i] + b[i]);
+            top[i] = top[i].max(a[i].wrapping_add(b[i]));
         }
     }
     let mut unsafe_lanes = 0;
@@ -329,7 +330,8 @@ fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) 
         let empty = top[i] < NOTHING / 2;
         unsafe_lanes |= u32::from(top[i] > SAFE.1) | u32::from(!empty) & u32::from(top[i] < SAFE.0);
         top[i] = top[i].clamp(SAFE.0, SAFE.1);
-        scale[i] = f32::from_bits(((rule.fraction - top[i] + 127) as u32) << 23);
+        let field = rule.fraction.wrapping_sub(top[i]).wrapping_add(127);
+        scale[i] = f32::from_bits((field as u32) << 23);
     }
     if unsafe_lanes != 0 {
         return step_by_lane::<F>(rule, a, b, c);
@@ -345,14 +347,15 @@ fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) 
     for (sum, (a, b)) in sums.iter_mut().zip([(a.0, b.0), (a.1, b.1)]) {
         for (a, b) in a.iter().zip(b) {
             for i in 0..WIDTH {
-                sum[i] += cut(a[i] * b[i] * scale[i]);
+                sum[i] = sum[i].wrapping_add(cut(a[i] * b[i] * scale[i]));
             }
         }
     }
     let mut out = [0; WIDTH];
     for i in 0..WIDTH {
         // The lowest place of the sum: a power of two in the range of f64.
-        let unit = f64::from_bits(((top[i] - rule.fraction + 1023) as u64) << 52);
+        let field = top[i].wrapping_sub(rule.fraction).wrapping_add(1023);
+        let unit = f64::from_bits((field as u64) << 52);
         let sum = f64::from(sums[0][i]) + f64::from(sums[1][i]);
         out[i] = F::fit_normal(sum * unit, rule.cleared);
     }
@@ -409,7 +412,7 @@ fn step_by_lane<F: Format>(
 /// `2^exponent`, for a normal f64.
 #[inline(always)]
 fn power_of_two(exponent: i32) -> f64 {
-    f64::from_bits(((exponent + 1023) as u64) << 52)
+    f64::from_bits((exponent.wrapping_add(1023) as u64) << 52)
 }
 
 /// The bits of the nearest f32 toward zero; `+0` for zero, infinity from `2^128` on.
@@ -434,12 +437,15 @@ fn f32_toward_zero(value: f64) -> u32 {
 #[inline(always)]
 fn f16_nearest(value: f64) -> u32 {
     let magnitude = value.abs();
-    let field = ((magnitude.to_bits() >> 52) as i32 - 1023).clamp(-14, 16);
+    let field = ((magnitude.to_bits() >> 52) as i32).wrapping_sub(1023);
+    let field = field.clamp(-14, 16);
     // Adding 2^52 rounds to an integer, which are then the low bits.
     const TO_INTEGER: f64 = (1u64 << 52) as f64;
-    let units = (magnitude.min(131_072.0) * power_of_two(10 - field) + TO_INTEGER).to_bits();
+    let units =
+        (magnitude.min(131_072.0) * power_of_two(10i32.wrapping_sub(field)) + TO_INTEGER).to_bits();
     // The leading bit of a normal number adds one to the exponent field.
-    let bits = ((field + 14) as u32) * 1024 + (units as u32 & 0xffff);
+    let exponent = field.wrapping_add(14) as u32;
+    let bits = (exponent << 10).wrapping_add(units as u32 & 0xffff);
     let bits = if magnitude >= 65520.0 { 0x7c00 } else { bits };
     let sign = ((value.to_bits() >> 63) as u32) << 15;
     let signed = if bits == 0 { 0 } else { sign | bits };
