@@ -25,6 +25,13 @@ impl Warp {
             return Ok(Flow::Next);
         };
         let members = self.row32(block, members);
+        let first = members.0[0];
+        let differ = members.0.iter().fold(0, |bits, own| bits | own ^ first);
+        // Nearly always all lanes name the same set, and are it.
+        if differ == 0 && first & self.paths.live() == active {
+            self.complete(block, collective, active);
+            return Ok(Flow::Next);
+        }
         for lane in Lanes(active) {
             let own = members.0[lane];
             if own >> lane & 1 == 0 {
@@ -44,10 +51,7 @@ impl Warp {
             let mut rest = active;
             while rest != 0 {
                 let set = members.0[rest.trailing_zeros() as usize] & active;
-                if collective.kind == Kind::SyncWarp {
-                    self.synchronize(block, set);
-                }
-                self.collective(block, collective, set);
+                self.complete(block, collective, set);
                 rest &= !set;
             }
             return Ok(Flow::Next);
@@ -55,6 +59,14 @@ impl Warp {
         self.uncount(active);
         self.part(index, active, State::Converging);
         Ok(Flow::Parted)
+    }
+
+    /// Runs a collective for a set of lanes that are all here.
+    fn complete(&mut self, block: &Block<'_>, collective: &Collective, set: u32) {
+        if collective.kind == Kind::SyncWarp {
+            self.synchronize(block, set);
+        }
+        self.collective(block, collective, set);
     }
 
     /// Runs a collective for the lanes of `active`, all of which are here.

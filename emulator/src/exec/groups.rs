@@ -121,6 +121,33 @@ impl AllGroups {
     }
 }
 
+/// A wait of lanes of a warp.
+struct Wait<'a> {
+    committed: &'a [u32; LANES],
+    mask: u32,
+    leave: Option<u32>,
+    /// Groups that all of the lanes have committed, if they are equally many.
+    common: Option<u32>,
+}
+
+impl Wait<'_> {
+    /// The lanes that a flight concerns.
+    fn concerned(&self, flight: &Flight) -> u32 {
+        let lanes = flight.lanes & self.mask;
+        let Some(leave) = self.leave else {
+            return lanes;
+        };
+        let due = |committed: u32| flight.group < committed.saturating_sub(leave);
+        match self.common {
+            Some(committed) if due(committed) => lanes,
+            Some(_) => 0,
+            None => Lanes(lanes)
+                .filter(|&lane| due(self.committed[lane]))
+                .fold(0, |lanes, lane| lanes | 1 << lane),
+        }
+    }
+}
+
 impl Groups {
     /// Lanes of `mask` that are in the same group as the lowest of them.
     pub(crate) fn together(&self, mask: u32) -> u32 {
@@ -136,33 +163,34 @@ impl Groups {
         }
     }
 
-    /// The lanes of `mask` that a flight concerns, when all but the `leave` newest groups are
-    /// waited for; `None` also waits for what is not committed.
-    fn concerned(&self, flight: &Flight, mask: u32, leave: Option<u32>) -> u32 {
-        let lanes = Lanes(flight.lanes & mask);
-        let due = |lane: &usize| match leave {
-            None => true,
-            Some(leave) => flight.group < self.committed[*lane].saturating_sub(leave),
-        };
-        lanes.filter(due).fold(0, |lanes, lane| lanes | 1 << lane)
+    /// What the lanes of `mask` wait for, when all but the `leave` newest groups are waited for;
+    /// `None` also waits for what is not committed.
+    fn wait(&self, mask: u32, leave: Option<u32>) -> Wait<'_> {
+        let first = self.committed[mask.trailing_zeros() as usize % LANES];
+        Wait {
+            committed: &self.committed,
+            mask,
+            leave,
+            common: (self.together(mask) == mask).then_some(first),
+        }
     }
 
     /// The lanes of `mask` that have to wait.
     pub(crate) fn pending(&self, mask: u32, leave: Option<u32>, read: bool) -> u32 {
+        let wait = self.wait(mask, leave);
         let flights = self.flights.iter();
         flights
             .filter(|flight| flight.reading > 0 || !read && flight.writing > 0)
-            .fold(0, |lanes, flight| {
-                lanes | self.concerned(flight, mask, leave)
-            })
+            .fold(0, |lanes, flight| lanes | wait.concerned(flight))
     }
 
     /// Forgets what the lanes of `mask` have waited for; returns what that teaches.
     pub(crate) fn retire(&mut self, mask: u32, leave: Option<u32>, read: bool) -> Stamp {
         let mut stamp = Stamp::default();
         let mut flights = std::mem::take(&mut self.flights);
+        let wait = self.wait(mask, leave);
         flights.retain_mut(|flight| {
-            let lanes = self.concerned(flight, mask, leave);
+            let lanes = wait.concerned(flight);
             if lanes == 0 {
                 return true;
             }
