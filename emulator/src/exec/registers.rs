@@ -4,7 +4,7 @@
 //! at the same depth: their windows overlap, but no two lanes share a cell, because a cell belongs
 //! to one lane whatever the slot means.
 
-use super::row::{FULL_MASK, LANES, Row};
+use super::row::{Bits, FULL_MASK, LANES, Row};
 use crate::program::Width;
 
 /// A register of the current window, or a constant of the program.
@@ -170,7 +170,7 @@ fn grow<T: Clone>(file: &mut Vec<T>, len: u32, fresh: T) {
 }
 
 /// A register width with a file of its own.
-pub(crate) trait Lane: Copy + Default {
+pub(crate) trait Lane: Bits {
     const WIDTH: Width;
     fn file(registers: &Registers) -> &[Row<Self>];
     fn file_mut(registers: &mut Registers) -> &mut [Row<Self>];
