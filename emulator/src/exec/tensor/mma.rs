@@ -76,11 +76,11 @@ impl Warp {
         let Sum::Tile(sum) = product.sum else {
             return self.mma_f64(block, mma);
         };
-        let a = self.fragment_bits(block, product, product.a, &mma.a, |lane, reg, e, per| {
-            fragment::a(product.m, per, lane, reg, e)
+        let a = self.fragment_bits(block, product, product.a, &mma.a, |lane, reg, per| {
+            fragment::a(product.m, per, lane, reg, 0)
         });
-        let b = self.fragment_bits(block, product, product.b, &mma.b, |lane, reg, e, per| {
-            fragment::b(per, lane, reg, e)
+        let b = self.fragment_bits(block, product, product.b, &mma.b, |lane, reg, per| {
+            fragment::b(per, lane, reg, 0)
         });
         let operands = Operands::new(product, sum, &a, &b, (false, false));
         let constants = &block.launch.program.constants;
@@ -96,30 +96,43 @@ impl Warp {
         }
     }
 
-    /// The elements of a fragment as `[row or column][k]`, in the order of the sum.
+    /// The elements of a fragment as `[row or column][k]`, in the order of the sum. `place` tells
+    /// where the first element is that a register of a lane holds; the others follow it along k.
     pub(super) fn fragment_bits(
         &self,
         block: &Block<'_>,
         product: &Product,
         element: Element,
         regs: &[Slot],
-        place: impl Fn(usize, usize, usize, usize) -> (usize, usize),
+        place: impl Fn(usize, usize, usize) -> (usize, usize),
     ) -> Vec<u32> {
         let constants = &block.launch.program.constants;
         let (units, bits) = (product.units(), element.unit_bits());
         let per = 32 / bits;
         let mask = u32::MAX >> (32 - bits);
-        let order = |k| match product.sum {
-            Sum::Tile(TileSum::Float(rule)) => rule.place(k, units),
-            _ => k,
+        let reorder = match product.sum {
+            Sum::Tile(TileSum::Float(rule)) if rule.steps != 0 => Some(rule),
+            _ => None,
         };
         let mut out = vec![0; regs.len() * LANES * per];
         for (r, reg) in regs.iter().enumerate() {
             let row = self.regs.row::<u32>(constants, *reg);
             for (lane, word) in row.0.iter().enumerate() {
-                for e in 0..per {
-                    let (line, k) = place(lane, r, e, per);
-                    out[line * units + order(k)] = word >> (e * bits) & mask;
+                let (line, first) = place(lane, r, per);
+                let line = &mut out[line * units..][..units];
+                let parts = (0..32).step_by(bits).map(|shift| word >> shift & mask);
+                match reorder {
+                    None => {
+                        let own = &mut line[first..first + per];
+                        own.iter_mut()
+                            .zip(parts)
+                            .for_each(|(own, part)| *own = part);
+                    }
+                    Some(rule) => {
+                        for (k, part) in (first..).zip(parts) {
+                            line[rule.place(k, units)] = part;
+                        }
+                    }
                 }
             }
         }

@@ -104,7 +104,7 @@ impl Warp {
         let product = &wgmma.product;
         match &wgmma.a {
             WarpgroupA::Registers(regs) => {
-                let place = |lane, reg, e, per| fragment::a(ROWS as usize, per, lane, reg, e);
+                let place = |lane, reg, per| fragment::a(ROWS as usize, per, lane, reg, 0);
                 Ok(self.fragment_bits(block, product, product.a, regs, place))
             }
             WarpgroupA::Shared(_, transposed) => {
