@@ -56,11 +56,10 @@ const THREADS_MAX: u32 = 2048;
 
 /// Offers the best `tile_n` for each number of blocks that share k (`splits`) and A (`sharers`).
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let has_maps = desc.a.suits_tensor_map() && desc.b.suits_tensor_map();
     let Some(tile_m) = DecodeTiling::holding(desc.m) else {
         return;
     };
-    if machine.arch != ARCH || !suits(desc) || !has_maps {
+    if machine.arch != ARCH || !suits(desc) || !desc.suits_tensor_maps() {
         return;
     }
     let most_splits = desc.k.div_ceil(TILE_K).min(CLUSTER_MAX);
@@ -239,6 +238,8 @@ mod tests {
         assert!(offered(&weights(65, 100, 64), &H200).is_empty());
         assert!(offered(&weights(8, 100, 63), &H200).is_empty());
         assert!(offered(&weights(8, 100, 0), &H200).is_empty());
+        assert!(!offered(&weights(1, 1 << 31, 8), &H200).is_empty());
+        assert!(offered(&weights(1, (1 << 31) + 1, 8), &H200).is_empty());
         for arch in [(8, 0), (10, 0)] {
             let other = Machine { arch, ..H200 };
             assert!(offered(&weights(8, 100, 64), &other).is_empty(), "{arch:?}");

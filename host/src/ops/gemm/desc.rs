@@ -127,7 +127,18 @@ pub(super) enum ScaleExtent {
 }
 
 impl GemmDesc {
-    /// Bytes that must at least be moved between device memory and the SMs.
+    /// True where tensor maps can describe A and B, and tensor copies reach all of A, B and D: their
+    /// coordinates have 32 bits and a sign, and beyond the operand a copy gives zeros, or stores nothing.
+    pub(super) fn suits_tensor_maps(&self) -> bool {
+        const REACH: u32 = 1 << 31;
+        self.a.suits_tensor_map()
+            && self.b.suits_tensor_map()
+            && [self.m, self.n, self.k, self.batch]
+                .iter()
+                .all(|&extent| extent <= REACH)
+    }
+
+    /// Bytes that have to be moved between device memory and the multiprocessors at least once.
     pub(super) fn bytes(&self) -> f64 {
         let matrix = |desc: &MatrixDesc, rows: u32, columns: u32| {
             let of_batch = if desc.batch_stride == 0 {

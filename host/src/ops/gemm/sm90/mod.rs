@@ -93,9 +93,8 @@ const LEAST_K_BYTES: u32 = 16 * SPAN_BYTES;
 
 /// Offers the tiles that exist for `desc`, with and without split-K and stream-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let suits = desc.a.suits_tensor_map() && desc.b.suits_tensor_map();
     let precision_suits = desc.a.dtype != DType::F32 || desc.precision == Precision::Tf32;
-    if machine.arch != ARCH || desc.k == 0 || !suits || !precision_suits {
+    if machine.arch != ARCH || desc.k == 0 || !desc.suits_tensor_maps() || !precision_suits {
         return;
     }
     let chosen = [desc.split_k];
@@ -389,6 +388,17 @@ mod tests {
         };
         let of_batch = by_estimate(|each| offer(&desc, &H200, each))[0].to_string();
         assert_eq!(of_batch, "gemm_sm90_bf16_nt_128x176_s5_pp_plain");
+    }
+
+    #[test]
+    fn extents_beyond_the_coordinates_of_tensor_copies_go_elsewhere() {
+        let offers = |m, n| {
+            let desc = weighted(DType::Bf16, [m, n, 8]);
+            !by_estimate(|each| offer(&desc, &H200, each)).is_empty()
+        };
+        const REACH: u32 = 1 << 31;
+        assert!(offers(REACH, 8) && !offers(REACH + 1, 8));
+        assert!(offers(8, REACH) && !offers(8, REACH + 8));
     }
 
     #[test]
