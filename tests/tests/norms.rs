@@ -49,11 +49,17 @@ struct Case {
     view_y: View,
     #[serde(default)]
     values: Values,
-    /// Added to all values: the variance must not suffer.
+    /// Added to all values, after they are multiplied: the variance must not suffer.
     #[serde(default)]
     shift: f64,
+    #[serde(default = "one")]
+    scale: f64,
     #[serde(default)]
     seed: u64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 const EPSILON: f32 = 1e-3;
@@ -176,7 +182,8 @@ impl<T: Float + TestElement> Outputs<T> {
 fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     let stream = device.stream().map_err(say)?;
     let draw = |seed| -> Result<Operand<T>, String> {
-        let values = case.values.draw(&case.shape, seed).mapv(|x| x + case.shift);
+        let values = case.values.draw(&case.shape, seed);
+        let values = values.mapv(|x| x * case.scale + case.shift);
         let view = case.view.writable_or_contiguous();
         Operand::lay_out(device, values.mapv(|x| T::nearest(x).wide()), view)
     };
@@ -371,6 +378,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
             view_y,
             values,
             shift: 0.0,
+            scale: one(),
             seed: u64::from(seed),
         },
     )

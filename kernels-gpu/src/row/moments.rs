@@ -52,8 +52,19 @@ impl Moments {
         }
     }
 
-    /// Merges two sets. Commutative to the bit: the smaller set is merged into the larger one; if
-    /// they are equal, the means are averaged.
+    /// From `mean` to this one's: 0 of no elements, whose mean is none. Times no elements, the square of a
+    /// distance from there would be NaN where it is infinite.
+    #[inline(always)]
+    fn distance(self, mean: f32) -> f32 {
+        if self.count > 0.0 {
+            self.mean - mean
+        } else {
+            0.0
+        }
+    }
+
+    /// Of both sets; commutative to the bit: the smaller set is merged into the larger, equal ones
+    /// meet in the middle.
     #[inline(always)]
     pub(crate) fn merge(self, other: Self) -> Self {
         let (large, small) = if self.count >= other.count {
@@ -68,7 +79,7 @@ impl Moments {
         } else {
             small.count / count
         };
-        let delta = small.mean - large.mean;
+        let delta = small.distance(large.mean);
         Self {
             count,
             mean: if large.count == small.count {
@@ -95,7 +106,7 @@ impl Moments {
         unsafe {
             let sum = |value: f32| of_lanes(value, width, &|a, b| a + b);
             let mean = mul_rn(sum(mul_rn(self.mean, self.count)), count.share);
-            let delta = self.mean - mean;
+            let delta = self.distance(mean);
             let squares = sum(fma(mul_rn(delta, delta), self.count, self.squares));
             Self {
                 count: count.count,
