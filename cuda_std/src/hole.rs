@@ -1,7 +1,7 @@
-//! Holes: places in a kernel's PTX that the host fills with instructions at run time.
+//! Holes: places of a kernel that a host fills when it knows what stands there.
 
-/// A place in a kernel for which the host chooses the instructions at run time (`warpsmith::fuse`):
-/// a function, a constant, a load or a store that the compiler does not know.
+/// A place of a kernel for which the host composes instructions at run time (`warpsmith::fuse`):
+/// of which function, which constant, which access, the compiler knows nothing.
 ///
 /// ```
 /// # use cuda_std::{hole, kernel, thread};
@@ -16,20 +16,28 @@
 /// }
 /// ```
 ///
-/// Outputs are variables that are declared but not yet initialised, inputs are variables. All are
-/// `u32`, except the address of an access, which is 64 bits wide. There are three forms:
+/// Outputs are declared variables, inputs are variables; all are `u32`, but for the address that an
+/// access begins with. Three forms:
 ///
-/// | form | the host fills it with | if it is not filled |
+/// | | the host fills it with | unfilled |
 /// |---|---|---|
 /// | `hole!("name", [y, ..] <- [x, ..])` | fragments ([`crate::fragment`]), or a constant where there are no inputs | outputs are 0 |
 /// | `hole!(load "name", [y, ..] <- address)` | one load from global memory, as wide as it says | outputs are 0 |
 /// | `hole!(store "name", address <- [x, ..])` | one store | nothing |
 ///
-/// In PTX, a hole is a line that ends in the comment `// hole name outputs <- inputs`. The kernel
-/// assembles as it is; the host replaces that line.
+/// A name is of letters, digits and `_`; another one, which could be text of more lines, does not
+/// compile:
+/// ```compile_fail
+/// let y: u32;
+/// cuda_std::hole!("value\n trap; //", [y] <- []);
+/// let _ = y;
+/// ```
+///
+/// In PTX a hole is a line that ends in `// hole name outputs <- inputs`: the kernel assembles as it
+/// is, and the line is what the host replaces.
 ///
 /// # Panics
-/// On the host, where nothing fills it.
+/// On the host, where there is nothing to fill it.
 #[macro_export]
 macro_rules! hole {
     ($name:literal, [$($out:ident),+] <- [$($in:ident),*]) => {{
@@ -80,28 +88,42 @@ macro_rules! hole {
     }};
 }
 
-/// The panic that stands for a hole on the host.
+/// Holds the name of a hole against the rule.
+///
+/// # Panics
+/// In constant evaluation: where it is none.
+#[doc(hidden)]
+pub const fn check(name: &str) {
+    let name = name.as_bytes();
+    let mut at = 0;
+    while at < name.len() {
+        let is_fine = name[at].is_ascii_alphanumeric() || name[at] == b'_';
+        assert!(is_fine, "a hole's name is of letters, digits and `_`");
+        at += 1;
+    }
+}
+
+/// What a hole is on the host.
 #[doc(hidden)]
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn unfilled(name: &str) -> u32 {
     panic!("the hole `{name}` is filled on a device or the emulator only")
 }
 
-/// As [`unfilled`], for a load or a store.
+/// As [`unfilled`], of an access.
 ///
 /// # Safety
-/// It has no requirement: it accesses nothing. It is `unsafe` because the device's version accesses
-/// memory.
+/// None needed: there is no access. On a device there is.
 #[doc(hidden)]
 #[cfg(not(target_arch = "nvptx64"))]
 pub unsafe fn no_access(name: &str) -> u32 {
     unfilled(name)
 }
 
-/// A scalar that fits in one register.
+/// What registers hold.
 #[doc(hidden)]
 pub trait Scalar: Copy {
-    /// Returns `self` as one opaque register, so that the compiler cannot split it into parts.
+    /// `self`, of which the compiler knows nothing more than that.
     fn whole(self) -> Self;
 }
 
@@ -129,7 +151,7 @@ macro_rules! scalars {
 
 scalars! { f32: reg32; i32: reg32; u32: reg32; f64: reg64; i64: reg64; u64: reg64; }
 
-/// Used by `#[fragment]` only: makes the compiler read a parameter as a whole register.
+/// For `#[fragment]` alone: a parameter that is read whole.
 #[doc(hidden)]
 #[inline(always)]
 pub fn whole<T: Scalar>(value: T) -> T {

@@ -1,25 +1,44 @@
 //! Printing from kernels, for debugging: [`print!`](crate::print!) and
 //! [`println!`](crate::println!).
 //!
-//! A call is one `vprintf`, so its text is not interleaved with that of other threads. The order of
-//! different threads' lines is unspecified, and on a GPU they appear only when the host
-//! synchronises. The arguments pass through local memory, which cuda_builder refuses unless the
-//! build allows it for that kernel (`CudaBuilder::allow_local`).
+//! A call is one `vprintf`, so the pieces of a line stay together; lines of different threads come
+//! in any order, and on a GPU only when the host synchronises. The arguments pass through local
+//! memory, which cuda_builder must be told to allow for that kernel.
 
-/// Largest size of a format string, the terminating zero included.
+/// Most bytes of a format string, its end included.
 const FORMAT_MAX: usize = 512;
 
-/// A type that `{}` can print.
-pub trait Arg: Copy {
-    /// The type that C promotes it to when it passes it to a variadic function.
+/// Something that `{}` prints.
+///
+/// # Safety
+/// `CONVERSION` is one conversion of `printf`, which reads what `pass` gives as C passes it and, where
+/// that is a pointer, what it points to.
+///
+/// ```compile_fail,E0200
+/// use cuda_std::print::Arg;
+/// #[derive(Clone, Copy)]
+/// struct Number(u64);
+/// impl Arg for Number {
+///     type Passed = u64;
+///     const CONVERSION: &'static str = "%s"; // reads memory anywhere
+///     fn pass(self) -> u64 {
+///         self.0
+///     }
+///     fn text(self) -> String {
+///         self.0.to_string()
+///     }
+/// }
+/// ```
+pub unsafe trait Arg: Copy {
+    /// How C passes it to a variadic function.
     type Passed: Copy;
-    /// The conversion specifier that `vprintf` needs for it.
+    /// How `vprintf` is told of it.
     const CONVERSION: &'static str;
 
-    /// Converts it to [`Passed`](Self::Passed).
+    /// As C passes it.
     fn pass(self) -> Self::Passed;
 
-    /// The text that the host prints for it.
+    /// What the host prints.
     #[cfg(not(target_arch = "nvptx64"))]
     fn text(self) -> String;
 }
@@ -91,17 +110,21 @@ unsafe impl<T> Arg for *mut T {
     }
 }
 
-/// The arguments of one call, as a tuple.
-pub trait Args {
-    /// The argument buffer that `vprintf` reads.
+/// The arguments of one call, a tuple.
+///
+/// # Safety
+/// What `pass` gives are as many arguments as there are `CONVERSIONS`, each of which is one of `printf`
+/// that reads its own, laid out as C's variadic functions read them.
+pub unsafe trait Args {
+    /// What `vprintf` reads.
     type Passed: Copy;
-    /// The conversion specifier of each argument.
+    /// A conversion for each.
     const CONVERSIONS: &'static [&'static str];
 
-    /// Converts them to the argument buffer.
+    /// As `vprintf` reads them.
     fn pass(self) -> Self::Passed;
 
-    /// The texts that the host prints for them.
+    /// What the host prints.
     #[cfg(not(target_arch = "nvptx64"))]
     fn texts(self) -> Vec<String>;
 }
@@ -143,19 +166,19 @@ tuples! {
     Packed8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
 }
 
-/// The format text of one call, as a type.
+/// The text of one call, as a type.
 #[doc(hidden)]
 pub trait Template {
     const TEXT: &'static str;
 }
 
-/// A piece of the format text: a `{}`, or one byte (which may have been an escaped brace).
+/// The next piece of `text` from `at`: a `{}`, an escaped brace, or one byte.
 enum Piece {
     Place,
     Byte(u8),
 }
 
-/// The piece of `text` at `at`, and the position of the next one.
+/// A piece and where the next begins.
 ///
 /// # Panics
 /// In constant evaluation: where a brace is neither `{}` nor doubled.
@@ -169,10 +192,10 @@ const fn piece(text: &[u8], at: usize) -> (Piece, usize) {
     }
 }
 
-/// Checks that `text` has as many `{}` as there are arguments.
+/// Holds the text against the number of arguments.
 ///
 /// # Panics
-/// In constant evaluation: where the numbers differ or there are more than 8 arguments.
+/// In constant evaluation: where they differ.
 #[doc(hidden)]
 pub const fn check(text: &str, arguments: usize) {
     let text = text.as_bytes();
@@ -189,7 +212,7 @@ pub const fn check(text: &str, arguments: usize) {
     assert!(arguments <= 8, "at most 8 arguments");
 }
 
-/// The C format string for `text` with these conversion specifiers, terminated by a zero byte.
+/// The C format string of `text` with these conversions, ended by a zero byte.
 ///
 /// # Panics
 /// In constant evaluation: where it is too long.
@@ -223,7 +246,7 @@ const fn format(text: &str, conversions: &[&str]) -> [u8; FORMAT_MAX] {
     out
 }
 
-/// The format string of a call, as an associated constant: it is computed at compile time.
+/// The format string of a call, where the compiler can make a constant of it.
 struct Format<T, A>(core::marker::PhantomData<(T, A)>);
 
 impl<T: Template, A: Args> Format<T, A> {
@@ -238,8 +261,7 @@ pub fn print<T: Template, A: Args>(args: A) {
     #[cfg(target_arch = "nvptx64")]
     {
         let passed = args.pass();
-        // SAFETY: the format has one conversion for each of these arguments, which are laid out as
-        // C does it.
+        // SAFETY: the format names exactly these arguments, laid out as C does.
         unsafe {
             core::arch::nvptx::vprintf(format.as_ptr(), (&raw const passed).cast());
         }
@@ -248,8 +270,7 @@ pub fn print<T: Template, A: Args>(args: A) {
     std::print!("{}", host_text(format, A::CONVERSIONS, &args.texts()));
 }
 
-/// The text for a format and its arguments, as the device would print it but for the form of
-/// numbers.
+/// What the device prints for a format and its arguments.
 #[cfg(not(target_arch = "nvptx64"))]
 fn host_text(format: &[u8; FORMAT_MAX], conversions: &[&str], texts: &[String]) -> String {
     let end = format
@@ -271,10 +292,9 @@ fn host_text(format: &[u8; FORMAT_MAX], conversions: &[&str], texts: &[String]) 
 
 /// Prints from a kernel: `print!("row {} is {}", row, sum)`.
 ///
-/// Each `{}` takes an integer, a float, a bool, a pointer or a `&'static CStr` (`c"text"`); `{{`
-/// and `}}` are braces. There are at most 8 arguments. On the device, floats are printed as by C's
-/// `%g` and bools as 0 or 1; on the host, both are printed as Rust does it, to standard output. See
-/// [`print`](mod@crate::print) for when lines appear.
+/// Each `{}` takes an integer, a float (as C's `%g`), a bool (0 or 1; true or false on the host), a pointer or a
+/// `&'static CStr` (`c"text"`); `{{` and `}}` are braces. At most 8 arguments. See
+/// [`print`](mod@crate::print) for when lines appear. On the host it prints to standard output.
 ///
 /// A wrong number of arguments does not compile:
 /// ```compile_fail
@@ -295,7 +315,7 @@ macro_rules! print {
     }};
 }
 
-/// As [`print!`](crate::print!), followed by a newline.
+/// As [`print!`](crate::print!), and ends the line.
 ///
 /// ```
 /// cuda_std::println!("thread {} sees {}", 3_u32, 0.5_f32);
