@@ -1,4 +1,4 @@
-//! What a caller sets: the emulator's limits, a launch's shape; and what a launch gives back.
+//! What a caller sets (limits of the emulator, shape of a launch) and what a launch returns.
 
 use std::fmt;
 use std::io::Write;
@@ -9,21 +9,24 @@ use crate::profile::Counters;
 /// Settings of an [`Emulator`](crate::Emulator); fixed for its lifetime.
 #[derive(Clone, Debug)]
 pub struct EmulatorConfig {
-    /// Host threads that run blocks, 1 to 256 (other numbers are taken to the nearest of these);
+    /// Number of host threads that run blocks. Values outside 1 to 256 are clamped to that range;
     /// `None` means as many as the machine has.
     pub threads: Option<usize>,
-    /// Seed of everything that hardware leaves open, such as the order in which warps run.
+    /// Seed of every choice that hardware leaves open: in which order warps run, how long, and when
+    /// asynchronous copies land. Seed 0 is the plain schedule: warps take turns in order, and
+    /// copies land only when no warp can go on, in the order of their issue.
     pub seed: u64,
-    /// Capacity of global memory in bytes; allocations beyond it fail. Host memory is only used
+    /// Capacity of global memory in bytes; an allocation beyond it fails. Host memory is used only
     /// for what is touched.
     pub memory_bytes: u64,
-    /// What is looked for besides faults of memory and synchronisation, which always are.
+    /// Optional checks. Memory faults and misuse of synchronisation are always reported.
     pub checks: Checks,
-    /// Stop a block with a report after this many warp instructions; `None` never stops it.
+    /// Most warp instructions that a single warp may run; beyond it the launch ends with
+    /// [`FaultKind::InstructionBudget`](crate::FaultKind). `None` means no limit.
     pub instruction_budget: Option<u64>,
     /// Where `vprintf` writes.
     pub output: Output,
-    /// Count what launches do, in [`LaunchStats::counters`]. Costs time, so it is off by default.
+    /// Whether launches fill [`LaunchStats::counters`]. This costs time, so it is off by default.
     pub profile: bool,
 }
 
@@ -42,17 +45,19 @@ impl Default for EmulatorConfig {
     }
 }
 
-/// What an emulator looks for besides faults of memory and synchronisation, which it always finds.
+/// Optional checks. Memory faults and misuse of synchronisation are found without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checks {
-    /// Accesses of different threads to the same bytes, one of them a write, that nothing orders.
+    /// Data races: unordered accesses to the same bytes by different threads (or by asynchronous
+    /// operations), of which at least one is a write; see "What the checks find" in the [crate's
+    /// documentation](crate).
     pub races: bool,
 }
 
 impl Checks {
-    /// Everything that can be looked for.
+    /// All optional checks.
     pub const ALL: Self = Self { races: true };
-    /// The least: for speed.
+    /// No optional checks, for speed.
     pub const NONE: Self = Self { races: false };
 }
 
@@ -62,7 +67,7 @@ impl Default for Checks {
     }
 }
 
-/// A sink for what kernels print. Clones share the sink.
+/// Where kernels print to. Clones write to the same place.
 #[derive(Clone)]
 pub struct Output(Arc<Mutex<dyn Write + Send>>);
 
@@ -77,13 +82,14 @@ impl Output {
         Self(Arc::new(Mutex::new(writer)))
     }
 
-    /// A sink and the buffer that it fills.
+    /// An output to memory, and the buffer that it fills.
     pub fn buffer() -> (Self, Arc<Mutex<Vec<u8>>>) {
         let buffer = Arc::new(Mutex::new(Vec::new()));
         (Self(buffer.clone()), buffer)
     }
 
-    /// Writes one block's text. A closed pipe is not the kernel's fault, so it is let pass.
+    /// Writes one block's text. If it cannot be written (a closed pipe, say), that is logged and
+    /// not reported: it is no fault of the kernel.
     pub(crate) fn write(&self, text: &[u8]) {
         let mut sink = match self.0.lock() {
             Ok(sink) => sink,
@@ -104,34 +110,35 @@ impl fmt::Debug for Output {
 /// Shape of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
-    /// Blocks in x, y, z.
+    /// Grid size in blocks: x, y, z. Every extent is at least 1 and a multiple of the cluster's.
     pub grid: [u32; 3],
-    /// Threads of a block in x, y, z.
+    /// Block size in threads: x, y, z. At most 1024 in total.
     pub block: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
-    /// Blocks of a cluster in x, y, z; `None` means what the kernel requires
-    /// (`.reqnctapercluster`), or clusters of one block.
+    /// Cluster size in blocks: x, y, z; at most 16 in total. `None` means the size that the kernel
+    /// requires (`.reqnctapercluster`), or one block if it requires none.
     pub cluster: Option<[u32; 3]>,
 }
 
-/// What a launch counted. The figures are exact and do not depend on the number of host threads.
+/// What a launch counted. The numbers are exact and do not depend on the number of host threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaunchStats {
-    /// Instructions times the lanes that run them: active, and let through by the guard.
+    /// Sum over the warp instructions of the lanes that executed each: active lanes whose guard
+    /// predicate holds.
     pub lane_instructions: u64,
     /// Instructions issued to warps.
     pub warp_instructions: u64,
-    /// What else was counted; `None` unless [`EmulatorConfig::profile`] is set.
+    /// The other counters; `None` unless [`EmulatorConfig::profile`] is set.
     pub counters: Option<Box<Counters>>,
 }
 
 impl LaunchStats {
-    /// What a profile counted, for tests that assert on it.
+    /// The profile's counters, for tests that assert on them.
     ///
     /// # Panics
-    /// When the emulator was made without [`EmulatorConfig::profile`].
+    /// If the emulator was created without [`EmulatorConfig::profile`].
     pub fn counters(&self) -> &Counters {
         let counters = self.counters.as_deref();
         counters.expect("the emulator counts only where `EmulatorConfig::profile` is set")

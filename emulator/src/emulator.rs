@@ -1,4 +1,4 @@
-//! The emulator: memory, modules, launches.
+//! The emulator: it owns global memory, loads modules and launches kernels.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::profile::Collector;
 
 /// Most threads of a block.
 const BLOCK_THREADS: u64 = 1024;
-/// Most blocks of a cluster: what a device allows that is asked for it.
+/// Most blocks of a cluster: the non-portable limit of Hopper.
 const CLUSTER_BLOCKS: u64 = 16;
 /// Most host threads: more would only cost memory, and thousands take seconds to start.
 const HOST_THREADS: usize = 256;
@@ -22,10 +22,10 @@ const BLOCK_LIMITS: [u32; 3] = [1024, 1024, 64];
 /// Largest extents of a grid.
 const GRID_LIMITS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
-/// A virtual GPU: its global memory, and the host threads that run its blocks.
+/// A virtual GPU: global memory, and the host threads that run blocks.
 ///
-/// All methods take `&self` and may be called from any thread; launches of several threads run at
-/// the same time, as kernels of different streams do.
+/// All methods take `&self` and may be called from any thread. Launches from several threads run
+/// concurrently, as kernels in different streams do; a launch itself is synchronous.
 #[derive(Debug)]
 pub struct Emulator {
     config: EmulatorConfig,
@@ -34,10 +34,10 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// An emulator with empty memory.
+    /// Creates an emulator with empty memory.
     ///
     /// # Panics
-    /// When the system does not give it threads.
+    /// If the system cannot start the host threads.
     pub fn new(config: EmulatorConfig) -> Self {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(host_threads(config.threads))
@@ -51,16 +51,18 @@ impl Emulator {
         }
     }
 
-    /// Allocates global memory, aligned to 256 bytes. Kernels may not read it before they or the
-    /// host have written it. Zero bytes give an address of their own that nothing may access.
+    /// Allocates `bytes` of global memory, aligned to 256 bytes, and returns its address. The
+    /// contents count as uninitialised: a kernel that reads them before the host or a kernel has
+    /// written them gets a fault. An allocation of zero bytes gets a unique address that nothing
+    /// may access.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`]
+    /// [`MemoryError::OutOfMemory`] or [`MemoryError::HostMemory`]
     pub fn alloc(&self, bytes: u64) -> Result<u64, MemoryError> {
         self.memory.alloc(bytes, false)
     }
 
-    /// Frees what [`alloc`](Self::alloc) gave. Its addresses are never given out again.
+    /// Frees an allocation of [`alloc`](Self::alloc). Its addresses are never reused.
     ///
     /// # Errors
     /// [`MemoryError::NotAllocated`]
@@ -68,7 +70,7 @@ impl Emulator {
         self.memory.free(address)
     }
 
-    /// Copies bytes into one allocation.
+    /// Copies bytes from the host into an allocation; the range has to lie in one.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`]
@@ -76,7 +78,8 @@ impl Emulator {
         self.memory.write(address, bytes)
     }
 
-    /// Copies bytes out of one allocation; what nobody wrote reads as zero.
+    /// Copies bytes of an allocation to the host; the range has to lie in one. Bytes that were
+    /// never written read as zero.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`]
@@ -84,7 +87,7 @@ impl Emulator {
         self.memory.read(address, out)
     }
 
-    /// Sets `len` bytes of one allocation to `byte`.
+    /// Sets `len` bytes of an allocation to `byte`; the range has to lie in one.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`]
@@ -92,19 +95,21 @@ impl Emulator {
         self.memory.fill(address, byte, len)
     }
 
-    /// Loads PTX: parses it, places its variables, and lowers every kernel.
+    /// Loads a PTX module: parses the text, places the module's variables in global memory, and
+    /// lowers every kernel to the form that the executor runs.
     ///
     /// # Errors
-    /// [`LoadError`], which names what is wrong or not supported and its line.
+    /// [`LoadError`], which names what is wrong or unsupported, and the line.
     pub fn load(&self, ptx: &str) -> Result<Module, LoadError> {
         Module::load(&self.memory, ptx)
     }
 
-    /// Runs a kernel to its end. `params` are the bytes of each parameter, in order.
+    /// Runs a kernel to completion. `params` are the bytes of each parameter, in order,
+    /// little-endian; [`Module::params`] gives the sizes.
     ///
     /// # Errors
-    /// A launch that is refused has changed nothing. [`LaunchError::Fault`] carries the report of
-    /// what went wrong in the kernel; the blocks that ran have written what they wrote.
+    /// [`LaunchError`]. If the launch is refused, nothing has run. With [`LaunchError::Fault`],
+    /// memory keeps what the kernel wrote until then.
     pub fn launch(
         &self,
         module: &Module,
@@ -222,7 +227,7 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
     Ok(())
 }
 
-/// The blocks of a cluster in x, y, z.
+/// The cluster size of a launch in blocks: x, y, z.
 fn check_cluster(kernel: &Kernel, config: &LaunchConfig) -> Result<[u32; 3], LaunchError> {
     let refuse = |what, got, allowed: String| {
         Err(LaunchError::Shape {
@@ -255,7 +260,7 @@ fn check_cluster(kernel: &Kernel, config: &LaunchConfig) -> Result<[u32; 3], Lau
     Ok(cluster)
 }
 
-/// The parameters at their places.
+/// Lays out the parameters as the kernel reads them.
 fn pack_params(kernel: &Kernel, params: &[&[u8]]) -> Result<Vec<u8>, LaunchError> {
     if params.len() != kernel.params.len() {
         return Err(LaunchError::ParameterCount {

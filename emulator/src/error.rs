@@ -1,8 +1,8 @@
-//! Error types of the three things a caller does: manage memory, load a module, launch a kernel.
+//! Errors of the three things that a caller does: manage memory, load a module, launch a kernel.
 
 use crate::report::Report;
 
-/// A request on global memory that cannot be met.
+/// A request on global memory that cannot be fulfilled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -16,19 +16,19 @@ pub enum MemoryError {
         /// Bytes in all.
         capacity: u64,
     },
-    /// The machine does not have the memory, though the configuration allows it.
+    /// The configured capacity would allow it, but the host has no memory.
     #[error("the host has no memory for an allocation of {requested} bytes")]
     HostMemory {
         /// Bytes asked for.
         requested: u64,
     },
-    /// `free` of something that `alloc` did not return, or that was freed before.
+    /// `free` of an address that `alloc` did not return, or that was already freed.
     #[error("0x{address:x} is not the start of a live allocation")]
     NotAllocated {
         /// The address given.
         address: u64,
     },
-    /// A host copy or fill that leaves its allocation.
+    /// A copy or fill by the host that is not inside one live allocation.
     #[error(
         "{bytes} bytes at 0x{address:x} are not inside one live allocation{}",
         describe_nearest(.nearest)
@@ -38,7 +38,7 @@ pub enum MemoryError {
         address: u64,
         /// Length in bytes.
         bytes: u64,
-        /// The allocation that holds the first byte: base and length in bytes.
+        /// The allocation that holds the first byte, if any: base and length in bytes.
         nearest: Option<(u64, u64)>,
     },
 }
@@ -57,7 +57,7 @@ pub enum LoadError {
     /// The text is not PTX.
     #[error("{0}")]
     Syntax(#[from] ptx_syntax::ParseError),
-    /// An instruction, modifier or directive that the emulator does not have.
+    /// An instruction, modifier or directive that the emulator does not implement.
     #[error("PTX line {line}: `{what}` is not supported")]
     Unsupported {
         /// Name as written, with its modifiers.
@@ -65,7 +65,8 @@ pub enum LoadError {
         /// Line in the text, from 1.
         line: u32,
     },
-    /// An instruction whose operands do not fit it.
+    /// A statement that is recognised but malformed, such as an instruction whose operands do not
+    /// fit it.
     #[error("PTX line {line}: {message}")]
     Invalid {
         /// What is wrong, and what would be right.
@@ -81,7 +82,7 @@ pub enum LoadError {
         /// Line in the text, from 1.
         line: u32,
     },
-    /// A function that is called but has no body in the module.
+    /// A called function that has no body in the module.
     #[error("PTX line {line}: `{name}` is external, and nothing defines it")]
     Unresolved {
         /// The function.
@@ -138,12 +139,13 @@ pub enum LaunchError {
         /// Bytes declared.
         want: usize,
     },
-    /// A grid or block shape that no device takes, or that the kernel forbids.
+    /// A grid, block or cluster shape that is out of the hardware's limits, or that the kernel's
+    /// directives do not allow.
     #[error("kernel `{kernel}`: {what} is {got:?}, allowed is {allowed}")]
     Shape {
         /// The kernel.
         kernel: String,
-        /// What is wrong: grid, block, block size.
+        /// What is wrong: "the grid", "the block" or "the cluster".
         what: &'static str,
         /// Extents given.
         got: [u32; 3],
@@ -165,7 +167,7 @@ pub enum LaunchError {
         /// Most a block can have.
         limit: u64,
     },
-    /// The kernel ran into a fault.
+    /// The kernel ran and hit a fault.
     #[error("{0}")]
     Fault(Box<Report>),
 }

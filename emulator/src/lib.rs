@@ -1,8 +1,15 @@
-//! Runs PTX on the CPU, and finds what is wrong with it.
+//! A PTX emulator: runs kernels on the CPU and reports what is wrong with them.
 //!
-//! An [`Emulator`] is a virtual GPU. It loads the text of PTX modules, keeps global memory, and
-//! launches kernels. A kernel that accesses memory out of bounds, waits for what cannot come or
-//! has another fault ends in a [`Report`], which names kernel, PTX line, block and thread.
+//! An [`Emulator`] is a virtual GPU. It loads PTX modules from their text, holds global memory, and
+//! launches kernels. A kernel with a fault (an access out of bounds, a deadlock, a data race and so
+//! on) ends in a [`Report`] that names the kernel, the PTX line, the block and the thread.
+//!
+//! # What is modelled
+//! The results of instructions (where PTX leaves a choice, those of an H200; `.approx` instructions
+//! within the distances that [`semantics::approx`] lists); divergence and reconvergence of warps;
+//! barriers, mbarriers, clusters; `cp.async`, bulk and tensor (TMA) copies; `mma` and `wgmma`. An
+//! instruction, modifier or directive that is not modelled is refused when the module is loaded.
+//! Time is not modelled: [`profile`] counts what a launch did, not how long a GPU would take.
 //!
 //! ```
 //! use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig};
@@ -34,10 +41,11 @@
 //!
 //! # Determinism
 //! The same module, memory, launch and seed give the same bits, whatever the number of host
-//! threads. Blocks run in parallel unless the kernel has atomics on global memory, or volatile (or
-//! stronger) loads from it. The blocks of such a kernel run in order on one host thread. A kernel
-//! whose blocks race through plain accesses has no defined result on a GPU; here the race is
-//! reported.
+//! threads. Blocks run in parallel unless the kernel can make blocks depend on each other's order:
+//! it has atomics on global memory (or through generic addresses), loads from there that are
+//! volatile or stronger, or bulk copies that reduce. The blocks of such a kernel are scheduled in a
+//! fixed order on one host thread. Blocks that race through plain accesses have no defined result
+//! on a GPU; here the race is reported.
 //!
 //! # What the checks find
 //! | fault | found |
@@ -50,7 +58,7 @@
 //! | deadlock at barriers, at mbarriers, or for registers of `setmaxnreg` | always, with which warps wait where |
 //! | mbarriers, copies, tensor maps and clusters that are misused | always, at the instruction that issued them |
 //! | a block that exits while copies from or into its shared memory are in flight | always under seed 0 |
-//! | register of a `wgmma` touched before its `wgmma.wait_group`, or between its `wgmma.fence` and it | accumulators always; registers of A when their value changes |
+//! | register of a `wgmma` touched before its `wgmma.wait_group`, or between the `wgmma.fence` and the `wgmma` | accumulators always; registers of A when their value changes |
 //! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
 //! | `wgmma` descriptor that does not fit its swizzle's pattern, or that leads outside of shared memory or to bytes nobody wrote | always; one that leads to other bytes that were written: only by the result |
 //! | two accesses in a cluster that nothing orders, one a write, by threads or asynchronous work | always in what the schedule ran, whichever came first; never if what another lane of the warp did hides it |
@@ -58,8 +66,8 @@
 //! | two such accesses by blocks that cannot wait for each other | always |
 //! | two such accesses by blocks that can wait for each other, through flags | sometimes |
 //!
-//! [`Checks::NONE`] leaves out the last four. `docs/emulator.md` says, under Races, how they work
-//! and what they miss.
+//! The last four rows are the race checks, which [`Checks::NONE`] turns off. `docs/emulator.md`
+//! says, under Races, how they work and what they miss.
 
 mod check;
 mod config;

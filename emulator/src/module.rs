@@ -23,7 +23,7 @@ struct Inner {
     memory: Arc<GlobalMemory>,
 }
 
-/// One kernel of a module.
+/// A kernel of a module.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -35,7 +35,7 @@ pub(crate) struct Kernel {
     pub(crate) program: Arc<Program>,
 }
 
-/// The text that reports quote.
+/// The module's text, as reports quote it.
 #[derive(Debug)]
 pub(crate) struct Source {
     text: Box<str>,
@@ -61,7 +61,7 @@ impl Source {
         line.unwrap_or_default().trim().to_owned()
     }
 
-    /// The source line that a PTX line comes from.
+    /// The source file and line that a PTX line comes from.
     pub(crate) fn origin(&self, line: u32) -> Option<(String, u32)> {
         let after = self.locations.partition_point(|(at, ..)| *at <= line);
         let (_, file, source) = self.locations.get(after.checked_sub(1)?)?;
@@ -79,12 +79,13 @@ impl Module {
             .collect()
     }
 
-    /// Sizes and alignments of a kernel's parameters; `None` if there is no such kernel.
+    /// Sizes and alignments of a kernel's parameters, in order; `None` if there is no such kernel.
     pub fn params(&self, kernel: &str) -> Option<&[ParamLayout]> {
         self.kernel(kernel).map(|kernel| kernel.params.as_slice())
     }
 
-    /// Address and size in bytes of a module-scope variable in global or constant memory.
+    /// Address and size in bytes of a module-scope variable in global or constant memory; `None` if
+    /// there is no such variable.
     pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
         self.0.variables.get(name).copied()
     }
@@ -107,7 +108,7 @@ impl Module {
         Arc::ptr_eq(&self.0.memory, memory)
     }
 
-    /// Parses, places variables, lowers every kernel.
+    /// Parses the text, places its variables and lowers every kernel.
     pub(crate) fn load(memory: &Arc<GlobalMemory>, text: &str) -> Result<Self, LoadError> {
         let ast = ptx_syntax::parse(text)?;
         if ast.address_size != 64 {
@@ -124,7 +125,7 @@ impl Module {
             variables: HashMap::new(),
             memory: memory.clone(),
         };
-        // From here on, dropping `inner` frees what it has placed.
+        // From here on, dropping `inner` frees the variables that it has placed.
         for variable in &ast.variables {
             if matches!(variable.space, Space::Global | Space::Const) {
                 inner.place(variable)?;
@@ -185,7 +186,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes the initial value; what has none is zero.
+    /// Writes a variable's initial value; bytes without one are zero.
     fn initialize(
         &self,
         variable: &Variable,
@@ -225,7 +226,7 @@ impl Drop for Inner {
     }
 }
 
-/// Size of `name[] = {..}`: as long as its value.
+/// Size of an array declared without one, `name[] = {..}`: that of its initial value.
 fn open_size(variable: &Variable) -> Option<u64> {
     match (&variable.init, variable.dims.as_slice()) {
         (Some(Initializer::List(items)), [None]) => {
@@ -272,7 +273,7 @@ fn flatten(
     }
 }
 
-/// The bits of `value` under `mask`, shifted down.
+/// The bits of `value` under `mask`, shifted down to bit 0.
 fn masked(value: u64, mask: u64) -> u64 {
     if mask == 0 {
         0
@@ -281,7 +282,7 @@ fn masked(value: u64, mask: u64) -> u64 {
     }
 }
 
-/// `.loc` directives with the PTX lines that they apply to.
+/// For each instruction under a `.loc`: its PTX line, and the source file and line.
 fn locations(ast: &ptx_syntax::ast::Module) -> Vec<(u32, String, u32)> {
     let mut found = Vec::new();
     for function in &ast.functions {

@@ -1,48 +1,49 @@
-//! Reports of faults: the data, and in this file only, their text.
+//! Reports of faults: their data, and here alone their layout as text.
 
 use std::fmt;
 
-/// What went wrong in a kernel.
+/// The kind of fault that a kernel hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// An address outside every live allocation, frame or block.
+    /// An access outside every live allocation, stack frame or block's shared memory.
     OutOfBounds,
-    /// An address inside an allocation that was freed.
+    /// An access to an allocation that was freed.
     UseAfterFree,
-    /// An address that is no multiple of the access's size.
+    /// An access whose address is not a multiple of its size.
     Misaligned,
-    /// A read of bytes that nothing wrote.
+    /// A read of bytes that were never written.
     Uninitialized,
     /// A write to constant memory or to a kernel parameter.
     ReadOnly,
-    /// An aligned barrier or collective that lanes of one warp do not reach together.
+    /// An aligned barrier or warp-wide instruction that the lanes of a warp do not reach together.
     DivergentBarrier,
-    /// A barrier used with different thread counts, or with one it cannot have.
+    /// A barrier that is used with different thread counts, or with a count that it cannot have.
     BarrierMisuse,
     /// Registers or memory of an asynchronous operation are touched before it was waited for.
     AsyncInFlight,
-    /// A `wgmma` whose registers were touched without a `wgmma.fence` since.
+    /// A `wgmma` whose registers were touched after the last `wgmma.fence`.
     MissingFence,
-    /// Threads wait for what cannot come.
+    /// Threads wait for something that cannot happen.
     Deadlock,
     /// `trap`, or a failed device-side assertion.
     Trap,
-    /// A call or jump through a value that names no function or label.
+    /// A call or jump through a value that is no function or label.
     BadTarget,
-    /// Calls nested deeper than the local memory of a thread allows.
+    /// Calls that need more local memory than a thread has.
     StackOverflow,
-    /// The instruction budget of the configuration ran out.
+    /// A warp ran more instructions than the configuration's budget.
     InstructionBudget,
-    /// Two accesses of the same bytes, one of them a write, that nothing orders.
+    /// Two unordered accesses to the same bytes, of which at least one is a write.
     DataRace,
-    /// An mbarrier that is not initialised, counted beyond its limits, or accessed as plain memory.
+    /// An mbarrier that is not initialised, whose counts go beyond their limits, or that is
+    /// accessed as plain memory.
     MbarrierMisuse,
     /// A block that exits while copies from or to its shared memory are in flight.
     LeftInFlight,
-    /// `setmaxnreg` that cannot be, or asks for more registers than the block has.
+    /// A `setmaxnreg` that is not possible, or that asks for more registers than the block has.
     RegisterBudget,
-    /// A tensor copy through what is no valid tensor map.
+    /// A tensor copy through bytes that are no valid tensor map.
     TensorMap,
     /// A `vprintf` whose format or arguments cannot be read.
     BadFormat,
@@ -76,41 +77,41 @@ impl FaultKind {
     }
 }
 
-/// A place in a kernel: an instruction, and who ran it.
+/// A place in a kernel: an instruction, and the block, warp and thread that executed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Line in the PTX text, from 1.
     pub ptx_line: u32,
     /// That line, trimmed.
     pub ptx_text: String,
-    /// Source file and line, where the PTX has `.loc`.
+    /// Source file and line, if the PTX has a `.loc` for it.
     pub source: Option<(String, u32)>,
     /// Block index in x, y, z.
     pub block: [u32; 3],
-    /// Warp in the block.
+    /// Index of the warp in the block.
     pub warp: u32,
-    /// Thread index in x, y, z; `None` where the fault is not one thread's.
+    /// Thread index in x, y, z; `None` if the fault is not a single thread's.
     pub thread: Option<[u32; 3]>,
 }
 
-/// A fault that a kernel ran into.
+/// A fault that a kernel hit. Its `Display` is the whole report, in several lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// What went wrong.
     pub kind: FaultKind,
     /// Kernel that was launched.
     pub kernel: String,
-    /// Where.
+    /// Where it happened.
     pub place: Place,
-    /// The other access of a race, which came before: what it was, and where.
+    /// For a race, the earlier access: what it was, and where.
     pub second: Option<(String, Place)>,
-    /// The offending address, in the space of the access.
+    /// The offending address, in the state space of the access.
     pub address: Option<u64>,
-    /// One sentence with the values that matter.
+    /// One sentence that says what is wrong, with the values that matter.
     pub message: String,
-    /// What else helps: the allocation concerned, who waits where.
+    /// Further help, such as the allocation concerned or who waits where.
     pub notes: Vec<String>,
-    /// Seed of the schedule, which brings the fault about again.
+    /// Seed of the schedule: the same seed reproduces the fault.
     pub seed: u64,
 }
 
@@ -139,11 +140,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// The lines of a report that say where.
+/// The lines of a report that say where an access happened.
 struct Located<'a> {
     kernel: &'a str,
     place: &'a Place,
-    /// Which access of a race.
+    /// "(1) " or "(2) " if it is one of the two accesses of a race.
     number: &'static str,
 }
 

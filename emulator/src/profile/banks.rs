@@ -1,20 +1,20 @@
-//! Shared memory's banks: how many passes an access of a warp takes.
+//! Bank conflicts: how many wavefronts a warp's access to shared memory takes.
 
 use crate::exec::row::{LANES, Lanes, Row};
 
 /// Banks of shared memory, each 4 bytes wide.
 const BANKS: usize = 32;
 
-/// Passes of one access.
+/// Wavefronts of one access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wavefronts {
-    /// Passes it takes.
+    /// Wavefronts that it takes.
     pub(super) taken: u64,
-    /// Passes it would take without two different words in one bank.
+    /// Wavefronts that it would take if no bank were asked for two different words.
     pub(super) least: u64,
 }
 
-/// Passes of `bytes`-wide accesses of the lanes of `mask` at `addresses`.
+/// Wavefronts of an access of `bytes` by each lane of `mask` at its address.
 pub(super) fn wavefronts(addresses: &Row<u64>, mask: u32, bytes: usize) -> Wavefronts {
     let parts = bytes.div_ceil(4).clamp(1, LANES);
     let lanes = LANES / parts;
@@ -30,10 +30,10 @@ pub(super) fn wavefronts(addresses: &Row<u64>, mask: u32, bytes: usize) -> Wavef
     found
 }
 
-/// Most different words that the lanes want of one bank.
+/// The largest number of different words that the lanes request from one bank.
 fn passes(addresses: &Row<u64>, mask: u32, bytes: usize) -> u64 {
-    // The first word that each bank is asked for, and all further ones: parts are cut so that at
-    // most 32 words come together.
+    // The first word requested from each bank, and all further ones. An access is split into parts
+    // such that the lanes of a part request at most 32 words.
     let mut first_of = [0_u64; BANKS];
     let mut further = [0_u64; LANES];
     let mut count = 0;
@@ -90,9 +90,9 @@ mod tests {
     fn wide_accesses_go_in_parts() {
         assert_eq!(of(8, FULL_MASK, |lane| 8 * lane), (2, 0));
         assert_eq!(of(16, FULL_MASK, |lane| 16 * lane), (4, 0));
-        // Rows of 128 bytes: eight lanes of a quarter meet in the same four banks.
+        // Rows of 128 bytes: the eight lanes of each quarter-warp meet in the same four banks.
         assert_eq!(of(16, FULL_MASK, |lane| 128 * lane), (32, 28));
-        // Half a warp has one half.
+        // Lanes of a single half-warp (quarter-warp) take a single wavefront.
         assert_eq!(of(8, 0xffff, |lane| 8 * lane), (1, 0));
         assert_eq!(of(16, 0xff, |lane| 16 * lane), (1, 0));
     }

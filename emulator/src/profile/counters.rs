@@ -1,4 +1,4 @@
-//! The figures, as callers get them.
+//! The counters, as callers get them.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use ptx_syntax::explain::Class;
 
 use super::occupancy::Occupancy;
 
-/// What a launch counted beyond its instructions, in
-/// [`LaunchStats::counters`](crate::LaunchStats::counters). Exact: the same on every machine and
-/// with any number of host threads.
+/// What a launch did, beyond the instruction counts of [`LaunchStats`](crate::LaunchStats). The
+/// numbers are exact: the same on every machine and with any number of host threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Instructions by kind; kinds without any are left out.
+    /// Instructions issued, by class; a class without any has no entry.
     pub instructions: BTreeMap<Class, Issued>,
-    /// Global memory, through loads, stores and atomics of threads and through asynchronous copies.
+    /// Global memory: loads, stores and atomics of threads, and asynchronous copies.
     pub global: GlobalTraffic,
-    /// Shared memory, through loads and stores of threads.
+    /// Shared memory: loads, stores and atomics of threads, `ldmatrix` and `stmatrix`. What
+    /// asynchronous copies and `wgmma` access there is not counted.
     pub shared: SharedTraffic,
     /// Floating-point operations outside of tensor cores.
     pub flops: Flops,
@@ -24,37 +24,38 @@ pub struct Counters {
     pub tensor: TensorFlops,
     /// Asynchronous copies.
     pub copies: Copies,
-    /// Instructions that wait, each time they are reached by a warp.
+    /// Instructions that wait, counted each time that a warp reaches one.
     pub waits: Waits,
-    /// What a multiprocessor would hold of the launch.
+    /// Occupancy on an SM of compute capability 9.0.
     pub occupancy: Option<Occupancy>,
-    /// Every line of PTX that ran, in the order of the text.
+    /// One entry for each instruction that was executed, in the order of the PTX text.
     pub lines: Vec<HotLine>,
 }
 
-/// Instructions issued.
+/// How often instructions were issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issued {
     /// To warps.
     pub warp: u64,
-    /// Times the lanes that ran them.
+    /// Summed over the lanes that executed them: active, and not masked by the guard.
     pub lane: u64,
 }
 
-/// Accesses of one kind to global memory.
+/// One kind of access to global memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Accesses of warps, or rows of copies.
+    /// Accesses: instructions of a warp, or rows of asynchronous copies.
     pub requests: u64,
-    /// Bytes that all lanes together asked for.
+    /// Bytes requested, summed over all lanes.
     pub bytes: u64,
-    /// Distinct 32-byte sectors of each request, added up.
+    /// Distinct 32-byte sectors of each request, summed.
     pub sectors: u64,
 }
 
 impl Traffic {
-    /// Bytes asked for over bytes of the sectors moved for them: 1 is perfectly coalesced, more
-    /// means that lanes share bytes. `None` where nothing was accessed.
+    /// Bytes requested divided by the bytes of the sectors: 1 is perfectly coalesced, less means
+    /// that parts of sectors are not used, more that lanes read the same bytes. `None` without
+    /// accesses.
     pub fn efficiency(&self) -> Option<f64> {
         (self.sectors > 0).then(|| self.bytes as f64 / (32 * self.sectors) as f64)
     }
@@ -63,36 +64,37 @@ impl Traffic {
 /// Global memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobalTraffic {
-    /// Loads of threads.
+    /// Loads by threads.
     pub loads: Traffic,
-    /// Stores of threads.
+    /// Stores by threads.
     pub stores: Traffic,
-    /// Atomics and reductions of threads.
+    /// Atomics and reductions (`atom`, `red`) by threads.
     pub atomics: Traffic,
-    /// What asynchronous copies read.
+    /// Reads by asynchronous copies.
     pub copies_in: Traffic,
-    /// What asynchronous copies write.
+    /// Writes by asynchronous copies.
     pub copies_out: Traffic,
-    /// Bytes read at least once, by whatever means.
+    /// Bytes that were read at least once, in any of these ways.
     pub distinct_read: u64,
-    /// Bytes written at least once, by whatever means.
+    /// Bytes that were written at least once, in any of these ways.
     pub distinct_written: u64,
 }
 
 /// Shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedTraffic {
-    /// Accesses of warps.
+    /// Accesses by warps.
     pub requests: u64,
-    /// Bytes that all lanes together asked for.
+    /// Bytes requested, summed over all lanes.
     pub bytes: u64,
-    /// Passes that the accesses took.
+    /// Wavefronts: passes through the banks that the accesses took.
     pub wavefronts: u64,
-    /// Passes beyond those that the same accesses would take without conflicts.
+    /// Wavefronts beyond those that the same accesses would take without bank conflicts.
     pub bank_conflicts: u64,
 }
 
-/// Floating-point operations outside of tensor cores; a fused multiply-add is two.
+/// Floating-point operations outside of tensor cores; a fused multiply-add counts as two. `abs`,
+/// `neg`, `copysign`, comparisons, conversions and approximations do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flops {
     /// On f16 and bf16.
@@ -103,31 +105,32 @@ pub struct Flops {
     pub double: u64,
 }
 
-/// Tensor cores: instructions, and operations (a multiply-add is two) by the inputs' type.
+/// Tensor cores: instructions, and operations by the type of the inputs (a multiply-add counts as
+/// two).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TensorFlops {
-    /// `wgmma.mma_async` of warpgroups.
+    /// `wgmma.mma_async` instructions, one per warpgroup.
     pub wgmma: u64,
-    /// `mma.sync` of warps.
+    /// `mma.sync` instructions, one per warp.
     pub mma: u64,
-    /// On f16 and bf16.
+    /// Operations on f16 and bf16.
     pub half: u64,
-    /// On tf32.
+    /// Operations on tf32.
     pub tf32: u64,
-    /// On e4m3 and e5m2.
+    /// Operations on e4m3 and e5m2.
     pub fp8: u64,
-    /// On integers of 8 and 4 bits and single bits.
+    /// Operations on 8-bit and 4-bit integers and single bits.
     pub integer: u64,
-    /// On f64.
+    /// Operations on f64.
     pub double: u64,
 }
 
-/// Copies of one kind.
+/// One kind of asynchronous copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// How many; a `cp.async` counts for each lane.
+    /// How many; each lane of a `cp.async` counts as one.
     pub copies: u64,
-    /// Bytes they moved.
+    /// Bytes that they moved.
     pub bytes: u64,
 }
 
@@ -138,20 +141,20 @@ pub struct Copies {
     pub lanes: Moved,
     /// `cp.async.bulk`
     pub bulk: Moved,
-    /// `cp.async.bulk.tensor`; bytes are those of the boxes.
+    /// `cp.async.bulk.tensor`; the bytes are those of the whole boxes.
     pub tensor: Moved,
     /// `st.async` and `red.async`
     pub stores: Moved,
 }
 
-/// Waits reached by warps, whether or not they had to wait.
+/// Instructions that wait, counted for each warp that reaches one, whether or not it had to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// `bar.sync`, `bar.red` and their kin.
+    /// `bar.sync`, `bar.red` and the like.
     pub barrier: u64,
     /// `barrier.cluster.wait`
     pub cluster: u64,
-    /// `mbarrier.try_wait` and `mbarrier.test_wait`, every attempt.
+    /// `mbarrier.try_wait` and `mbarrier.test_wait`; every attempt counts.
     pub mbarrier: u64,
     /// `cp.async.wait_group`, `cp.async.bulk.wait_group`
     pub copies: u64,
@@ -159,36 +162,36 @@ pub struct Waits {
     pub wgmma: u64,
 }
 
-/// One line of PTX.
+/// One PTX instruction that was executed, with its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HotLine {
-    /// Line, from 1.
+    /// Line in the PTX text, from 1.
     pub ptx_line: u32,
     /// The line itself.
     pub ptx_text: String,
-    /// File and line of the source, where the PTX says it.
+    /// Source file and line, if the PTX has a `.loc` for it.
     pub source: Option<(String, u32)>,
-    /// What kind of instruction it is.
+    /// Class of the instruction.
     pub class: Class,
-    /// How often it ran.
+    /// How often it was issued.
     pub issued: Issued,
-    /// Sectors of global memory that it moved.
+    /// Sectors of global memory that it accessed.
     pub sectors: u64,
-    /// Passes through shared memory that it took.
+    /// Wavefronts of its accesses to shared memory.
     pub wavefronts: u64,
-    /// Those of them that are conflicts.
+    /// How many of those are due to bank conflicts.
     pub bank_conflicts: u64,
 }
 
 impl Counters {
-    /// Warp instructions of all kinds.
+    /// Warp instructions of all classes.
     pub fn warp_instructions(&self) -> u64 {
         self.instructions.values().map(|issued| issued.warp).sum()
     }
 
-    /// The `count` lines with the highest [`cost`](HotLine::cost), highest first; of equals the
-    /// first in the text.
+    /// The `count` lines with the highest [`cost`](HotLine::cost), highest first; equal ones in the
+    /// order of the text.
     pub fn hottest(&self, count: usize) -> Vec<&HotLine> {
         let mut lines: Vec<&HotLine> = self.lines.iter().collect();
         lines.sort_by_key(|line| (std::cmp::Reverse(line.cost()), line.ptx_line));
@@ -198,27 +201,27 @@ impl Counters {
 }
 
 impl HotLine {
-    /// What the line takes of a multiprocessor: a slot for each time it is issued, or more where it
-    /// takes more passes through shared memory or sectors of global memory.
+    /// A rough cost for ranking lines: the largest of issue slots (one each time a warp issues it),
+    /// wavefronts in shared memory, and sectors of global memory. It is not a time.
     pub fn cost(&self) -> u64 {
         self.issued.warp.max(self.wavefronts).max(self.sectors)
     }
 }
 
 impl TensorFlops {
-    /// Operations on all types.
+    /// Operations on all types of inputs.
     pub fn flops(&self) -> u64 {
         self.half + self.tf32 + self.fp8 + self.integer + self.double
     }
 }
 
 impl GlobalTraffic {
-    /// Bytes asked for, by whatever means.
+    /// Bytes requested by all kinds of access.
     pub fn bytes(&self) -> u64 {
         self.all().iter().map(|traffic| traffic.bytes).sum()
     }
 
-    /// Sectors moved, by whatever means.
+    /// Sectors of all kinds of access.
     pub fn sectors(&self) -> u64 {
         self.all().iter().map(|traffic| traffic.sectors).sum()
     }

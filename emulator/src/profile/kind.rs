@@ -1,4 +1,4 @@
-//! What kind of work an instruction is, decided when it is lowered.
+//! The kind of work that an instruction does, decided when it is lowered.
 
 use ptx_syntax::ast::Instruction;
 use ptx_syntax::explain::Class;
@@ -12,23 +12,23 @@ pub(crate) enum Precision {
     Double,
 }
 
-/// Kind of one instruction.
+/// The kind of one instruction, as the counters need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) class: Class,
-    /// Floating-point operations of one lane.
+    /// Floating-point operations that each lane executes.
     pub(crate) flops: Option<(Precision, u8)>,
 }
 
 impl Kind {
-    /// A kind without arithmetic.
+    /// A kind without floating-point operations.
     pub(crate) const fn plain(class: Class) -> Self {
         Self { class, flops: None }
     }
 
-    /// The kind of an instruction, by its mnemonic. A fused multiply-add is two operations, an
-    /// operation on a pair of halves is one for each; comparisons, conversions and approximations
-    /// are none.
+    /// The kind of an instruction, by its mnemonic. A fused multiply-add counts as two operations,
+    /// and an instruction on a pair of values twice. `abs`, `neg`, `copysign`, comparisons,
+    /// conversions and approximations count as none.
     pub(crate) fn of(inst: &Instruction) -> Self {
         let class = Class::of(inst);
         let each = match class {

@@ -1,15 +1,17 @@
-//! Counters: what a launch did, exactly, whatever the number of host threads.
+//! Counters of a launch: exact, and independent of the number of host threads.
 //!
-//! A `Tally` belongs to the blocks that one host thread runs, and gives what it counted to the
-//! launch's `Collector` when it goes away; everything it holds is a sum or a union, so the order
-//! does not matter. Without [`EmulatorConfig::profile`](crate::EmulatorConfig) it holds nothing.
+//! A `Tally` counts for the blocks that one host thread runs, and adds its counts to the launch's
+//! `Collector` when it is dropped. Everything it holds is a sum or a union, so the order does not
+//! matter. Without [`EmulatorConfig::profile`](crate::EmulatorConfig) it holds nothing.
+//!
+//! Nothing here is a time, and caches are not modelled: a sector counts each time it is accessed.
 //!
 //! | figure | rule |
 //! |---|---|
-//! | global sectors | distinct 32-byte sectors that one warp's access falls into, added up over accesses |
+//! | global sectors | distinct 32-byte sectors that one warp's access (or one row of a copy) touches, summed over the accesses |
 //! | distinct bytes | bytes that the launch reads (or writes) at least once |
-//! | shared wavefronts | 32 banks of 4 bytes; lanes that want the same word share it; 8-byte accesses go in two half-warps, 16-byte ones in four quarters |
-//! | bank conflicts | wavefronts beyond one for each part of the warp that has active lanes |
+//! | shared wavefronts | passes over 32 banks of 4 bytes each; lanes that access the same word share it; 8-byte accesses go in two half-warps, 16-byte accesses in four quarter-warps |
+//! | bank conflicts | wavefronts beyond one for each part of the warp (whole, half or quarter) that has active lanes |
 
 mod banks;
 mod counters;

@@ -1,30 +1,30 @@
-//! How many blocks a multiprocessor holds, by the limits of compute capability 9.0.
+//! Occupancy: how many blocks fit an SM, by the limits of compute capability 9.0.
 
 use std::fmt;
 
-/// 32-bit registers of a multiprocessor, and of a thread at most.
+/// 32-bit registers of an SM.
 const REGISTERS: u64 = 64 << 10;
-/// Threads of a multiprocessor.
+/// Threads that an SM holds.
 const THREADS: u64 = 2048;
 /// Threads of a warp.
 const WARP: u64 = 32;
-/// Blocks of a multiprocessor.
+/// Blocks that an SM holds.
 const BLOCKS: u64 = 32;
-/// Shared memory of a multiprocessor in bytes, of which each block takes one KiB for the system.
+/// Shared memory of an SM in bytes, of which the system reserves one KiB for each block.
 const SHARED_BYTES: u64 = 228 << 10;
 const SHARED_RESERVED: u64 = 1 << 10;
 
-/// Why a multiprocessor holds no more blocks.
+/// The resource that keeps an SM from holding more blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OccupancyLimit {
-    /// Its registers are taken.
+    /// Registers.
     Registers,
-    /// Its shared memory is taken.
+    /// Shared memory.
     SharedMemory,
-    /// It has no room for further threads.
+    /// Threads.
     Threads,
-    /// It has as many blocks as it can.
+    /// The number of blocks.
     Blocks,
 }
 
@@ -39,29 +39,29 @@ impl fmt::Display for OccupancyLimit {
     }
 }
 
-/// What a multiprocessor of compute capability 9.0 would hold of a launch.
+/// How much of a launch an SM of compute capability 9.0 holds at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occupancy {
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// False where the PTX says them (`.maxnreg`); else they are estimated from the registers of
-    /// the PTX that live at once. ptxas may take more or fewer.
+    /// Whether `registers` is an estimate from the PTX registers that are live at once; ptxas may
+    /// take more or fewer. False if the PTX gives the number (`.maxnreg`).
     pub registers_are_estimated: bool,
-    /// Shared memory of a block, static and dynamic, in bytes.
+    /// Shared memory of a block in bytes, static and dynamic.
     pub shared_bytes: u64,
-    /// Blocks at a time.
+    /// Blocks per SM.
     pub blocks: u32,
-    /// Warps at a time, of 64.
+    /// Warps per SM, of at most 64.
     pub warps: u32,
-    /// What there would have to be more of.
+    /// The resource that limits the number of blocks.
     pub limit: OccupancyLimit,
 }
 
 impl Occupancy {
     pub(super) fn new(registers: u32, is_estimated: bool, threads: u64, shared: u64) -> Self {
         let warps = threads.div_ceil(WARP);
-        // Where the block would not fit, ptxas spills until it does.
+        // ptxas would spill registers until one block fits.
         let room = (REGISTERS / (warps * WARP) / 8 * 8) as u32;
         let registers = if is_estimated {
             registers.min(room)

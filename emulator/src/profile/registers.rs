@@ -1,28 +1,29 @@
-//! How many registers a thread takes: an estimate, because ptxas decides and nobody knows how.
+//! An estimate of the registers per thread; only ptxas knows the real number.
 //!
-//! A register of the PTX lives from the first place in the text that names it to the last, and to
-//! the end of every loop that it is carried through. The most that live at once, by their size, is
-//! the estimate; predicates have registers of their own. What ptxas does beyond that (it moves
-//! instructions, recomputes, keeps addresses and temporaries) is not modelled.
+//! A PTX register is live from the first position in the text that names it to the last, and to the
+//! end of every loop that it is carried through. The estimate is the largest number of 32-bit
+//! registers that are live at once (a 64-bit one counts as two, predicates as none), plus, for
+//! calls, the largest such number of any function called. What ptxas does beyond that (reordering,
+//! rematerialisation, temporaries) is not modelled.
 
 use std::collections::HashMap;
 
 use crate::program::{Op, Program, Width};
 
-/// Registers are handed out in units of so many a thread.
+/// Registers of a thread are allocated in multiples of this.
 const UNIT: u32 = 8;
-/// The least and the most that a thread has.
+/// Bounds of the estimate.
 const LEAST: u32 = 16;
 const MOST: u32 = 255;
 
-/// Estimated registers of a thread of the kernel.
+/// Estimated registers per thread of the kernel.
 pub(super) fn estimate(program: &Program) -> u32 {
     let mut entries: Vec<usize> = program.functions.iter().map(|f| f.entry as usize).collect();
     entries.push(program.code.len());
     entries.sort_unstable();
     let most = |range: (usize, usize)| most_live(program, range.0, range.1);
     let kernel = most((entries[0], entries[1]));
-    // A call keeps the caller's registers.
+    // The caller's registers stay live during a call.
     let called = entries[1..]
         .windows(2)
         .map(|pair| most((pair[0], pair[1])))
@@ -32,7 +33,7 @@ pub(super) fn estimate(program: &Program) -> u32 {
         .clamp(LEAST, MOST)
 }
 
-/// Most 32-bit registers that live at once in the code from `start` to `end`.
+/// The most 32-bit registers that are live at once in the code from `start` to `end`.
 fn most_live(program: &Program, start: usize, end: usize) -> u32 {
     let mut lives: HashMap<(Width, usize), (usize, usize)> = HashMap::new();
     for pc in start..end {
@@ -66,7 +67,7 @@ fn most_live(program: &Program, start: usize, end: usize) -> u32 {
     most as u32
 }
 
-/// What lives on entry to a loop and is named in it lives until the loop ends.
+/// A register that is live on entry to a loop and named in it is live until the end of the loop.
 fn extend_over_loops(
     program: &Program,
     start: usize,
@@ -84,7 +85,7 @@ fn extend_over_loops(
         }
     }
     loops.retain(|(target, branch)| target <= branch);
-    // Inner loops first, so that what an inner one extends an outer one sees.
+    // Inner loops first, so that outer loops see live ranges that inner loops have extended.
     loops.sort_by_key(|(target, branch)| branch - target);
     for (target, branch) in loops {
         for (_, (first, last)) in lives.iter_mut() {

@@ -15,23 +15,23 @@ use crate::exec::row::{LANES, Lanes, Row};
 use crate::module::{Kernel, Source};
 use crate::program::Program;
 
-/// Bytes of a sector of global memory.
+/// Bytes of a sector, the unit of traffic to global memory.
 const SECTOR: u64 = 32;
 
-/// How global memory is touched.
+/// The kinds of access to global memory that are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     Load,
     Store,
     /// Reads and writes.
     Atomic,
-    /// An asynchronous copy reads.
+    /// Read by an asynchronous copy.
     CopyIn,
-    /// An asynchronous copy writes.
+    /// Write by an asynchronous copy.
     CopyOut,
 }
 
-/// What copies, for [`Tally::copy`].
+/// The kinds of asynchronous copy, for [`Tally::copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copied {
     Lanes,
@@ -40,7 +40,7 @@ pub(crate) enum Copied {
     Stores,
 }
 
-/// What is waited for, for [`Tally::wait`].
+/// The kinds of wait, for [`Tally::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     Barrier,
@@ -60,7 +60,7 @@ pub(crate) enum TensorInput {
     Double,
 }
 
-/// Counts of one instruction.
+/// Counts of the instruction at one position.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     issued: Issued,
@@ -79,12 +79,12 @@ impl Place {
     }
 }
 
-/// All that is counted; sums and unions only.
+/// Everything that is counted. All of it are sums and unions, so tallies can be added in any order.
 #[derive(Debug, Default)]
 struct Sums {
-    /// By position in the code.
+    /// Counts by position in the code.
     places: Vec<Place>,
-    /// What does not belong to a position; its `instructions` and `lines` stay empty.
+    /// Counts that belong to no position; `instructions` and `lines` stay empty here.
     totals: Counters,
     read: Touched,
     written: Touched,
@@ -104,7 +104,7 @@ impl Sums {
     }
 }
 
-/// Adds every total. Written out by destructuring, so that a new figure cannot be forgotten.
+/// Adds all totals. The destructuring makes the compiler name a counter that is forgotten here.
 fn add_totals(own: &mut Counters, new: &Counters) {
     let Counters {
         instructions: _,
@@ -153,7 +153,7 @@ fn add_totals(own: &mut Counters, new: &Counters) {
     own.waits.wgmma += waits.wgmma;
 }
 
-/// Where the tallies of a launch come together.
+/// Collects the tallies of a launch.
 #[derive(Debug)]
 pub(crate) struct Collector {
     sums: Mutex<Sums>,
@@ -168,8 +168,8 @@ impl Collector {
         })
     }
 
-    /// The figures of a launch of blocks of so many threads and bytes of dynamic shared memory,
-    /// once every tally is gone.
+    /// The counters of the launch, once all tallies are dropped. `threads` and `dynamic` are the
+    /// threads of a block and its dynamic shared memory in bytes.
     pub(crate) fn finish(
         &self,
         kernel: &Kernel,
@@ -190,7 +190,8 @@ impl Collector {
             };
             pending.add(place);
             if inst.weight == 0 {
-                // A part of the instruction that the next position ends.
+                // Not the last operation of its PTX instruction: the sums go on to the next
+                // position.
                 continue;
             }
             let place = &std::mem::take(&mut pending);
@@ -238,15 +239,15 @@ fn hot_line(line: u32, kind: Kind, place: &Place, source: &Source) -> HotLine {
     }
 }
 
-/// Counts what the blocks of one host thread do. Clones count together; a tally of a launch
-/// without a profile does nothing.
+/// Counts for the blocks that one host thread runs. Clones share the counts; without a profile
+/// nothing is counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Option<Rc<Running>>);
 
 #[derive(Debug)]
 struct Running {
     sums: RefCell<Sums>,
-    /// The instruction that runs.
+    /// Position of the instruction that is running.
     pc: Cell<usize>,
     collector: Arc<Collector>,
 }
@@ -263,7 +264,7 @@ impl Drop for Running {
 }
 
 impl Tally {
-    /// A tally that gives its sums to `collector`.
+    /// A tally that adds its sums to `collector` when it is dropped.
     pub(crate) fn new(collector: Option<&Arc<Collector>>) -> Self {
         Self(collector.map(|collector| {
             Rc::new(Running {
@@ -280,15 +281,15 @@ impl Tally {
         self.0.is_some()
     }
 
-    /// What follows belongs to the instruction at `pc`.
+    /// Attributes what follows to the instruction at `pc`.
     pub(crate) fn at(&self, pc: u32) {
         if let Some(running) = &self.0 {
             running.pc.set(pc as usize);
         }
     }
 
-    /// The instruction at `pc` was issued so often, to so many lanes. Either may be "less than
-    /// zero" (wrapped) where an instruction takes back its count because it will run again.
+    /// The instruction at `pc` was issued `warp` times, to `lane` lanes in all. Either may be a
+    /// wrapped negative number: an instruction that will run again takes its count back.
     pub(crate) fn issued(&self, pc: u32, warp: u64, lane: u64) {
         self.with(|sums, _| {
             let place = place(sums, pc as usize);
@@ -297,7 +298,7 @@ impl Tally {
         });
     }
 
-    /// Lanes access `bytes` each of global memory.
+    /// The lanes of `mask` each access `bytes` of global memory.
     pub(crate) fn global(&self, touch: Touch, addresses: &Row<u64>, mask: u32, bytes: usize) {
         self.with(|sums, pc| {
             let bytes = bytes as u64;
@@ -315,7 +316,7 @@ impl Tally {
                 let address = addresses.0[lane];
                 touch_bytes(sums, touch, address, bytes);
                 let sector = address / SECTOR;
-                // Neighbours mostly share a sector, so the last one is looked at first.
+                // Neighbouring lanes mostly share a sector, so the latest is compared first.
                 if !sectors[..count].iter().rev().any(|known| *known == sector) {
                     sectors[count] = sector;
                     count += 1;
@@ -325,8 +326,8 @@ impl Tally {
         });
     }
 
-    /// A copy accesses `len` bytes of global memory in one piece. Called for each row of a copy,
-    /// where it happens or where it is issued.
+    /// A copy accesses `len` contiguous bytes of global memory. Called for each row of a copy, when
+    /// it takes place or when it is issued.
     pub(crate) fn global_row(&self, touch: Touch, address: u64, len: u64) {
         self.with(|sums, pc| {
             touch_bytes(sums, touch, address, len);
@@ -336,7 +337,7 @@ impl Tally {
         });
     }
 
-    /// Lanes access `bytes` each of shared memory.
+    /// The lanes of `mask` each access `bytes` of shared memory.
     pub(crate) fn shared(&self, addresses: &Row<u64>, mask: u32, bytes: usize) {
         self.with(|sums, pc| {
             let found = wavefronts(addresses, mask, bytes);
@@ -352,7 +353,7 @@ impl Tally {
         });
     }
 
-    /// A warpgroup's `wgmma.mma_async` of so many operations (a multiply-add is two).
+    /// A warpgroup issues a `wgmma.mma_async` of `flops` operations (a multiply-add counts as two).
     pub(crate) fn wgmma(&self, input: TensorInput, flops: u64) {
         self.with(|sums, _| {
             sums.totals.tensor.wgmma += 1;
@@ -360,7 +361,7 @@ impl Tally {
         });
     }
 
-    /// A warp's `mma.sync` of so many operations (a multiply-add is two).
+    /// A warp runs an `mma.sync` of `flops` operations (a multiply-add counts as two).
     pub(crate) fn mma(&self, input: TensorInput, flops: u64) {
         self.with(|sums, _| {
             sums.totals.tensor.mma += 1;
@@ -368,8 +369,8 @@ impl Tally {
         });
     }
 
-    /// `copies` asynchronous copies that move `bytes` together. Their global side is counted by
-    /// [`Tally::global_row`] or [`Tally::global`].
+    /// `copies` asynchronous copies of `bytes` in all are issued. Their accesses to global memory
+    /// are counted by [`Tally::global_row`] or [`Tally::global`].
     pub(crate) fn copy(&self, what: Copied, copies: u64, bytes: u64) {
         self.with(|sums, _| {
             let all = &mut sums.totals.copies;
@@ -384,7 +385,7 @@ impl Tally {
         });
     }
 
-    /// A warp reaches something that waits.
+    /// A warp reaches an instruction that waits.
     pub(crate) fn wait(&self, what: Waited) {
         self.with(|sums, _| {
             let waits = &mut sums.totals.waits;
@@ -406,12 +407,12 @@ impl Tally {
     }
 }
 
-/// Where accesses begin that lie one behind the other, in the order of the lanes.
+/// If the lanes of `mask` access consecutive ranges, in the order of lanes: where the first begins.
 fn side_by_side(addresses: &Row<u64>, mask: u32, bytes: u64) -> Option<u64> {
     let start = addresses.0[Lanes(mask).next()?];
     let mut places = Lanes(mask).zip(0..);
     let all = places.all(|(lane, i)| addresses.0[lane].wrapping_sub(start) == i * bytes);
-    // An end that wraps is no allocation's.
+    // Ranges that wrap around the end of the address space are in no allocation.
     (all && start.checked_add(LANES as u64 * bytes).is_some()).then_some(start)
 }
 

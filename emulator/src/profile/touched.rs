@@ -1,4 +1,4 @@
-//! A set of bytes: which of them were touched at least once.
+//! A set of byte addresses: which bytes of memory were touched at least once.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ const WORD: u64 = 64;
 
 type Page = [u64; (PAGE / WORD) as usize];
 
-/// A set of byte addresses; takes an eighth of the memory that was touched.
+/// A set of byte addresses, as bitmaps of pages: takes an eighth of the memory that was touched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Touched {
     index: HashMap<u64, usize>,
     pages: Vec<Page>,
-    /// Page that was looked up last, and its place.
+    /// The page that was looked up last, and its position.
     last: Option<(u64, usize)>,
 }
 

@@ -1,26 +1,26 @@
-//! The 128 bytes themselves, little-endian. They begin with a word that no address or size is, so
-//! that a copy through something that is no map is found out.
+//! The layout of the 128 bytes, little-endian. They begin with a magic number that no address or
+//! size can be, so that a copy through bytes that are no map is detected.
 
 use super::{
     Fill, Im2col, Swizzle, TENSOR_MAP_BYTES, TENSOR_MAP_RANK, TensorMapDesc, TensorMapError,
     TensorMapType,
 };
 
-/// First eight bytes of every map.
+/// The magic number: the first eight bytes of every map.
 const MAGIC: u64 = 0xf1a7_7e50_12b0_c0de;
 /// Rank, type, swizzle, fill, and whether it is an im2col map.
 const HEAD: usize = 8;
 const ADDRESS: usize = 16;
-/// One u64 a dimension.
+/// One u64 for each dimension.
 const DIMS: usize = 24;
-/// Eight bytes a dimension but the innermost: tiled maps have 40 bits of each, replaced fields may
-/// hold anything.
+/// Eight bytes for each dimension but the innermost. [`TensorMapDesc`] allows 40 bits;
+/// `tensormap.replace` may put anything here.
 const STRIDES: usize = 64;
-/// One u16 a dimension; im2col: channels, pixels low and high.
+/// One u16 for each dimension; for an im2col map: channels as u16, then pixels as u32.
 const BOX: usize = 96;
-/// One byte a dimension.
+/// One byte for each dimension.
 const ELEMENT_STRIDES: usize = 106;
-/// Corners of an im2col map, one i16 each.
+/// Bounding box corners of an im2col map, one i16 for each spatial dimension.
 const LOWER: usize = 112;
 const UPPER: usize = 118;
 

@@ -1,15 +1,15 @@
-//! Tensor maps: the 128 bytes that tell a tensor copy what its tensor looks like.
+//! Tensor maps: the 128-byte descriptors of a tensor and its box that TMA copies read.
 //!
-//! A GPU's driver encodes a map in a form of its own, which nobody may look into. So does
-//! [`TensorMapDesc::encode`] for the emulator; the rules on what may be encoded are the driver's,
-//! and so are the names of what they are about.
+//! The driver's encoding is opaque, so [`TensorMapDesc::encode`] uses one of the emulator's own: a
+//! map of the driver is no map here, nor the reverse. The rules on what may be encoded are the
+//! driver's, and so are the names of the fields.
 
 mod bytes;
 mod rules;
 
 pub use rules::TensorMapError;
 
-/// Bytes of an encoded map.
+/// Size of an encoded map in bytes.
 pub const TENSOR_MAP_BYTES: usize = 128;
 /// Alignment of an encoded map in memory, in bytes.
 pub const TENSOR_MAP_ALIGN: u64 = 64;
@@ -20,7 +20,7 @@ pub const TENSOR_MAP_RANK: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TensorMapType {
-    /// Bytes, and floats of 8 bits.
+    /// Bytes; also used for 8-bit floats.
     U8,
     /// 16 bits, unsigned.
     U16,
@@ -40,11 +40,11 @@ pub enum TensorMapType {
     F64,
     /// bfloat16
     Bf16,
-    /// f32 whose subnormals become zero.
+    /// f32; a copy flushes subnormals to zero.
     F32Ftz,
-    /// f32 rounded to tf32.
+    /// f32; a copy rounds to tf32.
     Tf32,
-    /// The same; subnormals become zero.
+    /// As `Tf32`, and a copy flushes subnormals to zero.
     Tf32Ftz,
 }
 
@@ -66,7 +66,7 @@ impl TensorMapType {
         Self::Tf32Ftz,
     ];
 
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             Self::U8 => 1,
@@ -76,7 +76,7 @@ impl TensorMapType {
         }
     }
 
-    /// Whether NaN is among its values.
+    /// Whether it is a floating-point type, and so has NaNs.
     pub const fn is_float(self) -> bool {
         !matches!(
             self,
@@ -85,12 +85,12 @@ impl TensorMapType {
     }
 }
 
-/// How a box is rearranged in shared memory: 16-byte units of a row of so many bytes are
-/// exchanged by an exclusive-or with the row's number.
+/// Swizzle of a box in shared memory: within a span of 32, 64 or 128 bytes, 16-byte units are
+/// permuted by an exclusive-or of address bits from bit 4 on with those from bit 7 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Swizzle {
-    /// As it is.
+    /// No swizzle.
     #[default]
     None,
     /// Spans of 32 bytes.
@@ -102,10 +102,10 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
-    /// All of them.
+    /// All swizzles.
     pub const ALL: [Self; 4] = [Self::None, Self::B32, Self::B64, Self::B128];
 
-    /// Bytes of a span; `None` where nothing is rearranged.
+    /// Length of a span in bytes; `None` without swizzle.
     pub const fn span(self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -116,96 +116,100 @@ impl Swizzle {
     }
 }
 
-/// What elements outside of the tensor read as.
+/// What elements outside the tensor read as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Fill {
     /// Zero.
     #[default]
     Zeros,
-    /// A NaN; for float types only.
+    /// NaN; only for floating-point types.
     Nan,
 }
 
-/// A tensor in global memory and the box of it that one copy moves. Dimensions are in order from
-/// the innermost, whose elements lie side by side.
+/// A tensor in global memory, and the box of it that one copy moves. Dimensions are listed from the
+/// innermost, which is contiguous, to the outermost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorMapDesc {
     /// Element type.
     pub data_type: TensorMapType,
-    /// Address of the first element.
+    /// Address of the first element; a multiple of 16.
     pub address: u64,
-    /// Elements of each dimension.
+    /// Extent of each dimension in elements: 1 to 5 dimensions (im2col: 3 to 5), 1 to 2^32
+    /// elements.
     pub dims: Vec<u64>,
-    /// Bytes from one index to the next, of every dimension but the innermost.
+    /// Stride of every dimension but the innermost, in bytes: a multiple of 16 below 2^40.
     pub strides_bytes: Vec<u64>,
-    /// Elements of the box in each dimension. Empty for an im2col map, whose box is a
-    /// [`Im2col`]'s.
+    /// Extent of the box in each dimension, 1 to 256 elements. Empty for an im2col map, where
+    /// [`Im2col`] describes the box.
     pub box_dims: Vec<u32>,
-    /// Take every n-th element; the innermost dimension's is ignored, as the hardware does.
+    /// Traversal stride of each dimension, 1 to 8: the box takes every n-th element. As on
+    /// hardware, that of the innermost dimension has no effect.
     pub element_strides: Vec<u32>,
-    /// Arrangement in shared memory.
+    /// Swizzle of the box in shared memory.
     pub swizzle: Swizzle,
-    /// What lies outside of the tensor.
+    /// What elements outside the tensor read as.
     pub fill: Fill,
 }
 
-/// The box of an im2col map: columns of pixels of all channels or a part of them.
+/// The box of an im2col map: a column of pixels, with all or some of their channels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Im2col {
-    /// Lower corner of the bounding box of pixels, for the dimensions between channels and images.
+    /// Lower corner of the bounding box of pixels, in the dimensions between channels and images.
     pub lower_corner: Vec<i32>,
-    /// Upper corner, likewise, counted from the tensor's end.
+    /// Upper corner in the same dimensions, relative to the tensor's end.
     pub upper_corner: Vec<i32>,
-    /// Channels of a pixel that one copy moves.
+    /// Channels of each pixel that one copy moves: 1 to 256.
     pub channels_per_pixel: u32,
-    /// Pixels that one copy moves.
+    /// Pixels that one copy moves: 1 to 1024.
     pub pixels_per_column: u32,
 }
 
 impl TensorMapDesc {
-    /// The map as the emulator's tensor copies read it.
+    /// Encodes the map, for tensor copies in the emulator.
     ///
     /// # Errors
-    /// [`TensorMapError`], by the driver's rules.
+    /// [`TensorMapError`] if the description breaks one of the driver's rules.
     pub fn encode(&self) -> Result<[u8; TENSOR_MAP_BYTES], TensorMapError> {
         self.check(None)?;
         Ok(bytes::encode(self, None))
     }
 
-    /// The map of im2col copies; [`box_dims`](Self::box_dims) has to be empty.
+    /// Encodes the map for im2col copies; [`box_dims`](Self::box_dims) has to be empty.
     ///
     /// # Errors
-    /// [`TensorMapError`], by the driver's rules.
+    /// [`TensorMapError`] if the description breaks one of the driver's rules.
     pub fn encode_im2col(&self, im2col: &Im2col) -> Result<[u8; TENSOR_MAP_BYTES], TensorMapError> {
         self.check(Some(im2col))?;
         Ok(bytes::encode(self, Some(im2col)))
     }
 
-    /// What [`encode`](Self::encode) or [`encode_im2col`](Self::encode_im2col) was given.
+    /// Decodes a map of [`encode`](Self::encode) or [`encode_im2col`](Self::encode_im2col).
     ///
     /// # Errors
-    /// [`TensorMapError::NotAMap`] where the bytes come from neither; another one where a kernel
-    /// has replaced a field by what is against the rules.
+    /// [`TensorMapError::NotAMap`] if the bytes come from neither; another error if a kernel has
+    /// replaced a field so that the map breaks a rule.
     pub fn decode(map: &[u8; TENSOR_MAP_BYTES]) -> Result<(Self, Option<Im2col>), TensorMapError> {
         let (desc, im2col) = bytes::decode(map)?;
         desc.check(im2col.as_ref())?;
         Ok((desc, im2col))
     }
 
-    /// The same without judging the values: for instructions that replace one field after another.
+    /// [`decode`](Self::decode) without checking the rules, for instructions that replace one field
+    /// after another.
     pub(crate) fn decode_unchecked(
         map: &[u8; TENSOR_MAP_BYTES],
     ) -> Result<(Self, Option<Im2col>), TensorMapError> {
         bytes::decode(map)
     }
 
-    /// [`encode`](Self::encode) without judging the values.
+    /// [`encode`](Self::encode) without checking the rules.
     pub(crate) fn encode_unchecked(&self, im2col: Option<&Im2col>) -> [u8; TENSOR_MAP_BYTES] {
         bytes::encode(self, im2col)
     }
 
-    /// Bytes that a copy of one box writes to or reads from shared memory.
+    /// Bytes that a tiled copy of one box moves to or from shared memory, padding of a swizzle
+    /// aside. Empty `box_dims` (im2col) give the size of one element.
     pub fn box_bytes(&self) -> u64 {
         let elements = self.box_dims.iter().enumerate().map(|(axis, extent)| {
             let stride = match axis {

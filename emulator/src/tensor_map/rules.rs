@@ -1,9 +1,9 @@
-//! What may be encoded: the rules of the driver's cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col
-//! with interleave none.
+//! The rules of the driver's cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, for maps without
+//! interleave.
 
 use super::{Fill, Im2col, TENSOR_MAP_RANK, TensorMapDesc, TensorMapType};
 
-/// A tensor map that cannot be encoded or decoded: the value and the rule that it breaks.
+/// Why a tensor map cannot be encoded or decoded: the value and the rule that it breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorMapError {
@@ -12,10 +12,10 @@ pub enum TensorMapError {
     Rank {
         /// Dimensions given.
         got: usize,
-        /// Fewest that will do.
+        /// Fewest dimensions that are allowed.
         least: usize,
     },
-    /// A list that has not one value for each dimension it is about.
+    /// A list whose length does not fit the number of dimensions.
     #[error("{what}: {got} values, want {want} for {rank} dimensions")]
     Count {
         /// The list.
@@ -38,44 +38,44 @@ pub enum TensorMapError {
     Value {
         /// The list.
         what: &'static str,
-        /// Which of its values, from 0.
+        /// Index of the value in the list.
         index: usize,
         /// The value.
         got: i64,
-        /// What would be right.
+        /// The values that are allowed.
         want: &'static str,
     },
-    /// The box's rows do not consist of 16-byte units.
+    /// The innermost extent of the box is not a multiple of 16 bytes.
     #[error(
         "box[0]: {got} elements of {element} bytes are {} bytes, want a multiple of 16",
         u64::from(*.got) * .element
     )]
     InnerBox {
-        /// Elements of a row.
+        /// Elements of the box's innermost dimension.
         got: u32,
         /// Bytes of an element.
         element: u64,
     },
-    /// The box's rows are longer than what is swizzled.
+    /// The innermost extent of the box is larger than the swizzle's span.
     #[error(
         "box[0]: {got} elements of {element} bytes are {} bytes, want at most the swizzle's {span}",
         u64::from(*.got) * .element
     )]
     SwizzledBox {
-        /// Elements of a row.
+        /// Elements of the box's innermost dimension.
         got: u32,
         /// Bytes of an element.
         element: u64,
         /// Bytes of the swizzle's span.
         span: u64,
     },
-    /// A NaN in a type that has none.
+    /// A NaN fill for a type that has no NaN.
     #[error("fill: NaN for elements of type {got:?}, want a float type or zeros")]
     Fill {
         /// The type.
         got: TensorMapType,
     },
-    /// Bytes that are no tensor map of the emulator.
+    /// The bytes are not a tensor map of the emulator.
     #[error("the 128 bytes are not a tensor map")]
     NotAMap,
 }
@@ -141,7 +141,7 @@ impl TensorMapDesc {
         }
     }
 
-    /// A row of so many elements in shared memory.
+    /// Checks a row of `got` elements of the box, as it lies in shared memory.
     fn check_row(&self, got: u32) -> Checked {
         let element = self.data_type.bytes();
         let bytes = u64::from(got) * element;
@@ -191,7 +191,7 @@ impl TensorMapDesc {
     }
 }
 
-/// Every value of a list keeps a rule.
+/// Checks that every value of a list keeps a rule.
 fn each<T: Copy + TryInto<i64>>(
     what: &'static str,
     values: &[T],
