@@ -1,4 +1,4 @@
-//! The compact form of a kernel that the executor runs.
+//! The lowered form of a kernel, which the executor runs.
 
 mod asynchrony;
 pub(crate) mod tensor;
@@ -38,33 +38,34 @@ pub(crate) struct Reg {
     pub(crate) width: Width,
 }
 
-/// Guard of an instruction.
+/// Guard predicate of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guard {
     pub(crate) pred: Slot,
     pub(crate) negated: bool,
 }
 
-/// One instruction.
+/// One operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Inst {
     pub(crate) op: Op,
     pub(crate) guard: Option<Guard>,
     /// Line in the PTX text.
     pub(crate) line: u32,
-    /// 1, or 0 for all but the last of the operations that one PTX instruction becomes.
+    /// 1, or 0 for all but the last of the operations that one PTX instruction is lowered to:
+    /// counts PTX instructions.
     pub(crate) weight: u32,
-    /// How it takes part in synchronisation through memory.
+    /// Its role in synchronisation through memory.
     pub(crate) strength: Strength,
 }
 
-/// How an access orders others.
+/// Memory-ordering strength of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Strength {
-    /// Plain.
+    /// A plain access.
     #[default]
     Weak,
-    /// Volatile, relaxed, or an atomic that says nothing else.
+    /// Volatile, relaxed, or an atomic without an ordering of its own.
     Relaxed,
     Acquire,
     Release,
@@ -72,7 +73,7 @@ pub(crate) enum Strength {
 }
 
 impl Strength {
-    /// Of an instruction.
+    /// The strength of an instruction, by its modifiers.
     pub(crate) fn of(inst: &ptx_syntax::ast::Instruction) -> Self {
         match inst.opcode.as_str() {
             "ld" | "st" | "atom" | "red" => {}
@@ -105,10 +106,10 @@ impl Strength {
     }
 }
 
-/// What an instruction does.
+/// What an operation does.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// Lane by lane, registers to registers.
+    /// Lane by lane, from registers to registers.
     Lanes(Kernel, Args),
     /// Reads a special register.
     Special {
@@ -120,12 +121,12 @@ pub(crate) enum Op {
         d: Reg,
         offset: u64,
     },
-    /// `mov` of a vector into one register, lowest first.
+    /// `mov` of a vector into one register; the first part is the lowest.
     Pack {
         d: Reg,
         parts: Box<[Reg]>,
     },
-    /// `mov` of one register into a vector, lowest first.
+    /// `mov` of one register into a vector; the first part is the lowest.
     Unpack {
         parts: Box<[Reg]>,
         a: Reg,
@@ -152,18 +153,18 @@ pub(crate) enum Op {
     Tensor(Box<tensor::TensorOp>),
     Asynchronous(Box<Asynchronous>),
     Printf(Box<Printf>),
-    /// `__assertfail`: frame offsets of message, file, line and function.
+    /// `__assertfail`: frame offsets of the message, file, line and function.
     AssertFail(Box<[u64; 4]>),
-    /// `membar` and `fence` of the memory model.
+    /// `membar`, and `fence` of the memory consistency model.
     Fence,
-    /// Lets other threads run: `nanosleep`.
+    /// Gives up the turn: `nanosleep`.
     Yield,
-    /// Something that only orders or hints.
+    /// An instruction that only hints, or orders what is in order here anyway.
     Nothing,
 }
 
 impl Op {
-    /// Whether the instruction may stop waiting before what it waits for has come.
+    /// Whether the wait may end before what it waits for has happened.
     pub(crate) fn has_time_limit(&self) -> bool {
         match self {
             Self::Asynchronous(op) => op.has_time_limit(),
@@ -175,13 +176,13 @@ impl Op {
 /// A special register, as the executor computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
-    /// Thread index in x, y or z.
+    /// `%tid`: thread index in x, y or z.
     Tid(u8),
-    /// Block extent.
+    /// `%ntid`: block size in x, y or z.
     Ntid(u8),
-    /// Block index.
+    /// `%ctaid`: block index in x, y or z.
     Ctaid(u8),
-    /// Grid extent.
+    /// `%nctaid`: grid size in x, y or z.
     Nctaid(u8),
     Laneid,
     Warpid,
@@ -194,32 +195,32 @@ pub(crate) enum Special {
     Smid,
     Nsmid,
     Gridid,
-    /// Warp instructions of the block so far; high half with `true`.
+    /// Warp instructions that the warp has run; the high half with `true`.
     Clock(bool),
     DynamicSharedSize,
-    /// Block index in its cluster.
+    /// Index of the block in its cluster, in x, y or z.
     ClusterCtaid(u8),
-    /// Extent of the cluster.
+    /// Size of the cluster in x, y or z.
     ClusterNctaid(u8),
     ClusterCtarank,
     ClusterNctarank,
-    /// Index of the cluster in the grid.
+    /// Index of the cluster in the grid, in x, y or z.
     Clusterid(u8),
-    /// Clusters of the grid.
+    /// Number of clusters in the grid, in x, y or z.
     Nclusterid(u8),
-    /// Whether the launch has clusters.
+    /// Whether the launch or the kernel names a cluster size.
     IsExplicitCluster,
     TotalSharedSize,
 }
 
-/// Where an access finds its address.
+/// What an address is relative to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
     /// A 32- or 64-bit register.
     Register(Reg),
-    /// A fixed address.
+    /// Nothing: the offset is the address.
     Absolute,
-    /// The frame of the current function.
+    /// The frame of the current function call.
     Frame,
 }
 
@@ -231,13 +232,13 @@ pub(crate) struct Access {
     pub(crate) offset: u64,
     /// Bytes of one element: 1, 2, 4 or 8.
     pub(crate) element: usize,
-    /// Bytes of the access.
+    /// Bytes of the whole access.
     pub(crate) bytes: usize,
-    /// A load of what another block may write: volatile, relaxed or stronger.
+    /// Whether it is a load of what another block may write: volatile, relaxed or stronger.
     pub(crate) strong: bool,
-    /// Loads extend with the sign.
+    /// Whether loads sign-extend.
     pub(crate) signed: bool,
-    /// Destinations or sources, one an element; `None` for `_`.
+    /// Destinations or sources, one for each element; `None` for `_`.
     pub(crate) regs: Box<[Option<Reg>]>,
 }
 
@@ -256,7 +257,7 @@ pub(crate) enum AtomicOp {
     Xor,
 }
 
-/// How the bits of an atomic are read.
+/// How the bits of an atomic's operands are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomicType {
     B16,
@@ -270,7 +271,7 @@ pub(crate) enum AtomicType {
     Bf16,
     F16x2,
     Bf16x2,
-    /// Two registers of 64 bits.
+    /// 128 bits, in two registers of 64.
     B128,
 }
 
@@ -284,7 +285,7 @@ impl AtomicType {
         }
     }
 
-    /// Bytes of what one register holds.
+    /// Bytes of the value in one register.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::B16 | Self::F16 | Self::Bf16 => 2,
@@ -302,15 +303,15 @@ pub(crate) struct Atomic {
     pub(crate) offset: u64,
     pub(crate) op: AtomicOp,
     pub(crate) ty: AtomicType,
-    /// The old value, part by part; empty for `red`.
+    /// Destinations of the old value, one for each part; empty for `red`.
     pub(crate) d: Box<[Reg]>,
-    /// Operand; for `cas`, what is compared. A vector has a register for each element.
+    /// The operand; for `cas`, the value to compare with. A vector has a register for each element.
     pub(crate) b: Box<[Reg]>,
     /// For `cas`, the new value.
     pub(crate) c: Box<[Reg]>,
 }
 
-/// What is done with the dynamic part of the stack.
+/// An operation on the dynamic part of the stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StackOp {
     /// `alloca`
@@ -321,12 +322,12 @@ pub(crate) enum StackOp {
     Restore(Reg),
 }
 
-/// Which function a call reaches.
+/// The function that a call reaches.
 #[derive(Clone, Debug)]
 pub(crate) enum Callee {
     /// A function of the program.
     Direct(u32),
-    /// The function whose handle a register holds.
+    /// The function whose handle is in a register.
     Indirect(Slot),
 }
 
@@ -334,9 +335,9 @@ pub(crate) enum Callee {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) callee: Callee,
-    /// Frame offsets and sizes of the arguments in the caller.
+    /// Frame offsets and sizes of the arguments, in the caller's frame.
     pub(crate) args: Box<[(u64, u64)]>,
-    /// The same of the results.
+    /// The same for the results.
     pub(crate) results: Box<[(u64, u64)]>,
 }
 
@@ -356,7 +357,7 @@ pub(crate) struct Printf {
 pub(crate) enum BarrierKind {
     Sync,
     Arrive,
-    /// `bar.red`, of a predicate.
+    /// `bar.red`, which reduces a predicate.
     RedAnd,
     RedOr,
     RedPopc,
@@ -366,13 +367,13 @@ pub(crate) enum BarrierKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Barrier {
     pub(crate) kind: BarrierKind,
-    /// All threads of the warp must arrive together.
+    /// Whether all threads of the warp must arrive together.
     pub(crate) aligned: bool,
     pub(crate) id: Slot,
     pub(crate) count: Option<Slot>,
-    /// Result of a reduction.
+    /// Destination of a reduction.
     pub(crate) d: Option<Reg>,
-    /// Its operand, and whether it is negated.
+    /// Its predicate operand.
     pub(crate) operand: Option<Guard>,
 }
 
@@ -398,7 +399,7 @@ pub(crate) enum Redux {
     Xor,
 }
 
-/// What lanes of a warp do together.
+/// The operations that lanes of a warp execute together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CollectiveKind {
     Shuffle(Shuffle),
@@ -411,7 +412,7 @@ pub(crate) enum CollectiveKind {
     Redux(Redux),
     Elect,
     SyncWarp,
-    /// Needs no one: the lanes that run it now.
+    /// Does not wait for other lanes: the result is the lanes that run it now.
     ActiveMask,
 }
 
@@ -437,26 +438,26 @@ pub(crate) struct FunctionInfo {
     pub(crate) name: String,
     /// Position of its first instruction.
     pub(crate) entry: u32,
-    /// Registers it uses.
+    /// Size of its registers.
     pub(crate) registers: Extent,
-    /// Bytes of its frame: parameters, results, local variables.
+    /// Size of its frame in bytes: parameters, results, local variables.
     pub(crate) frame_bytes: u64,
     /// Frame offsets and sizes of the parameters.
     pub(crate) params: Vec<(u64, u64)>,
-    /// The same of the results.
+    /// The same for the results.
     pub(crate) results: Vec<(u64, u64)>,
 }
 
-/// What bounds the registers of a thread.
+/// Directives that bound the registers per thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
-    /// Most threads of a block: `.maxntid` or `.reqntid`.
+    /// Most threads of a block, by `.maxntid` or `.reqntid`.
     pub(crate) threads: Option<u32>,
     /// `.minnctapersm`
     pub(crate) blocks: u32,
     /// `.maxnreg`
     pub(crate) max_registers: Option<u32>,
-    /// Whether the kernel names its cluster.
+    /// Whether the kernel's directives give a cluster size.
     pub(crate) explicit_cluster: bool,
 }
 
@@ -467,23 +468,26 @@ pub(crate) struct Program {
     /// Kind of each instruction, by its position.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) constants: Constants,
-    /// Registers that the instruction at each position names.
+    /// Registers that the operation at each position names.
     pub(crate) touched: Vec<Box<[Reg]>>,
     /// Function 0 is the kernel.
     pub(crate) functions: Vec<FunctionInfo>,
-    /// Function of each handle, less [`FUNCTION_HANDLES`]; `None` for what the kernel cannot reach.
+    /// The function behind each handle, by handle minus [`FUNCTION_HANDLES`]; `None` for functions
+    /// that the kernel cannot reach.
     pub(crate) handles: Vec<Option<u32>>,
     /// Static shared memory in bytes, from [`SHARED_BASE`](crate::memory::shared::SHARED_BASE).
     pub(crate) shared_bytes: u64,
-    /// First shared address that the kernel may use: 0 when it asks where the system's part is.
+    /// Lowest shared address that the kernel may use: 0 if it asks where the system's reserved part
+    /// is.
     pub(crate) shared_from: u64,
-    /// What the kernel promises of its launches.
+    /// What the kernel's directives promise of its launches.
     pub(crate) bounds: Bounds,
-    /// Whether blocks may talk to each other through global memory, so that they must run on one
-    /// host thread, in order, to be deterministic.
+    /// Whether blocks may communicate through global memory. They then run on one host thread, in a
+    /// fixed order, so that results are deterministic.
     pub(crate) ordered: bool,
 }
 
-/// Handle of the module's function 0, the next function's is one more: what `mov` of a function's
-/// name gives. The same in all kernels of a module, since handles lie in its variables.
+/// Handle of the module's function 0; each further function's is one higher. A handle is what `mov`
+/// of a function's name gives. It is the same in all kernels of a module, since module variables
+/// may hold handles.
 pub(crate) const FUNCTION_HANDLES: u64 = 0x0500_0000_0000;

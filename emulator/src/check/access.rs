@@ -1,4 +1,4 @@
-//! Accesses: who touches which bytes, checked against the shadow.
+//! Accesses, checked against the shadow and recorded in it.
 
 use std::sync::PoisonError;
 
@@ -11,19 +11,20 @@ use crate::exec::row::{LANES, Lanes, Row};
 use crate::memory::lanes::Planes;
 use crate::memory::words::low_bits;
 
-/// What a store writes, and what it replaces: two writes of the same value do no harm.
+/// What a store writes and what it replaces: two writes of the same value are no race.
 pub(crate) struct Values<'a> {
     /// The data of the lanes.
     pub(crate) planes: &'a Planes,
-    /// Whether memory holds these bytes already: offset, bytes, value.
+    /// Whether memory already holds a value: arguments are offset, bytes and value.
     pub(crate) holds: &'a dyn Fn(u64, u32, u32) -> bool,
 }
 
-/// Lanes of an operation are never told apart.
+/// Lanes of an asynchronous operation are never told apart.
 const NEVER: [u32; LANES] = [0; LANES];
 
 impl Order {
-    /// `bytes` at each offset of the lanes of `mask`. An operation of several lanes counts as one.
+    /// An access of `bytes` at the offset of each lane of `mask`. The lanes of an asynchronous
+    /// operation count as one.
     pub(crate) fn lanes(
         &mut self,
         actor: Actor<'_>,
@@ -36,7 +37,7 @@ impl Order {
         self.note(actor, target, kind.into(), offsets, mask, bytes, None)
     }
 
-    /// The same of a store, with what it writes.
+    /// The same for a store, with what it writes.
     #[expect(clippy::too_many_arguments, reason = "what an access is made of")]
     pub(crate) fn note(
         &mut self,
@@ -80,7 +81,7 @@ impl Order {
         Ok(())
     }
 
-    /// A range of bytes, by one actor.
+    /// An access to a range of bytes by one actor.
     pub(crate) fn range(
         &mut self,
         actor: Actor<'_>,
@@ -182,7 +183,8 @@ impl Order {
         })
     }
 
-    /// Several lanes of one store write to one place: which value stays is open.
+    /// Refuses a store in which several lanes write different values to the same place: which one
+    /// stays is undefined.
     fn one_value(
         &self,
         actor: Actor<'_>,
@@ -225,7 +227,7 @@ impl Order {
     }
 }
 
-/// A store, to see whether it writes what is there already.
+/// A store, for finding out whether an earlier write wrote the same value.
 struct Store<'a> {
     values: &'a Values<'a>,
     offsets: &'a Row<u64>,
@@ -233,7 +235,7 @@ struct Store<'a> {
 }
 
 impl Store<'_> {
-    /// Whether this write and an earlier one gave a granule the same value.
+    /// Whether this write and the earlier one gave the granule the same value.
     fn excuses(&self, visitor: &Visitor<'_>, hit: &Hit) -> bool {
         if visitor.kind != Kind::Write || hit.kind != Kind::Write {
             return false;
@@ -258,7 +260,7 @@ impl Store<'_> {
     }
 }
 
-/// Lanes from the first of a mask on whose bytes lie side by side, or that name the same ones.
+/// The lanes from the first of a mask on that access consecutive bytes, or all the same bytes.
 struct Run {
     first: usize,
     last: usize,

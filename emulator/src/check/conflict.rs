@@ -1,4 +1,4 @@
-//! Two accesses that nothing orders, as a fault.
+//! Reports of two unordered accesses.
 
 use super::grid::GridHit;
 use super::grid_plane::GridCell;
@@ -8,8 +8,8 @@ use crate::exec::fault::{Fault, Second};
 use crate::memory::global::Snapshot;
 use crate::report::FaultKind;
 
-/// The fault of an access by `actor` and an earlier one. `ordered`: the accesses are in order, but
-/// in different proxies without a fence in between.
+/// The fault of an access by `actor` and an earlier one. `ordered` means that the accesses are
+/// ordered, but by different proxies without a proxy fence in between.
 #[cold]
 pub(super) fn fault(
     order: &Order,
@@ -89,7 +89,7 @@ pub(super) fn fault(
     fault.note(advice.to_owned())
 }
 
-/// The fault of two accesses of different clusters.
+/// The fault of two accesses by different clusters.
 #[cold]
 pub(crate) fn across(warps_per_block: u32, memory: Option<&Snapshot>, hit: &GridHit) -> Box<Fault> {
     let base = memory.map_or(0, |memory| memory[hit.allocation].base);
@@ -146,7 +146,7 @@ fn name(kind: Kind, asynchronous: bool) -> &'static str {
     }
 }
 
-/// What one has to wait for after the asynchronous access of that number.
+/// What one has to wait for after asynchronous access number `number` of the report.
 fn waiting(number: u32, channel: Channel, kind: Kind) -> String {
     let over = match channel {
         Channel::Mbarrier { .. } => "over only for those that have waited for its mbarrier",

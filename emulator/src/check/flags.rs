@@ -1,8 +1,8 @@
 //! Synchronisation through memory: fences, and strong accesses that release and acquire.
 //!
-//! As in C++: what a strong write hands over is what its warp knew at its last fence, or knows now
-//! if the write releases; a strong read teaches at once if it acquires, and otherwise at the next
-//! fence. An atomic passes on what the word held before.
+//! As in C++: a strong write hands over what its warp knew at its last fence, or what it knows now
+//! if the write is a release. A strong read takes it up at once if it is an acquire, and otherwise
+//! at the next fence. An atomic also passes on what the word held before (a release sequence).
 
 use std::sync::{Arc, PoisonError};
 
@@ -12,7 +12,7 @@ use super::stamp::Stamp;
 use crate::exec::row::{Lanes, Row};
 use crate::program::Strength;
 
-/// What an instruction does to a flag.
+/// How an instruction uses a flag, that is, a word that strong accesses read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagUse {
     Read,
@@ -32,8 +32,8 @@ impl Order {
         self.warps[warp as usize].fenced = Some(stamp);
     }
 
-    /// What a warp hands over when it arrives somewhere: what it knows, or where that does not
-    /// release, what it knew at its last fence.
+    /// What a warp hands over when it arrives at a barrier: what it knows now, or, without release
+    /// semantics, what it knew at its last fence.
     pub(crate) fn hand_over(&mut self, warp: u32, releases: bool) -> Stamp {
         if releases {
             return self.release(warp);
@@ -42,8 +42,8 @@ impl Order {
         own.and_then(|own| own.fenced.clone()).unwrap_or_default()
     }
 
-    /// A warp has waited for what others handed over: it knows it now, or where the wait does not
-    /// acquire, at its next fence.
+    /// A warp takes up what others handed over: at once, or, without acquire semantics, at its next
+    /// fence.
     pub(crate) fn take_up(&mut self, warp: u32, stamp: &Stamp, acquires: bool) {
         match self.warps.get_mut(warp as usize) {
             Some(own) if !acquires => own.seen.join(stamp),
@@ -51,7 +51,7 @@ impl Order {
         }
     }
 
-    /// A strong access of a warp's lanes.
+    /// A strong access by lanes of a warp.
     pub(crate) fn strong(
         &mut self,
         warp: u32,
@@ -119,7 +119,7 @@ impl Order {
         }
     }
 
-    /// A stamp as other clusters take it.
+    /// A stamp as other clusters know it.
     fn for_others(&self, stamp: &Stamp) -> Knowledge {
         let mut known = stamp.grid.clone();
         known.learn(self.cluster, &Arc::new(stamp.generic.clone()));

@@ -1,11 +1,13 @@
 //! Races between the clusters of a launch, in global memory.
 //!
-//! Where clusters cannot wait for each other, every two accesses of different clusters to the same
-//! bytes race when one is a write: what each cluster touched is compared, in the clusters' order,
-//! when it has ended, so that the report does not depend on the number of host threads. In a
-//! kernel with atomics or strong loads each access is compared when it happens, with what its warp
-//! has learnt through flags. Of each kind of access the shadow keeps one for each granule, the
-//! first that is not known to have happened before; so of many it may miss one.
+//! If clusters cannot wait for each other, any two accesses to the same bytes by different clusters
+//! race if one is a write. What a cluster touched is then compared when the cluster has ended, in
+//! the clusters' order, so that the report does not depend on the number of host threads.
+//!
+//! In a kernel with atomics or strong loads, each access is compared when it takes place, against
+//! what its warp has learnt through flags. For each granule, the shadow keeps only one access of
+//! each kind: the first that is not known to have happened before the later ones. So in such a
+//! kernel a race with another of several accesses may be missed.
 
 use std::collections::HashMap;
 
@@ -13,7 +15,7 @@ use super::grid_plane::{GridCell, GridPlane, Run};
 use super::knowledge::Knowledge;
 use super::shadow::{CHUNK_BYTES, Cell, Kind, Shadow, Span, WORD_SHIFT};
 
-/// Two accesses of different clusters that nothing orders.
+/// Two unordered accesses by different clusters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GridHit {
     pub(crate) allocation: usize,
@@ -25,9 +27,9 @@ pub(crate) struct GridHit {
 
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    /// log2 of the bytes of a granule.
+    /// log2 of the granule's size in bytes.
     shift: u8,
-    /// By kind of access.
+    /// One for each kind of access.
     planes: [GridPlane; 4],
 }
 
@@ -40,7 +42,7 @@ impl Chunk {
         self.shift = shift;
     }
 
-    /// Checks and records an access of a granule; the earlier access if the two race.
+    /// Checks an access to a granule and records it. Returns the earlier access if the two race.
     fn visit(
         &mut self,
         granule: usize,
@@ -66,7 +68,7 @@ impl Chunk {
         None
     }
 
-    /// Records a run at once, where that needs no look at single granules.
+    /// Records a whole run, if no granule has to be looked at by itself; false if one has.
     fn takes_run(&mut self, kind: Kind, run: Run) -> bool {
         let looks =
             |other: &Kind| kind.conflicts(*other) && !self.planes[*other as usize].is_empty();
@@ -84,18 +86,18 @@ impl Chunk {
     }
 }
 
-/// The accesses of all clusters of a launch to global memory.
+/// The accesses to global memory by all clusters of a launch.
 #[derive(Debug, Default)]
 pub(crate) struct GridOrder {
-    /// One more than the place of each chunk of an allocation, 0 for none.
+    /// For each chunk of an allocation, its index in `chunks` plus one; 0 if there is none.
     tables: Vec<Vec<u32>>,
     chunks: Vec<Chunk>,
-    /// What those handed over that wrote a word of an allocation.
+    /// For each word of an allocation, what its strong writers have released.
     flags: HashMap<(usize, u64), Knowledge>,
 }
 
 impl GridOrder {
-    /// An access of a cluster that others may have handed work to.
+    /// An access in a kernel whose clusters may communicate.
     pub(super) fn access(
         &mut self,
         (allocation, len): (usize, u64),
@@ -156,12 +158,12 @@ impl GridOrder {
         chunk
     }
 
-    /// What those knew that wrote a word.
+    /// What the strong writers of a word have released.
     pub(super) fn flag(&self, allocation: usize, word: u64) -> Option<&Knowledge> {
         self.flags.get(&(allocation, word))
     }
 
-    /// A strong write to a word: `known` goes to those who read it. An atomic adds to what was
+    /// A strong write to a word: `known` goes to those who read it. An atomic adds it to what was
     /// there.
     pub(super) fn set_flag(
         &mut self,
@@ -186,10 +188,10 @@ impl GridOrder {
         }
     }
 
-    /// Adds what a cluster touched that has ended, and that others could not wait for.
+    /// Adds what an ended cluster touched, in a launch whose clusters cannot communicate.
     ///
     /// # Errors
-    /// The first two accesses that race, by address.
+    /// The race at the lowest address.
     pub(crate) fn merge(&mut self, touched: &Touched) -> Result<(), GridHit> {
         let nobody = Knowledge::default();
         let mut worst: Option<GridHit> = None;
@@ -214,7 +216,7 @@ impl GridOrder {
                 {
                     return;
                 }
-                // The chunk may be finer than the cluster saw it.
+                // The chunk may have smaller granules than the cluster's shadow had.
                 let copies = 1usize << (shift - chunk.shift);
                 for (i, cell) in cells.iter().enumerate() {
                     if *cell == Cell::default() {
@@ -249,8 +251,8 @@ impl GridOrder {
 pub(crate) struct Touched {
     pub(super) shadow: Shadow,
     pub(super) cluster: u32,
-    /// Blocks of the cluster: regions of the shadow that are shared memory.
+    /// Number of blocks in the cluster; so many regions of the shadow are shared memory.
     pub(super) ranks: usize,
-    /// Warp of each agent.
+    /// The warp behind each agent.
     pub(super) warps: Vec<u16>,
 }

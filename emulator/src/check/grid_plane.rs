@@ -1,8 +1,8 @@
-//! The accesses of one kind, by any cluster, in a chunk of global memory.
+//! The accesses of one kind, by any cluster, to a chunk of global memory.
 
 use super::shadow::Cell;
 
-/// An access by a cluster; no epoch means none.
+/// An access by a cluster; epoch 0 means none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GridCell {
     pub(crate) cluster: u32,
@@ -23,19 +23,19 @@ impl GridCell {
     }
 }
 
-/// Granules side by side that lanes of one instruction accessed in order, or one lane.
+/// Consecutive granules that one lane, or consecutive lanes of one instruction, accessed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     first: GridCell,
     /// Lanes from one granule to the next.
     step: u32,
-    /// Granules, the end exclusive.
+    /// First granule, and the one after the last.
     pub(super) from: u8,
     pub(super) to: u8,
 }
 
 impl Run {
-    /// All cells that hold an access, if they are a run.
+    /// If the cells that hold an access form a run: that run.
     pub(super) fn of(cells: &[Cell], named: impl Fn(&Cell) -> GridCell) -> Option<Self> {
         let from = cells.iter().position(|cell| *cell != Cell::default())?;
         let after = cells[from..]
@@ -74,7 +74,7 @@ impl Run {
     }
 }
 
-/// One access for each granule.
+/// For each granule, at most one access.
 #[derive(Clone, Debug, Default)]
 pub(super) enum GridPlane {
     #[default]
@@ -96,7 +96,7 @@ impl GridPlane {
         }
     }
 
-    /// Replaces one of `granules` cells.
+    /// Replaces the cell of one of `granules` granules.
     pub(super) fn set(&mut self, granule: usize, cell: GridCell, granules: usize) {
         self.spread(granules, 1);
         match self {
@@ -109,7 +109,7 @@ impl GridPlane {
         }
     }
 
-    /// Makes `copies` of each of `granules` cells.
+    /// Replaces each of `granules` cells by `copies` of it.
     pub(super) fn spread(&mut self, granules: usize, copies: usize) {
         let many = |cell| std::iter::repeat_n(cell, copies);
         match self {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::grid_plane::GridCell;
 
-/// Clusters that a warp can know of one by one; when there are more, it counts as knowing all.
+/// Most clusters that a warp knows of one by one; with more, it counts as knowing everything.
 const MOST_KNOWN: usize = 4096;
 
-/// What is known of other clusters: of each, the epochs of its agents.
+/// What is known of other clusters: for each, the epochs of its agents that have happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Knowledge {
     all: bool,
@@ -29,7 +29,7 @@ impl Knowledge {
         !self.all && self.of.is_empty()
     }
 
-    /// Takes up what another knows.
+    /// Joins what another agent knows.
     pub(super) fn join(&mut self, other: &Self) {
         if other.is_empty() || self.all || Arc::ptr_eq(&self.of, &other.of) {
             self.all |= other.all;

@@ -1,15 +1,17 @@
-//! Happens-before: who knows of whose accesses, and which two accesses race.
+//! Race detection by happens-before: which agent knows of which accesses, and which two accesses
+//! race.
 //!
-//! Two accesses of the same bytes race when different threads make them, at least one writes, not
-//! both are strong (volatile, relaxed or stronger, atomic), and nothing orders them. What orders is
-//! kept as vector clocks: agents are the warps of a cluster and virtual ones for asynchronous work,
-//! one for each [`Channel`] and issuing warp. Each carries a [`Stamp`]: what it knows to have
-//! happened. Barriers, mbarriers and flags take up the stamps of those that arrive and hand them
-//! to those that wait. [`shadow`] remembers the last accesses to each byte with their epochs.
+//! Two accesses to the same bytes race if different threads make them, at least one is a write, not
+//! both are strong (volatile, relaxed or stronger, or atomic), and neither happens before the
+//! other. Happens-before is kept as vector clocks. The agents are the warps of a cluster, and
+//! virtual agents for asynchronous work, one for each [`Channel`] and issuing warp. A warp carries
+//! a [`Stamp`], the vector clock of what it knows to have happened. Barriers, mbarriers and flags
+//! collect the stamps of those that arrive and hand them to those that wait. [`shadow`] memory
+//! holds the last accesses to each byte with their epochs.
 //!
-//! Lanes of a warp share a clock: what one lane acquires or releases counts for all of them, which
-//! may hide a race and never invents one. Among themselves they are ordered by `bar.warp.sync`
-//! and by barriers of the block.
+//! The lanes of a warp share a clock. What one lane acquires or releases counts for all of them,
+//! which may hide a race but never reports a false one. Among themselves, lanes are ordered by
+//! `bar.warp.sync` and by barriers of the block.
 
 mod access;
 mod conflict;

@@ -1,4 +1,4 @@
-//! The order of one cluster: what each agent knows, and the accesses that are not ordered.
+//! Happens-before within one cluster: the clocks of its agents, and the shadow of its accesses.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use crate::exec::row::{LANES, Lanes};
 use crate::memory::global::Snapshot;
 use crate::memory::shared::SHARED_BASE;
 
-/// How an access reaches memory.
+/// The proxy through which an access reaches memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Proxy {
     /// Ordinary loads, stores and atomics; `cp.async`.
@@ -21,18 +21,19 @@ pub(crate) enum Proxy {
     Async,
 }
 
-/// What completes asynchronous work, and so teaches those who wait for it.
+/// The mechanism that completes asynchronous work: whoever waits on it learns that the work is
+/// done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Channel {
-    /// Transactions on the mbarrier at a shared address of a rank.
+    /// Transactions on the mbarrier at an offset in the shared memory of block `rank`.
     Mbarrier { rank: u32, offset: u32 },
     /// `cp.async` groups of a warp (index in the cluster).
     CpAsync { warp: u32 },
-    /// What the bulk groups of a warp read.
+    /// The reads of a warp's bulk groups.
     BulkRead { warp: u32 },
-    /// What the bulk groups of a warp write.
+    /// The writes of a warp's bulk groups.
     BulkWrite { warp: u32 },
-    /// wgmma groups of a warp.
+    /// The `wgmma` groups of a warp.
     Wgmma { warp: u32 },
 }
 
@@ -45,12 +46,13 @@ impl Channel {
     }
 }
 
-/// An asynchronous operation, from its issue on.
+/// An asynchronous operation, as it was issued.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operation {
-    /// What its issuer knew.
+    /// What the issuing warp knew at issue.
     pub(super) start: Stamp,
-    /// What its issuer knew of writes that the async proxy sees.
+    /// The part of it that the async proxy sees: for each agent, the epoch up to which its writes
+    /// have passed a proxy fence (writes by the async proxy itself need none).
     pub(super) visible: Vec<u32>,
     pub(super) agent: u16,
     pub(super) epoch: u32,
@@ -61,39 +63,39 @@ pub(crate) struct Operation {
     pub(crate) lane: u32,
 }
 
-/// Who accesses memory.
+/// The maker of an access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Actor<'a> {
-    /// The lanes of a warp (index in the cluster), at a position.
+    /// Lanes of a warp (index in the cluster), at a position of the code.
     Warp { warp: u32, pc: u32 },
     /// An asynchronous operation.
     Operation(&'a Operation),
 }
 
-/// What is accessed.
+/// The memory that is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Shared memory of a rank.
+    /// Shared memory of a block of the cluster.
     Shared { rank: u32 },
-    /// The allocation at this place of the launch's snapshot.
+    /// The allocation with this index in the launch's snapshot.
     Global { allocation: usize },
 }
 
-/// What a warp knows, and where it is.
+/// The clock of a warp.
 #[derive(Clone, Debug)]
 pub(super) struct WarpClock {
     pub(super) clock: Stamp,
-    /// Epoch of its next access; greater than what anybody else knows of it.
+    /// Epoch of its next access; greater than any epoch that other agents know of it.
     pub(super) epoch: u32,
-    /// Epoch after the `bar.warp.sync` in which each lane last took part.
+    /// For each lane, the epoch that began with the last `bar.warp.sync` in which it took part.
     pub(super) synced: [u32; LANES],
-    /// What it knew at its last fence.
+    /// What it knew at its last fence: what later strong writes hand over.
     pub(super) fenced: Option<Stamp>,
-    /// What its strong reads have seen, which its next fence makes known.
+    /// What its strong reads have seen, and its next fence will acquire.
     pub(super) seen: Stamp,
 }
 
-/// Asynchronous work that one warp issues on one channel.
+/// The asynchronous work that one warp issues on one channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VirtualAgent {
     pub(super) channel: Channel,
@@ -101,25 +103,25 @@ pub(super) struct VirtualAgent {
     epoch: u32,
 }
 
-/// Happens-before of one cluster. Every method does nothing when races are not looked for.
+/// Happens-before of one cluster. Without the race check every method does nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     pub(super) on: bool,
     pub(super) warps: Vec<WarpClock>,
-    /// Agents behind the warps.
+    /// The virtual agents; their numbers follow those of the warps.
     pub(super) virtuals: Vec<VirtualAgent>,
     by_channel: HashMap<(Channel, u32), u16>,
     pub(super) shadow: Shadow,
     pub(super) warps_per_block: u32,
-    /// Blocks of the cluster, and bytes of shared memory of each.
+    /// Number of blocks in the cluster, and shared memory of each in bytes.
     pub(super) ranks: usize,
     pub(super) shared_bytes: u64,
     pub(super) memory: Option<Snapshot>,
-    /// Index in the grid of the cluster that runs.
+    /// Index in the grid of the current cluster.
     pub(super) cluster: u32,
-    /// What strong writes have handed over, by region and word.
+    /// What strong writes have released to each word, by region and word.
     pub(super) flags: HashMap<(usize, u64), Stamp>,
-    /// Accesses of all clusters, where clusters may wait for each other.
+    /// Accesses of all clusters of the launch, if clusters may communicate.
     pub(super) between: Option<Arc<Mutex<GridOrder>>>,
 }
 
@@ -142,7 +144,7 @@ impl Order {
         order
     }
 
-    /// Forgets the cluster before.
+    /// Forgets the previous cluster and starts the next.
     pub(crate) fn start(&mut self, cluster: u64) {
         if !self.on {
             return;
@@ -164,12 +166,12 @@ impl Order {
         self.shadow.clear();
     }
 
-    /// Whether races are looked for.
+    /// Whether races are checked for.
     pub(crate) fn is_on(&self) -> bool {
         self.on
     }
 
-    /// What `warp` (index in the cluster) hands to whoever acquires it.
+    /// Releases: the stamp that `warp` (index in the cluster) hands to whoever acquires it.
     pub(crate) fn release(&mut self, warp: u32) -> Stamp {
         let Some(own) = self.warps.get_mut(warp as usize) else {
             return Stamp::default();
@@ -180,14 +182,14 @@ impl Order {
         stamp
     }
 
-    /// `warp` learns what a stamp holds.
+    /// Acquires: `warp` knows what the stamp holds.
     pub(crate) fn acquire(&mut self, warp: u32, stamp: &Stamp) {
         if let Some(own) = self.warps.get_mut(warp as usize) {
             own.clock.join(stamp);
         }
     }
 
-    /// `bar.warp.sync` of the lanes of `mask`, which also has the lanes that have exited.
+    /// `bar.warp.sync` of the lanes of `mask`, in which exited lanes are set too.
     pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
         let Some(own) = self.warps.get_mut(warp as usize) else {
             return;
@@ -201,7 +203,7 @@ impl Order {
         }
     }
 
-    /// What `warp` knows becomes visible to the async proxy.
+    /// A proxy fence: what `warp` knows becomes visible to the async proxy.
     pub(crate) fn proxy_fence(&mut self, warp: u32) {
         let Some(own) = self.warps.get_mut(warp as usize) else {
             return;
@@ -215,7 +217,7 @@ impl Order {
         own.clock.fence(&known);
     }
 
-    /// An asynchronous operation is issued.
+    /// Issues an asynchronous operation.
     pub(crate) fn begin(&mut self, warp: u32, lane: u32, pc: u32, channel: Channel) -> Operation {
         let operation = Operation {
             pc,
@@ -229,7 +231,7 @@ impl Order {
         let agents = self.warps.len();
         let full = agents + self.virtuals.len() >= MOST_AGENTS;
         let agent = *self.by_channel.entry((channel, warp)).or_insert_with(|| {
-            // The last agents share one, which may hide a race and never invents one.
+            // The last agents share one, which may hide a race but never reports a false one.
             if !full {
                 self.virtuals.push(VirtualAgent {
                     channel,
@@ -263,7 +265,7 @@ impl Order {
         }
     }
 
-    /// What waiting for the end of an operation teaches.
+    /// The stamp that whoever waits for the end of an operation acquires.
     pub(crate) fn finish(&self, operation: &Operation) -> Stamp {
         let mut stamp = Stamp::default();
         if self.on {
@@ -272,12 +274,12 @@ impl Order {
         stamp
     }
 
-    /// What completes an operation.
+    /// The channel that completes an operation.
     pub(super) fn channel_of(&self, operation: &Operation) -> Channel {
         self.virtuals[usize::from(operation.agent) - self.warps.len()].channel
     }
 
-    /// The region of the shadow that memory is, and its length.
+    /// The region of the shadow for a memory, and its length in bytes.
     pub(super) fn region(&self, target: Target) -> (usize, u64) {
         match target {
             Target::Shared { rank } => (rank as usize, self.shared_bytes),
@@ -289,7 +291,7 @@ impl Order {
         }
     }
 
-    /// Takes out what the cluster touched, when it has ended.
+    /// Takes out the accesses of a cluster that has ended.
     pub(crate) fn take_touched(&mut self) -> Touched {
         let agents = self.warps.len() + self.virtuals.len();
         Touched {
@@ -302,12 +304,12 @@ impl Order {
         }
     }
 
-    /// Takes back the host memory of what was touched.
+    /// Takes back the host memory of such accesses, to use it again.
     pub(crate) fn reuse(&mut self, touched: Touched) {
         self.shadow = touched.shadow;
     }
 
-    /// Warp that acts for an agent: itself, or the issuer.
+    /// The warp behind an agent: itself, or the issuer of asynchronous work with its channel.
     pub(super) fn warp_of(&self, agent: u16) -> (u32, Option<Channel>) {
         match usize::from(agent).checked_sub(self.warps.len()) {
             None => (u32::from(agent), None),
@@ -316,10 +318,10 @@ impl Order {
     }
 }
 
-/// Agents of a cluster that are told apart.
+/// Most agents of a cluster that are kept apart.
 const MOST_AGENTS: usize = u16::MAX as usize;
 
-/// The epoch after; the last one stays, which may hide a race and never invents one.
+/// The next epoch. The counter saturates, which may hide a race but never reports a false one.
 fn next(epoch: u32) -> u32 {
     epoch.saturating_add(1)
 }

@@ -1,22 +1,22 @@
-//! Shadow memory: who accessed which bytes last.
+//! Shadow memory: which agent accessed which bytes last.
 //!
-//! Memory is covered by chunks of 128 bytes, made when they are first touched. A chunk holds a
-//! *plane* for each agent and kind of access: one cell for each granule, with the epoch of the
-//! agent's last such access. A granule is a word, and less in a chunk with narrower accesses, so
-//! that neighbours in one word are not taken for each other. An access looks only at planes with
-//! an epoch that the accessor does not know of, of which there are none right after a barrier.
+//! Memory is covered by chunks of 128 bytes, created when they are first touched. A chunk holds a
+//! *plane* for each agent and kind of access: one cell per granule, with the epoch of the agent's
+//! last such access. A granule is a 4-byte word, or smaller in a chunk with narrower accesses, so
+//! that neighbours within a word are told apart. An access examines only planes with an epoch that
+//! its agent does not know of; right after a barrier there are none.
 
-/// Bytes of a chunk: what a warp touches with one word a lane.
+/// Bytes of a chunk: what a warp touches with one word per lane.
 pub(super) const CHUNK_BYTES: u64 = 128;
-/// log2 of the bytes of a granule in a chunk that only whole words were accessed in.
+/// log2 of the granule's size in bytes, in a chunk with accesses to whole words only.
 pub(super) const WORD_SHIFT: u8 = 2;
-/// No plane.
+/// Stands for no plane.
 const NONE: u32 = u32::MAX;
 
-/// Instructions of the longest program: a position has 22 bits.
+/// Most instructions of a program: a position in the code has 22 bits.
 pub(crate) const MOST_INSTRUCTIONS: usize = 1 << 22;
 
-/// What an access does. Strong accesses (volatile, relaxed or stronger, and atomics) do not race
+/// The kind of an access. Strong accesses (volatile, relaxed or stronger, and atomics) do not race
 /// with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -38,15 +38,16 @@ impl Kind {
         matches!(self, Self::StrongRead | Self::StrongWrite)
     }
 
-    /// Whether two accesses of the same bytes race unless something orders them.
+    /// Whether two accesses to the same bytes race if they are unordered.
     pub(super) fn conflicts(self, other: Self) -> bool {
         (self.writes() || other.writes()) && !(self.is_strong() && other.is_strong())
     }
 }
 
-/// One access: epoch in the high half, below it the position in the code and two lanes: the same
-/// one twice; in rising order the first and the last of those that one instruction had access the
-/// same bytes; or in falling order two lanes of different instructions.
+/// One access: its epoch in the high half, below it the position in the code and two lanes. The two
+/// lanes are the same for an access by one lane. In rising order, they are the first and last lane
+/// of one instruction that accessed the same bytes; in falling order, two lanes of different
+/// instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell(u64);
 
@@ -79,14 +80,14 @@ impl Cell {
     }
 }
 
-/// The accesses of one kind by one agent in a chunk.
+/// The accesses of one kind by one agent to a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Plane {
     agent: u16,
     kind: Kind,
-    /// Greatest epoch of its cells.
+    /// The greatest epoch of its cells.
     latest: u32,
-    /// Where its cells begin.
+    /// Index of its first cell.
     cells: u32,
     /// The plane that was made before it.
     next: u32,
@@ -106,47 +107,47 @@ struct Chunk {
     shift: u8,
 }
 
-/// One more than the place of each chunk of one region, 0 for none.
+/// For each chunk of a region, its index in `chunks` plus one; 0 if there is none.
 #[derive(Clone, Debug, Default)]
 struct Table(Vec<u32>);
 
-/// A region of memory.
+/// A region of memory: the shared memory of a block, or an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     pub(super) table: usize,
-    /// Chunks that cover it.
+    /// Number of chunks that cover it.
     pub(super) chunks: usize,
 }
 
-/// Bytes that one agent accesses, and which lanes.
+/// The bytes that one agent accesses, and by which lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// First lane, and last of those that access the same bytes.
+    /// First lane, and the last that accesses the same bytes.
     pub(super) lanes: (u8, u8),
-    /// log2 of the bytes of each lane when they lie side by side, otherwise more than any span.
+    /// log2 of the bytes per lane if the lanes access consecutive bytes; else [`Self::ONE_LANE`].
     pub(super) unit: u32,
 }
 
 impl Span {
-    /// log2 of more than any span.
+    /// More than the log2 of any span: every byte belongs to the first lane.
     pub(super) const ONE_LANE: u32 = 63;
 }
 
-/// Who accesses, and how.
+/// The maker of an access, its kind, and what it knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visitor<'a> {
     pub(super) agent: u16,
-    /// Whether the agent is a warp, whose lanes are ordered among themselves only by barriers.
+    /// Whether the agent is a warp. Only barriers order the lanes of a warp among themselves.
     pub(super) warp: bool,
     pub(super) kind: Kind,
     pub(super) cell: Cell,
-    /// Epochs of each agent that the visitor knows of.
+    /// For each agent, the epoch up to which the visitor knows of its accesses.
     pub(super) known: &'a [u32],
-    /// The same, where a proxy fence is needed after a write.
+    /// The same for use by a write or against one, where a proxy fence may be needed.
     pub(super) known_writes: &'a [u32],
-    /// Of its own warp, the epoch in which each lane last took part in a `bar.warp.sync`.
+    /// For its own warp: per lane, the epoch that began with its last `bar.warp.sync`.
     pub(super) synced: &'a [u32; 32],
 }
 
@@ -161,9 +162,9 @@ impl Visitor<'_> {
         known.get(usize::from(agent)).copied().unwrap_or(0)
     }
 
-    /// Whether an earlier access of the visitor's own warp is ordered before one by `lane`. So is
-    /// what the lane read together with others in one instruction, because no compiler or GPU lets
-    /// the lanes of a warp that are together run ahead of each other there.
+    /// Whether an earlier access by the visitor's own warp is ordered before one by `lane`. That
+    /// includes what the lane read in one instruction together with other lanes: no compiler or GPU
+    /// lets converged lanes of a warp run ahead of each other there.
     fn lane_knows(&self, cell: Cell, lane: u8, kind: Kind) -> bool {
         let (first, last) = cell.lanes();
         if !kind.writes() && first < last && (first..=last).contains(&lane) {
@@ -176,16 +177,16 @@ impl Visitor<'_> {
     }
 }
 
-/// An earlier access that nothing orders before this one.
+/// An earlier access that is not ordered before this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
     pub(super) agent: u16,
     pub(super) kind: Kind,
     pub(super) cell: Cell,
-    /// The bytes in question.
+    /// The bytes that both access.
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// Lane of this access.
+    /// The lane of the present access.
     pub(super) lane: u8,
 }
 
@@ -196,12 +197,12 @@ pub(super) struct Shadow {
     chunks: Vec<Chunk>,
     planes: Vec<Plane>,
     cells: Vec<Cell>,
-    /// Table and position of each chunk.
+    /// For each chunk, its table and its index there.
     touched: Vec<(u32, u32)>,
 }
 
 impl Shadow {
-    /// Forgets everything, but keeps the host memory.
+    /// Forgets all accesses, but keeps the host memory.
     pub(super) fn clear(&mut self) {
         for (table, index) in self.touched.drain(..) {
             self.tables[table as usize].0[index as usize] = 0;
@@ -211,8 +212,8 @@ impl Shadow {
         self.cells.clear();
     }
 
-    /// Calls `f` for each plane of each chunk: region, position, log2 of the bytes of a granule,
-    /// kind, agent, cells.
+    /// Calls `f` for each plane of each chunk: region, index of the chunk, log2 of the granule's
+    /// size, kind, agent, cells.
     pub(super) fn each_plane(&self, mut f: impl FnMut(Region, u32, u8, Kind, u16, &[Cell])) {
         for (chunk, (table, index)) in self.chunks.iter().zip(&self.touched) {
             let table = *table as usize;
@@ -231,8 +232,8 @@ impl Shadow {
         }
     }
 
-    /// Records an access to region `table` of `len` bytes. `excused` says of an earlier write
-    /// whether it does no harm to this one.
+    /// Checks and records an access to region `table` of `len` bytes. `excused` says whether an
+    /// earlier write is no conflict (it wrote the same value).
     #[inline]
     pub(super) fn access(
         &mut self,
@@ -306,7 +307,7 @@ impl Shadow {
         }
     }
 
-    /// Checks and records the part of an access that is in one chunk.
+    /// Checks and records the part of an access that lies in one chunk.
     #[inline]
     fn visit(
         &mut self,
@@ -398,7 +399,7 @@ impl Shadow {
         plane
     }
 
-    /// The first granule of a plane that holds an access which nothing orders before this one.
+    /// The first granule of a plane that holds an access not ordered before this one.
     fn conflict(
         &self,
         plane: &Plane,
@@ -442,7 +443,8 @@ impl Shadow {
     #[inline]
     fn record(&mut self, own: u32, part: &Part, visitor: &Visitor<'_>) {
         let plane = &mut self.planes[own as usize];
-        // Lanes that are not ordered among themselves are kept apart from those that are.
+        // Whether the plane has accesses that are not ordered before this one: lanes are then kept
+        // apart.
         let apart = visitor.warp && plane.latest > visitor.knows(visitor.agent, visitor.kind);
         plane.latest = visitor.cell.epoch();
         let start = plane.cells as usize + part.from;
@@ -464,7 +466,8 @@ impl Shadow {
             let (first, last) = part.lanes(i);
             let (a, b) = cell.lanes();
             let other = if a == first { b } else { a };
-            // A lane that took part in a `bar.warp.sync` since may be ordered before what comes.
+            // A lane that has since taken part in a `bar.warp.sync` may be ordered before what
+            // comes.
             let open = cell.epoch() > known && visitor.synced[usize::from(other)] <= cell.epoch();
             *cell = if first == last && other != first && open {
                 visitor.cell.with_lanes(other.max(first), other.min(first))
@@ -475,12 +478,12 @@ impl Shadow {
     }
 }
 
-/// The part of a span that is in one chunk.
+/// The part of a span that lies in one chunk.
 struct Part {
-    /// First granule in the chunk, and how many.
+    /// Index of the first granule in the chunk, and their number.
     from: usize,
     count: usize,
-    /// Offset of the first.
+    /// Offset of the first granule.
     start: u64,
     shift: u8,
     span: Span,

@@ -2,8 +2,9 @@
 
 use super::knowledge::Knowledge;
 
-/// A vector clock over the agents of a cluster: for each, how far its accesses have happened, and
-/// how far they have passed a proxy fence. Empty, and free, when races are not looked for.
+/// A vector clock over the agents of a cluster: for each agent, the epoch up to which its accesses
+/// have happened, and the epoch up to which they have passed a proxy fence. Empty, without cost, if
+/// races are not checked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(super) generic: Vec<u32>,
@@ -13,26 +14,26 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Takes up what another knows.
+    /// Joins what another agent knows.
     pub(crate) fn join(&mut self, other: &Self) {
         raise(&mut self.generic, &other.generic);
         raise(&mut self.fenced, &other.fenced);
         self.grid.join(&other.grid);
     }
 
-    /// Knows nothing again.
+    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.generic.clear();
         self.fenced.clear();
         self.grid = Knowledge::default();
     }
 
-    /// What is known of each agent has passed a proxy fence.
+    /// Everything in `known` has passed a proxy fence.
     pub(super) fn fence(&mut self, known: &[u32]) {
         raise(&mut self.fenced, known);
     }
 
-    /// Knows of an agent's accesses up to an epoch.
+    /// Records that an agent's accesses up to an epoch have happened.
     pub(super) fn learn(&mut self, agent: usize, epoch: u32) {
         if self.generic.len() <= agent {
             self.generic.resize(agent + 1, 0);

@@ -11,9 +11,9 @@ use crate::error::MemoryError;
 
 /// Alignment of every allocation in bytes.
 const ALIGN: u64 = 256;
-/// Bytes between allocations that belong to none.
+/// Bytes of guard between allocations, which belong to none.
 const GUARD: u64 = 64 << 10;
-/// How many freed ranges are remembered for reports.
+/// Number of freed ranges that are remembered for reports.
 const FREED: usize = 4096;
 
 /// One allocation.
@@ -21,7 +21,7 @@ const FREED: usize = 4096;
 pub(crate) struct Allocation {
     pub(crate) base: u64,
     pub(crate) len: u64,
-    /// Constant memory: kernels may only read it.
+    /// Whether it is constant memory, which kernels may only read.
     pub(crate) read_only: bool,
     freed: AtomicBool,
     words: Box<[AtomicU32]>,
@@ -40,7 +40,7 @@ impl Allocation {
         })
     }
 
-    /// The bytes, and which of them were written.
+    /// The words and their shadow bits.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> Bytes<'_, AtomicU32> {
         Bytes {
@@ -49,13 +49,13 @@ impl Allocation {
         }
     }
 
-    /// Whether `free` was called since the allocation was found.
+    /// Whether the allocation has been freed (a launch may still hold it).
     pub(crate) fn is_freed(&self) -> bool {
         self.freed.load(Ordering::Relaxed)
     }
 }
 
-/// Zeroed words that take no host memory until they are touched; `None` if the host refuses.
+/// Zeroed words, which take host memory only when they are touched; `None` if the host has none.
 fn zeroed(len: u64) -> Option<Box<[AtomicU32]>> {
     let len = usize::try_from(len).ok()?;
     if len == 0 {
@@ -68,12 +68,12 @@ fn zeroed(len: u64) -> Option<Box<[AtomicU32]>> {
         return None;
     }
     let words = std::ptr::slice_from_raw_parts_mut(start.cast::<AtomicU32>(), len);
-    // SAFETY: `words` was allocated just now by the global allocator with the layout of such a
-    // slice, all of it is zero, which is a valid `AtomicU32`, and nothing else owns it.
+    // SAFETY: `words` was just allocated by the global allocator with the layout of such a slice;
+    // all of it is zero, which is a valid `AtomicU32`; and nothing else owns it.
     Some(unsafe { Box::from_raw(words) })
 }
 
-/// The live allocations at one moment, by address.
+/// The live allocations at one moment, sorted by address.
 pub(crate) type Snapshot = Arc<[Arc<Allocation>]>;
 
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ struct Table {
 #[derive(Debug)]
 pub(crate) struct GlobalMemory {
     table: Mutex<Table>,
-    /// Held while the lanes of an atomic instruction run.
+    /// Held while the lanes of an atomic instruction execute.
     atomics: Mutex<()>,
     capacity: u64,
 }
@@ -143,7 +143,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// The live allocations, sorted by address. A launch works on one snapshot.
+    /// The live allocations. A launch works on the snapshot taken when it began.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut table = lock(&self.table);
         if let Some(snapshot) = &table.snapshot {
@@ -154,7 +154,7 @@ impl GlobalMemory {
         snapshot
     }
 
-    /// The freed allocation that held an address: base and length.
+    /// The freed allocation that contained an address: base and length.
     pub(crate) fn freed_at(&self, address: u64) -> Option<(u64, u64)> {
         let table = lock(&self.table);
         table
@@ -165,12 +165,12 @@ impl GlobalMemory {
             .copied()
     }
 
-    /// Makes atomic instructions of concurrent launches exclude each other.
+    /// Makes the atomic instructions of concurrent launches mutually exclusive.
     pub(crate) fn lock_atomics(&self) -> MutexGuard<'_, ()> {
         lock(&self.atomics)
     }
 
-    /// The allocation that holds a host's range, and the range's offset in it.
+    /// The allocation that contains a range given by the host, and the range's offset in it.
     fn locate(&self, address: u64, bytes: u64) -> Result<(Arc<Allocation>, usize), MemoryError> {
         let table = lock(&self.table);
         let below = table
@@ -220,7 +220,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Finds the allocation that holds or precedes an address, and its place in the snapshot.
+/// The allocation with the highest base not above an address, and its index in the snapshot.
 pub(crate) fn at_or_below(
     snapshot: &[Arc<Allocation>],
     address: u64,

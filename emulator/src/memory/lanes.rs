@@ -1,22 +1,22 @@
-//! Accesses of 32 lanes at once to an array of words.
+//! Accesses by the 32 lanes of a warp to an array of words.
 
 use super::words::{Bytes, Word, low_bits};
 use crate::exec::row::{FULL_MASK, LANES, Lanes, Row};
 
-/// Data of one access: plane `p` holds bytes `4p..4p+4` of each lane. Widths below 4 bytes use
-/// the low bits of plane 0.
+/// Data of one access: plane `p` holds bytes `4p..4p+4` of each lane. Accesses of less than 4 bytes
+/// use the low bits of plane 0.
 pub(crate) type Planes = [Row<u32>; 8];
 
-/// How the addresses of the active lanes lie in one region.
+/// How the addresses of the active lanes lie in a region of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
-    /// All 32 lanes side by side, the first at this offset.
+    /// All 32 lanes access consecutive elements, the first at this offset.
     Contiguous(usize),
-    /// All active lanes at this offset.
+    /// All active lanes access this offset.
     Uniform(usize),
-    /// Inside the region and aligned, in any order.
+    /// All accesses are inside the region and aligned, in any order.
     Scattered,
-    /// At least one active lane is outside or misaligned.
+    /// At least one active lane's access is outside or misaligned.
     Faulty,
 }
 
@@ -66,10 +66,10 @@ pub(crate) fn classify(
     }
 }
 
-/// Loads `bytes` (a power of two up to 32) for the lanes of `mask`.
+/// Loads `bytes` (a power of two up to 32) for each lane of `mask`.
 ///
 /// # Errors
-/// The first lane that reads a byte nobody wrote.
+/// The first lane that reads a byte that was never written.
 #[inline(always)]
 pub(crate) fn load<W: Word>(
     memory: Bytes<'_, W>,
@@ -114,7 +114,7 @@ fn load_contiguous<W: Word>(memory: Bytes<'_, W>, at: usize, words: usize, out: 
     }
 }
 
-/// The word at `at`, or the byte or half there, shifted down.
+/// The word at `at`, or the byte or halfword there, shifted down to bit 0.
 #[inline(always)]
 fn load_part<W: Word>(words: &[W], at: usize, bytes: usize) -> u32 {
     let word = words[at / 4].load();
@@ -149,8 +149,8 @@ fn load_scattered<W: Word>(
     Ok(())
 }
 
-/// Stores `bytes` (a power of two up to 32) of the lanes of `mask`; where lanes collide, the
-/// highest wins.
+/// Stores `bytes` (a power of two up to 32) for each lane of `mask`. If lanes write the same bytes,
+/// the highest lane wins.
 #[inline(always)]
 pub(crate) fn store<W: Word>(
     memory: Bytes<'_, W>,
@@ -203,7 +203,7 @@ fn store_contiguous<W: Word>(memory: Bytes<'_, W>, at: usize, words: usize, data
     }
 }
 
-/// Bytes or halves of all lanes side by side: builds whole words before it touches memory.
+/// Stores consecutive bytes or halfwords of all lanes, assembled to whole words first.
 #[inline(always)]
 fn store_packed<W: Word>(memory: Bytes<'_, W>, at: usize, bytes: usize, data: &Planes) {
     let (mut word, mut value, mut bits) = (at / 4, 0, 0);

@@ -1,7 +1,7 @@
-//! Local memory of the threads of a warp: stack frames, and the parameters of device functions.
+//! Local memory of the threads of a warp: stack frames, with the parameters of device functions.
 //!
-//! Word `w` of all lanes lies in row `w`, as hardware interleaves it: lanes that use the same
-//! offset, which is nearly always, touch one row.
+//! Row `w` holds word `w` of all lanes, interleaved as on hardware. Lanes nearly always use the
+//! same offset, and so touch one row.
 
 use super::lanes::Planes;
 use super::words::low_bits;
@@ -10,7 +10,7 @@ use crate::exec::row::{LANES, Lanes, Row};
 /// Most local memory that a thread can have in bytes.
 pub(crate) const LOCAL_LIMIT: u64 = 512 << 10;
 
-/// Rows of words, and for each word of each lane the bits of the bytes that were written.
+/// Rows of words, and for each word of each lane a bit per byte that says whether it was written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocalMemory {
     words: Vec<Row<u32>>,
@@ -18,7 +18,7 @@ pub(crate) struct LocalMemory {
 }
 
 impl LocalMemory {
-    /// Makes room for `bytes` a thread.
+    /// Makes room for `bytes` per thread.
     pub(crate) fn reserve(&mut self, bytes: u64) {
         let rows = bytes.div_ceil(4) as usize;
         if self.words.len() < rows {
@@ -27,17 +27,17 @@ impl LocalMemory {
         }
     }
 
-    /// Forgets what the lanes of `mask` wrote to a range.
+    /// Marks a range as not written, for the lanes of `mask`.
     pub(crate) fn forget(&mut self, start: u64, end: u64, mask: u32) {
         for row in &mut self.init[start as usize / 4..end.div_ceil(4) as usize] {
             row.blend(&Row::default(), mask);
         }
     }
 
-    /// Loads `bytes` for the lanes of `mask`, whose offsets are in bounds and aligned.
+    /// Loads `bytes` for each lane of `mask`, at offsets that are in bounds and aligned.
     ///
     /// # Errors
-    /// The first lane that reads a byte nobody wrote.
+    /// The first lane that reads a byte that was never written.
     pub(crate) fn load(
         &self,
         offsets: &Row<u64>,
@@ -80,7 +80,7 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// Stores `bytes` of the lanes of `mask`, whose offsets are in bounds and aligned.
+    /// Stores `bytes` for each lane of `mask`, at offsets that are in bounds and aligned.
     pub(crate) fn store(&mut self, offsets: &Row<u64>, mask: u32, bytes: usize, data: &Planes) {
         if bytes >= 4
             && let Some(first) = uniform(offsets, mask)
@@ -103,8 +103,8 @@ impl LocalMemory {
         }
     }
 
-    /// Copies `bytes` from offset `from` to offset `to` for the lanes of `mask`, with what is
-    /// known of their being written. Both are multiples of 4.
+    /// Copies `bytes` from offset `from` to offset `to` for the lanes of `mask`, with their shadow
+    /// bits. Both offsets are multiples of 4.
     pub(crate) fn copy(&mut self, from: u64, to: u64, bytes: u64, mask: u32) {
         for word in 0..bytes.div_ceil(4) as usize {
             let (source, target) = (from as usize / 4 + word, to as usize / 4 + word);
@@ -115,7 +115,7 @@ impl LocalMemory {
     }
 }
 
-/// The offset that all lanes of `mask` share.
+/// The offset, if it is the same for all lanes of `mask`.
 #[inline]
 fn uniform(offsets: &Row<u64>, mask: u32) -> Option<usize> {
     let first = offsets.0[mask.trailing_zeros() as usize];

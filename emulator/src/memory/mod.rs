@@ -1,9 +1,10 @@
 //! Memory of the virtual GPU.
 //!
-//! Every space is an array of 32-bit words with one shadow bit a byte that says whether the byte
-//! was written. Global memory is words of `AtomicU32`, touched with relaxed loads and stores, so
-//! that racing kernels are no undefined behaviour here: each access compiles to plain moves, and
-//! there are no accesses of mixed sizes. Bytes and halves merge into their word.
+//! Every memory is an array of 32-bit words, with a shadow bit for each byte that says whether the
+//! byte was written. The words of global memory are `AtomicU32`, accessed with relaxed loads and
+//! stores. So kernels that race are no undefined behaviour here, each access compiles to plain
+//! moves, and there are no atomic accesses of mixed sizes: bytes and halfwords are merged into
+//! their word.
 
 pub(crate) mod global;
 pub(crate) mod lanes;

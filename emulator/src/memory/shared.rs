@@ -4,12 +4,12 @@ use std::cell::Cell;
 
 use super::words::Bytes;
 
-/// First address of a block's own variables. Hardware keeps the kilobyte below for itself.
+/// Address of the block's first variable. Hardware reserves the kilobyte below.
 pub(crate) const SHARED_BASE: u64 = 1024;
 /// Most shared memory that a block can have, static and dynamic together, in bytes.
 pub(crate) const SHARED_LIMIT: u64 = 227 * 1024;
 
-/// Words of shared memory; one host thread at a time runs a block, so cells suffice.
+/// Shared memory of a block. One host thread at a time runs a block, so `Cell`s suffice.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     words: Vec<Cell<u32>>,
@@ -26,7 +26,7 @@ impl SharedMemory {
         }
     }
 
-    /// Forgets what was written, for the next block; the system's part is zero.
+    /// Marks everything as unwritten, for the next block; the system's part is zero.
     pub(crate) fn reset(&self) {
         let (system, own) = self
             .init

@@ -1,27 +1,27 @@
-//! The generic address space: where the windows of the other spaces lie.
+//! The generic address space: the address windows of the other state spaces.
 
-/// First address that global memory gives out.
+/// Address of the first allocation in global memory.
 pub(crate) const GLOBAL_BASE: u64 = 0x7f00_0000_0000;
-/// Window of a thread's local memory.
+/// Window of the thread's local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 0x0100_0000_0000;
-/// Window of a block's shared memory.
+/// Window of shared memory.
 pub(crate) const SHARED_WINDOW: u64 = 0x0200_0000_0000;
 /// Window of the kernel's parameters.
 pub(crate) const PARAM_WINDOW: u64 = 0x0300_0000_0000;
-/// Size of each window but that of shared memory in bytes.
+/// Size in bytes of each window but that of shared memory.
 const WINDOW_BYTES: u64 = 1 << 24;
-/// Size of the window of shared memory: 24 bits of offset, and above them 0 for the block's own
-/// memory or 1 + the rank of a block of the cluster.
+/// Size of the window of shared memory: 24 bits of offset; above them 0 for the block's own memory,
+/// or 1 + the rank of a block of the cluster.
 const SHARED_WINDOW_BYTES: u64 = 1 << 32;
 
-/// State space of one access, after generic addresses are resolved.
+/// State space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
-    /// Resolved lane by lane, by window.
+    /// Resolved for each lane, by the windows.
     Generic,
-    /// Global memory, and constants, which live there read-only.
+    /// Global memory; constants are read-only allocations there.
     Global,
-    /// Shared memory of the block.
+    /// Shared memory, of the block or of its cluster.
     Shared,
     /// Local memory of the thread.
     Local,
@@ -30,7 +30,7 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// Base of the window, 0 for global memory.
+    /// Base of the window; 0 for global memory.
     pub(crate) fn window(self) -> u64 {
         match self {
             Self::Generic | Self::Global => 0,
@@ -40,7 +40,7 @@ impl Space {
         }
     }
 
-    /// Bytes of the window, 0 for global memory.
+    /// Size of the window in bytes; 0 for global memory.
     pub(crate) fn window_bytes(self) -> u64 {
         match self {
             Self::Generic | Self::Global => 0,

@@ -1,26 +1,27 @@
-//! What `alloca` gives out: local memory beside the frames, of each thread for itself, given back
-//! when the function returns or `stackrestore` says so.
+//! The memory of `alloca`: local memory beside the frames, separate for each thread, and freed when
+//! the function returns or by `stackrestore`.
 
 use super::local::{LOCAL_LIMIT, LocalMemory};
 use crate::exec::row::{LANES, Lanes, Row};
 
-/// First local address that `alloca` gives out; the frames lie below.
+/// First local address of `alloca`; the frames lie below.
 pub(crate) const STACK_BASE: u64 = 1 << 20;
 
 /// The dynamic part of the threads' stacks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DynamicStack {
     pub(crate) memory: LocalMemory,
-    /// Bytes in use.
+    /// Bytes in use, for each lane.
     tops: Row<u64>,
-    /// For each lane the calls that have allocated, innermost last: depth, and bytes in use before.
+    /// For each lane, the calls that have allocated, innermost last: depth, and bytes in use
+    /// before.
     calls: Vec<Vec<(usize, u64)>>,
     /// Whether anything was allocated in this block.
     used: bool,
 }
 
 impl DynamicStack {
-    /// Gives everything back, for the next block.
+    /// Frees everything, for the next block.
     pub(crate) fn reset(&mut self) {
         if self.used {
             self.tops = Row::default();
@@ -29,7 +30,7 @@ impl DynamicStack {
         }
     }
 
-    /// Whether a lane addresses this part.
+    /// Whether any lane addresses this part.
     #[inline(always)]
     pub(crate) fn holds(&self, addresses: &Row<u64>, mask: u32) -> bool {
         self.used && self.lanes(addresses, mask) != 0
@@ -42,15 +43,15 @@ impl DynamicStack {
             .fold(0, |mask, lane| mask | 1 << lane)
     }
 
-    /// Local address of the end of what a lane has.
+    /// The end of a lane's allocations, as a local address.
     pub(crate) fn end(&self, lane: usize) -> u64 {
         STACK_BASE + self.tops.0[lane]
     }
 
-    /// Allocates for one lane in a call of that depth; the local address.
+    /// Allocates for one lane in a call of depth `depth`; returns the local address.
     ///
     /// # Errors
-    /// The bytes that a thread would have, if they are too many.
+    /// The bytes that the thread would then use, if they are too many.
     pub(crate) fn alloc(
         &mut self,
         lane: usize,
@@ -70,7 +71,7 @@ impl DynamicStack {
             calls.push((depth, before));
         }
         self.used = true;
-        // Words of an allocation belong to no other.
+        // No other allocation shares a word with this one.
         let end = end.next_multiple_of(4);
         self.memory.reserve(end);
         self.memory.forget(start, end, 1 << lane);
@@ -78,10 +79,10 @@ impl DynamicStack {
         Ok(STACK_BASE + start)
     }
 
-    /// Sets the end back to what [`DynamicStack::end`] was.
+    /// Resets the end to an earlier value of [`DynamicStack::end`].
     ///
     /// # Errors
-    /// When it never was there.
+    /// If it is beyond the current end.
     pub(crate) fn restore(&mut self, lane: usize, end: u64) -> Result<(), ()> {
         let bytes = end.wrapping_sub(STACK_BASE);
         if bytes > self.tops.0[lane] {
@@ -91,7 +92,7 @@ impl DynamicStack {
         Ok(())
     }
 
-    /// Gives back what calls of `depth` and deeper have allocated.
+    /// Frees what calls of `depth` and deeper have allocated.
     pub(crate) fn leave(&mut self, depth: usize, mask: u32) {
         if !self.used {
             return;

@@ -1,4 +1,4 @@
-//! A word of memory, shared between host threads or not.
+//! A word of memory: shared between host threads, or used by one.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ pub(crate) trait Word {
     fn load(&self) -> u32;
     /// Replaces the value.
     fn store(&self, value: u32);
-    /// Replaces the bits of `mask` by those of `value`; other bits may change at the same time.
+    /// Replaces the bits of `mask` by those of `value`; other bits may change concurrently.
     fn merge(&self, mask: u32, value: u32);
 }
 
@@ -60,7 +60,7 @@ impl Word for Cell<u32> {
     }
 }
 
-/// Words of memory with their shadow: bit `b` of `init[w]` says that byte `32 * w + b` was
+/// Words of memory with their shadow: bit `b` of `init[w]` says whether byte `32 * w + b` was
 /// written. `init` covers all of `words`.
 pub(crate) struct Bytes<'a, W> {
     pub(crate) words: &'a [W],
@@ -76,7 +76,7 @@ impl<W> Clone for Bytes<'_, W> {
 impl<W> Copy for Bytes<'_, W> {}
 
 impl<W: Word> Bytes<'_, W> {
-    /// Shadow bits of `bytes` (1 to 32) naturally aligned bytes at `offset`, shifted down.
+    /// Shadow bits of `bytes` (1 to 32) naturally aligned bytes at `offset`, shifted down to bit 0.
     #[inline(always)]
     pub(crate) fn written(&self, offset: usize, bytes: usize) -> u32 {
         self.init[offset / 32].load() >> (offset % 32) & low_bits(bytes)
@@ -146,7 +146,7 @@ impl<W: Word> Bytes<'_, W> {
     }
 }
 
-/// `n` one bits, `n` from 0 to 32.
+/// The low `n` bits set, for `n` from 0 to 32.
 #[inline(always)]
 pub(crate) fn low_bits(n: usize) -> u32 {
     if n >= 32 { u32::MAX } else { (1 << n) - 1 }

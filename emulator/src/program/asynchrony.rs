@@ -1,4 +1,4 @@
-//! Instructions of Hopper's asynchrony: mbarriers, copies, cluster barriers, register budgets.
+//! Hopper's asynchronous instructions: mbarriers, copies, cluster barriers, `setmaxnreg`.
 
 use super::{AtomicOp, AtomicType, Base, Guard, Reg};
 use crate::exec::registers::Slot;
@@ -12,7 +12,7 @@ pub(crate) struct Pointer {
     pub(crate) offset: u64,
 }
 
-/// One instruction of these families.
+/// An instruction of these families.
 #[derive(Clone, Debug)]
 pub(crate) enum Asynchronous {
     Mbarrier(Mbarrier),
@@ -21,12 +21,12 @@ pub(crate) enum Asynchronous {
     /// `cp.async.mbarrier.arrive`
     ArriveAfterCopies {
         at: Pointer,
-        /// The arrival is one of those that the mbarrier was initialised for.
+        /// Whether the arrival counts among those that the mbarrier was initialised for (`.noinc`).
         expected: bool,
     },
     RemoteStore(RemoteStore),
     ReplaceField(ReplaceField),
-    /// `tensormap.cp_fenceproxy`: from shared to global memory.
+    /// `tensormap.cp_fenceproxy`: copies a map from shared to global memory.
     CopyMap {
         to: Pointer,
         from: Pointer,
@@ -35,17 +35,18 @@ pub(crate) enum Asynchronous {
     CommitGroup(GroupKind),
     WaitGroup {
         kind: GroupKind,
-        /// Groups that may stay in flight; `None` waits for everything, committed or not.
+        /// How many of the latest groups may stay in flight; `None` waits for everything, committed
+        /// or not.
         leave: Option<u32>,
-        /// Only for the reads of the sources.
+        /// Whether to wait only until the sources have been read.
         read: bool,
     },
-    /// `fence.proxy.*` that makes generic writes known to the async proxy.
+    /// A `fence.proxy.*` that makes generic writes visible to the async proxy.
     ProxyFence,
     ClusterBarrier {
         wait: bool,
         aligned: bool,
-        /// Hands over what the thread knows, or takes up what others know.
+        /// Whether it releases (arrive) or acquires (wait); not with `.relaxed`.
         ordered: bool,
     },
     /// `getctarank`
@@ -59,7 +60,7 @@ pub(crate) enum Asynchronous {
     },
 }
 
-/// Which groups: those of `cp.async`, or those of the bulk copies.
+/// The groups of `cp.async`, or those of bulk copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupKind {
     CpAsync,
@@ -74,13 +75,13 @@ pub(crate) enum MbarrierKind {
     },
     Inval,
     Arrive {
-        /// `None` is 1.
+        /// Arrivals; `None` is 1.
         count: Option<Slot>,
-        /// Transaction bytes to expect first.
+        /// Transaction bytes to expect before the arrival.
         expect: Option<Slot>,
-        /// The thread leaves the phases to come.
+        /// Whether the thread drops out of the phases to come (`arrive_drop`).
         drop: bool,
-        /// The phase must not complete.
+        /// Whether the arrival must not complete the phase (`.noComplete`).
         no_complete: bool,
     },
     ExpectTx {
@@ -92,17 +93,17 @@ pub(crate) enum MbarrierKind {
     Wait {
         p: Slot,
         until: Until,
-        /// `try_wait`: the thread may sleep.
+        /// Whether it is `try_wait`, which may suspend the thread.
         blocks: bool,
     },
 }
 
-/// Which phase a wait waits for.
+/// How a wait names its phase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// That of the state in a 64-bit register.
+    /// By a state in a 64-bit register.
     State(Slot),
-    /// That of the parity in a 32-bit register.
+    /// By a parity in a 32-bit register.
     Parity(Slot),
 }
 
@@ -111,28 +112,29 @@ pub(crate) enum Until {
 pub(crate) struct Mbarrier {
     pub(crate) kind: MbarrierKind,
     pub(crate) at: Pointer,
-    /// It may lie in another block of the cluster.
+    /// Whether it may lie in another block of the cluster.
     pub(crate) remote: bool,
-    /// Hands over what the thread knows, or takes up what others know.
+    /// Whether it releases (arrive) or acquires (wait); not with `.relaxed`.
     pub(crate) ordered: bool,
-    /// The state before an arrival.
+    /// Destination of the state before an arrival.
     pub(crate) d: Option<Slot>,
 }
 
-/// Between which memories a bulk or tensor copy moves.
+/// Between which memories a bulk or tensor copy moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// From global to shared memory, completed by an mbarrier.
+    /// From global to shared memory; an mbarrier counts the bytes.
     Load,
-    /// From shared to global memory, completed by a group.
+    /// From shared to global memory; completes with its bulk group.
     Store,
-    /// From the block's shared memory to another's, completed by an mbarrier there.
+    /// From the block's own shared memory to that of a block of the cluster; an mbarrier there
+    /// counts the bytes.
     Across,
     /// From global memory into the L2 cache.
     Prefetch,
 }
 
-/// What a copy does where it writes.
+/// What a copy does at its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     Replace,
@@ -142,19 +144,19 @@ pub(crate) enum Combine {
     ReduceMapped(AtomicOp),
 }
 
-/// The global side of a copy.
+/// The side of a copy that is not the `shared` operand.
 #[derive(Clone, Debug)]
 pub(crate) enum GlobalSide {
-    /// So many bytes from an address on.
+    /// A number of bytes from an address on.
     Linear { at: Pointer, bytes: Slot },
-    /// A box of a tensor; coordinates are innermost first.
+    /// A box of a tensor; coordinates are listed innermost first.
     Tensor {
         map: Pointer,
         coordinates: Box<[Slot]>,
-        /// For an im2col map, the offsets in 16-bit registers.
+        /// The offsets of an im2col copy, in 16-bit registers.
         im2col: Option<Box<[Slot]>>,
     },
-    /// There is none: so many bytes of the block's shared memory.
+    /// None: a number of bytes of the block's shared memory is the source.
     Shared { from: Pointer, bytes: Slot },
 }
 
@@ -166,10 +168,10 @@ pub(crate) struct BulkCopy {
     pub(crate) global: GlobalSide,
     /// Destination of loads, source of stores; `None` for a prefetch.
     pub(crate) shared: Option<Pointer>,
-    /// The destination may lie in another block of the cluster.
+    /// Whether the destination may lie in another block of the cluster.
     pub(crate) remote: bool,
     pub(crate) mbarrier: Option<Pointer>,
-    /// Blocks of the cluster that receive it.
+    /// Mask of the blocks of the cluster that receive it.
     pub(crate) multicast: Option<Slot>,
 }
 
@@ -178,11 +180,11 @@ pub(crate) struct BulkCopy {
 pub(crate) struct LaneCopy {
     pub(crate) to: Pointer,
     pub(crate) from: Pointer,
-    /// 4, 8 or 16.
+    /// Bytes for each lane: 4, 8 or 16.
     pub(crate) bytes: u32,
-    /// Bytes that are read; the others are zero.
+    /// Bytes that are read; the rest is filled with zeros.
     pub(crate) source_bytes: Option<Slot>,
-    /// Where it holds, nothing is read.
+    /// Predicate under which nothing is read and zeros are written.
     pub(crate) ignore: Option<Guard>,
 }
 
@@ -202,7 +204,7 @@ pub(crate) enum MapField {
     Rank,
     BoxDim(usize),
     GlobalDim(usize),
-    /// In units of so many bytes.
+    /// The stride of a dimension, in units of the second number's bytes.
     GlobalStride(usize, u64),
     ElementStride(usize),
     ElementType,

@@ -1,4 +1,4 @@
-//! Instructions of the tensor cores, decided.
+//! Tensor-core instructions, with shapes and types decided.
 
 use super::{Base, Guard};
 use crate::exec::registers::Slot;
@@ -7,7 +7,7 @@ use crate::semantics::tensor::sum::Rule;
 use crate::semantics::tensor::whole::IntegerRule;
 use crate::semantics::tensor::{Accumulator, Element};
 
-/// An instruction that a whole warp runs together.
+/// An instruction that all lanes of a warp execute together.
 #[derive(Clone, Debug)]
 pub(crate) enum TensorOp {
     Mma(Mma),
@@ -26,12 +26,12 @@ pub(crate) enum TensorOp {
     WgmmaFence,
     /// `wgmma.commit_group`
     WgmmaCommit,
-    /// `wgmma.wait_group`: how many of the latest groups may be in flight after it.
+    /// `wgmma.wait_group`: how many of the latest groups may stay in flight.
     WgmmaWait(u32),
 }
 
 impl TensorOp {
-    /// Whether it is one of the four kinds of `wgmma`.
+    /// Whether it is one of the four `wgmma` instructions.
     pub(crate) fn is_wgmma(&self) -> bool {
         matches!(
             self,
@@ -40,11 +40,11 @@ impl TensorOp {
     }
 }
 
-/// How the products of a matrix instruction are summed.
+/// How a matrix instruction sums products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sum {
     Tile(TileSum),
-    /// f64, whose elements take two words.
+    /// f64, whose elements take two 32-bit words.
     Double,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum TileSum {
     Integer(IntegerRule),
 }
 
-/// Extents and types of a matrix instruction.
+/// Shape and types of a matrix instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Product {
     pub(crate) m: usize,
@@ -68,12 +68,12 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Units along k: elements, or words of 32 single bits.
+    /// Units along k: elements, or 32-bit words of single bits.
     pub(crate) fn units(&self) -> usize {
         self.k * self.a.bits() / self.a.unit_bits()
     }
 
-    /// Operations; a multiply-add is two.
+    /// Operations; a multiply-add counts as two.
     pub(crate) fn flops(&self) -> u64 {
         2 * (self.m * self.n * self.k) as u64
     }
@@ -89,7 +89,7 @@ pub(crate) struct Mma {
     pub(crate) c: Box<[Slot]>,
 }
 
-/// One, two or four matrices of eight rows of 16 bytes in shared memory.
+/// One, two or four matrices of eight 16-byte rows in shared memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrices {
     pub(crate) space: Space,
@@ -100,11 +100,11 @@ pub(crate) struct Matrices {
     pub(crate) regs: Box<[Slot]>,
 }
 
-/// Where a `wgmma` finds A.
+/// Where a `wgmma` reads A.
 #[derive(Clone, Debug)]
 pub(crate) enum WarpgroupA {
     Registers(Box<[Slot]>),
-    /// In shared memory, by a 64-bit descriptor; MN-major with `true`.
+    /// From shared memory, by a 64-bit descriptor; `true` if MN-major.
     Shared(Slot, bool),
 }
 
@@ -118,10 +118,10 @@ pub(crate) struct Wgmma {
     pub(crate) a: WarpgroupA,
     /// Descriptor of B.
     pub(crate) b: Slot,
-    /// B is MN-major.
+    /// Whether B is MN-major.
     pub(crate) b_transposed: bool,
-    /// Where false, the accumulator begins at zero.
+    /// If false, the accumulator starts at zero.
     pub(crate) scale_d: Guard,
-    /// A and B are negated.
+    /// Whether A and B are negated.
     pub(crate) negated: (bool, bool),
 }

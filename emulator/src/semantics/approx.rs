@@ -1,8 +1,9 @@
-//! The instructions whose bits PTX leaves to the hardware: `.approx` and `div.full`.
+//! The instructions whose result PTX leaves to the implementation: `.approx` and `div.full`.
 //!
-//! Each computes in f64 and rounds once, so it is more exact than hardware; special values are those
-//! of hardware. Not vectorised: tens of nanoseconds. The largest differences from an H200, over
-//! 16,384 values each (pairs for `div`: 4,096; 16-bit floats: all):
+//! Each computes in f64 and rounds once, so the results are more exact than the hardware's and
+//! their bits differ from it; special values are the hardware's. Not vectorised: tens of
+//! nanoseconds. The largest differences from an H200, over 16,384 values each (pairs for `div`:
+//! 4,096; 16-bit floats: all):
 //!
 //! | instruction | difference |
 //! |---|---|
@@ -20,7 +21,7 @@ use super::fp16::{Half, narrow_f64};
 use super::fp32::{self, flush, narrow};
 use super::{FloatMode, Rounding};
 
-/// One turn over 2 pi, as hardware has it: an angle is scaled by it, toward zero, to f32.
+/// 1 / (2 pi), as hardware has it: an angle is multiplied by it in f32, rounded toward zero.
 const TURNS_PER_RADIAN: f32 = 0.159_154_94;
 
 #[inline(always)]
@@ -70,7 +71,7 @@ pub fn tanh(a: f32) -> f32 {
     output(f64::from(a).tanh(), false)
 }
 
-/// The angle in turns, without whole turns; NaN for infinities.
+/// The angle in turns, without the whole turns; NaN for infinities.
 #[inline(always)]
 fn turns(a: f32) -> f64 {
     let mode = FloatMode {
@@ -82,20 +83,20 @@ fn turns(a: f32) -> f64 {
     (turns % 1.0).copysign(turns)
 }
 
-/// `sin.approx`. Hardware reduces the angle in f32, so far from zero nothing of it is left; this
-/// loses the same. `.ftz` changes nothing: angles that small give zero either way.
+/// `sin.approx`. Hardware reduces the angle in f32, so that for large angles no significant bit is
+/// left; this loses the same bits. `.ftz` changes nothing: angles that small give zero either way.
 #[inline]
 pub fn sin(a: f32) -> f32 {
     output((turns(a) * core::f64::consts::TAU).sin(), true)
 }
 
-/// `cos.approx`, which loses angles far from zero as [`sin`] does.
+/// `cos.approx`, which loses the bits of large angles as [`sin`] does.
 #[inline]
 pub fn cos(a: f32) -> f32 {
     output((turns(a) * core::f64::consts::TAU).cos(), true)
 }
 
-/// `div.approx`: `a` times the reciprocal of `b`, which is 0 for `b` beyond 2^126.
+/// `div.approx`: `a` times the reciprocal of `b`, which is 0 if `b` is beyond 2^126 in magnitude.
 #[inline]
 pub fn div(a: f32, b: f32, ftz: bool) -> f32 {
     let reciprocal = 1.0 / input(b, ftz);
@@ -114,10 +115,10 @@ pub fn div_full(a: f32, b: f32, ftz: bool) -> f32 {
     output(input(a, ftz) / input(b, ftz), ftz)
 }
 
-/// The NaN of the f64 approximations that work on upper halves.
+/// The NaN of the f64 approximations that compute on upper halves.
 const NAN_UPPER_HALF: u64 = 0x7fff_ffff_0000_0000;
 
-/// Keeps the upper 32 bits, which is all that those approximations read and write.
+/// Keeps the upper 32 bits: all that those approximations read and write.
 #[inline(always)]
 fn upper_half(a: f64) -> f64 {
     let bits = a.to_bits() & 0xffff_ffff_0000_0000;
@@ -152,7 +153,7 @@ pub fn rsqrt_f64(a: f64) -> f64 {
     super::fp64::rcp(super::fp64::sqrt(a))
 }
 
-/// `ex2.approx` of f16 or bf16; with `ftz`, subnormals in and out are zero.
+/// `ex2.approx` of f16 or bf16; with `ftz`, subnormal inputs and results become zero.
 #[inline]
 pub fn ex2_half<H: Half>(a: u16, ftz: bool) -> u16 {
     let a = if ftz { super::fp16::flush::<H>(a) } else { a };

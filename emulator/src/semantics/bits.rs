@@ -2,7 +2,7 @@
 
 use super::int::Integer;
 
-/// A width that bit instructions know, as unsigned: `b32`, `b64`.
+/// An integer type of the bit instructions, as unsigned: `b32`, `b64`.
 pub trait Bits: Integer {
     #[doc(hidden)]
     fn ones(self) -> u32;
@@ -61,25 +61,26 @@ pub fn brev<T: Bits>(a: T) -> T {
     a.reversed()
 }
 
-/// `bfind.u32`, `bfind.u64`: place of the highest one bit, `0xffffffff` if there is none.
+/// `bfind.u32`, `bfind.u64`: position of the highest one bit, `0xffffffff` if there is none.
 #[inline(always)]
 pub fn bfind<T: Bits>(a: T) -> u32 {
     (T::BITS - 1).wrapping_sub(a.leading())
 }
 
-/// `bfind.shiftamt`: by how much to shift left to bring that bit to the top; `0xffffffff` if none.
+/// `bfind.shiftamt`: the left shift that brings that bit to the top; `0xffffffff` if there is none.
 #[inline(always)]
 pub fn bfind_shiftamt<T: Bits>(a: T) -> u32 {
     if a == T::ZERO { u32::MAX } else { a.leading() }
 }
 
-/// What `bfind.s32` and `bfind.s64` look at: the highest bit that differs from the sign.
+/// The operand of `bfind.s32` and `bfind.s64` as [`bfind`] takes it: inverted if negative, so that
+/// the highest one bit is the highest that differs from the sign.
 #[inline(always)]
 pub fn bfind_signed_input<T: Bits>(a: T) -> T {
     if a.is_negative() { a.not() } else { a }
 }
 
-/// `fns.b32`: place of the `offset`-th one bit of `mask` from `base` on (downward if negative; 0
+/// `fns.b32`: position of the `offset`-th one bit of `mask` from `base` on (downward if negative; 0
 /// asks for `base` itself), `0xffffffff` if there is none.
 #[inline]
 pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
@@ -107,8 +108,8 @@ pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     u32::MAX
 }
 
-/// A place or a length of a bit field: 32-bit fields take the low 8 bits of their operand. PTX
-/// leaves larger ones than 255 open for 64-bit fields too; hardware then takes all of the operand.
+/// Position or length of a bit field. 32-bit instructions use the low 8 bits of the operand. For
+/// 64-bit ones PTX leaves values above 255 open; hardware uses the whole operand.
 #[inline(always)]
 fn field_operand<T: Bits>(operand: u32) -> u32 {
     if T::BITS == 32 {
@@ -118,21 +119,21 @@ fn field_operand<T: Bits>(operand: u32) -> u32 {
     }
 }
 
-/// Ones in the low `len` places, any `len`.
+/// Ones in the low `len` bits, for any `len`.
 #[inline(always)]
 fn low_ones<T: Bits>(len: u32) -> T {
     T::ZERO.not().shl(len).not()
 }
 
-/// `bfe.u32`, `bfe.u64`: `len` bits of `a` from `pos` on.
+/// `bfe.u32`, `bfe.u64`: `len` bits of `a` from bit `pos` on.
 #[inline(always)]
 pub fn bfe<T: Bits>(a: T, pos: u32, len: u32) -> T {
     a.shr(field_operand::<T>(pos))
         .and(low_ones(field_operand::<T>(len)))
 }
 
-/// `bfe.s32`, `bfe.s64`: as [`bfe`], extended with the highest bit of the field (the highest of
-/// `a`, where the field reaches past it). An empty field gives 0.
+/// `bfe.s32`, `bfe.s64`: as [`bfe`], sign-extended from the highest bit of the field (the highest
+/// bit of `a` if the field reaches past it). An empty field gives 0.
 #[inline(always)]
 pub fn bfe_signed<T: Bits>(a: T, pos: u32, len: u32) -> T {
     let (pos, len) = (field_operand::<T>(pos), field_operand::<T>(len));
@@ -143,8 +144,8 @@ pub fn bfe_signed<T: Bits>(a: T, pos: u32, len: u32) -> T {
     if sign { field.or(present.not()) } else { field }
 }
 
-/// `bfi`: `b` with the low `len` bits of `a` put in from `pos` on; what reaches past the top is
-/// dropped.
+/// `bfi`: `b` with the low `len` bits of `a` inserted from bit `pos` on; what reaches past the top
+/// is dropped.
 #[inline(always)]
 pub fn bfi<T: Bits>(a: T, b: T, pos: u32, len: u32) -> T {
     let (pos, len) = (field_operand::<T>(pos), field_operand::<T>(len));
@@ -152,12 +153,12 @@ pub fn bfi<T: Bits>(a: T, b: T, pos: u32, len: u32) -> T {
     b.and(field.not()).or(a.shl(pos).and(field))
 }
 
-/// What an amount outside `0..32` means.
+/// How a shift amount outside `0..32` is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShiftMode {
-    /// `.clamp`: 32.
+    /// `.clamp`: as 32.
     Clamp,
-    /// `.wrap`: its low 5 bits.
+    /// `.wrap`: only the low 5 bits count.
     Wrap,
 }
 
@@ -171,7 +172,7 @@ impl ShiftMode {
     }
 }
 
-/// `bmsk`: ones in the `width` places from `start` on.
+/// `bmsk`: a mask of `width` ones from bit `start` on.
 #[inline(always)]
 pub fn bmsk(start: u32, width: u32, mode: ShiftMode) -> u32 {
     low_ones::<u32>(mode.amount(width)).shl(mode.amount(start))
@@ -183,7 +184,7 @@ pub fn szext_unsigned(a: u32, width: u32, mode: ShiftMode) -> u32 {
     a & low_ones::<u32>(mode.amount(width))
 }
 
-/// `szext.s32`: the low `width` bits of `a`, extended with their sign.
+/// `szext.s32`: the low `width` bits of `a`, sign-extended.
 #[inline(always)]
 pub fn szext_signed(a: u32, width: u32, mode: ShiftMode) -> u32 {
     let width = mode.amount(width);
@@ -208,7 +209,7 @@ pub fn shf_right(lo: u32, hi: u32, n: u32, mode: ShiftMode) -> u32 {
     (both >> mode.amount(n)) as u32
 }
 
-/// `lop3.b32`: bit `4a + 2b + c` of `table`, at each place.
+/// `lop3.b32`: each bit of the result is bit `4a + 2b + c` of `table`.
 #[inline(always)]
 pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
     let term = |bit: u32, x: u32| 0u32.wrapping_sub(u32::from(table) >> bit & 1) & x;
@@ -216,7 +217,7 @@ pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
         | (term(4, a & !b & !c) | term(5, a & !b & c) | term(6, a & b & !c) | term(7, a & b & c))
 }
 
-/// How `prmt` reads its selector.
+/// The modes of `prmt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PermuteMode {
     /// No modifier: a byte index (0 to 7) and a sign bit for each byte of the result.
@@ -225,13 +226,13 @@ pub enum PermuteMode {
     ForwardFour,
     /// `.b4e`: four bytes backward from the selected one.
     BackwardFour,
-    /// `.rc8`: the selected byte everywhere.
+    /// `.rc8`: the selected byte in all four places.
     ReplicateByte,
     /// `.ecl`: edge clamp left.
     EdgeClampLeft,
     /// `.ecr`: edge clamp right.
     EdgeClampRight,
-    /// `.rc16`: the selected half-word twice.
+    /// `.rc16`: the selected halfword in both places.
     ReplicateHalf,
 }
 
@@ -266,8 +267,8 @@ impl PermuteMode {
     }
 }
 
-/// `prmt.b32`: each byte of the result is one of the eight of `b:a`, or, where bit 3 of its index
-/// is set, that byte's sign everywhere.
+/// `prmt.b32`: each byte of the result is one of the eight bytes of `b:a`, or, if bit 3 of its
+/// index is set, that byte's sign bit replicated.
 #[inline(always)]
 pub fn prmt(a: u32, b: u32, selector: u32, mode: PermuteMode) -> u32 {
     let both = u64::from(b) << 32 | u64::from(a);

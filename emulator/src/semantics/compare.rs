@@ -1,8 +1,8 @@
 //! Comparisons and classes of numbers.
 //!
 //! Two values are less, equal, greater or unordered, and each PTX comparison accepts some of the
-//! four. A [`Compare`] is that set as a bit mask, so that one branch-free test serves them all and
-//! a loop over lanes stays vector code with the operator known only at run time.
+//! four. A [`Compare`] is that set as a bit mask. So one branch-free test serves all comparisons,
+//! and a loop over lanes is vectorised although the operator is known only at run time.
 
 use super::int::Integer;
 
@@ -18,7 +18,7 @@ pub struct Compare(u32);
 impl Compare {
     /// `eq`
     pub const EQ: Self = Self(EQUAL);
-    /// `ne`: false when unordered, as an ordered comparison of floats is.
+    /// `ne`: an ordered comparison, so false if an operand is NaN.
     pub const NE: Self = Self(LESS | GREATER);
     /// `lt`, and `lo`
     pub const LT: Self = Self(LESS);
@@ -45,8 +45,8 @@ impl Compare {
     /// `nan`: one or both are NaN.
     pub const NAN: Self = Self(UNORDERED);
 
-    /// The operator of that name. `lo ls hi hs` are the integer comparisons of an unsigned type:
-    /// the caller compares unsigned values for them.
+    /// The operator with that name. `lo ls hi hs` compare as unsigned: the caller passes unsigned
+    /// values for them.
     #[must_use]
     pub fn from_modifier(modifier: &str) -> Option<Self> {
         Some(match modifier {
@@ -68,21 +68,21 @@ impl Compare {
         })
     }
 
-    /// The comparison of two integers.
+    /// Compares two integers.
     #[inline(always)]
     #[must_use]
     pub fn int<T: Integer>(self, a: T, b: T) -> bool {
         self.accepts(a < b, a == b, a > b, false)
     }
 
-    /// The comparison of two f32, subnormals as they are.
+    /// Compares two f32; subnormals keep their value.
     #[inline(always)]
     #[must_use]
     pub fn f32(self, a: f32, b: f32) -> bool {
         self.accepts(a < b, a == b, a > b, a.is_nan() | b.is_nan())
     }
 
-    /// The comparison of two f64.
+    /// Compares two f64.
     #[inline(always)]
     #[must_use]
     pub fn f64(self, a: f64, b: f64) -> bool {
@@ -117,7 +117,7 @@ pub enum TestProperty {
 }
 
 impl TestProperty {
-    /// The property of that name.
+    /// The property with that name.
     #[must_use]
     pub fn from_modifier(modifier: &str) -> Option<Self> {
         Some(match modifier {

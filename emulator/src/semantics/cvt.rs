@@ -11,8 +11,8 @@ use super::int::Integer;
 use super::round::{Exact, Format, Number};
 use super::{FloatMode, Rounding};
 
-/// Float to integer from f32 and narrower. Out of range: the nearest end of the range. NaN: 0, but
-/// the lone top bit for 64-bit integers. With `ftz`, subnormals count as zero.
+/// f32 or a narrower float to integer. A value out of range gives the nearest end of the range. NaN
+/// gives 0, but for 64-bit integers only the top bit set. With `ftz`, subnormals count as zero.
 #[inline(always)]
 pub fn f32_to_int<D: Integer>(a: f32, rounding: Rounding, ftz: bool) -> D {
     let a = if ftz { fp32::flush(a) } else { a };
@@ -24,7 +24,8 @@ pub fn f32_to_int<D: Integer>(a: f32, rounding: Rounding, ftz: bool) -> D {
     }
 }
 
-/// Float to integer from f64. Out of range: the nearest end of the range. NaN: the lone top bit.
+/// f64 to integer. A value out of range gives the nearest end of the range. NaN gives only the top
+/// bit set.
 #[inline(always)]
 pub fn f64_to_int<D: Integer>(a: f64, rounding: Rounding) -> D {
     let clamped = D::clamp_f64(fp64::round_to_integer(rounding, a));
@@ -65,7 +66,7 @@ pub fn int_to_half<S: Integer, H: Half>(a: S, rounding: Rounding) -> u16 {
     H::FORMAT.round(Exact::from_integer(a.to_i128()), rounding, false) as u16
 }
 
-/// f32 to f32, which changes something only with `.ftz` or `.sat`.
+/// f32 to f32; changes a value only with `.ftz` or `.sat`.
 #[inline(always)]
 pub fn f32_to_f32(a: f32, mode: FloatMode) -> f32 {
     let a = if mode.ftz {
@@ -76,8 +77,8 @@ pub fn f32_to_f32(a: f32, mode: FloatMode) -> f32 {
     if mode.saturate { fp32::saturate(a) } else { a }
 }
 
-/// f32 to f64: exact. A NaN keeps sign and payload and is made quiet; under `.ftz` it is made
-/// [`fp32::NAN`] first.
+/// f32 to f64: exact. A NaN keeps its sign and payload and is made quiet; under `.ftz` it first
+/// becomes [`fp32::NAN`].
 #[inline(always)]
 pub fn f32_to_f64(a: f32, mode: FloatMode) -> f64 {
     let a = f32_to_f32(a, mode);
@@ -88,7 +89,7 @@ pub fn f32_to_f64(a: f32, mode: FloatMode) -> f64 {
     }
 }
 
-/// f16 to f64: exact. A NaN keeps sign and payload and is made quiet.
+/// f16 to f64: exact. A NaN keeps its sign and payload and is made quiet.
 #[inline(always)]
 pub fn f16_to_f64(a: u16, mode: FloatMode) -> f64 {
     let wide = F16::widen(a);
@@ -101,15 +102,15 @@ pub fn f16_to_f64(a: u16, mode: FloatMode) -> f64 {
     }
 }
 
-/// bf16 to f32: exact but for `.ftz`, which makes subnormals zero and NaN
-/// [`fp32::NAN`], and `.sat`.
+/// bf16 to f32: exact, except that `.ftz` flushes subnormals to zero and turns NaN into
+/// [`fp32::NAN`], and that `.sat` clamps.
 #[inline(always)]
 pub fn bf16_to_f32(a: u16, mode: FloatMode) -> f32 {
     let wide = Bf16::widen(a);
     f32_to_f32(wide, mode)
 }
 
-/// bf16 to f64: exact. A NaN keeps sign and payload and is made quiet.
+/// bf16 to f64: exact. A NaN keeps its sign and payload and is made quiet.
 #[inline(always)]
 pub fn bf16_to_f64(a: u16, mode: FloatMode) -> f64 {
     f32_to_f64(Bf16::widen(a), mode)
@@ -131,7 +132,8 @@ fn narrow_nan(a: f64, to: Format) -> u64 {
     sign | to.past_largest() | (1 << (to.precision - 2)) | payload
 }
 
-/// f64 to f32 with any modifiers. A NaN keeps sign and upper payload and is made quiet.
+/// f64 to f32 with any modifiers. A NaN keeps its sign and the upper payload bits and is made
+/// quiet.
 #[inline(always)]
 pub fn f64_to_f32(a: f64, mode: FloatMode) -> f32 {
     let number = fp32::narrow(a, mode.rounding);
@@ -149,9 +151,10 @@ pub fn f64_to_f32(a: f64, mode: FloatMode) -> f32 {
     }
 }
 
-/// f32 to f16 or bf16; `satfinite` makes overflow the largest number, NaN gives [`fp16::NAN`].
-/// `.ftz` makes f32 subnormals zero that bf16 could hold; it changes nothing for f16, where they
-/// count when rounding, and where 16-bit ones are kept.
+/// f32 to f16 or bf16. With `satfinite`, overflow gives the largest finite number. NaN gives
+/// [`fp16::NAN`]. For bf16, `.ftz` flushes f32 subnormals to zero, although bf16 could represent
+/// them. For f16 it changes nothing: f32 subnormals take part in rounding, and f16 subnormals are
+/// kept.
 #[inline(always)]
 pub fn f32_to_half<H: Half>(a: f32, mode: FloatMode, satfinite: bool) -> u16 {
     let same_exponents = H::FORMAT.exponent_bits == Format::F32.exponent_bits;
@@ -173,7 +176,8 @@ pub fn f32_to_half<H: Half>(a: f32, mode: FloatMode, satfinite: bool) -> u16 {
     }
 }
 
-/// f64 to f16 or bf16: one rounding. A NaN keeps sign and upper payload and is made quiet.
+/// f64 to f16 or bf16: one rounding. A NaN keeps its sign and the upper payload bits and is made
+/// quiet.
 #[inline(always)]
 pub fn f64_to_half<H: Half>(a: f64, mode: FloatMode) -> u16 {
     let bits = if a.is_nan() {
@@ -206,8 +210,8 @@ pub fn f32_to_half_x2<H: Half>(
     half(a) << 16 | half(b)
 }
 
-/// `cvt.rn.tf32.f32`, `cvt.rz.tf32.f32`: an f32 whose low 13 bits are zero. NaN gives
-/// `0x7fffe000`. With `relu`, negative numbers become 0.
+/// `cvt.rn.tf32.f32`, `cvt.rz.tf32.f32`: an f32 whose low 13 bits are zero. NaN gives `0x7fffe000`.
+/// With `relu`, negative numbers become 0.
 #[inline(always)]
 pub fn f32_to_tf32(a: f32, rounding: Rounding, relu: bool) -> u32 {
     let bits = reformat(
@@ -224,8 +228,9 @@ pub fn f32_to_tf32(a: f32, rounding: Rounding, relu: bool) -> u32 {
     }
 }
 
-/// `cvt.rna.tf32.f32`: to nearest, ties away from zero. Infinities and NaN lose their low 13 bits;
-/// with `satfinite`, whatever then has the topmost exponent goes one place toward zero.
+/// `cvt.rna.tf32.f32`: to nearest, ties away from zero. Of infinities and NaN the low 13 bits are
+/// cleared. With `satfinite`, a result with the topmost exponent is then decremented by one tf32
+/// ulp.
 #[inline(always)]
 pub fn f32_to_tf32_away(a: f32, satfinite: bool) -> u32 {
     const TOP_EXPONENT: u32 = 0x7f80_0000;
@@ -240,7 +245,8 @@ pub fn f32_to_tf32_away(a: f32, satfinite: bool) -> u32 {
     }
 }
 
-/// A value of one format in another, by one rounding. NaN gives all ones below the sign.
+/// Converts a value from one format to another with one rounding. NaN gives all bits below the sign
+/// set.
 #[inline]
 #[must_use]
 pub fn reformat(from: Format, bits: u64, to: Format, rounding: Rounding, satfinite: bool) -> u64 {

@@ -1,8 +1,8 @@
-//! f16 and bf16 arithmetic, one at a time or two in a register.
+//! f16 and bf16 arithmetic, on single values or on pairs in a register.
 //!
 //! Every operation computes in f64, where products are exact, rounds that to odd, and rounds once
-//! more to 16 bits: the result is that of one rounding of the exact value. Only the default
-//! rounding exists in PTX.
+//! more to 16 bits: the result is that of a single rounding of the exact value. PTX has no rounding
+//! mode but nearest even here.
 
 use super::fp32::{self, sum_to_odd};
 use super::round::Format;
@@ -15,7 +15,7 @@ const SIGN: u16 = 0x8000;
 
 /// f16 or bf16, as bits.
 pub trait Half {
-    /// Its layout.
+    /// Its format.
     const FORMAT: Format;
     /// Bits of `+inf`.
     const INFINITY: u16;
@@ -25,7 +25,7 @@ pub trait Half {
     const LEAST_NORMAL: f64;
     /// Half the distance from 1 to the number below it.
     const HALF_ULP_BELOW_ONE: f64 = 0.5 / (1_u64 << Self::FORMAT.precision) as f64;
-    /// The value as f32, which is `cvt.f32`. A NaN of f16 gives [`fp32::NAN`], one of bf16 keeps
+    /// The value as f32, as `cvt.f32` gives it. A NaN of f16 gives [`fp32::NAN`], one of bf16 keeps
     /// its bits.
     fn widen(bits: u16) -> f32;
     /// The nearest value, ties to even; NaN gives [`NAN`].
@@ -50,7 +50,8 @@ impl Half for F16 {
     fn widen(bits: u16) -> f32 {
         let magnitude = u32::from(bits & !SIGN);
         let sign = u32::from(bits & SIGN) << 16;
-        // Subnormals as integers, numbers by moving the exponent, infinity to f32's.
+        // Subnormals are converted as integers, normal numbers by moving the exponent; infinity
+        // becomes f32's.
         let subnormal = (magnitude as i32 as f32 * (1.0 / 16_777_216.0)).to_bits();
         let normal = (magnitude << 13) + (112 << 23);
         let number = if magnitude < 0x400 { subnormal } else { normal };
@@ -67,7 +68,7 @@ impl Half for F16 {
     fn narrow(value: f32) -> u16 {
         let sign = (value.to_bits() >> 16) as u16 & SIGN;
         let magnitude = value.to_bits() & 0x7fff_ffff;
-        // The ulp of 0.5 is the least f16: this addition rounds subnormals.
+        // An f32 of 0.5 to 1 has f16's least subnormal as its ulp: this addition rounds subnormals.
         let small = (f32::from_bits(magnitude) + 0.5)
             .to_bits()
             .wrapping_sub(0x3f00_0000);
@@ -108,7 +109,8 @@ impl Half for Bf16 {
 /// The nearest 16-bit value of an f64 that is exact or rounded to odd.
 #[inline(always)]
 pub(super) fn narrow_f64<H: Half>(value: f64) -> u16 {
-    // To odd again, in f32: the neighbour on the side of zero, its last bit set if inexact.
+    // Rounded to odd once more, in f32: the neighbour toward zero, with its last bit set if
+    // inexact.
     let nearest = value as f32;
     let back = f64::from(nearest);
     let toward_zero = nearest.to_bits() - u32::from(back.abs() > value.abs());
@@ -132,7 +134,7 @@ fn input<H: Half>(mode: FloatMode, bits: u16) -> f64 {
 
 #[inline(always)]
 fn output<H: Half>(mode: FloatMode, value: f64) -> u16 {
-    // As for f32, `.ftz` looks at the value rounded without end to the exponents.
+    // As for f32, what `.ftz` flushes is decided on the value rounded with an unbounded exponent.
     let tiny = mode.ftz & (value.abs() < H::LEAST_NORMAL * (1.0 - H::HALF_ULP_BELOW_ONE));
     let zero = (value.to_bits() >> 48) as u16 & SIGN;
     let bits = if tiny { zero } else { narrow_f64::<H>(value) };
@@ -204,11 +206,11 @@ pub fn fma<H: Half>(mode: FloatMode, a: u16, b: u16, c: u16) -> u16 {
     )
 }
 
-/// The NaN that stands for what is outside of a tensor's bounds, of either sign; an H200 knows no
+/// The NaN (of either sign) that marks an element outside a tensor's bounds; an H200 recognises no
 /// other.
 pub const OUT_OF_BOUNDS: u16 = 0x7ff7;
 
-/// `.oob`: the result `d`, or zero where `a` or `b` is [`OUT_OF_BOUNDS`].
+/// `.oob`: the result `d`, or zero if `a` or `b` is [`OUT_OF_BOUNDS`].
 #[inline(always)]
 pub fn zero_out_of_bounds(a: u16, b: u16, d: u16) -> u16 {
     if a & !SIGN == OUT_OF_BOUNDS || b & !SIGN == OUT_OF_BOUNDS {
@@ -238,13 +240,15 @@ pub fn abs<H: Half>(a: u16) -> u16 {
     }
 }
 
-/// `min` with any modifiers: `-0` is less than `+0`; a NaN loses to a number unless `.NaN`.
+/// `min` with any modifiers: `-0` is less than `+0`; of a NaN and a number, the number unless
+/// `.NaN`.
 #[inline(always)]
 pub fn min<H: Half>(mode: MinMaxMode, a: u16, b: u16) -> u16 {
     min_max::<H>(mode, a, b, fp32::min)
 }
 
-/// `max` with any modifiers: `+0` is greater than `-0`; a NaN loses to a number unless `.NaN`.
+/// `max` with any modifiers: `+0` is greater than `-0`; of a NaN and a number, the number unless
+/// `.NaN`.
 #[inline(always)]
 pub fn max<H: Half>(mode: MinMaxMode, a: u16, b: u16) -> u16 {
     min_max::<H>(mode, a, b, fp32::max)

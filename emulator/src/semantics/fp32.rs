@@ -1,8 +1,8 @@
 //! f32 arithmetic.
 //!
-//! Directed modes compute in f64, where the product of two f32 is exact, and make what rounding to
-//! 53 bits cut off visible in the last bit ("round to odd"). A second rounding to 24 bits then
-//! gives what one rounding of the exact value would, in every mode.
+//! Directed rounding modes compute in f64, where the product of two f32 is exact, and record in the
+//! last bit whether rounding to 53 bits cut anything off ("round to odd"). A second rounding, to 24
+//! bits, then gives what one rounding of the exact value would, in every mode.
 
 use super::{FloatMode, Rounding};
 
@@ -14,7 +14,7 @@ pub const NAN: f32 = f32::from_bits(0x7fff_ffff);
 
 /// `a`, or the NaN that hardware gives in its place.
 ///
-/// On the bits, as integers: LLVM counts the bits of a NaN that arithmetic gives as arbitrary, and
+/// Works on the bits, as integers: LLVM treats the bits of a NaN from arithmetic as arbitrary, and
 /// folds `if sqrt(x).is_nan() { NAN } else { sqrt(x) }` to `sqrt(x)`.
 #[inline(always)]
 pub fn canonical(a: f32) -> f32 {
@@ -65,7 +65,7 @@ pub fn sqrt(a: f32) -> f32 {
     canonical(a.sqrt())
 }
 
-/// Subnormals as zeros of their sign: what `.ftz` does to each input and to the result.
+/// Flushes subnormals to zeros of the same sign: what `.ftz` does to each input and to the result.
 #[inline(always)]
 pub fn flush(a: f32) -> f32 {
     let bits = a.to_bits();
@@ -90,8 +90,9 @@ fn input(mode: FloatMode, a: f32) -> f32 {
 }
 
 /// Rounds a value that is exact, or rounded to odd, and applies `.ftz` and `.sat`. What `.ftz`
-/// flushes is decided on the value rounded to 24 bits as if exponents had no end, so `1 - 2^-24` of
-/// the least normal number becomes zero, though it rounds to that number as a subnormal.
+/// flushes is decided on the value rounded to 24 bits with an unbounded exponent. So the least
+/// normal number times `1 - 2^-24` becomes zero, although rounding it as a subnormal gives the
+/// least normal number.
 #[inline(always)]
 fn output(mode: FloatMode, exact: f64) -> f32 {
     let rounds_away = match mode.rounding {
@@ -125,7 +126,7 @@ fn saturated(mode: FloatMode, result: f32) -> f32 {
     }
 }
 
-/// The f32 that `rounding` chooses for `value`; NaN gives [`NAN`].
+/// Rounds `value` to f32; NaN gives [`NAN`].
 #[inline(always)]
 pub fn narrow(value: f64, rounding: Rounding) -> f32 {
     let nearest = value as f32;
@@ -141,13 +142,13 @@ pub fn narrow(value: f64, rounding: Rounding) -> f32 {
     canonical(result)
 }
 
-/// The neighbour of `a` on the side of zero.
+/// The neighbour of `a` toward zero.
 #[inline(always)]
 fn toward_zero(a: f32) -> f32 {
     f32::from_bits(a.to_bits() - 1)
 }
 
-/// `nearest`, or on a tie the neighbour further from zero.
+/// `nearest`, or on a tie the neighbour farther from zero.
 #[inline(always)]
 fn nearest_away(value: f64, nearest: f32) -> f32 {
     let further = f32::from_bits(nearest.to_bits().wrapping_add(1));
@@ -159,7 +160,7 @@ fn nearest_away(value: f64, nearest: f32) -> f32 {
     }
 }
 
-/// `sum`, which is the exact value less `error` rounded to nearest, rounded to odd instead.
+/// Turns a sum rounded to nearest into one rounded to odd. `error` is the exact value minus `sum`.
 #[inline(always)]
 pub(super) fn to_odd(sum: f64, error: f64) -> f64 {
     let opposite = u64::from((error < 0.0) != (sum < 0.0));
@@ -190,7 +191,7 @@ pub(super) fn sum_to_odd(x: f64, y: f64, rounding: Rounding) -> f64 {
 pub fn add_with(mode: FloatMode, a: f32, b: f32) -> f32 {
     let (a, b) = (input(mode, a), input(mode, b));
     if mode.rounding == Rounding::NearestEven {
-        // A sum that is subnormal is exact, so flushing it after rounding is the same.
+        // A subnormal sum is exact, so flushing it after rounding gives the same.
         let sum = add(a, b);
         return saturated(mode, if mode.ftz { flush(sum) } else { sum });
     }
@@ -235,7 +236,8 @@ pub fn div_with(mode: FloatMode, a: f32, b: f32) -> f32 {
     }
     let (x, y) = (f64::from(a), f64::from(b));
     let quotient = x / y;
-    // The remainder is exact; its sign against the divisor's says on which side the quotient is.
+    // The remainder is exact; with the divisor's sign it says on which side of the exact value the
+    // quotient is.
     let remainder = (-quotient).mul_add(y, x);
     let error = if y < 0.0 { -remainder } else { remainder };
     output(mode, to_odd(quotient, error))
@@ -277,21 +279,21 @@ pub fn copysign(a: f32, b: f32) -> f32 {
     b.copysign(a)
 }
 
-/// A key that orders f32 as integers do, `-0` before `+0`.
+/// A key whose integer order is the order of f32, `-0` before `+0`.
 #[inline(always)]
 fn order(a: f32) -> i32 {
     let bits = a.to_bits() as i32;
     bits ^ ((bits >> 31) as u32 >> 1) as i32
 }
 
-/// `min`: `-0` is less than `+0`; a NaN loses to a number.
+/// `min`: `-0` is less than `+0`; of a NaN and a number, the number.
 #[inline(always)]
 pub fn min(a: f32, b: f32) -> f32 {
     let least = if order(a) < order(b) { a } else { b };
     pick_number(a, b, least)
 }
 
-/// `max`: `+0` is greater than `-0`; a NaN loses to a number.
+/// `max`: `+0` is greater than `-0`; of a NaN and a number, the number.
 #[inline(always)]
 pub fn max(a: f32, b: f32) -> f32 {
     let greatest = if order(a) > order(b) { a } else { b };
@@ -311,7 +313,7 @@ pub struct MinMaxMode {
     pub ftz: bool,
     /// `.NaN`: a NaN operand makes the result NaN.
     pub nan: bool,
-    /// `.xorsign.abs`: of the magnitudes, with the exclusive or of the signs.
+    /// `.xorsign.abs`: compares magnitudes, and gives the result the exclusive or of the signs.
     pub xorsign_abs: bool,
 }
 
@@ -346,7 +348,7 @@ fn min_max(mode: MinMaxMode, a: f32, b: f32, choose: impl Fn(f32, f32) -> f32) -
     if is_nan { NAN } else { result }
 }
 
-/// `cvt.rni.f32.f32` and its like: to an integer value, the sign of zero kept.
+/// `cvt.rni.f32.f32` and the like: rounds to an integral value and keeps the sign of zero.
 #[inline(always)]
 pub fn round_to_integer(rounding: Rounding, a: f32) -> f32 {
     canonical(match rounding {

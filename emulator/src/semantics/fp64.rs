@@ -4,13 +4,13 @@
 use super::Rounding;
 use super::round::Exact;
 
-/// What an f64 operation without a NaN operand gives when it has no number to give.
+/// The NaN of an f64 operation that has no NaN among its operands.
 pub const DEFAULT_NAN: f64 = f64::from_bits(0xfff8_0000_0000_0000);
 
 const SIGN: u64 = 1 << 63;
 const INFINITY: u64 = 0x7ff0_0000_0000_0000;
 
-/// `a`, a NaN, made quiet.
+/// `a`, which is NaN, as a quiet NaN.
 #[inline(always)]
 fn quiet(a: f64) -> f64 {
     f64::from_bits(a.to_bits() | 0x0008_0000_0000_0000)
@@ -35,7 +35,7 @@ fn settle<const N: usize>(result: f64, operands: [f64; N]) -> f64 {
     }
 }
 
-/// `.sat` of a conversion: into 0 to 1; NaN gives `+0`.
+/// `.sat` of a conversion: clamps to `[0, 1]`; NaN gives `+0`.
 #[inline(always)]
 pub fn saturate(a: f64) -> f64 {
     let above_zero = if a > 0.0 { a } else { 0.0 };
@@ -60,13 +60,13 @@ pub fn mul(a: f64, b: f64) -> f64 {
     settle(a * b, [a, b])
 }
 
-/// `fma.rn`, `mad.rn`. Of several NaN operands, `b` is handed on before `c`, `c` before `a`.
+/// `fma.rn`, `mad.rn`. Of several NaN operands, `b` is propagated before `c`, and `c` before `a`.
 #[inline(always)]
 pub fn fma(a: f64, b: f64, c: f64) -> f64 {
     settle(a.mul_add(b, c), [a, c, b])
 }
 
-/// `div.rn`. Of two NaN operands, the first is handed on.
+/// `div.rn`. Of two NaN operands, the first is propagated.
 #[inline(always)]
 pub fn div(a: f64, b: f64) -> f64 {
     settle(a / b, [b, a])
@@ -84,7 +84,7 @@ pub fn sqrt(a: f64) -> f64 {
     settle(a.sqrt(), [a])
 }
 
-/// `add` in any mode.
+/// `add` in any rounding mode.
 #[inline]
 pub fn add_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
@@ -94,7 +94,7 @@ pub fn add_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     }
 }
 
-/// `sub` in any mode.
+/// `sub` in any rounding mode.
 #[inline]
 pub fn sub_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
@@ -104,7 +104,7 @@ pub fn sub_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     }
 }
 
-/// `mul` in any mode.
+/// `mul` in any rounding mode.
 #[inline]
 pub fn mul_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
@@ -114,7 +114,7 @@ pub fn mul_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     }
 }
 
-/// `fma` and `mad` in any mode: one rounding.
+/// `fma` and `mad` in any rounding mode: one rounding.
 #[inline]
 pub fn fma_with(rounding: Rounding, a: f64, b: f64, c: f64) -> f64 {
     match (
@@ -129,7 +129,7 @@ pub fn fma_with(rounding: Rounding, a: f64, b: f64, c: f64) -> f64 {
     }
 }
 
-/// `div` in any mode.
+/// `div` in any rounding mode.
 #[inline]
 pub fn div_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     match (rounding, Exact::from_f64(a), Exact::from_f64(b)) {
@@ -139,13 +139,13 @@ pub fn div_with(rounding: Rounding, a: f64, b: f64) -> f64 {
     }
 }
 
-/// `rcp` in any mode.
+/// `rcp` in any rounding mode.
 #[inline]
 pub fn rcp_with(rounding: Rounding, a: f64) -> f64 {
     settle(div_with(rounding, 1.0, a), [a])
 }
 
-/// `sqrt` in any mode.
+/// `sqrt` in any rounding mode.
 #[inline]
 pub fn sqrt_with(rounding: Rounding, a: f64) -> f64 {
     match (rounding, Exact::from_f64(a)) {
@@ -173,21 +173,21 @@ pub fn copysign(a: f64, b: f64) -> f64 {
     b.copysign(a)
 }
 
-/// A key that orders f64 as integers do, `-0` before `+0`.
+/// A key whose integer order is the order of f64, `-0` before `+0`.
 #[inline(always)]
 fn order(a: f64) -> i64 {
     let bits = a.to_bits() as i64;
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
-/// `min`: `-0` is less than `+0`; a NaN loses to a number.
+/// `min`: `-0` is less than `+0`; of a NaN and a number, the number.
 #[inline(always)]
 pub fn min(a: f64, b: f64) -> f64 {
     let least = if order(a) < order(b) { a } else { b };
     pick_number(a, b, least)
 }
 
-/// `max`: `+0` is greater than `-0`; a NaN loses to a number.
+/// `max`: `+0` is greater than `-0`; of a NaN and a number, the number.
 #[inline(always)]
 pub fn max(a: f64, b: f64) -> f64 {
     let greatest = if order(a) > order(b) { a } else { b };
@@ -205,7 +205,7 @@ fn pick_number(a: f64, b: f64, chosen: f64) -> f64 {
     }
 }
 
-/// `cvt.rni.f64.f64` and its like: to an integer value, the sign of zero kept.
+/// `cvt.rni.f64.f64` and the like: rounds to an integral value and keeps the sign of zero.
 #[inline(always)]
 pub fn round_to_integer(rounding: Rounding, a: f64) -> f64 {
     let result = match rounding {

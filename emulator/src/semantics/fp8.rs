@@ -1,7 +1,7 @@
 //! e4m3 and e5m2: conversions, always in pairs.
 //!
-//! e4m3 has 4 exponent bits, largest value 448, NaN `0x7f` and `0xff`, no infinity; e5m2 is a cut
-//! f16, largest value 57344.
+//! e4m3 has 4 exponent bits, largest value 448, NaN `0x7f` and `0xff`, and no infinity. e5m2 is the
+//! upper byte of an f16, largest value 57344.
 
 use super::Rounding;
 use super::cvt::reformat;
@@ -11,9 +11,9 @@ use super::round::Format;
 /// An 8-bit float format: [`Format::E4M3`] or [`Format::E5M2`].
 pub type Fp8 = Format;
 
-/// The nearest fp8 of an f32, ties to even, overflow and infinities to the largest number
-/// (`.satfinite`, which PTX always wants here). NaN gives `0x7f`. With `relu`, negative numbers
-/// become 0.
+/// Rounds an f32 to fp8, to nearest even; overflow and infinities give the largest number
+/// (`.satfinite`, which PTX requires here). NaN gives `0x7f`. With `relu`, negative numbers become
+/// 0.
 #[inline]
 #[must_use]
 pub fn from_f32(to: Fp8, a: f32, relu: bool) -> u8 {
@@ -43,7 +43,7 @@ pub fn from_f16x2(to: Fp8, a: u32, relu: bool) -> u16 {
     from_f32_x2(to, F16::widen((a >> 16) as u16), F16::widen(a as u16), relu)
 }
 
-/// One fp8 as f16: exact.
+/// One fp8 value as f16: exact.
 #[inline]
 #[must_use]
 pub fn to_f16(from: Fp8, a: u8, relu: bool) -> u16 {

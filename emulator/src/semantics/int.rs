@@ -1,13 +1,13 @@
 //! Integer arithmetic and shifts.
 //!
-//! Everything wraps unless the name says `sat`. Types narrower than the instruction knows (8 bits)
-//! are implemented too, because conversions and tests want them.
+//! Everything wraps unless the name says `sat`. 8-bit types are implemented too, although the
+//! instructions do not have them: conversions and tests need them.
 
 /// An integer type of PTX: `u8 u16 u32 u64 s8 s16 s32 s64`.
 pub trait Integer: Copy + Ord + core::fmt::Debug + private::Sealed {
     /// Width in bits.
     const BITS: u32;
-    /// True for `sN`.
+    /// Whether the type is signed (`sN`).
     const SIGNED: bool;
     /// Least value.
     const MIN: Self;
@@ -204,25 +204,25 @@ pub fn sad<T: Integer>(a: T, b: T, c: T) -> T {
     c.add(if a < b { b.sub(a) } else { a.sub(b) })
 }
 
-/// `div`, toward zero. By zero: all ones. `MIN / -1`: `MIN`.
+/// `div`, toward zero. Division by zero gives all ones, `MIN / -1` gives `MIN`.
 #[inline(always)]
 pub fn div<T: Integer>(a: T, b: T) -> T {
     a.div(b)
 }
 
-/// `rem`, with the sign of `a`. By zero: all ones. `MIN % -1`: 0.
+/// `rem`, with the sign of `a`. Division by zero gives all ones, `MIN % -1` gives 0.
 #[inline(always)]
 pub fn rem<T: Integer>(a: T, b: T) -> T {
     a.rem(b)
 }
 
-/// `abs`; of `MIN`: `MIN`.
+/// `abs`; `MIN` gives `MIN`.
 #[inline(always)]
 pub fn abs<T: Integer>(a: T) -> T {
     if a < T::ZERO { T::ZERO.sub(a) } else { a }
 }
 
-/// `neg`; of `MIN`: `MIN`.
+/// `neg`; `MIN` gives `MIN`.
 #[inline(always)]
 pub fn neg<T: Integer>(a: T) -> T {
     T::ZERO.sub(a)
@@ -258,7 +258,7 @@ pub fn shl<T: Integer>(a: T, n: u32) -> T {
     a.shl(n)
 }
 
-/// `shr`: arithmetic for signed types. A shift by the width or more gives the sign, or 0.
+/// `shr`: arithmetic for signed types. A shift by the width or more gives copies of the sign, or 0.
 #[inline(always)]
 pub fn shr<T: Integer>(a: T, n: u32) -> T {
     a.shr(n)
@@ -270,7 +270,7 @@ pub fn cnot<T: Integer>(a: T) -> T {
     T::truncate(i128::from(a == T::ZERO))
 }
 
-/// The low 24 bits of `a`, extended as `T` says; `T` is `u32` or `i32`.
+/// The low 24 bits of `a`, sign- or zero-extended as `T` is signed or not; `T` is `u32` or `i32`.
 #[inline(always)]
 fn low_24<T: Integer>(a: T) -> i64 {
     let unused = T::BITS - 24;
@@ -307,11 +307,11 @@ pub fn mad24_hi_sat(a: i32, b: i32, c: i32) -> i32 {
     mul24_hi(a, b).saturating_add(c)
 }
 
-/// An unsigned type that carries run through: `u32`, `u64`.
+/// An unsigned type for carry chains: `u32`, `u64`.
 pub trait Carry: Integer {
-    /// `addc`: the sum with `carry` added, and the carry out.
+    /// `addc`: the sum plus `carry`, and the carry out.
     fn add_carry(self, b: Self, carry: bool) -> (Self, bool);
-    /// `subc`: the difference with `borrow` taken off, and the borrow out.
+    /// `subc`: the difference minus `borrow`, and the borrow out.
     fn sub_borrow(self, b: Self, borrow: bool) -> (Self, bool);
 }
 
@@ -342,13 +342,13 @@ pub fn add_carry<T: Carry>(a: T, b: T, carry: bool) -> (T, bool) {
     a.add_carry(b, carry)
 }
 
-/// The difference with `borrow` taken off, and the borrow out.
+/// The difference minus `borrow`, and the borrow out.
 #[inline(always)]
 pub fn sub_borrow<T: Carry>(a: T, b: T, borrow: bool) -> (T, bool) {
     a.sub_borrow(b, borrow)
 }
 
-/// `sub.cc` (`carry` true) and `subc` with the flag as hardware has it, the complement of the
+/// `sub.cc` (`carry` true) and `subc`, with the flag as hardware keeps it, the complement of the
 /// borrow: `a + !b + carry`.
 #[inline(always)]
 pub fn sub_carry<T: Carry>(a: T, b: T, carry: bool) -> (T, bool) {
@@ -368,27 +368,29 @@ pub fn mad_hi_carry<T: Carry>(a: T, b: T, c: T, carry: bool) -> (T, bool) {
     mul_hi(a, b).add_carry(c, carry)
 }
 
-/// `mad.hi.cc.s32` and `madc.hi.s32`: the product is signed, the carry that of the bits.
+/// `mad.hi.cc.s32` and `madc.hi.s32`: the product is signed; the carry is that of the unsigned
+/// addition of its bits.
 #[inline(always)]
 pub fn mad_hi_carry_s32(a: i32, b: i32, c: i32, carry: bool) -> (i32, bool) {
     let (sum, out) = (mul_hi(a, b) as u32).add_carry(c as u32, carry);
     (sum as i32, out)
 }
 
-/// `mad.hi.cc.s64` and `madc.hi.s64`: the product is signed, the carry that of the bits.
+/// `mad.hi.cc.s64` and `madc.hi.s64`: the product is signed; the carry is that of the unsigned
+/// addition of its bits.
 #[inline(always)]
 pub fn mad_hi_carry_s64(a: i64, b: i64, c: i64, carry: bool) -> (i64, bool) {
     let (sum, out) = (mul_hi(a, b) as u64).add_carry(c as u64, carry);
     (sum as i64, out)
 }
 
-/// `cvt` between integers: keeps the low bits, or extends as the source's sign says.
+/// `cvt` between integers: truncates, or extends by the source's signedness.
 #[inline(always)]
 pub fn convert<S: Integer, D: Integer>(a: S) -> D {
     D::truncate(a.to_i128())
 }
 
-/// `cvt.sat` between integers: the nearest value of the destination.
+/// `cvt.sat` between integers: clamps to the range of the destination.
 #[inline(always)]
 pub fn convert_sat<S: Integer, D: Integer>(a: S) -> D {
     D::saturate(a.to_i128())

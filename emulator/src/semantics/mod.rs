@@ -1,8 +1,8 @@
-//! What one PTX instruction computes for one thread: pure functions, no state, no memory.
+//! What one PTX instruction computes for one thread: pure functions, without state or memory.
 //!
-//! The executor picks a function (and its mode) when it decodes an instruction, then calls it in a
-//! loop over the 32 lanes of a warp. The functions that matter for speed are `#[inline(always)]`,
-//! free of branches and calls, so that such a loop becomes vector code.
+//! Lowering picks a function (and its mode) for each instruction, and the executor calls it in a
+//! loop over the 32 lanes of a warp. The functions that matter for speed are `#[inline(always)]`
+//! and free of branches and calls, so that the loop is vectorised.
 //!
 //! | module | PTX |
 //! |---|---|
@@ -21,26 +21,27 @@
 //! | [`round`] | exact arithmetic on unpacked numbers and one rounding to any format |
 //!
 //! # Conventions
-//! Integers travel as the Rust integer of their type, f32 and f64 as `f32` and `f64` (moves keep
-//! NaN payloads), 16-bit floats as `u16` bits and packed pairs as `u32`, the low half first.
+//! Integers are passed as the Rust integer of their type, f32 and f64 as `f32` and `f64` (moves
+//! keep NaN payloads), 16-bit floats as the bits in a `u16`, and packed pairs as a `u32` with the
+//! first element in the low half.
 //!
 //! A name without suffix is the common form (round to nearest even, no `.ftz`, no `.sat`) and is
-//! the fast one. Its `_with` twin takes a [`FloatMode`] and does every modifier: a few nanoseconds
-//! for f32, some tens for f64 in a directed mode.
+//! the fast one. Its `_with` twin takes a [`FloatMode`] with any combination of modifiers, at a
+//! cost of a few nanoseconds for f32 and some tens for f64 in a directed rounding mode.
 //!
 //! # NaN
-//! An f32 operation that gives NaN gives `0x7fffffff`, a 16-bit one `0x7fff`; `abs` and `neg` too.
-//! f64 operations hand on the payload of their last NaN operand (`div`: the first; `fma`: `b`, else
-//! `c`, else `a`), made quiet, and give `0xfff8000000000000` where no operand was NaN. Conversions to
-//! and from f64 keep payloads.
-//! `mov`, `selp`, `slct`, `copysign`, loads and stores change no bit.
+//! An f32 operation whose result is NaN gives `0x7fffffff`, a 16-bit one `0x7fff`; so do `abs` and
+//! `neg`. f64 operations propagate the payload of their last NaN operand (`div`: the first; `fma`:
+//! `b`, else `c`, else `a`), made quiet, and give `0xfff8000000000000` if no operand was NaN.
+//! Conversions to and from f64 keep payloads. `mov`, `selp`, `slct`, `copysign`, loads and stores
+//! change no bit.
 //!
 //! # FMA
 //! `fma` uses [`f32::mul_add`], which is one instruction when the caller is compiled with the
 //! `fma` target feature and otherwise a correctly rounded library call (about 5 ns, not
 //! vectorised). The results are the same.
 //!
-//! Source: PTX ISA 9.0, chapter 9; where it leaves a choice, what an H200 does.
+//! Source: PTX ISA 9.0, chapter 9; where it leaves a choice, the behaviour of an H200.
 
 pub mod approx;
 pub mod bits;
@@ -99,7 +100,7 @@ pub struct FloatMode {
 }
 
 impl FloatMode {
-    /// True for the form that the functions without suffix compute.
+    /// Whether this is the mode that the functions without suffix compute.
     #[must_use]
     pub fn is_plain(self) -> bool {
         self == Self::default()

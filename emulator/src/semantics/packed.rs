@@ -1,6 +1,6 @@
-//! Dot products of packed bytes, and arithmetic on pairs of 16-bit integers.
+//! Dot products of packed bytes and halfwords, and arithmetic on pairs of 16-bit integers.
 
-/// The four bytes of `a`, extended as `signed` says.
+/// The four bytes of `a`, sign-extended if `signed`, else zero-extended.
 #[inline(always)]
 fn bytes(a: u32, signed: bool) -> [i32; 4] {
     a.to_le_bytes().map(|byte| {
@@ -12,7 +12,7 @@ fn bytes(a: u32, signed: bool) -> [i32; 4] {
     })
 }
 
-/// The two halves of `a`, extended as `signed` says.
+/// The two halves of `a`, sign-extended if `signed`, else zero-extended.
 #[inline(always)]
 fn halves(a: u32, signed: bool) -> [i32; 2] {
     [a as u16, (a >> 16) as u16].map(|half| {
@@ -24,15 +24,16 @@ fn halves(a: u32, signed: bool) -> [i32; 2] {
     })
 }
 
-/// `dp4a`: `c` plus the products of the four bytes; `signed_a` and `signed_b` are `.s32` operands.
+/// `dp4a`: `c` plus the dot product of four bytes; `signed_a` and `signed_b` stand for `.s32`
+/// operands.
 #[inline(always)]
 pub fn dp4a(a: u32, b: u32, c: u32, signed_a: bool, signed_b: bool) -> u32 {
     let (a, b) = (bytes(a, signed_a), bytes(b, signed_b));
     (0..4).fold(c, |sum, i| sum.wrapping_add((a[i] * b[i]) as u32))
 }
 
-/// `dp2a`: `c` plus the products of the halves of `a` and two bytes of `b`: the lower two, or with
-/// `high` the upper two.
+/// `dp2a`: `c` plus the dot product of the halves of `a` and two bytes of `b`: the lower two, or
+/// with `high` the upper two.
 #[inline(always)]
 pub fn dp2a(a: u32, b: u32, c: u32, signed_a: bool, signed_b: bool, high: bool) -> u32 {
     let (a, b) = (halves(a, signed_a), bytes(b, signed_b));
@@ -42,7 +43,7 @@ pub fn dp2a(a: u32, b: u32, c: u32, signed_a: bool, signed_b: bool, high: bool) 
     })
 }
 
-/// `f` on both halves.
+/// Applies `f` to both halves.
 #[inline(always)]
 fn map2(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
     let high = f((a >> 16) as u16, (b >> 16) as u16);
@@ -81,8 +82,8 @@ pub fn max_s16x2(a: u32, b: u32, relu: bool) -> u32 {
     map2(a, b, |a, b| (a as i16).max(b as i16).max(floor) as u16)
 }
 
-/// `cvt.pack.sat`: `a` and `b` cut to the range of a signed or unsigned integer of `bits` bits, `b`
-/// lowest, `a` beside it, and above them the low bits of `c`.
+/// `cvt.pack.sat`: `a` and `b`, clamped to the range of a signed or unsigned integer of `bits`
+/// bits. `b` is in the lowest bits, then `a`, and above them the low bits of `c`.
 #[inline(always)]
 pub fn cvt_pack(a: i32, b: i32, c: u32, bits: u32, signed: bool) -> u32 {
     let (least, most) = if signed {

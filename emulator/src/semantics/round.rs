@@ -1,23 +1,25 @@
-//! Exact arithmetic on unpacked numbers, and one rounding at the end, to any format.
+//! Exact arithmetic on unpacked numbers, with one rounding at the end, to any format.
 //!
 //! A finite number is `±significand * 2^exponent` with 128 bits of significand. Products of two
-//! 53-bit numbers are exact in it; sums, quotients and roots keep at least 64 leading bits and set
-//! the last bit if anything nonzero was cut off, which no rounding to 53 bits or fewer can tell
-//! from the exact value. So each result is rounded once, as IEEE 754 asks, in every mode.
+//! 53-bit numbers are exact in it. Sums, quotients and roots keep at least 64 leading bits and set
+//! the last bit (sticky bit) if anything nonzero was cut off; a rounding to 53 bits or fewer cannot
+//! tell that from the exact value. So each result is rounded once, as IEEE 754 requires, in every
+//! mode.
 //!
-//! Cost: tens of nanoseconds. Used where no native operation is exact: f64 in directed modes, and
-//! conversions off the common path.
+//! Cost: tens of nanoseconds. Used where no native operation is exact: f64 in directed rounding
+//! modes, and conversions off the common path.
 
 use super::Rounding;
 
 /// A binary floating-point format of at most 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Bits of the significand, the hidden one counted.
+    /// Bits of the significand, including the hidden one.
     pub precision: u32,
     /// Bits of the exponent field.
     pub exponent_bits: u32,
-    /// False for e4m3, whose topmost exponent holds numbers, and NaN only at its last place.
+    /// False for e4m3, whose topmost exponent holds numbers, and NaN only with an all-ones
+    /// fraction.
     pub has_infinity: bool,
 }
 
@@ -57,12 +59,12 @@ impl Format {
         1 << (self.precision - 1 + self.exponent_bits)
     }
 
-    /// Exponent of the last place of subnormal numbers.
+    /// Exponent of the last place (ulp) of subnormal numbers.
     const fn least_exponent(self) -> i32 {
         2 - self.bias() - self.precision as i32
     }
 
-    /// Bits of `+inf`; of e4m3, of its NaN: in each, one past the largest finite number.
+    /// Bits of `+inf`, or of e4m3's NaN: one more than those of the largest finite number.
     #[must_use]
     pub const fn past_largest(self) -> u64 {
         if self.has_infinity {
@@ -72,7 +74,7 @@ impl Format {
         }
     }
 
-    /// What `bits` stands for.
+    /// Decodes `bits`.
     #[inline]
     #[must_use]
     pub fn unpack(self, bits: u64) -> Number {
@@ -99,9 +101,9 @@ impl Format {
         })
     }
 
-    /// Bits of the value of this format that `rounding` chooses for `value`. Overflow gives the
-    /// infinity or the largest number, as IEEE 754 says; always the largest with `satfinite`, or if
-    /// the format has no infinity.
+    /// Rounds `value` to this format and encodes it. Overflow gives infinity or the largest finite
+    /// number, as IEEE 754 says; always the largest number with `satfinite`, or if the format has
+    /// no infinity.
     #[inline]
     #[must_use]
     pub fn round(self, value: Exact, rounding: Rounding, satfinite: bool) -> u64 {
@@ -114,7 +116,8 @@ impl Format {
         let magnitude = if top > self.bias() + 1 {
             self.past_largest()
         } else {
-            // The last place kept, and how far up it is from the last bit we have.
+            // The exponent of the last place kept, and its distance from the last bit of the
+            // significand.
             let last = (top + 1 - self.precision as i32).max(self.least_exponent());
             let kept = shift_and_round(value, last - value.exponent, rounding) as u64;
             (((last - self.least_exponent()) as u64) << (self.precision - 1)) + kept
@@ -142,7 +145,7 @@ fn shift_and_round(value: Exact, shift: i32, rounding: Rounding) -> u128 {
     let shift = shift as u32;
     let significand = value.significand;
     let kept = significand.checked_shr(shift).unwrap_or(0);
-    // Cut to 64 bits with the last one sticky, twice the rest compares with one whole unit.
+    // In 64 bits with a sticky last bit, twice the remainder compares with one whole unit.
     let rest = if shift > 128 {
         1
     } else {
@@ -179,7 +182,7 @@ pub enum Number {
 pub struct Exact {
     /// Sign.
     pub negative: bool,
-    /// Power of two of the significand's last bit.
+    /// Exponent of the significand's last bit.
     pub exponent: i32,
     /// Magnitude.
     pub significand: u128,
@@ -207,14 +210,14 @@ impl Exact {
         }
     }
 
-    /// The f64 that `rounding` chooses.
+    /// Rounds to f64.
     #[inline]
     #[must_use]
     pub fn to_f64(self, rounding: Rounding) -> f64 {
         f64::from_bits(Format::F64.round(self, rounding, false))
     }
 
-    /// The integer that `rounding` chooses, clamped to the range of i128.
+    /// Rounds to an integer, clamped to the range of i128.
     #[inline]
     #[must_use]
     pub fn to_integer(self, rounding: Rounding) -> i128 {
@@ -230,7 +233,7 @@ impl Exact {
         if self.negative { -magnitude } else { magnitude }
     }
 
-    /// The value with the other sign.
+    /// The value with the opposite sign.
     #[inline]
     #[must_use]
     pub fn negated(self) -> Self {
@@ -240,7 +243,7 @@ impl Exact {
         }
     }
 
-    /// The product; significands of at most 64 bits each.
+    /// The product; both significands must have at most 64 bits.
     #[inline]
     #[must_use]
     pub fn times(self, other: Self) -> Self {
@@ -290,7 +293,7 @@ impl Exact {
         }
     }
 
-    /// The quotient of nonzero numbers; the divisor's significand at most 64 bits.
+    /// The quotient of nonzero numbers; the divisor's significand must have at most 64 bits.
     #[inline]
     #[must_use]
     pub fn over(self, divisor: Self) -> Self {
@@ -322,7 +325,7 @@ impl Exact {
         }
     }
 
-    /// The same nonzero value with its leading one at bit `place`.
+    /// The same nonzero value, shifted so that its leading one is bit `place`.
     #[inline]
     fn with_top_at(self, place: i32) -> Self {
         let shift = place - (127 - self.significand.leading_zeros() as i32);
@@ -339,7 +342,7 @@ impl Exact {
     }
 }
 
-/// `value / 2^shift`, the last bit set if anything was cut off.
+/// `value / 2^shift`, with the last bit set if anything nonzero was cut off (sticky bit).
 #[inline]
 fn shift_right_sticky(value: u128, shift: u32) -> u128 {
     match value.checked_shr(shift) {

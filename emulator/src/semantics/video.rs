@@ -1,6 +1,6 @@
-//! Video instructions on two halfwords or four bytes at once: `vadd4`, `vabsdiff2`, ..
+//! SIMD video instructions on two halfwords or four bytes: `vadd4`, `vabsdiff2` and so on.
 
-/// What is done with each pair of parts.
+/// The operation on each pair of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Video {
@@ -10,11 +10,11 @@ pub enum Video {
     Sub,
     /// Mean, rounded up.
     Average,
-    /// Distance.
+    /// Absolute difference.
     AbsDiff,
-    /// The lesser.
+    /// Minimum.
     Min,
-    /// The greater.
+    /// Maximum.
     Max,
 }
 
@@ -27,14 +27,14 @@ pub struct VideoMode {
     pub bits: u32,
     /// Whether `d`, `a` and `b` are signed.
     pub signed: [bool; 3],
-    /// Clamp each result to its type.
+    /// Whether each result is clamped to the range of its type.
     pub saturate: bool,
-    /// Add the results to `c` instead of packing them.
+    /// Whether the results are added to `c` instead of packed.
     pub accumulate: bool,
 }
 
 impl VideoMode {
-    /// As one number, for an instruction's immediate.
+    /// The mode as one number, for an instruction's immediate.
     pub fn encode(self) -> u32 {
         let flags = [
             self.signed[0],
@@ -50,7 +50,7 @@ impl VideoMode {
         flags | self.bits << 8 | (self.op as u32) << 16
     }
 
-    /// The mode that [`VideoMode::encode`] made a number of.
+    /// The inverse of [`VideoMode::encode`].
     pub fn decode(code: u32) -> Self {
         let flag = |i: u32| code >> i & 1 != 0;
         Self {

@@ -1,10 +1,12 @@
-//! Elements in the order in which eight lanes of an accumulator register need them.
+//! Operands rearranged into vectors of eight lanes, in the order in which the lanes of an
+//! accumulator register need them.
 //!
-//! Eight neighbouring lanes hold two rows by four columns of an accumulator register: all the
-//! even columns of a block of eight, or all the odd ones. So a vector of A has an element of the
-//! first row four times, then one of the second; a vector of B has those of four columns, twice.
+//! Eight neighbouring lanes hold two rows by four columns of an accumulator register: all even
+//! columns of a block of eight, or all odd ones. So a vector of A has an element of the first row
+//! four times, then one of the second row four times; a vector of B has the elements of four
+//! columns, twice.
 
-/// Lanes that are computed together.
+/// Lanes that are computed together, as one vector.
 pub(crate) const WIDTH: usize = 8;
 /// Groups of [`WIDTH`] lanes in a warp.
 pub(crate) const GROUPS: usize = 32 / WIDTH;
@@ -47,7 +49,7 @@ mod tests {
     use super::*;
     use crate::semantics::tensor::fragment;
 
-    /// Lane by lane, against the positions of the accumulator.
+    /// Checks each lane against the positions of the accumulator's elements.
     #[test]
     fn each_lane_finds_its_row_and_column() {
         const K: usize = 3;

@@ -1,10 +1,10 @@
-//! The shared-memory matrix that a `wgmma` descriptor describes, and where its elements lie.
+//! The shared-memory matrix that a `wgmma` descriptor describes, and the addresses of its elements.
 //!
-//! A matrix is `extent` rows of A (columns of B) by 32 bytes of k. Its unit is 16 bytes, side by
-//! side along k (K-major) or along the other dimension (MN-major). With a swizzle of `span` bytes,
-//! the units of a line of `span` bytes are exchanged: the bits of the *address* from bit 4 on are
-//! xored with those from bit 7 on, less the base offset. So a matrix must lie at the right place
-//! modulo eight lines, or say by how much it does not.
+//! A matrix is `extent` rows of A (columns of B) by 32 bytes of k. It consists of 16-byte units,
+//! contiguous along k (K-major) or along the other dimension (MN-major). With a swizzle of `span`
+//! bytes, the units within each line of `span` bytes are permuted: the bits of the *address* from
+//! bit 4 on are xored with those from bit 7 on, minus the base offset. So a matrix must begin at a
+//! multiple of eight lines, or have a base offset that says how far it is from one.
 //!
 //! | | element (row, byte of k) at |
 //! |---|---|
@@ -16,10 +16,10 @@
 //! | MN-major, no swizzle | `byte / 16 * SBO + k / 8 * LBO + k % 8 * 16 + byte % 16` |
 //! | MN-major, span `s` | `byte / s * LBO + k / 8 * SBO + k % 8 * s + byte % s` |
 //!
-//! Source: PTX ISA 9.0, "Matrix Descriptor Format" and "Strides"; every line was checked on an H200
-//! with strides that no layout needs, and starts inside of a swizzle's pattern.
+//! Source: PTX ISA 9.0, "Matrix Descriptor Format" and "Strides". Every formula was checked on an
+//! H200 with strides that no real layout has, and with starts inside the swizzle's pattern.
 
-/// Swizzle of a matrix, by the span in bytes whose units it exchanges.
+/// Swizzle of a matrix, named after its span in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Swizzle {
     None,
@@ -29,7 +29,7 @@ pub(crate) enum Swizzle {
 }
 
 impl Swizzle {
-    /// Bytes of a line; 16 without swizzle.
+    /// Length of a line in bytes; 16 without swizzle.
     pub(crate) fn span(self) -> u32 {
         match self {
             Self::None => 16,
@@ -39,7 +39,7 @@ impl Swizzle {
         }
     }
 
-    /// Units of a line, less one.
+    /// Number of units in a line, minus one.
     fn mask(self) -> u32 {
         self.span() / 16 - 1
     }
@@ -76,7 +76,8 @@ impl Descriptor {
         }
     }
 
-    /// The base offset that the start asks for: lines of 128 bytes since the pattern began.
+    /// The base offset that the start address requires: the number of 128-byte lines since the
+    /// pattern began.
     pub(crate) fn wanted_base_offset(&self) -> u32 {
         match self.swizzle {
             Swizzle::None => 0,
@@ -84,13 +85,13 @@ impl Descriptor {
         }
     }
 
-    /// Bits that must be zero and are not.
+    /// Bits that are set although the format requires zero.
     pub(crate) fn reserved(bits: u64) -> u64 {
         const USED: u64 = 0x3fff | 0x3fff << 16 | 0x3fff << 32 | 7 << 49 | 3 << 62;
         bits & !USED
     }
 
-    /// Address of the 16 bytes from byte `byte` of k on (a multiple of 16) of row `row`.
+    /// Address of the 16-byte unit at byte `byte` of k (a multiple of 16) in row `row`.
     #[inline(always)]
     pub(crate) fn k_major(&self, row: u32, byte: u32) -> u32 {
         let offset = match self.swizzle {
@@ -100,7 +101,7 @@ impl Descriptor {
         self.swizzled(self.start + offset)
     }
 
-    /// Address of the 16 bytes from byte `byte` of the rows on (a multiple of 16), at `k`.
+    /// Address of the 16-byte unit at byte `byte` of the rows (a multiple of 16), at `k`.
     #[inline(always)]
     pub(crate) fn mn_major(&self, byte: u32, k: u32) -> u32 {
         let offset = match self.swizzle {
@@ -150,8 +151,8 @@ mod tests {
         assert_eq!(Descriptor::reserved(bits | 1 << 15), 1 << 15);
     }
 
-    /// A tile that is written by the rule of the tensor copies (unit `u` of line `l` of an
-    /// aligned pattern goes to unit `u ^ l % (span / 16)`) is read back element by element.
+    /// A tile that is written by the rule of tensor copies (unit `u` of line `l` of an aligned
+    /// pattern goes to unit `u ^ l % (span / 16)`) is read back element by element.
     #[test]
     fn k_major_swizzles_read_what_a_tensor_copy_writes() {
         for (mode, span) in MODES.into_iter().skip(1) {
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Every address, with strides that no layout needs, starts inside of a pattern, and base
+    /// Every address, with strides that no real layout has, starts inside a pattern, and base
     /// offsets: hashes of what an H200 read, made by scripts/gpu/tensor.
     #[test]
     fn addresses_are_those_of_an_h200() {
@@ -236,7 +237,8 @@ mod tests {
 
     #[test]
     fn the_base_offset_shifts_the_pattern_by_lines() {
-        // Seen on an H200: start 384, base offset 3 is the pattern of start 0, moved by 384.
+        // Seen on an H200: with start 384 and base offset 3, the pattern is that of start 0, moved
+        // by 384.
         let at = |start, base| Descriptor::decode(encode(start, 16, 1024, base, 1)).k_major(0, 0);
         assert_eq!(at(384, 3), 384);
         assert_eq!(at(384, 0), 432);

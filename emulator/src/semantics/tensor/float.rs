@@ -4,9 +4,9 @@
 
 use super::Element;
 
-/// Exponent of zero: below every other, also when another is added.
+/// Exponent of zero: below every other, even if another exponent is added.
 pub(crate) const NOTHING: i32 = -20_000;
-/// Exponent of infinities and NaN: above every other, also when that of zero is added.
+/// Exponent of infinities and NaN: above every other, even if that of zero is added.
 pub(crate) const SPECIAL: i32 = 60_000;
 
 /// Value and exponent of a float with `MANTISSA` stored bits of significand.
@@ -16,7 +16,7 @@ fn decode<const BITS: u32, const MANTISSA: u32>(bits: u32) -> (f32, i32) {
     let bias = (1 << (exponent_bits - 1)) - 1;
     let magnitude = bits & ((1 << (BITS - 1)) - 1);
     let field = magnitude >> MANTISSA;
-    // The stored exponent has the wrong bias; a product puts it right, subnormals too.
+    // The exponent still has the source's bias; a multiplication corrects it, for subnormals too.
     let rebias = f32::from_bits((254 - bias) << 23);
     let value = f32::from_bits(magnitude << (23 - MANTISSA)) * rebias;
     let (special, value) = if BITS == 8 && MANTISSA == 3 {
@@ -60,7 +60,7 @@ pub(crate) fn f16_parts(bits: u32) -> (f32, i32) {
     decode::<16, 10>(bits & 0xffff)
 }
 
-/// Decodes elements (each in the low bits of a word).
+/// Decodes elements, each in the low bits of a word.
 #[inline(always)]
 pub(crate) fn decode_all(
     element: Element,

@@ -1,9 +1,9 @@
-//! Which lane and register of a warp holds which element.
+//! Which lane and register of a warp holds which element of an `mma` or `wgmma` operand.
 //!
-//! A fragment of A covers 8 or 16 rows, one of B 8 columns; a register holds `per` elements that
-//! lie side by side along k. Four lanes share a row (column of B): lane `l` has row `l / 4` and, of
-//! each group of `4 * per` elements along k, those from `(l % 4) * per` on. With 16 rows, odd
-//! registers hold the lower eight.
+//! A fragment of A covers 8 or 16 rows, one of B 8 columns. A register holds `per` elements that
+//! are contiguous along k. Four lanes share a row (for B, a column): lane `l` has row `l / 4` and,
+//! of each group of `4 * per` elements along k, those from `(l % 4) * per` on. With 16 rows, the
+//! odd registers hold the lower eight (rows 8 to 15).
 //!
 //! Source: PTX ISA 9.0, "Matrix Fragments for mma" and "Register Fragments for wgmma".
 
@@ -24,8 +24,9 @@ pub(crate) fn b(per: usize, lane: usize, reg: usize, e: usize) -> (usize, usize)
     (lane / 4, reg * 4 * per + lane % 4 * per + e)
 }
 
-/// What accumulator register `reg` holds: block of 8 columns, half of the 16 rows, and whether
-/// each lane has the odd column of its pair. For a packed f16 pair the last is of the low half.
+/// What accumulator register `reg` holds: the block of 8 columns, the half of the 16 rows, and
+/// whether each lane has the odd column of its pair. For a packed f16 pair the last is that of the
+/// low half.
 #[inline(always)]
 pub(crate) fn accumulator(reg: usize, rows: usize, packed: bool) -> (usize, usize, usize) {
     let halves = rows / 8;

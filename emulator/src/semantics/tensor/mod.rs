@@ -1,19 +1,20 @@
-//! Matrix instructions: where the elements of a matrix lie, and how their products are summed.
+//! Matrix instructions: which lane holds which element, and how products are summed.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`fragment`] | which lane and register holds which element |
-//! | [`descriptor`] | the shared-memory matrix of `wgmma`: addresses, swizzles |
-//! | [`arrange`] | elements in the order in which vectors of eight lanes need them |
-//! | [`float`] | bits of an element as a value and an exponent |
-//! | [`sum`] | the sum of products of f16, bf16, tf32 and fp8 |
-//! | [`whole`] | the sums of integers, of single bits and of f64 |
+//! | [`descriptor`] | the shared-memory matrix of a `wgmma`: addresses, swizzles |
+//! | [`arrange`] | operands in vectors of eight lanes |
+//! | [`float`] | elements decoded to a value and an exponent |
+//! | [`sum`] | sums of products of f16, bf16, tf32 and fp8 |
+//! | [`whole`] | sums of integers, of single bits and of f64 |
 //!
 //! # How an H200 adds
-//! All products of an instruction and the accumulator are added in one step: each is aligned to
-//! the largest exponent among them and cut off (not rounded) some bits below it, then they are
-//! summed exactly, and the sum is cut off to the accumulator's format (f32) or rounded to nearest
-//! (f16). What was seen on an H200 (driver 580.159), and what this module computes:
+//! All products of an instruction and the accumulator are added in one step. Each addend is aligned
+//! to the largest exponent among them and truncated (not rounded) a number of bits below it. The
+//! aligned addends are summed exactly, and the sum is truncated (f32) or rounded to nearest (f16)
+//! to the accumulator's format. The table has what was seen on an H200 (driver 580.159), and what
+//! this module computes:
 //!
 //! | instruction | products a step | bits kept below the largest exponent | result |
 //! |---|---|---|---|
@@ -23,11 +24,11 @@
 //! | `wgmma` of fp8 into f16 | all 32 | 13 | f16, to nearest even |
 //! | `mma` of fp8 | two steps from zero (below) | 25 | then added to the accumulator, to nearest |
 //!
-//! `mma` of fp8 is done by Hopper with its f16 unit: first the elements whose k is 0 or 1 modulo 4,
-//! then the others, into an accumulator of their own (of the result's format), which an ordinary
-//! addition then adds to `c`. A product's exponent is the sum of its factors' exponents, not that of the product; a
-//! subnormal factor has the least normal exponent. A zero result is `+0`. NaN, `0 * inf` and
-//! `inf - inf` give `0x7fffffff` (f16: `0x7fff`).
+//! Hopper runs `mma` of fp8 on its f16 unit: first the elements whose k is 0 or 1 modulo 4, then
+//! the others, into an accumulator of their own (of the result's format), which an ordinary
+//! addition then adds to `c`. The exponent of a product is the sum of its factors' exponents, not
+//! that of the product itself; a subnormal factor has the least normal exponent. A zero result is
+//! `+0`. NaN, `0 * inf` and `inf - inf` give `0x7fffffff` (f16: `0x7fff`).
 
 pub(crate) mod arrange;
 pub(crate) mod descriptor;
@@ -88,7 +89,8 @@ impl Element {
         matches!(self, Self::E4m3 | Self::E5m2)
     }
 
-    /// Bits of the smallest unit that a matrix is handled in: single bits go by words of 32.
+    /// Bits of the smallest unit that a matrix is handled in: single bits are handled in words of
+    /// 32.
     pub(crate) fn unit_bits(self) -> usize {
         if self == Self::B1 { 32 } else { self.bits() }
     }
@@ -116,7 +118,7 @@ impl Accumulator {
     }
 }
 
-/// Operation on single bits.
+/// Operation of `mma` on single bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BitOp {
     Xor,

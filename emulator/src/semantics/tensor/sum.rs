@@ -1,19 +1,19 @@
-//! The sum of products of a float tensor core: aligned, cut off, added exactly.
+//! How a tensor core sums products of floats: aligned, truncated, then added exactly.
 
 use super::arrange::{GROUPS, WIDTH, columns, rows};
 use super::float::{NOTHING, decode_all, f16_parts, f32_parts};
 use super::{Accumulator, Element};
 use crate::exec::kernel::vectorized;
 
-/// How a sum is formed.
+/// How a sum is formed; the parent module says what was seen on an H200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rule {
-    /// Bits kept below the largest exponent.
+    /// Bits kept below the largest exponent when addends are aligned.
     pub(crate) fraction: i32,
-    /// Bits cleared at the end of an f32 result.
+    /// Low bits cleared in an f32 result.
     pub(crate) cleared: u32,
-    /// Steps that the products are added in, from zero, before an ordinary addition to the
-    /// accumulator; 0: one step, together with the accumulator.
+    /// Number of steps in which the products are added, from zero, before an ordinary addition to
+    /// the accumulator; 0 means one step, together with the accumulator.
     pub(crate) steps: usize,
     pub(crate) accumulator: Accumulator,
 }
@@ -40,7 +40,8 @@ impl Rule {
         }
     }
 
-    /// Where element `k` of `count` is added: fp8 of `mma` takes those with `k % 4 < 2` first.
+    /// The place of element `k` of `count` in the order of addition: `mma` of fp8 takes those with
+    /// `k % 4 < 2` first.
     pub(crate) fn place(self, k: usize, count: usize) -> usize {
         if self.steps == 0 {
             return k;
@@ -54,7 +55,7 @@ impl Rule {
     }
 }
 
-/// Vectors of values and of exponents.
+/// Values and exponents, in vectors.
 #[derive(Debug)]
 pub(crate) struct Floats {
     values: Vec<[f32; WIDTH]>,
@@ -124,7 +125,7 @@ struct Vectors<'a> {
 }
 
 impl<'a> Vectors<'a> {
-    /// Part `index` of `count`.
+    /// Part `index` of `count`, for one step.
     fn part(self, index: usize, count: usize) -> Self {
         let len = self.values.len() / count;
         Self {
@@ -134,10 +135,10 @@ impl<'a> Vectors<'a> {
     }
 }
 
-/// What accumulator register holds: block of columns, half of the rows, odd column.
+/// What an accumulator register holds: block of columns, half of the rows, odd column.
 pub(crate) type Place = (usize, usize, usize);
 
-/// The 32 lanes of an accumulator register of f32 after the products are added.
+/// The 32 lanes of an f32 accumulator register after the products are added.
 pub(crate) fn accumulate_f32(
     rule: Rule,
     a: &Floats,
@@ -167,7 +168,7 @@ pub(crate) fn accumulate_f32(
     )
 }
 
-/// The same of a register of f16 pairs; `at` names the even columns.
+/// The same for a register of f16 pairs; `at` names the even columns.
 pub(crate) fn accumulate_f16(
     rule: Rule,
     a: &Floats,
@@ -217,13 +218,13 @@ fn each_group<'a>(
 
 /// Format of an accumulator.
 trait Format {
-    /// Value and exponent of its bits.
+    /// Decodes to value and exponent.
     fn parts(bits: u32) -> (f32, i32);
-    /// Bits of an exact sum, cut off or rounded.
+    /// Encodes an exact sum, truncated or rounded.
     fn fit(sum: f64, cleared: u32) -> u32;
-    /// The same of a sum that is zero or in the normal range of f32.
+    /// The same for a sum that is zero or in the normal range of f32.
     fn fit_normal(sum: f64, cleared: u32) -> u32;
-    /// The ordinary sum.
+    /// The ordinary, rounded addition.
     fn add(a: u32, b: u32) -> u32;
 }
 
@@ -243,7 +244,7 @@ impl Format for F32 {
 
     #[inline(always)]
     fn fit_normal(sum: f64, cleared: u32) -> u32 {
-        // With the bits below the 24th cleared, the conversion is exact; adding 0 makes -0 +0.
+        // With the bits below the 24th cleared the conversion is exact; adding 0 turns -0 into +0.
         let cut = f64::from_bits(sum.to_bits() & !((1 << 29) - 1));
         (cut as f32 + 0.0).to_bits() & u32::MAX << cleared
     }
@@ -307,7 +308,7 @@ fn step_all<F: Format>(
     out
 }
 
-/// Exponents between which no f32 on the way to a sum over- or underflows.
+/// Range of exponents in which no f32 on the way to a sum overflows or underflows.
 const SAFE: (i32, i32) = (-100, 120);
 
 /// One step for eight lanes. Nothing here overflows; it wraps so that a build with overflow checks
@@ -336,8 +337,8 @@ fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) 
     if unsafe_lanes != 0 {
         return step_by_lane::<F>(rule, a, b, c);
     }
-    // Two sums of integers, so that neither can overflow: below 2^27 each of at most 8 addends and
-    // the accumulator, or below 2^15 each of 32.
+    // Two integer sums, so that neither overflows: at most 8 addends below 2^27 each and the
+    // accumulator, or 32 addends below 2^15 each.
     let mut sums = [[0i32; WIDTH]; 2];
     for i in 0..WIDTH {
         sums[0][i] = cut(start[i] * scale[i]);
@@ -362,7 +363,7 @@ fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) 
     out
 }
 
-/// The integer part of an aligned addend.
+/// The integer part of an aligned addend: truncation drops the bits below.
 #[inline(always)]
 fn cut(addend: f32) -> i32 {
     // SAFETY: no addend is infinite, NaN or as large as 2^31. Alignment scales by
@@ -391,7 +392,7 @@ fn step_by_lane<F: Format>(
             ordinary += product;
         }
         if !ordinary.is_finite() {
-            // Products of these formats stay far inside the range of f64.
+            // Products of these formats are far inside the range of f64.
             *out = F::fit(ordinary, 0);
             continue;
         }
@@ -415,7 +416,7 @@ fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits((exponent.wrapping_add(1023) as u64) << 52)
 }
 
-/// The bits of the nearest f32 toward zero; `+0` for zero, infinity from `2^128` on.
+/// The nearest f32 toward zero, as bits; `+0` for zero, infinity from `2^128` on.
 fn f32_toward_zero(value: f64) -> u32 {
     if value.is_nan() {
         return 0x7fff_ffff;
@@ -433,7 +434,7 @@ fn f32_toward_zero(value: f64) -> u32 {
     sign | (cut as f32).to_bits()
 }
 
-/// The bits of the nearest f16, ties to even; `+0` for zero.
+/// The nearest f16, ties to even, as bits; `+0` for zero.
 #[inline(always)]
 fn f16_nearest(value: f64) -> u32 {
     let magnitude = value.abs();

@@ -6,7 +6,7 @@ use super::{BitOp, Element};
 use crate::exec::kernel::vectorized;
 use crate::semantics::fp64;
 
-/// Vectors of integers, or of words of 32 single bits.
+/// Vectors of integers, or of 32-bit words of single bits.
 #[derive(Debug)]
 pub(crate) struct Integers {
     values: Vec<[i32; WIDTH]>,
@@ -44,16 +44,16 @@ fn extended(element: Element, bits: &[u32]) -> Vec<i32> {
     }
 }
 
-/// How integers are summed.
+/// How integers or single bits are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IntegerRule {
-    /// Products; the result wraps, or with `true` is clamped to its range.
+    /// Sums of products; the result wraps, or with `true` saturates.
     Products(bool),
-    /// Ones among the bits of each pair of words.
+    /// Population count of each pair of words, combined by the operation.
     Ones(BitOp),
 }
 
-/// The 32 lanes of an accumulator register of s32 after the products are added.
+/// The 32 lanes of an s32 accumulator register after the products are added.
 pub(crate) fn accumulate_s32(
     rule: IntegerRule,
     a: &Integers,
@@ -68,7 +68,7 @@ pub(crate) fn accumulate_s32(
         || {
             for group in 0..GROUPS {
                 let a = a.vectors(half * GROUPS + group);
-                // At most 64 products of 16 bits: no overflow.
+                // At most 64 products of 16 bits: the sum cannot overflow.
                 let mut sum = [0i32; WIDTH];
                 for (a, b) in a.iter().zip(b) {
                     for ((sum, a), b) in sum.iter_mut().zip(a).zip(b) {
@@ -93,8 +93,8 @@ pub(crate) fn accumulate_s32(
     out
 }
 
-/// The lanes of an accumulator register of f64: one fused multiply-add after another, from k 0 on.
-/// `a` is `[row][k]`, `b` `[column][k]`.
+/// The lanes of an f64 accumulator register: one fused multiply-add after another, from k = 0 on.
+/// `a` is `[row][k]`, `b` is `[column][k]`.
 pub(crate) fn accumulate_f64(
     a: &[f64],
     b: &[f64],

@@ -1,4 +1,4 @@
-//! What the sums of a float tensor core must give, by hand.
+//! Sums of a float tensor core, worked out by hand.
 
 use super::*;
 
@@ -27,11 +27,11 @@ fn what_lies_below_the_kept_bits_is_cut_off() {
     let power = |e: i32| ((e + 127) as u32) << 7;
     let tiny = [power(0), power(-26)];
     let ones = [one_bf16; 2];
-    // 1 + 2^-26 and 1 - 2^-26 are both 1: the small one vanishes before the sum.
+    // 1 + 2^-26 and 1 - 2^-26 both give 1: the small addend is truncated away before the sum.
     assert_eq!(one(BF16, Element::Bf16, &tiny, &ones, 0), 0x3f80_0000);
     let minus = [power(0), power(-26) | 0x8000];
     assert_eq!(one(BF16, Element::Bf16, &minus, &ones, 0), 0x3f80_0000);
-    // 1 - 2^-25 is kept in the sum, then cut off to the f32 below 1.
+    // 1 - 2^-25 is exact in the sum, then truncated to the f32 below 1.
     let minus = [power(0), power(-25) | 0x8000];
     assert_eq!(one(BF16, Element::Bf16, &minus, &ones, 0), 0x3f7f_ffff);
 }
