@@ -12,9 +12,9 @@ pub struct EmulatorConfig {
     /// Number of host threads that run blocks. Values outside 1 to 256 are clamped to that range;
     /// `None` means as many as the machine has.
     pub threads: Option<usize>,
-    /// Seed of every choice that hardware leaves open: in which order warps run, how long, and when
-    /// asynchronous copies land. Seed 0 is the plain schedule: warps take turns in order, and
-    /// copies land only when no warp can go on, in the order of their issue.
+    /// Seed of every choice that hardware leaves open: the order of warps and how long each runs,
+    /// and when asynchronous copies land. Seed 0 is the plain schedule: warps take turns in order,
+    /// and copies land in the order of their issue, one whenever all warps wait or only poll.
     pub seed: u64,
     /// Capacity of global memory in bytes; an allocation beyond it fails. Host memory is used only
     /// for what is touched.

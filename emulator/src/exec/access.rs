@@ -1,4 +1,4 @@
-//! Loads and stores: addresses of the lanes, the space they fall into, and the checks.
+//! Loads and stores: the address of each lane, its state space, and the checks.
 
 use super::access_faults::{
     bad_access, describe, exited_peer, no_allocation, no_such_rank, out_of_space, uninitialized,
@@ -18,7 +18,7 @@ use crate::profile::Touch;
 use crate::program::{Access, Base, Width};
 use crate::report::FaultKind;
 
-/// What an access wants to do.
+/// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     Read,
@@ -34,7 +34,7 @@ impl Intent {
     }
 }
 
-/// Runs a function, compiled for AVX2 where the machine has it.
+/// Runs a function, compiled for AVX2 and FMA if the machine has them.
 macro_rules! if_fast {
     ($($call:tt)*) => {
         vectorized(#[inline(always)] || $($call)*)
@@ -103,7 +103,7 @@ impl Warp {
         }
     }
 
-    /// Calls `f` once for each space that the lanes address, with addresses in that space.
+    /// Calls `f` once for each space that the lanes address, with their addresses in that space.
     pub(crate) fn each_space(
         &mut self,
         space: Space,
@@ -129,7 +129,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Reads `bytes` of the lanes of `mask` into the planes.
+    /// Reads `bytes` into the planes for each lane of `mask`.
     pub(crate) fn read(
         &mut self,
         block: &mut Block<'_>,
@@ -184,7 +184,7 @@ impl Warp {
         }
     }
 
-    /// Writes `bytes` of the lanes of `mask` from the planes.
+    /// Writes `bytes` from the planes for each lane of `mask`.
     pub(crate) fn write(
         &mut self,
         block: &mut Block<'_>,
@@ -238,7 +238,7 @@ impl Warp {
 }
 
 /// Calls `f` for each block of the cluster whose shared memory the lanes address, with its rank and
-/// offsets in its memory.
+/// the offsets in its memory.
 fn each_rank(
     block: &mut Block<'_>,
     addresses: &Row<u64>,
@@ -275,7 +275,7 @@ fn each_rank(
     Ok(())
 }
 
-/// Counts an access that went well.
+/// Counts an access that succeeded.
 #[inline(always)]
 pub(crate) fn count(
     block: &Block<'_>,
@@ -295,7 +295,7 @@ pub(crate) fn count(
     }
 }
 
-/// Refuses to touch the bytes of an mbarrier.
+/// Refuses a plain access to the bytes of an mbarrier.
 #[inline]
 fn guard(
     block: &Block<'_>,
@@ -327,7 +327,7 @@ fn place(
     ))
 }
 
-/// Lanes that access one allocation.
+/// The lanes that access one allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) target: Target,
@@ -335,7 +335,7 @@ pub(crate) struct Found {
     pub(crate) mask: u32,
 }
 
-/// Finds the allocations that the lanes address and calls `f` for each, with the lanes' offsets.
+/// Finds the allocations that the lanes address, and calls `f` for each with the lanes' offsets.
 pub(crate) fn global(
     block: &mut Block<'_>,
     addresses: &Row<u64>,
@@ -418,7 +418,7 @@ pub(crate) fn check_shared(
     ))
 }
 
-/// Bounds and alignment in a space that begins at 0.
+/// Checks bounds and alignment in a space that begins at address 0.
 pub(super) fn check_plain(
     addresses: &Row<u64>,
     mask: u32,

@@ -1,4 +1,4 @@
-//! The faults of accesses, with the values that explain them.
+//! The faults of memory accesses, with the values that explain them.
 
 use super::access::Intent;
 use super::block::Block;
@@ -158,7 +158,7 @@ pub(in crate::exec) fn exited_peer(address: u64, lane: u32, rank: u32) -> Box<Fa
         .note("a block must not exit while others of its cluster use its shared memory".to_owned())
 }
 
-/// An ordinary access, or a copy, that touches the bytes of an mbarrier.
+/// A plain access, or a copy, that touches the bytes of an mbarrier.
 #[cold]
 pub(in crate::exec) fn touches_mbarrier(
     verb: &str,
@@ -173,7 +173,7 @@ pub(in crate::exec) fn touches_mbarrier(
     Fault::new(FaultKind::MbarrierMisuse, None, message).at(offset)
 }
 
-/// An operand of an asynchronous instruction that is no place in shared memory.
+/// An operand of an asynchronous instruction that is not a valid place in shared memory.
 #[cold]
 pub(in crate::exec) fn shared_fault(
     offset: u64,
@@ -195,7 +195,7 @@ pub(in crate::exec) fn shared_fault(
         ))
 }
 
-/// A range of global memory that a copy cannot touch.
+/// A range of global memory that a copy must not touch.
 #[cold]
 pub(in crate::exec) fn range_fault(
     cluster: &Cluster,
@@ -232,7 +232,7 @@ pub(in crate::exec) fn range_fault(
     }
 }
 
-/// A range that a copy reads before anything was written there.
+/// A range that a copy reads although some of its bytes were never written.
 #[cold]
 pub(in crate::exec) fn uninitialized_range(space: Space, address: u64, bytes: u64) -> Box<Fault> {
     let message = format!(

@@ -1,4 +1,4 @@
-//! Runs the instructions of asynchrony: finds the operands, and the one that does the work.
+//! Asynchronous instructions: resolves their operands, and calls what carries them out.
 
 use super::access_faults::{exited_peer, no_such_rank, shared_fault};
 use super::block::{Block, BlockRun};
@@ -14,7 +14,7 @@ use crate::program::{Asynchronous, GroupKind, MbarrierKind, Pointer, Width};
 use crate::report::FaultKind;
 
 impl Asynchronous {
-    /// Whether the instruction may stop waiting before what it waits for has come.
+    /// Whether the wait may end before what it waits for has happened.
     pub(crate) fn has_time_limit(&self) -> bool {
         match self {
             Self::Mbarrier(op) => matches!(op.kind, MbarrierKind::Wait { blocks: true, .. }),
@@ -22,7 +22,7 @@ impl Asynchronous {
         }
     }
 
-    /// Whether the instruction asks whether a phase has completed.
+    /// Whether it tests or waits for a phase of an mbarrier.
     pub(crate) fn asks(&self) -> bool {
         matches!(self, Self::Mbarrier(op) if matches!(op.kind, MbarrierKind::Wait { .. }))
     }
@@ -38,7 +38,7 @@ impl Asynchronous {
 }
 
 impl Warp {
-    /// Runs an instruction of asynchrony. True if the path does not just go on.
+    /// Runs an asynchronous instruction. Returns true if the path waits or has been split.
     pub(crate) fn asynchronous(
         &mut self,
         block: &mut Block<'_>,
@@ -123,7 +123,7 @@ impl Warp {
         false
     }
 
-    /// Offset in the window of shared memory of each lane of `mask`.
+    /// The offset in the window of shared memory, for each lane of `mask`.
     pub(super) fn shared_addresses(
         &self,
         block: &Block<'_>,
@@ -156,7 +156,7 @@ impl Warp {
         self.regs.row::<u32>(constants, slot).0[lane]
     }
 
-    /// The same of 64 bits.
+    /// The same for a 64-bit register.
     pub(super) fn lane64(&self, block: &Block<'_>, slot: Slot, lane: usize) -> u64 {
         let constants = &block.launch.program.constants;
         self.regs.row::<u64>(constants, slot).0[lane]
@@ -170,7 +170,7 @@ impl Block<'_> {
         self.rank * threads.div_ceil(LANES as u32) + warp
     }
 
-    /// Where `bytes` at a shared address lie, aligned to `align`.
+    /// The place of `bytes` at a shared address, which must be aligned to `align`.
     pub(super) fn shared_place(
         &self,
         address: u64,
@@ -195,7 +195,7 @@ impl Block<'_> {
         Ok(Place { rank, offset })
     }
 
-    /// The same in the block's own memory.
+    /// The same, but it must be in the block's own memory.
     pub(super) fn own_place(&self, place: Place, lane: usize, what: &str) -> Checked<Place> {
         if place.rank == self.rank {
             return Ok(place);
@@ -209,7 +209,8 @@ impl Block<'_> {
 }
 
 impl BlockRun<'_> {
-    /// Refuses the exit of a block, of which warp `last` was the last, that leaves copies behind.
+    /// Refuses the exit of a block that leaves copies in flight; `last` is the warp that exited
+    /// last.
     pub(super) fn check_exit(&self, last: usize) -> Checked<()> {
         let block = &self.block;
         let agents = block.agent(0)..block.agent(self.warps.len() as u32);
@@ -234,7 +235,7 @@ impl BlockRun<'_> {
         }
     }
 
-    /// What a path waits for at an instruction of asynchrony, for a report.
+    /// What a path waits for at an asynchronous instruction, as a report's text.
     pub(crate) fn describe_asynchronous(
         &self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! `atom` and `red`: lane after lane, lowest first.
+//! `atom` and `red`: executed lane by lane, lowest first.
 
 use super::access::count;
 use super::block::Block;
@@ -49,7 +49,8 @@ impl Warp {
                         op => update(op, atomic.ty, old, b),
                     };
                     if new != old {
-                        // A lock that is not got changes nothing that another could see.
+                        // An attempt at a lock that fails (the value stays) changes nothing that
+                        // another thread can see.
                         block.cluster.effect();
                     }
                     set_part(&mut warp.planes, lane, part, element, new);
@@ -69,7 +70,7 @@ impl Warp {
         Ok(())
     }
 
-    /// A register of any width as 64 bits.
+    /// A register of any width, extended to 64 bits.
     fn widened(&self, block: &Block<'_>, reg: Reg) -> Row<u64> {
         let constants = &block.launch.program.constants;
         match reg.width {
@@ -80,7 +81,7 @@ impl Warp {
     }
 }
 
-/// Part `part`, of `element` bytes, of what one lane read.
+/// Part `part` of `element` bytes of what one lane has read.
 fn part_of(planes: &Planes, lane: usize, part: usize, element: usize) -> u64 {
     match element {
         2 => u64::from(planes[part / 2].0[lane] >> (16 * (part % 2)) & 0xffff),
@@ -89,7 +90,7 @@ fn part_of(planes: &Planes, lane: usize, part: usize, element: usize) -> u64 {
     }
 }
 
-/// Replaces a part of what one lane writes.
+/// Replaces a part of what one lane will write.
 fn set_part(planes: &mut Planes, lane: usize, part: usize, element: usize, value: u64) {
     match element {
         2 => {
@@ -105,8 +106,8 @@ fn set_part(planes: &mut Planes, lane: usize, part: usize, element: usize, value
     }
 }
 
-/// [`update`] in global memory, where f32 subnormals count as zero in sums; in shared memory they
-/// do not.
+/// [`update`] for global memory, where f32 additions flush subnormals; in shared memory they do
+/// not.
 fn update_global(op: AtomicOp, ty: AtomicType, old: u64, b: u64) -> u64 {
     if (op, ty) != (AtomicOp::Add, AtomicType::F32) {
         return update(op, ty, old, b);
@@ -119,7 +120,7 @@ fn update_global(op: AtomicOp, ty: AtomicType, old: u64, b: u64) -> u64 {
     u64::from(sum.to_bits())
 }
 
-/// What the memory holds after an operation other than `cas`.
+/// The new value in memory after an operation other than `cas`.
 pub(in crate::exec) fn update(op: AtomicOp, ty: AtomicType, old: u64, b: u64) -> u64 {
     match op {
         AtomicOp::Exch => return b,

@@ -1,4 +1,4 @@
-//! Barriers of a block: `bar` and `barrier` with their ids, counts and reductions.
+//! Barriers of a block: `bar` and `barrier`, with ids, thread counts and reductions.
 
 use super::block::{BARRIERS, Block, BlockRun};
 use super::fault::{Checked, Fault};
@@ -15,19 +15,20 @@ use crate::report::FaultKind;
 pub(crate) struct BarrierState {
     /// Threads that have arrived.
     arrived: u32,
-    /// Threads to wait for; `None` before the first arrival, `Some(0)` for all of the block.
+    /// Threads that the barrier waits for: `None` before the first arrival, `Some(0)` for all
+    /// threads.
     expected: Option<u32>,
-    /// Lanes that have arrived, by warp.
+    /// The lanes that have arrived, by warp.
     by_warp: Vec<(u32, u32)>,
-    /// Threads whose predicate held, of how many, for reductions.
+    /// For reductions: threads whose predicate was true, and threads that gave one.
     held: u32,
     asked: u32,
-    /// What those know that have arrived.
+    /// The joined stamps of the arrivals.
     stamp: Stamp,
 }
 
 impl Warp {
-    /// Runs a barrier for the lanes of `active`. True if the path does not just go on.
+    /// Runs a barrier for the lanes of `active`. Returns true if the path waits or has been split.
     pub(crate) fn barrier(
         &mut self,
         block: &mut Block<'_>,
@@ -60,7 +61,7 @@ impl Warp {
             return Err(Fault::new(FaultKind::BarrierMisuse, None, message));
         }
         state.expected = Some(expected);
-        // A warp that arrives as a whole counts as full, whatever lanes it has.
+        // A warp that arrives as a whole counts as 32 threads, however many it has.
         state.arrived += if whole {
             LANES as u32
         } else {
@@ -138,7 +139,7 @@ fn count_name(count: u32) -> String {
 }
 
 impl BlockRun<'_> {
-    /// Lets the threads of every barrier go on that all have reached.
+    /// Completes every barrier that all its threads have reached, and lets them go on.
     pub(crate) fn complete_barriers(&mut self) {
         if !std::mem::take(&mut self.block.exited) {
             return;
@@ -158,7 +159,7 @@ impl BlockRun<'_> {
         }
     }
 
-    /// Whether every thread that has not exited is among the arrived.
+    /// Whether all threads that have not exited have arrived.
     fn all_arrived(&self, state: &BarrierState) -> bool {
         self.warps.iter().all(|warp| {
             let here = state
@@ -214,7 +215,7 @@ impl BlockRun<'_> {
         }
     }
 
-    /// What a waiting path waits for, for a report.
+    /// What a path that waits at a barrier waits for, as a report's text.
     pub(crate) fn describe_wait(&self, warp: u32, barrier: &Barrier, mask: u32) -> String {
         let Some(warp) = self.warps.get(warp as usize) else {
             return String::new();

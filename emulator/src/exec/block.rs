@@ -1,4 +1,4 @@
-//! One block: its warps, its barriers, and what they report.
+//! One thread block: its warps and its barriers.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -18,9 +18,9 @@ use crate::profile::{Collector, Tally};
 use crate::program::{Op, Program};
 use crate::report::FaultKind;
 
-/// Barriers of a block.
+/// Barriers of a block (ids 0 to 15).
 pub(crate) const BARRIERS: usize = 16;
-/// Allocations that a block remembers.
+/// Number of recently used allocations that a block remembers.
 pub(crate) const RECENT: usize = 4;
 
 /// What all blocks of a launch share.
@@ -29,7 +29,7 @@ pub(crate) struct Launch {
     pub(crate) kernel: String,
     pub(crate) program: Arc<Program>,
     pub(crate) config: LaunchConfig,
-    /// Blocks of a cluster in x, y, z; they divide the grid.
+    /// Size of a cluster in blocks: x, y, z; the grid is a multiple of it.
     pub(crate) cluster: [u32; 3],
     pub(crate) params: Vec<u8>,
     pub(crate) global: Arc<GlobalMemory>,
@@ -37,11 +37,11 @@ pub(crate) struct Launch {
     pub(crate) memory: Snapshot,
     pub(crate) seed: u64,
     pub(crate) checks: Checks,
-    /// Accesses of all clusters to global memory, to find races among them.
+    /// Accesses of all clusters to global memory, for finding races between clusters.
     pub(crate) between: Arc<Mutex<GridOrder>>,
-    /// Warp instructions that one warp may run.
+    /// Most warp instructions that one warp may run.
     pub(crate) budget: u64,
-    /// Where counts go; `None` without a profile.
+    /// Where counters are collected; `None` without a profile.
     pub(crate) profile: Option<Arc<Collector>>,
 }
 
@@ -66,7 +66,7 @@ impl Launch {
         blocks / self.cluster_blocks() as u64
     }
 
-    /// Index in the grid of the block of `rank` in cluster `linear`, x fastest.
+    /// Grid index of block `rank` of cluster `linear`; clusters are numbered x fastest.
     pub(super) fn block_index(&self, linear: u64, rank: u32) -> [u32; 3] {
         let [cx, cy, _] = self.cluster;
         let [gx, gy] = [0, 1].map(|axis| u64::from(self.config.grid[axis] / self.cluster[axis]));
@@ -76,34 +76,34 @@ impl Launch {
     }
 }
 
-/// State of one block, apart from its warps.
+/// The state of one block, apart from its warps.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
     pub(crate) launch: &'a Launch,
     pub(crate) index: [u32; 3],
     pub(crate) linear: u64,
-    /// Place in the cluster.
+    /// Rank in the cluster.
     pub(crate) rank: u32,
     pub(crate) cluster: Rc<Cluster>,
     pub(crate) barriers: [BarrierState; BARRIERS],
-    /// Lanes have exited since barriers were last looked at.
+    /// Whether barriers have to be looked at: lanes have exited or arrived since.
     pub(crate) exited: bool,
-    /// A barrier let warps go on.
+    /// Whether a barrier has let warps go on.
     pub(crate) released: bool,
-    /// Places in the snapshot of the allocations that were last found.
+    /// Indices in the snapshot of the allocations that were found last.
     pub(crate) recent: [usize; RECENT],
     /// Which of them is replaced next.
     pub(crate) turn: usize,
     pub(crate) registers: RegisterPool,
-    /// `wgmma` that not all warps of a warpgroup have run.
+    /// For each warpgroup, the `wgmma` instructions that not all of its warps have run.
     pub(crate) warpgroups: Vec<Warpgroup>,
     /// What `vprintf` wrote.
     pub(crate) printed: Vec<u8>,
-    /// Counts of a profile.
+    /// The profile's counters.
     pub(crate) counters: Tally,
 }
 
-/// A block with its warps; used again for one block after another.
+/// A block with its warps; reused for one block after another.
 #[derive(Debug)]
 pub(crate) struct BlockRun<'a> {
     pub(crate) block: Block<'a>,
@@ -140,7 +140,7 @@ impl<'a> BlockRun<'a> {
         }
     }
 
-    /// Begins the block of this rank in cluster `linear` of the grid.
+    /// Starts the block with this rank in cluster `linear` of the grid.
     pub(crate) fn start(&mut self, linear: u64) {
         let index = self.block.launch.block_index(linear, self.block.rank);
         let [x, y, _] = self.block.launch.config.grid.map(u64::from);
@@ -182,7 +182,7 @@ impl<'a> BlockRun<'a> {
         Ok(stop)
     }
 
-    /// Lets blocked paths run their instruction again.
+    /// Makes blocked paths ready, so that they run their instruction again.
     pub(crate) fn wake(&mut self) {
         for path in self.paths_mut() {
             if path.state == State::Blocked {
@@ -221,7 +221,7 @@ impl<'a> BlockRun<'a> {
         Err(fault)
     }
 
-    /// The fault of lanes that wait for each other at different instructions, if there are any.
+    /// The deadlock of lanes that wait for each other at different instructions, if there are any.
     pub(crate) fn cannot_converge(&self) -> Option<Box<Fault>> {
         let stuck = |warp: &&Warp| {
             let mut paths = warp.paths.list.iter();
@@ -231,19 +231,20 @@ impl<'a> BlockRun<'a> {
         Some(warp.cannot_converge(&self.block))
     }
 
-    /// Warp and position of the first path that waits.
+    /// Warp and position of the first waiting path.
     pub(crate) fn first_waiting(&self) -> Option<(u32, u32)> {
         let (warp, path) = self.waiting().find(|(_, path)| waits(path.state))?;
         Some((warp, self.waits_at(path)))
     }
 
-    /// The same of the first path that has not exited.
+    /// The same for the first path that has not exited.
     pub(crate) fn first_live(&self) -> Option<(u32, u32)> {
         let (warp, path) = self.waiting().next()?;
         Some((warp, self.waits_at(path)))
     }
 
-    /// The instruction that a path waits at: where it is, or the one before that just told it no.
+    /// The instruction at which a path waits: the one at its position, or the one before it, if
+    /// that was an mbarrier wait that has just returned false.
     fn waits_at(&self, path: &Path) -> u32 {
         let code = &self.block.launch.program.code;
         let asks = |pc: u32| match &code[pc as usize].op {
@@ -256,7 +257,7 @@ impl<'a> BlockRun<'a> {
         }
     }
 
-    /// Whether a path waits at an instruction of asynchrony.
+    /// Whether a path waits at an asynchronous instruction.
     pub(crate) fn waits_for_asynchrony(&self) -> bool {
         let code = &self.block.launch.program.code;
         self.waiting().any(|(_, path)| {
@@ -271,7 +272,7 @@ impl<'a> BlockRun<'a> {
             .flat_map(|warp| warp.paths.list.iter().map(|path| (warp.index, path)))
     }
 
-    /// One line for each group of lanes that has not exited: where it waits, and for what.
+    /// A line for each group of lanes that has not exited: where it waits, and for what.
     pub(crate) fn who_waits(&self) -> Vec<String> {
         let code = &self.block.launch.program.code;
         let mut lines = Vec::new();
@@ -298,7 +299,7 @@ impl<'a> BlockRun<'a> {
         lines
     }
 
-    /// Statistics of the block that just ran.
+    /// Statistics of the block that has just ended.
     pub(crate) fn stats(&self) -> crate::config::LaunchStats {
         let mut stats = crate::config::LaunchStats::default();
         for warp in &self.warps {

@@ -20,7 +20,7 @@ impl Warp {
         if block.cluster.barrier.borrow_mut().exit(agent, active) {
             block.cluster.event.set(true);
         }
-        // Lanes that wait for these to converge look again at who is left.
+        // Lanes that wait for the exited ones to converge have to look again at who is left.
         for path in &mut self.paths.list {
             if path.state == State::Converging {
                 path.state = State::Ready;
@@ -28,7 +28,7 @@ impl Warp {
         }
     }
 
-    /// Calls for the lanes of `active`; the path is left with those that do not.
+    /// Calls a function for the lanes of `active`; the other lanes stay in the path.
     pub(crate) fn call(
         &mut self,
         block: &Block<'_>,
@@ -60,7 +60,7 @@ impl Warp {
         }
     }
 
-    /// The function that a handle names, if the call fits it.
+    /// The function that a handle stands for, if its signature fits the call.
     fn callee(&self, block: &Block<'_>, call: &Call, handle: u64, lane: u32) -> Checked<u32> {
         let program = &block.launch.program;
         let sizes = |list: &[(u64, u64)]| list.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>();
@@ -133,7 +133,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Returns the lanes of `active` to their caller.
+    /// Returns the lanes of `active` to their callers.
     pub(crate) fn return_lanes(&mut self, block: &Block<'_>, index: usize, active: u32) {
         let program = &block.launch.program;
         let path = &mut self.paths.list[index];
@@ -163,7 +163,7 @@ impl Warp {
         });
     }
 
-    /// Sends each lane of `active` to the target it chose.
+    /// Sends each lane of `active` to the target that it chose.
     pub(crate) fn branch_indexed(
         &mut self,
         index: usize,

@@ -1,10 +1,11 @@
-//! A cluster: its blocks run together on one host thread, and share what this file keeps.
+//! A cluster: its blocks run together on one host thread. Here is what they share, and the
+//! scheduler.
 //!
-//! A plain launch is one of clusters of one block. The warps of all blocks take turns. A path that
-//! waits for an event is blocked; when something happened that others may wait for, all blocked
-//! paths run their instruction again. When no warp can go on, asynchronous operations land, and
-//! when there are none, waits with a time limit expire; if that changes nothing either, nobody
-//! will ever go on, and the report says who waits where.
+//! Without clusters, each block is a cluster of its own. The warps of all blocks take turns. A path
+//! that waits for an event is blocked; after an event that others may wait for, all blocked paths
+//! run their instruction again. If no warp can go on, asynchronous operations land; if there are
+//! none, waits with a time limit expire. If that does not help either, it is a deadlock, and the
+//! report says who waits where.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,25 +29,26 @@ use crate::memory::shared::{SHARED_BASE, SharedMemory};
 use crate::profile::Tally;
 use crate::report::FaultKind;
 
-/// Instructions that a warp runs before the next one gets a turn, under seed 0.
+/// Instructions that a warp runs in one turn, under seed 0.
 const TURNS: u64 = 64 << 10;
-/// The most that it runs under any other seed.
+/// The most that it runs in one turn under any other seed.
 const SHORT_TURNS: usize = 400;
-/// One in so many of its turns is given to a warp that is kept behind.
+/// A lagging warp gets one in this many of its turns.
 const LAG: usize = 16;
-/// After one in so many turns, waits with a time limit end early.
+/// After one in this many turns, waits with a time limit expire early.
 const EARLY: usize = 32;
 /// Bits of a shared address below those that name a block of the cluster.
 pub(crate) const RANK_SHIFT: u32 = 24;
-/// Rounds in which nothing but waits expired, or nothing but polls ran, before it is a deadlock.
+/// Rounds without an effect, in which waits only expired or warps only polled, before it counts as
+/// a deadlock.
 const QUIET_ROUNDS: u32 = 256;
 
 /// What the blocks of a cluster share.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    /// Shared memory by rank.
+    /// Shared memory, by rank.
     pub(crate) shared: Vec<SharedMemory>,
-    /// Blocks whose threads have all exited.
+    /// By rank, whether all threads of the block have exited.
     pub(crate) exited: Vec<Cell<bool>>,
     pub(crate) engine: RefCell<Engine>,
     pub(crate) order: RefCell<Order>,
@@ -56,11 +58,11 @@ pub(crate) struct Cluster {
     pub(crate) global: Arc<GlobalMemory>,
     /// The allocations that were live at the launch.
     pub(crate) memory: Snapshot,
-    /// Something happened that blocked paths may wait for.
+    /// Whether something has happened that blocked paths may wait for.
     pub(crate) event: Cell<bool>,
-    /// Counts what a thread did that another can see: stores, arrivals, operations issued.
+    /// Number of actions that another thread can see: stores, arrivals, operations issued.
     pub(crate) effects: Cell<u64>,
-    /// Counts of a profile; the blocks have clones of it.
+    /// The profile's counters; the blocks have clones.
     pub(crate) counters: Tally,
 }
 
@@ -86,7 +88,7 @@ impl Cluster {
         }
     }
 
-    /// Forgets the cluster before.
+    /// Forgets the previous cluster and starts the next.
     fn start(&self, launch: &Launch, linear: u64) {
         self.shared.iter().for_each(SharedMemory::reset);
         self.exited.iter().for_each(|exited| exited.set(false));
@@ -102,16 +104,16 @@ impl Cluster {
         self.effects.set(0);
     }
 
-    /// Notes that a thread did something that another can see.
+    /// Records an action that another thread can see.
     #[inline(always)]
     pub(crate) fn effect(&self) {
         self.effects.set(self.effects.get() + 1);
     }
 
-    /// Block and offset of a shared address that a block of rank `own` uses.
+    /// Resolves a shared address that a block of rank `own` uses to a rank and an offset.
     ///
     /// # Errors
-    /// The rank that the address names, when there is no such block.
+    /// The rank in the address, if the cluster has no such block.
     pub(crate) fn place(&self, own: u32, address: u64) -> Result<(u32, u64), u64> {
         let offset = address & ((1 << RANK_SHIFT) - 1);
         match address >> RANK_SHIFT {
@@ -122,28 +124,28 @@ impl Cluster {
     }
 }
 
-/// What a round of turns came to.
+/// The outcome of one round of turns.
 struct Round {
-    /// A warp ran, exited, or was let go on.
+    /// A warp has run, exited, or been let go on.
     progress: bool,
-    /// Every warp that ran only asks again and again.
+    /// Every warp that ran only polled.
     polling: bool,
 }
 
-/// A cluster with the warps of its blocks; used again for one cluster after another.
+/// A cluster with the warps of its blocks; reused for one cluster after another.
 #[derive(Debug)]
 pub(crate) struct ClusterRun<'a> {
     pub(crate) launch: &'a Launch,
-    /// Index in the grid of the cluster that runs.
+    /// Index in the grid of the current cluster.
     pub(crate) linear: u64,
     pub(crate) blocks: Vec<BlockRun<'a>>,
     cluster: Rc<Cluster>,
     random: Random,
     /// Block and warp, in the order of their turns.
     turns: Vec<(usize, usize)>,
-    /// The block, or the one warp of it, that is kept behind the others.
+    /// The block, or the one warp of it, that lags behind the others.
     laggard: Option<(usize, Option<usize>)>,
-    /// Effects that were counted when the last quiet round began, and how many there were.
+    /// The number of effects when the quiet rounds began, and the number of quiet rounds.
     quiet: (u64, u32),
 }
 
@@ -170,7 +172,7 @@ impl<'a> ClusterRun<'a> {
         }
     }
 
-    /// Begins cluster `linear` of the grid, x fastest.
+    /// Starts cluster `linear` of the grid; clusters are numbered x fastest.
     pub(crate) fn start(&mut self, linear: u64) {
         self.linear = linear;
         self.cluster.start(self.launch, linear);
@@ -182,8 +184,8 @@ impl<'a> ClusterRun<'a> {
         self.quiet = (0, 0);
     }
 
-    /// Runs until the cluster is over (true), or every warp has had `rounds` turns or waits for
-    /// other clusters.
+    /// Runs until the cluster has ended (true), or until every warp has had `rounds` turns or only
+    /// waits for other clusters (false).
     pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
         for _ in 0..rounds {
             let round = self.round()?;
@@ -240,14 +242,14 @@ impl<'a> ClusterRun<'a> {
         Ok(round)
     }
 
-    /// Whether a warp of a block is kept behind the others.
+    /// Whether a warp of a block lags behind the others.
     fn lags(&self, b: usize, w: usize) -> bool {
         self.laggard
             .is_some_and(|(block, warp)| block == b && warp.is_none_or(|warp| warp == w))
     }
 
-    /// Chooses who is kept behind: nobody, one warp, or a whole block. Warps that keep pace hide
-    /// what is only wrong when one of them is late.
+    /// Chooses what lags behind: nothing, one warp, or a whole block. Warps that keep pace hide
+    /// bugs that show only when one of them is late.
     fn choose_laggard(&mut self) -> Option<(usize, Option<usize>)> {
         if self.launch.seed == 0 {
             return None;
@@ -289,7 +291,7 @@ impl<'a> ClusterRun<'a> {
             if self.random.below(4) == 0 {
                 self.land()?;
             }
-            // A wait with a time limit may end at any time, whatever it waits for.
+            // A wait with a time limit may expire at any time, whatever it waits for.
             if self.random.below(EARLY) == 0 {
                 self.expire();
             }
@@ -301,7 +303,7 @@ impl<'a> ClusterRun<'a> {
         Ok(())
     }
 
-    /// Lets one asynchronous operation happen; false if none is in flight.
+    /// Lets one asynchronous operation land; false if none is in flight.
     fn land(&mut self) -> Checked<bool> {
         let flying = self.cluster.engine.borrow().len();
         if flying == 0 {
@@ -318,7 +320,7 @@ impl<'a> ClusterRun<'a> {
         Ok(true)
     }
 
-    /// Lets the waits with a time limit end without what they wait for; false if there are none.
+    /// Lets waits with a time limit expire; false if there are none.
     fn expire(&mut self) -> bool {
         let mut any = false;
         for run in &mut self.blocks {
@@ -327,7 +329,7 @@ impl<'a> ClusterRun<'a> {
         any
     }
 
-    /// Whether nothing has happened for so long that nothing ever will.
+    /// Whether nothing has happened for so long that it counts as a deadlock.
     fn is_quiet_for_good(&mut self) -> bool {
         let effects = self.cluster.effects.get();
         if self.quiet.0 != effects {
@@ -337,7 +339,7 @@ impl<'a> ClusterRun<'a> {
         self.quiet.1 > QUIET_ROUNDS
     }
 
-    /// No warp can go on: says who waits where.
+    /// The report of a deadlock: no warp can go on.
     fn deadlock(&self) -> Box<Fault> {
         for run in &self.blocks {
             if let Some(mut fault) = run.cannot_converge() {
@@ -374,7 +376,7 @@ impl<'a> ClusterRun<'a> {
         self.with_waiting(fault)
     }
 
-    /// Adds who waits where.
+    /// Adds notes that say who waits where.
     fn with_waiting(&self, mut fault: Box<Fault>) -> Box<Fault> {
         for run in &self.blocks {
             let block = match self.blocks.len() {
@@ -388,17 +390,17 @@ impl<'a> ClusterRun<'a> {
         fault
     }
 
-    /// The fault of a cluster that only polls, when no other will write what it polls for.
+    /// The fault of a cluster that only polls for what no other cluster will write.
     pub(crate) fn waits_for_ever(&self) -> Box<Fault> {
         self.deadlock()
     }
 
-    /// Effects so far, to see whether a turn did anything.
+    /// Number of effects so far; tells whether a turn did anything.
     pub(crate) fn effects(&self) -> u64 {
         self.cluster.effects.get()
     }
 
-    /// Statistics of the cluster that just ran.
+    /// Statistics of the cluster that has just ended.
     pub(crate) fn stats(&self) -> LaunchStats {
         let mut stats = LaunchStats::default();
         for run in &self.blocks {
@@ -407,7 +409,7 @@ impl<'a> ClusterRun<'a> {
         stats
     }
 
-    /// Tells `merger` that the cluster has ended, and how.
+    /// Tells `merger` that the cluster has ended, and whether it failed.
     pub(super) fn ended(
         &self,
         merger: Option<&Merger<'_>>,
@@ -423,7 +425,7 @@ impl<'a> ClusterRun<'a> {
         Ok(())
     }
 
-    /// Takes out what the blocks printed, in their order.
+    /// Takes out what the blocks printed, in the order of blocks.
     pub(crate) fn printed(&mut self) -> Vec<u8> {
         let mut printed = Vec::new();
         for run in &mut self.blocks {
@@ -441,7 +443,7 @@ impl Block<'_> {
     }
 }
 
-/// Whether a path waits for something, so that it counts in a report of a deadlock.
+/// Whether a path in this state waits, so that a deadlock's report lists it.
 pub(crate) fn waits(state: State) -> bool {
     matches!(state, State::Waiting | State::Blocked)
 }

@@ -1,4 +1,4 @@
-//! `barrier.cluster`: the one barrier of all threads of a cluster, in its two halves.
+//! `barrier.cluster`, the barrier of all threads of a cluster, split into arrive and wait.
 
 use super::block::Block;
 use super::fault::{Checked, Fault};
@@ -9,21 +9,21 @@ use crate::check::Stamp;
 use crate::profile::Waited;
 use crate::report::FaultKind;
 
-/// Lanes by warp of the cluster.
+/// State of the barrier: masks of lanes, by warp of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterBarrier {
-    /// Those that have not exited.
+    /// Lanes that have not exited.
     live: Vec<u32>,
-    /// Those that have arrived and wait for the others.
+    /// Lanes that have arrived in the current phase.
     arrived: Vec<u32>,
-    /// Those that have arrived and not waited since.
+    /// Lanes that have arrived and not waited since.
     open: Vec<u32>,
     arriving: Stamp,
     completed: Stamp,
 }
 
 impl ClusterBarrier {
-    /// The barrier of blocks of so many threads.
+    /// The barrier of `blocks` blocks of `threads` threads.
     pub(crate) fn new(blocks: usize, threads: u32) -> Self {
         let warps = threads.div_ceil(LANES as u32);
         let lanes = |warp: u32| {
@@ -39,7 +39,7 @@ impl ClusterBarrier {
         }
     }
 
-    /// Lanes exit. True if those that are left have all arrived.
+    /// Lanes exit. Returns whether that completes the phase: all that are left have arrived.
     pub(crate) fn exit(&mut self, warp: u32, lanes: u32) -> bool {
         self.live[warp as usize] &= !lanes;
         self.complete()
@@ -64,7 +64,7 @@ impl ClusterBarrier {
         true
     }
 
-    /// What the barrier waits for, for a report.
+    /// What the barrier waits for, as a report's text.
     pub(crate) fn describe(&self) -> String {
         let count = |lanes: &[u32]| lanes.iter().map(|lanes| lanes.count_ones()).sum::<u32>();
         format!(
@@ -76,7 +76,7 @@ impl ClusterBarrier {
 }
 
 impl Warp {
-    /// Runs a half of the cluster's barrier. True if the path does not just go on.
+    /// Runs an arrive or a wait. Returns true if the path waits or its lanes have been split.
     pub(super) fn cluster_barrier(
         &mut self,
         block: &mut Block<'_>,

@@ -1,4 +1,4 @@
-//! What the lanes of a warp compute together: shuffles, votes, matches, reductions.
+//! Warp-wide operations: shuffles, votes, matches, reductions.
 
 use super::block::Block;
 use super::fault::{Checked, Fault};
@@ -9,7 +9,8 @@ use crate::program::{Collective, CollectiveKind as Kind, Redux, Shuffle, Width};
 use crate::report::FaultKind;
 
 impl Warp {
-    /// A collective: runs when the lanes it names are all here, otherwise waits for them.
+    /// Runs a warp-wide instruction once the lanes that it names have reached it; until then they
+    /// wait.
     pub(super) fn meet(
         &mut self,
         block: &mut Block<'_>,
@@ -43,7 +44,7 @@ impl Warp {
                 ));
             }
         }
-        // Lanes of this path may name different sets, each complete by itself.
+        // Lanes of this path may name different member sets, each complete by itself.
         let missing = Lanes(active).fold(0, |missing, lane| missing | members.0[lane])
             & self.paths.live()
             & !active;
@@ -105,8 +106,8 @@ impl Warp {
         }
     }
 
-    /// `shfl.sync`: the value of another lane, and whether that lane is in range. A lane out of
-    /// range keeps its own value; so does one whose source does not take part, which PTX leaves
+    /// `shfl.sync`: the value of the source lane, and whether that lane is in range. If it is not,
+    /// a lane keeps its own value. So does a lane whose source does not take part, which PTX leaves
     /// undefined.
     fn shuffle(
         &self,

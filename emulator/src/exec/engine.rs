@@ -1,57 +1,57 @@
-//! Asynchronous operations in flight: they land when the scheduler says so.
+//! Asynchronous operations in flight; the scheduler decides when each lands.
 
 use std::fmt::Debug;
 
 use super::cluster::Cluster;
 use super::fault::{Checked, Fault};
 
-/// An operation that was issued and has not happened yet.
+/// An operation that has been issued and has not landed yet.
 pub(crate) trait Landing: Debug {
-    /// Does what was asked for: moves the data, completes the transaction, ends its group.
+    /// Carries the operation out: moves the data, completes the mbarrier transaction or the group.
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()>;
 
-    /// The warp whose `cp.async` this is.
+    /// For a `cp.async`: the warp that issued it.
     fn copies_of(&self) -> Option<u32> {
         None
     }
 
-    /// The warp whose `cp.async` issued before must land before this.
+    /// The warp whose earlier `cp.async` operations must land before this operation.
     fn comes_after(&self) -> Option<u32> {
         None
     }
 
-    /// The fault of a block that exits while this is in flight; `None` if it may.
+    /// The fault of a block that exits while this is in flight; `None` if it may exit.
     fn left_behind(&self, _rank: u32) -> Option<Box<Fault>> {
         None
     }
 }
 
-/// The operations in flight in one cluster, in the order of their issue.
+/// The operations in flight in one cluster, in the order of issue.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     flying: Vec<Box<dyn Landing>>,
 }
 
 impl Engine {
-    /// Takes up an operation.
+    /// Adds an operation.
     pub(crate) fn issue(&mut self, operation: Box<dyn Landing>) {
         self.flying.push(operation);
     }
 
-    /// The fault of a block that exits before an operation in flight has come to its end.
+    /// The fault of a block that exits while one of its operations is in flight.
     pub(crate) fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
         self.flying
             .iter()
             .find_map(|flight| flight.left_behind(rank))
     }
 
-    /// Operations in flight.
+    /// Number of operations in flight.
     pub(crate) fn len(&self) -> usize {
         self.flying.len()
     }
 
-    /// Takes out the operation at `index`, or one that it waits for, which lands next. It is not landed here, because landing
-    /// needs the cluster, of which the engine is a part.
+    /// Takes out the operation at `index`, or an earlier one that has to land first. The caller
+    /// lands it, because landing needs the cluster, which owns the engine.
     pub(crate) fn take(&mut self, index: usize) -> Box<dyn Landing> {
         let before = self.flying[index].comes_after().and_then(|warp| {
             let mut earlier = self.flying[..index].iter();

@@ -2,47 +2,48 @@
 
 use crate::report::FaultKind;
 
-/// What went wrong, where the executor knows it; [`block`](super::block) adds the rest.
+/// What went wrong, as far as the executor knows it; [`block`](super::block) and
+/// [`grid`](super::grid) add the rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// Position of the instruction.
     pub(crate) pc: u32,
-    /// Cluster of the grid, if it is not the one that ran into the fault.
+    /// Index in the grid of the cluster; `None` for the one that hit the fault.
     pub(crate) cluster: Option<u64>,
-    /// Block of the cluster.
+    /// Rank of the block in the cluster.
     pub(crate) rank: u32,
-    /// Warp of the block.
+    /// Warp in the block.
     pub(crate) warp: u32,
-    /// Lane, where the fault is one lane's.
+    /// The lane, if the fault is a single lane's.
     pub(crate) lane: Option<u32>,
     pub(crate) address: Option<u64>,
     pub(crate) message: String,
     pub(crate) notes: Vec<String>,
-    /// Position, block and warp are known.
+    /// Whether position, block and warp have been filled in.
     pub(crate) placed: bool,
-    /// The other access of a race.
+    /// The earlier access of a race.
     pub(crate) second: Option<Second>,
 }
 
-/// An access that was there before.
+/// The earlier access of a race.
 #[derive(Clone, Debug)]
 pub(crate) struct Second {
     /// What it did.
     pub(crate) what: String,
-    /// Cluster of the grid, if it is another one.
+    /// Index in the grid of the cluster; `None` for the one that hit the fault.
     pub(crate) cluster: Option<u64>,
-    /// Block of the cluster.
+    /// Rank of the block in the cluster.
     pub(crate) rank: u32,
-    /// Warp of the block.
+    /// Warp in the block.
     pub(crate) warp: u32,
-    /// Lane, where it is one lane's.
+    /// The lane, if it is a single lane's.
     pub(crate) lane: Option<u32>,
     pub(crate) pc: u32,
 }
 
 impl Fault {
-    /// A fault of which warp and position are filled in later.
+    /// A fault whose warp and position are filled in later.
     #[cold]
     pub(crate) fn new(kind: FaultKind, lane: Option<u32>, message: String) -> Box<Self> {
         Box::new(Self {
@@ -60,7 +61,7 @@ impl Fault {
         })
     }
 
-    /// Says where in its block the fault is, unless that is known.
+    /// Fills in the place in the block, unless it is known.
     #[cold]
     pub(crate) fn in_warp(mut self: Box<Self>, warp: u32, pc: u32) -> Box<Self> {
         if !self.placed {
@@ -69,7 +70,7 @@ impl Fault {
         self
     }
 
-    /// Says in which block of the cluster the fault is, unless that is known.
+    /// Fills in the block of the cluster, unless it is known.
     #[cold]
     pub(crate) fn in_block(mut self: Box<Self>, rank: u32) -> Box<Self> {
         if !self.placed {

@@ -1,10 +1,11 @@
-//! A launch: distributes the clusters over host threads.
+//! A launch: distributes its clusters over host threads.
 //!
-//! A plain launch has clusters of one block. Blocks that cannot see each other's work run in parallel. When the program has atomics on
-//! global memory, or loads from it that are volatile or stronger, the result could depend on the
-//! order of the blocks; then one host thread runs them, in order. A block that does not come to an
-//! end in its turn, because it waits for another one, is put aside while the next ones run, up to
-//! as many as an H200 would hold at a time.
+//! Without clusters, each block is a cluster of its own. Blocks that cannot see each other's work
+//! run in parallel. If the program has atomics on global memory, loads from it that are volatile or
+//! stronger, or copies that reduce, the result could depend on the order of the blocks; then one
+//! host thread runs them, in a fixed order. A block that does not end in its turn, because it waits
+//! for another one, is set aside while later ones run, up to as many threads as an H200 holds at a
+//! time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,21 +17,21 @@ use super::merge::Merger;
 use crate::config::{LaunchStats, Output};
 use crate::report::{Place, Report};
 
-/// Turns of each warp before the next block of an ordered launch runs.
+/// Rounds of turns of a cluster's warps before the next cluster of an ordered launch begins.
 const ROUNDS: u64 = 64;
-/// Threads that an H200 holds at a time: 132 multiprocessors of 2048.
+/// Threads that an H200 holds at a time: 132 SMs of 2048.
 const RESIDENT_THREADS: u64 = 132 * 2048;
 
-/// Passes over all clusters in which none did anything, before it is a deadlock.
+/// Passes over all clusters without any effect before it counts as a deadlock.
 const QUIET_PASSES: usize = 1024;
 
-/// What one cluster left.
+/// What a cluster that has ended leaves.
 struct Outcome {
     linear: u64,
     printed: Vec<u8>,
 }
 
-/// Runs every block.
+/// Runs all clusters of a launch.
 pub(crate) fn run(
     launch: &Launch,
     pool: &rayon::ThreadPool,
@@ -70,7 +71,7 @@ fn ordered(
     let mut running: std::collections::VecDeque<ClusterRun<'_>> = Default::default();
     let mut spare = Vec::new();
     while next < clusters || !running.is_empty() {
-        // A new cluster begins only when the waiting ones have had a turn.
+        // A new cluster begins only when those that were set aside have had a turn.
         let begin = next < clusters && running.len() < resident;
         let mut run = match (begin, running.pop_front()) {
             (true, waiting) => {
@@ -126,7 +127,7 @@ fn parallel(
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
     let next = AtomicU64::new(0);
-    // Clusters from this one on need not run: one before it has failed.
+    // Clusters with a higher index need not run: an earlier one has failed.
     let failed = AtomicU64::new(u64::MAX);
     let fault: Mutex<Option<(u64, Box<Report>)>> = Mutex::new(None);
     let total = Mutex::new(LaunchStats::default());
@@ -188,7 +189,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds to a fault where it happened.
+/// Makes a report of a fault: adds kernel, source lines and indices.
 fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
     let launch = run.launch;
     let place = |cluster: Option<u64>, rank: u32, warp: u32, lane: Option<u32>, pc: u32| {

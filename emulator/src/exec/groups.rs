@@ -1,21 +1,21 @@
-//! Groups of asynchronous copies: what a thread has issued, committed, and not waited for yet.
+//! Async-groups of copies: what each thread has issued, committed, and not yet waited for.
 
 use super::row::{LANES, Lanes};
 use crate::check::Stamp;
 use crate::program::GroupKind;
 
-/// One instruction's copies, for lanes that are in the same group.
+/// The copies of one instruction, for the lanes that are in the same group.
 #[derive(Clone, Debug)]
 struct Flight {
     id: u64,
     lanes: u32,
-    /// Groups that the lanes had committed before.
+    /// Number of groups that these lanes had committed before.
     group: u32,
-    /// Copies that still read their source.
+    /// Copies that have not finished reading their source.
     reading: u32,
-    /// Copies that still write their destination.
+    /// Copies that have not finished writing their destination.
     writing: u32,
-    /// Reads shared memory of the issuing block.
+    /// Whether they read shared memory of the issuing block.
     from_shared: bool,
     /// Position of the instruction.
     pc: u32,
@@ -23,17 +23,17 @@ struct Flight {
     written: Stamp,
 }
 
-/// The copies of one warp of one kind.
+/// The copies of one kind by one warp.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     committed: [u32; LANES],
     flights: Vec<Flight>,
     next: u64,
-    /// What the end of copies teaches whose reads alone were waited for.
+    /// Stamps of copies that have ended although only their reads were waited for.
     ended: Stamp,
 }
 
-/// Names a flight of a warp.
+/// Identifies the copies of one instruction of a warp.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlightId {
     pub(crate) kind: GroupKind,
@@ -42,7 +42,7 @@ pub(crate) struct FlightId {
     id: u64,
 }
 
-/// Groups of all warps of a cluster.
+/// The groups of all warps of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct AllGroups {
     cp_async: Vec<Groups>,
@@ -64,7 +64,7 @@ impl AllGroups {
         }
     }
 
-    /// Takes up one copy of each of `lanes`, which are in the same group.
+    /// Adds one copy for each of `lanes`, which are in the same group.
     pub(crate) fn issue(
         &mut self,
         kind: GroupKind,
@@ -111,7 +111,8 @@ impl AllGroups {
         flights.iter_mut().find(|found| found.id == flight.id)
     }
 
-    /// The first copy out of shared memory of these warps that its thread has not waited for.
+    /// The first copy out of shared memory by these warps whose thread has not waited for it: warp,
+    /// lane, position.
     pub(crate) fn unread(&self, agents: std::ops::Range<u32>) -> Option<(u32, u32, u32)> {
         agents.into_iter().find_map(|agent| {
             let flights = &self.bulk.get(agent as usize)?.flights;
@@ -149,7 +150,7 @@ impl Wait<'_> {
 }
 
 impl Groups {
-    /// Lanes of `mask` that are in the same group as the lowest of them.
+    /// The lanes of `mask` that are in the same group as the lowest of them.
     pub(crate) fn together(&self, mask: u32) -> u32 {
         let group = self.committed[mask.trailing_zeros() as usize];
         Lanes(mask)
@@ -184,7 +185,7 @@ impl Groups {
             .fold(0, |lanes, flight| lanes | wait.concerned(flight))
     }
 
-    /// Forgets what the lanes of `mask` have waited for; returns what that teaches.
+    /// Forgets what the lanes of `mask` have waited for; returns the stamp that they acquire.
     pub(crate) fn retire(&mut self, mask: u32, leave: Option<u32>, read: bool) -> Stamp {
         let mut stamp = Stamp::default();
         let mut flights = std::mem::take(&mut self.flights);
@@ -219,7 +220,7 @@ impl Groups {
         stamp
     }
 
-    /// What is in flight, for a report.
+    /// What is in flight, as a report's text.
     pub(crate) fn describe(&self, mask: u32) -> String {
         let flights = self.flights.iter();
         let count = flights.filter(|flight| flight.lanes & mask != 0).count();

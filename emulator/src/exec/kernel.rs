@@ -1,7 +1,8 @@
-//! Lane kernels: one PTX operation over the 32 lanes of a warp.
+//! Lane kernels: one lane-wise PTX operation over the 32 lanes of a warp.
 //!
-//! A kernel is chosen when an instruction is decoded. [`lanes!`] compiles each twice, once plainly
-//! and once for AVX2 with FMA, and picks what the machine has; the results are the same.
+//! A kernel is chosen when an instruction is lowered. [`lanes!`] compiles each kernel twice,
+//! without target features and for AVX2 with FMA, and picks what the machine supports; the results
+//! are the same.
 
 use super::registers::{Constants, Lane, Registers, Slot};
 use super::row::{LANES, Row, mask_of};
@@ -9,7 +10,8 @@ use crate::semantics::FloatMode;
 use crate::semantics::compare::Compare;
 use crate::semantics::fp32::MinMaxMode;
 
-/// Operands and modes of a lane-wise instruction. What an operation does not use is slot 0.
+/// Operands and modes of a lane-wise instruction. Operands that an operation does not use are slot
+/// 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Args {
     /// Destination.
@@ -21,13 +23,13 @@ pub(crate) struct Args {
     pub(crate) b: Slot,
     pub(crate) c: Slot,
     pub(crate) f: Slot,
-    /// Rounding, flushing and saturation.
+    /// Rounding, `.ftz` and `.sat`.
     pub(crate) float: FloatMode,
     /// Modes of `min` and `max`.
     pub(crate) minmax: MinMaxMode,
     /// Comparison of `setp` and `set`.
     pub(crate) compare: Compare,
-    /// Table of `lop3`, and other small numbers.
+    /// Table of `lop3`, and other small numbers of single operations.
     pub(crate) imm: u32,
 }
 
@@ -53,7 +55,7 @@ impl Kernel {
     }
 }
 
-/// Whether the machine has what the fast versions are compiled for.
+/// Whether the machine has the features that the fast versions are compiled for.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn fast() -> bool {
@@ -68,7 +70,7 @@ pub(crate) fn fast() -> bool {
     })
 }
 
-/// Calls a closure, compiled for AVX2 where the machine has it.
+/// Calls a closure, compiled for AVX2 and FMA if the machine has them.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn vectorized<R>(f: impl FnOnce() -> R) -> R {
@@ -118,8 +120,8 @@ macro_rules! kernel {
     }};
 }
 
-/// Makes a [`Kernel`] of a function of one to four typed sources: `lanes!(|x, a: f32, b: f32|
-/// -> f32 { .. })`, where `x` is the [`Args`].
+/// Makes a [`Kernel`] from a function of one to four typed sources: `lanes!(|x, a: f32, b: f32| ->
+/// f32 { .. })`, where `x` is the [`Args`].
 macro_rules! lanes {
     (|$x:ident, $a:ident: $ta:ty| -> $r:ty $body:block) => {
         $crate::exec::kernel::kernel!(|regs, constants, args, mask| {
@@ -186,7 +188,7 @@ macro_rules! lanes {
 
 pub(crate) use {kernel, lanes};
 
-/// A Rust type that travels in a register.
+/// A Rust type that is held in a register.
 pub(crate) trait Value: Copy {
     /// The register's width.
     type Bits: Lane;
@@ -292,7 +294,7 @@ pub(crate) fn map4<A: Value, B: Value, C: Value, D: Value, R: Value>(
     regs.put(x.d, &out, mask);
 }
 
-/// The lanes in which two sources satisfy `f`.
+/// The lanes in which `f` holds for two sources.
 #[inline(always)]
 pub(crate) fn test2<A: Value, B: Value>(
     regs: &Registers,
@@ -308,7 +310,7 @@ pub(crate) fn test2<A: Value, B: Value>(
     )
 }
 
-/// Writes the lanes of `mask` of one source's results and their carries.
+/// For the lanes of `mask`, computes results and carries from three sources, and writes them.
 #[inline(always)]
 pub(crate) fn carry3<T: Value>(
     regs: &mut Registers,

@@ -1,7 +1,8 @@
-//! The state of mbarriers: phases, pending arrivals, pending transaction bytes.
+//! The state of mbarriers: phase, pending arrivals, pending transaction bytes (tx-count).
 //!
-//! It lies beside shared memory, by block and offset, so that nothing but `mbarrier` instructions
-//! and the completions of copies changes it. The eight bytes in shared memory are guarded.
+//! The state is kept beside shared memory, by block and offset, so that only `mbarrier`
+//! instructions and completing copies change it. Other accesses to its eight bytes of shared memory
+//! are refused.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +13,14 @@ use super::row::{Lanes, Row};
 use crate::check::Stamp;
 use crate::report::FaultKind;
 
-/// Most arrivals of a phase, and most transaction bytes on either side of zero.
+/// Most arrivals of a phase, and largest magnitude of the tx-count.
 pub(crate) const MOST: u32 = (1 << 20) - 1;
 /// Bytes of an mbarrier.
 pub(crate) const MBARRIER_BYTES: u64 = 8;
-/// Bits of a state below those that count phases: the arrivals that were pending.
+/// Bits of a state below the phase count; they hold the pending arrivals.
 const PENDING_BITS: u32 = 20;
 
-/// A shared address: the block of the cluster, and the offset in its memory.
+/// A place in shared memory: the rank of a block of the cluster, and the offset in its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) rank: u32,
@@ -29,17 +30,18 @@ pub(crate) struct Place {
 /// One mbarrier.
 #[derive(Clone, Debug)]
 pub(crate) struct Mbarrier {
-    /// Arrivals that the phases to come wait for.
+    /// Arrivals that each coming phase waits for.
     expected: u32,
-    /// Arrivals that this phase still waits for.
+    /// Arrivals that the current phase still waits for.
     pending: u32,
-    /// Transaction bytes that this phase still waits for; negative where some came first.
+    /// Transaction bytes that the current phase still waits for; negative if bytes came before they
+    /// were expected.
     tx: i64,
-    /// Phases that have completed.
+    /// Number of completed phases.
     phase: u64,
-    /// What those know that have arrived in this phase.
+    /// The joined stamps of the arrivals in the current phase.
     arrived: Stamp,
-    /// What those knew that had arrived in the phase that completed last.
+    /// The joined stamps of the arrivals in the last completed phase.
     completed: Stamp,
 }
 
@@ -55,12 +57,12 @@ impl Mbarrier {
         }
     }
 
-    /// What `mbarrier.arrive` returns: the phase, and the arrivals it waits for.
+    /// What `mbarrier.arrive` returns: the phase, and the pending arrivals.
     pub(crate) fn state(&self) -> u64 {
         self.phase << PENDING_BITS | u64::from(self.pending)
     }
 
-    /// What waiting for the phase that completed last teaches.
+    /// What waiting for the last completed phase acquires.
     pub(crate) fn knowledge(&self) -> &Stamp {
         &self.completed
     }
@@ -81,7 +83,8 @@ impl Mbarrier {
         }
     }
 
-    /// Whether the phase of a parity has completed: that before the current one has the other.
+    /// Whether the phase with a parity has completed: true if the current phase has the other
+    /// parity.
     pub(crate) fn has_parity_passed(&self, parity: u32) -> bool {
         self.phase & 1 != u64::from(parity & 1)
     }
@@ -91,14 +94,14 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Counts bytes that have come. True if that completes the phase.
+    /// Counts bytes that have arrived (complete-tx). Returns whether that completes the phase.
     pub(crate) fn complete(&mut self, bytes: u32, stamp: &Stamp) -> Result<bool, String> {
         self.tx = in_range(self.tx - i64::from(bytes), bytes, "completing")?;
         self.arrived.join(stamp);
         Ok(self.end_phase())
     }
 
-    /// Counts arrivals. True if that completes the phase.
+    /// Counts arrivals. Returns whether that completes the phase.
     pub(crate) fn arrive(
         &mut self,
         count: u32,
@@ -132,7 +135,7 @@ impl Mbarrier {
         Ok(self.end_phase())
     }
 
-    /// One more arrival for this phase: `cp.async.mbarrier.arrive` without `.noinc`.
+    /// Adds a pending arrival to the current phase: `cp.async.mbarrier.arrive` without `.noinc`.
     pub(crate) fn add_pending(&mut self) -> Result<(), String> {
         if self.pending == MOST {
             return Err(format!("more than {MOST} pending arrivals"));
@@ -152,7 +155,7 @@ impl Mbarrier {
         ends
     }
 
-    /// Where it stands, for a report.
+    /// Its state, as a report's text.
     pub(crate) fn describe(&self) -> String {
         let bytes = match self.tx {
             0 => String::new(),
@@ -183,7 +186,7 @@ pub(super) fn plural(count: u32, noun: &str) -> String {
     format!("{count} {noun}{s}")
 }
 
-/// A misuse of an mbarrier.
+/// The fault of a misused mbarrier.
 #[cold]
 pub(crate) fn misuse(lane: Option<u32>, message: String) -> Box<Fault> {
     Fault::new(FaultKind::MbarrierMisuse, lane, message)
@@ -194,7 +197,7 @@ pub(crate) fn misuse(lane: Option<u32>, message: String) -> Box<Fault> {
 pub(crate) struct Mbarriers {
     live: BTreeMap<Place, Mbarrier>,
     invalidated: BTreeSet<Place>,
-    /// For each block, first and last byte beyond of where its mbarriers lie.
+    /// For each block, the range of offsets in which its mbarriers lie: first byte, and end.
     spans: Vec<Cell<(u64, u64)>>,
 }
 
@@ -246,7 +249,7 @@ impl Mbarriers {
         })
     }
 
-    /// Refuses ordinary accesses to the bytes of an mbarrier.
+    /// Refuses plain accesses to the bytes of an mbarrier.
     #[inline]
     pub(crate) fn guard(
         &self,
@@ -274,7 +277,7 @@ impl Mbarriers {
         Ok(())
     }
 
-    /// The offset of an mbarrier that a range of a block's memory touches.
+    /// The offset of an mbarrier that overlaps a range of a block's memory.
     pub(crate) fn within(&self, rank: u32, offset: u64, bytes: u64) -> Option<u64> {
         let (first, end) = self.spans[rank as usize].get();
         if offset >= end || offset + bytes <= first {

@@ -1,4 +1,4 @@
-//! `mbarrier`: the instructions.
+//! The `mbarrier` instructions.
 
 use super::block::Block;
 use super::fault::Checked;
@@ -11,7 +11,7 @@ use crate::profile::Waited;
 use crate::program::{Mbarrier, MbarrierKind, Until};
 
 impl Warp {
-    /// Runs an `mbarrier` instruction. True if the path does not just go on.
+    /// Runs an `mbarrier` instruction. Returns true if the path waits or its lanes have been split.
     pub(super) fn mbarrier(
         &mut self,
         block: &mut Block<'_>,
@@ -68,8 +68,8 @@ impl Warp {
         }
     }
 
-    /// Notes for the check of races that lanes use an mbarrier: whoever did not wait for its
-    /// initialisation may come before it.
+    /// Tells the race check that lanes use an mbarrier: a use that is not ordered after its
+    /// initialisation is a race.
     fn note_mbarrier(
         &self,
         block: &Block<'_>,
@@ -92,7 +92,7 @@ impl Warp {
         order.lanes(actor, target, kind, &offsets, lanes, bytes)
     }
 
-    /// Does what one lane asks for; returns the state before.
+    /// Carries out the instruction for one lane; returns the state before it.
     fn change(
         &self,
         block: &Block<'_>,
@@ -188,7 +188,8 @@ impl Warp {
             let agent = block.agent(self.index);
             order.take_up(agent, &known, op.ordered);
             if op.ordered {
-                // Lanes that wait together may have arrived one by one.
+                // Lanes that finish a wait together may have arrived one by one: they are converged
+                // again.
                 order.warp_sync(agent, passed | !self.paths.live());
             }
         }
@@ -204,7 +205,7 @@ impl Warp {
         Ok(false)
     }
 
-    /// What a path that waits at an mbarrier waits for.
+    /// What a path that waits at an mbarrier waits for, as a report's text.
     pub(super) fn describe_mbarrier(
         &self,
         block: &Block<'_>,
@@ -244,7 +245,7 @@ impl Warp {
     }
 }
 
-/// The fault of an mbarrier that cannot do what a lane asks for.
+/// The fault of an mbarrier that cannot do what a lane requests.
 #[cold]
 fn named(block: &Block<'_>, at: Place, lane: usize, why: &str) -> Box<super::fault::Fault> {
     let rank = match block.cluster.shared.len() {

@@ -1,4 +1,4 @@
-//! Compares what the clusters of a launch touched, in their order, whichever ends first.
+//! Compares what the clusters of a launch touched in cluster order, whichever of them ends first.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use super::block::Launch;
 use super::fault::Fault;
 use crate::check::{Touched, across};
 
-/// Clusters that may be ahead of the first that has not ended.
+/// How many clusters may run ahead of the first that has not ended.
 const AHEAD: usize = 64;
 
-/// The clusters that have ended, for launches in which they cannot wait for each other.
+/// The clusters that have ended, in a launch in which they cannot wait for each other.
 #[derive(Debug)]
 pub(super) struct Merger<'a> {
     launch: &'a Launch,
@@ -22,11 +22,11 @@ pub(super) struct Merger<'a> {
 struct State {
     /// The first cluster that has not ended.
     next: u64,
-    /// Later ones that have; `None` if they failed.
+    /// Later clusters that have ended; `None` if they failed.
     ended: BTreeMap<u64, Option<Touched>>,
-    /// A cluster failed, or raced with one before it: later ones do not matter.
+    /// Whether a cluster has failed or raced with an earlier one: later ones do not matter then.
     over: bool,
-    /// Memory to use again.
+    /// Host memory for reuse.
     spare: Vec<Touched>,
 }
 
@@ -41,10 +41,10 @@ impl<'a> Merger<'a> {
         })
     }
 
-    /// Takes up what a cluster touched; nothing if it failed. Gives back memory to use again.
+    /// Takes what a cluster touched; nothing if it failed. Returns host memory for reuse.
     ///
     /// # Errors
-    /// The first cluster that races with one before it, and the race.
+    /// The first cluster that races with an earlier one, and the race.
     pub(super) fn ended(
         &self,
         linear: u64,

@@ -1,10 +1,11 @@
 //! The executor: runs a [`Program`](crate::program::Program) warp by warp.
 //!
-//! A warp is 32 lanes and a set of [paths](path): groups of lanes that share a position and a call
-//! stack. Paths part at divergent branches and meet again when they reach the same position with
-//! the same stack; of several, the one with the deepest stack and then the lowest position runs,
-//! so that those behind catch up, and now and then another one, so that lanes that spin on what
-//! others write do not spin for ever.
+//! A warp is 32 lanes and a set of [paths](path): groups of lanes that share a position in the code
+//! and a call stack. A divergent branch splits a path, and paths reconverge when they reach the
+//! same position with the same stack. Of several paths the one with the deepest stack runs, and
+//! among those the one with the lowest position, so that paths that are behind catch up. From time
+//! to time another path gets a turn, so that lanes that spin on what other lanes write do not spin
+//! forever.
 
 pub(crate) mod access;
 mod access_faults;

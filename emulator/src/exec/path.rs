@@ -1,61 +1,61 @@
-//! Paths: the groups of lanes of a warp that run together.
+//! Paths: the groups of converged lanes of a warp.
 
 use super::registers::Extent;
 
-/// A call that has not returned.
+/// An active call: the kernel's frame or that of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Function that runs in it.
+    /// The function.
     pub(crate) function: u32,
-    /// Position of the call; `u32::MAX` in the kernel.
+    /// Position of the call instruction; `u32::MAX` in the kernel's frame.
     pub(crate) call: u32,
-    /// Its registers.
+    /// Its window of the register files.
     pub(crate) window: Extent,
-    /// Its local memory in bytes.
+    /// Offset of its frame in local memory, in bytes.
     pub(crate) local: u64,
 }
 
-/// What a path does.
+/// Whether a path can run, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Can run.
     Ready,
-    /// At an instruction that other lanes of the warp must reach too.
+    /// Waits at an instruction that other lanes of the warp must reach too.
     Converging,
-    /// At a barrier of the block.
+    /// Waits at a barrier of the block.
     Waiting,
-    /// At an instruction that waits for an event, and runs again when there was one.
+    /// Waits at an instruction for an event, and runs it again after one.
     Blocked,
 }
 
-/// Lanes with one position and one call stack.
+/// Lanes with the same position and call stack.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) frames: Vec<Frame>,
     pub(crate) state: State,
-    /// When it was last chosen.
+    /// When it was last chosen to run.
     pub(crate) chosen: u64,
-    /// The time limit of the wait that the path is at has run out.
+    /// Whether the time limit of its current wait has expired.
     pub(crate) expired: bool,
 }
 
 impl Path {
-    /// The call that runs.
+    /// The innermost call.
     pub(crate) fn frame(&self) -> &Frame {
         self.frames
             .last()
             .expect("a path is in the kernel or in a function it called")
     }
 
-    /// Order in which paths run: deepest first, then lowest position.
+    /// The order in which paths run: deepest call stack first, then lowest position.
     fn rank(&self) -> (std::cmp::Reverse<usize>, u32) {
         (std::cmp::Reverse(self.frames.len()), self.pc)
     }
 }
 
-/// The paths of one warp. Their masks are disjoint and together hold the lanes that have not
+/// The paths of one warp. Their masks are disjoint and together contain the lanes that have not
 /// exited.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paths {
@@ -69,7 +69,7 @@ impl Paths {
         self.list.iter().fold(0, |lanes, path| lanes | path.mask)
     }
 
-    /// Joins paths that are at the same place, and drops empty ones.
+    /// Reconverges paths at the same position with the same stack, and drops empty ones.
     pub(crate) fn merge(&mut self) {
         self.list.retain(|path| path.mask != 0);
         let mut i = 0;
@@ -91,7 +91,7 @@ impl Paths {
         }
     }
 
-    /// Chooses a path to run: the first by rank, or when `fair` the one that waited longest.
+    /// Chooses a path to run: the first by rank, or, if `fair`, the one that has waited longest.
     pub(crate) fn choose(&mut self, fair: bool) -> Option<usize> {
         let ready = self
             .list
@@ -108,7 +108,7 @@ impl Paths {
         Some(index)
     }
 
-    /// Whether another path should run before `index`, or may join it.
+    /// Whether another path should run before `index`, or may reconverge with it.
     #[inline]
     pub(crate) fn behind(&self, index: usize) -> bool {
         let rank = self.list[index].rank();

@@ -1,11 +1,11 @@
-//! Between the bytes of an access and registers of any width.
+//! Conversion between the bytes of an access and registers of any width.
 
 use super::registers::{Constants, Registers};
 use super::row::{LANES, Row};
 use crate::memory::lanes::Planes;
 use crate::program::{Access, Reg, Width};
 
-/// Moves loaded bytes to the destination registers.
+/// Writes loaded bytes to the destination registers.
 #[inline(always)]
 pub(super) fn unpack_planes(regs: &mut Registers, planes: &Planes, access: &Access, mask: u32) {
     for (i, reg) in access.regs.iter().enumerate() {
@@ -58,7 +58,7 @@ fn put_extended(
     }
 }
 
-/// Collects the source registers of a store.
+/// Collects the source registers of a store into the planes.
 #[inline(always)]
 pub(super) fn pack_planes(
     regs: &Registers,

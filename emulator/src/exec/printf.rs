@@ -1,4 +1,4 @@
-//! `vprintf`: C formats over a buffer of arguments.
+//! `vprintf`: C format strings with a buffer of arguments.
 
 use super::block::Block;
 use super::fault::{Checked, Fault};
@@ -46,7 +46,7 @@ impl Warp {
         Ok(())
     }
 
-    /// The fault of a device-side assertion that failed.
+    /// The fault of a failed device-side assertion.
     pub(crate) fn assertion(
         &mut self,
         block: &mut Block<'_>,
@@ -71,7 +71,7 @@ impl Warp {
         Ok(Fault::new(FaultKind::Trap, Some(lane as u32), message))
     }
 
-    /// Reads up to 8 bytes at one address for the lanes of `mask`.
+    /// Reads up to 8 bytes at one address per lane of `mask`.
     fn peek(
         &mut self,
         block: &mut Block<'_>,
@@ -96,7 +96,7 @@ impl Warp {
         Ok(out)
     }
 
-    /// A string at a generic address, up to its zero byte.
+    /// The string at a generic address, up to its zero byte.
     fn string(&mut self, block: &mut Block<'_>, address: u64, lane: usize) -> Checked<Vec<u8>> {
         let mut out = Vec::new();
         loop {
@@ -154,7 +154,7 @@ impl Warp {
         Ok(out)
     }
 
-    /// Takes the next argument, which is aligned to its size.
+    /// The next argument; each is aligned to its size.
     fn argument(
         &mut self,
         block: &mut Block<'_>,
@@ -170,7 +170,7 @@ impl Warp {
     }
 }
 
-/// C promotes what is shorter than `int` to it, and `float` to `double`.
+/// C promotes integers shorter than `int` to `int`, and `float` to `double`.
 fn argument_bytes(style: &Style) -> usize {
     match style.conversion {
         Conversion::Signed | Conversion::Unsigned | Conversion::Octal | Conversion::Hex(_) => {

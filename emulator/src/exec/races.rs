@@ -1,4 +1,4 @@
-//! Where the accesses of warps meet the checks for races.
+//! Where accesses of warps are handed to the race check.
 
 use super::access::Intent;
 use super::block::{Block, BlockRun};
@@ -10,16 +10,16 @@ use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
 use crate::program::Strength;
 
-/// What the accesses of a warp are part of.
+/// The instruction that the accesses of a warp belong to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Site {
     /// Position of the instruction.
     pub(crate) pc: u32,
     /// Warp in the block.
     pub(crate) warp: u32,
-    /// How it orders others.
+    /// Its memory-ordering strength.
     pub(crate) strength: Strength,
-    /// The read of an atomic, which counts as the write that follows.
+    /// Whether it is the read of an atomic, which counts as the write that follows.
     pub(crate) atomic: bool,
 }
 
@@ -33,7 +33,7 @@ impl From<Intent> for Kind {
 }
 
 impl Site {
-    /// An instruction that a warp begins.
+    /// The site of an instruction that begins.
     #[inline(always)]
     pub(super) fn new(warp: u32, pc: u32, strength: Strength) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Site {
         }
     }
 
-    /// Who accesses.
+    /// The maker of the accesses.
     fn actor(self, block: &Block<'_>) -> Actor<'static> {
         Actor::Warp {
             warp: block.agent(self.warp),
@@ -52,7 +52,7 @@ impl Site {
         }
     }
 
-    /// Notes what the lanes of `mask` read.
+    /// Records the reads of the lanes of `mask`.
     #[inline(always)]
     pub(super) fn read(
         self,
@@ -76,7 +76,7 @@ impl Site {
         Ok(())
     }
 
-    /// Notes what they are about to write.
+    /// Records the writes that the lanes of `mask` are about to do.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "what an access is made of")]
     pub(super) fn write<W: Word>(
@@ -139,7 +139,7 @@ impl Warp {
 }
 
 impl BlockRun<'_> {
-    /// A warp goes on behind a barrier, and knows what all knew that arrived.
+    /// A warp goes on after a barrier, and acquires what all arrivals released.
     pub(super) fn learn(&self, warp: u32, stamp: &Stamp) {
         let mut order = self.block.cluster.order.borrow_mut();
         order.acquire(self.block.agent(warp), stamp);
@@ -147,7 +147,7 @@ impl BlockRun<'_> {
 }
 
 impl Block<'_> {
-    /// What a warp hands over when it arrives at a barrier.
+    /// What a warp releases when it arrives at a barrier.
     pub(super) fn arrival(&self, warp: u32) -> Stamp {
         match self.launch.checks.races {
             true => {

@@ -1,4 +1,4 @@
-//! The order of everything that hardware leaves open, drawn from the seed.
+//! Random choices where hardware leaves something open, drawn from the seed.
 
 /// SplitMix64 (Steele, Lea, Flood, 2014): small, and good enough to shuffle.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

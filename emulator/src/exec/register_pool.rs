@@ -12,28 +12,28 @@ use crate::report::FaultKind;
 const GROUP: usize = 4;
 /// Threads of a warpgroup.
 const GROUP_THREADS: u32 = (GROUP * LANES) as u32;
-/// Registers of a multiprocessor.
+/// Registers of an SM.
 const FILE: u32 = 65_536;
-/// Registers that threads are given at a time.
+/// Granularity in which registers per thread are allocated.
 const UNIT: u32 = 8;
 
 /// The registers of one block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RegisterPool {
-    /// Registers of a thread, by warp.
+    /// Registers per thread, by warp.
     held: Vec<u32>,
-    /// Registers that no thread has.
+    /// Registers that no warp holds.
     free: u32,
-    /// All of them.
+    /// All registers of the block.
     total: u32,
-    /// What a thread has at the start; `None` where nothing fixes it.
+    /// Registers per thread at the start; `None` if nothing determines them.
     entry: Option<u32>,
-    /// The `setmaxnreg` that each warp has run: position and count.
+    /// For each warp, the `setmaxnreg` instructions that it has run: position and count.
     history: Vec<Vec<(u32, u32)>>,
 }
 
 impl RegisterPool {
-    /// The pool of a block at its start.
+    /// The pool of a block that starts.
     pub(super) fn new(launch: &Launch) -> Self {
         let threads: u32 = launch.config.block.iter().product();
         let warps = threads.div_ceil(LANES as u32);
@@ -48,7 +48,7 @@ impl RegisterPool {
         }
     }
 
-    /// Notes that a warp runs `setmaxnreg`: all warps of a warpgroup must run the same.
+    /// Records that a warp runs a `setmaxnreg`: all warps of a warpgroup must run the same ones.
     fn note(&mut self, warp: usize, pc: u32, count: u32) -> Checked<()> {
         let at = self.history[warp].len();
         self.history[warp].push((pc, count));
@@ -70,7 +70,7 @@ impl RegisterPool {
         }
     }
 
-    /// The fault of a warpgroup of which only some warps have run a `setmaxnreg`: warp, position.
+    /// The fault of a warpgroup in which only some warps have run a `setmaxnreg`.
     pub(super) fn left_out(&self) -> Option<Box<Fault>> {
         let groups = self.history.chunks(GROUP).enumerate();
         groups.into_iter().find_map(|(group, warps)| {
@@ -91,7 +91,7 @@ impl RegisterPool {
         })
     }
 
-    /// What the warpgroups hold or ask for, and what there is.
+    /// What the warpgroups hold or request, and the total, as text.
     fn sum(&self, asks: impl Fn(usize) -> u32) -> String {
         let groups: Vec<u32> = (0..self.held.len()).step_by(GROUP).map(asks).collect();
         let list: Vec<String> = groups.iter().map(u32::to_string).collect();
@@ -103,7 +103,7 @@ impl RegisterPool {
         )
     }
 
-    /// What a warp waits for, for a report.
+    /// What a warp waits for, as a report's text.
     pub(crate) fn describe(&self, count: u32) -> String {
         format!(
             ", for {count} registers a thread: {} of {} are free",
@@ -111,8 +111,8 @@ impl RegisterPool {
         )
     }
 
-    /// The fault of warpgroups that ask for more than there is: `asks` gives for each warp the
-    /// count it waits for, or `None`.
+    /// The fault of warpgroups that together request more than there is. `asks` has for each warp
+    /// the count that it waits for, or `None`.
     pub(super) fn exhausted(&self, asks: &[Option<u32>]) -> Box<Fault> {
         let sum = self.sum(|warp| asks[warp].unwrap_or(self.held[warp]));
         let message = format!(
@@ -129,8 +129,8 @@ impl RegisterPool {
 }
 
 impl Launch {
-    /// Registers of a thread at the start, as ptxas gives them to a kernel with `setmaxnreg`: all
-    /// that its launch bounds allow. `None` without such bounds.
+    /// Registers per thread at the start of a kernel with `setmaxnreg`, as ptxas assigns them:
+    /// `.maxnreg`, or all that the launch bounds allow. `None` without either.
     fn entry_registers(&self) -> Option<u32> {
         let bounds = &self.program.bounds;
         if let Some(registers) = bounds.max_registers {
@@ -143,7 +143,7 @@ impl Launch {
 }
 
 impl Warp {
-    /// Runs `setmaxnreg`. True if the path does not just go on.
+    /// Runs `setmaxnreg`. Returns true if the path waits or its lanes have been split.
     pub(super) fn set_registers(
         &mut self,
         block: &mut Block<'_>,
@@ -201,7 +201,7 @@ impl Warp {
 }
 
 impl BlockRun<'_> {
-    /// The fault of warps that wait for registers, if there are any.
+    /// The fault of warps that wait for registers that will not be freed, if there are any.
     pub(super) fn registers_exhausted(&self) -> Option<Box<Fault>> {
         let code = &self.block.launch.program.code;
         let mut asks = vec![None; self.warps.len()];

@@ -1,8 +1,8 @@
-//! The register file of a warp: one file a width, each laid out as `[slot][32 lanes]`.
+//! The register files of a warp: one for each width, each laid out as `[slot][32 lanes]`.
 //!
-//! Every function call gets a window of each file. Lanes of a warp may be in different functions
-//! at the same depth: their windows overlap, but no two lanes share a cell, because a cell belongs
-//! to one lane whatever the slot means.
+//! Every function call has a window in each file. Lanes of a warp may be in different functions at
+//! the same depth. Their windows overlap, but no two lanes share a cell: a cell belongs to one
+//! lane, whatever the slot stands for.
 
 use super::row::{Bits, FULL_MASK, LANES, Row};
 use crate::program::Width;
@@ -29,7 +29,7 @@ impl Slot {
         (self.0 & !Self::CONSTANT) as usize
     }
 
-    /// Its position in the window; `None` for a constant.
+    /// The position in the window; `None` for a constant.
     pub(crate) fn in_register(self) -> Option<usize> {
         (!self.is_constant()).then(|| self.index())
     }
@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-/// Slots of each width; as a size of a window, or as the position of one.
+/// A number of slots of each width: the size of a window, or the position of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) b16: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// The position after a window of size `size` at `self`.
+    /// The position after a window of size `size` that begins at `self`.
     pub(crate) fn after(self, size: Self) -> Self {
         Self {
             b16: self.b16 + size.b16,
@@ -81,13 +81,13 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    /// Moves to the window at `window`.
+    /// Makes the window at `window` the current one.
     #[inline]
     pub(crate) fn enter(&mut self, window: Extent) {
         self.window = window;
     }
 
-    /// Makes room up to `end`.
+    /// Makes room for slots up to `end`.
     pub(crate) fn reserve(&mut self, end: Extent) {
         grow(&mut self.b16, end.b16, Row::default());
         grow(&mut self.b32, end.b32, Row::default());
@@ -95,7 +95,7 @@ impl Registers {
         grow(&mut self.pred, end.pred, 0);
     }
 
-    /// The lanes of a predicate.
+    /// The mask of lanes in which a predicate is true.
     #[inline(always)]
     pub(crate) fn pred(&self, constants: &Constants, slot: Slot) -> u32 {
         if slot.is_constant() {

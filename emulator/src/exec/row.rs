@@ -7,7 +7,7 @@ pub(crate) const LANES: usize = 32;
 /// The mask of all lanes.
 pub(crate) const FULL_MASK: u32 = u32::MAX;
 
-/// 32 values, aligned for vector instructions.
+/// One value for each of 32 lanes, aligned for vector instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(crate) struct Row<T>(pub(crate) [T; LANES]);
@@ -19,7 +19,7 @@ impl<T: Copy + Default> Default for Row<T> {
 }
 
 impl<T: Copy> Row<T> {
-    /// `f` of each value.
+    /// Applies `f` to each value.
     #[inline(always)]
     pub(crate) fn map<R: Copy + Default>(self, f: impl Fn(T) -> R) -> Row<R> {
         let mut out = Row::default();

@@ -63,7 +63,7 @@ impl Warp {
         self.regs.put(d.slot, &row, mask);
     }
 
-    /// Joins registers into a wider one, the first lowest.
+    /// Joins registers into a wider one; the first is the lowest part.
     pub(crate) fn pack(&mut self, block: &Block<'_>, d: Reg, parts: &[Reg], mask: u32) {
         let constants = &block.launch.program.constants;
         let mut whole = Row([0u64; LANES]);
@@ -92,7 +92,7 @@ impl Warp {
         }
     }
 
-    /// Splits a register into narrower ones, the lowest first.
+    /// Splits a register into narrower ones; the first is the lowest part.
     pub(crate) fn unpack(&mut self, block: &Block<'_>, parts: &[Reg], a: Reg, mask: u32) {
         let constants = &block.launch.program.constants;
         let whole = if a.width == Width::B64 {
@@ -115,5 +115,5 @@ impl Warp {
     }
 }
 
-/// Multiprocessors of the device that is imitated: an H200 has 132.
+/// SMs of the modelled device, an H200.
 const SMS: u32 = 132;

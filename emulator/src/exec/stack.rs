@@ -1,4 +1,4 @@
-//! `alloca`, `stacksave`, `stackrestore`, and accesses to what `alloca` gave.
+//! `alloca`, `stacksave`, `stackrestore`, and accesses to memory of `alloca`.
 
 use super::access::{Intent, check_plain};
 use super::access_faults::{out_of_space, uninitialized};
@@ -75,7 +75,7 @@ impl Warp {
         }
     }
 
-    /// Reads `bytes` of local memory into the planes, of the lanes of `mask`.
+    /// Reads `bytes` of local memory into the planes for each lane of `mask`.
     pub(super) fn read_local(
         &mut self,
         block: &Block<'_>,
@@ -101,7 +101,7 @@ impl Warp {
         read.map_err(missing)
     }
 
-    /// Writes `bytes` of the planes to local memory, of the lanes of `mask`.
+    /// Writes `bytes` from the planes to local memory for each lane of `mask`.
     pub(super) fn write_local(
         &mut self,
         block: &Block<'_>,
@@ -124,7 +124,7 @@ impl Warp {
         Ok(())
     }
 
-    /// End of the local memory of the deepest call.
+    /// The end of the local memory of the deepest call.
     fn local_limit(&self, block: &Block<'_>) -> u64 {
         let functions = &block.launch.program.functions;
         let end = |path: &super::path::Path| {
@@ -134,11 +134,11 @@ impl Warp {
         self.paths.list.iter().map(end).max().unwrap_or(0)
     }
 
-    /// Parts an access: the lanes that address frames, and those that address what `alloca` gave,
-    /// with their offsets there.
+    /// Splits an access into the lanes that address frames and those that address memory of
+    /// `alloca`, with the latter's offsets there.
     ///
     /// # Errors
-    /// Outside of the thread's allocations, or misaligned.
+    /// An address outside the thread's allocations, or misaligned.
     fn part_stack(
         &self,
         addresses: &Row<u64>,

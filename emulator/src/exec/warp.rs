@@ -14,12 +14,12 @@ use crate::memory::stack::DynamicStack;
 use crate::program::{Guard, Inst, Op};
 use crate::report::FaultKind;
 
-/// Instructions that a path runs before another ready path gets a turn.
+/// Instructions that a path runs while others are ready, before another one gets a turn.
 const PATIENCE: u32 = 4096;
 /// Strong loads and attempts at a lock that a path makes before it counts as polling.
 const POLLS: u32 = 32;
 
-/// State of one warp.
+/// The state of one warp.
 #[derive(Debug, Default)]
 pub(crate) struct Warp {
     pub(crate) index: u32,
@@ -27,49 +27,49 @@ pub(crate) struct Warp {
     pub(crate) local: LocalMemory,
     pub(crate) stack: DynamicStack,
     pub(crate) paths: Paths,
-    /// Lanes that hold a thread of the block.
+    /// The lanes that have a thread of the block.
     pub(crate) lanes: u32,
     /// Thread index of each lane.
     pub(crate) tid: [Row<u32>; 3],
-    /// Data of the access that runs.
+    /// Data of the current access.
     pub(crate) planes: Box<Planes>,
     pub(crate) lane_instructions: u64,
     pub(crate) warp_instructions: u64,
-    /// The access that runs, for the checks for races.
+    /// The current access, for the race check.
     pub(crate) site: Site,
-    /// Polls since the path was chosen.
+    /// Polls since the current path was chosen.
     pub(crate) polls: u32,
-    /// `wgmma` that were not waited for.
+    /// `wgmma` instructions that have not been waited for.
     pub(crate) flight: Flight,
-    /// Warp instructions that it may run.
+    /// Most warp instructions that it may run.
     pub(crate) budget: u64,
 }
 
-/// Why a warp stopped.
+/// Why a warp stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// All lanes have exited.
     Done,
-    /// All paths wait at barriers.
+    /// All paths wait.
     Blocked,
-    /// It could go on, but others should have a turn.
+    /// It could go on, but its turn is over.
     Yielded,
-    /// Every path that can run asks again and again for what another warp or block writes.
+    /// Every path that can run only polls for what another warp or block writes.
     Polling,
 }
 
-/// What an instruction does to the path that ran it.
+/// What an instruction does to the control flow of its path.
 pub(super) enum Flow {
     Next,
     Jump(u32),
-    /// Lanes go different ways; the paths are arranged.
+    /// The path has been split, waits or has ended; the list of paths is up to date.
     Parted,
-    /// Next, but let others run.
+    /// To the next instruction, after others have had a turn.
     Yield,
 }
 
 impl Warp {
-    /// Sets the warp up for a new block: every lane at the start of the kernel.
+    /// Prepares the warp for a new block: every lane is at the start of the kernel.
     pub(crate) fn start(&mut self, block: &Block<'_>) {
         let kernel = &block.launch.program.functions[0];
         let frame = Frame {
@@ -97,7 +97,7 @@ impl Warp {
         self.budget = block.launch.budget;
     }
 
-    /// The lanes in which a predicate operand holds.
+    /// The lanes in which a predicate operand is true.
     #[inline(always)]
     pub(crate) fn holds(&self, block: &Block<'_>, guard: Guard) -> u32 {
         let pred = self.regs.pred(&block.launch.program.constants, guard.pred);
@@ -109,7 +109,7 @@ impl Warp {
         *self.regs.row::<u32>(&block.launch.program.constants, slot)
     }
 
-    /// Runs until all lanes have exited or wait, or `turns` instructions are over.
+    /// Runs until all lanes have exited or wait, or until `turns` instructions have run.
     pub(crate) fn run(&mut self, block: &mut Block<'_>, turns: u64) -> Checked<Stop> {
         let end = self.warp_instructions.saturating_add(turns);
         let mut fair = false;
@@ -133,7 +133,7 @@ impl Warp {
         }
     }
 
-    /// No path is ready.
+    /// What happens if no path is ready.
     fn stuck(&mut self, block: &mut Block<'_>) -> Checked<Stop> {
         if self.paths.list.is_empty() {
             return Ok(Stop::Done);
@@ -142,7 +142,7 @@ impl Warp {
             return Ok(Stop::Blocked);
         }
         if self.paths.list.iter().any(|path| waits(path.state)) {
-            // The block may let the waiting lanes go on; the fault is certain only then.
+            // The block may yet let the waiting lanes go on; only then is the fault certain.
             return Ok(Stop::Blocked);
         }
         Err(self.cannot_converge(block))
@@ -183,7 +183,7 @@ impl Warp {
         fault
     }
 
-    /// Runs one path until it should give way.
+    /// Runs one path until another one should run.
     fn run_path(&mut self, block: &mut Block<'_>, index: usize, end: u64) -> Checked<Pause> {
         let launch = block.launch;
         let code = launch.program.code.as_slice();
@@ -231,7 +231,8 @@ impl Warp {
                 flow
             };
             if counting {
-                // What takes its count back because it will run again was not issued.
+                // An instruction that has taken back its count, because it will run again, was not
+                // issued.
                 let warp = self.warp_instructions.wrapping_sub(before.0);
                 let lane = self.lane_instructions.wrapping_sub(before.1);
                 block.counters.issued(pc, warp, lane);
@@ -270,7 +271,7 @@ impl Warp {
         }
     }
 
-    /// Runs one instruction that is not lane-wise.
+    /// Runs one operation that is not lane-wise.
     fn step(
         &mut self,
         block: &mut Block<'_>,
@@ -377,8 +378,8 @@ impl Warp {
         Flow::Parted
     }
 
-    /// Splits the lanes of `wait` off a path to stay where it is, while the others go on. Returns
-    /// the path of `wait`.
+    /// Splits the lanes of `wait` off a path; they stay at the instruction in state `state`, while
+    /// the others go on. Returns the index of the path of `wait`.
     pub(crate) fn part(&mut self, index: usize, wait: u32, state: State) -> usize {
         let path = &mut self.paths.list[index];
         if path.mask == wait {
@@ -396,8 +397,8 @@ impl Warp {
         self.paths.list.len() - 1
     }
 
-    /// Lets the lanes of `wait` run their instruction again after the next event, while the others
-    /// of the path go on.
+    /// Makes the lanes of `wait` run their instruction again after the next event, while the other
+    /// lanes of the path go on.
     pub(crate) fn block_on(&mut self, index: usize, wait: u32) {
         self.uncount(wait);
         self.part(index, wait, State::Blocked);
@@ -413,12 +414,12 @@ impl Warp {
 /// Why a path stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
-    /// The paths changed, or another one is behind.
+    /// The paths have changed, or another path should run first.
     Parted,
-    /// It ran long while others were ready.
+    /// It has run for long while others were ready.
     Patience,
-    /// It asks again and again for the same, or sleeps.
+    /// It polls or sleeps.
     Polling,
-    /// The warp's turns are over.
+    /// The warp's turn is over.
     Turns,
 }

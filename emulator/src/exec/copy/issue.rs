@@ -1,4 +1,4 @@
-//! Bulk and tensor copies at issue: operands, and the rules of addresses and sizes.
+//! Bulk and tensor copies at issue: their operands, and the checks of addresses and sizes.
 
 use std::rc::Rc;
 
@@ -20,15 +20,15 @@ use crate::program::{
 };
 use crate::report::FaultKind;
 
-/// Alignment of addresses and sizes of bulk copies.
+/// Required alignment of addresses and sizes of bulk copies, in bytes.
 const ALIGN: u64 = 16;
 
-/// A copy that a lane issues.
+/// A copy that one lane issues.
 struct Issue<'a> {
     op: &'a BulkCopy,
     shape: Shape,
     reduce: Option<(AtomicOp, AtomicType)>,
-    /// Path of the warp.
+    /// Index of the path in the warp.
     index: usize,
     lane: usize,
 }
@@ -67,7 +67,8 @@ impl Warp {
         Ok(())
     }
 
-    /// The global side of a copy; for copies from shared memory, its address there.
+    /// The global side of a copy; for a copy from shared memory to a block, the source address
+    /// there.
     fn shape(&self, block: &Block<'_>, op: &BulkCopy, index: usize, lane: usize) -> Checked<Shape> {
         let (map, coordinates, im2col) = match &op.global {
             GlobalSide::Tensor {
@@ -151,7 +152,7 @@ impl Warp {
         block.shared_place(rows.0[lane], lane, bytes, align, what)
     }
 
-    /// Issues what an mbarrier completes.
+    /// Issues a copy that an mbarrier completes.
     fn issue_load(&self, block: &Block<'_>, issue: &Issue<'_>) -> Checked<()> {
         let (op, lane) = (issue.op, issue.lane);
         let (Some(shared), Some(mbarrier)) = (&op.shared, &op.mbarrier) else {
@@ -206,7 +207,7 @@ impl Warp {
         Ok(())
     }
 
-    /// The source of a copy in the block's own shared memory.
+    /// The source of a copy, which must be in the block's own shared memory.
     fn own_source(
         &self,
         block: &Block<'_>,
@@ -220,7 +221,7 @@ impl Warp {
         block.own_place(place, lane, what)
     }
 
-    /// The blocks that a load goes to.
+    /// The ranks of the blocks that receive a load.
     fn receivers(&self, block: &Block<'_>, issue: &Issue<'_>, target: Place) -> Checked<Vec<u32>> {
         let Some(slot) = issue.op.multicast else {
             return Ok(vec![target.rank]);
@@ -240,7 +241,7 @@ impl Warp {
         Ok((0..blocks as u32).filter(named).collect())
     }
 
-    /// Issues what a group completes.
+    /// Issues a copy that a bulk group completes.
     fn issue_store(&self, block: &Block<'_>, issue: &Issue<'_>) -> Checked<()> {
         let (op, lane) = (issue.op, issue.lane);
         let Some(shared) = &op.shared else {
@@ -268,7 +269,7 @@ impl Warp {
     }
 }
 
-/// How a copy combines what it brings with what is there.
+/// How a copy combines its data with what is at the destination.
 fn reduction(op: &BulkCopy, shape: &Shape, lane: usize) -> Checked<Option<(AtomicOp, AtomicType)>> {
     match (op.combine, shape) {
         (Combine::Replace, _) => Ok(None),

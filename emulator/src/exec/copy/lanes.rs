@@ -1,4 +1,4 @@
-//! `cp.async`: small copies, each lane its own, and the arrivals that follow them.
+//! `cp.async`: small copies by each lane, and the mbarrier arrivals that follow them.
 
 use super::Issuer;
 use crate::check::{Channel, Kind, Proxy, Stamp};
@@ -16,13 +16,13 @@ use crate::program::{GroupKind, LaneCopy, Pointer};
 use crate::report::FaultKind;
 use crate::tensor_map::Swizzle;
 
-/// One lane's part.
+/// The copy of one lane.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     lane: u32,
     from: u64,
     to: Place,
-    /// Bytes that are read; the others are zero.
+    /// Bytes that are read; the rest is filled with zeros.
     read: u32,
 }
 
@@ -64,7 +64,7 @@ impl Landing for LaneCopies {
     }
 }
 
-/// Arrivals that take place when all copies before them have landed.
+/// Arrivals that take place once all earlier `cp.async` of the warp have landed.
 #[derive(Debug)]
 struct Arrivals {
     issuer: Issuer,

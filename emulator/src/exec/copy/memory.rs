@@ -1,4 +1,4 @@
-//! Ranges of memory, as copies read and write them.
+//! Reads and writes of ranges of memory by copies.
 
 use super::Issuer;
 use crate::check::{Actor, Kind, Target};
@@ -11,7 +11,7 @@ use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::space::Space;
 use crate::tensor_map::Swizzle;
 
-/// Bytes that a swizzle moves together.
+/// Bytes that a swizzle keeps together.
 const CHUNK: usize = 16;
 
 impl Issuer {
@@ -46,7 +46,7 @@ impl Issuer {
         Ok(())
     }
 
-    /// The allocation of a range of global memory, and the range's offset in it.
+    /// The allocation that contains a range of global memory, and the range's offset in it.
     fn global<'a>(
         &self,
         cluster: &'a Cluster,
@@ -78,7 +78,7 @@ impl Issuer {
         Ok((found, offset as usize))
     }
 
-    /// Writes shared memory, with each 16-byte chunk at its swizzled place.
+    /// Writes shared memory, each 16-byte chunk to its swizzled address.
     pub(super) fn write_shared(
         &self,
         cluster: &Cluster,
@@ -100,7 +100,7 @@ impl Issuer {
         Ok(())
     }
 
-    /// Reads shared memory, with each 16-byte chunk from its swizzled place.
+    /// Reads shared memory, each 16-byte chunk from its swizzled address.
     pub(super) fn read_shared(
         &self,
         cluster: &Cluster,
@@ -123,8 +123,8 @@ impl Issuer {
         Ok(data)
     }
 
-    /// What holds of every range of shared memory that a copy touches; its bounds were checked at
-    /// issue.
+    /// Checks that apply to every range of shared memory that a copy touches; bounds were checked
+    /// at issue.
     fn shared(&self, cluster: &Cluster, at: Place, bytes: u64, kind: Kind) -> Checked<()> {
         let intent = intent(kind);
         let table = cluster.mbarriers.borrow();
@@ -152,7 +152,7 @@ fn intent(kind: Kind) -> Intent {
     }
 }
 
-/// Where the byte lies that would lie at `address` without swizzle.
+/// The swizzled address of the byte that would be at `address` without swizzle.
 pub(super) fn swizzled(swizzle: Swizzle, address: u64) -> u64 {
     let chunks = swizzle.span().map_or(0, |span| span / CHUNK as u64 - 1);
     address ^ (address >> 7 & chunks) << 4

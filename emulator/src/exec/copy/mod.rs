@@ -1,4 +1,4 @@
-//! Asynchronous copies: what is done at issue, and what when they land.
+//! Asynchronous copies: what happens at issue, and what when they land.
 
 mod issue;
 mod lanes;
@@ -18,7 +18,7 @@ use super::mbarrier::{Place, misuse};
 use super::warp::Warp;
 use crate::check::{Channel, Operation, Proxy, Stamp};
 
-/// Who issued an operation, and where.
+/// The lane that issued an operation, and the instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Issuer {
     pub(crate) rank: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Issuer {
     pub(crate) lane: u32,
     pub(crate) pc: u32,
     pub(crate) proxy: Proxy,
-    /// The operation's part in happens-before.
+    /// The operation as the race check knows it.
     pub(crate) operation: Operation,
 }
 
@@ -53,7 +53,7 @@ impl Issuer {
         }
     }
 
-    /// Says of a fault who ran into it.
+    /// Fills in the issuer of the operation as the place of a fault.
     #[cold]
     pub(crate) fn blame(&self, mut fault: Box<Fault>) -> Box<Fault> {
         (fault.rank, fault.warp, fault.pc) = (self.rank, self.warp, self.pc);
@@ -61,12 +61,12 @@ impl Issuer {
         fault
     }
 
-    /// What waiting for the operation's end teaches.
+    /// The stamp that waiting for the end of the operation acquires.
     fn stamp(&self, cluster: &Cluster) -> Stamp {
         cluster.order.borrow().finish(&self.operation)
     }
 
-    /// Counts bytes that have come, at the mbarrier that waits for them.
+    /// Completes `bytes` of a transaction at an mbarrier.
     fn complete(&self, cluster: &Cluster, at: Place, bytes: u64) -> Checked<()> {
         let stamp = self.stamp(cluster);
         let mut table = cluster.mbarriers.borrow_mut();

@@ -1,4 +1,4 @@
-//! Reductions of copies: element by element, as atomics do them.
+//! Copies that reduce: element by element, as atomics do.
 
 use super::Issuer;
 use crate::check::Kind;
@@ -22,7 +22,8 @@ pub(super) fn combine(op: AtomicOp, ty: AtomicType, old: &mut [u8], data: &[u8])
     }
 }
 
-/// How a reduction works on elements of a map's type; `None` where there is no such reduction.
+/// The type in which a reduction works on elements of a map's type; `None` if there is no such
+/// reduction.
 pub(super) fn of_map(op: AtomicOp, ty: TensorMapType) -> Option<AtomicType> {
     use AtomicOp as O;
     use TensorMapType as T;
@@ -48,7 +49,7 @@ pub(super) fn of_map(op: AtomicOp, ty: TensorMapType) -> Option<AtomicType> {
 }
 
 impl Issuer {
-    /// Combines data into global memory, atomically element by element.
+    /// Combines data into global memory; each element is atomic.
     pub(super) fn reduce_global(
         &self,
         cluster: &Cluster,

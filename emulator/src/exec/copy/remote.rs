@@ -1,4 +1,4 @@
-//! `st.async` and `red.async`: stores into a block of the cluster that an mbarrier there counts.
+//! `st.async` and `red.async`: stores to a block of the cluster that complete on an mbarrier there.
 
 use super::Issuer;
 use super::reduce::combine;

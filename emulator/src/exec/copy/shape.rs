@@ -1,4 +1,5 @@
-//! The global side of a copy: a range, or a box or column of a tensor.
+//! The side of a copy that is not its shared-memory operand: a range, or a box or column of a
+//! tensor.
 
 use std::rc::Rc;
 
@@ -22,7 +23,7 @@ pub(super) struct TensorBox {
     pub(super) offsets: [u16; 3],
 }
 
-/// What a copy moves, on the side of global memory.
+/// What a copy moves, seen from global memory.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     Linear { address: u64, bytes: u64 },
@@ -30,7 +31,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Bytes in shared memory.
+    /// Bytes in shared memory, without padding of a swizzle.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Linear { bytes, .. } => *bytes,
@@ -38,8 +39,8 @@ impl Shape {
         }
     }
 
-    /// Bytes of a row in shared memory, and from the start of one row to that of the next: under a
-    /// swizzle every row has a span of its own, as an H200 lays it out.
+    /// Bytes of a row in shared memory, and the distance from one row to the next. With a swizzle,
+    /// every row has a span of its own, as an H200 lays it out.
     pub(super) fn rows(&self) -> (u64, u64) {
         match (self, self.swizzle().span()) {
             (Self::Tensor(tensor), Some(span)) => {
@@ -50,7 +51,8 @@ impl Shape {
         }
     }
 
-    /// Bytes of shared memory from the first to the last that is touched, whole spans of a swizzle.
+    /// Bytes of shared memory from the first to the last that is touched, in whole spans of a
+    /// swizzle.
     pub(super) fn footprint(&self) -> u64 {
         let (row, pitch) = self.rows();
         self.bytes() / row * pitch
@@ -63,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// Alignment in shared memory.
+    /// Required alignment in shared memory.
     pub(super) fn align(&self) -> u64 {
         match self {
             Self::Linear { .. } => 16,
@@ -71,7 +73,7 @@ impl Shape {
         }
     }
 
-    /// Reads everything, as it will lie in shared memory before the swizzle.
+    /// Reads all data, in the order in which it will lie in shared memory before the swizzle.
     pub(super) fn gather(&self, cluster: &Cluster, issuer: &Issuer) -> Checked<Vec<u8>> {
         cluster.counters.at(issuer.pc);
         match self {
@@ -87,7 +89,7 @@ impl Shape {
         }
     }
 
-    /// Writes everything, or combines it with what is there.
+    /// Writes all data, or combines it with what is there.
     pub(super) fn scatter(
         &self,
         cluster: &Cluster,
@@ -162,9 +164,9 @@ impl TensorBox {
         Ok(data)
     }
 
-    /// An H200 stores whole units of 16 bytes: up to the end of the last one that the tensor has
-    /// a part of, what the box has for outside is written too, where rows end between. Of reductions
-    /// it is not known.
+    /// Writes the rows. An H200 stores whole 16-byte units: if a row of the tensor ends inside a
+    /// unit, the data of the box for the rest of that unit is written too. Whether reductions do so
+    /// is not known.
     fn scatter(
         &self,
         data: &[u8],
@@ -190,8 +192,8 @@ impl TensorBox {
     }
 }
 
-/// `bytes` of what elements outside of a tensor read as. An H200 fills with one NaN of 16 bits,
-/// whatever the type, which is a NaN of every wider type too.
+/// `bytes` of the fill value for elements outside a tensor. An H200 uses one 16-bit NaN for all
+/// types, which is a NaN of every wider type too.
 fn filled(fill: Fill, bytes: usize) -> Vec<u8> {
     match fill {
         Fill::Zeros => vec![0; bytes],
@@ -199,7 +201,7 @@ fn filled(fill: Fill, bytes: usize) -> Vec<u8> {
     }
 }
 
-/// What the types do to a value on its way that are not just bits.
+/// Applies the conversions of the types that do not copy plain bits.
 fn convert(ty: TensorMapType, data: &mut [u8]) {
     let (round, flush) = match ty {
         TensorMapType::F32Ftz => (false, true),
@@ -213,7 +215,7 @@ fn convert(ty: TensorMapType, data: &mut [u8]) {
             bits &= 0x8000_0000;
         }
         if round && bits & 0x7f80_0000 != 0x7f80_0000 {
-            // To 10 bits of fraction, ties away from zero, as `cvt.rna.tf32.f32`.
+            // To 10 bits of fraction, ties away from zero, as `cvt.rna.tf32.f32` rounds.
             bits = bits.wrapping_add(0x1000) & !0x1fff;
         }
         word.copy_from_slice(&bits.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Tensor maps in memory: reading them for copies, and `tensormap`'s instructions.
+//! Tensor maps in memory: reading them for copies, and the `tensormap` instructions.
 
 use crate::exec::block::Block;
 use crate::exec::fault::{Checked, Fault};
@@ -13,7 +13,7 @@ use crate::tensor_map::{
     TensorMapType,
 };
 
-/// Element types in the order of `tensormap.replace`'s numbers.
+/// Element types in the order of the numbers that `tensormap.replace` uses.
 const ELEMENT_TYPES: [TensorMapType; 13] = [
     TensorMapType::U8,
     TensorMapType::U16,
@@ -46,7 +46,7 @@ fn resolve(space: Space, address: u64) -> (Space, u64) {
     (space, address.wrapping_sub(space.window()))
 }
 
-/// The allocation that holds a map, and the map's offset in it.
+/// The allocation that contains a map, and the map's offset in it.
 fn allocation<'a>(block: &Block<'a>, address: u64) -> Option<(&'a Allocation, usize)> {
     let (_, found) = at_or_below(&block.launch.memory, address)?;
     let offset = address - found.base;
@@ -54,7 +54,7 @@ fn allocation<'a>(block: &Block<'a>, address: u64) -> Option<(&'a Allocation, us
     (fits && !found.is_freed()).then_some((found, offset as usize))
 }
 
-/// The map at an address, as a copy uses it.
+/// The map at an address, decoded and checked for a copy.
 pub(super) fn read_map(
     block: &Block<'_>,
     space: Space,
@@ -116,7 +116,7 @@ impl Warp {
         Ok(())
     }
 
-    /// `tensormap.cp_fenceproxy`: the lanes of a warp copy one map.
+    /// `tensormap.cp_fenceproxy`: the lanes of a warp copy one map together.
     pub(in crate::exec) fn copy_map(
         &self,
         block: &Block<'_>,
@@ -194,8 +194,8 @@ impl Warp {
     }
 }
 
-/// Replaces a field. What it may hold is judged when a copy uses the map, as fields may change one
-/// after another.
+/// Replaces a field. Its value is checked only when a copy uses the map, since a kernel may replace
+/// one field after another.
 fn replaced(bytes: &mut Bytes, field: MapField, value: u64) -> Result<(), String> {
     let (mut map, im2col) =
         TensorMapDesc::decode_unchecked(bytes).map_err(|error| error.to_string())?;

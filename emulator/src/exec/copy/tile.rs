@@ -1,20 +1,21 @@
-//! Boxes of tensors: which element goes where.
+//! Boxes of tensors: the rows of a box and their addresses.
 
 use crate::exec::fault::Checked;
 use crate::tensor_map::{TENSOR_MAP_RANK, TensorMapDesc};
 
-/// A row of a box: elements that lie side by side, in the tensor and in shared memory.
+/// A row of a box: elements that are contiguous in the tensor and in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     /// Address of the first element inside the tensor.
     pub(super) address: u64,
-    /// Elements before it that lie outside.
+    /// Number of elements before it that lie outside the tensor.
     pub(super) before: usize,
-    /// Elements inside.
+    /// Number of elements inside the tensor.
     pub(super) inside: usize,
 }
 
-/// Part of a row of `extent` elements from coordinate `start` that lies inside a dimension.
+/// The part of a row of `extent` elements from coordinate `start` on that is inside the dimension:
+/// elements before it, and elements inside.
 pub(super) fn clip(start: i64, extent: usize, dim: u64) -> (usize, usize) {
     let before = start.saturating_neg().clamp(0, extent as i64) as usize;
     let end = (dim as i64)

@@ -15,7 +15,7 @@ use crate::program::{AtomicOp, AtomicType};
 use crate::report::FaultKind;
 use crate::tensor_map::Swizzle;
 
-/// The fault of a block that exits before a copy into or out of its memory has landed.
+/// The fault of a block that exits before a copy from or to its shared memory has landed.
 #[cold]
 fn left_behind(issuer: &Issuer, place: Place, bytes: u64, mbarrier: Place) -> Box<Fault> {
     let message = format!(
@@ -31,7 +31,7 @@ fn left_behind(issuer: &Issuer, place: Place, bytes: u64, mbarrier: Place) -> Bo
     issuer.blame(fault)
 }
 
-/// The parts of a copy that lie in one piece in shared memory: where, and which of its bytes.
+/// The contiguous pieces of a copy in shared memory: the place of each, and its range of the data.
 fn parts(shape: &Shape, first: Place) -> impl Iterator<Item = (Place, Range<usize>)> {
     let bytes = shape.bytes();
     let (row, pitch) = match shape.rows() {
@@ -47,7 +47,7 @@ fn parts(shape: &Shape, first: Place) -> impl Iterator<Item = (Place, Range<usiz
     })
 }
 
-/// From global memory into shared memory of one block.
+/// A copy from global memory to the shared memory of one block.
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) issuer: Issuer,
@@ -75,7 +75,7 @@ impl Landing for Load {
     }
 }
 
-/// From shared memory of one block into that of another, or of the same.
+/// A copy from the shared memory of one block to that of a block of the cluster.
 #[derive(Debug)]
 pub(super) struct Across {
     pub(super) issuer: Issuer,
@@ -112,12 +112,12 @@ impl Landing for Across {
     }
 }
 
-/// From shared memory to global memory: the reading half.
+/// A copy from shared memory to global memory: its reads.
 #[derive(Debug)]
 pub(super) struct Store {
-    /// Of the reads.
+    /// As the issuer of the reads.
     pub(super) reader: Issuer,
-    /// Of the writes.
+    /// As the issuer of the writes.
     pub(super) writer: Issuer,
     pub(super) shape: Shape,
     pub(super) source: Place,
@@ -147,7 +147,7 @@ impl Landing for Store {
     }
 }
 
-/// The writing half.
+/// The writes of such a copy.
 #[derive(Debug)]
 struct StoreWrite {
     writer: Issuer,

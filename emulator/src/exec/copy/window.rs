@@ -1,12 +1,12 @@
-//! Columns of im2col maps: which pixel goes where.
+//! Columns of im2col maps: the pixels of a column and their addresses.
 
 use super::tile::{Span, clip};
 use crate::exec::fault::Checked;
 use crate::tensor_map::{Im2col, TensorMapDesc};
 
 /// Calls `f` for each pixel of the column that begins at `start`, in the order in which they lie in
-/// shared memory. The position runs through the bounding box, innermost first, then through the
-/// images; the pixel read is the one at that position plus `offsets`.
+/// shared memory. The position runs through the bounding box, innermost dimension first, then
+/// through the images; the pixel that is read is the one at that position plus `offsets`.
 pub(super) fn pixels(
     map: &TensorMapDesc,
     window: &Im2col,

@@ -1,6 +1,6 @@
-//! C format strings: parsing, and the text of one number.
+//! C format strings: parsing, and formatting of one number.
 
-/// A part of a format.
+/// A piece of a format string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(Vec<u8>),
@@ -24,7 +24,7 @@ pub(super) enum Conversion {
     HexFloat(bool),
 }
 
-/// Length of an integer.
+/// Length modifier of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
     Byte,
@@ -45,12 +45,12 @@ pub(super) struct Style {
     zero: bool,
     pub(super) width: usize,
     pub(super) precision: Option<usize>,
-    /// Width or precision is an argument, `*`.
+    /// Whether the width and the precision are arguments (`*`).
     pub(super) width_given: bool,
     pub(super) precision_given: bool,
 }
 
-/// Splits a format.
+/// Splits a format string into pieces.
 pub(super) fn parse(format: &[u8]) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut text = Vec::new();
@@ -157,7 +157,7 @@ fn parse_style(mut rest: &[u8]) -> Result<(Style, &[u8]), String> {
     Ok((style, rest))
 }
 
-/// A number at the front, 0 if there is none.
+/// The number at the front (0 if there is none), and the rest.
 fn digits(mut rest: &[u8]) -> (usize, &[u8]) {
     let mut value = 0usize;
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
@@ -171,7 +171,7 @@ fn digits(mut rest: &[u8]) -> (usize, &[u8]) {
 }
 
 impl Style {
-    /// The text of a value other than a string, before padding with spaces.
+    /// The text of a value other than a string, before padding to the width.
     pub(super) fn number(&self, value: u64) -> String {
         match self.conversion {
             Conversion::Char => char::from(value as u8).to_string(),

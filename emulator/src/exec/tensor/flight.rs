@@ -1,8 +1,9 @@
-//! The `wgmma` that a warp has issued and not waited for, and the registers that they own.
+//! The `wgmma` that a warp has issued and not waited for, and the registers that they use.
 //!
-//! From its issue until the wait for its group, a `wgmma` may write its accumulator and read its A
-//! registers whenever it likes: whoever touches the first, or changes the second, races with it.
-//! And a `wgmma` sees what was done to its registers before only through a `wgmma.fence`; of the
+//! From its issue to the wait for its group, a `wgmma` may write its accumulator and read its A
+//! registers at any time. So an instruction races with it if it touches the accumulator or changes
+//! an A register. And a `wgmma` sees earlier accesses to its registers only after a `wgmma.fence`.
+//! Only `wgmma` of one shape on the same accumulator are ordered without one.
 //! accumulators of `wgmma` of one shape, the order is kept without.
 
 use std::collections::VecDeque;
@@ -13,14 +14,15 @@ use crate::exec::row::Row;
 use crate::program::{Inst, Op, Program, Width};
 use crate::report::FaultKind;
 
-/// What is known of a 32-bit register, by positions of instructions, plus one.
+/// What is known of a 32-bit register. Each field is a position of an instruction plus one, 0 for
+/// none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// The last `wgmma` in flight that has it in its accumulator.
+    /// The last `wgmma` in flight with this register in its accumulator.
     sum: u32,
-    /// The last in flight that reads A from it.
+    /// The last `wgmma` in flight that reads A from it.
     input: u32,
-    /// The last other instruction that named it, since the fence.
+    /// The last other instruction since the fence that named it.
     touched: u32,
 }
 
@@ -28,15 +30,15 @@ struct Mark {
 #[derive(Debug)]
 struct Issued {
     pc: u32,
-    /// Number among the `wgmma` of the warp.
+    /// Its number among the `wgmma` of the warp.
     step: u64,
-    /// Positions of the accumulator's registers.
+    /// Positions in the register file of the accumulator's registers.
     sums: Box<[usize]>,
-    /// Positions of A's registers.
+    /// Positions in the register file of A's registers.
     inputs: Box<[usize]>,
 }
 
-/// An instruction that named a register that a `wgmma` in flight reads.
+/// An instruction that names an A register of a `wgmma` in flight, and so may have changed it.
 #[derive(Debug)]
 struct Suspect {
     pc: u32,
@@ -44,12 +46,12 @@ struct Suspect {
     before: Row<u32>,
 }
 
-/// The `wgmma` of a warp.
+/// The `wgmma` of a warp that are in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// Block of the cluster, and warp of the block.
+    /// Rank of the block in the cluster, and warp in the block.
     own: (u32, u32),
-    /// A fence was seen: from here on, registers are watched.
+    /// Whether there has been a fence: registers are watched from then on.
     watching: bool,
     open: Vec<Issued>,
     groups: VecDeque<Vec<Issued>>,
@@ -66,24 +68,24 @@ impl Flight {
         };
     }
 
-    /// Whether [`Flight::touch`] wants to see every instruction.
+    /// Whether [`Flight::touch`] must be called for every instruction.
     #[inline(always)]
     pub(crate) fn watches(&self) -> bool {
         self.watching
     }
 
-    /// Position of a `wgmma` that is in flight still, and whether its group was committed.
+    /// A `wgmma` that is still in flight: its position, and whether its group was committed.
     pub(crate) fn left(&self) -> Option<(u32, bool)> {
         let open = self.open.first().map(|issued| (issued.pc, false));
         let mut committed = self.groups.iter().flatten();
         open.or_else(|| committed.next().map(|issued| (issued.pc, true)))
     }
 
-    /// An instruction is about to run for some lanes.
+    /// Called before an instruction executes for some lanes.
     ///
     /// # Errors
-    /// It names a register of an accumulator in flight, or the one before changed an input; and the
-    /// position of the one that did.
+    /// The instruction names a register of an accumulator in flight, or the previous one changed an
+    /// A register in flight; with the position of the offender.
     pub(crate) fn touch(
         &mut self,
         program: &Program,
@@ -125,7 +127,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Looks whether the last instruction changed a register that a `wgmma` in flight reads.
+    /// Checks whether the last instruction changed an A register of a `wgmma` in flight.
     #[cold]
     fn clear_suspects(&mut self, regs: &Registers) -> Result<(), (u32, Box<Fault>)> {
         for suspect in std::mem::take(&mut self.suspects) {
@@ -146,10 +148,11 @@ impl Flight {
         self.marks.iter_mut().for_each(|mark| mark.touched = 0);
     }
 
-    /// A `wgmma` is issued.
+    /// Issues a `wgmma`.
     ///
     /// # Errors
-    /// Its registers were not fenced, or belong to another in flight.
+    /// There is no fence since its registers were touched, or they overlap those of a `wgmma` in
+    /// flight.
     pub(super) fn issue(
         &mut self,
         regs: &Registers,
@@ -183,7 +186,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Every register was untouched since a fence.
+    /// Checks that no register has been touched since the last fence.
     fn is_fenced(&self, sums: &[usize], inputs: &[usize]) -> Checked<()> {
         if !self.watching {
             let message = "no `wgmma.fence` before the first `wgmma.mma_async`".to_owned();
@@ -203,7 +206,7 @@ impl Flight {
         Ok(())
     }
 
-    /// The accumulator is free, or exactly that of others in flight.
+    /// Checks that the accumulator is free, or exactly that of other `wgmma` in flight.
     fn chains(&self, sums: &[usize]) -> Checked<()> {
         for position in sums {
             let mark = self.marks[*position];
@@ -223,7 +226,7 @@ impl Flight {
                     return Err(self.in_flight(message, other.pc + 1));
                 }
             }
-            // Those that overlap have exactly these registers.
+            // Those that overlap have exactly these registers, so the rest need not be looked at.
             return Ok(());
         }
         Ok(())
@@ -235,7 +238,7 @@ impl Flight {
         self.groups.push_back(group);
     }
 
-    /// Number of the last `wgmma` that waiting for all groups but `most` waits for.
+    /// Number of the last `wgmma` that a wait for all groups but the latest `most` waits for.
     pub(super) fn last_step(&self, most: usize) -> Option<u64> {
         let over = self.groups.len().saturating_sub(most);
         let waited_for = self.groups.iter().take(over).flatten();
@@ -254,7 +257,7 @@ impl Flight {
                 }
             }
         }
-        // Registers of those that are over may belong to later ones too.
+        // Registers of completed `wgmma` may also belong to later ones.
         for issued in self.groups.iter().flatten().chain(&self.open) {
             for position in &issued.sums {
                 self.marks[*position].sum = issued.pc + 1;
@@ -265,7 +268,7 @@ impl Flight {
         }
     }
 
-    /// The fault of touching what a `wgmma` in flight owns; `owner` is its position plus one.
+    /// The fault of touching a register of a `wgmma` in flight; `owner` is its position plus one.
     #[cold]
     fn in_flight(&self, message: &str, owner: u32) -> Box<Fault> {
         let mut fault = Fault::new(FaultKind::AsyncInFlight, None, message.to_owned());
@@ -273,7 +276,8 @@ impl Flight {
         fault.note("`wgmma.wait_group` for the group of (2) must come in between".to_owned())
     }
 
-    /// An instruction of this warp, at a position plus one.
+    /// An instruction of this warp, given by its position plus one, as the second place of a
+    /// report.
     fn second(&self, what: &str, mark: u32) -> Second {
         Second {
             cluster: None,

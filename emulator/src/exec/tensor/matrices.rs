@@ -1,7 +1,7 @@
 //! `ldmatrix`, `stmatrix` and `movmatrix`: matrices of eight by eight 16-bit elements.
 //!
-//! Lane `8 * i + r` has the address of row `r` of matrix `i`; of each matrix, lane `l` holds
-//! elements `2 * (l % 4)` and the next of row `l / 4`, or of column `l / 4` with `.trans`.
+//! Lane `8 * i + r` has the address of row `r` of matrix `i`. Of each matrix, lane `l` holds
+//! elements `2 * (l % 4)` and the next one of row `l / 4`, or with `.trans` of column `l / 4`.
 
 use crate::exec::access::{Intent, count};
 use crate::exec::block::Block;
@@ -14,10 +14,10 @@ use crate::profile::Touch;
 use crate::program::tensor::Matrices;
 use crate::report::FaultKind;
 
-/// Bytes of a row.
+/// Bytes of a matrix row.
 const ROW_BYTES: usize = 16;
 
-/// Row, word of the row and half of the word that element `e` of lane `lane` lies in.
+/// The row, the word in the row and the half of the word in which element `e` of lane `lane` lies.
 fn place(lane: usize, e: usize, transposed: bool) -> (usize, usize, usize) {
     let (own, pair) = (lane / 4, 2 * (lane % 4) + e);
     let (row, column) = if transposed { (pair, own) } else { (own, pair) };
@@ -106,14 +106,14 @@ impl Warp {
         )
     }
 
-    /// `movmatrix`: the transpose of a matrix.
+    /// `movmatrix`: transposes a matrix.
     pub(super) fn move_matrix(&mut self, block: &Block<'_>, d: Slot, a: Slot) {
         let own = self.row32(block, a);
         let mut out = Row([0; LANES]);
         for lane in 0..LANES {
             for e in 0..2 {
                 let (row, word, half) = place(lane, e, true);
-                // Row `row` is held by lanes `4 * row ..`, each a word.
+                // Row `row` is held by lanes `4 * row ..`, one word each.
                 let bits = own.0[4 * row + word] >> (16 * half) & 0xffff;
                 out.0[lane] |= bits << (16 * e);
             }

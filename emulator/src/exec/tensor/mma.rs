@@ -1,4 +1,4 @@
-//! `mma.sync`: fragments in registers, one warp.
+//! `mma.sync`: one warp, with the fragments in registers.
 
 use crate::exec::block::Block;
 use crate::exec::registers::Slot;
@@ -10,14 +10,14 @@ use crate::semantics::tensor::sum::{Floats, Rule, accumulate_f16, accumulate_f32
 use crate::semantics::tensor::whole::{IntegerRule, Integers, accumulate_f64, accumulate_s32};
 use crate::semantics::tensor::{Accumulator, Element, fragment};
 
-/// A and B, ready for the sums.
+/// A and B, decoded and rearranged for the sums.
 pub(super) enum Operands {
     Float(Rule, Floats, Floats),
     Integer(IntegerRule, Integers, Integers),
 }
 
 impl Operands {
-    /// From the bits of `[row][k]` and `[column][k]`, in the order of the sum.
+    /// From the bits of A as `[row][k]` and of B as `[column][k]`, in the order of the sum.
     pub(super) fn new(
         product: &Product,
         sum: TileSum,
@@ -40,7 +40,7 @@ impl Operands {
         }
     }
 
-    /// Accumulator register `reg` of a tile of `rows` rows, after the products are added to `c`.
+    /// Accumulator register `reg` of a tile of `rows` rows: `c` plus the products.
     #[inline(always)]
     pub(super) fn add(&self, reg: usize, rows: usize, c: &Row<u32>) -> Row<u32> {
         Row(match self {
@@ -57,7 +57,7 @@ impl Operands {
     }
 }
 
-/// The kind that a profile counts.
+/// The kind of input that a profile counts.
 pub(super) fn input(element: Element) -> TensorInput {
     match element {
         Element::F16 | Element::Bf16 => TensorInput::Half,
@@ -69,7 +69,7 @@ pub(super) fn input(element: Element) -> TensorInput {
 }
 
 impl Warp {
-    /// `mma.sync` of a whole warp.
+    /// Runs an `mma.sync` of a whole warp.
     pub(super) fn mma(&mut self, block: &Block<'_>, mma: &Mma) {
         let product = &mma.product;
         block.counters.mma(input(product.a), product.flops());
@@ -84,7 +84,8 @@ impl Warp {
         });
         let operands = Operands::new(product, sum, &a, &b, (false, false));
         let constants = &block.launch.program.constants;
-        // D may be C, register by register; it may also be A or B, which have been read.
+        // D may be the registers of C, one by one. It may also be those of A or B, which have been
+        // read.
         let sums: Vec<Row<u32>> = mma
             .c
             .iter()

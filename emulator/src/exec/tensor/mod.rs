@@ -1,4 +1,4 @@
-//! What a warp does with its tensor core: the plumbing around
+//! Tensor-core instructions of a warp: registers, memory and checks around the arithmetic of
 //! [`semantics::tensor`](crate::semantics::tensor).
 
 mod flight;
@@ -20,7 +20,7 @@ use crate::program::tensor::TensorOp;
 use crate::report::FaultKind;
 
 impl Warp {
-    /// Runs an instruction of the tensor core once all lanes are here; false if they are not.
+    /// Runs a tensor-core instruction once all lanes have reached it; false if they have not.
     pub(crate) fn tensor(
         &mut self,
         block: &mut Block<'_>,
@@ -55,7 +55,8 @@ impl Warp {
         Ok(true)
     }
 
-    /// Whether all 32 lanes are here; those that are wait for the others.
+    /// Whether all 32 lanes have reached the instruction; if not, those that have wait for the
+    /// others.
     fn all_lanes(&mut self, index: usize, active: u32) -> Checked<bool> {
         if active == FULL_MASK {
             return Ok(true);

@@ -12,25 +12,25 @@ use crate::report::FaultKind;
 use crate::semantics::tensor::Element;
 use crate::semantics::tensor::descriptor::{Descriptor, Swizzle};
 
-/// Bytes that lie together whatever the layout.
+/// Bytes that are contiguous in every layout.
 const UNIT: usize = 16;
 
-/// Which operand a tile is of.
+/// An operand tile of a `wgmma`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
     /// `A` or `B`.
     pub(super) name: &'static str,
     pub(super) element: Element,
     pub(super) descriptor: u64,
-    /// Side by side along m or n instead of k.
+    /// Whether it is contiguous along m or n instead of k.
     pub(super) transposed: bool,
 }
 
-/// Shared memory, and the units of it that were read.
+/// Reads units from shared memory, and records which.
 struct Reader<'a> {
     block: &'a Block<'a>,
     tile: Tile,
-    /// A bit for each unit, where races are looked for.
+    /// A bit for each unit that was read, if races are checked for.
     seen: Vec<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Reader<'_> {
             .note(layout)
     }
 
-    /// Looks for races with what was read.
+    /// Checks what was read for races.
     fn check_races(&self, operation: &Operation) -> Checked<()> {
         let mut order = self.block.cluster.order.borrow_mut();
         let target = Target::Shared {
@@ -130,7 +130,7 @@ impl Reader<'_> {
     }
 }
 
-/// The descriptor may be used.
+/// Refuses descriptors that are not valid.
 fn check(tile: Tile) -> Checked<Descriptor> {
     let bits = tile.descriptor;
     let reserved = Descriptor::reserved(bits);
@@ -159,10 +159,11 @@ fn check(tile: Tile) -> Checked<Descriptor> {
     Ok(descriptor)
 }
 
-/// The bits of the elements of some rows of A (columns of B), as `[row][k]`.
+/// The bits of the elements in `rows` of A (columns of B), as `[row][k]`.
 ///
 /// # Errors
-/// A descriptor that cannot be, an access outside of shared memory or to what nothing wrote, a race.
+/// A descriptor that is not valid, an access outside shared memory or to bytes that were never
+/// written, or a race.
 pub(super) fn read(
     block: &Block<'_>,
     tile: Tile,
@@ -179,7 +180,7 @@ pub(super) fn read(
     let (per, units) = (128 / bits, 256 / bits);
     let mut out = vec![0; rows.len() * units];
     if tile.transposed {
-        // Only elements of 16 bits can be: eight rows a unit.
+        // Only 16-bit elements can be MN-major: eight rows in each unit.
         for first in rows.clone().step_by(per) {
             for k in 0..units {
                 let address = descriptor.mn_major(first * bits as u32 / 8, k as u32);
@@ -208,7 +209,7 @@ pub(super) fn read(
     Ok(out)
 }
 
-/// The elements of a unit.
+/// Splits a unit into elements.
 #[inline(always)]
 fn split(words: &[u32; 4], bits: usize, out: &mut [u32]) {
     let per = 32 / bits;

@@ -1,8 +1,8 @@
-//! Four warps that run `wgmma` together.
+//! A warpgroup: four warps that run `wgmma` instructions together.
 //!
-//! Each warp computes its 16 rows when it comes to the instruction; what the four must agree on is
-//! remembered until the last of them was there. A `wgmma` is over when it is over in all four
-//! warps: one of them that waits for it may tell others that its operands are free.
+//! Each warp computes its 16 rows when it reaches the instruction. What the four must agree on is
+//! kept until the last of them has run it. A `wgmma` is complete when it is complete in all four
+//! warps, because a warp that has waited for it may tell others that its operands are free.
 
 use std::collections::VecDeque;
 
@@ -16,30 +16,31 @@ use crate::report::FaultKind;
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
 
-/// What a warp ran, as far as the others must run the same.
+/// A `wgmma` that a warp has run, as far as the other warps must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(super) pc: u32,
-    /// Descriptors of A (0 if in registers) and B.
+    /// Descriptors of A (0 if A is in registers) and B.
     pub(super) descriptors: (u64, u64),
 }
 
-/// The steps of a warpgroup that not all of its warps have run.
+/// The `wgmma` steps that not all warps of a warpgroup have run.
 #[derive(Debug, Default)]
 pub(crate) struct Warpgroup {
-    /// Steps that all have run.
+    /// Number of steps that all warps have run.
     past: u64,
     steps: VecDeque<Step>,
-    /// Steps that each warp has run.
+    /// Number of steps that each warp has run.
     counts: [u64; WARPS as usize],
-    /// Steps that each warp has waited for.
+    /// Number of steps that each warp has waited for.
     waited: [u64; WARPS as usize],
-    /// What the end of each step teaches, from the first that not all warps have waited for.
+    /// The stamp that waiting for each step acquires, from the first step that not all warps have
+    /// waited for.
     ends: VecDeque<Stamp>,
 }
 
 impl Warpgroup {
-    /// Notes a step of a warp; the other step that some warp has run in its place, if it differs.
+    /// Records a step of a warp. If another warp has run a different step in its place: that step.
     fn note(&mut self, warp: usize, step: Step) -> Option<Step> {
         let place = (self.counts[warp] - self.past) as usize;
         self.counts[warp] += 1;
@@ -56,7 +57,7 @@ impl Warpgroup {
         None
     }
 
-    /// Notes what the end of the last step of a warp teaches; the number of the step, from 1.
+    /// Adds to the stamp of a warp's latest step; returns the number of the step, from 1.
     pub(super) fn issued(&mut self, warp: usize, end: &Stamp) -> u64 {
         let place = (self.counts[warp] - 1 - least(&self.waited)) as usize;
         if self.ends.len() <= place {
@@ -66,8 +67,8 @@ impl Warpgroup {
         self.counts[warp]
     }
 
-    /// Waits, for a warp, for all steps up to this one: what their end teaches, or `None` while
-    /// other warps have not run them.
+    /// A warp waits for all steps up to `step`. Returns the stamp that it acquires, or `None` while
+    /// other warps have not run these steps.
     pub(super) fn wait(&mut self, warp: usize, step: u64) -> Option<Stamp> {
         if self.past < step {
             return None;
@@ -89,12 +90,12 @@ fn least(of_warps: &[u64; WARPS as usize]) -> u64 {
 }
 
 impl BlockRun<'_> {
-    /// The fault of a `wgmma` that a warp of its warpgroup has exited without.
+    /// The fault of a `wgmma` that a warp of the warpgroup has exited without running.
     pub(crate) fn abandoned_wgmma(&self) -> Option<Box<Fault>> {
         self.block.unfinished_wgmma(&self.done)
     }
 
-    /// Refuses the exit of a block that leaves `wgmma` behind.
+    /// Refuses the exit of a block with `wgmma` that are not complete or not waited for.
     pub(crate) fn check_wgmma_exit(&self) -> Checked<()> {
         if let Some(fault) = self.abandoned_wgmma() {
             return Err(fault);
@@ -119,7 +120,7 @@ impl BlockRun<'_> {
 }
 
 impl Block<'_> {
-    /// The fault of a `wgmma` that a warp of its warpgroup has exited without.
+    /// The fault of a `wgmma` that a warp of the warpgroup has exited without running.
     fn unfinished_wgmma(&self, exited: &[bool]) -> Option<Box<Fault>> {
         let is_missing = |group: &Warpgroup, first: u32, warp: u32| {
             exited[(first + warp) as usize] && group.counts[warp as usize] == group.past
@@ -148,7 +149,7 @@ impl Block<'_> {
 }
 
 impl Warp {
-    /// Notes that this warp runs a step of its warpgroup.
+    /// Records that this warp runs a step of its warpgroup.
     pub(super) fn join_warpgroup(&self, block: &mut Block<'_>, step: Step) -> Checked<()> {
         let threads: u32 = block.launch.config.block.iter().product();
         let warps = threads.div_ceil(LANES as u32);

@@ -1,4 +1,5 @@
-//! `wgmma`: computed at its issue, and watched until it is waited for.
+//! `wgmma`: computed when it is issued; its registers and operands are watched until it is waited
+//! for.
 
 use super::mma::{Operands, input};
 use super::tile::{self, Tile};
@@ -14,11 +15,11 @@ use crate::program::tensor::{WarpgroupA, Wgmma};
 use crate::report::FaultKind;
 use crate::semantics::tensor::fragment;
 
-/// Rows of a warp.
+/// Rows of the result that one warp computes.
 const ROWS: u32 = 16;
 
 impl Warp {
-    /// `wgmma.mma_async` of a warp: a quarter of the rows.
+    /// Runs one warp's part of a `wgmma.mma_async`: a quarter of the rows.
     pub(super) fn wgmma(&mut self, block: &mut Block<'_>, wgmma: &Wgmma, pc: u32) -> Checked<()> {
         let a_descriptor = match wgmma.a {
             WarpgroupA::Shared(slot, _) => self.uniform(block, slot, "the descriptor of A")?,
@@ -120,7 +121,8 @@ impl Warp {
         }
     }
 
-    /// The operation whose reads are checked for races, if they are.
+    /// The asynchronous operation for the race check of its reads; `None` if races are not checked
+    /// for.
     fn begin_wgmma(&self, block: &Block<'_>, pc: u32) -> Option<Operation> {
         let mut order = block.cluster.order.borrow_mut();
         let warp = block.agent(self.index);
@@ -144,7 +146,7 @@ impl Warp {
         true
     }
 
-    /// The four warps of which this is one, after one of them has run a `wgmma`.
+    /// The warpgroup of this warp.
     fn warpgroup<'a>(&self, block: &'a mut Block<'_>) -> &'a mut Warpgroup {
         &mut block.warpgroups[(self.index / WARPS) as usize]
     }
