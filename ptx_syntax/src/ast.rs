@@ -1,7 +1,7 @@
-//! The syntax tree of a PTX module: what the text says, nothing resolved.
+//! The syntax tree of a PTX module: what the text says, with nothing resolved.
 //!
-//! Names keep their sigils (`%r1`, `$L__BB0_2`); registers are ordinary names until a consumer
-//! looks them up in the declarations of the enclosing function. Lines count from 1.
+//! Names keep their sigils (`%r1`, `$L__BB0_2`). Registers are ordinary names, which a consumer has
+//! to look up in the declarations of the enclosing function. Lines count from 1.
 //!
 //! Source: PTX ISA 9.0, chapters 4 (syntax), 5 (state spaces, types, variables), 11 (directives).
 
@@ -14,7 +14,7 @@ pub struct Module {
     pub targets: Vec<String>,
     /// `.address_size`, 64 unless the text says 32.
     pub address_size: u32,
-    /// `.file` directives: index and path, for `.loc`.
+    /// `.file` directives: index and path; a `.loc` refers to the index.
     pub files: Vec<(u32, String)>,
     /// Module-scope `.pragma` strings, unquoted.
     pub pragmas: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Module {
 /// `.alias name, target;`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// The new name; declared as a prototype in the same module.
+    /// The new name; the module also declares it as a prototype.
     pub name: String,
     /// The function it stands for.
     pub target: String,
@@ -62,7 +62,7 @@ pub enum Linkage {
     Common,
 }
 
-/// A kernel, a function, or a prototype when `body` is `None`.
+/// A kernel or a device function; a prototype if `body` is `None`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     /// Name as written.
@@ -71,7 +71,7 @@ pub struct Function {
     pub kind: FunctionKind,
     /// Linkage directive.
     pub linkage: Linkage,
-    /// Return parameters of a `.func`.
+    /// Return parameters of a `.func`, in order.
     pub returns: Vec<Variable>,
     /// Parameters, in order.
     pub params: Vec<Variable>,
@@ -135,7 +135,7 @@ pub enum Space {
     Shared,
 }
 
-/// Fundamental types, and the packed ones that may be declared.
+/// Fundamental types, and the packed types that variables can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // each variant is the PTX type of that name
 pub enum ScalarType {
@@ -178,7 +178,7 @@ pub struct Variable {
     pub space: Space,
     /// Linkage directive.
     pub linkage: Linkage,
-    /// `.align n` in bytes, where written.
+    /// `.align n` in bytes, if written.
     pub align: Option<u32>,
     /// `.attribute(..)` items with their dot (`.managed`).
     pub attributes: Vec<String>,
@@ -186,11 +186,11 @@ pub struct Variable {
     pub pointer: Option<PointerAttribute>,
     /// Element type.
     pub ty: ScalarType,
-    /// `.v2`/`.v4`: elements of a vector.
+    /// Number of elements of a vector: `.v2`, `.v4`.
     pub vector: Option<u8>,
     /// Name as written.
     pub name: String,
-    /// Array extents, outermost first; empty for a scalar; `None` for `[]` (size from elsewhere).
+    /// Array extents, outermost first: empty for a scalar, `None` for `[]` (size given elsewhere).
     pub dims: Vec<Option<u64>>,
     /// Initial value.
     pub init: Option<Initializer>,
@@ -219,14 +219,14 @@ pub enum Initializer {
 /// A constant in an initializer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {
-    /// Integer, sign kept.
+    /// An integer with its sign.
     Integer(i128),
     /// `0f` and eight hexadecimal digits: the bits of an f32.
     F32(u32),
     /// `0d` and sixteen hexadecimal digits or a decimal float: the bits of an f64.
     F64(u64),
-    /// Address of a symbol, `generic(sym)+offset` or `sym+offset`; `mask` is the byte mask of
-    /// `mask(sym)` forms (`0xFF(sym)`).
+    /// Address of a symbol: `sym+offset` or `generic(sym)+offset`. `mask` is the byte mask of forms
+    /// such as `0xFF(sym)`.
     Symbol {
         /// The symbol's name.
         name: String,
@@ -234,7 +234,7 @@ pub enum Constant {
         offset: i64,
         /// Written as `generic(..)`.
         generic: bool,
-        /// Byte mask, where written.
+        /// Byte mask, if written.
         mask: Option<u64>,
     },
 }
@@ -253,7 +253,7 @@ pub enum Statement {
     Instruction(Instruction),
     /// `.reg .type names;`
     Registers(Registers),
-    /// `.shared`, `.local`, `.param` inside a body.
+    /// A `.shared`, `.local` or `.param` variable declared in a body.
     Variable(Variable),
     /// `{ .. }`: names declared inside are local to it.
     Block(Vec<Statement>),
@@ -288,7 +288,7 @@ pub enum Statement {
         /// Line.
         line: u32,
     },
-    /// `.loc file line column`; applies to what follows.
+    /// `.loc file line column`; applies to the statements that follow.
     Loc {
         /// Index into [`Module::files`].
         file: u32,
@@ -319,11 +319,11 @@ pub struct Registers {
 pub enum RegisterNames {
     /// A single name.
     One(String),
-    /// `prefix<count>`: `prefix0` to `prefix{count-1}`.
+    /// `prefix<count>`: the names `prefix0` to `prefix{count-1}`.
     Range {
         /// The part before `<`.
         prefix: String,
-        /// How many.
+        /// Number of names.
         count: u32,
     },
 }
@@ -335,8 +335,8 @@ pub struct Instruction {
     pub guard: Option<Guard>,
     /// The first word of the mnemonic: `ld` of `ld.global.v4.f32`.
     pub opcode: String,
-    /// The other words, in order, without dots: `["global", "v4", "f32"]`; `::` stays inside a
-    /// word (`shared::cta`).
+    /// The other words in order, without dots: `["global", "v4", "f32"]`. `::` stays inside a word
+    /// (`shared::cta`).
     pub modifiers: Vec<String>,
     /// Operands in order.
     pub operands: Vec<Operand>,
@@ -356,18 +356,18 @@ pub struct Guard {
 /// An operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// A register, special register (`%tid.x` keeps its suffix), label, function or variable.
+    /// A register, special register (`%tid.x` includes the suffix), label, function or variable.
     Name(String),
-    /// Integer literal (decimal, hex, octal, binary; `U` suffix dropped).
+    /// Integer literal (decimal, hex, octal or binary; a `U` suffix is dropped).
     Integer(i128),
     /// `0f` and eight hexadecimal digits
     F32(u32),
     /// `0d` and sixteen hexadecimal digits, or a decimal float.
     F64(u64),
-    /// `[base+offset]`, `[base]`, `[imm]`; with coordinates `[map, {c0, c1}]` (tensor copies),
-    /// whose further bracketed items follow in order.
+    /// `[base+offset]`, `[base]`, `[imm]`; for tensor copies also `[map, {c0, c1}]`, whose items
+    /// after the comma are in `extra`.
     Address {
-        /// What stands before the offset.
+        /// What precedes the offset.
         base: AddressBase,
         /// Byte offset.
         offset: i64,
@@ -382,15 +382,15 @@ pub enum Operand {
     Not(Box<Operand>),
     /// `-x` before a name.
     Negated(Box<Operand>),
-    /// `sym+offset` or `%v.x` style component is `Name`; this is a symbol with an offset.
+    /// A symbol with an offset, `sym+4`. (A component such as `%v.x` is a `Name`.)
     SymbolOffset {
         /// The symbol.
         name: String,
         /// Byte offset.
         offset: i64,
     },
-    /// `array[3]`, `array[%r1]`, `array[%r1+3]`: an element of a variable; counts elements, not
-    /// bytes.
+    /// An element of an array variable: `array[3]`, `array[%r1]`, `array[%r1+3]`. The index counts
+    /// elements, not bytes.
     Element {
         /// The variable.
         array: String,
@@ -401,7 +401,7 @@ pub enum Operand {
     },
     /// `_`
     Sink,
-    /// `(a, b)` of a call.
+    /// `(a, b)` in a call.
     List(Vec<Operand>),
 }
 

@@ -3,15 +3,15 @@
 /// Value of a constant expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// Two's complement bits, and whether they are read unsigned.
+    /// Two's complement bits, and whether they are unsigned.
     Integer { bits: u64, unsigned: bool },
-    /// `0f` and eight hexadecimal digits that took part in no arithmetic.
+    /// A literal of `0f` and eight hexadecimal digits that no arithmetic has been applied to.
     F32(u32),
     /// Any other float, as bits.
     F64(u64),
 }
 
-/// Binary operators with their precedence, tightest highest.
+/// The precedence of a binary operator; higher binds tighter.
 pub(crate) fn precedence(operator: &str) -> Option<u8> {
     Some(match operator {
         "*" | "/" | "%" => 10,
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// `(.s64)` or `(.u64)` before a value.
+    /// Applies the cast `(.s64)` or `(.u64)`.
     pub(crate) fn cast(self, unsigned: bool) -> Self {
         match self {
             Value::Integer { bits, .. } => Value::Integer { bits, unsigned },
@@ -91,7 +91,7 @@ pub(crate) fn unary(operator: &str, value: Value) -> Result<Value, String> {
     const SMALLEST: u64 = 1 << 63;
     Ok(match (operator, value) {
         ("+", value) => value,
-        // The literal of i64::MIN is too large for an i64 before its sign is seen.
+        // The literal of i64::MIN without its sign does not fit an i64.
         ("-", Value::Integer { bits: SMALLEST, .. }) => Value::signed(i64::MIN),
         ("-", Value::Integer { bits, unsigned }) => Value::Integer {
             bits: bits.wrapping_neg(),
@@ -151,7 +151,7 @@ fn integer_binary(
         "%" => sx.wrapping_rem(sy).cast_unsigned(),
         "+" => x.wrapping_add(y),
         "-" => x.wrapping_sub(y),
-        // The type of a shift is that of its left operand alone.
+        // The type of a shift is that of its left operand.
         "<<" => {
             let bits = x.checked_shl(shift).unwrap_or(0);
             return Ok(Value::Integer {

@@ -3,7 +3,7 @@
 use crate::ast::{ScalarType, Variable};
 
 impl ScalarType {
-    /// The type that a word names, without its dot: `f32`.
+    /// The type with a name, without its dot: `f32`.
     pub fn from_word(word: &str) -> Option<Self> {
         WORDS
             .iter()
@@ -11,7 +11,7 @@ impl ScalarType {
             .map(|(ty, _)| *ty)
     }
 
-    /// The word that names it in PTX, without a dot.
+    /// The name of the type in PTX, without a dot.
     pub fn word(self) -> &'static str {
         WORDS
             .iter()
@@ -19,7 +19,7 @@ impl ScalarType {
             .map_or("", |(_, name)| name)
     }
 
-    /// Size in bytes, which is the natural alignment too; a predicate counts as 1, an opaque
+    /// Size in bytes, which is also the natural alignment. A predicate counts as 1, an opaque
     /// reference as the 8 bytes of its handle.
     pub fn bytes(self) -> u32 {
         use ScalarType as T;
@@ -36,7 +36,7 @@ impl ScalarType {
 }
 
 impl Variable {
-    /// Size in bytes: `None` where an extent is open (`[]`), or the product overflows.
+    /// Size in bytes; `None` if an extent is missing (`[]`) or the size overflows.
     pub fn bytes(&self) -> Option<u64> {
         let element = u64::from(self.ty.bytes()) * u64::from(self.vector.unwrap_or(1));
         self.dims
@@ -44,14 +44,14 @@ impl Variable {
             .try_fold(element, |bytes, extent| bytes.checked_mul((*extent)?))
     }
 
-    /// Alignment in bytes: `.align` where written, else the natural one (of the whole vector).
+    /// Alignment in bytes: `.align` if written, else the natural one (of the whole vector).
     pub fn alignment(&self) -> u32 {
         self.align
             .unwrap_or_else(|| self.ty.bytes() * u32::from(self.vector.unwrap_or(1)))
     }
 }
 
-/// Every type with the word that names it.
+/// Every type and its name.
 const WORDS: [(ScalarType, &str); 30] = [
     (ScalarType::B8, "b8"),
     (ScalarType::B16, "b16"),

@@ -1,8 +1,9 @@
-//! PTX text to tokens. Comments and white space go; every token knows its line and column.
+//! The lexer: PTX text to tokens. Drops comments and white space; every token has its line and
+//! column.
 
 use crate::parser::ParseError;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// A name: `ld`, `%r1`, `$L__BB0_2`, `_`.
@@ -23,7 +24,7 @@ pub(crate) enum Kind {
     End,
 }
 
-/// One token with its place.
+/// A token with its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
@@ -32,11 +33,11 @@ pub(crate) struct Token<'a> {
     pub(crate) column: u32,
 }
 
-/// Most tokens of a module: some hundred megabytes of PTX as compilers write it, and a bound for
-/// the memory that a text of nothing but brackets can ask for.
+/// Most tokens of a module: some hundred megabytes of compiler-generated PTX. Bounds the memory for
+/// a text that consists only of brackets.
 const MAX_TOKENS: usize = 1 << 24;
 
-/// All tokens of `text`, an [`Kind::End`] last.
+/// All tokens of `text`; the last is a [`Kind::End`].
 pub(crate) fn tokenize(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let mut lexer = Lexer {
         text,
@@ -107,7 +108,7 @@ impl<'a> Lexer<'a> {
                     self.newline();
                 }
                 (b' ' | b'\t' | b'\r' | 0x0b | 0x0c, _) => self.at += 1,
-                // A program image may be handed over with its terminating zero.
+                // A program image may be passed with its terminating zero.
                 (0, _) if self.at + 1 == self.text.len() => self.at += 1,
                 (b'/', b'/') => self.skip_line(),
                 (b'/', b'*') => self.skip_block_comment()?,
@@ -161,7 +162,8 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// `.5`: a digit after the dot, and no mnemonic before it as in `tex.2d`.
+    /// Whether a number such as `.5` begins here: a digit follows the dot, and no mnemonic precedes
+    /// it as in `tex.2d`.
     fn starts_fraction(&self) -> bool {
         let before = self
             .at
@@ -318,7 +320,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// `12ab` and `0x5g` are no numbers followed by names.
+    /// Refuses `12ab` and `0x5g`, which are not numbers followed by names.
     fn end_of_number(&self) -> Result<(), ParseError> {
         if is_name_byte(self.peek(0)) {
             let found = char::from(self.peek(0));

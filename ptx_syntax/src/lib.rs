@@ -1,8 +1,8 @@
 //! PTX as text: lexer, parser, printer, lint; and the manifest that describes compiled modules.
 //!
-//! [`parse`] turns the text of a module into the tree of [`ast`]; nothing is resolved and nothing
-//! is executed. It takes whatever ptxas takes as text, so the output of LLVM, nvcc and Triton as
-//! well as code written by hand. Debug sections are skipped.
+//! [`parse`] turns the text of a module into the tree of [`ast`]. Symbols are not resolved, and
+//! nothing is executed. It accepts the syntax that ptxas accepts: the output of LLVM, nvcc and
+//! Triton as well as handwritten code. Debug sections are skipped.
 #![forbid(unsafe_code)]
 
 pub mod ast;

@@ -1,9 +1,9 @@
-//! Forgetting where things stood.
+//! Removing line numbers from a tree.
 
 use crate::ast::{Module, Statement, Variable};
 
 impl Module {
-    /// Sets every line number to 0, so that trees from differently laid out texts compare equal.
+    /// Sets every line number to 0, so that trees of differently formatted texts compare equal.
     pub fn clear_lines(&mut self) {
         clear(&mut self.variables);
         for alias in &mut self.aliases {
@@ -42,7 +42,7 @@ impl Statement {
                 clear(returns);
                 clear(params);
             }
-            // The line of a `.loc` is one of the source, not of this text.
+            // The line of a `.loc` refers to the source file, not to this text.
             Statement::Loc { .. } | Statement::Pragma(_) => {}
         }
     }

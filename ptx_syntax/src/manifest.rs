@@ -1,21 +1,21 @@
-//! `manifest.json`: what stands beside compiled modules and says of each entry how to launch it.
+//! `manifest.json`, which accompanies compiled modules and says how each entry is launched.
 //!
-//! cuda_builder writes it, the host holds a module against it when it loads.
+//! cuda_builder writes it; the host checks a module against it when it loads the module.
 
 use serde::{Deserialize, Serialize};
 
-/// Version of this format; a reader refuses any other.
+/// Version of this format; a reader refuses all others.
 pub const FORMAT: u32 = 1;
 
-/// All modules that one build made.
+/// All modules of one build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// [`FORMAT`].
+    /// The format's version, [`FORMAT`].
     pub format: u32,
-    /// What built it.
+    /// The tools that built the modules.
     pub toolchain: Toolchain,
-    /// One for each `.ptx` file.
+    /// One entry for each `.ptx` file.
     pub modules: Vec<ModuleEntry>,
 }
 
@@ -23,7 +23,7 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Toolchain {
-    /// First line of `rustc --version`, the version number alone (`1.96.0`).
+    /// Version number in the first line of `rustc --version` (`1.96.0`).
     pub rustc: String,
     /// LLVM version of opt and llc (`22.1.2`).
     pub llvm: String,
@@ -35,20 +35,21 @@ pub struct Toolchain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModuleEntry {
-    /// Path relative to the manifest, with `/`: `sm_75/gemm.ptx`.
+    /// Path relative to the manifest, with `/` as separator: `sm_75/gemm.ptx`.
     pub path: String,
-    /// Architecture it was compiled for: the least it runs on (`sm_75`); `sm_90a` runs on 9.0 only.
+    /// Architecture that it was compiled for, the lowest it runs on (`sm_75`); `sm_90a` runs on 9.0
+    /// only.
     pub arch: String,
-    /// FNV-1a 64 of the PTX text, in hex.
+    /// FNV-1a hash (64 bits) of the PTX text, in hex.
     pub hash: String,
-    /// Kernels in it.
+    /// Kernels in the file.
     pub kernels: Vec<KernelEntry>,
-    /// Fragments in it: functions that hosts compose kernels of.
+    /// Fragments in the file: functions from which the host composes kernels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fragments: Vec<FragmentEntry>,
 }
 
-/// One fragment: a `.func` whose instructions a host puts into a kernel's hole.
+/// A fragment: a `.func` whose instructions the host inserts into a hole of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FragmentEntry {
@@ -68,21 +69,21 @@ pub struct KernelEntry {
     pub name: String,
     /// Parameters in order.
     pub params: Vec<ParamEntry>,
-    /// Most threads of a block that it may be launched with; `None` where the kernel did not say.
+    /// Most threads per block that it may be launched with; `None` if the kernel does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<u32>,
-    /// Fewest blocks a multiprocessor should hold.
+    /// Least number of blocks that an SM should hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_blocks: Option<u32>,
-    /// Cluster extents, where the kernel demands them.
+    /// Cluster size in blocks (x, y, z), if the kernel requires one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<[u32; 3]>,
-    /// Bytes of statically declared shared memory.
+    /// Static shared memory in bytes.
     pub static_shared_bytes: u32,
-    /// Bytes of dynamic shared memory it must be launched with, where the kernel said so.
+    /// Dynamic shared memory in bytes that it must be launched with, if the kernel says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamic_shared_bytes: Option<u32>,
-    /// Registers a thread, by ptxas for `arch`, where a ptxas was found.
+    /// Registers per thread that ptxas assigned for `arch`, if a ptxas was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
 }
@@ -96,13 +97,14 @@ pub struct ParamEntry {
     /// Its type in the Rust source, without white space (`*const f32`, `GemmParams`).
     #[serde(rename = "type")]
     pub ty: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
     /// Alignment in bytes.
     pub align: u32,
 }
 
-/// FNV-1a 64 of `text`: enough to notice that a file and its manifest are of different builds.
+/// FNV-1a hash (64 bits) of `text`: enough to notice that a file and its manifest are of different
+/// builds.
 pub fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,9 +1,9 @@
-//! Walks over the statements of a function, nested blocks included.
+//! Iteration over the statements of a function, including nested blocks.
 
 use crate::ast::{AddressBase, Function, Instruction, Operand, Registers, Statement, Variable};
 
 impl Function {
-    /// Every statement of the body in textual order. A block comes before what is inside it.
+    /// Every statement of the body, in textual order. A block precedes its contents.
     pub fn statements(&self) -> impl Iterator<Item = &Statement> {
         let mut open = vec![self.body.as_deref().unwrap_or_default().iter()];
         std::iter::from_fn(move || {
@@ -22,7 +22,7 @@ impl Function {
         })
     }
 
-    /// Every instruction in textual order.
+    /// Every instruction, in textual order.
     pub fn instructions(&self) -> impl Iterator<Item = &Instruction> {
         self.statements().filter_map(|statement| match statement {
             Statement::Instruction(instruction) => Some(instruction),
@@ -30,7 +30,7 @@ impl Function {
         })
     }
 
-    /// Every variable the body declares outside register space.
+    /// Every variable that the body declares outside register space.
     pub fn local_variables(&self) -> impl Iterator<Item = &Variable> {
         self.statements().filter_map(|statement| match statement {
             Statement::Variable(variable) => Some(variable),
@@ -48,7 +48,7 @@ impl Function {
 }
 
 impl Instruction {
-    /// Does the mnemonic hold this word (`"f32"`, `"shared::cta"`)?
+    /// Whether the mnemonic has this modifier (`"f32"`, `"shared::cta"`).
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.iter().any(|word| word == modifier)
     }
@@ -63,7 +63,7 @@ impl Instruction {
         text
     }
 
-    /// Every name its operands mention: registers, symbols, labels.
+    /// Every name in its operands: registers, symbols, labels.
     pub fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for operand in &self.operands {

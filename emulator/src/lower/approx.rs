@@ -8,7 +8,7 @@ use crate::error::LoadError;
 use crate::semantics::approx;
 use crate::semantics::fp16::{Bf16, F16};
 
-/// The approximate operation of that name; modifiers but the type are left.
+/// The approximate operation of an opcode; takes all modifiers but the type.
 pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     mods.ignore(&["approx"]);
     let full = mods.take("full");

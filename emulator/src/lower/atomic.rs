@@ -26,7 +26,8 @@ impl<'a> FunctionLowering<'a, '_> {
         let ty = atomic_type(op, ty).ok_or_else(|| mods.unsupported())?;
         let count = match count {
             None => 1,
-            // Vectors are sums, and for halves minima and maxima, in global memory.
+            // PTX has vectors only of additions, and for 16-bit floats minima and maxima, in global
+            // memory.
             Some(count) if is_vector(ty, count) => count,
             Some(_) => return Err(mods.unsupported()),
         };
@@ -107,7 +108,7 @@ impl<'a> FunctionLowering<'a, '_> {
             .collect()
     }
 
-    /// The parts of an operand, as many as the instruction has.
+    /// The parts of an operand, as many as the instruction needs.
     fn atomic_parts<'o>(
         &self,
         operand: &'o Operand,
@@ -124,7 +125,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 }
 
-/// The operation that a word names.
+/// The operation of a modifier.
 pub(super) fn atomic_op(word: &str) -> Option<AtomicOp> {
     Some(match word {
         "exch" => AtomicOp::Exch,
@@ -150,8 +151,8 @@ fn vector_count(word: &str) -> Option<usize> {
     }
 }
 
-/// Whether sm_90 has vectors of `count` of that type: of 16-bit floats up to 8, of pairs and f32 up
-/// to 4.
+/// Whether sm_90 has vectors of `count` elements of a type: up to 8 for 16-bit floats, up to 4 for
+/// pairs and f32.
 fn is_vector(ty: AtomicType, count: usize) -> bool {
     match ty {
         AtomicType::F16 | AtomicType::Bf16 => count <= 8,
@@ -160,7 +161,7 @@ fn is_vector(ty: AtomicType, count: usize) -> bool {
     }
 }
 
-/// How an atomic of PTX type `ty` works; `None` where PTX has no such form.
+/// The type in which an atomic of PTX type `ty` works; `None` if PTX has no such form.
 pub(super) fn atomic_type(op: AtomicOp, ty: T) -> Option<AtomicType> {
     use AtomicOp as O;
     Some(match (op, ty) {

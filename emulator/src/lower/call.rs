@@ -1,4 +1,4 @@
-//! `call`, direct and indirect, and the functions that the system provides.
+//! `call`, direct and indirect, and the functions that the runtime provides.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T, Variable};
 
@@ -70,8 +70,8 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// The places of the arguments in the frame: `.param` variables have one; registers and
-    /// constants are first stored to one.
+    /// The frame offsets and sizes of the arguments. `.param` variables have theirs; registers and
+    /// constants are stored to a new place first.
     fn arguments(
         &mut self,
         operands: &[Operand],
@@ -88,7 +88,7 @@ impl<'a> FunctionLowering<'a, '_> {
             let width = params.get(i).and_then(|p| super::convert::natural(p.ty));
             let reg = self.source_any(operand, width.unwrap_or(Width::B32))?;
             let (offset, bytes) = self.register_place(reg)?;
-            // A byte is passed in a wider register.
+            // A byte parameter may be passed in a wider register.
             let bytes = match params.get(i).and_then(Variable::bytes) {
                 Some(wanted) if wanted < bytes => wanted,
                 _ => bytes,
@@ -99,7 +99,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(places.into())
     }
 
-    /// The places of the results in the frame, and the registers to load from them.
+    /// The frame offsets and sizes of the results, and the registers to load from them.
     #[allow(clippy::type_complexity)] // places, and registers with theirs
     fn results(
         &mut self,
@@ -129,7 +129,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok((places.into(), registers))
     }
 
-    /// A place in the frame for a register.
+    /// Reserves a place in the frame for a register.
     fn register_place(&mut self, reg: Reg) -> Result<(u64, u64), LoadError> {
         if reg.width == Width::Pred {
             return Err(self.invalid("a predicate cannot be passed"));
@@ -160,7 +160,7 @@ impl<'a> FunctionLowering<'a, '_> {
         self.emit(Op::Store(Box::new(access)));
     }
 
-    /// Leaves the function or the kernel; results that are registers are stored first.
+    /// Leaves the function or the kernel; return parameters that are registers are stored first.
     pub(super) fn leave(&mut self) {
         if self.is_kernel() {
             return self.emit(Op::Exit);
@@ -212,7 +212,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// Functions without a body that the system has.
+    /// Lowers a call of a function without a body that the runtime provides.
     fn system_call(
         &mut self,
         name: &str,
@@ -247,7 +247,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 }
 
-/// A load or store of a whole register in the frame.
+/// The access for a load or store of a whole register in the frame.
 fn frame_access(reg: Reg, offset: u64) -> Access {
     let bytes = (reg.width.bits() / 8) as usize;
     Access {

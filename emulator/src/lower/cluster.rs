@@ -1,4 +1,4 @@
-//! Clusters, proxies' fences and `setmaxnreg`.
+//! Clusters, proxy fences and `setmaxnreg`.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
@@ -69,7 +69,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// `getctarank`: the block of the cluster that an address belongs to.
+    /// `getctarank`: the rank of the block in whose shared memory an address lies.
     pub(super) fn rank_of(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
         let mut mods = Mods::new(inst);
         mods.ignore(&["shared::cluster"]);
@@ -94,7 +94,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// `fence` with a proxy, or of the initialisation of mbarriers.
+    /// `fence.proxy.*`, and `fence.mbarrier_init`.
     pub(super) fn proxy_fence(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
         let mut mods = Mods::new(inst);
         if mods.take("mbarrier_init") {
@@ -125,7 +125,7 @@ impl<'a> FunctionLowering<'a, '_> {
         mods.finish()?;
         match inst.operands.as_slice() {
             [] => {}
-            // `fence.proxy.tensormap::generic.acquire` names the map.
+            // `fence.proxy.tensormap::generic.acquire` has the map as its operand.
             [address @ Operand::Address { .. }, size] => {
                 self.address(address)?;
                 self.source(size, Width::B32)?;

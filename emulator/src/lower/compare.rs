@@ -13,16 +13,16 @@ use crate::semantics::compare::{Compare, TestProperty};
 use crate::semantics::fp16::{self, Bf16, F16, Half};
 use crate::semantics::fp32;
 
-/// How `setp` and `set` combine the comparison with a predicate; bits of [`Args::imm`].
+/// How `setp` and `set` combine the comparison with a predicate: bits of [`Args::imm`].
 const AND: u32 = 1;
 const OR: u32 = 2;
 const XOR: u32 = 3;
 const OPERATION: u32 = 3;
-/// The predicate is negated.
+/// Whether the predicate is negated.
 pub(super) const NEGATED: u32 = 4;
-/// `setp` writes a second predicate.
+/// Whether `setp` writes a second predicate.
 pub(super) const BOTH: u32 = 8;
-/// Subnormals count as zero.
+/// Whether subnormals are flushed to zero.
 const FLUSH: u32 = 16;
 
 /// `setp`: the predicates `d` and, with [`BOTH`], `e`; its third source is the predicate `c`.
@@ -114,7 +114,7 @@ fn test_high<H: Half>(x: &Args, a: u32, b: u32) -> bool {
     test_half::<H>(x, (a >> 16) as u16, (b >> 16) as u16)
 }
 
-/// The comparisons of the low halves and of the high ones, combined with the predicate.
+/// Compares the low halves and the high halves, each combined with the predicate.
 #[inline(always)]
 fn tests_of_pair<H: Half>(regs: &Registers, k: &Constants, x: &Args) -> (u32, u32) {
     let low = test2::<u32, u32>(
@@ -134,7 +134,7 @@ fn tests_of_pair<H: Half>(regs: &Registers, k: &Constants, x: &Args) -> (u32, u3
     (combined(regs, k, x, low).0, combined(regs, k, x, high).0)
 }
 
-/// `setp` of pairs: the predicate `d` is about the low halves, `e` about the high ones.
+/// `setp` of pairs: predicate `d` is the result of the low halves, `e` that of the high halves.
 #[inline(always)]
 fn setp_pair<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
     let (p, q) = tests_of_pair::<H>(regs, k, x);
@@ -159,7 +159,7 @@ fn conditions(mods: &mut Mods<'_>) -> Result<(Compare, u32), LoadError> {
     Ok((compare, operation.unwrap_or(0) | flush))
 }
 
-/// The comparison, and its opposite, each combined with the predicate.
+/// The comparison and its complement, each combined with the predicate.
 #[inline(always)]
 fn combined(regs: &Registers, k: &Constants, x: &Args, test: u32) -> (u32, u32) {
     if x.imm & OPERATION == 0 {
@@ -182,15 +182,15 @@ fn set_predicates(regs: &mut Registers, k: &Constants, x: &Args, mask: u32, test
     }
 }
 
-/// `set`, in one step or two.
+/// A `set`, in one operation or two.
 pub(super) struct Set {
-    /// Writes the result, or, where `choose` is there, a scratch predicate.
+    /// Writes the result, or, if there is a `choose`, a scratch predicate.
     pub(super) first: Recipe,
-    /// Makes the number of that predicate.
+    /// Turns that predicate into the result.
     pub(super) choose: Option<Recipe>,
 }
 
-/// `set`: all ones or zero as an integer, 1 or 0 as a float.
+/// `set`: true is all ones as an integer, 1.0 as a float.
 pub(super) fn set(mods: &mut Mods<'_>) -> Result<Set, LoadError> {
     let source = mods.ty()?;
     let target = mods.ty()?;
@@ -212,10 +212,10 @@ pub(super) fn set(mods: &mut Mods<'_>) -> Result<Set, LoadError> {
     })
 }
 
-/// Where [`Args::imm`] of `set` on pairs keeps what the true halves get.
+/// From this bit of [`Args::imm`] on, `set` of pairs keeps the value of a true half.
 const YES: u32 = 8;
 
-/// What is true, by the type that `set` writes.
+/// The value of true, by the type that `set` writes.
 const TRUE_NUMBERS: [(&[T], u32, Width); 5] = [
     (&[T::U32, T::S32], u32::MAX, Width::B32),
     (&[T::F32], 0x3f80_0000, Width::B32),
@@ -224,7 +224,7 @@ const TRUE_NUMBERS: [(&[T], u32, Width); 5] = [
     (&[T::Bf16], 0x3f80, Width::B16),
 ];
 
-/// `set` of pairs: each half of the result is about its halves.
+/// `set` of pairs: each half of the result is that of its halves.
 fn set_pair(mods: &mut Mods<'_>, target: T, source: T) -> Result<Recipe, LoadError> {
     let yes = match (target, source) {
         (T::U32 | T::S32, _) => 0xffff,
@@ -269,7 +269,7 @@ fn numbers_of_pair<H: Half>(x: &Args, a: u32, b: u32) -> u32 {
     low | high << 16
 }
 
-/// `yes` in the lanes of predicate `a`, else 0.
+/// `yes` in the lanes in which predicate `a` is true, else 0.
 fn number_of_predicate(yes: u32, width: Width) -> Recipe {
     let kernel = if width == Width::B16 {
         kernel!(|regs, k, x, mask| choose(regs, k, x, mask, x.imm as u16))
@@ -358,7 +358,7 @@ pub(super) fn slct(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
         T::S32 => typed!(bits_of(ty), [B16: u16, B32: u32, B64: u64], W => {
             op!(|x, a: W, b: W, c: i32| -> W { if c >= 0 { a } else { b } })
         }),
-        // A NaN chooses the second source; -0 counts as zero.
+        // A NaN selects the second source; -0 counts as zero.
         T::F32 => typed!(bits_of(ty), [B16: u16, B32: u32, B64: u64], W => {
             op!(|x, a: W, b: W, c: f32| -> W {
                 let c = if x.imm != 0 { fp32::flush(c) } else { c };

@@ -42,7 +42,7 @@ impl<'a> FunctionLowering<'a, '_> {
             }
             "membar" | "fence" => self.fence(mods),
             "griddepcontrol" => {
-                // One launch at a time: the launches before it have ended.
+                // `griddepcontrol` does nothing: a launch begins when the one before it has ended.
                 if !mods.take("wait") {
                     mods.ignore(&["launch_dependents"]);
                 }

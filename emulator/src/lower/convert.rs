@@ -1,7 +1,8 @@
 //! `cvt`.
 //!
-//! Registers may be wider than the types of a `cvt`. The conversion works on registers of the
-//! types' own widths (16 bits for bytes); [`narrow`] and [`extend`] lead there and back.
+//! Registers may be wider than the types of a `cvt`. The conversion itself works on registers of
+//! the types' own widths (16 bits for bytes). [`narrow`] and [`extend`] convert between them and
+//! the registers of the operands.
 
 use ptx_syntax::ast::ScalarType as T;
 
@@ -18,7 +19,7 @@ const RELU: u32 = 1;
 /// `.satfinite`
 const SATFINITE: u32 = 2;
 
-/// Width of the register that a type has by itself.
+/// The width of the smallest register that holds a type.
 pub(super) fn natural(ty: T) -> Option<Width> {
     Some(match ty.bytes() {
         1 | 2 => Width::B16,
@@ -28,7 +29,7 @@ pub(super) fn natural(ty: T) -> Option<Width> {
     })
 }
 
-/// Cuts a register down to a narrower one.
+/// Truncates a register to a narrower one.
 pub(super) fn narrow(from: Width, to: Width) -> Option<Recipe> {
     Some(match (from, to) {
         (Width::B32, Width::B16) => op!(|x, a: u32| -> u16 { a as u16 }),
@@ -38,7 +39,7 @@ pub(super) fn narrow(from: Width, to: Width) -> Option<Recipe> {
     })
 }
 
-/// Extends a result into a wider register: with its sign if the type has one.
+/// Extends a result to a wider register: sign-extends if the type is signed.
 pub(super) fn extend(from: Width, to: Width, signed: bool) -> Option<Recipe> {
     Some(match (from, to, signed) {
         (Width::B16, Width::B32, false) => op!(|x, a: u16| -> u32 { u32::from(a) }),
@@ -167,7 +168,7 @@ fn clamp_unit_half<H: Half>(mode: FloatMode, a: u16) -> u16 {
     }
 }
 
-/// Rounds to a whole number of the same type.
+/// Rounds to an integral value of the same type.
 fn to_integral(to: T, from: T) -> Option<Recipe> {
     match (to, from) {
         (T::F32, T::F32) => Some(op!(|x, a: f32| -> f32 {
@@ -253,7 +254,7 @@ fn float_to_float(to: T, from: T) -> Option<Recipe> {
     })
 }
 
-/// `cvt.pack`; the modifiers but `.pack` are there.
+/// `cvt.pack`, after `.pack` has been taken.
 pub(super) fn pack(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let saturates = mods.take("sat");
     let range = mods.take_map(|word| {
@@ -281,7 +282,8 @@ pub(super) fn pack(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     Ok(recipe.imm(bits | u32::from(signed) << SIGN))
 }
 
-/// Where `cvt.pack` keeps in its number that the range is signed; below it are the bits.
+/// In the number that encodes `cvt.pack`, whether the range is signed; the bits below are its
+/// width.
 const SIGN: u32 = 8;
 const SIGN_BIT: u32 = 1 << SIGN;
 

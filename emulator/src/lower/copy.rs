@@ -17,7 +17,7 @@ use crate::program::{
 const HINTS: [&str; 4] = ["L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"];
 
 impl<'a> FunctionLowering<'a, '_> {
-    /// `cp`
+    /// The `cp` instructions.
     pub(super) fn copy(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
         let mut mods = Mods::new(inst);
         let reduces = mods.take("reduce");
@@ -155,7 +155,7 @@ impl<'a> FunctionLowering<'a, '_> {
         }
     }
 
-    /// Takes the memories that a copy goes between, and what completes it.
+    /// Takes the state spaces that a copy goes between, and the mechanism that completes it.
     fn direction(mods: &mut Mods<'_>) -> Option<(Direction, bool)> {
         let words: Vec<&str> = mods.rest().to_vec();
         let at = |word: &str| words.iter().position(|have| *have == word);
@@ -190,7 +190,7 @@ impl<'a> FunctionLowering<'a, '_> {
             what: inst.mnemonic(),
             line: inst.line,
         };
-        // The order in which blocks add floats decides the bits.
+        // With floats, the order in which blocks add decides the bits.
         self.build.ordered = true;
         let op = mods.take_map(atomic_op).ok_or_else(unsupported)?;
         if mapped {
@@ -358,7 +358,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// `createpolicy`: a cache policy, which says nothing here.
+    /// `createpolicy`: a cache policy, which has no effect here.
     pub(super) fn create_policy(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
         let mut mods = Mods::new(inst);
         let known = ["fractional", "range", "cvt"].map(|kind| mods.take(kind));
@@ -384,7 +384,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// Takes the cache policy off the end of the operands: it changes no value.
+    /// Removes the cache policy at the end of the operands; it has no effect here.
     fn cache_policy<'o>(&mut self, operands: &'o [Operand]) -> Result<&'o [Operand], LoadError> {
         let [rest @ .., policy] = operands else {
             return Err(self.invalid("`.L2::cache_hint` needs a cache policy"));
@@ -435,7 +435,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    /// The generic address of a tensor map, or a variable's.
+    /// The address of a tensor map: generic, or a variable's.
     fn map_pointer(&mut self, operand: &Operand) -> Result<Pointer, LoadError> {
         let address = self.address(operand)?;
         let space = match address.space {
@@ -466,7 +466,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 }
 
-/// How a bulk reduction works; `None` where PTX has no such form.
+/// The type in which a bulk reduction works; `None` if PTX has no such form.
 fn bulk_type(op: AtomicOp, ty: T) -> Option<AtomicType> {
     use AtomicOp as O;
     match (op, ty) {

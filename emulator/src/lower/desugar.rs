@@ -1,6 +1,6 @@
-//! Registers of several parts, taken apart before a function is lowered: `.reg .v4 .f32 v` becomes
-//! `v.x` to `v.w`, `.reg .b128 q` becomes `q.lo` and `q.hi`, and where an operand names the whole, a
-//! vector of the parts stands.
+//! Registers that consist of several parts are split before a function is lowered: `.reg .v4 .f32
+//! v` becomes `v.x` to `v.w`, `.reg .b128 q` becomes `q.lo` and `q.hi`. An operand that names the
+//! whole register becomes a vector of the parts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use ptx_syntax::ast::{
 use super::operands::REGISTERS;
 use crate::error::LoadError;
 
-/// The parts of each such register, by block, innermost last.
+/// The parts of each such register; one map per block, innermost last.
 type Scopes = Vec<HashMap<String, Vec<String>>>;
 
-/// The function without such registers.
+/// The function with such registers split.
 ///
 /// # Errors
-/// A declaration of more registers than there can be.
+/// A declaration of more registers than are allowed.
 pub(super) fn desugar(function: &Function) -> Result<Cow<'_, Function>, LoadError> {
     let composite = |statement: &Statement| match statement {
         Statement::Registers(registers) => !suffixes(registers).is_empty(),
@@ -34,7 +34,7 @@ pub(super) fn desugar(function: &Function) -> Result<Cow<'_, Function>, LoadErro
     Ok(Cow::Owned(function))
 }
 
-/// What is appended to the name for each part; nothing for a plain register.
+/// Suffixes of the names of the parts; none for a plain register.
 fn suffixes(registers: &Registers) -> &'static [&'static str] {
     match (registers.vector, registers.ty) {
         (Some(2), _) => &["x", "y"],
@@ -113,7 +113,7 @@ fn replace(operand: &mut Operand, scopes: &Scopes) {
             } else if let Some((whole, part)) = name.rsplit_once('.')
                 && let Some(parts) = find(whole, scopes)
             {
-                // Colours are other names of the same parts.
+                // The suffixes r, g, b, a are other names of x, y, z, w.
                 let index = ["r", "g", "b", "a"].iter().position(|own| *own == part);
                 if let Some(part) = index.and_then(|index| parts.get(index)) {
                     *name = part.clone();
@@ -122,7 +122,7 @@ fn replace(operand: &mut Operand, scopes: &Scopes) {
         }
         Operand::Vector(items) => {
             items.iter_mut().for_each(|item| replace(item, scopes));
-            // A vector of wide registers is one list of parts.
+            // A vector of split registers becomes one flat list of parts.
             let nested = std::mem::take(items);
             for item in nested {
                 match item {

@@ -8,7 +8,7 @@ use crate::error::LoadError;
 use crate::semantics::fp32::{self, MinMaxMode};
 use crate::semantics::{FloatMode, fp64};
 
-/// The operation of that name on f32.
+/// The operation of an opcode on f32.
 pub(super) fn f32_recipe(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     if matches!(opcode, "min" | "max") {
         return Ok(f32_min_max(opcode, mods));
@@ -81,7 +81,7 @@ fn f32_min_max(opcode: &str, mods: &mut Mods<'_>) -> Recipe {
     .minmax(mode)
 }
 
-/// The operation of that name on f64.
+/// The operation of an opcode on f64.
 pub(super) fn f64_recipe(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let unary = match opcode {
         "abs" => Some(op!(|x, a: f64| -> f64 { fp64::abs(a) })),
@@ -135,7 +135,7 @@ fn f64_with(opcode: &str) -> Option<Recipe> {
     })
 }
 
-/// `copysign` and `testp` have no modifiers but the type.
+/// `copysign` and `testp` have no modifiers except the type.
 pub(super) fn copysign(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     match ty {
         T::F32 => Ok(op!(|x, a: f32, b: f32| -> f32 { fp32::copysign(a, b) })),

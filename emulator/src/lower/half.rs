@@ -8,7 +8,7 @@ use super::recipe::{Recipe, op};
 use crate::error::LoadError;
 use crate::semantics::fp16::{self, Bf16, F16, Half};
 
-/// The operation of that name on a 16-bit float type.
+/// The operation of an opcode on a 16-bit float type.
 pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     let recipe = match ty {
         T::F16 => scalar_f16(opcode, mods),

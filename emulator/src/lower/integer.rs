@@ -9,7 +9,7 @@ use crate::error::LoadError;
 use crate::exec::kernel::{carry3, kernel};
 use crate::semantics::{int, packed};
 
-/// The operation of that name on integers of type `ty`; the modifiers but the type are left.
+/// The operation of an opcode on integers of type `ty`; takes all modifiers but the type.
 pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     let recipe = match opcode {
         "add" => add(mods, ty),
@@ -161,7 +161,7 @@ fn max(mods: &mut Mods<'_>, ty: T) -> Option<Recipe> {
     }
 }
 
-/// `dp4a` and `dp2a`: two types, of the packed sources.
+/// `dp4a` and `dp2a`, with two types: those of the packed sources.
 pub(super) fn dot_product(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let b = mods.ty()?;
     let a = mods.ty()?;
@@ -186,10 +186,9 @@ pub(super) fn dot_product(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, L
     .imm(signs | u32::from(high) << 2))
 }
 
-/// The operations that write or read the carry flag: `add.cc addc sub.cc subc mad.cc madc`. The
-/// third source of additions is not used; the flag is read from `f` and written to `e`. After a
-/// subtraction the flag is the complement of the borrow: nvcc's division of 128 bits reads it with
-/// `addc`.
+/// Operations that read or write the carry flag: `add.cc addc sub.cc subc mad.cc madc`. Additions
+/// do not use the third source. The flag is read from `f` and written to `e`. After a subtraction
+/// the flag is the complement of the borrow: nvcc's 128-bit division reads it with `addc`.
 pub(super) fn carry(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     macro_rules! carries {
         ($I:ident, $sources:expr, |$a:ident, $b:ident, $c:ident, $carry:ident| $e:expr) => {

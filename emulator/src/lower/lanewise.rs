@@ -1,4 +1,4 @@
-//! Instructions that work lane by lane: finds the operation, then its operands.
+//! Lane-wise instructions: finds the operation, then its operands.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
@@ -31,7 +31,8 @@ impl<'a> FunctionLowering<'a, '_> {
         mods.finish()?;
         let mut args = self.args(inst, &recipe)?;
         if carries {
-            // Without `.cc` the flag is read but not written: it goes to a scratch predicate.
+            // Without `.cc` the carry flag is read but not written: the carry out goes to a scratch
+            // predicate.
             let writes = inst.has("cc");
             args.f = self.carry;
             args.e = if writes {
@@ -60,7 +61,7 @@ impl<'a> FunctionLowering<'a, '_> {
         )
     }
 
-    /// Operands with the destination found already.
+    /// Operands for a destination that has been resolved already.
     fn args_with(
         &mut self,
         d: Reg,
@@ -98,7 +99,7 @@ impl<'a> FunctionLowering<'a, '_> {
         }
     }
 
-    /// One source, register to register.
+    /// Emits an operation with one source.
     fn emit_unary(&mut self, recipe: &Recipe, d: Reg, a: Slot) {
         let args = Args {
             a,
@@ -107,7 +108,7 @@ impl<'a> FunctionLowering<'a, '_> {
         self.emit(Op::Lanes(recipe.kernel, args));
     }
 
-    /// `mov.b128`, whose operands are two halves each.
+    /// `mov.b128`, whose operands consist of two 64-bit halves each.
     fn mov_wide(&mut self, d: &Operand, a: &Operand) -> Result<(), LoadError> {
         let (Operand::Vector(to), Operand::Vector(from)) = (d, a) else {
             return Err(self.invalid("`mov.b128` needs a register of 128 bits on one side"));
@@ -118,7 +119,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let copy = op!(|x, a: u64| -> u64 { a });
         let from_low = self.source(from_low, Width::B64)?;
         let from_high = self.source(from_high, Width::B64)?;
-        // Through a scratch register, as the halves may change places.
+        // Through a scratch register, because source and destination halves may be swapped.
         let scratch = self.fresh(Width::B64);
         let args = Args {
             a: from_high,
@@ -174,7 +175,7 @@ impl<'a> FunctionLowering<'a, '_> {
                 let slot = self.destination_of(d, width)?;
                 let a = match self.source_any(a, width)? {
                     a if a.width == width => a.slot,
-                    // `mov.u32` of a 64-bit special register takes its low half.
+                    // `mov.u32` of a 64-bit special register takes the low half.
                     a => self.converted(a, width)?,
                 };
                 self.emit_unary(&logic::mov(width), Reg { slot, width }, a);
@@ -256,7 +257,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// `cvt.pack`: two integers, cut to their range, beside what a third holds.
+    /// `cvt.pack`: two integers, clamped to a range and packed beside bits of a third operand.
     fn cvt_pack(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
         let recipe = convert::pack(&mut mods)?;
         mods.finish()?;
@@ -288,7 +289,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// Sources of `setp` and `set`, of which a third is a predicate that may be negated.
+    /// Sources of `setp` and `set`; a third one is a predicate that may be negated.
     fn condition_args(
         &mut self,
         p: Slot,
@@ -385,7 +386,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 }
 
-/// The operation that a mnemonic names.
+/// The operation of a mnemonic.
 fn find(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     match opcode {
         "dp4a" | "dp2a" => return integer::dot_product(opcode, mods),

@@ -1,4 +1,4 @@
-//! Where variables lie: kernel parameters, frames, static shared memory.
+//! Addresses of variables: kernel parameters, stack frames, static shared memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,21 +7,21 @@ use ptx_syntax::ast::{Constant, Function, Initializer, Module, Space, Variable};
 use crate::error::LoadError;
 use crate::memory::shared::SHARED_BASE;
 
-/// Place of a kernel parameter, in bytes.
+/// Layout of a kernel parameter, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamLayout {
     /// Offset in parameter space.
     pub offset: u64,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Alignment.
+    /// Alignment in bytes.
     pub align: u64,
 }
 
-/// More bytes of parameters than any kernel has; keeps sums in range.
+/// More bytes of parameters than any kernel has; keeps the sums in range.
 const PARAM_LIMIT: u64 = 1 << 32;
 
-/// Places of a kernel's parameters, in order.
+/// Layouts of a kernel's parameters, in order.
 pub(crate) fn param_layout(kernel: &Function) -> Vec<ParamLayout> {
     let mut end = 0u64;
     kernel
@@ -43,17 +43,17 @@ pub(crate) fn param_layout(kernel: &Function) -> Vec<ParamLayout> {
         .collect()
 }
 
-/// The frame of a function, as it grows.
+/// The frame of a function while it is laid out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frame {
     end: u64,
 }
 
 impl Frame {
-    /// Bytes up to which frames are aligned.
+    /// Alignment of frames in bytes.
     const ALIGN: u64 = 16;
 
-    /// Places a variable; its words belong to no other variable.
+    /// Places a variable. No two variables share a word.
     pub(super) fn place(&mut self, bytes: u64, align: u64) -> u64 {
         let offset = self.end.next_multiple_of(align.max(4));
         self.end = offset + bytes;
@@ -65,7 +65,7 @@ impl Frame {
     }
 }
 
-/// Functions with a body, also by their aliases, with their numbers in the module.
+/// Functions that have a body, by name and alias, with their numbers in the module.
 pub(crate) fn bodies(module: &Module) -> HashMap<&str, usize> {
     let mut bodies: HashMap<&str, usize> = module
         .functions
@@ -82,8 +82,8 @@ pub(crate) fn bodies(module: &Module) -> HashMap<&str, usize> {
     bodies
 }
 
-/// The kernel and every function with a body that it may reach, as numbers in the module: by call,
-/// by taking an address, and where it calls through registers, by addresses in variables.
+/// The kernel and every function with a body that it may reach, as numbers in the module: by calls,
+/// by taking an address, and, if there are indirect calls, by addresses in variables.
 pub(super) fn reached(module: &Module, kernel: usize) -> Vec<usize> {
     let bodies = bodies(module);
     let mut reached = vec![kernel];
@@ -111,7 +111,7 @@ pub(super) fn reached(module: &Module, kernel: usize) -> Vec<usize> {
     reached
 }
 
-/// Symbols whose addresses the initial values of variables hold.
+/// Symbols whose addresses are in the initial values of variables.
 fn addresses_in_variables(module: &Module) -> Vec<&str> {
     let mut names = Vec::new();
     let mut open: Vec<&Initializer> = module
@@ -129,16 +129,17 @@ fn addresses_in_variables(module: &Module) -> Vec<&str> {
     names
 }
 
-/// A size beyond every limit, at which shared variables are counted that are larger.
+/// A size beyond every limit; larger shared variables are counted with it.
 const SHARED_SIZES: u64 = 1 << 32;
 
-/// Static shared memory of a program.
+/// Layout of a program's static shared memory.
 pub(super) struct SharedLayout {
     pub(super) addresses: HashMap<String, u64>,
     pub(super) bytes: u64,
 }
 
-/// Places the shared variables that the functions use; dynamic ones share the end.
+/// Places the shared variables that the functions use. All dynamic ones begin at the end of the
+/// static ones.
 pub(super) fn shared_layout(
     module: &Module,
     functions: &[&Function],
@@ -189,7 +190,7 @@ pub(super) fn shared_layout(
     })
 }
 
-/// `.extern .shared name[]`: its size comes from the launch.
+/// Whether a variable is `.extern .shared name[]`, whose size the launch gives.
 fn is_dynamic(variable: &Variable) -> bool {
     variable.bytes().is_none()
         || (variable.linkage == ptx_syntax::ast::Linkage::Extern && variable.bytes() == Some(0))

@@ -30,7 +30,7 @@ macro_rules! by_width {
         }
     };
 }
-/// The operation of that name on type `ty`; the modifiers but the type are left.
+/// The operation of an opcode on type `ty`; takes all modifiers but the type.
 pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     let recipe = match opcode {
         "and" | "or" | "xor" | "not" if ty == T::Pred => predicate(opcode),
@@ -217,8 +217,8 @@ fn permute(mods: &mut Mods<'_>) -> Recipe {
     }
 }
 
-/// What `lop3.and` and `lop3.or` make of the result and a predicate: whether the result is not
-/// zero, combined with the predicate, which is negated where the number is 1.
+/// The predicate result of `lop3.and` and `lop3.or`: whether the result is nonzero, combined with a
+/// predicate, which is negated if the immediate is 1.
 pub(super) fn combine_nonzero(word: &str) -> Option<Recipe> {
     macro_rules! combine {
         ($op:tt) => {

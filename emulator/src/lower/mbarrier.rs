@@ -1,4 +1,4 @@
-//! `mbarrier`.
+//! The `mbarrier` instructions.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
@@ -149,7 +149,8 @@ impl<'a> FunctionLowering<'a, '_> {
         let phase = match values {
             [phase] => phase,
             [phase, hint] if blocks => {
-                // The time limit: a hint to the scheduler, which here decides by itself.
+                // The time limit is only a hint: the scheduler decides by itself when the wait
+                // expires.
                 self.source(hint, Width::B32)?;
                 phase
             }
@@ -163,7 +164,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(Kind::Wait { p, until, blocks })
     }
 
-    /// `mbarrier.pending_count`: the arrivals that a state says are missing.
+    /// `mbarrier.pending_count`: the pending arrivals in a state.
     fn pending_count(
         &mut self,
         inst: &'a Instruction,

@@ -9,7 +9,7 @@ use crate::exec::kernel::{Args, kernel};
 use crate::memory::space::Space;
 use crate::program::{Access, Op, Reg, Width};
 
-/// Words that order or hint, and change no value.
+/// Modifiers that only order or hint, and change no value.
 pub(super) const ORDERING: [&str; 26] = [
     "weak",
     "volatile",
@@ -47,7 +47,7 @@ const PREFETCH: [&str; 6] = [
     "L2::evict_normal",
     "L2::evict_first",
 ];
-/// Words that say that another block may write what is read.
+/// Modifiers of loads whose value another block may have written.
 const STRONG: [&str; 5] = ["volatile", "relaxed", "acquire", "mmio", "acq_rel"];
 
 impl<'a> FunctionLowering<'a, '_> {
@@ -171,7 +171,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let declared = Self::space(mods);
         let address = self.address(address)?;
         let space = match declared {
-            // The parameters of a device function are in its frame.
+            // Parameters of a device function are in its frame.
             Some(Space::Param) if !self.is_kernel() => Space::Local,
             Some(Space::Param) => address.space.unwrap_or(Space::Param),
             Some(space) => space,
@@ -180,7 +180,7 @@ impl<'a> FunctionLowering<'a, '_> {
                 _ => Space::Generic,
             },
         };
-        // 128 bits are two registers.
+        // 128 bits are held in two registers.
         let (element, count) = match ty {
             T::B128 => (8, 2 * count),
             _ => (ty.bytes() as usize, count),
@@ -208,7 +208,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok((access, ty))
     }
 
-    /// Takes the state space; `None` is generic.
+    /// Takes the state space; `None` means generic.
     pub(super) fn space(mods: &mut Mods<'_>) -> Option<Space> {
         mods.take_map(|word| match word {
             "global" | "const" => Some(Space::Global),
@@ -298,7 +298,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let p = self.destination_of(p, Width::Pred)?;
         let a = self.source(a, Width::B64)?;
         let kernel = match space {
-            // Constants live in global memory, but are not what the instruction asks for.
+            // Constants are placed in global memory, but are not in the global state space.
             Space::Global if constant => kernel!(|regs, _k, x, mask| regs.set_pred(x.d, 0, mask)),
             Space::Global => kernel!(|regs, k, x, mask| {
                 let a = *regs.row::<u64>(k, x.a);

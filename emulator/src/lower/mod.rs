@@ -1,7 +1,9 @@
-//! Lowering: from the syntax tree to a [`Program`], once, when a module is loaded.
+//! Lowering: turns the syntax tree of a module into a [`Program`] per kernel, once, when it is
+//! loaded.
 //!
 //! Registers become slots, labels become positions, symbols become addresses, and each mnemonic
-//! becomes an operation with its types decided. What is not known is refused by name and line.
+//! becomes an operation whose types are decided. What is not supported is refused with its name and
+//! line.
 
 mod approx;
 mod atomic;
@@ -47,7 +49,7 @@ pub use layout::ParamLayout;
 pub(crate) use layout::{bodies, param_layout};
 use scope::{Scopes, Symbol};
 
-/// Lowers one kernel, by its number in the module, and what it may call. `globals` maps
+/// Lowers a kernel, given by its number in the module, with all that it may call. `globals` maps
 /// module-scope variables in global and constant memory to their addresses, and functions to their
 /// handles.
 pub(crate) fn lower_kernel(
@@ -112,7 +114,7 @@ pub(crate) fn lower_kernel(
     })
 }
 
-/// What a kernel promises of its launches.
+/// The bounds that a kernel's directives put on its launches.
 fn bounds(kernel: &Function) -> Bounds {
     let directives = &kernel.directives;
     let threads = directives.reqntid.or(directives.maxntid);
@@ -124,7 +126,7 @@ fn bounds(kernel: &Function) -> Bounds {
     }
 }
 
-/// What the functions of one program share while it is built.
+/// State that is shared by the functions of one program while it is built.
 struct Build<'a> {
     module: &'a Module,
     globals: &'a HashMap<String, u64>,
@@ -132,11 +134,11 @@ struct Build<'a> {
     /// See [`Program::shared_from`].
     shared_from: u64,
     functions: HashMap<String, u32>,
-    /// Numbers in the module of all functions with a body.
+    /// Numbers in the module of all functions that have a body.
     bodies: HashMap<&'a str, usize>,
     pool: Pool,
     code: Vec<Inst>,
-    /// Registers that each instruction names.
+    /// The registers that each operation names.
     touched: Vec<Box<[Reg]>>,
     kinds: Vec<Kind>,
     ordered: bool,
@@ -187,17 +189,17 @@ struct FunctionLowering<'a, 'b> {
     scopes: Scopes,
     registers: Extent,
     frame: Frame,
-    /// Position of each label, once seen.
+    /// Position of each label, once it has been reached.
     labels: Vec<Option<u32>>,
     /// The carry flag.
     carry: Slot,
-    /// Results that are registers, with their places in the frame.
+    /// Return parameters that are registers, with their places in the frame.
     returned: Vec<(Reg, u64)>,
     /// Line of the instruction being lowered.
     line: u32,
     /// Its guard.
     guard: Option<Guard>,
-    /// Registers that it names.
+    /// The registers that it names.
     named: std::cell::RefCell<Vec<Reg>>,
 }
 
@@ -239,7 +241,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         self.function.kind == FunctionKind::Entry
     }
 
-    /// Parameters of a kernel lie in parameter space, those of a function in its frame.
+    /// Parameters of a kernel are in parameter space, those of a function in its frame.
     #[allow(clippy::type_complexity)] // two lists of (offset, size)
     fn declare_signature(&mut self) -> Result<(Vec<(u64, u64)>, Vec<(u64, u64)>), LoadError> {
         self.scopes.open();
@@ -260,7 +262,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         Ok((params, results))
     }
 
-    /// Places parameters in the frame; those that are registers go to `registers` too.
+    /// Places parameters in the frame; those that are registers are also added to `registers`.
     fn frame_variables(
         &mut self,
         variables: &[Variable],
@@ -429,7 +431,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         });
     }
 
-    /// Appends an operation that runs whatever the guard says, as preparation of the next.
+    /// Appends an operation that ignores the guard: it prepares the next operation.
     fn emit_unguarded(&mut self, op: Op) {
         self.build.code.push(Inst {
             op,
@@ -440,7 +442,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         });
     }
 
-    /// A new register.
+    /// A new scratch register.
     fn fresh(&mut self, width: Width) -> Reg {
         let counter = match width {
             Width::Pred => &mut self.registers.pred,
@@ -453,7 +455,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         Reg { slot, width }
     }
 
-    /// Replaces label numbers by positions.
+    /// Replaces label numbers by positions in the code.
     fn patch(&mut self, from: usize) -> Result<(), LoadError> {
         let labels = &self.labels;
         let position = |label: u32, line| {

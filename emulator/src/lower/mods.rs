@@ -1,11 +1,11 @@
-//! The words of a mnemonic, taken one by one, so that none is passed over in silence.
+//! The modifiers of a mnemonic, taken one by one, so that none is ignored by oversight.
 
 use ptx_syntax::ast::{Instruction, ScalarType};
 
 use crate::error::LoadError;
 use crate::semantics::{FloatMode, Rounding};
 
-/// The modifiers of an instruction that nobody has accounted for yet.
+/// The modifiers of an instruction that have not been taken yet.
 pub(crate) struct Mods<'a> {
     inst: &'a Instruction,
     words: Vec<&'a str>,
@@ -19,17 +19,17 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// Takes a word if it is there.
+    /// Takes a modifier; false if it is not there.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         self.take_map(|have| (have == word).then_some(())).is_some()
     }
 
-    /// Takes all of these words that are there.
+    /// Takes all of these modifiers that are there.
     pub(crate) fn ignore(&mut self, words: &[&str]) {
         self.words.retain(|have| !words.contains(have));
     }
 
-    /// Takes the first word that `f` knows.
+    /// Takes the first modifier for which `f` returns something.
     pub(crate) fn take_map<T>(&mut self, f: impl Fn(&'a str) -> Option<T>) -> Option<T> {
         let (index, value) = self
             .words
@@ -51,7 +51,7 @@ impl<'a> Mods<'a> {
             .ok_or_else(|| self.unsupported())
     }
 
-    /// Takes a rounding, `.ftz` and `.sat`.
+    /// Takes the rounding mode, `.ftz` and `.sat`.
     pub(crate) fn float_mode(&mut self) -> FloatMode {
         FloatMode {
             rounding: self.take_map(Rounding::from_modifier).unwrap_or_default(),
@@ -60,12 +60,12 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// The words that are left.
+    /// The modifiers that are left.
     pub(crate) fn rest(&self) -> &[&'a str] {
         &self.words
     }
 
-    /// The error that names the instruction.
+    /// The error for an instruction that is not supported.
     pub(crate) fn unsupported(&self) -> LoadError {
         LoadError::Unsupported {
             what: self.inst.mnemonic(),
@@ -73,7 +73,7 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// Fails when a word is left.
+    /// Fails if a modifier is left.
     pub(crate) fn finish(self) -> Result<(), LoadError> {
         if self.words.is_empty() {
             Ok(())

@@ -9,14 +9,14 @@ use crate::exec::registers::Slot;
 use crate::memory::space::Space;
 use crate::program::{Base, Guard, Op, Reg, Width};
 
-/// Most registers of one declaration.
+/// Most registers that one declaration may have.
 pub(super) const REGISTERS: u32 = 1 << 20;
 
 /// An address operand, resolved.
 pub(super) struct Address {
     pub(super) base: Base,
     pub(super) offset: u64,
-    /// The space that the base's declaration says, if it is a variable.
+    /// If the base is a variable, the state space of its declaration.
     pub(super) space: Option<Space>,
 }
 
@@ -76,7 +76,7 @@ impl FunctionLowering<'_, '_> {
         )))
     }
 
-    /// A destination of any width; `_` gives a register that nothing reads.
+    /// A destination of any width; `_` becomes a register of width `sink` that nothing reads.
     pub(super) fn destination(&mut self, operand: &Operand, sink: Width) -> Result<Reg, LoadError> {
         match operand {
             Operand::Name(name) => self.register(name),
@@ -96,15 +96,15 @@ impl FunctionLowering<'_, '_> {
         Ok(reg.slot)
     }
 
-    /// A source of one width; constants and symbols become constants, special registers and
-    /// frame addresses are first read into a scratch register.
+    /// A source of one width. Literals and symbols become constants; special registers and frame
+    /// addresses are read into a scratch register first.
     pub(super) fn source(&mut self, operand: &Operand, width: Width) -> Result<Slot, LoadError> {
         let reg = self.source_any(operand, width)?;
         self.expect_width(reg, width)?;
         Ok(reg.slot)
     }
 
-    /// A source; `width` is that of a constant.
+    /// A source of any width; a literal gets `width`.
     pub(super) fn source_any(&mut self, operand: &Operand, width: Width) -> Result<Reg, LoadError> {
         let constant = |this: &mut Self, value: u64| Reg {
             slot: this.build.pool.slot(width, value & width_mask(width)),
@@ -197,7 +197,7 @@ impl FunctionLowering<'_, '_> {
         }
     }
 
-    /// Address of a variable outside the frame, in its own space; handle of a function.
+    /// Address of a variable outside the frame, in its own state space; for a function, its handle.
     fn symbol_address(&self, name: &str) -> Result<u64, LoadError> {
         match self.scopes.get(name) {
             Some(Symbol::Shared(address)) => return Ok(*address),
@@ -222,7 +222,7 @@ impl FunctionLowering<'_, '_> {
         Err(self.undeclared(name))
     }
 
-    /// A predicate source, `p` or `!p`.
+    /// A predicate operand, `p` or `!p`.
     pub(super) fn predicate(&mut self, operand: &Operand) -> Result<Guard, LoadError> {
         match operand {
             Operand::Not(inner) => {
@@ -297,7 +297,7 @@ impl FunctionLowering<'_, '_> {
     }
 }
 
-/// The register that holds a type.
+/// The width of the register for a type.
 pub(super) fn register_width(ty: ScalarType) -> Option<Width> {
     match ty {
         ScalarType::Pred => Some(Width::Pred),
@@ -305,7 +305,7 @@ pub(super) fn register_width(ty: ScalarType) -> Option<Width> {
     }
 }
 
-/// The bits that a width holds.
+/// A mask of the bits of a width.
 pub(super) fn width_mask(width: Width) -> u64 {
     match width {
         Width::Pred => 1,

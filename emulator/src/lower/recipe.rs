@@ -1,4 +1,4 @@
-//! A lane-wise operation before its operands are known.
+//! A lane-wise operation whose operands are not resolved yet.
 
 use crate::exec::kernel::Kernel;
 use crate::program::Width;
@@ -51,7 +51,7 @@ pub(crate) const fn width_of<T: crate::exec::kernel::Value>() -> Width {
     <T::Bits as crate::exec::registers::Lane>::WIDTH
 }
 
-/// A [`Recipe`] of a function of typed sources; the form of
+/// Makes a [`Recipe`] from a function of typed sources, in the form of
 /// [`lanes!`](crate::exec::kernel::lanes).
 macro_rules! op {
     (|$x:ident, $($a:ident: $t:ty),+| -> $r:ty $body:block) => {
@@ -63,8 +63,8 @@ macro_rules! op {
     };
 }
 
-/// `Some` of an expression in which a type name stands for the Rust type of a PTX type; `None`
-/// for the PTX types that are not listed.
+/// `Some` of an expression in which a type name stands for the Rust type of a PTX type, or `None`
+/// for PTX types that are not listed.
 macro_rules! typed {
     ($ty:expr, [$($v:ident: $t:ty),+], $name:ident => $e:expr) => {
         match $ty {
@@ -77,7 +77,7 @@ macro_rules! typed {
     };
 }
 
-/// [`typed!`] for the integers of 16, 32 and 64 bits.
+/// [`typed!`] for integers of 16, 32 and 64 bits.
 macro_rules! integers {
     ($ty:expr, $name:ident => $e:expr) => {
         $crate::lower::recipe::typed!(

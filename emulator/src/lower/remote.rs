@@ -1,4 +1,4 @@
-//! `st.async`, `red.async`, and `tensormap`'s instructions.
+//! `st.async`, `red.async`, and the `tensormap` instructions.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
@@ -12,7 +12,7 @@ use crate::program::{
     Asynchronous, AtomicOp as O, Combine, MapField, Pointer, Reg, RemoteStore, ReplaceField, Width,
 };
 
-/// PTX version since which strides are replaced in bytes, not in units of 16.
+/// Since this PTX version, `tensormap.replace` takes strides in bytes, not in units of 16 bytes.
 const STRIDES_IN_BYTES: (u32, u32) = (8, 5);
 
 impl<'a> FunctionLowering<'a, '_> {
@@ -161,7 +161,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// An address in a space; `None` is generic.
+    /// An address in a state space; `None` means generic.
     fn pointer_in(
         &mut self,
         operand: &Operand,
@@ -182,7 +182,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 }
 
-/// How `red.async` works; `None` where PTX has no such form.
+/// The type in which `red.async` works; `None` if PTX has no such form.
 fn remote_type(op: O, ty: T) -> Option<crate::program::AtomicType> {
     let known = match op {
         O::Inc | O::Dec => ty == T::U32,

@@ -1,4 +1,4 @@
-//! Names in the nested blocks of a function.
+//! Symbols in the nested blocks of a function.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ pub(super) enum Symbol {
     Register(Reg),
     /// Number of a label.
     Label(u32),
-    /// Labels of a `.branchtargets`.
+    /// The labels of a `.branchtargets`.
     BranchTargets(Vec<String>),
-    /// A `.callprototype` or `.calltargets`, which tells the emulator nothing.
+    /// A `.callprototype` or `.calltargets`, which the emulator does not need.
     Prototype,
     /// Offset of a kernel parameter.
     KernelParam(u64),
@@ -22,7 +22,7 @@ pub(super) enum Symbol {
     Shared(u64),
 }
 
-/// The open blocks, innermost last.
+/// The open blocks and their symbols, innermost last.
 #[derive(Debug, Default)]
 pub(super) struct Scopes(Vec<HashMap<String, Symbol>>);
 

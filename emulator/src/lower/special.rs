@@ -2,15 +2,15 @@
 
 use crate::program::{Special, Width};
 
-/// How a special register is read.
+/// How the value of a special register is obtained.
 pub(super) enum Value {
-    /// The same for every thread of every launch.
+    /// A constant, the same in every launch.
     Constant(u64),
-    /// Read when the instruction runs.
+    /// Computed when the instruction runs.
     Read(Special),
 }
 
-/// The special register of that name, and its width.
+/// The special register with a name, and its width.
 pub(super) fn special(name: &str) -> Option<(Value, Width)> {
     let b32 = |special| Some((Value::Read(special), Width::B32));
     if let Some((base, axis)) = name.split_once('.') {
@@ -69,12 +69,13 @@ pub(super) fn special(name: &str) -> Option<(Value, Width)> {
     }
 }
 
-/// Whether the name says where the system's part of shared memory is: whoever asks may use it.
+/// Whether the name gives the offset of the system's part of shared memory: a kernel that reads it
+/// may access that part.
 pub(super) fn is_reserved_shared(name: &str) -> bool {
     matches!(name, "%reserved_smem_offset_0" | "%reserved_smem_offset_1")
 }
 
-/// Whether a name is one of PTX's special registers that the emulator does not have.
+/// Whether the name is a PTX special register that the emulator does not have.
 pub(super) fn is_special(name: &str) -> bool {
     [
         "%cluster",

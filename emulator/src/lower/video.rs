@@ -1,4 +1,4 @@
-//! Video instructions on bytes and halfwords: `vadd4`, `vabsdiff2`, ..
+//! SIMD video instructions on bytes and halfwords: `vadd4`, `vabsdiff2` and so on.
 
 use ptx_syntax::ast::ScalarType as T;
 
@@ -7,7 +7,7 @@ use super::recipe::{Recipe, op};
 use crate::error::LoadError;
 use crate::semantics::video::{Video, VideoMode, video};
 
-/// The operation of a mnemonic, and the bits of its parts.
+/// The operation of an opcode, and the width in bits of its parts.
 fn operation(opcode: &str) -> Option<(Video, u32)> {
     let (name, bits) = match (opcode.strip_suffix('4'), opcode.strip_suffix('2')) {
         (Some(name), _) => (name, 8),
@@ -26,12 +26,12 @@ fn operation(opcode: &str) -> Option<(Video, u32)> {
     Some((op, bits))
 }
 
-/// Whether this is the place of an opcode.
+/// Whether the opcode is lowered here.
 pub(super) fn is_video(opcode: &str) -> bool {
     operation(opcode).is_some()
 }
 
-/// The operation of that name; the forms with masks and selectors are not known.
+/// Lowers an opcode; the forms with masks and selectors are not supported.
 pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let (op, bits) = operation(opcode).ok_or_else(|| mods.unsupported())?;
     let (b, a, d) = (mods.ty()?, mods.ty()?, mods.ty()?);

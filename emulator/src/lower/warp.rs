@@ -1,4 +1,4 @@
-//! Instructions that the lanes of a warp run together.
+//! Warp-wide instructions: shuffles, votes, matches, reductions.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
@@ -52,7 +52,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    /// `.sync` is not optional since sm_70.
+    /// `.sync` is mandatory since sm_70.
     fn require_sync(&self, mods: &mut Mods<'_>) -> Result<(), LoadError> {
         if mods.take("sync") {
             Ok(())

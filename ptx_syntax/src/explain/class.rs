@@ -1,4 +1,4 @@
-//! Instructions sorted into classes.
+//! Classes of instructions.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::ast::Instruction;
 
-/// What kind of work an instruction does.
+/// The kind of work that an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -15,7 +15,7 @@ pub enum Class {
     Tensor,
     /// Fused multiply-add of floats.
     Fma,
-    /// Other float arithmetic with defined bits.
+    /// Other float arithmetic with IEEE-defined results.
     Float,
     /// rcp, sqrt, div, ex2, lg2, sin, cos, tanh of floats.
     Special,
@@ -33,7 +33,7 @@ pub enum Class {
     Shared,
     /// Loads and stores of thread-local memory.
     Local,
-    /// Loads of constants and parameters, and the parameters of calls.
+    /// Loads of constants and parameters, and accesses to the parameters of calls.
     Constant,
     /// Loads and stores through generic addresses.
     Generic,

@@ -1,4 +1,4 @@
-//! What the kernels of a module are made of: counts from the text, nothing executed.
+//! Static statistics of a module's kernels: counted in the text, nothing is executed.
 
 mod class;
 mod report;
@@ -12,7 +12,7 @@ use crate::ast::{
 pub use class::Class;
 pub use report::{KernelReport, ModuleReport, ParamReport};
 
-/// Counts what each kernel of the module holds.
+/// Counts what each kernel of the module contains.
 pub fn explain(module: &Module) -> ModuleReport {
     let kernels = module
         .functions
@@ -74,7 +74,7 @@ fn kernel(module: &Module, function: &Function) -> KernelReport {
     }
 }
 
-/// The function itself first, then what it mentions, directly or through others.
+/// The function itself first, then all functions that it mentions, directly or through others.
 fn reachable<'m>(module: &'m Module, function: &'m Function) -> Vec<&'m Function> {
     let by_name: BTreeMap<&str, &Function> = module
         .functions
@@ -117,8 +117,8 @@ fn registers(function: &Function) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Registers one declarator declares. LLVM and nvcc write `%r<n>` for the registers 1 to n-1, so
-/// this is one more than the code can use.
+/// Number of registers that one declarator declares. LLVM and nvcc write `%r<n>` for registers 1 to
+/// n-1, so this is one more than the code can use.
 fn declared(names: &RegisterNames) -> u64 {
     match names {
         RegisterNames::One(_) => 1,
@@ -126,7 +126,7 @@ fn declared(names: &RegisterNames) -> u64 {
     }
 }
 
-/// Bytes of the variables laid out one after the other, each aligned.
+/// Size in bytes of the variables laid out one after another, each aligned.
 fn packed_bytes<'v>(variables: impl Iterator<Item = &'v Variable>) -> u64 {
     variables.fold(0_u64, |end, variable| {
         let align = u64::from(variable.alignment()).max(1);

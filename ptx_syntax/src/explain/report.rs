@@ -1,4 +1,4 @@
-//! The counts, and the table they are printed as.
+//! The statistics, and the table that they are printed as.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Class;
 use crate::lint::SyncCounts;
 
-/// What a module holds.
+/// Statistics of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModuleReport {
     /// `.version`
@@ -21,7 +21,7 @@ pub struct ModuleReport {
     pub kernels: Vec<KernelReport>,
 }
 
-/// What a kernel holds.
+/// Statistics of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KernelReport {
     /// Entry name.
@@ -40,21 +40,21 @@ pub struct KernelReport {
     pub max_registers: Option<u32>,
     /// `.reqnctapercluster`
     pub cluster: Option<[u32; 3]>,
-    /// Virtual registers declared, by type; ptxas decides how many real ones they take.
+    /// Number of virtual registers declared, by type; ptxas decides how many real ones they take.
     pub registers: BTreeMap<String, u64>,
-    /// Bytes of shared memory declared with a size, in the kernel or what it calls.
+    /// Bytes of shared memory declared with a size, in the kernel and what it calls.
     pub static_shared_bytes: u64,
-    /// Does it use shared memory whose size the launch gives?
+    /// Whether it uses shared memory whose size the launch gives.
     pub uses_dynamic_shared: bool,
-    /// Bytes of thread-local memory declared.
+    /// Bytes of local memory declared.
     pub local_bytes: u64,
-    /// Device functions it calls or mentions, directly or through others.
+    /// Device functions that it calls or mentions, directly or through others.
     pub calls: Vec<String>,
-    /// Collective instructions.
+    /// Counts of collective instructions.
     pub sync: SyncCounts,
     /// Instructions in its text.
     pub instructions: usize,
-    /// The same by class; classes without any are left out.
+    /// Instructions by class; a class without any has no entry.
     pub mix: BTreeMap<Class, usize>,
 }
 
@@ -66,7 +66,7 @@ pub struct ParamReport {
     /// Element type, without its dot.
     #[serde(rename = "type")]
     pub ty: String,
-    /// Bytes; `None` for an array of open size.
+    /// Size in bytes; `None` for an array without a size.
     pub bytes: Option<u64>,
     /// Alignment in bytes.
     pub align: u32,
@@ -132,7 +132,7 @@ impl KernelReport {
         all.join(", ")
     }
 
-    /// Collective instructions by kind; `None` where there are none.
+    /// The counts of collective instructions as text; `None` if there are none.
     fn sync_text(&self) -> Option<String> {
         let sync = &self.sync;
         let all: Vec<String> = [

@@ -1,19 +1,19 @@
-//! A finding: its rule, its severity, its place.
+//! A finding: rule, severity and place.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How bad a finding is, least first.
+/// Severity of a finding, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing to mend.
+    /// Worth knowing; nothing needs to change.
     Note,
-    /// Likely slow, or bits that the ISA leaves open.
+    /// Probably slow, or a result that the ISA leaves open.
     Warning,
-    /// The module will not load, or not do what it says.
+    /// The module will not load, or will not do what it says.
     Error,
 }
 
@@ -40,18 +40,18 @@ impl FromStr for Severity {
     }
 }
 
-/// What is checked.
+/// The rules that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Rule {
-    /// A function or variable that is declared and defined nowhere: the module does not load.
-    /// The driver defines `vprintf`, `malloc`, `free` and `__assertfail`.
+    /// A function or variable that is declared but defined nowhere: the module does not load. (The
+    /// driver provides `vprintf`, `malloc`, `free` and `__assertfail`.)
     UnresolvedExtern,
-    /// Thread-local memory, which is global memory by another name: an array that was not kept
+    /// Local memory, which resides in device memory: for example, an array that could not be kept
     /// in registers.
     LocalMemory,
-    /// wgmma in a kernel without `.maxntid` or `.reqntid`: ptxas cannot give it its registers.
+    /// wgmma in a kernel without `.maxntid` or `.reqntid`: ptxas cannot assign its registers.
     WgmmaWithoutBounds,
     /// setmaxnreg in a kernel without `.maxntid` (or `.reqntid`) and `.minnctapersm`: ptxas
     /// ignores it (C7508).
@@ -59,10 +59,10 @@ pub enum Rule {
     /// `add`, `sub` or `mul` of floats without a rounding modifier: ptxas may contract it into an
     /// fma, so the bits are not defined. Write `.rn`.
     UnroundedFloat,
-    /// An approximate instruction: its bits are the hardware's own and no emulator's.
+    /// An approximate instruction: its result is the hardware's own, and differs elsewhere.
     ApproximateFloat,
-    /// A generic access through an address made by `cvta.shared`: `ld.shared` is shorter and
-    /// tells ptxas more.
+    /// A generic access through an address from `cvta.shared`: `ld.shared` is shorter and tells
+    /// ptxas more.
     GenericShared,
     /// An instruction that the module's target lacks: the module does not load. Only what came with
     /// an architecture as a whole is known (copies, barriers, tensor cores), not every form.
@@ -91,13 +91,13 @@ impl fmt::Display for Rule {
 /// One finding. Displayed as `line: severity[rule]: in function: message`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// How severe it is.
     pub severity: Severity,
-    /// Which rule found it.
+    /// The rule that found it.
     pub rule: Rule,
     /// Line of the PTX text.
     pub line: u32,
-    /// The function it is in, where it is in one.
+    /// The function that it is in, if any.
     pub function: Option<String>,
     /// What was found and what would be right.
     pub message: String,

@@ -1,4 +1,4 @@
-//! The rules that look at one function.
+//! The rules that examine one function.
 
 use std::collections::HashSet;
 
@@ -56,7 +56,7 @@ pub(super) fn check(function: &Function, options: &LintOptions, findings: &mut V
 type Report<'r> = dyn FnMut(Severity, Rule, u32, String) + 'r;
 
 fn local_memory(function: &Function, report: &mut Report<'_>) {
-    // The arguments of vprintf go through local memory: that is how it is called.
+    // The arguments of vprintf are passed in local memory by its calling convention.
     let calls_vprintf = function
         .instructions()
         .any(|i| i.opcode == "call" && i.names().contains(&"vprintf"));
@@ -118,7 +118,7 @@ fn launch_bounds(function: &Function, report: &mut Report<'_>) {
     }
 }
 
-/// Types whose arithmetic ptxas may contract.
+/// Types whose arithmetic ptxas may contract into fused multiply-adds.
 const FLOATS: [&str; 7] = ["f32", "f64", "f32x2", "f16", "f16x2", "bf16", "bf16x2"];
 /// Rounding modifiers.
 const ROUNDINGS: [&str; 6] = ["rn", "rz", "rm", "rp", "rna", "rs"];
@@ -158,7 +158,7 @@ fn float(instruction: &Instruction, report: &mut Report<'_>) {
     }
 }
 
-/// Registers that `cvta.shared` fills.
+/// Registers that are the destination of a `cvta.shared`.
 fn generic_addresses_of_shared(function: &Function) -> HashSet<&str> {
     function
         .instructions()

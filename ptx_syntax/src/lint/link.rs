@@ -1,11 +1,11 @@
-//! Names that nothing defines.
+//! Names that are declared but defined nowhere.
 
 use std::collections::HashSet;
 
 use super::{Finding, Rule, Severity};
 use crate::ast::{FunctionKind, Linkage, Module, Space};
 
-/// Functions the driver links into every module.
+/// Functions that the driver provides to every module.
 const RUNTIME: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
 
 pub(super) fn check(module: &Module, findings: &mut Vec<Finding>) {

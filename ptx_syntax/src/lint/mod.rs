@@ -1,7 +1,7 @@
-//! What is wrong, slow or undefined in a module, found in its text alone.
+//! A linter: what is wrong, slow or undefined in a module, found in its text alone.
 //!
-//! Each finding has a [`Rule`]; the rule's page says what it means. Not seen here: anything that
-//! needs values (races, divergence, bank conflicts), which the emulator finds.
+//! Each finding has a [`Rule`], whose documentation explains it. What depends on values (races,
+//! divergence, bank conflicts) is not found here; the emulator finds it.
 
 mod finding;
 mod function;
@@ -14,7 +14,7 @@ pub use sync::SyncCounts;
 
 use crate::ast::Module;
 
-/// What [`lint_with`] lets pass.
+/// What [`lint_with`] tolerates.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LintOptions {
@@ -25,14 +25,14 @@ pub struct LintOptions {
 }
 
 impl LintOptions {
-    /// The same options with local memory allowed everywhere or nowhere.
+    /// These options with local memory allowed (or not) in every function.
     #[must_use]
     pub fn allow_local(mut self, allow: bool) -> Self {
         self.allow_local = allow;
         self
     }
 
-    /// The same options with local memory allowed in one more function.
+    /// These options with local memory allowed in one more function.
     #[must_use]
     pub fn allow_local_in(mut self, function: impl Into<String>) -> Self {
         self.local_allowed_in.push(function.into());
@@ -40,12 +40,12 @@ impl LintOptions {
     }
 }
 
-/// Lints a module with default options, in order of lines.
+/// Lints a module with default options. Findings are in the order of lines.
 pub fn lint(module: &Module) -> Vec<Finding> {
     lint_with(module, &LintOptions::default())
 }
 
-/// Lints a module, in order of lines.
+/// Lints a module. Findings are in the order of lines.
 pub fn lint_with(module: &Module, options: &LintOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     link::check(module, &mut findings);

@@ -1,16 +1,16 @@
-//! Counts of what must be executed by all threads together.
+//! Counts of instructions that threads must execute together.
 
 use serde::Serialize;
 
 use crate::ast::{Function, Instruction};
 
-/// How many collective instructions the text of one function holds, its callees not counted.
+/// How many collective instructions the text of one function contains, without its callees.
 ///
-/// A compiler that duplicates one of them into diverging branches breaks the kernel, so a build
-/// compares these with what the source has.
+/// A compiler that duplicates such an instruction into divergent branches breaks the kernel. So a
+/// build compares these counts with those of the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SyncCounts {
-    /// Block barriers that all threads of a warp must reach together: `bar.*` (but `bar.warp`)
+    /// Block barriers that all threads of a warp must reach together: `bar.*` (but not `bar.warp`)
     /// and `barrier.*.aligned`.
     pub aligned_barriers: usize,
     /// Block barriers without `.aligned`.
@@ -19,7 +19,7 @@ pub struct SyncCounts {
     pub cluster_barriers: usize,
     /// `wgmma.mma_async`.
     pub wgmma: usize,
-    /// Every other instruction with `.aligned`: wgmma fences and waits, mma, ldmatrix, setmaxnreg.
+    /// All other instructions with `.aligned`: wgmma fences and waits, mma, ldmatrix, setmaxnreg.
     pub other_aligned: usize,
 }
 
@@ -44,7 +44,7 @@ impl Function {
     }
 }
 
-/// Is it a barrier that all threads of a warp must reach together?
+/// Whether it is a block barrier that all threads of a warp must reach together.
 pub(super) fn is_aligned_barrier(instruction: &Instruction) -> bool {
     match instruction.opcode.as_str() {
         "bar" => !instruction.has("warp"),

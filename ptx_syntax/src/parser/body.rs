@@ -61,7 +61,8 @@ fn directive(c: &mut Cursor, out: &mut Vec<Statement>) -> Result<()> {
     Ok(())
 }
 
-/// `.loc 1 22 5, function_name $L__info0+4, inlined_at 1 9 3`; what follows the comma is dropped.
+/// `.loc 1 22 5, function_name $L__info0+4, inlined_at 1 9 3`; everything after the comma is
+/// dropped.
 fn loc(c: &mut Cursor) -> Result<Statement> {
     c.next();
     let file = expression::number(c, "a file index")?;
@@ -90,7 +91,7 @@ fn loc(c: &mut Cursor) -> Result<Statement> {
     Ok(Statement::Loc { file, line, column })
 }
 
-/// `name:`, and the tables that a label may name.
+/// `name:`, or a labelled directive such as `.branchtargets`.
 fn label(c: &mut Cursor) -> Result<Statement> {
     let line = c.line();
     let name = c.name("a label")?;

@@ -1,4 +1,4 @@
-//! The place in the token list, and the small steps every rule is made of.
+//! The position in the token list, and the small steps that every grammar rule consists of.
 
 use super::{MAX_DEPTH, ParseError};
 use crate::lexer::{Kind, Token};
@@ -12,7 +12,7 @@ pub(super) struct Cursor<'t, 'a> {
 }
 
 impl<'t, 'a> Cursor<'t, 'a> {
-    /// `tokens` ends with a [`Kind::End`].
+    /// `tokens` must end with a [`Kind::End`].
     pub(super) fn new(tokens: &'t [Token<'a>]) -> Self {
         Cursor {
             tokens,
@@ -25,7 +25,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         self.peek_at(0)
     }
 
-    /// The token `ahead` places on; the end token beyond the end.
+    /// The token `ahead` positions from here; the end token if that is beyond the end.
     pub(super) fn peek_at(&self, ahead: usize) -> Token<'a> {
         self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
     }
@@ -54,7 +54,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         token.kind == Kind::Word && token.text == word
     }
 
-    /// Steps over `punctuation` if it is next.
+    /// Consumes `punctuation` if it is next.
     pub(super) fn eat(&mut self, punctuation: &str) -> bool {
         let found = self.is(punctuation);
         if found {
@@ -63,7 +63,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         found
     }
 
-    /// Steps over the dotted `word` if it is next.
+    /// Consumes the dotted `word` if it is next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.is_word(word);
         if found {
@@ -93,7 +93,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         Err(self.expected("a quoted string"))
     }
 
-    /// `item, item, ..` with at least one.
+    /// `item, item, ..` with at least one item.
     pub(super) fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T>,
@@ -105,7 +105,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         Ok(items)
     }
 
-    /// Runs a rule that may contain itself.
+    /// Runs a grammar rule that may recurse, and limits the depth.
     pub(super) fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == MAX_DEPTH {
             return Err(self.error(format!("nested more than {MAX_DEPTH} deep")));

@@ -12,7 +12,7 @@ use crate::lexer::Kind;
 /// Most variables that one `name<n>` outside register space may declare.
 const MAX_PARAMETERISED: u32 = 65_536;
 
-/// What stands before the names of a declaration.
+/// Everything in a declaration before the names.
 #[derive(Default)]
 struct Head {
     align: Option<u32>,
@@ -34,7 +34,7 @@ pub(super) fn space(word: &str) -> Option<Space> {
     })
 }
 
-/// The space word itself, stepped over.
+/// Consumes a state space.
 fn take_space(c: &mut Cursor) -> Result<Space> {
     let token = c.peek();
     match space(token.text).filter(|_| token.kind == Kind::Word) {
@@ -46,7 +46,7 @@ fn take_space(c: &mut Cursor) -> Result<Space> {
     }
 }
 
-/// `.global .align 4 .u32 a = 1, b;` with its `;`.
+/// `.global .align 4 .u32 a = 1, b;` including the `;`.
 pub(super) fn variables(c: &mut Cursor, linkage: Linkage) -> Result<Vec<Variable>> {
     let early_align = align(c)?;
     let space = take_space(c)?;
@@ -63,7 +63,7 @@ pub(super) fn variables(c: &mut Cursor, linkage: Linkage) -> Result<Vec<Variable
     Ok(all)
 }
 
-/// `(.param .b64 a, .reg .b32 b)`, or nothing where there is no `(`.
+/// `(.param .b64 a, .reg .b32 b)`; an empty list if there is no `(`.
 pub(super) fn parameters(c: &mut Cursor) -> Result<Vec<Variable>> {
     let mut all = Vec::new();
     if !c.eat("(") || c.eat(")") {
@@ -81,7 +81,7 @@ pub(super) fn parameters(c: &mut Cursor) -> Result<Vec<Variable>> {
     Ok(all)
 }
 
-/// `.reg .v2 .b32 %r<5>, %x;` with its `;`.
+/// `.reg .v2 .b32 %r<5>, %x;` including the `;`.
 pub(super) fn registers(c: &mut Cursor) -> Result<Registers> {
     let line = c.line();
     take_space(c)?;
@@ -127,7 +127,7 @@ fn head(c: &mut Cursor) -> Result<Head> {
     while c.peek().kind == Kind::Word {
         let word = c.peek().text;
         match word {
-            // The type is last; only `.ptr` comes after it.
+            // The type comes last; only `.ptr` may follow it.
             ".ptr" => head.pointer = Some(pointer(c)?),
             _ if head.ty.is_some() => return Err(c.expected("a name after the type")),
             ".align" => head.align = align(c)?,
@@ -149,7 +149,7 @@ fn head(c: &mut Cursor) -> Result<Head> {
     Ok(head)
 }
 
-/// `.align 16`, or nothing.
+/// `.align 16`, if it is there.
 fn align(c: &mut Cursor) -> Result<Option<u32>> {
     if !c.eat_word(".align") {
         return Ok(None);

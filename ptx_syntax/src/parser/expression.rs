@@ -1,10 +1,10 @@
-//! Constant expressions, evaluated while they are read.
+//! Constant expressions, evaluated during parsing.
 
 use super::cursor::{Cursor, Result};
 use crate::constant::{Value, binary, precedence, unary};
 use crate::lexer::Kind;
 
-/// Threads of a warp: the value of `WARP_SZ`.
+/// Threads per warp: the value of `WARP_SZ`.
 const WARP_SIZE: i64 = 32;
 
 /// A whole constant expression.
@@ -41,7 +41,7 @@ pub(super) fn number<T: TryFrom<i128>>(c: &mut Cursor, what: &str) -> Result<T> 
     })
 }
 
-/// Is a constant next (as opposed to a name, a bracket, ..)?
+/// Whether a constant follows (not a name, a bracket and so on).
 pub(super) fn starts_constant(c: &Cursor) -> bool {
     let token = c.peek();
     match token.kind {
@@ -51,7 +51,7 @@ pub(super) fn starts_constant(c: &Cursor) -> bool {
     }
 }
 
-/// Is the next token an operator that continues a constant expression?
+/// Whether an operator that continues a constant expression follows.
 pub(super) fn continues_constant(c: &Cursor) -> bool {
     let token = c.peek();
     token.kind == Kind::Punct && (precedence(token.text).is_some() || token.text == "?")

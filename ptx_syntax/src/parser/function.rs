@@ -44,7 +44,7 @@ pub(super) fn function(c: &mut Cursor, linkage: Linkage) -> Result<Function> {
     })
 }
 
-/// Directives between a signature and what follows it.
+/// Performance directives after a signature.
 pub(super) fn directives(c: &mut Cursor) -> Result<Directives> {
     let mut all = Directives::default();
     while c.peek().kind == Kind::Word {

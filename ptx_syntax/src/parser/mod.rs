@@ -1,7 +1,7 @@
-//! PTX tokens to the tree of [`crate::ast`].
+//! The parser: PTX tokens to the tree of [`crate::ast`].
 //!
-//! Recursive descent over a token list with one token of look-ahead (three at most). Nesting is
-//! bounded by [`MAX_DEPTH`], so hostile text ends in an error and not in a stack overflow.
+//! Recursive descent over a token list with one token of lookahead (three at most). Nesting is
+//! limited to [`MAX_DEPTH`], so that hostile text gives an error and not a stack overflow.
 
 mod body;
 mod cursor;
@@ -17,10 +17,10 @@ use crate::ast::Module;
 use crate::lexer;
 use cursor::Cursor;
 
-/// Deepest nesting of blocks, lists and constant expressions that is parsed.
+/// Deepest nesting of blocks, lists and constant expressions that is accepted.
 pub(crate) const MAX_DEPTH: u32 = 128;
 
-/// Why a text is not PTX, and where.
+/// A syntax error and its place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{line}:{column}: {message}")]
 pub struct ParseError {
@@ -28,16 +28,17 @@ pub struct ParseError {
     pub line: u32,
     /// Column in bytes, from 1.
     pub column: u32,
-    /// What was found and what would be right.
+    /// What was found and what was expected.
     pub message: String,
 }
 
 /// Parses the text of a PTX module.
 ///
-/// Symbols are not resolved and operand types are not checked: an unknown mnemonic parses.
+/// Symbols are not resolved, and mnemonics and operand types are not checked: an unknown mnemonic
+/// parses.
 ///
 /// # Errors
-/// [`ParseError`] at the first place where the text is not PTX.
+/// [`ParseError`] at the first place where the text is not valid PTX syntax.
 ///
 /// # Examples
 /// ```

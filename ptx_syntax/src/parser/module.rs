@@ -1,4 +1,4 @@
-//! Module scope: the header, debug sections, linkage, and the order of things.
+//! Module scope: the header, debug sections, linkage, and declarations.
 
 use super::cursor::{Cursor, Result};
 use super::declaration::{space, variables};
@@ -29,7 +29,7 @@ pub(super) fn module(c: &mut Cursor) -> Result<Module> {
     Ok(module)
 }
 
-/// `.version 8.3`: no float, since 8.10 comes after 8.9.
+/// `.version 8.3`. Not parsed as a float, because 8.10 comes after 8.9.
 fn version(c: &mut Cursor) -> Result<(u32, u32)> {
     if !c.eat_word(".version") {
         return Err(c.expected("`.version`, which begins a PTX module"));
@@ -90,7 +90,7 @@ fn item(c: &mut Cursor, module: &mut Module) -> Result<()> {
     Ok(())
 }
 
-/// The linkage directive, if there is one.
+/// The linkage directive, if any.
 pub(super) fn linkage(c: &mut Cursor) -> Linkage {
     let found = match c.peek().text {
         _ if c.peek().kind != Kind::Word => Linkage::Internal,

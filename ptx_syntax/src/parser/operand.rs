@@ -6,7 +6,7 @@ use crate::ast::{AddressBase, Operand};
 use crate::constant::Value;
 use crate::lexer::Kind;
 
-/// Operands up to the `;`, which is left in place.
+/// Operands up to the `;`, which is not consumed.
 pub(super) fn operands(c: &mut Cursor, is_call: bool) -> Result<Vec<Operand>> {
     if c.is(";") {
         return Ok(Vec::new());
@@ -69,7 +69,7 @@ fn single(c: &mut Cursor) -> Result<Operand> {
     }
 }
 
-/// Is the token after the sign a name that is no constant?
+/// Whether the token after the sign is a name and not a constant.
 fn is_register(c: &Cursor) -> bool {
     let token = c.peek_at(1);
     token.kind == Kind::Name && token.text != "WARP_SZ"
@@ -90,7 +90,7 @@ fn constant(value: Value) -> Operand {
     }
 }
 
-/// A name, with what may follow it: `.x`, `+4`, `[3]`.
+/// A name with its suffix, if any: `.x`, `+4`, `[3]`.
 fn named(c: &mut Cursor) -> Result<Operand> {
     if c.peek().text == "WARP_SZ" && {
         let after = c.peek_at(1);

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use super::{parameters, separated};
 use crate::ast::{Instruction, Statement};
 
-/// `{ .. }` indented by `depth` levels; the first line is not.
+/// `{ .. }`, indented by `depth` levels except for the first line.
 pub(super) fn block(f: &mut Formatter<'_>, statements: &[Statement], depth: usize) -> fmt::Result {
     f.write_str("{\n")?;
     for statement in statements {

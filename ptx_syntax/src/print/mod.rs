@@ -1,7 +1,7 @@
-//! The tree as PTX text that parses back to the same tree.
+//! Printing a tree as PTX text that parses back to the same tree.
 //!
-//! The layout is ours, so line numbers differ: [`Module::clear_lines`] before comparing. Variables
-//! and functions come in the order of their lines.
+//! The formatting is not the original's, so line numbers differ: call [`Module::clear_lines`]
+//! before comparing trees. Variables and functions are printed in the order of their lines.
 
 mod body;
 mod declaration;
@@ -69,7 +69,7 @@ impl Display for Function {
 }
 
 impl Display for Directives {
-    /// Each directive with a line break before it.
+    /// Prints each directive on a line of its own.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let extents = [
             (".maxntid", self.maxntid),
@@ -135,7 +135,7 @@ fn linkage(f: &mut Formatter<'_>, linkage: Linkage) -> fmt::Result {
     })
 }
 
-/// The items with commas between them.
+/// The items, separated by commas.
 fn separated<T: Display>(f: &mut Formatter<'_>, items: &[T]) -> fmt::Result {
     for (index, item) in items.iter().enumerate() {
         if index > 0 {

@@ -65,7 +65,7 @@ fn enclosed(f: &mut Formatter<'_>, open: &str, items: &[Operand], close: &str) -
     f.write_str(close)
 }
 
-/// `+4`, `+-4` as LLVM writes it, or nothing.
+/// `+4`, `+-4` as LLVM writes it, or nothing for 0.
 fn print_offset(f: &mut Formatter<'_>, offset: i64) -> fmt::Result {
     if offset == 0 {
         Ok(())

@@ -38,7 +38,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    /// How many, and all but the registers.
+    /// Takes the number of matrices, and resolves everything but the registers.
     fn matrices(
         &mut self,
         address: &Operand,

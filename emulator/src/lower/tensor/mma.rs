@@ -12,7 +12,7 @@ use crate::semantics::tensor::sum::Rule;
 use crate::semantics::tensor::whole::IntegerRule;
 use crate::semantics::tensor::{Accumulator as D, BitOp, Element as E};
 
-/// Whether there is an instruction of these extents and types.
+/// Whether there is an instruction with this shape and these types.
 fn exists((m, n, k): (usize, usize, usize), a: E, b: E, d: D) -> bool {
     let tall = (m, n) == (16, 8);
     let flat = (m, n) == (8, 8);
@@ -30,7 +30,7 @@ fn exists((m, n, k): (usize, usize, usize), a: E, b: E, d: D) -> bool {
     }
 }
 
-/// The operation that a `.xor.popc` or `.and.popc` names.
+/// The operation of `.xor.popc` or `.and.popc`.
 pub(super) fn bit_op(mods: &mut Mods<'_>) -> Option<BitOp> {
     let op = mods.take_map(|word| {
         Some(match word {
@@ -74,7 +74,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 }
 
-/// What an `mma` multiplies.
+/// Takes the shape and types of an `mma`.
 fn product(mods: &mut Mods<'_>) -> Result<Product, LoadError> {
     let extents = mods.take_map(shape);
     let (Some(extents), true, true) = (extents, mods.take("row"), mods.take("col")) else {

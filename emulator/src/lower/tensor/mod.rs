@@ -1,4 +1,4 @@
-//! Instructions of the tensor cores.
+//! Tensor-core instructions.
 
 mod matrices;
 mod mma;
@@ -30,7 +30,7 @@ impl<'a> FunctionLowering<'a, '_> {
         }
     }
 
-    /// The operands of a vector in braces; a lone operand is a vector of one.
+    /// The operands in the braces of a vector; a lone operand is a vector of one.
     fn vector<'o>(&self, operand: &'o Operand) -> &'o [Operand] {
         match operand {
             Operand::Vector(parts) => parts,

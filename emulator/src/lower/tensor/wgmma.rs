@@ -1,4 +1,4 @@
-//! `wgmma`: every shape and type of sm_90a but the sparse ones.
+//! `wgmma`: every dense shape and type of sm_90a.
 
 use ptx_syntax::ast::{Instruction, Operand};
 
@@ -13,7 +13,7 @@ use crate::semantics::tensor::sum::Rule;
 use crate::semantics::tensor::whole::IntegerRule;
 use crate::semantics::tensor::{Accumulator as D, BitOp, Element as E};
 
-/// Whether there is an instruction of these types.
+/// Whether there is an instruction with these types.
 fn exists(a: E, b: E, d: D) -> bool {
     match (a, b) {
         (E::F16, E::F16) => matches!(d, D::F16 | D::F32),
@@ -24,7 +24,8 @@ fn exists(a: E, b: E, d: D) -> bool {
     }
 }
 
-/// Whether there are that many columns: all multiples of 8, for integers only some.
+/// Whether there is an instruction with `n` columns: any multiple of 8 up to 256, for integers only
+/// some of them.
 fn columns(n: usize, d: D) -> bool {
     let most = n.is_multiple_of(8) && (8..=256).contains(&n);
     most && (d != D::S32 || n.is_multiple_of(16) || matches!(n, 8 | 24))
@@ -151,7 +152,7 @@ struct Flags {
     b_transposed: bool,
 }
 
-/// What a `wgmma` multiplies.
+/// Takes the shape and types of a `wgmma`.
 fn product(mods: &mut Mods<'_>) -> Result<(Product, TileSum), LoadError> {
     let extents = mods.take_map(shape);
     let saturating = mods.take("satfinite");
