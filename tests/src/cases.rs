@@ -1,4 +1,4 @@
-//! Tables of cases in `tests/cases/*.toml`, named by why they exist.
+//! Tables of cases in `tests/cases/*.toml`, each named after the reason why it exists.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,9 +14,9 @@ struct Table<C> {
 
 #[derive(Deserialize)]
 struct Named<C> {
-    /// Why it exists.
+    /// Why the case exists.
     name: String,
-    /// Too large for the emulator.
+    /// Whether it is too large for the emulator.
     #[serde(default)]
     gpu_only: bool,
     #[serde(flatten)]
@@ -26,7 +26,7 @@ struct Named<C> {
 /// Runs every case of a table on every device.
 ///
 /// # Panics
-/// With all the cases that fail, and why; and where the table cannot be read.
+/// If cases fail, with all of them and the reasons; also if the table cannot be read.
 pub fn run<C: DeserializeOwned>(table: &str, check: impl Fn(&C, &Device) -> Checked) {
     let table: Table<C> = toml::from_str(table).unwrap_or_else(|error| panic!("{error}"));
     let mut failures = Vec::new();

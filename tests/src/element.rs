@@ -1,15 +1,15 @@
-//! Element types as the tests see them: exact values, bits, and a poison that no kernel writes.
+//! Element types as tests need them: exact values, bits, and a poison that no kernel writes.
 
 use half::{bf16, f16};
 use warpsmith::{E4m3, E5m2, Element};
 
-/// An element whose bits can be looked at.
+/// An element type whose bits can be examined.
 pub trait TestElement: Element {
-    /// A bit pattern that no result has: a NaN with a payload, or an absurd index.
+    /// A bit pattern that is no valid result: a NaN with a payload, or an absurd index.
     const POISON: Self;
     /// The bits, zero-extended.
     fn bits(self) -> u64;
-    /// The value, exactly.
+    /// The exact value.
     fn wide(self) -> f64;
     /// The nearest element.
     fn nearest(x: f64) -> Self;
@@ -112,8 +112,8 @@ macro_rules! eight_bits {
 
 eight_bits! { E4m3 E5m2 }
 
-/// Calls a generic function with the element type that a [`DType`](warpsmith::DType) names: f32,
-/// f16 or bf16.
+/// Calls a generic function with the element type for a [`DType`](warpsmith::DType): f32, f16 or
+/// bf16.
 #[macro_export]
 macro_rules! with_float {
     ($dtype:expr, $function:ident($($argument:expr),* $(,)?)) => {

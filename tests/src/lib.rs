@@ -1,5 +1,5 @@
-//! What the tests across crates share: operands of any values and strides, poisoned outputs with
-//! guards, properties and tables of cases that run on every device there is.
+//! What the tests of several crates share: operands with any values and strides, poisoned outputs
+//! with guards, and properties and tables of cases that run on every device there is.
 
 pub mod cases;
 pub mod differential;
@@ -14,18 +14,18 @@ pub mod values;
 use warpsmith::Device;
 use warpsmith::emulator::EmulatorConfig;
 
-/// What a check returns: why it failed, in words.
+/// Result of a check: why it failed, in words.
 pub type Checked = Result<(), String>;
 
-/// An error in words.
+/// An error as text.
 pub fn say(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// An emulator that counts: bytes, instructions, bank conflicts.
+/// An emulator with a profile: it counts bytes, instructions, bank conflicts and so on.
 ///
 /// # Panics
-/// Where it cannot be made.
+/// If the emulator cannot be created.
 pub fn profiled() -> Device {
     let config = EmulatorConfig {
         profile: true,
@@ -34,12 +34,12 @@ pub fn profiled() -> Device {
     Device::emulator_with(config).expect("an emulator")
 }
 
-/// The README's examples compile and run.
+/// Compiles and runs the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
-/// The example of the book's chapter on testing without a GPU compiles.
+/// Compiles the example of the book's chapter on testing without a GPU.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/testing-without-a-gpu.md")]
 pub struct TestingWithoutAGpu;

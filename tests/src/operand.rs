@@ -1,4 +1,4 @@
-//! Operands: values rounded to an element type, laid out in memory in every way a view can be.
+//! Operands: values rounded to an element type, in every memory layout that a view can have.
 
 use ndarray::{ArrayD, Axis, Dimension};
 use proptest::prelude::*;
@@ -9,8 +9,8 @@ use crate::element::TestElement;
 use crate::values::Values;
 use crate::{Checked, say};
 
-/// How a tensor lies in its storage. What lies between its elements is poison, so a kernel that
-/// reads it shows.
+/// Layout of a tensor in its storage. Gaps between the elements are poisoned, so that a kernel that
+/// reads them is detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum View {
@@ -23,9 +23,9 @@ pub enum View {
     Padded,
     /// Column-major with a gap after each column.
     PaddedColumns,
-    /// Row-major, each row on a multiple of 16 elements with a gap after it: what wide loads want.
+    /// Row-major, each row aligned to 16 elements with a gap after it, as wide loads require.
     Aligned,
-    /// Column-major in the same way.
+    /// Column-major, with columns aligned in the same way.
     AlignedColumns,
     /// Every second element along each axis.
     Sliced,
@@ -36,12 +36,12 @@ pub enum View {
 }
 
 impl View {
-    /// All of them, evenly.
+    /// Any layout; `Repeated` less often than the others together.
     pub fn any() -> impl Strategy<Value = Self> {
         prop_oneof![6 => Self::writable(), 1 => Just(Self::Repeated)]
     }
 
-    /// Those that can be written to.
+    /// The layouts that can be written to.
     pub fn writable() -> impl Strategy<Value = Self> {
         prop_oneof![
             Just(Self::Contiguous),
@@ -55,7 +55,7 @@ impl View {
         ]
     }
 
-    /// This one, or row-major where it repeats elements.
+    /// This layout, or row-major if it repeats elements.
     pub fn writable_or_contiguous(self) -> Self {
         match self {
             Self::Repeated => Self::Contiguous,
@@ -63,7 +63,7 @@ impl View {
         }
     }
 
-    /// Where the elements of `shape` stand.
+    /// The place of the elements of a tensor with this shape.
     pub fn place(self, shape: &[usize]) -> Place {
         const PADDING: usize = 3;
         const UNIT: usize = 16;
@@ -115,14 +115,14 @@ impl View {
     }
 }
 
-/// Strides, first element and length of a storage.
+/// The place of a tensor in its storage: strides, offset, and length of the storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// In elements.
+    /// Strides in elements.
     pub strides: Vec<i64>,
-    /// Of the element at index (0, 0, ..).
+    /// Position of the element at index (0, 0, ..).
     pub offset: usize,
-    /// Elements of the storage.
+    /// Length of the storage in elements.
     pub len: usize,
 }
 
@@ -135,26 +135,26 @@ impl Place {
     }
 }
 
-/// A tensor, and what it holds in f64.
+/// A tensor on the device, and its values in f64.
 pub struct Operand<T: TestElement> {
-    /// On the device.
+    /// The tensor on the device.
     pub tensor: Tensor<T>,
-    /// Exactly the tensor's values.
+    /// The exact values of the tensor.
     pub values: ArrayD<f64>,
-    /// All around the tensor, too.
+    /// The whole storage, including what surrounds the tensor.
     storage: Tensor<T>,
-    /// What the storage holds.
+    /// Initial contents of the storage.
     initial: Vec<T>,
 }
 
-/// Elements of poison before and after the storage of an operand: whole units of wide loads.
+/// Poisoned elements before and after an operand: a whole number of units of wide loads.
 const GUARD: usize = 64;
 
 impl<T: TestElement> Operand<T> {
-    /// Draws values and lays them out.
+    /// Draws values and lays them out on the device.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub fn draw(
         device: &Device,
         shape: &[usize],
@@ -172,10 +172,10 @@ impl<T: TestElement> Operand<T> {
         Self::lay_out(device, drawn, view)
     }
 
-    /// Lays out values that `T` holds exactly.
+    /// Lays out values that `T` represents exactly.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub fn lay_out(device: &Device, values: ArrayD<f64>, view: View) -> Result<Self, String> {
         let mut place = view.place(values.shape());
         place.offset += GUARD;
@@ -195,10 +195,10 @@ impl<T: TestElement> Operand<T> {
         })
     }
 
-    /// Fails where anything of the operand, or around it, was written.
+    /// Fails if the operand, or anything around it, was written.
     ///
     /// # Errors
-    /// The first element that changed, or what the device says.
+    /// The first element that changed, or an error of the device.
     pub fn expect_unchanged(&self) -> Checked {
         let now = self.storage.to_vec().map_err(say)?;
         let changed = |(now, then): (&T, &T)| now.bits() != then.bits();

@@ -1,5 +1,5 @@
-//! What every operation is held against: its reference, exact results on small integers, and
-//! itself run again.
+//! What every operation is compared with: its reference, exact results on small integers, and a
+//! second run.
 
 use ndarray::ArrayD;
 use serde::{Deserialize, Deserializer};
@@ -11,20 +11,21 @@ use crate::element::TestElement;
 use crate::output::{Output, same_bits, wide};
 use crate::{Checked, say};
 
-/// A dtype by its name, as case tables have it.
+/// Reads a dtype by its name, as tables of cases spell it.
 ///
 /// # Errors
-/// Where there is none of that name.
+/// If there is no dtype of that name.
 pub fn dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
     let name = String::deserialize(deserializer)?;
     let unknown = || serde::de::Error::custom(format!("no dtype is called `{name}`"));
     DType::from_name(&name).ok_or_else(unknown)
 }
 
-/// Runs an operation twice into poisoned outputs: what it wrote, after both had the same bits.
+/// Runs an operation twice into poisoned outputs and compares the bits; returns the result.
 ///
 /// # Errors
-/// Why it failed: an error, an element not written, guards overwritten, other bits the second time.
+/// The operation's error, an element that was not written, a guard that was overwritten, or
+/// different bits in the second run.
 pub fn run_twice<T: TestElement>(
     output: impl Fn() -> Result<Output<T>, String>,
     run: impl Fn(&Output<T>) -> warpsmith::Result<()>,
@@ -39,7 +40,7 @@ pub fn run_twice<T: TestElement>(
     Ok(results.remove(0))
 }
 
-/// Holds a result against its reference; nothing may be without a bound.
+/// Compares a result with its reference; every element must have an error bound.
 ///
 /// # Errors
 /// The worst element.
@@ -53,7 +54,7 @@ pub fn agrees<T: TestElement>(got: &ArrayD<T>, want: &Expected) -> Checked {
     }
 }
 
-/// Holds a result against values that no rounding but the last touches.
+/// Compares a result with exact values, rounded once to its type.
 ///
 /// # Errors
 /// The worst element.

@@ -1,5 +1,5 @@
-//! Outputs: poison in every element and all around, so that what is not written shows, and what is
-//! written outside.
+//! Outputs, poisoned in every element and all around: elements that are not written and writes
+//! outside the tensor are detected.
 
 use ndarray::{ArrayD, Dimension};
 use warpsmith::{Device, DeviceBuffer, Tensor};
@@ -8,10 +8,10 @@ use crate::element::TestElement;
 use crate::operand::{Place, View};
 use crate::{Checked, say};
 
-/// Elements of poison before and after the storage of an output.
+/// Poisoned elements before and after the storage of an output.
 const GUARD: usize = 64;
 
-/// A tensor to be written, inside of a storage full of poison.
+/// A tensor that an operation will write, inside a storage full of poison.
 pub struct Output<T: TestElement> {
     /// What the operation writes.
     pub tensor: Tensor<T>,
@@ -20,10 +20,10 @@ pub struct Output<T: TestElement> {
 }
 
 impl<T: TestElement> Output<T> {
-    /// An output of that shape and layout.
+    /// An output with this shape and layout.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub fn new(device: &Device, shape: &[usize], view: View) -> Result<Self, String> {
         let mut place = view.place(shape);
         place.offset += GUARD;
@@ -40,10 +40,10 @@ impl<T: TestElement> Output<T> {
         })
     }
 
-    /// Puts `values` in, as an operation that reads its output needs them.
+    /// An output that holds `values`, for operations that also read their output.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub fn with(device: &Device, values: &ArrayD<T>, view: View) -> Result<Self, String> {
         let mut output = Self::new(device, values.shape(), view)?;
         let mut storage = vec![T::POISON; output.place.len];
@@ -62,16 +62,16 @@ impl<T: TestElement> Output<T> {
         Ok(output)
     }
 
-    /// What was written. Fails where an element was not, or something beside them was.
+    /// The result. Fails if an element was not written, or if anything outside the tensor was.
     ///
     /// # Errors
-    /// The first element that is wrong, or what the device says.
+    /// The first wrong element, or an error of the device.
     pub fn read(&self) -> Result<ArrayD<T>, String> {
         self.read_written(|_| true, T::POISON)
     }
 
-    /// What was written, where only the elements that `is_written` should be: `instead` stands for the
-    /// others.
+    /// The result of an operation that must write only the elements for which `is_written` is true;
+    /// the others are returned as `instead`.
     ///
     /// # Errors
     /// As [`Output::read`].
@@ -106,7 +106,7 @@ impl<T: TestElement> Output<T> {
         }
     }
 
-    /// Fails where anything was written at all.
+    /// Fails if anything was written.
     ///
     /// # Errors
     /// As [`Output::read`].
@@ -120,7 +120,7 @@ impl<T: TestElement> Output<T> {
     }
 }
 
-/// Fails unless two results have the same bits.
+/// Fails if two results differ in any bit.
 ///
 /// # Errors
 /// The first difference.

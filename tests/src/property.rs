@@ -1,4 +1,4 @@
-//! Properties, on every device there is.
+//! Property tests that run on every device there is.
 
 use std::fmt::Debug;
 
@@ -9,8 +9,8 @@ use warpsmith::testing::devices;
 
 use crate::Checked;
 
-/// How much a device is asked for: an emulator on two cores gets fewer and smaller cases than a
-/// GPU.
+/// How many cases a property gets, and how large they are: fewer and smaller ones on an emulator on
+/// two cores than on a GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Cases of a property on the emulator; a GPU gets five times as many.
@@ -22,11 +22,10 @@ pub struct Effort {
 /// Environment variable with the number of cases of a property, on every device.
 const CASES: &str = "WARPSMITH_TEST_CASES";
 
-/// Checks a property on every device: `strategy` makes cases with extents up to the number it is
-/// given.
+/// Checks a property on every device. `strategy` generates cases with extents up to its argument.
 ///
 /// # Panics
-/// With the smallest case that fails, and why; and where `WARPSMITH_TEST_CASES` is no number.
+/// With the smallest case that fails, and the reason; also if `WARPSMITH_TEST_CASES` is no number.
 pub fn holds<S>(
     effort: Effort,
     strategy: impl Fn(usize) -> S,
@@ -60,8 +59,8 @@ pub fn holds<S>(
     }
 }
 
-/// Extents where kernels go wrong: 0, 1, primes, powers of two, and one beside multiples of tiles,
-/// all up to `largest`.
+/// Extents at which kernels tend to fail: 0, 1, primes, powers of two, and neighbours of multiples
+/// of tile sizes, all up to `largest`.
 pub fn extent(largest: usize) -> impl Strategy<Value = usize> {
     let edges: Vec<usize> = [
         0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 97, 127, 128, 129,

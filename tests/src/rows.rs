@@ -1,21 +1,21 @@
-//! Arrays as the rows that lie along some of their axes.
+//! Arrays viewed as rows along some of their axes.
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
 
-/// The axes that operations go along: none stand for the last.
+/// The axes along which an operation works; empty means the last axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(transparent)]
 pub struct RowAxes(pub Vec<usize>);
 
 impl RowAxes {
-    /// The last, one or several of a tensor of so many dimensions.
+    /// Any choice for a tensor of rank `rank`: the last axis, one axis or several.
     pub fn any(rank: usize) -> impl Strategy<Value = Self> {
         let some = prop::collection::vec(0..rank, 1..=rank).prop_map(Self);
         prop_oneof![Just(Self::default()), some]
     }
 
-    /// Those of an array of so many dimensions, in its order.
+    /// The axes of an array of rank `rank`, sorted.
     fn sorted(&self, rank: usize) -> Vec<usize> {
         match self.0.is_empty() {
             true => vec![rank - 1],
@@ -29,17 +29,17 @@ impl RowAxes {
         axes.iter().map(|&axis| shape[axis]).collect()
     }
 
-    /// Extents of what there is one of a row.
+    /// Extents of what has one element per row.
     pub fn of_rows(&self, shape: &[usize]) -> Vec<usize> {
         let axes = self.sorted(shape.len());
         let others = (0..shape.len()).filter(|axis| !axes.contains(axis));
         others.map(|axis| shape[axis]).collect()
     }
 
-    /// `[rows, n]`.
+    /// The array as `[rows, n]`.
     ///
     /// # Panics
-    /// Never: there is an element for each place.
+    /// Never: the number of elements always fits.
     pub fn rows<X: Clone>(&self, array: &ArrayD<X>) -> ArrayD<X> {
         let shape = array.shape();
         let axes = self.sorted(shape.len());
@@ -52,7 +52,7 @@ impl RowAxes {
     }
 }
 
-/// All elements in row-major order, as one dimension.
+/// All elements in row-major order, as a one-dimensional array.
 pub fn flat<X: Clone>(array: &ArrayD<X>) -> ArrayD<X> {
     ndarray::Array1::from_iter(array.iter().cloned()).into_dyn()
 }

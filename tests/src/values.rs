@@ -1,4 +1,4 @@
-//! What operands hold.
+//! The values of operands.
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
@@ -6,14 +6,14 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-/// How the elements of an operand are drawn.
+/// The distribution from which the elements of an operand are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Values {
     /// Uniform in -1..1.
     #[default]
     Uniform,
-    /// Of the standard normal distribution, as activations are.
+    /// Standard normal, like activations.
     Normal,
     /// Integers from -4 to 4: sums of a few thousand products are exact in f32.
     Integers,
@@ -21,19 +21,19 @@ pub enum Values {
     Wide,
     /// As `Uniform`, with zeros of both signs and denormals of each format among them.
     Tiny,
-    /// As `Uniform`, a thousand away from 0.
+    /// As `Uniform`, shifted by a thousand.
     Far,
     /// As `Uniform`, with NaN, both infinities and zeros of both signs among them.
     Special,
 }
 
 impl Values {
-    /// All of them, evenly.
+    /// Any distribution; special values less often than the others together.
     pub fn any() -> impl Strategy<Value = Self> {
         prop_oneof![4 => Self::finite(), 1 => Just(Self::Special)]
     }
 
-    /// Those without NaN and infinity.
+    /// The distributions without NaN and infinity.
     pub fn finite() -> impl Strategy<Value = Self> {
         prop_oneof![
             Just(Self::Uniform),
@@ -43,7 +43,7 @@ impl Values {
         ]
     }
 
-    /// An array of such values; the same for the same seed.
+    /// Draws an array; the same seed gives the same values.
     pub fn draw(self, shape: &[usize], seed: u64) -> ArrayD<f64> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         ArrayD::from_shape_simple_fn(shape, || self.one(&mut rng))
@@ -53,7 +53,7 @@ impl Values {
         let uniform = rng.random_range(-1.0..1.0);
         match self {
             Self::Uniform => uniform,
-            // By Box and Muller: the logarithm of what is above 0.
+            // Box-Muller transform; the argument of the logarithm must be above 0.
             Self::Normal => {
                 let radius = (-2.0 * (1.0 - rng.random_range(0.0..1.0_f64)).ln()).sqrt();
                 radius * (std::f64::consts::PI * uniform).cos()

@@ -1,8 +1,8 @@
-//! Each wrapper of `cuda_std` is exactly its instruction, by the kernels of
-//! `device_std/src/instructions`, which call one after the other.
+//! Each wrapper of `cuda_std` compiles to exactly its instruction; checked with the kernels of
+//! `device_std/src/instructions`, which call one wrapper after another.
 //!
-//! `device_std/instructions.txt` lists the instructions with registers blotted out. After a change,
-//! rebuild the PTX (see `device_std.rs`), run with `WARPSMITH_BLESS=1` and read the difference.
+//! `device_std/instructions.txt` lists the instructions with register numbers removed. After a
+//! change, rebuild the PTX (see `device_std.rs`), run with `WARPSMITH_BLESS=1` and review the diff.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ const MODULES: [(&str, &str); 4] = [
     ),
 ];
 
-/// A kernel's lines, and which of them came out of `asm!`.
+/// The lines of a kernel, each with whether it came from `asm!`.
 type Lines<'a> = Vec<(bool, &'a str)>;
 
 /// The body of each kernel, by name.
@@ -44,13 +44,13 @@ fn kernels(ptx: &str) -> BTreeMap<&str, Lines<'_>> {
     kernels
 }
 
-/// LLVM puts a tab between an instruction and its operands; what stands in `asm!` has spaces.
+/// LLVM puts a tab between an instruction and its operands; text from `asm!` has spaces.
 fn is_from_asm(line: &str) -> bool {
     line.ends_with(';') && !line.contains('\t') && !["ret;", "trap;", "exit;"].contains(&line)
 }
 
-/// The instruction of a line out of `asm!` with `%r` for each register, and a list of registers as
-/// their number; nothing for what only carries a predicate or ties registers.
+/// An instruction from `asm!`, with `%r` for each register and the number of registers for each
+/// list. `None` for lines that only move a predicate or tie registers.
 fn instruction(line: &str) -> Option<String> {
     let line = line.split("//").next().unwrap_or_default().trim();
     let carries = ["{", "}", "", ".reg .pred p;"].contains(&line) || line.starts_with("selp.u32");
@@ -115,7 +115,7 @@ fn a_loop_of_products_moves_no_register() {
     let end = label + lines[label..].iter().position(is("@%p")).expect("it ends");
     let body = &lines[label..end];
     assert_eq!(body.iter().filter(|line| is("wgmma.mma")(line)).count(), 2);
-    // Fence, two products, commit, wait; two addresses and a counter.
+    // Fence, two wgmma, commit, wait; two addresses and a counter.
     let others: Vec<_> = body[1..]
         .iter()
         .map(|(_, line)| line)

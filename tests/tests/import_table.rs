@@ -1,12 +1,12 @@
-//! Who may import whom: the arrows of the architecture, held by `cargo metadata`.
+//! Which crate may depend on which: the architecture's rules, checked with `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// For each package of the workspace, the packages of ours that it may name as a dependency of
-/// any kind. Device code never sees the host; the emulator never sees the host; the reference
-/// shares nothing with what it judges beyond `spec`.
+/// For each package of the workspace, the packages of the workspace that it may depend on in any
+/// way. Device code never depends on the host, nor does the emulator; the reference shares nothing
+/// but `spec` with what it judges.
 const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("warpsmith-spec", &[]),
     ("warpsmith-ptx-syntax", &[]),
@@ -58,7 +58,7 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ),
 ];
 
-/// Our packages and the packages of ours that each names.
+/// The packages of the workspace, with their dependencies in the workspace.
 fn workspace_imports() -> Option<BTreeMap<String, BTreeSet<String>>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // The machine that lends a GPU has the test programs, but no cargo.

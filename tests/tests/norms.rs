@@ -1,5 +1,5 @@
-//! Layer norm and RMS norm and their gradients against their references: any layout, weights of both
-//! dtypes, residuals, in place, special values, every way of holding a row.
+//! Layer norm, RMS norm and their gradients against their references: any layout, weights in the
+//! rows' dtype or f32, residuals, in place, special values, every way to hold a row.
 
 use ndarray::{Array1, ArrayD};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ struct Case {
     axes: RowAxes,
     #[serde(deserialize_with = "operation::dtype")]
     dtype: DType,
-    /// RMS norm.
+    /// RMS norm instead of layer norm.
     #[serde(default)]
     rms: bool,
     #[serde(default)]
@@ -145,7 +145,7 @@ fn forward<T: Float + TestElement>(
     norm.run_kept_into(out, stream)
 }
 
-/// All outputs of the forward.
+/// All outputs of the forward pass.
 struct Outputs<T: TestElement> {
     y: Output<T>,
     sum: Option<Output<T>>,
@@ -223,7 +223,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         let mut kept_mean = None;
         if let Some(mean) = &outputs.mean {
             let mean = mean.read()?;
-            // Of an infinite mean, infinity and NaN are both right.
+            // If the mean is infinite, infinity and NaN are both accepted.
             let mut said = flat(&mean);
             for (said, want) in said.iter_mut().zip(&want.mean.values) {
                 if want.is_infinite() && said.is_nan() {

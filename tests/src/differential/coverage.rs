@@ -1,4 +1,4 @@
-//! How often each form of the table appears in programs.
+//! How often each form of the table occurs in the random programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use ptx_syntax::ast::{Module, Statement};
 use super::program::{PREAMBLE, Program, SPECIAL};
 use super::{kernel::HEADER, table};
 
-/// Appearances by mnemonic, and of special registers by name.
+/// Number of occurrences, by mnemonic, and for special registers by name.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(pub BTreeMap<String, usize>);
 
 impl Counts {
-    /// Counts the instructions of a program; the error is the parser's.
+    /// Counts the instructions of a program; fails with the parser's error.
     pub fn add(&mut self, program: &Program) -> Result<(), String> {
         let text = [HEADER, PREAMBLE, &program.ptx].concat();
         let module: Module = ptx_syntax::parse(&text).map_err(|error| error.to_string())?;
@@ -37,15 +37,15 @@ impl Counts {
         }
     }
 
-    /// Appearances of one name.
+    /// Number of occurrences of a name.
     #[must_use]
     pub fn of(&self, name: &str) -> usize {
         self.0.get(name).copied().unwrap_or(0)
     }
 }
 
-/// The forms that programs must contain, by section: all of the table but what stands alone there,
-/// and the special registers.
+/// The forms that programs must contain, by section: the whole table except sections that programs
+/// leave out, and the special registers.
 #[must_use]
 pub fn wanted() -> BTreeMap<String, BTreeSet<String>> {
     let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

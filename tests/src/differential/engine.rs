@@ -8,19 +8,19 @@ use super::kernel::{self, HEADER};
 use super::operands;
 use super::program::{self, PREAMBLE, Program};
 
-/// Operand tuples of a form that has not one 16-bit operand (which gets all its 65,536 values).
+/// Operand tuples of a form. (A form with a single 16-bit operand gets all its 65,536 values.)
 pub const TUPLES: usize = 2048;
 
-/// Kernels of a module: a driver compiles many together faster than one by one.
+/// Kernels per module: a driver compiles many together faster than one by one.
 pub const MODULE: usize = 64;
 
-/// The operands a form is tried on.
+/// The operand tuples on which a form is tested.
 #[must_use]
 pub fn operands_of(form: &Form) -> Vec<Vec<u64>> {
     operands::tuples(&form.inputs, TUPLES, golden::seed(&form.name))
 }
 
-/// The module of these forms: kernel `form_0` on.
+/// A module with these forms: kernels `form_0` and so on.
 #[must_use]
 pub fn form_module(forms: &[Form]) -> String {
     let kernels = forms.iter().enumerate();
@@ -28,14 +28,14 @@ pub fn form_module(forms: &[Form]) -> String {
     std::iter::once(HEADER.to_owned()).chain(kernels).collect()
 }
 
-/// The module of these programs.
+/// A module with these programs.
 #[must_use]
 pub fn program_module(programs: &[Program]) -> String {
     let texts = programs.iter().map(|program| program.ptx.as_str());
     [HEADER, PREAMBLE].into_iter().chain(texts).collect()
 }
 
-/// What a device answers to forms, one word a tuple of [`operands_of`].
+/// The answers of a device to forms, one word for each tuple of [`operands_of`].
 pub fn run_forms(device: &Device, forms: &[Form]) -> Result<Vec<Vec<u64>>> {
     let mut answers = Vec::new();
     for forms in forms.chunks(MODULE) {
@@ -58,14 +58,14 @@ fn run_form(kernel: &warpsmith::Kernel, form: &Form) -> Result<Vec<u64>> {
     let mut outputs = DeviceBuffer::<u64>::zeros(&stream, tuples.len())?;
     let config = LaunchConfig::for_elements(tuples.len() as u64, 128);
     let count = tuples.len() as u32;
-    // SAFETY: the kernel reads one word an operand and tuple, and writes one a tuple; both buffers
-    // have that many, and it stops at the count.
+    // SAFETY: the kernel reads one word per operand and tuple and writes one word per tuple. Both
+    // buffers are that long, and it stops at the count.
     unsafe { kernel.launch(&stream, config, (&inputs, &mut outputs, count))? };
     stream.synchronize()?;
     outputs.to_vec()
 }
 
-/// What a device answers to programs: each thread's row, then the memory that threads changed.
+/// The answers of a device to programs: each thread's row, then the memory that threads changed.
 pub fn run_programs(device: &Device, programs: &[Program]) -> Result<Vec<Vec<u64>>> {
     let module = device.load_ptx(&program_module(programs))?;
     let run = |program: &Program| run_program(&module.kernel(&program.kernel())?, program);
@@ -83,7 +83,7 @@ fn run_program(kernel: &warpsmith::Kernel, program: &Program) -> Result<Vec<u64>
         words: program.block,
     };
     let arguments = (&inputs, &mut outputs, &mut memory, block);
-    // SAFETY: each thread of this grid reads and writes its own words of buffers made for it.
+    // SAFETY: each thread of this grid accesses its own words of buffers that were made for it.
     unsafe { kernel.launch(&stream, config, arguments)? };
     stream.synchronize()?;
     let mut answer = outputs.to_vec()?;
@@ -92,7 +92,7 @@ fn run_program(kernel: &warpsmith::Kernel, program: &Program) -> Result<Vec<u64>
 }
 
 warpsmith::kernel_param! {
-    /// The parameter of a program by value.
+    /// The by-value parameter of a program.
     #[repr(align(16))]
     struct Block {
         words: [u64; 8],

@@ -1,21 +1,21 @@
-//! Single instructions with every modifier that PTX allows on them.
+//! Forms: single instructions with every combination of modifiers that PTX allows.
 
 use super::operands::Kind;
 use super::table;
 
-/// What an instruction gives.
+/// The result of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A value of a kind.
+    /// A value of this kind.
     Value(Kind),
-    /// A predicate, made 0 or 1; a third operand, where there is one, is a predicate too.
+    /// A predicate, converted to 0 or 1; a third operand, if any, is a predicate too.
     Predicate,
-    /// Two predicates, made 0 to 3; likewise.
+    /// Two predicates, converted to 0 to 3; a third operand, if any, is a predicate too.
     Predicates,
 }
 
 impl Output {
-    /// The kind of register that it goes to.
+    /// The kind of register that holds the result.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -25,24 +25,24 @@ impl Output {
     }
 }
 
-/// An instruction, or a few that belong together, with operands to be filled in.
+/// An instruction, or a short sequence that belongs together, with placeholders for operands.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// What it is called in reports: the mnemonic.
+    /// The name in reports: the mnemonic.
     pub name: String,
-    /// PTX with `$a $b $c $e` for operands and `$d` for the result; `%r4` to `%r8`, `%d4` to `%d8`,
-    /// `%h4` to `%h8` and `%p1` to `%p3` are free.
+    /// PTX with `$a $b $c $e` as placeholders for operands and `$d` for the result. The registers
+    /// `%r4` to `%r8`, `%d4` to `%d8`, `%h4` to `%h8` and `%p1` to `%p3` are free for use.
     pub body: String,
-    /// The operands.
+    /// Kinds of the operands.
     pub inputs: Vec<Kind>,
     /// The result.
     pub output: Output,
-    /// True if PTX leaves the bits to the hardware (`.approx`): compared by error, not by bits.
+    /// Whether PTX leaves the bits to the hardware (`.approx`): results are then compared by error.
     pub approximate: bool,
 }
 
 impl Form {
-    /// The instruction `name`, as `body` says or with its operands in order.
+    /// The instruction `name`, with this `body`, or without one, with its operands in order.
     #[must_use]
     pub fn new(
         name: &str,
@@ -79,7 +79,7 @@ impl Form {
     }
 }
 
-/// A comparison that writes two predicates, and may combine them with a third.
+/// A comparison that writes two predicates, optionally combined with a third.
 fn both(name: &str, combines: bool) -> String {
     let (before, third) = if combines {
         ("setp.lt.s32 %p3, $c, 0; ", ", %p3")
@@ -92,16 +92,16 @@ fn both(name: &str, combines: bool) -> String {
     )
 }
 
-/// The forms of one line of the table, which an answer is kept for.
+/// The forms of one line of the table; golden answers are kept by line.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// The line.
+    /// The line's text.
     pub name: String,
     /// Its forms.
     pub forms: Vec<Form>,
 }
 
-/// Every form that gives defined bits, line by line of the table.
+/// All forms whose bits are defined, by line of the table.
 #[must_use]
 pub fn families() -> Vec<Family> {
     let exact = |line: &table::Line| line.section != "approximate";

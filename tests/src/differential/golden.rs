@@ -1,8 +1,9 @@
-//! What real hardware answered, as hashes: `golden/h200.txt`.
+//! The answers of real hardware, as hashes: `golden/h200.txt`.
 //!
-//! One line a line of the table, `forms <tab> line <tab> answers <tab> hashes`, a hash for each form;
-//! one for every 64 programs, `programs <tab> first <tab> answers <tab> hashes`. A `-` stands where
-//! nothing was asked. Lines that start with `#` say where they are from.
+//! There is one line for each line of the table, `forms <tab> line <tab> answers <tab> hashes`,
+//! with a hash for each form, and one line for every 64 programs, `programs <tab> first <tab>
+//! answers <tab> hashes`. A `-` means that there is no answer. Lines that start with `#` say where
+//! the answers are from.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub fn hash(words: &[u64]) -> u64 {
     })
 }
 
-/// A start for a random generator, from a name.
+/// A seed for a random generator, derived from a name.
 #[must_use]
 pub fn seed(name: &str) -> u64 {
     let words: Vec<u64> = name.bytes().map(u64::from).collect();
@@ -32,21 +33,21 @@ pub fn short(words: &[u64]) -> u32 {
     (hash ^ hash >> 32) as u32
 }
 
-/// Hashes of the questions that belong together; `None` where nothing was asked.
+/// Hashes of answers that belong together; `None` if there is no answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// Words hashed, of all questions.
+    /// Number of words that were hashed, in all answers.
     pub words: usize,
-    /// By question.
+    /// The hash of each answer.
     pub hashes: Vec<Option<u32>>,
 }
 
-/// Answers by `forms` or `programs` and line or first program.
+/// Answers by `forms` or `programs`, and by line or first program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Golden(pub BTreeMap<(String, String), Answers>);
 
 impl Golden {
-    /// Reads the text of a golden file; a line that does not read is returned as the error.
+    /// Reads a golden file; the error is a line that cannot be read.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text
             .lines()
@@ -55,7 +56,7 @@ impl Golden {
         answers.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The text of a golden file under a comment.
+    /// The text of a golden file, with a comment at the top.
     #[must_use]
     pub fn to_text(&self, comment: &str) -> String {
         let comment = comment.lines().map(|line| format!("# {line}\n"));

@@ -1,14 +1,14 @@
-//! PTX of a kernel that runs one instruction on arrays of operands.
+//! The PTX of a kernel that runs one instruction on arrays of operands.
 
 use std::fmt::Write;
 
 use super::forms::Form;
 
-/// The head of a module.
+/// The header of a module.
 pub const HEADER: &str = ".version 8.6\n.target sm_90\n.address_size 64\n";
 
-/// A kernel `name(inputs, outputs, count)`: thread `i` of a one-dimensional launch below `count`
-/// reads operand `k` at element `k * count + i` of the 64-bit array `inputs`, and writes element
+/// A kernel `name(inputs, outputs, count)` for one-dimensional launches. Thread `i` below `count`
+/// reads operand `k` from element `k * count + i` of the 64-bit array `inputs`, and writes element
 /// `i` of the 64-bit array `outputs`.
 #[must_use]
 pub fn kernel(name: &str, form: &Form) -> String {

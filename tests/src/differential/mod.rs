@@ -1,8 +1,8 @@
-//! Same PTX, same bits: what the emulator and a GPU must agree on, and the programs that ask them.
+//! Differential testing: the same PTX must give the same bits on the emulator and on a GPU.
 //!
-//! [`forms`] lists single instructions with every modifier, [`operands`] the values they run on;
-//! together they are deterministic, so a hash of the answers of real hardware can be kept in the
-//! repository and held against the emulator where there is no GPU.
+//! [`forms`] lists single instructions with every modifier, [`operands`] the values that they are
+//! run on. Both are deterministic, so hashes of the answers of real hardware are kept in the
+//! repository, and the emulator is compared with them where there is no GPU.
 
 pub mod coverage;
 pub mod engine;

@@ -1,11 +1,12 @@
-//! The values that instructions are tried on: special ones in every combination, then random ones.
+//! Operand values for testing instructions: combinations of special values, then random ones.
 
-/// A small generator, here so that no dependency's next version changes the values (splitmix64).
+/// A small generator (splitmix64), written here so that no update of a dependency changes the
+/// values.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator with a start.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -20,7 +21,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.bits() % bound as u64) as usize
     }
@@ -31,7 +32,7 @@ impl Random {
     }
 }
 
-/// What an operand is, which decides the values worth trying.
+/// The kind of an operand, which determines the values worth testing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// 16-bit integer.
@@ -40,9 +41,9 @@ pub enum Kind {
     I32,
     /// 64-bit integer.
     I64,
-    /// A shift amount, place or length, in 32 bits: mostly below 70.
+    /// A shift amount, bit position or length, in 32 bits: mostly below 70.
     Amount,
-    /// A place from 0 to 31, in 32 bits.
+    /// A bit position from 0 to 31, in 32 bits.
     Place,
     /// f16 bits.
     F16,
@@ -61,7 +62,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind that the table calls so.
+    /// The kind with this name in the table.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
@@ -91,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// The special values, the most telling first.
+    /// Special values, the most revealing first.
     #[must_use]
     pub fn specials(self) -> Vec<u64> {
         match self {
@@ -110,8 +111,8 @@ impl Kind {
         }
     }
 
-    /// A random value: of floats, half of them with an exponent near that of 1, so that results
-    /// are numbers more often than zero or infinity.
+    /// A random value. Half of the floats have an exponent near that of 1, so that results are more
+    /// often ordinary numbers than zero or infinity.
     pub fn random(self, random: &mut Random) -> u64 {
         let bits = random.bits();
         let near_one = random.bits() & 1 == 0;
@@ -147,8 +148,8 @@ impl Kind {
     }
 }
 
-/// The operand tuples of a form: every 16-bit value if there is one such operand, otherwise every
-/// combination of specials as far as `count` goes, then random ones, `count` in all.
+/// The operand tuples of a form: all values if there is a single 16-bit operand. Otherwise `count`
+/// tuples: combinations of special values, then random ones.
 #[must_use]
 pub fn tuples(kinds: &[Kind], count: usize, seed: u64) -> Vec<Vec<u64>> {
     if let [kind] = kinds
@@ -157,7 +158,7 @@ pub fn tuples(kinds: &[Kind], count: usize, seed: u64) -> Vec<Vec<u64>> {
         return (0..0x1_0000).map(|bits| vec![bits]).collect();
     }
     let mut random = Random::new(seed);
-    // Two thirds at most for the combinations: the greatest n with n^kinds within that.
+    // Combinations take at most two thirds: the largest n with n^kinds within that.
     let budget = count * 2 / 3;
     let per_operand = (1..)
         .take_while(|n: &usize| n.pow(kinds.len() as u32) <= budget)
@@ -191,7 +192,7 @@ pub fn tuples(kinds: &[Kind], count: usize, seed: u64) -> Vec<Vec<u64>> {
     tuples
 }
 
-/// Every special in both places, against a few others.
+/// Every special value in both halves, each with a few others.
 fn pairs(halves: &[u64]) -> Vec<u64> {
     let rotated = halves.iter().cycle().skip(5);
     halves

@@ -1,6 +1,6 @@
-//! FlashAttention's own rule: against f64, a kernel may err twice as much as the same computation
-//! in the same precision as a chain of operations, three times where scores are capped; plus the
-//! rounding of the result itself. On FlashAttention's own shapes.
+//! FlashAttention's own accuracy rule, on its own shapes: against f64, a kernel may have twice the
+//! error of the same computation as a chain of operations in the same precision (three times with
+//! softcap), plus the rounding of the result.
 
 use half::{bf16, f16};
 use warpsmith::reference::attention::{packed, unfused};
@@ -13,7 +13,7 @@ use warpsmith_tests::{Checked, say};
 use crate::case::Case;
 use crate::check::{Inputs, describe, options};
 
-/// Queries and keys, for every device.
+/// Query and key lengths for every device.
 const SHAPES: [[usize; 2]; 6] = [
     [1, 1],
     [64, 128],
@@ -23,7 +23,7 @@ const SHAPES: [[usize; 2]; 6] = [
     [799, 3],
 ];
 
-/// The larger ones, for GPUs.
+/// Larger lengths, for GPUs.
 const LARGE_SHAPES: [[usize; 2]; 15] = [
     [64, 128],
     [128, 217],
@@ -42,13 +42,13 @@ const LARGE_SHAPES: [[usize; 2]; 15] = [
     [1024, 1023],
 ];
 
-/// The largest, for one head.
+/// The largest lengths, for one head.
 const LARGEST_SHAPES: [[usize; 2]; 2] = [[4096, 4096], [4224, 4224]];
 
-/// Scores are about as large as what caps them.
+/// Scores are about as large as the cap.
 const SOFTCAP: f32 = 2.0;
 
-/// Holds every kernel of the case against the rule.
+/// Checks every kernel of the case against the rule.
 fn keeps_the_rule<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     let stream = device.stream().map_err(say)?;
     let inputs = Inputs::<T>::draw(case, device)?;
@@ -60,7 +60,7 @@ fn keeps_the_rule<T: Float + TestElement>(case: &Case, device: &Device) -> Check
     let exact = exact.o.values;
     let chain = unfused(&q, &k, &v, &sequences, &options, T::DTYPE).map_err(say)?;
     let largest = |errors: &mut dyn Iterator<Item = f64>| {
-        // A NaN is larger than all.
+        // Counts a NaN as the largest error.
         errors.fold(
             0.0,
             |most: f64, error| {
@@ -98,7 +98,7 @@ const KINDS: [(usize, DType); 5] = [
     (256, DType::Bf16),
 ];
 
-/// Every mask of one shape.
+/// Every mask for one shape.
 fn of_shape(shape: [usize; 2], seed: u64, device: &Device) {
     let [seqlen_q, seqlen_k] = shape;
     let kinds = if device.is_emulator() {
@@ -176,7 +176,7 @@ fn kernels_err_at_most_twice_as_much_as_a_chain_of_operations() {
 
 #[test]
 fn the_rule_finds_a_probability_too_coarse() {
-    // What the rule is for: 8 bits of mantissa are allowed, 5 are not.
+    // Shows what the rule detects: 8 mantissa bits pass, 5 do not.
     let device = Device::emulator().expect("an emulator");
     let stream = device.stream().expect("a stream");
     let case = Case {

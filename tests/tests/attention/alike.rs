@@ -1,4 +1,4 @@
-//! The same attention said in two ways, or run many times, has the same bits.
+//! The same attention, described in two ways or run many times, has the same bits.
 
 use half::bf16;
 use warpsmith::{Attention, Tensor};
@@ -41,16 +41,16 @@ fn q_k_and_v_in_one_tensor_are_as_in_three() {
     }
 }
 
-/// Shapes of q, `[batch, seqlen, heads, head_dim]`, with their heads of keys.
+/// Shapes of q, `[batch, seqlen, heads, head_dim]`, each with its number of key heads.
 const REPEATED: [([usize; 4], usize); 4] = [
     ([2, 700, 4, 64], 4),
     ([1, 300, 4, 128], 2),
     ([1, 260, 2, 256], 2),
-    // More tiles than an H200 has multiprocessors: blocks take them as they come.
+    // More tiles than an H200 has SMs: blocks take tiles dynamically.
     ([3, 500, 16, 128], 16),
 ];
 
-/// Runs on a GPU.
+/// Number of runs on a GPU.
 const RUNS: usize = 1000;
 
 #[test]

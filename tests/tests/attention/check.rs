@@ -1,4 +1,4 @@
-//! One case on one device: every candidate of its plan against the reference.
+//! Runs one case on one device: every candidate kernel of its plan against the reference.
 
 use ndarray::{Array3, ArrayD, Axis, Ix3};
 use warpsmith::reference::Expected;
@@ -15,7 +15,7 @@ use warpsmith_tests::{Checked, say};
 
 use crate::case::Case;
 
-/// Runs the case by every kernel there is for it.
+/// Runs the case with every kernel that supports it.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {
     macro_rules! by_output {
         ($t:ty) => {
@@ -35,9 +35,9 @@ pub(crate) fn check(case: &Case, device: &Device) -> Checked {
     }
 }
 
-/// Everything that a case reads. Positions of no sequence hold NaN.
+/// All inputs of a case. Positions of no sequence hold NaN.
 pub(crate) struct Inputs<T: TestElement> {
-    /// `[total, heads, head_dim]`, and how it lies.
+    /// Values as `[total, heads, head_dim]`, and the operand on the device.
     q: (ArrayD<f64>, Operand<T>),
     k: (ArrayD<f64>, Operand<T>),
     v: (ArrayD<f64>, Operand<T>),
@@ -49,7 +49,7 @@ pub(crate) struct Inputs<T: TestElement> {
     leftpad_k: GivenLengths,
 }
 
-/// Lengths on the host, and on the device where the case wants them there.
+/// Lengths on the host, and on the device if the case has them there.
 struct GivenLengths {
     host: Option<Vec<i32>>,
     device: Option<Tensor<i32>>,
@@ -96,7 +96,7 @@ impl<T: Float + TestElement> Inputs<T> {
             let mut drawn = values.draw(&[total, heads, head_dim], seed);
             drawn.mapv_inplace(|x| T::nearest(x).wide());
             if case.view(idx) == View::Repeated && total > 0 {
-                // The batch repeats its first sequence.
+                // All sequences of the batch are copies of the first.
                 let seqlen = total / case.batch();
                 for position in seqlen..total {
                     let first = drawn.index_axis(Axis(0), position % seqlen).to_owned();
@@ -164,7 +164,8 @@ impl<T: Float + TestElement> Inputs<T> {
     }
 }
 
-/// `[total, heads, x]` as the operation has it: by batches, heads first.
+/// Rearranges `[total, heads, x]` into the operation's layout: with a batch dimension, or heads
+/// first.
 fn arrange(x: ArrayD<f64>, batch: Option<usize>, bhsd: bool) -> Result<ArrayD<f64>, String> {
     let (total, rest) = (x.shape()[0], x.shape()[1..].to_vec());
     let positions = match batch {
@@ -224,7 +225,7 @@ pub(crate) fn describe<'a, T: Float + TestElement, Out: Float>(
     }
 }
 
-/// As the reference has them.
+/// The options for the reference.
 pub(crate) fn options<T: Float + TestElement, Out: Float>(
     case: &Case,
     inputs: &Inputs<T>,
@@ -241,7 +242,7 @@ pub(crate) fn options<T: Float + TestElement, Out: Float>(
     })
 }
 
-/// What the kernel of `attention` should give, arranged as its outputs are.
+/// The expected outputs of `attention`, arranged as its outputs are.
 fn expected<T: Float + TestElement, Out: Float>(
     case: &Case,
     inputs: &Inputs<T>,
@@ -260,7 +261,7 @@ fn expected<T: Float + TestElement, Out: Float>(
             dtype: x.dtype,
         })
     };
-    // lse is [heads, total]: as o with one element a row, heads first.
+    // lse is [heads, total]: treated like o with one element per row, heads first.
     let by_rows = |x: ArrayD<f64>| x.reversed_axes().insert_axis(Axis(2));
     let lse = Expected {
         values: by_rows(want.lse.values),
@@ -301,7 +302,8 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
         Ok::<_, String>((o, lse))
     };
     let (o, lse) = outputs()?;
-    // By the plan, and by every kernel: as it shares heads and keys, and as the case has it.
+    // The plan's choice, and every kernel, with its own packing and splits and with those of the
+    // case.
     let mut ways = vec![(None, None)];
     for splits in [None, case.splits] {
         let attention = match splits {
@@ -309,15 +311,15 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
             None => plain.clone(),
         };
         let plan = match attention.plan_into(&o.tensor, Some(&lse.tensor), &stream) {
-            // Not every attention can be computed with keys in parts.
+            // Not every attention supports split keys.
             Err(Error::Unsupported { .. }) if splits.is_some() => continue,
             plan => plan.map_err(say)?,
         };
         let names = plan.candidates().iter().map(|way| way.name.clone());
         ways.extend(names.map(|name| (Some(name), splits)));
     }
-    // Tensor cores multiply what is masked by 0, and f16 rounds small probabilities to 0: a NaN or an
-    // infinity survives that as NaN.
+    // Tensor cores multiply masked values by 0, and f16 rounds small probabilities to 0: NaN or
+    // infinity then still gives NaN.
     let can_be_zero = case.is_masked() || case.dtype == DType::F16;
     let is_strict = case.values_v == Values::Special && can_be_zero;
     for (name, splits) in &ways {
@@ -341,7 +343,7 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
     inputs.expect_unchanged()
 }
 
-/// Runs twice with lse and once without, and holds all against the reference.
+/// Runs twice with lse and once without, and compares everything with the reference.
 fn judge<T: Float + TestElement, Out: Float + TestElement>(
     case: &Case,
     inputs: &Inputs<T>,
@@ -388,7 +390,7 @@ fn judge<T: Float + TestElement, Out: Float + TestElement>(
     same_bits(lse, lse_again).map_err(|error| format!("lse is not deterministic: {error}"))?;
     agrees(o, &want.o).map_err(|error| format!("o: {error}"))?;
     agrees(lse, &want.lse).map_err(|error| format!("lse: {error}"))?;
-    // Without lse, in a tensor of its own, in which rows of no sequence are 0.
+    // Without lse, into a new tensor, in which rows of no sequence are 0.
     let new = attention.run(stream).map_err(say)?;
     let new = new.to_ndarray().map_err(say)?;
     let chosen = |plan: warpsmith::Result<AttentionPlan>| {
@@ -397,7 +399,7 @@ fn judge<T: Float + TestElement, Out: Float + TestElement>(
     };
     let (into, lse_into) = outputs()?;
     let of_into = attention.plan_into(&into.tensor, Some(&lse_into.tensor), stream);
-    // A tensor of its own may be aligned for a faster kernel.
+    // A new tensor may be aligned well enough for a faster kernel.
     let judged = match chosen(of_into)? == chosen(attention.plan(stream))? {
         true => same_bits(o, &new),
         false => agrees(&new, &want.o),

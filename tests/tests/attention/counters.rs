@@ -1,4 +1,4 @@
-//! What the emulator counts of the kernels with tensor cores: what is read, and bank conflicts.
+//! Counters of the tensor-core kernels on the emulator: bytes read, and bank conflicts.
 
 use half::{bf16, f16};
 use warpsmith::{Attention, Error, Tensor};
@@ -29,8 +29,8 @@ fn queries_are_read_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
     }
 }
 
-/// Hopper's kernels bring queries, keys and values by tensor copies and read them by wgmma; what
-/// threads do in shared memory (tickets, cleared rows) meets no bank twice.
+/// Hopper's kernels load queries, keys and values by tensor copies and read them by wgmma. Accesses
+/// of threads to shared memory (tickets, cleared rows) have no bank conflicts.
 #[test]
 fn hopper_reads_queries_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
     let device = profiled();
@@ -57,7 +57,7 @@ fn hopper_reads_queries_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
     }
 }
 
-/// Masks and lengths end blocks early and clear rows: no bank twice then, either.
+/// Masks and lengths make blocks end early and clear rows: still without bank conflicts.
 #[test]
 fn hopper_meets_no_bank_twice_where_keys_are_masked_or_end() {
     let device = profiled();
@@ -81,8 +81,8 @@ fn hopper_meets_no_bank_twice_where_keys_are_masked_or_end() {
     }
 }
 
-/// What the driver's compiler made of the kernels, on a GPU: nothing lies in local memory, and the
-/// registers of a block fit. (Spills and C75.. are refused where the kernels are built.)
+/// What the driver's compiler made of the kernels, on a GPU: no local memory, and the registers of
+/// a block fit. (Spills and warnings C75.. already fail the build of the kernels.)
 #[test]
 fn kernels_keep_everything_in_registers() {
     let manifest = warpsmith::builtin_manifest().expect("a manifest");

@@ -1,13 +1,14 @@
-//! Scores that rise from one block of keys to the next: by less than a kernel lets pass, by more than f32
-//! has powers of two for.
+//! Scores that jump from one block of keys to the next: by less than a kernel's rescaling
+//! threshold, and by more than the exponent range of f32.
 
 use half::{bf16, f16};
 use warpsmith::{Attention, Device, Float, Tensor};
 use warpsmith_tests::element::TestElement;
 
-/// Keys of a step: no fewer than a kernel has in a block.
+/// Keys per step: at least as many as a kernel has in a block.
 const STEP: usize = 128;
-/// Scores of each step's keys, in eighths: kernels visit the last first. All are exact in bf16.
+/// Scores of each step's keys, in units of eight; kernels visit the last step first. All are exact
+/// in bf16.
 const STEPS: [[f64; 4]; 5] = [
     [2.25, 2.5, 0.0, 0.25],
     [1.0, 0.75, 1.0, 0.0],
@@ -18,7 +19,7 @@ const STEPS: [[f64; 4]; 5] = [
 const HEAD_DIMS: [usize; 3] = [64, 128, 256];
 const QUERIES: usize = 70;
 
-/// Of a key: its score, and its value in a column.
+/// The score of a key.
 fn score(steps: &[f64; 4], key: usize) -> f64 {
     8.0 * (steps[key / STEP] - (key % 8) as f64 / 8.0)
 }
@@ -27,7 +28,7 @@ fn value(key: usize, column: usize) -> f64 {
     ((key * 7 + column * 3) % 16) as f64 / 16.0
 }
 
-/// o, the same of all queries, and lse.
+/// o, which is the same for all queries, and lse.
 fn exact(steps: &[f64; 4], head_dim: usize) -> (Vec<f64>, f64) {
     let scores: Vec<f64> = (0..4 * STEP).map(|key| score(steps, key)).collect();
     let greatest = scores.iter().copied().fold(f64::MIN, f64::max);

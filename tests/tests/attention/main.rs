@@ -1,6 +1,7 @@
-//! `Attention` against its reference: lengths around tiles, grouped heads, masks, every option and
-//! combinations of them, layouts, sequences of different lengths; by every kernel that computes it,
-//! which writes its outputs and nothing else; deterministic; a masked key and padding leak nothing.
+//! `Attention` against its reference: lengths around tile sizes, grouped heads, masks, all options
+//! and combinations of them, layouts, sequences of different lengths. Every kernel that can compute
+//! a case is run; it must write its outputs and nothing else, be deterministic, and let no masked
+//! key or padding affect the result.
 
 mod accuracy;
 mod alike;
@@ -48,8 +49,8 @@ fn attention_matches_its_reference_for_sequences_of_any_lengths() {
     );
 }
 
-/// A warp that looks for a tile's sequence has 32 lanes, each with a share of the sequences; more than 32
-/// of a share it looks at in turn.
+/// The warp that finds the sequence of a tile has 32 lanes, each with a share of the sequences;
+/// shares of more than 32 sequences are searched step by step.
 #[test]
 fn a_tile_is_found_among_more_sequences_than_a_warp_looks_at_once() {
     let lengths = |longest: usize| {

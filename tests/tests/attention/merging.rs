@@ -1,4 +1,4 @@
-//! Two parts of the keys as one.
+//! Merging attention over two parts of the keys.
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ struct Case {
     head_dim_v: usize,
     dtype: DType,
     views: [View; 2],
-    /// Every n-th row of a part saw no key, and holds NaN.
+    /// Every n-th row of a part saw no key, and has NaN in its o.
     unseen: [usize; 2],
     seed: u64,
 }

@@ -1,5 +1,5 @@
-//! Heads side by side in a tile, and keys in parts: what is read, what is seen, what is refused, and what
-//! the plan chooses.
+//! GQA packing (heads side by side in a tile) and split-KV: what is read, what is visible, what is
+//! refused, and what the plan chooses.
 
 use half::{bf16, f16};
 use warpsmith::{Attention, Device, Error, Float, Stream, Tensor};
@@ -16,7 +16,7 @@ fn filled_as<T: TestElement>(stream: &Stream, shape: &[usize]) -> Tensor<T> {
     Tensor::full(stream, shape, T::nearest(1.0)).expect("a tensor")
 }
 
-/// Bytes that came by tensor copies in the last launch.
+/// Bytes of global memory that copies read in the last launch.
 fn copied(device: &Device) -> u64 {
     let launch = device.last_launch().expect("a launch");
     assert_eq!(launch.counters().shared.bank_conflicts, 0);
@@ -59,8 +59,8 @@ fn reads_keys_once<T: Float + TestElement>(
         };
         let of_position = head_dim as u64 * 2;
         let keys = |tiles: usize| (tiles * 2 * seqlen_k) as u64 * of_position;
-        // A tile has 128 rows, 64 a warpgroup; each of a packed one's are whole queries. What is copied of
-        // queries that are not there is not read.
+        // A tile has 128 rows, 64 per warpgroup; with packing, a warpgroup's rows are whole
+        // queries. Parts of copies beyond the last query are not read.
         let rows = (heads_kv * group * seqlen_q) as u64 * of_position;
         let tiles = heads_kv * seqlen_q.div_ceil(2 * (64 / group));
         assert_eq!(
@@ -73,7 +73,7 @@ fn reads_keys_once<T: Float + TestElement>(
     }
 }
 
-/// Its heads are as good as queries, for kernels that know nothing of packing.
+/// Its heads count as queries, for kernels without packing.
 #[test]
 fn for_a_single_query_every_kernel_reads_keys_once() {
     let device = profiled();
@@ -93,7 +93,7 @@ fn for_a_single_query_every_kernel_reads_keys_once() {
                 if way.name.contains("simt") {
                     continue; // loads, not copies
                 }
-                // Copies of rows that are not there count where threads issue them.
+                // Copies issued by threads are counted also for rows that do not exist.
                 let rows = match way.name.contains("sm90") {
                     true => group,
                     false => keys * way.tile[0] as usize,
@@ -120,14 +120,14 @@ fn more_parts_than_blocks_of_keys_change_nothing() {
         assert!(o.to_vec().expect("o").iter().all(|&o| o == bf16::ONE));
         for (at, lse) in lse.to_vec().expect("lse").into_iter().enumerate() {
             let keys = (298 + at % 3) as f32;
-            // Every score is 128, and its factor 1 / sqrt(128).
+            // Every score is 128 before the scale 1 / sqrt(128).
             let want = 128.0_f32.sqrt() + keys.ln();
             assert!((lse - want).abs() < 1e-5 * want, "{lse}, want {want}");
         }
     }
 }
 
-/// Which keys each query of each head sees where heads are packed, by one-hot values.
+/// Which keys each query of each head sees with packed heads, tested with one-hot values.
 #[test]
 fn masks_go_by_the_query_and_not_by_the_row() {
     let device = profiled();
@@ -192,7 +192,7 @@ fn what_no_kernel_does_is_refused_with_what_some_do() {
             matches!(&error, Err(error @ Error::InvalidValue { .. }) if error.to_string() == want)
         );
     }
-    // One head a key head; a group that is a large prime; rows that are not aligned.
+    // One query head per key head; a group that is a large prime; rows that are not aligned.
     for (heads, heads_kv, head_dim) in [(2, 2, 128), (67, 1, 128), (8, 1, 20)] {
         let (q, kv) = (tensor(heads, head_dim), tensor(heads_kv, head_dim));
         let packed = Attention::new(&q, &kv, &kv).pack_heads(true);
@@ -221,7 +221,7 @@ fn the_plan_packs_short_queries_and_splits_where_blocks_are_few() {
     let one = chosen([1, 512], [64, 8]);
     assert_eq!((one.heads, one.splits), (8, 1), "{one}");
     let long = chosen([1, 32_768], [8, 1]);
-    // One tile is work for one multiprocessor.
+    // With a single tile there is work for one SM only.
     assert_eq!(long.splits > 1, device.info().multiprocessors > 1, "{long}");
     let prefill = chosen([1024, 1024], [16, 2]);
     assert_eq!((prefill.heads, prefill.splits), (1, 1), "{prefill}");

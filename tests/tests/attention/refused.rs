@@ -1,4 +1,4 @@
-//! What attention refuses: typed errors that name the value and what would be right, and nothing
+//! What attention refuses: typed errors that name the value and what would be right; nothing is
 //! launched.
 
 use warpsmith::{Attention, Device, Error, Layout, Result, Stream, Tensor, merge_attention};
@@ -7,7 +7,7 @@ use warpsmith_tests::output::Output;
 
 use crate::check::ones;
 
-/// The error of `result`, which names all of `words`.
+/// The error of `result`, whose text must contain all of `words`.
 #[track_caller]
 fn refused<T>(result: Result<T>, words: &[&str]) -> Error {
     let Err(error) = result else {

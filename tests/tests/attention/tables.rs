@@ -1,11 +1,11 @@
-//! Which keys queries see, drawn.
+//! Which keys each query sees, as pictures.
 
 use ndarray::ArrayD;
 use warpsmith::{Attention, DType, DeviceBuffer, Float, Tensor};
 use warpsmith_tests::element::TestElement;
 
-/// Every option of the mask, by what it lets through: `v` is one-hot by key and all scores are equal,
-/// so `o` is above 0 where a query sees a key.
+/// What a mask lets through: `v` is one-hot by key and all scores are equal, so `o` is above 0
+/// where a query sees a key.
 fn visible<T: Float + TestElement>(
     (seqlen_q, seqlen_k): (usize, usize),
     mask: impl Fn(Attention<'static, T>) -> Attention<'static, T>,
@@ -34,7 +34,7 @@ fn visible<T: Float + TestElement>(
     all
 }
 
-/// Holds a mask against its picture, a line a query, for every kernel of every type.
+/// Compares a mask with its picture, one line per query, for every kernel and type.
 fn looks_like(
     picture: &str,
     mask32: impl Fn(Attention<'static, f32>) -> Attention<'static, f32>,

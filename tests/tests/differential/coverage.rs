@@ -1,4 +1,4 @@
-//! What the random programs contain, held against the table of instructions.
+//! Checks what the random programs contain against the table of instructions.
 
 use std::collections::BTreeSet;
 

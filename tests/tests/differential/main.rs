@@ -1,9 +1,9 @@
-//! Same PTX, same bits: single instructions and random programs on every device, against each
-//! other and against what an H200 answered.
+//! Same PTX, same bits: single instructions and random programs on every device, compared with each
+//! other and with the answers of an H200.
 //!
-//! `WARPSMITH_TEST_DEVICE` chooses the devices. `WARPSMITH_GOLDEN` names a file to write the answers
-//! of a GPU to, in the form of `golden/h200.txt`; `WARPSMITH_SHARD=3/16` asks only the questions of
-//! the fourth of sixteen parts, so that as many processes can share the work.
+//! `WARPSMITH_TEST_DEVICE` chooses the devices. `WARPSMITH_GOLDEN` names a file in which to record
+//! the answers of a GPU, in the format of `golden/h200.txt`. `WARPSMITH_SHARD=3/16` runs only the
+//! fourth of sixteen shares, so that several processes can divide the work.
 
 mod coverage;
 mod tally;
@@ -16,17 +16,17 @@ use warpsmith_tests::differential::{engine, forms};
 
 use tally::{Question, Tally, ask};
 
-/// Programs that ptxas 13.0 compiles to something else than PTX says when it optimises (at `-O0` an
-/// H200 gives the emulator's bits), six whose NaN depends on the level, and 1429, which crashes it;
-/// see `docs/differential.md`.
+/// Programs that are left out. ptxas 13.0 miscompiles most of them when it optimises (at `-O0` an
+/// H200 gives the emulator's bits); the NaN of six depends on the optimisation level; and 1429
+/// crashes it. See `docs/differential.md`.
 const LEFT_OUT: [u64; 26] = [
     113, 454, 520, 551, 554, 831, 915, 1053, 1254, 1274, 1317, 1337, 1338, 1406, 1429, 1545, 1685,
     1736, 1989, 2099, 2299, 2533, 3295, 3297, 3880, 4114,
 ];
 
-/// Modules of programs that an H200 has answered as its driver compiles them by default. The answers
-/// of the others are of unoptimised code: compiled as usual, some of them never end, so that no GPU
-/// is asked here.
+/// Modules whose programs an H200 answered as its driver compiles them by default. The answers to
+/// the others are from unoptimised code; compiled by default, some of them never end, so they are
+/// not run on GPUs here.
 const AS_COMPILED: [u64; 20] = [
     7, 8, 10, 11, 12, 14, 15, 16, 19, 20, 21, 24, 26, 27, 28, 29, 31, 32, 33, 35,
 ];
@@ -83,7 +83,7 @@ fn random_programs_give_the_bits_of_an_h200() {
     tally::unwrap(tally).finish();
 }
 
-/// The name of a program, and what word of its answer it is.
+/// The name of a program, and the meaning of a word of its answer.
 fn describe_program(program: &Program, word: usize) -> (String, String) {
     let row = program::row_words();
     let place = match (word / row, word % row) {

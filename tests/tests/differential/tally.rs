@@ -1,4 +1,4 @@
-//! What devices answered, held against each other and against the committed answers.
+//! Answers of devices, compared with each other and with the committed answers.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -7,20 +7,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpsmith::Device;
 use warpsmith_tests::differential::golden::{self, Answers, Golden, H200};
 
-/// Failures described in full.
+/// Number of failures that are described in full.
 const DESCRIBED: usize = 4;
 
-/// Further failures named in one line; the rest are counted.
+/// Number of further failures that get one line each; the rest are only counted.
 const LISTED: usize = 200;
 
-/// What one device answered to one question, part by part.
+/// The answers of one device, part by part.
 pub(crate) struct Asked {
     device: String,
     is_gpu: bool,
     answer: Result<Vec<Vec<u64>>, String>,
 }
 
-/// Asks every device.
+/// Runs the work on every device.
 pub(crate) fn ask(
     devices: &[Device],
     run: impl Fn(&Device) -> warpsmith::Result<Vec<Vec<u64>>>,
@@ -33,18 +33,18 @@ pub(crate) fn ask(
     devices.iter().map(one).collect()
 }
 
-/// Questions that are asked together.
+/// Parts (forms or programs) whose answers belong together.
 pub(crate) struct Question<'a> {
     /// Their name in the golden file.
     pub(crate) name: String,
-    /// Which of them are asked; the others have no answer.
+    /// Which parts were run; the others have no answer.
     pub(crate) parts: Vec<bool>,
     pub(crate) asked: &'a [Asked],
-    /// The name of an asked part, and what stands behind a word of its answer.
+    /// The name of a part, and the meaning of a word of its answer.
     pub(crate) describe: &'a dyn Fn(usize, usize) -> (String, String),
 }
 
-/// Failures so far, and what was compared.
+/// Failures so far, and how much was compared.
 pub(crate) struct Tally {
     what: &'static str,
     devices: String,
@@ -73,7 +73,7 @@ impl Tally {
         }
     }
 
-    /// Holds the answers of all devices against each other and against the committed one.
+    /// Compares the answers of all devices with each other and with the committed ones.
     pub(crate) fn judge(&mut self, question: &Question<'_>) {
         let key = (self.what.to_owned(), question.name.clone());
         self.parts += question.parts.iter().filter(|asked| **asked).count();
@@ -100,7 +100,7 @@ impl Tally {
         }
     }
 
-    /// Emulator against GPU, word by word.
+    /// Compares the emulator with the GPU, word by word.
     fn compare(&mut self, question: &Question<'_>, one: &Asked, answer: &[Vec<u64>], gpu: &Asked) {
         let Ok(right) = &gpu.answer else { return };
         for (part, (words, right)) in answer.iter().zip(right).enumerate() {
@@ -120,7 +120,7 @@ impl Tally {
         }
     }
 
-    /// A device against the committed answers.
+    /// Compares a device with the committed answers.
     fn check(
         &mut self,
         question: &Question<'_>,
@@ -159,8 +159,8 @@ impl Tally {
         }
     }
 
-    /// Prints the figures, writes what was recorded, and fails if anything did, or if a question has
-    /// no committed answer.
+    /// Prints the totals, writes the recorded answers, and fails if a comparison failed or an
+    /// answer is missing.
     pub(crate) fn finish(mut self) {
         if recording().is_none() && self.unanswered != 0 {
             self.failures.push(format!(
@@ -196,7 +196,7 @@ impl Tally {
     }
 }
 
-/// What is kept of an answer.
+/// The hashes that are kept of the answers.
 fn kept(parts: &[bool], answer: &[Vec<u64>]) -> Answers {
     let mut hashes = answer.iter().map(|words| golden::short(words));
     Answers {
@@ -208,12 +208,12 @@ fn kept(parts: &[bool], answer: &[Vec<u64>]) -> Answers {
     }
 }
 
-/// Where to write the answers of a GPU to; nothing is then held against the committed ones.
+/// The file to record a GPU's answers in; nothing is then compared with the committed ones.
 fn recording() -> Option<String> {
     std::env::var("WARPSMITH_GOLDEN").ok()
 }
 
-/// The part of the work that this process does, and of how many.
+/// The index of this process's share of the work, and the number of shares.
 fn shard() -> (usize, usize) {
     let Ok(text) = std::env::var("WARPSMITH_SHARD") else {
         return (0, 1);
@@ -225,7 +225,7 @@ fn shard() -> (usize, usize) {
     parsed.unwrap_or_else(|| panic!("WARPSMITH_SHARD is `{text}`, want 0/16 to 15/16, say"))
 }
 
-/// Does the work of this process's part with two threads.
+/// Does this process's share of the work with two threads.
 pub(crate) fn in_parallel<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     let (index, of) = shard();
     let mine = items.into_iter().skip(index).step_by(of);
@@ -241,12 +241,12 @@ pub(crate) fn in_parallel<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     });
 }
 
-/// A worker that panicked has reported already.
+/// Locks even if a worker panicked: it has already reported that.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a mutex holds when all workers are done.
+/// The contents of a mutex after all workers have ended.
 pub(crate) fn unwrap<T>(mutex: Mutex<T>) -> T {
     mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

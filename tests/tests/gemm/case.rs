@@ -1,4 +1,4 @@
-//! Cases: every option of a product, as tables have them and as they are drawn.
+//! Cases: every option of a GEMM, as read from tables and drawn at random.
 
 use proptest::prelude::*;
 use serde::{Deserialize, Deserializer};
@@ -8,19 +8,19 @@ use warpsmith_tests::operation;
 use warpsmith_tests::property::extent;
 use warpsmith_tests::values::Values;
 
-/// One product. What a table does not say is absent, or as in a plain product.
+/// One GEMM. Options that a table leaves out are absent, or as in a plain GEMM.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// Of `a` and of `b`; none is a matrix.
+    /// Batch sizes of `a` and of `b`; `None` is a single matrix.
     #[serde(default)]
     pub(crate) batch_a: Option<usize>,
     #[serde(default)]
     pub(crate) batch_b: Option<usize>,
-    /// Of `a`, and of `b` and `d` where they have none of their own.
+    /// Dtype of `a`, and of `b` and `d` unless they have their own.
     #[serde(deserialize_with = "operation::dtype")]
     pub(crate) dtype: DType,
     #[serde(default, deserialize_with = "some_dtype")]
@@ -31,22 +31,22 @@ pub(crate) struct Case {
     pub(crate) alpha: f32,
     #[serde(default)]
     pub(crate) beta: f32,
-    /// alpha and beta are read from the device.
+    /// Whether alpha and beta are read from device memory.
     #[serde(default)]
     pub(crate) device_scalars: bool,
-    /// Of `a` or rows, and of `b` or columns.
+    /// Scales of `a` or the rows, and of `b` or the columns.
     #[serde(default)]
     pub(crate) scales: [Scale; 2],
     #[serde(default)]
     pub(crate) bias: Option<Axis>,
-    /// A bias for each product of the batch.
+    /// Whether each matrix of the batch has its own bias.
     #[serde(default)]
     pub(crate) bias_batched: bool,
     #[serde(default, deserialize_with = "activation")]
     pub(crate) activation: Activation,
     #[serde(default)]
     pub(crate) residual: bool,
-    /// `d` is `c`, or the residual where there is one.
+    /// Whether `d` is `c`, or the residual if there is one.
     #[serde(default)]
     pub(crate) in_place: bool,
     #[serde(default)]
@@ -55,7 +55,7 @@ pub(crate) struct Case {
     pub(crate) fast_accumulation: bool,
     #[serde(default)]
     pub(crate) split_k: Option<u32>,
-    /// Of a, b, c and d; the residual's is c's.
+    /// Views of a, b, c and d; the residual has c's.
     #[serde(default)]
     pub(crate) views: [View; 4],
     #[serde(default)]
@@ -98,7 +98,7 @@ fn activation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Activation, 
 }
 
 impl Case {
-    /// Of a, b and d.
+    /// Dtypes of a, b and d.
     pub(crate) fn dtypes(&self) -> (DType, DType, DType) {
         let b = self.dtype_b.unwrap_or(self.dtype);
         (self.dtype, b, self.dtype_d.unwrap_or(self.dtype))
@@ -112,7 +112,7 @@ impl Case {
     }
 }
 
-/// Operand types that can be multiplied.
+/// Pairs of operand dtypes that can be multiplied.
 const INPUTS: [(DType, DType); 7] = [
     (DType::F32, DType::F32),
     (DType::F16, DType::F16),
@@ -123,7 +123,7 @@ const INPUTS: [(DType, DType); 7] = [
     (DType::E5m2, DType::E5m2),
 ];
 
-/// Any product with extents up to `largest`.
+/// Any GEMM with extents up to `largest`.
 pub(crate) fn products(largest: usize) -> impl Strategy<Value = Case> {
     let batch = || prop_oneof![3 => Just(None), 1 => Just(Some(1))];
     let shape = (
@@ -150,7 +150,7 @@ pub(crate) fn products(largest: usize) -> impl Strategy<Value = Case> {
             m,
             n,
             k,
-            // A batch of 1 and none at all are repeated.
+            // Operands with a batch of 1, or without a batch, are broadcast.
             batch_a: if a.is_none() { batch } else { a },
             batch_b: match b {
                 None => batch.filter(|_| seed % 2 == 0),
@@ -170,7 +170,7 @@ pub(crate) fn products(largest: usize) -> impl Strategy<Value = Case> {
     )
 }
 
-/// Any epilogue, of a product of which the rest is still to be said.
+/// Any epilogue; the rest of the GEMM is filled in later.
 fn epilogue() -> impl Strategy<Value = Case> {
     let scalar = || prop::sample::select(vec![0.0_f32, 1.0, -1.0, 0.5, 2.0]);
     let scale = || {

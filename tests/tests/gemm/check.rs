@@ -1,4 +1,4 @@
-//! One case on one device: every candidate of its plan against the reference.
+//! Runs one case on one device: every candidate kernel of its plan against the reference.
 
 use ndarray::{ArrayD, Axis as Dim};
 use warpsmith::reference::Expected;
@@ -16,11 +16,11 @@ use warpsmith_tests::{Checked, say};
 use crate::case::{Axis, Case, Scale};
 
 /// Largest k for which sums of products of [`Values::Integers`] are exact: in f32, and in the 14
-/// bits of 8-bit tensor cores.
+/// bits of fp8 tensor cores.
 const EXACT_K: usize = 4096;
 const EXACT_K_FP8: usize = 512;
 
-/// Runs the case by every kernel there is for it.
+/// Runs the case with every kernel that supports it.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {
     macro_rules! by_output {
         ($a:ty, $b:ty) => {
@@ -44,21 +44,21 @@ pub(crate) fn check(case: &Case, device: &Device) -> Checked {
     }
 }
 
-/// Everything that a case reads.
+/// All inputs of a case.
 struct Inputs<A: TestElement, B: TestElement, Out: TestElement> {
     a: Operand<A>,
     b: Operand<B>,
     c: Operand<Out>,
     residual: Operand<Out>,
     bias: Operand<Out>,
-    /// Of rows and columns, and one of each.
+    /// Scales by row and by column, and a single scale for each operand.
     scales: [Operand<f32>; 2],
     scale: [Operand<f32>; 2],
     alpha: Operand<f32>,
     beta: Operand<f32>,
 }
 
-/// The factor of a scale that is known on the host.
+/// The value of a scale that is known on the host.
 const HOST_SCALE: f32 = 0.5;
 
 impl<A: TestElement, B: TestElement, Out: TestElement> Inputs<A, B, Out> {
@@ -76,7 +76,7 @@ impl<A: TestElement, B: TestElement, Out: TestElement> Inputs<A, B, Out> {
             batch.into_iter().chain([rows, columns]).collect()
         };
         let shape_d = shape(case.batch(), m, n);
-        // At beta == 0, c is poison: reading it would show.
+        // With beta == 0, c is NaN: reading it would show in the result.
         let c = match case.beta {
             0.0 => Operand::lay_out(device, ArrayD::from_elem(&*shape_d, f64::NAN), views[2]),
             _ => Operand::draw(device, &shape_d, values, views[2], seed(3)),
@@ -191,7 +191,7 @@ where
     inputs.expect_unchanged()
 }
 
-/// The product of a case; `over` is both read and written.
+/// The GEMM of a case; `over` is both read and written.
 fn describe<'a, A, B, Out>(
     case: &Case,
     inputs: &'a Inputs<A, B, Out>,
@@ -276,7 +276,7 @@ fn expected<A: TestElement, B: TestElement, Out: TestElement>(
     fused(&inputs.a.values.view(), &inputs.b.values.view(), &options).map_err(say)
 }
 
-/// How the kernel of that name adds; of any kernel where there is no name.
+/// How the named kernel accumulates; without a name, the worst of all kernels.
 fn arithmetic(case: &Case, name: Option<&str>) -> Arithmetic {
     if name.is_some_and(|name| name.starts_with("gemm_simt")) {
         return Arithmetic::F32;
@@ -290,7 +290,7 @@ fn arithmetic(case: &Case, name: Option<&str>) -> Arithmetic {
     }
 }
 
-/// Whether no rounding but the last has anything to do.
+/// Whether only the final rounding can have an effect.
 fn is_exact(case: &Case, arithmetic: Arithmetic) -> bool {
     let most = match arithmetic {
         Arithmetic::Fp8Promoted | Arithmetic::Fp8Fast => EXACT_K_FP8,
@@ -300,7 +300,7 @@ fn is_exact(case: &Case, arithmetic: Arithmetic) -> bool {
     case.values == Values::Integers && case.k <= most && is_linear
 }
 
-/// A description that is refused, in words.
+/// The error of a description that must be refused, as text.
 pub(crate) fn refusal<T>(result: Result<T, Error>) -> String {
     match result {
         Ok(_) => panic!("it was not refused"),

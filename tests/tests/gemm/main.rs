@@ -1,6 +1,6 @@
-//! `Gemm` against its reference: shapes around tiles, every layout, batches, types and epilogues,
-//! special values; exact on small integers; deterministic; by every kernel that computes a product,
-//! which writes its output and nothing else.
+//! `Gemm` against its reference: shapes around tile sizes, every layout, batches, types, epilogues
+//! and special values; exact on small integers; deterministic. Every kernel that can compute a case
+//! is run; it must write its output and nothing else.
 
 mod case;
 mod check;

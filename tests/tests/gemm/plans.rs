@@ -1,4 +1,4 @@
-//! Plans: what they show, what they refuse, and that what is demanded runs.
+//! Plans: what they show, what they refuse, and that a requested kernel is the one that runs.
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
@@ -50,7 +50,7 @@ fn nothing_to_compute_has_an_empty_plan() {
 #[test]
 fn options_that_cannot_be_are_refused_with_what_could() {
     for device in devices() {
-        // Tests share an emulator; on one of its own, what runs is this test's.
+        // Tests share an emulator; on a separate one, the last launch is this test's.
         let device = match device.is_emulator() {
             true => Device::emulator_with(EmulatorConfig::default()).expect("an emulator"),
             false => device,

@@ -1,4 +1,4 @@
-//! The fused epilogue: exact where integers stay integers.
+//! The fused epilogue: exact as long as integers stay integers.
 
 use spec::gemm::{Activation, EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::testing::devices;
@@ -7,7 +7,7 @@ use warpsmith::{Device, Tensor};
 use crate::launch::{Tail, launch, runs, with_types};
 use crate::problem::{Lie, Placed, Problem, Value, check, integers, poisoned, stream};
 
-/// All of it at once: scales are powers of 2, everything else integers.
+/// All of its parts at once: scales are powers of 2, everything else integers.
 fn everything<A: Value, B: Value, D: Value>(device: &Device, entry: &MmaEntry, along_rows: bool) {
     let problem = Problem {
         batch: 2,
@@ -86,7 +86,7 @@ fn scales_c_bias_activation_and_residual_come_in_their_order() {
     }
 }
 
-/// `k` is 0, operands are null, and C is what is left; or beta is 0, and C has never been written.
+/// `k` is 0, so operands are null and C is all that is left; or beta is 0, and C was never written.
 fn without_product<A: Value, B: Value, D: Value>(device: &Device, entry: &MmaEntry, beta: f32) {
     let problem = Problem::new(70, 90, 0);
     let stream = stream(device);
@@ -137,7 +137,7 @@ fn activated(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Identity => x,
         Activation::Relu => x.max(0.0),
-        // tanh's formula is within 1e-3 of the one with erf.
+        // The tanh formula is within 1e-3 of the one with erf.
         Activation::Gelu | Activation::GeluTanh => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
             x / 2.0 * (1.0 + inner.tanh())
@@ -182,7 +182,7 @@ fn every_activation_is_there() {
     for device in devices() {
         let entries = MmaEntry::all().filter(|entry| runs(&device, entry));
         for entry in entries.step_by(3) {
-            // Half a unit in the last place, and what the formulas differ by.
+            // Half a unit in the last place, plus the difference of the formulas.
             let rounding = match entry.output {
                 spec::DType::Bf16 => 0.5_f64.powi(8),
                 spec::DType::F16 => 0.5_f64.powi(11),

@@ -27,7 +27,7 @@ macro_rules! with_types {
 }
 pub(crate) use with_types;
 
-/// What the tail of a fused entry's arguments points to; `None` is null.
+/// The pointers at the end of a fused entry's arguments; `None` is null.
 pub(crate) struct Tail<'a, D: Value> {
     pub(crate) c: Option<&'a warpsmith::Tensor<D>>,
     pub(crate) bias: Option<&'a warpsmith::Tensor<D>>,
@@ -62,7 +62,7 @@ impl<D: Value> Tail<'_, D> {
     };
 }
 
-/// Launches `entry` and waits; nothing where there is no block.
+/// Launches `entry` and waits; does nothing if the grid is empty.
 pub(crate) fn launch<A: Value, B: Value, D: Value>(
     stream: &Stream,
     entry: &MmaEntry,
@@ -78,7 +78,7 @@ pub(crate) fn launch<A: Value, B: Value, D: Value>(
         .unwrap_or_else(|error| panic!("{entry}: {error}: {problem:?}"));
 }
 
-/// The same of a kernel that may fail.
+/// The same for a kernel that may fail.
 pub(crate) fn try_launch<A: Value, B: Value, D: Value>(
     stream: &Stream,
     kernel: &Kernel,
@@ -114,7 +114,7 @@ pub(crate) fn try_launch<A: Value, B: Value, D: Value>(
     stream.synchronize()
 }
 
-/// Checks the product alone: small integers, exact.
+/// Checks the plain GEMM with small integers: exact.
 pub(crate) fn product<A: Value, B: Value, D: Value>(
     device: &Device,
     entry: &MmaEntry,

@@ -1,6 +1,6 @@
-//! The tensor-core kernels of `mma.sync`, launched as `spec` says: small integers, whose products
-//! and sums are exact, against f64, in matrices whose padding has never been written (the emulator
-//! refuses to read it) and that end with their last element.
+//! The `mma.sync` GEMM kernels, launched as `spec` says. Operands are small integers, so that
+//! products and sums are exact, and are compared with f64. Padding of the matrices is never written
+//! (the emulator refuses to read it), and each allocation ends with its last element.
 
 mod epilogue;
 mod launch;
@@ -62,7 +62,7 @@ fn every_entry_takes_every_alignment() {
                     ..Problem::new(72, 80, 136)
                 };
                 check_product(&device, &entry, &problem);
-                // Each operand by itself.
+                // Each operand with its own layout.
                 let problem = Problem {
                     b: Lie::default(),
                     ..problem
@@ -116,7 +116,7 @@ fn products_are_exact_in_any_shape_and_layout() {
     }
 }
 
-/// One of bf16.
+/// The entry for bf16.
 fn bf16_entry(trans_a: Transpose, trans_b: Transpose) -> MmaEntry {
     MmaEntry {
         a: DType::Bf16,
@@ -188,7 +188,7 @@ fn rows_may_lie_gigabytes_apart() {
                 b: far,
                 ..Problem::new(3, 70, 3)
             };
-            // B as [k, n], so that it has three rows too.
+            // B as [k, n], so that it has three rows as well.
             let entry = MmaEntry {
                 tile,
                 ..bf16_entry(Transpose::N, Transpose::N)

@@ -1,5 +1,5 @@
-//! Bugs planted into the kernel's text, each of which the emulator has to find: what the other tests
-//! say of races holds only as far as it does.
+//! Bugs planted in the kernel's text, each of which the emulator must find: it shows that a clean
+//! run of the other tests rules out such races.
 
 use half::bf16;
 use spec::DType;
@@ -21,7 +21,7 @@ const ENTRY: MmaEntry = MmaEntry {
     epilogue: MmaEpilogue::Fused,
 };
 
-/// The module's head and the one entry.
+/// The module's header and the one entry.
 fn text() -> String {
     let mut parts = PTX.split(".visible .entry ");
     let head = parts.next().expect("a head");
@@ -30,7 +30,7 @@ fn text() -> String {
     format!("{head}.visible .entry {}", entry.expect("the entry"))
 }
 
-/// Runs the kernel of this text; what it failed with.
+/// Runs the kernel with this text; fails with the emulator's report.
 fn run(text: &str) -> Result<(), String> {
     let device = Device::emulator().expect("an emulator");
     let stream = stream(&device);
@@ -57,7 +57,7 @@ fn run(text: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// The `nth` line that contains `find`, replaced; `None` where there are not so many.
+/// The text with its `nth` line that contains `find` replaced; `None` if there are fewer.
 fn planted(text: &str, find: &str, nth: usize, with: &str) -> Option<String> {
     let (idx, line) = text
         .lines()
@@ -87,7 +87,7 @@ fn a_missing_barrier_or_wait_is_found() {
             bugs += 1;
         }
     }
-    // Barriers: before the first tile, of each tile, before the results and after. Waits: as the
-    // first three.
+    // Barriers: before the first tile, in each tile, before the results and after them. Waits: at
+    // the first three.
     assert_eq!(bugs, 7);
 }

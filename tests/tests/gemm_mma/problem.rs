@@ -1,4 +1,4 @@
-//! One product for one kernel: operands in views, the launch, and what must come out.
+//! One GEMM for one kernel: operands in views, the launch, and the expected result.
 
 use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use spec::gemm::{GemmParams, MmaEntry, Transpose};
 use warpsmith::{Device, E4m3, E5m2, Element, LaunchConfig, Stream, Tensor};
 
-/// An element of an operand or of D.
+/// An element type of an operand or of D.
 pub(crate) trait Value: Element + PartialEq + std::fmt::Debug {
     /// The nearest value.
     fn new(x: f32) -> Self;
@@ -35,18 +35,18 @@ values! {
     E5m2: |x| E5m2(cuda_std::convert::f32_to_e5m2_satfinite(x)), |x| cuda_std::convert::e5m2_to_f32(x.0);
 }
 
-/// How a matrix lies: what is beside its elements is never read nor written.
+/// Layout of a matrix; gaps beside its elements must be neither read nor written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lie {
-    /// Elements before the first.
+    /// Elements before the first one.
     pub(crate) before: usize,
-    /// Elements between rows.
+    /// Extra elements between rows.
     pub(crate) pad: usize,
-    /// One matrix for the whole batch.
+    /// Whether one matrix is used for the whole batch.
     pub(crate) broadcast: bool,
 }
 
-/// A product of small integers, and how its matrices lie.
+/// A GEMM of small integers, and the layouts of its matrices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem {
     pub(crate) m: usize,
@@ -74,8 +74,8 @@ impl Problem {
     }
 }
 
-/// A batch of matrices of `rows`×`columns` in an allocation of its own, which has `lie.before`
-/// elements before them, and rows `lie.pad` elements longer; nothing after the last element.
+/// A batch of matrices of `rows`×`columns` in its own allocation, with `lie.before` elements before
+/// the first, and `lie.pad` elements after each row but the last of all.
 pub(crate) struct Placed<T: Element> {
     pub(crate) whole: Tensor<T>,
     pub(crate) view: Tensor<T>,
@@ -84,7 +84,7 @@ pub(crate) struct Placed<T: Element> {
 }
 
 impl<T: Value> Placed<T> {
-    /// Of which only the view's elements are ever written here.
+    /// Nothing is written yet.
     pub(crate) fn empty(stream: &Stream, [batch, rows, columns]: [usize; 3], lie: Lie) -> Self {
         let ld = columns + lie.pad;
         let batches = if lie.broadcast { 1 } else { batch };
@@ -111,7 +111,7 @@ impl<T: Value> Placed<T> {
         }
     }
 
-    /// With these elements, `[batch, row, column]` (of one matrix where it is broadcast).
+    /// With these elements, `[batch, row, column]` (of one matrix if it is broadcast).
     pub(crate) fn of(stream: &Stream, shape: [usize; 3], lie: Lie, values: &[T]) -> Self {
         let placed = Self::empty(stream, shape, lie);
         if !placed.view.is_empty() {
@@ -167,7 +167,7 @@ impl Problem {
         product
     }
 
-    /// A and B where they lie, as `entry` wants them.
+    /// A and B on the device, laid out as `entry` requires.
     pub(crate) fn place<A: Value, B: Value>(
         &self,
         stream: &Stream,
@@ -254,7 +254,7 @@ pub(crate) fn launch_config(entry: &MmaEntry, problem: &Problem) -> Option<Launc
     })
 }
 
-/// Fills D and what is around it.
+/// D, filled with poison like the elements around it.
 pub(crate) fn poisoned<T: Value>(stream: &Stream, problem: &Problem) -> Placed<T> {
     let shape = [problem.batch, problem.m, problem.n];
     let d = Placed::<T>::empty(stream, shape, problem.d);
@@ -267,7 +267,7 @@ pub(crate) fn poisoned<T: Value>(stream: &Stream, problem: &Problem) -> Placed<T
 /// What D and its surroundings hold before a launch.
 pub(crate) const POISON: f32 = 1.5;
 
-/// Checks each element of D, and that nothing else of its allocation has been written.
+/// Checks every element of D, and that nothing else in its allocation was written.
 pub(crate) fn check<T: Value>(
     what: &dyn std::fmt::Display,
     problem: &Problem,

@@ -1,4 +1,4 @@
-//! Unchanged, the kernels run clean: all checks, several seeds, results within their bounds.
+//! Unchanged kernels run clean: all checks, several seeds, results within their bounds.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use crate::hopper::{self, Product};
 use crate::problem::{Outcome, Problem};
 use crate::subjects::Subject;
 
-/// Orders of warps and completions that every kernel is run in.
+/// Seeds (schedules) that every kernel is run with.
 const SEEDS: [u64; 4] = [0, 1, 2, 3];
-/// What a product of 512x512x512 under all checks may take, with room for busy machines.
+/// Time limit of a 512x512x512 GEMM under all checks, with a margin for busy machines.
 const PRODUCT_LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs a launch of a subject's kernel under each seed.
+/// Runs a launch of a subject's kernel with each seed.
 fn holds(name: &str, problem: &Problem) {
     let text = Subject::named(name).text();
     for seed in SEEDS {
@@ -47,7 +47,7 @@ run_clean! {
     portable_transposition_runs_clean = "transpose_b32",
 }
 
-/// Extents that are no multiples of a tile: the maps cut the tensors off.
+/// Extents that are not multiples of a tile: the tensor maps clip the boxes.
 const RAGGED: Product = Product {
     m: 200,
     n: 344,
@@ -94,7 +94,7 @@ fn attention_of_one_block_of_keys_is_within_its_bound() {
     holds("attention", &hopper::attend(128, 1));
 }
 
-/// `fence.mbarrier_init` makes up for a first cluster barrier that orders nothing itself.
+/// `fence.mbarrier_init` makes up for a first cluster barrier that is relaxed.
 #[test]
 fn relaxed_cluster_barrier_behind_the_fence_runs_clean() {
     let subject = Subject::named("gemm_cluster");
@@ -111,8 +111,7 @@ fn relaxed_cluster_barrier_behind_the_fence_runs_clean() {
     }
 }
 
-/// The figure is printed: `cargo test -p warpsmith-tests --test mutations -- product_of_512
-/// --nocapture`.
+/// To see the time: `cargo test -p warpsmith-tests --test mutations -- product_of_512 --nocapture`.
 #[test]
 fn product_of_512_with_all_checks_takes_seconds() {
     let product = Product {

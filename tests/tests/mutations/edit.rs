@@ -1,28 +1,28 @@
-//! Changes to the text of a kernel, line by line, so that line numbers stay what they were.
+//! Edits of a kernel's text, line by line, so that line numbers do not change.
 //!
-//! A pattern is compared with a line whose comment is cut off and whose blanks are single, one behind
-//! each comma. In it `<name>` stands for one operand, `<name*>` for any text; the same name stands
-//! for the same text, and the replacement may use it. So patterns survive another numbering of
-//! registers.
+//! A pattern is compared with a whole line, without its comment, with single blanks and one blank
+//! after each comma. In a pattern, `<name>` stands for one operand and `<name*>` for any text; the
+//! same name stands for the same text, and the replacement may use it. So patterns do not depend on
+//! register numbers.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// One change.
+/// One edit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
     /// The pattern.
     pub(crate) find: String,
-    /// Which of the lines that match, from 1; all of them if empty.
+    /// Which of the matching lines to edit, counted from 1; all if empty.
     #[serde(default)]
     pub(crate) nth: Vec<usize>,
-    /// What takes their place; empty drops the line.
+    /// The replacement; if empty, the line is deleted.
     pub(crate) with: String,
 }
 
-/// A line that was changed.
+/// A line that was edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Changed {
     /// From 1.
@@ -33,10 +33,10 @@ pub(crate) struct Changed {
 
 type Names = BTreeMap<String, String>;
 
-/// Changes a text.
+/// Applies edits to a text.
 ///
 /// # Errors
-/// A pattern that matches fewer lines than are named, or a change that changes nothing.
+/// A pattern that matches fewer lines than `nth` names, or an edit that changes nothing.
 pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<(String, Vec<Changed>), String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut changes = Vec::new();
@@ -75,14 +75,14 @@ pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<(String, Vec<Changed>)
     Ok((lines.join("\n") + "\n", changes))
 }
 
-/// A line without its comment, with single blanks, one behind each comma.
+/// A line without its comment, with single blanks and one blank after each comma.
 fn squeeze(line: &str) -> String {
     let code = line.split("//").next().unwrap_or_default();
     let code = code.replace(',', ", ");
     code.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What the names of a pattern stand for, if it matches the whole line.
+/// What the placeholders of a pattern stand for, if it matches the whole line.
 fn matches(pattern: &str, line: &str) -> Option<Names> {
     let mut names = Names::new();
     extend(pattern, line, &mut names).then_some(names)
@@ -121,7 +121,7 @@ fn extend(pattern: &str, line: &str, names: &mut Names) -> bool {
     false
 }
 
-/// Text before the first placeholder, its name, and what follows it.
+/// The text before the first placeholder, the placeholder's name, and the rest.
 fn placeholder(pattern: &str) -> Option<(&str, &str, &str)> {
     let (literal, tail) = pattern.split_once('<')?;
     let (name, rest) = tail.split_once('>')?;

@@ -14,24 +14,25 @@ use warpsmith_tests::values::Values;
 use crate::problem::{Arg, Problem};
 use crate::values::{Operand, hold, poison};
 
-/// Threads of a block: a producer and two consumer warpgroups.
+/// Threads per block: a producer warpgroup and two consumer warpgroups.
 const THREADS: u32 = 384;
 /// Four stages of 128×64 and 256×64, 32 KiB for the epilogue, mbarriers.
 const GEMM_SHARED: u32 = 4 * (128 * 64 * 2 + 256 * 64 * 2) + 32_768 + 128;
-/// Q, and two stages of K and V, of 128×128 each; mbarriers.
+/// Q, and two stages of K and V, each 128×128; mbarriers.
 const ATTENTION_SHARED: u32 = 5 * 128 * 128 * 2 + 128;
 const HEAD_DIM: usize = 128;
 /// Elements that `sum` reads.
 const SUM_LEN: usize = 1 << 20;
 
-/// A product of bf16 matrices; the extents are the tensors', the kernel's are rounded up to tiles.
+/// A GEMM of bf16 matrices. The extents are the tensors'; the kernel's are rounded up to whole
+/// tiles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Product {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
     pub(crate) blocks: u32,
-    /// Blocks of a cluster.
+    /// Blocks per cluster.
     pub(crate) cluster: usize,
     pub(crate) values: Values,
 }
@@ -60,8 +61,8 @@ impl Product {
         }
     }
 
-    /// Sums of small integers are exact in f32, whatever the order. Of others the tensor cores cut
-    /// off what an f32 addition would round, so that each step errs up to twice as much.
+    /// Sums of small integers are exact in f32 in any order. For other values, tensor cores
+    /// truncate what an f32 addition would round, so each step has up to twice the error.
     fn expected(&self, a: &Operand, b: &Operand) -> Expected {
         let b = b.exact.view().reversed_axes();
         let product = gemm(&a.exact.view(), &b, None, &GemmOptions::default())
@@ -110,7 +111,7 @@ pub(crate) fn attend(len: usize, heads: usize) -> Problem {
     }
 }
 
-/// Heads lie one behind the other, so each is a batch of its own to the reference.
+/// Heads are stored one after the other, so the reference treats each as a batch of its own.
 fn attention_expected(len: usize, heads: usize, operands: [&Operand; 3]) -> Expected {
     let [q, k, v] = operands.map(|operand| {
         let rows = operand.exact.view().into_dimensionality::<Ix2>();
@@ -119,7 +120,7 @@ fn attention_expected(len: usize, heads: usize, operands: [&Operand; 3]) -> Expe
             .expect("operands are contiguous")
     });
     let model = Model {
-        // Probabilities are rounded to bf16; the sums they are divided by are not.
+        // Probabilities are rounded to bf16; the sums that they are divided by are not.
         p_roundoff: 2f64.powi(-8),
         ..Model::any_order(len, len / 128, 4.0)
     };

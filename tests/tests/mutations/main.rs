@@ -1,13 +1,13 @@
-//! Bugs planted in working kernels: the emulator has to find each one.
+//! Bugs planted in working kernels: the emulator must find each one.
 //!
-//! The kernels are those of `tests/spike` (Hopper's asynchrony) and of `ptx/sm_75` (the library's
-//! portable ones). Unchanged they run clean under all checks and several seeds, and their results
-//! hold against references in f64. `tests/mutations/*.toml` name changes to their text; each must
-//! end in a report, a refusal or a wrong result. What was found is kept in
-//! `tests/mutations/caught/`, and the book's page is made from it.
+//! The kernels are those of `tests/spike` (asynchronous Hopper kernels) and of `ptx/sm_75` (the
+//! library's portable kernels). Unchanged, they run clean under all checks and several seeds, and
+//! their results agree with references in f64. `tests/mutations/*.toml` lists edits of their text;
+//! each must end in a report, a refusal or a wrong result. How each was caught is kept in
+//! `tests/mutations/caught/`, from which the book's page is rendered.
 //!
-//! Environment variables: `BLESS=1` writes what was found and the page again; `ONLY=part` plants
-//! the bugs with that part in their name; `SHOW=1` prints how each run ended (with `--nocapture`).
+//! Environment variables: `BLESS=1` updates the kept results and the page; `ONLY=part` plants only
+//! bugs whose name contains that part; `SHOW=1` prints how each run ended (with `--nocapture`).
 
 mod clean;
 mod edit;
@@ -26,10 +26,10 @@ use problem::Problem;
 use subjects::Subject;
 use table::{Caught, Found, Mutation, TABLES, Table};
 
-/// Seeds that are tried for a mutation that an order of its own has to show.
+/// Number of seeds that are tried for a bug that shows only in some schedules.
 const SCHEDULES: u64 = 8;
 
-/// Plants every bug of a table, and holds how it was caught against what is kept; the failures.
+/// Plants every bug of a table and compares how it was caught with what is kept; returns failures.
 fn plant_all(name: &str) -> Vec<String> {
     let bless = std::env::var_os("BLESS").is_some();
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -78,7 +78,7 @@ fn plant_all(name: &str) -> Vec<String> {
     failures
 }
 
-/// The first of the seeds that shows the bug, and how.
+/// The first of the seeds that shows the bug, and how it was caught.
 fn first_caught(mutation: &Mutation, problem: &Problem, mut seeds: Range<u64>) -> Option<Caught> {
     let planted = mutation.plant();
     let (text, _) = planted.unwrap_or_else(|error| panic!("{error}"));
@@ -106,7 +106,7 @@ fn every_bug_is_caught_and_the_page_says_how() {
     );
 }
 
-/// Every change can be made, whatever the emulator says to it.
+/// Every edit can be applied, whatever the emulator finds afterwards.
 #[test]
 fn every_bug_can_be_planted() {
     let mutations = TABLES.map(|name| Table::load(name).mutation);

@@ -1,4 +1,4 @@
-//! The book's page, made from the tables.
+//! The book's page on planted bugs, rendered from the tables.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::edit::Changed;
 use crate::subjects::Subject;
 use crate::table::{self, Caught, Mutation, TABLES, Table};
 
-/// Characters of a line of PTX that the page shows.
+/// Number of characters of a PTX line that the page shows.
 const SHOWN: usize = 72;
 
 const HEAD: &str = "\
@@ -31,7 +31,7 @@ The bugs are listed in `tests/mutations/*.toml`. A test plants every one of them
 is not caught as this chapter says. In the tables, line numbers are those of the PTX.
 ";
 
-/// The whole page.
+/// Renders the whole page.
 pub(crate) fn render() -> String {
     let mut page = HEAD.to_owned();
     let tables = TABLES.map(|name| (Table::load(name), table::kept(name)));
@@ -98,7 +98,7 @@ fn change(changed: &Changed) -> String {
     format!("{} → {after}", code(&changed.before))
 }
 
-/// A line as code, its end cut off where it is long.
+/// A line as code; a long line is truncated.
 fn code(line: &str) -> String {
     let mut shown: String = line.chars().take(SHOWN).collect();
     if shown.len() < line.len() {

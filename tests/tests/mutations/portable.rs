@@ -1,4 +1,4 @@
-//! Launches of the library's portable kernels, as its host code makes them.
+//! Launches of the library's portable kernels, as its host code does them.
 
 use ndarray::Axis;
 use spec::DType;
@@ -14,7 +14,7 @@ use warpsmith_tests::values::Values;
 use crate::problem::{Arg, Problem};
 use crate::values::{Operand, hold, poison};
 
-/// Fields of a parameter structure, one behind the other.
+/// Fields of a parameter structure, in sequence.
 #[derive(Default)]
 struct Fields(Vec<u8>);
 
@@ -56,7 +56,8 @@ fn linear(blocks: u32, threads: u32) -> LaunchConfig {
     }
 }
 
-/// D = A·B in f32, over ragged tiles; A and B row-major. Small integers, so that it is exact.
+/// D = A·B in f32, with ragged tiles; A and B are row-major. Small integers, so that the result is
+/// exact.
 pub(crate) fn product() -> Problem {
     let [m, n, k] = [70, 84, 44];
     let a = Operand::draw(DType::F32, Values::Integers, &[m, k], 1);
@@ -92,14 +93,15 @@ pub(crate) fn product() -> Problem {
     }
 }
 
-/// Threads of a block of the softmax kernel that is kept for this.
+/// Threads per block of the softmax kernel that these tests use.
 const SOFTMAX_THREADS: u32 = 256;
 
 /// Softmax of rows that are long enough for a whole block.
 pub(crate) fn softmax_rows() -> Problem {
     let [rows, n] = [3, 1101];
     let x = Operand::draw(DType::F32, Values::Uniform, &[rows, n], 1);
-    // A thread's own, four of a vector, five steps of a warp, eight warps.
+    // Additions of a thread, over the four elements of a vector, in five warp steps, over eight
+    // warps.
     let additions = n.div_ceil(SOFTMAX_THREADS as usize) + 4 + 5 + 7;
     let model = Model {
         additions,
@@ -109,7 +111,7 @@ pub(crate) fn softmax_rows() -> Problem {
     let expected = expected.expect("a matrix has a second axis");
     let params = Fields::default().u64(&[rows, n, n, 1, n, 1]);
     Problem {
-        // One block for all rows, so that it uses its shared memory again.
+        // One block processes all rows, so that it reuses its shared memory.
         shape: linear(1, SOFTMAX_THREADS),
         buffers: vec![x.bytes, poison(DType::F32, rows * n)],
         args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
@@ -152,7 +154,7 @@ pub(crate) fn sum_rows() -> Problem {
         ])
         .u64(&[params.divisor.to_bits() as usize, 0, 0, 0]);
     Problem {
-        // One block for all rows, so that it uses its shared memory again.
+        // One block processes all rows, so that it reuses its shared memory.
         shape: linear(1, reduce::THREADS),
         buffers: vec![
             x.bytes,
@@ -171,7 +173,7 @@ pub(crate) fn sum_rows() -> Problem {
     }
 }
 
-/// A copy of elements, with a tail behind the last whole block's; exact.
+/// A copy of elements, with a tail after the last whole block; exact.
 pub(crate) fn copy() -> Problem {
     let len = 1003;
     let x = Operand::draw(DType::F32, Values::Integers, &[len], 1);
@@ -192,7 +194,7 @@ pub(crate) fn copy() -> Problem {
     }
 }
 
-/// A transposition of a matrix of whole chunks but not of whole tiles; exact.
+/// A transposition of a matrix that consists of whole chunks but not of whole tiles; exact.
 pub(crate) fn transposition() -> Problem {
     let [rows, columns] = [72, 100];
     let x = Operand::draw(DType::F32, Values::Integers, &[rows, columns], 1);

@@ -1,4 +1,4 @@
-//! A launch with its inputs, and the judgement of what it wrote.
+//! A launch with its inputs, and the check of its results.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use warpsmith_emulator::{
     Checks, Emulator, EmulatorConfig, LaunchConfig, LaunchError, Report, TensorMapDesc,
 };
 
-/// Warp instructions after which a mutated kernel is taken to loop for ever.
+/// Warp instructions of one warp after which a mutated kernel counts as looping forever.
 const BUDGET: u64 = 20_000_000;
 
-/// What a kernel is given, and what it has to give back.
+/// The inputs of a launch, and the check of its outputs.
 pub(crate) struct Problem {
     pub(crate) shape: LaunchConfig,
     pub(crate) buffers: Vec<Vec<u8>>,
@@ -17,14 +17,14 @@ pub(crate) struct Problem {
     pub(crate) judge: Judge,
 }
 
-/// Looks at all buffers after the launch; says what is wrong.
+/// Examines all buffers after the launch; the error says what is wrong.
 pub(crate) type Judge = Box<dyn Fn(&[Vec<u8>]) -> Result<(), String> + Send + Sync>;
 
 /// One parameter.
 pub(crate) enum Arg {
-    /// The address of a buffer, by its number.
+    /// The address of a buffer, by index.
     Buffer(usize),
-    /// The address of a tensor map over a buffer, whose address the map is given.
+    /// A tensor map over a buffer (by index), whose address is filled in at launch.
     Map(usize, TensorMapDesc),
     /// Bytes by value.
     Value(Vec<u8>),
@@ -32,13 +32,13 @@ pub(crate) enum Arg {
 
 /// How a run ended.
 pub(crate) enum Outcome {
-    /// No report, and the results hold.
+    /// No report, and the results are right.
     Clean,
-    /// No report, but a result that does not hold.
+    /// No report, but a wrong result.
     Wrong(String),
-    /// The kernel ran into a fault.
+    /// The kernel hit a fault.
     Fault(Box<Report>),
-    /// The text was not loaded, or the launch not begun.
+    /// The module or the launch was refused.
     Refused(String),
 }
 
@@ -54,12 +54,12 @@ impl fmt::Display for Outcome {
 }
 
 impl Problem {
-    /// Loads `ptx` and runs it with all checks, on an emulator of its own and one host thread.
+    /// Loads `ptx` and runs it with all checks, on a separate emulator with one host thread.
     pub(crate) fn run(&self, ptx: &str, seed: u64) -> Outcome {
         self.run_on(ptx, seed, Some(1))
     }
 
-    /// The same on so many host threads; on all there are where it does not say.
+    /// The same with a number of host threads; `None` means all.
     pub(crate) fn run_on(&self, ptx: &str, seed: u64, threads: Option<usize>) -> Outcome {
         let emulator = Emulator::new(EmulatorConfig {
             threads,
@@ -105,7 +105,7 @@ impl Problem {
     }
 }
 
-/// Puts bytes into memory of their own.
+/// Copies bytes to a new allocation.
 fn place(emulator: &Emulator, bytes: &[u8]) -> u64 {
     let address = emulator
         .alloc(bytes.len() as u64)

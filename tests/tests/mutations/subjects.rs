@@ -1,4 +1,4 @@
-//! The kernels that are broken, and how each is launched.
+//! The kernels in which bugs are planted, and how each is launched.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,15 @@ use crate::problem::Problem;
 /// A kernel and a launch of it.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// Its module, from the root of the repository.
+    /// Path of its module from the root of the repository.
     pub(crate) file: &'static str,
-    /// The kernel's name in it.
+    /// Name of the kernel in the module.
     kernel: &'static str,
     problem: fn() -> Problem,
 }
 
-/// The extents make one block compute two tiles, and go round the stages three times.
+/// With these extents one block computes two tiles, and goes through the ring of stages three
+/// times.
 const PRODUCT: Product = Product {
     m: 256,
     n: 256,
@@ -109,8 +110,8 @@ impl Subject {
         (self.problem)()
     }
 
-    /// The module's text with the one kernel only: the lines of others are empty, so that the rest
-    /// keep their numbers.
+    /// The module's text with this kernel only. The lines of other kernels are blank, so that line
+    /// numbers stay the same.
     pub(crate) fn text(&self) -> String {
         let path = root().join(self.file);
         let text = std::fs::read_to_string(&path)

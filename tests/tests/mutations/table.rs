@@ -1,4 +1,4 @@
-//! The tables of mutations, and of how each was caught.
+//! The tables of mutations, and the record of how each was caught.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use crate::subjects::{Subject, root};
 
 /// The tables, in the order of the page.
 pub(crate) const TABLES: [&str; 4] = ["gemm", "cluster", "attention", "portable"];
-/// What [`Caught::by`] says of a run without a report that gave something else.
+/// Value of [`Caught::by`] if there was no report, but the result was wrong.
 pub(crate) const WRONG: &str = "wrong result";
-/// What it says of a module or a launch that was refused.
+/// Value of [`Caught::by`] if the module or the launch was refused.
 pub(crate) const REFUSED: &str = "refused";
 
 /// A file of mutations.
@@ -25,14 +25,14 @@ pub(crate) struct Table {
     pub(crate) mutation: Vec<Mutation>,
 }
 
-/// A bug and where it is planted.
+/// A bug, and the edits that plant it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutation {
     pub(crate) name: String,
     /// Name of a [`Subject`].
     pub(crate) kernel: String,
-    /// What it means, in words.
+    /// What the bug is, in words.
     pub(crate) what: String,
     /// Ways in which it may be caught: names of faults, [`WRONG`], [`REFUSED`].
     pub(crate) by: Vec<String>,
@@ -45,14 +45,14 @@ pub(crate) struct Mutation {
 pub(crate) struct Caught {
     /// Name of the fault, [`WRONG`] or [`REFUSED`].
     pub(crate) by: String,
-    /// The first seed that shows it.
+    /// The first seed that reveals it.
     pub(crate) seed: u64,
     /// The line that the report names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<u32>,
 }
 
-/// Caught by mutation.
+/// How mutations were caught, by name of the mutation.
 pub(crate) type Found = BTreeMap<String, Caught>;
 
 impl Table {
@@ -64,7 +64,7 @@ impl Table {
     }
 }
 
-/// What was found for a table, as it is kept.
+/// The kept results of a table.
 pub(crate) fn kept(name: &str) -> Found {
     let path = kept_at(name);
     let text = std::fs::read_to_string(&path)
@@ -72,7 +72,7 @@ pub(crate) fn kept(name: &str) -> Found {
     toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Keeps what was found.
+/// Writes the results of a table.
 pub(crate) fn keep(name: &str, found: &Found) {
     let text = toml::to_string(found).expect("plain values have a text");
     let path = kept_at(name);
@@ -90,16 +90,16 @@ fn folder() -> PathBuf {
 }
 
 impl Mutation {
-    /// The changed text, and the changes.
+    /// The edited text, and the edited lines.
     ///
     /// # Errors
-    /// A pattern that does not fit the text.
+    /// A pattern that does not match the text.
     pub(crate) fn plant(&self) -> Result<(String, Vec<Changed>), String> {
         let text = Subject::named(&self.kernel).text();
         edit::apply(&text, &self.edit).map_err(|error| format!("{}: {error}", self.name))
     }
 
-    /// Runs the changed text with one seed.
+    /// Runs the edited text with one seed.
     pub(crate) fn run(&self, problem: &Problem, text: &str, seed: u64) -> Option<Caught> {
         let outcome = problem.run(text, seed);
         if std::env::var_os("SHOW").is_some() {

@@ -1,4 +1,4 @@
-//! Operands as bytes and as exact values, and results held against references.
+//! Operands as bytes and as exact values, and comparison of results with references.
 
 use half::bf16;
 use ndarray::{ArrayD, IxDyn};
@@ -6,7 +6,7 @@ use spec::DType;
 use warpsmith_reference::{Expected, precision::round_to};
 use warpsmith_tests::values::Values;
 
-/// A tensor as a kernel reads it and as the reference does.
+/// A tensor as the kernel reads it, and as the reference does.
 pub(crate) struct Operand {
     pub(crate) bytes: Vec<u8>,
     pub(crate) exact: ArrayD<f64>,
@@ -21,12 +21,12 @@ impl Operand {
     }
 }
 
-/// The bytes of an output that nothing has written: NaN in every float.
+/// The initial bytes of an output: NaN in every float format.
 pub(crate) fn poison(dtype: DType, elements: usize) -> Vec<u8> {
     vec![0xff; elements * dtype.size_bytes()]
 }
 
-/// Judges a result.
+/// Compares a result with the expected values.
 pub(crate) fn hold(bytes: &[u8], expected: &Expected) -> Result<(), String> {
     let values = from_bytes(expected.dtype, bytes);
     let got = ArrayD::from_shape_vec(IxDyn(expected.values.shape()), values)

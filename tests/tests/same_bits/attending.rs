@@ -1,4 +1,4 @@
-//! Cases of attention.
+//! Cases of the attention kernels.
 
 use std::f64::consts::LOG2_E;
 use std::fmt::Display;
@@ -18,13 +18,13 @@ use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapT
 use crate::catalogue::FLOATS;
 use crate::trial::{Arg, Trial};
 
-/// What distinguishes kernels.
+/// The properties in which kernels differ.
 struct Kernel {
     dtype: DType,
-    /// What o may be.
+    /// The dtypes that o may have.
     o_dtypes: &'static [DType],
     head_dim_cap: u32,
-    /// Extents and strides of rows are multiples of this.
+    /// Extents and row strides must be multiples of this.
     unit: u32,
     tile_m: u32,
     threads: u32,
@@ -146,7 +146,7 @@ pub(crate) fn sm90(entry: FwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// The map of q, k or v; of q with heads side by side where there is a packing.
+/// The tensor map of q, k or v; with GQA packing, q has heads side by side.
 fn map(
     entry: FwdEntry,
     params: &FlashFwdParams,
@@ -202,7 +202,7 @@ fn map(
     }
 }
 
-/// Random extents, options and tensors, as every forward entry takes them.
+/// Random extents, options and tensors that every forward entry accepts.
 fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, FlashFwdParams) {
     let mut trial = Trial::default();
     let unit = kernel.unit;
@@ -279,7 +279,7 @@ pub(crate) fn merge_parts(entry: PartsEntry, rng: &mut ChaCha8Rng) -> Trial {
     let o_parts = trial.floats(DType::F32, packing.o_split * parts, rng);
     let lse_parts = trial.floats(DType::F32, packing.lse_split * parts, rng);
     let config = LaunchConfig::linear(merge::blocks(u64::from(rows)), merge::THREADS);
-    // Behind q, k and v: o, lse, sink, lengths, parameters.
+    // The arguments after q, k and v: o, lse, sink, lengths, parameters.
     let outputs = args.into_iter().skip(3);
     let args = [o_parts, lse_parts].into_iter().chain(outputs);
     let args: Vec<Arg> = args.chain([Arg::params(packing)]).collect();

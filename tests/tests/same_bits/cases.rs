@@ -1,6 +1,6 @@
-//! Kernels beside the library's: of the examples, the device tests, the corpus of other compilers
-//! and the proof-of-concept kernels for Hopper. One entry a launch: to hold another kernel on both
-//! engines, add a [`Case`].
+//! Kernels other than the library's: those of the examples, of the device tests, of the corpus from
+//! other compilers, and the proof-of-concept kernels for Hopper. To compare another kernel on both
+//! devices, add a [`Case`].
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,19 +8,19 @@ use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapT
 
 use crate::trial::{Arg, Trial};
 
-/// What may differ.
+/// What may differ between devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tolerance {
     /// Nothing.
     Exact,
-    /// Elements of the buffer of that number, by so many places of bf16; nothing in other buffers.
+    /// Elements of one buffer, by this many bf16 ulps; other buffers must be equal.
     Bf16 { buffer: usize, places: u16 },
 }
 
 /// A kernel and its launch.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// The least architecture that it runs on.
+    /// The lowest architecture that it runs on.
     pub(crate) arch: (u32, u32),
     pub(crate) trial: Trial,
     pub(crate) tolerance: Tolerance,
@@ -92,13 +92,13 @@ fn warp_answers(rng: &mut ChaCha8Rng) -> Case {
     Case::exact("warp_answers", (8, 0), trial)
 }
 
-/// The text with a PTX version that drivers of CUDA 13.0 know; it uses nothing newer, or they refuse
-/// it.
+/// The text with a PTX version that drivers of CUDA 13.0 accept. It uses nothing newer; otherwise
+/// they refuse it.
 fn known(text: &str) -> String {
     text.replacen(".version 9.5", ".version 9.0", 1)
 }
 
-/// What nvcc makes of kernels.
+/// Kernels compiled by nvcc.
 fn corpus(rng: &mut ChaCha8Rng) -> Vec<Case> {
     let mut cases = Vec::new();
     let vector = &known(text!("tests/corpus/ptx/vector.sm_75.ptx"));
@@ -142,7 +142,7 @@ fn corpus(rng: &mut ChaCha8Rng) -> Vec<Case> {
     cases
 }
 
-/// `C = A B^T` of the proof of concept: tensor copies, mbarriers, `wgmma`.
+/// The GEMM proof of concept, `C = A B^T`: tensor copies, mbarriers, `wgmma`.
 fn product(
     name: &'static str,
     text: &str,
@@ -198,7 +198,7 @@ fn spike_sum(rng: &mut ChaCha8Rng) -> Case {
 }
 
 impl Tolerance {
-    /// Elements or bytes of a buffer that differ by more than it allows.
+    /// Number of elements (or bytes) of a buffer that differ by more than is allowed.
     pub(crate) fn mismatches(self, buffer: usize, x: &[u8], y: &[u8]) -> usize {
         match self {
             Self::Bf16 { buffer: of, places } if of == buffer => {
@@ -214,7 +214,7 @@ impl Tolerance {
     }
 }
 
-/// The bits of a 16-bit float as a number that grows with it.
+/// The bits of a 16-bit float as an integer with the same order.
 fn ordered(bits: u16) -> i16 {
     let magnitude = (bits & 0x7fff) as i16;
     if bits & 0x8000 != 0 {

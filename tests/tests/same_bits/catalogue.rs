@@ -1,4 +1,4 @@
-//! Every kernel that spec names, and how a case is made for it.
+//! Every kernel that spec names, and how a case is generated for it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -23,7 +23,7 @@ use crate::{attending, elementwise, products, rows};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
-/// A kernel, by what spec calls it.
+/// A kernel, by its entry in spec.
 #[derive(Clone, Copy)]
 pub(crate) enum Family {
     Gemm(gemm::SimtEntry),
@@ -117,8 +117,8 @@ fn add_attention(all: &mut BTreeMap<String, Family>) {
 }
 
 impl Family {
-    /// Whether it uses the hardware's approximations, whose last bits only one device gives. Its cases
-    /// run under all checks; what it computes is held against a reference elsewhere.
+    /// Whether it uses hardware approximations, whose last bits differ between devices. Its cases
+    /// still run under all checks; its results are compared with a reference in other tests.
     pub(crate) fn approximates(self) -> bool {
         match self {
             Self::AttentionSm75(_) | Self::AttentionSm80(_) | Self::AttentionSm90(_) => true,
@@ -152,7 +152,7 @@ impl Family {
     }
 }
 
-/// A reduction along the axis or across, whole or in parts.
+/// A reduction along the axis or across it, in one pass or with partial results.
 fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let dtype = match entry.reads {
@@ -219,7 +219,7 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// A scan of rows of less than a tile, of several, or of more than a group.
+/// A scan of rows shorter than a tile, of several tiles, or longer than a group of tiles.
 fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
     let dtype = entry.dtype;
     let mut trial = Trial::default();
@@ -263,8 +263,8 @@ fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
     if plan.tiles == 1 {
         trial.launch(entry, config, [x, y, Arg::Null, Arg::params(params)]);
     } else {
-        // It begins with a counter, which blocks that begin late find used up. Which NaN a total of
-        // f64 is depends on the device.
+        // The status begins with a counter, which blocks increment also after the last tile. Which
+        // NaN an f64 total is depends on the device.
         let words = vec![0; 8 * plan.status_words(rows, dtype) as usize];
         let no_result = if dtype == DType::F64 { words.len() } else { 8 };
         let status = trial.scratch(words, no_result);

@@ -1,4 +1,4 @@
-//! Cases of the elementwise kernels: skeletons, copies, transpositions; and what is composed.
+//! Cases of the elementwise kernels: skeletons, copies, transpositions, and composed kernels.
 
 use half::bf16;
 use rand::{Rng, SeedableRng};
@@ -13,7 +13,8 @@ use warpsmith::{Arithmetic, BinaryOp, Chain, Device, E4m3, LaunchConfig, Tensor,
 
 use crate::trial::{Arg, Trial};
 
-/// A walk over two dimensions, or one without gaps in chunks of up to `chunk`; lengths of the tensors.
+/// A walk over two dimensions, or over one without gaps in chunks of up to `chunk`; and the lengths
+/// of the tensors.
 fn walk(inputs: usize, chunk: u32, rng: &mut ChaCha8Rng) -> (WalkParams, [u64; 5]) {
     let [rows, columns] = [60, 90].map(|largest| rng.random_range(1..=largest));
     let len = rows * columns;
@@ -48,8 +49,8 @@ fn walk(inputs: usize, chunk: u32, rng: &mut ChaCha8Rng) -> (WalkParams, [u64; 5
     (params, lens)
 }
 
-/// A skeleton's holes, filled by hand: the output is the first input, the words of each chunk turned
-/// round.
+/// A skeleton whose holes are filled by hand: the output is the first input with the words of each
+/// chunk reversed.
 pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let name = entry.to_string();
@@ -99,7 +100,7 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// The first words of the first input, the last first.
+/// The first words of the first input, in reverse order.
 fn turned(words: usize) -> Result<Body, FuseError> {
     let mut body = Body::default();
     for word in 0..words {
@@ -157,7 +158,7 @@ pub(crate) fn transpose(entry: TransposeEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// Random chains over random dtypes, each launched on every device.
+/// Random chains with random dtypes, each launched on every device.
 #[test]
 fn composed_kernels_give_the_same_bits_on_every_device() {
     let devices = devices();
@@ -173,7 +174,7 @@ fn composed_kernels_give_the_same_bits_on_every_device() {
     }
 }
 
-/// A chain of functions of three tensors; the bits of its result.
+/// A chain of functions of three tensors; returns the bits of its result.
 fn composed(device: &Device, seed: u64) -> warpsmith::Result<Vec<u32>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let stream = device.stream()?;
@@ -208,7 +209,8 @@ fn composed(device: &Device, seed: u64) -> warpsmith::Result<Vec<u32>> {
             _ => chain.unary(unary[rng.random_range(0..unary.len())]),
         };
     }
-    // As f32 and as a byte, not as a short float: those have short forms, whose bits are a device's own.
+    // As f32 and as a byte, but not as a 16-bit float: for those, functions have short forms whose
+    // bits differ between devices.
     let (wide, narrow) = (chain.run::<f32>(&stream)?, chain.run::<u8>(&stream)?);
     let wide = wide.to_vec()?.into_iter().map(f32::to_bits);
     let narrow = narrow.to_vec()?.into_iter().map(u32::from);

@@ -1,9 +1,9 @@
-//! The same PTX gives the same bits on every device: each embedded kernel, launched by its
-//! parameters on random shapes, strides and values, NaN and infinities among them.
+//! The same PTX gives the same bits on every device. Each embedded kernel is launched directly, on
+//! random shapes, strides and values, including NaN and infinities.
 //!
 //! With an emulator and a GPU (`WARPSMITH_TEST_DEVICE=all`) all buffers are compared byte for byte
-//! after each launch; with one device, each kernel still runs under its checks. The table is
-//! printed: `cargo test -p warpsmith-tests --test same_bits -- --nocapture`.
+//! after the launches of a case; with one device, each kernel still runs under its checks. The test
+//! prints a table: `cargo test -p warpsmith-tests --test same_bits -- --nocapture`.
 
 mod attending;
 mod cases;
@@ -24,7 +24,7 @@ use warpsmith_tests::say;
 use catalogue::catalogue;
 use trial::Trial;
 
-/// Environment variable with the number of cases a kernel.
+/// Environment variable with the number of cases per kernel.
 const CASES: &str = "WARPSMITH_SAME_BITS_CASES";
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ fn every_kernel_gives_the_same_bits_on_every_device() {
             panic!("no case is made for kernel `{kernel}`: add it to the catalogue");
         };
         for case in 0..cases {
-            // The same cases every time; other ones with more cases.
+            // The same cases every time; more cases add new ones.
             let seed = case as u64 * 1_000_003 + kernel.bytes().map(u64::from).sum::<u64>();
             let trial = family.trial(&mut ChaCha8Rng::seed_from_u64(seed));
             match compare(&trial, &devices) {
@@ -133,7 +133,7 @@ fn kernels_of_others_give_the_same_on_every_device() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Bytes compared, and how many differ from the first device's.
+/// Number of bytes compared, and how many differ from the first device's.
 fn compare(trial: &Trial, devices: &[Device]) -> Result<(usize, usize), String> {
     let mut first: Option<Vec<Vec<u8>>> = None;
     let (mut bytes, mut mismatches) = (0, 0);

@@ -1,4 +1,4 @@
-//! Cases of the kernels of matrix products.
+//! Cases of the GEMM kernels.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +14,8 @@ use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapT
 
 use crate::trial::{Arg, Trial};
 
-/// A matrix of the trial, with gaps: its buffer, elements between rows and between matrices.
+/// Adds a matrix with gaps to the trial: its buffer, and the elements between rows and between
+/// matrices.
 fn matrix(
     trial: &mut Trial,
     dtype: DType,
@@ -27,8 +28,8 @@ fn matrix(
     (buffer, ld as i64, stride as i64)
 }
 
-/// The arguments that every fused epilogue ends with. Activations stay out: they are made of
-/// approximations that only one device gives to the bit.
+/// The arguments at the end of every fused entry. Activations are left out: they use approximations
+/// whose bits differ between devices.
 fn tail(trial: &mut Trial, dtype: DType, mut params: GemmParams, rng: &mut ChaCha8Rng) -> Vec<Arg> {
     let GemmParams { m, n, batch, .. } = params;
     let (c, ldc, batch_stride_c) = matrix(trial, dtype, [batch, m, n], rng);
@@ -81,13 +82,13 @@ fn extents(rng: &mut ChaCha8Rng) -> GemmParams {
     }
 }
 
-/// What a kernel of products is, whatever its family.
+/// What the GEMM kernels of all families have in common.
 struct Kernel<G: Fn(u32, u32, u32) -> LaunchConfig> {
     name: String,
     operands: [DType; 2],
     output: DType,
     transposes: [Transpose; 2],
-    /// By m, n and batch.
+    /// The launch, by m, n and batch.
     config: G,
 }
 
@@ -146,8 +147,8 @@ pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
     kernel.trial(rng)
 }
 
-/// A matrix that a tensor map can describe, and its map: with boxes of `rows`, which are of B's
-/// columns as B lies.
+/// A matrix that a tensor map can describe, and its map. Boxes have `rows` rows (for B, rows as
+/// stored).
 fn mapped(
     trial: &mut Trial,
     dtype: DType,
@@ -180,7 +181,7 @@ fn mapped(
 }
 
 pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
-    /// So few that blocks take several tiles.
+    /// So few blocks that each takes several tiles.
     const BLOCKS: u32 = 2;
     let mut trial = Trial::default();
     let mut params = extents(rng);
@@ -208,7 +209,7 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     let blocks = BLOCKS * tile.cluster();
     let grid = tile.grid(m, n, batch, blocks).expect("a small product");
     let (rows, columns) = tile.grid_tiles(m, n);
-    // As often as not, tiles are cut among the blocks.
+    // In half of the cases, tiles are split among the blocks (stream-K).
     let cut = if tile.takes_stream_k() && rng.random_bool(0.5) {
         Some(Cut {
             shared: rows * columns * batch,
@@ -233,8 +234,8 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
         })
     };
     let args = if entry.epilogue == EpilogueKind::Fused {
-        // The tail has a D of its own, which no map describes, and which is written where that is
-        // possible.
+        // The fused variant has its own D, which no tensor map describes; it is stored by threads
+        // if the entry supports that.
         let by_thread = Sm90Launch::NO_MAP_OF_D * u32::from(tile.stores_by_thread());
         let mut args = vec![a, b, d, launch(by_thread), workspace];
         args.extend(tail(&mut trial, entry.output, params, rng));
@@ -261,7 +262,7 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// Every entry of Hopper's.
+/// All of Hopper's GEMM entries.
 pub(crate) fn hoppers() -> Vec<Sm90Entry> {
     const DTYPES: [DType; 5] = [
         DType::F16,
@@ -302,7 +303,7 @@ pub(crate) fn hoppers() -> Vec<Sm90Entry> {
     all
 }
 
-/// Extents of few rows, B as stored, and its gaps.
+/// A GEMM with few rows, B's extents as stored, and the gaps.
 fn few_rows(tile_m: u32, trans_b: Transpose, rng: &mut ChaCha8Rng) -> (GemmParams, [u32; 3]) {
     let mut params = extents(rng);
     params.m = rng.random_range(1..=tile_m);
@@ -314,13 +315,13 @@ fn few_rows(tile_m: u32, trans_b: Transpose, rng: &mut ChaCha8Rng) -> (GemmParam
     (params, stored_b)
 }
 
-/// Products of few rows, with k shared by a few blocks.
+/// Decode GEMMs (few rows), with k split among a few blocks.
 pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let (config, splits) = (entry.config, rng.random_range(1..=3));
     let (mut params, stored_b) = few_rows(config.tile_m, entry.trans_b, rng);
     let GemmParams { m, n, k, batch, .. } = params;
-    // Rows on 16 bytes, as maps want them too.
+    // Rows are aligned to 16 bytes, as tensor maps require too.
     let mut operand =
         |shape| match mapped(&mut trial, entry.input, shape, (1, sm90::SPAN_BYTES), rng) {
             (Arg::MapValue(number, _), ld, stride) => (Arg::Buffer(number), ld, stride),
@@ -345,7 +346,7 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// The same on Hopper, in any tiling.
+/// The same for Hopper, with any tiling.
 pub(crate) fn decode_hopper(entry: Sm90DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let (mut params, stored_b) = few_rows(entry.tile_m, entry.trans_b, rng);
@@ -391,7 +392,7 @@ pub(crate) fn decode_hopper(entry: Sm90DecodeEntry, rng: &mut ChaCha8Rng) -> Tri
     trial
 }
 
-/// Every entry for few rows.
+/// All decode entries (few rows).
 pub(crate) fn decodes() -> Vec<DecodeEntry> {
     let mut all = Vec::new();
     for (input, output) in DECODE_DTYPES {
@@ -407,7 +408,7 @@ pub(crate) fn decodes() -> Vec<DecodeEntry> {
     all
 }
 
-/// The same on Hopper.
+/// The same for Hopper.
 pub(crate) fn hopper_decodes() -> Vec<Sm90DecodeEntry> {
     let mut all = Vec::new();
     for (input, output) in DECODE_DTYPES {
@@ -432,7 +433,7 @@ pub(crate) fn finish(entry: FinishEntry, rng: &mut ChaCha8Rng) -> Trial {
     let partials = trial.floats(DType::F32, results * u64::from(parts), rng);
     let mut args = vec![partials, Arg::params(parts)];
     args.extend(tail(&mut trial, entry.output, params, rng));
-    // Fewer blocks than it would take, sometimes: then each goes round.
+    // Sometimes fewer blocks than needed, so that each block loops.
     let blocks = finish_blocks(results).min([3, u32::MAX][rng.random_range(0..2)]);
     trial.launch(entry, LaunchConfig::linear(blocks, FINISH_THREADS), args);
     trial

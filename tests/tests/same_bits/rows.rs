@@ -1,4 +1,4 @@
-//! Kernels of rows: softmax, norms, cross-entropy, their gradients, and what adds up over rows.
+//! Cases of the row kernels: softmax, norms, cross-entropy, their gradients, and sums over rows.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use warpsmith::{DType, LaunchConfig};
 use crate::catalogue::{FLOATS, Family};
 use crate::trial::{Arg, Trial};
 
-/// A kernel.
+/// A row kernel.
 #[derive(Clone, Copy)]
 pub(crate) enum RowKernel {
-    /// By rows.
+    /// A kernel that processes rows.
     Entry(RowEntry),
     /// Partial sums of columns.
     Columns(DType),
     /// Sums of partial sums.
     Finish,
-    /// One over the number of targets that count, before rows of this form.
+    /// The reciprocal of the number of targets that count; runs before rows of this form.
     Weight(Form),
-    /// The sum of losses, after rows of this form.
+    /// The sum of losses; runs after rows of this form.
     Total(Form),
 }
 
-/// Puts all of them in, by entry name.
+/// Inserts all of them, by entry name.
 pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
     for op in RowOp::ALL {
         let is_f32 = matches!(op, RowOp::NormF32 | RowOp::NormGradF32);
@@ -93,8 +93,8 @@ impl RowKernel {
     }
 }
 
-/// Registers, Hopper's slices, rings and clusters, or any GPU's shared memory; how many rows are read
-/// together.
+/// A plan with rows in registers, Hopper's slices, rings and clusters, or rows in shared memory;
+/// and how many rows are read together.
 fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShape) {
     let vectors = match (entry.form, entry.op, rng.random_range(0..3)) {
         (Form::Held, RowOp::NormGradF32, _) => rng.random_range(1..=32),
@@ -273,7 +273,7 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// A weight and its dtype.
+/// Weights and their dtype.
 fn weights(
     entry: RowEntry,
     trial: &mut Trial,

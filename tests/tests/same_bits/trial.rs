@@ -1,4 +1,4 @@
-//! One case: buffers, and launches over them.
+//! One case: buffers, and launches on them.
 
 use half::{bf16, f16};
 use rand::Rng;
@@ -8,11 +8,11 @@ use warpsmith::{
     TensorMap, TensorMapDesc,
 };
 
-/// What is launched, on buffers that start out the same on every device.
+/// A sequence of launches, on buffers with the same initial contents on every device.
 #[derive(Default)]
 pub(crate) struct Trial {
     buffers: Vec<Vec<u8>>,
-    /// Numbers of those of which so many bytes, the first ones, are no result.
+    /// Buffers (by index) whose first bytes (their number) are not compared.
     scratch: Vec<(usize, usize)>,
     launches: Vec<Launch>,
 }
@@ -23,25 +23,25 @@ struct Launch {
     args: Vec<Arg>,
 }
 
-/// Where a kernel is from.
+/// Where a kernel comes from.
 enum Source {
-    /// The library, by its name.
+    /// The library; the kernel's name.
     Builtin(String),
-    /// PTX, and the name in it.
+    /// PTX text, and the kernel's name in it.
     Text(String, String),
 }
 
 /// An argument.
 pub(crate) enum Arg {
-    /// The address of a buffer, by its number.
+    /// The address of a buffer, by index.
     Buffer(usize),
-    /// No buffer.
+    /// A null pointer.
     Null,
     /// Parameters by value.
     Params(Box<dyn KernelArg>),
-    /// The address in device memory of a tensor map, over a buffer by its number.
+    /// The address in device memory of a tensor map over a buffer (by index).
     Map(usize, TensorMapDesc),
-    /// The same map by value.
+    /// The same map, passed by value.
     MapValue(usize, TensorMapDesc),
 }
 
@@ -52,7 +52,7 @@ impl Arg {
 }
 
 impl Trial {
-    /// A buffer of random elements of a float type; its number.
+    /// Adds a buffer of random elements of a float type.
     pub(crate) fn floats(&mut self, dtype: DType, len: u64, rng: &mut ChaCha8Rng) -> Arg {
         let is_special = rng.random_bool(0.3);
         let scale = 2f32.powi(rng.random_range(-3..=3));
@@ -79,21 +79,21 @@ impl Trial {
         self.buffer(bytes)
     }
 
-    /// A buffer of random bytes: what copies move, and what outputs start with.
+    /// Adds a buffer of random bytes, for copies and as initial contents of outputs.
     pub(crate) fn noise(&mut self, bytes: u64, rng: &mut ChaCha8Rng) -> Arg {
         let mut noise = vec![0; bytes as usize];
         rng.fill(&mut noise[..]);
         self.buffer(noise)
     }
 
-    /// A buffer of these bytes.
+    /// Adds a buffer with these bytes.
     pub(crate) fn buffer(&mut self, bytes: Vec<u8>) -> Arg {
         self.buffers.push(bytes);
         Arg::Buffer(self.buffers.len() - 1)
     }
 
-    /// A buffer of these bytes, the first of which, so many, are no result: blocks count there, or
-    /// tell each other what depends on the device.
+    /// Adds a buffer with these bytes, of which the first `no_result` are not compared: blocks use
+    /// them for counters or for messages that depend on the device.
     pub(crate) fn scratch(&mut self, bytes: Vec<u8>, no_result: usize) -> Arg {
         self.scratch.push((self.buffers.len(), no_result));
         self.buffer(bytes)
@@ -127,7 +127,7 @@ impl Trial {
         });
     }
 
-    /// All buffers after all launches, with 0 for what is no result.
+    /// All buffers after all launches, with 0 in bytes that are not compared.
     pub(crate) fn run(&self, device: &Device) -> Result<Vec<Vec<u8>>> {
         let stream = device.stream()?;
         let buffers = self
@@ -166,7 +166,7 @@ impl Trial {
                 Source::Text(text, name) => device.load_ptx(text)?.kernel(name)?,
             };
             // SAFETY: the catalogue and the cases make buffers as large as the extents and strides
-            // of the parameters say, and no output that is also an input.
+            // in the parameters require, and no output is also an input.
             unsafe { kernel.launch(&stream, launch.config, &args[..]) }?;
         }
         stream.synchronize()?;

@@ -1,12 +1,12 @@
-//! `atom` and `red` whose results do not depend on the order of threads: on memory of the thread's
-//! own, or of an operation that commutes, on cells that only have that one.
+//! `atom` and `red` whose results do not depend on the order of threads: either on the thread's own
+//! memory, or commutative operations on cells that are used with that one operation only.
 
 use super::memory::{element_bytes, space_of, vector, vector_of};
 use super::{Builder, CELLS};
 use crate::differential::operands::Kind;
 
-/// Operations that give the same in every order; cell `i` only ever has operation `i`. The bound of
-/// `inc` and `dec` is always the same.
+/// Operations that give the same result in every order. Cell `i` is used with operation `i` only.
+/// The bound of `inc` and `dec` is always the same.
 const COMMUTING: [&str; 19] = [
     "add.u32", "add.s32", "add.u64", "min.u32", "max.u32", "min.s32", "max.s32", "min.u64",
     "max.u64", "min.s64", "max.s64", "and.b32", "or.b32", "xor.b32", "and.b64", "or.b64",
@@ -26,7 +26,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Threads change the same cell, each by its value.
+    /// All threads update the same cell, each with its own value.
     fn common_cell(&mut self) {
         let index = self.random.below(COMMUTING.len().min(CELLS));
         let op = COMMUTING[index];
@@ -44,7 +44,7 @@ impl Builder<'_> {
         let order = *self
             .random
             .choose(&["", ".relaxed.gpu", ".relaxed.cta", ".release.gpu"]);
-        // Threads of other blocks see a cell of the grid.
+        // A cell of the grid is shared with threads of other blocks.
         let order = if space == "global" {
             order.replace("cta", "gpu")
         } else {
@@ -112,7 +112,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A generic or state-space address of the thread's own, aligned to `bytes`.
+    /// A generic or state-space address of the thread's own memory, aligned to `bytes`.
     fn own_address(&mut self, space: Option<&'static str>, bytes: usize) -> String {
         let places = |size: usize| size / bytes;
         match space {
@@ -142,7 +142,7 @@ impl Builder<'_> {
         vector(&all)
     }
 
-    /// Different registers; where a pool has too few, those that are free.
+    /// Different registers; if the pool has too few, the free scratch registers.
     fn pick_distinct_or_free(&mut self, kind: Kind, count: usize) -> Vec<String> {
         if count == 1 || count <= 3 {
             return self.pick_distinct(kind, count);
@@ -151,8 +151,8 @@ impl Builder<'_> {
         (12..12 + count).map(|i| format!("{prefix}{i}")).collect()
     }
 
-    /// What the cell holds before: as it is, or a register's value; for `cas` often just the value
-    /// that it looks for, for floats always a number of the type.
+    /// Sets the initial value of the cell: keeps it, or stores a register. For `cas` it is often
+    /// the value that is compared with; for floats always a number of the type.
     fn first_value(
         &mut self,
         op: &str,
@@ -208,7 +208,7 @@ const TYPES: [&str; 14] = [
     "bf16x2", "b128",
 ];
 
-/// The state space of an address, as plain accesses name it.
+/// The state space of an address, as plain accesses spell it.
 fn space_word(address: &str) -> &'static str {
     if address.starts_with("%r9") {
         ".shared"
@@ -219,7 +219,7 @@ fn space_word(address: &str) -> &'static str {
     }
 }
 
-/// The registers that a type lies in.
+/// The kind of register that holds a type.
 fn kind_of(ty: &str) -> Kind {
     match ty {
         "b16" => Kind::I16,

@@ -1,13 +1,13 @@
-//! Ways through a program: branches, tables of branches, loops, calls.
+//! Control flow: branches, branch tables, loops, calls.
 
 use super::Builder;
 use crate::differential::operands::Kind;
 
-/// Nesting of branches and loops.
+/// Deepest nesting of branches and loops.
 const MAX_DEPTH: usize = 3;
 
-/// Branches, loops and calls of a program, and the calls among them: each takes a compiler long,
-/// and ptxas 13.0 crashes on some programs of many.
+/// Most branches, loops and calls of a program, and most calls among them. Each costs compile time,
+/// and ptxas 13.0 crashes on some programs with many.
 const MAX_WAYS: usize = 12;
 const MAX_CALLS: usize = 2;
 
@@ -30,7 +30,8 @@ impl Builder<'_> {
 
     fn branch(&mut self, size: usize, depth: usize) {
         let (other, end) = (self.label(), self.label());
-        // ptxas 13.0 crashes on a call that can never be reached: no guard within itself.
+        // ptxas 13.0 crashes on a call that can never be reached, so no guard is nested within
+        // itself.
         let first = self.random.below(4);
         let mut free = (0..4).map(|i| format!("%g{}", (first + i) % 4));
         let guard = free
@@ -52,7 +53,7 @@ impl Builder<'_> {
         self.around.pop();
     }
 
-    /// A loop; as often as not, each thread goes round as often as a register says.
+    /// A loop. In about half of them, the trip count of each thread comes from a register.
     fn repeat(&mut self, size: usize, depth: usize, converged: bool) {
         let start = self.label();
         let counter = format!("%n{}", self.counters);
@@ -73,7 +74,7 @@ impl Builder<'_> {
         self.line(&format!("@%q1 bra {start};"));
     }
 
-    /// `brx.idx`: each thread by a register, or all by the block's number.
+    /// `brx.idx`: the target comes from a register of each thread, or from the block's index.
     fn table(&mut self, depth: usize, converged: bool) {
         let uniform = self.once_in(3);
         let arms: Vec<String> = (0..4).map(|_| self.label()).collect();
@@ -97,7 +98,7 @@ impl Builder<'_> {
         self.place(&end);
     }
 
-    /// A call of a function made for it: directly, by its address, or of one that calls itself.
+    /// A call of a function generated for it: direct, indirect, or recursive.
     fn call(&mut self, converged: bool) {
         self.calls += 1;
         let name = self.function();

@@ -1,11 +1,11 @@
-//! Values that go from thread to thread: within a warp, and through shared memory. All threads of
-//! the block are here.
+//! Communication between threads: within a warp, and through shared memory. All threads of the
+//! block execute these statements.
 
 use super::{BLOCK, Builder};
 use crate::differential::operands::Kind;
 
-/// Barriers of all threads have these ids; a warp that has arrived and goes on must not meet the
-/// others at the same one, so handing over has the two that are left.
+/// Barriers of all threads use ids below this. A warp that only arrives (`bar.arrive`) goes on and
+/// must not meet the others at the same barrier, so `hand_over` uses the two ids that are left.
 const BARRIERS: usize = 14;
 
 impl Builder<'_> {
@@ -25,7 +25,7 @@ impl Builder<'_> {
         self.line("bar.warp.sync 0xffffffff;");
     }
 
-    /// An instruction that the threads of `members` run together.
+    /// An instruction that the threads of `members` execute together.
     fn collective(&mut self, members: &str) {
         let name = self
             .vocabulary
@@ -49,8 +49,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Stores a predicate: ptxas 13.0 moves a vote into the branch that uses its result, where fewer
-    /// lanes may vote.
+    /// Stores a predicate: ptxas 13.0 moves a vote into the branch that uses its result, where
+    /// fewer lanes may take part.
     fn keep(&mut self, predicate: &str) {
         self.line(&format!("selp.u32 %r4, 1, 0, {predicate};"));
         self.line("st.shared.u32 [%r9], %r4;");
@@ -59,7 +59,8 @@ impl Builder<'_> {
     fn shuffle(&mut self, name: &str, mode: &str, members: &str) {
         let (kind, guard) = (*self.random.choose(&[Kind::I32, Kind::F32]), self.guard());
         let (target, source) = (self.pick(kind), self.pick(kind));
-        // Segments of 32, 16 and 8 lanes; `up` is bounded from below. Half a warp stays in itself.
+        // Segments of 32, 16 and 8 lanes; `up` is bounded from below. Half a warp stays within
+        // itself.
         let segments: &[u32] = if members == "0xffffffff" {
             &[0x00, 0x10, 0x18]
         } else {
@@ -97,7 +98,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Few different values, so that some match.
+    /// Takes values from a small range, so that some match.
     fn matching(&mut self, name: &str, mode: &str, members: &str) {
         let target = self.pick(Kind::I32);
         let (source, free) = match name.ends_with("b64") {
@@ -114,7 +115,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Shared memory between barriers, and barriers that reduce.
+    /// Communication through shared memory between barriers, and barriers that reduce.
     pub(super) fn exchange(&mut self) {
         match self.random.below(8) {
             0 | 1 => self.share_words(),
@@ -125,7 +126,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A barrier of all threads: any of sixteen, with its count or without.
+    /// A barrier of all threads, with any id below [`BARRIERS`], with or without a thread count.
     fn barrier(&mut self) {
         let fits = |name: &str| name.contains(".sync");
         let name = self
@@ -164,7 +165,7 @@ impl Builder<'_> {
         }
     }
 
-    /// `%r4`: where another thread's 16 bytes are.
+    /// Computes in `%r4` the address of another thread's 16 bytes.
     fn another(&mut self) {
         let distance = 1 + self.random.below(BLOCK as usize - 1);
         self.line(&format!("add.u32 %r4, %r0, {distance};"));
@@ -172,7 +173,7 @@ impl Builder<'_> {
         self.line("shl.b32 %r4, %r4, 4;\n\tadd.u32 %r4, %r3, %r4;");
     }
 
-    /// Each thread writes words and reads another's.
+    /// Each thread writes words and reads those of another thread.
     fn share_words(&mut self) {
         self.another();
         let [a, b, c, d] = [0; 4].map(|_| self.pick(Kind::I32));
@@ -208,7 +209,7 @@ impl Builder<'_> {
         self.barrier();
     }
 
-    /// Any load of what another thread stored in any way.
+    /// Loads what another thread stored, by any pair of instructions.
     fn share_any(&mut self) {
         let shared = |name: &str| name.contains(".shared");
         let store = self
@@ -254,7 +255,7 @@ impl Builder<'_> {
         self.barrier();
     }
 
-    /// What orders or hints, and changes no value.
+    /// An instruction that orders or hints, and changes no value.
     pub(super) fn order(&mut self) {
         let name = self
             .vocabulary

@@ -7,8 +7,8 @@ use super::{Builder, all_registers, register};
 use crate::differential::operands::Kind;
 
 impl Builder<'_> {
-    /// Writes a function of a number, a wide number and 16 bytes, which gives 16
-    /// bytes; one in three calls itself, up to three times. Its name.
+    /// Writes a function that takes a 32-bit number, a 64-bit number and 16 bytes, and returns 16
+    /// bytes. One in three calls itself, up to three times. Returns its name.
     pub(super) fn function(&mut self) -> String {
         let name = format!("f{}_{}", self.seed, self.functions.len());
         let outer = std::mem::take(&mut self.text);
@@ -46,7 +46,7 @@ impl Builder<'_> {
         name
     }
 
-    /// A call of the function by itself, for fewer rounds than its first parameter says.
+    /// A recursive call, with a smaller recursion count than the first parameter.
     fn recursion(&mut self, name: &str) -> String {
         let (wide, word) = (self.pick(Kind::I64), self.pick(Kind::I32));
         let mut text = String::new();
@@ -74,7 +74,7 @@ impl Builder<'_> {
     }
 }
 
-/// Values of all registers from the parameters.
+/// Initialises all registers from the parameters.
 fn first_values() -> String {
     let mut text = String::from("\tsetp.nan.f64 %q0, %d1, %d1;\n");
     let _ = writeln!(text, "\tselp.b64 %d1, {}, %d1, %q0;", super::NAN_F64);

@@ -1,10 +1,10 @@
-//! Loads and stores of every width, in every space, at fixed places and at places that registers
-//! say; conversions of addresses.
+//! Loads and stores of every width in every state space, at fixed and at computed addresses;
+//! address conversions.
 
 use super::Builder;
 use crate::differential::operands::Kind;
 
-/// Where a program may read or write: an address, generic or of its space, and how much of it.
+/// Memory that a program may access: an address, generic or in its state space, and a size.
 struct Place {
     base: String,
     bytes: usize,
@@ -41,7 +41,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The address for a load or store of that name, after what computes it.
+    /// Emits code for the address of a load or store, and returns the operand.
     fn place_for(&mut self, name: &str, is_load: bool) -> String {
         let words: Vec<&str> = name.split('.').collect();
         let bytes = element_bytes(words[words.len() - 1]) * vector_of(name);
@@ -50,7 +50,7 @@ impl Builder<'_> {
             Some(space) => self.own_place(space, is_load, constant),
             None => self.generic_place(is_load),
         };
-        // The value mask of an aligned place within, for sizes that are powers of two.
+        // The value mask that keeps an aligned offset inside, for sizes that are powers of two.
         let mask = (place.bytes - bytes) & !(bytes - 1);
         if self.once_in(2) || place.space == "param" && !place.base.starts_with('%') {
             let places = place.bytes / bytes;
@@ -76,7 +76,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A place of a state space that belongs to the thread, or that nobody writes.
+    /// Memory of a state space that belongs to the thread, or that is never written.
     fn own_place(&mut self, space: &'static str, is_load: bool, constant: bool) -> Place {
         let (base, bytes, wide) = match space {
             "global" if constant => ("%base0", 256, true),
@@ -97,7 +97,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The same by a generic address, in `%d6`.
+    /// The same through a generic address, in `%d6`.
     fn generic_place(&mut self, is_load: bool) -> Place {
         let spaces: &[&'static str] = if is_load {
             &["global", "shared", "local", "const", "param"]
@@ -146,7 +146,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A kind of register that holds elements of a type; it may be wider.
+    /// A kind of register that can hold elements of a type; it may be wider.
     fn kind_for(&mut self, ty: &str, count: usize) -> Kind {
         let kinds: &[Kind] = match ty {
             "b8" | "u8" | "s8" | "u16" | "s16" => &[Kind::I16, Kind::I32, Kind::I64],
@@ -163,7 +163,7 @@ impl Builder<'_> {
         *self.random.choose(kinds)
     }
 
-    /// Addresses there and back, and the question which space they are of.
+    /// Converts addresses to generic and back, and queries their state space (`isspacep`).
     fn address(&mut self) {
         let (target, p) = (self.pick(Kind::I32), self.guard());
         let fits = |name: &str| name.starts_with("isspacep");
@@ -222,7 +222,7 @@ pub(super) fn space_of(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Elements of a load or store.
+/// Number of elements of a load or store.
 pub(super) fn vector_of(name: &str) -> usize {
     name.split('.')
         .find_map(|word| match word {

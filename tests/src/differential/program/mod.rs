@@ -1,10 +1,10 @@
-//! Random programs: straight lines, branches, loops, calls, predicates, memory, and the exchange of
-//! values between the threads of a block, made from a seed and always the same for it.
+//! Random programs: straight-line code, branches, loops, calls, predicates, memory, and
+//! communication between the threads of a block. A seed always gives the same program.
 //!
-//! A program reads each register's first value from memory, computes, and writes all registers
-//! back, so that nothing it does is lost. It uses what PTX defines, and what PTX leaves open but
-//! hardware does the same in every place. Where the order of operands decides (the payload of an
-//! f64 NaN, the NaN of `neg` and `abs`), it makes the NaN one fixed value.
+//! A program loads each register's initial value from memory, computes, and stores all registers,
+//! so that no result is lost. It uses what PTX defines, and what PTX leaves open but hardware does
+//! consistently. If the order of operands would decide a result (the payload of an f64 NaN, the NaN
+//! of `neg` and `abs`), the program replaces the NaN by a fixed one.
 
 mod atomic;
 mod control;
@@ -20,21 +20,21 @@ use super::operands::{Kind, Random};
 pub use module::PREAMBLE;
 pub use vocabulary::Vocabulary;
 
-/// Threads in a block.
+/// Threads per block.
 pub const BLOCK: u32 = 96;
-/// Blocks.
+/// Blocks of a launch.
 pub const GRID: u32 = 2;
-/// Programs that have a committed answer.
+/// Number of programs with a committed answer.
 pub const PROGRAMS: u64 = 4160;
 
-/// What a program has most of: the sections of the table, or all alike. Program `n` is of category
-/// `n % CATEGORIES.len()`.
+/// What most statements of a program are: one section of the table, or a mixture. Program `n` has
+/// category `n % CATEGORIES.len()`.
 pub const CATEGORIES: [&str; 13] = [
     "integer", "bits", "select", "compare", "float", "half", "convert", "memory", "atomic", "warp",
     "block", "control", "mixed",
 ];
 
-/// The register pools: kind, and how many.
+/// The register pools: kind, and number of registers.
 const POOLS: [(Kind, usize); 9] = [
     (Kind::I16, 4),
     (Kind::I32, 6),
@@ -47,7 +47,7 @@ const POOLS: [(Kind, usize); 9] = [
     (Kind::F64, 4),
 ];
 
-/// Special registers whose values a launch decides.
+/// Special registers whose values are determined by the launch.
 pub const SPECIAL: [&str; 18] = [
     "%tid.x",
     "%tid.y",
@@ -69,21 +69,21 @@ pub const SPECIAL: [&str; 18] = [
     "%lanemask_gt",
 ];
 
-/// The one f64 NaN that programs know.
+/// The fixed f64 NaN of all programs.
 const NAN_F64: u64 = 0x7ff8_0000_0000_0000;
 
-/// Bytes of a thread's own global memory.
+/// Bytes of global memory that belong to one thread.
 const OWN_BYTES: usize = 64;
-/// Words in global and in shared memory, each for one operation that all threads do in any order.
+/// Words in global and in shared memory, each for one commutative operation by all threads.
 const CELLS: usize = 32;
 
-/// Registers of a thread, each 64 bits in memory.
+/// Registers of a thread; each takes 64 bits in memory.
 #[must_use]
 pub fn registers() -> usize {
     POOLS.iter().map(|(_, count)| count).sum()
 }
 
-/// Words that a thread writes: its registers, and one of the block's cells.
+/// Words that a thread writes: its registers and a share of the block's cells.
 #[must_use]
 pub fn row_words() -> usize {
     registers() + 2
@@ -95,19 +95,19 @@ pub fn threads() -> usize {
     (BLOCK * GRID) as usize
 }
 
-/// One program and the values that it starts with.
+/// A program and its initial values.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its number.
+    /// Its seed.
     pub seed: u64,
-    /// The kernel `program_SEED(inputs, outputs, memory, block)` and its functions, without the
-    /// head of a module.
+    /// The kernel `program_SEED(inputs, outputs, memory, block)` and its functions, without a
+    /// module header.
     pub ptx: String,
-    /// Element `thread * row_words() + register` is a register's first value.
+    /// Element `thread * row_words() + register` is the register's initial value.
     pub inputs: Vec<u64>,
-    /// Memory that it changes: each thread's own, then the cells of the grid.
+    /// Memory that the program changes: each thread's own, then the cells of the grid.
     pub memory: Vec<u64>,
-    /// The parameter by value.
+    /// The by-value parameter.
     pub block: [u64; 8],
 }
 
@@ -118,20 +118,20 @@ impl Program {
         format!("program_{}", self.seed)
     }
 
-    /// What it has most of.
+    /// Its category: what most of its statements are.
     #[must_use]
     pub fn category(&self) -> &'static str {
         category(self.seed)
     }
 }
 
-/// What the program of that seed has most of.
+/// The category of the program with this seed.
 #[must_use]
 pub fn category(seed: u64) -> &'static str {
     CATEGORIES[(seed % CATEGORIES.len() as u64) as usize]
 }
 
-/// The program of a seed.
+/// Generates the program of a seed.
 #[must_use]
 pub fn generate(seed: u64, vocabulary: &Vocabulary) -> Program {
     let mut builder = Builder {
@@ -165,7 +165,7 @@ pub fn generate(seed: u64, vocabulary: &Vocabulary) -> Program {
     }
 }
 
-/// First values of one thread's row, a quarter of them special.
+/// Initial values of one thread's row, a quarter of them special.
 fn initial(random: &mut Random) -> Vec<u64> {
     let mut values = Vec::with_capacity(row_words());
     for (kind, count) in POOLS {
@@ -183,7 +183,7 @@ fn initial(random: &mut Random) -> Vec<u64> {
     values
 }
 
-/// A register's name.
+/// Name of a register.
 fn register(kind: Kind, index: usize) -> String {
     let prefix = match kind {
         Kind::I16 => "i16_",
@@ -199,29 +199,30 @@ fn register(kind: Kind, index: usize) -> String {
     format!("%{prefix}{index}")
 }
 
-/// All registers that hold values.
+/// All registers of the pools.
 fn all_registers() -> impl Iterator<Item = (Kind, usize)> {
     POOLS
         .iter()
         .flat_map(|(kind, count)| (0..*count).map(move |i| (*kind, i)))
 }
 
-/// Writes a body.
+/// Writes the body of a program.
 struct Builder<'a> {
     seed: u64,
     text: String,
-    /// Functions that the body calls.
+    /// Texts of the functions that the body calls.
     functions: Vec<String>,
     random: Random,
     vocabulary: &'a Vocabulary,
     category: &'static str,
     labels: usize,
     counters: usize,
-    /// A function has no memory of its own here, and calls nothing.
+    /// Whether a function is being written: it has no memory of its own and calls nothing but
+    /// itself.
     in_function: bool,
-    /// Guards of the branches around.
+    /// Guards of the enclosing branches.
     around: Vec<String>,
-    /// Branches, loops and calls so far, and calls among them.
+    /// Number of branches, loops and calls so far, and of calls among them.
     ways: usize,
     calls: usize,
 }
@@ -238,7 +239,7 @@ impl Builder<'_> {
         self.text.push_str(":\n");
     }
 
-    /// A register of a kind; amounts and places come from the 32-bit integers.
+    /// A register of a kind; shift amounts and bit positions use 32-bit integers.
     fn pick(&mut self, kind: Kind) -> String {
         let pool = match kind {
             Kind::Amount | Kind::Place => Kind::I32,
@@ -248,7 +249,7 @@ impl Builder<'_> {
         register(pool, self.random.below(pool_size(pool)))
     }
 
-    /// That many different registers of a kind.
+    /// `count` different registers of a kind.
     fn pick_distinct(&mut self, kind: Kind, count: usize) -> Vec<String> {
         let size = pool_size(kind);
         let first = self.random.below(size);
@@ -266,7 +267,7 @@ impl Builder<'_> {
         format!("$L{}", self.labels)
     }
 
-    /// True once in `n` times.
+    /// True with probability 1 / `n`.
     fn once_in(&mut self, n: usize) -> bool {
         self.random.below(n) == 0
     }

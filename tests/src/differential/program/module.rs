@@ -1,4 +1,4 @@
-//! The text around a body: declarations, first values, results.
+//! The text around a body: declarations, initial values, results.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::{BLOCK, Builder, CELLS, OWN_BYTES, all_registers, register, registers
 use super::{GRID, POOLS};
 use crate::differential::operands::Kind;
 
-/// What all programs of a module share.
+/// Declarations that all programs of a module share.
 pub const PREAMBLE: &str = "\
 .const .align 16 .b8 table[256] = {
 	3,141,59,26,53,58,97,93,238,46,26,43,38,32,79,50,
@@ -44,9 +44,10 @@ pub(super) fn declarations(counters: usize) -> String {
     text
 }
 
-/// Addresses: `%base0` the thread's row of inputs, `%base1` of outputs, `%base2` its own global
-/// memory, `%base3` the grid's cells, `%base4` local memory, `%base5` the constants; `%r0` the
-/// thread, `%r2` its place in `exchange`, `%r9` its own shared memory, `%r10` the block's cells.
+/// Computes addresses: `%base0` is the thread's row of inputs, `%base1` its row of outputs,
+/// `%base2` its own global memory, `%base3` the grid's cells, `%base4` local memory, `%base5` the
+/// constants; `%r0` is the thread, `%r2` its place in `exchange`, `%r9` its own shared memory,
+/// `%r10` the block's cells.
 fn prologue() -> String {
     let mut text = String::new();
     let mut line = |s: &str| {
@@ -114,7 +115,7 @@ impl Builder<'_> {
         text
     }
 
-    /// Stores everything; now and then some threads leave before all is stored.
+    /// Stores all results; in some programs, some threads exit before everything is stored.
     fn epilogue(&mut self) -> String {
         let mut text = String::from("\tbar.sync 0;\n");
         let _ = writeln!(text, "\tand.b32 %r4, %r0, {};", CELLS - 1);

@@ -10,7 +10,7 @@ const PLAIN: [&str; 7] = [
 ];
 
 impl Builder<'_> {
-    /// `statements` statements. `converged` says that all threads of the block get here together.
+    /// Generates statements. `converged` says that all threads of the block execute them together.
     pub(super) fn block(&mut self, statements: usize, depth: usize, converged: bool) {
         for _ in 0..statements {
             let category = self.category;
@@ -30,7 +30,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A statement of any kind.
+    /// A statement of any category.
     fn any(&mut self, depth: usize, converged: bool) {
         match self.random.below(32) {
             0 | 1 => self.control(depth, converged),
@@ -45,13 +45,13 @@ impl Builder<'_> {
         }
     }
 
-    /// A single instruction with every modifier, under a guard now and then.
+    /// A single instruction with any modifiers, sometimes under a guard.
     pub(super) fn form(&mut self, section: Option<&str>) {
         let form = self.vocabulary.form(section, &mut self.random).clone();
         let kind = form.output.kind();
         let target = self.pick(kind);
         let mut body = form.body.replace("$d", &target);
-        // PTX has no constants of pairs, nor for video instructions.
+        // PTX has no immediates for pairs of 16-bit floats, nor for video instructions.
         let immediate = body.matches(';').count() == 1
             && !form.name.contains("16x2")
             && !form.name.starts_with("v");
@@ -85,13 +85,13 @@ impl Builder<'_> {
         }
     }
 
-    /// `@%g0 ` or its opposite.
+    /// `@%g0 ` or `@!%g0 `, with any guard.
     pub(super) fn some_guard(&mut self) -> String {
         let sign = if self.once_in(2) { "" } else { "!" };
         format!("@{sign}{} ", self.guard())
     }
 
-    /// A constant in the place of an operand.
+    /// An immediate in place of an operand.
     fn immediate(&mut self, kind: Kind) -> Option<String> {
         let value = match self.once_in(2) {
             true => *self.random.choose(&kind.specials()),
@@ -109,8 +109,8 @@ impl Builder<'_> {
         })
     }
 
-    /// ptxas 13.0 lets a 16-bit shift by the result of `cnot` read a register that was never given
-    /// the amount: so the result is mixed with something.
+    /// With ptxas 13.0, a 16-bit shift by the result of `cnot` reads a register that never received
+    /// the amount. So the result is first combined with another value.
     fn hidden_cnot(&mut self, form: &Form, body: &str, target: &str) -> String {
         let bits = form.output_bits();
         let free = match bits {
@@ -123,7 +123,8 @@ impl Builder<'_> {
         format!("{body}\n\txor.b{bits} {target}, {free}, {other};")
     }
 
-    /// Makes a NaN in a register the one that programs know; of pairs, both halves are looked at.
+    /// Replaces a NaN in a register by the fixed one of all programs; in pairs, each half is
+    /// replaced.
     pub(super) fn settle_nan(&mut self, kind: Kind, name: &str) {
         match kind {
             Kind::F64 => {
@@ -154,7 +155,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The bits of registers taken as something else, cut and put together.
+    /// Reinterprets the bits of registers as another type, splits and joins them.
     pub(super) fn reinterpret(&mut self) {
         if self.once_in(3) {
             return self.repack();
@@ -192,7 +193,7 @@ impl Builder<'_> {
         }
     }
 
-    /// New guards, and what selects by them.
+    /// Computes new guards, and selects by them.
     pub(super) fn predicates(&mut self) {
         let (a, b) = (self.pick(Kind::I32), self.pick(Kind::I32));
         let (x, y) = (self.pick(Kind::F32), self.pick(Kind::F32));
@@ -224,11 +225,10 @@ impl Builder<'_> {
     }
 }
 
-/// The instruction under its guard, unless ptxas 13.0 makes something else of it than PTX says:
-/// under a guard, `set` between types and video instructions change the old value where the guard
-/// is false; `min` and
-/// `max` of one register with itself are taken for that register, whose NaN they should make
-/// canonical.
+/// The instruction under its guard, unless ptxas 13.0 compiles it to something else than PTX says.
+/// Under a guard, `set` between types and video instructions change the old value also if the guard
+/// is false. And `min` and `max` of a register with itself are replaced by that register, although
+/// they should make its NaN canonical.
 fn settled(body: &str, guard: &str) -> String {
     let Some((name, operands)) = body.split_once(' ') else {
         return body.to_owned();

@@ -1,4 +1,4 @@
-//! What programs are made of.
+//! The instructions that programs are made of.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::differential::forms::Form;
 use crate::differential::operands::Random;
 use crate::differential::table;
 
-/// The table of instructions, by section and within it by mnemonic.
+/// The table of instructions, by section, and in it by mnemonic.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     forms: BTreeMap<String, BTreeMap<String, Vec<Form>>>,
@@ -14,7 +14,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// All that programs may use.
+    /// All instructions that programs may use.
     #[must_use]
     pub fn new() -> Self {
         let mut forms: BTreeMap<String, BTreeMap<String, Vec<Form>>> = BTreeMap::new();
@@ -32,8 +32,8 @@ impl Vocabulary {
         Self { forms, machine }
     }
 
-    /// A form of a section, or of any: half the time each of its forms is as likely as another,
-    /// else each mnemonic.
+    /// A form of a section, or of any section. Half the time all forms are equally likely,
+    /// otherwise all mnemonics.
     pub(super) fn form(&self, section: Option<&str>, random: &mut Random) -> &Form {
         let sections: Vec<_> = match section.and_then(|name| self.forms.get(name)) {
             Some(section) => vec![section],
@@ -55,7 +55,7 @@ impl Vocabulary {
         random.choose(forms)
     }
 
-    /// A mnemonic of a section of `machine.txt` that `fits`.
+    /// A mnemonic of a section of `machine.txt` for which `fits` is true.
     pub(super) fn name(
         &self,
         section: &str,

@@ -1,8 +1,8 @@
-//! The table of plain instructions: which forms PTX has for sm_90, written as patterns.
+//! The table of instructions: which forms PTX has for sm_90, written as patterns.
 //!
-//! `plain.txt` holds what computes from its operands, `machine.txt` what needs something around it,
-//! `elsewhere.txt` the opcodes that neither has.
-//! Single instructions, random programs and the measure of coverage all read these two files.
+//! `plain.txt` has instructions that compute from their operands alone, `machine.txt` those that
+//! need something around them, and `elsewhere.txt` the opcodes that neither of them has. Single
+//! instructions, random programs and the coverage all use these files.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ const PLAIN: &str = include_str!("plain.txt");
 const MACHINE: &str = include_str!("machine.txt");
 const ELSEWHERE: &str = include_str!("elsewhere.txt");
 
-/// A line of the table, for all its forms.
+/// A line of the table, which stands for all its forms.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The section it stands in.
+    /// The section that it is in.
     pub section: String,
-    /// Why it stands there, for sections that say so.
+    /// Why it is there, in sections that give a reason.
     pub reason: String,
-    /// The whole line, which names it.
+    /// The whole line, which serves as its name.
     pub text: String,
-    /// The mnemonics of its pattern.
+    /// The mnemonics that its pattern expands to.
     pub names: Vec<String>,
 }
 
@@ -49,26 +49,26 @@ impl Line {
             .collect()
     }
 
-    /// True if programs leave it out.
+    /// Whether programs leave it out.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         matches!(self.section.as_str(), "alone" | "approximate")
     }
 }
 
-/// Lines of what computes from its operands.
+/// Lines of `plain.txt`: instructions that compute from their operands alone.
 #[must_use]
 pub fn plain() -> Vec<Line> {
     lines(PLAIN)
 }
 
-/// Lines of what needs something around it.
+/// Lines of `machine.txt`: instructions that need something around them.
 #[must_use]
 pub fn machine() -> Vec<Line> {
     lines(MACHINE)
 }
 
-/// Opcodes that the two do not have, each with the reason.
+/// Opcodes that the other two files do not have, each with the reason.
 #[must_use]
 pub fn elsewhere() -> Vec<(String, String)> {
     let line = |line: Line| {
@@ -108,7 +108,7 @@ fn lines(text: &str) -> Vec<Line> {
     lines
 }
 
-/// The words that a pattern stands for, in order.
+/// The words that a pattern expands to, in order.
 fn expand(pattern: &str, words: &BTreeMap<String, String>) -> Vec<String> {
     let Some((head, rest)) = pattern.split_once('{') else {
         return vec![pattern.to_owned()];
