@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: what it kept, and seeded mutations of real PTX.
+//! The fuzz targets without a fuzzer: its saved inputs, and seeded mutations of real PTX.
 
 #[allow(unreachable_pub)] // the targets are a library of their own for the fuzzer
 #[path = "../../fuzz/src/lib.rs"]
@@ -39,7 +39,7 @@ fn what_the_fuzzer_kept_does_no_harm() {
     }
 }
 
-/// Numbers below `end`, the same ones every time.
+/// Pseudo-random numbers below `end`, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -52,7 +52,7 @@ impl Random {
     }
 }
 
-/// A word of the fuzzer's dictionary.
+/// The words of the fuzzer's dictionary.
 fn words() -> Vec<Vec<u8>> {
     let text = std::fs::read_to_string(root().join("fuzz/ptx.dict")).expect("it is there");
     text.lines()
@@ -65,7 +65,7 @@ fn words() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Damages a text in one place.
+/// Mutates a text in one place.
 fn damage(text: &mut Vec<u8>, other: &[u8], words: &[Vec<u8>], random: &mut Random) {
     if text.is_empty() {
         return;
@@ -81,7 +81,7 @@ fn damage(text: &mut Vec<u8>, other: &[u8], words: &[Vec<u8>], random: &mut Rand
             drop(text.splice(at..at, word.iter().copied()));
         }
         4 => {
-            // A word in the place of another.
+            // Replaces a word by another one.
             let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"._%$:".contains(byte);
             let start = at - text[..at].iter().rev().take_while(|b| is_word(b)).count();
             let stop = at + text[at..].iter().take_while(|b| is_word(b)).count();
@@ -108,7 +108,7 @@ fn damaged_kernels_do_no_harm() {
     texts.retain(|text| (100..6000).contains(&text.len()));
     assert!(texts.len() > 40);
     let words = words();
-    // `FUZZ_ROUNDS=1000000` looks longer; the seed is the number, so that each finds other texts.
+    // `FUZZ_ROUNDS=1000000` runs longer; the seed is that number, so each number tries other texts.
     let rounds = std::env::var("FUZZ_ROUNDS").map_or(Ok(4000), |rounds| rounds.parse());
     let rounds = rounds.expect("FUZZ_ROUNDS is a number");
     let mut random = Random(rounds as u64);

@@ -1,5 +1,5 @@
-//! Tensor maps: what goes in comes out again, and what is against the driver's rules does not go
-//! in.
+//! Tensor maps: encoding and decoding gives the same description, and what breaks the driver's
+//! rules is refused.
 
 use warpsmith_emulator::{Fill, Im2col, Swizzle, TensorMapDesc, TensorMapError, TensorMapType};
 

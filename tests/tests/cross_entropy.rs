@@ -1,5 +1,5 @@
-//! `CrossEntropy` against its reference: layouts, ignored rows, label smoothing, every reduction, in
-//! place, special values, every way of holding a row.
+//! `CrossEntropy` against its reference: layouts, ignored rows, label smoothing, every reduction,
+//! in place, special values, every way to hold a row.
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
@@ -31,10 +31,10 @@ enum Reduce {
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     shape: Vec<usize>,
-    /// The classes'; none stands for the last.
+    /// Axes of the classes; empty means the last.
     #[serde(default)]
     axes: RowAxes,
-    /// Classes have weights.
+    /// Whether classes have weights.
     #[serde(default)]
     weights: bool,
     #[serde(deserialize_with = "operation::dtype")]
@@ -49,10 +49,10 @@ struct Case {
     view_dx: View,
     #[serde(default)]
     values: Values,
-    /// A share of the rows has a target that is no class.
+    /// Whether some rows have a target that is not a class.
     #[serde(default)]
     wrong_targets: bool,
-    /// All rows are ignored.
+    /// Whether all rows are ignored.
     #[serde(default)]
     all_ignored: bool,
     #[serde(default)]
@@ -165,7 +165,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     };
     let alone = of_x.run(&stream).map_err(say)?.to_ndarray().map_err(say)?;
     agree_loss(&alone).map_err(|error| format!("without a gradient: {error}"))?;
-    // Where dx lies in another way, another kernel may have been taken.
+    // With another layout of dx, another kernel may have been chosen.
     if case.view_dx == View::Contiguous && case.view == View::Contiguous {
         same_bits(&first, &alone).map_err(|error| format!("without a gradient: {error}"))?;
     }
@@ -179,7 +179,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     agree(&place.read()?).map_err(|error| format!("in place: {error}"))
 }
 
-/// No axis, or one.
+/// No axis, or one axis.
 fn axis(rank: usize) -> impl Strategy<Value = RowAxes> {
     prop_oneof![
         2 => Just(RowAxes::default()),

@@ -1,8 +1,7 @@
-//! Every wrapper of `cuda_std`, by the kernels of `device_std/`: what the device answers.
+//! Every wrapper of `cuda_std`, through the kernels of `device_std/`: what the device returns.
 //!
-//! After a change of the kernels or of cuda_std, rebuild their PTX:
-//! `cargo run -p warpsmith-cli -- build tests/device_std --arch sm_80 --allow-local print_lines
-//! --allow-local index_or_trap`.
+//! After a change of these kernels or of cuda_std, rebuild their PTX: `cargo run -p warpsmith-cli
+//! -- build tests/device_std --arch sm_80 --allow-local print_lines --allow-local index_or_trap`.
 
 use cuda_std::{convert, math};
 use warpsmith::testing::devices;
@@ -14,10 +13,10 @@ macro_rules! ptx {
     };
 }
 
-/// A question to a device, and what each thread is to answer.
+/// The name of a kernel, and the answer that each thread must give.
 type Answer = (&'static str, fn(u32) -> u32);
 
-/// A function of the host.
+/// The name of a kernel, and the same function on the host.
 type Function = (&'static str, fn(f32) -> f32);
 
 /// A kernel of PTX `text`.
@@ -28,14 +27,14 @@ fn kernel(device: &Device, text: &str, name: &str) -> Kernel {
         .unwrap_or_else(|error| panic!("{name} on {}: {error}", device.name()))
 }
 
-/// Launches and waits.
+/// Launches a kernel and waits for it.
 fn launch(
     kernel: &Kernel,
     config: LaunchConfig,
     arguments: impl KernelArgs,
 ) -> warpsmith::Result<()> {
     let stream = kernel.device().stream()?;
-    // SAFETY: each test gives what the kernel's documentation demands.
+    // SAFETY: each test passes what the kernel's documentation requires.
     unsafe { kernel.launch(&stream, config, arguments)? };
     stream.synchronize()
 }
@@ -45,7 +44,7 @@ fn buffer<T: Element>(device: &Device, values: &[T]) -> DeviceBuffer<T> {
     DeviceBuffer::from_slice(device, values).expect("the device has memory")
 }
 
-/// Its values.
+/// The values of a buffer.
 fn values<T: Element>(buffer: &DeviceBuffer<T>) -> Vec<T> {
     buffer.to_vec().expect("the buffer can be read")
 }
@@ -150,7 +149,7 @@ fn atomics_lose_nothing() {
     }
 }
 
-/// A spread of f32 with special values, and how many there are.
+/// f32 values over the whole range, with special values, and their number.
 fn spread(step: usize) -> (Vec<f32>, u32) {
     let specials = [
         0.0,
@@ -216,7 +215,8 @@ fn functions_have_the_hosts_bits() {
 
 #[test]
 fn approximations_are_as_near_as_the_manual_says() {
-    /// A name, the truth, the greatest relative error, and the arguments it is for.
+    /// A function's name, the true function, log2 of the largest relative error, and the range of
+    /// arguments.
     type Claim = (&'static str, fn(f64) -> f64, f64, [f64; 2]);
     let claims: [Claim; 8] = [
         ("ex2", f64::exp2, -21.5, [-100.0, 100.0]),
@@ -315,7 +315,7 @@ fn vectors_are_copied_whole() {
 
 #[test]
 fn an_index_out_of_bounds_ends_the_launch() {
-    // On the emulator: a trap leaves a GPU's context unusable for the tests that follow.
+    // On the emulator only: a trap makes a GPU's context unusable for the tests that follow.
     let device = Device::emulator().expect("there is always an emulator");
     let kernel = kernel(&device, ptx!("output"), "index_or_trap");
     let mut out = buffer(&device, &[0_u32]);

@@ -1,5 +1,5 @@
-//! Copies in the background, clusters and tensor cores, written with `cuda_std`, by the kernels of
-//! `device_std/`: exact answers, with integers.
+//! Asynchronous copies, clusters and tensor cores, used through `cuda_std` by the kernels of
+//! `device_std/`. Operands are integers, so the answers are exact.
 
 use half::bf16;
 use warpsmith::testing::devices;
@@ -13,7 +13,7 @@ const HOPPER: &str = include_str!("../device_std/ptx/sm_90a/hopper.ptx");
 
 const ROLES: &str = include_str!("../device_std/ptx/sm_90a/roles.ptx");
 
-/// Devices that run what is built for sm_90a.
+/// Devices that can run code for sm_90a.
 fn hoppers() -> impl Iterator<Item = Device> {
     let devices = devices().into_iter();
     devices.filter(|device| device.is_emulator() || device.arch() == (9, 0))
@@ -28,7 +28,7 @@ fn kernel(device: &Device, text: &str, name: &str) -> Kernel {
 
 fn launch(kernel: &Kernel, config: LaunchConfig, arguments: impl KernelArgs) {
     let stream = kernel.device().stream().expect("there is a stream");
-    // SAFETY: each test gives what the kernel's documentation demands.
+    // SAFETY: each test passes what the kernel's documentation requires.
     unsafe { kernel.launch(&stream, config, arguments) }.expect("it starts");
     stream.synchronize().expect("it runs");
 }
@@ -41,7 +41,7 @@ fn values<T: Element>(buffer: &DeviceBuffer<T>) -> Vec<T> {
     buffer.to_vec().expect("the buffer can be read")
 }
 
-/// Small integers, different at each place.
+/// Small integers that differ from place to place.
 fn matrix(size: usize, seed: usize) -> Vec<i32> {
     let cells = 0..size * size;
     cells
@@ -53,7 +53,7 @@ fn bf16s(matrix: &[i32]) -> Vec<bf16> {
     matrix.iter().map(|x| bf16::from_f32(*x as f32)).collect()
 }
 
-/// `a @ b^T`, or `a @ b`.
+/// `a @ b^T`, or `a @ b` if B is stored k by n.
 fn product(size: usize, a: &[i32], b: &[i32], b_is_k_by_n: bool) -> Vec<f32> {
     let b_at = |k: usize, n: usize| {
         if b_is_k_by_n {

@@ -1,6 +1,6 @@
-//! Hopper's GEMM kernels, by name, beyond one tile: small integers, so exact, in a D that was full of
-//! NaN, under several orders of warps and copies, with all of the emulator's checks; and what its
-//! counters say of shared memory.
+//! Hopper's GEMM kernels, each by name, on more than one tile. Operands are small integers, so
+//! results are exact; D is full of NaN before. Run with several seeds (orders of warps and copies)
+//! and all of the emulator's checks. Also tests the counters of shared memory.
 
 use half::bf16;
 use ndarray::Array2;
@@ -9,13 +9,13 @@ use warpsmith::testing::devices;
 use warpsmith::{Device, Gemm, Stream, Tensor};
 use warpsmith_tests::profiled;
 
-/// Orders of warps and completions that are tried.
+/// Number of seeds (orders of warps and completions) that are tried.
 const SEEDS: u64 = 3;
-/// Multiprocessors of emulators whose blocks share tiles: more than some products have tiles, and no
-/// divisor of others.
+/// SMs of emulators in tests of kernels whose blocks share tiles (stream-K): more than the tiles of
+/// some GEMMs, and not a divisor of the tiles of others.
 const MULTIPROCESSORS: usize = 11;
 
-/// GPUs of that kind, and emulators of so many multiprocessors.
+/// Hopper GPUs, and emulators with this number of SMs.
 fn hoppers(multiprocessors: Option<usize>) -> Vec<Device> {
     let is_hopper = |device: &Device| device.arch() == (9, 0);
     let mut devices: Vec<Device> = devices().into_iter().filter(is_hopper).collect();
@@ -39,7 +39,7 @@ fn integers(rows: usize, columns: usize, seed: usize) -> Array2<bf16> {
     })
 }
 
-/// Holds every kernel that computes `a @ b` to the exact product; gives their names.
+/// Compares every kernel that computes `a @ b` with the exact result; returns their names.
 fn check(device: &Device, [m, n, k]: [usize; 3], [trans_a, trans_b]: [bool; 2]) -> Vec<String> {
     let (a, b) = (integers(m, k, 1), integers(k, n, 4));
     let stored = |x: &Array2<bf16>, transposed: bool| {
@@ -84,25 +84,26 @@ fn check(device: &Device, [m, n, k]: [usize; 3], [trans_a, trans_b]: [bool; 2]) 
 #[test]
 fn every_kernel_is_exact_over_several_tiles_and_ragged_edges() {
     for device in hoppers(None) {
-        // Tiles of every size have more than a wave, a ragged edge, and k beyond the ring's depth.
+        // More than one wave of tiles of every size, ragged edges, and k beyond the depth of the
+        // ring.
         let nt = check(&device, [520, 776, 712], [false, true]);
         assert!(nt.len() >= 6, "{nt:?}");
         for layout in [[false, false], [true, false], [true, true]] {
             assert!(!check(&device, [136, 328, 200], layout).is_empty());
         }
-        // Few rows, where blocks read them for each other.
+        // With few rows, blocks of a cluster load them for each other.
         let few = check(&device, [104, 776, 328], [false, true]);
         assert!(few.iter().any(|name| name.contains("c1x4")), "{few:?}");
         check(&device, [8, 8, 8], [false, true]);
     }
 }
 
-/// Runs the same product by whole tiles, and by blocks that share tiles, which is to give the same
-/// bits each time.
+/// Runs the same GEMM with whole tiles, and with blocks that share tiles (stream-K), which must
+/// give the same bits each time.
 fn check_shared(device: &Device, [m, n, k]: [usize; 3]) -> Vec<f32> {
     const WHOLE: &str = "gemm_sm90_bf16_nt_128x128_s6_pp_plain";
     const SHARED: &str = "gemm_sm90_bf16_nt_128x128_s6_pp_plain+streamk";
-    // No sum of these is exact, so the order of parts shows.
+    // None of these sums is exact, so a different order of the partial sums would show.
     let values = |rows: usize, seed: usize| {
         Array2::from_shape_fn((rows, k), |(row, column)| {
             let x = (row * 7919 + column * 104_729 + seed) % 1000;
@@ -124,11 +125,11 @@ fn check_shared(device: &Device, [m, n, k]: [usize; 3]) -> Vec<f32> {
     let whole = by(WHOLE, &streams[0]);
     let first = by(SHARED, &streams[0]);
     for (&shared, &whole) in first.iter().zip(&whole) {
-        // Half a place of bf16 each, and as much as sums in another order differ by.
+        // Half a bf16 ulp each, plus the difference between sums in different orders.
         let bound = 8e-3 * whole.abs() + 1e-3;
         assert!((shared - whole).abs() <= bound, "{shared} and {whole}");
     }
-    // Launches of one stream follow each other on one workspace; another stream has its own.
+    // Launches in one stream reuse one workspace in order; another stream has its own.
     for stream in [&streams[0], &streams[1], &streams[0]] {
         assert!(first == by(SHARED, stream), "not the same bits again");
     }
@@ -137,8 +138,8 @@ fn check_shared(device: &Device, [m, n, k]: [usize; 3]) -> Vec<f32> {
 
 #[test]
 fn blocks_that_share_tiles_agree_with_whole_tiles_and_with_themselves() {
-    // One tile for all blocks; two blocks for each; parts of several tiles in a block; whole tiles
-    // beside those that are shared.
+    // One tile for all blocks; two blocks per tile; parts of several tiles in one block; whole
+    // tiles besides those that are shared.
     for shape in [
         [100, 104, 1504],
         [200, 296, 704],
@@ -147,7 +148,7 @@ fn blocks_that_share_tiles_agree_with_whole_tiles_and_with_themselves() {
     ] {
         let mut of_emulators = None;
         for device in hoppers(Some(MULTIPROCESSORS)) {
-            // The many multiprocessors of hardware take more to have each a share.
+            // Hardware has more SMs, so k must be longer for each to have a share.
             let [m, n, k] = shape;
             let k = if device.is_emulator() { k } else { 8 * k };
             let got = check_shared(&device, [m, n, k]);
@@ -185,7 +186,8 @@ fn no_kernel_has_a_bank_conflict() {
     }
 }
 
-/// What lies beside D in a wider matrix stays, though tensor copies write whole units of 16 bytes.
+/// What lies beside D in a wider matrix must stay, although tensor stores write whole 16-byte
+/// units.
 #[test]
 fn no_kernel_writes_beside_a_narrow_view() {
     for device in hoppers(None) {
@@ -220,13 +222,13 @@ fn no_kernel_writes_beside_a_narrow_view() {
     }
 }
 
-/// Runs of each product whose bits are compared.
+/// Number of runs of each GEMM whose bits are compared.
 const REPEATS: usize = 1_000;
 
-/// On hardware alone: it has an order of its own each time, where the emulator has that of its seed.
+/// On GPUs only: their order differs from run to run, the emulator's depends on the seed alone.
 #[test]
 fn a_thousand_runs_give_the_same_bits() {
-    // Several tiles; ragged edges; few rows, by a kernel for them; k in parts.
+    // Several tiles; ragged edges; few rows, with a kernel for them; split k.
     let shapes = [
         [512, 512, 512],
         [520, 776, 712],

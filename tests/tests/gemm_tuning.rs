@@ -1,5 +1,5 @@
-//! `Gemm::autotune`: what it measures, chooses and keeps. A program of its own, as it sets an
-//! environment variable.
+//! `Gemm::autotune`: what it measures, chooses and keeps. A separate test program, because it sets
+//! an environment variable.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,10 +8,10 @@ use warpsmith::testing::devices;
 use warpsmith::{Activation, Gemm, PlanSource, Tensor};
 
 const FOLDER: &str = "WARPSMITH_TUNING_DIR";
-/// Set in the process that looks for what another one found.
+/// Set in the process that looks for the results of the first one.
 const SECOND: &str = "WARPSMITH_TEST_SECOND_PROCESS";
 
-/// In a folder of its own, once to measure, and once more to find what was measured.
+/// Runs itself in a temporary folder: once to measure, and once more to find the result.
 #[test]
 fn winners_are_used_and_found_again_by_other_processes() {
     if std::env::var_os(FOLDER).is_some() {

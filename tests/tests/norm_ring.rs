@@ -1,5 +1,5 @@
-//! Rows that come through a ring, launched with few blocks: so that each has many rows, which the
-//! grids of the host have only where there are millions of elements.
+//! Norms whose rows pass through a ring of stages, launched with few blocks, so that each block has
+//! many rows. The host's own grids do that only for millions of elements.
 
 use half::bf16;
 use ndarray::{Array1, ArrayD, Axis, IxDyn};
@@ -20,24 +20,24 @@ use warpsmith_tests::rows::flat;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-/// Of norms.
+/// Epsilon of the norms.
 const EPSILON: f32 = 1e-5;
 
-/// Vectors of a row that one warp has.
+/// Vectors of a row per warp.
 const WARP_VECTORS: usize = 128;
 
 #[derive(Clone, Debug)]
 struct Case {
     rows: usize,
-    /// Vectors of a row.
+    /// Vectors per row.
     vectors: usize,
-    /// Blocks that share it.
+    /// Blocks per cluster, which share a row.
     cluster: u32,
-    /// Blocks, or clusters, of the grid.
+    /// Blocks, or clusters, in the grid.
     teams: u32,
     stages: u32,
     rms: bool,
-    /// Whether rows of another tensor come, too: of a residual, or of its gradient.
+    /// Whether rows of another tensor are loaded too: a residual, or its gradient.
     joined: bool,
     weight: bool,
     seed: u64,
@@ -59,7 +59,7 @@ impl Case {
         }
     }
 
-    /// As the host's plans are, with this cluster and as many stages.
+    /// A plan as the host makes it, with this cluster size and number of stages.
     fn plan(&self, op: RowOp) -> RowPlan {
         let vectors = op.kernels().ring.map_or(0, |ring| ring.vectors);
         let slice = self.row_shape(op).slice_vectors(self.cluster);
@@ -74,7 +74,7 @@ impl Case {
         }
     }
 
-    /// The launch of the operation's entry, by this plan.
+    /// The entry of the operation, and its launch with this plan.
     fn launch(&self, op: RowOp, plan: &RowPlan) -> (RowEntry, LaunchConfig) {
         let entry = RowEntry {
             op,
@@ -143,8 +143,8 @@ fn check_gradients(case: &Case, device: &Device) -> Checked {
         &dbias.tensor,
         case.params(&plan),
     );
-    // SAFETY: tensors of the extents and strides that the parameters say; a row of partial sums for
-    // each block or cluster.
+    // SAFETY: the tensors have the extents and strides in the parameters, and there is a row of
+    // partial sums for each block or cluster.
     unsafe { kernel.launch(&stream, config, arguments) }.map_err(say)?;
     let wide = |kept: &ArrayD<f32>| kept.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
     let (mean, rstd) = (wide(&mean), wide(&rstd));
@@ -197,7 +197,7 @@ fn check_forward(case: &Case, device: &Device) -> Checked {
         &rstd.tensor,
         case.params(&plan),
     );
-    // SAFETY: tensors of the extents and strides that the parameters say.
+    // SAFETY: the tensors have the extents and strides in the parameters.
     unsafe { kernel.launch(&stream, config, arguments) }.map_err(say)?;
     let vector = |operand: &Operand<bf16>| Array1::from_iter(operand.values.iter().copied());
     let (weights, biases) = (vector(&weight), vector(&bias));
@@ -222,9 +222,9 @@ fn check_forward(case: &Case, device: &Device) -> Checked {
     agrees(&rstd.read()?, &want.rstd).map_err(|error| format!("rstd: {error}"))
 }
 
-/// Few rows of any length or, so that clusters meet several times, many short ones.
+/// Few rows of any length, or many short ones, so that the blocks of a cluster exchange sums often.
 fn case(largest_rows: usize) -> impl Strategy<Value = Case> {
-    // As many as a block has room for in three inputs and four stages of two KiB a warp.
+    // As many as fit a block with three inputs and four stages of two KiB per warp.
     let most = RING_WARPS as usize / 2 * WARP_VECTORS;
     let few = (1..=largest_rows, 65..=most, 0..=4_u32, 1..=3_u32);
     let many = (

@@ -1,5 +1,5 @@
-//! What the emulator counts of kernels that hold rows: each byte is read once and written once, and
-//! no bank of shared memory is met twice.
+//! The emulator's counters of the row kernels: each byte is read once and written once, without
+//! bank conflicts in shared memory.
 
 use half::bf16;
 use warpsmith::{Device, LayerNorm, RmsNorm, Softmax, SoftmaxGrad, Stream, Tensor};
@@ -9,7 +9,7 @@ fn tensor(stream: &Stream, shape: [usize; 2]) -> Tensor<bf16> {
     Tensor::full(stream, &shape, bf16::ONE).expect("a tensor")
 }
 
-/// Rows of lanes, of a warp, of a block, and of a cluster.
+/// Shapes whose rows are held by lanes, by a warp, by a block, and by a cluster.
 const SHAPES: [[usize; 2]; 4] = [[64, 256], [16, 1024], [4, 8192], [2, 80_000]];
 
 #[track_caller]
@@ -23,7 +23,8 @@ fn moved(device: &Device, [read, written]: [usize; 2], [_, n]: [usize; 2], what:
         counters.global.stores.bytes, written as u64,
         "{what}: written"
     );
-    // In a cluster, lanes write to one place in each of its blocks, which is counted as one block's.
+    // In a cluster, lanes write to one place in each block, which the counters take for one
+    // block's.
     if !is_shared {
         assert_eq!(counters.shared.bank_conflicts, 0, "{what}: conflicts");
     }
@@ -63,7 +64,7 @@ fn norms_read_rows_once_and_weights_once_a_row_or_a_pair() {
         let (x, y) = (tensor(&stream, shape), tensor(&stream, shape));
         let weight = Tensor::full(&stream, &shape[1..], bf16::ONE).expect("a tensor");
         let bytes = 2 * shape[0] * shape[1];
-        // Weight and bias, as often as there are rows, or pairs of rows.
+        // Weight and bias are read once per row, or per pair of rows.
         let pairs = if shape[1] > 8192 { 2 } else { 1 };
         let of_weights = 2 * bytes / pairs;
         LayerNorm::new(&x)

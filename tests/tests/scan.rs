@@ -1,4 +1,5 @@
-//! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of tiles.
+//! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of
+//! tiles.
 
 use half::{bf16, f16};
 use ndarray::ArrayD;
@@ -127,13 +128,13 @@ fn scan_matches_its_reference_for_every_operation_axis_and_dtype() {
     holds(effort, case, check);
 }
 
-/// A block that takes the next tile before it finishes the last one, and one that does not, as where
-/// shared memory has no room for two.
+/// Blocks that take the next tile before they finish the current one, and blocks that do not,
+/// because shared memory has no room for two tiles.
 #[test]
 fn tiles_have_the_same_bits_in_one_turn_or_two() {
     for device in warpsmith::testing::devices() {
         let stream = device.stream().expect("a stream");
-        // Rows of two groups, and of which the last tile has one element.
+        // Rows of two groups; rows whose last tile has one element.
         for (rows, n) in [(1, 300_001), (3, 4 * 8192 + 1)] {
             let xs: Vec<f32> = (0..rows * n).map(|i| 1.0 / (i % 97 + 1) as f32).collect();
             let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
@@ -145,12 +146,12 @@ fn tiles_have_the_same_bits_in_one_turn_or_two() {
     }
 }
 
-/// The instruction that rounds two numbers to bf16, and integer code for devices that have none.
+/// The instruction that rounds two numbers to bf16, and the integer code for devices without it.
 #[test]
 fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
     for device in warpsmith::testing::devices() {
         let stream = device.stream().expect("a stream");
-        // What ends in infinity, or NaN, or does not; ties of rounding either way.
+        // Sums that end in infinity, in NaN, or in a number; rounding ties in both directions.
         for end in [1.0, f32::INFINITY, f32::NAN, f32::MAX] {
             let n = 40_003;
             let mut xs: Vec<_> = (0..n)
@@ -165,7 +166,7 @@ fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
     }
 }
 
-/// Bits of the running sums, launched without the operation.
+/// Bits of the running sums, from a direct launch of the entry.
 fn sums_of<T: Reducible + TestElement>(
     x: &Tensor<T>,
     entry: ScanEntry,
@@ -197,15 +198,15 @@ fn sums_of<T: Reducible + TestElement>(
     let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
     let config = LaunchConfig::linear(plan.blocks, spec::scan::THREADS)
         .shared_bytes(ScanPlan::shared_bytes(is_late != 0));
-    // SAFETY: rows of n neighbours in both; the status has the plan's words of 0, and the launch the
-    // shared memory that it asks for.
+    // SAFETY: both tensors have rows of n contiguous elements; the status has the plan's number of
+    // zeroed words, and the launch the shared memory that the plan requires.
     unsafe { kernel.launch(stream, config, (x, &y, &status, params)) }.expect("a launch");
     let sums = y.to_vec().expect("the sums");
     sums.into_iter().map(T::bits).collect()
 }
 
-/// More groups than warps look at: what comes before those is there as one number. (So many blocks
-/// that wait take minutes on the emulator.)
+/// More groups than the warps of the look-back examine: the total of the groups before those is
+/// available as one number. (On the emulator, so many waiting blocks would take minutes.)
 #[test]
 fn rows_of_more_groups_than_warps_have_exact_sums_of_integers() {
     let gpus = warpsmith::testing::devices()
@@ -231,7 +232,7 @@ fn rows_of_more_groups_than_warps_have_exact_sums_of_integers() {
     }
 }
 
-/// Of an exclusive maximum, the first is the least integer there is, wherever the row begins.
+/// For an exclusive maximum the first element is the least integer, wherever the row begins.
 #[test]
 fn an_exclusive_maximum_begins_with_the_least_integer() {
     for device in warpsmith::testing::devices() {
@@ -253,7 +254,7 @@ fn an_exclusive_maximum_begins_with_the_least_integer() {
     }
 }
 
-/// More tiles than a group has, and more groups than one: the look-back goes over both.
+/// More tiles than a group has, and more than one group: the look-back covers both.
 #[test]
 fn rows_of_many_groups_have_exact_sums_of_integers() {
     for device in warpsmith::testing::devices() {

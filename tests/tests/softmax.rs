@@ -1,5 +1,5 @@
 //! `Softmax`, `LogSoftmax` and their gradients against their references: any axis of any layout, in
-//! place, special values, every way of holding a row.
+//! place, special values, every way to hold a row.
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
@@ -34,7 +34,7 @@ struct Case {
     values: Values,
     #[serde(default)]
     seed: u64,
-    /// The logarithm.
+    /// Log-softmax instead of softmax.
     #[serde(default)]
     log: bool,
 }
@@ -104,7 +104,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let got = run_twice(output, |y| case.run(&x.tensor, &y.tensor, &stream))?;
     agrees(&case.axes.rows(&got), &want)?;
     x.expect_unchanged()?;
-    // In place; where the layout is another one, sums may be taken in another order.
+    // In place. With another layout, sums may be formed in another order.
     let x = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_y)?;
     case.run(&x.tensor, &x.tensor, &stream).map_err(say)?;
     let again = x.read()?;

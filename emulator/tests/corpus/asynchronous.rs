@@ -1,4 +1,4 @@
-//! Asynchronous copies behind CUDA's pipelines, barriers and cooperative groups.
+//! Asynchronous copies through CUDA's pipelines, barriers and cooperative groups.
 
 use crate::harness::{Arg::*, Random, close, each, equal};
 

@@ -4,7 +4,7 @@ use half::f16;
 
 use crate::harness::{Arg::*, close, each, equal};
 
-/// The fields of `Counters` that are compared: offset, bytes.
+/// The fields of `Counters` that are compared: offset and size in bytes.
 const FIELDS: [(usize, usize); 20] = [
     (0, 4),
     (4, 4),

@@ -35,7 +35,7 @@ fn field(a: u32, from: u32, len: u32, signed: bool) -> u32 {
     if !signed {
         return ((wide >> from) & ((1i64 << len) - 1)) as u32;
     }
-    // Bits beyond 31 are copies of the sign, which the field ends with.
+    // Bits beyond 31 are copies of the sign bit.
     let high = if top == 32 { 31 } else { top - 1 };
     let sign = a >> high & 1;
     let mut r = 0u32;
@@ -154,7 +154,7 @@ fn intrinsics_of_words() {
     });
 }
 
-/// `f` of each part of `bits` bits, sign-extended or not; results are cut.
+/// Applies `f` to each part of `bits` bits, sign-extended or not; results are truncated.
 fn parts(a: u32, b: u32, bits: u32, sign: bool, f: impl Fn(i64, i64) -> i64) -> u32 {
     let part = |w: u32, at: u32| {
         let v = i64::from(w >> at) & ((1 << bits) - 1);

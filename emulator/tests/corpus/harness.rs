@@ -8,7 +8,7 @@ use warpsmith_emulator::{
     Checks, Emulator, EmulatorConfig, LaunchConfig, LaunchError, LaunchStats, Module, Output,
 };
 
-/// The PTX of the corpus.
+/// Folder with the PTX of the corpus.
 pub(crate) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/ptx")
 }
@@ -25,12 +25,12 @@ pub(crate) fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Runs `test` on the PTX that `source` became, for each architecture.
+/// Runs `test` on the PTX compiled from `source`, for each architecture.
 pub(crate) fn each(source: &str, test: impl Fn(&Gpu)) {
     each_with(Checks::ALL, source, test);
 }
 
-/// The same with these checks.
+/// The same with a choice of checks.
 pub(crate) fn each_with(checks: Checks, source: &str, test: impl Fn(&Gpu)) {
     let of_source = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
@@ -45,8 +45,7 @@ pub(crate) fn each_with(checks: Checks, source: &str, test: impl Fn(&Gpu)) {
     }
 }
 
-/// Orders of warps and completions to run under: the plain one and another, or as many as
-/// `CORPUS_SEEDS` says.
+/// Seeds (orders of warps and completions) to run with: two, or as many as `CORPUS_SEEDS` says.
 fn seeds() -> std::ops::Range<u64> {
     let count = std::env::var("CORPUS_SEEDS").map_or(Ok(2), |count| count.parse());
     0..count.expect("CORPUS_SEEDS is a number")
@@ -100,14 +99,14 @@ impl Gpu {
         buffer
     }
 
-    /// A buffer that nothing has written.
+    /// A buffer that is not initialised.
     pub(crate) fn room<T: Element>(&self, len: usize) -> Buffer {
         let bytes = (len * T::BYTES) as u64;
         let address = self.emulator.alloc(bytes.max(1)).expect("memory suffices");
         Buffer { address, len }
     }
 
-    /// What a buffer holds.
+    /// The contents of a buffer.
     pub(crate) fn get<T: Element>(&self, buffer: Buffer) -> Vec<T> {
         let mut bytes = vec![0; buffer.len * T::BYTES];
         self.emulator
@@ -122,7 +121,7 @@ impl Gpu {
         String::from_utf8(bytes).expect("the kernels print ASCII")
     }
 
-    /// Launches with dynamic shared memory, and gives what the emulator gives.
+    /// Launches with dynamic shared memory, and returns the emulator's result.
     pub(crate) fn try_launch(
         &self,
         kernel: &str,
@@ -142,7 +141,7 @@ impl Gpu {
         self.emulator.launch(&self.module, kernel, &shape, &args)
     }
 
-    /// Launches `blocks` of `threads`, which must succeed.
+    /// Launches `blocks` blocks of `threads` threads; the launch must succeed.
     pub(crate) fn launch(&self, kernel: &str, blocks: u32, threads: u32, args: &[Arg]) {
         self.launch_in(kernel, [blocks, 1, 1], [threads, 1, 1], 0, args);
     }
@@ -161,7 +160,7 @@ impl Gpu {
         }
     }
 
-    /// Launches a Triton kernel of `warps` warps: two scratch pointers follow its arguments.
+    /// Launches a Triton kernel with `warps` warps; two scratch pointers follow its arguments.
     pub(crate) fn launch_triton(&self, kernel: &str, grid: [u32; 3], warps: u32, args: &[Arg]) {
         let dynamic = self
             .module
@@ -196,7 +195,7 @@ impl Arg {
     }
 }
 
-/// What a buffer holds.
+/// An element type of buffers.
 pub(crate) trait Element: Copy {
     const BYTES: usize;
     fn bytes(self) -> Vec<u8>;

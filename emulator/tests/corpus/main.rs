@@ -1,5 +1,5 @@
-//! Kernels that nvrtc and Triton compiled, unchanged, against references in f64 or integers.
-//! The sources and their PTX are in `tests/corpus`; `scripts/corpus` compiles them.
+//! Kernels compiled by nvrtc and Triton, unchanged, against references in f64 or integers. The
+//! sources and their PTX are in `tests/corpus`; `scripts/corpus` compiles them.
 
 mod asynchronous;
 mod atomics;
@@ -15,7 +15,7 @@ mod tensor;
 mod triton;
 mod warps;
 
-/// Every file loads, but those of the `wmma` interface, which is refused by its name.
+/// Every file loads, except those with `wmma`, which is refused by name.
 #[test]
 fn all_files_load() {
     use warpsmith_emulator::{Emulator, EmulatorConfig, LoadError};

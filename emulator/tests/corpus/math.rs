@@ -1,11 +1,11 @@
-//! The mathematics library that nvcc writes into the text, halves and 8-bit floats.
+//! The math library that nvcc inlines, half-precision and fp8 functions.
 
 use half::{bf16, f16};
 
 use crate::harness::{Arg::*, Random, close, each, equal};
 use crate::plain::wide;
 
-/// Distances that programs meet: a few, large and small.
+/// Arguments that programs commonly use: a few, small and large.
 fn inputs(seed: u64) -> Vec<f32> {
     let mut x: Vec<f32> = Random::new(seed).floats(40);
     x.iter_mut()
@@ -20,7 +20,7 @@ fn singles(a: f32) -> Vec<(f64, f64)> {
     let s = |x: f32| f64::from(single * x);
     let (fraction, exponent) = libm::frexp(a);
     let next = libm::nextafterf(single, 0.0);
-    // Value and relative bound, in units of 2^-23.
+    // Expected value, and bound of the relative error in units of 2^-23.
     vec![
         (a.sin(), 4.0),
         (a.cos(), 4.0),
@@ -71,7 +71,7 @@ fn functions_of_singles() {
         for (got, x) in got.chunks(24).zip(&x) {
             for (k, (want, bound)) in singles(*x).into_iter().enumerate() {
                 let error = (f64::from(got[k]) - want).abs();
-                // Sums cancel: their bound is that of the largest summand.
+                // Sums cancel, so the bound is relative to the largest summand.
                 let scale = match k {
                     15 | 17 | 21 | 22 | 23 => want.abs() + f64::from(x.abs()) + 16.0,
                     12 => want.abs().max(1.0),
@@ -182,7 +182,7 @@ fn halves_in_pairs() {
                 pair(&|a, b| (a * b - a).max(0.0)),
             ];
             close(gpu, got, want.as_flattened(), 1.0 / 1024.0, 1e-6);
-            // One rounding to nearest gives these exactly.
+            // One rounding to nearest gives exactly these.
             for k in [0, 1, 2, 3, 4, 15] {
                 for i in 0..2 {
                     assert_eq!(got[2 * k + i], f16::from_f64(want[k][i]), "{k} of {x:?}");

@@ -1,4 +1,4 @@
-//! Streams, reductions, tiles: what every program begins with.
+//! Streams, reductions and tiles: the basics of CUDA programs.
 
 use crate::harness::{Arg::*, Random, close, each, equal};
 
@@ -100,7 +100,7 @@ fn sums_by_shuffles_atomics_and_the_last_block() {
         close(gpu, &gpu.get::<f32>(out), &[want], 1e-5, 1e-3);
 
         let (partial, out) = (gpu.room::<f32>(40), gpu.room::<f32>(1));
-        // Twice: the ticket counter must wrap around.
+        // Twice: the ticket counter must wrap around to zero.
         for _ in 0..2 {
             let args = [I32(5000), At(a), At(partial), At(out)];
             gpu.launch("sum_once", 40, 64, &args);
@@ -215,7 +215,7 @@ pub(crate) fn product(m: usize, n: usize, k: usize, a: &[f64], b: &[f64]) -> Vec
     c
 }
 
-/// Widens.
+/// Converts to f64.
 pub(crate) fn wide<T: Into<f64> + Copy>(values: &[T]) -> Vec<f64> {
     values.iter().map(|value| (*value).into()).collect()
 }

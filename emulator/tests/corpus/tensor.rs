@@ -7,12 +7,12 @@ use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 use crate::harness::{Arg, Arg::*, Buffer, Element, Gpu, Random, close, each, equal};
 use crate::plain::{product, wide};
 
-/// `count` values in -1..1 of a narrow type.
+/// `count` values in -1..1 of a narrow float type.
 fn values<T>(random: &mut Random, count: usize, of: impl Fn(f32) -> T) -> Vec<T> {
     random.floats(count).into_iter().map(of).collect()
 }
 
-/// Columns for rows of an `n` by `k` matrix.
+/// Transposes an `n` by `k` matrix.
 fn transposed(n: usize, k: usize, b: &[f64]) -> Vec<f64> {
     (0..n * k).map(|i| b[i % n * k + i / n]).collect()
 }
@@ -38,7 +38,7 @@ fn a_double_buffered_product() {
     });
 }
 
-/// Triton's `matmul` of `T` on ragged extents.
+/// Checks Triton's `matmul` for `T`, with ragged extents.
 fn check_matmul<T: Element>(
     gpu: &Gpu,
     tile: [u32; 2],
@@ -81,7 +81,7 @@ fn triton_products_of_halves() {
 
 #[test]
 fn triton_products_of_tf32() {
-    // 10 bits of mantissa come from the f32.
+    // tf32 keeps 10 bits of the f32's fraction.
     let cut = |x: f32| (x, f64::from(x));
     each("tensor_matmul_f32", |gpu| {
         check_matmul(gpu, [32, 32], 2, cut, 0.02)
@@ -96,7 +96,7 @@ fn triton_products_of_eighths() {
         (bits, f64::from(f16::from_bits(u16::from(bits) << 8)))
     };
     each("tensor_matmul_e5m2", |gpu| {
-        // The accumulator of 8-bit floats keeps 13 bits between its roundings.
+        // The accumulator of fp8 keeps 13 bits between its roundings.
         check_matmul(gpu, [64, 64], 4, eighth, 4e-3)
     });
 }
@@ -173,12 +173,13 @@ fn triton_attention() {
                 attention(d, 0.125, &part(&q), &part(&k), &part(&v))
             })
             .collect();
-        // Probabilities and results are rounded to halves.
+        // Probabilities and results are rounded to f16.
         close(gpu, &gpu.get::<f16>(o), &want, 2e-3, 2e-3);
     });
 }
 
-/// What a Triton tensor descriptor becomes: the map of a row-major matrix, extents and strides.
+/// The arguments that a Triton tensor descriptor becomes: the map of a row-major matrix, extents,
+/// strides.
 fn descriptor(buffer: Buffer, rows: usize, columns: usize, tile: [u32; 2]) -> Vec<Arg> {
     let map = TensorMapDesc {
         data_type: TensorMapType::F16,

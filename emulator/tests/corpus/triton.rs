@@ -169,8 +169,8 @@ fn histograms_add_up() {
     });
 }
 
-/// Under the lock, Triton lets every warp load the word that thread 0 alone then stores: what the
-/// others load is open, and not used. That is a race all the same.
+/// Under the lock, Triton lets every warp load the word that only thread 0 then stores. What the
+/// other warps load is undefined, and not used. It is a race all the same.
 #[test]
 fn a_lock_that_other_warps_read_past() {
     each("basic_atomics", |gpu| {
@@ -247,7 +247,7 @@ fn a_transposition_with_ragged_edges() {
     });
 }
 
-/// Philox of 10 rounds, as Triton seeds it; the first word.
+/// Philox with 10 rounds, seeded as in Triton; returns the first word.
 fn philox(seed: u64, counter: u32) -> u32 {
     let (mut c, mut k) = ([counter, 0, 0, 0], [seed as u32, (seed >> 32) as u32]);
     for _ in 0..10 {
@@ -317,7 +317,7 @@ fn floats_of_eight_bits() {
         let (out, back) = (gpu.room::<u8>(500), gpu.room::<f32>(500));
         let args = [At(gpu.put(&x)), At(out), At(back), I32(500)];
         gpu.launch_triton("eighths", [2, 1, 1], 4, &args);
-        // e5m2 is the upper half of f16; rounded once from f32.
+        // e5m2 is the upper byte of f16; rounded once from f32.
         let round = |x: f32| {
             let bits = x.to_bits();
             let step = (f64::from(x.abs()).log2().floor() - 2.0).exp2();

@@ -1,4 +1,4 @@
-//! What lanes of a warp do together.
+//! Warp-wide operations.
 
 use crate::harness::{Arg::*, Random, each, equal};
 
@@ -82,7 +82,7 @@ fn lanes_with_one_key_add_once() {
         let mut want = [0; 5];
         keys.iter().for_each(|key| want[*key as usize] += 1);
         equal(gpu, &gpu.get::<i32>(counters), &want);
-        // Each key's places are 0, 1, 2, .. in some order.
+        // The places of each key are 0, 1, 2, .. in some order.
         let mut seen: Vec<(i32, i32)> = keys.iter().copied().zip(gpu.get::<i32>(places)).collect();
         seen.sort_unstable();
         let all: Vec<(i32, i32)> = (0..5)

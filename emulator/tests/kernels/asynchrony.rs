@@ -4,7 +4,7 @@ use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 
 use crate::machine::{Machine, shape};
 
-/// A tensor of words, 32 in a row, and boxes of 8 rows.
+/// A tensor of words, 32 per row, in boxes of 8 rows.
 fn rows(address: u64, rows: u64) -> TensorMapDesc {
     TensorMapDesc {
         data_type: TensorMapType::U32,
@@ -114,7 +114,7 @@ fn bulk_copies_go_everywhere() {
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let got = words(&machine.bytes(out, 128));
         for (i, got) in got.iter().enumerate() {
-            // Block b has what block 1 - b passed on.
+            // Block b has what block 1 - b has passed on.
             let from = (1 - i / 16) * 16 + i % 16;
             assert_eq!(*got, data[from] + data[from + 32], "word {i}, seed {seed}");
         }
@@ -201,7 +201,7 @@ fn mbarriers_in_every_form() {
         machine
             .launch("forms", &shape(1, 32, 0), &[pointer(out)])
             .unwrap_or_else(|error| panic!("{error}"));
-        // The last word is the offset of the window of shared memory's low half, which is zero.
+        // The last word is the offset of the shared window in its low 32 bits, which is zero.
         let want = [3, 2, 0, 3, 2, 2, 0, 1, 0];
         assert_eq!(words(&machine.bytes(out, 36)), want);
     }

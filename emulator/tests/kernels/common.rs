@@ -10,12 +10,13 @@ pub(crate) struct Case {
     pub(crate) path: PathBuf,
     pub(crate) shape: LaunchConfig,
     pub(crate) config: EmulatorConfig,
-    /// Words of each buffer that is passed before the scalars; `None` is not initialised.
+    /// Length in words and initial value of each buffer, which precede the scalars; `None` leaves
+    /// it uninitialised.
     pub(crate) buffers: Vec<(usize, Option<u32>)>,
     pub(crate) scalars: Vec<u32>,
 }
 
-/// What a run left.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) result: Result<LaunchStats, LaunchError>,
@@ -24,7 +25,7 @@ pub(crate) struct Ran {
 }
 
 impl Case {
-    /// A case of `folder/name.ptx` with one block of `threads` threads.
+    /// A case of `folder/name.ptx` with `blocks` blocks of `threads` threads.
     pub(crate) fn new(folder: &str, name: &str, blocks: u32, threads: u32) -> Self {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
         Self {
@@ -50,7 +51,7 @@ impl Case {
         self
     }
 
-    /// Adds a buffer that nothing has written.
+    /// Adds a buffer that is not initialised.
     pub(crate) fn uninitialized(mut self, words: usize) -> Self {
         self.buffers.push((words, None));
         self
@@ -62,7 +63,7 @@ impl Case {
         self
     }
 
-    /// Loads and runs on a fresh emulator, so that addresses are the same every time.
+    /// Loads and runs on a new emulator, so that addresses are always the same.
     pub(crate) fn run(&self) -> Ran {
         let text = std::fs::read_to_string(&self.path)
             .unwrap_or_else(|error| panic!("{}: {error}", self.path.display()));

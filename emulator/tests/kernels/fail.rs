@@ -1,5 +1,5 @@
-//! Kernels with a planted bug. The report is compared with `fail/<name>.report`; with `BLESS=1`
-//! in the environment it is written there instead.
+//! Kernels with a planted bug. The report is compared with `fail/<name>.report`; with `BLESS=1` in
+//! the environment, it is written there instead.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use warpsmith_emulator::{EmulatorConfig, FaultKind, LaunchError, LaunchStats};
 
 use crate::common::Case;
 
-/// Runs a case that must fail, and compares the report.
+/// Runs a case that must fail, and compares its report.
 pub(crate) fn check(case: &Case, kind: FaultKind) {
     compare(&case.path, case.run().result, kind);
 }

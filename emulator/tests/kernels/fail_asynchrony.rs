@@ -1,19 +1,19 @@
-//! Planted bugs in asynchronous kernels: each must end in the report that is kept beside it.
+//! Planted bugs in asynchronous kernels: each must give the report that is stored beside it.
 
 use warpsmith_emulator::{FaultKind, Fill, LaunchError, Swizzle, TensorMapDesc, TensorMapType};
 
 use crate::machine::{Machine, shape};
 
-/// What a kernel's only parameter is.
+/// The only parameter of a kernel.
 enum Given {
     Nothing,
-    /// A buffer of so many zero bytes.
+    /// A buffer of this many zero bytes.
     Zeros(usize),
-    /// A buffer that nothing has written.
+    /// A buffer of this many bytes that is not initialised.
     Unwritten(u64),
     /// 128 zero bytes by value.
     NoMap,
-    /// The map of a matrix of 32 words a row, in boxes of 8 rows.
+    /// The map of a matrix with 32 words per row, in boxes of 8 rows.
     Map,
 }
 
@@ -43,7 +43,7 @@ fn params(machine: &Machine, given: &Given) -> Vec<Vec<u8>> {
 }
 
 /// Runs `fail/name.ptx` in one cluster and compares the report with `fail/name.report`; with
-/// `BLESS=1` in the environment it is written there instead.
+/// `BLESS=1` in the environment, the report is written there instead.
 fn check(name: &str, kind: FaultKind, cluster: u32, threads: u32, given: &Given) {
     let machine = Machine::new("fail", name, 0);
     let params = params(&machine, given);

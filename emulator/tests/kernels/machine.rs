@@ -13,7 +13,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Loads `folder/name.ptx` on a fresh emulator with a seed.
+    /// Loads `folder/name.ptx` on a new emulator with a seed.
     pub(crate) fn new(folder: &str, name: &str, seed: u64) -> Self {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
         let path = root.join(folder).join(name).with_extension("ptx");
@@ -61,7 +61,7 @@ impl Machine {
     }
 }
 
-/// A launch of one block, or of one cluster of `cluster` blocks.
+/// A launch of one cluster of `cluster` blocks.
 pub(crate) fn shape(cluster: u32, threads: u32, shared_bytes: u32) -> LaunchConfig {
     LaunchConfig {
         grid: [cluster, 1, 1],

@@ -1,5 +1,5 @@
-//! Kernels in PTX, by hand: in pass/ those that must run and give the right answer, in fail/ those
-//! that must end in a report, which is kept beside them.
+//! Handwritten PTX kernels. Those in pass/ must run and give the right results; those in fail/ must
+//! end in a report, which is stored beside them.
 
 mod asynchrony;
 mod common;

@@ -1,8 +1,8 @@
-//! Kernels that must run.
+//! Kernels that must run without a report.
 
 use crate::common::Case;
 
-/// Runs a case on one buffer and compares every word.
+/// Runs a case with one buffer and compares every word.
 fn check(case: &Case, want: impl Fn(u32) -> u32) {
     let ran = case.run();
     if let Err(error) = &ran.result {
@@ -106,7 +106,7 @@ fn shuffles_votes_and_matches() {
             2 => 3 * if down { lane + 2 } else { lane },
             3 => u32::from(down),
             4 => 3 * (lane ^ 16),
-            // Segments of 8 lanes: lane 5 of each.
+            // Segments of 8 lanes: lane 5 of each segment.
             5 => 3 * (lane & 0x18 | 5),
             6 => !0x3ff,
             7 => 0x1111_1111 << (lane % 4),
@@ -250,7 +250,7 @@ fn atomics_on_vectors_and_on_128_bits() {
     );
     assert_eq!([4, 5, 6, 7].map(sums), [64.0, 128.0, 64.0, 128.0]);
     assert_eq!(words[8..10], [0x4300_4280; 2], "brain floats: 64 and 128");
-    // 64 threads counted one half up and the other down.
+    // 64 threads counted one half up and the other half down.
     assert_eq!(words[12..16], [64, 0, (-64i32) as u32, u32::MAX]);
     assert_eq!(words[16..20], [7, 0, 8, 0]);
     assert!(words[20..].iter().copied().eq(0..64));

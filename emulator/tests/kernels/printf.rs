@@ -128,7 +128,7 @@ fn width_and_precision_from_arguments() {
 
 #[test]
 fn strings() {
-    // The first global variable is the format, in 256 bytes and the guard behind it; `word` is next.
+    // The format is the first global variable: 256 bytes, then the guard; `word` is the next one.
     let word = 0x7f00_0000_0000_u64 + (64 << 10) + 256;
     assert_eq!(print("%s|%5s|%-5s|%.2s", &[word; 4]), "abc|  abc|abc  |ab");
 }

@@ -1,10 +1,10 @@
-//! Counters: figures that can be worked out by hand.
+//! Counters whose values can be worked out by hand.
 
 use warpsmith_emulator::profile::{Class, Counters, OccupancyLimit, Traffic};
 use warpsmith_emulator::{Checks, Emulator, EmulatorConfig, LaunchConfig};
 
-/// Runs `body` in `blocks` blocks of 32 threads with two buffers of 64 KiB, `%x` and `%y`; `%t` is
-/// the thread, `%b` the block, `tile` 16 KiB of shared memory.
+/// Runs `body` in `blocks` blocks of `threads` threads with two buffers of 64 KiB, `%x` and `%y`;
+/// `%t` is the thread, `%b` the block, `tile` 16 KiB of shared memory.
 fn counters(blocks: u32, threads: usize, body: &str) -> Counters {
     let text = format!(
         ".version 8.0 .target sm_90a .address_size 64
@@ -25,7 +25,7 @@ fn counters(blocks: u32, threads: usize, body: &str) -> Counters {
     let emulator = Emulator::new(EmulatorConfig {
         profile: true,
         threads: Some(threads),
-        // Blocks write the same words here, on purpose.
+        // Blocks write the same words here on purpose.
         checks: Checks::NONE,
         ..EmulatorConfig::default()
     });
@@ -121,7 +121,7 @@ fn shared_memory_counts_passes_and_names_the_line_of_a_conflict() {
         (1, 128, 1)
     );
     assert_eq!(shared.bank_conflicts, 0);
-    // A column of a tile with rows of 32 words: every lane in one bank.
+    // A column of a tile with rows of 32 words: all lanes in one bank.
     let column = counters(
         1,
         1,
@@ -137,7 +137,7 @@ fn shared_memory_counts_passes_and_names_the_line_of_a_conflict() {
         (line.ptx_text.as_str(), line.bank_conflicts),
         ("st.shared.u32 [%r0], %t;", 31)
     );
-    // One word of padding a row.
+    // One word of padding per row.
     let padded = counters(
         1,
         1,
@@ -211,7 +211,7 @@ fn nothing_is_counted_unless_asked_for() {
     assert_eq!((stats.lane_instructions, stats.counters), (32, None));
 }
 
-/// `count` floats that are loaded before the first of them is stored.
+/// `count` floats that are all loaded before the first is stored.
 fn live(count: usize) -> String {
     let loads = (0..count).map(|i| format!("ld.global.f32 %f{i}, [%x+{}];\n", 4 * i));
     let stores = (0..count).map(|i| format!("st.global.f32 [%y+{}], %f{i};\n", 4 * i));
@@ -225,13 +225,13 @@ fn registers_are_estimated_by_what_lives_at_once() {
         assert!(found.registers_are_estimated);
         found.registers
     };
-    // Two addresses of two registers each; handed out in eights.
+    // Two addresses take two registers each; registers are allocated in multiples of eight.
     assert_eq!(registers(&live(10)), 16);
     assert_eq!(registers(&live(40)), 48);
-    // One after the other they share a register.
+    // One after another, they share a register.
     let one = "ld.global.f32 %f0, [%x]; st.global.f32 [%y], %f0;\n";
     assert_eq!(registers(&one.repeat(40)), 16);
-    // What a loop uses lives to its end, although the text names it before the others.
+    // What a loop uses is live to its end, although the text names it before the others.
     let body = format!(
         "mov.f32 %f63, 0f00000000;
         mov.u32 %r0, 0;

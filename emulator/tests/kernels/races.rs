@@ -10,7 +10,7 @@ use crate::common::Case;
 use crate::fail::{check, compare};
 use crate::machine::{Machine, shape};
 
-/// `fail/race_<name>` must be reported, `pass/ordered_<name>` must run, whatever the seed.
+/// `fail/race_<name>` must be reported; `pass/ordered_<name>` must run, whatever the seed.
 fn twins(name: &str, case: impl Fn(Case) -> Case) {
     let planted = case(Case::new("fail", &format!("race_{name}"), 1, 64));
     check(&planted, FaultKind::DataRace);
@@ -81,7 +81,7 @@ fn races_of_blocks_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// Runs a kernel on a tensor map, if it takes one, and a buffer of words.
+/// Runs a kernel with a tensor map, if it takes one, and a buffer of words.
 fn with_map(
     folder: &str,
     name: &str,
@@ -108,7 +108,7 @@ fn with_map(
     machine.launch("k", &shape(cluster, threads, 0), &params)
 }
 
-/// Twins with asynchronous work: blocks of the cluster, threads, and whether they take a map.
+/// Twins with asynchronous work: blocks per cluster, threads, and whether they take a map.
 macro_rules! twins_of_copies {
     ($($name:ident: $shape:expr),* $(,)?) => {
         $(

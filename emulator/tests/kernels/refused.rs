@@ -1,4 +1,4 @@
-//! What cannot be loaded or launched is refused with its name, and nothing runs.
+//! What cannot be loaded or launched is refused by name, and nothing runs.
 
 use warpsmith_emulator::{
     Emulator, EmulatorConfig, LaunchConfig, LaunchError, LoadError, MemoryError,
@@ -10,7 +10,7 @@ fn emulator() -> Emulator {
     Emulator::new(EmulatorConfig::default())
 }
 
-/// The error of loading a kernel of one instruction, which is on line 9.
+/// The error of loading a kernel with one instruction, on line 9.
 fn load_error(instruction: &str) -> LoadError {
     let text = format!(
         "{HEADER}.visible .entry k(.param .u64 p)\n{{\n.reg .pred %p<4>;\n.reg .b32 %r<9>; .reg .f32 %f<9>;\n.reg .b64 %rd<9>;\n{instruction}\nret;\n}}\n"

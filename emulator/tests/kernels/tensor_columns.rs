@@ -4,7 +4,7 @@ use warpsmith_emulator::{Fill, Im2col, Swizzle, TensorMapDesc, TensorMapType};
 
 use crate::machine::{Machine, shape};
 
-/// A convolution's input, channels innermost, images outermost.
+/// The input of a convolution: channels innermost, images outermost.
 struct Input {
     map: TensorMapDesc,
     window: Im2col,
@@ -47,8 +47,8 @@ impl Input {
         }
     }
 
-    /// The positions of the column's pixels: coordinates in the bounding box and the image, found
-    /// by counting through all of them in order.
+    /// The positions of the column's pixels, as coordinates in the bounding box and the image:
+    /// found by counting through all positions in order.
     fn positions(&self) -> Vec<Vec<i64>> {
         let spatial = self.window.lower_corner.len();
         let mut all = vec![Vec::new()];
@@ -234,7 +234,7 @@ fn kernels_change_maps_field_by_field() {
         .launch("replace", &shape(1, 32, 0), &params)
         .unwrap_or_else(|error| panic!("{error}"));
     let got = machine.bytes(out, 64);
-    // Two rows of 8 words: 1 and 3 of the matrix, whose rows are 48 bytes apart.
+    // Two rows of 8 words: rows 1 and 3 of the matrix, which are 48 bytes apart.
     for (i, got) in got.chunks(4).enumerate() {
         let (x, y) = (4 + i % 8, 1 + 2 * (i / 8));
         let got = f32::from_le_bytes([got[0], got[1], got[2], got[3]]);

@@ -1,10 +1,10 @@
-//! Tensor copies of every rank, swizzle, type and edge, against a formula of the test's own.
+//! Tensor copies of every rank, swizzle, type and edge, against an independent formula.
 
 use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 
 use crate::machine::{Machine, shape};
 
-/// A tensor store writes whole units of so many bytes, as an H200 does.
+/// A tensor store writes whole units of this many bytes, as an H200 does.
 const UNIT: u64 = 16;
 
 /// A tensor in memory, and the box that is copied.
@@ -18,7 +18,7 @@ impl Tensor {
         self.map.dims.len()
     }
 
-    /// Bytes from the first element to behind the last, whole units of a store.
+    /// Bytes from the first element to the end of the last, in whole units of a store.
     fn bytes(&self) -> usize {
         let outer =
             (1..self.rank()).map(|i| (self.map.dims[i] - 1) * self.map.strides_bytes[i - 1]);
@@ -38,9 +38,9 @@ impl Tensor {
         (0..self.rank()).map(extent).collect()
     }
 
-    /// For each byte of shared memory from an address that is a multiple of 1024: the byte of the
-    /// tensor that it comes from, or `None` outside of the tensor. Rows of the tensor
-    /// have `row_bytes`.
+    /// For each byte of shared memory, from an address that is a multiple of 1024 on: the byte of
+    /// the tensor that it comes from, or `None` outside the tensor. Rows of the tensor have
+    /// `row_bytes`.
     fn image(&self, row_bytes: u64) -> Vec<Option<usize>> {
         let element = self.map.data_type.bytes() as usize;
         let extents = self.extents();
@@ -71,7 +71,7 @@ impl Tensor {
                     .filter(|_| inside)
                     .map(|from| from + (at as u64 * bytes) as usize);
             }
-            // Row and 16-byte column of the span that the swizzle works in.
+            // Row and 16-byte column in the pattern that the swizzle works on.
             let (row, column) = (linear / 128, linear % 128 / 16);
             let column = match self.map.swizzle {
                 Swizzle::None => column,
@@ -84,12 +84,12 @@ impl Tensor {
         image
     }
 
-    /// What a load has.
+    /// The bytes that a load brings.
     fn read(&self) -> Vec<Option<usize>> {
         self.image(self.map.dims[0] * self.map.data_type.bytes())
     }
 
-    /// What a store writes.
+    /// The bytes that a store writes.
     fn written(&self) -> Vec<Option<usize>> {
         let row = self.map.dims[0] * self.map.data_type.bytes();
         match i64::from(self.start[0]) < self.map.dims[0] as i64 {
@@ -108,8 +108,8 @@ impl Tensor {
         params
     }
 
-    /// Loads the box and holds shared memory against the formula. Loads begin at multiples of 16
-    /// bytes, so the box is moved to one.
+    /// Loads the box and compares shared memory with the formula. Loads must begin at multiples of
+    /// 16 bytes, so the box is moved to one.
     fn check_load(&mut self, seed: u64) {
         let step = 16 / self.map.data_type.bytes() as i32;
         self.start[0] = self.start[0].div_euclid(step) * step;
@@ -135,7 +135,7 @@ impl Tensor {
         assert_eq!(wrong, None, "{:?} at {:?}", self.map, self.start);
     }
 
-    /// Stores the box and holds the tensor against the formula.
+    /// Stores the box and compares the tensor with the formula.
     fn check_store(&mut self, seed: u64) {
         let machine = Machine::new("pass", "tensor_tile", seed);
         let mut want = vec![0x55; self.bytes()];
@@ -162,7 +162,7 @@ impl Tensor {
     }
 }
 
-/// A tensor of that rank, with odd extents and a box that is not aligned to it.
+/// A tensor of this rank, with odd extents and a box that is not aligned to it.
 fn tensor(rank: usize, data_type: TensorMapType, swizzle: Swizzle) -> Tensor {
     let dims = [100, 9, 7, 5, 4];
     let mut strides = vec![100 * data_type.bytes() + 112];
@@ -246,7 +246,7 @@ fn element_strides_leave_elements_out() {
     tensor.check_load(0);
 }
 
-/// Words of shared memory after a load of a box of `[16, 16]` f32 from `[8, 4]` of a tensor that
+/// Words of shared memory after a load of a `[16, 16]` box of f32 from `[8, 4]`, of a tensor that
 /// counts from 0 in rows of 64.
 fn short_rows(swizzle: Swizzle) -> Vec<u32> {
     let machine = Machine::new("pass", "tensor_short_rows", 0);
@@ -276,7 +276,7 @@ fn short_rows(swizzle: Swizzle) -> Vec<u32> {
     words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
-/// Rows of 64 bytes under a swizzle of 128 lie 128 bytes apart, as an H200 answered.
+/// With a 128-byte swizzle, rows of 64 bytes are 128 bytes apart, as measured on an H200.
 #[test]
 fn rows_shorter_than_the_swizzle_have_a_span_each() {
     let words = short_rows(Swizzle::B128);

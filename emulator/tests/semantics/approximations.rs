@@ -1,5 +1,6 @@
-//! `.approx` instructions: special values as hardware has them, everything else within the distance
-//! that their table states, for which one rounding of the f64 value leaves half an ulp.
+//! `.approx` instructions: special values must be the hardware's, and all others within the
+//! distances that the module's table states, given that one rounding of the f64 value leaves half
+//! an ulp.
 
 use proptest::prelude::*;
 use warpsmith_emulator::semantics::approx;
@@ -70,7 +71,7 @@ proptest! {
 
     #[test]
     fn sine_and_cosine_stay_close_within_a_turn(x in -6.3_f32..6.3) {
-        // The angle in turns is rounded toward zero twice: the constant and the product.
+        // The angle in turns is rounded toward zero twice: in the constant and in the product.
         let bound = f64::from(x).abs() * 2.0_f64.powi(-22) + 2.0_f64.powi(-25);
         prop_assert!((f64::from(approx::sin(x)) - f64::from(x).sin()).abs() < bound);
         prop_assert!((f64::from(approx::cos(x)) - f64::from(x).cos()).abs() < bound);
@@ -86,7 +87,7 @@ proptest! {
     }
 }
 
-/// The bits that a form of `h200_approximations.txt` gives here.
+/// The result bits of a form of `h200_approximations.txt` in this implementation.
 fn evaluate(form: &str, operands: &[u64]) -> u64 {
     let words: Vec<&str> = form.split('.').collect();
     let ftz = words.contains(&"ftz");
@@ -115,7 +116,7 @@ fn evaluate(form: &str, operands: &[u64]) -> u64 {
     result.to_bits().into()
 }
 
-/// True if `got` is as near to `want` as the table of [`approx`] says.
+/// Whether `got` is as near to `want` as the table of [`approx`] says.
 fn is_near(form: &str, operand: u64, got: u64, want: u64) -> bool {
     let (x, y) = (f32::from_bits(got as u32), f32::from_bits(want as u32));
     let absolute = (f64::from(x) - f64::from(y)).abs();

@@ -1,4 +1,4 @@
-//! Bit instructions, bit by bit as the ISA's pseudo-code has them; comparisons by truth table.
+//! Bit instructions, bit by bit as in the ISA's pseudocode; comparisons by truth table.
 
 use proptest::prelude::*;
 use warpsmith_emulator::semantics::bits::{self, Bits, PermuteMode, ShiftMode};
@@ -16,7 +16,7 @@ fn from_bits(bits: &[bool]) -> i128 {
         .fold(0, |value, bit| value << 1 | i128::from(*bit))
 }
 
-/// As the ISA has it: the field is `len` bits from `pos`, filled with its own sign.
+/// As the ISA defines it: the field is `len` bits from `pos`, extended with its own sign.
 fn bfe<T: Bits>(a: T, pos: u32, len: u32, signed: bool) -> i128 {
     let (source, top) = (to_bits(a), u64::from(T::BITS) - 1);
     let (pos, len) = (u64::from(pos), u64::from(len));
@@ -102,7 +102,7 @@ proptest! {
         prop_assert_eq!(bits::bfe_signed(c, pos, len).to_i128(), bfe(c, pos, len, true));
         prop_assert_eq!(bits::bfi(a, b, pos, len).to_i128(), bfi(a, b, pos, len));
         prop_assert_eq!(bits::bfi(c, d, pos, len).to_i128(), bfi(c, d, pos, len));
-        // Operands of 32-bit fields count only by their low 8 bits.
+        // Of operands of 32-bit fields only the low 8 bits count.
         prop_assert_eq!(bits::bfe(c, pos + 256, len), bits::bfe(c, pos, len));
         prop_assert_eq!(bits::bfi(c, d, pos, len + 512), bits::bfi(c, d, pos, len));
     }
@@ -146,7 +146,7 @@ proptest! {
         let want = [0, 4, 8, 12].map(|shift| pick(selector >> shift));
         prop_assert_eq!(bits::prmt(a, b, selector, PermuteMode::Index).to_le_bytes(), want);
         let n = selector & 3;
-        // Byte indices, lowest first, as the ISA's table has them.
+        // Byte indices, lowest first, from the ISA's table.
         let cases = [
             (PermuteMode::ForwardFour, [n, n + 1, n + 2, n + 3]),
             (PermuteMode::BackwardFour, [n, (n + 7) & 7, (n + 6) & 7, (n + 5) & 7]),

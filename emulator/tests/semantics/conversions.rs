@@ -1,4 +1,4 @@
-//! `cvt` of every pair of types.
+//! `cvt` between all pairs of types.
 
 use proptest::prelude::*;
 use warpsmith_emulator::semantics::fp16::{Bf16, F16, Half};
@@ -14,7 +14,7 @@ fn mode(rounding: Rounding) -> FloatMode {
     }
 }
 
-/// The value of a 16-bit or smaller float, by the formula of its format.
+/// The value of a float of at most 16 bits, by the formula of its format.
 fn decode(layout: Layout, bits: u64) -> f64 {
     let value = layout.value(bits);
     let magnitude = value.significand as f64 * 2.0_f64.powi(value.exponent);
@@ -25,7 +25,7 @@ fn decode(layout: Layout, bits: u64) -> f64 {
     }
 }
 
-/// What an f64 becomes in `layout`: the oracle's answer, zeros with their sign.
+/// An f64 converted to `layout` by the oracle; zeros keep their sign.
 fn expected(layout: Layout, value: f64, rounding: Rounding) -> u64 {
     if value == 0.0 {
         return if value.is_sign_negative() {
@@ -37,7 +37,7 @@ fn expected(layout: Layout, value: f64, rounding: Rounding) -> u64 {
     layout.round(&Wide::new(oracle::F64.value(value.to_bits())), rounding)
 }
 
-/// f64 values on, between and beside all neighbouring values of a format, both signs.
+/// f64 values at, between and next to all neighbouring values of a format, with both signs.
 fn boundaries(layout: Layout) -> impl Iterator<Item = f64> {
     (0..=layout.largest).flat_map(move |bits| {
         let (low, high) = (decode(layout, bits), decode(layout, bits + 1));

@@ -8,7 +8,7 @@ use warpsmith_emulator::semantics::{FloatMode, Rounding, fp64};
 
 use crate::oracle::{self, Dyadic, Layout, MODES, Wide};
 
-/// f32 bits: any, near 1, near the ends of the range.
+/// f32 bits: any, near 1, or near the ends of the range.
 fn f32_bits() -> impl Strategy<Value = u32> {
     let near = |exponent: u32| {
         (0..40_u32, any::<u32>())
@@ -30,7 +30,7 @@ fn f32_bits() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), near(108), near(0), near(215), few]
 }
 
-/// f64 bits in the same manner.
+/// f64 bits, in the same way.
 fn f64_bits() -> impl Strategy<Value = u64> {
     let near = |exponent: u64| {
         (0..80_u64, any::<u64>()).prop_map(move |(offset, bits)| {
@@ -59,7 +59,7 @@ fn mode(rounding: Rounding) -> FloatMode {
     }
 }
 
-/// What a rounded sum of products must be; `None` where an operand is not finite.
+/// The expected rounded sum of products; `None` if an operand is not finite.
 fn sum_of_product(layout: Layout, bits: [u64; 3], rounding: Rounding) -> Option<u64> {
     let largest = layout.largest;
     if bits.iter().any(|b| b & (layout.sign() - 1) > largest) {
@@ -86,7 +86,7 @@ fn magnitude(value: Dyadic) -> Dyadic {
     }
 }
 
-/// What a rounded quotient must be; `None` where an operand is zero or not finite.
+/// The expected rounded quotient; `None` if an operand is zero or not finite.
 fn quotient(layout: Layout, a: u64, b: u64, rounding: Rounding) -> Option<u64> {
     let in_range = |bits: u64| (1..=layout.largest).contains(&(bits & (layout.sign() - 1)));
     if !in_range(a) || !in_range(b) {
@@ -100,7 +100,7 @@ fn quotient(layout: Layout, a: u64, b: u64, rounding: Rounding) -> Option<u64> {
     Some(layout.round_by(a.negative != b.negative, rounding, compare))
 }
 
-/// What a rounded root must be; `None` unless positive and finite.
+/// The expected rounded root; `None` unless the operand is positive and finite.
 fn root(layout: Layout, a: u64, rounding: Rounding) -> Option<u64> {
     if !(1..=layout.largest).contains(&a) {
         return None;
@@ -246,12 +246,12 @@ fn flushing_looks_at_the_result_rounded_with_endless_exponents() {
         ..FloatMode::default()
     };
     let least = f32::MIN_POSITIVE;
-    // 1 - 2^-24 of the least normal number fits 24 bits below it: zero.
+    // (1 - 2^-24) times the least normal number is exact in 24 bits below it: flushed to zero.
     assert_eq!(
         fp32::mul_with(ftz, 1.0 - f32::EPSILON / 2.0, least).to_bits(),
         0
     );
-    // 1 - 2^-46 of it rounds up to it at 24 bits: kept.
+    // (1 - 2^-46) times it rounds up to it at 24 bits: kept.
     assert_eq!(
         fp32::mul_with(ftz, 1.0 - f32::EPSILON, 1.0_f32.next_up() * least),
         least

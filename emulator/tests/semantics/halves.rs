@@ -13,7 +13,7 @@ const PLAIN: FloatMode = FloatMode {
     saturate: false,
 };
 
-/// Values to hold every 16-bit number against.
+/// Values to combine with every 16-bit number.
 const PARTNERS: [u16; 20] = [
     0x0000, 0x8000, 0x0001, 0x8001, 0x0002, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x3bff, 0x3c01, 0x3555,
     0x7bff, 0xfbff, 0x1400, 0x4248, 0x3f80, 0x7f7f, 0x0080, 0xbf81,
@@ -61,7 +61,7 @@ fn bf16_sums_and_products_are_rounded_once() {
     check_all::<Bf16>(oracle::BF16, 0x3f80);
 }
 
-/// A third operand that lands near the rounding boundaries of the product.
+/// A third operand that brings the sum near a rounding boundary of the product.
 fn nearby(layout: Layout, a: u16, b: u16, c: u16) -> u16 {
     let field = |x: u16| i32::from(x & 0x7fff) >> layout.fraction;
     let bias = (1 << (layout.exponent - 1)) - 1;
@@ -157,7 +157,7 @@ fn modifiers_of_minimum_and_maximum() {
         ..MinMaxMode::default()
     };
     assert_eq!(fp16::min::<F16>(xorsign, 0xc200, 0x4000), 0xc000);
-    // The sign of a NaN that loses still counts.
+    // The sign of a NaN that is not chosen still counts.
     assert_eq!(fp16::min::<F16>(xorsign, 0xfd00, 0x3c00), 0xbc00);
     assert_eq!(fp16::max::<Bf16>(xorsign, 0xffc0, 0xbf80), 0x3f80);
     let ftz = MinMaxMode {
@@ -193,7 +193,7 @@ fn saturation_relu_and_flushing_on_all_values() {
         assert_eq!(fp16::flush::<F16>(bits), flushed);
     }
     let ftz = FloatMode { ftz: true, ..PLAIN };
-    // (1 - 2^-11) * 2^-14 fits 11 bits below the least normal number: zero.
+    // (1 - 2^-11) * 2^-14 is exact in 11 bits below the least normal number: flushed to zero.
     assert_eq!(fp16::mul::<F16>(ftz, 0x3bff, 0x0400), 0);
     // 2^-14 - 2^-28 rounds up to it: kept.
     assert_eq!(fp16::fma::<F16>(ftz, 0x8400, 0x0400, 0x0400), 0x0400);

@@ -7,7 +7,7 @@ use warpsmith_emulator::semantics::{Rounding, cvt};
 
 use crate::oracle::{self, Dyadic, Layout, MODES, Wide};
 
-/// `value` as an integer in `rounding`, clamped: digit by digit in i128.
+/// `value` as an integer, rounded by `rounding` and clamped: computed digit by digit in i128.
 fn integer<D: Integer>(value: Dyadic, rounding: Rounding) -> D {
     let Dyadic {
         negative,
@@ -189,7 +189,7 @@ fn every_8_and_16_bit_integer_to_every_integer() {
     }
 }
 
-/// Floats of integer size, with halves and quarters among them.
+/// Floats with integer magnitudes, including halves and quarters.
 fn integral_f64() -> impl Strategy<Value = f64> {
     let sized = (any::<i64>(), 0..64_u32, 0..3_i32)
         .prop_map(|(value, shift, places)| (value >> shift) as f64 / 2.0_f64.powi(places));

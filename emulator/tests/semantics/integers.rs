@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use warpsmith_emulator::semantics::int::{self, Integer};
 use warpsmith_emulator::semantics::packed;
 
-/// The value of `T` congruent to `value`.
+/// The value of `T` that is congruent to `value`.
 fn wrap<T: Integer>(value: i128) -> i128 {
     let modulus = 1_i128 << T::BITS;
     let least = value.rem_euclid(modulus);
@@ -20,7 +20,7 @@ fn floor_shift(value: i128, bits: u32) -> i128 {
     value.div_euclid(1 << bits)
 }
 
-/// Everything that works alike on all types of at most 32 bits.
+/// Checks the operations that work alike on all types of at most 32 bits.
 fn narrow<T: Integer>(a: T, b: T, c: T) {
     let (x, y, z) = (a.to_i128(), b.to_i128(), c.to_i128());
     assert_eq!(
@@ -73,7 +73,7 @@ fn amounts() -> impl Strategy<Value = u32> {
     prop_oneof![0..70_u32, any::<u32>(), Just(u32::MAX)]
 }
 
-/// 64 bits, often with few significant ones.
+/// 64-bit values, often with few significant bits.
 fn sized() -> impl Strategy<Value = u64> {
     let few = prop::sample::select(vec![
         0,
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(i128::from(int::mad_wide(a as i32, b as i32, c as i64)), wrap::<i64>(exact));
         let exact = i128::from(a as u16) * i128::from(b as u16) + i128::from(c as u32);
         prop_assert_eq!(i128::from(int::mad_wide(a as u16, b as u16, c as u32)), wrap::<u32>(exact));
-        // Schoolbook, in halves.
+        // Schoolbook multiplication of halves.
         let (a1, a0, b1, b0) = (a >> 32, a & 0xffff_ffff, b >> 32, b & 0xffff_ffff);
         let middle = ((a0 * b0) >> 32) + ((a1 * b0) & 0xffff_ffff) + ((a0 * b1) & 0xffff_ffff);
         let high = a1 * b1 + ((a1 * b0) >> 32) + ((a0 * b1) >> 32) + (middle >> 32);

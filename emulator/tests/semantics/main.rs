@@ -1,4 +1,4 @@
-//! The semantics of single instructions against implementations written another way: bit by bit as
+//! The semantics of single instructions, compared with independent implementations: bit by bit as
 //! the ISA describes them, in wide integers, or by searching a format for the right neighbour.
 
 mod approximations;

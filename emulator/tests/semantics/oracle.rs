@@ -1,13 +1,13 @@
-//! Rounding by search: the format's values on both sides of the exact one are found by bisection
-//! with exact comparisons in a wide fixed-point number, then one of them is picked.
+//! Rounding by search: the two values of the format around the exact one are found by bisection,
+//! with exact comparisons in a wide fixed-point number; then one of them is chosen.
 //!
-//! Shares nothing with the code it judges, which shifts significands.
+//! It shares no code with the implementation under test, which shifts significands.
 
 use std::cmp::Ordering;
 
 use warpsmith_emulator::semantics::Rounding;
 
-/// All modes that results can have.
+/// The rounding modes that results can have.
 pub(crate) const MODES: [Rounding; 4] = [
     Rounding::NearestEven,
     Rounding::TowardZero,
@@ -18,9 +18,9 @@ pub(crate) const MODES: [Rounding; 4] = [
 /// A format by its field widths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Stored fraction bits.
+    /// Number of stored fraction bits.
     pub(crate) fraction: u32,
-    /// Exponent bits.
+    /// Number of exponent bits.
     pub(crate) exponent: u32,
     /// Bits of the largest finite number.
     pub(crate) largest: u64,
@@ -68,7 +68,7 @@ impl Layout {
         1 << (self.fraction + self.exponent)
     }
 
-    /// A finite value; the place after the largest number counts as the next power of two.
+    /// A finite value; the bits after the largest number count as the next power of two.
     pub(crate) fn value(self, bits: u64) -> Dyadic {
         let magnitude = bits & (self.sign() - 1);
         let field = (magnitude >> self.fraction) as i32;
@@ -86,8 +86,8 @@ impl Layout {
         }
     }
 
-    /// The bits that `mode` chooses for a nonzero exact value, given its sign and how a positive
-    /// candidate compares with its magnitude. Overflow gives what follows the largest number.
+    /// The bits that `mode` chooses for a nonzero exact value, given its sign and a comparison of
+    /// positive candidates with its magnitude. Overflow gives the bits after the largest number.
     pub(crate) fn round_by(
         self,
         negative: bool,
@@ -110,7 +110,7 @@ impl Layout {
             Rounding::Down => negative,
             Rounding::Up => !negative,
             Rounding::NearestEven | Rounding::NearestAway => {
-                // Halfway: twice the significands fit, their sum is of neighbours.
+                // Halfway: the doubled significands fit, and neighbours are added.
                 let (a, b) = (self.value(low), self.value(high));
                 let exponent = a.exponent.min(b.exponent);
                 let scaled = |x: Dyadic| x.significand << (x.exponent - exponent);
@@ -134,7 +134,7 @@ impl Layout {
         magnitude | if negative { self.sign() } else { 0 }
     }
 
-    /// The bits that `mode` chooses for an exact value that is not zero.
+    /// The bits that `mode` chooses for a nonzero exact value.
     pub(crate) fn round(self, exact: &Wide, mode: Rounding) -> u64 {
         let magnitude = exact.magnitude();
         self.round_by(exact.is_negative(), mode, |candidate| {

@@ -1,4 +1,4 @@
-//! Small matrix products, held to sums in f64.
+//! Small GEMMs, compared with sums in f64.
 
 use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig};
 
@@ -21,7 +21,7 @@ fn value(name: &str, bits: u64) -> f64 {
     }
 }
 
-/// A product of `m` by `k` and `k` by `n`, both row-major.
+/// A GEMM of `m` by `k` and `k` by `n`; both operands are row-major.
 struct Problem {
     name: &'static str,
     m: usize,
@@ -29,7 +29,7 @@ struct Problem {
     k: usize,
 }
 
-/// Bits of A and B, the exact product, and the sum of the products' magnitudes.
+/// Bits of A and B, the exact result, and the sum of the products' magnitudes.
 struct Made {
     a: Vec<u64>,
     b: Vec<u64>,
@@ -62,7 +62,8 @@ impl Problem {
         }
     }
 
-    /// Every element is within what truncation at 25 bits and each step's cut to f32 can lose.
+    /// Checks that each error is within what truncation at 25 bits and the truncation of each step
+    /// to f32 can lose.
     fn compare(&self, made: &Made, got: &[f32], step: usize) {
         let steps = (self.k / step) as f64;
         let each = (step as f64 + 1.0) * 2f64.powi(-25) + 2f64.powi(-23);
@@ -80,7 +81,7 @@ impl Problem {
     }
 }
 
-/// Loads `text` and runs its kernel `gemm` on buffers of bytes and 32-bit numbers.
+/// Loads `text` and runs its kernel `gemm` with buffers of bytes and 32-bit numbers.
 fn run(text: &str, grid: [u32; 3], threads: u32, buffers: &mut [Vec<u8>], numbers: &[u32]) {
     let emulator = Emulator::new(EmulatorConfig {
         threads: Some(2),

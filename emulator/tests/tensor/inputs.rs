@@ -1,8 +1,8 @@
-//! Inputs that the probe gave an H200: elements from a seed and their position alone.
+//! The inputs that the probe gave an H200; each element depends only on a seed and its position.
 //!
-//! The same as scripts/gpu/tensor/inputs.py.
+//! The same code as scripts/gpu/tensor/inputs.py.
 
-/// Storage of a type: bits, and for floats, exponent and mantissa bits.
+/// Storage of a type: its bits, and for floats, exponent and mantissa bits.
 #[derive(Clone, Copy)]
 pub(crate) struct Format {
     pub(crate) bits: u32,
@@ -49,7 +49,7 @@ fn word(start: u64, i: u64) -> u64 {
     mix(start.wrapping_add(i.wrapping_mul(STEP)))
 }
 
-/// Nearest-even bits of a value of moderate size.
+/// Rounds a value of moderate size to nearest even.
 fn encode(value: f64, name: &str, format: Format) -> u64 {
     if name == "f64" {
         return value.to_bits();
@@ -115,7 +115,7 @@ pub(crate) fn elements(name: &str, kind: &str, seed: u64, count: usize) -> Vec<u
     (0..count as u64).map(one).collect()
 }
 
-/// Elements as bytes, lowest first.
+/// Elements packed to bytes, lowest first.
 pub(crate) fn pack(values: &[u64], bits: u32) -> Vec<u8> {
     if bits >= 8 {
         let bytes = bits as usize / 8;

@@ -1,10 +1,10 @@
-//! The kernels that the probe ran, one instruction in a loop each.
+//! The kernels that the probe ran: one instruction in a loop each.
 //!
-//! The same as in scripts/gpu/tensor/probe.py.
+//! The same code as scripts/gpu/tensor/probe.py.
 
 use crate::inputs::Format;
 
-/// An instruction and what it takes.
+/// An instruction and its types and shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ fn loads(prefix: &str, count: usize, ty: &str, base: &str, size: usize) -> Strin
 }
 
 impl Case {
-    /// From a line of the answers.
+    /// Parses a line of the answers.
     pub(crate) fn parse(line: &str) -> Self {
         let (head, scales) = line.split_once('|').expect("a case has scales");
         let words: Vec<&str> = head.split_whitespace().collect();
@@ -93,7 +93,7 @@ impl Case {
         }
     }
 
-    /// The kernel.
+    /// The text of the kernel.
     pub(crate) fn ptx(&self) -> String {
         if self.is_wgmma() {
             self.wgmma()
@@ -165,7 +165,7 @@ LOOP:
         )
     }
 
-    /// Bytes of a step's shared memory: A, if it is there, then B.
+    /// Bytes of shared memory for one step: A, if it is there, then B.
     pub(crate) fn image_bytes(&self) -> usize {
         32 * self.n + if self.a_in_memory { 2048 } else { 0 }
     }

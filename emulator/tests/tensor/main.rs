@@ -1,7 +1,7 @@
-//! Holds the tensor cores to what an H200 answered, bit by bit.
+//! Compares the tensor cores with the answers of an H200, bit by bit.
 //!
-//! `h200_answers.txt` has, for each instruction and kind of inputs, a hash of all accumulators.
-//! scripts/gpu/tensor makes it on a GPU. The inputs are made again here, from their seeds.
+//! `h200_answers.txt` has a hash of all accumulators for each instruction and kind of inputs;
+//! scripts/gpu/tensor makes it on a GPU. The inputs are generated again here, from their seeds.
 
 mod gemm;
 mod inputs;
@@ -23,7 +23,7 @@ fn hash(bytes: &[u8]) -> u64 {
         })
 }
 
-/// A line of the answers: inputs of an instruction, and the hash of what came out.
+/// A line of the answers: an instruction with its inputs, and the hash of the results.
 struct Set<'a> {
     label: &'a str,
     kinds: [&'a str; 3],
@@ -50,7 +50,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Bytes of A, of B (with A where that is in memory) and of C.
+    /// The bytes of A, of B (preceded by A if that is in memory) and of C.
     fn bytes(&self, case: &Case) -> [Vec<u8>; 3] {
         let tiles = self.steps * self.blocks;
         let [ka, kb, kc] = self.kinds;
@@ -108,7 +108,7 @@ impl<'a> Set<'a> {
     }
 }
 
-/// Runs every set of the cases that `chosen` takes; how many sets there were.
+/// Runs every set of the cases for which `chosen` is true; returns the number of sets.
 fn check(chosen: impl Fn(&Case) -> bool) -> usize {
     let emulator = Emulator::new(EmulatorConfig {
         threads: Some(2),

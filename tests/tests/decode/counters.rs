@@ -1,4 +1,4 @@
-//! What the emulator counts: how often weights are read, and bank conflicts.
+//! The emulator's counters: how often weights are read, and bank conflicts.
 
 use half::bf16;
 use warpsmith_tests::profiled;
@@ -25,12 +25,12 @@ fn weights_are_read_once_and_no_bank_twice() {
         let counters = launch.counters();
         let bytes = |rows: u32| u64::from(rows) * u64::from(case.k) * 2;
         let (of_a, of_b) = (bytes(case.m), bytes(case.n));
-        // Each of the tiles along n gets A. What is copied to several is counted where it lands.
+        // A is loaded for each tile along n. Multicast copies are counted at each destination.
         let of_all = of_b + u64::from(tiles) * of_a;
         assert_eq!(counters.global.copies_in.bytes, of_all, "{case:?}");
         assert!(counters.global.distinct_read >= of_a + of_b, "{case:?}");
-        // Sums are read four at a time: where rows are no multiple of what banks hold, a few reads
-        // go from one row to the next.
+        // Sums are read four at a time: if a row does not fill whole rounds of banks, some reads
+        // span two rows.
         if case.way.tile_n().is_multiple_of(32) {
             assert_eq!(counters.shared.bank_conflicts, 0, "{case:?}");
         }

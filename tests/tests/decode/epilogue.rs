@@ -1,4 +1,4 @@
-//! The fused epilogue: every part of it, at its places.
+//! The fused epilogue: each of its parts, at every place.
 
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
 use warpsmith::testing::devices;

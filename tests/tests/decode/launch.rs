@@ -9,7 +9,7 @@ use warpsmith::{
     TensorMapDesc, TensorMapSwizzle,
 };
 
-/// An element of these kernels.
+/// An element type of these kernels.
 pub(crate) trait Value: Element + PartialEq + std::fmt::Debug {
     fn new(x: f64) -> Self;
 }
@@ -30,16 +30,16 @@ values! {
     bf16, |x| bf16::from_f64(x);
 }
 
-/// Which kernel computes, and in which tiles.
+/// The kernel, and its tile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     Sm80(DecodeConfig),
-    /// `splits` are the case's.
+    /// `splits` comes from the case.
     Sm90(DecodeTiling),
 }
 
 impl Way {
-    /// The most rows that it takes.
+    /// Most rows of A that it can process.
     pub(crate) fn tile_m(&self) -> u32 {
         match self {
             Self::Sm80(config) => config.tile_m,
@@ -55,7 +55,7 @@ impl Way {
     }
 }
 
-/// What is multiplied, and how it lies.
+/// The extents and layouts of a GEMM.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) way: Way,
@@ -65,7 +65,7 @@ pub(crate) struct Case {
     pub(crate) batch: u32,
     pub(crate) trans_b: Transpose,
     pub(crate) splits: u32,
-    /// Elements by which rows of A, B and D are longer than they need be.
+    /// Extra elements in each row of A, B and D.
     pub(crate) padding: [u32; 3],
 }
 
@@ -125,7 +125,7 @@ impl Case {
         }
     }
 
-    /// With k shared by so many blocks, as far as a cluster holds them.
+    /// The case with k split over this many blocks, as far as a cluster has them.
     pub(crate) fn split(self, splits: u32) -> Self {
         match self.way {
             Way::Sm80(_) => Self { splits, ..self },
@@ -140,7 +140,7 @@ impl Case {
         }
     }
 
-    /// Rows and columns of B as stored.
+    /// Rows and columns of B as it is stored.
     fn stored_b(&self) -> (u32, u32) {
         match self.trans_b {
             Transpose::N => (self.k, self.n),
@@ -172,13 +172,13 @@ impl Case {
         }
     }
 
-    /// A in memory: NaN where nothing may be read.
+    /// A in memory; NaN in the padding.
     pub(crate) fn a<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
         let params = self.params();
         lay_out([self.batch, self.m, self.k], params.lda, value)
     }
 
-    /// B in memory, of its values at `[batch, k, n]`.
+    /// B in memory, from its values at `[batch, k, n]`.
     pub(crate) fn b<T: Value>(&self, value: impl Fn([u32; 3]) -> f64) -> Vec<T> {
         let params = self.params();
         let (rows, columns) = self.stored_b();
@@ -230,13 +230,13 @@ impl Case {
         ])
     }
 
-    /// Elements of D's memory.
+    /// Number of elements in D's memory.
     pub(crate) fn len_d(&self) -> usize {
         (self.batch as i64 * self.params().batch_stride_d) as usize
     }
 }
 
-/// A batch of matrices with `ld` elements between rows, and NaN between them.
+/// A batch of matrices with row stride `ld`, and NaN between the rows.
 fn lay_out<T: Value>(
     [batch, rows, columns]: [u32; 3],
     ld: i64,
@@ -252,7 +252,7 @@ fn lay_out<T: Value>(
     elements
 }
 
-/// What an epilogue reads besides.
+/// The further operands of an epilogue.
 #[derive(Default)]
 pub(crate) struct Extras<'a, Out: Element> {
     pub(crate) c: Option<&'a DeviceBuffer<Out>>,
@@ -265,7 +265,7 @@ pub(crate) struct Extras<'a, Out: Element> {
     pub(crate) epilogue: EpilogueParams,
 }
 
-/// Runs it into `d`.
+/// Launches the case; the result is in `d`.
 pub(crate) fn launch<In: Value, Out: Value>(
     device: &Device,
     case: &Case,
@@ -326,7 +326,7 @@ pub(crate) fn launch<In: Value, Out: Value>(
         }
     }
     arguments.extend(tail);
-    // SAFETY: buffers are as long as the parameters say, and outlive the synchronization.
+    // SAFETY: buffers are as long as the parameters say, and live until after the synchronisation.
     unsafe { kernel.launch(&stream, config, &arguments[..])? };
     stream.synchronize()?;
     assert!(

@@ -1,6 +1,6 @@
-//! The decode entries, launched as `spec` says, against plain f64 loops: every entry, ragged edges,
-//! padding that may not be touched, special values, fused epilogues, the order of sums, and what the
-//! emulator counts.
+//! The decode GEMM entries, launched as `spec` says, against plain f64 loops: every entry, ragged
+//! edges, padding that must not be touched, special values, fused epilogues, the order of sums, and
+//! the emulator's counters.
 
 mod counters;
 mod epilogue;
@@ -15,14 +15,14 @@ use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, DeviceBuffer};
 
-/// What D holds before a launch.
+/// Contents of D before a launch.
 const POISON: f64 = -77.0;
 
 fn upload<T: Value>(device: &Device, values: &[T]) -> DeviceBuffer<T> {
     DeviceBuffer::from_slice(device, values).expect("the device has memory")
 }
 
-/// A small integer of a place: products and their sums are exact.
+/// A small integer that depends on the place, so that products and sums are exact.
 fn integer(seed: u32, [i, row, column]: [u32; 3]) -> f64 {
     let mixed = (row.wrapping_mul(0x9e37_79b9) ^ column.wrapping_mul(0x85eb_ca6b))
         .wrapping_add(i.wrapping_mul(0xc2b2_ae35) ^ seed)
@@ -30,7 +30,7 @@ fn integer(seed: u32, [i, row, column]: [u32; 3]) -> f64 {
     f64::from((mixed >> 13) % 5) - 2.0
 }
 
-/// A number whose products' sums are rounded, so that their order shows.
+/// A number whose products give sums that are rounded, so that their order shows.
 fn fraction(seed: u32, place: [u32; 3]) -> f64 {
     integer(seed, place) * 0.3 + integer(seed + 1, place) * 0.011
 }
@@ -81,8 +81,8 @@ fn run<In: Value, Out: Value>(
     d.to_vec().expect("the result can be read")
 }
 
-/// Hopper's tiles: the narrowest, one whose last warpgroup computes some weights twice, wide ones, and
-/// tokens shared by two and by four blocks.
+/// Hopper's tiles: the narrowest, one whose last warpgroup computes some weights twice, wide ones,
+/// and tiles whose tokens are shared by two and by four blocks.
 fn tilings() -> impl Iterator<Item = DecodeTiling> {
     TILES_M.into_iter().flat_map(|tile_m| {
         [(64, 1), (72, 1), (128, 2), (192, 1), (80, 2), (64, 4)]
@@ -96,7 +96,7 @@ fn tilings() -> impl Iterator<Item = DecodeTiling> {
     })
 }
 
-/// Each tile of each architecture, for either layout of B.
+/// Each tile of each architecture, with both layouts of B.
 fn tiles() -> impl Iterator<Item = Case> {
     let ways = DECODE_CONFIGS.into_iter().map(Way::Sm80);
     let ways = ways.chain(tilings().map(Way::Sm90));
@@ -107,7 +107,7 @@ fn tiles() -> impl Iterator<Item = Case> {
         })
 }
 
-/// The tiles that hold `m` rows.
+/// The smallest tiles that hold `m` rows.
 fn holding(m: u32) -> [Way; 2] {
     let tiling = DecodeTiling {
         tile_m: DecodeTiling::holding(m).expect("1 to 64 rows"),
@@ -193,7 +193,7 @@ fn special_values_reach_their_own_results_only() {
                 ..tile
             }
             .split(2);
-            // NaN in a row of A, infinity in a column of B, at the last of k.
+            // NaN in a row of A and infinity in a column of B, at the last k.
             let a = |[_, row, p]: [u32; 3]| if (row, p) == (1, 199) { f64::NAN } else { 1.0 };
             let b = |[_, p, column]: [u32; 3]| {
                 if (p, column) == (199, 69) {

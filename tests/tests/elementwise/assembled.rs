@@ -1,6 +1,7 @@
-//! ptxas takes what is composed, for every generation, and spills nothing.
+//! ptxas accepts composed kernels for every GPU generation, and without register spills.
 //!
-//! `WARPSMITH_KEEP_COMPOSED=FOLDER` keeps the texts: docs/elementwise.md counts their instructions.
+//! `WARPSMITH_KEEP_COMPOSED=FOLDER` keeps their texts: docs/elementwise.md counts their
+//! instructions.
 
 use std::io::Write;
 
@@ -10,10 +11,10 @@ use warpsmith::{
     BinaryOp, Chain, ChainElement, Device, E4m3, E5m2, GradOp, Result, Tensor, UnaryOp,
 };
 
-/// Generations that kernels are assembled for.
+/// Architectures that kernels are assembled for.
 const ARCHS: [(u32, u32); 6] = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0)];
 
-/// A kernel, by name and architecture.
+/// A composed kernel: its name, and its text for an architecture.
 type Composed = (&'static str, Box<dyn Fn((u32, u32)) -> Result<String>>);
 
 fn tensor<T: ChainElement>(device: &Device) -> Tensor<T> {
@@ -21,7 +22,7 @@ fn tensor<T: ChainElement>(device: &Device) -> Tensor<T> {
     Tensor::zeros(&stream, &[64]).expect("a tensor")
 }
 
-/// relu(gelu(2 x + other) - 1) and so on: eight functions, two tensors.
+/// A chain of eight functions and two tensors: relu(gelu(2 x + other) - 1) and so on.
 fn of_eight<'a, T: ChainElement>(x: &'a Tensor<T>, other: &'a Tensor<T>) -> Chain<'a> {
     Chain::new(x)
         .scalar(BinaryOp::Mul, 2.0_f32)
@@ -34,7 +35,7 @@ fn of_eight<'a, T: ChainElement>(x: &'a Tensor<T>, other: &'a Tensor<T>) -> Chai
         .unary(UnaryOp::Sqrt)
 }
 
-/// A function of one tensor, a cast where the output is another type.
+/// A function of one tensor, and a cast if the output has another type.
 fn one<T: ChainElement, U: ChainElement>(
     device: &Device,
     name: &'static str,

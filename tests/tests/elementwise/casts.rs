@@ -1,19 +1,19 @@
-//! Casts between all dtypes: rounded once, saturated.
+//! Casts between all dtypes: rounded once, and saturated.
 
 use half::{bf16, f16};
 use warpsmith::reference::precision::round_to;
 use warpsmith::{CastElement, Device, E4m3, E5m2, Element, Tensor};
 use warpsmith_tests::{Checked, say};
 
-/// What a cast is held against: an element as an exact number, and the nearest element to one.
+/// An element type of casts: its exact value, and the nearest element to a value.
 trait Number: CastElement + std::fmt::Debug {
-    /// The value; of integers exactly.
+    /// The exact value; integers stay integers.
     fn value(self) -> Value;
     /// The cast's result.
     fn cast_from(value: Value) -> Self;
-    /// Bits, all NaN alike.
+    /// The bits, with all NaNs equal.
     fn key(self) -> u64;
-    /// Values where casts go wrong, and others.
+    /// Values at which casts tend to fail, and others.
     fn table() -> Vec<Self>;
 }
 
@@ -23,8 +23,8 @@ enum Value {
     Float(f64),
 }
 
-/// Correctly rounded to `bits` of significand where that is less than f64 has: to nearest, ties to even.
-/// f64 holds the result exactly, however many bits the integer has.
+/// An integer rounded to `bits` of significand if f64 has more: to nearest, ties to even. f64
+/// represents the result exactly, however many bits the integer has.
 fn rounded(x: i64, bits: u32) -> f64 {
     let magnitude = i128::from(x).unsigned_abs();
     let len = 128 - magnitude.leading_zeros();
@@ -39,7 +39,7 @@ fn rounded(x: i64, bits: u32) -> f64 {
     if x < 0 { -value } else { value }
 }
 
-/// Numbers around powers of two, halves, ranges' ends.
+/// Numbers around powers of two, halves, and the ends of ranges.
 fn interesting() -> Vec<f64> {
     let mut all = vec![
         0.0,
@@ -129,7 +129,7 @@ macro_rules! float_types {
                 let from: fn(f64) -> Self = $from;
                 match value {
                     Value::Integer(x) => from(rounded(x, $bits)),
-                    // By the reference: `half` looks at fewer bits of an f64 than there are.
+                    // With the reference: `half` does not look at all bits of an f64.
                     Value::Float(x) => from(round_to(<$ty as Element>::DTYPE, x)),
                 }
             }
@@ -159,7 +159,8 @@ fn check<T: Number, U: Number>(device: &Device) -> Checked {
     let values = T::table();
     let stream = device.stream().map_err(say)?;
     let x = Tensor::from_slice(device, &[values.len()], &values).map_err(say)?;
-    // Whole, where chunks are taken, and every second element backwards, where they are not.
+    // The whole tensor, which is processed in chunks, and every second element backwards, which is
+    // not.
     let gathered = x.slice_step(0, .., -2).map_err(say)?;
     let order: [(&Tensor<T>, Vec<T>); 2] = [
         (&x, values.clone()),
@@ -225,7 +226,7 @@ fn casts_between_all_dtypes_round_once_and_saturate() {
 
 #[test]
 fn integers_of_64_bits_are_rounded_once_where_f64_would_be_a_step_between() {
-    // Half way between two bf16, and one more: by way of f64 it would be half way.
+    // One more than halfway between two bf16 numbers: converted to f64 first, it would be halfway.
     let x = (1_i64 << 62) + (1 << 54) + 1;
     for device in warpsmith::testing::devices() {
         let stream = device.stream().expect("a stream");

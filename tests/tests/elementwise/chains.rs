@@ -1,4 +1,4 @@
-//! Chains: the bits of their steps one by one, in f32.
+//! Chains give the same bits as their steps one by one, in f32.
 
 use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
@@ -16,7 +16,7 @@ use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-/// A step; tensors by number.
+/// A step of a chain; tensors are given by number.
 #[derive(Clone, Copy, Debug)]
 enum Link {
     Unary(UnaryOp),
@@ -31,7 +31,7 @@ enum Link {
 #[derive(Clone, Debug)]
 struct Program {
     shape: Vec<usize>,
-    /// Which extents of tensor 1, 2 and 3 are 1.
+    /// Which extents of tensors 1, 2 and 3 are 1.
     broadcast: [u8; 3],
     views: [View; 5],
     links: Vec<Link>,
@@ -87,7 +87,7 @@ fn program(largest: usize) -> impl Strategy<Value = Program> {
         })
 }
 
-/// Without steps that use what was not kept.
+/// Drops the steps that use values that were not kept.
 fn valid(links: Vec<Link>) -> Vec<Link> {
     let mut kept = [false; 4];
     let mut all = Vec::new();
@@ -112,7 +112,7 @@ fn operands<A: TestElement, B: TestElement>(
         let bits = program.broadcast[t];
         let extents = program.shape.iter().enumerate();
         let shape: Vec<usize> = extents
-            // A quarter of the extents are 1.
+            // A quarter of the extents become 1.
             .map(|(axis, &extent)| {
                 if (bits >> (2 * axis)) & 3 == 0 {
                     1
@@ -134,7 +134,7 @@ fn operands<A: TestElement, B: TestElement>(
     Ok((x, [draw(0)?, draw(1)?, draw(2)?]))
 }
 
-/// The chain in one launch.
+/// The chain in a single launch.
 fn fused<'a, A: ChainElement, B: ChainElement>(
     links: &[Link],
     x: &'a Tensor<A>,
@@ -164,7 +164,7 @@ fn fused<'a, A: ChainElement, B: ChainElement>(
     chain
 }
 
-/// The short form of a function, where it has one.
+/// The short form of a function, if it has one.
 fn narrow(op: UnaryOp) -> Option<Fragment> {
     const FRAGMENTS: &str = include_str!("../../../ptx/sm_75/fragments.ptx");
     op.narrow_ulps()?;
@@ -174,8 +174,8 @@ fn narrow(op: UnaryOp) -> Option<Fragment> {
     Some(fragment.expect("functions with a bound for short forms have one"))
 }
 
-/// The same a launch a step, over tensors of f32; functions in their short forms where the chain takes
-/// those.
+/// The same with one launch per step, on f32 tensors. Functions are in their short forms if the
+/// chain uses those.
 fn one_by_one(
     links: &[Link],
     is_narrow: bool,
@@ -245,7 +245,7 @@ where
     let want = one_by_one(&program.links, is_narrow, &tensors, &program.shape, &stream);
     let want = want.map_err(say)?;
     let want = want.cast::<U>(&stream).map_err(say)?;
-    // All NaN are alike: which one a step makes of another is the compiler's.
+    // All NaNs count as equal: which NaN a step produces is up to the compiler.
     let number = |array: ArrayD<U>| {
         array.mapv(|x| {
             if x.wide().is_nan() {
@@ -306,7 +306,7 @@ fn a_chain_of_eight_functions_is_near_its_definition() {
             let v = f64::from(x) * f64::from(0.7_f32) + f64::from(0.1_f32);
             let silu = v / (1.0 + (-v).exp());
             let want = (silu * silu).ln_1p().tanh().clamp(0.125, 0.75);
-            // Each of eight roundings, by derivatives of at most 4 in all from there on.
+            // Each of eight roundings, amplified by derivatives of at most 4 in all.
             let error = (f64::from(y) - want).abs();
             assert!(
                 error <= 8.0 * 4.0 * 6e-8,
@@ -341,7 +341,7 @@ fn chains_of_short_floats_are_near_their_definition() {
             let root = gelu.exp().sqrt().tanh();
             let silu = root / (1.0 + (-root).exp());
             let want = 1.0 / (1.0 + (-silu).exp());
-            // One rounding, and a hundredth of it for all that is before: nothing is rounded between.
+            // One rounding, and a hundredth of it for everything before: nothing else is rounded.
             let error = (y.wide() - want).abs();
             let most = want * unit_roundoff * 1.01;
             let y = y.wide();

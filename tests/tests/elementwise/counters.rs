@@ -1,5 +1,5 @@
-//! What the emulator counts: each byte is read once and written once, in few accesses, and no bank of
-//! shared memory is met twice.
+//! The emulator's counters: each byte is read once and written once, in few accesses, without bank
+//! conflicts in shared memory.
 
 use half::bf16;
 use warpsmith::{BinaryOp, Chain, Device, Element, Stream, Tensor, UnaryOp};
@@ -27,7 +27,7 @@ fn a_chain_reads_every_byte_once() {
     let global = &launch.counters().global;
     assert_eq!(global.loads.bytes, 2 * 2 * elements);
     assert_eq!(global.stores.bytes, 2 * elements);
-    // Whole sectors of 32 bytes: nothing is moved that was not asked for.
+    // Whole 32-byte sectors: nothing is moved that was not requested.
     assert_eq!(global.loads.sectors * 32, 2 * 2 * elements);
     assert_eq!(global.stores.sectors * 32, 2 * elements);
 }

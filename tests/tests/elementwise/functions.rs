@@ -1,5 +1,5 @@
-//! Functions of one and two elements and gradients: every function, dtype, layout, broadcast; special
-//! values.
+//! Functions of one and two elements, and gradients: every function, dtype, layout and broadcast;
+//! special values.
 
 use proptest::prelude::*;
 use warpsmith::reference::elementwise::{binary, erf, erfc, gradient, unary};
@@ -28,7 +28,7 @@ fn sigmoid(x: f64) -> f64 {
     }
 }
 
-/// The function's definition.
+/// The definition of the function, in f64.
 pub(crate) fn definition(op: UnaryOp, scalar: f64) -> impl Fn(f64) -> f64 {
     use std::f64::consts::{FRAC_1_SQRT_2, PI};
     move |x| match op {
@@ -84,7 +84,7 @@ pub(crate) fn definition(op: UnaryOp, scalar: f64) -> impl Fn(f64) -> f64 {
     }
 }
 
-/// The function's definition.
+/// The definition of the function, in f64.
 pub(crate) fn binary_definition(op: BinaryOp) -> impl Fn(f64, f64) -> f64 {
     move |x, y| match op {
         BinaryOp::Add => x + y,
@@ -95,7 +95,7 @@ pub(crate) fn binary_definition(op: BinaryOp) -> impl Fn(f64, f64) -> f64 {
         BinaryOp::Max => x.max(y),
         BinaryOp::Min => x.min(y),
         BinaryOp::Pow => x.powf(y),
-        // f64's own remainder is exact.
+        // The remainder operator of f64 is exact.
         BinaryOp::Fmod => x % y,
         BinaryOp::Remainder => {
             let rest = x % y;
@@ -125,7 +125,7 @@ pub(crate) fn binary_definition(op: BinaryOp) -> impl Fn(f64, f64) -> f64 {
     }
 }
 
-/// The terms that the derivative is the sum of.
+/// The two terms whose sum is the derivative.
 fn derivative(op: GradOp) -> impl Fn(f64) -> [f64; 2] {
     use std::f64::consts::{FRAC_1_SQRT_2, PI, TAU};
     let gate = |v: f64, g: f64| {
@@ -169,7 +169,7 @@ pub(crate) fn check_unary(op: UnaryOp, case: &Case, device: &Device) -> Checked 
         let want = unary(&x.values.view(), T::DTYPE, f64::from(ulps), f);
         agrees(&got, &want)?;
         if matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sign) {
-            // Signs of zeros too, which values do not tell apart.
+            // The signs of zeros too, which a comparison of values does not see.
             let signs = want
                 .values
                 .iter()

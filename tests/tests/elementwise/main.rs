@@ -25,12 +25,12 @@ use moves::check_moves;
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     shape: Vec<usize>,
-    /// Extents of the second operand that are 1 instead; missing ones are not.
+    /// Extents of the second operand that are replaced by 1; missing entries are not replaced.
     #[serde(default)]
     broadcast: Vec<bool>,
     #[serde(deserialize_with = "operation::dtype")]
     dtype: DType,
-    /// Of both operands and the result.
+    /// Views of both operands and of the result.
     #[serde(default)]
     views: [View; 3],
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! A function of one's own (that of example 07), over tensors of any layout.
+//! A user-defined function (that of example 07) on tensors of any layout.
 
 use half::bf16;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use warpsmith_tests::{Checked, say};
 
 const PTX: &str = include_str!("../../../examples/kernels/ptx/sm_75/swish_gate.ptx");
 
-/// x sigmoid(beta x) gate: shape, which extents of beta and gate are 1, layouts.
+/// x sigmoid(beta x) gate: the shape, which extents of beta and gate are 1, layouts, seed.
 type Case = (Vec<usize>, [bool; 4], [View; 4], u32);
 
 fn check((shape, ones, views, seed): &Case, device: &Device) -> Checked {
@@ -52,7 +52,7 @@ fn check((shape, ones, views, seed): &Case, device: &Device) -> Checked {
         .for_each(|x, beta, gate| {
             *x = *x / (1.0 + (-beta * *x).exp()) * gate;
         });
-    // Products and quotients rounded, the exponential off by its argument's rounding.
+    // Products and quotients are rounded; the exponential has the error of its argument's rounding.
     agrees(&got, &Expected::within_ulps(DType::Bf16, want, 8.0))
 }
 

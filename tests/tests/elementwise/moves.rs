@@ -1,4 +1,4 @@
-//! Copies between layouts, permutations among them: bits.
+//! Copies between layouts, including permutations: the bits must be equal.
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use warpsmith_tests::{Checked, say, with_float};
 
 use crate::{Case, case};
 
-/// Casts to every dtype, copies, assignments: exact.
+/// Casts to every dtype, copies and assignments: exact.
 pub(crate) fn check_moves(case: &Case, device: &Device) -> Checked {
     fn typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
         fn cast<T: Float, U: Float + TestElement>(x: &Tensor<T>, values: &ArrayD<f64>) -> Checked {
@@ -67,7 +67,7 @@ fn permutations(rank: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// A tensor of consecutive numbers, permuted and made contiguous, against ndarray.
+/// Makes a permuted tensor of consecutive numbers contiguous, and compares it with ndarray.
 fn check_permutation<T: Element + PartialEq + std::fmt::Debug>(
     device: &Device,
     shape: &[usize],
@@ -147,8 +147,8 @@ fn random_permutations_of_up_to_eight_dimensions_move_every_element() {
     });
 }
 
-/// The paths of transpositions that whole tensors do not take: rows that are not aligned, and tensors
-/// inside of others on both sides.
+/// The paths of transpositions that whole tensors do not take: rows that are not aligned, and views
+/// of larger tensors on both sides.
 #[test]
 fn parts_of_matrices_are_transposed_in_place_of_others() {
     fn check<T: Element + PartialEq>(device: &Device, make: impl Fn(usize) -> T) {

@@ -1,4 +1,4 @@
-//! Functions in the tensors' own type: f64, i32 and i64 against Rust's own arithmetic.
+//! Functions computed in the tensors' own type: f64, i32 and i64, against Rust's arithmetic.
 
 use std::fmt::Debug;
 
@@ -10,14 +10,14 @@ use warpsmith::{
 
 use crate::functions::{binary_definition, definition};
 
-/// A type with arithmetic of its own.
+/// A type with its own arithmetic.
 trait Own: ChainElement + Copy + PartialEq + Debug {
     const ARITHMETIC: Arithmetic;
-    /// Ends, zeros, and what lies between.
+    /// The ends of the range, zeros, and values between.
     fn values() -> Vec<Self>;
     fn unary(op: UnaryOp, x: Self) -> Self;
     fn binary(op: BinaryOp, a: Self, b: Self) -> Self;
-    /// Whether a result is right that is off by so many ulp.
+    /// Whether a result within `ulps` of `want` is accepted.
     fn agrees(self, want: Self, ulps: f64) -> bool;
     fn number(x: i8) -> Self;
 }
@@ -141,7 +141,7 @@ impl Own for f64 {
         if self == want || self.is_nan() && want.is_nan() {
             return true;
         }
-        // The host's own functions are within an ulp too.
+        // The host's own functions may be off by an ulp too.
         let ulp = want.abs().max(f64::MIN_POSITIVE) * f64::EPSILON;
         (self - want).abs() <= (ulps + f64::from(u8::from(ulps > 0.5))) * ulp
     }
@@ -199,7 +199,7 @@ fn check<T: Own + Into<warpsmith::Number>>(device: &Device) {
     check_layouts::<T>(device);
 }
 
-/// Numbers, kept values, conditions of bytes, comparisons as bytes; transposed and broadcast.
+/// Numbers, kept values, byte conditions, comparisons as bytes; transposed and broadcast.
 fn check_layouts<T: Own + Into<warpsmith::Number>>(device: &Device) {
     let stream = device.stream().expect("a stream");
     let (rows, columns) = (37, 10);

@@ -1,4 +1,4 @@
-//! What is refused, and how.
+//! What elementwise operations refuse, and the errors.
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{BinaryOp, Chain, Device, Error, GradOp, Gradient, Select, Tensor, UnaryOp};

@@ -276,7 +276,7 @@ fn expected<A: TestElement, B: TestElement, Out: TestElement>(
     fused(&inputs.a.values.view(), &inputs.b.values.view(), &options).map_err(say)
 }
 
-/// How the named kernel accumulates; without a name, the worst of all kernels.
+/// The arithmetic of the named kernel; without a name, that of any kernel for the case.
 fn arithmetic(case: &Case, name: Option<&str>) -> Arithmetic {
     if name.is_some_and(|name| name.starts_with("gemm_simt")) {
         return Arithmetic::F32;

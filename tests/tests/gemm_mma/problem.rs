@@ -84,7 +84,7 @@ pub(crate) struct Placed<T: Element> {
 }
 
 impl<T: Value> Placed<T> {
-    /// Nothing is written yet.
+    /// Not initialised; the tests only ever write the elements of the view.
     pub(crate) fn empty(stream: &Stream, [batch, rows, columns]: [usize; 3], lie: Lie) -> Self {
         let ld = columns + lie.pad;
         let batches = if lie.broadcast { 1 } else { batch };

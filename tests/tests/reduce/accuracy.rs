@@ -1,9 +1,9 @@
-//! How far sums are from the truth as they get longer: no farther. `docs/reduce.md` has the table.
+//! The error of sums does not grow with their length. `docs/reduce.md` has the table.
 
 use warpsmith::{Reduce, ReduceOp, Tensor};
 use warpsmith_tests::values::Values;
 
-/// Neumaier's sum in f64.
+/// Neumaier summation in f64.
 fn exact(xs: &[f32]) -> (f64, f64) {
     let (mut sum, mut lost, mut size) = (0.0_f64, 0.0, 0.0);
     for x in xs.iter().map(|&x| f64::from(x)) {
@@ -25,7 +25,7 @@ fn errors_of_sums_do_not_grow_with_length() {
         let longest = if device.is_emulator() { 20 } else { 26 };
         for log2 in (8..=longest).step_by(4) {
             let n = 1_usize << log2;
-            // Of one sign, so that what a running sum in f32 loses adds up.
+            // All of one sign, so that the error of a running f32 sum accumulates.
             let xs: Vec<f32> = Values::Uniform
                 .draw(&[n], 1)
                 .iter()

@@ -1,4 +1,4 @@
-//! What the emulator counts: each byte of the input read once, no bank met twice.
+//! The emulator's counters: each byte of the input is read once, without bank conflicts.
 
 use half::bf16;
 use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
@@ -27,7 +27,7 @@ fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Optio
         let counters = launch.counters();
         let what = format!("{op:?} of {shape:?} over {axis:?} by {plan:?}");
         let input = (shape[0] * shape[1] * size_of::<T>()) as u64;
-        // Partial results are read once each, by the last block: 4 to 24 bytes.
+        // The last block reads each partial result once: 4 to 24 bytes.
         let partials = if plan.is_cut() {
             plan.partials() * 24
         } else {

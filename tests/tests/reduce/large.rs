@@ -1,4 +1,4 @@
-//! More elements than 32 bits count: on a GPU, and as a plan.
+//! More elements than 32 bits can count: on a GPU, and as a plan only.
 
 use half::bf16;
 use warpsmith::{Reduce, ReduceOp, Tensor};

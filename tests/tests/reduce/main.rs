@@ -40,15 +40,15 @@ pub(crate) use with_reducible;
 #[derive(Clone, Debug, Deserialize)]
 struct Case {
     shape: Vec<usize>,
-    /// None: everything.
+    /// `None` means all axes.
     #[serde(default)]
     axes: Option<Vec<usize>>,
     #[serde(default)]
     keep_dims: bool,
-    /// None: all of them.
+    /// `None` means all operations.
     #[serde(default)]
     op: Option<String>,
-    /// Values in f64.
+    /// Whether the values are in f64.
     #[serde(default)]
     wide: bool,
     #[serde(default)]
@@ -82,7 +82,7 @@ fn is_integer(dtype: DType) -> bool {
     matches!(dtype, DType::I32 | DType::I64)
 }
 
-/// An operand; integers of every magnitude, so that sums and products wrap.
+/// An operand; integers have every magnitude, so that sums and products wrap.
 pub(crate) fn operand<T: TestElement>(
     device: &Device,
     shape: &[usize],
@@ -129,7 +129,7 @@ fn check_op<T: Reducible<Value: TestElement> + TestElement>(
             Ok(want) => want,
             Err(refused) => return is_refused(&operation, &stream, &refused),
         };
-        // Sums of 64 bits are not all numbers of f64, so they are compared as what they are.
+        // f64 does not represent all 64-bit sums, so they are compared as integers.
         let shape = keep(want.mapv(|x| x as f64)).shape().to_vec();
         let want = want.into_shape_with_order(shape.clone()).map_err(say)?;
         return run_integers(&operation, &shape, case, device, &want);
@@ -175,7 +175,7 @@ fn check_op<T: Reducible<Value: TestElement> + TestElement>(
     }
 }
 
-/// With the axes that the case keeps.
+/// The result with the reduced axes kept, if the case says so.
 fn kept(array: ArrayD<f64>, case: &Case) -> ArrayD<f64> {
     if !case.keep_dims {
         return array;
@@ -186,7 +186,7 @@ fn kept(array: ArrayD<f64>, case: &Case) -> ArrayD<f64> {
 }
 
 fn judge(op: ReduceOp, case: &Case, got: &ArrayD<f64>, want: &Expected) -> Checked {
-    // Products overflow and underflow as their order has it, and then have no bound.
+    // Products overflow and underflow depending on their order, and then have no error bound.
     let agreement = want.compare(&got.view()).map_err(say)?;
     if agreement.unbounded > 0 && op != ReduceOp::Prod {
         return Err(format!("{} elements have no bound", agreement.unbounded));
@@ -239,7 +239,7 @@ fn is_refused<T: Reducible>(
 }
 
 fn case(largest: usize) -> impl Strategy<Value = Case> {
-    // One long axis at most: three of them are too many elements.
+    // At most one long axis: three would give too many elements.
     let shape = prop_oneof![
         extent(largest * 8).prop_map(|n| vec![n]),
         (extent(largest), extent(40)).prop_map(|(a, b)| vec![a, b]),
@@ -367,7 +367,7 @@ fn special_values_are_treated_as_documented() {
     for device in warpsmith::testing::devices() {
         let stream = device.stream().expect("a stream");
         for (op, values, want) in &table {
-            // Alone, behind many others, and across.
+            // The values alone, after many others, and along the other axis.
             for (repeat, axis) in [(1, 0), (700, 0), (1, 1)] {
                 let n = values.len();
                 let shape = if axis == 0 {

@@ -1,4 +1,4 @@
-//! Dot products: two tensors, of layouts that are the same or are not.
+//! Dot products of two tensors, with the same or with different layouts.
 
 use proptest::prelude::*;
 use warpsmith::reference::reduce::{Options, dot};

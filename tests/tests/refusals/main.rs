@@ -1,4 +1,4 @@
-//! What the operations refuse: typed errors that name the value got, and nothing written.
+//! What the operations refuse: typed errors that name the value, and nothing is written.
 
 /// The error is of this variant, its text says all of `words`.
 macro_rules! refused {
@@ -36,7 +36,7 @@ fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
     Tensor::full(stream, shape, 1.0).expect("a tensor")
 }
 
-/// A poisoned output of that shape.
+/// A poisoned output with this shape.
 fn output(device: &Device, shape: &[usize]) -> Output<f32> {
     Output::new(device, shape, View::Contiguous).expect("an output")
 }
@@ -76,7 +76,7 @@ fn gemm_refuses_shapes_that_do_not_fit() {
         let (b, c) = (ones(stream, &[4, 6]), ones(stream, &[6, 3]));
         let with_c = Gemm::new(&a, &b).beta(1.0, &c);
         refused!(with_c.run(stream), ShapeMismatch, "`c`", "[6, 3]", "[3, 6]");
-        // A c that does not fit is refused even where it would not be read.
+        // A c that does not fit is refused even if it would not be read.
         refused!(
             Gemm::new(&a, &b).beta(0.0, &c).run(stream),
             ShapeMismatch,
@@ -109,7 +109,7 @@ fn gemm_refuses_outputs_that_overlap() {
         let c = ones(stream, &[4, 4]);
         let shifted = Gemm::new(&a, &b).beta(1.0, &c).run_into(&c.t(), stream);
         refused!(shifted, Overlap, "`d`", "`c`");
-        // At beta 0, c is not read, and may be anywhere.
+        // At beta 0, c is not read, and may overlap the output.
         Gemm::new(&a, &b)
             .beta(0.0, &c)
             .run_into(&c.t(), stream)
@@ -184,7 +184,7 @@ fn attention_refuses_shapes_that_do_not_fit() {
             .softmax_scale(f32::NAN)
             .run(stream);
         refused!(scaled, InvalidValue, "softmax_scale", "NaN", "finite");
-        // Finite, but not in base 2.
+        // Finite, but not after conversion to base 2.
         let scaled = Attention::new(&q, &q, &q)
             .softmax_scale(f32::MAX)
             .run(stream);
@@ -340,7 +340,7 @@ fn softmax_and_elementwise_refuse_what_does_not_fit() {
 
 #[test]
 fn operands_of_another_device_are_refused() {
-    // Two emulators are two devices.
+    // Two emulators count as two devices.
     let [here, there] = [(); 2].map(|()| {
         Device::emulator_with(warpsmith::emulator::EmulatorConfig::default()).expect("an emulator")
     });

@@ -263,8 +263,8 @@ fn running(entry: ScanEntry, rng: &mut ChaCha8Rng) -> Trial {
     if plan.tiles == 1 {
         trial.launch(entry, config, [x, y, Arg::Null, Arg::params(params)]);
     } else {
-        // The status begins with a counter, which blocks increment also after the last tile. Which
-        // NaN an f64 total is depends on the device.
+        // The status begins with the counter of tiles; blocks that begin late find no tile left.
+        // Which NaN an f64 total is depends on the device.
         let words = vec![0; 8 * plan.status_words(rows, dtype) as usize];
         let no_result = if dtype == DType::F64 { words.len() } else { 8 };
         let status = trial.scratch(words, no_result);

@@ -147,7 +147,7 @@ pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
     kernel.trial(rng)
 }
 
-/// A matrix that a tensor map can describe, and its map. Boxes have `rows` rows (for B, rows as
+/// A matrix that a tensor map can describe, and its map. Boxes have `box_rows` rows (for B, rows as
 /// stored).
 fn mapped(
     trial: &mut Trial,
