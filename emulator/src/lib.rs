@@ -52,19 +52,19 @@
 //! |---|---|
 //! | global access outside an allocation, in a guard gap, or in freed memory | always, except an access that lands in another live allocation |
 //! | access not aligned to its size | always |
-//! | read of bytes that neither host nor kernel wrote | always, byte by byte, in global, shared and local memory |
-//! | shared or local access outside the block's or call's memory | always; from one variable into the next: never |
+//! | read of bytes that neither the host nor a kernel has written | always, byte by byte, in global, shared and local memory |
+//! | shared access outside the block's memory, or local access outside the thread's stack | always; an access that runs from one variable into the next: never |
 //! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, on the path that the lanes took |
-//! | deadlock at barriers, at mbarriers, or for registers of `setmaxnreg` | always, with which warps wait where |
-//! | mbarriers, copies, tensor maps and clusters that are misused | always, at the instruction that issued them |
+//! | deadlock at barriers, at mbarriers, or for registers of `setmaxnreg` | always, with what each warp waits for, and where |
+//! | misuse of mbarriers, copies, tensor maps and clusters | always, at the instruction that issued them |
 //! | a block that exits while copies from or into its shared memory are in flight | always under seed 0 |
 //! | register of a `wgmma` touched before its `wgmma.wait_group`, or between the `wgmma.fence` and the `wgmma` | accumulators always; registers of A when their value changes |
 //! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
-//! | `wgmma` descriptor that does not fit its swizzle's pattern, or that leads outside of shared memory or to bytes nobody wrote | always; one that leads to other bytes that were written: only by the result |
-//! | two accesses in a cluster that nothing orders, one a write, by threads or asynchronous work | always in what the schedule ran, whichever came first; never if what another lane of the warp did hides it |
-//! | a missing `fence.proxy.async` between a write and an asynchronous access | always in what the schedule ran |
+//! | `wgmma` descriptor that does not fit its swizzle's pattern, or that leads outside of shared memory or to bytes that were never written | always; one that leads to other bytes that were written: only by the result |
+//! | two unordered accesses in a cluster, at least one a write, by threads or asynchronous operations | always in the schedule that ran, whichever came first; never if a release or acquire by another lane of the warp hides it |
+//! | a missing `fence.proxy.async` between a write and an access by the async proxy | always in the schedule that ran |
 //! | two such accesses by blocks that cannot wait for each other | always |
-//! | two such accesses by blocks that can wait for each other, through flags | sometimes |
+//! | two such accesses by blocks that can wait for each other through flags in global memory | sometimes |
 //!
 //! The last four rows are the race checks, which [`Checks::NONE`] turns off. `docs/emulator.md`
 //! says, under Races, how they work and what they miss.

@@ -126,7 +126,7 @@ pub(super) struct Span {
     pub(super) bytes: u64,
     /// First lane, and the last that accesses the same bytes.
     pub(super) lanes: (u8, u8),
-    /// log2 of the bytes per lane if the lanes access consecutive bytes; else [`Self::ONE_LANE`].
+    /// log2 of the bytes per lane if the lanes access consecutive bytes; else [`Span::ONE_LANE`].
     pub(super) unit: u32,
 }
 
@@ -145,7 +145,7 @@ pub(super) struct Visitor<'a> {
     pub(super) cell: Cell,
     /// For each agent, the epoch up to which the visitor knows of its accesses.
     pub(super) known: &'a [u32],
-    /// The same for use by a write or against one, where a proxy fence may be needed.
+    /// The same for earlier writes, which may need a proxy fence before the visitor sees them.
     pub(super) known_writes: &'a [u32],
     /// For its own warp: per lane, the epoch that began with its last `bar.warp.sync`.
     pub(super) synced: &'a [u32; 32],

@@ -154,7 +154,7 @@ pub struct Waits {
     pub barrier: u64,
     /// `barrier.cluster.wait`
     pub cluster: u64,
-    /// `mbarrier.try_wait` and `mbarrier.test_wait`; every attempt counts.
+    /// `mbarrier.try_wait` and `mbarrier.test_wait`, counted each time that one returns.
     pub mbarrier: u64,
     /// `cp.async.wait_group`, `cp.async.bulk.wait_group`
     pub copies: u64,

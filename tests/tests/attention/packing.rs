@@ -33,8 +33,8 @@ fn keys_are_read_once_for_all_heads_that_share_them() {
     reads_keys_once::<f16>("flash_fwd_sm90_f16_d256_128x64", 256, few);
 }
 
-/// By `kernel` with `_packed` behind its name, and by `kernel` once for each head; `shapes` are heads that
-/// share keys, and queries.
+/// Checks what `kernel` reads with `_packed` appended to its name (once for all heads), and without
+/// it (once for each head). `shapes` are numbers of heads that share keys, and of queries.
 fn reads_keys_once<T: Float + TestElement>(
     kernel: &str,
     head_dim: usize,

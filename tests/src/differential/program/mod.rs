@@ -83,7 +83,7 @@ pub fn registers() -> usize {
     POOLS.iter().map(|(_, count)| count).sum()
 }
 
-/// Words that a thread writes: its registers and a share of the block's cells.
+/// Words of a thread's row of results: its registers, one of the block's cells, and an unused word.
 #[must_use]
 pub fn row_words() -> usize {
     registers() + 2
