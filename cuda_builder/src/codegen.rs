@@ -9,6 +9,7 @@ use crate::error::{Error, Step};
 use crate::ir::families::Family;
 use crate::narrow::narrow;
 use crate::process;
+use crate::registers;
 use crate::rounding;
 use crate::tidy::tidy;
 use crate::toolchain::DeviceToolchain;
@@ -37,7 +38,7 @@ impl Codegen<'_> {
         self.dump(&after)?;
         self.select(&after, &out)?;
         let ptx = fs::read_to_string(&out).map_err(io(&out))?;
-        Ok(tidy(&narrow(&rounding::pin(&ptx))))
+        Ok(registers::shorten(&tidy(&narrow(&rounding::pin(&ptx)))))
     }
 
     fn optimise(&self, family: &Family, before: &Path, after: &Path) -> Result<(), Error> {

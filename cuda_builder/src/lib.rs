@@ -53,6 +53,7 @@ mod manifest;
 mod narrow;
 mod pipeline;
 mod process;
+mod registers;
 mod rounding;
 mod tidy;
 pub mod toolchain;

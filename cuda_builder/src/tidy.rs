@@ -8,8 +8,9 @@
 //! | comments, blank lines, indentation | nothing, except `// hole ..`: where fragments go |
 //! | blanks after commas and before the tab after a mnemonic | nothing; in `asm!` a blank, no tab |
 //! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$arg0` |
-//! | the function's number in labels, `$L__BB12_3` | `$L3` |
+//! | the function's number in labels, `$L__BB12_3` | `$3` |
 //! | `.ptr .align 1`, which promises nothing | nothing |
+//! | bits of an f32, `0f3F000000`, where decimals say it shorter and as exactly | `0.5` |
 //!
 //! Parameters and labels are local to their function, and names from Rust contain no `$`, so the
 //! short names are as unique as the long ones.
@@ -41,11 +42,11 @@ pub(crate) fn tidy(ptx: &str) -> String {
         let code = code.replace(" \t", "\t").replace(", ", ",");
         let code = code.replace(" .ptr .align 1 ", " ");
         let code = renamed(&code, &param, "$arg", |_| Some(0));
-        let code = renamed(&code, "$L__BB", "$L", |rest| {
+        let code = renamed(&code, "$L__BB", "$", |rest| {
             let digits = digits(rest);
             rest[digits..].starts_with('_').then_some(digits + 1)
         });
-        tidy.push_str(&code);
+        tidy.push_str(&decimal(&code).unwrap_or(code));
         tidy.push('\n');
     }
     tidy
@@ -64,7 +65,7 @@ fn function(line: &str) -> Option<&str> {
     Some(&name[..end]).filter(|name| !name.is_empty())
 }
 
-fn is_of_name(c: char) -> bool {
+pub(crate) fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_$%".contains(c)
 }
 
@@ -93,6 +94,36 @@ fn renamed(line: &str, prefix: &str, short: &str, skip: impl Fn(&str) -> Option<
     }
     out.push_str(rest);
     out
+}
+
+/// An instruction with numbers of f32 in decimals, where it has such.
+fn decimal(code: &str) -> Option<String> {
+    let (head, operands) = code.split_once('\t')?;
+    // Of a register without a type a decimal would be the bits of an f64; 0 is 0 of any type.
+    let is_float = head.ends_with(".f32");
+    if !(is_float || head.ends_with("mov.b32")) || !operands.contains("0f") {
+        return None;
+    }
+    let shorter = |operand: &str| {
+        let bits =
+            u32::from_str_radix(operand.trim_end_matches(';').strip_prefix("0f")?, 16).ok()?;
+        let number = f32::from_bits(bits);
+        let text = match bits {
+            0 if !is_float => "0".to_owned(),
+            _ if !is_float || number.is_nan() || bits == (-0.0_f32).to_bits() => return None,
+            // All digits of the number, which as an f64 it is exactly.
+            _ => format!("{:?}", f64::from(number)),
+        };
+        let is_plain = |c: char| c.is_ascii_digit() || ".-".contains(c);
+        let end = if operand.ends_with(';') { ";" } else { "" };
+        (text.len() < "0f00000000".len() && text.chars().all(is_plain)).then(|| text + end)
+    };
+    let operands = operands.split(',');
+    let operands = operands.map(|operand| shorter(operand).unwrap_or_else(|| operand.to_owned()));
+    Some(format!(
+        "{head}\t{}",
+        operands.collect::<Vec<String>>().join(",")
+    ))
 }
 
 #[cfg(test)]
@@ -143,8 +174,8 @@ $L__BB0_2:
 ld.param.b64\t%rd1,[$arg10+80];
 mov.b32 %r3,%r4; // hole value %r3 <- %r4
 mov.b32 {%r1,%r2},%rd1;
-$L2:
-@%p1 bra\t$L2;
+$2:
+@%p1 bra\t$2;
 mov.u64\t%rd2,buf_param_1;
 mov.u64\t%rd3,f_param_1x;
 ret;
@@ -156,6 +187,49 @@ ret;
 ;
 ";
         assert_eq!(tidy(ptx), tidied);
+    }
+
+    #[test]
+    fn numbers_are_in_decimals_where_that_is_as_exact() {
+        let cases = [
+            (
+                "fma.rn.f32\t%r1,%r2,0f3F800000,0fBF000000;",
+                "fma.rn.f32\t%r1,%r2,1.0,-0.5;",
+            ),
+            (
+                "@%p1 selp.f32\t%r1,0f00000000,0f80000000,%p2;",
+                "@%p1 selp.f32\t%r1,0.0,0f80000000,%p2;",
+            ),
+            (
+                "max.f32\t%r1,%r2,0fFF800000;",
+                "max.f32\t%r1,%r2,0fFF800000;",
+            ),
+            (
+                "mul.rn.f32\t%r1,%r2,0f3FB8AA3B;",
+                "mul.rn.f32\t%r1,%r2,0f3FB8AA3B;",
+            ),
+            (
+                "mul.rn.f32\t%r1,%r2,0f7F000000;",
+                "mul.rn.f32\t%r1,%r2,0f7F000000;",
+            ),
+            (
+                "add.rn.f32\t%r1,%r2,0f00000001;",
+                "add.rn.f32\t%r1,%r2,0f00000001;",
+            ),
+            ("mov.b32\t%r1,0f00000000;", "mov.b32\t%r1,0;"),
+            ("mov.b32\t%r1,0f3F800000;", "mov.b32\t%r1,0f3F800000;"),
+            (
+                "fma.rn.f64\t%rd1,%rd2,0d3FF0000000000000,%rd3;",
+                "fma.rn.f64\t%rd1,%rd2,0d3FF0000000000000,%rd3;",
+            ),
+            (
+                "add.rn.f32 %r1,%r2,0f3F800000;",
+                "add.rn.f32 %r1,%r2,0f3F800000;",
+            ),
+        ];
+        for (code, want) in cases {
+            assert_eq!(decimal(code).as_deref().unwrap_or(code), want);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use ptx_syntax::manifest::file::File;
 use ptx_syntax::manifest::{Manifest, ModuleEntry};
 
 use crate::arch::Arch;
@@ -81,17 +82,22 @@ pub(crate) fn keep_others(
     Ok(())
 }
 
-/// The text of the manifest's file, with one line for each kernel and each fragment.
+/// The manifest as it stands in the file: each signature, kernel and fragment is a
+/// line.
 pub(crate) fn text(manifest: &Manifest) -> Result<String, Error> {
     let json = |error: serde_json::Error| Error::Io {
         step: Step::Write,
         path: MANIFEST.into(),
         source: error.into(),
     };
-    // Compact JSON, into which the loop below inserts the line breaks.
-    let text = serde_json::to_string(manifest).map_err(json)?;
+    let file = File::from(manifest.clone());
+    let text = serde_json::to_string(&file).map_err(json)?;
+    // The same text, with white space between these alone.
     let mut lines = Vec::new();
-    for module in &manifest.modules {
+    for signature in &file.signatures {
+        lines.push(serde_json::to_string(signature).map_err(json)?);
+    }
+    for module in &file.modules {
         for kernel in &module.kernels {
             lines.push(serde_json::to_string(kernel).map_err(json)?);
         }

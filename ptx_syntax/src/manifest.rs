@@ -4,12 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Version of this format; a reader refuses all others.
-pub const FORMAT: u32 = 1;
+pub mod file;
 
-/// All modules of one build.
+/// Version of this format; a reader refuses any other.
+pub const FORMAT: u32 = 2;
+
+/// All modules that one build made.
+///
+/// [`file::File`] is how it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "file::File", into = "file::File")]
 pub struct Manifest {
     /// The format's version, [`FORMAT`].
     pub format: u32,

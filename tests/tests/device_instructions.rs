@@ -111,7 +111,7 @@ fn a_loop_of_products_moves_no_register() {
     let kernels = kernels(MODULES[3].1);
     let lines = &kernels["wgmma_loop"];
     let is = |start: &'static str| move |(_, line): &(bool, &str)| line.starts_with(start);
-    let label = lines.iter().position(is("$L")).expect("there is a loop");
+    let label = lines.iter().position(is("$")).expect("there is a loop");
     let end = label + lines[label..].iter().position(is("@%p")).expect("it ends");
     let body = &lines[label..end];
     assert_eq!(body.iter().filter(|line| is("wgmma.mma")(line)).count(), 2);
@@ -132,7 +132,7 @@ fn a_loop_of_products_moves_no_register() {
 fn a_wait_is_a_loop_of_the_wait() {
     let kernels = kernels(MODULES[3].1);
     let lines = &kernels["every_mbarrier_instruction"];
-    let label = lines.iter().position(|(_, line)| line.starts_with("$L"));
+    let label = lines.iter().position(|(_, line)| line.starts_with('$'));
     let body: Vec<_> = lines[label.expect("there is a loop")..]
         .iter()
         .map(|(_, line)| line.split("//").next().unwrap_or_default().trim())

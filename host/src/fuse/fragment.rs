@@ -92,9 +92,13 @@ enum Line {
     Text(Box<str>),
     /// Register = argument (`ld.param`).
     Argument { register: Box<str>, index: usize },
-    /// Result = register or immediate (`st.param`).
-    Result(Box<str>),
-    /// `ret`: jumps to the end of the scope.
+    /// Result = register or immediate.
+    Result {
+        from: Box<str>,
+        /// Of a register of 64 bits.
+        is_wide: bool,
+    },
+    /// Goes to the end.
     Return { guard: Box<str> },
 }
 
@@ -213,11 +217,11 @@ impl Fragment {
                     let width = width(self.0.params[*index]);
                     writeln!(out, "mov.{width}\t{register},{};", arguments[*index])
                 }
-                // `st.param.b32` of a 64-bit register stores its low 32 bits.
-                Line::Result(from) if from.starts_with("%rd") && !self.0.result.is_wide() => {
+                // A store of 32 bits takes the low ones of a register of 64.
+                Line::Result { from, is_wide } if *is_wide && !self.0.result.is_wide() => {
                     writeln!(out, "cvt.u32.u64\t{result},{from};")
                 }
-                Line::Result(from) => {
+                Line::Result { from, .. } => {
                     writeln!(out, "mov.{}\t{result},{from};", width(self.0.result))
                 }
                 Line::Return { guard } if at == last && guard.is_empty() => Ok(()),
@@ -238,6 +242,8 @@ impl Fragment {
 struct Parsed {
     lines: Vec<Line>,
     instructions: u32,
+    /// Declarators of registers of 64 bits.
+    wide: Vec<String>,
 }
 
 impl Parsed {
@@ -260,6 +266,7 @@ impl Parsed {
         let mut parsed = Self {
             lines: Vec::new(),
             instructions: 0,
+            wide: Vec::new(),
         };
         for line in &function.body {
             parsed.push(line, params.len())?;
@@ -287,7 +294,11 @@ impl Parsed {
             }
             None if line.starts_with("st.param.") => {
                 let (_, from) = line.split_once("[func_retval0],").ok_or_else(unexpected)?;
-                Line::Result(from.trim_end_matches(';').into())
+                let from = from.trim_end_matches(';');
+                Line::Result {
+                    from: from.into(),
+                    is_wide: self.wide.iter().any(|wide| declares(wide, from)),
+                }
             }
             None if line == "ret;" || line.ends_with(" ret;") => Line::Return {
                 guard: line.trim_end_matches("ret;").into(),
@@ -296,6 +307,11 @@ impl Parsed {
                 return Err(unexpected());
             }
             None => {
+                if let Some(declarators) = line.strip_prefix(".reg .b64") {
+                    let declarators = declarators.trim_end_matches(';').split(',');
+                    self.wide
+                        .extend(declarators.map(|name| name.trim().to_owned()));
+                }
                 let is_instruction = line.ends_with(';') && !line.starts_with('.');
                 self.instructions += u32::from(is_instruction);
                 Line::Text(line.into())
@@ -336,7 +352,10 @@ impl Parsed {
                     register: register.clone(),
                     index: *index,
                 },
-                Line::Result(from) => Line::Result(from.clone()),
+                Line::Result { from, is_wide } => Line::Result {
+                    from: from.clone(),
+                    is_wide: *is_wide,
+                },
                 Line::Return { guard } => Line::Return {
                     guard: guard.clone(),
                 },
@@ -345,6 +364,16 @@ impl Parsed {
         let variables = own.into_iter().map(|(_, _, text)| text.into());
         (lines.into(), variables.collect())
     }
+}
+
+/// Whether the declarator, `%a` or `%a<2>`, declares the register.
+fn declares(declarator: &str, register: &str) -> bool {
+    declarator
+        .split_once('<')
+        .map_or(declarator == register, |(prefix, _)| {
+            let number = register.strip_prefix(prefix);
+            number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
+        })
 }
 
 impl fmt::Debug for Fragment {

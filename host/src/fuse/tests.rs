@@ -163,6 +163,38 @@ fn constants_come_along_and_returns_in_the_middle_go_to_the_end() {
 }
 
 #[test]
+fn a_result_of_a_wide_register_is_its_low_bits() {
+    let text = |declared: &str, from: &str| {
+        let ptx = format!(
+            ".version 7.0\n.target sm_75\n.address_size 64\n\
+             .visible .func (.param .b32 func_retval0) low(\n.param .b32 $arg0\n)\n{{\n\
+             {declared}\nld.param.b32\t%r0,[$arg0];\ncvt.u64.u32\t{from},%r0;\n\
+             st.param.b32\t[func_retval0],{from};\nret;\n}}\n"
+        );
+        let low = Fragment::from_ptx(&ptx, "low", &[Scalar::U32], Scalar::U32);
+        let mut body = Body::default();
+        let input = body.input(0);
+        let result = body.apply(&low.expect("it is there"), &[input]);
+        body.output(0, result.expect("it fits"))
+            .expect("it is there");
+        skeleton().compose(fill(&body)).expect("it fits")
+    };
+    for (declared, from) in [
+        (".reg .b32\t%r<1>;\n.reg .b64\t%rd<2>;", "%rd1"),
+        (".reg .b32\t%r<1>;\n.reg .b64\t%D<10>,%E<3>;", "%E2"),
+        (".reg .b32\t%r<1>;\n.reg .b64\t%D<1>,%wide;", "%wide"),
+    ] {
+        let text = text(declared, from);
+        assert!(
+            text.contains("cvt.u32.u64\t$w") && text.contains(&format!(",{from};\n")),
+            "{text}"
+        );
+    }
+    let text = text(".reg .b32\t%r<9>;\n.reg .b64\t%r1<9>;", "%r8");
+    assert!(!text.contains("cvt.u32.u64"), "{text}");
+}
+
+#[test]
 fn what_the_launch_gives_is_read_where_it_lies() {
     let mut body = Body::default();
     let number = body.param(2, 12, Scalar::U32);

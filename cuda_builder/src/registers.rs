@@ -1,0 +1,330 @@
+//! Register names that are short.
+//!
+//! LLVM numbers the registers of a function in the order in which it made them, to `%r3224` and
+//! further, and their names were two fifths of our text. Here the letter behind the `%` says what a
+//! register holds, and the most used registers have a single digit:
+//!
+//! | a register of | is LLVM's | and here |
+//! |---|---|---|
+//! | a predicate | `%p12` | `%p2`, `%q2` |
+//! | 16 bits | `%rs12` | `%h2` |
+//! | 32 bits | `%r12` | `%r2`, then other small letters, then capitals from `%N` on |
+//! | 64 bits | `%rd12` | `%D2`, then other capitals to `%M` |
+//!
+//! Of names of one length the earlier ones come first in the text.
+//!
+//! Each register keeps a name of its own. Giving a name to the next value once one is dead would be
+//! shorter, but ptxas 13.0 allocates by names: it spills in 75 of our 309 kernels then. What the names
+//! are does not matter to it, to the bit.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::tidy::is_of_name;
+
+/// What LLVM's names begin with, and the letters in place of that.
+const CLASSES: [(&str, &str); 4] = [
+    ("%p", "pq"),
+    ("%rs", "h"),
+    ("%r", "rstuvwxyzabcdefgijklmnoNOPQRSTUVWXYZ"),
+    ("%rd", "DEFGHIJKLMABC"),
+];
+
+/// The text of a module, tidy, with short names of registers.
+pub(crate) fn shorten(ptx: &str) -> String {
+    let mut out = String::with_capacity(ptx.len());
+    let mut body = 0;
+    let mut depth = 0_usize;
+    let mut end = 0;
+    for line in ptx.split_inclusive('\n') {
+        let start = end;
+        end += line.len();
+        if depth == 0 {
+            out.push_str(line);
+            if line == "{\n" {
+                (body, depth) = (end, 1);
+            }
+            continue;
+        }
+        // Braces of scopes; those of vectors open and close in one line.
+        depth += line.matches('{').count();
+        depth -= line.matches('}').count().min(depth);
+        if depth == 0 {
+            out.push_str(&Body::of(&ptx[body..start]).shortened());
+            out.push_str(line);
+        }
+    }
+    if depth > 0 {
+        out.push_str(&ptx[body..]);
+    }
+    out
+}
+
+/// What stands between the braces of a function.
+struct Body<'a> {
+    text: &'a str,
+    /// LLVM's registers by their class.
+    registers: [Vec<Register<'a>>; CLASSES.len()],
+    /// Letters that `asm!` has taken: whose names with a number are not LLVM's.
+    taken: String,
+}
+
+#[derive(Clone, Copy)]
+struct Register<'a> {
+    name: &'a str,
+    uses: usize,
+    /// Where it is named first.
+    first: usize,
+}
+
+impl<'a> Body<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut found: HashMap<&str, (usize, Register<'_>)> = HashMap::new();
+        let mut taken = String::new();
+        for (first, name) in words(text) {
+            if let Some(class) = class(name) {
+                let uses = 0;
+                let new = Register { name, uses, first };
+                found.entry(name).or_insert((class, new)).1.uses += 1;
+            } else if let Some(rest) = name.strip_prefix('%') {
+                let number = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+                if rest.len() == number.len() + 1 && is_number(number) {
+                    taken.extend(rest.chars().next());
+                }
+            }
+        }
+        let mut registers = [const { Vec::new() }; CLASSES.len()];
+        for (class, register) in found.into_values() {
+            registers[class].push(register);
+        }
+        Self {
+            text,
+            registers,
+            taken,
+        }
+    }
+
+    fn shortened(self) -> String {
+        let mut names = HashMap::new();
+        let mut declared = HashMap::new();
+        for ((prefix, letters), registers) in CLASSES.into_iter().zip(self.registers) {
+            let free = |letter: &char| !self.taken.contains(*letter);
+            let letters: Vec<char> = letters.chars().filter(free).collect();
+            if let Some(class) = Class::of(registers, &letters) {
+                declared.insert(prefix, class.declarators());
+                names.extend(class.names);
+            }
+        }
+        let mut out = String::with_capacity(self.text.len());
+        for line in self.text.split_inclusive('\n') {
+            if let Some((head, declarator)) = line.split_once('\t')
+                && head.starts_with(".reg ")
+                && let Some((prefix, _)) = declarator.split_once('<')
+                && let Some(declarators) = declared.get(prefix)
+            {
+                out.extend([head, "\t", declarators, ";\n"]);
+                continue;
+            }
+            let mut copied = 0;
+            for (start, word) in words(line) {
+                if let Some(name) = names.get(word) {
+                    out.extend([&line[copied..start], name]);
+                    copied = start + word.len();
+                }
+            }
+            out.push_str(&line[copied..]);
+        }
+        out
+    }
+}
+
+/// Names of the registers of one class.
+struct Class<'a> {
+    names: Vec<(&'a str, String)>,
+    /// Letters, and one more than the highest number behind each.
+    ends: Vec<(char, usize)>,
+}
+
+impl<'a> Class<'a> {
+    /// Nothing where there are no registers, or no letters for them.
+    fn of(mut registers: Vec<Register<'a>>, letters: &[char]) -> Option<Self> {
+        registers.sort_by_key(|register| (Reverse(register.uses), register.first));
+        let most = registers.len().div_ceil(10).min(letters.len());
+        let count = (1..=most).min_by_key(|&count| length(&registers, count))?;
+        let mut ends: Vec<(char, usize)> = letters[..count].iter().map(|&l| (l, 0)).collect();
+        let mut names = Vec::with_capacity(registers.len());
+        let mut numbers = 0..10;
+        let mut rest = &mut registers[..];
+        while !rest.is_empty() {
+            let group;
+            (group, rest) = rest.split_at_mut((numbers.len() * count).min(rest.len()));
+            group.sort_by_key(|register| register.first);
+            for (at, register) in group.iter().enumerate() {
+                let number = numbers.start + at % numbers.len();
+                let (letter, end) = &mut ends[at / numbers.len()];
+                *end = number + 1;
+                names.push((register.name, format!("%{letter}{number}")));
+            }
+            numbers = numbers.end..numbers.end * 10;
+        }
+        Some(Self { names, ends })
+    }
+
+    /// `%r<100>,%s<10>`
+    fn declarators(&self) -> String {
+        let each = self.ends.iter().filter(|(_, end)| *end > 0);
+        let each = each.map(|(letter, end)| format!("%{letter}<{end}>"));
+        each.collect::<Vec<String>>().join(",")
+    }
+}
+
+/// Digits of all names with so many letters, of the most used first, and what declares the letters.
+fn length(registers: &[Register<'_>], letters: usize) -> usize {
+    const DECLARATOR: usize = ",%r<10>".len();
+    let mut digits = 0;
+    let mut shorter = 10 * letters;
+    let mut length = 1;
+    for (rank, register) in registers.iter().enumerate() {
+        if rank >= shorter {
+            shorter *= 10;
+            length += 1;
+        }
+        digits += register.uses * length;
+    }
+    digits + letters * DECLARATOR
+}
+
+/// The class of a name of LLVM's.
+fn class(name: &str) -> Option<usize> {
+    let is_of = |&(prefix, _): &(&str, &str)| name.strip_prefix(prefix).is_some_and(is_number);
+    CLASSES.iter().position(is_of)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Names and numbers in a text, and where they begin.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let words = text.split(|c| !is_of_name(c));
+    let start = |word: &str| word.as_ptr().addr() - text.as_ptr().addr();
+    words
+        .filter(|word| !word.is_empty())
+        .map(move |word| (start(word), word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODULE: &str = "\
+.version 7.8
+.file\t1 \"{\"
+.visible .entry f(
+.param .u64 $arg0
+)
+{
+.reg .pred\t%p<2>;
+.reg .b16\t%rs<2>;
+.reg .b32\t%r<24>;
+.reg .b64\t%rd<3>;
+ld.param.b64\t%rd2,[$arg0];
+mov.u32\t%r1,%tid.x;
+mov.b32\t%r2,0;
+mov.b32 {%r3,%r4},%rd2;
+{ .reg .b32 %s<2>; add.s32 %s1,%r2,%r2; mov.b32 %r5,%s1; }
+{
+.reg .pred %q;
+@%p1 mov.b32 %r6,%r2; // hole load1 %r7 %r8 <- %rd2
+}
+mov.b32\t{%r9,%r10},%rd1;
+mov.b32\t%r11,%r12;
+cvt.u16.u32\t%rs1,%r11;
+}
+.func g()
+{
+ret;
+}
+";
+
+    #[test]
+    fn each_register_gets_a_short_name_of_its_own() {
+        let short = "\
+.version 7.8
+.file\t1 \"{\"
+.visible .entry f(
+.param .u64 $arg0
+)
+{
+.reg .pred\t%p<1>;
+.reg .b16\t%h<1>;
+.reg .b32\t%r<12>;
+.reg .b64\t%D<2>;
+ld.param.b64\t%D0,[$arg0];
+mov.u32\t%r0,%tid.x;
+mov.b32\t%r1,0;
+mov.b32 {%r2,%r3},%D0;
+{ .reg .b32 %s<2>; add.s32 %s1,%r1,%r1; mov.b32 %r4,%s1; }
+{
+.reg .pred %q;
+@%p0 mov.b32 %r5,%r1; // hole load1 %r6 %r7 <- %D0
+}
+mov.b32\t{%r8,%r10},%D1;
+mov.b32\t%r9,%r11;
+cvt.u16.u32\t%h0,%r9;
+}
+.func g()
+{
+ret;
+}
+";
+        assert_eq!(shorten(MODULE), short);
+    }
+
+    #[test]
+    fn letters_that_asm_names_with_numbers_are_left_to_it() {
+        let body = Body::of(MODULE);
+        assert_eq!(body.taken, "ss");
+        let many: Vec<String> = (1..=90)
+            .map(|n| format!("add.s32\t%r{n},%r{n},%r{n};"))
+            .collect();
+        let text = format!(
+            "{{\n.reg .b32\t%r<91>;\nmov.b32 %t3,%r1;\n{}\n}}\n",
+            many.join("\n")
+        );
+        let short = shorten(&text);
+        let letters: Vec<char> = "rsuvwxyza".chars().collect();
+        let declared: Vec<String> = letters.iter().map(|l| format!("%{l}<10>")).collect();
+        assert!(
+            short.contains(&format!(".reg .b32\t{};\n", declared.join(","))),
+            "{short}"
+        );
+        assert!(short.contains("add.s32\t%a9,%a9,%a9;\n"), "{short}");
+        assert_eq!(short.matches("%t3").count(), 1, "{short}");
+    }
+
+    #[test]
+    fn the_most_used_have_one_digit_and_as_many_letters_as_pay() {
+        let lines = |numbers: std::ops::RangeInclusive<u32>| -> String {
+            numbers.map(|n| format!("mov.b32\t%r{n},1;\n")).collect()
+        };
+        let text = format!(
+            "{{\n.reg .b32\t%r<14>;\n{}{}}}\n",
+            lines(1..=13),
+            lines(4..=13)
+        );
+        let short = shorten(&text);
+        assert!(
+            short.starts_with("{\n.reg .b32\t%r<13>;\nmov.b32\t%r10,1;\n"),
+            "{short}"
+        );
+        assert_eq!(short.matches("\t%r0,").count(), 2, "{short}");
+        assert_eq!(short.matches("\t%r12,").count(), 1, "{short}");
+    }
+
+    #[test]
+    fn a_body_without_an_end_stays() {
+        let text = "{\nmov.b32\t%r7,0;\n";
+        assert_eq!(shorten(text), text);
+    }
+}
