@@ -9,8 +9,9 @@
 //! | `05_find_the_bug` | the emulator as a debugger |
 //! | `06_your_epilogue` | a GEMM with an epilogue of your own |
 //! | `07_your_function` | a function of your own over tensors |
+//! | `08_hopper_gemm` | a tensor-core GEMM of your own, from TMA loads to stores, in a page |
 //!
-//! `cargo run --release --example 01_vector_add` runs the first. The kernels of 01 and 04 to 07 are
+//! `cargo run --release --example 01_vector_add` runs the first. The kernels of 01 and 04 to 08 are
 //! in the crate `examples/kernels`. Its PTX is committed, so running needs no device toolchain.
 //! After a change there, run `cargo run --release -- build examples/kernels`.
 #![forbid(unsafe_code)]

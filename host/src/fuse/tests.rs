@@ -171,7 +171,8 @@ fn a_result_of_a_wide_register_is_its_low_bits() {
              {declared}\nld.param.b32\t%r0,[$arg0];\ncvt.u64.u32\t{from},%r0;\n\
              st.param.b32\t[func_retval0],{from};\nret;\n}}\n"
         );
-        let low = Fragment::from_ptx(&ptx, "low", &[Scalar::U32], Scalar::U32);
+        // SAFETY: the text converts its argument, and touches nothing else.
+        let low = unsafe { Fragment::from_ptx(&ptx, "low", &[Scalar::U32], Scalar::U32) };
         let mut body = Body::default();
         let input = body.input(0);
         let result = body.apply(&low.expect("it is there"), &[input]);
