@@ -2,10 +2,11 @@
 
 use std::sync::PoisonError;
 
+use super::cell::{Cell, Kind};
 use super::conflict;
 use super::grid_plane::GridCell;
 use super::order::{Actor, Order, Proxy, Target};
-use super::shadow::{Cell, Hit, Kind, Span, Visitor};
+use super::shadow::{Hit, Span, Visitor};
 use crate::exec::fault::Checked;
 use crate::exec::row::{LANES, Lanes, Row};
 use crate::memory::lanes::Planes;

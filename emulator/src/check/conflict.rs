@@ -1,9 +1,10 @@
 //! Reports of two unordered accesses.
 
+use super::cell::Kind;
 use super::grid::GridHit;
 use super::grid_plane::GridCell;
 use super::order::{Actor, Channel, Order, Target};
-use super::shadow::{Hit, Kind};
+use super::shadow::Hit;
 use crate::exec::fault::{Fault, Second};
 use crate::memory::global::Snapshot;
 use crate::report::FaultKind;

@@ -11,9 +11,10 @@
 
 use std::collections::HashMap;
 
+use super::cell::{Cell, Kind};
 use super::grid_plane::{GridCell, GridPlane, Run};
 use super::knowledge::Knowledge;
-use super::shadow::{CHUNK_BYTES, Cell, Kind, Shadow, Span, WORD_SHIFT};
+use super::shadow::{CHUNK_BYTES, Shadow, Span, WORD_SHIFT};
 
 /// Two unordered accesses by different clusters.
 #[derive(Clone, Copy, Debug)]

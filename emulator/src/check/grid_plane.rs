@@ -1,6 +1,6 @@
 //! The accesses of one kind, by any cluster, to a chunk of global memory.
 
-use super::shadow::Cell;
+use super::cell::Cell;
 
 /// An access by a cluster; epoch 0 means none.
 #[derive(Clone, Copy, Debug, Default)]

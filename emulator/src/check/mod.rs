@@ -14,6 +14,7 @@
 //! `bar.warp.sync` and by barriers of the block.
 
 mod access;
+mod cell;
 mod conflict;
 mod flags;
 mod grid;
@@ -24,9 +25,9 @@ mod shadow;
 mod stamp;
 
 pub(crate) use access::Values;
+pub(crate) use cell::{Kind, MOST_INSTRUCTIONS};
 pub(crate) use conflict::across;
 pub(crate) use flags::FlagUse;
 pub(crate) use grid::{GridOrder, Touched};
 pub(crate) use order::{Actor, Channel, Operation, Order, Proxy, Target};
-pub(crate) use shadow::{Kind, MOST_INSTRUCTIONS};
 pub(crate) use stamp::Stamp;

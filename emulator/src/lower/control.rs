@@ -42,7 +42,8 @@ impl<'a> FunctionLowering<'a, '_> {
             }
             "membar" | "fence" => self.fence(mods),
             "griddepcontrol" => {
-                // `griddepcontrol` does nothing: a launch begins when the one before it has ended.
+                // `griddepcontrol` does nothing: a launch begins when the one before it on its stream has
+                // ended.
                 if !mods.take("wait") {
                     mods.ignore(&["launch_dependents"]);
                 }

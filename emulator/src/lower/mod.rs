@@ -24,6 +24,7 @@ mod mbarrier;
 mod memory;
 mod mods;
 mod operands;
+mod pool;
 mod recipe;
 mod remote;
 mod scope;
@@ -39,7 +40,7 @@ use ptx_syntax::explain::Class;
 
 use crate::check::MOST_INSTRUCTIONS;
 use crate::error::LoadError;
-use crate::exec::registers::{Constants, Extent, Slot};
+use crate::exec::registers::{Extent, Slot};
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
@@ -47,6 +48,7 @@ use crate::program::{Bounds, FunctionInfo, Guard, Inst, Op, Program, Reg, Streng
 use layout::Frame;
 pub use layout::ParamLayout;
 pub(crate) use layout::{bodies, param_layout};
+use pool::Pool;
 use scope::{Scopes, Symbol};
 
 /// Lowers a kernel, given by its number in the module, with all that it may call. `globals` maps
@@ -142,44 +144,6 @@ struct Build<'a> {
     touched: Vec<Box<[Reg]>>,
     kinds: Vec<Kind>,
     ordered: bool,
-}
-
-/// Constants, each stored once.
-#[derive(Default)]
-struct Pool {
-    constants: Constants,
-    known: HashMap<(Width, u64), Slot>,
-}
-
-impl Pool {
-    fn slot(&mut self, width: Width, value: u64) -> Slot {
-        use crate::exec::row::{LANES, Row};
-        if let Some(slot) = self.known.get(&(width, value)) {
-            return *slot;
-        }
-        let constants = &mut self.constants;
-        let index = match width {
-            Width::Pred => {
-                constants.pred.push(if value != 0 { u32::MAX } else { 0 });
-                constants.pred.len()
-            }
-            Width::B16 => {
-                constants.b16.push(Row([value as u16; LANES]));
-                constants.b16.len()
-            }
-            Width::B32 => {
-                constants.b32.push(Row([value as u32; LANES]));
-                constants.b32.len()
-            }
-            Width::B64 => {
-                constants.b64.push(Row([value; LANES]));
-                constants.b64.len()
-            }
-        };
-        let slot = Slot::constant(index as u32 - 1);
-        self.known.insert((width, value), slot);
-        slot
-    }
 }
 
 /// Lowering of one function.

@@ -1,0 +1,98 @@
+//! The tensors of a norm, as its kernels take them.
+
+use super::super::axes::RowAxes;
+use super::super::weights::WeightsArg;
+use super::super::{Launch, Rows};
+use super::{Norm, Normalized};
+use crate::ops::elementwise::Binary;
+use crate::ops::float::Float;
+use crate::{Result, Stream, Tensor};
+use spec::elementwise::BinaryOp;
+use spec::rows::RowParams;
+
+/// The tensors as rows that the kernels can access.
+pub(super) struct Placed<T: Float> {
+    x: Rows<T>,
+    residual: Option<Rows<T>>,
+    pub(super) sum: Option<Rows<T>>,
+    pub(super) y: Rows<T>,
+}
+
+impl<T: Float> Placed<T> {
+    pub(super) fn new(
+        norm: &Norm<'_, T>,
+        out: &Normalized<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<Self> {
+        let read = |x: &Tensor<T>| Rows::read(x, axes, stream);
+        Ok(Self {
+            x: read(norm.x)?,
+            residual: norm.residual.map(read).transpose()?,
+            sum: match &out.sum {
+                Some(sum) => Some(Rows::written(sum, axes, stream)?),
+                None => None,
+            },
+            y: Rows::written(&out.y, axes, stream)?,
+        })
+    }
+
+    pub(super) fn is_aligned(&self) -> bool {
+        let others = [&self.residual, &self.sum].into_iter().flatten();
+        self.x.is_aligned() && self.y.is_aligned() && others.into_iter().all(Rows::is_aligned)
+    }
+
+    /// The sum of `x` and the residual, by a separate launch, for the kernel that holds no rows.
+    pub(super) fn added(&self, axes: &RowAxes, stream: &Stream) -> Result<Option<Rows<T>>> {
+        let Some(residual) = &self.residual else {
+            return Ok(None);
+        };
+        let made = match &self.sum {
+            Some(sum) => Rows {
+                tensor: sum.tensor.clone(),
+                ..*sum
+            },
+            None => Rows::made(self.x.tensor.shape(), axes, stream)?,
+        };
+        let add = Binary::new(BinaryOp::Add, &self.x.tensor, &residual.tensor);
+        add.run_into(&made.tensor, stream)?;
+        Ok(Some(made))
+    }
+
+    /// Launches over `x` and the residual or, where they were added before, over that sum (`made`).
+    pub(super) fn launch(
+        &self,
+        launch: &Launch,
+        mut params: RowParams,
+        (weight, bias): (WeightsArg<'_, T>, WeightsArg<'_, T>),
+        out: &Normalized<T>,
+        made: Option<&Rows<T>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (x, residual, sum) = match made {
+            Some(made) => (made, None, None),
+            None => (&self.x, self.residual.as_ref(), self.sum.as_ref()),
+        };
+        let stride = |rows: Option<&Rows<T>>| rows.map_or(0, |rows| rows.stride);
+        params.strides[..4].copy_from_slice(&[
+            x.stride,
+            stride(residual),
+            stride(sum),
+            self.y.stride,
+        ]);
+        let arguments = (
+            &x.tensor,
+            residual.map(|rows| &rows.tensor),
+            weight,
+            bias,
+            sum.map(|rows| &rows.tensor),
+            &self.y.tensor,
+            out.mean.as_ref(),
+            out.rstd.as_ref(),
+            params,
+        );
+        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
+        // storage; outputs are injective, and are x or the residual or overlap nothing.
+        unsafe { launch.run(stream, arguments) }
+    }
+}
