@@ -104,7 +104,7 @@ pub enum ToolchainError {
     },
     /// No ptxas was found, though one is required.
     #[error(
-        "no ptxas: {}\nInstall it with `python3 -m pip install nvidia-cuda-nvcc` (no GPU \
+        "no ptxas: {}.\nInstall it with `python3 -m pip install nvidia-cuda-nvcc` (no GPU \
          needed), or set {PTXAS_VARIABLE}",
         rejected
     )]
