@@ -73,16 +73,16 @@ impl Cleared {
     }
 }
 
-impl Lent<'_> {
-    /// Passes on what came of the launch that used it. The emulator goes on after one that failed.
-    pub(super) fn after(&self, launched: Result<()>) -> Result<()> {
-        if let (Err(_), Owner::Stream(cleared, bit)) = (&launched, &self.of)
-            && let Some(held) = lock(&cleared.0).get_mut(bit)
-        {
-            held.is_clear = false;
-        }
-        launched
+/// Passes on what came of the launch that used what was lent, if anything was. The emulator goes on after
+/// one that failed.
+pub(super) fn after(lent: Option<&Lent<'_>>, launched: Result<()>) -> Result<()> {
+    if launched.is_err()
+        && let Some(Owner::Stream(cleared, bit)) = lent.map(|lent| &lent.of)
+        && let Some(held) = lock(&cleared.0).get_mut(bit)
+    {
+        held.is_clear = false;
     }
+    launched
 }
 
 fn clear(address: u64, words: usize, stream: &Stream) -> Result<()> {
@@ -103,11 +103,11 @@ mod tests {
         let stream = device.stream().expect("s1");
         let cleared = Cleared::default();
         let lend = || cleared.get(&stream, 64, 4).expect("it is lent");
-        lend().after(Ok(())).expect("the launch's");
+        after(Some(&lend()), Ok(())).expect("the launch's");
         assert_eq!(take(&log), ["alloc s1", "fill s1"]);
-        lend().after(Err(Error::Bug("a fault"))).expect_err("it");
+        after(Some(&lend()), Err(Error::Bug("a fault"))).expect_err("it");
         assert!(take(&log).is_empty());
-        lend().after(Ok(())).expect("the launch's");
+        after(Some(&lend()), Ok(())).expect("the launch's");
         assert_eq!(take(&log), ["fill s1"]);
         lend();
         assert!(take(&log).is_empty());

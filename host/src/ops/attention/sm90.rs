@@ -10,7 +10,7 @@ use super::packing::{self, Sharing};
 use crate::launch::KernelArg;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
-use crate::ops::{kernels, model};
+use crate::ops::{cleared, kernels, model};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
@@ -366,10 +366,7 @@ fn launch_one(
     // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the counter is
     // 0 and nobody else's; o is aligned as rows are written; grid and threads are the tile's.
     let launched = unsafe { kernel.launch(call.stream, candidate.config, arguments) };
-    match &counter {
-        Some(counter) => counter.after(launched),
-        None => launched,
-    }
+    cleared::after(counter.as_ref(), launched)
 }
 
 /// Innermost box extent, in elements.

@@ -3,7 +3,7 @@
 use super::view::{self, Axes};
 use super::{Reduce, Reducible};
 use crate::launch::KernelArg;
-use crate::ops::cleared::{Cleared, Lent};
+use crate::ops::cleared::{self, Cleared, Lent};
 use crate::ops::copy::contiguous;
 use crate::ops::kernels;
 use crate::storage::Storage;
@@ -154,9 +154,6 @@ impl<T: Reducible> Reduce<'_, T> {
         // storage; the outputs are contiguous, have outer * inner elements of the entry's type and
         // overlap neither; the workspace has room for the plan's partial results, and tickets of 0.
         let launched = unsafe { kernel.launch(stream, config, args) };
-        match &workspace.lent {
-            Some(lent) => lent.after(launched),
-            None => launched,
-        }
+        cleared::after(workspace.lent.as_ref(), launched)
     }
 }

@@ -6,7 +6,7 @@ use super::super::candidates::Candidate;
 use super::super::desc::MatrixDesc;
 use super::super::parts::by_partials;
 use super::{Way, cut_of, has_map_of_d, raster_group};
-use crate::ops::cleared::Lent;
+use crate::ops::cleared::{self, Lent};
 use crate::ops::maps::MapValue;
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
 use spec::gemm::Transpose;
@@ -106,10 +106,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
             call.launch(entry, config, &operands)
         }
     };
-    match &workspace {
-        Some(workspace) => workspace.after(launched),
-        None => launched,
-    }
+    cleared::after(workspace.as_ref(), launched)
 }
 
 /// The tensor map of A or B: see [`spec::gemm::sm90`].
