@@ -167,8 +167,21 @@ mod tests {
             let mantissa = f64::from_bits((bits & !(0x7ff << 52)) | (1023 << 52));
             let x = mantissa * 2f64.powi(exponent);
             prop_assert_eq!(round_to(DType::F32, x), f64::from(x as f32));
+            // `half` ignores the low 32 bits, which decide beside a tie.
+            let x = f64::from_bits(x.to_bits() >> 32 << 32);
             prop_assert_eq!(round_to(DType::F16, x), f16::from_f64(x).to_f64());
             prop_assert_eq!(round_to(DType::Bf16, x), bf16::from_f64(x).to_f64());
+        }
+    }
+
+    #[test]
+    fn the_last_bit_decides_beside_a_tie() {
+        for (dtype, ulp) in [(DType::F16, 2f64.powi(-10)), (DType::Bf16, 2f64.powi(-7))] {
+            let tie = 1.0 + ulp / 2.0;
+            assert_eq!(round_to(dtype, tie), 1.0, "{dtype}");
+            assert_eq!(round_to(dtype, tie.next_up()), 1.0 + ulp, "{dtype}");
+            assert_eq!(round_to(dtype, tie.next_down()), 1.0, "{dtype}");
+            assert_eq!(round_to(dtype, -tie.next_up()), -1.0 - ulp, "{dtype}");
         }
     }
 }
