@@ -195,7 +195,7 @@ spec_params! {
     spec::scan::ScanParams { [u64; 8], [u32; 4] }
     spec::elementwise::Division { [u32; 3] }
     spec::elementwise::WalkParams { [u32; 4], [spec::elementwise::Division; 8], [[i64; 8]; 5] }
-    spec::elementwise::DenseParams { [u32; 2], [u64; 32] }
+    spec::elementwise::DenseParams { [u32; 2], u64, [u64; 32] }
     spec::elementwise::StridedParams { spec::elementwise::WalkParams, [u32; 2], [u64; 32] }
     spec::elementwise::TransposeParams { [u32; 4], [i64; 2], [spec::elementwise::Division; 8], [i64; 12] }
 }

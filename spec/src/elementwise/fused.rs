@@ -26,6 +26,9 @@ pub struct DenseParams {
     pub chunks: u32,
     /// Number of elements behind them.
     pub rest: u32,
+    /// Chunks by which blocks of several chunks a thread prefetch into L2 ahead of their own; 0 if
+    /// they do not.
+    pub ahead: u64,
     /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
     pub scalars: [u64; MAX_STEPS],
 }

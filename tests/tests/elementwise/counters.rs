@@ -33,6 +33,21 @@ fn a_chain_reads_every_byte_once() {
 }
 
 #[test]
+fn a_long_function_of_many_elements_reads_every_byte_once_and_prefetches() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    // More chunks of four than a thread takes alone.
+    let elements = (1 << 20) + 3;
+    let x = ones(&stream, &[elements], 1.0_f32);
+    let y = Chain::new(&x).unary(UnaryOp::Gelu).run::<f32>(&stream);
+    y.expect("a function");
+    let launch = device.last_launch().expect("a launch");
+    let global = &launch.counters().global;
+    assert_eq!(global.loads.bytes, 4 * elements as u64);
+    assert_eq!(global.stores.bytes, 4 * elements as u64);
+}
+
+#[test]
 fn transpositions_move_whole_sectors_and_meet_no_bank_twice() {
     fn check<T: Element>(device: &Device, one: T) {
         let stream = device.stream().expect("a stream");

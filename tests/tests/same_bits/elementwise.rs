@@ -78,6 +78,7 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
         args.push(Arg::params(DenseParams {
             chunks,
             rest,
+            ahead: [0, 512][rng.random_range(0..2)],
             scalars,
         }));
     } else {

@@ -22,6 +22,19 @@ const LIGHT: u32 = 32;
 /// than more loads in flight per thread.
 const SMALL_CHUNKS: u32 = 1 << 17;
 
+/// Blocks for each SM by which a block is ahead of the one whose chunks it prefetches: half of those
+/// that run at the same time.
+const AHEAD_BLOCKS: u32 = 6;
+
+/// Chunks by which blocks of threads with `own` chunks prefetch into L2. Threads with one are many
+/// enough to keep the memory busy by themselves.
+fn ahead(own: u32, device: &Device) -> u64 {
+    match own {
+        1 => 0,
+        _ => u64::from(AHEAD_BLOCKS * THREADS * own) * u64::from(device.info().multiprocessors),
+    }
+}
+
 /// Steps over tensors of known dtypes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fused<'a> {
@@ -106,6 +119,7 @@ impl<'a> Fused<'a> {
                 dense = DenseParams {
                     chunks,
                     rest,
+                    ahead: ahead(composition.entry.chunks, device),
                     scalars,
                 };
                 &dense

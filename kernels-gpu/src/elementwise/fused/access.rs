@@ -1,13 +1,19 @@
 //! Addresses of chunks and elements, and the holes for the accesses to them.
 
 use cuda_std::hint::opaque;
-use cuda_std::hole;
+use cuda_std::{hole, mem, thread};
 use spec::elementwise::{MAX_RANK, WalkParams};
+
+/// Bytes of a cache line.
+const LINE_BYTES: u32 = 128;
 
 /// How the elements of a launch's tensors are addressed: of the output, then of the inputs.
 pub(super) trait Places {
     /// Addresses of chunk `index` in the output and the first `N` inputs.
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5];
+    /// Prefetches into L2 what a later block loads, which has as many chunks as this one: `own`,
+    /// from `start` on.
+    fn ask_ahead<const N: usize>(&self, start: u32, own: u32, chunks: u32);
     /// Addresses of element `index` of those behind the last of `chunks`.
     fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5];
 }
@@ -44,13 +50,24 @@ fn chunk_elements() -> u32 {
     elements
 }
 
+/// Addresses of the output and the inputs.
+#[inline(always)]
+fn starts(y: *mut u8, [a, b, c, d]: [*const u8; 4]) -> [*mut u8; 5] {
+    [y, a.cast_mut(), b.cast_mut(), c.cast_mut(), d.cast_mut()]
+}
+
 /// Contiguous tensors.
-pub(super) struct Dense([*mut u8; 5]);
+pub(super) struct Dense {
+    tensors: [*mut u8; 5],
+    /// Distance of prefetches in chunks, or 0.
+    ahead: u64,
+}
 
 impl Dense {
     #[inline(always)]
-    pub(super) fn new(y: *mut u8, [a, b, c, d]: [*const u8; 4]) -> Self {
-        Self([y, a.cast_mut(), b.cast_mut(), c.cast_mut(), d.cast_mut()])
+    pub(super) fn new(y: *mut u8, inputs: [*const u8; 4], ahead: u64) -> Self {
+        let tensors = starts(y, inputs);
+        Self { tensors, ahead }
     }
 }
 
@@ -58,13 +75,32 @@ impl Places for Dense {
     #[inline(always)]
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5] {
         let bytes = chunk_bytes();
-        let mut at = self.0;
+        let mut at = self.tensors;
         let mut t = 0;
         while t <= N {
             at[t] = at[t].wrapping_add(index as usize * bytes[t] as usize);
             t += 1;
         }
         at
+    }
+
+    /// A line for each of the first threads: of a tensor with chunks of 16 bytes, a warp has all.
+    #[inline(always)]
+    fn ask_ahead<const N: usize>(&self, start: u32, own: u32, chunks: u32) {
+        let first = u64::from(start) + self.ahead;
+        if self.ahead == 0 || first + u64::from(own) > u64::from(chunks) {
+            return;
+        }
+        let (at, bytes) = (self.chunk::<N>(first as u32), chunk_bytes());
+        let mut t = 1;
+        while t <= N {
+            let line = thread::thread_idx_x() * LINE_BYTES;
+            if line < own * bytes[t] {
+                // SAFETY: a line with chunks that exist.
+                unsafe { mem::prefetch_global_l2(at[t].wrapping_add(line as usize)) };
+            }
+            t += 1;
+        }
     }
 
     #[inline(always)]
@@ -89,7 +125,7 @@ impl<'a> Strided<'a> {
     #[inline(always)]
     pub(super) fn new(y: *mut u8, inputs: [*const u8; 4], walk: &'a WalkParams) -> Self {
         Self {
-            tensors: Dense::new(y, inputs).0,
+            tensors: starts(y, inputs),
             walk,
         }
     }
@@ -128,6 +164,10 @@ impl Places for Strided<'_> {
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5] {
         self.at::<N>(index * chunk_elements())
     }
+
+    /// Nothing: where a later block's chunks are takes as long to find as where its own are.
+    #[inline(always)]
+    fn ask_ahead<const N: usize>(&self, _: u32, _: u32, _: u32) {}
 
     #[inline(always)]
     fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5] {

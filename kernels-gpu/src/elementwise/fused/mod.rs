@@ -5,7 +5,8 @@
 //! two. Chunks of strided tensors may be single elements, of which a thread with one input has up
 //! to four.
 //!
-//! **Timeline**: load all inputs of all chunks; then, for each chunk, the function and the store.
+//! **Timeline**: load all inputs of all chunks; ask for those of a later block to be in L2 by then;
+//! then, for each chunk, the function and the store.
 //! Blocks that do not have all of their chunks take them one by one. The first threads also take
 //! the elements behind the last chunk.
 //!
@@ -42,6 +43,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
             words[k] = unsafe { load::<N>(places[k]) };
             k += 1;
         }
+        at.ask_ahead::<N>(start, THREADS * CHUNKS as u32, chunks);
         k = 0;
         while k < CHUNKS {
             // SAFETY: as above.
@@ -80,11 +82,12 @@ macro_rules! dense {
             b: *const u8,
             c: *const u8,
             d: *const u8,
-            params: ByValue<DenseParams, 264>,
+            params: ByValue<DenseParams, 272>,
         ) {
             // SAFETY: the launch's promise.
             unsafe {
-                run::<$inputs, $chunks>(Dense::new(y, [a, b, c, d]), params.chunks, params.rest)
+                let at = Dense::new(y, [a, b, c, d], params.ahead);
+                run::<$inputs, $chunks>(at, params.chunks, params.rest)
             }
         }
     )*};
