@@ -15,16 +15,6 @@
 //! anything else; the owner adds those of the blocks of lower index before its epilogue. That unit is
 //! the owner's last.
 //!
-//! *Cooperative* consumers each have half of the rows of every tile. *Pingpong* consumers each have
-//! every other tile, and one stores while the other multiplies. Blocks are persistent: each takes
-//! tile after tile, so the loader runs ahead into the next tile during a store.
-//!
-//! **Units.** A block's work is a list of [`Unit`]s that all its roles go through in the same
-//! order. A unit is a whole tile or, where the launch uses stream-K ([`spec::gemm::stream_k`]), a
-//! part of a tile's k. The first unit may be of a tile that another block owns (has the end of its
-//! k): its sums go to the workspace. The last unit may be the end of a tile that blocks of lower
-//! index began: this block owns it, and adds their sums before the epilogue.
-//!
 //! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`] of k
 //! deep:
 //!

@@ -62,6 +62,11 @@ const STORE_NS: f64 = 3_600.0 / (128.0 * 256.0);
 /// 4096): 2 us more for each wave, and 10 us less, for every k.
 const STORE_OF_256_NS: f64 = 2_900.0;
 const AHEAD_OF_256_NS: f64 = 10_000.0;
+/// Cost of storing the only tile of a block of 128 x 256, with nothing left to multiply; and the flops
+/// per cycle of a launch of such blocks. Fitted to 2048 x 2048 x k, where 128 x 128 is 0.9 us faster
+/// with a k of 256 and 0.3 us with 2048, and to 1024 x 4096 x 4096, where it is 1 us slower.
+const STORE_OF_ONE_256_NS: f64 = 2_200.0;
+const FLOPS_OF_ONE_256: f64 = 3245.0;
 /// Cost of the start of the next tile, with the ping-pong schedule: a batch of 64 x 512 x 512 x 512
 /// takes 36.7 us with six tiles per block, and 38.5 with eight.
 const TURN_NS: f64 = 450.0;
@@ -264,10 +269,15 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
     };
     let blocks = tiles * f64::from(desc.batch) * f64::from(parts.count);
     let multiprocessors = f64::from(machine.multiprocessors);
-    // Elements of half the size have twice the throughput.
-    let flops_per_cycle = flops_per_cycle(tile, desc, way.epilogue()) * 2.0 / f64::from(size_bytes);
-    let flops_per_block = 2.0 * tile_m * tile_n * k;
     let is_one_wave = blocks <= multiprocessors;
+    let flops_per_cycle = if is_one_wave && *tile == TILE_128X256 {
+        FLOPS_OF_ONE_256
+    } else {
+        flops_per_cycle(tile, desc, way.epilogue())
+    };
+    // Elements of half the size have twice the throughput.
+    let flops_per_cycle = flops_per_cycle * 2.0 / f64::from(size_bytes);
+    let flops_per_block = 2.0 * tile_m * tile_n * k;
     let ahead_ns = if is_256_of_k_major(tile, desc) && !is_one_wave {
         let busy_ns =
             blocks * flops_per_block / (flops_per_cycle * machine.clock_ghz * multiprocessors);
@@ -282,6 +292,7 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         flops_per_cycle,
         alone: 1.0,
         overhead_ns: match tile.schedule {
+            _ if is_one_wave && *tile == TILE_128X256 => STORE_OF_ONE_256_NS,
             _ if is_one_wave => 0.0,
             Schedule::Cooperative if is_256_of_k_major(tile, desc) => STORE_OF_256_NS,
             Schedule::Cooperative => STORE_NS * tile_m * tile_n,
@@ -359,6 +370,9 @@ mod tests {
         for k in [4096, 14_336] {
             assert_eq!(best(1024, 4096, k), "128x256_s4"); // one wave
             assert_eq!(best(4096, 4096, k), "128x256_s4");
+        }
+        for k in [256, 1024, 2048] {
+            assert_eq!(best(2048, 2048, k), "128x128_s6_pp");
         }
         assert_eq!(best(4096, 4096, 1024), "128x128_s6_pp");
         assert_eq!(best(4096, 6144, 4096), "128x192_s4_pp");
