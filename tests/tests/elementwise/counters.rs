@@ -33,7 +33,7 @@ fn a_chain_reads_every_byte_once() {
 }
 
 #[test]
-fn a_long_function_of_many_elements_reads_every_byte_once_and_prefetches() {
+fn a_long_function_that_prefetches_reads_every_byte_once() {
     let device = profiled();
     let stream = device.stream().expect("a stream");
     // More chunks of four than a thread takes alone.
