@@ -11,7 +11,8 @@
 //!
 //! [`Work::cycles`] estimates the time of each choice. The plan chooses a packed kernel if its
 //! estimate is below [`PAYS`] times that of the other kernel; the margin is for what the model does
-//! not know. The model has not been compared with measurements on a GPU yet.
+//! not know. Its constants are not fitted to packed kernels yet; docs/attention-hopper.md has times
+//! of these.
 
 use super::desc::AttentionDesc;
 use spec::attention::sm90::FwdTile;

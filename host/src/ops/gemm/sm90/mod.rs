@@ -270,7 +270,8 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
     let blocks = tiles * f64::from(desc.batch) * f64::from(parts.count);
     let multiprocessors = f64::from(machine.multiprocessors);
     let is_one_wave = blocks <= multiprocessors;
-    let flops_per_cycle = if is_one_wave && *tile == TILE_128X256 {
+    let is_one_256 = is_one_wave && *tile == TILE_128X256;
+    let flops_per_cycle = if is_one_256 {
         FLOPS_OF_ONE_256
     } else {
         flops_per_cycle(tile, desc, way.epilogue())
@@ -292,7 +293,7 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         flops_per_cycle,
         alone: 1.0,
         overhead_ns: match tile.schedule {
-            _ if is_one_wave && *tile == TILE_128X256 => STORE_OF_ONE_256_NS,
+            _ if is_one_256 => STORE_OF_ONE_256_NS,
             _ if is_one_wave => 0.0,
             Schedule::Cooperative if is_256_of_k_major(tile, desc) => STORE_OF_256_NS,
             Schedule::Cooperative => STORE_NS * tile_m * tile_n,
