@@ -131,9 +131,9 @@ impl FlashFwdParams {
         let idx = block_idx_z
             .wrapping_mul(grid_dim_y)
             .wrapping_add(block_idx_y);
-        match (idx.checked_rem(self.heads_q), idx.checked_div(self.heads_q)) {
-            (Some(head_idx), Some(batch_idx)) => (head_idx, batch_idx),
-            _ => (0, self.batch),
+        match idx.checked_div(self.heads_q) {
+            Some(batch_idx) => (idx - batch_idx * self.heads_q, batch_idx),
+            None => (0, self.batch),
         }
     }
 }

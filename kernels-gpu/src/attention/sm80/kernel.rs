@@ -174,11 +174,17 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         logit * core::f32::consts::LOG2_E
     }
 
-    /// Address of the first key or value of this block's sequence and head.
+    /// Addresses of the first key and the first value of this block's sequence and head.
     #[inline(always)]
-    fn first(&self, base: *const u8, strides: &BshStrides) -> *const u8 {
+    fn bases(&self) -> Bases {
         let head_kv_idx = self.params.head_kv_idx(self.head_idx);
-        base.wrapping_offset(2 * self.sequence.offset_k(strides, head_kv_idx) as isize)
+        let first = |base: *const u8, strides: &BshStrides| {
+            base.wrapping_offset(2 * self.sequence.offset_k(strides, head_kv_idx) as isize)
+        };
+        Bases {
+            k: first(self.arguments.k, &self.params.k),
+            v: first(self.arguments.v, &self.params.v),
+        }
     }
 
     /// The copies of keys, the first of which is at `first`.
@@ -217,9 +223,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         softmax: &mut OnlineSoftmax<M>,
         o: &mut Accumulator<M, D>,
     ) {
-        let Self {
-            arguments, params, ..
-        } = self;
+        let params = self.params;
         let mask = params.mask(&self.sequence);
         let blocks = mask.key_blocks(self.m_start, self.m_start + TILE_M as u32, TILE_N as u32);
         if blocks.is_empty() {
@@ -228,27 +232,20 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         let place = dynamic_base()
             .wrapping_add((TILE_M + 2 * TILE_N) * CAP * 2)
             .cast::<Bases>();
-        if thread::thread_idx_x() == 0 {
-            let bases = Bases {
-                k: self.first(arguments.k, &params.k),
-                v: self.first(arguments.v, &params.v),
-            };
-            // SAFETY: the block's own shared memory, read after the next barrier.
-            unsafe { place.write(bases) }
-        }
-        sync_threads();
         let keys_left = |n_block_idx: u32| self.sequence.k.len - n_block_idx * TILE_N as u32;
         let mut n_block_idx = blocks.end;
         // SAFETY: the caller's promise; the blocks lie within the keys.
         unsafe {
+            // q's copies are under way while the divisions that find the keys' head run.
             self.start_q::<E>();
+            let bases = self.bases();
             let last = blocks.end - 1;
-            self.keys_at(place.read().k).start::<E>(
-                last * TILE_N as u32,
-                keys_left(last),
-                self.smem_k,
-            );
+            self.keys_at(bases.k)
+                .start::<E>(last * TILE_N as u32, keys_left(last), self.smem_k);
             copies::commit::<E>();
+            if thread::thread_idx_x() == 0 {
+                place.write(bases); // read after the loop's first barrier
+            }
             while n_block_idx > blocks.first {
                 n_block_idx -= 1;
                 let n_start = n_block_idx * TILE_N as u32;
