@@ -7,6 +7,7 @@
 //! logs are those of the file.
 
 use crate::device::{Device, lock};
+use crate::early::begin_early;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
 use crate::module::{Kernel, Module};
@@ -45,7 +46,8 @@ impl Device {
                 device: self.info().to_string().into(),
             });
         };
-        let (text, signature) = known_kernel(module, entry)?;
+        let (text, mut signature) = known_kernel(module, entry)?;
+        let text = begin_early(&text, &mut signature, self.arch())?;
         Module::load_parsed(self, &text, vec![signature])?.kernel(name)
     }
 }
@@ -155,13 +157,10 @@ fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(Stri
     let text = unpacked(module)?.alone(&entry.name);
     let mut found = signatures(&parse(&text)?)?;
     match (found.pop(), found.is_empty()) {
-        (Some(mut signature), true) if *signature.name == *entry.name => {
+        (Some(signature), true) if *signature.name == *entry.name => {
             hold_kernel_against(entry, &signature).map_err(|detail| {
                 mismatch(&module.path, format!("kernel `{}`: {detail}", entry.name))
             })?;
-            // Our own kernels access no global memory before that instruction, with one exception:
-            // cross-entropy reads rows earlier where the launch before it only goes over targets.
-            signature.begins_early = text.contains("griddepcontrol.wait");
             Ok((text, signature))
         }
         _ => Err(mismatch(

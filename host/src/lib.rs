@@ -59,6 +59,7 @@ mod builtin;
 #[cfg(feature = "cust")]
 mod cust_interop;
 mod device;
+mod early;
 mod element;
 mod error;
 mod event;

@@ -1,9 +1,11 @@
 //! The composed kernels that a device has loaded.
 
 use crate::device::Device;
+use crate::early::begin_early;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
 use crate::module::{Kernel, Module};
+use crate::signature::{parse, signatures};
 
 /// Kernels by a key that describes the composition.
 pub(crate) type Cache = Loaded<[u64]>;
@@ -22,10 +24,12 @@ impl Device {
         compose: impl FnOnce() -> Result<String>,
     ) -> Result<Kernel> {
         self.compositions().get_or_load(self, key, || {
-            let module = Module::load(self, &compose()?)?;
-            let mut names = module.kernel_names();
-            let name = names.next();
-            module.kernel(name.ok_or(Error::Bug("a composed module has no kernel"))?)
+            let text = compose()?;
+            let signature = signatures(&parse(&text)?)?.pop();
+            let mut signature = signature.ok_or(Error::Bug("a composed module has no kernel"))?;
+            let name = signature.name.clone();
+            let text = begin_early(&text, &mut signature, self.arch())?;
+            Module::load_parsed(self, &text, vec![signature])?.kernel(&name)
         })
     }
 }

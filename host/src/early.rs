@@ -1,0 +1,102 @@
+//! Kernels that begin before the launch before them has ended.
+//!
+//! From compute capability 9.0 on, the blocks of a launch may be there when the launch before it
+//! ends (programmatic dependent launch, PDL), if they wait by `griddepcontrol.wait` before they
+//! touch global memory. PTX for older architectures has no such instruction. So a kernel of ours
+//! that does not have it gets it as its first instruction, when it is loaded for such a device:
+//! nothing of it runs sooner, and no time passes between the two launches.
+
+use crate::error::{Error, Result};
+use crate::signature::Signature;
+use std::borrow::Cow;
+
+/// First compute capability with the instruction, and the target that PTX needs for it.
+const SINCE: (u32, u32) = (9, 0);
+const TARGET: &str = "sm_90";
+
+const WAIT: &str = "griddepcontrol.wait;";
+
+/// `text`, of one of our kernels, as it is loaded on a device of compute capability `arch`; notes in
+/// `signature` whether it begins early. Line numbers stay.
+///
+/// Our kernels that have the instruction access no global memory before it, with one exception:
+/// cross-entropy reads rows earlier where the launch before it only goes over targets.
+///
+/// # Errors
+/// [`Error::Bug`] for text without a target or an entry.
+pub(crate) fn begin_early<'a>(
+    text: &'a str,
+    signature: &mut Signature,
+    arch: (u32, u32),
+) -> Result<Cow<'a, str>> {
+    let waits = text.contains(WAIT);
+    signature.begins_early = waits || arch >= SINCE;
+    if waits || arch < SINCE {
+        return Ok(text.into());
+    }
+    match with_wait(text) {
+        Some(early) => Ok(early.into()),
+        None => Err(Error::Bug("a kernel's text has no target or no entry")),
+    }
+}
+
+/// `text` for [`TARGET`] or what is newer, with the wait behind the brace that begins the entry.
+fn with_wait(text: &str) -> Option<String> {
+    const DIRECTIVE: &str = ".target ";
+    let target_at = text.find(DIRECTIVE)? + DIRECTIVE.len();
+    let (head, rest) = text.split_at(target_at);
+    let (target, rest) = rest.split_at(rest.find('\n')?);
+    let entry_at = rest.find(".entry")?;
+    let body_at = entry_at + rest[entry_at..].find('{')? + 1;
+    let (declaration, body) = rest.split_at(body_at);
+    let target = if is_older(target) { TARGET } else { target };
+    Some([head, target, declaration, WAIT, body].concat())
+}
+
+/// Whether a target as `sm_75` is older than [`TARGET`]. Those for one architecture or family, as
+/// `sm_90a`, run on nothing else.
+fn is_older(target: &str) -> bool {
+    let number = target.strip_prefix("sm_").map(str::parse::<u32>);
+    matches!(number, Some(Ok(sm)) if sm < 90)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signature::{parse, signatures};
+
+    const TEXT: &str = ".version 7.8\n.target sm_75\n.address_size 64\n\
+        .global .align 4 .b8 table[4] = {1,2,3,4};\n\
+        .visible .entry k(\n.param .u64 p\n)\n.maxntid 256\n{\n.reg .b32 %r<2>;\nret;\n}\n";
+
+    fn loaded(text: &str, arch: (u32, u32)) -> (String, bool) {
+        let mut all = signatures(&parse(text).expect("valid")).expect("valid");
+        let signature = &mut all[0];
+        let early = begin_early(text, signature, arch).expect("has an entry");
+        (early.into_owned(), signature.begins_early)
+    }
+
+    #[test]
+    fn the_wait_is_the_first_instruction_from_hopper_on_and_lines_stay() {
+        let (text, begins_early) = loaded(TEXT, (9, 0));
+        assert!(begins_early);
+        let want = TEXT.replace("sm_75", "sm_90").replace(
+            ")\n.maxntid 256\n{\n",
+            ")\n.maxntid 256\n{griddepcontrol.wait;\n",
+        );
+        assert_eq!(text, want);
+        parse(&text).expect("valid");
+        for newer in ["sm_90a", "sm_100f", "sm_120"] {
+            let text = TEXT.replace("sm_75", newer);
+            let (early, _) = loaded(&text, (12, 0));
+            assert!(early.contains(&format!(".target {newer}\n")), "{early}");
+        }
+    }
+
+    #[test]
+    fn older_devices_and_kernels_that_wait_get_the_text_as_it_is() {
+        assert_eq!(loaded(TEXT, (8, 9)), (TEXT.into(), false));
+        let waits = TEXT.replace("ret;", "griddepcontrol.wait;\nret;");
+        assert_eq!(loaded(&waits, (9, 0)), (waits.clone(), true));
+    }
+}
