@@ -3,8 +3,8 @@
 //! A thread holds two rows of each 16, `lane / 4` and `lane / 4 + 8`; four lanes share a row. Each
 //! lane keeps the row max and its own part of the row sum; the parts are added at the end.
 
-use cuda_std::math::approx::{ex2_approx_ftz, tanh_approx};
-use cuda_std::math::{fma, log2, rcp};
+use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx_ftz, rcp_approx_ftz, tanh_approx};
+use cuda_std::math::fma;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 use spec::attention::Mask;
 
@@ -101,9 +101,10 @@ impl<const M: usize> OnlineSoftmax<M> {
             for half in 0..2 {
                 // SAFETY: the caller's promise.
                 let sum = unsafe { across_row(self.row_sum[i][half], |a, b| a + b) };
+                // Not subnormal: the power of the row's largest score is in it.
                 if sum != 0.0 {
-                    inverse_sum[i][half] = rcp(sum);
-                    lse[i][half] = (self.row_max[i][half] + log2(sum)) * LN_2;
+                    inverse_sum[i][half] = rcp_approx_ftz(sum);
+                    lse[i][half] = (self.row_max[i][half] + lg2_approx_ftz(sum)) * LN_2;
                 }
             }
         }
