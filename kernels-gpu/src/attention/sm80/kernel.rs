@@ -177,7 +177,12 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     /// Addresses of the first key and the first value of this block's sequence and head.
     #[inline(always)]
     fn bases(&self) -> Bases {
-        let head_kv_idx = self.params.head_kv_idx(self.head_idx);
+        // Mostly each query head has its own key head; two divisions would hold up the keys' copies.
+        let head_kv_idx = if self.params.heads_kv == self.params.heads_q {
+            self.head_idx
+        } else {
+            self.params.head_kv_idx(self.head_idx)
+        };
         let first = |base: *const u8, strides: &BshStrides| {
             base.wrapping_offset(2 * self.sequence.offset_k(strides, head_kv_idx) as isize)
         };
