@@ -102,7 +102,7 @@ const fn columns_words(lanes: usize) -> usize {
 
 formed! {
     reduce_value_f32_short: Value<f32>, f32 => f32, 4, short::rows::<Value<f32>, f32, 4>;
-    reduce_value_bf16_short: Value<f32>, bf16 => f32, 3, short::rows::<Value<f32>, bf16, 8>;
+    reduce_value_bf16_short: Value<f32>, bf16 => f32, 4, short::rows::<Value<f32>, bf16, 8>;
 
     reduce_value_f32_long: Value<f32>, f32 => f32, 4,
         long::rows::<Value<f32>, f32, 4, 16>, long::words(1);
