@@ -4,7 +4,7 @@
 //! A kernel may be launched this way if every thread that accesses global memory calls
 //! [`griddepcontrol_wait`] first. What precedes the wait (initialising mbarriers, prefetching
 //! tensor maps) then overlaps with the tail of the previous launch. The host launches warpsmith's
-//! own kernels this way.
+//! own kernels this way, and yours where you ask for it by `Module::early_kernel`.
 
 macro_rules! controls {
     ($($name:ident = $instruction:literal, $doc:literal;)*) => {$(

@@ -29,9 +29,8 @@ pub(crate) fn begin_early<'a>(
     signature: &mut Signature,
     arch: (u32, u32),
 ) -> Result<Cow<'a, str>> {
-    let waits = text.contains(WAIT);
-    signature.begins_early = waits || arch >= SINCE;
-    if waits || arch < SINCE {
+    signature.begins_early = signature.waits || arch >= SINCE;
+    if signature.waits || arch < SINCE {
         return Ok(text.into());
     }
     match with_wait(text) {

@@ -61,17 +61,57 @@ impl Module {
     /// [`Error::UnknownKernel`], [`Error::Unsupported`] for a kernel with more than 64 parameters,
     /// [`Error::Driver`].
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
-        let inner = &self.0;
-        let Some(signature) = inner.signatures.iter().find(|known| *known.name == *name) else {
+        self.kernel_of(self.signature(name)?)
+    }
+
+    /// The same, launched by programmatic dependent launch (PDL): a launch may begin before the
+    /// launch before it in the stream has ended, and its blocks wait by `griddepcontrol.wait`
+    /// ([CUDA's guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#programmatic-dependent-launch-and-synchronization)).
+    /// The emulator runs launches one after another. Our own kernels are all launched this way from
+    /// compute capability 9.0 on.
+    ///
+    /// # Errors
+    /// Those of [`kernel`](Self::kernel), and [`Error::Unsupported`] for a kernel in whose body the
+    /// instruction is not.
+    ///
+    /// # Safety
+    /// Every thread executes `griddepcontrol.wait` before it reads or writes global memory that
+    /// work enqueued before the launch writes, or before it writes what such work reads.
+    pub unsafe fn early_kernel(&self, name: &str) -> Result<Kernel> {
+        let signature = self.signature(name)?;
+        if !signature.waits {
+            return Err(Error::Unsupported {
+                what: format!("early launches of kernel `{name}`, which does not wait").into(),
+                supported: "kernels with `griddepcontrol.wait` in their body".into(),
+            });
+        }
+        self.kernel_of(&Signature {
+            begins_early: true,
+            ..signature.clone()
+        })
+    }
+
+    fn signature(&self, name: &str) -> Result<&Signature> {
+        let mut known = self.0.signatures.iter();
+        known.find(|known| *known.name == *name).ok_or_else(|| {
             let known: Vec<&str> = self.kernel_names().collect();
-            return Err(Error::UnknownKernel {
+            Error::UnknownKernel {
                 name: name.into(),
                 known: known.join(", ").into(),
-            });
-        };
+            }
+        })
+    }
+
+    fn kernel_of(&self, signature: &Signature) -> Result<Kernel> {
+        let inner = &self.0;
         if signature.params.len() > MAX_ARGUMENTS {
             return Err(Error::Unsupported {
-                what: format!("kernel `{name}` with {} parameters", signature.params.len()).into(),
+                what: format!(
+                    "kernel `{}` with {} parameters",
+                    signature.name,
+                    signature.params.len()
+                )
+                .into(),
                 supported: format!("up to {MAX_ARGUMENTS} parameters").into(),
             });
         }

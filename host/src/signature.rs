@@ -1,7 +1,7 @@
 //! Signatures of kernels, read from PTX text: parameters and launch requirements.
 
 use crate::error::{Error, Result};
-use ptx_syntax::ast::{self, FunctionKind};
+use ptx_syntax::ast::{self, FunctionKind, Statement};
 
 /// Size and alignment of one parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,10 @@ pub(crate) struct Signature {
     pub(crate) max_threads: Option<u32>,
     /// `.reqnctapercluster`: the only cluster extents that it may be launched with.
     pub(crate) cluster: Option<[u32; 3]>,
-    /// It waits for the preceding launch itself (`griddepcontrol.wait`), so it is launched with
-    /// programmatic dependent launch (PDL) and may start before that launch has ended.
+    /// `griddepcontrol.wait` stands in its body.
+    pub(crate) waits: bool,
+    /// It is launched with programmatic dependent launch (PDL): it may begin before the launch
+    /// before it has ended, for which it waits itself.
     pub(crate) begins_early: bool,
     /// Static shared memory of the kernel and the functions it calls, in bytes.
     #[cfg_attr(not(feature = "emulator"), allow(dead_code))] // a driver counts for itself
@@ -57,6 +59,14 @@ pub(crate) fn signatures(module: &ast::Module) -> Result<Vec<Signature>> {
         .collect()
 }
 
+fn waits(body: &[Statement]) -> bool {
+    body.iter().any(|statement| match statement {
+        Statement::Instruction(it) => it.opcode == "griddepcontrol" && it.modifiers == ["wait"],
+        Statement::Block(inner) => waits(inner),
+        _ => false,
+    })
+}
+
 fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let params = entry.params.iter().map(|param| {
         let size_bytes = param.bytes().and_then(|bytes| u32::try_from(bytes).ok());
@@ -73,6 +83,7 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let directives = &entry.directives;
     let product = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
     Ok(Signature {
+        waits: entry.body.as_deref().is_some_and(waits),
         begins_early: false,
         name: entry.name.as_str().into(),
         params: params.collect::<Result<_>>()?,

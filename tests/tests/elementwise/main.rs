@@ -6,7 +6,6 @@ mod casts;
 mod chains;
 mod counters;
 mod functions;
-mod in_a_row;
 mod maps;
 mod moves;
 mod own_arithmetic;
