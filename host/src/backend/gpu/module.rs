@@ -25,6 +25,10 @@ const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
 /// First CUDA version whose driver supports clusters.
 const CLUSTER_DRIVER_VERSION: i32 = 11_080;
 
+/// First CUDA version whose driver captures launches into a graph that begin early. With an older
+/// one they begin when the launch before has ended, as the kernels' wait is none then.
+const EARLY_DRIVER_VERSION: i32 = 12_030;
+
 /// Size of the buffer for the log of the driver's compiler.
 const LOG_BYTES: usize = 16 << 10;
 
@@ -125,7 +129,7 @@ impl LoadedModule for GpuModule {
             module: self.0.clone(),
             limits,
             required_cluster: signature.cluster,
-            begins_early: signature.begins_early,
+            begins_early: signature.begins_early && driver()?.version >= EARLY_DRIVER_VERSION,
             opted_in: AtomicU32::new(opted_in),
         }))
     }
