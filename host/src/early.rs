@@ -20,7 +20,8 @@ const WAIT: &str = "griddepcontrol.wait;";
 /// `signature` whether it begins early. Line numbers stay.
 ///
 /// Our kernels that have the instruction access no global memory before it, with one exception:
-/// cross-entropy reads rows earlier where the launch before it only goes over targets.
+/// cross-entropy reads rows earlier where the launch before it only goes over targets. That one lets
+/// it begin, by `griddepcontrol.launch_dependents`, after the wait that it gets here.
 ///
 /// # Errors
 /// [`Error::Bug`] for text without a target or an entry.
