@@ -30,8 +30,8 @@ pub(crate) fn begin_early<'a>(
     signature: &mut Signature,
     arch: (u32, u32),
 ) -> Result<Cow<'a, str>> {
-    signature.begins_early = signature.waits || arch >= SINCE;
-    if signature.waits || arch < SINCE {
+    signature.begins_early = arch >= SINCE;
+    if arch < SINCE || signature.waits {
         return Ok(text.into());
     }
     match with_wait(text) {

@@ -1,6 +1,7 @@
 //! Launches in a row, each of which reads what the one before it wrote, with nothing between them:
 //! on compute capability 9.0 and later, a launch begins before the one before it has ended.
 
+use std::fmt::Debug;
 use warpsmith::testing::devices;
 use warpsmith::{Binary, BinaryOp, Device, DeviceBuffer, Error, LaunchConfig, Tensor};
 
@@ -41,6 +42,19 @@ fn effort(device: &Device) -> (usize, u32) {
     }
 }
 
+/// Devices on which a kernel can begin early.
+fn capable() -> impl Iterator<Item = Device> {
+    devices()
+        .into_iter()
+        .filter(|device| device.arch() >= (9, 0))
+}
+
+fn assert_all<T: Copy + Debug + PartialEq>(got: &[T], want: T, device: &Device) {
+    let wrong = got.iter().position(|&x| x != want);
+    let example = wrong.map(|at| (at, got[at]));
+    assert_eq!(example, None, "want {want:?} everywhere on {device}");
+}
+
 #[test]
 fn each_launch_of_an_operation_sees_what_the_one_before_it_wrote() {
     for device in devices() {
@@ -57,19 +71,13 @@ fn each_launch_of_an_operation_sees_what_the_one_before_it_wrote() {
                 .expect("runs");
             std::mem::swap(&mut here, &mut there);
         }
-        let got = here.to_vec().expect("a copy");
-        let wrong = got.iter().position(|&x| x != launches as f32);
-        let example = wrong.map(|at| (at, got[at]));
-        assert_eq!(example, None, "want {launches} everywhere on {device}");
+        assert_all(&here.to_vec().expect("a copy"), launches as f32, &device);
     }
 }
 
 #[test]
 fn each_launch_of_ones_own_early_kernel_sees_what_the_one_before_it_wrote() {
-    for device in devices() {
-        if device.arch() < (9, 0) {
-            continue;
-        }
+    for device in capable() {
         let (elements, launches) = effort(&device);
         let module = device.load_ptx(&NEXT.replace("WAIT", "griddepcontrol.wait;"));
         // SAFETY: it waits before it touches global memory.
@@ -85,19 +93,13 @@ fn each_launch_of_ones_own_early_kernel_sees_what_the_one_before_it_wrote() {
             launched.expect("launches");
             std::mem::swap(&mut here, &mut there);
         }
-        let got = here.to_vec().expect("a copy");
-        let wrong = got.iter().position(|&x| x != launches);
-        let example = wrong.map(|at| (at, got[at]));
-        assert_eq!(example, None, "want {launches} everywhere on {device}");
+        assert_all(&here.to_vec().expect("a copy"), launches, &device);
     }
 }
 
 #[test]
 fn a_kernel_that_does_not_wait_cannot_begin_early() {
-    for device in devices() {
-        if device.arch() < (9, 0) {
-            continue;
-        }
+    for device in capable() {
         let module = device.load_ptx(&NEXT.replace("WAIT", "")).expect("loads");
         // SAFETY: it is refused.
         let refused = unsafe { module.early_kernel("next") };

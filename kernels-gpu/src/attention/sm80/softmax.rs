@@ -26,9 +26,9 @@ pub(super) struct OnlineSoftmax<const M: usize> {
 
 /// Results of the softmax of a thread's rows.
 pub(super) struct Normalizer<const M: usize> {
-    /// Factor of the accumulated values: 1 / sum, or 0 for a row that sees no key.
+    /// Factor of the accumulated values: 1 / sum to 1 ulp, or 0 for a row that sees no key.
     pub(super) inverse_sum: Rows<M>,
-    /// Natural logarithm of `Σ exp(score)`; -inf for a row that sees no key.
+    /// Natural logarithm of `Σ exp(score)`, that of the sum to 2^-22; -inf for a row that sees no key.
     pub(super) lse: Rows<M>,
 }
 
