@@ -78,6 +78,14 @@ pub enum BenchError {
         /// A `cutlass::Status`.
         status: i32,
     },
+    /// A CUDA graph that cannot be made or replayed.
+    #[error("{call} made no graph: {message}")]
+    Graph {
+        /// What refused.
+        call: &'static str,
+        /// Its answer.
+        message: String,
+    },
     /// An error that the peers' side reported.
     #[error("peers of {case}: {message}")]
     Peers {

@@ -17,6 +17,7 @@ pub mod cublaslt;
 pub mod error;
 pub mod gate;
 pub mod gemm;
+pub mod graph;
 pub mod inputs;
 pub mod machine;
 pub mod operations;

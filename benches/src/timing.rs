@@ -20,6 +20,7 @@ use std::time::Instant;
 use warpsmith::{DeviceBuffer, Event, Kernel, LaunchConfig, Stream};
 
 use crate::error::Result;
+use crate::graph::Graph;
 
 /// Enqueues one run, on the copy of the operands that the number names.
 pub type Launch<'a> = Box<dyn FnMut(usize) -> Result<()> + 'a>;
@@ -47,6 +48,18 @@ pub struct Times {
     pub min_ms: f64,
     /// The longest.
     pub max_ms: f64,
+}
+
+impl Times {
+    /// Those of each of `launches` launches that were timed as one.
+    fn of_each(&self, launches: usize) -> Self {
+        let launches = launches.max(1) as f64;
+        Self {
+            median_ms: self.median_ms / launches,
+            min_ms: self.min_ms / launches,
+            max_ms: self.max_ms / launches,
+        }
+    }
 }
 
 /// How often the contestants run.
@@ -205,6 +218,34 @@ impl Timer {
                 .collect(),
             sm_clock_mhz: (!clocks_mhz.is_empty()).then(|| summary(&mut clocks_mhz).median_ms),
         })
+    }
+
+    /// Times each of the works as a graph of `schedule.launches` launches, all of which have run
+    /// before.
+    ///
+    /// # Errors
+    /// As [`Graph::capture`] and [`Timer::interleaved`].
+    pub fn interleaved_graphs(
+        &self,
+        schedule: &Schedule,
+        works: &mut [Launch<'_>],
+    ) -> Result<Measured> {
+        let copies = (0..schedule.copies.max(1)).cycle();
+        let capture = |work: &mut Launch<'_>| {
+            let mut copies = copies.clone().take(schedule.launches);
+            let graph = Graph::capture(&self.stream, || copies.try_for_each(work))?;
+            Ok(Box::new(move |_| graph.replay()) as Launch<'static>)
+        };
+        let mut replays = works.iter_mut().map(capture).collect::<Result<Vec<_>>>()?;
+        let of_graphs = Schedule {
+            launches: 1,
+            ..*schedule
+        };
+        let mut measured = self.interleaved(&of_graphs, &mut replays)?;
+        for times in &mut measured.times {
+            *times = times.of_each(schedule.launches);
+        }
+        Ok(measured)
     }
 
     /// Keeps the device busy for `ns` nanoseconds, 20 ms at most.

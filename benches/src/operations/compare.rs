@@ -56,7 +56,11 @@ impl Bench<'_> {
         })?;
         let (mut works, names) = split(std::iter::once(ours).chain(theirs).collect());
         let schedule = self.timer.plan(self.repetitions, copies, &mut works)?;
-        let measured = self.timer.interleaved(&schedule, &mut works)?;
+        let measured = if set.in_graphs {
+            self.timer.interleaved_graphs(&schedule, &mut works)?
+        } else {
+            self.timer.interleaved(&schedule, &mut works)?
+        };
         prepared.clear_ours(stream)?;
         works[0](0)?;
         let mut difference = None;

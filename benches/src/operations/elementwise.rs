@@ -25,6 +25,9 @@ pub static ELEMENTWISE: Operation = Operation {
         Set::new("chains", "eight functions, 2^27 elements"),
         Set::new("permutations", "transposed matrices, exchanged dimensions"),
         Set::new("small", "1 kB to 1 MB"),
+        Set::new("small_graphs", "the same, replayed as CUDA graphs")
+            .reaching(Some(1.0 / 1.1), None)
+            .in_graphs(),
         Set::new("tiny", "for the emulator"),
     ],
     unit: Unit::Bytes,
@@ -50,7 +53,7 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
             permutation::<bf16>(&[32, 4096, 16, 128], &[0, 2, 1, 3]),
             permutation::<f32>(&[512, 256, 512], &[2, 1, 0]),
         ],
-        "small" => [256, 4096, 65536, 262_144]
+        "small" | "small_graphs" => [256, 4096, 65536, 262_144]
             .into_iter()
             .flat_map(|len| [unary::<f32>(UnaryOp::Relu, len), add::<f32>(len)])
             .collect(),

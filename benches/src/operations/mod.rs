@@ -75,6 +75,8 @@ pub struct Set {
     pub geometric_mean: Option<f64>,
     /// The target of each row's ratio.
     pub ratio: Option<f64>,
+    /// Whether launches are captured into CUDA graphs and those are replayed.
+    pub in_graphs: bool,
 }
 
 impl Set {
@@ -85,6 +87,15 @@ impl Set {
             about,
             geometric_mean: None,
             ratio: None,
+            in_graphs: false,
+        }
+    }
+
+    /// Measures replays of CUDA graphs, each of all the launches between two events.
+    pub const fn in_graphs(self) -> Self {
+        Self {
+            in_graphs: true,
+            ..self
         }
     }
 

@@ -18,6 +18,9 @@ pub static REDUCE: Operation = Operation {
         Set::new("flat", "16 x 2^24 and 2^24 x 16 over rows and columns").reaching(Some(1.0), None),
         Set::new("scan", "running sums of one row and of many").reaching(Some(1.0), None),
         Set::new("small", "1 KiB to 1 MiB to one").reaching(Some(1.0 / 1.1), None),
+        Set::new("small_graphs", "the same, replayed as CUDA graphs")
+            .reaching(Some(1.0 / 1.1), None)
+            .in_graphs(),
         Set::new("tiny", "for the emulator"),
     ],
     unit: Unit::Bytes,
@@ -67,7 +70,7 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
             let shapes = [[16, 1 << 24], [1 << 24, 16]];
             both(&KINDS[..2], &shapes, &rows_and_columns)
         }
-        "small" => {
+        "small" | "small_graphs" => {
             let shapes = [8, 10, 12, 14, 16, 18].map(|log2| [1, 1 << log2]);
             both(&KINDS[..1], &shapes, &[None])
         }

@@ -30,6 +30,9 @@ pub static ROWS: Operation = Operation {
         )
         .reaching(Some(1.05), None),
         Set::new("small", "what fits into L2: the time of a call"),
+        Set::new("small_graphs", "the same, replayed as CUDA graphs")
+            .reaching(Some(1.0 / 1.1), None)
+            .in_graphs(),
         Set::new("tiny", "for the emulator"),
     ],
     unit: Unit::Bytes,
@@ -112,7 +115,7 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
         "grad" => sized(LARGE, &[Op::SoftmaxGrad, Op::LayerNormGrad]),
         "cross_entropy" => sized(LARGE, &[Op::CrossEntropy]),
         "medium" => sized(MEDIUM, &Op::ALL),
-        "small" => [[1, 512], [8, 512], [64, 1024], [256, 2048]]
+        "small" | "small_graphs" => [[1, 512], [8, 512], [64, 1024], [256, 2048]]
             .into_iter()
             .flat_map(|shape| [case(Op::Softmax, shape), case(Op::LayerNorm, shape)])
             .collect(),

@@ -97,6 +97,17 @@ fn peers_get_the_operands_and_an_answer_that_is_not_written_is_wrong() -> Result
 }
 
 #[test]
+fn the_emulator_has_no_graphs() -> Result<()> {
+    let small = options(&["--set", "small_graphs", "--only", "relu/256", "--repetitions", "1"]);
+    let error = elementwise::ELEMENTWISE
+        .run(&small, &Device::emulator()?, None, &mut Vec::new())
+        .expect_err("it cannot capture");
+    assert!(matches!(error, BenchError::Graph { .. }), "{error}");
+    assert!(error.to_string().contains("choose a GPU"), "{error}");
+    Ok(())
+}
+
+#[test]
 fn sets_and_operations_that_there_are_not_are_named_with_those_that_are() -> Result<()> {
     let device = Device::emulator()?;
     let error = elementwise::ELEMENTWISE.chosen(&options(&["--set", "x"]), &device);
@@ -104,7 +115,7 @@ fn sets_and_operations_that_there_are_not_are_named_with_those_that_are() -> Res
     assert_eq!(
         error,
         "there is no set 'x' of elementwise: want functions, casts, chains, permutations, small, \
-         tiny, all"
+         small_graphs, tiny, all"
     );
     let error = by_name("x").expect_err("there is none").to_string();
     assert_eq!(
