@@ -3,12 +3,16 @@
 //! From compute capability 9.0 on, the blocks of a launch may be there when the launch before it
 //! ends (programmatic dependent launch, PDL), if they wait by `griddepcontrol.wait` before they
 //! touch global memory. PTX for older architectures has no such instruction. So a kernel of ours
-//! that does not have it gets it as its first instruction, when it is loaded for such a device:
-//! nothing of it runs sooner, and no time passes between the two launches.
+//! that does not have it gets it when it is loaded for such a device, behind what needs no global
+//! memory ([`prologue`]): no time passes between the two launches.
+
+mod prologue;
 
 use crate::error::{Error, Result};
 use crate::signature::Signature;
 use std::borrow::Cow;
+
+pub(crate) use prologue::wait_line;
 
 /// First compute capability with the instruction, and the target that PTX needs for it.
 const SINCE: (u32, u32) = (9, 0);
@@ -34,23 +38,37 @@ pub(crate) fn begin_early<'a>(
     if arch < SINCE || signature.waits {
         return Ok(text.into());
     }
-    match with_wait(text) {
+    match with_wait(text, signature.wait_line) {
         Some(early) => Ok(early.into()),
         None => Err(Error::Bug("a kernel's text has no target or no entry")),
     }
 }
 
-/// `text` for [`TARGET`] or what is newer, with the wait behind the brace that begins the entry.
-fn with_wait(text: &str) -> Option<String> {
+/// `text` for [`TARGET`] or what is newer, with the wait at the beginning of `line`, or behind the
+/// brace that begins the entry.
+fn with_wait(text: &str, line: Option<u32>) -> Option<String> {
     const DIRECTIVE: &str = ".target ";
     let target_at = text.find(DIRECTIVE)? + DIRECTIVE.len();
-    let (head, rest) = text.split_at(target_at);
-    let (target, rest) = rest.split_at(rest.find('\n')?);
-    let entry_at = rest.find(".entry")?;
-    let body_at = entry_at + rest[entry_at..].find('{')? + 1;
-    let (declaration, body) = rest.split_at(body_at);
-    let target = if is_older(target) { TARGET } else { target };
-    Some([head, target, declaration, WAIT, body].concat())
+    let target_end = target_at + text[target_at..].find('\n')?;
+    let entry_at = target_end + text[target_end..].find(".entry")?;
+    let body_at = entry_at + text[entry_at..].find('{')? + 1;
+    let begins = |line: u32| {
+        text.split_inclusive('\n')
+            .take(line as usize - 1)
+            .map(str::len)
+            .sum()
+    };
+    let wait_at: usize = line.map_or(body_at, begins);
+    let target = match &text[target_at..target_end] {
+        older if is_older(older) => TARGET,
+        target => target,
+    };
+    let (head, between, rest) = (
+        &text[..target_at],
+        &text[target_end..wait_at],
+        &text[wait_at..],
+    );
+    Some([head, target, between, WAIT, rest].concat())
 }
 
 /// Whether a target as `sm_75` is older than [`TARGET`]. Those for one architecture or family, as
@@ -67,7 +85,8 @@ mod tests {
 
     const TEXT: &str = ".version 7.8\n.target sm_75\n.address_size 64\n\
         .global .align 4 .b8 table[4] = {1,2,3,4};\n\
-        .visible .entry k(\n.param .u64 p\n)\n.maxntid 256\n{\n.reg .b32 %r<2>;\nret;\n}\n";
+        .visible .entry k(\n.param .u64 p\n)\n.maxntid 256\n{\n.reg .b64 %rd<2>;\n\
+        ld.param.u64 %rd1, [p];\nst.global.u32 [%rd1], 0;\nret;\n}\n";
 
     fn loaded(text: &str, arch: (u32, u32)) -> (String, bool) {
         let mut all = signatures(&parse(text).expect("valid")).expect("valid");
@@ -77,15 +96,24 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_the_first_instruction_from_hopper_on_and_lines_stay() {
+    fn the_wait_comes_before_global_memory_from_hopper_on_and_lines_stay() {
         let (text, begins_early) = loaded(TEXT, (9, 0));
         assert!(begins_early);
-        let want = TEXT.replace("sm_75", "sm_90").replace(
-            ")\n.maxntid 256\n{\n",
-            ")\n.maxntid 256\n{griddepcontrol.wait;\n",
-        );
+        let want = TEXT
+            .replace("sm_75", "sm_90")
+            .replace("\nst.global", "\ngriddepcontrol.wait;st.global");
         assert_eq!(text, want);
         parse(&text).expect("valid");
+        let (text, _) = loaded(&TEXT.replace("%rd1, [p];\n", "%rd1, [p];"), (9, 0));
+        assert!(text.contains("\ngriddepcontrol.wait;ld.param"), "{text}");
+        let (text, _) = loaded(
+            &TEXT.replace(
+                "{\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\n",
+                "{.reg .b64 %rd<2>;",
+            ),
+            (9, 0),
+        );
+        assert!(text.contains("{griddepcontrol.wait;.reg"), "{text}");
         for newer in ["sm_90a", "sm_100f", "sm_120"] {
             let text = TEXT.replace("sm_75", newer);
             let (early, _) = loaded(&text, (12, 0));

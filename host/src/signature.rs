@@ -1,5 +1,6 @@
 //! Signatures of kernels, read from PTX text: parameters and launch requirements.
 
+use crate::early::wait_line;
 use crate::error::{Error, Result};
 use ptx_syntax::ast::{self, FunctionKind, Statement};
 
@@ -26,6 +27,8 @@ pub(crate) struct Signature {
     pub(crate) cluster: Option<[u32; 3]>,
     /// `griddepcontrol.wait` stands in its body.
     pub(crate) waits: bool,
+    /// Where a wait goes if there is none: see [`wait_line`].
+    pub(crate) wait_line: Option<u32>,
     /// It is launched with programmatic dependent launch (PDL): it may begin before the launch
     /// before it has ended, for which it waits itself.
     pub(crate) begins_early: bool,
@@ -84,6 +87,7 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let product = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
     Ok(Signature {
         waits: entry.body.as_deref().is_some_and(waits),
+        wait_line: entry.body.as_deref().and_then(wait_line),
         begins_early: false,
         name: entry.name.as_str().into(),
         params: params.collect::<Result<_>>()?,
