@@ -38,9 +38,15 @@ impl Graph {
         // SAFETY: a live stream of the current context, whose capture ends below on every path;
         // `graph` and `executable` are places to write to, and the graph is destroyed once.
         unsafe {
-            done("cuStreamBeginCapture", sys::cuStreamBeginCapture_v2(raw, mode))?;
+            done(
+                "cuStreamBeginCapture",
+                sys::cuStreamBeginCapture_v2(raw, mode),
+            )?;
             let enqueued = enqueue();
-            let ended = done("cuStreamEndCapture", sys::cuStreamEndCapture(raw, &raw mut graph));
+            let ended = done(
+                "cuStreamEndCapture",
+                sys::cuStreamEndCapture(raw, &raw mut graph),
+            );
             enqueued.and(ended)?;
             let made = sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0);
             let destroyed = sys::cuGraphDestroy(graph);
@@ -66,9 +72,9 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: made by `capture`, destroyed once, after its replays; a failure leaves nothing to
-        // do.
+        // Its replays end first; a failure leaves nothing to do.
         let _ = self.stream.synchronize();
+        // SAFETY: made by `capture`, destroyed once.
         let _ = unsafe { sys::cuGraphExecDestroy(self.executable) };
     }
 }

@@ -98,7 +98,14 @@ fn peers_get_the_operands_and_an_answer_that_is_not_written_is_wrong() -> Result
 
 #[test]
 fn the_emulator_has_no_graphs() -> Result<()> {
-    let small = options(&["--set", "small_graphs", "--only", "relu/256", "--repetitions", "1"]);
+    let small = options(&[
+        "--set",
+        "small_graphs",
+        "--only",
+        "relu/n256",
+        "--repetitions",
+        "1",
+    ]);
     let error = elementwise::ELEMENTWISE
         .run(&small, &Device::emulator()?, None, &mut Vec::new())
         .expect_err("it cannot capture");
