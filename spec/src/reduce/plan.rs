@@ -108,7 +108,21 @@ pub const ROWS_WHOLE: u32 = 1;
 const LONG_VECTORS: u64 = 1024;
 
 /// Most vectors of a single row that one block has alone: several blocks are not done sooner.
-const ALONE_VECTORS: u64 = 2048;
+const ALONE_VECTORS: u64 = 4096;
+
+/// Most vectors of a single row (1 MiB) that is cut into so few parts that a thread block cluster
+/// has them all. Where there are no clusters the parts are the same, so the bits are too.
+const CLUSTER_VECTORS: u64 = 65_536;
+
+/// Most vectors of a single row for which a cluster of the size that every device with clusters has
+/// (8 blocks) is enough.
+const SMALL_CLUSTER_VECTORS: u64 = 16_384;
+
+/// Fewest vectors of a part in a cluster: four a thread, which are in flight together.
+const CLUSTER_PART_VECTORS: u64 = 1024;
+
+/// Vectors of 128 bytes: parts in clusters begin where a line of the L2 cache does, if the row does.
+const LINE_VECTORS: u64 = 8;
 
 /// Parts of all long rows together: enough that all SMs end at the same time, and few enough for
 /// the block that merges them.
@@ -225,7 +239,8 @@ impl ReducePlan {
     }
 
     /// Rows of whole vectors, of which a block has one or a part. A row gets parts of half a batch
-    /// a thread as long as all of these blocks run at the same time.
+    /// a thread as long as all of these blocks run at the same time; a single one of medium length
+    /// gets parts for a cluster.
     const fn long(view: &ReduceView, lanes: u64) -> Option<Self> {
         let vectors = view.n / lanes;
         let batch = THREADS as u64 * BATCH as u64;
@@ -241,6 +256,9 @@ impl ReducePlan {
         let halves = vectors.div_ceil(batch / 2);
         let of_part = if wanted == 1 {
             vectors
+        } else if view.outer == 1 && vectors <= CLUSTER_VECTORS {
+            let parts = cluster_parts(vectors);
+            vectors.div_ceil(parts).next_multiple_of(LINE_VECTORS)
         } else if view.outer.saturating_mul(halves) <= ITEMS {
             batch / 2
         } else {
@@ -409,6 +427,17 @@ impl ReducePlan {
             _ => self.along as u64,
         };
         self.chunk_len.div_ceil(threads)
+    }
+}
+
+/// Parts of a single row of medium length: a power of two, as cluster sizes are.
+const fn cluster_parts(vectors: u64) -> u64 {
+    if vectors > SMALL_CLUSTER_VECTORS {
+        16
+    } else if vectors >= 8 * CLUSTER_PART_VECTORS {
+        8
+    } else {
+        4
     }
 }
 

@@ -37,12 +37,15 @@ fn small_inputs_take_one_block_and_large_ones_many() {
         (plan.form, plan.blocks)
     };
     assert_eq!(plan(1, 4, 1, true), (Form::Long, 1));
-    assert_eq!(plan(1, 8192, 1, true), (Form::Long, 1));
-    assert_eq!(plan(1, 8196, 1, true), (Form::Long, 3));
+    assert_eq!(plan(1, 16_384, 1, true), (Form::Long, 1));
+    assert_eq!(plan(1, 16_388, 1, true), (Form::Long, 4));
+    assert_eq!(plan(1, 65_536, 1, true), (Form::Long, 8));
+    assert_eq!(plan(1, 65_540, 1, true), (Form::Long, 16));
     assert_eq!(plan(1, 8192, 1, false), (Form::General, 1));
     assert_eq!(plan(1, 7, 1, true), (Form::General, 1));
     assert_eq!(plan(1, 0, 1, true), (Form::General, 1));
-    assert_eq!(plan(1, 1 << 18, 1, true), (Form::Long, 64));
+    assert_eq!(plan(1, 1 << 18, 1, true), (Form::Long, 16));
+    assert_eq!(plan(1, (1 << 18) + 4, 1, true), (Form::Long, 65));
     assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 4096));
     assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 4096));
     assert_eq!(plan(16_384, 16_384, 1, true), (Form::Long, 16_384));
