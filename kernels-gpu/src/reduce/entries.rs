@@ -11,7 +11,7 @@ use super::load::Wide;
 use super::lse::Lse;
 use super::moments::Moments;
 use super::settle::Scratch;
-use super::{columns, long, short};
+use super::{cluster, columns, long, short};
 
 macro_rules! entries {
     ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
@@ -74,13 +74,13 @@ entries! {
 
 /// Special forms of the most common operations: fewer registers a thread, so more blocks an SM.
 macro_rules! formed {
-    ($($name:ident: $fold:ty, $ty:ty => $out:ty, $blocks:literal,
+    ($($name:ident: $fold:ty, $ty:ty => $out:ty, $blocks:literal $(for $arch:tt)?,
         $kernel:expr $(, $words:expr)?;)*) => {$(
         #[doc = concat!("`", stringify!($fold), "` of ", stringify!($ty), ", as its name says.")]
         ///
         /// # Safety
         /// Launched as `spec::reduce` says, with arrays of these extents and strides.
-        #[kernel(max_threads = THREADS, min_blocks = $blocks)]
+        #[kernel(max_threads = THREADS, min_blocks = $blocks $(, arch = $arch)?)]
         pub unsafe fn $name(
             x: *const u8,
             partials: *mut u32,
@@ -112,6 +112,11 @@ formed! {
         long::rows::<Moments<f32>, f32, 4, 16>, long::words(3);
     reduce_moments_bf16_long: Moments<f32>, bf16 => f32, 4,
         long::rows::<Moments<f32>, bf16, 8, 16>, long::words(3);
+
+    reduce_value_f32_cluster: Value<f32>, f32 => f32, 4 for "sm_90",
+        cluster::row::<Value<f32>, f32, 4, 16>, cluster::words(1);
+    reduce_value_bf16_cluster: Value<f32>, bf16 => f32, 4 for "sm_90",
+        cluster::row::<Value<f32>, bf16, 8, 16>, cluster::words(1);
 
     reduce_value_f32_columns: Value<f32>, f32 => f32, 3,
         columns::columns::<Value<f32>, f32, 4>, columns_words(4);

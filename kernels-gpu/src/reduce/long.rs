@@ -20,7 +20,7 @@ const FEW: usize = BATCH_LEN / 2;
 /// Bytes from one of a thread's vectors to the next.
 const STEP: usize = THREADS as usize * 16;
 /// Warps of a block.
-const WARPS: u32 = THREADS / thread::WARP_THREADS;
+pub(super) const WARPS: u32 = THREADS / thread::WARP_THREADS;
 
 /// Words of shared memory, for accumulators of `of_each` words.
 pub(super) const fn words(of_each: usize) -> usize {
@@ -48,25 +48,12 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     F: Fold,
     T: Load<V, Number = F::Number>,
 {
-    const {
-        assert!(
-            (V * BATCH_LEN).is_multiple_of(L),
-            "a batch is taken in at so many times"
-        )
-    };
     let (block, parts) = (thread::block_idx_x(), params.chunks as u32);
     let (row, part) = match parts {
         1 => (block, 0),
         _ => (block / parts, block % parts),
     };
-    let first = u64::from(part) * params.chunk_len;
-    let vectors = (params.chunk_len.min(params.view.n - first) / V as u64) as u32;
-    let element = i64::from(row)
-        .wrapping_mul(params.view.outer_stride)
-        .wrapping_add(first as i64);
-    let at = arrays
-        .x
-        .wrapping_offset(element.wrapping_mul(T::bytes(params.mask)) as isize);
+    let (at, vectors) = of_part::<F, T, V>(arrays, row, part, params);
     // SAFETY: the row has that many vectors from there on; the whole block is here; slots and
     // partial results are this block's own; only the last block writes the output.
     unsafe {
@@ -93,12 +80,35 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     }
 }
 
+/// Where a part of a row begins, and how many vectors it has.
+#[inline(always)]
+pub(super) fn of_part<F, T, const V: usize>(
+    arrays: &Arrays<F>,
+    row: u32,
+    part: u32,
+    params: &ReduceParams,
+) -> (*const u8, u32)
+where
+    F: Fold,
+    T: Load<V, Number = F::Number>,
+{
+    let first = u64::from(part) * params.chunk_len;
+    let vectors = (params.chunk_len.min(params.view.n - first) / V as u64) as u32;
+    let element = i64::from(row)
+        .wrapping_mul(params.view.outer_stride)
+        .wrapping_add(first as i64);
+    let at = arrays
+        .x
+        .wrapping_offset(element.wrapping_mul(T::bytes(params.mask)) as isize);
+    (at, vectors)
+}
+
 /// A thread's accumulator of the block's `vectors` vectors.
 ///
 /// # Safety
 /// They are readable, and aligned.
 #[inline(always)]
-unsafe fn of_thread<F, T, const V: usize, const L: usize>(
+pub(super) unsafe fn of_thread<F, T, const V: usize, const L: usize>(
     row: *const u8,
     vectors: u32,
     params: &ReduceParams,
@@ -107,6 +117,12 @@ where
     F: Fold,
     T: Load<V, Number = F::Number>,
 {
+    const {
+        assert!(
+            (V * BATCH_LEN).is_multiple_of(L),
+            "a batch is taken in at so many times"
+        )
+    };
     let thread = thread::thread_idx_x();
     let mut at = row.wrapping_add(thread as usize * 16);
     let count = (vectors + THREADS - 1).saturating_sub(thread) / THREADS;
@@ -152,7 +168,11 @@ where
 /// # Safety
 /// The whole block is here; nobody else uses the slots.
 #[inline(always)]
-unsafe fn of_block<F: Fold>(acc: F::Acc, scratch: &Scratch, params: &ReduceParams) -> F::Acc {
+pub(super) unsafe fn of_block<F: Fold>(
+    acc: F::Acc,
+    scratch: &Scratch,
+    params: &ReduceParams,
+) -> F::Acc {
     let (thread, lane) = (thread::thread_idx_x(), thread::lane_idx());
     // SAFETY: passed on to the caller; a slot for each warp, read after the barrier.
     unsafe {
@@ -177,7 +197,7 @@ unsafe fn of_block<F: Fold>(acc: F::Acc, scratch: &Scratch, params: &ReduceParam
 /// # Safety
 /// All lanes of the warp are here.
 #[inline(always)]
-unsafe fn merged<F: Fold>(mut acc: F::Acc, lanes: u32, params: &ReduceParams) -> F::Acc {
+pub(super) unsafe fn merged<F: Fold>(mut acc: F::Acc, lanes: u32, params: &ReduceParams) -> F::Acc {
     let mut apart = lanes / 2;
     while apart > 0 {
         // SAFETY: passed on to the caller.

@@ -14,6 +14,7 @@
 //! | `own` | stores of results that one thread or warp has alone |
 //! | `short` | a kernel for rows of a few vectors |
 //! | `long` | a kernel for rows of which a block has one, or a part of one |
+//! | `cluster` | a kernel for one row in parts that the blocks of a cluster have |
 //! | `columns` | a kernel for columns of whole vectors |
 //! | `settle` | the reduction over a block's threads, and over the parts of a split axis |
 //! | `entries` | the entries |
@@ -31,6 +32,7 @@
 
 mod arg;
 mod body;
+mod cluster;
 mod columns;
 pub mod entries;
 mod fold;

@@ -55,6 +55,9 @@ pub const MAX_BLOCKS: u32 = 16_384;
 /// Most tickets that a launch uses.
 pub const TICKETS: usize = 16_384;
 
+/// Most parts of a row in one cluster; no GPU has clusters of more blocks.
+pub const CLUSTER_PARTS: usize = 16;
+
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
@@ -260,11 +263,20 @@ pub enum Form {
     Long,
     /// Columns side by side; a block has a tile of them, or a part of a tile.
     Columns,
+    /// A single row, of which each block of one cluster has a part. Plans say [`Form::Long`]: see
+    /// [`ReduceEntry::in_cluster`].
+    Cluster,
 }
 
 impl Form {
     /// All forms.
-    pub const ALL: [Self; 4] = [Self::General, Self::Short, Self::Long, Self::Columns];
+    pub const ALL: [Self; 5] = [
+        Self::General,
+        Self::Short,
+        Self::Long,
+        Self::Columns,
+        Self::Cluster,
+    ];
 
     /// The suffix of entry names.
     pub const fn suffix(self) -> &'static str {
@@ -273,6 +285,7 @@ impl Form {
             Self::Short => "_short",
             Self::Long => "_long",
             Self::Columns => "_columns",
+            Self::Cluster => "_cluster",
         }
     }
 }
@@ -351,6 +364,25 @@ impl ReduceEntry {
         Self {
             form: plan.form,
             ..self
+        }
+    }
+
+    /// The entry for a plan that was made for this one, on a device of compute capability `arch`
+    /// that can have all of the plan's parts in one cluster: [`ReducePlan::parts`] blocks, which
+    /// need neither partial results nor tickets in global memory. Results have the same bits as
+    /// those of [`ReduceEntry::for_plan`].
+    pub const fn in_cluster(self, plan: &ReducePlan, arch: (u32, u32)) -> Option<Self> {
+        // Others have no more than eight blocks in a cluster.
+        let most = match arch.0 {
+            ..9 => 0,
+            9 | 10 => CLUSTER_PARTS as u64,
+            _ => 8,
+        };
+        let is_one_row = matches!(plan.form, Form::Long) && plan.groups == 1;
+        if is_one_row && plan.is_cut() && plan.parts <= most {
+            self.with(Form::Cluster)
+        } else {
+            None
         }
     }
 

@@ -192,6 +192,7 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
             };
             (1, 8 * rng.random_range(1..=most), 1)
         }
+        Form::Cluster => (1, 8 * rng.random_range(4200..=20_000), 1),
         Form::Columns => (
             rng.random_range(1..=2),
             rng.random_range(1..=700),
@@ -200,7 +201,14 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let view = ReduceView::contiguous(outer, n, inner);
     let plan = ReducePlan::of(entry, &view, entry.form != Form::General);
-    assert_eq!(plan.form, entry.form, "{entry} of {view:?}");
+    let mut config = LaunchConfig::linear(plan.blocks, reduce::THREADS);
+    if entry.form == Form::Cluster {
+        let in_cluster = entry.in_cluster(&plan, (9, 0));
+        assert_eq!(in_cluster, Some(entry), "{entry} of {view:?}");
+        config = config.cluster([plan.blocks, 1, 1]);
+    } else {
+        assert_eq!(plan.form, entry.form, "{entry} of {view:?}");
+    }
     let x = match dtype {
         DType::I32 | DType::I64 => trial.noise(outer * n * inner * dtype.size_bytes() as u64, rng),
         _ => trial.floats(dtype, outer * n * inner, rng),
@@ -210,7 +218,6 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     let tickets = trial.buffer(vec![0; 4 * plan.groups as usize]);
     let out = trial.noise(outer * inner * entry.out().size_bytes() as u64, rng);
     let params = ReduceParams::new(op, view, &plan, dtype);
-    let config = LaunchConfig::linear(plan.blocks, reduce::THREADS);
     trial.launch(
         entry,
         config,

@@ -60,3 +60,33 @@ fn small_inputs_take_one_block_and_large_ones_many() {
     assert_eq!(blocks(1 << 18), 32);
     assert!((500..=528).contains(&blocks(1 << 30)));
 }
+
+#[test]
+fn single_rows_of_medium_length_have_parts_for_a_cluster() {
+    for dtype in [DType::F32, DType::Bf16] {
+        let entry = ReduceEntry::of(Family::Value, dtype, false).unwrap();
+        let lanes = entry.lanes();
+        for vectors in ALONE_VECTORS..=CLUSTER_VECTORS + 1 {
+            let view = ReduceView::contiguous(1, vectors * lanes, 1);
+            let plan = ReducePlan::of(entry, &view, true);
+            let of_hopper = entry.in_cluster(&plan, (9, 0));
+            let is_medium = vectors > ALONE_VECTORS && vectors <= CLUSTER_VECTORS;
+            assert_eq!(of_hopper.is_some(), is_medium, "{vectors}");
+            assert_eq!(entry.in_cluster(&plan, (8, 9)), None);
+            if !is_medium {
+                continue;
+            }
+            assert!([4, 8, 16].contains(&plan.parts), "{plan:?}");
+            let is_portable = entry.in_cluster(&plan, (12, 0)).is_some();
+            assert_eq!(is_portable, plan.parts <= 8, "{plan:?}");
+            assert!(plan.chunk_len >= CLUSTER_PART_VECTORS * lanes, "{plan:?}");
+            assert!((plan.parts - 1) * plan.chunk_len < view.n, "{plan:?}");
+            assert!(plan.parts * plan.chunk_len >= view.n, "{plan:?}");
+            assert!(plan.chunk_len.is_multiple_of(LINE_VECTORS * lanes));
+        }
+    }
+    let rows = ReduceView::contiguous(2, 1 << 16, 1);
+    let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
+    let plan = ReducePlan::of(entry, &rows, true);
+    assert_eq!(entry.in_cluster(&plan, (9, 0)), None);
+}
