@@ -1,6 +1,7 @@
 //! `Reduce` against its reference: every operation, any axes of any layout, special values, ties.
 
 mod accuracy;
+mod cluster;
 mod counters;
 mod large;
 mod pairs;

@@ -140,19 +140,24 @@ impl<T: Reducible> Reduce<'_, T> {
             means.use_on(stream)?;
             params.means = means.device_ptr().as_raw();
         }
-        let workspace = match plan.is_cut() {
+        let in_cluster = entry.in_cluster(&plan, stream.device().arch());
+        let workspace = match plan.is_cut() && in_cluster.is_none() {
             true => {
                 let bytes = 4 * entry.partial_words() as u64;
                 Workspace::new(plan.partials().saturating_mul(bytes), stream)?
             }
             false => Workspace::NONE,
         };
-        let kernel = kernels::kernel(stream, entry.for_plan(&plan))?;
-        let config = LaunchConfig::linear(plan.blocks, THREADS);
+        let kernel = kernels::kernel(stream, in_cluster.unwrap_or(entry.for_plan(&plan)))?;
+        let mut config = LaunchConfig::linear(plan.blocks, THREADS);
+        if in_cluster.is_some() {
+            config = config.cluster([plan.blocks, 1, 1]);
+        }
         let args = (&x, workspace.partials, workspace.tickets, out, params);
         // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
         // storage; the outputs are contiguous, have outer * inner elements of the entry's type and
-        // overlap neither; the workspace has room for the plan's partial results, and tickets of 0.
+        // overlap neither; the workspace has room for the plan's partial results, and tickets of 0,
+        // except in a cluster, whose blocks, one for each part of the only row, use neither.
         let launched = unsafe { kernel.launch(stream, config, args) };
         cleared::after(workspace.lent.as_ref(), launched)
     }
