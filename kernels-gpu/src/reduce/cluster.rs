@@ -17,7 +17,7 @@ use spec::reduce::{CLUSTER_PARTS, ReduceParams};
 use super::body::Arrays;
 use super::fold::Fold;
 use super::load::Load;
-use super::long::{self, WARPS, merged, of_block, of_part, of_thread};
+use super::long::{self, WARPS, of_block, of_part, of_thread};
 use super::settle::Scratch;
 
 /// Words of shared memory, for accumulators of `of_each` words: what [`of_block`] needs, then a slot
@@ -65,13 +65,13 @@ pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
             if u64::from(lane) < params.chunks {
                 acc = F::merge(acc, slots.read(lane, acc), params);
             }
-            acc = merged::<F>(acc, thread::WARP_THREADS, params);
+            acc = F::merge_lanes(acc, thread::WARP_THREADS, params);
             // With tickets, the other warps have no parts, and are merged as well.
             let alone = match lane {
                 0 => acc,
                 _ => F::empty(params),
             };
-            acc = merged::<F>(alone, WARPS, params);
+            acc = F::merge_lanes(alone, WARPS, params);
             if lane == 0 {
                 F::finish(acc, params, arrays.out, 0);
             }

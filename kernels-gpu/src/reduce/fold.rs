@@ -4,7 +4,7 @@
 
 use core::marker::PhantomData;
 
-use cuda_std::warp::Words;
+use cuda_std::warp::{self, Words};
 use spec::reduce::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST,
     KIND_PRODUCT, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
@@ -69,6 +69,21 @@ pub(super) trait Fold {
         params: &ReduceParams,
     ) -> [Self::Local; V];
 
+    /// Whether [`Fold::some`] is there.
+    const TAKES_SOME: bool = false;
+
+    /// Accumulates those of `U` elements that are there: for operations with a neutral element.
+    #[inline(always)]
+    fn some<const U: usize>(
+        local: Self::Local,
+        xs: impl Fn(usize) -> Self::Number,
+        is_there: impl Fn(usize) -> bool,
+        params: &ReduceParams,
+    ) -> Self::Local {
+        let _ = (xs, is_there, params);
+        local
+    }
+
     /// The locals after `count` batches, each of which `load` loads; `at(x, u, v)` is element `u`
     /// of lane `v` of a batch.
     #[inline(always)]
@@ -104,6 +119,16 @@ pub(super) trait Fold {
     /// Merges two accumulators.
     fn merge(a: Self::Acc, b: Self::Acc, params: &ReduceParams) -> Self::Acc;
 
+    /// Merges the accumulators of `lanes` neighbouring lanes, a power of two, by a butterfly.
+    ///
+    /// # Safety
+    /// All lanes of the warp are here.
+    #[inline(always)]
+    unsafe fn merge_lanes(acc: Self::Acc, lanes: u32, params: &ReduceParams) -> Self::Acc {
+        // SAFETY: passed on to the caller.
+        unsafe { butterfly(acc, lanes, |a, b| Self::merge(a, b, params)) }
+    }
+
     /// The result.
     fn result(acc: Self::Acc, params: &ReduceParams) -> Self::Out;
 
@@ -129,6 +154,22 @@ pub(super) trait Fold {
             Self::beside(acc, params, at);
         }
     }
+}
+
+/// Combines what `lanes` neighbouring lanes of a warp have, a power of two.
+///
+/// # Safety
+/// All lanes of the warp are here.
+#[inline(always)]
+unsafe fn butterfly<A: Words>(mut acc: A, lanes: u32, op: impl Fn(A, A) -> A) -> A {
+    let mut apart = lanes / 2;
+    while apart > 0 {
+        // SAFETY: passed on to the caller.
+        let other = unsafe { warp::shfl_bfly(warp::FULL_MASK, acc, apart) };
+        acc = op(acc, other);
+        apart /= 2;
+    }
+    acc
 }
 
 /// Combines by a tree: elements half the array apart, again and again.
@@ -186,6 +227,16 @@ fn multiplied<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [
     [value.times(tree(xs, N::times)), lost]
 }
 
+/// The larger of two; NaN if one of them is.
+#[inline(always)]
+fn larger_or_nan<N: Number>(a: N, b: N) -> N {
+    if Number::is_nan(a) | Number::is_nan(b) {
+        N::not_a_number(a)
+    } else {
+        a.larger(b)
+    }
+}
+
 /// The largest of a value and more elements; NaN if any of them is.
 #[inline(always)]
 fn raised<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
@@ -207,6 +258,16 @@ fn added<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2]
     let more = tree(xs, N::plus);
     let sum = value.plus(more);
     [sum, lost.plus(N::lost(value, more, sum))]
+}
+
+/// A local after more elements.
+#[inline(always)]
+fn taken<N: Number, const U: usize>(local: [N; 2], xs: [N; U], kind: u32) -> [N; 2] {
+    match kind {
+        KIND_PRODUCT => multiplied(local, xs),
+        KIND_LARGEST => raised(local, xs),
+        _ => added(local, xs),
+    }
 }
 
 /// The neutral element of a `KIND_..`.
@@ -252,14 +313,25 @@ impl<N: Number> Fold for Value<N> {
     ) -> [[N; 2]; V] {
         for (v, local) in locals.iter_mut().enumerate() {
             let lane: [N; U] = core::array::from_fn(|u| xs(u, v));
-            let lane = mapped_lane(lane, params.map);
-            *local = match params.kind {
-                KIND_PRODUCT => multiplied(*local, lane),
-                KIND_LARGEST => raised(*local, lane),
-                _ => added(*local, lane),
-            };
+            *local = taken(*local, mapped_lane(lane, params.map), params.kind);
         }
         locals
+    }
+    const TAKES_SOME: bool = true;
+    #[inline(always)]
+    fn some<const U: usize>(
+        local: [N; 2],
+        xs: impl Fn(usize) -> N,
+        is_there: impl Fn(usize) -> bool,
+        params: &ReduceParams,
+    ) -> [N; 2] {
+        let mut lane = mapped_lane(core::array::from_fn::<N, U, _>(xs), params.map);
+        for (u, x) in lane.iter_mut().enumerate() {
+            if !is_there(u) {
+                *x = neutral(params.kind);
+            }
+        }
+        taken(local, lane, params.kind)
     }
     /// A loop for each operation: no branch inside, and few registers.
     #[inline(always)]
@@ -314,9 +386,20 @@ impl<N: Number> Fold for Value<N> {
     fn merge(a: N, b: N, params: &ReduceParams) -> N {
         match params.kind {
             KIND_PRODUCT => a.times(b),
-            KIND_LARGEST if Number::is_nan(a) | Number::is_nan(b) => N::not_a_number(a),
-            KIND_LARGEST => a.larger(b),
+            KIND_LARGEST => larger_or_nan(a, b),
             _ => a.plus(b),
+        }
+    }
+    /// One branch on the operation for all steps: they follow one another too closely to hide it.
+    #[inline(always)]
+    unsafe fn merge_lanes(acc: N, lanes: u32, params: &ReduceParams) -> N {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match params.kind {
+                KIND_PRODUCT => butterfly(acc, lanes, N::times),
+                KIND_LARGEST => butterfly(acc, lanes, larger_or_nan),
+                _ => butterfly(acc, lanes, N::plus),
+            }
         }
     }
     #[inline(always)]

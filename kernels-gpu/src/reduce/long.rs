@@ -6,7 +6,6 @@
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use cuda_std::warp;
 use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::body::Arrays;
@@ -149,13 +148,24 @@ where
                 *raw = unsafe { T::vector(at.wrapping_add(u * STEP), params.mask) };
             }
         }
-        let mut left = opaque((count - k).min(FEW as u32)); // not unrolled
-        while left > 0 {
-            let xs = |u: usize, _| T::number(raws[0], u);
-            local = F::batch::<1, V>(local, xs, k * V as u32, params);
-            raws = core::array::from_fn(|u| raws[(u + 1) % FEW]);
-            k += 1;
-            left -= 1;
+        if F::TAKES_SOME {
+            let mut first = 0;
+            while first < FEW {
+                let xs = |u: usize| T::number(raws[first + u / V], u % V);
+                let is_there = |u: usize| k + ((first + u / V) as u32) < count;
+                local = [F::some::<L>(local[0], xs, is_there, params)];
+                first += L / V;
+            }
+            k += FEW as u32;
+        } else {
+            let mut left = opaque((count - k).min(FEW as u32)); // not unrolled
+            while left > 0 {
+                let xs = |u: usize, _| T::number(raws[0], u);
+                local = F::batch::<1, V>(local, xs, k * V as u32, params);
+                raws = core::array::from_fn(|u| raws[(u + 1) % FEW]);
+                k += 1;
+                left -= 1;
+            }
         }
         at = at.wrapping_add(FEW * STEP);
     }
@@ -176,7 +186,7 @@ pub(super) unsafe fn of_block<F: Fold>(
     let (thread, lane) = (thread::thread_idx_x(), thread::lane_idx());
     // SAFETY: passed on to the caller; a slot for each warp, read after the barrier.
     unsafe {
-        let mut acc = merged::<F>(acc, thread::WARP_THREADS, params);
+        let mut acc = F::merge_lanes(acc, thread::WARP_THREADS, params);
         if lane == 0 {
             scratch.write(thread / thread::WARP_THREADS, acc);
         }
@@ -186,24 +196,8 @@ pub(super) unsafe fn of_block<F: Fold>(
             if lane < WARPS {
                 acc = scratch.read(lane, acc);
             }
-            acc = merged::<F>(acc, WARPS, params);
+            acc = F::merge_lanes(acc, WARPS, params);
         }
         acc
     }
-}
-
-/// Merges over `lanes` neighbouring lanes, a power of two, by a butterfly.
-///
-/// # Safety
-/// All lanes of the warp are here.
-#[inline(always)]
-pub(super) unsafe fn merged<F: Fold>(mut acc: F::Acc, lanes: u32, params: &ReduceParams) -> F::Acc {
-    let mut apart = lanes / 2;
-    while apart > 0 {
-        // SAFETY: passed on to the caller.
-        let other = unsafe { warp::shfl_bfly(warp::FULL_MASK, acc, apart) };
-        acc = F::merge(acc, other, params);
-        apart /= 2;
-    }
-    acc
 }
