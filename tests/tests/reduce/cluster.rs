@@ -4,6 +4,7 @@
 use half::bf16;
 use ndarray::ArrayD;
 use spec::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, LaunchConfig, Reduce, ReduceOp, Reducible, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -78,6 +79,21 @@ fn bits_are_the_same_in_a_cluster_and_through_tickets() {
             same_bits::<f32>(&device, vectors);
             same_bits::<bf16>(&device, vectors);
         }
+    }
+}
+
+/// Warps of other blocks come first, or last: no block's slots are written before it runs, and none
+/// is read before it is written.
+#[test]
+fn bits_do_not_depend_on_the_order_of_blocks_and_warps() {
+    for seed in 1..6 {
+        let config = EmulatorConfig {
+            seed,
+            ..EmulatorConfig::default()
+        };
+        let device = Device::emulator_with(config).expect("an emulator");
+        same_bits::<f32>(&device, 4097);
+        same_bits::<bf16>(&device, 16_385);
     }
 }
 
