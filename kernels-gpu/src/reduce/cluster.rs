@@ -11,14 +11,20 @@ use cuda_std::cluster::{
 };
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
+use cuda_std::tma::cp_async_bulk_prefetch_l2_global;
 use cuda_std::warp::Words;
-use spec::reduce::{CLUSTER_PARTS, ReduceParams};
+use spec::reduce::{BATCH, CLUSTER_PARTS, ReduceParams, THREADS};
 
 use super::body::Arrays;
 use super::fold::Fold;
 use super::load::Load;
 use super::long::{self, WARPS, of_block, of_part, of_thread};
 use super::settle::Scratch;
+
+/// Bytes of a vector.
+const VECTOR_BYTES: u32 = 16;
+/// Vectors that a block loads together.
+const TOGETHER: u32 = THREADS * BATCH;
 
 /// Words of shared memory, for accumulators of `of_each` words: what [`of_block`] needs, then a slot
 /// for each part.
@@ -51,6 +57,11 @@ pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
         barrier_cluster_arrive_relaxed_aligned(); // this block runs
         let own = Scratch::new(scratch, WARPS as usize);
         let (at, vectors) = of_part::<F, T, V>(arrays, 0, part, params);
+        if thread::thread_idx_x() == 0 && vectors > TOGETHER {
+            // What is not loaded at once is on its way to L2 meanwhile.
+            let rest = at.wrapping_add((TOGETHER * VECTOR_BYTES) as usize);
+            cp_async_bulk_prefetch_l2_global(rest, (vectors - TOGETHER) * VECTOR_BYTES);
+        }
         let acc = of_thread::<F, T, V, L>(at, vectors, params);
         let acc = of_block::<F>(acc, &own, params);
         barrier_cluster_wait_acquire_aligned(); // all blocks run

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use cuda_std::warp::{self, Words};
 use spec::reduce::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST,
-    KIND_PRODUCT, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
+    KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
 };
 
 use super::number::Number;
@@ -72,7 +72,8 @@ pub(super) trait Fold {
     /// Whether [`Fold::some`] is there.
     const TAKES_SOME: bool = false;
 
-    /// Accumulates those of `U` elements that are there: for operations with a neutral element.
+    /// Accumulates those of `U` elements that are there, for operations with a neutral element.
+    /// `xs` is zero where there is none.
     #[inline(always)]
     fn some<const U: usize>(
         local: Self::Local,
@@ -326,9 +327,11 @@ impl<N: Number> Fold for Value<N> {
         params: &ReduceParams,
     ) -> [N; 2] {
         let mut lane = mapped_lane(core::array::from_fn::<N, U, _>(xs), params.map);
-        for (u, x) in lane.iter_mut().enumerate() {
-            if !is_there(u) {
-                *x = neutral(params.kind);
+        if params.kind != KIND_SUM {
+            for (u, x) in lane.iter_mut().enumerate() {
+                if !is_there(u) {
+                    *x = neutral(params.kind);
+                }
             }
         }
         taken(local, lane, params.kind)

@@ -150,7 +150,7 @@ where
         }
         if F::TAKES_SOME {
             let mut first = 0;
-            while first < FEW {
+            while first < FEW && k + (first as u32) < count {
                 let xs = |u: usize| T::number(raws[first + u / V], u % V);
                 let is_there = |u: usize| k + ((first + u / V) as u32) < count;
                 local = [F::some::<L>(local[0], xs, is_there, params)];
