@@ -59,23 +59,82 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
         let acc = of_thread::<F, T, V, L>(at, vectors, params);
         let scratch = Scratch::new(scratch, WARPS as usize);
         let mut acc = of_block::<F>(acc, &scratch, params);
-        let is_first = thread::thread_idx_x() == 0;
         if parts > 1 {
-            let partials = Partials::<F>::of(arrays.partials, u64::from(row), params.chunks, 1);
-            if is_first {
-                partials.write(u64::from(part), 0, acc);
-            }
-            let ticket = arrays.tickets.wrapping_add(row as usize);
-            if !is_last(ticket, params.chunks, scratch.flag(F::WORDS)) {
+            let Some(merged) = of_parts(acc, [row, part], arrays, &scratch, params) else {
                 return;
-            }
-            let first = u64::from(thread::thread_idx_x());
-            acc = partials.merged(first, u64::from(THREADS), 0, params);
-            acc = of_block::<F>(acc, &scratch, params);
+            };
+            acc = merged;
         }
-        if is_first {
+        if thread::thread_idx_x() == 0 {
             F::finish(acc, params, arrays.out, u64::from(row));
         }
+    }
+}
+
+/// Merges the parts of a row, by sections, and then the row's sections: the first warp of the row's
+/// last block has the result, and other blocks have none.
+///
+/// # Safety
+/// As for [`rows`], of a row in several parts; the first thread has the accumulator of this block's.
+#[inline(always)]
+unsafe fn of_parts<F: Fold>(
+    acc: F::Acc,
+    [row, part]: [u32; 2],
+    arrays: &Arrays<F>,
+    scratch: &Scratch,
+    params: &ReduceParams,
+) -> Option<F::Acc> {
+    let (parts, of_section) = (params.chunks as u32, params.section as u32);
+    let sections = parts.div_ceil(of_section);
+    let (results, tickets) = match sections {
+        1 => (parts, 1),
+        _ => (parts + sections, sections + 1),
+    };
+    let partials = Partials::<F>::of(arrays.partials, u64::from(row), u64::from(results), 1);
+    let tickets = arrays.tickets.wrapping_add((row * tickets) as usize);
+    let section = part / of_section;
+    let first = section * of_section;
+    let siblings = partials.some(first, of_section.min(parts - first));
+    // SAFETY: passed on to the caller: a place for each part, then one for each section; a ticket for
+    // each section, then one for the row. Of a section, one block goes on.
+    unsafe {
+        let ticket = tickets.wrapping_add(section as usize);
+        let acc = of_siblings(acc, part - first, &siblings, ticket, scratch, params)?;
+        if sections == 1 {
+            return Some(acc);
+        }
+        let siblings = partials.some(parts, sections);
+        let ticket = tickets.wrapping_add(sections as usize);
+        of_siblings(acc, section, &siblings, ticket, scratch, params)
+    }
+}
+
+/// Leaves this block's partial result beside those of its siblings, and merges all of them if it is
+/// the last one.
+///
+/// # Safety
+/// `partials` has a place for each sibling, and this block's is its own; the ticket is theirs. The
+/// first thread has the accumulator; the whole block is here.
+#[inline(always)]
+unsafe fn of_siblings<F: Fold>(
+    acc: F::Acc,
+    place: u32,
+    partials: &Partials<F>,
+    ticket: *mut u32,
+    scratch: &Scratch,
+    params: &ReduceParams,
+) -> Option<F::Acc> {
+    let thread = thread::thread_idx_x();
+    // SAFETY: passed on to the caller; the last one reads what all have written.
+    unsafe {
+        if thread == 0 {
+            partials.write(u64::from(place), 0, acc);
+        }
+        if !is_last(ticket, partials.parts(), scratch.flag(F::WORDS)) {
+            return None;
+        }
+        let merged = partials.merged(u64::from(thread), u64::from(THREADS), 0, params);
+        Some(of_block::<F>(merged, scratch, params))
     }
 }
 

@@ -178,6 +178,21 @@ impl<F: Fold> Partials<F> {
         }
     }
 
+    /// Those of `parts` parts from `first` on.
+    #[inline(always)]
+    pub(super) fn some(&self, first: u32, parts: u32) -> Self {
+        Self {
+            words: self.at(u64::from(first), 0),
+            parts: u64::from(parts),
+            ..*self
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn parts(&self) -> u64 {
+        self.parts
+    }
+
     #[inline(always)]
     fn at(&self, part: u64, column: u32) -> *mut u32 {
         let number = part * u64::from(self.columns) + u64::from(column);

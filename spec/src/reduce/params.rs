@@ -42,6 +42,8 @@ pub struct ReduceParams {
     pub chunks: u64,
     /// Elements of the axis in a chunk (a segment's last may be shorter).
     pub chunk_len: u64,
+    /// [`ReducePlan::section`], which long rows are told of.
+    pub section: u64,
     /// Log2 of the threads of an item along the axis.
     pub along_log2: u32,
     /// Log2 of the threads of an item along `inner`.
@@ -82,6 +84,7 @@ impl ReduceParams {
             view,
             chunks: plan.chunks,
             chunk_len: plan.chunk_len,
+            section: plan.section,
             along_log2: plan.along.trailing_zeros(),
             across_log2: plan.across.trailing_zeros(),
             is_across: plan.is_across as u32,

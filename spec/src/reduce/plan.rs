@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, THREADS};
+use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, THREADS, TICKETS};
 
 /// A tensor viewed as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with their
 /// strides. An index along the axis counts segments first.
@@ -73,10 +73,13 @@ pub struct ReducePlan {
     pub chunk_len: u64,
     /// Number of outputs of an item.
     pub width: u64,
-    /// Number of groups of items that share outputs: each has one ticket.
+    /// Number of groups of items that share outputs.
     pub groups: u64,
     /// Number of parts of an output's axis, one per item: the chunks of all segments.
     pub parts: u64,
+    /// Number of neighbouring parts that are merged first, by whichever block is last of them. Only
+    /// [`Form::Long`] has fewer than all parts here.
+    pub section: u64,
     /// Number of blocks of the grid.
     pub blocks: u32,
 }
@@ -124,12 +127,21 @@ const CLUSTER_PART_VECTORS: u64 = 1024;
 /// Vectors of 128 bytes: parts in clusters begin where a line of the L2 cache does, if the row does.
 const LINE_VECTORS: u64 = 8;
 
-/// Parts of all long rows together: enough that all SMs end at the same time, and few enough for
-/// the block that merges them.
-const LONG_PARTS: u64 = 4096;
+/// Longest rows that are not split if there are many, in batches of a block (64 KiB).
+const WHOLE_BATCHES: u64 = 2;
 
-/// From this number of long rows on, they are not split.
+/// From this number of long rows on, those of [`WHOLE_BATCHES`] are not split.
 const LONG_ROWS: u64 = 2048;
+
+/// Most parts of all long rows together. It is reached where parts of one batch would need
+/// partial results and tickets for 128 GiB.
+const MAX_PARTS: u64 = 1 << 22;
+
+/// Most parts of a long row that one block merges alone.
+const SECTIONED: u64 = 4096;
+
+/// Parts of a section, if a row has more than [`SECTIONED`].
+const SECTION: u64 = 512;
 
 /// Vectors along `inner` of a block of columns.
 const COLUMNS_ACROSS: u64 = 32;
@@ -178,9 +190,7 @@ impl ReducePlan {
             let is_rows = known_of_rows(view, lanes) == ROWS_WHOLE;
             if is_rows
                 && entry.with(Form::Long).is_some()
-                && let Some(plan) = Self::long(view, lanes)
-                // A part of moments has three numbers, and the form for long rows gains less.
-                && (plan.parts == 1 || matches!(entry.family, Family::Value))
+                && let Some(plan) = Self::long(view, lanes, batches(entry.family))
             {
                 return plan;
             }
@@ -231,6 +241,7 @@ impl ReducePlan {
             width: 1,
             groups: outputs,
             parts,
+            section: at_least_one(parts),
             blocks: match along {
                 ..=32 => capped(outputs.div_ceil(per_block), OWN_BLOCKS),
                 _ => capped(outputs.saturating_mul(parts), MAX_BLOCKS),
@@ -238,31 +249,33 @@ impl ReducePlan {
         }
     }
 
-    /// Rows of whole vectors, of which a block has one or a part. A row gets parts of half a batch
-    /// a thread as long as all of these blocks run at the same time; a single one of medium length
-    /// gets parts for a cluster.
-    const fn long(view: &ReduceView, lanes: u64) -> Option<Self> {
+    /// Rows of whole vectors, of which a block has one or a part. Blocks begin in memory order, so
+    /// parts are as short as a block can load them at once (`batches` of them, where several take
+    /// less): then what all blocks read at a time lies close together, which memory serves faster.
+    /// A single row of medium length gets parts for a cluster.
+    const fn long(view: &ReduceView, lanes: u64, batches: u64) -> Option<Self> {
         let vectors = view.n / lanes;
         let batch = THREADS as u64 * BATCH as u64;
         let is_alone = view.outer == 1 && vectors <= ALONE_VECTORS;
         if vectors < LONG_VECTORS && !is_alone {
             return None;
         }
-        let wanted = if view.outer >= LONG_ROWS || is_alone {
-            1
-        } else {
-            wanted(LONG_PARTS, view.outer)
-        };
-        let halves = vectors.div_ceil(batch / 2);
-        let of_part = if wanted == 1 {
+        let is_whole = view.outer >= LONG_ROWS && vectors <= WHOLE_BATCHES * batch;
+        let of_part = if is_alone || is_whole || view.outer > TICKETS as u64 {
             vectors
         } else if view.outer == 1 && vectors <= CLUSTER_VECTORS {
             let parts = cluster_parts(vectors);
             vectors.div_ceil(parts).next_multiple_of(LINE_VECTORS)
-        } else if view.outer.saturating_mul(halves) <= ITEMS {
+        } else if view.outer.saturating_mul(vectors.div_ceil(batch / 2)) <= ITEMS {
             batch / 2
         } else {
-            vectors.div_ceil(wanted).next_multiple_of(batch)
+            let least = vectors.div_ceil(MAX_PARTS / view.outer);
+            let most = batches * batch;
+            if least > most {
+                least.next_multiple_of(batch)
+            } else {
+                most
+            }
         };
         let chunks = vectors.div_ceil(of_part);
         let blocks = view.outer.saturating_mul(chunks);
@@ -280,6 +293,7 @@ impl ReducePlan {
             width: 1,
             groups: view.outer,
             parts: chunks,
+            section: if chunks > SECTIONED { SECTION } else { chunks },
             blocks: blocks as u32,
         })
     }
@@ -323,6 +337,7 @@ impl ReducePlan {
             width: across * lanes,
             groups: tiles,
             parts: chunks,
+            section: chunks,
             blocks: blocks as u32,
         })
     }
@@ -347,6 +362,7 @@ impl ReducePlan {
             width: 1,
             groups: view.outer,
             parts: 1,
+            section: 1,
             blocks: capped(view.outer.div_ceil(per_block), i32::MAX as u32),
         })
     }
@@ -386,6 +402,7 @@ impl ReducePlan {
             width,
             groups,
             parts,
+            section: at_least_one(parts),
             blocks: match along {
                 1 => capped(groups.div_ceil(per_block), OWN_BLOCKS),
                 _ => capped(groups.saturating_mul(parts).div_ceil(per_block), MAX_BLOCKS),
@@ -398,11 +415,31 @@ impl ReducePlan {
         self.parts > 1
     }
 
-    /// Number of partial results of a launch.
+    /// Number of sections of an output's parts.
+    pub const fn sections(&self) -> u64 {
+        self.parts.div_ceil(self.section)
+    }
+
+    /// Number of partial results of a launch: of parts and, if there are several, of sections.
     pub const fn partials(&self) -> u64 {
         self.groups
-            .saturating_mul(self.parts)
+            .saturating_mul(self.parts.saturating_add(self.of_sections()))
             .saturating_mul(self.width)
+    }
+
+    /// Number of tickets of a launch: one for each section and, if there are several, for each
+    /// output.
+    pub const fn tickets(&self) -> u64 {
+        self.groups
+            .saturating_mul(self.sections() + (self.of_sections() > 0) as u64)
+    }
+
+    /// Partial results of an output's sections: none if there is only one.
+    const fn of_sections(&self) -> u64 {
+        match self.sections() {
+            0 | 1 => 0,
+            several => several,
+        }
     }
 
     /// Most roundings on one element's way into a sum, for error bounds: a batch's tree, the
@@ -410,12 +447,17 @@ impl ReducePlan {
     /// outside vectors, lanes, threads, and parts.
     pub const fn additions(&self) -> u64 {
         const TREES: u64 = 3 + 2 + 16 + 3 + 5 + 30;
+        // A thread merges only some of the parts, or sections, of a column.
+        let threads = THREADS as u64 / self.width;
         let parts = match self.is_cut() {
-            // A thread merges only some of the parts of a column.
-            true => self.parts.div_ceil(THREADS as u64 / self.width) + 30,
+            true => self.section.div_ceil(threads) + 30,
             false => 0,
         };
-        TREES + parts
+        let sections = match self.of_sections() {
+            0 => 0,
+            several => several.div_ceil(threads) + 30,
+        };
+        TREES + parts + sections
     }
 
     /// Most elements that a thread accumulates into one lane, one after the other, in operations
@@ -450,6 +492,14 @@ const fn known_of_rows(view: &ReduceView, lanes: u64) -> u32 {
         ROWS_WHOLE
     } else {
         ROWS_ANY
+    }
+}
+
+/// Batches of a part of a long row. A part of moments has three numbers, which take longer to merge.
+const fn batches(family: Family) -> u64 {
+    match family {
+        Family::Moments => 2,
+        _ => 1,
     }
 }
 

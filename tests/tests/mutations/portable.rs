@@ -141,7 +141,7 @@ pub(crate) fn sum_rows() -> Problem {
     let fields = Fields::default()
         .u64(&usizes(extents))
         .u64(&usizes(strides))
-        .u64(&[params.chunks as usize, params.chunk_len as usize])
+        .u64(&[params.chunks, params.chunk_len, params.section].map(|count| count as usize))
         .u32(&[
             params.along_log2,
             params.across_log2,

@@ -215,7 +215,7 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let words = plan.partials() * entry.partial_words() as u64;
     let partials = trial.noise(4 * words, rng);
-    let tickets = trial.buffer(vec![0; 4 * plan.groups as usize]);
+    let tickets = trial.buffer(vec![0; 4 * plan.tickets() as usize]);
     let out = trial.noise(outer * inner * entry.out().size_bytes() as u64, rng);
     let params = ReduceParams::new(op, view, &plan, dtype);
     trial.launch(

@@ -81,7 +81,7 @@ impl<T: Reducible> Reduce<'_, T> {
         let start = view::turn(x, turned).ok()?.device_ptr().as_raw();
         let is_aligned = start.is_multiple_of(VECTOR_BYTES);
         let plan = ReducePlan::of(entry, &view, is_aligned && self.y.is_none());
-        let fits = !plan.is_cut() || plan.groups <= TICKETS as u64;
+        let fits = !plan.is_cut() || plan.tickets() <= TICKETS as u64;
         fits.then_some((view, plan, turned))
     }
 

@@ -46,9 +46,11 @@ fn small_inputs_take_one_block_and_large_ones_many() {
     assert_eq!(plan(1, 0, 1, true), (Form::General, 1));
     assert_eq!(plan(1, 1 << 18, 1, true), (Form::Long, 16));
     assert_eq!(plan(1, (1 << 18) + 4, 1, true), (Form::Long, 65));
-    assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 4096));
-    assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 4096));
+    assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 1 << 17));
+    assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 1 << 15));
     assert_eq!(plan(16_384, 16_384, 1, true), (Form::Long, 16_384));
+    assert_eq!(plan(16_384, 32_768, 1, true), (Form::Long, 65_536));
+    assert_eq!(plan(16_385, 32_768, 1, true), (Form::Long, 16_385));
     assert_eq!(plan(16_384, 1024, 1, true).0, Form::General);
     assert_eq!(plan(1 << 24, 16, 1, true).0, Form::Short);
     assert_eq!(plan(1, 16_384, 16_384, true), (Form::Columns, 256));
@@ -59,6 +61,31 @@ fn small_inputs_take_one_block_and_large_ones_many() {
     assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
     assert_eq!(blocks(1 << 18), 32);
     assert!((500..=528).contains(&blocks(1 << 30)));
+}
+
+#[test]
+fn long_rows_have_tickets_for_all_their_sections() {
+    for dtype in [DType::F32, DType::Bf16] {
+        for family in [Family::Value, Family::Moments] {
+            let entry = ReduceEntry::of(family, dtype, false).unwrap();
+            for outer in [1, 2, 7, 100, 2047, 2048, 16_384, 16_385] {
+                for n_log2 in 14..38 {
+                    let n = 1_u64 << n_log2;
+                    if outer * n > 1 << 37 {
+                        continue;
+                    }
+                    let plan = ReducePlan::of(entry, &ReduceView::contiguous(outer, n, 1), true);
+                    assert!(plan.chunks * plan.chunk_len >= n, "{plan:?}");
+                    assert!((plan.chunks - 1) * plan.chunk_len < n, "{plan:?}");
+                    assert!(
+                        !plan.is_cut() || plan.tickets() <= TICKETS as u64,
+                        "{plan:?}"
+                    );
+                    assert!(plan.form == Form::General || plan.partials() < 1 << 23);
+                }
+            }
+        }
+    }
 }
 
 #[test]
