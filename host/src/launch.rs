@@ -190,7 +190,7 @@ spec_params! {
     spec::attention::FwdPacking { [u32; 4], [u64; 2] }
     spec::attention::merge::MergeParams { [u32; 6] }
     spec::reduce::ReduceView { [u64; 8] }
-    spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 3], [u32; 8], f64, [u64; 3] }
+    spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 3], [u32; 8], f64, [u64; 4] }
     spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 4] }
     spec::scan::ScanParams { [u64; 8], [u32; 4] }
     spec::elementwise::Division { [u32; 3] }

@@ -105,7 +105,8 @@ fn case<T: Sample + Reducible<Value: Sample>>(
     let size = size_of::<T>();
     let results = match kind {
         Kind::Of(op) if op.is_index() => 8,
-        Kind::Of(_) => size_of::<T::Value>(),
+        // As the peers do, ours rounds values to the dtype of the elements.
+        Kind::Of(_) => size,
         Kind::VarianceAndMean => 2 * size_of::<T::Value>(),
     };
     Case {
@@ -160,12 +161,12 @@ fn prepared<T: Sample + Reducible<Value: Sample>>(
             });
         }
         Kind::Of(op) => {
-            let y = unwritten_copies::<T::Value>(stream, left, copies)?;
+            let y = unwritten_copies::<T>(stream, left, copies)?;
             prepared.answer("y", &y[0], stream)?;
             prepared.ours(None, move |copy| {
                 let reduce = Reduce::new(op, &x[copy]);
                 Ok(over(reduce, &on, &|reduce, on| {
-                    reduce.run_into(&y[copy], on)
+                    reduce.run_rounded_into(&y[copy], on)
                 })?)
             });
         }

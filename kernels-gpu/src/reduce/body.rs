@@ -277,7 +277,7 @@ impl<'a, F: Fold> Block<'a, F> {
             loop {
                 self.scratch.settle::<F>(entries, &layout, self.params);
                 if is_whole {
-                    self.finish(first, &layout);
+                    self.finish::<V>(first, &layout);
                     break;
                 }
                 // If there are parts, there are few items. Recomputed here so that it takes no
@@ -345,7 +345,7 @@ impl<'a, F: Fold> Block<'a, F> {
     /// # Safety
     /// The slots are settled.
     #[inline(always)]
-    unsafe fn finish(&self, first: u64, layout: &Layout) {
+    unsafe fn finish<const V: usize>(&self, first: u64, layout: &Layout) {
         let view = &self.params.view;
         let mut job = thread::thread_idx_x();
         while job < layout.columns() {
@@ -375,7 +375,7 @@ impl<'a, F: Fold> Block<'a, F> {
                 unsafe {
                     let slot = layout.slot(0, column);
                     let acc = self.scratch.read(slot, F::empty(self.params));
-                    F::finish(acc, self.params, self.arrays.out, at);
+                    F::finish::<V>(acc, self.params, self.arrays.out, at);
                 }
             }
             job += THREADS;

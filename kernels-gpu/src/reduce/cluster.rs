@@ -84,7 +84,7 @@ pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
             };
             acc = F::merge_lanes(alone, WARPS, params);
             if lane == 0 {
-                F::finish(acc, params, arrays.out, 0);
+                F::finish::<V>(acc, params, arrays.out, 0);
             }
         }
     }

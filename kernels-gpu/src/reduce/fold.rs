@@ -10,7 +10,7 @@ use spec::reduce::{
     KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
 };
 
-use super::number::Number;
+use super::number::{Number, Rounded};
 
 /// Where a thread's elements are along the axis.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ pub(super) trait Fold {
     /// A partial result.
     type Acc: Words;
     /// A result.
-    type Out: Words;
+    type Out: Rounded;
     /// Words of an accumulator.
     const WORDS: usize;
     /// False if an element takes so long that batched loads would hide no more latency.
@@ -142,19 +142,51 @@ pub(super) trait Fold {
         let _ = (acc, params, at);
     }
 
-    /// Stores result number `at`.
+    /// Stores result number `at`, of elements of which a vector has `V`.
     ///
     /// # Safety
     /// `out`, and the other arrays that `params` names, have that element.
     #[inline(always)]
-    unsafe fn finish(acc: Self::Acc, params: &ReduceParams, out: *mut Self::Out, at: u64) {
+    unsafe fn finish<const V: usize>(
+        acc: Self::Acc,
+        params: &ReduceParams,
+        out: *mut Self::Out,
+        at: u64,
+    ) {
         // SAFETY: passed on to the caller.
         unsafe {
-            out.wrapping_add(at as usize)
-                .write(Self::result(acc, params));
+            store::<_, V>(Self::result(acc, params), params, out, at);
             Self::beside(acc, params, at);
         }
     }
+}
+
+/// Stores a result, rounded to the elements' dtype if the launch says so and they have 16 bits.
+///
+/// # Safety
+/// `out` has that element.
+#[inline(always)]
+unsafe fn store<R: Rounded, const V: usize>(
+    result: R,
+    params: &ReduceParams,
+    out: *mut R,
+    at: u64,
+) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if is_rounded::<R, V>(params) {
+            let out = out.cast::<u16>().wrapping_add(at as usize);
+            out.write(result.rounded(params.mask));
+        } else {
+            out.wrapping_add(at as usize).write(result);
+        }
+    }
+}
+
+/// Whether results are stored in the elements' 16 bits.
+#[inline(always)]
+pub(super) fn is_rounded<R: Rounded, const V: usize>(params: &ReduceParams) -> bool {
+    R::IS_ROUNDED && V == 8 && params.is_rounded != 0
 }
 
 /// Combines what `lanes` neighbouring lanes of a warp have, a power of two.
@@ -281,7 +313,7 @@ fn neutral<N: Number>(kind: u32) -> N {
     }
 }
 
-impl<N: Number> Fold for Value<N> {
+impl<N: Number + Rounded> Fold for Value<N> {
     type Number = N;
     /// The value and, for sums, what rounding lost.
     type Local = [N; 2];

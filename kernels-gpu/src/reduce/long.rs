@@ -66,7 +66,7 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
             acc = merged;
         }
         if thread::thread_idx_x() == 0 {
-            F::finish(acc, params, arrays.out, u64::from(row));
+            F::finish::<V>(acc, params, arrays.out, u64::from(row));
         }
     }
 }
@@ -94,18 +94,21 @@ unsafe fn of_parts<F: Fold>(
     let tickets = arrays.tickets.wrapping_add((row * tickets) as usize);
     let section = part / of_section;
     let first = section * of_section;
-    let siblings = partials.some(first, of_section.min(parts - first));
-    // SAFETY: passed on to the caller: a place for each part, then one for each section; a ticket for
-    // each section, then one for the row. Of a section, one block goes on.
-    unsafe {
-        let ticket = tickets.wrapping_add(section as usize);
-        let acc = of_siblings(acc, part - first, &siblings, ticket, scratch, params)?;
-        if sections == 1 {
+    // First the section's parts, then the row's sections: a loop, so that its code is there once.
+    let mut left = opaque(1 + u32::from(sections > 1));
+    let mut siblings = partials.some(first, of_section.min(parts - first));
+    let (mut acc, mut place, mut ticket) = (acc, part - first, section);
+    loop {
+        let ticket_at = tickets.wrapping_add(ticket as usize);
+        // SAFETY: passed on to the caller: a place for each part, then one for each section; a ticket
+        // for each section, then one for the row. Of a section, one block goes on.
+        acc = unsafe { of_siblings(acc, place, &siblings, ticket_at, scratch, params)? };
+        left -= 1;
+        if left == 0 {
             return Some(acc);
         }
-        let siblings = partials.some(parts, sections);
-        let ticket = tickets.wrapping_add(sections as usize);
-        of_siblings(acc, section, &siblings, ticket, scratch, params)
+        siblings = partials.some(parts, sections);
+        (place, ticket) = (section, sections);
     }
 }
 

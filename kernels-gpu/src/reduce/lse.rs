@@ -6,7 +6,7 @@ use cuda_std::warp::Words;
 use spec::reduce::ReduceParams;
 
 use super::fold::{Fold, Indices};
-use super::number::{Number, Real};
+use super::number::{Number, Real, Rounded};
 
 /// ln Σ exp(x), as the maximum and the sum of exponentials relative to it.
 pub(super) struct Lse<R>(PhantomData<R>);
@@ -28,7 +28,7 @@ impl<R: Real> Words for MaxSum<R> {
     }
 }
 
-impl<R: Real> Fold for Lse<R> {
+impl<R: Real + Rounded> Fold for Lse<R> {
     type Number = R;
     type Local = MaxSum<R>;
     type Acc = MaxSum<R>;

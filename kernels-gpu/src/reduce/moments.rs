@@ -8,7 +8,7 @@ use cuda_std::warp::Words;
 use spec::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
 
 use super::fold::{Fold, Indices, tree};
-use super::number::Real;
+use super::number::{Real, Rounded};
 
 /// Means, and squared deviations from them.
 pub(super) struct Moments<R>(PhantomData<R>);
@@ -32,7 +32,7 @@ impl<R: Real> Words for Spread<R> {
     }
 }
 
-impl<R: Real> Fold for Moments<R> {
+impl<R: Real + Rounded> Fold for Moments<R> {
     type Number = R;
     /// The mean and the squared deviations; the count is the same for all lanes, and known.
     type Local = [R; 2];

@@ -7,7 +7,8 @@ use cuda_std::warp::Words;
 use spec::reduce::ReduceParams;
 
 use super::body::Arrays;
-use super::fold::Fold;
+use super::fold::{Fold, is_rounded};
+use super::number::Rounded;
 use super::place::{Item, Place, Role};
 
 /// Most 32-bit words of the results of a vector.
@@ -57,16 +58,27 @@ impl<A: Words, const V: usize> Own<A, V> {
     /// They are outputs of the launch that nobody else writes.
     #[inline(always)]
     pub(super) unsafe fn write<F: Fold<Acc = A>>(self, arrays: &Arrays<F>, params: &ReduceParams) {
+        let is_whole = F::IS_WRITTEN_AT_ONCE && self.count == V as u32;
         let to = arrays.out.wrapping_add(self.at as usize);
+        let narrow = arrays.out.cast::<u16>().wrapping_add(self.at as usize);
         // SAFETY: passed on to the caller.
         unsafe {
-            if F::IS_WRITTEN_AT_ONCE && self.count == V as u32 && to.addr().is_multiple_of(16) {
-                write_all(to, self.accs.map(|acc| F::result(acc, params)));
+            let is_narrow = is_rounded::<F::Out, V>(params);
+            let address = if is_narrow { narrow.addr() } else { to.addr() };
+            if is_whole && address.is_multiple_of(16) {
+                let results = self.accs.map(|acc| F::result(acc, params));
+                if is_narrow {
+                    let bits = results.map(|result| u32::from(result.rounded(params.mask)));
+                    let words = core::array::from_fn(|i| bits[2 * i] | bits[2 * i + 1] << 16);
+                    mem::st_v4_u32(narrow.cast(), words);
+                } else {
+                    write_all(to, results);
+                }
                 return;
             }
             let (mut accs, mut v) = (self.accs, 0);
             while v < opaque(self.count) {
-                F::finish(accs[0], params, arrays.out, self.at + u64::from(v));
+                F::finish::<V>(accs[0], params, arrays.out, self.at + u64::from(v));
                 // Rotates the array, as registers cannot be indexed in a loop.
                 accs = core::array::from_fn(|v| accs[(v + 1) % V]);
                 v += 1;

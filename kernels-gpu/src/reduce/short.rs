@@ -73,7 +73,7 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
                 let mut number = row + groups * u64::from(own.first);
                 while own.count > 0 {
                     if own.is_writer && number < view.outer {
-                        F::finish(own.accs[0], params, arrays.out, number);
+                        F::finish::<V>(own.accs[0], params, arrays.out, number);
                     }
                     number += groups * u64::from(own.step);
                     // Rotates the array, as registers cannot be indexed in a loop.

@@ -68,6 +68,9 @@ pub struct ReduceParams {
     pub mask: u64,
     /// Address of an array like `out` for the means (moments), or 0.
     pub means: u64,
+    /// 1 if `out` has the dtype of 16-bit elements instead of
+    /// [`ReduceEntry::out`](super::ReduceEntry::out): results are rounded to it.
+    pub is_rounded: u64,
 }
 
 impl ReduceParams {
@@ -100,6 +103,7 @@ impl ReduceParams {
             to_y: 0,
             mask,
             means: 0,
+            is_rounded: 0,
         }
     }
 }

@@ -152,7 +152,7 @@ pub(crate) fn sum_rows() -> Problem {
             params.is_pair,
             params.rows,
         ])
-        .u64(&[params.divisor.to_bits() as usize, 0, 0, 0]);
+        .u64(&[params.divisor.to_bits() as usize, 0, 0, 0, 0]);
     Problem {
         // One block processes all rows, so that it reuses its shared memory.
         shape: linear(1, reduce::THREADS),

@@ -5,6 +5,7 @@ mod cluster;
 mod counters;
 mod large;
 mod pairs;
+mod rounded;
 mod sections;
 
 use half::bf16;

@@ -217,7 +217,10 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     let partials = trial.noise(4 * words, rng);
     let tickets = trial.buffer(vec![0; 4 * plan.tickets() as usize]);
     let out = trial.noise(outer * inner * entry.out().size_bytes() as u64, rng);
-    let params = ReduceParams::new(op, view, &plan, dtype);
+    let mut params = ReduceParams::new(op, view, &plan, dtype);
+    let is_16_bit = matches!(entry.reads, Reads::Of(DType::F16 | DType::Bf16));
+    let may_round = is_16_bit && entry.out() == DType::F32;
+    params.is_rounded = u64::from(may_round && rng.random());
     trial.launch(
         entry,
         config,

@@ -30,6 +30,7 @@ pub use number::Reducible;
 /// | sum, prod, max, min, norm1, norm_inf, dot | [`run`](Reduce::run) | f32 | f64 | i64 |
 /// | mean, norm2, logsumexp, variance, std | [`run`](Reduce::run) | f32 | f64 | - |
 /// | all of these | [`run_f64`](Reduce::run_f64) | f64 | f64 | f64 |
+/// | all of these | [`run_rounded`](Reduce::run_rounded) | as `x` | f64 | i64 of i64, where `run` has one |
 /// | argmax, argmin, count_nonzero, any, all | [`run_indices`](Reduce::run_indices) | i64 | i64 | i64 |
 ///
 /// # Special values
@@ -104,10 +105,12 @@ pub struct Reduce<'a, T: Reducible> {
     ddof: u64,
 }
 
-/// A kind of result: values, values in f64, or indices and counts.
+/// A kind of result: values, values rounded to the dtype of the elements, values in f64, or indices
+/// and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Values,
+    Rounded,
     Wide,
     Indices,
 }
@@ -180,6 +183,24 @@ impl<'a, T: Reducible> Reduce<'a, T> {
     /// See [`Reduce`].
     pub fn run_into(&self, y: &Tensor<T::Value>, stream: &Stream) -> Result<()> {
         self.run_typed_into(Kind::Values, y, stream)
+    }
+
+    /// As [`run`](Reduce::run), with results rounded once to the dtype of `x`, to nearest even: f16
+    /// and bf16 results have half the bytes. They are computed as `run` computes them.
+    ///
+    /// # Errors
+    /// See [`Reduce`]; [`Error::InvalidValue`] for i32, whose results are i64.
+    pub fn run_rounded(&self, stream: &Stream) -> Result<Tensor<T>> {
+        self.run_typed(Kind::Rounded, stream)
+    }
+
+    /// As [`run_into`](Reduce::run_into), with results rounded as by
+    /// [`run_rounded`](Reduce::run_rounded).
+    ///
+    /// # Errors
+    /// See [`run_rounded`](Reduce::run_rounded).
+    pub fn run_rounded_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        self.run_typed_into(Kind::Rounded, y, stream)
     }
 
     /// As [`run`](Reduce::run), computed in f64.
@@ -398,14 +419,19 @@ impl<'a, T: Reducible> Reduce<'a, T> {
                 op,
                 "argmax, argmin, count_nonzero, any or all; run for the others",
             )),
-            Kind::Values | Kind::Wide if op.is_index() => Err(refused(
+            Kind::Values | Kind::Rounded | Kind::Wide if op.is_index() => Err(refused(
                 op,
                 "an operation with values; run_indices for argmax, argmin, count_nonzero, any and all",
             )),
-            Kind::Values if is_integer && !op.is_of_integers() => Err(refused(
+            Kind::Values | Kind::Rounded if is_integer && !op.is_of_integers() => Err(refused(
                 op,
                 "an operation with an integer result; run_f64 for the others",
             )),
+            Kind::Rounded if T::DTYPE == DType::I32 => Err(Error::InvalidValue {
+                what: "dtype of rounded results",
+                got: "i32".into(),
+                want: "f32, f16, bf16, f64 or i64; run gives i64".into(),
+            }),
             _ => {
                 let entry = ReduceEntry::of(op.family(), T::DTYPE, kind == Kind::Wide);
                 entry.ok_or(Error::Bug("a dtype without an entry"))
