@@ -10,7 +10,8 @@ use spec::reduce::{
     KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_SQUARE, ReduceParams,
 };
 
-use super::number::{Number, Rounded};
+use super::number::Number;
+use super::store::{Rounded, store};
 
 /// Where a thread's elements are along the axis.
 #[derive(Clone, Copy)]
@@ -159,34 +160,6 @@ pub(super) trait Fold {
             Self::beside(acc, params, at);
         }
     }
-}
-
-/// Stores a result, rounded to the elements' dtype if the launch says so and they have 16 bits.
-///
-/// # Safety
-/// `out` has that element.
-#[inline(always)]
-unsafe fn store<R: Rounded, const V: usize>(
-    result: R,
-    params: &ReduceParams,
-    out: *mut R,
-    at: u64,
-) {
-    // SAFETY: passed on to the caller.
-    unsafe {
-        if is_rounded::<R, V>(params) {
-            let out = out.cast::<u16>().wrapping_add(at as usize);
-            out.write(result.rounded(params.mask));
-        } else {
-            out.wrapping_add(at as usize).write(result);
-        }
-    }
-}
-
-/// Whether results are stored in the elements' 16 bits.
-#[inline(always)]
-pub(super) fn is_rounded<R: Rounded, const V: usize>(params: &ReduceParams) -> bool {
-    R::IS_ROUNDED && V == 8 && params.is_rounded != 0
 }
 
 /// Combines what `lanes` neighbouring lanes of a warp have, a power of two.

@@ -6,7 +6,8 @@ use cuda_std::warp::Words;
 use spec::reduce::ReduceParams;
 
 use super::fold::{Fold, Indices};
-use super::number::{Number, Real, Rounded};
+use super::number::{Number, Real};
+use super::store::Rounded;
 
 /// ln Σ exp(x), as the maximum and the sum of exponentials relative to it.
 pub(super) struct Lse<R>(PhantomData<R>);

@@ -17,6 +17,7 @@
 //! | `cluster` | a kernel for one row in parts that the blocks of a cluster have |
 //! | `columns` | a kernel for columns of whole vectors |
 //! | `settle` | the reduction over a block's threads, and over the parts of a split axis |
+//! | `store` | results as they are stored |
 //! | `entries` | the entries |
 //!
 //! **Roles.** All threads do the same. An *item* is a part of the axis of some outputs; a block has
@@ -45,3 +46,4 @@ mod own;
 mod place;
 mod settle;
 mod short;
+mod store;

@@ -8,7 +8,8 @@ use cuda_std::warp::Words;
 use spec::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
 
 use super::fold::{Fold, Indices, tree};
-use super::number::{Real, Rounded};
+use super::number::Real;
+use super::store::Rounded;
 
 /// Means, and squared deviations from them.
 pub(super) struct Moments<R>(PhantomData<R>);

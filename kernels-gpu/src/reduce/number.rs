@@ -1,10 +1,7 @@
 //! What folds need of f32, f64 and i64.
 
-use cuda_std::convert;
 use cuda_std::math::{self, wide};
 use cuda_std::warp::Words;
-use spec::DType;
-use spec::reduce::wide_code;
 
 /// A number with a sum, a product and an order.
 pub(crate) trait Number: Words {
@@ -57,35 +54,6 @@ pub(crate) trait Number: Words {
     fn over(self, divisor: f64) -> Self;
     /// The square root; integers are left as they are.
     fn root(self) -> Self;
-}
-
-/// A result.
-pub(crate) trait Rounded: Words {
-    /// Whether launches may ask for it rounded to 16 bits.
-    const IS_ROUNDED: bool = false;
-
-    /// Its bits as f16 or bf16, by [`spec::reduce::wide_code`].
-    #[inline(always)]
-    fn rounded(self, code: u64) -> u16 {
-        let _ = code;
-        0
-    }
-}
-
-impl Rounded for f64 {}
-impl Rounded for i64 {}
-
-impl Rounded for f32 {
-    const IS_ROUNDED: bool = true;
-
-    #[inline(always)]
-    fn rounded(self, code: u64) -> u16 {
-        if code == u64::from(wide_code(DType::F16)) {
-            convert::f32_to_f16(self)
-        } else {
-            convert::f32_to_bf16(self)
-        }
-    }
 }
 
 /// A [`Number`] with functions for real numbers.

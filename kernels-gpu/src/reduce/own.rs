@@ -7,9 +7,9 @@ use cuda_std::warp::Words;
 use spec::reduce::ReduceParams;
 
 use super::body::Arrays;
-use super::fold::{Fold, is_rounded};
-use super::number::Rounded;
+use super::fold::Fold;
 use super::place::{Item, Place, Role};
+use super::store::{Rounded, is_rounded};
 
 /// Most 32-bit words of the results of a vector.
 const WORDS_MAX: usize = 16;

@@ -24,12 +24,14 @@
 
 mod params;
 mod plan;
+mod view;
 
 pub use params::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_NONE, FINISH_ROOT,
     KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
 };
-pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, ReduceView, SHORT_ROWS_OF_THREAD};
+pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, SHORT_ROWS_OF_THREAD};
+pub use view::ReduceView;
 
 use crate::DType;
 
