@@ -10,7 +10,8 @@ pub(crate) trait Rounded: Words {
     /// Whether launches may ask for it rounded to 16 bits.
     const IS_ROUNDED: bool = false;
 
-    /// Its bits as f16 or bf16, by [`spec::reduce::wide_code`].
+    /// Its bits as f16 or bf16, by [`spec::reduce::wide_code`]. Nobody asks where it is not
+    /// [`Rounded::IS_ROUNDED`].
     #[inline(always)]
     fn rounded(self, code: u64) -> u16 {
         let _ = code;

@@ -13,8 +13,10 @@
 //! [`Family`] lists the families: one entry serves several operations, which [`ReduceParams`]
 //! distinguishes. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
 //! `wide` for any of them computed in f64; b16, b32, b64 for entries that only test bits. `out` is
-//! contiguous `[outer, inner]`, of the dtype [`ReduceEntry::out`]. `partials` (aligned to 16) and
-//! `tickets` may be null if there is one part; tickets are 0 before and after a launch.
+//! contiguous `[outer, inner]`, of the dtype [`ReduceEntry::out`], or of the elements' where
+//! [`ReduceParams::is_rounded`] says so. `partials` ([`ReducePlan::partials`] times
+//! [`ReduceEntry::partial_words`], aligned to 16) and `tickets` ([`ReducePlan::tickets`]) may be null
+//! if there is one part; tickets are 0 before and after a launch.
 //!
 //! # Accuracy
 //! A thread adds eight elements of a lane of its vectors at a time by a tree (of 16-bit elements in
@@ -335,6 +337,16 @@ impl ReduceEntry {
             (_, Reads::Of(DType::F64) | Reads::Wide) => DType::F64,
             _ => DType::F32,
         }
+    }
+
+    /// Whether a launch may round results to `dtype`, that of 16-bit elements
+    /// ([`ReduceParams::is_rounded`]).
+    pub const fn rounds_to(self, dtype: DType) -> bool {
+        let is_alike = matches!(
+            (self.reads, dtype),
+            (Reads::Of(DType::F16), DType::F16) | (Reads::Of(DType::Bf16), DType::Bf16)
+        );
+        is_alike && matches!(self.out(), DType::F32)
     }
 
     /// Elements of a vector, which a thread loads at once: 16 bytes, or two wide ones.

@@ -84,8 +84,8 @@ const WHOLE_BATCHES: u64 = 2;
 /// From this number of long rows on, those of [`WHOLE_BATCHES`] are not split.
 const LONG_ROWS: u64 = 2048;
 
-/// Most parts of all long rows together. It is reached where parts of one batch would need
-/// partial results and tickets for 128 GiB.
+/// Most parts of all long rows together, for the memory and the tickets that they take; beyond
+/// 128 GiB, parts get longer.
 const MAX_PARTS: u64 = 1 << 22;
 
 /// Most parts of a long row that one block merges alone.

@@ -218,9 +218,7 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     let tickets = trial.buffer(vec![0; 4 * plan.tickets() as usize]);
     let out = trial.noise(outer * inner * entry.out().size_bytes() as u64, rng);
     let mut params = ReduceParams::new(op, view, &plan, dtype);
-    let is_16_bit = matches!(entry.reads, Reads::Of(DType::F16 | DType::Bf16));
-    let may_round = is_16_bit && entry.out() == DType::F32;
-    params.is_rounded = u64::from(may_round && rng.random());
+    params.is_rounded = u64::from(entry.rounds_to(dtype) && rng.random());
     trial.launch(
         entry,
         config,

@@ -7,7 +7,7 @@ use crate::ops::cleared::{self, Cleared, Lent};
 use crate::ops::copy::contiguous;
 use crate::ops::kernels;
 use crate::storage::Storage;
-use crate::{DType, Element, Error, LaunchConfig, Result, Stream, Tensor};
+use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
 use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, THREADS, TICKETS};
 
 /// State that a device keeps for reductions.
@@ -124,8 +124,7 @@ impl<T: Reducible> Reduce<'_, T> {
             return Ok(());
         }
         let is_rounded = entry.out() != Out::DTYPE;
-        let is_16_bit = matches!(T::DTYPE, DType::F16 | DType::Bf16);
-        if is_rounded && !(is_16_bit && entry.out() == DType::F32 && Out::DTYPE == T::DTYPE) {
+        if is_rounded && !entry.rounds_to(Out::DTYPE) {
             return Err(Error::Bug("an entry writes another dtype"));
         }
         let Operands { x, y, view, plan } = self.operands(self.checked_axes()?, entry, stream)?;
@@ -159,8 +158,9 @@ impl<T: Reducible> Reduce<'_, T> {
         let args = (&x, workspace.partials, workspace.tickets, out, params);
         // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
         // storage; the outputs are contiguous, have outer * inner elements of the entry's type, or of
-        // x's where results are rounded to it, and overlap neither; the workspace has room for the plan's partial results, and tickets of 0,
-        // except in a cluster, whose blocks, one for each part of the only row, use neither.
+        // x's where results are rounded to it, and overlap neither; the workspace has room for the
+        // plan's partial results, and tickets of 0, except in a cluster, whose blocks, one for each
+        // part of the only row, use neither.
         let launched = unsafe { kernel.launch(stream, config, args) };
         cleared::after(workspace.lent.as_ref(), launched)
     }

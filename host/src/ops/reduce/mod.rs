@@ -186,7 +186,8 @@ impl<'a, T: Reducible> Reduce<'a, T> {
     }
 
     /// As [`run`](Reduce::run), with results rounded once to the dtype of `x`, to nearest even: f16
-    /// and bf16 results have half the bytes. They are computed as `run` computes them.
+    /// and bf16 results have half the bytes. They are computed as `run` computes them; f32, f64 and
+    /// i64 have the same results as there. A new contiguous tensor.
     ///
     /// # Errors
     /// See [`Reduce`]; [`Error::InvalidValue`] for i32, whose results are i64.
@@ -194,7 +195,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.run_typed(Kind::Rounded, stream)
     }
 
-    /// As [`run_into`](Reduce::run_into), with results rounded as by
+    /// As [`run_into`](Reduce::run_into), of the shape that `Reduce` says, with results rounded as by
     /// [`run_rounded`](Reduce::run_rounded).
     ///
     /// # Errors
