@@ -188,6 +188,29 @@ remote! {
     ld_shared_cluster_u64, st_shared_cluster_u64: u64 = "u64", reg64;
 }
 
+/// `ld.shared::cluster.v4.f32`: loads 16 bytes from a block of the cluster.
+///
+/// *Scope*: thread. Weak: ordered by the cluster's barriers or mbarriers. *Since*: PTX 7.8, sm_90.
+///
+/// # Safety
+/// `address` is a multiple of 16, initialised, and in a block of the cluster that has not exited.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_shared_cluster_v4_f32(address: ClusterAddr) -> [f32; 4] {
+    on_device!("cluster::ld_shared_cluster", (address), {
+        let (x, y, z, w): (f32, f32, f32, f32);
+        // SAFETY: the caller's address can be read.
+        unsafe {
+            core::arch::asm!("ld.shared::cluster.v4.f32 {{{}, {}, {}, {}}}, [{}];",
+                out(reg32) x, out(reg32) y, out(reg32) z, out(reg32) w,
+                in(reg32) address.bits(), options(nostack));
+        }
+        [x, y, z, w]
+    })
+}
+
 /// `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32`: stores 16 bytes to the
 /// shared memory of a block of the cluster, asynchronously, and then counts 16 transaction bytes on
 /// an mbarrier of the same block.

@@ -150,14 +150,14 @@ impl Operands {
             copy.copy_from_buffer(&weights[0], &bench.stream)?;
             weights.push(copy);
         }
-        let a_host = window(&bench.pattern, 1_234_567, 64 * k as usize);
+        let a_host = window(&bench.pattern, 1_234_567, 128 * k as usize);
         Ok(Self {
             n,
             k,
             a: DeviceBuffer::from_slice(&bench.device, &a_host)?,
             weights,
             d: (0..RESULTS)
-                .map(|_| DeviceBuffer::zeros(&bench.stream, 64 * n as usize))
+                .map(|_| DeviceBuffer::zeros(&bench.stream, 128 * n as usize))
                 .collect::<Result<_, _>>()?,
             first_weights,
             a_host,
@@ -373,7 +373,7 @@ fn main() -> Result<(), Failure> {
         let mut operands = Operands::new(&bench, n, k)?;
         let bytes = f64::from(n) * f64::from(k) * 2.0;
         for &m in &rows {
-            let tile_m = DecodeTiling::holding(m).ok_or("1 to 64 rows")?;
+            let tile_m = DecodeTiling::holding(m).ok_or("1 to 128 rows")?;
             let entry = Sm90DecodeEntry {
                 input: DType::Bf16,
                 output: DType::Bf16,
@@ -382,7 +382,8 @@ fn main() -> Result<(), Failure> {
             };
             let name = entry.to_string();
             let kernel = match &module {
-                Some(module) => module.kernel(&name)?,
+                // SAFETY: the kernels wait before they read or write what launches before them do.
+                Some(module) => unsafe { module.early_kernel(&name)? },
                 None => bench.device.builtin_kernel(&name)?,
             };
             let mut found = Vec::new();

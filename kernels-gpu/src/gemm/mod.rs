@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `sm90` | warp-specialised and persistent, by TMA and `wgmma` | sm_90a |
 //! | `mma` | multistage, by `cp.async` and `mma.sync` | sm_80; f16 also sm_75 |
-//! | `decode` | at most 64 rows, bound by memory bandwidth | sm_80, another for sm_90a |
+//! | `decode` | at most 64 rows (128 on Hopper), bound by memory bandwidth | sm_80, another for sm_90a |
 //! | `simt` | f32 by fused multiply-adds, without tensor cores | sm_75 |
 //! | `finish` | sums up split-K partial results and applies the epilogue | sm_75 |
 //!

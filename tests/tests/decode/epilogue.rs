@@ -1,6 +1,7 @@
 //! The fused epilogue: each of its parts, at every place.
 
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
+use warpsmith::DType;
 use warpsmith::testing::devices;
 
 use super::launch::{Case, Extras, launch};
@@ -10,10 +11,16 @@ const M: u32 = 6;
 const N: u32 = 71;
 const K: u32 = 96;
 
+/// Whether the tile has results in f32, which these tests look at: with 128 rows it has none. Its
+/// epilogue is the same code, and the host's GEMM tests run it.
+fn has_f32(tile: &Case) -> bool {
+    tile.exists(DType::F16, DType::F32)
+}
+
 #[test]
 fn the_whole_epilogue_comes_after_all_of_k() {
     for device in devices() {
-        for tile in tiles() {
+        for tile in tiles().filter(has_f32) {
             let case = Case {
                 m: M,
                 n: N,
@@ -91,7 +98,7 @@ fn the_whole_epilogue_comes_after_all_of_k() {
 #[test]
 fn c_is_not_read_where_beta_is_0() {
     for device in devices() {
-        for tile in tiles() {
+        for tile in tiles().filter(has_f32) {
             let case = Case {
                 m: M,
                 n: N,

@@ -104,6 +104,20 @@ impl Case {
         }
     }
 
+    /// Whether there is such a kernel.
+    pub(crate) fn exists(&self, input: DType, output: DType) -> bool {
+        match self.way {
+            Way::Sm80(_) => true,
+            Way::Sm90(tiling) => Sm90DecodeEntry {
+                input,
+                output,
+                trans_b: self.trans_b,
+                tile_m: tiling.tile_m,
+            }
+            .exists(),
+        }
+    }
+
     fn launch_config(&self) -> LaunchConfig {
         match self.way {
             Way::Sm80(config) => LaunchConfig {

@@ -13,7 +13,7 @@ use spec::gemm::decode::sm90::{DecodeTiling, TILES_M};
 use spec::gemm::decode::{DECODE_CONFIGS, DecodeConfig};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
-use warpsmith::{Device, DeviceBuffer};
+use warpsmith::{DType, Device, DeviceBuffer};
 
 /// Contents of D before a launch.
 const POISON: f64 = -77.0;
@@ -33,6 +33,32 @@ fn integer(seed: u32, [i, row, column]: [u32; 3]) -> f64 {
 /// A number whose products give sums that are rounded, so that their order shows.
 fn fraction(seed: u32, place: [u32; 3]) -> f64 {
     integer(seed, place) * 0.3 + integer(seed + 1, place) * 0.011
+}
+
+/// As [`run`] from bf16, with results in f32, or in bf16 where the tile has none in f32.
+fn run_widest(
+    device: &Device,
+    case: &Case,
+    a: impl Fn([u32; 3]) -> f64,
+    b: impl Fn([u32; 3]) -> f64,
+) -> Vec<f64> {
+    if case.exists(DType::Bf16, DType::F32) {
+        let got = run::<bf16, f32>(device, case, a, b);
+        got.into_iter().map(f64::from).collect()
+    } else {
+        let got = run::<bf16, bf16>(device, case, a, b);
+        got.into_iter().map(f64::from).collect()
+    }
+}
+
+/// As [`check`], with results in f32, or in those of the operands' dtype where the tile has none in
+/// f32.
+fn check_widest<In: Value>(device: &Device, case: &Case) {
+    if case.exists(In::DTYPE, DType::F32) {
+        check::<In, f32>(device, case);
+    } else {
+        check::<In, In>(device, case);
+    }
 }
 
 /// Runs a case on integers and compares all of D's memory.
@@ -103,20 +129,22 @@ fn tiles() -> impl Iterator<Item = Case> {
     ways.flat_map(|way| Transpose::ALL.map(|trans_b| Case::new(way, [way.tile_m(), 1, 1], trans_b)))
         .filter(|case| match case.way {
             Way::Sm80(_) => true,
-            Way::Sm90(tiling) => tiling.is_valid(case.trans_b),
+            Way::Sm90(tiling) => {
+                tiling.is_valid(case.trans_b) && case.exists(DType::Bf16, DType::Bf16)
+            }
         })
 }
 
 /// The smallest tiles that hold `m` rows.
-fn holding(m: u32) -> [Way; 2] {
-    let tiling = DecodeTiling {
-        tile_m: DecodeTiling::holding(m).expect("1 to 64 rows"),
+fn holding(m: u32) -> impl Iterator<Item = Way> {
+    let tiling = DecodeTiling::holding(m).map(|tile_m| DecodeTiling {
+        tile_m,
         tile_n: 64,
         splits: 1,
         sharers: 1,
-    };
-    let config = DecodeConfig::holding(m).expect("1 to 64 rows");
-    [Way::Sm80(config), Way::Sm90(tiling)]
+    });
+    let config = DecodeConfig::holding(m).map(Way::Sm80);
+    config.into_iter().chain(tiling.map(Way::Sm90))
 }
 
 #[test]
@@ -132,9 +160,9 @@ fn every_entry_multiplies_ragged_shapes_exactly() {
             }
             .split(2);
             check::<bf16, bf16>(&device, &case);
-            check::<bf16, f32>(&device, &case);
+            check_widest::<bf16>(&device, &case);
             check::<f16, f16>(&device, &case);
-            check::<f16, f32>(&device, &case);
+            check_widest::<f16>(&device, &case);
         }
     }
 }
@@ -142,10 +170,14 @@ fn every_entry_multiplies_ragged_shapes_exactly() {
 #[test]
 fn every_number_of_rows_is_exact() {
     for device in devices() {
-        for m in 1..=64 {
-            let trans_b = Transpose::ALL[m as usize % 2];
+        for m in 1..=128 {
+            let trans_b = if m <= 64 {
+                Transpose::ALL[m as usize % 2]
+            } else {
+                Transpose::T
+            };
             for way in holding(m) {
-                check::<bf16, f32>(&device, &Case::new(way, [m, 40, 72], trans_b));
+                check_widest::<bf16>(&device, &Case::new(way, [m, 40, 72], trans_b));
             }
         }
     }
@@ -158,7 +190,7 @@ fn the_smallest_extents_and_the_most_splits_are_exact() {
             for [n, k] in [[1, 1], [2, 7], [8, 64], [65, 129], [64, 1100]] {
                 for splits in [1, 5, 8] {
                     let case = Case { m: 2, n, k, ..tile }.split(splits);
-                    check::<f16, f32>(&device, &case);
+                    check_widest::<f16>(&device, &case);
                 }
             }
         }
@@ -202,12 +234,12 @@ fn special_values_reach_their_own_results_only() {
                     1.0
                 }
             };
-            let got = run::<bf16, f32>(&device, &case, a, b);
+            let got = run_widest(&device, &case, a, b);
             for (offset, got) in got.into_iter().enumerate() {
                 let (row, column) = (offset / 70, offset % 70);
                 let is_right = match (row, column) {
                     (1, _) => got.is_nan(),
-                    (_, 69) => got == f32::INFINITY,
+                    (_, 69) => got == f64::INFINITY,
                     _ => got == 200.0,
                 };
                 assert!(is_right, "{case:?}: row {row}, column {column} is {got}");
@@ -229,15 +261,15 @@ fn the_bits_are_the_same_in_every_order_of_events() {
     };
     for tile in tiles().filter(|tile| tile.trans_b == Transpose::T) {
         let case = case_of(tile);
-        let mut first: Option<Vec<u32>> = None;
+        let mut first: Option<Vec<u64>> = None;
         for seed in 0..100 {
             let config = EmulatorConfig {
                 seed,
                 ..EmulatorConfig::default()
             };
             let device = Device::emulator_with(config).expect("an emulator");
-            let got = run::<bf16, f32>(&device, &case, |p| fraction(3, p), |p| fraction(5, p));
-            let bits: Vec<u32> = got.into_iter().map(f32::to_bits).collect();
+            let got = run_widest(&device, &case, |p| fraction(3, p), |p| fraction(5, p));
+            let bits: Vec<u64> = got.into_iter().map(f64::to_bits).collect();
             let first = first.get_or_insert_with(|| bits.clone());
             assert!(*first == bits, "{case:?}: seed {seed} gives other bits");
         }

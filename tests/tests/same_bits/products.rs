@@ -413,12 +413,13 @@ pub(crate) fn hopper_decodes() -> Vec<Sm90DecodeEntry> {
     let mut all = Vec::new();
     for (input, output) in DECODE_DTYPES {
         for trans_b in Transpose::ALL {
-            all.extend(TILES_M.map(|tile_m| Sm90DecodeEntry {
+            let entries = TILES_M.map(|tile_m| Sm90DecodeEntry {
                 input,
                 output,
                 trans_b,
                 tile_m,
-            }));
+            });
+            all.extend(entries.into_iter().filter(Sm90DecodeEntry::exists));
         }
     }
     all

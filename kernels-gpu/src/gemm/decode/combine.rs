@@ -4,12 +4,13 @@
 use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::cluster::{
     barrier_cluster_arrive_relaxed, barrier_cluster_arrive_release, barrier_cluster_wait_acquire,
-    ld_shared_cluster_u64, mapa_shared_cluster,
+    ld_shared_cluster_v4_f32, mapa_shared_cluster,
 };
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::hint::opaque;
 use cuda_std::mem::{ld_v4_f32, st_v4_f32};
-use cuda_std::shared::{ClusterAddr, SharedAddr};
+use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use spec::gemm::GemmParams;
 use spec::gemm::decode::partial_pitch;
@@ -19,10 +20,11 @@ use crate::gemm::fused::Fused;
 
 /// Neighbouring columns that a thread adds and stores together.
 const WIDTH: u32 = 4;
-/// Rows that a thread loads before it stores any, if a factor is the whole epilogue.
+/// Rows whose sums a thread loads before it waits for any of them.
 const TOGETHER: usize = 4;
 
 type Group = [f32; WIDTH as usize];
+type Groups = [Group; TOGETHER];
 
 /// A block's tile and its partial sums.
 pub(super) struct Tile<'a> {
@@ -53,6 +55,14 @@ struct Share {
     step: u32,
     /// In the tile.
     column: u32,
+}
+
+impl Share {
+    /// The `i`th of its rows.
+    #[inline(always)]
+    fn row(&self, i: usize) -> u32 {
+        self.row + i as u32 * self.step
+    }
 }
 
 impl Tile<'_> {
@@ -96,6 +106,18 @@ impl Tile<'_> {
         total
     }
 
+    /// `group` of each of the share's next rows that the tile has; zeros for the others.
+    #[inline(always)]
+    fn groups(&self, share: &Share, group: impl Fn(u32) -> Group) -> Groups {
+        let mut groups = [[0.0; WIDTH as usize]; TOGETHER];
+        for i in 0..TOGETHER {
+            if share.row(i) < self.rows {
+                groups[i] = group(share.row(i));
+            }
+        }
+        groups
+    }
+
     /// Replaces the first part by the sum over the parts.
     ///
     /// # Safety
@@ -120,13 +142,12 @@ impl Tile<'_> {
     /// Applies the epilogue to this thread's groups and stores what lies inside D.
     ///
     /// # Safety
-    /// As the launch's. `total` gives the sum at a row and a column of the tile; it is called only
-    /// for those inside D.
+    /// As the launch's. `totals` gives the sums at the rows of a share that the tile has.
     #[inline(always)]
     unsafe fn finish<Out: Element>(
         &self,
-        share: Share,
-        total: impl Fn(u32, u32) -> Group,
+        mut share: Share,
+        totals: impl Fn(&Share) -> Groups,
         epilogue: &Fused<Out>,
         d: *mut Out,
     ) {
@@ -143,33 +164,33 @@ impl Tile<'_> {
         let is_whole = column + WIDTH <= n
             && Out::is_vector_aligned(d)
             && (step as u64).is_multiple_of(u64::from(WIDTH));
-        let mut row = share.row;
-        if let (true, Some(factor)) = (is_whole, epilogue.factor_alone()) {
-            while row < self.rows {
-                let mut totals = [[0.0; WIDTH as usize]; TOGETHER];
+        let factor = epilogue.factor_alone().filter(|_| is_whole);
+        while share.row < self.rows {
+            let mut totals = totals(&share);
+            if let Some(factor) = factor {
                 for i in 0..TOGETHER {
-                    let row = row + i as u32 * share.step;
-                    if row < self.rows {
-                        totals[i] = total(row, share.column);
-                    }
-                }
-                for i in 0..TOGETHER {
-                    if row < self.rows {
+                    if share.row(i) < self.rows {
                         // SAFETY: four elements of D, aligned.
                         unsafe { Out::store4(d, totals[i].map(|x| x * factor)) };
                     }
-                    row += share.step;
                     d = d.wrapping_offset(step as isize);
                 }
+                share.row += TOGETHER as u32 * share.step;
+                continue;
             }
-            return;
-        }
-        while row < self.rows {
-            let x = total(row, share.column);
-            // SAFETY: the caller's promise.
-            unsafe { self.finish_group((row, column), x, epilogue, (d, is_whole)) };
-            row += share.step;
-            d = d.wrapping_offset(step as isize);
+            let mut left = opaque(TOGETHER as u32); // a loop, as the epilogue is long
+            while left > 0 && share.row < self.rows {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    self.finish_group((share.row, column), totals[0], epilogue, (d, is_whole));
+                }
+                for i in 1..TOGETHER {
+                    totals.swap(i - 1, i); // all the way round: LLVM would peel off what stays
+                }
+                share.row += share.step;
+                d = d.wrapping_offset(step as isize);
+                left -= 1;
+            }
         }
     }
 
@@ -238,15 +259,14 @@ impl Combine for Cluster {
                 barrier_cluster_arrive_release();
                 barrier_cluster_wait_acquire(); // the sums of all blocks are visible
             }
-            let sums = SharedAddr::of(tile.sums);
-            let total = |row, column| {
+            let totals = |share: &Share| {
                 if splits == 1 {
-                    tile.of_parts(row, column)
+                    tile.groups(share, |row| tile.of_parts(row, share.column))
                 } else {
-                    self.of_ranks(sums.add_bytes(tile.offset(row, column) * 4), splits)
+                    self.of_ranks(tile, share, splits)
                 }
             };
-            tile.finish(share, total, epilogue, d);
+            tile.finish(share, totals, epilogue, d);
             if splits > 1 {
                 barrier_cluster_arrive_relaxed();
                 barrier_cluster_wait_acquire(); // nobody reads this block's sums any more
@@ -256,23 +276,36 @@ impl Combine for Cluster {
 }
 
 impl Cluster {
-    /// The sum over the blocks that split k, whose own are all at the offset of `own`.
+    /// The sums over the blocks that split k. What one block has of all rows is loaded before any of
+    /// it is added: a load from another block takes a quarter of a microsecond.
     ///
     /// # Safety
     /// The blocks' sums have been stored.
     #[inline(always)]
-    unsafe fn of_ranks(&self, own: SharedAddr, splits: u32) -> Group {
+    unsafe fn of_ranks(&self, tile: &Tile<'_>, share: &Share, splits: u32) -> Groups {
+        // SAFETY: the launch's shared memory.
+        let own = unsafe { SharedAddr::of(tile.sums) };
         let mut rank = self.first_rank;
-        // SAFETY: the caller's promise.
-        let mut total = unsafe { load(mapa_shared_cluster(own, rank)) };
-        let mut split_idx = 1;
+        let mut totals = [[0.0; WIDTH as usize]; TOGETHER];
+        let mut split_idx = 0;
         while split_idx < splits {
+            let sums = mapa_shared_cluster(own, rank);
+            let groups = tile.groups(share, |row| {
+                let at = sums.add_bytes(tile.offset(row, share.column) * 4);
+                // SAFETY: the caller's promise; a multiple of 16 bytes, as the pitches are.
+                unsafe { ld_shared_cluster_v4_f32(at) }
+            });
+            for i in 0..TOGETHER {
+                totals[i] = if split_idx == 0 {
+                    groups[i]
+                } else {
+                    add(totals[i], groups[i])
+                };
+            }
             rank += self.ranks_apart;
-            // SAFETY: the caller's promise.
-            total = add(total, unsafe { load(mapa_shared_cluster(own, rank)) });
             split_idx += 1;
         }
-        total
+        totals
     }
 }
 
@@ -318,14 +351,14 @@ impl Combine for Tickets {
         }
         // SAFETY: the sums of the block's own warps, or of blocks that have drawn their tickets.
         unsafe {
-            let total = |row, column| {
+            let total = |row| {
                 if splits == 1 {
-                    tile.of_parts(row, column)
+                    tile.of_parts(row, share.column)
                 } else {
-                    of_blocks(of_tile.add(at(row, column)), splits, elements)
+                    of_blocks(of_tile.add(at(row, share.column)), splits, elements)
                 }
             };
-            tile.finish(share, total, epilogue, d);
+            tile.finish(share, |share| tile.groups(share, total), epilogue, d);
         }
     }
 }
@@ -372,27 +405,6 @@ impl Tickets {
         // SAFETY: written above.
         unsafe { self.word.read() + 1 == splits }
     }
-}
-
-/// Loads four neighbouring sums of a block of the cluster.
-///
-/// # Safety
-/// They have been stored, at a multiple of 16 bytes.
-#[inline(always)]
-unsafe fn load(at: ClusterAddr) -> Group {
-    // SAFETY: the caller's promise.
-    let pairs = unsafe {
-        [
-            ld_shared_cluster_u64(at),
-            ld_shared_cluster_u64(at.add_bytes(8)),
-        ]
-    };
-    [
-        f32::from_bits(pairs[0] as u32),
-        f32::from_bits((pairs[0] >> 32) as u32),
-        f32::from_bits(pairs[1] as u32),
-        f32::from_bits((pairs[1] >> 32) as u32),
-    ]
 }
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! GEMM with at most 64 rows, bound by the memory bandwidth at which B is read: see
+//! GEMM with at most 64 rows (128 on Hopper), bound by the memory bandwidth at which B is read: see
 //! [`spec::gemm::decode`]. This one is for sm_80 and newer; `sm90.rs` is Hopper's.
 //!
 //! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16, D also in f32. The rows of A

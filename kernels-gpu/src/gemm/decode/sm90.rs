@@ -1,4 +1,4 @@
-//! GEMM with at most 64 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups issue
+//! GEMM with at most 128 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups issue
 //! `wgmma`, and clusters split k or share the loads of tokens. See [`spec::gemm::decode::sm90`].
 //!
 //! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16, D also in f32. The rows of A

@@ -22,8 +22,8 @@ use crate::DType;
 use crate::gemm::Transpose;
 use crate::gemm::raster::divided;
 
-/// Most rows of A of each entry.
-pub const TILES_M: [u32; 3] = [16, 32, 64];
+/// Most rows of A of each entry. Which there are, [`Sm90DecodeEntry::exists`] says.
+pub const TILES_M: [u32; 4] = [16, 32, 64, 128];
 /// Rows of a `wgmma`: the fewest columns of B in a tile.
 pub const MMA_WEIGHTS: u32 = 64;
 /// Most columns of a tile: the limit of a box's extent; a block has a warpgroup for every 64.
@@ -195,6 +195,14 @@ pub struct Sm90DecodeEntry {
     pub tile_m: u32,
 }
 
+impl Sm90DecodeEntry {
+    /// Whether there is such a kernel. More than 64 rows have one only where B is K-major and D has
+    /// A's dtype: what most layers do. Others take the tiles of [`super::super::sm90`].
+    pub fn exists(&self) -> bool {
+        self.tile_m <= 64 || (self.trans_b == Transpose::T && self.output == self.input)
+    }
+}
+
 impl fmt::Display for Sm90DecodeEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "gemm_decode_sm90_{}", self.input)?;
@@ -342,15 +350,16 @@ mod tests {
 
     #[test]
     fn the_smallest_tile_that_holds_the_rows_is_taken() {
-        let held = [0, 1, 16, 17, 32, 33, 64, 65].map(DecodeTiling::holding);
+        let held = [0, 1, 16, 17, 33, 64, 65, 128, 129].map(DecodeTiling::holding);
         let want = [
             None,
             Some(16),
             Some(16),
             Some(32),
-            Some(32),
             Some(64),
             Some(64),
+            Some(128),
+            Some(128),
             None,
         ];
         assert_eq!(held, want);
