@@ -1,10 +1,10 @@
 //! Times Hopper's kernels for few rows (decode) on one GPU, beside the bandwidth of a copy.
 //!
 //! `decode_speed [speed|LAUNCHES] [ROWS,..] [PTX]` runs the entries `gemm_decode_sm90_bf16_nt_*`, the
-//! built-in ones or a PTX file's, on the projections of an 8B and a 70B model, in every tiling of one
-//! or two waves, checks samples of the answers, and prints the best. Weights rotate over more memory
-//! than L2 holds. With a number of launches it repeats each instead, many in a row, and counts
-//! results whose bits differ.
+//! built-in ones or a PTX file's, on the projections of an 8B and a 70B model, for up to 128 rows, in
+//! every tiling of one or two waves, checks samples of the answers, and prints the best. Weights
+//! rotate over more memory than L2 holds. With a number of launches it repeats each instead, many in
+//! a row, and counts results whose bits differ.
 
 use std::error::Error;
 use std::fs;
