@@ -9,7 +9,7 @@
 //!
 //! | barrier | producer | consumer | bytes |
 //! |---|---|---|---|
-//! | `landed`, one for each team of the block | bulk copies issued by the team's first thread | the team's threads of the block | the row's slices of all inputs |
+//! | `landed`, one for each team of the block, or for each part of a slice | bulk copies issued by the team's first thread | the team's threads of the block | the row's slices of all inputs, or the part |
 //! | `exchanged`, in clusters | every warp of the cluster, or one of each block | the block | 16 a message |
 //!
 //! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for the sums of every warp of the row;
@@ -156,6 +156,90 @@ impl Team {
         }
     }
 
+    /// The same for one input, in a block that shares no row with other teams. The slice comes in
+    /// as many parts as the parameters have stages, each of which [`Team::each_landing`] waits for.
+    ///
+    /// # Safety
+    /// As for [`Team::fetch`].
+    #[inline(always)]
+    pub(crate) unsafe fn fetch_parts<T: Packed>(params: &RowParams, tensor: *const T) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let group = Group::of_vectors(params, core::ptr::null_mut());
+            let team = Self::new::<T>(params, 1, group);
+            if team.group.own == 0 {
+                let row = row_of(tensor, team.row, params.strides[0]);
+                let from = row.wrapping_add(team.first as usize * T::LANES);
+                team.ask_parts(params.stages, from);
+            }
+            team.meet();
+            team
+        }
+    }
+
+    /// Vectors of each part of the slice but the last: whole turns of the team's threads.
+    #[inline(always)]
+    fn of_part(&self, parts: u32) -> u32 {
+        let threads = self.group.threads;
+        let turns = (self.vectors + threads - 1) >> threads.trailing_zeros();
+        turns.div_ceil(parts) * threads
+    }
+
+    /// Issues the loads of the slice, which begins at `from`, by one thread.
+    ///
+    /// # Safety
+    /// As for [`Team::fetch_parts`].
+    #[inline(always)]
+    unsafe fn ask_parts<T: Packed>(&self, parts: u32, from: *const T) {
+        let landed = |part: u32| Mbarrier::at(self.base.add_bytes(8 * part));
+        let of_part = self.of_part(parts);
+        // SAFETY: nobody else uses these barriers; the slice has room for the bytes, which are
+        // inside the row.
+        unsafe {
+            if self.group.blocks > 1 {
+                self.exchanged().init(1);
+            }
+            let (mut part, mut first) = (0, 0);
+            while part < opaque(parts) {
+                landed(part).init(1);
+                fence_mbarrier_init_release_cluster();
+                let bytes = self.vectors.saturating_sub(first).min(of_part) * VECTOR_BYTES;
+                landed(part).arrive_expect_tx(bytes);
+                if bytes > 0 {
+                    let Slice(to) = self.slice(0);
+                    let to = to.add_bytes(first * VECTOR_BYTES);
+                    let from = from.wrapping_add(first as usize * T::LANES);
+                    cp_async_bulk_shared_cluster_global(to, from.cast(), bytes, landed(part));
+                }
+                first += of_part;
+                part += 1;
+            }
+            if self.group.blocks > 1 {
+                self.exchanged()
+                    .arrive_expect_tx(self.expected * VECTOR_BYTES);
+            }
+        }
+    }
+
+    /// Calls `f` with the index in the slice of each of the thread's vectors, as they land. Then
+    /// the slice has landed.
+    #[inline(always)]
+    pub(crate) fn each_landing(&self, parts: u32, mut f: impl FnMut(u32)) {
+        let of_part = self.of_part(parts);
+        let (mut part, mut end) = (0, 0);
+        let mut vector = self.group.own;
+        while part < opaque(parts) {
+            end = (end + of_part).min(self.vectors);
+            // SAFETY: the barrier has one phase, which ends when the part has landed.
+            unsafe { Mbarrier::at(self.base.add_bytes(8 * part)).wait_parity(0) };
+            while vector < end {
+                f(vector);
+                vector += opaque(self.group.threads);
+            }
+            part += 1;
+        }
+    }
+
     /// This thread's team, in a block that shares no row with other teams. Slices have room for
     /// `each` vectors a thread; vectors that the row does not have are zeros. `row_of` returns the
     /// address of an input's row, given the team's index. In clusters one message a block is
@@ -237,6 +321,18 @@ impl Team {
                         .arrive_expect_tx(self.expected * VECTOR_BYTES);
                 }
             }
+            self.meet();
+        }
+    }
+
+    /// Waits until all threads see the barriers, and all blocks run.
+    ///
+    /// # Safety
+    /// All threads of the team call it, once; the barriers have been initialised.
+    #[inline(always)]
+    unsafe fn meet(&self) {
+        // SAFETY: passed on to the caller.
+        unsafe {
             thread::sync_threads();
             if self.group.blocks > 1 {
                 cluster::barrier_cluster_arrive_relaxed_aligned();
