@@ -65,7 +65,7 @@ fn norms_read_rows_once_and_weights_once_a_row_or_a_pair() {
         let weight = Tensor::full(&stream, &shape[1..], bf16::ONE).expect("a tensor");
         let bytes = 2 * shape[0] * shape[1];
         // Weight and bias are read once per row, or per pair of rows.
-        let pairs = if shape[1] > 8192 { 2 } else { 1 };
+        let pairs = if shape[1] > 2048 { 2 } else { 1 };
         let of_weights = 2 * bytes / pairs;
         LayerNorm::new(&x)
             .weight(&weight)

@@ -5,8 +5,8 @@ use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
     AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_VECTORS,
-    HELD_THREADS, MAX_THREADS, NORM_VECTORS, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS,
-    RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, flags,
+    MAX_THREADS, NORM_THREADS, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS, RowParams,
+    SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS, WIDE_VECTORS, flags,
 };
 
 use super::forward::{self, Tensors};
@@ -51,8 +51,8 @@ macro_rules! entry {
 macro_rules! held {
     ($($ty:ident, $lanes:literal: $name:ident;)*) => {$(
         entry!($name, $ty,
-            kernel(max_threads = HELD_THREADS, min_blocks = 1, arch = "sm_90a"),
-            forward::held::<$ty, $ty, $lanes, NORM_VECTORS>, dynamic_shared![u32]);
+            kernel(max_threads = NORM_THREADS, min_blocks = 1, arch = "sm_90a"),
+            forward::held::<$ty, $lanes, VECTORS>, dynamic_shared![u32]);
     )*};
 }
 
@@ -98,8 +98,20 @@ macro_rules! rings {
     ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
         entry!($name, $ty,
             kernel(max_threads = BOUND_THREADS, min_blocks = 1, arch = "sm_90a"),
-            ring::ring::<$ty, $weight, $lanes, $vectors>);
+            ring::ring::<$ty, $weight, $lanes, $vectors, true>);
     )*};
+}
+
+macro_rules! wide_rings {
+    ($($ty:ident, $lanes:literal: $name:ident;)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = WIDE_THREADS, min_blocks = 1, arch = "sm_90a"),
+            ring::ring::<$ty, $ty, $lanes, WIDE_VECTORS, false>);
+    )*};
+}
+
+wide_rings! {
+    bf16, 8: norm_bf16_wide;
 }
 
 rings! {

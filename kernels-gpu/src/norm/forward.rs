@@ -4,11 +4,11 @@
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
-use crate::row::moments::Moments;
+use crate::row::moments::{Count, Moments};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use crate::row::slices::Team;
-use cuda_std::hint::opaque;
 use cuda_std::math::{self, fma, mul_rn};
+use cuda_std::thread;
 use spec::rows::{RowParams, flags};
 
 /// The tensors of a launch; null if there is none.
@@ -121,10 +121,10 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
 /// Normalises the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared
-/// memory for exchanges.
+/// `tensors` are aligned ones of `params`, with weights of the rows' type, launched as `spec::rows`
+/// says; `scratch` is shared memory for exchanges.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
+pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     tensors: &Tensors<T>,
     params: &RowParams,
     scratch: *mut u32,
@@ -137,32 +137,34 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     let mut raw: [Raw; R] =
         unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places) };
     let is_centered = params.flags & flags::CENTER != 0;
-    let count = (places.vectors_of_warp(&group) * V as u32) as f32;
-    // Opaque, so that it is computed while the row is loaded.
-    let of_count = f32::from_bits(opaque((1.0 / count.max(1.0)).to_bits()));
     // SAFETY: as above.
     unsafe {
         tensors.add_residual::<V, R>(&mut raw, row, &places, params);
     }
-    // SAFETY: all threads of the row come here.
-    let (mean, squares) = unsafe {
-        moments_held::<T, V, R>(&mut group, &places, &raw, (count, of_count), is_centered)
+    let count = match group.threads <= thread::WARP_THREADS {
+        true => Count {
+            count: params.n as f32,
+            share: params.scale,
+        },
+        false => Count::new((places.vectors_of_warp(&group) * V as u32) as f32),
     };
+    // SAFETY: all threads of the row come here.
+    let (mean, squares) =
+        unsafe { moments_held::<T, V, R>(&mut group, &places, &mut raw, count, is_centered) };
     let rstd = rstd_of(squares * params.scale, params);
     // SAFETY: elements of this row.
     unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
     let to = row_of_mut(tensors.y, row, params.strides[3]);
     held::forget(&mut raw);
+    // SAFETY: vectors of the weights; what a thread has of them beyond the row is not used.
+    let (weight, bias): ([Raw; R], [Raw; R]) = unsafe {
+        let weight = tensors.weight.vectors::<T, R>(|j| places.nearest(j));
+        (weight, tensors.bias.vectors::<T, R>(|j| places.nearest(j)))
+    };
     let mut j = 0;
     while j < R {
-        let (at, has) = (places.element::<T>(j), places.has(j));
-        // SAFETY: weights of this vector, or nothing.
-        let (weight, bias) = unsafe {
-            let weight = tensors.weight.vector::<W, V>(at, has);
-            (weight, tensors.bias.vector::<W, V>(at, has))
-        };
-        let weight: [f32; V] = Weights::unpack::<W, V>(&weight);
-        let bias: [f32; V] = Weights::unpack::<W, V>(&bias);
+        let weight = unpack::<T, V>(&weight[j]);
+        let bias = unpack::<T, V>(&bias[j]);
         let mut out = unpack::<T, V>(&raw[j]);
         let mut i = 0;
         while i < V {
@@ -176,7 +178,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
 }
 
 /// A row's mean (0 in RMS norm) and the sum of squared deviations from it, with one exchange: each
-/// warp computes those of its elements, and they are merged.
+/// warp computes those of its elements, of which there are `count`, and they are merged.
 ///
 /// # Safety
 /// All threads of the row call it.
@@ -184,8 +186,8 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
 unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     group: &mut Group,
     places: &Places,
-    raw: &[Raw; R],
-    (count, inverse): (f32, f32),
+    raw: &mut [Raw; R],
+    count: Count,
     is_centered: bool,
 ) -> (f32, f32) {
     let mut mean = 0.0;
@@ -199,7 +201,9 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
             j += 1;
         }
         // SAFETY: passed on to the caller.
-        mean = unsafe { group.in_warp(sum, &|a, b| a + b) } * inverse;
+        mean = unsafe { group.in_warp(sum, &|a, b| a + b) } * count.share;
+        // Unpacked elements would take registers from other warps.
+        held::forget(raw);
     }
     let mut squares = 0.0;
     let mut j = 0;
@@ -213,7 +217,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     unsafe {
         let squares = group.in_warp(squares, &|a, b| a + b);
         if is_centered {
-            let part = Moments::new(count, mean, squares);
+            let part = Moments::new(count.count, mean, squares);
             let whole = group.across::<_, false>(part, &Moments::merge);
             (whole.mean, whole.squares)
         } else {

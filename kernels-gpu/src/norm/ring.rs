@@ -12,7 +12,7 @@ use crate::row::ring::{Ring, Turn, of_lanes};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::thread;
-use spec::rows::{RowParams, flags};
+use spec::rows::{RING_VECTORS, RowParams, flags};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -24,6 +24,27 @@ struct Columns<const R: usize> {
 }
 
 impl<const R: usize> Columns<R> {
+    /// Weights of the rows' type, with one branch instead of a predicate a vector; what a thread has
+    /// of them beyond the row is not used.
+    #[inline(always)]
+    unsafe fn near<T: Packed, const V: usize>(
+        ring: &Ring<R>,
+        tensors: &Tensors<T>,
+        params: &RowParams,
+    ) -> Self {
+        let last = (params.n / V as u64) as u32 - 1;
+        let number = |j: usize| ring.number(j).min(last);
+        // SAFETY: vectors of each.
+        let (weight, bias) = unsafe {
+            let weight = tensors.weight.vectors::<T, R>(number);
+            (weight, tensors.bias.vectors::<T, R>(number))
+        };
+        Self {
+            weight: weight.map(|raw| [raw, [0; 4]]),
+            bias: bias.map(|raw| [raw, [0; 4]]),
+        }
+    }
+
     #[inline(always)]
     unsafe fn new<T: Packed, W: Packed, const V: usize>(
         ring: &Ring<R>,
@@ -61,12 +82,19 @@ unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> M
     }
 }
 
-/// Normalises all rows of this block or cluster.
+/// Normalises all rows of this block or cluster; `JOINED` says whether there may be a residual.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; without a residual unless
+/// `JOINED`; with weights of the rows' type if `R` is more than [`RING_VECTORS`].
 #[inline(always)]
-pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
+pub(super) unsafe fn ring<
+    T: Packed,
+    W: Packed,
+    const V: usize,
+    const R: usize,
+    const JOINED: bool,
+>(
     tensors: &Tensors<T>,
     params: &RowParams,
 ) {
@@ -76,10 +104,13 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
     };
     // SAFETY: the launch's promise; all threads come here, and a warp's take the same branches.
     unsafe {
-        let ring = Ring::<R>::new::<T>(params, 1 + u32::from(!tensors.residual.is_null()));
+        let ring = Ring::<R>::new::<T>(params, 1 + u32::from(has_residual::<T, JOINED>(tensors)));
         ring.begin();
         ring.fill(&row_of);
-        let columns = Columns::new::<T, W, V>(&ring, tensors);
+        let columns = match R > RING_VECTORS {
+            true => Columns::near::<T, V>(&ring, tensors, params),
+            false => Columns::new::<T, W, V>(&ring, tensors),
+        };
         let elements = |vectors: u32| Count::new((vectors * V as u32) as f32);
         let of_warp = elements(ring.vectors());
         let of_row = Count {
@@ -94,7 +125,7 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
             if i < ring.rows {
                 ring.wait(turn);
                 let row = ring.row(i);
-                let part = moments::<T, V, R>(&ring, turn, tensors, row, of_warp, params);
+                let part = moments::<T, V, R, JOINED>(&ring, turn, tensors, row, of_warp, params);
                 ring.post(i, part);
             }
             if i > 0 {
@@ -108,7 +139,7 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
                     tensors.keep_row(row, all.mean, rstd);
                 }
                 let to = row_of_mut(tensors.y, row, params.strides[3]);
-                write::<T, W, V, R>(&ring, last, tensors, &columns, (all.mean, rstd), to);
+                write::<T, W, V, R, JOINED>(&ring, last, tensors, &columns, (all.mean, rstd), to);
                 ring.refill(i, last, &row_of);
             }
             if i < ring.rows {
@@ -128,13 +159,19 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
 }
 
+/// Whether rows come with a residual.
+#[inline(always)]
+fn has_residual<T, const JOINED: bool>(tensors: &Tensors<T>) -> bool {
+    JOINED && !tensors.residual.is_null()
+}
+
 /// Mean (0 in RMS norm) and squared deviations of the warp's part of a row, which has `count`
 /// elements. Stores the sum with the residual, if the launch wants it.
 ///
 /// # Safety
 /// The row is in its stage.
 #[inline(always)]
-unsafe fn moments<T: Packed, const V: usize, const R: usize>(
+unsafe fn moments<T: Packed, const V: usize, const R: usize, const JOINED: bool>(
     ring: &Ring<R>,
     turn: Turn,
     tensors: &Tensors<T>,
@@ -143,33 +180,43 @@ unsafe fn moments<T: Packed, const V: usize, const R: usize>(
     params: &RowParams,
 ) -> Moments {
     let is_centered = params.flags & flags::CENTER != 0;
+    // Vectors of one iteration; of wider rings, loops have more than one.
+    let step = RING_VECTORS.min(R);
     let mut mean = 0.0;
     if is_centered {
         let mut sum = 0.0;
-        let mut j = 0;
-        while j < R {
-            // SAFETY: the row has landed. Vectors that the row does not have are 0.
-            let x = unpack::<T, V>(&unsafe { summed::<T, V, R>(ring, turn, j, tensors) });
-            sum += sum_of(&x);
-            j += 1;
+        let mut first = 0;
+        while first < R {
+            let mut j = first;
+            while j < first + step {
+                // SAFETY: the row has landed. Vectors that the row does not have are 0.
+                let raw = unsafe { summed::<T, V, R, JOINED>(ring, turn, j, tensors) };
+                sum += sum_of(&unpack::<T, V>(&raw));
+                j += 1;
+            }
+            first = Ring::<R>::rolled(first + step);
         }
         // SAFETY: the warp's lanes come here together.
         mean = mul_rn(unsafe { of_lanes(sum, LANES, &|a, b| a + b) }, count.share);
     }
     let to = row_of_mut(tensors.sum, row, params.strides[2]);
     let mut squares = 0.0;
-    let mut j = 0;
-    while j < R {
-        // SAFETY: as above; a vector of the sum's row, or nothing.
-        unsafe {
-            let raw = summed::<T, V, R>(ring, turn, j, tensors);
-            if !tensors.sum.is_null() {
-                ring.store(to, j, raw);
+    let mut first = 0;
+    while first < R {
+        let mut j = first;
+        while j < first + step {
+            // SAFETY: as above; a vector of the sum's row, or nothing.
+            unsafe {
+                let raw = summed::<T, V, R, JOINED>(ring, turn, j, tensors);
+                if JOINED && !tensors.sum.is_null() {
+                    ring.store(to, j, raw);
+                }
+                let of_vector = squares_about(&unpack::<T, V>(&raw), mean);
+                squares += if ring.has(j) { of_vector } else { 0.0 };
             }
-            let of_vector = squares_about(&unpack::<T, V>(&raw), mean);
-            squares += if ring.has(j) { of_vector } else { 0.0 };
+            j += 1;
         }
-        j += 1;
+        first = Ring::<R>::rolled(first + step);
     }
     // SAFETY: as above.
     let squares = unsafe { of_lanes(squares, LANES, &|a, b| a + b) };
@@ -181,7 +228,7 @@ unsafe fn moments<T: Packed, const V: usize, const R: usize>(
 /// # Safety
 /// The row is in its stage.
 #[inline(always)]
-unsafe fn summed<T: Packed, const V: usize, const R: usize>(
+unsafe fn summed<T: Packed, const V: usize, const R: usize, const JOINED: bool>(
     ring: &Ring<R>,
     turn: Turn,
     j: usize,
@@ -189,7 +236,7 @@ unsafe fn summed<T: Packed, const V: usize, const R: usize>(
 ) -> Raw {
     // SAFETY: passed on to the caller.
     let raw = unsafe { ring.read(turn, 0, j) };
-    if tensors.residual.is_null() {
+    if !has_residual::<T, JOINED>(tensors) {
         return raw;
     }
     let mut x = unpack::<T, V>(&raw);
@@ -208,7 +255,7 @@ unsafe fn summed<T: Packed, const V: usize, const R: usize>(
 /// # Safety
 /// The row of x is still in its stage; `to` is a row of y.
 #[inline(always)]
-unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
+unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize, const JOINED: bool>(
     ring: &Ring<R>,
     turn: Turn,
     tensors: &Tensors<T>,
@@ -223,7 +270,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let bias: [f32; V] = Weights::unpack::<W, V>(&bias[j]);
         // SAFETY: passed on to the caller.
-        let raw = unsafe { summed::<T, V, R>(ring, turn, j, tensors) };
+        let raw = unsafe { summed::<T, V, R, JOINED>(ring, turn, j, tensors) };
         let mut out = unpack::<T, V>(&raw);
         let mut i = 0;
         while i < V {

@@ -42,6 +42,12 @@ impl Places {
         self.vector(j) < self.vectors
     }
 
+    /// Index in the row of the thread's vector `j`, or of the row's last vector if it has no such one.
+    #[inline(always)]
+    pub(crate) fn nearest(&self, j: usize) -> u32 {
+        self.vector(j).min(self.vectors.saturating_sub(1))
+    }
+
     /// Vectors of the thread's warp, or of those of its lanes that share the row.
     #[inline(always)]
     pub(crate) fn vectors_of_warp(&self, group: &Group) -> u32 {

@@ -170,6 +170,30 @@ impl Weights {
         raw
     }
 
+    /// Loads the vectors `number(0..R)` of the weights, of the rows' type `T`, through the read-only
+    /// cache. If there is no tensor, each weight is the value used instead.
+    ///
+    /// # Safety
+    /// As for [`Weights::vector`], of each of these vectors.
+    #[inline(always)]
+    pub(crate) unsafe fn vectors<T: Packed, const R: usize>(
+        &self,
+        number: impl Fn(usize) -> u32,
+    ) -> [Raw; R] {
+        let mut raw = [[T::word(self.instead, self.instead); 4]; R];
+        // One branch that all threads take, for fewer instructions than a predicate a vector.
+        if !self.start.is_null() {
+            let mut j = 0;
+            while j < R {
+                let at = self.row::<T>().wrapping_add(number(j) as usize * T::LANES);
+                // SAFETY: passed on to the caller.
+                raw[j] = unsafe { mem::ld_global_nc_v4_u32(at.cast()) };
+                j += 1;
+            }
+        }
+        raw
+    }
+
     /// The numbers that a vector of weights holds.
     #[inline(always)]
     pub(crate) fn unpack<W: Packed, const V: usize>(raw: &[Raw; 2]) -> [f32; V] {

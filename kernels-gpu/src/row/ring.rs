@@ -39,7 +39,7 @@ use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global;
 use cuda_std::warp::{FULL_MASK, Words, bar_warp_sync, uniform};
-use spec::rows::{RingLayout, RowParams, VECTOR_BYTES};
+use spec::rows::{RING_VECTORS, RingLayout, RowParams, VECTOR_BYTES};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -129,6 +129,16 @@ impl<const R: usize> Ring<R> {
             first_row,
             step: teams,
             rows: ((params.rows + teams - 1 - first_row) / teams) as u32,
+        }
+    }
+
+    /// The index, where LLVM unrolls loops over the thread's vectors; opaque where there are so many
+    /// of them that the kernel would grow by more than it gains.
+    #[inline(always)]
+    pub(crate) fn rolled(j: usize) -> usize {
+        match R > RING_VECTORS {
+            true => opaque(j as u32) as usize,
+            false => j,
         }
     }
 
@@ -229,7 +239,7 @@ impl<const R: usize> Ring<R> {
                     mem::st_shared_v4_u32(self.parts.add_bytes(at * VECTOR_BYTES), [0; 4]);
                     part += 1;
                 }
-                j += 1;
+                j = Self::rolled(j + 1);
             }
             thread::sync_threads();
             if self.blocks > 1 {

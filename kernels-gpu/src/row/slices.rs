@@ -9,12 +9,14 @@
 //!
 //! | barrier | producer | consumer | bytes |
 //! |---|---|---|---|
-//! | `landed`, one for each team of the block | bulk copies issued by the team's first thread | the team's threads of the block | the row's slices of all inputs |
+//! | `landed`, one for each team of the block, or for each part of a slice | bulk copies issued by the team's first thread | the team's threads of the block | the row's slices of all inputs, or the part |
 //! | `exchanged`, in clusters | every warp of the cluster, or one of each block | the block | 16 a message |
 //!
 //! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for the sums of every warp of the row;
 //! the slices, by team and input. Each slice begins at a multiple of 128 bytes: bulk copies to odd
 //! multiples of 16 bytes take longer.
+
+mod parts;
 
 use super::group::{Group, butterfly};
 use super::held::row_of;
@@ -237,6 +239,18 @@ impl Team {
                         .arrive_expect_tx(self.expected * VECTOR_BYTES);
                 }
             }
+            self.meet();
+        }
+    }
+
+    /// Waits until all threads see the barriers, and all blocks run.
+    ///
+    /// # Safety
+    /// All threads of the team call it, once; the barriers have been initialised.
+    #[inline(always)]
+    unsafe fn meet(&self) {
+        // SAFETY: passed on to the caller.
+        unsafe {
             thread::sync_threads();
             if self.group.blocks > 1 {
                 cluster::barrier_cluster_arrive_relaxed_aligned();

@@ -140,7 +140,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
     let is_early = begin(params);
     // SAFETY: the launch's promise; a row of x; all threads come here.
     unsafe {
-        let team = Team::fetch(params, 1, [tensors.x; 2]);
+        let team = Team::fetch_parts(params, tensors.x);
         if team.row >= params.rows {
             return;
         }
@@ -150,7 +150,6 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
             griddepcontrol_wait(); // the factor has been written
         }
         let scale = tensors.scale(&target, params) * target.weight;
-        team.land();
         let slice = team.slice(0);
         let whole = team.reduce(part_of::<T, V>(&team, slice, params), Part::merge);
         // The block whose slice has the target's logit writes the loss; the first block if the
@@ -212,10 +211,10 @@ impl Words for Part {
     }
 }
 
-/// The reductions over a thread's part of a slice.
+/// The reductions over a thread's part of a slice, which then has landed.
 ///
 /// # Safety
-/// The slice has landed.
+/// The slice's loads have been issued.
 #[inline(always)]
 unsafe fn part_of<T: Packed, const V: usize>(
     team: &Team,
@@ -226,8 +225,11 @@ unsafe fn part_of<T: Packed, const V: usize>(
         logits: MaxSum::EMPTY,
         total: 0.0,
     };
-    // SAFETY: vectors of the slice.
-    team.each(|v| part.logits = part.logits.push(unpack::<T, V>(&unsafe { slice.read(v) })));
+    team.each_landing(params.stages, |v| {
+        // SAFETY: a vector of the slice that has landed.
+        let x = unpack::<T, V>(&unsafe { slice.read(v) });
+        part.logits = part.logits.push(x);
+    });
     if params.epsilon != 0.0 {
         team.each(|v| {
             // SAFETY: as above.

@@ -132,13 +132,14 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, params: &RowParams) {
     // SAFETY: the launch's promise; a row of x; all threads come here.
-    let team = unsafe { Team::fetch(params, 1, [x, x]) };
-    team.land();
+    let team = unsafe { Team::fetch_parts(params, x) };
     let slice = team.slice(0);
     let mut part = MaxSum::EMPTY;
     // SAFETY: vectors of the slice; all threads of the team come here, once.
     let whole = unsafe {
-        team.each(|v| part = part.push(unpack::<T, V>(&slice.read(v))));
+        team.each_landing(params.stages, |v| {
+            part = part.push(unpack::<T, V>(&slice.read(v)));
+        });
         team.reduce(part, MaxSum::merge)
     };
     let is_log = params.flags & flags::LOG != 0;

@@ -1,8 +1,8 @@
 //! Entries that work on rows: their names and parameters.
 
 use super::{
-    GRAD_VECTORS, NORM_VECTORS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing,
-    VECTORS,
+    GRAD_VECTORS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing, VECTORS,
+    WIDE_CLUSTER, WIDE_THREADS, WIDE_VECTORS,
 };
 use crate::DType;
 
@@ -11,9 +11,9 @@ const PLAIN: RowKernels = RowKernels {
     vectors: VECTORS as u32,
     least_threads: 4,
     alone_threads: 0,
-    filled_threads: 0,
     ahead: false,
     ring: None,
+    wide: None,
     slices: None,
 };
 
@@ -49,6 +49,17 @@ const fn norm_ring(vectors: u32) -> Ringing {
     }
 }
 
+/// One block of 16 warps an SM, in clusters of 8 from 131,080 elements on.
+const WIDE_RING: Ringing = Ringing {
+    vectors: WIDE_VECTORS as u32,
+    alone_warps: WIDE_THREADS / 32,
+    warps: WIDE_THREADS / 32,
+    cluster: WIDE_CLUSTER,
+    most_warps: WIDE_THREADS / 32,
+    joined_cluster: 1,
+    resident_warps: WIDE_THREADS / 32,
+};
+
 const fn norm_grad_ring(vectors: u32, alone_warps: u32, warps: u32) -> Ringing {
     Ringing {
         vectors,
@@ -74,6 +85,8 @@ pub enum Form {
     Pairs,
     /// In shared memory of persistent blocks or clusters; sm_90a.
     Ring,
+    /// The same, with more of a row in each thread; bf16; sm_90a.
+    Wide,
     /// In shared memory, or nowhere; every GPU.
     Loose,
 }
@@ -111,6 +124,7 @@ impl core::fmt::Display for Form {
             Self::Ahead => "ahead",
             Self::Pairs => "pairs",
             Self::Ring => "ring",
+            Self::Wide => "wide",
             Self::Loose => "loose",
         })
     }
@@ -160,7 +174,7 @@ impl RowOp {
         }
     }
 
-    /// The kernels of the operation.
+    /// The kernels of the operation; of all dtypes, or of bf16.
     pub const fn kernels(self) -> RowKernels {
         match self {
             Self::Softmax => RowKernels {
@@ -174,16 +188,14 @@ impl RowOp {
                 ..PLAIN
             },
             Self::Norm => RowKernels {
-                vectors: NORM_VECTORS as u32,
                 alone_threads: 64,
-                filled_threads: 128,
                 ahead: true,
                 ring: Some(norm_ring(RING_VECTORS as u32)),
+                wide: Some(WIDE_RING),
                 slices: Some(NORM_SLICES),
                 ..PLAIN
             },
             Self::NormF32 => RowKernels {
-                vectors: NORM_VECTORS as u32,
                 ring: Some(norm_ring(RING_VECTORS_F32 as u32)),
                 slices: Some(NORM_SLICES),
                 ..PLAIN
@@ -214,6 +226,18 @@ impl RowOp {
         }
     }
 
+    /// The kernels of the operation for rows of this dtype.
+    pub const fn kernels_of(self, dtype: DType) -> RowKernels {
+        let kernels = self.kernels();
+        match dtype {
+            DType::Bf16 => kernels,
+            _ => RowKernels {
+                wide: None,
+                ..kernels
+            },
+        }
+    }
+
     /// Whether there are kernels of this form, for at least one dtype.
     pub const fn has(self, form: Form) -> bool {
         match form {
@@ -221,6 +245,7 @@ impl RowOp {
             Form::Slices => self.kernels().slices.is_some(),
             Form::Ahead | Form::Pairs => self.kernels().ahead,
             Form::Ring => self.kernels().ring.is_some(),
+            Form::Wide => self.kernels().wide.is_some(),
             Form::Loose => !matches!(self, Self::NormF32 | Self::NormGradF32),
         }
     }
@@ -281,6 +306,7 @@ pub struct RowParams {
     pub flags: u32,
     /// Vectors of a slice, if rows are in slices or come through a ring.
     pub vectors: u32,
-    /// Rows that are in a block at a time, if they come through a ring.
+    /// Rows that are in a block at a time, if they come through a ring. Parts in which a slice
+    /// lands, if rows are in slices.
     pub stages: u32,
 }

@@ -33,12 +33,11 @@ pub const HELD_BLOCKS: u32 = 2;
 /// Launch bound of kernels that need more registers: 80 registers a thread.
 pub const BOUND_THREADS: u32 = 768;
 
+/// Launch bound of norms that hold rows in registers: 72 registers a thread, 28 warps on an SM.
+pub const NORM_THREADS: u32 = 896;
+
 /// Vectors of a row that a thread holds in registers.
 pub const VECTORS: usize = 4;
-
-/// The same for norms, which keep rows as they are in memory. The more elements a thread has, the
-/// less its other work costs for each of them.
-pub const NORM_VECTORS: usize = 8;
 
 /// The same for gradients of norms, whose threads also accumulate the weights' gradients.
 pub const GRAD_VECTORS: usize = 2;
@@ -51,6 +50,15 @@ pub const RING_VECTORS: usize = 4;
 
 /// The same, with weights in f32.
 pub const RING_VECTORS_F32: usize = 2;
+
+/// The same for norms of bf16 with a bias, of rows beyond those that come in pairs.
+pub const WIDE_VECTORS: usize = 8;
+
+/// Most threads of a block of such a ring: 128 registers a thread.
+pub const WIDE_THREADS: u32 = 512;
+
+/// Most blocks of a cluster of it: larger ones leave more multiprocessors idle.
+pub const WIDE_CLUSTER: u32 = 8;
 
 /// Blocks of gradients of norms that run on an SM, where rows are in registers.
 pub const GRAD_BLOCKS: u32 = 8;
@@ -145,14 +153,13 @@ pub struct RowKernels {
     pub least_threads: u32,
     /// Most threads of a row that is held in registers.
     pub alone_threads: u32,
-    /// The same for rows that fill at least seven eighths of their threads' vectors: with less in
-    /// each thread, fewer bytes are in flight.
-    pub filled_threads: u32,
     /// Whether there are kernels with weights loaded ahead, for longer rows with one input: up to
     /// 32 KiB for each of 16 blocks, or 16 KiB with a bias.
     pub ahead: bool,
     /// How longer rows come through a ring, if there are kernels for that.
     pub ring: Option<Ringing>,
+    /// The same for norms with a bias and one input, if there are kernels for that.
+    pub wide: Option<Ringing>,
     /// How still longer rows are cut into slices, if there are kernels for that.
     pub slices: Option<Slicing>,
 }
@@ -230,8 +237,9 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy, 4,096 of norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32), or of `filled_threads` (8,192 of norms) if the row fills seven eighths of them | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy and norms, 8,192 of softmax, 512 of gradients of norms; half of that in f32) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
     /// | the same, longer, of norms without a residual, up to the vectors of [`AHEAD`], or of [`PAIRS`] with a bias, for each of [`AHEAD_THREADS`] of 16 blocks (131,072 elements of 16 bits with a bias, else 262,144) | [`Strategy::Ahead`] |
+    /// | the same, longer, of norms of bf16 with a bias, up to [`WIDE_VECTORS`] for each of [`WIDE_THREADS`] of [`WIDE_CLUSTER`] blocks (262,144 elements) | [`Strategy::Ring`] |
     /// | the same, longer, with kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | the same, longer, with kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
     /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
@@ -244,10 +252,7 @@ impl RowPlan {
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
         if shape.is_aligned && is_hopper {
             let threads = power(vectors.div_ceil(held), kernels.least_threads);
-            let is_filled = 8 * vectors >= 7 * held * threads as u64;
-            if vectors <= held * kernels.alone_threads as u64
-                || (is_filled && threads <= kernels.filled_threads)
-            {
+            if vectors <= held * kernels.alone_threads as u64 {
                 return Self {
                     strategy: Strategy::Registers,
                     threads,
@@ -256,6 +261,14 @@ impl RowPlan {
             }
             if kernels.ahead
                 && let Some(plan) = Self::of_ahead(shape, device)
+            {
+                return plan;
+            }
+            if let Some(ringing) = &kernels.wide
+                && shape.inputs == 1
+                && shape.has_bias
+                && let Some(plan) = Self::of_ring(ringing, shape, device)
+                && plan.cluster <= WIDE_CLUSTER
             {
                 return plan;
             }
@@ -444,6 +457,15 @@ impl RowPlan {
         n.div_ceil(threads) + 8 + 5 + (SLICE_SLOTS / 32) as u64 + 5
     }
 
+    /// Parts in which a slice lands, one after the other. The largest clusters gain from beginning
+    /// with the first; in others the copies of other blocks hide the wait as well.
+    pub const fn parts(&self) -> u32 {
+        match (self.strategy, self.cluster) {
+            (Strategy::Slices, MAX_CLUSTER) => 4,
+            _ => 1,
+        }
+    }
+
     /// The form of the entry.
     pub const fn form(&self) -> Form {
         match self.strategy {
@@ -451,6 +473,7 @@ impl RowPlan {
             Strategy::Slices => Form::Slices,
             Strategy::Ahead(Ahead { rows: 1, .. }) => Form::Ahead,
             Strategy::Ahead(_) => Form::Pairs,
+            Strategy::Ring(Stages { vectors, .. }) if vectors == WIDE_VECTORS as u32 => Form::Wide,
             Strategy::Ring(_) => Form::Ring,
             Strategy::Shared | Strategy::Passes => Form::Loose,
         }

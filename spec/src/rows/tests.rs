@@ -101,12 +101,12 @@ fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
         (plan.strategy, plan.threads, plan.cluster)
     };
     let ahead = Strategy::Ahead(AHEAD);
-    assert_eq!(of(256, 1, false), (Strategy::Registers, 4, 1));
-    assert_eq!(of(4096, 1, true), (Strategy::Registers, 64, 1));
+    assert_eq!(of(256, 1, false), (Strategy::Registers, 8, 1));
+    assert_eq!(of(2048, 1, true), (Strategy::Registers, 64, 1));
+    assert_eq!(of(2056, 1, false), (ahead, 64, 1));
     assert_eq!(of(4104, 1, false), (ahead, 96, 1));
     assert_eq!(of(7160, 1, false), (ahead, 128, 1));
-    assert_eq!(of(7168, 1, true), (Strategy::Registers, 128, 1));
-    assert_eq!(of(8192, 1, true), (Strategy::Registers, 128, 1));
+    assert_eq!(of(8192, 1, false), (ahead, 128, 1));
     assert_eq!(of(16_384, 1, false), (ahead, 256, 1));
     assert_eq!(of(16_392, 1, false), (ahead, 160, 2));
     assert_eq!(of(262_144, 1, false), (ahead, 256, 16));
@@ -122,9 +122,18 @@ fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
             blocks,
         })
     };
-    assert_eq!(of(131_080, 1, true), (ring(2, 2), 288, 16));
-    assert_eq!(of(262_144, 1, true), (ring(1, 3), 512, 16));
+    let wide = |stages| {
+        Strategy::Ring(Stages {
+            vectors: 8,
+            stages,
+            blocks: 1,
+        })
+    };
+    assert_eq!(of(131_080, 1, true), (wide(5), 288, 8));
+    assert_eq!(of(262_144, 1, true), (wide(3), 512, 8));
+    assert_eq!(of(262_152, 1, true), (Strategy::Slices, 256, 16));
     assert_eq!(of(65_536, 2, true), (ring(1, 3), 512, 4));
+    assert!(RowOp::Norm.kernels_of(DType::F16).wide.is_none());
 }
 
 #[test]
@@ -175,7 +184,7 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                             n,
                             element_bytes,
                             is_aligned: true,
-                            inputs: 2,
+                            inputs: if vectors == WIDE_VECTORS as u32 { 1 } else { 2 },
                             has_bias: false,
                         };
                         assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);

@@ -39,11 +39,13 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
                 Form::Ahead,
                 Form::Pairs,
                 Form::Ring,
+                Form::Wide,
                 Form::Loose,
             ];
             for form in forms {
-                // Weights in f32 beside other rows: of bf16.
-                if !op.has(form) || (is_f32 && dtype != DType::Bf16) {
+                // Weights in f32 beside other rows, and wide rings: of bf16.
+                let is_of_bf16 = is_f32 || form == Form::Wide;
+                if !op.has(form) || (is_of_bf16 && dtype != DType::Bf16) {
                     continue;
                 }
                 let entry = RowEntry { op, dtype, form };
@@ -101,8 +103,8 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         (Form::Held, _, 0) | (Form::Held, RowOp::NormGrad, _) => rng.random_range(1..=64),
         (Form::Held, ..) => rng.random_range(60..=128),
         (Form::Ring, RowOp::NormGrad | RowOp::NormGradF32, 0) => rng.random_range(65..=520),
-        (Form::Ring, _, 0 | 1) => rng.random_range(520..=4096),
-        (Form::Ring, ..) => rng.random_range(4000..=16_000),
+        (Form::Ring | Form::Wide, _, 0 | 1) => rng.random_range(520..=4096),
+        (Form::Ring | Form::Wide, ..) => rng.random_range(4000..=16_000),
         (Form::Ahead | Form::Pairs, _, 0) => rng.random_range(520..=4096),
         (Form::Ahead | Form::Pairs, ..) => rng.random_range(4000..=16_000),
         (Form::Slices, _, 0) => rng.random_range(1030..=2000),
@@ -121,7 +123,7 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         element_bytes,
         is_aligned,
         inputs,
-        has_bias: entry.form == Form::Pairs,
+        has_bias: matches!(entry.form, Form::Pairs | Form::Wide),
     };
     let device = RowDevice {
         arch: (9, 0),
@@ -135,11 +137,15 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         Form::Held | Form::Loose => {}
         // Where rows come by several forms, the others are not the choice.
         _ => {
-            (kernels.alone_threads, kernels.filled_threads) = (0, 0);
+            kernels.alone_threads = 0;
             match entry.form {
                 Form::Ring => (kernels.ahead, kernels.slices) = (false, None),
+                Form::Wide => (kernels.ahead, kernels.ring, kernels.slices) = (false, None, None),
                 Form::Slices => (kernels.ahead, kernels.ring) = (false, None),
                 _ => (kernels.ring, kernels.slices) = (None, None),
+            }
+            if entry.form != Form::Wide {
+                kernels.wide = None;
             }
         }
     }
@@ -171,7 +177,10 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let has_residual = match entry.op {
         RowOp::Norm | RowOp::NormF32 => {
-            let reads_alone = matches!(entry.form, Form::Loose | Form::Ahead | Form::Pairs);
+            let reads_alone = matches!(
+                entry.form,
+                Form::Loose | Form::Ahead | Form::Pairs | Form::Wide
+            );
             !reads_alone && rng.random_bool(0.5)
         }
         _ => false,
@@ -188,7 +197,7 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
     match plan.strategy {
         Strategy::Shared => params.flags |= flags::STAGED,
         Strategy::Ring(ring) => params.stages = ring.stages,
-        _ => {}
+        _ => params.stages = plan.parts(),
     }
     let unit = if entry.form == Form::Loose { 1 } else { 8 };
     let stride = |rng: &mut ChaCha8Rng| (n + unit * rng.random_range(0..3)) as i64;

@@ -250,6 +250,23 @@ fn clusters([x, y, z]: [u32; 3]) -> Result<sys::CUlaunchAttribute> {
     })
 }
 
+/// Launches in clusters of at least as many blocks as this, more than run at a time, let blocks of
+/// a cluster share a multiprocessor: more clusters then run at once, where they do not divide the
+/// multiprocessors. Smaller launches are spread over as many multiprocessors as possible.
+const BALANCED_BLOCKS: u32 = 2048;
+
+/// The launch attribute by which the blocks of a cluster may share a multiprocessor.
+fn balanced() -> sys::CUlaunchAttribute {
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue {
+            clusterSchedulingPolicyPreference:
+                sys::CUclusterSchedulingPolicy::CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING,
+        },
+    }
+}
+
 /// The launch attribute for programmatic dependent launch (PDL): the launch may start before the
 /// preceding kernel has ended.
 fn begins_early() -> sys::CUlaunchAttribute {
@@ -278,13 +295,13 @@ impl LoadedKernel for GpuKernel {
         if config.shared_bytes > self.opted_in.load(Ordering::Acquire) {
             self.opt_in(config.shared_bytes)?;
         }
-        let blocks = |cluster: [u32; 3]| cluster.into_iter().product::<u32>();
+        let blocks = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
         if let Some(cluster) = config.cluster.or(self.required_cluster)
             && blocks(cluster) > PORTABLE_CLUSTER_BLOCKS
         {
             self.allow_large_clusters()?;
         }
-        let mut attributes = [begins_early(); 2];
+        let mut attributes = [begins_early(); 3];
         let mut count = usize::from(self.begins_early);
         // A cluster that the kernel requires is part of its code and needs no attribute.
         if let Some(cluster) = config.cluster
@@ -293,6 +310,10 @@ impl LoadedKernel for GpuKernel {
         {
             attributes[count] = clusters(cluster)?;
             count += 1;
+            if blocks(config.grid) >= BALANCED_BLOCKS {
+                attributes[count] = balanced();
+                count += 1;
+            }
         }
         if count > 0 {
             // SAFETY: guaranteed by the caller; kernels with PDL or clusters are compiled for sm_90

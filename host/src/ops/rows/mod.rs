@@ -111,7 +111,7 @@ pub(super) struct Launch {
     flags: u32,
     /// Vectors of a slice (the part of a row that one block of a cluster holds).
     vectors: u32,
-    /// Stages of a ring (the pipeline in shared memory).
+    /// Stages of a ring (the pipeline in shared memory), or parts in which a slice lands.
     stages: u32,
 }
 
@@ -124,7 +124,7 @@ impl Launch {
         rows: usize,
         shape: &RowShape,
     ) -> Result<Self> {
-        let plan = plan(stream, op, shape);
+        let plan = plan(stream, op, dtype, shape);
         let blocks = match plan.strategy {
             Strategy::Ring(_) => Some(plan.persistent_blocks(rows as u64)),
             _ => plan.blocks(rows as u64),
@@ -153,7 +153,7 @@ impl Launch {
             vectors: shape.slice_vectors(plan.cluster),
             stages: match plan.strategy {
                 Strategy::Ring(ring) => ring.stages,
-                _ => 0,
+                _ => plan.parts(),
             },
         })
     }
@@ -198,7 +198,7 @@ fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
 }
 
 /// The plan for the stream's device.
-fn plan(stream: &Stream, op: RowOp, shape: &RowShape) -> RowPlan {
+fn plan(stream: &Stream, op: RowOp, dtype: DType, shape: &RowShape) -> RowPlan {
     let device = stream.device();
     let limits = RowDevice {
         arch: device.arch(),
@@ -207,7 +207,7 @@ fn plan(stream: &Stream, op: RowOp, shape: &RowShape) -> RowPlan {
             .max_shared_bytes_per_block
             .saturating_sub(STATIC_BYTES),
     };
-    RowPlan::choose(&op.kernels(), shape, &limits)
+    RowPlan::choose(&op.kernels_of(dtype), shape, &limits)
 }
 
 /// Most elements of a row that one thread adds up, for rows of up to 1024 threads: 16 vectors of a

@@ -1,0 +1,97 @@
+//! Slices that land in parts, one after the other, so that threads begin before all of them have.
+
+use super::{Slice, Team};
+use crate::row::group::Group;
+use crate::row::held::row_of;
+use crate::row::packed::Packed;
+use cuda_std::fence::fence_mbarrier_init_release_cluster;
+use cuda_std::hint::opaque;
+use cuda_std::mbarrier::Mbarrier;
+use cuda_std::tma::cp_async_bulk_shared_cluster_global;
+use spec::rows::{RowParams, VECTOR_BYTES};
+
+impl Team {
+    /// As [`Team::fetch`], for one input, in a block that shares no row with other teams. The slice comes in
+    /// as many parts as the parameters have stages, each of which [`Team::each_landing`] waits for.
+    ///
+    /// # Safety
+    /// As for [`Team::fetch`].
+    #[inline(always)]
+    pub(crate) unsafe fn fetch_parts<T: Packed>(params: &RowParams, tensor: *const T) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let group = Group::of_vectors(params, core::ptr::null_mut());
+            let team = Self::new::<T>(params, 1, group);
+            if team.group.own == 0 {
+                let row = row_of(tensor, team.row, params.strides[0]);
+                let from = row.wrapping_add(team.first as usize * T::LANES);
+                team.ask_parts(params.stages, from);
+            }
+            team.meet();
+            team
+        }
+    }
+
+    /// Vectors of each part of the slice but the last: whole turns of the team's threads.
+    #[inline(always)]
+    fn of_part(&self, parts: u32) -> u32 {
+        let threads = self.group.threads;
+        let turns = (self.vectors + threads - 1) >> threads.trailing_zeros();
+        turns.div_ceil(parts) * threads
+    }
+
+    /// Issues the loads of the slice, which begins at `from`, by one thread.
+    ///
+    /// # Safety
+    /// As for [`Team::fetch_parts`].
+    #[inline(always)]
+    unsafe fn ask_parts<T: Packed>(&self, parts: u32, from: *const T) {
+        let landed = |part: u32| Mbarrier::at(self.base.add_bytes(8 * part));
+        let of_part = self.of_part(parts);
+        // SAFETY: nobody else uses these barriers; the slice has room for the bytes, which are
+        // inside the row.
+        unsafe {
+            if self.group.blocks > 1 {
+                self.exchanged().init(1);
+            }
+            let (mut part, mut first) = (0, 0);
+            while part < opaque(parts) {
+                landed(part).init(1);
+                fence_mbarrier_init_release_cluster();
+                let bytes = self.vectors.saturating_sub(first).min(of_part) * VECTOR_BYTES;
+                landed(part).arrive_expect_tx(bytes);
+                if bytes > 0 {
+                    let Slice(to) = self.slice(0);
+                    let to = to.add_bytes(first * VECTOR_BYTES);
+                    let from = from.wrapping_add(first as usize * T::LANES);
+                    cp_async_bulk_shared_cluster_global(to, from.cast(), bytes, landed(part));
+                }
+                first += of_part;
+                part += 1;
+            }
+            if self.group.blocks > 1 {
+                self.exchanged()
+                    .arrive_expect_tx(self.expected * VECTOR_BYTES);
+            }
+        }
+    }
+
+    /// Calls `f` with the index in the slice of each of the thread's vectors, as they land. Then
+    /// the slice has landed.
+    #[inline(always)]
+    pub(crate) fn each_landing(&self, parts: u32, mut f: impl FnMut(u32)) {
+        let of_part = self.of_part(parts);
+        let (mut part, mut end) = (0, 0);
+        let mut vector = self.group.own;
+        while part < opaque(parts) {
+            end = (end + of_part).min(self.vectors);
+            // SAFETY: the barrier has one phase, which ends when the part has landed.
+            unsafe { Mbarrier::at(self.base.add_bytes(8 * part)).wait_parity(0) };
+            while vector < end {
+                f(vector);
+                vector += opaque(self.group.threads);
+            }
+            part += 1;
+        }
+    }
+}
