@@ -118,6 +118,9 @@ const SHORT_VECTORS: u64 = 16;
 /// With fewer short rows, the launch itself takes as long.
 const SHORT_ROWS: u64 = 1024;
 
+/// Times that a thread takes short rows of 16-bit elements, of which fewer blocks share an SM.
+const SHORT_TURNS: u64 = 2;
+
 /// Short rows whose vectors a thread has in flight at a time.
 pub const SHORT_ROWS_OF_THREAD: u64 = 8;
 
@@ -301,7 +304,8 @@ impl ReducePlan {
             return None;
         }
         let along = vectors.next_power_of_two();
-        let per_block = SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
+        let turns = if lanes >= 8 { SHORT_TURNS } else { 1 };
+        let per_block = turns * SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
         Some(Self {
             along: along as u32,
             across: 1,
@@ -446,10 +450,11 @@ const fn known_of_rows(view: &ReduceView, lanes: u64) -> u32 {
     }
 }
 
-/// Batches of a part of a long row. A part of moments has three numbers, which take longer to merge.
+/// Batches of a part of a long row. A part of moments has three numbers, and one of indices three
+/// words, which take longer to merge.
 const fn batches(family: Family) -> u64 {
     match family {
-        Family::Moments => 2,
+        Family::Moments | Family::Arg => 2,
         _ => 1,
     }
 }

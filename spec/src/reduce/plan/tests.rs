@@ -64,6 +64,17 @@ fn small_inputs_take_one_block_and_large_ones_many() {
 }
 
 #[test]
+fn indices_of_long_rows_of_f32_have_a_form_of_their_own() {
+    let form = |dtype, n| {
+        let entry = ReduceEntry::of(Family::Arg, dtype, false).unwrap();
+        ReducePlan::of(entry, &ReduceView::contiguous(16_384, n, 1), true).form
+    };
+    assert_eq!(form(DType::F32, 16_384), Form::Long);
+    assert_eq!(form(DType::F32, 1024), Form::General);
+    assert_eq!(form(DType::Bf16, 16_384), Form::General);
+}
+
+#[test]
 fn long_rows_have_tickets_for_all_their_sections() {
     for dtype in [DType::F32, DType::Bf16] {
         for family in [Family::Value, Family::Moments] {
