@@ -57,7 +57,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
             let places = at.chunk::<N>(index);
             // SAFETY: as above.
             let words = unsafe { load::<N>(places) };
-            if CHUNKS == 1 {
+            if CHUNKS == 1 && N == 1 {
                 at.ask_ahead::<N>(THREADS, chunks);
             }
             // SAFETY: as above.
