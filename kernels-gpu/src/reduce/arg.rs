@@ -96,6 +96,14 @@ impl<N: Number> Fold for Arg<N> {
         Found { value, index }
     }
     #[inline(always)]
+    fn close_joined<const V: usize>(
+        (value, k): (N, u32),
+        count: u32,
+        indices: &Indices,
+    ) -> Found<N> {
+        Self::close((value, k / V as u32), count, indices, k as usize % V)
+    }
+    #[inline(always)]
     fn single(x: N, index: u64, params: &ReduceParams) -> Found<N> {
         let value = if params.map == MAP_NEGATE {
             x.reversed()

@@ -56,13 +56,13 @@ pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
     unsafe {
         barrier_cluster_arrive_relaxed_aligned(); // this block runs
         let own = Scratch::new(scratch, WARPS as usize);
-        let (at, vectors) = of_part::<F, T, V>(arrays, 0, part, params);
+        let (at, first, vectors) = of_part::<F, T, V>(arrays, 0, part, params);
         if thread::thread_idx_x() == 0 && vectors > TOGETHER {
             // What is not loaded at once is on its way to L2 meanwhile.
             let rest = at.wrapping_add((TOGETHER * VECTOR_BYTES) as usize);
             cp_async_bulk_prefetch_l2_global(rest, (vectors - TOGETHER) * VECTOR_BYTES);
         }
-        let acc = of_thread::<F, T, V, L>(at, vectors, params);
+        let acc = of_thread::<F, T, V, L>(at, first, vectors, params);
         let acc = of_block::<F>(acc, &own, params);
         barrier_cluster_wait_acquire_aligned(); // all blocks run
         if thread::thread_idx_x() == 0 {

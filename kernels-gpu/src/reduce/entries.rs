@@ -102,7 +102,7 @@ const fn columns_words(lanes: usize) -> usize {
 
 formed! {
     reduce_value_f32_short: Value<f32>, f32 => f32, 4, short::rows::<Value<f32>, f32, 4>;
-    reduce_value_bf16_short: Value<f32>, bf16 => f32, 4, short::rows::<Value<f32>, bf16, 8>;
+    reduce_value_bf16_short: Value<f32>, bf16 => f32, 3, short::rows::<Value<f32>, bf16, 8>;
 
     reduce_value_f32_long: Value<f32>, f32 => f32, 4,
         long::rows::<Value<f32>, f32, 4, 16>, long::words(1);
@@ -112,6 +112,9 @@ formed! {
         long::rows::<Moments<f32>, f32, 4, 16>, long::words(3);
     reduce_moments_bf16_long: Moments<f32>, bf16 => f32, 4,
         long::rows::<Moments<f32>, bf16, 8, 16>, long::words(3);
+
+    reduce_arg_f32_long: Arg<f32>, f32 => i64, 3,
+        long::rows::<Arg<f32>, f32, 4, 16>, long::words(3);
 
     reduce_value_f32_cluster: Value<f32>, f32 => f32, 4 for "sm_90",
         cluster::row::<Value<f32>, f32, 4, 16>, cluster::words(1);

@@ -4,6 +4,7 @@
 
 use core::marker::PhantomData;
 
+use cuda_std::hint::opaque;
 use cuda_std::warp::{self, Words};
 use spec::reduce::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST,
@@ -70,6 +71,18 @@ pub(super) trait Fold {
         params: &ReduceParams,
     ) -> [Self::Local; V];
 
+    /// The accumulators of `U` elements of each of `R` results, which have no others; `xs(u, r)` is
+    /// element `u` of result `r`.
+    #[inline(always)]
+    fn once<const R: usize, const U: usize>(
+        xs: impl Fn(usize, usize) -> Self::Number,
+        indices: &Indices,
+        params: &ReduceParams,
+    ) -> [Self::Acc; R] {
+        let locals = Self::batch::<R, U>([Self::start(params); R], xs, 0, params);
+        locals.map(|local| Self::close(local, U as u32, indices, 0))
+    }
+
     /// Whether [`Fold::some`] is there.
     const TAKES_SOME: bool = false;
 
@@ -115,6 +128,17 @@ pub(super) trait Fold {
     /// The accumulator of a local with `count` elements of lane `v`.
     fn close(local: Self::Local, count: u32, indices: &Indices, v: usize) -> Self::Acc;
 
+    /// The accumulator of a local with `count` elements of all `V` lanes, which took in the lanes of
+    /// each vector in turn.
+    #[inline(always)]
+    fn close_joined<const V: usize>(
+        local: Self::Local,
+        count: u32,
+        indices: &Indices,
+    ) -> Self::Acc {
+        Self::close(local, count, indices, 0)
+    }
+
     /// The accumulator of one element.
     fn single(x: Self::Number, index: u64, params: &ReduceParams) -> Self::Acc;
 
@@ -127,8 +151,9 @@ pub(super) trait Fold {
     /// All lanes of the warp are here.
     #[inline(always)]
     unsafe fn merge_lanes(acc: Self::Acc, lanes: u32, params: &ReduceParams) -> Self::Acc {
+        // Opaque, so that it is not unrolled: merges may be long.
         // SAFETY: passed on to the caller.
-        unsafe { butterfly(acc, lanes, |a, b| Self::merge(a, b, params)) }
+        unsafe { butterfly(acc, opaque(lanes), |a, b| Self::merge(a, b, params)) }
     }
 
     /// The result.
@@ -180,8 +205,14 @@ unsafe fn butterfly<A: Words>(mut acc: A, lanes: u32, op: impl Fn(A, A) -> A) ->
 
 /// Combines by a tree: elements half the array apart, again and again.
 #[inline(always)]
-pub(super) fn tree<N: Copy, const U: usize>(mut xs: [N; U], op: impl Fn(N, N) -> N) -> N {
-    let mut half = U / 2;
+pub(super) fn tree<N: Copy, const U: usize>(xs: [N; U], op: impl Fn(N, N) -> N) -> N {
+    tree_of(xs, U, op)
+}
+
+/// The same, of the first `count`.
+#[inline(always)]
+fn tree_of<N: Copy, const U: usize>(mut xs: [N; U], count: usize, op: impl Fn(N, N) -> N) -> N {
+    let mut half = count / 2;
     while half > 0 {
         for u in 0..half {
             xs[u] = op(xs[u], xs[u + half]);
@@ -245,12 +276,14 @@ fn larger_or_nan<N: Number>(a: N, b: N) -> N {
 
 /// The largest of a value and more elements; NaN if any of them is.
 #[inline(always)]
-fn raised<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
-    let mut is_nan = Number::is_nan(value);
-    for &x in &xs {
-        is_nan |= Number::is_nan(x);
+fn raised<N: Number, const U: usize>([value, lost]: [N; 2], mut xs: [N; U]) -> [N; 2] {
+    let mut is_nan = Number::is_nan(value) | (U == 1 && Number::is_nan(xs[0]));
+    // In pairs, which one instruction tests, and which are then no longer needed.
+    for u in 0..U / 2 {
+        is_nan |= Number::is_nan(xs[u]) | Number::is_nan(xs[u + U / 2]);
+        xs[u] = xs[u].larger(xs[u + U / 2]);
     }
-    let largest = value.larger(tree(xs, N::larger));
+    let largest = value.larger(tree_of(xs, U.div_ceil(2), N::larger));
     let largest = match is_nan {
         true => N::not_a_number(largest),
         false => largest,
@@ -376,6 +409,37 @@ impl<N: Number + Rounded> Fold for Value<N> {
             _ => repeated!(added, |x| x),
         }
         locals
+    }
+    /// One tree loses nothing to a sum of 0: no pair of numbers, and one branch for all results.
+    #[inline(always)]
+    fn once<const R: usize, const U: usize>(
+        xs: impl Fn(usize, usize) -> N,
+        _: &Indices,
+        params: &ReduceParams,
+    ) -> [N; R] {
+        macro_rules! all {
+            ($of_lane:ident, |$x:ident| $mapped:expr) => {
+                core::array::from_fn(|r| {
+                    let lane: [N; U] = core::array::from_fn(|u| {
+                        let $x = xs(u, r);
+                        $mapped
+                    });
+                    $of_lane(lane)
+                })
+            };
+        }
+        let product = |lane| N::ONE.times(tree(lane, N::times));
+        let largest = |lane| raised([N::LEAST, N::ZERO], lane)[0];
+        let sum = |lane| N::ZERO.plus(tree(lane, N::plus));
+        match (params.kind, params.map) {
+            (KIND_PRODUCT, _) => all!(product, |x| x),
+            (KIND_LARGEST, MAP_NEGATE) => all!(largest, |x| x.reversed()),
+            (KIND_LARGEST, MAP_ABS) => all!(largest, |x| x.magnitude()),
+            (KIND_LARGEST, _) => all!(largest, |x| x),
+            (_, MAP_ABS) => all!(sum, |x| x.magnitude()),
+            (_, MAP_SQUARE) => all!(sum, |x| x.times(x)),
+            _ => all!(sum, |x| x),
+        }
     }
     #[inline(always)]
     fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {

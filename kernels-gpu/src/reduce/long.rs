@@ -26,13 +26,6 @@ pub(super) const fn words(of_each: usize) -> usize {
     Scratch::words(WARPS as usize, of_each)
 }
 
-/// For folds that do not depend on where elements are.
-const NOWHERE: Indices = Indices {
-    first: 0,
-    step: 0,
-    lane: 0,
-};
-
 /// The kernel's work, over long rows. A thread accumulates `L` elements at a time.
 ///
 /// # Safety
@@ -52,11 +45,11 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
         1 => (block, 0),
         _ => (block / parts, block % parts),
     };
-    let (at, vectors) = of_part::<F, T, V>(arrays, row, part, params);
+    let (at, first, vectors) = of_part::<F, T, V>(arrays, row, part, params);
     // SAFETY: the row has that many vectors from there on; the whole block is here; slots and
     // partial results are this block's own; only the last block writes the output.
     unsafe {
-        let acc = of_thread::<F, T, V, L>(at, vectors, params);
+        let acc = of_thread::<F, T, V, L>(at, first, vectors, params);
         let scratch = Scratch::new(scratch, WARPS as usize);
         let mut acc = of_block::<F>(acc, &scratch, params);
         if parts > 1 {
@@ -141,14 +134,14 @@ unsafe fn of_siblings<F: Fold>(
     }
 }
 
-/// Where a part of a row begins, and how many vectors it has.
+/// Where a part of a row begins, with which of the row's elements, and how many vectors it has.
 #[inline(always)]
 pub(super) fn of_part<F, T, const V: usize>(
     arrays: &Arrays<F>,
     row: u32,
     part: u32,
     params: &ReduceParams,
-) -> (*const u8, u32)
+) -> (*const u8, u64, u32)
 where
     F: Fold,
     T: Load<V, Number = F::Number>,
@@ -161,16 +154,18 @@ where
     let at = arrays
         .x
         .wrapping_offset(element.wrapping_mul(T::bytes(params.mask)) as isize);
-    (at, vectors)
+    (at, first, vectors)
 }
 
-/// A thread's accumulator of the block's `vectors` vectors.
+/// A thread's accumulator of the block's `vectors` vectors, which begin with element `first` of the
+/// row.
 ///
 /// # Safety
 /// They are readable, and aligned.
 #[inline(always)]
 pub(super) unsafe fn of_thread<F, T, const V: usize, const L: usize>(
     row: *const u8,
+    first: u64,
     vectors: u32,
     params: &ReduceParams,
 ) -> F::Acc
@@ -187,17 +182,17 @@ where
     let thread = thread::thread_idx_x();
     let mut at = row.wrapping_add(thread as usize * 16);
     let count = (vectors + THREADS - 1).saturating_sub(thread) / THREADS;
-    // Which lane an element was in does not matter here: one local for all.
+    // One local for all lanes: a thread's elements are numbered vector by vector.
     let mut local = [F::start(params)];
     let mut k = 0;
     while k + BATCH <= count {
         // SAFETY: these are vectors of the row.
         let x = unsafe { together_once::<BATCH_LEN>(at, STEP as i64) };
-        let mut first = 0;
-        while first < BATCH_LEN {
-            let xs = |u: usize, _| T::number(x[first + u / V], u % V);
+        let mut taken = 0;
+        while taken < BATCH_LEN {
+            let xs = |u: usize, _| T::number(x[taken + u / V], u % V);
             local = F::batch::<1, L>(local, xs, k * V as u32, params);
-            first += L / V;
+            taken += L / V;
             k += (L / V) as u32;
         }
         at = at.wrapping_add(BATCH_LEN * STEP);
@@ -211,12 +206,12 @@ where
             }
         }
         if F::TAKES_SOME {
-            let mut first = 0;
-            while first < FEW && k + (first as u32) < count {
-                let xs = |u: usize| T::number(raws[first + u / V], u % V);
-                let is_there = |u: usize| k + ((first + u / V) as u32) < count;
+            let mut taken = 0;
+            while taken < FEW && k + (taken as u32) < count {
+                let xs = |u: usize| T::number(raws[taken + u / V], u % V);
+                let is_there = |u: usize| k + ((taken + u / V) as u32) < count;
                 local = [F::some::<L>(local[0], xs, is_there, params)];
-                first += L / V;
+                taken += L / V;
             }
             k += FEW as u32;
         } else {
@@ -231,7 +226,12 @@ where
         }
         at = at.wrapping_add(FEW * STEP);
     }
-    F::close(local[0], count * V as u32, &NOWHERE, 0)
+    let indices = Indices {
+        first: first + u64::from(thread) * V as u64,
+        step: u64::from(THREADS) * V as u64,
+        lane: 1,
+    };
+    F::close_joined::<V>(local[0], count * V as u32, &indices)
 }
 
 /// Merges the accumulators of all threads; the first warp has the result. When it begins, nobody

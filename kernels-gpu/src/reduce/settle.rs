@@ -23,7 +23,8 @@ pub(super) struct Scratch {
 ///
 /// Column `c` is lane `c >> side_log2` of place `c` modulo the side. Threads write one lane of all
 /// places at a time, and read all lanes of a place. Neither has bank conflicts, as the lanes are
-/// rotated against each other: within 32 places if there are that many, else from entry to entry.
+/// rotated against each other: within 32 places if there are that many; else from entry to entry, and
+/// those that would meet in a bank within their places.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// Log2 of the places side by side.
@@ -50,7 +51,15 @@ impl Layout {
         // Log2 of the entries that a warp has of a lane.
         let apart = 5_u32.saturating_sub(self.side_log2 + self.lanes_log2);
         let lane_turned = (lane + (by_entry >> apart)) & ((1 << self.lanes_log2) - 1);
-        let place_turned = (place & !31) | ((place + lane * by_place) & 31);
+        let place_turned = match self.side_log2 >= 5 {
+            true => (place & !31) | ((place + lane * by_place) & 31),
+            false => {
+                // Log2 of the lanes that begin in the same bank.
+                let alike = (self.side_log2 + self.lanes_log2).saturating_sub(5);
+                let turn = lane >> (5 - self.side_log2) << (self.side_log2 - alike);
+                (place + turn) & ((1 << self.side_log2) - 1)
+            }
+        };
         let in_entry = (lane_turned << self.side_log2) + place_turned;
         entry * self.columns() + in_entry
     }

@@ -62,9 +62,8 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
         let mut left = opaque((ROWS / AT_ONCE) as u32); // not unrolled
         while left > 0 {
             let xs = |u: usize, r: usize| T::number(raws[r], u);
-            let locals = F::batch::<AT_ONCE, V>([F::start(params); AT_ONCE], xs, 0, params);
-            let accs = locals.map(|local| match has_vector {
-                true => F::close(local, V as u32, &indices, 0),
+            let accs = F::once::<AT_ONCE, V>(xs, &indices, params).map(|acc| match has_vector {
+                true => acc,
                 false => F::empty(params),
             });
             // SAFETY: all lanes go through the same rows; outputs of the launch, each with one writer.

@@ -26,11 +26,32 @@ pub struct DenseParams {
     pub chunks: u32,
     /// Number of elements behind them.
     pub rest: u32,
-    /// Chunks by which blocks of several chunks a thread prefetch into L2 ahead of their own; 0 if
-    /// they do not.
-    pub ahead: u64,
+    /// What blocks prefetch into L2.
+    pub bursts: Bursts,
     /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
     pub scalars: [u64; MAX_STEPS],
+}
+
+/// What blocks prefetch into L2 for later ones: each burst of blocks asks for what a later burst
+/// loads. Memory is faster where it reads much at a time before it writes again.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bursts {
+    /// Chunks from a burst's to those that it asks for; 0 if blocks ask for nothing.
+    pub ahead: u32,
+    /// Log2 of the blocks of a burst.
+    pub burst_log2: u16,
+    /// Log2 of the blocks for which one asks: the first of a burst ask for all of them.
+    pub share_log2: u16,
+}
+
+impl Bursts {
+    /// Blocks that ask for nothing.
+    pub const NONE: Self = Self {
+        ahead: 0,
+        burst_log2: 0,
+        share_log2: 0,
+    };
 }
 
 /// A launch over tensors of any strides.

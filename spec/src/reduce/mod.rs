@@ -364,6 +364,7 @@ impl ReduceEntry {
         let is_there = match (form, self.family) {
             (Form::General, _) => true,
             (_, Family::Value) | (Form::Long, Family::Moments) => is_common,
+            (Form::Long, Family::Arg) => matches!(self.reads, Reads::Of(DType::F32)),
             _ => false,
         };
         if is_there {

@@ -75,7 +75,8 @@ const SMALL_CLUSTER_VECTORS: u64 = 16_384;
 /// Fewest vectors of a part in a cluster: four a thread, which are in flight together.
 const CLUSTER_PART_VECTORS: u64 = 1024;
 
-/// Vectors of 128 bytes: parts in clusters begin where a line of the L2 cache does, if the row does.
+/// Vectors of 128 bytes, a line of the L2 cache: parts in clusters begin where a line does, if the row
+/// does.
 const LINE_VECTORS: u64 = 8;
 
 /// Longest rows that are not split if there are many, in batches of a block (64 KiB).
@@ -94,8 +95,15 @@ const SECTIONED: u64 = 4096;
 /// Parts of a section, if a row has more than [`SECTIONED`].
 const SECTION: u64 = 512;
 
-/// Vectors along `inner` of a block of columns.
+/// Most vectors along `inner` of a block of columns, and fewest of a row of columns. The fewest of a
+/// block are those of a line.
 const COLUMNS_ACROSS: u64 = 32;
+
+/// Fewest batches of a thread that has its columns whole.
+const LEAST_BATCHES: u64 = 2;
+
+/// Most parts of columns for which tiles are as wide as they may be.
+const FEW_PARTS: u64 = 16;
 
 /// Blocks over columns that run at the same time on a large GPU, at two and at three an SM: the
 /// number of parts is chosen for these, unless there are more tiles anyway. Two an SM read faster,
@@ -117,6 +125,9 @@ const SHORT_VECTORS: u64 = 16;
 
 /// With fewer short rows, the launch itself takes as long.
 const SHORT_ROWS: u64 = 1024;
+
+/// Times that a thread takes short rows of 16-bit elements, of which fewer blocks share an SM.
+const SHORT_TURNS: u64 = 2;
 
 /// Short rows whose vectors a thread has in flight at a time.
 pub const SHORT_ROWS_OF_THREAD: u64 = 8;
@@ -264,7 +275,7 @@ impl ReducePlan {
         let across = if is_whole_column {
             THREADS as u64
         } else {
-            COLUMNS_ACROSS
+            columns_across(view, vectors)
         };
         let along = THREADS as u64 / across;
         let tiles = view.outer.saturating_mul(vectors.div_ceil(across));
@@ -301,7 +312,8 @@ impl ReducePlan {
             return None;
         }
         let along = vectors.next_power_of_two();
-        let per_block = SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
+        let turns = if lanes >= 8 { SHORT_TURNS } else { 1 };
+        let per_block = turns * SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
         Some(Self {
             along: along as u32,
             across: 1,
@@ -446,10 +458,11 @@ const fn known_of_rows(view: &ReduceView, lanes: u64) -> u32 {
     }
 }
 
-/// Batches of a part of a long row. A part of moments has three numbers, which take longer to merge.
+/// Batches of a part of a long row. A part of moments has three numbers, and one of indices three
+/// words, which take longer to merge.
 const fn batches(family: Family) -> u64 {
     match family {
-        Family::Moments => 2,
+        Family::Moments | Family::Arg => 2,
         _ => 1,
     }
 }
@@ -459,6 +472,28 @@ const fn wanted(all: u64, items: u64) -> u64 {
     match all.checked_div(items) {
         Some(parts) => parts,
         None => 1,
+    }
+}
+
+/// Vectors along `inner` of a block of columns: the most that leave columns whole, if there are then
+/// two blocks an SM of a large GPU; else the most that leave them few parts, which are merged soon.
+const fn columns_across(view: &ReduceView, vectors: u64) -> u64 {
+    let [two, _] = COLUMNS_BLOCKS;
+    let (mut across, mut with_few) = (COLUMNS_ACROSS, 0);
+    while across >= LINE_VECTORS {
+        let tiles = view.outer.saturating_mul(vectors.div_ceil(across));
+        let is_long = view.n >= LEAST_BATCHES * BATCH as u64 * (THREADS as u64 / across);
+        if tiles <= two && tiles >= two - two / 10 && is_long {
+            return across;
+        }
+        if with_few == 0 && columns_parts(tiles) <= FEW_PARTS {
+            with_few = across;
+        }
+        across /= 2;
+    }
+    match with_few {
+        0 => LINE_VECTORS,
+        across => across,
     }
 }
 

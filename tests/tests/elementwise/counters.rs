@@ -48,6 +48,22 @@ fn a_long_function_that_prefetches_reads_every_byte_once() {
 }
 
 #[test]
+fn casts_of_large_tensors_that_prefetch_in_bursts_read_every_byte_once() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    // Chunks of four, enough for bursts; the last burst is not whole.
+    let elements = (1 << 23) + 1003;
+    let x = ones(&stream, &[elements], bf16::ONE);
+    let y = x.cast::<f32>(&stream).expect("a cast");
+    let launch = device.last_launch().expect("a launch");
+    let global = &launch.counters().global;
+    assert_eq!(global.loads.bytes, 2 * elements as u64);
+    assert_eq!(global.stores.bytes, 4 * elements as u64);
+    let y = y.to_vec().expect("elements");
+    assert!(y.iter().all(|&y| y == 1.0));
+}
+
+#[test]
 fn transpositions_move_whole_sectors_and_meet_no_bank_twice() {
     fn check<T: Element>(device: &Device, one: T) {
         let stream = device.stream().expect("a stream");

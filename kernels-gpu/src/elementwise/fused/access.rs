@@ -2,7 +2,7 @@
 
 use cuda_std::hint::opaque;
 use cuda_std::{hole, mem, thread};
-use spec::elementwise::{MAX_RANK, WalkParams};
+use spec::elementwise::{Bursts, MAX_RANK, THREADS, WalkParams};
 
 /// Bytes of a cache line.
 const LINE_BYTES: u32 = 128;
@@ -11,9 +11,9 @@ const LINE_BYTES: u32 = 128;
 pub(super) trait Places {
     /// Addresses of chunk `index` in the output and the first `N` inputs.
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5];
-    /// Prefetches into L2 what a later block loads, which has as many chunks as this one: `own`,
-    /// from `start` on.
-    fn ask_ahead<const N: usize>(&self, start: u32, own: u32, chunks: u32);
+    /// Prefetches into L2 what later blocks load, if this one is among those that ask. A block has
+    /// `own` chunks.
+    fn ask_ahead<const N: usize>(&self, own: u32, chunks: u32);
     /// Addresses of element `index` of those behind the last of `chunks`.
     fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5];
 }
@@ -59,15 +59,14 @@ fn starts(y: *mut u8, [a, b, c, d]: [*const u8; 4]) -> [*mut u8; 5] {
 /// Contiguous tensors.
 pub(super) struct Dense {
     tensors: [*mut u8; 5],
-    /// Distance of prefetches in chunks, or 0.
-    ahead: u64,
+    bursts: Bursts,
 }
 
 impl Dense {
     #[inline(always)]
-    pub(super) fn new(y: *mut u8, inputs: [*const u8; 4], ahead: u64) -> Self {
+    pub(super) fn new(y: *mut u8, inputs: [*const u8; 4], bursts: Bursts) -> Self {
         let tensors = starts(y, inputs);
-        Self { tensors, ahead }
+        Self { tensors, bursts }
     }
 }
 
@@ -84,20 +83,30 @@ impl Places for Dense {
         at
     }
 
-    /// A line for each of the first threads: of a tensor with chunks of 16 bytes, a warp has all.
+    /// A line for each thread at a time.
     #[inline(always)]
-    fn ask_ahead<const N: usize>(&self, start: u32, own: u32, chunks: u32) {
-        let first = u64::from(start) + self.ahead;
-        if self.ahead == 0 || first + u64::from(own) > u64::from(chunks) {
+    fn ask_ahead<const N: usize>(&self, own: u32, chunks: u32) {
+        let Bursts {
+            ahead,
+            burst_log2,
+            share_log2,
+        } = self.bursts;
+        let block = thread::block_idx_x();
+        let in_burst = block & ((1 << burst_log2) - 1);
+        let asks = (in_burst << share_log2) < (1 << burst_log2);
+        let share = own << share_log2;
+        let first = (block - in_burst) * own + in_burst * share + ahead;
+        if ahead == 0 || !asks || first + share > chunks {
             return;
         }
-        let (at, bytes) = (self.chunk::<N>(first as u32), chunk_bytes());
+        let (at, bytes) = (self.chunk::<N>(first), chunk_bytes());
         let mut t = 1;
         while t <= N {
-            let line = thread::thread_idx_x() * LINE_BYTES;
-            if line < own * bytes[t] {
+            let mut line = thread::thread_idx_x() * LINE_BYTES;
+            while line < share * bytes[t] {
                 // SAFETY: a line with chunks that exist.
                 unsafe { mem::prefetch_global_l2(at[t].wrapping_add(line as usize)) };
+                line += THREADS * LINE_BYTES;
             }
             t += 1;
         }
@@ -167,7 +176,7 @@ impl Places for Strided<'_> {
 
     /// Nothing: where a later block's chunks are takes as long to find as where its own are.
     #[inline(always)]
-    fn ask_ahead<const N: usize>(&self, _: u32, _: u32, _: u32) {}
+    fn ask_ahead<const N: usize>(&self, _: u32, _: u32) {}
 
     #[inline(always)]
     fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5] {

@@ -64,6 +64,38 @@ fn small_inputs_take_one_block_and_large_ones_many() {
 }
 
 #[test]
+fn columns_are_whole_or_have_few_parts() {
+    let plan = |dtype, n, inner| {
+        let entry = ReduceEntry::of(Family::Value, dtype, false).unwrap();
+        let plan = ReducePlan::of(entry, &ReduceView::contiguous(1, n, inner), true);
+        assert_eq!(plan.form, Form::Columns);
+        assert!(plan.width <= u64::from(THREADS), "{plan:?}");
+        (plan.across, plan.parts)
+    };
+    let (f32, bf16) = (DType::F32, DType::Bf16);
+    assert_eq!(plan(f32, 16_384, 16_384), (16, 1));
+    assert_eq!(plan(bf16, 16_384, 16_384), (8, 1));
+    assert_eq!(plan(f32, 32_768, 8192), (8, 1));
+    assert_eq!(plan(bf16, 32_768, 8192), (32, 8));
+    assert_eq!(plan(bf16, 1 << 17, 2048), (16, 16));
+    assert_eq!(plan(f32, 1 << 20, 256), (8, 33));
+    assert_eq!(plan(bf16, 1 << 20, 256), (8, 66));
+    // Too short to be whole by so many threads.
+    assert_eq!(plan(bf16, 256, 16_384).0, 32);
+}
+
+#[test]
+fn indices_of_long_rows_of_f32_have_a_form_of_their_own() {
+    let form = |dtype, n| {
+        let entry = ReduceEntry::of(Family::Arg, dtype, false).unwrap();
+        ReducePlan::of(entry, &ReduceView::contiguous(16_384, n, 1), true).form
+    };
+    assert_eq!(form(DType::F32, 16_384), Form::Long);
+    assert_eq!(form(DType::F32, 1024), Form::General);
+    assert_eq!(form(DType::Bf16, 16_384), Form::General);
+}
+
+#[test]
 fn long_rows_have_tickets_for_all_their_sections() {
     for dtype in [DType::F32, DType::Bf16] {
         for family in [Family::Value, Family::Moments] {
