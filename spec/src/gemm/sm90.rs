@@ -11,7 +11,7 @@
 //!
 //! | map | dimensions, innermost first | box |
 //! |---|---|---|
-//! | A or B, K-major | k, m or n, batch | [`SPAN_BYTES`], the tile's rows (of B, a block's part), 1 |
+//! | A or B, K-major | k, m or n, batch | [`SPAN_BYTES`], the tile's rows, 1 |
 //! | A or B, MN-major | m or n, k, batch | [`SPAN_BYTES`], as many k, 1; a tile takes several |
 //! | D | n, m, batch | [`Sm90Tile::store_span_bytes`], [`STORE_ROWS`], 1 |
 //!
@@ -68,10 +68,6 @@ pub struct Sm90Tile {
     pub tile_n: u32,
     /// Number of stages, each a tile of A and one of B.
     pub stages: u32,
-    /// Blocks of a cluster along m, which multicast B to each other.
-    pub cluster_m: u32,
-    /// Blocks of a cluster along n, which multicast A to each other. One of the two is 1.
-    pub cluster_n: u32,
     /// How the consumers share the work.
     pub schedule: Schedule,
     /// The order of a launch's tiles.
@@ -87,11 +83,6 @@ impl Sm90Tile {
     /// Bytes of B in a stage.
     pub const fn b_bytes(&self) -> u32 {
         self.tile_n * SPAN_BYTES
-    }
-
-    /// Blocks of a cluster.
-    pub const fn cluster(&self) -> u32 {
-        self.cluster_m * self.cluster_n
     }
 
     /// How many `wgmma`s of [`MMA_M`] rows make up a consumer's part of a tile.
@@ -152,7 +143,7 @@ impl Sm90Tile {
     /// tiles with so few accumulators that handing them over is worth it.
     pub const fn takes_stream_k(&self) -> bool {
         let is_pingpong = matches!(self.schedule, Schedule::Pingpong);
-        is_pingpong && self.tile_m <= 128 && self.tile_n <= 128 && self.cluster() == 1
+        is_pingpong && self.tile_m == 128 && self.tile_n <= 128
     }
 
     /// Whether its fused entries can store a D that no map describes: larger tiles have no
@@ -161,24 +152,9 @@ impl Sm90Tile {
         self.subtiles() * self.tile_n <= 256
     }
 
-    /// Clusters that run at the same time on so many SMs. A cluster is within one GPC, whose 16 or
-    /// 18 SMs (on an H200) are not all used by clusters of four: 30 run there, not 33.
-    pub const fn clusters(&self, multiprocessors: u32) -> u32 {
-        let clusters = multiprocessors / self.cluster();
-        let clusters = if self.cluster() > 2 {
-            clusters - clusters / 11
-        } else {
-            clusters
-        };
-        if clusters == 0 { 1 } else { clusters }
-    }
-
-    /// Tiles of `m` × `n`, counted in clusters, as (rows, columns).
+    /// Tiles of `m` × `n`, as (rows, columns).
     pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
-        (
-            m.div_ceil(self.tile_m * self.cluster_m),
-            n.div_ceil(self.tile_n * self.cluster_n),
-        )
+        (m.div_ceil(self.tile_m), n.div_ceil(self.tile_n))
     }
 
     /// Blocks of a launch over `batch` matrices: as many as run at the same time; each takes tile
@@ -186,25 +162,20 @@ impl Sm90Tile {
     pub const fn grid(&self, m: u32, n: u32, batch: u32, multiprocessors: u32) -> Option<u32> {
         let (rows, columns) = self.grid_tiles(m, n);
         let tiles = (rows as u64 * columns as u64).saturating_mul(batch as u64);
-        if tiles == 0 || tiles * self.cluster() as u64 > u32::MAX as u64 {
+        if tiles == 0 || tiles > u32::MAX as u64 {
             return None;
         }
-        let clusters = self.clusters(multiprocessors);
-        let used = if tiles < clusters as u64 {
-            tiles as u32
-        } else {
-            clusters
-        };
-        Some(used * self.cluster())
+        Some(match multiprocessors {
+            0 => 1,
+            some if tiles < some as u64 => tiles as u32,
+            some => some,
+        })
     }
 }
 
 impl fmt::Display for Sm90Tile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}_s{}", self.tile_m, self.tile_n, self.stages)?;
-        if self.cluster() > 1 {
-            write!(f, "_c{}x{}", self.cluster_m, self.cluster_n)?;
-        }
         if self.schedule == Schedule::Pingpong {
             f.write_str("_pp")?;
         }
@@ -232,7 +203,7 @@ pub struct SmemMap {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sm90Launch {
-    /// Rows of tiles (of clusters of tiles) that form a band, with [`Raster::Grouped`].
+    /// Rows of tiles that form a band, with [`Raster::Grouped`].
     pub raster_group: u32,
     /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
     pub flags: u32,
@@ -247,14 +218,14 @@ impl Sm90Launch {
     pub const NO_MAP_OF_D: u32 = 1;
 }
 
-/// Coordinates of a tile, or of a cluster's tiles.
+/// Coordinates of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileIndex {
     /// Index in the batch.
     pub batch: u32,
-    /// Row, in clusters of tiles.
+    /// Row, in tiles.
     pub m: u32,
-    /// Column, in clusters of tiles.
+    /// Column, in tiles.
     pub n: u32,
 }
 
@@ -265,7 +236,7 @@ pub struct TileOrder {
     n_tiles: u32,
     raster: Raster,
     group: u32,
-    /// Number of tiles (of clusters of tiles).
+    /// Number of tiles.
     pub count: u32,
 }
 
@@ -356,8 +327,6 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
         tile_m,
         tile_n,
         stages,
-        cluster_m: 1,
-        cluster_n: 1,
         schedule,
         raster: Raster::Grouped,
     }
@@ -365,12 +334,6 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
 
 /// For most shapes; one consumer stores while the other multiplies.
 pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
-/// The same in clusters of four along n, for few rows: each block loads a quarter of A, which all
-/// of them read.
-pub const TILE_128X128_CLUSTER_N: Sm90Tile = Sm90Tile {
-    cluster_n: 4,
-    ..TILE_128X128
-};
 /// Fewer bytes of A and B for each result. Tiles of several widths are there to fill the last wave
 /// better.
 pub const TILE_128X176: Sm90Tile = tile(128, 176, 5, Schedule::Pingpong);
@@ -386,6 +349,9 @@ pub const TILE_128X80: Sm90Tile = tile(128, 80, 7, Schedule::Cooperative);
 pub const TILE_128X48: Sm90Tile = tile(128, 48, 8, Schedule::Cooperative);
 /// For small GEMMs, of which larger tiles would occupy few SMs.
 pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
+/// The same with two rows of tiles or more: half the `wgmma`s, which read a quarter less of shared
+/// memory.
+pub const TILE_64X128: Sm90Tile = tile(64, 128, 8, Schedule::Pingpong);
 /// Cooperative, to leave registers for a second set of accumulators.
 pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
 /// As wide as the registers allow: more `wgmma` work between two additions.
@@ -404,22 +370,22 @@ pub const fn tiles(
     match (a, b, output, epilogue) {
         (Bf16, Bf16, Bf16, Plain) if k_major => &[
             TILE_128X128,
-            TILE_128X128_CLUSTER_N,
             TILE_128X176,
             TILE_128X192,
             TILE_128X256,
             TILE_128X64,
+            TILE_64X128,
             TILE_128X224,
             TILE_128X80,
             TILE_128X48,
         ],
         (F16, F16, F16, Plain) if k_major => &[
             TILE_128X128,
-            TILE_128X128_CLUSTER_N,
             TILE_128X176,
             TILE_128X192,
             TILE_128X256,
             TILE_128X64,
+            TILE_64X128,
             TILE_128X80,
             TILE_128X48,
         ],

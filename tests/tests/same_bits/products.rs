@@ -198,15 +198,15 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let a_is_k_major = entry.trans_a == Transpose::N;
     let b_is_k_major = entry.trans_b == Transpose::T;
-    let (a, lda, stride_a) = operand(entry.a, m, tile.tile_m / tile.cluster_n, a_is_k_major);
-    let (b, ldb, stride_b) = operand(entry.b, n, tile.tile_n / tile.cluster_m, b_is_k_major);
+    let (a, lda, stride_a) = operand(entry.a, m, tile.tile_m, a_is_k_major);
+    let (b, ldb, stride_b) = operand(entry.b, n, tile.tile_n, b_is_k_major);
     (params.lda, params.batch_stride_a) = (lda, stride_a);
     (params.ldb, params.batch_stride_b) = (ldb, stride_b);
     let shape = [batch, m, n];
     let span_bytes = tile.store_span_bytes(entry.output.size_bytes() as u32);
     let boxes = (sm90::STORE_ROWS, span_bytes);
     let (d, ldd, stride_d) = mapped(&mut trial, entry.output, shape, boxes, rng);
-    let blocks = BLOCKS * tile.cluster();
+    let blocks = BLOCKS;
     let grid = tile.grid(m, n, batch, blocks).expect("a small product");
     let (rows, columns) = tile.grid_tiles(m, n);
     // In half of the cases, tiles are split among the blocks (stream-K).

@@ -30,14 +30,12 @@ macro_rules! major {
     };
 }
 
-/// The tile of an entry; no cluster shape means clusters of one block.
-const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[[u32; 2]]) -> Sm90Tile {
+/// The tile of an entry.
+const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule) -> Sm90Tile {
     Sm90Tile {
         tile_m: m,
         tile_n: n,
         stages,
-        cluster_m: if cluster.is_empty() { 1 } else { cluster[0][0] },
-        cluster_n: if cluster.is_empty() { 1 } else { cluster[0][1] },
         schedule,
         raster: Raster::Grouped,
     }
@@ -45,18 +43,17 @@ const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule, cluster: &[[u32; 
 
 macro_rules! entries {
     ($($epilogue:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal x $n:literal x $stages:literal $schedule:ident
-        $(, cluster $cm:literal x $cn:literal)?;)*) => {$(
-        entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule [$($cm x $cn)?]);
+        $m:literal x $n:literal x $stages:literal $schedule:ident;)*) => {$(
+        entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule);
     )*};
     (@kernel $in_a:ident $in_b:ident, $a:ident $b:ident, $m:literal $n:literal $stages:literal
-        $schedule:ident [$($cm:literal x $cn:literal)?] $promotes:literal) => {
+        $schedule:ident $promotes:literal) => {
         struct This;
         impl Config for This {
             type Mma = M64<$n, f32, $in_a, $in_b>;
             type A = major!(A $a);
             type B = major!(B $b);
-            const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule, &[$([$cm, $cn])?]);
+            const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule);
             const PROMOTES: bool = $promotes;
         }
         type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
@@ -64,14 +61,14 @@ macro_rules! entries {
     (@plain $($entry:tt)*) => { entries!(@scaled false $($entry)*); };
     (@promoted $($entry:tt)*) => { entries!(@scaled true $($entry)*); };
     (@scaled $promotes:literal $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal $n:literal $stages:literal $schedule:ident [$($cm:literal x $cn:literal)?]) => {
+        $m:literal $n:literal $stages:literal $schedule:ident) => {
         /// `alpha * scale_a * scale_b * a @ b`; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
         #[kernel(
-            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cm * $cn, 1, 1),)?
-            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$([$cm, $cn])?]).smem_bytes()
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
+            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule).smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -84,7 +81,7 @@ macro_rules! entries {
             launch: Sm90Launch,
             workspace: *mut u32,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cm x $cn)?] $promotes);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule $promotes);
             // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
@@ -97,14 +94,14 @@ macro_rules! entries {
         }
     };
     (@fused $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident, $m:literal
-        $n:literal $stages:literal $schedule:ident [$($cm:literal x $cn:literal)?]) => {
+        $n:literal $stages:literal $schedule:ident) => {
         /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
         #[kernel(
-            arch = "sm_90a", max_threads = THREADS, min_blocks = 1, $(cluster = ($cm * $cn, 1, 1),)?
-            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule, &[$([$cm, $cn])?]).smem_bytes()
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
+            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule).smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -123,7 +120,7 @@ macro_rules! entries {
             params: GemmParams,
             epilogue: EpilogueParams,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule [$($cm x $cn)?] false);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule false);
             const { assert!(!This::TILE.boxes_overlap(size_of::<$out>() as u32)) };
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.
@@ -155,11 +152,11 @@ unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
 
 entries! {
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_nt_128x128_s6_c1x4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_bf16_nt_128x176_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 176 x 5 Pingpong;
     plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_128x64_s8_pp_plain: Bf16 Bf16 bf16, N T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_bf16_nt_64x128_s8_pp_plain: Bf16 Bf16 bf16, N T, 64 x 128 x 8 Pingpong;
     plain gemm_sm90_bf16_nt_128x224_s4_plain: Bf16 Bf16 bf16, N T, 128 x 224 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_128x80_s7_plain: Bf16 Bf16 bf16, N T, 128 x 80 x 7 Cooperative;
     plain gemm_sm90_bf16_nt_128x48_s8_plain: Bf16 Bf16 bf16, N T, 128 x 48 x 8 Cooperative;
@@ -184,11 +181,11 @@ entries! {
     plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_nt_128x128_s6_c1x4_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong, cluster 1 x 4;
     plain gemm_sm90_f16_nt_128x176_s5_pp_plain: F16 F16 f16, N T, 128 x 176 x 5 Pingpong;
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_nt_128x64_s8_pp_plain: F16 F16 f16, N T, 128 x 64 x 8 Pingpong;
+    plain gemm_sm90_f16_nt_64x128_s8_pp_plain: F16 F16 f16, N T, 64 x 128 x 8 Pingpong;
     plain gemm_sm90_f16_nt_128x80_s7_plain: F16 F16 f16, N T, 128 x 80 x 7 Cooperative;
     plain gemm_sm90_f16_nt_128x48_s8_plain: F16 F16 f16, N T, 128 x 48 x 8 Cooperative;
     plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;

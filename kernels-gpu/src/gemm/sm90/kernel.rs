@@ -3,8 +3,8 @@
 //! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits, with either extent contiguous
 //! (16 bits) or with k contiguous (all others); D is `[m, n]` in f32, f16 or bf16.
 //!
-//! **Roles.** Three warpgroups. Warpgroup 0 is the producer: one of its threads issues all TMA loads,
-//! and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers: they issue wgmmas
+//! **Roles.** Three warpgroups. Warpgroup 0 is the producer: a thread of its first warp issues all TMA
+//! loads, and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers: they issue wgmmas
 //! and store. *Cooperative*: each consumer has half of the rows of every tile. *Pingpong*: each consumer
 //! has every other tile, and stores it while the other one multiplies. The kernel is persistent: a block
 //! takes tile after tile, so that the producer loads the next tile while this one is stored.
@@ -20,11 +20,8 @@
 //!
 //! | barrier | arrives | count | bytes |
 //! |---|---|---|---|
-//! | full | the loading thread, before its copies | 1 | A and B, of all blocks of the cluster |
-//! | empty | a thread of each warpgroup that read it, at each block of the cluster | readers × blocks | – |
-//!
-//! **Cluster.** The blocks of a cluster are neighbours along m (or n). Each loads its own A (or B), and
-//! multicasts its part of B (or A) to all of them.
+//! | full | the loading thread, before its copies | 1 | A and B |
+//! | empty | a thread of each warpgroup that read it | readers | – |
 //!
 //! **Shared memory** ([`Sm90Tile::smem`]): A of all stages, B of all stages, boxes on their way to
 //! D (each warp's own), barriers. Nothing is used twice.
@@ -49,16 +46,17 @@ mod promoted;
 mod setup;
 
 use cuda_std::accumulator::Accumulator;
-use cuda_std::cluster;
+use cuda_std::elect::elect_sync;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
+use cuda_std::hint::opaque;
 use cuda_std::pipeline::{Consumer, Pipeline, Readers};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::{OperandElement, OperandMajor, TileRing};
 use cuda_std::tma::TensorMap;
-use cuda_std::warp::uniform;
+use cuda_std::warp::{FULL_MASK, uniform};
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TileOrder, WARPGROUP};
@@ -104,23 +102,21 @@ pub struct Gemm<
     map_a: *const TensorMap,
     map_b: *const TensorMap,
     order: TileOrder,
-    /// The units of this block; all blocks of a cluster have the same.
+    /// The units of this block.
     work: StreamK,
     /// The block's index, and where blocks hand over the partial sums of tiles that they do not own.
     block: u32,
     workspace: *mut u32,
-    /// The block's rank in its cluster.
-    rank: u32,
 }
 
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
 {
     const TILE_K: u32 = <<C::Mma as MmaAsync>::A as OperandElement>::TILE_K;
-    const READERS: Readers = match C::TILE.cluster() {
-        1 => Readers::OneBlock,
-        blocks => Readers::Cluster(blocks),
-    };
+
+    /// Threads that go through the loader's loop: see [`load`](Self::load). Where sums are promoted,
+    /// one thread was measured to be faster.
+    const LOADERS: u32 = if C::PROMOTES { 1 } else { 32 };
 
     /// The whole kernel.
     ///
@@ -140,32 +136,25 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
             assert!(C::TILE.stages == STAGES && C::TILE.subtiles() as usize == BLOCKS);
         }
-        // SAFETY: all threads of the block, and of its cluster, meet at the barriers before any
-        // uses what they protect, and again before any exits. Each role is a whole warpgroup, and
-        // its registers are there for it.
+        // SAFETY: all threads of the block meet before any uses the barriers. Each role is a whole
+        // warpgroup, and its registers are there for it.
         unsafe {
             let kernel = Self::new(maps, params, launch, workspace);
             kernel.prepare();
             if thread::thread_idx_x() == 0 {
                 kernel.bring_near(params);
             }
-            griddepcontrol_wait(); // wait until the preceding launches' writes are visible
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER_REGISTERS>();
-                if thread::thread_idx_x() == 0 {
+                if thread::thread_idx_x() < Self::LOADERS {
                     kernel.load(params);
                     // No sooner: blocks of the next launch that wait for an SM slow down those that have it.
                     griddepcontrol_launch_dependents();
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER_REGISTERS>();
+                griddepcontrol_wait(); // the preceding launches' writes are visible
                 kernel.consume(store(kernel.boxes));
-            }
-            if C::TILE.cluster() > 1 {
-                // No block exits while others may still multicast into it or arrive at its
-                // barriers.
-                cluster::barrier_cluster_arrive_release();
-                cluster::barrier_cluster_wait_acquire();
             }
         }
     }
@@ -174,18 +163,28 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     #[inline(always)]
     fn place(&self, index: u32) -> (u32, u32, u32) {
         let tile = self.order.at(index);
-        let row = tile.m * C::TILE.cluster_m + self.rank % C::TILE.cluster_m;
-        let column = tile.n * C::TILE.cluster_n + self.rank % C::TILE.cluster_n;
-        (row * TILE_M, column * TILE_N, tile.batch)
+        (tile.m * TILE_M, tile.n * TILE_N, tile.batch)
     }
 
-    /// The loader: loads the operands of every unit.
+    /// As [`place`](Self::place), computed where it is called: its divisions take as long as a stage's
+    /// `wgmma`s, which hide them at the end of a mainloop. The compiler would leave them until the
+    /// store. Any sooner, and what is live costs the mainloop its uniform registers.
+    #[inline(always)]
+    fn place_now(&self, index: u32) -> (u32, u32, u32) {
+        let (row, column, batch) = self.place(index);
+        (opaque(row), opaque(column), opaque(batch))
+    }
+
+    /// The loader: loads the operands of every unit. All lanes of a warp go through the loop, as what
+    /// is the same in all of them lives in uniform registers; one lane issues the copies.
     ///
     /// # Safety
-    /// One thread calls it.
+    /// One warp calls it, converged, or one thread, as [`LOADERS`](Self::LOADERS) says.
     #[inline(always)]
     unsafe fn load(&self, params: &GemmParams) {
         let bytes = C::TILE.a_bytes() + C::TILE.b_bytes();
+        // SAFETY: the warp's lanes are here together.
+        let leader = Self::LOADERS == 1 || unsafe { elect_sync(FULL_MASK) };
         let mut producer = self.pipeline.producer();
         let mut index = 0;
         while index < self.work.count {
@@ -194,19 +193,21 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             // A broadcast operand has a map of one matrix.
             let batch_a = if params.batch_stride_a == 0 { 0 } else { batch };
             let batch_b = if params.batch_stride_b == 0 { 0 } else { batch };
+            // Waits until the preceding launches' writes are visible. Only here, as to compute the
+            // first unit's place takes time; for later units it returns at once.
+            griddepcontrol_wait();
             let mut k_tile = unit.k_begin;
             while k_tile < unit.k_end {
-                // SAFETY: the slot is empty, and the loads' bytes are those announced: A and B
-                // whole, including the parts that other blocks multicast.
+                // SAFETY: the slot is empty, and the loads' bytes are those announced.
                 unsafe {
-                    let slot = producer.acquire(bytes);
-                    let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
-                    let k = k_tile * Self::TILE_K;
-                    let rank = self.rank;
-                    let at = [row, k, batch_a];
-                    load_tile::<C::A, TILE_M>(a, self.map_a, at, &slot, C::TILE.cluster_n, rank);
-                    let at = [column, k, batch_b];
-                    load_tile::<C::B, TILE_N>(b, self.map_b, at, &slot, C::TILE.cluster_m, rank);
+                    let slot = producer.acquire_by_warp(self.pipeline, bytes, leader);
+                    producer.advance();
+                    if leader {
+                        let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
+                        let k = k_tile * Self::TILE_K;
+                        load_tile::<C::A, TILE_M>(a, self.map_a, [row, k, batch_a], &slot);
+                        load_tile::<C::B, TILE_N>(b, self.map_b, [column, k, batch_b], &slot);
+                    }
                 }
                 k_tile += 1;
             }
@@ -248,17 +249,19 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             // SAFETY: the warpgroup's warps go through the same units; consumer 0 passes the turn
             // once, and consumer 1 waits for it once.
             unsafe {
-                let is_first = !C::PROMOTES && index == 0;
+                let is_first = index == 0;
                 if is_first && consumer_idx == 1 {
                     turns.wait();
                 }
+                let mut place = (0, 0, 0);
                 let begun = || {
                     if is_first && consumer_idx == 0 {
                         turns.pass(false);
                     }
                 };
-                let acc = self.multiply(&mut consumer, unit.len(), row_of_tile, begun, || ());
-                self.end(acc, &unit, row_of_tile, store);
+                let ending = || place = self.place_now(unit.tile);
+                let acc = self.multiply(&mut consumer, unit.len(), row_of_tile, begun, ending);
+                self.end(acc, &unit, place, row_of_tile, store);
             }
             index += 1;
         }
@@ -291,9 +294,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 turns.wait();
                 if index < self.work.count {
                     let unit = self.work.unit(index);
-                    let issued = || turns.pass(is_last_round);
-                    let acc = self.multiply(&mut consumer, unit.len(), 0, || (), issued);
-                    self.end(acc, &unit, 0, store);
+                    let mut place = (0, 0, 0);
+                    let ending = || {
+                        turns.pass(is_last_round);
+                        place = self.place_now(unit.tile);
+                    };
+                    let acc = self.multiply(&mut consumer, unit.len(), 0, || (), ending);
+                    self.end(acc, &unit, place, 0, store);
                     if index + 1 < self.work.count {
                         consumer.skip(self.work.unit(index + 1).len());
                     }
@@ -305,7 +312,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     }
 
     /// What follows a unit's mainloop: its sums go to the block that owns the tile, or, once the sums
-    /// of other blocks are added, through the epilogue to D.
+    /// of other blocks are added, through the epilogue to D, at its tile's place there.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -314,6 +321,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         &self,
         mut acc: Accumulator<C::Mma, BLOCKS>,
         unit: &Unit,
+        (row, column, batch): (u32, u32, u32),
         row_of_tile: u32,
         store: &mut Store<Out, E>,
     ) {
@@ -328,14 +336,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 }
                 partials.add(&mut acc, self.work.first_block(unit.tile), self.block);
             }
-            let (row, column, batch) = self.place(unit.tile);
             store.tile::<_, _, TILE_N>(acc, (row + row_of_tile, column, batch));
         }
     }
 
-    /// The mainloop over the next `k_tiles` stages, for the rows from `row_of_tile` on. `issued` is
-    /// called when all wgmmas are issued; `begun` as soon as those of the first stage are, unless sums
-    /// are promoted.
+    /// The mainloop over the next `k_tiles` stages, for the rows from `row_of_tile` on. `begun` is
+    /// called when the wgmmas of the first stage are issued, or added where sums are promoted;
+    /// `ending` when those of the last stage are issued: they hide it.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -346,13 +353,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         k_tiles: u32,
         row_of_tile: u32,
         begun: impl FnOnce(),
-        issued: impl FnOnce(),
+        ending: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
         // SAFETY: a stage's `wgmma`s are issued after its loads have landed, and the stage is
         // released after they are complete.
         unsafe {
             if C::PROMOTES {
-                return self.multiply_promoted(consumer, k_tiles, row_of_tile, issued);
+                return self.multiply_promoted(consumer, k_tiles, row_of_tile, begun, ending);
             }
             let mut stage = consumer.wait(); // A, B of the first k landed
             let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
@@ -368,13 +375,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 acc.multiply_add(self.a.operand(&next, row_of_tile), self.b.operand(&next, 0));
                 consumer.agree(); // hidden by these wgmmas
                 acc.wait::<1>(); // the wgmmas of `stage`
-                stage.release(Self::READERS);
+                stage.release(Readers::OneBlock);
                 stage = next;
                 k_tile += 1;
             }
-            issued();
+            ending();
             let acc = acc.finish();
-            stage.release(Self::READERS);
+            stage.release(Readers::OneBlock);
             acc
         }
     }

@@ -69,8 +69,8 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let address = workspace.as_ref().map_or(0, |workspace| workspace.address);
     let config = config(tile, grid);
-    let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m / tile.cluster_n)?;
-    let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n / tile.cluster_m)?;
+    let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m)?;
+    let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n)?;
     let has_map_of_d = has_map_of_d(desc);
     // The kernel takes a map of D in any case; without one, pass another map that it ignores.
     let map_d = if has_map_of_d {
@@ -79,7 +79,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
         map_a
     };
     let launch = Sm90Launch {
-        raster_group: raster_group(tile) / tile.cluster_m,
+        raster_group: raster_group(tile),
         flags: if has_map_of_d {
             0
         } else {

@@ -14,7 +14,7 @@ use super::options::Precision;
 use super::parts::Parts;
 use crate::DType;
 use spec::gemm::sm90::{
-    EpilogueKind, SPAN_BYTES, Schedule, Sm90Entry, Sm90Tile, TILE_128X48, TILE_128X80,
+    EpilogueKind, SPAN_BYTES, Schedule, Sm90Entry, Sm90Tile, TILE_64X128, TILE_128X48, TILE_128X80,
     TILE_128X224, TILE_128X256, tiles,
 };
 use spec::gemm::stream_k::Cut;
@@ -28,6 +28,8 @@ const ARCH: (u32, u32) = (9, 0);
 fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     match (tile.tile_m, tile.tile_n) {
+        // Bound by what L2 gives to a multiprocessor: 1024 x 1024 x 1024 to 4096.
+        (..=64, _) => 2950.0,
         // Bound by shared memory, and by L2 where each block reads all of A.
         (_, ..=48) => 1850.0,
         (_, ..=80) => 2170.0,
@@ -63,9 +65,10 @@ const STORE_NS: f64 = 3_600.0 / (128.0 * 256.0);
 const STORE_OF_256_NS: f64 = 2_900.0;
 const AHEAD_OF_256_NS: f64 = 10_000.0;
 /// Cost of storing the only tile of a block of 128 x 256, with nothing left to multiply; and the flops
-/// per cycle of a launch of such blocks. Fitted to 2048 x 2048 x k, where 128 x 128 is 0.9 us faster
-/// with a k of 256 and 0.3 us with 2048, and to 1024 x 4096 x 4096, where it is 1 us slower.
-const STORE_OF_ONE_256_NS: f64 = 2_200.0;
+/// per cycle of a launch of such blocks. Fitted to 2048 x 2048 x k, where 128 x 128 was 0.9 us faster
+/// with a k of 256 and is 0.3 us slower with 2048 (before 128 x 256 became 0.8 us faster than it, it
+/// was 0.3 us faster), and to 1024 x 4096 x 4096, where it is 1 us slower.
+const STORE_OF_ONE_256_NS: f64 = 1_400.0;
 const FLOPS_OF_ONE_256: f64 = 3245.0;
 /// Cost of the start of the next tile, with the ping-pong schedule: a batch of 64 x 512 x 512 x 512
 /// takes 36.7 us with six tiles per block, and 38.5 with eight.
@@ -82,10 +85,8 @@ const ADD_NS: f64 = 1_000.0 / (128.0 * 128.0);
 const L2_BYTES_PER_NS: f64 = 6_500.0;
 const L2_ONE_ROW_BYTES_PER_NS: f64 = 10_500.0;
 /// Relative time of reading weights where all blocks read the same rows of A, compared with tiles
-/// that are so wide that few blocks do; and where clusters read those rows together: 128 x 14336 x
-/// 4096 and 128 x 28672 x 8192.
+/// that are so wide that few blocks do: 128 x 14336 x 4096 and 128 x 28672 x 8192.
 const SAME_ROWS: f64 = 1.05;
-const SAME_ROWS_BY_CLUSTERS: f64 = 1.03;
 /// Rows of tiles per raster group. With wide tiles, of which a row has few, larger groups read less
 /// of B from memory: 128 x 256 is 0.4 % faster with 16 at 4096 x 4096 x 4096, and nowhere slower.
 const fn raster_group(tile: &Sm90Tile) -> u32 {
@@ -215,10 +216,9 @@ fn candidate(
     let products = desc.batch.checked_mul(parts.whole)?;
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
-    // These tiles are for few rows only.
-    let is_for_few_rows =
-        tile.cluster_n > 1 || [TILE_128X48, TILE_128X80, TILE_128X224].contains(&tile);
-    if is_for_few_rows && desc.m > tile.tile_m {
+    // These tiles are for few rows only; 64 rows, where there are more.
+    let is_for_few_rows = [TILE_128X48, TILE_128X80, TILE_128X224].contains(&tile);
+    if is_for_few_rows && desc.m > tile.tile_m || tile == TILE_64X128 && desc.m <= 128 {
         return None;
     }
     let mut work = work(desc, machine, &tile, &parts, way);
@@ -248,13 +248,9 @@ fn candidate(
 /// The work of a candidate with whole tiles, for the cost model.
 fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way: Way) -> Work {
     let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
-    let tiles = f64::from(rows * tile.cluster()) * f64::from(columns);
-    // Clusters leave some SMs idle; the model's SMs are all busy, so scale up the tiles.
-    let resident = f64::from(tile.clusters(machine.multiprocessors) * tile.cluster());
-    let tiles = tiles * f64::from(machine.multiprocessors) / resident;
+    let tiles = f64::from(rows) * f64::from(columns);
     let slower = match tile.tile_n {
         _ if desc.m > tile.tile_m => 1.0,
-        _ if tile.cluster_n > 1 => SAME_ROWS_BY_CLUSTERS,
         224 => 1.0,
         _ => SAME_ROWS,
     };
@@ -372,9 +368,8 @@ mod tests {
             assert_eq!(best(1024, 4096, k), "128x256_s4"); // one wave
             assert_eq!(best(4096, 4096, k), "128x256_s4");
         }
-        for k in [256, 1024, 2048] {
-            assert_eq!(best(2048, 2048, k), "128x128_s6_pp");
-        }
+        assert_eq!(best(2048, 2048, 256), "128x128_s6_pp");
+        assert_eq!(best(2048, 2048, 2048), "128x256_s4");
         assert_eq!(best(4096, 4096, 1024), "128x128_s6_pp");
         assert_eq!(best(4096, 6144, 4096), "128x192_s4_pp");
         assert_eq!(best(4096, 14_336, 4096), "128x176_s5_pp");
@@ -420,14 +415,15 @@ mod tests {
     fn what_was_measured_to_be_fastest_with_few_rows_is_expected_to_be() {
         assert_eq!(best(128, 6144, 4096), "128x48_s8");
         assert_eq!(best(128, 4096, 4096), "128x64_s8_pp+streamk");
-        assert_eq!(best(128, 14_336, 4096), "128x128_s6_c1x4_pp");
         assert_eq!(best(128, 4096, 14_336), "128x64_s8_pp+streamk");
         assert_eq!(best(128, 10_240, 8192), "128x80_s7");
         assert_eq!(best(128, 8192, 8192), "128x64_s8_pp");
         assert_eq!(best(128, 28_672, 8192), "128x224_s4");
         assert_eq!(best(128, 8192, 28_672), "128x128_s6_pp+streamk");
-        assert_eq!(best(1024, 1024, 1024), "128x64_s8_pp");
-        assert_eq!(best(256, 4096, 4096), "128x64_s8_pp");
+        for k in [1024, 2048, 4096] {
+            assert_eq!(best(1024, 1024, k), "64x128_s8_pp");
+        }
+        assert_eq!(best(256, 4096, 4096), "64x128_s8_pp");
         assert_eq!(best_of(DType::F32, 4096, 4096, 4096), "128x256_s4");
         for size in [8192, 16_384] {
             assert_eq!(best(size, size, size), "128x192_s4_pp");

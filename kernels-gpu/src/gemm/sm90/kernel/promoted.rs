@@ -2,7 +2,7 @@
 //! bits.
 
 use cuda_std::accumulator::Accumulator;
-use cuda_std::pipeline::Consumer;
+use cuda_std::pipeline::{Consumer, Readers};
 use cuda_std::wgmma::MmaAsync;
 
 use super::{Config, Gemm};
@@ -21,12 +21,26 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         consumer: &mut Consumer<STAGES>,
         k_tiles: u32,
         row_of_tile: u32,
-        issued: impl FnOnce(),
+        begun: impl FnOnce(),
+        ending: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
         // SAFETY: as there.
         unsafe {
             let mut sum = Accumulator::<C::Mma, BLOCKS>::zero();
-            let mut k_tile = 0;
+            // The first k tile, after whose product the other consumer may begin: half a k tile
+            // behind, so that not both add at the same time.
+            let stage = consumer.wait(); // A, B of the first k landed
+            let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
+            acc.multiply(
+                self.a.operand(&stage, row_of_tile),
+                self.b.operand(&stage, 0),
+            );
+            consumer.agree(); // meanwhile the tensor cores compute
+            let acc = acc.finish();
+            begun();
+            stage.release(Readers::OneBlock);
+            add(&mut sum, &acc);
+            let mut k_tile = 1;
             while k_tile < k_tiles {
                 let stage = consumer.wait(); // A, B of k_tile landed
                 let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
@@ -39,11 +53,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 // (`compare_gemm --set fp8`): the other consumer fills the gap, and a second
                 // accumulator in flight costs more than it hides.
                 let acc = acc.finish();
-                stage.release(Self::READERS);
+                stage.release(Readers::OneBlock);
                 add(&mut sum, &acc);
                 k_tile += 1;
             }
-            issued();
+            ending();
             sum
         }
     }

@@ -1,7 +1,6 @@
 //! What all threads do before the roles part: shared memory, the list of units, barriers, L2
 //! prefetch.
 
-use cuda_std::cluster;
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::pipeline::Pipeline;
@@ -31,11 +30,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         workspace: *mut u32,
     ) -> Self {
         let map = C::TILE.smem();
-        let cluster = C::TILE.cluster();
         let (m, n, batch) = (params.m, params.n, params.batch);
         let order = TileOrder::new(C::TILE, m, n, batch, launch.raster_group);
-        let block = thread::block_idx_x() / cluster;
-        let blocks = thread::grid_dim_x() / cluster;
+        let block = thread::block_idx_x();
+        let blocks = thread::grid_dim_x();
         let k_tiles = params.k.div_ceil(Self::TILE_K);
         let shared = if C::TILE.takes_stream_k() {
             launch.shared_tiles
@@ -59,19 +57,14 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 work: StreamK::new(order.count, shared, k_tiles, block, blocks),
                 block,
                 workspace,
-                rank: if cluster > 1 {
-                    cluster::cluster_ctarank()
-                } else {
-                    0
-                },
             }
         }
     }
 
-    /// Initialises the barriers and makes them visible to the whole cluster.
+    /// Initialises the barriers and makes them visible to the block.
     ///
     /// # Safety
-    /// All threads of the cluster call it, once.
+    /// All threads of the block call it, once.
     #[inline(always)]
     pub(super) unsafe fn prepare(&self) {
         // SAFETY: one thread initialises them, and nobody goes on before that is done.
@@ -79,15 +72,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             if thread::thread_idx_x() == 0 {
                 tma::prefetch_tensormap(self.map_a);
                 tma::prefetch_tensormap(self.map_b);
-                self.pipeline.init(C::TILE.readers() * C::TILE.cluster());
+                self.pipeline.init(C::TILE.readers());
                 fence_mbarrier_init_release_cluster();
             }
-            if C::TILE.cluster() > 1 {
-                cluster::barrier_cluster_arrive_release_aligned();
-                cluster::barrier_cluster_wait_acquire_aligned();
-            } else {
-                thread::sync_threads();
-            }
+            thread::sync_threads();
         }
     }
 
@@ -100,7 +88,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// The maps are of the operands that `params` describes. One thread calls it.
     #[inline(always)]
     pub(super) unsafe fn bring_near(&self, params: &GemmParams) {
-        if params.m > TILE_M || C::TILE.cluster_m > 1 || self.work.count == 0 {
+        if params.m > TILE_M || self.work.count == 0 {
             return;
         }
         let unit = self.work.unit(0);
