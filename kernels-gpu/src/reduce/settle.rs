@@ -44,22 +44,20 @@ impl Layout {
     pub(super) fn slot(&self, entry: u32, column: u32) -> u32 {
         let lane = column >> self.side_log2;
         let place = column & ((1 << self.side_log2) - 1);
-        let (by_place, by_entry) = match self.side_log2 >= 5 {
-            true => (32 >> self.lanes_log2, 0),
-            false => (0, entry),
-        };
+        // Log2 of the places that are turned together, and of the lanes that begin in the same bank.
+        let side = self.side_log2.min(5);
+        let alike = (side + self.lanes_log2).saturating_sub(5);
+        let turn = lane >> (5 - side) << (side - alike);
+        let within = (1 << side) - 1;
+        let place_turned = (place & !within) | ((place + turn) & within);
         // Log2 of the entries that a warp has of a lane.
         let apart = 5_u32.saturating_sub(self.side_log2 + self.lanes_log2);
-        let lane_turned = (lane + (by_entry >> apart)) & ((1 << self.lanes_log2) - 1);
-        let place_turned = match self.side_log2 >= 5 {
-            true => (place & !31) | ((place + lane * by_place) & 31),
-            false => {
-                // Log2 of the lanes that begin in the same bank.
-                let alike = (self.side_log2 + self.lanes_log2).saturating_sub(5);
-                let turn = lane >> (5 - self.side_log2) << (self.side_log2 - alike);
-                (place + turn) & ((1 << self.side_log2) - 1)
-            }
+        let by_entry = if self.side_log2 >= 5 {
+            0
+        } else {
+            entry >> apart
         };
+        let lane_turned = (lane + by_entry) & ((1 << self.lanes_log2) - 1);
         let in_entry = (lane_turned << self.side_log2) + place_turned;
         entry * self.columns() + in_entry
     }

@@ -343,14 +343,11 @@ pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
 pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
 /// With few rows and 28672 columns, one whole tile for nearly every SM.
 pub const TILE_128X224: Sm90Tile = tile(128, 224, 4, Schedule::Cooperative);
-/// The same with 10240 columns.
-pub const TILE_128X80: Sm90Tile = tile(128, 80, 7, Schedule::Cooperative);
 /// The same with 6144 columns.
 pub const TILE_128X48: Sm90Tile = tile(128, 48, 8, Schedule::Cooperative);
-/// For small GEMMs, of which larger tiles would occupy few SMs.
+/// For small GEMMs, of which larger tiles would occupy few SMs, where an operand is not K-major.
 pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
-/// The same with two rows of tiles or more: half the `wgmma`s, which read a quarter less of shared
-/// memory.
+/// The same where both are: half the `wgmma`s, which read a quarter less of shared memory.
 pub const TILE_64X128: Sm90Tile = tile(64, 128, 8, Schedule::Pingpong);
 /// Cooperative, to leave registers for a second set of accumulators.
 pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
@@ -373,10 +370,8 @@ pub const fn tiles(
             TILE_128X176,
             TILE_128X192,
             TILE_128X256,
-            TILE_128X64,
             TILE_64X128,
             TILE_128X224,
-            TILE_128X80,
             TILE_128X48,
         ],
         (F16, F16, F16, Plain) if k_major => &[
@@ -384,9 +379,7 @@ pub const fn tiles(
             TILE_128X176,
             TILE_128X192,
             TILE_128X256,
-            TILE_128X64,
             TILE_64X128,
-            TILE_128X80,
             TILE_128X48,
         ],
         (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) => {
