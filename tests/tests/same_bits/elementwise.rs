@@ -4,14 +4,25 @@ use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::elementwise::{
-    CopyEntry, DenseParams, Division, FusedEntry, MAX_RANK, MAX_STEPS, StridedParams, THREADS,
-    TransposeEntry, TransposeParams, WalkParams, grid_blocks,
+    Bursts, CopyEntry, DenseParams, Division, FusedEntry, MAX_RANK, MAX_STEPS, StridedParams,
+    THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
 };
 use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
 use warpsmith::testing::devices;
 use warpsmith::{Arithmetic, BinaryOp, Chain, Device, E4m3, LaunchConfig, Tensor, UnaryOp};
 
 use crate::trial::{Arg, Trial};
+
+/// Blocks that prefetch a later block's chunks, and pairs of which the first asks for both.
+const BY_BLOCK: Bursts = Bursts {
+    ahead: 512,
+    ..Bursts::NONE
+};
+const BY_TWO_BLOCKS: Bursts = Bursts {
+    burst_log2: 1,
+    share_log2: 1,
+    ..BY_BLOCK
+};
 
 /// A walk over two dimensions, or over one without gaps in chunks of up to `chunk`; and the lengths
 /// of the tensors.
@@ -78,7 +89,7 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
         args.push(Arg::params(DenseParams {
             chunks,
             rest,
-            ahead: [0, 512][rng.random_range(0..2)],
+            bursts: [Bursts::NONE, BY_BLOCK, BY_TWO_BLOCKS][rng.random_range(0..3)],
             scalars,
         }));
     } else {
