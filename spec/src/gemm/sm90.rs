@@ -343,6 +343,8 @@ pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
 pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
 /// With few rows and 28672 columns, one whole tile for nearly every SM.
 pub const TILE_128X224: Sm90Tile = tile(128, 224, 4, Schedule::Cooperative);
+/// The same with 10240 columns.
+pub const TILE_128X80: Sm90Tile = tile(128, 80, 7, Schedule::Cooperative);
 /// The same with 6144 columns.
 pub const TILE_128X48: Sm90Tile = tile(128, 48, 8, Schedule::Cooperative);
 /// For small GEMMs, of which larger tiles would occupy few SMs, where an operand is not K-major.
@@ -372,6 +374,7 @@ pub const fn tiles(
             TILE_128X256,
             TILE_64X128,
             TILE_128X224,
+            TILE_128X80,
             TILE_128X48,
         ],
         (F16, F16, F16, Plain) if k_major => &[

@@ -1,11 +1,8 @@
 //! Long rows of so many parts that they are merged by sections first.
 
 use half::bf16;
-use spec::reduce::{BATCH, Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
-use warpsmith::{Device, Element, LaunchConfig, Reduce, ReduceOp, Reducible, Tensor};
-
-/// Vectors that a block loads at once.
-const BATCH_VECTORS: u64 = THREADS as u64 * BATCH as u64;
+use spec::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
+use warpsmith::{Device, Element, LaunchConfig, ReduceOp, Reducible, Tensor};
 
 /// Rows in short parts, so that few elements make many sections.
 struct Sectioned {
@@ -96,26 +93,5 @@ fn sections_are_merged_to_the_same_sums() {
             sectioned.check::<f32>(&device, |x| x);
             sectioned.check::<bf16>(&device, bf16::from_f32);
         }
-    }
-}
-
-/// The plan itself has sections from 128 MiB on.
-#[test]
-fn rows_of_more_than_4096_parts_have_sections() {
-    for device in warpsmith::testing::devices() {
-        let stream = device.stream().expect("a stream");
-        let n = (4100 * BATCH_VECTORS * 8 + 8) as usize;
-        let x = Tensor::full(&stream, &[n], bf16::ZERO).expect("134 MB");
-        let marks = [0, 1, n / 2, n - 9, n - 8, n - 1];
-        for (i, &at) in marks.iter().enumerate() {
-            let mark = x.slice(0, at..at + 1).expect("a view");
-            mark.fill(bf16::from_f32((1 << i) as f32), &stream)
-                .expect("a fill");
-        }
-        let reduce = Reduce::new(ReduceOp::Sum, &x);
-        let plan = reduce.plan().expect("a plan");
-        assert_eq!((plan.parts, plan.sections()), (4101, 9), "{plan:?}");
-        let sum = reduce.run(&stream).expect("a sum");
-        assert_eq!(sum.item().expect("one"), 63.0);
     }
 }

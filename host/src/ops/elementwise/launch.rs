@@ -56,8 +56,10 @@ fn bursts(composition: &Composition<'_>, chunks: u32, device: &Device) -> Bursts
             share_log2: 0,
         };
     }
-    // Two inputs are slower with it.
-    if inputs > 1 || chunks < BURST_CHUNKS || info.arch < BURST_ARCH {
+    // Two inputs are slower with it, and 2 to 3 % where more is read than written: f32 to bf16 takes
+    // 190 us instead of 186.
+    let [output, input] = [0, 1].map(|i| composition.dtypes[i].size_bytes());
+    if inputs > 1 || output < input || chunks < BURST_CHUNKS || info.arch < BURST_ARCH {
         return Bursts::NONE;
     }
     let of_block = THREADS * composition.elements * composition.dtypes[1].size_bytes() as u32;

@@ -157,6 +157,7 @@ entries! {
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_nt_64x128_s8_pp_plain: Bf16 Bf16 bf16, N T, 64 x 128 x 8 Pingpong;
     plain gemm_sm90_bf16_nt_128x224_s4_plain: Bf16 Bf16 bf16, N T, 128 x 224 x 4 Cooperative;
+    plain gemm_sm90_bf16_nt_128x80_s7_plain: Bf16 Bf16 bf16, N T, 128 x 80 x 7 Cooperative;
     plain gemm_sm90_bf16_nt_128x48_s8_plain: Bf16 Bf16 bf16, N T, 128 x 48 x 8 Cooperative;
     plain gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain: Bf16 Bf16 f32, N T, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;

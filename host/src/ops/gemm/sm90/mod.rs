@@ -14,7 +14,7 @@ use super::options::Precision;
 use super::parts::Parts;
 use crate::DType;
 use spec::gemm::sm90::{
-    EpilogueKind, SPAN_BYTES, Schedule, Sm90Entry, Sm90Tile, TILE_64X128, TILE_128X48,
+    EpilogueKind, SPAN_BYTES, Schedule, Sm90Entry, Sm90Tile, TILE_64X128, TILE_128X48, TILE_128X80,
     TILE_128X224, TILE_128X256, tiles,
 };
 use spec::gemm::stream_k::Cut;
@@ -217,7 +217,7 @@ fn candidate(
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
     // These tiles are for few rows only; 64 rows, where there are more.
-    let is_for_few_rows = [TILE_128X48, TILE_128X224].contains(&tile);
+    let is_for_few_rows = [TILE_128X48, TILE_128X80, TILE_128X224].contains(&tile);
     if is_for_few_rows && desc.m > tile.tile_m || tile == TILE_64X128 && desc.m <= 128 {
         return None;
     }
@@ -416,6 +416,7 @@ mod tests {
     #[test]
     fn what_was_measured_to_be_fastest_with_few_rows_is_expected_to_be() {
         assert_eq!(best(128, 6144, 4096), "128x48_s8");
+        assert_eq!(best(128, 10_240, 8192), "128x80_s7");
         assert_eq!(best(128, 28_672, 8192), "128x224_s4");
         assert_eq!(best(128, 8192, 28_672), "128x128_s6_pp+streamk");
         for k in [1024, 2048, 4096] {
