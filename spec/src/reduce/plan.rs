@@ -1,8 +1,10 @@
 //! How a reduction is cut into items, and how threads share these.
 
+mod columns;
 #[cfg(test)]
 mod tests;
 
+use self::columns::{COLUMNS_ACROSS, columns_across, columns_parts};
 use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, ReduceView, THREADS, TICKETS};
 
 /// How one reduction is split into work items and launched.
@@ -93,7 +95,7 @@ const LONG_PARTS: u64 = 4096;
 const PART_VECTORS: u64 = 65_536;
 
 /// Most parts of all long rows together, for the memory and the tickets that they take; beyond
-/// 128 GiB, parts get longer.
+/// 4 TiB, parts get longer.
 const MAX_PARTS: u64 = 1 << 22;
 
 /// Most parts of a long row that one block merges alone.
@@ -101,25 +103,6 @@ const SECTIONED: u64 = 4096;
 
 /// Parts of a section, if a row has more than [`SECTIONED`].
 const SECTION: u64 = 512;
-
-/// Most vectors along `inner` of a block of columns, and fewest of a row of columns. The fewest of a
-/// block are those of a line.
-const COLUMNS_ACROSS: u64 = 32;
-
-/// Fewest batches of a thread that has its columns whole.
-const LEAST_BATCHES: u64 = 2;
-
-/// Most parts of columns for which tiles are as wide as they may be.
-const FEW_PARTS: u64 = 16;
-
-/// Blocks over columns that run at the same time on a large GPU, at two and at three an SM: the
-/// number of parts is chosen for these, unless there are more tiles anyway. Two an SM read faster,
-/// if there are that many.
-const COLUMNS_BLOCKS: [u64; 2] = [264, 396];
-
-/// Fewest blocks over columns if there are more than that, so that those of the last wave wait for
-/// nobody.
-const COLUMNS_TURNS: u64 = 4 * COLUMNS_BLOCKS[1];
 
 /// Longest columns that a thread has whole, if there are enough columns to fill a large GPU twice.
 const WHOLE_COLUMN: u64 = 64;
@@ -484,40 +467,6 @@ const fn wanted(all: u64, items: u64) -> u64 {
     match all.checked_div(items) {
         Some(parts) => parts,
         None => 1,
-    }
-}
-
-/// Vectors along `inner` of a block of columns: the most that leave columns whole, if there are then
-/// two blocks an SM of a large GPU; else the most that leave them few parts, which are merged soon.
-const fn columns_across(view: &ReduceView, vectors: u64) -> u64 {
-    let [two, _] = COLUMNS_BLOCKS;
-    let (mut across, mut with_few) = (COLUMNS_ACROSS, 0);
-    while across >= LINE_VECTORS {
-        let tiles = view.outer.saturating_mul(vectors.div_ceil(across));
-        let is_long = view.n >= LEAST_BATCHES * BATCH as u64 * (THREADS as u64 / across);
-        if tiles <= two && tiles >= two - two / 10 && is_long {
-            return across;
-        }
-        if with_few == 0 && columns_parts(tiles) <= FEW_PARTS {
-            with_few = across;
-        }
-        across /= 2;
-    }
-    match with_few {
-        0 => LINE_VECTORS,
-        across => across,
-    }
-}
-
-/// Parts that each of `tiles` tiles of columns is split into.
-const fn columns_parts(tiles: u64) -> u64 {
-    let [two, three] = COLUMNS_BLOCKS;
-    if tiles > three {
-        COLUMNS_TURNS.div_ceil(tiles)
-    } else if two % tiles <= two / 10 {
-        two / tiles
-    } else {
-        three / tiles
     }
 }
 
