@@ -152,6 +152,16 @@ impl Sm90Tile {
         self.subtiles() * self.tile_n <= 256
     }
 
+    /// Whether results of `size_bytes` each are held in registers, and stored under the next tile's
+    /// `wgmma`s: rounded to 16 bits, those of 64 × 256 still fit beside the sums of as many. Narrower
+    /// cooperative tiles are for one tile a block, which has no next one.
+    pub const fn holds_results(&self, size_bytes: u32) -> bool {
+        matches!(self.schedule, Schedule::Cooperative)
+            && self.subtiles() == 1
+            && self.tile_n == 256
+            && size_bytes == 2
+    }
+
     /// Tiles of `m` × `n`, as (rows, columns).
     pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
         (m.div_ceil(self.tile_m), n.div_ceil(self.tile_n))
@@ -383,8 +393,15 @@ pub const fn tiles(
             TILE_128X192,
             TILE_128X256,
             TILE_64X128,
+            TILE_128X80,
             TILE_128X48,
         ],
+        // Of both operands transposed, 128 x 256 is as fast as 128 x 192.
+        (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain)
+            if matches!((trans_a, trans_b), (Transpose::T, Transpose::T)) =>
+        {
+            &[TILE_128X128, TILE_128X256, TILE_128X64]
+        }
         (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) => {
             &[TILE_128X128, TILE_128X192, TILE_128X256, TILE_128X64]
         }

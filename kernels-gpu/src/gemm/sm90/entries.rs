@@ -175,7 +175,6 @@ entries! {
     plain gemm_sm90_bf16_tn_128x64_s8_pp_plain: Bf16 Bf16 bf16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain: Bf16 Bf16 f32, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_tt_128x192_s4_pp_plain: Bf16 Bf16 bf16, T T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_tt_128x256_s4_plain: Bf16 Bf16 bf16, T T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
@@ -184,6 +183,7 @@ entries! {
     plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_nt_64x128_s8_pp_plain: F16 F16 f16, N T, 64 x 128 x 8 Pingpong;
+    plain gemm_sm90_f16_nt_128x80_s7_plain: F16 F16 f16, N T, 128 x 80 x 7 Cooperative;
     plain gemm_sm90_f16_nt_128x48_s8_plain: F16 F16 f16, N T, 128 x 48 x 8 Cooperative;
     plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;
     fused gemm_sm90_f16_nt_128x128_s6_pp_fused: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
@@ -201,7 +201,6 @@ entries! {
     plain gemm_sm90_f16_tn_128x64_s8_pp_plain: F16 F16 f16, T N, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tn_128x128_s6_pp_plain: F16 F16 f32, T N, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_f16_tt_128x128_s6_pp_plain: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_tt_128x192_s4_pp_plain: F16 F16 f16, T T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_f16_tt_128x256_s4_plain: F16 F16 f16, T T, 128 x 256 x 4 Cooperative;
     plain gemm_sm90_f16_tt_128x64_s8_pp_plain: F16 F16 f16, T T, 128 x 64 x 8 Pingpong;
     plain gemm_sm90_f16_f32_tt_128x128_s6_pp_plain: F16 F16 f32, T T, 128 x 128 x 6 Pingpong;

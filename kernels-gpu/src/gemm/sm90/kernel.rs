@@ -30,11 +30,10 @@
 //! Consumer: for each unit, for each k tile: wait full, issue the stage's wgmmas, wait for those of the
 //! k tile before, release its stage; at the end wait for all wgmmas and release the last stage. Then
 //! either hand over (write partial sums, set a flag), or wait for the flags of others, add their sums,
-//! apply the epilogue, store.
+//! apply the epilogue, store. Or round, and store during the next unit ([`Held`]).
 //!
 //! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to last;
-//! partial sums are added in the order of their blocks, so that a launch with as many blocks gives the
-//! same bits every run.
+//! partial sums are added in the order of their blocks: a launch with as many blocks gives the same bits.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
 //!
@@ -62,6 +61,7 @@ use spec::gemm::GemmParams;
 use spec::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TileOrder, WARPGROUP};
 use spec::gemm::stream_k::{StreamK, Unit};
 
+use super::held::Held;
 use super::load::load_tile;
 use super::partials::Partials;
 use super::store::{Store, StoreElement};
@@ -179,7 +179,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// is the same in all of them lives in uniform registers; one lane issues the copies.
     ///
     /// # Safety
-    /// One warp calls it, converged, or one thread, as [`LOADERS`](Self::LOADERS) says.
+    /// One warp, converged, or one thread calls it, as [`LOADERS`](Self::LOADERS) says.
     #[inline(always)]
     unsafe fn load(&self, params: &GemmParams) {
         let bytes = C::TILE.a_bytes() + C::TILE.b_bytes();
@@ -240,16 +240,18 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         consumer_idx: u32,
         store: &mut Store<Out, E>,
     ) {
-        let mut consumer = self.pipeline.consumer();
+        let holds = const { C::TILE.holds_results(size_of::<Out>() as u32) && !C::PROMOTES };
         let turns = Turns { consumer_idx };
         let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
+        let mut consumer = self.pipeline.consumer();
+        let mut held = Held::<Out>::none();
         let mut index = 0;
         while index < self.work.count {
             let unit = self.work.unit(index);
+            let (len, is_first) = (unit.len(), index == 0);
             // SAFETY: the warpgroup's warps go through the same units; consumer 0 passes the turn
-            // once, and consumer 1 waits for it once.
+            // once, and consumer 1 waits for it once. Each box that is held is sent once.
             unsafe {
-                let is_first = index == 0;
                 if is_first && consumer_idx == 1 {
                     turns.wait();
                 }
@@ -259,12 +261,20 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                         turns.pass(false);
                     }
                 };
+                let issued = |k_tile| store.send(&held, k_tile - 1); // of the last tile
                 let ending = || place = self.place_now(unit.tile);
-                let acc = self.multiply(&mut consumer, unit.len(), row_of_tile, begun, ending);
-                self.end(acc, &unit, place, row_of_tile, store);
+                let acc = self.multiply(&mut consumer, len, row_of_tile, begun, issued, ending);
+                if holds {
+                    store.send_rest(&held, len - 1); // where k is short
+                    held = store.hold::<_, _, TILE_N>(&acc, place, row_of_tile);
+                } else {
+                    self.end(acc, &unit, place, row_of_tile, store);
+                }
             }
             index += 1;
         }
+        // SAFETY: as above.
+        unsafe { store.send_rest(&held, 0) };
     }
 
     /// Pingpong: every other unit. The turn to multiply goes back and forth, so that no consumer waits
@@ -299,7 +309,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                         turns.pass(is_last_round);
                         place = self.place_now(unit.tile);
                     };
-                    let acc = self.multiply(&mut consumer, unit.len(), 0, || (), ending);
+                    let acc = self.multiply(&mut consumer, unit.len(), 0, || (), |_| (), ending);
                     self.end(acc, &unit, place, 0, store);
                     if index + 1 < self.work.count {
                         consumer.skip(self.work.unit(index + 1).len());
@@ -342,7 +352,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
 
     /// The mainloop over the next `k_tiles` stages, for the rows from `row_of_tile` on. `begun` is
     /// called when the wgmmas of the first stage are issued, or added where sums are promoted;
-    /// `ending` when those of the last stage are issued: they hide it.
+    /// `issued` under those of k tile 1, 2, .. (not where sums are promoted), `ending` under the last.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -353,6 +363,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         k_tiles: u32,
         row_of_tile: u32,
         begun: impl FnOnce(),
+        mut issued: impl FnMut(u32),
         ending: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
         // SAFETY: a stage's `wgmma`s are issued after its loads have landed, and the stage is
@@ -376,6 +387,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 consumer.agree(); // hidden by these wgmmas
                 acc.wait::<1>(); // the wgmmas of `stage`
                 stage.release(Readers::OneBlock);
+                issued(k_tile);
                 stage = next;
                 k_tile += 1;
             }
@@ -386,5 +398,3 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 }
-
-const _: () = assert!(SPAN_BYTES == cuda_std::tile::SPAN_BYTES);

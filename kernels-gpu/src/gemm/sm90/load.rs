@@ -9,6 +9,8 @@ use cuda_std::tma::{
 };
 use spec::tensor_core::descriptor::Major;
 
+const _: () = assert!(SPAN_BYTES == spec::gemm::sm90::SPAN_BYTES);
+
 /// Elements along m or n in a box of an MN-major operand. Only 16-bit types can be MN-major.
 const MN_BOX: u32 = SPAN_BYTES / 2;
 /// Elements along k in such a box.

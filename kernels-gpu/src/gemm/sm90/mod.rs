@@ -5,6 +5,7 @@
 
 #[cfg(feature = "entries")]
 mod entries;
+mod held;
 mod kernel;
 mod load;
 mod partials;

@@ -17,8 +17,8 @@ use cuda_std::mem::st_shared_v2_f32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tma::{self, TensorMap};
-use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use cuda_std::wgmma::{MmaAsync, tie};
+use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
+use cuda_std::wgmma::{MmaAsync, Registers, tie};
 use half::{bf16, f16};
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{
@@ -29,18 +29,24 @@ use spec::tensor_core::ldmatrix::tile_16x16;
 
 /// Columns written to a box at a time. They are few because the epilogue's addresses take
 /// registers.
-const GROUP: u32 = 16;
+pub(super) const GROUP: u32 = 16;
 /// Results that a thread has in a group.
 const RESULTS: usize = GROUP as usize / 2;
 
 /// An element type of D.
 pub trait StoreElement: Element {
+    /// A thread's results of a group, rounded.
+    type Rounded: Copy + Default + Registers;
+
+    /// Rounds a thread's results of a group.
+    fn round(x: &[f32; RESULTS]) -> Self::Rounded;
+
     /// Writes the warp's 16 × 16 results to its box, which has this `swizzle`, beginning at byte
     /// `column_bytes` of each row.
     ///
     /// # Safety
     /// The warp calls it, converged; the box is its own.
-    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: &[f32; RESULTS]);
+    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: Self::Rounded);
 
     /// As [`Element::store`], with the conversion instruction of newer GPUs.
     ///
@@ -52,18 +58,20 @@ pub trait StoreElement: Element {
 macro_rules! sixteen_bits {
     ($ty:ty, $pair:path) => {
         impl StoreElement for $ty {
+            type Rounded = [u32; RESULTS / 2];
+
             #[inline(always)]
-            unsafe fn write(
-                to: SharedAddr,
-                swizzle: Swizzle,
-                column_bytes: u32,
-                x: &[f32; RESULTS],
-            ) {
-                let lane = tile_16x16(thread::thread_idx_x() % 32);
+            fn round(x: &[f32; RESULTS]) -> Self::Rounded {
                 let x = |at: usize| $pair(x[at], x[at + 1]);
+                [x(0), x(2), x(4), x(6)]
+            }
+
+            #[inline(always)]
+            unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: Self::Rounded) {
+                let lane = tile_16x16(thread::thread_idx_x() % 32);
                 let offset = swizzle.offset_bytes(lane.row, column_bytes + 2 * lane.column);
                 // SAFETY: inside the box.
-                unsafe { stmatrix_x4(to.add_bytes(offset), [x(0), x(2), x(4), x(6)]) };
+                unsafe { stmatrix_x4(to.add_bytes(offset), x) };
             }
 
             #[inline(always)]
@@ -79,8 +87,15 @@ sixteen_bits!(f16, f32x2_to_f16x2_cvt);
 sixteen_bits!(bf16, f32x2_to_bf16x2_cvt);
 
 impl StoreElement for f32 {
+    type Rounded = [f32; RESULTS];
+
     #[inline(always)]
-    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: &[f32; RESULTS]) {
+    fn round(x: &[f32; RESULTS]) -> Self::Rounded {
+        *x
+    }
+
+    #[inline(always)]
+    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: Self::Rounded) {
         let lane = thread::thread_idx_x() % 32;
         let mut at = 0;
         while at < RESULTS as u32 {
@@ -208,7 +223,8 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     ) where
         M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
     {
-        let row = row + thread::thread_idx_x() % WARPGROUP / 32 * STORE_ROWS;
+        // SAFETY: passed on to the caller.
+        let (row, column, batch) = unsafe { self.of_warp((row, column, batch)) };
         let columns = const { columns_of_box(TILE_N, size_of::<Out>() as u32) };
         let code = self.code;
         let step = |x: u32| match code {
@@ -216,7 +232,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
             Groups::Rolled => opaque(x),
             Groups::Unrolled => x,
         };
-        let (m, n) = (self.destination.m, self.destination.n);
+        let (m, n) = self.extents();
         let (boxes, overlaps) = (TILE_N.div_ceil(columns), !TILE_N.is_multiple_of(columns));
         let mut block = 0;
         while block < BLOCKS as u32 {
@@ -255,17 +271,39 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
     }
 
+    /// Where in D this warp's rows begin, of a warpgroup's tile at `place`. ptxas knows that the row
+    /// is the same in all lanes.
+    ///
+    /// # Safety
+    /// The warp calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn of_warp(&self, (row, column, batch): (u32, u32, u32)) -> (u32, u32, u32) {
+        // SAFETY: passed on to the caller.
+        let warp = unsafe { uniform(thread::thread_idx_x() % WARPGROUP / 32) };
+        (row + warp * STORE_ROWS, column, batch)
+    }
+
+    /// Rows and columns of D.
+    #[inline(always)]
+    pub(super) fn extents(&self) -> (u32, u32) {
+        (self.destination.m, self.destination.n)
+    }
+
+    /// The box that is filled next.
+    #[inline(always)]
+    pub(super) fn free_box(&self) -> SharedAddr {
+        self.boxes.add_bytes(self.next * STORE_BYTES)
+    }
+
     /// Waits until the next box is free. Returns whether this lane issues the warp's TMA stores.
     #[inline(always)]
-    unsafe fn open_box(&self) -> bool {
+    pub(super) unsafe fn open_box(&self) -> bool {
+        const { assert!(STORE_BUFFERS == 2) };
         // SAFETY: the warp is converged. The store that last read this box was issued by the same
-        // lane, which waits for it.
+        // lane, which waits for it; the others have nothing to wait for, and need no branch.
         unsafe {
             let leader = elect_sync(FULL_MASK);
-            if leader {
-                const { assert!(STORE_BUFFERS == 2) };
-                tma::cp_async_bulk_wait_group_read::<1>();
-            }
+            tma::cp_async_bulk_wait_group_read::<1>();
             bar_warp_sync(FULL_MASK);
             leader
         }
@@ -296,20 +334,20 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                 self.destination.store(&x, at);
                 bar_warp_sync(FULL_MASK);
             } else {
-                let to = self.boxes.add_bytes(self.next * STORE_BYTES);
                 let swizzle = Swizzle::of_span(columns * size_of::<Out>() as u32);
-                Out::write(to, swizzle, within * size_of::<Out>() as u32, &x);
+                let column_bytes = within * size_of::<Out>() as u32;
+                Out::write(self.free_box(), swizzle, column_bytes, Out::round(&x));
             }
         }
     }
 
     /// Issues the TMA store of the open box to D at `(row, column, batch)`.
     #[inline(always)]
-    unsafe fn send_box(&mut self, (row, column, batch): (u32, u32, u32), leader: bool) {
+    pub(super) unsafe fn send_box(&mut self, (row, column, batch): (u32, u32, u32), leader: bool) {
         if self.is_by_thread() {
             return;
         }
-        let from = self.boxes.add_bytes(self.next * STORE_BYTES);
+        let from = self.free_box();
         self.next = (self.next + 1) % STORE_BUFFERS;
         // SAFETY: the warp is converged; the lanes' writes are fenced before TMA reads them.
         unsafe {
@@ -325,12 +363,12 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 
     /// Applies the epilogue to `registers`, the group of columns at `at`.
     #[inline(always)]
-    fn results(
+    pub(super) fn results(
         &self,
         registers: impl FnOnce() -> [f32; RESULTS],
         at: (u32, u32, u32),
     ) -> [f32; RESULTS] {
-        let (m, n) = (self.destination.m, self.destination.n);
+        let (m, n) = self.extents();
         self.epilogue.apply_pairs::<RESULTS, { RESULTS / 2 }>(
             #[inline(always)]
             |i| {
@@ -407,7 +445,7 @@ fn position((row, column, _): (u32, u32, u32), i: usize) -> (u32, u32) {
 /// # Safety
 /// The group is one of the tile's.
 #[inline(always)]
-unsafe fn group_of<M, const BLOCKS: usize, const TILE_N: u32>(
+pub(super) unsafe fn group_of<M, const BLOCKS: usize, const TILE_N: u32>(
     acc: &Accumulator<M, BLOCKS>,
     block: u32,
     of_tile: u32,

@@ -22,9 +22,10 @@ use spec::gemm::{Activation, Transpose};
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
-/// Flops per cycle of an SM by tile, for 16-bit operands. Fitted on an H200 to GEMMs that fill the
-/// device, interleaved with cuBLASLt's and back to back, without the waves that are not full. The
-/// wider the tile, the fewer bytes of shared memory it writes and reads per multiply-add.
+/// Flops per cycle of an SM by tile, for 16-bit operands. Fitted to GEMMs that fill the device,
+/// interleaved with cuBLASLt's, without the waves that are not full: few rows on an H200, others on
+/// an H100 (34 GEMMs by up to five tiles each, of which the model takes the fastest within 1 %). The
+/// wider the tile, the fewer bytes of shared memory and of L2 it reads per multiply-add.
 fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     match (tile.tile_m, tile.tile_n) {
@@ -35,39 +36,32 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
         (_, ..=80) => 2170.0,
         // The fewest wgmma cycles between two promotions of the sums.
         (_, ..=128) if epilogue == EpilogueKind::Promoted => 2900.0,
-        // 0.95 of cuBLASLt at 4096, where 128 x 256 has 0.99 with such an A.
-        (_, ..=128) if trans_a => 3040.0,
-        (_, ..=128) => 3108.0,
-        (_, ..=192) => 3140.0,
+        // 0.94 and 0.95 of cuBLASLt at 8192, where wider tiles have 1.00 to 1.02 with such an A.
+        (_, ..=128) if trans_a => 2990.0,
+        // From 8192 on, its blocks drift apart along k, and L2 no longer holds what they share.
+        (_, ..=128) => 3050.0,
         // Where memory binds: 128 x 28672 x 8192.
-        (_, ..=224) => 3140.0,
-        // As much as 128 x 128: see `STORE_OF_256_NS`.
-        _ if is_256_of_k_major(tile, desc) => 3108.0,
-        _ => 3245.0,
+        (_, 193..=224) => 3140.0,
+        _ if !holds_results(tile, desc) && tile.tile_n > 224 => 3245.0,
+        _ => 3108.0,
     }
 }
 
-/// Whether it is the tile 128 x 256 with 16-bit operands that are both K-major.
-fn is_256_of_k_major(tile: &Sm90Tile, desc: &GemmDesc) -> bool {
-    let layout = (desc.a.transpose, desc.b.transpose);
-    *tile == TILE_128X256
-        && desc.a.dtype.size_bytes() == 2
-        && layout == (Transpose::N, Transpose::T)
+/// Whether a tile is stored under the next one.
+fn holds_results(tile: &Sm90Tile, desc: &GemmDesc) -> bool {
+    tile.holds_results(desc.d.dtype.size_bytes() as u32)
 }
 
 /// Cost per element of a tile, with the cooperative schedule, of storing a tile while the tensor
 /// cores have less to do. It counts where a block has more than one tile.
 const STORE_NS: f64 = 3_600.0 / (128.0 * 256.0);
-/// The same per tile for 128 x 256 with K-major operands; and how much earlier its launches end
-/// than the number of waves predicts, at most a twentieth of a short GEMM. Fitted to the difference
-/// from 128 x 128 in five GEMMs, from two waves (1024 x 8192 x 8192) to sixteen (16384 x 4096 x
-/// 4096): 2 us more for each wave, and 10 us less, for every k.
-const STORE_OF_256_NS: f64 = 2_900.0;
-const AHEAD_OF_256_NS: f64 = 10_000.0;
+/// Cost of rounding a tile whose results are held; and how much earlier such launches end than the
+/// number of waves predicts, at most a twentieth of a short GEMM.
+const ROUND_NS: f64 = 450.0;
+const AHEAD_NS: f64 = 5_000.0;
 /// Cost of storing the only tile of a block of 128 x 256, with nothing left to multiply; and the flops
-/// per cycle of a launch of such blocks. Fitted to 2048 x 2048 x k, where 128 x 128 was 0.9 us faster
-/// with a k of 256 and is 0.3 us slower with 2048 (before 128 x 256 became 0.8 us faster than it, it
-/// was 0.3 us faster), and to 1024 x 4096 x 4096, where it is 1 us slower.
+/// per cycle of a launch of such blocks. Fitted to 2048 x 2048 x k, where 128 x 128 is 0.8 us faster
+/// with a k of 256 and 0.1 us slower with 1024, and to 1024 x 4096 x 4096, where it is 3 us slower.
 const STORE_OF_ONE_256_NS: f64 = 1_400.0;
 const FLOPS_OF_ONE_256: f64 = 3245.0;
 /// Cost of the start of the next tile, with the ping-pong schedule: a batch of 64 x 512 x 512 x 512
@@ -277,10 +271,10 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
     // Elements of half the size have twice the throughput.
     let flops_per_cycle = flops_per_cycle * 2.0 / f64::from(size_bytes);
     let flops_per_block = 2.0 * tile_m * tile_n * k;
-    let ahead_ns = if is_256_of_k_major(tile, desc) && !is_one_wave {
+    let ahead_ns = if holds_results(tile, desc) && !is_one_wave {
         let busy_ns =
             blocks * flops_per_block / (flops_per_cycle * machine.clock_ghz * multiprocessors);
-        AHEAD_OF_256_NS.min(0.05 * busy_ns)
+        AHEAD_NS.min(0.05 * busy_ns)
     } else {
         0.0
     };
@@ -293,7 +287,7 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         overhead_ns: match tile.schedule {
             _ if is_one_256 => STORE_OF_ONE_256_NS,
             _ if is_one_wave => 0.0,
-            Schedule::Cooperative if is_256_of_k_major(tile, desc) => STORE_OF_256_NS,
+            Schedule::Cooperative if holds_results(tile, desc) => ROUND_NS,
             Schedule::Cooperative => STORE_NS * tile_m * tile_n,
             Schedule::Pingpong => TURN_NS,
         },
