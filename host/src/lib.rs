@@ -91,9 +91,9 @@ pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Chain,
-    ChainElement, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient, Layout,
-    Lengths, Map, Measured, Number, PlanSource, Precision, Reduce, Reducible, Scan, Select, Unary,
-    merge_attention,
+    ChainElement, Countable, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient,
+    Layout, Lengths, Map, Measured, Number, PlanSource, Precision, Reduce, Reducible, Scan, Select,
+    Unary, merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,

@@ -112,6 +112,26 @@ macro_rules! eight_bits {
 
 eight_bits! { E4m3 E5m2 }
 
+macro_rules! bytes {
+    ($($ty:ident)*) => {$(
+        /// As an operand only: a result may be any byte, the poison too.
+        impl TestElement for $ty {
+            const POISON: Self = 0x5a;
+            fn bits(self) -> u64 {
+                u64::from(self as u8)
+            }
+            fn wide(self) -> f64 {
+                f64::from(self)
+            }
+            fn nearest(x: f64) -> Self {
+                x as $ty
+            }
+        }
+    )*};
+}
+
+bytes! { u8 i8 }
+
 /// Calls a generic function with the element type for a [`DType`](warpsmith::DType): f32, f16 or
 /// bf16.
 #[macro_export]

@@ -47,6 +47,9 @@ struct Case {
     view: View,
     #[serde(default)]
     view_y: View,
+    /// View of weight and bias.
+    #[serde(default)]
+    view_shared: View,
     #[serde(default)]
     values: Values,
     /// Added to all values, after they are multiplied: the variance must not suffer.
@@ -74,7 +77,7 @@ impl<T: Float + TestElement> Shared<T> {
     fn draw(case: &Case, device: &Device) -> Result<Self, String> {
         let n = case.axes.of_row(&case.shape);
         let seed = case.seed ^ 77;
-        let view = View::Contiguous;
+        let view = case.view_shared;
         let mut shared = Self {
             same: None,
             f32: None,
@@ -273,7 +276,13 @@ fn check_gradient<T: Float + TestElement>(
     let x = Operand::<T>::lay_out(device, h.clone(), view)?;
     let dy = Operand::<T>::draw(device, &case.shape, Values::Uniform, view, case.seed + 5)?;
     let dsum = Operand::<T>::draw(device, &case.shape, Values::Uniform, view, case.seed + 6)?;
-    let up = |kept: &ArrayD<f32>| Tensor::from_ndarray(device, kept).map_err(say);
+    // Contiguous, but not at the start of its memory, nor aligned to a vector.
+    let up = |kept: &ArrayD<f32>| {
+        let all: Vec<f32> = [f32::NAN].into_iter().chain(kept.iter().copied()).collect();
+        let all = Tensor::from_slice(device, &[all.len()], &all)?;
+        all.slice(0, 1..)?.reshape(kept.shape())
+    };
+    let up = |kept| up(kept).map_err(say);
     let mean_tensor = mean.as_ref().map(up).transpose()?;
     let rstd_tensor = up(rstd)?;
     let (mean, rstd) = (mean.as_ref().map(wide), wide(rstd));
@@ -290,7 +299,7 @@ fn check_gradient<T: Float + TestElement>(
     };
     let want = norm_grad(&of, T::DTYPE, model(case, &x.tensor)?);
     let n = case.axes.of_row(&case.shape);
-    let mut first: Option<[ArrayD<f32>; 2]> = None;
+    let mut first: Option<(ArrayD<T>, [ArrayD<f32>; 2])> = None;
     for _ in 0..2 {
         let dx = Output::<T>::new(device, &case.shape, case.view_y)?;
         let column = || Output::<f32>::new(device, &n, View::Contiguous);
@@ -328,16 +337,19 @@ fn check_gradient<T: Float + TestElement>(
             None => run!(RmsNormGrad::new(&x.tensor, &dy.tensor, &rstd_tensor)),
         }
         .map_err(say)?;
-        agrees(&case.axes.rows(&dx.read()?), &want.dx).map_err(|error| format!("dx: {error}"))?;
+        let dx = dx.read()?;
+        agrees(&case.axes.rows(&dx), &want.dx).map_err(|error| format!("dx: {error}"))?;
         let sums = [flat(&dweight.read()?), flat(&dbias.read()?)];
         agrees(&sums[0], &want.dweight).map_err(|error| format!("dweight: {error}"))?;
         agrees(&sums[1], &want.dbias).map_err(|error| format!("dbias: {error}"))?;
-        if let Some(first) = &first {
+        if let Some((first_dx, first)) = &first {
+            let differs = |error| format!("not deterministic: {error}");
+            same_bits(first_dx, &dx).map_err(differs)?;
             for (first, again) in first.iter().zip(&sums) {
-                same_bits(first, again).map_err(|error| format!("not deterministic: {error}"))?;
+                same_bits(first, again).map_err(differs)?;
             }
         }
-        first = Some(sums);
+        first = Some((dx, sums));
     }
     Ok(())
 }
@@ -363,19 +375,21 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
     ];
     let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
     let weights = prop::sample::select(vec![Weights::None, Weights::Same, Weights::F32]);
-    let views = (View::any(), View::writable());
+    let of_shared = prop_oneof![2 => Just(View::Contiguous), 1 => View::any()];
+    let views = (View::any(), View::writable(), of_shared);
     let rest = (Values::any(), any::<u32>(), any::<[bool; 2]>());
     let shape = shape.prop_flat_map(|shape| (RowAxes::any(shape.len()), Just(shape)));
     (shape, dtype, weights, views, rest).prop_map(
-        |((axes, shape), dtype, weights, (view, view_y), (values, seed, [rms, residual]))| Case {
+        |((axes, shape), dtype, weights, views, (values, seed, [rms, residual]))| Case {
             shape,
             axes,
             dtype,
             rms,
             weights,
             residual,
-            view,
-            view_y,
+            view: views.0,
+            view_y: views.1,
+            view_shared: views.2,
             values,
             shift: 0.0,
             scale: one(),
@@ -399,4 +413,30 @@ fn norms_match_their_references_for_every_layout_and_dtype() {
 #[test]
 fn norms_match_their_references_on_the_table_of_cases() {
     cases::run(include_str!("../cases/norms.toml"), check);
+}
+
+#[test]
+fn a_bias_without_a_weight_has_a_gradient_on_request() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let x = Tensor::from_slice(&device, &[2, 2], &[1.0_f32, 3.0, -1.0, 5.0]).expect("x");
+        let dy = Tensor::from_slice(&device, &[2, 2], &[1.0_f32, 0.5, 2.0, -4.0]).expect("dy");
+        let kept = LayerNorm::new(&x).run_kept(&stream).expect("a norm");
+        let (mean, rstd) = (kept.mean.expect("means"), kept.rstd.expect("factors"));
+        let gradient = LayerNormGrad::new(&x, &dy, &mean, &rstd);
+        let alone = gradient.run(&stream).expect("a gradient");
+        assert!(alone.dweight.is_none() && alone.dbias.is_none());
+        let both = gradient.with_bias().run(&stream).expect("gradients");
+        assert!(both.dweight.is_none());
+        let dbias = both.dbias.expect("of the bias").to_vec();
+        assert_eq!(dbias.expect("sums"), [3.0, -3.5]);
+        let dx = |out: NormGradients<f32>| out.dx.to_vec().expect("dx");
+        assert_eq!(
+            dx(alone.clone()),
+            dx(NormGradients {
+                dx: both.dx,
+                ..alone
+            })
+        );
+    }
 }

@@ -14,7 +14,7 @@ use warpsmith_tests::operation::run_twice;
 use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, say};
+use warpsmith_tests::{Checked, profiled, say};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -273,6 +273,95 @@ fn rows_of_many_groups_have_exact_sums_of_integers() {
             }
         }
     }
+}
+
+/// Integers wrap, by the bits of their own type, in every tile and across tiles.
+#[test]
+fn sums_and_products_of_integers_wrap() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let n = 9001_usize;
+        let large = |i: usize| (i as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) | 1;
+        let wide: Vec<i64> = (0..n).map(large).collect();
+        let short: Vec<i32> = wide.iter().map(|&x| (x >> 32) as i32 | 1).collect();
+        let x_wide = Tensor::from_slice(&device, &[n], &wide).expect("a tensor");
+        let x_short = Tensor::from_slice(&device, &[n], &short).expect("a tensor");
+        for op in [ScanOp::Sum, ScanOp::Prod] {
+            let got = Scan::new(op, &x_wide).run(&stream).and_then(|y| y.to_vec());
+            let merge = |a: i64, b: i64| match op {
+                ScanOp::Sum => a.wrapping_add(b),
+                _ => a.wrapping_mul(b),
+            };
+            assert_eq!(got.expect("a scan"), running(&wide, merge), "{op:?} of i64");
+            let got = Scan::new(op, &x_short)
+                .run(&stream)
+                .and_then(|y| y.to_vec());
+            let merge = |a: i32, b: i32| match op {
+                ScanOp::Sum => a.wrapping_add(b),
+                _ => a.wrapping_mul(b),
+            };
+            assert_eq!(
+                got.expect("a scan"),
+                running(&short, merge),
+                "{op:?} of i32"
+            );
+        }
+    }
+}
+
+fn running<T: Copy>(xs: &[T], merge: impl Fn(T, T) -> T) -> Vec<T> {
+    let mut value = None;
+    let of = xs.iter().map(|&x| {
+        let next = value.map_or(x, |before| merge(before, x));
+        value = Some(next);
+        next
+    });
+    of.collect()
+}
+
+/// The emulator's counters: each byte is read once and written once, beside the states of tiles that
+/// blocks tell each other. No bank is met twice by elements of 32 bits and fewer. Of vectors
+/// of two, one pass needs the first element alone: 8 bytes of every 16, which take as long as all.
+#[test]
+fn scans_read_every_byte_once_and_meet_no_bank_twice() {
+    const STATES: u64 = 256;
+    fn check<T: Reducible>(device: &Device, shape: [usize; 2], one: T) {
+        let stream = device.stream().expect("a stream");
+        let x = Tensor::full(&stream, &shape, one).expect("a tensor");
+        let sums = Scan::new(ScanOp::Sum, &x).axis(1).run(&stream);
+        sums.expect("a scan");
+        let launch = device.last_launch().expect("a launch");
+        let counters = launch.counters();
+        let bytes = (shape[0] * shape[1] * size_of::<T>()) as u64;
+        let what = format!("{shape:?} of {} bytes", size_of::<T>());
+        let allowed = bytes..=bytes + STATES;
+        let (loads, stores) = (&counters.global.loads, &counters.global.stores);
+        assert!(
+            allowed.contains(&loads.bytes),
+            "{what}: read {}",
+            loads.bytes
+        );
+        assert!(
+            allowed.contains(&stores.bytes),
+            "{what}: wrote {}",
+            stores.bytes
+        );
+        let conflicts = match size_of::<T>() {
+            8 => counters.shared.wavefronts / 5,
+            _ => 0,
+        };
+        assert!(
+            counters.shared.bank_conflicts <= conflicts,
+            "{what}: {:?}",
+            counters.shared
+        );
+    }
+    let device = profiled();
+    check(&device, [64, 1024], 1.0_f32);
+    check(&device, [3, 20_000], bf16::ONE);
+    check(&device, [2, 10_000], 1.0_f64);
+    check(&device, [64, 512], 1_i64);
+    check(&device, [5, 1001], 1_i32);
 }
 
 #[test]

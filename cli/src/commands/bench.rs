@@ -27,14 +27,16 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     Gemm(GemmArgs),
-    /// Measure attention. Peers: FlashAttention-3, cuDNN, FlashAttention-2.
+    /// Measure attention.
     Attention(OperationArgs),
-    /// Measure reductions. Peer: torch.
+    /// Measure reductions and scans.
     Reduce(OperationArgs),
-    /// Measure softmax, norms, cross-entropy and their gradients. Peer: torch.
-    #[command(visible_alias = "norm")]
+    /// Measure softmax, norms, cross-entropy and their gradients.
     Rows(OperationArgs),
-    /// Measure elementwise operations. Peer: torch.
+    /// Measure layer norm, RMS norm and the gradient of layer norm: those cases of `rows` whose name
+    /// contains "norm", or the text of --only.
+    Norm(OperationArgs),
+    /// Measure elementwise operations.
     Elementwise(OperationArgs),
     Compare(CompareArgs),
 }
@@ -119,6 +121,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::Attention(args) => operation(&operations::attention::ATTENTION, args, output),
         What::Reduce(args) => operation(&operations::reduce::REDUCE, args, output),
         What::Rows(args) => operation(&operations::rows::ROWS, args, output),
+        What::Norm(args) => norm(args, output),
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
         What::Compare(args) => compare(args, output),
     }
@@ -139,6 +142,22 @@ fn operation(
     let device = Device::from_name(&args.device)?;
     measured(args.json, output, |table| {
         operation.run(&args.options, &device, None, table)
+    })
+}
+
+/// The cases of `rows` that are norms.
+fn norm(args: &OperationArgs, output: &mut Output) -> Result<Outcome> {
+    let device = Device::from_name(&args.device)?;
+    let mut options = args.options.clone();
+    if options.sets.is_empty() && !device.is_emulator() {
+        options.sets = ["norm", "grad"].map(str::to_owned).into();
+    }
+    if options.only.is_empty() {
+        options.only = "norm".to_owned();
+    }
+    options.name.get_or_insert_with(|| "norm".to_owned());
+    measured(args.json, output, |table| {
+        operations::rows::ROWS.run(&options, &device, None, table)
     })
 }
 

@@ -108,6 +108,19 @@ fn operations_are_measured_alone_with_what_measures_their_peers() {
 }
 
 #[test]
+fn norms_are_measured_without_other_rows() {
+    let args = ["bench", "norm", "--device", "emulator", "--repetitions=1"];
+    let table = warpsmith(args).done();
+    for case in ["/layer_norm/", "/rms_norm/", "/layer_norm_grad/"] {
+        assert!(table.contains(case), "`{case}` is not in: {table}");
+    }
+    assert!(!table.contains("softmax"), "{table}");
+    let one = args.into_iter().chain(["--only", "rms"]);
+    let table = warpsmith(one).done();
+    assert!(!table.contains("layer_norm"), "{table}");
+}
+
+#[test]
 fn a_kernel_that_there_is_not_is_named_with_those_that_are() {
     let args = SMALL
         .into_iter()

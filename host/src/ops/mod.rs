@@ -29,7 +29,7 @@ pub use gemm::{
 };
 pub(crate) use maps::MapCache;
 pub(crate) use reduce::ReduceState;
-pub use reduce::{Reduce, Reducible};
+pub use reduce::{Countable, Reduce, Reducible};
 pub use rows::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,

@@ -8,7 +8,7 @@ fn claim(holds: bool) -> f32 {
     if holds { 1.0 } else { 0.0 }
 }
 
-/// Whether `x` is not 0; a NaN is not.
+/// Whether `x` is not 0. A NaN is not, so it is true, as in NumPy.
 #[inline(always)]
 fn is_true(x: f32) -> bool {
     x != 0.0
@@ -96,7 +96,7 @@ fragments! {
     f32_gelu_tanh_narrow(x: f32) -> f32 = narrow::gelu_tanh(x);
     f32_tanh_narrow(x: f32) -> f32 = narrow::tanh(x);
 
-    f32_is_true(x: f32) -> u32 = u32::from(x.abs() > 0.0);
+    f32_is_true(x: f32) -> u32 = u32::from(is_true(x));
     f32_select(condition: u32, x: f32, y: f32) -> f32 = if condition != 0 { x } else { y };
 }
 

@@ -8,7 +8,7 @@ fn claim(holds: bool) -> f64 {
     if holds { 1.0 } else { 0.0 }
 }
 
-/// Whether `x` is not 0; a NaN is not.
+/// Whether `x` is not 0. A NaN is not, so it is true, as in NumPy.
 #[inline(always)]
 fn is_true(x: f64) -> bool {
     x != 0.0
@@ -51,6 +51,6 @@ fragments! {
     f64_or(a: f64, b: f64) -> f64 = claim(is_true(a) | is_true(b));
     f64_xor(a: f64, b: f64) -> f64 = claim(is_true(a) != is_true(b));
 
-    f64_is_true(x: f64) -> u32 = u32::from(x.abs() > 0.0);
+    f64_is_true(x: f64) -> u32 = u32::from(is_true(x));
     f64_select(condition: u32, x: f64, y: f64) -> f64 = if condition != 0 { x } else { y };
 }

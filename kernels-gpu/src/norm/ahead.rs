@@ -13,9 +13,9 @@
 //! message; if it has two, each warp sends its own.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
+use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
-use crate::row::ring::of_lanes;
 use crate::row::slices::Team;
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn, rcp};

@@ -5,9 +5,10 @@
 //! sums have come meanwhile.
 
 use super::backward::{Pair, Tensors, means};
+use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
-use crate::row::ring::{Ring, Turn, of_lanes};
+use crate::row::ring::{Ring, Turn};
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::{mem, thread};
 use spec::rows::RowParams;

@@ -5,10 +5,11 @@
 //! row `i - 1`, whose moments have come meanwhile.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
+use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::moments::{Count, Moments};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
-use crate::row::ring::{Ring, Turn, of_lanes};
+use crate::row::ring::{Ring, Turn};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::thread;

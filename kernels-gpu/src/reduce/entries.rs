@@ -6,7 +6,8 @@ use spec::reduce::{ReduceParams, THREADS};
 
 use super::arg::Arg;
 use super::body::{Arrays, reduce};
-use super::fold::{Count, Fold, Value};
+use super::count::Count;
+use super::fold::{Fold, Value};
 use super::load::Wide;
 use super::lse::Lse;
 use super::moments::Moments;

@@ -35,6 +35,7 @@ mod arg;
 mod body;
 mod cluster;
 mod columns;
+mod count;
 pub mod entries;
 mod fold;
 pub(crate) mod load;

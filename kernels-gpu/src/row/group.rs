@@ -219,6 +219,16 @@ pub(crate) unsafe fn butterfly<S: Words, const UNROLLED: bool>(
     value
 }
 
+/// The same, unrolled.
+///
+/// # Safety
+/// As for [`butterfly`].
+#[inline(always)]
+pub(crate) unsafe fn of_lanes<S: Words>(value: S, width: u32, op: &impl Fn(S, S) -> S) -> S {
+    // SAFETY: passed on to the caller.
+    unsafe { butterfly::<S, true>(value, width, op) }
+}
+
 /// Writes a value's words, `slots` words apart.
 ///
 /// # Safety

@@ -2,8 +2,8 @@
 //! LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979). No
 //! difference of large squares is ever computed.
 
+use super::group::of_lanes;
 use super::loose::CHUNK;
-use super::ring::of_lanes;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::warp::Words;
 

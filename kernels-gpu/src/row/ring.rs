@@ -27,7 +27,6 @@
 //!
 //! **Shared memory**: barriers, places, then for each warp its stages: its parts of all inputs.
 
-use super::group::butterfly;
 use super::packed::{Packed, Raw};
 use super::words::{of_words, words};
 use cuda_std::cluster;
@@ -483,16 +482,6 @@ impl<const R: usize> Ring<R> {
             0
         }
     }
-}
-
-/// Reduces by `op` over `width` neighbouring lanes, a power of two; all of them get the result.
-///
-/// # Safety
-/// The warp calls it, converged.
-#[inline(always)]
-pub(crate) unsafe fn of_lanes<S: Words>(value: S, width: u32, op: &impl Fn(S, S) -> S) -> S {
-    // SAFETY: passed on to the caller.
-    unsafe { butterfly::<S, true>(value, width, op) }
 }
 
 /// The value at a place if it `is_there`, else `nothing`.

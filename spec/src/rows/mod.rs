@@ -204,10 +204,17 @@ pub struct RowShape {
 }
 
 impl RowShape {
-    /// Vectors of a slice, if `blocks` blocks share a row: whole cache lines.
+    /// Vectors of a slice, if `blocks` blocks share a row: whole cache lines. Of rows too long for
+    /// slices, `u32::MAX` at most.
     pub const fn slice_vectors(&self, blocks: u32) -> u32 {
-        let bytes = self.n * self.element_bytes as u64;
-        bytes.div_ceil((LINE_BYTES * blocks) as u64) as u32 * (LINE_BYTES / VECTOR_BYTES)
+        let bytes = self.n.saturating_mul(self.element_bytes as u64);
+        let lines = bytes.div_ceil((LINE_BYTES * blocks) as u64);
+        let vectors = lines.saturating_mul((LINE_BYTES / VECTOR_BYTES) as u64);
+        if vectors > u32::MAX as u64 {
+            u32::MAX
+        } else {
+            vectors as u32
+        }
     }
 }
 

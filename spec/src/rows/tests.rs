@@ -224,3 +224,27 @@ fn entries_are_named_by_operation_dtype_and_form() {
     };
     assert_eq!(entry.to_string(), "softmax_grad_f16_held");
 }
+
+/// The rows of a tensor may be repeated elements, so their lengths need no memory.
+#[test]
+fn rows_of_any_length_have_a_plan_and_no_overflow() {
+    for op in RowOp::ALL {
+        for n_log2 in 30..=60 {
+            let n = 1 << n_log2;
+            for n in [n - 1, n, n + 8] {
+                let plan = plan(op, n, 4, n.is_multiple_of(4));
+                assert_eq!(plan.strategy, Strategy::Passes);
+                let shape = RowShape {
+                    n,
+                    element_bytes: 4,
+                    is_aligned: false,
+                    inputs: 1,
+                    has_bias: false,
+                };
+                let vectors = shape.slice_vectors(plan.cluster);
+                let want = n.div_ceil(32).saturating_mul(8);
+                assert_eq!(u64::from(vectors), want.min(u64::from(u32::MAX)));
+            }
+        }
+    }
+}

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use warpsmith::fuse::{Fragment, Scalar};
 use warpsmith::reference::elementwise::erfc;
 use warpsmith::{
-    Arithmetic, Binary, BinaryOp, Chain, ChainElement, Device, E4m3, Float, GradOp, Gradient,
-    Select, Stream, Tensor, Unary, UnaryOp,
+    Arithmetic, Binary, BinaryOp, CastElement, Chain, ChainElement, Countable, Device, E4m3, E5m2,
+    GradOp, Gradient, Reduce, ReduceOp, Select, Stream, Tensor, Unary, UnaryOp,
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -223,9 +223,9 @@ fn one_by_one(
 
 fn check<A, B, U>(program: &Program, device: &Device) -> Checked
 where
-    A: Float + TestElement,
-    B: Float + TestElement,
-    U: ChainElement + TestElement + warpsmith::CastElement + std::fmt::Debug,
+    A: ChainElement + CastElement + TestElement,
+    B: ChainElement + CastElement + TestElement,
+    U: ChainElement + CastElement + TestElement + std::fmt::Debug,
 {
     let (x, others) = operands::<A, B>(program, device)?;
     let stream = device.stream().map_err(say)?;
@@ -270,15 +270,18 @@ where
 #[test]
 fn a_chain_gives_the_bits_of_its_steps_one_by_one() {
     let effort = Effort {
-        cases: 150,
+        cases: 200,
         largest: [60, 20_000],
     };
-    let kinds = |n| (program(n), 0..5_usize);
+    let kinds = |n| (program(n), 0..8_usize);
     holds(effort, kinds, |(program, kind), device| match kind {
         0 => check::<f32, f32, f32>(program, device),
         1 => check::<bf16, bf16, bf16>(program, device),
         2 => check::<f16, f32, f16>(program, device),
         3 => check::<f32, bf16, E4m3>(program, device),
+        4 => check::<E4m3, i8, bf16>(program, device),
+        5 => check::<u8, E5m2, f32>(program, device),
+        6 => check::<i8, E4m3, f16>(program, device),
         _ => check::<bf16, f16, f32>(program, device),
     });
 }
@@ -399,5 +402,48 @@ fn comparisons_are_bytes_and_conditions() {
             .run_as::<u8>(&stream)
             .and_then(|y| y.to_vec());
         assert_eq!(finite.expect("is_nan"), [0, 0, 1, 0, 0]);
+    }
+}
+
+/// As in NumPy: every function that takes a truth value agrees on that of a NaN.
+#[test]
+fn a_nan_is_true_wherever_a_condition_is_asked_for() {
+    fn check<T: ChainElement + Countable + TestElement>(device: &Device) {
+        let stream = device.stream().expect("a stream");
+        let tensor = |values: &[f64]| {
+            let values: Vec<T> = values.iter().map(|&x| T::nearest(x)).collect();
+            Tensor::from_slice(device, &[values.len()], &values).expect("a tensor")
+        };
+        let condition = tensor(&[f64::NAN, -f64::NAN, 0.0, -0.0, 2.0, f64::INFINITY]);
+        let (one, zero) = (tensor(&[1.0]), tensor(&[0.0]));
+        let wide = |y: warpsmith::Result<Tensor<T>>| -> Vec<f64> {
+            let y = y.and_then(|y| y.to_vec()).expect("a function");
+            y.into_iter().map(TestElement::wide).collect()
+        };
+        let want = [1.0, 1.0, 0.0, 0.0, 1.0, 1.0];
+        assert_eq!(
+            wide(Select::new(&condition, &one, &zero).run(&stream)),
+            want
+        );
+        let chain = Chain::new(&one).select(&condition, &zero);
+        assert_eq!(wide(chain.run::<T>(&stream)), want);
+        for (op, with) in [
+            (BinaryOp::And, &one),
+            (BinaryOp::Or, &zero),
+            (BinaryOp::Xor, &zero),
+        ] {
+            let y = Binary::new(op, &condition, with).run(&stream);
+            assert_eq!(wide(y), want, "{op:?}");
+        }
+        let not = wide(Unary::new(UnaryOp::Not, &condition).run(&stream));
+        assert_eq!(not, want.map(|x| 1.0 - x));
+        let any = Reduce::new(ReduceOp::CountNonzero, &condition).run_indices(&stream);
+        assert_eq!(any.and_then(|y| y.item()).expect("a count"), 4);
+    }
+    for device in warpsmith::testing::devices() {
+        check::<f32>(&device);
+        check::<f16>(&device);
+        check::<bf16>(&device);
+        check::<f64>(&device);
     }
 }

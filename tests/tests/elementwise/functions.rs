@@ -195,12 +195,8 @@ pub(crate) fn check_unary(op: UnaryOp, case: &Case, device: &Device) -> Checked 
 
 pub(crate) fn check_binary(op: BinaryOp, case: &Case, device: &Device) -> Checked {
     fn typed<T: Float + TestElement>(op: BinaryOp, case: &Case, device: &Device) -> Checked {
-        let broadcast = case.broadcast.iter().chain(std::iter::repeat(&false));
-        let extents = case.shape.iter().zip(broadcast);
-        let shape_b: Vec<usize> = extents
-            .map(|(&extent, &one)| if one { 1 } else { extent })
-            .collect();
-        let a = Operand::<T>::draw(device, &case.shape, case.values, case.views[0], case.seed)?;
+        let [shape_a, shape_b] = case.operand_shapes();
+        let a = Operand::<T>::draw(device, &shape_a, case.values, case.views[0], case.seed)?;
         let b = Operand::<T>::draw(device, &shape_b, case.values, case.views[1], case.seed + 1)?;
         let stream = device.stream().map_err(say)?;
         let f = binary_definition(op);
@@ -218,20 +214,15 @@ pub(crate) fn check_binary(op: BinaryOp, case: &Case, device: &Device) -> Checke
 
 pub(crate) fn check_gradient(op: GradOp, case: &Case, device: &Device) -> Checked {
     fn typed<T: Float + TestElement>(op: GradOp, case: &Case, device: &Device) -> Checked {
-        let x = Operand::<T>::draw(device, &case.shape, case.values, case.views[0], case.seed)?;
-        let dy = Operand::<T>::draw(
-            device,
-            &case.shape,
-            case.values,
-            case.views[1],
-            case.seed + 1,
-        )?;
+        let [shape_x, shape_dy] = case.operand_shapes();
+        let x = Operand::<T>::draw(device, &shape_x, case.values, case.views[0], case.seed)?;
+        let dy = Operand::<T>::draw(device, &shape_dy, case.values, case.views[1], case.seed + 1)?;
         let stream = device.stream().map_err(say)?;
-        let output = || Output::<T>::new(device, &case.shape, case.views[2]);
-        let operation = Gradient::new(op, &x.tensor, &dy.tensor);
-        let got = run_twice(output, |dx| operation.run_into(&dx.tensor, &stream))?;
         let (ulps, f) = (f64::from(op.ulps()), derivative(op));
         let want = gradient(&x.values.view(), &dy.values.view(), T::DTYPE, ulps, f).map_err(say)?;
+        let output = || Output::<T>::new(device, want.values.shape(), case.views[2]);
+        let operation = Gradient::new(op, &x.tensor, &dy.tensor);
+        let got = run_twice(output, |dx| operation.run_into(&dx.tensor, &stream))?;
         agrees(&got, &want)
     }
     with_float!(case.dtype, typed(op, case, device))
@@ -282,7 +273,7 @@ fn binary_functions_broadcast_and_are_within_their_ulps() {
 }
 
 #[test]
-fn gradients_are_within_their_ulps_for_every_layout_and_dtype() {
+fn gradients_broadcast_and_are_within_their_ulps_for_every_layout_and_dtype() {
     let op = prop::sample::select(GradOp::ALL.to_vec());
     let effort = Effort {
         cases: 200,
@@ -322,6 +313,8 @@ fn special(dtype: DType, values: Values) -> Case {
     Case {
         shape: vec![300],
         broadcast: vec![false],
+        broadcast_first: vec![false],
+        lacks: [0, 0],
         dtype,
         views: [View::Contiguous; 3],
         values,

@@ -28,6 +28,12 @@ struct Case {
     /// Extents of the second operand that are replaced by 1; missing entries are not replaced.
     #[serde(default)]
     broadcast: Vec<bool>,
+    /// The same of the first operand.
+    #[serde(default)]
+    broadcast_first: Vec<bool>,
+    /// Leading dimensions that each operand lacks.
+    #[serde(default)]
+    lacks: [usize; 2],
     #[serde(deserialize_with = "operation::dtype")]
     dtype: DType,
     /// Views of both operands and of the result.
@@ -41,6 +47,23 @@ struct Case {
     seed: u64,
 }
 
+impl Case {
+    /// Shapes of the operands, which broadcast to the case's shape, or to one without the dimensions
+    /// that neither has.
+    fn operand_shapes(&self) -> [Vec<usize>; 2] {
+        let shape = |broadcast: &[bool], lacks: usize| {
+            let broadcast = broadcast.iter().chain(std::iter::repeat(&false));
+            let extents = self.shape.iter().zip(broadcast);
+            let extents = extents.map(|(&extent, &is_one)| if is_one { 1 } else { extent });
+            extents.skip(lacks).collect()
+        };
+        [
+            shape(&self.broadcast_first, self.lacks[0]),
+            shape(&self.broadcast, self.lacks[1]),
+        ]
+    }
+}
+
 fn case(largest: usize) -> impl Strategy<Value = Case> {
     let shape = prop_oneof![
         extent(largest * 8).prop_map(|n| vec![n]),
@@ -51,9 +74,11 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
     let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
     let views = (View::any(), View::any(), View::writable());
     let scalar = prop::sample::select(vec![0.0_f32, -1.5, 3.0, 1e-30]);
+    let first = prop_oneof![2 => Just([false; 8]), 1 => any::<[bool; 8]>()];
+    let lacks = prop_oneof![2 => Just([0, 0]), 1 => [0..3_usize, 0..3_usize]];
     (
         shape,
-        any::<[bool; 8]>(),
+        (any::<[bool; 8]>(), first, lacks),
         dtype,
         views,
         Values::any(),
@@ -61,8 +86,10 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
         any::<u32>(),
     )
         .prop_map(
-            |(shape, broadcast, dtype, views, values, scalar, seed)| Case {
+            |(shape, (broadcast, first, lacks), dtype, views, values, scalar, seed)| Case {
                 broadcast: broadcast[..shape.len()].to_vec(),
+                broadcast_first: first[..shape.len()].to_vec(),
+                lacks,
                 shape,
                 dtype,
                 views: [views.0, views.1, views.2],

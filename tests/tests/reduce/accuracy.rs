@@ -1,4 +1,4 @@
-//! The error of sums does not grow with their length. `docs/reduce.md` has the table.
+//! The error of sums, means and logsumexp does not grow with their length. `docs/reduce.md` has the table.
 
 use warpsmith::{Reduce, ReduceOp, Tensor};
 use warpsmith_tests::values::Values;
@@ -40,6 +40,43 @@ fn errors_of_sums_do_not_grow_with_length() {
             let naive = (f64::from(xs.iter().sum::<f32>()) - want).abs() / size / unit;
             println!("2^{log2}: {error:.2} roundings of the sum, {naive:.0} by a loop");
             assert!(error <= 4.0, "2^{log2}: {error}");
+        }
+    }
+}
+
+/// Means round once more than sums. A logsumexp of values near 0 has the error of its sum of
+/// exponentials, which is absolute here, and of the logarithm.
+#[test]
+fn errors_of_means_and_logsumexp_do_not_grow_with_length() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let longest = if device.is_emulator() { 18 } else { 26 };
+        for log2 in (8..=longest).step_by(5) {
+            let n = 1_usize << log2;
+            let xs: Vec<f32> = Values::Uniform
+                .draw(&[n], 2)
+                .iter()
+                .map(|x| x.abs() as f32)
+                .collect();
+            let x = Tensor::from_slice(&device, &[n], &xs).expect("a tensor");
+            let of = |op| {
+                let y = Reduce::new(op, &x).run(&stream).expect("a reduction");
+                f64::from(y.item().expect("one"))
+            };
+            let unit = f64::from(f32::EPSILON) / 2.0;
+            let (sum, _) = exact(&xs);
+            let mean = sum / n as f64;
+            let error = (of(ReduceOp::Mean) - mean).abs() / mean / unit;
+            println!("2^{log2}: the mean is {error:.2} roundings off");
+            assert!(error <= 5.0, "mean of 2^{log2}: {error}");
+            let largest = xs.iter().copied().fold(0.0_f32, f32::max);
+            let largest = f64::from(largest);
+            let powers = xs.iter().map(|&x| (f64::from(x) - largest).exp());
+            let want = powers.sum::<f64>().ln() + largest;
+            let error = (of(ReduceOp::Logsumexp) - want).abs() / unit;
+            println!("2^{log2}: logsumexp is {error:.2} roundings of 1 off");
+            // One rounding of the result, and a few of a sum whose logarithm is of order 1 to 18.
+            assert!(error <= 8.0 + want, "logsumexp of 2^{log2}: {error}");
         }
     }
 }

@@ -6,14 +6,25 @@ use warpsmith_tests::profiled;
 
 fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Option<usize>, one: T) {
     let stream = device.stream().expect("a stream");
-    let x = Tensor::full(&stream, &shape, one).expect("a tensor");
+    let ones = || Tensor::full(&stream, &shape, one).expect("a tensor");
+    let (x, y) = (ones(), ones());
     for op in [
         ReduceOp::Sum,
         ReduceOp::Argmax,
         ReduceOp::Variance,
         ReduceOp::Max,
+        ReduceOp::Prod,
+        ReduceOp::Norm1,
+        ReduceOp::Norm2,
+        ReduceOp::NormInf,
+        ReduceOp::Logsumexp,
+        ReduceOp::CountNonzero,
+        ReduceOp::Dot,
     ] {
-        let reduce = Reduce::new(op, &x);
+        let (reduce, operands) = match op {
+            ReduceOp::Dot => (Reduce::dot(&x, &y), 2),
+            op => (Reduce::new(op, &x), 1),
+        };
         let reduce = match axis {
             Some(axis) => reduce.axis(axis),
             None => reduce,
@@ -26,7 +37,7 @@ fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Optio
         let launch = device.last_launch().expect("a launch");
         let counters = launch.counters();
         let what = format!("{op:?} of {shape:?} over {axis:?} by {plan:?}");
-        let input = (shape[0] * shape[1] * size_of::<T>()) as u64;
+        let input = (operands * shape[0] * shape[1] * size_of::<T>()) as u64;
         // The last block reads each partial result once: 4 to 24 bytes.
         let partials = if plan.is_cut() {
             plan.partials() * 24

@@ -4,6 +4,7 @@ mod accuracy;
 mod cluster;
 mod counters;
 mod large;
+mod masks;
 mod pairs;
 mod rounded;
 mod sections;

@@ -198,3 +198,29 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
         refused!(into, Overlap, "`dx`", "`weight`");
     });
 }
+
+#[test]
+fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
+    super::on_every_device(|_, stream| {
+        let one = super::ones(stream, &[1, 1]);
+        let x = one.broadcast_to(&[1, (1 << 32) + 1]).expect("a view");
+        let kept = super::ones(stream, &[1]);
+        let gradient = LayerNormGrad::new(&x, &x, &kept, &kept);
+        let limit = "4294967297";
+        refused!(gradient.clone().with_bias().run(stream), OutOfBounds, limit);
+        refused!(
+            gradient.clone().weight(&kept).run(stream),
+            OutOfBounds,
+            limit
+        );
+        let some = || Some(kept.clone());
+        for (dweight, dbias) in [(some(), None), (None, some())] {
+            let out = NormGradients {
+                dx: one.clone(),
+                dweight,
+                dbias,
+            };
+            refused!(gradient.run_into(&out, stream), OutOfBounds, limit);
+        }
+    });
+}

@@ -137,7 +137,8 @@ impl<'a> Chain<'a> {
         self.scalar(BinaryOp::Max, low).scalar(BinaryOp::Min, high)
     }
 
-    /// value = `condition != 0 ? value : other`. A NaN in the condition counts as 0.
+    /// value = `condition != 0 ? value : other`. A NaN in the condition
+    /// is not 0.
     pub fn select<C: ChainElement, T: ChainElement>(
         mut self,
         condition: &'a Tensor<C>,

@@ -9,7 +9,7 @@ use crate::{Result, Stream, Tensor};
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `condition` | broadcasts with `a` and `b` | u8, or one that [`ChainElement`] allows with `a`; 0 and NaN are false, all else is true | any |
+/// | `condition` | broadcasts with `a` and `b` | u8, or one that [`ChainElement`] allows with `a`; 0 and -0 are false, all else is true, NaN too | any |
 /// | `a`, `b` | broadcast to one shape | any of [`ChainElement`] | any |
 /// | `y` (written) | that shape | as `a` | any where no two indices refer to one element; may be `a` or `b` itself, and must not overlap an input otherwise |
 ///

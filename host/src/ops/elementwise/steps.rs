@@ -112,7 +112,7 @@ pub(crate) enum Step<'a> {
     },
     Gradient(GradOp, Operand),
     Keep(u8),
-    /// mask = (operand != 0); false for NaN.
+    /// mask = (operand != 0); true for NaN.
     Mask(Operand),
     /// The value where the mask is set, else the operand.
     Select(Operand),

@@ -1,13 +1,14 @@
 //! The launch of a reduction.
 
 use super::view::{self, Axes};
-use super::{Reduce, Reducible};
+use super::{Countable, Reduce};
 use crate::launch::KernelArg;
 use crate::ops::cleared::{self, Cleared, Lent};
 use crate::ops::copy::contiguous;
 use crate::ops::kernels;
 use crate::storage::Storage;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
+use half::f16;
 use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, THREADS, TICKETS};
 
 /// State that a device keeps for reductions.
@@ -68,7 +69,7 @@ struct Operands<T: Element> {
     plan: ReducePlan,
 }
 
-impl<T: Reducible> Reduce<'_, T> {
+impl<T: Countable> Reduce<'_, T> {
     /// The plan for elements with the layout of `x`. `None` if they have to be copied first.
     pub(super) fn plan_of(
         &self,
@@ -112,7 +113,21 @@ impl<T: Reducible> Reduce<'_, T> {
         Ok(Operands { x, y, view, plan })
     }
 
-    /// Launches the validated reduction, with contiguous outputs.
+    /// The same reduction over another tensor of this shape.
+    fn over<'x, U: Countable>(&self, x: &'x Tensor<U>) -> Reduce<'x, U> {
+        Reduce {
+            op: self.op,
+            x,
+            y: None,
+            axes: self.axes,
+            bad_axis: self.bad_axis,
+            keep_dims: self.keep_dims,
+            ddof: self.ddof,
+        }
+    }
+
+    /// Launches the validated reduction, with contiguous outputs. Elements that no kernel reads are
+    /// converted first, all of them to f16 ([`Countable`]).
     pub(super) fn launch<Out: Element>(
         &self,
         entry: ReduceEntry,
@@ -122,6 +137,10 @@ impl<T: Reducible> Reduce<'_, T> {
     ) -> Result<()> {
         if out.is_empty() {
             return Ok(());
+        }
+        if T::READ_AS != T::DTYPE {
+            let x = self.x.cast::<f16>(stream)?;
+            return self.over(&x).launch(entry, out, means, stream);
         }
         let is_rounded = entry.out() != Out::DTYPE;
         if is_rounded && !entry.rounds_to(Out::DTYPE) {

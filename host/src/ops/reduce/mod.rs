@@ -12,13 +12,13 @@ use spec::reduce::{Family, ReduceEntry, ReduceOp, ReducePlan, ReduceView};
 use view::Axes;
 
 pub(crate) use launch::ReduceState;
-pub use number::Reducible;
+pub use number::{Countable, Reducible};
 
 /// A reduction over all elements, one axis or several axes.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` | any, up to 8 dimensions | f32, f16, bf16, f64, i32, i64 | any; see Performance |
+/// | `x` | any, up to 8 dimensions | f32, f16, bf16, f64, i32, i64; u8 and i8 for indices, counts and truth values | any; see Performance |
 /// | second operand of [`dot`](Reduce::dot) | as `x` | as `x` | any |
 /// | result (written) | that of `x` without the reduced axes, or with extent 1 there ([`keep_dims`](Reduce::keep_dims)); rank 0 for all elements | as the table below says | any where no two indices refer to one element; must not overlap an operand |
 ///
@@ -31,7 +31,7 @@ pub use number::Reducible;
 /// | mean, norm2, logsumexp, variance, std | [`run`](Reduce::run) | f32 | f64 | - |
 /// | all of these | [`run_f64`](Reduce::run_f64) | f64 | f64 | f64 |
 /// | all of these | [`run_rounded`](Reduce::run_rounded) | as `x` | f64 | i64 of i64, where `run` has one |
-/// | argmax, argmin, count_nonzero, any, all | [`run_indices`](Reduce::run_indices) | i64 | i64 | i64 |
+/// | argmax, argmin, count_nonzero, any, all; of u8 and i8 too | [`run_indices`](Reduce::run_indices) | i64 | i64 | i64 |
 ///
 /// # Special values
 /// A NaN makes every value NaN, and is the index of argmax and argmin (the first one); it is not
@@ -55,8 +55,8 @@ pub use number::Reducible;
 /// and on every device, for the same shape, strides and alignment.
 ///
 /// # Async
-/// Enqueued on `stream`, one launch; returns before completion. Device faults surface at the next
-/// synchronize.
+/// Enqueued on `stream`, one launch, after that of a copy if there has to be one; returns before
+/// completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
 /// [`Error::OutOfBounds`] (an axis that `x` does not have), [`Error::InvalidValue`] (max, min,
@@ -67,7 +67,8 @@ pub use number::Reducible;
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
-/// at most two dimensions with one stride. Otherwise it is copied first. See `docs/reduce.md`.
+/// at most two dimensions with one stride. Otherwise it is copied first. u8 and i8 are converted to
+/// f16 first, in memory for the call: of n bytes, 5 n are moved. See `docs/reduce.md`.
 ///
 /// # Sources
 /// Knuth's two-sum for compensated sums; Welford's recurrence for variances, merged as by Chan,
@@ -93,7 +94,7 @@ pub use number::Reducible;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until one of the `run`s"]
-pub struct Reduce<'a, T: Reducible> {
+pub struct Reduce<'a, T: Countable> {
     op: ReduceOp,
     x: &'a Tensor<T>,
     y: Option<&'a Tensor<T>>,
@@ -115,7 +116,7 @@ enum Kind {
     Indices,
 }
 
-impl<'a, T: Reducible> Reduce<'a, T> {
+impl<'a, T: Countable> Reduce<'a, T> {
     /// `op` over all elements of `x`.
     pub fn new(op: ReduceOp, x: &'a Tensor<T>) -> Self {
         Self {
@@ -126,14 +127,6 @@ impl<'a, T: Reducible> Reduce<'a, T> {
             bad_axis: None,
             keep_dims: false,
             ddof: 0,
-        }
-    }
-
-    /// The dot product `sum x_i y_i`, over all elements or along axes.
-    pub fn dot(x: &'a Tensor<T>, y: &'a Tensor<T>) -> Self {
-        Self {
-            y: Some(y),
-            ..Self::new(ReduceOp::Dot, x)
         }
     }
 
@@ -161,6 +154,33 @@ impl<'a, T: Reducible> Reduce<'a, T> {
     pub fn keep_dims(mut self) -> Self {
         self.keep_dims = true;
         self
+    }
+
+    /// Enqueues the reduction and returns indices, counts or truth values (1 and 0), in a new
+    /// contiguous tensor.
+    ///
+    /// # Errors
+    /// See [`Reduce`].
+    pub fn run_indices(&self, stream: &Stream) -> Result<Tensor<i64>> {
+        self.run_typed(Kind::Indices, stream)
+    }
+
+    /// Enqueues the reduction of indices, counts or truth values into `y`.
+    ///
+    /// # Errors
+    /// See [`Reduce`].
+    pub fn run_indices_into(&self, y: &Tensor<i64>, stream: &Stream) -> Result<()> {
+        self.run_typed_into(Kind::Indices, y, stream)
+    }
+}
+
+impl<'a, T: Reducible> Reduce<'a, T> {
+    /// The dot product `sum x_i y_i`, over all elements or along axes.
+    pub fn dot(x: &'a Tensor<T>, y: &'a Tensor<T>) -> Self {
+        Self {
+            y: Some(y),
+            ..Self::new(ReduceOp::Dot, x)
+        }
     }
 
     /// Makes variance and std divide by `n - ddof` instead of `n`: 1 is Bessel's correction.
@@ -218,23 +238,6 @@ impl<'a, T: Reducible> Reduce<'a, T> {
     /// See [`Reduce`].
     pub fn run_f64_into(&self, y: &Tensor<f64>, stream: &Stream) -> Result<()> {
         self.run_typed_into(Kind::Wide, y, stream)
-    }
-
-    /// Enqueues the reduction and returns indices, counts or truth values (1 and 0), in a new
-    /// contiguous tensor.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_indices(&self, stream: &Stream) -> Result<Tensor<i64>> {
-        self.run_typed(Kind::Indices, stream)
-    }
-
-    /// Enqueues the reduction of indices, counts or truth values into `y`.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_indices_into(&self, y: &Tensor<i64>, stream: &Stream) -> Result<()> {
-        self.run_typed_into(Kind::Indices, y, stream)
     }
 
     /// Enqueues variance or std, and returns it with the mean, which the same pass computes.
@@ -317,6 +320,18 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         ))
     }
 
+    fn check_has_mean(&self) -> Result<()> {
+        match self.op {
+            ReduceOp::Variance | ReduceOp::Std => Ok(()),
+            op => Err(refused(
+                op,
+                "variance or std, which have a mean beside them",
+            )),
+        }
+    }
+}
+
+impl<T: Countable> Reduce<'_, T> {
     fn checked_axes(&self) -> Result<Axes> {
         if let Some(axis) = self.bad_axis {
             check::axis(self.x, axis)?;
@@ -359,16 +374,6 @@ impl<'a, T: Reducible> Reduce<'a, T> {
         self.y.map_or(Ok(()), |y| {
             check::no_overlap(name, output, "the second operand", y)
         })
-    }
-
-    fn check_has_mean(&self) -> Result<()> {
-        match self.op {
-            ReduceOp::Variance | ReduceOp::Std => Ok(()),
-            op => Err(refused(
-                op,
-                "variance or std, which have a mean beside them",
-            )),
-        }
     }
 
     /// Checks the operands; the kernel's entry, and the shape of the result.
@@ -434,7 +439,7 @@ impl<'a, T: Reducible> Reduce<'a, T> {
                 want: "f32, f16, bf16, f64 or i64; run gives i64".into(),
             }),
             _ => {
-                let entry = ReduceEntry::of(op.family(), T::DTYPE, kind == Kind::Wide);
+                let entry = ReduceEntry::of(op.family(), T::READ_AS, kind == Kind::Wide);
                 entry.ok_or(Error::Bug("a dtype without an entry"))
             }
         }

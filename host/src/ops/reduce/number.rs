@@ -1,23 +1,38 @@
 //! The element types of reductions and scans.
 
-use crate::Element;
+use crate::{CastElement, DType, Element};
 use half::{bf16, f16};
 
 /// The types that [`Reduce`](crate::Reduce) and [`Scan`](crate::Scan) take: f32, f16 and bf16,
 /// which are accumulated in f32; f64, in f64; i32 and i64, in i64.
-pub trait Reducible: Element + sealed::Sealed {
+pub trait Reducible: Countable {
     /// Type of the values of a reduction ([`Reduce::run`](crate::Reduce::run)).
     type Value: Element;
 }
 
+/// The types of which [`Reduce`](crate::Reduce) counts elements and finds indices
+/// ([`Reduce::run_indices`](crate::Reduce::run_indices)): those of [`Reducible`], and u8 and i8,
+/// such as masks that comparisons give.
+pub trait Countable: CastElement + sealed::Sealed {}
+
 mod sealed {
-    /// Restricts [`Reducible`](super::Reducible) to the types that kernels exist for.
-    pub trait Sealed {}
+    use spec::DType;
+
+    /// Restricts [`Countable`](super::Countable) to the types that kernels exist for.
+    pub trait Sealed {
+        /// The dtype in which kernels read the elements: another one only for types without
+        /// kernels, which are converted to it first. It represents all of their values.
+        const READ_AS: DType;
+    }
 }
 
 macro_rules! reducible {
     ($($ty:ty => $value:ty;)*) => {$(
-        impl sealed::Sealed for $ty {}
+        impl sealed::Sealed for $ty {
+            const READ_AS: DType = Self::DTYPE;
+        }
+
+        impl Countable for $ty {}
 
         impl Reducible for $ty {
             type Value = $value;
@@ -33,3 +48,15 @@ reducible! {
     i32 => i64;
     i64 => i64;
 }
+
+macro_rules! counted_as_f16 {
+    ($($ty:ty)*) => {$(
+        impl sealed::Sealed for $ty {
+            const READ_AS: DType = DType::F16;
+        }
+
+        impl Countable for $ty {}
+    )*};
+}
+
+counted_as_f16! { u8 i8 }

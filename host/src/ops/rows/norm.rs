@@ -61,7 +61,9 @@ macro_rules! norm {
         /// # Numerics
         /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
         /// mean, not a difference of squares. Error bound:
-        /// [`reference::norm`](mod@crate::reference::norm). Same bits every run, on every device.
+        /// [`reference::norm`](mod@crate::reference::norm). Deterministic: the same bits every run and
+        /// on every device of one compute capability, which has a say in how many threads share a
+        /// row ([`RowPlan::choose`](spec::rows::RowPlan::choose)).
         ///
         /// # Async
         /// Enqueued on `stream`; returns before completion. Device faults surface at the next

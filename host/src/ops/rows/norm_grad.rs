@@ -7,7 +7,7 @@ use super::{Launch, Rows, input, shape};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::norm::NormModel;
-use crate::{LaunchConfig, Result, Stream, Tensor};
+use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{Form, RowOp, RowParams, column_block, flags};
 
@@ -19,6 +19,9 @@ const COLUMN_LENGTH: usize = 16;
 
 /// Threads of a block that adds up columns.
 const COLUMN_THREADS: u32 = 256;
+
+/// Most columns that are added up: the kernels number them by 32 bits.
+const MAX_COLUMNS: u64 = 1 << 32;
 
 /// The outputs of a norm's gradient: its results, or the tensors to write them to.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ struct NormGrad<'a, T: Float> {
     rstd: &'a Tensor<f32>,
     weight: Option<Weights<T>>,
     dsum: Option<&'a Tensor<T>>,
+    /// Whether `run` computes the bias's gradient even without a weight.
+    has_bias: bool,
 }
 
 macro_rules! gradient {
@@ -67,7 +72,9 @@ macro_rules! gradient {
         /// every run and on every device of one compute capability.
         ///
         /// # Async, Errors
-        #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), ").")]
+        #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), "); also")]
+        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for the gradient of a weight or a bias
+        /// of more than 2^32 elements.
         ///
         /// # Performance
         /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
@@ -111,20 +118,28 @@ macro_rules! gradient {
             }
 
             /// Enqueues all gradients and returns them in new contiguous tensors. Those with
-            /// respect to weight and bias are computed if a weight is set.
+            /// respect to weight and bias are computed if a weight is set; that of the bias of a
+            /// [`LayerNorm`](crate::LayerNorm) without a weight is computed after
+            /// [`LayerNormGrad::with_bias`](crate::LayerNormGrad::with_bias).
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
             pub fn run(&self, stream: &Stream) -> Result<NormGradients<T>> {
-                let of_row = self.0.along.of(self.0.x)?.of_row(self.0.x.shape())?;
-                let of_weight = |is_there: bool| match is_there && self.0.weight.is_some() {
+                let axes = self.0.along.of(self.0.x)?;
+                let of_row = axes.of_row(self.0.x.shape())?;
+                let has_weight = self.0.weight.is_some();
+                let has_bias = self.0.has_bias || ($has_bias && has_weight);
+                if has_weight || has_bias {
+                    self.0.check_columns(&axes)?;
+                }
+                let of_weight = |is_there: bool| match is_there {
                     true => Tensor::empty(stream, &of_row).map(Some),
                     false => Ok(None),
                 };
                 let out = NormGradients {
                     dx: Tensor::empty(stream, self.0.x.shape())?,
-                    dweight: of_weight(true)?,
-                    dbias: of_weight($has_bias)?,
+                    dweight: of_weight(has_weight)?,
+                    dbias: of_weight(has_bias)?,
                 };
                 self.0.run(&out, stream)?;
                 Ok(out)
@@ -169,6 +184,13 @@ if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
     assert_eq!(gradients.dweight.map(|d| d.to_vec()).transpose()?, Some(vec![-1.0, 0.0]));
 }",
     {
+        /// Makes [`run`](Self::run) compute the bias's gradient though no weight is set: for a layer
+        /// norm with a bias alone.
+        pub fn with_bias(mut self) -> Self {
+            self.0.has_bias = true;
+            self
+        }
+
         /// The gradient along the last axis, from the gradient `dy` and what the forward pass kept
         /// ([`LayerNorm::run_kept`](crate::LayerNorm::run_kept)).
         pub fn new(
@@ -185,6 +207,7 @@ if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
                 rstd,
                 weight: None,
                 dsum: None,
+                has_bias: false,
             })
         }
     }
@@ -217,15 +240,32 @@ if let Some(rstd) = &kept.rstd {
                 rstd,
                 weight: None,
                 dsum: None,
+                has_bias: false,
             })
         }
     }
 }
 
 impl<T: Float> NormGrad<'_, T> {
+    /// Checks that the gradients of a weight or a bias have few enough elements.
+    fn check_columns(&self, axes: &RowAxes) -> Result<()> {
+        let (_, n) = axes.extents(self.x.shape());
+        match n as u64 {
+            ..=MAX_COLUMNS => Ok(()),
+            got => Err(Error::OutOfBounds {
+                what: "length of rows of which weight or bias have gradients",
+                got,
+                limit: MAX_COLUMNS + 1,
+            }),
+        }
+    }
+
     fn validate(&self, out: &NormGradients<T>, stream: &Stream) -> Result<RowAxes> {
         check::device("x", self.x, stream)?;
         let axes = self.along.of(self.x)?;
+        if out.dweight.is_some() || out.dbias.is_some() {
+            self.check_columns(&axes)?;
+        }
         let shape = self.x.shape();
         let (of_rows, of_row) = (axes.of_rows(shape)?, axes.of_row(shape)?);
         input("dy", self.dy, shape, stream)?;

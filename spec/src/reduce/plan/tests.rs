@@ -29,6 +29,34 @@ fn errors_do_not_grow_with_length() {
     assert!(additions(64, 1) < 60);
 }
 
+/// The same for the plans that aligned tensors of f32 and bf16 have.
+#[test]
+fn errors_of_whole_vectors_do_not_grow_with_length() {
+    for dtype in [DType::F32, DType::Bf16] {
+        for family in [Family::Value, Family::Moments, Family::Lse] {
+            let entry = ReduceEntry::of(family, dtype, false).unwrap();
+            let additions = |outer, n, inner| {
+                let view = ReduceView::contiguous(outer, n, inner);
+                ReducePlan::of(entry, &view, true).additions()
+            };
+            assert!(additions(1, 64, 1) < 60);
+            for outer in [1, 16, 16_384] {
+                for n_log2 in 10..=36 {
+                    let of = additions(outer, 1 << n_log2, 1);
+                    assert!(of < 160, "{family:?} {dtype}, {outer} of 2^{n_log2}: {of}");
+                }
+            }
+            // The parts of a column are few, or several threads merge them.
+            for inner in [64, 256, 16_384] {
+                for n_log2 in 4..=30 {
+                    let of = additions(1, 1 << n_log2, inner);
+                    assert!(of < 400, "{family:?} {dtype}, 2^{n_log2} by {inner}: {of}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn small_inputs_take_one_block_and_large_ones_many() {
     let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
