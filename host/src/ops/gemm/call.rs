@@ -102,7 +102,28 @@ pub(super) struct Call<'a> {
     pub(super) beta: f32,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// `a @ b`, without an epilogue.
+    pub(super) fn plain(stream: &'a Stream, desc: GemmDesc, [a, b, d]: [Memory; 3]) -> Self {
+        Self {
+            stream,
+            desc,
+            a,
+            b,
+            d,
+            c: None,
+            residual: None,
+            bias: None,
+            batch_stride_bias: 0,
+            row_scale: None,
+            column_scale: None,
+            device_alpha: None,
+            device_beta: None,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
     /// Extents, strides and scalars, as every entry takes them.
     pub(super) fn params(&self) -> GemmParams {
         let desc = &self.desc;

@@ -60,13 +60,14 @@ pub(super) struct MatrixDesc {
     pub(super) ld: i64,
     /// Elements between matrices of the batch; 0 broadcasts one matrix.
     pub(super) batch_stride: i64,
-    /// Largest power of two, up to 128, that divides the address of the first element.
+    /// Largest power of two, up to 16, that divides the address of the first element.
     pub(super) align_bytes: u32,
 }
 
 impl MatrixDesc {
-    /// Largest value of [`align_bytes`](Self::align_bytes).
-    pub(super) const MOST_ALIGN_BYTES: u32 = 128;
+    /// Largest value of [`align_bytes`](Self::align_bytes): no kernel asks for more, and tensors whose
+    /// addresses differ beyond that have the same plan and the same tuned choice.
+    pub(super) const MOST_ALIGN_BYTES: u32 = 16;
 
     pub(super) fn new(dtype: DType, layout: MatrixLayout, align_bytes: u32) -> Self {
         let MatrixLayout {
@@ -80,6 +81,14 @@ impl MatrixDesc {
             ld,
             batch_stride,
             align_bytes,
+        }
+    }
+
+    /// Lines, and elements of each, of a matrix of `[rows, columns]` as it is stored.
+    pub(super) fn stored(&self, [rows, columns]: [u32; 2]) -> [u32; 2] {
+        match self.transpose {
+            Transpose::N => [rows, columns],
+            Transpose::T => [columns, rows],
         }
     }
 
@@ -224,7 +233,7 @@ pub(super) mod tests {
             transpose: Transpose::N,
             ld: i64::from(ld),
             batch_stride: 0,
-            align_bytes: 128,
+            align_bytes: MatrixDesc::MOST_ALIGN_BYTES,
         };
         GemmDesc {
             m,
@@ -265,13 +274,13 @@ pub(super) mod tests {
             batch_stride,
             align_bytes,
         };
-        assert_eq!(desc(64, 0, 128).row_align_bytes(), 16);
-        assert_eq!(desc(64, 4, 128).row_align_bytes(), 8);
-        assert_eq!(desc(63, 0, 128).row_align_bytes(), 2);
-        assert_eq!(desc(0, 0, 128).row_align_bytes(), 16);
+        assert_eq!(desc(64, 0, 16).row_align_bytes(), 16);
+        assert_eq!(desc(64, 4, 16).row_align_bytes(), 8);
+        assert_eq!(desc(63, 0, 16).row_align_bytes(), 2);
+        assert_eq!(desc(0, 0, 16).row_align_bytes(), 16);
         assert_eq!(desc(64, 0, 4).row_align_bytes(), 4);
-        assert!(!desc(-64, 0, 128).suits_tensor_map());
-        assert!(desc(64, 128, 128).suits_tensor_map());
+        assert!(!desc(-64, 0, 16).suits_tensor_map());
+        assert!(desc(64, 128, 16).suits_tensor_map());
     }
 
     #[test]

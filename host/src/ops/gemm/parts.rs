@@ -58,7 +58,7 @@ impl GemmDesc {
                 transpose: Transpose::N,
                 ld: i64::from(self.n),
                 batch_stride: if self.batch > 1 { one } else { 0 },
-                align_bytes: 128,
+                align_bytes: MatrixDesc::MOST_ALIGN_BYTES,
             },
             c: None,
             residual: None,
@@ -159,23 +159,8 @@ pub(super) fn by_partials(
 impl<'a> Call<'a> {
     /// The call for the description of [`GemmDesc::partial`], which writes to `partials`.
     pub(super) fn partial(&self, desc: GemmDesc, partials: Memory) -> Call<'a> {
-        Call {
-            stream: self.stream,
-            desc,
-            a: self.a.clone(),
-            b: self.b.clone(),
-            d: partials,
-            c: None,
-            residual: None,
-            bias: None,
-            batch_stride_bias: 0,
-            row_scale: None,
-            column_scale: None,
-            device_alpha: None,
-            device_beta: None,
-            alpha: 1.0,
-            beta: 0.0,
-        }
+        let (a, b) = (self.a.clone(), self.b.clone());
+        Call::plain(self.stream, desc, [a, b, partials])
     }
 
     /// The same call with A and B starting at `k_idx`.
@@ -231,10 +216,7 @@ impl<'a> Call<'a> {
         [rows, columns, batch]: [u32; 3],
         dtype: DType,
     ) -> Result<(Memory, MatrixDesc)> {
-        let [rows, columns] = match desc.transpose {
-            Transpose::N => [rows, columns],
-            Transpose::T => [columns, rows],
-        };
+        let [rows, columns] = desc.stored([rows, columns]);
         let batch = if desc.batch_stride == 0 { 1 } else { batch };
         let converted = desc.converted(rows, columns, dtype);
         let shape = [batch, rows, columns].map(|extent| extent as usize);
@@ -286,7 +268,7 @@ impl MatrixDesc {
                 0 => 0,
                 _ => i64::from(rows) * i64::from(columns),
             },
-            align_bytes: 128,
+            align_bytes: MatrixDesc::MOST_ALIGN_BYTES,
         }
     }
 }
