@@ -2,6 +2,7 @@
 
 mod call;
 mod candidates;
+mod cold;
 mod decode;
 mod decode_sm90;
 mod desc;
