@@ -107,6 +107,25 @@ impl MatrixDesc {
     }
 }
 
+/// An operand that is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    A,
+    B,
+}
+
+impl Side {
+    pub(super) const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    /// How it is stored if k is contiguous.
+    pub(super) fn k_major(self) -> Transpose {
+        match self {
+            Self::A => Transpose::N,
+            Self::B => Transpose::T,
+        }
+    }
+}
+
 /// Which elements of D share an element of the bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum BiasAxis {
@@ -147,24 +166,53 @@ impl GemmDesc {
                 .all(|&extent| extent <= REACH)
     }
 
+    pub(super) fn operand(&self, side: Side) -> &MatrixDesc {
+        match side {
+            Side::A => &self.a,
+            Side::B => &self.b,
+        }
+    }
+
+    pub(super) fn operand_mut(&mut self, side: Side) -> &mut MatrixDesc {
+        match side {
+            Side::A => &mut self.a,
+            Side::B => &mut self.b,
+        }
+    }
+
+    /// Rows of A, or columns of B.
+    pub(super) fn lines(&self, side: Side) -> u32 {
+        match side {
+            Side::A => self.m,
+            Side::B => self.n,
+        }
+    }
+
+    /// Bytes of the elements of an operand.
+    pub(super) fn operand_bytes(&self, side: Side) -> f64 {
+        self.matrix_bytes(self.operand(side), [self.lines(side), self.k])
+    }
+
     /// Bytes that have to be moved between device memory and the multiprocessors at least once.
     pub(super) fn bytes(&self) -> f64 {
-        let matrix = |desc: &MatrixDesc, rows: u32, columns: u32| {
-            let of_batch = if desc.batch_stride == 0 {
-                1
-            } else {
-                self.batch
-            };
-            let elements = f64::from(rows) * f64::from(columns) * f64::from(of_batch);
-            elements * desc.dtype.size_bytes() as f64
-        };
         let outputs = [Some(&self.d), self.c.as_ref(), self.residual.as_ref()];
         let of_outputs = outputs.into_iter().flatten();
-        matrix(&self.a, self.m, self.k)
-            + matrix(&self.b, self.k, self.n)
-            + of_outputs
-                .map(|desc| matrix(desc, self.m, self.n))
-                .sum::<f64>()
+        let of_outputs = of_outputs.map(|desc| self.matrix_bytes(desc, [self.m, self.n]));
+        Side::BOTH
+            .map(|side| self.operand_bytes(side))
+            .iter()
+            .sum::<f64>()
+            + of_outputs.sum::<f64>()
+    }
+
+    fn matrix_bytes(&self, matrix: &MatrixDesc, [rows, columns]: [u32; 2]) -> f64 {
+        let batch = if matrix.batch_stride == 0 {
+            1
+        } else {
+            self.batch
+        };
+        let elements = f64::from(rows) * f64::from(columns) * f64::from(batch);
+        elements * matrix.dtype.size_bytes() as f64
     }
 }
 
