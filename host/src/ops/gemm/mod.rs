@@ -70,7 +70,8 @@ pub use tune::{GemmTuning, Measured};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`] (two indices of `d` that may refer to one
+/// [`Error::ShapeMismatch`], [`Error::ShapeOverflow`] (a copy of repeated elements, or partial results,
+/// of 2^63 bytes or more), [`Error::StrideMismatch`] (two indices of `d` that may refer to one
 /// element), [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
 /// 2^32 - 1025), [`Error::InvalidValue`] (options that exclude each other; a `split_k` of 0 or
 /// above k), [`Error::Unsupported`] (no kernel with this `split_k` or this name),
@@ -111,6 +112,7 @@ pub use tune::{GemmTuning, Measured};
 /// ```
 ///
 /// [`Error::ShapeMismatch`]: crate::Error::ShapeMismatch
+/// [`Error::ShapeOverflow`]: crate::Error::ShapeOverflow
 /// [`Error::StrideMismatch`]: crate::Error::StrideMismatch
 /// [`Error::Overlap`]: crate::Error::Overlap
 /// [`Error::DeviceMismatch`]: crate::Error::DeviceMismatch

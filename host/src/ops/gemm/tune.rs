@@ -270,6 +270,9 @@ fn judged<Out: Float>(
 
 /// Measures the trials in turns, in another order each time, with launches that rotate through
 /// `calls`. Those that fail are dropped.
+///
+/// # Errors
+/// The last one's error, if all fail.
 fn measure(trials: &mut Vec<Trial>, calls: &[Call<'_>]) -> Result<()> {
     let Some(stream) = calls.first().map(|call| call.stream) else {
         return Ok(());
@@ -281,13 +284,14 @@ fn measure(trials: &mut Vec<Trial>, calls: &[Call<'_>]) -> Result<()> {
         let count = trials.len();
         let order = (0..count).map(|place| (place + sample) % count);
         let mut events = vec![stream.record()?];
-        let mut failed = Vec::new();
+        let (mut failed, mut last_error) = (Vec::new(), None);
         for idx in order.clone() {
             let Trial { candidate, .. } = &trials[idx];
             let mut launched = next.by_ref().take(trials[idx].launches(is_emulator));
             if let Err(error) = launched.try_for_each(|call| candidate.launch(call)) {
                 tracing::warn!(%candidate, %error, "a candidate is not measured");
                 failed.push(idx);
+                last_error = Some(error);
             }
             events.push(stream.record()?);
         }
@@ -300,6 +304,9 @@ fn measure(trials: &mut Vec<Trial>, calls: &[Call<'_>]) -> Result<()> {
         }
         let mut idx = 0..count;
         trials.retain(|_| idx.next().is_some_and(|idx| !failed.contains(&idx)));
+        if let Some(error) = last_error.filter(|_| trials.is_empty()) {
+            return Err(error);
+        }
     }
     Ok(())
 }

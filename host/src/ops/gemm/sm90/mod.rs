@@ -434,6 +434,16 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_k_beyond_4_gib_are_no_short_ones() {
+        let desc = GemmDesc {
+            precision: Precision::Tf32,
+            ..weighted(DType::F32, [8, 128, 1 << 31])
+        };
+        let all = by_estimate(|each| offer(&desc, &H200, each));
+        assert!(all.iter().any(|candidate| candidate.split_k == 2));
+    }
+
+    #[test]
     fn what_was_measured_to_be_fastest_with_few_rows_is_expected_to_be() {
         assert_eq!(best(128, 6144, 4096), "128x48_s8");
         assert_eq!(best(128, 10_240, 8192), "128x80_s7");
