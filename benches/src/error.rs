@@ -62,6 +62,19 @@ pub enum BenchError {
         /// Most operations.
         limit: f64,
     },
+    /// Operands and results that the device has no memory for.
+    #[error(
+        "{case} takes {bytes} bytes, more than the {limit} that are free on the device: choose smaller \
+         extents"
+    )]
+    TooLargeForMemory {
+        /// Which case.
+        case: String,
+        /// Bytes of one copy of its operands and of its result.
+        bytes: u64,
+        /// Bytes that are free.
+        limit: u64,
+    },
     /// A library that cannot be loaded, or lacks a symbol.
     #[error("{path} cannot be loaded: {source}")]
     Library {

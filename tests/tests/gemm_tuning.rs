@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use warpsmith::testing::devices;
-use warpsmith::{Activation, Gemm, PlanSource, Tensor};
+use warpsmith::{Activation, Device, Gemm, PlanSource, Tensor};
 
 const FOLDER: &str = "WARPSMITH_TUNING_DIR";
 /// Set in the process that looks for the results of the first one.
@@ -83,8 +83,27 @@ fn in_a_process_of_its_own() {
             .to_vec()
             .expect("values");
         assert_eq!(before, after, "integers are exact by every kernel");
+        tuned_by_columns(&device, &a);
         let nothing = Tensor::<f32>::zeros(&stream, &[0, 96]).expect("memory");
         let tuning = Gemm::new(&nothing, &a).autotune(&stream).expect("a tuning");
         assert!(tuning.chosen().is_none());
     }
+}
+
+/// A D of another layout has a choice of its own, and is not written while it is tuned.
+fn tuned_by_columns(device: &Device, a: &Tensor<f32>) {
+    let stream = device.stream().expect("a stream");
+    let whole = Tensor::full(&stream, &[96, 100], -1.0_f32).expect("memory");
+    let d = whole.slice(1, 2..98).expect("a view").t();
+    let gemm = Gemm::new(a, a);
+    let source = || gemm.plan_into(&d, &stream).expect("a plan").source();
+    assert_eq!(source(), Some(PlanSource::Model));
+    let tuning = gemm.autotune_into(&d, &stream).expect("a tuning");
+    let all_agree = tuning.measured().iter().all(|measured| measured.agrees);
+    assert!(all_agree && !tuning.measured().is_empty(), "{tuning}");
+    assert_eq!(source(), Some(PlanSource::Tuned));
+    let by_rows = gemm.plan(&stream).expect("a plan").source();
+    assert_eq!(by_rows, Some(PlanSource::Model));
+    let left = whole.to_vec().expect("values");
+    assert!(left.iter().all(|&x| x == -1.0), "d was written");
 }

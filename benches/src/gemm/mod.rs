@@ -99,7 +99,8 @@ impl GemmOptions {
     /// The cases that the options select.
     ///
     /// # Errors
-    /// [`BenchError::NoCase`], [`BenchError::TooLargeForEmulator`].
+    /// [`BenchError::NoCase`], [`BenchError::TooLargeForMemory`],
+    /// [`BenchError::TooLargeForEmulator`], errors of the device.
     pub fn cases(&self, device: &Device) -> Result<Vec<Case>> {
         let default = match () {
             () if !self.sets.is_empty() || !self.shapes.is_empty() => None,
@@ -125,6 +126,15 @@ impl GemmOptions {
         if cases.is_empty() {
             return Err(BenchError::NoCase {
                 only: self.only.clone(),
+            });
+        }
+        // Before operands are drawn on the host, which has no other limit for them.
+        let limit = device.memory()?.free_bytes;
+        if let Some(case) = cases.iter().find(|case| case.bytes() > limit) {
+            return Err(BenchError::TooLargeForMemory {
+                case: case.to_string(),
+                bytes: case.bytes(),
+                limit,
             });
         }
         let too_large = |case: &&Case| device.is_emulator() && case.flops() > EMULATOR_FLOPS;
@@ -197,6 +207,22 @@ fn target_of(name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_device_has_no_memory_for_is_refused_before_it_is_drawn() -> Result<()> {
+        #[derive(clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            options: GemmOptions,
+        }
+        let program = <Program as clap::Parser>::parse_from(["", "--shape", "1048575x8x1048575"]);
+        let refused = program.options.cases(&Device::emulator()?);
+        let Err(BenchError::TooLargeForMemory { bytes, limit, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(bytes > 2 << 40 && limit < 1 << 40, "{bytes} of {limit}");
+        Ok(())
+    }
 
     #[test]
     fn shapes_are_three_extents() {

@@ -1,8 +1,8 @@
 //! Copies between tensors of different strides and dtypes.
 
-use crate::ops::elementwise::{Program, Transposition, Walk, steps_of};
+use crate::ops::elementwise::{Program, Steps, Transposition, Walk, steps_of};
 use crate::ops::{check, kernels};
-use crate::tensor::Erased;
+use crate::tensor::{Address, Erased};
 use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::{bf16, f16};
 use spec::elementwise::{Arithmetic, CopyEntry, THREADS, TransposeEntry, grid_blocks};
@@ -111,8 +111,38 @@ fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> 
         return Ok(());
     }
     let tensors = [to, from].map(|tensor| steps_of(tensor, to.shape()));
-    let mut walk = Walk::new(to.shape(), &tensors);
-    let mut size_bytes = to.dtype().size_bytes();
+    // SAFETY: the steps are those of the tensors, whose elements lie inside of their storage; the
+    // caller guarantees the rest of `to`.
+    unsafe {
+        copy_between(
+            to.shape(),
+            tensors,
+            stream,
+            |tensor, address| match tensor {
+                0 => to.argument(address),
+                _ => from.argument(address),
+            },
+        )
+    }
+}
+
+/// Copies elements of one size between two places of this shape, the written one first. `at` makes
+/// an argument of an address in the memory of the first or the second.
+///
+/// # Safety
+/// Every element of both places lies inside of the memory that `at` knows, on the stream's device; no
+/// two written ones are the same, and none is one that is read.
+pub(super) unsafe fn copy_between<'a>(
+    shape: &[usize],
+    places: [Steps; 2],
+    stream: &Stream,
+    at: impl Fn(usize, u64) -> Address<'a>,
+) -> Result<()> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let mut walk = Walk::new(shape, &places);
+    let mut size_bytes = places[0].size_bytes;
     for wide_bytes in [16, 8, 4, 2] {
         if wide_bytes > size_bytes
             && let Some(wide) = walk.widened(wide_bytes / size_bytes)
@@ -125,8 +155,7 @@ fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> 
         let entry = TransposeEntry { size_bytes };
         let kernel = kernels::kernel(stream, entry)?;
         let config = LaunchConfig::linear(transposition.blocks, entry.threads());
-        let x = from.argument(walk.address(1));
-        let y = to.argument(walk.address(0));
+        let (x, y) = (at(1, walk.address(1)), at(0, walk.address(0)));
         // SAFETY: as below.
         return unsafe { kernel.launch(stream, config, (x, y, transposition.params)) };
     }
@@ -135,10 +164,9 @@ fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> 
     walk.pieces(1, |piece| {
         let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
         let config = LaunchConfig::linear(blocks, THREADS);
-        let x = from.argument(piece.addresses[1]);
-        let y = to.argument(piece.addresses[0]);
-        // SAFETY: both tensors have the walk's shape and strides, so every element that the kernel
-        // accesses lies inside of their storage; the caller guarantees the rest of `to`.
+        let (x, y) = (at(1, piece.addresses[1]), at(0, piece.addresses[0]));
+        // SAFETY: both places have the walk's shape and strides, so the kernel accesses their elements
+        // and no others; the caller guarantees the rest.
         unsafe { kernel.launch(stream, config, (x, y, piece.params)) }
     })
 }

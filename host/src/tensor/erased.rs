@@ -91,10 +91,7 @@ impl<'a> Erased<'a> {
 
     /// A kernel argument that is `address`, which lies inside of this tensor's storage.
     pub(crate) fn argument(&self, address: u64) -> Address<'a> {
-        Address {
-            storage: Some(self.storage),
-            address,
-        }
+        Address::new(self.storage, address)
     }
 }
 
@@ -115,12 +112,20 @@ pub(crate) struct Address<'a> {
     address: u64,
 }
 
-impl Address<'_> {
+impl<'a> Address<'a> {
     /// A null pointer.
     pub(crate) const NULL: Self = Self {
         storage: None,
         address: 0,
     };
+
+    /// `address`, which lies in `storage`.
+    pub(crate) fn new(storage: &'a Storage, address: u64) -> Self {
+        Self {
+            storage: Some(storage),
+            address,
+        }
+    }
 }
 
 // SAFETY: the address is a field that the argument borrows.

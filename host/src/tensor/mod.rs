@@ -249,6 +249,10 @@ impl<T: Element> Tensor<T> {
         self.erased().overlaps(&other.erased())
     }
 
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The tensor without its element type.
     pub(crate) fn erased(&self) -> Erased<'_> {
         Erased::new(&self.storage, &self.layout, self.address, T::DTYPE)

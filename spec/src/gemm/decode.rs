@@ -1,5 +1,5 @@
-//! GEMMs with few rows (1 to 64, on Hopper to 128), as in decoding. Each weight is read once and used at most 64
-//! times, so speed depends on how evenly the weights are read, and on how many bytes are in flight.
+//! GEMMs with few rows (1 to 64, on Hopper to 128), as in decoding. Each weight is read once and used
+//! once for each row, so speed depends on how evenly the weights are read, and on how many bytes are in flight.
 //!
 //! The operands are swapped: a block multiplies some weights (columns of B) by all rows of A, over
 //! its share of k. `splits` blocks split one tile's k and add up their sums in the order of their

@@ -13,8 +13,7 @@ pub mod stream_k;
 pub use epilogue::{Activation, EpilogueParams};
 pub use finish::{FINISH_THREADS, FinishEntry, finish_blocks};
 pub use mma::{
-    MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_STEP_BYTES, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile,
-    OperandMap,
+    MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_STEP_BYTES, MMA_TURING, MmaEntry, MmaTile, OperandMap,
 };
 pub use simt::{GRID_Y_MAX, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
 

@@ -66,7 +66,7 @@ impl TileConfig {
 
     /// Grid of a launch over `batch` matrices of `m`×`n` results: x = tiles, y and z = batches, see
     /// [`batch_idx`]. `None` if there is nothing to launch (an extent is 0) or if there are more
-    /// tiles than a grid can hold.
+    /// tiles or matrices than a grid can hold.
     pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
         grid(self.tiles(m, n), batch)
     }
@@ -92,8 +92,8 @@ impl TileConfig {
     }
 }
 
-/// Grid of `tiles` by `batch`: `None` if there is nothing to launch, or more tiles than a grid can
-/// hold.
+/// Grid of `tiles` by `batch`: `None` if there is nothing to launch, or more tiles or matrices than a
+/// grid can hold.
 pub(super) const fn grid(tiles: u64, batch: u32) -> Option<[u32; 3]> {
     if tiles == 0 || batch == 0 || tiles > GRID_X_MAX {
         return None;
@@ -103,7 +103,11 @@ pub(super) const fn grid(tiles: u64, batch: u32) -> Option<[u32; 3]> {
     } else {
         GRID_Y_MAX
     };
-    Some([tiles as u32, y, batch.div_ceil(y)])
+    let z = batch.div_ceil(y);
+    if z > GRID_Y_MAX {
+        return None;
+    }
+    Some([tiles as u32, y, z])
 }
 
 /// Index in the batch of the matrix that block (`block_idx_y`, `block_idx_z`) works on, in a grid
@@ -170,6 +174,12 @@ mod tests {
         assert_eq!(SIMT_LARGE.grid(5, 5, 0), None);
         assert_eq!(SIMT_SMALL.grid(u32::MAX, u32::MAX, 1), None);
         assert_eq!(SIMT_SMALL.grid(65, 64, 70_000), Some([2, GRID_Y_MAX, 2]));
+        let most = GRID_Y_MAX * GRID_Y_MAX;
+        assert_eq!(
+            SIMT_SMALL.grid(1, 1, most),
+            Some([1, GRID_Y_MAX, GRID_Y_MAX])
+        );
+        assert_eq!(SIMT_SMALL.grid(1, 1, most + 1), None);
     }
 
     #[test]

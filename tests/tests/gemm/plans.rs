@@ -1,8 +1,11 @@
 //! Plans: what they show, what they refuse, and that a requested kernel is the one that runs.
 
+use half::bf16;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
-use warpsmith::{Activation, Device, E4m3, E5m2, Gemm, PlanSource, Tensor};
+use warpsmith::{
+    Activation, Device, E4m3, E5m2, Float, Gemm, GemmInput, PlanSource, Precision, Tensor,
+};
 
 use crate::check::refusal;
 
@@ -159,5 +162,72 @@ fn eight_bit_operands_are_written_in_bf16_unless_said_otherwise() {
             .to_vec()
             .expect("values");
         assert_eq!(got, [4.5, 0.0, 894.5, 0.0]);
+    }
+}
+
+/// The names of the plan's candidates for `[m, k] @ [k, n]` of these views of storage, its choice
+/// first.
+fn names<T: GemmInput<T>, Out: Float>(
+    device: &Device,
+    [m, n, k]: [usize; 3],
+    [trans_a, trans_b]: [bool; 2],
+) -> Vec<String> {
+    let stream = device.stream().expect("a stream");
+    let zeros = |[rows, columns]: [usize; 2], transposed: bool| match transposed {
+        false => Tensor::<T>::zeros(&stream, &[rows, columns]).expect("memory"),
+        true => Tensor::<T>::zeros(&stream, &[columns, rows])
+            .expect("memory")
+            .t(),
+    };
+    let (a, b) = (zeros([m, k], trans_a), zeros([k, n], trans_b));
+    let gemm = Gemm::<T, T, Out>::with_output(&a, &b).precision(Precision::Tf32);
+    let plan = gemm.plan(&stream).expect("a plan");
+    let chosen = plan.chosen().into_iter();
+    let all = chosen.chain(plan.candidates());
+    all.map(|candidate| candidate.name.clone()).collect()
+}
+
+#[test]
+fn operands_that_wgmma_or_tensor_copies_do_not_read_are_copied_by_candidates_that_say_so() {
+    for device in devices()
+        .into_iter()
+        .filter(|device| device.arch() == (9, 0))
+    {
+        let copies = |names: Vec<String>| names.iter().any(|name| name.ends_with("+kmajor"));
+        for layout in [[false, false], [true, false], [true, true]] {
+            assert!(copies(names::<f32, f32>(&device, [71, 132, 75], layout)));
+            assert!(copies(names::<E4m3, bf16>(&device, [71, 132, 75], layout)));
+            assert!(copies(names::<bf16, bf16>(&device, [70, 133, 75], layout)));
+        }
+        let k_major = [false, true];
+        assert!(!copies(names::<f32, f32>(&device, [71, 132, 72], k_major)));
+        assert!(!copies(names::<E4m3, bf16>(
+            &device,
+            [70, 133, 80],
+            k_major
+        )));
+        assert!(!copies(names::<bf16, bf16>(
+            &device,
+            [72, 136, 72],
+            [true, false]
+        )));
+        assert!(!copies(names::<E5m2, bf16>(
+            &device,
+            [70, 133, 75],
+            [false; 2]
+        )));
+    }
+}
+
+#[test]
+fn a_single_column_goes_to_the_kernels_for_few_rows() {
+    for device in devices()
+        .into_iter()
+        .filter(|device| device.arch() >= (8, 0))
+    {
+        for transposed in [false, true] {
+            let names = names::<bf16, bf16>(&device, [512, 1, 1024], [transposed, false]);
+            assert!(names[0].starts_with("gemm_decode"), "{names:?}");
+        }
     }
 }

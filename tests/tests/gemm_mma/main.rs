@@ -13,7 +13,7 @@ use problem::{Lie, Problem, check, poisoned, stream};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use spec::DType;
-use spec::gemm::{MMA_LARGE, MMA_SMALL, MmaEntry, MmaEpilogue, Transpose};
+use spec::gemm::{MMA_LARGE, MMA_SMALL, MmaEntry, Transpose};
 use warpsmith::Device;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
@@ -125,7 +125,6 @@ fn bf16_entry(trans_a: Transpose, trans_b: Transpose) -> MmaEntry {
         trans_a,
         trans_b,
         tile: MMA_SMALL,
-        epilogue: MmaEpilogue::Fused,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use half::bf16;
 use spec::DType;
-use spec::gemm::{MMA_SMALL, MmaEntry, MmaEpilogue, Transpose};
+use spec::gemm::{MMA_SMALL, MmaEntry, Transpose};
 use warpsmith::Device;
 
 use crate::launch::{Tail, try_launch};
@@ -18,7 +18,6 @@ const ENTRY: MmaEntry = MmaEntry {
     trans_a: Transpose::N,
     trans_b: Transpose::T,
     tile: MMA_SMALL,
-    epilogue: MmaEpilogue::Fused,
 };
 
 /// The module's header and the one entry.

@@ -1,11 +1,12 @@
 //! One call of a GEMM: the description and the memory that a candidate is launched with.
 
-use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
+use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent, Side};
 use crate::launch::KernelArg;
 use crate::ops::kernels;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
-use crate::{Element, L2Promotion, LaunchConfig, Result, Stream, Tensor};
+use crate::tensor::Address;
+use crate::{Element, Error, L2Promotion, LaunchConfig, Result, Stream, Tensor};
 use spec::gemm::{EpilogueParams, GemmParams};
 use std::ffi::c_void;
 use std::fmt::Display;
@@ -30,6 +31,11 @@ impl Memory {
     /// The address.
     pub(in crate::ops) fn address(&self) -> u64 {
         self.address
+    }
+
+    /// `address`, which lies in this allocation, as an argument of a copy.
+    pub(super) fn argument(&self, address: u64) -> Address<'_> {
+        Address::new(&self.storage, address)
     }
 
     /// The address `bytes` further on, in the same allocation.
@@ -102,7 +108,36 @@ pub(super) struct Call<'a> {
     pub(super) beta: f32,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// `a @ b`, without an epilogue.
+    pub(super) fn plain(stream: &'a Stream, desc: GemmDesc, [a, b, d]: [Memory; 3]) -> Self {
+        Self {
+            stream,
+            desc,
+            a,
+            b,
+            d,
+            c: None,
+            residual: None,
+            bias: None,
+            batch_stride_bias: 0,
+            row_scale: None,
+            column_scale: None,
+            device_alpha: None,
+            device_beta: None,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    /// The memory of A or B.
+    pub(super) fn operand(&self, side: Side) -> &Memory {
+        match side {
+            Side::A => &self.a,
+            Side::B => &self.b,
+        }
+    }
+
     /// Extents, strides and scalars, as every entry takes them.
     pub(super) fn params(&self) -> GemmParams {
         let desc = &self.desc;
@@ -194,7 +229,7 @@ impl Call<'_> {
         let mut arguments: [&dyn KernelArg; MAX_ARGUMENTS] = [&params; MAX_ARGUMENTS];
         let count = operands.len() + tail.len();
         let all = arguments.get_mut(..count);
-        let all = all.ok_or(crate::Error::Bug("a GEMM entry with too many operands"))?;
+        let all = all.ok_or(Error::Bug("a GEMM entry with too many operands"))?;
         all[..operands.len()].copy_from_slice(operands);
         all[operands.len()..].copy_from_slice(&tail);
         // SAFETY: guaranteed by the caller.
@@ -207,12 +242,30 @@ impl Call<'_> {
         entry: impl Display,
         config: Option<LaunchConfig>,
     ) -> Result<()> {
-        let config = config.ok_or(crate::Error::Bug("a product was offered that fits no grid"))?;
+        let config = config.ok_or(Error::Bug("a product was offered that fits no grid"))?;
         let (a, b) = (&self.a, &self.b);
         // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
         // their storage; d is injective, overlaps neither a nor b, and overlaps c and residual only
         // if it is the same matrix; absent operands are null.
         unsafe { self.launch_fused(entry, config, &[&a, &b]) }
+    }
+
+    /// Scratch memory for a contiguous tensor of these extents: see [`workspace`](Self::workspace).
+    ///
+    /// # Errors
+    /// [`Error::ShapeOverflow`] if 64 bits with a sign do not count its bytes. Operands that repeat
+    /// elements may be of any size, so their copies may be too large for any memory.
+    pub(super) fn scratch(&self, extents: &[u32], size_bytes: usize) -> Result<Memory> {
+        let bytes = extents
+            .iter()
+            .try_fold(size_bytes as u64, |bytes, &extent| {
+                bytes.checked_mul(extent.into())
+            })
+            .filter(|&bytes| i64::try_from(bytes).is_ok())
+            .ok_or_else(|| Error::ShapeOverflow {
+                shape: extents.iter().map(|&extent| extent as usize).collect(),
+            })?;
+        self.workspace(bytes)
     }
 
     /// `bytes` of scratch memory, which the launches of this call use in stream order.

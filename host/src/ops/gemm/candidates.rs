@@ -67,8 +67,8 @@ pub(super) struct Candidate {
     pub(super) split_k: u32,
     /// Whether tiles are shared by blocks: [`spec::gemm::stream_k`].
     pub(super) stream_k: bool,
-    /// Computes `d.t() = b.t() @ a.t()`.
-    pub(super) swapped: bool,
+    /// Whether operands that the kernel cannot read are copied first, with contiguous k.
+    pub(super) k_major: bool,
     pub(super) config: LaunchConfig,
     /// Run time in nanoseconds, estimated by the cost model.
     pub(super) estimated_ns: f64,
@@ -108,8 +108,8 @@ impl fmt::Display for Candidate {
         if self.stream_k {
             f.write_str("+streamk")?;
         }
-        if self.swapped {
-            f.write_str("+swapped")?;
+        if self.k_major {
+            f.write_str("+kmajor")?;
         }
         Ok(())
     }

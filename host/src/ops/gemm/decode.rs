@@ -106,7 +106,7 @@ fn offer_one(
         tile: [config.tile_m, config.tile_n, config.tile_k],
         split_k: splits,
         stream_k: false,
-        swapped: false,
+        k_major: false,
         config: LaunchConfig {
             grid,
             block: [DECODE_THREADS, 1, 1],

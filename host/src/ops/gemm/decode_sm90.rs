@@ -116,7 +116,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> Optio
         tile: [tiling.tile_m, tiling.tile_n, TILE_K],
         split_k: tiling.splits,
         stream_k: false,
-        swapped: false,
+        k_major: false,
         config: LaunchConfig {
             grid,
             block: [tiling.threads(), 1, 1],
@@ -131,7 +131,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> Optio
 fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: [u32; 3]) -> f64 {
     let blocks: f64 = grid.into_iter().map(f64::from).product();
     let k_tiles = desc.k.div_ceil(TILE_K).div_ceil(tiling.splits);
-    let k_bytes = f64::from(k_tiles * SPAN_BYTES);
+    let k_bytes = f64::from(k_tiles) * f64::from(SPAN_BYTES); // up to 2^32
     let fit = if tiling.tile_m <= 64 {
         &UP_TO_64
     } else {
@@ -290,6 +290,8 @@ mod tests {
         assert!(offered(&weights(8, 100, 0), &H200).is_empty());
         assert!(!offered(&weights(1, 1 << 31, 8), &H200).is_empty());
         assert!(offered(&weights(1, (1 << 31) + 1, 8), &H200).is_empty());
+        let longest = offered(&weights(1, 64, 1 << 31), &H200);
+        assert!(longest[0].estimated_ns > offered(&weights(1, 64, 1 << 30), &H200)[0].estimated_ns);
         for arch in [(8, 0), (10, 0)] {
             let other = Machine { arch, ..H200 };
             assert!(offered(&weights(8, 100, 64), &other).is_empty(), "{arch:?}");

@@ -60,13 +60,14 @@ pub(super) struct MatrixDesc {
     pub(super) ld: i64,
     /// Elements between matrices of the batch; 0 broadcasts one matrix.
     pub(super) batch_stride: i64,
-    /// Largest power of two, up to 128, that divides the address of the first element.
+    /// Largest power of two, up to 16, that divides the address of the first element.
     pub(super) align_bytes: u32,
 }
 
 impl MatrixDesc {
-    /// Largest value of [`align_bytes`](Self::align_bytes).
-    pub(super) const MOST_ALIGN_BYTES: u32 = 128;
+    /// Largest value of [`align_bytes`](Self::align_bytes): no kernel asks for more, and tensors whose
+    /// addresses differ beyond that have the same plan and the same tuned choice.
+    pub(super) const MOST_ALIGN_BYTES: u32 = 16;
 
     pub(super) fn new(dtype: DType, layout: MatrixLayout, align_bytes: u32) -> Self {
         let MatrixLayout {
@@ -83,6 +84,14 @@ impl MatrixDesc {
         }
     }
 
+    /// Lines, and elements of each, of a matrix of `[rows, columns]` as it is stored.
+    pub(super) fn stored(&self, [rows, columns]: [u32; 2]) -> [u32; 2] {
+        match self.transpose {
+            Transpose::N => [rows, columns],
+            Transpose::T => [columns, rows],
+        }
+    }
+
     /// Largest power of two, up to 16, that divides the address of every row.
     pub(super) fn row_align_bytes(&self) -> u32 {
         let size = self.dtype.size_bytes() as i64;
@@ -95,6 +104,25 @@ impl MatrixDesc {
     /// positive (that of a broadcast batch may be 0).
     pub(super) fn suits_tensor_map(&self) -> bool {
         self.row_align_bytes() >= 16 && self.ld > 0 && self.batch_stride >= 0
+    }
+}
+
+/// An operand that is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    A,
+    B,
+}
+
+impl Side {
+    pub(super) const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    /// How it is stored if k is contiguous.
+    pub(super) fn k_major(self) -> Transpose {
+        match self {
+            Self::A => Transpose::N,
+            Self::B => Transpose::T,
+        }
     }
 }
 
@@ -138,24 +166,53 @@ impl GemmDesc {
                 .all(|&extent| extent <= REACH)
     }
 
+    pub(super) fn operand(&self, side: Side) -> &MatrixDesc {
+        match side {
+            Side::A => &self.a,
+            Side::B => &self.b,
+        }
+    }
+
+    pub(super) fn operand_mut(&mut self, side: Side) -> &mut MatrixDesc {
+        match side {
+            Side::A => &mut self.a,
+            Side::B => &mut self.b,
+        }
+    }
+
+    /// Rows of A, or columns of B.
+    pub(super) fn lines(&self, side: Side) -> u32 {
+        match side {
+            Side::A => self.m,
+            Side::B => self.n,
+        }
+    }
+
+    /// Bytes of the elements of an operand.
+    pub(super) fn operand_bytes(&self, side: Side) -> f64 {
+        self.matrix_bytes(self.operand(side), [self.lines(side), self.k])
+    }
+
     /// Bytes that have to be moved between device memory and the multiprocessors at least once.
     pub(super) fn bytes(&self) -> f64 {
-        let matrix = |desc: &MatrixDesc, rows: u32, columns: u32| {
-            let of_batch = if desc.batch_stride == 0 {
-                1
-            } else {
-                self.batch
-            };
-            let elements = f64::from(rows) * f64::from(columns) * f64::from(of_batch);
-            elements * desc.dtype.size_bytes() as f64
-        };
         let outputs = [Some(&self.d), self.c.as_ref(), self.residual.as_ref()];
         let of_outputs = outputs.into_iter().flatten();
-        matrix(&self.a, self.m, self.k)
-            + matrix(&self.b, self.k, self.n)
-            + of_outputs
-                .map(|desc| matrix(desc, self.m, self.n))
-                .sum::<f64>()
+        let of_outputs = of_outputs.map(|desc| self.matrix_bytes(desc, [self.m, self.n]));
+        Side::BOTH
+            .map(|side| self.operand_bytes(side))
+            .iter()
+            .sum::<f64>()
+            + of_outputs.sum::<f64>()
+    }
+
+    fn matrix_bytes(&self, matrix: &MatrixDesc, [rows, columns]: [u32; 2]) -> f64 {
+        let batch = if matrix.batch_stride == 0 {
+            1
+        } else {
+            self.batch
+        };
+        let elements = f64::from(rows) * f64::from(columns) * f64::from(batch);
+        elements * matrix.dtype.size_bytes() as f64
     }
 }
 
@@ -224,7 +281,7 @@ pub(super) mod tests {
             transpose: Transpose::N,
             ld: i64::from(ld),
             batch_stride: 0,
-            align_bytes: 128,
+            align_bytes: MatrixDesc::MOST_ALIGN_BYTES,
         };
         GemmDesc {
             m,
@@ -265,13 +322,13 @@ pub(super) mod tests {
             batch_stride,
             align_bytes,
         };
-        assert_eq!(desc(64, 0, 128).row_align_bytes(), 16);
-        assert_eq!(desc(64, 4, 128).row_align_bytes(), 8);
-        assert_eq!(desc(63, 0, 128).row_align_bytes(), 2);
-        assert_eq!(desc(0, 0, 128).row_align_bytes(), 16);
+        assert_eq!(desc(64, 0, 16).row_align_bytes(), 16);
+        assert_eq!(desc(64, 4, 16).row_align_bytes(), 8);
+        assert_eq!(desc(63, 0, 16).row_align_bytes(), 2);
+        assert_eq!(desc(0, 0, 16).row_align_bytes(), 16);
         assert_eq!(desc(64, 0, 4).row_align_bytes(), 4);
-        assert!(!desc(-64, 0, 128).suits_tensor_map());
-        assert!(desc(64, 128, 128).suits_tensor_map());
+        assert!(!desc(-64, 0, 16).suits_tensor_map());
+        assert!(desc(64, 128, 16).suits_tensor_map());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The tensor-core kernels that use `mma.sync`. From Ampere on they multiply 16-bit operands, and
-//! f32 as tf32 where that is allowed, at any alignment; on Turing, f16. On Hopper they serve the
-//! operands that TMA cannot load. [`spec::gemm::MmaEntry::arch`] says which kernels exist.
+//! f32 as tf32 where that is allowed, at any alignment; on Turing, f16. On Hopper they serve
+//! operands that TMA cannot load, where K-major copies of them do not pay.
+//! [`spec::gemm::MmaEntry::arch`] says which kernels exist.
 //!
 //! 8-bit operands are multiplied directly on Ada, if both are K-major and fast accumulation is
 //! allowed. Otherwise they are converted to f16 first, which is exact. Outputs that no kernel
@@ -12,9 +13,7 @@ use super::desc::GemmDesc;
 use super::options::Precision;
 use super::parts::{Parts, in_parts};
 use crate::{DType, LaunchConfig, Result};
-use spec::gemm::{
-    MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaEpilogue, MmaTile, Transpose,
-};
+use spec::gemm::{MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaTile, Transpose};
 
 /// Fraction of the tensor cores' peak that the mainloop reaches: the large tile had 454 TFLOP/s of
 /// bf16 on an H200 at 8192³, whose `mma.sync` reaches about 620.
@@ -125,7 +124,6 @@ fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, parts: u32) -> Optio
         trans_a: desc.a.transpose,
         trans_b: desc.b.transpose,
         tile,
-        epilogue: MmaEpilogue::Fused,
     };
     let direct = (parts == 1).then(|| entry(desc.d.dtype));
     let partial = Some(entry(DType::F32));
@@ -184,7 +182,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
         tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
         stream_k: false,
-        swapped: false,
+        k_major: false,
         config: config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),
     })

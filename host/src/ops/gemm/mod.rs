@@ -2,9 +2,11 @@
 
 mod call;
 mod candidates;
+mod cold;
 mod decode;
 mod decode_sm90;
 mod desc;
+mod k_major;
 mod mma;
 mod operands;
 mod options;
@@ -54,9 +56,9 @@ pub use tune::{GemmTuning, Measured};
 /// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`. Error
 /// bound: [`reference::gemm`](crate::reference::gemm).
 ///
-/// - Deterministic: the same bits every run, unless [`deterministic(false)`](Self::deterministic)
-///   allows kernels that are not. The bits depend on the kernel that is chosen
-///   ([`plan`](Self::plan)). All portable kernels give the same bits, for every layout and tile.
+/// - Deterministic: the same bits every run, by every kernel that there is. The bits depend on the
+///   kernel that is chosen ([`plan`](Self::plan)). All portable kernels give the same bits, for every
+///   layout and tile.
 /// - f32 operands are multiplied in full precision, unless [`precision`](Self::precision) allows
 ///   tf32.
 /// - 8-bit operands: partial sums of the tensor cores are promoted to f32 every 128 elements of k,
@@ -68,17 +70,22 @@ pub use tune::{GemmTuning, Measured};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`] (two indices of `d` that may refer to one
+/// [`Error::ShapeMismatch`], [`Error::ShapeOverflow`] (a copy of repeated elements, or partial results,
+/// of 2^63 bytes or more), [`Error::StrideMismatch`] (two indices of `d` that may refer to one
 /// element), [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
 /// 2^32 - 1025), [`Error::InvalidValue`] (options that exclude each other; a `split_k` of 0 or
 /// above k), [`Error::Unsupported`] (no kernel with this `split_k` or this name),
 /// [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
 ///
 /// # Performance
-/// `a` and `b` are read in place if their rows or their columns are contiguous (stride 1);
-/// otherwise they are copied first. `c`, `residual` and `d` are accessed in place if they are all
-/// row-major, or all column-major, with stride 1. The kernel is chosen by a cost model, or by
-/// measurement once [`autotune`](Self::autotune) was called; [`plan`](Self::plan) shows the choice.
+/// `a` and `b` are copied first if neither their rows nor their columns are contiguous (stride 1).
+/// Else some kernels read them in place, and others after a copy into scratch memory: the portable
+/// ones in f32; those of `mma.sync` in f16, of 8-bit operands; on Hopper, where a candidate's name ends
+/// in `+kmajor`, with contiguous k, of 8-bit operands and of tf32 that lie otherwise, and of operands
+/// whose rows are not aligned to 16 bytes. `c`, `residual` and `d` are accessed in place if they are all
+/// row-major, or all column-major, with stride 1; a `d` of one contiguous column counts as a row. The
+/// kernel is chosen by a cost model, which counts the copies, or by measurement once
+/// [`autotune`](Self::autotune) was called; [`plan`](Self::plan) shows the choice.
 ///
 /// # Sources
 /// CUTLASS (multistage and warp-specialised persistent kernels), DeepGEMM, fast.cu, and S. Gray's
@@ -105,6 +112,7 @@ pub use tune::{GemmTuning, Measured};
 /// ```
 ///
 /// [`Error::ShapeMismatch`]: crate::Error::ShapeMismatch
+/// [`Error::ShapeOverflow`]: crate::Error::ShapeOverflow
 /// [`Error::StrideMismatch`]: crate::Error::StrideMismatch
 /// [`Error::Overlap`]: crate::Error::Overlap
 /// [`Error::DeviceMismatch`]: crate::Error::DeviceMismatch
@@ -279,8 +287,9 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         self
     }
 
-    /// Whether the result must have the same bits every run (default true). False allows kernels
-    /// whose order of additions depends on timing.
+    /// Whether the result must have the same bits every run (default true). False would allow kernels
+    /// whose order of additions depends on timing; there are none today, so it changes nothing but the
+    /// key of tuned choices.
     pub fn deterministic(mut self, deterministic: bool) -> Self {
         self.deterministic = deterministic;
         self

@@ -6,7 +6,8 @@ use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
 use super::shape::{Extents, MatrixLayout};
 use crate::ops::check;
 use crate::ops::copy::contiguous;
-use crate::{Element, Float, Result, Stream, Tensor};
+use crate::tensor::Layout;
+use crate::{DType, Element, Float, Result, Stream, Tensor};
 use spec::gemm::Transpose;
 
 /// All that a GEMM reads; `c` and `residual` are broadcast to the shape of D.
@@ -123,13 +124,20 @@ pub(super) fn matrix_desc<T: Element>(
     tensor: &Tensor<T>,
     accept: impl Fn(&MatrixLayout) -> bool,
 ) -> MatrixDesc {
+    layout_desc(T::DTYPE, tensor.layout(), tensor.alignment_bytes(), accept)
+}
+
+/// The same of a tensor with this layout at an address of this alignment.
+pub(super) fn layout_desc(
+    dtype: DType,
+    layout: &Layout,
+    align_bytes: u64,
+    accept: impl Fn(&MatrixLayout) -> bool,
+) -> MatrixDesc {
     let most = MatrixDesc::MOST_ALIGN_BYTES;
-    match MatrixLayout::of(tensor.shape(), tensor.strides()).filter(accept) {
-        Some(own) => {
-            let align_bytes = tensor.alignment_bytes().min(most.into()) as u32;
-            MatrixDesc::new(T::DTYPE, own, align_bytes)
-        }
-        None => MatrixDesc::new(T::DTYPE, MatrixLayout::contiguous(tensor.shape()), most),
+    match MatrixLayout::of(&layout.shape, &layout.strides).filter(accept) {
+        Some(own) => MatrixDesc::new(dtype, own, align_bytes.min(most.into()) as u32),
+        None => MatrixDesc::new(dtype, MatrixLayout::contiguous(&layout.shape), most),
     }
 }
 

@@ -4,7 +4,7 @@
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
 use crate::ops::elementwise::{Fused, Steps, Walk};
-use crate::{DType, Error, KernelArg, LaunchConfig, Result, Tensor};
+use crate::{DType, KernelArg, LaunchConfig, Result, Tensor};
 use spec::elementwise::MAX_RANK;
 use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
 
@@ -58,7 +58,7 @@ impl GemmDesc {
                 transpose: Transpose::N,
                 ld: i64::from(self.n),
                 batch_stride: if self.batch > 1 { one } else { 0 },
-                align_bytes: 128,
+                align_bytes: MatrixDesc::MOST_ALIGN_BYTES,
             },
             c: None,
             residual: None,
@@ -159,23 +159,8 @@ pub(super) fn by_partials(
 impl<'a> Call<'a> {
     /// The call for the description of [`GemmDesc::partial`], which writes to `partials`.
     pub(super) fn partial(&self, desc: GemmDesc, partials: Memory) -> Call<'a> {
-        Call {
-            stream: self.stream,
-            desc,
-            a: self.a.clone(),
-            b: self.b.clone(),
-            d: partials,
-            c: None,
-            residual: None,
-            bias: None,
-            batch_stride_bias: 0,
-            row_scale: None,
-            column_scale: None,
-            device_alpha: None,
-            device_beta: None,
-            alpha: 1.0,
-            beta: 0.0,
-        }
+        let (a, b) = (self.a.clone(), self.b.clone());
+        Call::plain(self.stream, desc, [a, b, partials])
     }
 
     /// The same call with A and B starting at `k_idx`.
@@ -191,15 +176,8 @@ impl<'a> Call<'a> {
 
     /// Scratch memory for `parts` partial results.
     pub(super) fn partials(&self, parts: u32) -> Result<Memory> {
-        let desc = &self.desc;
-        let results = [desc.m, desc.n, desc.batch, parts].map(u64::from);
-        let bytes = results
-            .iter()
-            .try_fold(4_u64, |bytes, &x| bytes.checked_mul(x));
-        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {
-            shape: results.iter().map(|&extent| extent as usize).collect(),
-        })?;
-        self.workspace(bytes)
+        let GemmDesc { m, n, batch, .. } = self.desc;
+        self.scratch(&[parts, batch, m, n], DType::F32.size_bytes())
     }
 
     /// Enqueues the kernel that reduces the partial results in `partials` and applies the epilogue.
@@ -231,16 +209,13 @@ impl<'a> Call<'a> {
         [rows, columns, batch]: [u32; 3],
         dtype: DType,
     ) -> Result<(Memory, MatrixDesc)> {
-        let [rows, columns] = match desc.transpose {
-            Transpose::N => [rows, columns],
-            Transpose::T => [columns, rows],
-        };
+        let [rows, columns] = desc.stored([rows, columns]);
         let batch = if desc.batch_stride == 0 { 1 } else { batch };
+        let extents = [batch, rows, columns];
+        let to = self.scratch(&extents, dtype.size_bytes())?;
         let converted = desc.converted(rows, columns, dtype);
-        let shape = [batch, rows, columns].map(|extent| extent as usize);
-        let elements = shape.iter().map(|&extent| extent as u64).product::<u64>();
-        let to = self.workspace(elements * dtype.size_bytes() as u64)?;
-        if elements > 0 {
+        if !extents.contains(&0) {
+            let shape = extents.map(|extent| extent as usize);
             let steps = |memory: &Memory, dtype: DType, of: [i64; 3]| {
                 let mut strides = [0; MAX_RANK];
                 strides[..3].copy_from_slice(&of);
@@ -286,14 +261,31 @@ impl MatrixDesc {
                 0 => 0,
                 _ => i64::from(rows) * i64::from(columns),
             },
-            align_bytes: 128,
+            align_bytes: MatrixDesc::MOST_ALIGN_BYTES,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::desc::tests::plain;
     use super::*;
+    use crate::{Device, Error};
+
+    /// One row, repeated, is an operand of any size in a few bytes; its copy in f32 is not.
+    #[test]
+    fn copies_beyond_64_bits_are_refused_before_anything_is_allocated() -> Result<()> {
+        let stream = Device::emulator()?.stream()?;
+        let ones = Tensor::<half::bf16>::zeros(&stream, &[64])?;
+        let mut desc = plain(DType::Bf16, 1 << 31, 8, 1 << 31);
+        desc.a.ld = 0;
+        let call = Call::plain(&stream, desc, [(); 3].map(|()| Memory::of(&ones)));
+        let refused = call.converted(DType::F32).map(drop);
+        assert!(matches!(refused, Err(Error::ShapeOverflow { .. })));
+        let refused = call.partials(1 << 29).map(drop);
+        assert!(matches!(refused, Err(Error::ShapeOverflow { .. })));
+        Ok(())
+    }
 
     #[test]
     fn parts_cover_k_and_begin_at_multiples_of_sixteen() {

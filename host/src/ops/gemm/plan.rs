@@ -121,7 +121,8 @@ fn named(desc: &GemmDesc, name: &str, device: &DeviceInfo) -> Result<Candidate> 
 fn no_candidate(desc: &GemmDesc, device: &DeviceInfo) -> Error {
     Error::Unsupported {
         what: format!("the product {desc} on {device}").into(),
-        supported: "fewer than 2^31 tiles of 64 x 64 results, and a `split_k` that a kernel has"
+        supported: "fewer than 2^31 tiles of 64 x 64 results, a batch of at most 65535 x 65535, \
+                    and a `split_k` that a kernel has"
             .into(),
     }
 }

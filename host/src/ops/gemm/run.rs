@@ -3,12 +3,13 @@
 use super::Gemm;
 use super::call::Memory;
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
-use super::operands::{Operands, is_by_rows, matrix_desc};
+use super::operands::{Operands, is_by_rows, layout_desc, matrix_desc};
 use super::options::{GemmInput, Precision, Scalar};
 use super::plan::{self, GemmPlan};
-use super::shape::{Extents, MatrixLayout};
+use super::shape::{Extents, MatrixLayout, orientation};
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
+use crate::tensor::Layout;
 use crate::{DType, Element, Error, Float, Result, Stream, Tensor};
 use spec::gemm::Transpose;
 
@@ -34,7 +35,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         self.launch(&extents, d, stream)
     }
 
-    fn validate_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<Extents> {
+    pub(super) fn validate_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<Extents> {
         let extents = self.validate(stream)?;
         check::output("d", d, &extents.shape(), stream)?;
         check::no_overlap("d", d, "a", self.a)?;
@@ -59,12 +60,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     /// See [`Gemm`].
     pub fn plan(&self, stream: &Stream) -> Result<GemmPlan> {
         let extents = self.validate(stream)?;
-        let layout = MatrixLayout::contiguous(&extents.shape());
-        let d = MatrixDesc::new(Out::DTYPE, layout, MatrixDesc::MOST_ALIGN_BYTES);
-        match self.operands(&extents, stream)? {
-            _ if extents.shape().contains(&0) => Ok(GemmPlan::empty()),
-            operands => self.plan_rows(&operands, &extents, d, stream),
-        }
+        let d = Layout::contiguous(&extents.shape())?;
+        self.plan_of_layout(&extents, &d, MatrixDesc::MOST_ALIGN_BYTES.into(), stream)
     }
 
     /// The kernel that [`run_into`](Self::run_into) would launch, and the other candidates.
@@ -73,17 +70,27 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     /// See [`Gemm`].
     pub fn plan_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<GemmPlan> {
         let extents = self.validate_into(d, stream)?;
+        self.plan_of_layout(&extents, d.layout(), d.alignment_bytes(), stream)
+    }
+
+    fn plan_of_layout(
+        &self,
+        extents: &Extents,
+        d: &Layout,
+        align_bytes: u64,
+        stream: &Stream,
+    ) -> Result<GemmPlan> {
         if d.is_empty() {
             return Ok(GemmPlan::empty());
         }
-        let operands = self.operands(&extents, stream)?;
-        match lies(d) {
+        let operands = self.operands(extents, stream)?;
+        let desc = |d: &Layout| layout_desc(Out::DTYPE, d, align_bytes, is_by_rows);
+        match orientation(d) {
             Some(Transpose::T) => {
                 let (operands, extents) = (operands.transposed(), extents.transposed());
-                let d = matrix_desc(&d.t(), is_by_rows);
-                self.plan_rows(&operands, &extents, d, stream)
+                self.plan_rows(&operands, &extents, desc(&d.transposed()), stream)
             }
-            _ => self.plan_rows(&operands, &extents, matrix_desc(d, is_by_rows), stream),
+            _ => self.plan_rows(&operands, extents, desc(d), stream),
         }
     }
 
@@ -276,13 +283,13 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         })
     }
 
-    /// Launches the validated GEMM. For a column-major `d`, the transposed GEMM is computed.
+    /// Launches the validated GEMM, or the transposed one: see [`orientation`].
     fn launch(&self, extents: &Extents, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
         if d.is_empty() {
             return Ok(());
         }
         let operands = self.operands(extents, stream)?;
-        match lies(d) {
+        match orientation(d.layout()) {
             Some(Transpose::N) => self.launch_rows(&operands, extents, d, stream),
             Some(Transpose::T) => {
                 let (operands, extents) = (operands.transposed(), extents.transposed());
@@ -304,18 +311,12 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         d: &Tensor<Out>,
         stream: &Stream,
     ) -> Result<()> {
-        // A single column counts as row-major too, which is what the kernels write.
         let layout = matrix_desc(d, is_by_rows);
         let desc = operands.describe(extents, layout, &self.options())?;
         let (candidate, _) = plan::choose(&desc, self.kernel, stream)?;
         let call = operands.call(desc, Memory::of(d), stream)?;
         candidate.launch(&call)
     }
-}
-
-/// Whether `d` is row-major (`N`) or column-major (`T`); `None` if neither is contiguous.
-fn lies<T: Element>(d: &Tensor<T>) -> Option<Transpose> {
-    MatrixLayout::of(d.shape(), d.strides()).map(|layout| layout.transpose)
 }
 
 /// Checks that the bias is `[extent]` or `[batch or 1, extent]`, with the extent of its axis.

@@ -1,6 +1,7 @@
 //! Derives the extents of a GEMM from the shapes of tensors, and matrix layouts from strides.
 
 use crate::ops::check;
+use crate::tensor::Layout;
 use crate::{Element, Result, Tensor};
 use spec::gemm::Transpose;
 use std::ops::Deref;
@@ -124,7 +125,7 @@ impl MatrixLayout {
         let is_repeated = shape.len() < 3 || shape[0] <= 1;
         Self {
             transpose: Transpose::N,
-            ld: columns as i64,
+            ld: ld_of(rows, columns, columns as i64),
             batch_stride: if is_repeated {
                 0
             } else {
@@ -135,13 +136,28 @@ impl MatrixLayout {
 }
 
 /// The leading dimension of `lines` lines of `len` elements. That of a single line is never used,
-/// but tensor maps limit its value.
+/// but limits what a tensor map can describe and how a row counts as aligned: it becomes one that
+/// suits every dtype.
 fn ld_of(lines: usize, len: usize, stride: i64) -> i64 {
-    if lines <= 1 && u32::try_from(stride).is_err() {
-        len as i64
+    const ALIGNED: usize = 16;
+    if lines <= 1 {
+        len.next_multiple_of(ALIGNED) as i64
     } else {
         stride
     }
+}
+
+/// How a D of this layout is written: by the GEMM itself (`N`), or by the transposed one (`T`).
+/// `None` if neither can, as no dimension is contiguous.
+///
+/// A single column without gaps is also the only row of the transposed D. That is how it is
+/// written, because there are kernels for few rows, and none for few columns.
+pub(super) fn orientation(layout: &Layout) -> Option<Transpose> {
+    let (shape, strides) = (&*layout.shape, &*layout.strides);
+    let own = MatrixLayout::of(shape, strides)?.transpose;
+    let (&[rows, columns], &[row, _]) = (shape.last_chunk()?, strides.last_chunk()?);
+    let is_a_row_too = columns == 1 && rows > 1 && row == 1;
+    Some(if is_a_row_too { Transpose::T } else { own })
 }
 
 #[cfg(test)]
@@ -169,9 +185,24 @@ mod tests {
         assert_eq!(layout(&[3, 1], &[7, 9]), Some((Transpose::N, 7, 0)));
         assert_eq!(layout(&[1, 4], &[7, 9]), Some((Transpose::T, 9, 0)));
         assert_eq!(layout(&[3, 0], &[7, 9]), Some((Transpose::N, 7, 0)));
-        for stride in [-1, 1 << 40, i64::MIN, i64::MAX] {
-            assert_eq!(layout(&[1, 4], &[stride, 1]), Some((Transpose::N, 4, 0)));
+        for stride in [-1, 1, 20, 1 << 40, i64::MIN, i64::MAX] {
+            assert_eq!(layout(&[1, 20], &[stride, 1]), Some((Transpose::N, 32, 0)));
         }
+    }
+
+    #[test]
+    fn a_column_without_gaps_is_written_as_a_row() {
+        let orientation = |shape: &[usize], strides: &[i64]| {
+            orientation(&Layout::new(shape, strides, 0, 1000).expect("inside"))
+        };
+        assert_eq!(orientation(&[5, 1], &[1, 1]), Some(Transpose::T));
+        assert_eq!(orientation(&[3, 5, 1], &[5, 1, 7]), Some(Transpose::T));
+        assert_eq!(orientation(&[5, 1], &[4, 1]), Some(Transpose::N));
+        assert_eq!(orientation(&[1, 1], &[1, 1]), Some(Transpose::N));
+        assert_eq!(orientation(&[1, 5], &[5, 1]), Some(Transpose::N));
+        assert_eq!(orientation(&[5, 2], &[2, 1]), Some(Transpose::N));
+        assert_eq!(orientation(&[5, 2], &[1, 5]), Some(Transpose::T));
+        assert_eq!(orientation(&[5, 2], &[4, 2]), None);
     }
 
     #[test]
@@ -180,6 +211,7 @@ mod tests {
             (vec![3, 4], vec![4, 1]),
             (vec![2, 3, 4], vec![12, 4, 1]),
             (vec![1, 3, 4], vec![12, 4, 1]),
+            (vec![1, 4], vec![4, 1]),
         ] {
             let of_strides = MatrixLayout::of(&shape, &strides);
             assert_eq!(of_strides, Some(MatrixLayout::contiguous(&shape)));

@@ -1,5 +1,5 @@
 //! Tensor-core kernels of Turing, Ampere and Ada (`mma.sync`), which run on everything newer too.
-//! There they take operands that TMA cannot load.
+//! On Hopper they take operands that TMA cannot load.
 //!
 //! Entries are named `gemm_mma_<operands>_<layout>_<tile>_s<stages>_fused`, for example
 //! `gemm_mma_bf16_nt_128x256x64_s3_fused`; [`MmaEntry`] prints the name. Each takes `a, b` and then
@@ -155,7 +155,7 @@ impl MmaTile {
 
     /// Grid of a launch over `batch` matrices of `m`×`n` results: x = tiles, y and z = batches, see
     /// [`batch_idx`](super::batch_idx). `None` if there is nothing to launch (an extent is 0) or if
-    /// there are more tiles than a grid can hold.
+    /// there are more tiles or matrices than a grid can hold.
     pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
         grid(self.tiles(m, n), batch)
     }
@@ -230,15 +230,6 @@ enum TileName {
     Turing,
 }
 
-/// The epilogues. Entries have only [`Fused`](MmaEpilogue::Fused).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MmaEpilogue {
-    /// `alpha * acc`.
-    Plain,
-    /// All of [`epilogue`](super::epilogue), chosen at run time.
-    Fused,
-}
-
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmaEntry {
@@ -254,8 +245,6 @@ pub struct MmaEntry {
     pub trans_b: Transpose,
     /// Tile.
     pub tile: MmaTile,
-    /// Epilogue.
-    pub epilogue: MmaEpilogue,
 }
 
 impl MmaEntry {
@@ -263,9 +252,6 @@ impl MmaEntry {
     pub const fn arch(&self) -> Option<(u32, u32)> {
         use DType::{Bf16, E4m3, E5m2, F16, F32};
         use Transpose::{N, T};
-        if !matches!(self.epilogue, MmaEpilogue::Fused) {
-            return None;
-        }
         let types = (self.a, self.b, self.output);
         let layout = (self.trans_a, self.trans_b);
         match self.tile.name() {
@@ -321,7 +307,6 @@ impl MmaEntry {
                 trans_a,
                 trans_b,
                 tile,
-                epilogue: MmaEpilogue::Fused,
             })
         });
         all.filter(|entry| entry.arch().is_some())
@@ -346,11 +331,7 @@ impl fmt::Display for MmaEntry {
             ..
         } = self.tile;
         let tile_k = tile_k_bytes / self.a.size_bytes() as u32;
-        let epilogue = match self.epilogue {
-            MmaEpilogue::Plain => "plain",
-            MmaEpilogue::Fused => "fused",
-        };
-        write!(f, "_{a}{b}_{tile_m}x{tile_n}x{tile_k}_s{stages}_{epilogue}")
+        write!(f, "_{a}{b}_{tile_m}x{tile_n}x{tile_k}_s{stages}_fused")
     }
 }
 

@@ -1,15 +1,14 @@
 //! Launches of the candidates of [`offer`](super::offer): tensor maps, grid, and the stream-K
 //! workspace.
 
-use super::super::call::{Call, Memory};
+use super::super::call::Call;
 use super::super::candidates::Candidate;
-use super::super::desc::MatrixDesc;
+use super::super::desc::Side;
 use super::super::parts::by_partials;
 use super::{Way, cut_of, has_map_of_d, raster_group};
 use crate::ops::cleared::{self, Lent};
 use crate::ops::maps::MapValue;
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
-use spec::gemm::Transpose;
 use spec::gemm::sm90::{
     EpilogueKind, SPAN_BYTES, STORE_ROWS, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, TILE_128X128,
 };
@@ -31,6 +30,13 @@ pub(in crate::ops::gemm) fn launch(
     candidate: &Candidate,
     call: &Call<'_>,
 ) -> Result<()> {
+    let copied;
+    let call = if candidate.k_major {
+        copied = call.k_major()?;
+        &copied
+    } else {
+        call
+    };
     match Way::of(&call.desc, candidate.split_k) {
         Way::Direct(_) => product(entry, call, candidate.stream_k),
         Way::Partial(_) => {
@@ -69,8 +75,8 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let address = workspace.as_ref().map_or(0, |workspace| workspace.address);
     let config = config(tile, grid);
-    let map_a = operand_map(call, &call.a, &desc.a, desc.m, tile.tile_m)?;
-    let map_b = operand_map(call, &call.b, &desc.b, desc.n, tile.tile_n)?;
+    let map_a = operand_map(call, Side::A, tile.tile_m)?;
+    let map_b = operand_map(call, Side::B, tile.tile_n)?;
     let has_map_of_d = has_map_of_d(desc);
     // The kernel takes a map of D in any case; without one, pass another map that it ignores.
     let map_d = if has_map_of_d {
@@ -109,24 +115,15 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     cleared::after(workspace.as_ref(), launched)
 }
 
-/// The tensor map of A or B: see [`spec::gemm::sm90`].
-fn operand_map(
-    call: &Call<'_>,
-    memory: &Memory,
-    matrix: &MatrixDesc,
-    extent: u32,
-    rows: u32,
-) -> Result<MapValue> {
-    let k_is_contiguous_in = if std::ptr::eq(matrix, &call.desc.a) {
-        Transpose::N
-    } else {
-        Transpose::T
-    };
+/// The tensor map of an operand, of which a tile has so many rows: see [`spec::gemm::sm90`].
+fn operand_map(call: &Call<'_>, side: Side, rows: u32) -> Result<MapValue> {
+    let desc = &call.desc;
+    let (memory, matrix, extent) = (call.operand(side), desc.operand(side), desc.lines(side));
     let span = SPAN_BYTES / matrix.dtype.size_bytes() as u32;
-    let (extents, box_rows) = if matrix.transpose == k_is_contiguous_in {
-        ([extent, call.desc.k], rows)
+    let (extents, box_rows) = if matrix.transpose == side.k_major() {
+        ([extent, desc.k], rows)
     } else {
-        ([call.desc.k, extent], span)
+        ([desc.k, extent], span)
     };
     let box_dims = [span, box_rows, 1];
     call.tensor_map((memory, matrix), extents, box_dims, L2Promotion::B256)

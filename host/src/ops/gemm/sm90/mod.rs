@@ -1,8 +1,10 @@
 //! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/gemm/sm90`).
 //!
-//! They take 8-bit and 16-bit operands, and f32 where tf32 is allowed, that a tensor map can
-//! describe. What no entry does in one launch (split-K, an epilogue for f32 results) uses partial
-//! results in f32 and the kernel that reduces them.
+//! They take 8-bit and 16-bit operands (but for two of e5m2), and f32 where tf32 is allowed. They read
+//! operands in place that a tensor map can describe, 16-bit ones in every layout and the others where k
+//! is contiguous; what is not so is copied first ([`k_major`](super::k_major)). What no entry does in
+//! one launch (split-K, an epilogue for f32 results) uses partial results in f32 and the kernel that
+//! reduces them.
 
 mod launch;
 
@@ -89,18 +91,36 @@ const fn raster_group(tile: &Sm90Tile) -> u32 {
 /// Split-K factors that are considered.
 const SPLITS: [u32; 4] = [1, 2, 4, 8];
 /// Least k of a part in bytes, unless the caller requests more parts.
-const LEAST_K_BYTES: u32 = 16 * SPAN_BYTES;
+const LEAST_K_BYTES: u64 = 16 * SPAN_BYTES as u64;
 
-/// Offers the tiles that exist for `desc`, with and without split-K and stream-K.
+/// Offers the tiles that exist for `desc`, or for K-major copies of operands that no tile reads, with
+/// and without split-K and stream-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let precision_suits = desc.a.dtype != DType::F32 || desc.precision == Precision::Tf32;
-    if machine.arch != ARCH || desc.k == 0 || !desc.suits_tensor_maps() || !precision_suits {
+    if machine.arch != ARCH || desc.k == 0 || !precision_suits {
+        return;
+    }
+    let Some(copied) = desc.k_major() else {
+        return offer_as_stored(desc, machine, offer);
+    };
+    let copies_ns = desc.k_major_ns(machine);
+    offer_as_stored(&copied, machine, &mut |candidate| {
+        offer(Candidate {
+            k_major: true,
+            estimated_ns: candidate.estimated_ns + copies_ns,
+            ..candidate
+        })
+    });
+}
+
+fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    if !desc.suits_tensor_maps() {
         return;
     }
     let chosen = [desc.split_k];
     let is_chosen = desc.split_k > 0;
     for &split_k in if is_chosen { &chosen[..] } else { &SPLITS } {
-        let k_bytes = desc.k / split_k * desc.a.dtype.size_bytes() as u32;
+        let k_bytes = u64::from(desc.k / split_k) * desc.a.dtype.size_bytes() as u64;
         if !is_chosen && split_k > 1 && k_bytes < LEAST_K_BYTES {
             continue;
         }
@@ -235,7 +255,7 @@ fn candidate(
         tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
         stream_k: cut.is_some(),
-        swapped: false,
+        k_major: false,
         config: launch::config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),
     })
@@ -405,6 +425,16 @@ mod tests {
         const REACH: u32 = 1 << 31;
         assert!(offers(REACH, 8) && !offers(REACH + 1, 8));
         assert!(offers(8, REACH) && !offers(8, REACH + 8));
+    }
+
+    #[test]
+    fn parts_of_k_beyond_4_gib_are_no_short_ones() {
+        let desc = GemmDesc {
+            precision: Precision::Tf32,
+            ..weighted(DType::F32, [8, 128, 1 << 31])
+        };
+        let all = by_estimate(|each| offer(&desc, &H200, each));
+        assert!(all.iter().any(|candidate| candidate.split_k == 2));
     }
 
     #[test]

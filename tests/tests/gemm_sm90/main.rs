@@ -1,13 +1,15 @@
 //! Hopper's GEMM kernels, each by name, on more than one tile. Operands are small integers, so
 //! results are exact; D is full of NaN before. Run with several seeds (orders of warps and copies)
-//! and all of the emulator's checks. Also tests the counters of shared memory.
+//! and all of the emulator's checks.
+
+mod counters;
+mod repeats;
 
 use half::bf16;
 use ndarray::Array2;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, Gemm, Stream, Tensor};
-use warpsmith_tests::profiled;
 
 /// Number of seeds (orders of warps and completions) that are tried.
 const SEEDS: u64 = 3;
@@ -157,33 +159,6 @@ fn blocks_that_share_tiles_agree_with_whole_tiles_and_with_themselves() {
     }
 }
 
-#[test]
-fn no_kernel_has_a_bank_conflict() {
-    let device = profiled();
-    let stream = device.stream().expect("there is a stream");
-    let (a, b) = (integers(256, 128, 1), integers(128, 256, 4));
-    let a = Tensor::from_ndarray(&device, &a).expect("the device has memory");
-    let b = Tensor::from_ndarray(&device, &b.t().as_standard_layout().into_owned());
-    let b = b.expect("the device has memory").t();
-    let bias = Tensor::full(&stream, &[256], bf16::ONE).expect("the device has memory");
-    for gemm in [Gemm::new(&a, &b), Gemm::new(&a, &b).column_bias(&bias)] {
-        let plan = gemm.plan(&stream).expect("it is a product");
-        let names = plan
-            .candidates()
-            .iter()
-            .map(|candidate| candidate.name.clone());
-        for name in names.filter(|name| name.starts_with("gemm_sm90") && !name.contains('+')) {
-            gemm.with_kernel(&name)
-                .run(&stream)
-                .unwrap_or_else(|error| panic!("{name}: {error}"));
-            stream.synchronize().expect("it ran");
-            let stats = device.last_launch().expect("there was a launch");
-            let counters = stats.counters();
-            assert_eq!(counters.shared.bank_conflicts, 0, "{name}: {counters:#?}");
-        }
-    }
-}
-
 /// What lies beside D in a wider matrix must stay, although tensor stores write whole 16-byte
 /// units.
 #[test]
@@ -215,45 +190,6 @@ fn no_kernel_writes_beside_a_narrow_view() {
                 let beside = got.iter().enumerate().filter(|(at, _)| at % 264 >= n);
                 let wrong = beside.filter(|&(_, &x)| x != bf16::NEG_ONE).count();
                 assert_eq!(wrong, 0, "{name}: {m} x {n} wrote beside D");
-            }
-        }
-    }
-}
-
-/// Number of runs of each GEMM whose bits are compared.
-const REPEATS: usize = 1_000;
-
-/// On GPUs only: their order differs from run to run, the emulator's depends on the seed alone.
-#[test]
-fn a_thousand_runs_give_the_same_bits() {
-    // Several tiles; ragged edges; few rows, with a kernel for them; split k.
-    let shapes = [
-        [512, 512, 512],
-        [520, 776, 712],
-        [8, 1024, 2048],
-        [64, 512, 4096],
-        [128, 256, 8192],
-    ];
-    for device in hoppers(None)
-        .into_iter()
-        .filter(|device| !device.is_emulator())
-    {
-        let stream = device.stream().expect("there is a stream");
-        for [m, n, k] in shapes {
-            let uneven = |rows: usize, columns: usize| {
-                let values = Array2::from_shape_fn((rows, columns), |(row, column)| {
-                    bf16::from_f32(((row * 7919 + column * 31) % 1013) as f32 / 509.0 - 1.0)
-                });
-                Tensor::from_ndarray(&device, &values).expect("the device has memory")
-            };
-            let (a, b) = (uneven(m, k), uneven(n, k).t());
-            let gemm = Gemm::new(&a, &b);
-            let first = gemm.run(&stream).and_then(|d| d.to_ndarray());
-            let first = first.unwrap_or_else(|error| panic!("{m} x {n} x {k}: {error}"));
-            for run in 1..REPEATS {
-                let again = gemm.run(&stream).and_then(|d| d.to_ndarray());
-                let again = again.unwrap_or_else(|error| panic!("{m} x {n} x {k}: {error}"));
-                assert!(again == first, "{m} x {n} x {k}: run {run} differs");
             }
         }
     }
