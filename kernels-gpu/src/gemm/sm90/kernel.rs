@@ -15,7 +15,7 @@
 //! anything else; the owner adds those of the blocks of lower index before its epilogue. That unit is
 //! the owner's last.
 //!
-//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`] of k
+//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`](spec::gemm::sm90::SPAN_BYTES) of k
 //! deep:
 //!
 //! | barrier | arrives | count | bytes |
@@ -57,7 +57,7 @@ use cuda_std::tma::TensorMap;
 use cuda_std::warp::{FULL_MASK, uniform};
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::GemmParams;
-use spec::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Launch, Sm90Tile, TileOrder, WARPGROUP};
+use spec::gemm::sm90::{MMA_M, Schedule, Sm90Launch, Sm90Tile, TileOrder, WARPGROUP};
 use spec::gemm::stream_k::{StreamK, Unit};
 
 use super::held::Held;
