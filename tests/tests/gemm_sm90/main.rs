@@ -2,6 +2,7 @@
 //! results are exact; D is full of NaN before. Run with several seeds (orders of warps and copies)
 //! and all of the emulator's checks.
 
+mod bands;
 mod counters;
 mod repeats;
 

@@ -67,6 +67,8 @@ pub(super) struct Candidate {
     pub(super) split_k: u32,
     /// Whether tiles are shared by blocks: [`spec::gemm::stream_k`].
     pub(super) stream_k: bool,
+    /// Rows of D of each launch, if a GEMM is several launches; else 0.
+    pub(super) band: u32,
     /// Whether operands that the kernel cannot read are copied first, with contiguous k.
     pub(super) k_major: bool,
     pub(super) config: LaunchConfig,
@@ -107,6 +109,9 @@ impl fmt::Display for Candidate {
         }
         if self.stream_k {
             f.write_str("+streamk")?;
+        }
+        if self.band > 0 {
+            write!(f, "+bands{}", self.band)?;
         }
         if self.k_major {
             f.write_str("+kmajor")?;

@@ -106,6 +106,7 @@ fn offer_one(
         tile: [config.tile_m, config.tile_n, config.tile_k],
         split_k: splits,
         stream_k: false,
+        band: 0,
         k_major: false,
         config: LaunchConfig {
             grid,

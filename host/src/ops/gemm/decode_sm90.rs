@@ -116,6 +116,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> Optio
         tile: [tiling.tile_m, tiling.tile_n, TILE_K],
         split_k: tiling.splits,
         stream_k: false,
+        band: 0,
         k_major: false,
         config: LaunchConfig {
             grid,

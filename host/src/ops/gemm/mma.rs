@@ -182,6 +182,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
         tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
         stream_k: false,
+        band: 0,
         k_major: false,
         config: config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),

@@ -93,6 +93,7 @@ fn candidate(
         tile: [tile.tile_m, tile.tile_n, tile.tile_k],
         split_k,
         stream_k: false,
+        band: 0,
         k_major: false,
         config: config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),

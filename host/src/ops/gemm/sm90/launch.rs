@@ -5,7 +5,7 @@ use super::super::call::Call;
 use super::super::candidates::Candidate;
 use super::super::desc::Side;
 use super::super::parts::by_partials;
-use super::{Way, cut_of, has_map_of_d, raster_group};
+use super::{Way, bands, cut_of, has_map_of_d, raster_group};
 use crate::ops::cleared::{self, Lent};
 use crate::ops::maps::MapValue;
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
@@ -38,6 +38,9 @@ pub(in crate::ops::gemm) fn launch(
         call
     };
     match Way::of(&call.desc, candidate.split_k) {
+        Way::Direct(_) if candidate.band > 0 => {
+            bands::each(call, candidate.band, |band| product(entry, band, false))
+        }
         Way::Direct(_) => product(entry, call, candidate.stream_k),
         Way::Partial(_) => {
             by_partials(call, candidate.split_k, &|part| product(entry, part, false))

@@ -6,6 +6,7 @@
 //! one launch (split-K, an epilogue for f32 results) uses partial results in f32 and the kernel that
 //! reduces them.
 
+mod bands;
 mod launch;
 
 pub(super) use launch::launch;
@@ -134,13 +135,33 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
             if !partial_suits {
                 continue;
             }
-            candidate(desc, machine, tile, (split_k, way), None).map(&mut *offer);
+            let whole = candidate(desc, machine, tile, (split_k, way), None);
+            whole.map(&mut *offer);
+            if split_k == 1 && way == Way::Direct(EpilogueKind::Promoted) {
+                let in_bands = whole.and_then(|whole| in_bands(desc, machine, &tile, whole));
+                in_bands.map(&mut *offer);
+            }
             let cut = cut_of(desc, &tile, machine.multiprocessors);
             if !is_chosen && split_k == 1 && way.is_direct() && cut.is_some() {
                 candidate(desc, machine, tile, (split_k, way), cut).map(&mut *offer);
             }
         }
     }
+}
+
+/// The same by several launches, where sums are promoted and [`bands`] are worth it.
+fn in_bands(
+    desc: &GemmDesc,
+    machine: &Machine,
+    tile: &Sm90Tile,
+    whole: Candidate,
+) -> Option<Candidate> {
+    let rows = bands::rows_of_band(desc, tile, machine.multiprocessors)?;
+    Some(Candidate {
+        band: rows * tile.tile_m,
+        estimated_ns: bands::estimate_ns(desc, tile, machine, (whole.estimated_ns, rows)),
+        ..whole
+    })
 }
 
 /// How a description is computed.
@@ -255,6 +276,7 @@ fn candidate(
         tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
         stream_k: cut.is_some(),
+        band: 0,
         k_major: false,
         config: launch::config(&tile, grid),
         estimated_ns: machine.estimate_ns(&work),
@@ -383,17 +405,21 @@ mod tests {
         for k in [4096, 14_336] {
             assert_eq!(best(1024, 4096, k), "128x256_s4"); // one wave
             assert_eq!(best(4096, 4096, k), "128x256_s4");
+            assert_eq!(best(16_384, 4096, k), "128x256_s4");
         }
         assert_eq!(best(2048, 2048, 256), "128x128_s6_pp");
         assert_eq!(best(2048, 2048, 2048), "128x256_s4");
-        assert_eq!(best(4096, 4096, 1024), "128x128_s6_pp");
-        assert_eq!(best(4096, 6144, 4096), "128x192_s4_pp");
+        assert_eq!(best(4096, 4096, 1024), "128x256_s4");
+        assert_eq!(best(1024, 6144, 4096), "128x192_s4_pp");
+        assert_eq!(best(4096, 6144, 4096), "128x256_s4");
         assert_eq!(best(4096, 14_336, 4096), "128x176_s5_pp");
         assert_eq!(best(1024, 14_336, 4096), "128x176_s5_pp");
         assert_eq!(best(1024, 28_672, 8192), "128x176_s5_pp");
         assert_eq!(best(1024, 8192, 8192), "128x256_s4");
-        assert_eq!(best(4096, 10_240, 8192), "128x128_s6_pp");
-        assert_eq!(best(16_384, 4096, 4096), "128x128_s6_pp");
+        assert_eq!(best(1024, 10_240, 8192), "128x128_s6_pp");
+        for (n, k) in [(10_240, 8192), (8192, 8192), (8192, 28_672)] {
+            assert_eq!(best(4096, n, k), "128x256_s4");
+        }
         let of_e4m3 = |size| {
             let desc = weighted(DType::E4m3, [size; 3]);
             let desc = GemmDesc {
@@ -405,15 +431,16 @@ mod tests {
             };
             by_estimate(|each| offer(&desc, &H200, each))[0].to_string()
         };
-        for size in [4096, 8192] {
-            assert_eq!(of_e4m3(size), "gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted");
+        for (size, bands) in [(4096, ""), (8192, ""), (16_384, "+bands1792")] {
+            let expected = format!("gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted{bands}");
+            assert_eq!(of_e4m3(size), expected);
         }
         let desc = GemmDesc {
             batch: 64,
             ..weighted(DType::Bf16, [512; 3])
         };
         let of_batch = by_estimate(|each| offer(&desc, &H200, each))[0].to_string();
-        assert_eq!(of_batch, "gemm_sm90_bf16_nt_128x176_s5_pp_plain");
+        assert_eq!(of_batch, "gemm_sm90_bf16_nt_128x256_s4_plain");
     }
 
     #[test]
@@ -448,9 +475,8 @@ mod tests {
         }
         assert_eq!(best(256, 4096, 4096), "64x128_s8_pp");
         assert_eq!(best_of(DType::F32, 4096, 4096, 4096), "128x256_s4");
-        for size in [8192, 16_384] {
-            assert_eq!(best(size, size, size), "128x192_s4_pp");
-        }
+        assert_eq!(best(8192, 8192, 8192), "128x192_s4_pp");
+        assert_eq!(best(16_384, 16_384, 16_384), "128x256_s4");
         assert!(!best(4096, 4096, 4096).contains("streamk"));
     }
 }
