@@ -61,7 +61,7 @@ pub unsafe fn lower_triangle(
     unsafe {
         Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, null_mut(), |boxes| {
             let d = Destination::<bf16>::of_map(d.as_ptr(), &params);
-            Store::new(d, epilogue, Groups::Unrolled, boxes)
+            Store::new(d, epilogue, Groups::Rolled, boxes)
         })
     }
 }
