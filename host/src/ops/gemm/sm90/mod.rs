@@ -50,9 +50,9 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
     }
 }
 
-/// Whether a tile is stored under the next one.
+/// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is.
 fn holds_results(tile: &Sm90Tile, desc: &GemmDesc) -> bool {
-    tile.holds_results(desc.d.dtype.size_bytes() as u32)
+    desc.a.dtype != DType::F32 && tile.holds_results(desc.d.dtype.size_bytes() as u32)
 }
 
 /// Cost per element of a tile, with the cooperative schedule, of storing a tile while the tensor
