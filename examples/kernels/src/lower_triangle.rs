@@ -8,7 +8,7 @@ use cuda_std::tile::KMajor;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, M64};
 use half::bf16;
-use kernels_gpu::gemm::sm90::{Groups, Config, Destination, Gemm, Store};
+use kernels_gpu::gemm::sm90::{Config, Destination, Gemm, Groups, Running, Store};
 use spec::gemm::GemmParams;
 use spec::gemm::raster::Raster;
 use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
@@ -35,7 +35,7 @@ impl Config for Product {
         raster: Raster::Hilbert,
         ..TILE_128X128
     };
-    const PROMOTES: bool = false;
+    type Sums = Running;
 }
 
 /// The lower triangle of `alpha * a @ b^T`. The epilogue is inlined.
@@ -59,9 +59,15 @@ pub unsafe fn lower_triangle(
     let epilogue = Scale(params.alpha).then(LowerTriangle);
     // SAFETY: guaranteed by the caller.
     unsafe {
-        Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, null_mut(), |boxes| {
-            let d = Destination::<bf16>::of_map(d.as_ptr(), &params);
-            Store::new(d, epilogue, Groups::Rolled, boxes)
-        })
+        Kernel::run(
+            [a.as_ptr(), b.as_ptr()],
+            &params,
+            launch,
+            null_mut(),
+            |boxes| {
+                let d = Destination::<bf16>::of_map(d.as_ptr(), &params);
+                Store::new(d, epilogue, Groups::Rolled, boxes)
+            },
+        )
     }
 }

@@ -363,7 +363,8 @@ pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
 pub const TILE_64X128: Sm90Tile = tile(64, 128, 8, Schedule::Pingpong);
 /// Cooperative, to leave registers for a second set of accumulators.
 pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
-/// As wide as the registers allow: more `wgmma` work between two additions.
+/// Nearly as wide as registers allow with a product for each sum. [`TILE_128X256`] is for promotion too,
+/// with products of half of its columns at a time.
 pub const TILE_128X176_PROMOTED: Sm90Tile = tile(128, 176, 5, Schedule::Cooperative);
 
 /// The tiles for which there are entries of these types, layouts and epilogue; empty if there are
@@ -415,7 +416,9 @@ pub const fn tiles(
         // Two e5m2 have too few bits for their products to be of much use.
         (E5m2, E5m2, ..) => &[],
         (E4m3, E4m3, Bf16, Plain) => &[TILE_128X128, TILE_128X192],
-        (E4m3, E4m3, Bf16, Promoted) => &[TILE_128X128_PROMOTED, TILE_128X176_PROMOTED],
+        (E4m3, E4m3, Bf16, Promoted) => {
+            &[TILE_128X128_PROMOTED, TILE_128X176_PROMOTED, TILE_128X256]
+        }
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Promoted) => &[TILE_128X128_PROMOTED],
         _ => &[],

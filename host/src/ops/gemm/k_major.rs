@@ -186,7 +186,7 @@ mod tests {
         let name = best(DType::F32, [4096; 3]);
         assert_eq!(name, "gemm_sm90_f32_nt_128x256_s4_plain+kmajor");
         let name = best(DType::E4m3, [4096; 3]);
-        assert_eq!(name, "gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted+kmajor");
+        assert_eq!(name, "gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted+kmajor");
         let name = best(DType::Bf16, [4096, 4097, 4096]);
         assert!(
             name.starts_with("gemm_sm90_bf16_nt_") && name.ends_with("+kmajor"),

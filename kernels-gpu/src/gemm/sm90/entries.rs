@@ -2,7 +2,7 @@
 
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
-use cuda_std::tile::{KMajor, MnMajor};
+use cuda_std::tile::{KMajor, MnMajor, OperandElement};
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, E4m3, E5m2, F16, M64, Tf32};
 use half::{bf16, f16};
@@ -10,7 +10,7 @@ use spec::gemm::raster::Raster;
 use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
 
-use super::kernel::{Config, Gemm};
+use super::kernel::{Config, Gemm, Promoted, Running};
 use super::store::{Destination, Groups, Store};
 use crate::gemm::fused::{Fused, Pointers};
 
@@ -41,26 +41,36 @@ const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule) -> Sm90Tile {
     }
 }
 
+/// Columns of the products that are added to promoted sums at a time: all, or half, as registers hold
+/// the sums of the widest tile and half as many products.
+const fn summand_n(tile_n: usize) -> usize {
+    if tile_n > 192 { tile_n / 2 } else { tile_n }
+}
+
 macro_rules! entries {
     ($($epilogue:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
         $m:literal x $n:literal x $stages:literal $schedule:ident;)*) => {$(
         entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule);
     )*};
     (@kernel $in_a:ident $in_b:ident, $a:ident $b:ident, $m:literal $n:literal $stages:literal
-        $schedule:ident $promotes:literal) => {
+        $schedule:ident $sums:ident) => {
         struct This;
         impl Config for This {
             type Mma = M64<$n, f32, $in_a, $in_b>;
             type A = major!(A $a);
             type B = major!(B $b);
             const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule);
-            const PROMOTES: bool = $promotes;
+            type Sums = entries!(@sums $sums $in_a $in_b $n);
         }
         type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
     };
-    (@plain $($entry:tt)*) => { entries!(@scaled false $($entry)*); };
-    (@promoted $($entry:tt)*) => { entries!(@scaled true $($entry)*); };
-    (@scaled $promotes:literal $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
+    (@sums Running $in_a:ident $in_b:ident $n:literal) => { Running };
+    (@sums Promoted $in_a:ident $in_b:ident $n:literal) => {
+        Promoted<M64<{ summand_n($n) }, f32, $in_a, $in_b>>
+    };
+    (@plain $($entry:tt)*) => { entries!(@scaled Running $($entry)*); };
+    (@promoted $($entry:tt)*) => { entries!(@scaled Promoted $($entry)*); };
+    (@scaled $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
         $m:literal $n:literal $stages:literal $schedule:ident) => {
         /// `alpha * scale_a * scale_b * a @ b`; see [`spec::gemm::sm90`].
         ///
@@ -81,14 +91,14 @@ macro_rules! entries {
             launch: Sm90Launch,
             workspace: *mut u32,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule $promotes);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule $sums);
             // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                     let epilogue = Scale(scalar(alpha, params.alpha) * scales);
                     let d = Destination::<$out>::of_map(d.as_ptr(), &params);
-                    Store::new(d, epilogue, Groups::Unrolled, boxes)
+                    Store::new(d, epilogue, groups::<$in_a, $out>(), boxes)
                 })
             }
         }
@@ -120,7 +130,7 @@ macro_rules! entries {
             params: GemmParams,
             epilogue: EpilogueParams,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule false);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule Running);
             const { assert!(!This::TILE.boxes_overlap(size_of::<$out>() as u32)) };
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.
@@ -137,6 +147,15 @@ macro_rules! entries {
             }
         }
     };
+}
+
+/// How entries without a long epilogue have its code: once where operands have 8 bits and results 32,
+/// as there are many such entries.
+const fn groups<In: OperandElement, Out>() -> Groups {
+    match (In::TILE_K, size_of::<Out>()) {
+        (128, 4) => Groups::Rolled,
+        _ => Groups::Unrolled,
+    }
 }
 
 /// What `pointer` points to, or `value` if it is null.
@@ -209,6 +228,7 @@ entries! {
     plain gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain: E4m3 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
     promoted gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
     promoted gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted: E4m3 E4m3 bf16, N T, 128 x 176 x 5 Cooperative;
+    promoted gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted: E4m3 E4m3 bf16, N T, 128 x 256 x 4 Cooperative;
     promoted gemm_sm90_e4m3_f32_nt_128x128_s6_promoted: E4m3 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
     plain gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain: E4m3 E5m2 f32, N T, 128 x 128 x 6 Pingpong;

@@ -4,10 +4,10 @@
 //! (16 bits) or with k contiguous (all others); D is `[m, n]` in f32, f16 or bf16.
 //!
 //! **Roles.** Three warpgroups. Warpgroup 0 is the producer: a thread of its first warp issues all TMA
-//! loads, and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers: they issue wgmmas
-//! and store. *Cooperative*: each consumer has half of the rows of every tile. *Pingpong*: each consumer
-//! has every other tile, and stores it while the other one multiplies. The kernel is persistent: a block
-//! takes tile after tile, so that the producer loads the next tile while this one is stored.
+//! loads, and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers: they
+//! issue wgmmas and store. *Cooperative*: each consumer has half of the rows of every tile. *Pingpong*:
+//! each consumer has every other tile, and stores it while the other one multiplies. The kernel is
+//! persistent: a block takes tile after tile, and loads the next one while this one is stored.
 //!
 //! **Units.** A block's work is a list of [`Unit`]s, which all its roles walk. A unit is a whole tile
 //! or, where the launch uses stream-K ([`spec::gemm::stream_k`]), a range of a tile's k. The block whose
@@ -65,6 +65,7 @@ use super::load::load_tile;
 use super::partials::Partials;
 use super::store::{Store, StoreElement};
 use super::turns::Turns;
+pub use promoted::{Promoted, Running, Sums};
 
 /// Registers of a producer's thread, and of a consumer's: 128 × (24 + 2 × 240) of 65,536.
 const LOADER_REGISTERS: u32 = 24;
@@ -80,9 +81,8 @@ pub trait Config {
     type B: OperandMajor;
     /// The tile.
     const TILE: Sm90Tile;
-    /// Whether the sum over each k tile is added to a separate sum in f32 (promotion): of a running
-    /// sum of 8-bit products the tensor cores keep about 14 bits.
-    const PROMOTES: bool;
+    /// [`Running`](super::Running), or for 8-bit operands [`Promoted`](super::Promoted).
+    type Sums: Sums<Self::Mma>;
 }
 
 /// The kernel of `C`. The tile's numbers are const parameters too, as types cannot compute them.
@@ -112,10 +112,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
 {
     const TILE_K: u32 = <<C::Mma as MmaAsync>::A as OperandElement>::TILE_K;
+    const PROMOTES: bool = <C::Sums as Sums<C::Mma>>::PROMOTES;
 
-    /// Threads that go through the loader's loop: see [`load`](Self::load). Where sums are promoted,
-    /// one thread was measured to be faster.
-    const LOADERS: u32 = if C::PROMOTES { 1 } else { 32 };
+    /// Threads in the loader's loop: see [`load`](Self::load). With promotion, one thread is faster.
+    const LOADERS: u32 = if Self::PROMOTES { 1 } else { 32 };
 
     /// The whole kernel.
     ///
@@ -239,7 +239,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         consumer_idx: u32,
         store: &mut Store<Out, E>,
     ) {
-        let holds = const { C::TILE.holds_results(size_of::<Out>() as u32) && !C::PROMOTES };
+        let holds = const { C::TILE.holds_results(size_of::<Out>() as u32) && !Self::PROMOTES };
         let turns = Turns { consumer_idx };
         let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
         let mut consumer = self.pipeline.consumer();
@@ -368,7 +368,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // SAFETY: a stage's `wgmma`s are issued after its loads have landed, and the stage is
         // released after they are complete.
         unsafe {
-            if C::PROMOTES {
+            if Self::PROMOTES {
                 return self.multiply_promoted(consumer, k_tiles, row_of_tile, begun, ending);
             }
             let mut stage = consumer.wait(); // A, B of the first k landed

@@ -14,5 +14,5 @@ mod turns;
 
 #[cfg(feature = "entries")]
 pub use entries::*;
-pub use kernel::{Config, Gemm};
+pub use kernel::{Config, Gemm, Promoted, Running, Sums};
 pub use store::{Destination, Groups, Store, StoreElement};

@@ -4,8 +4,8 @@
 //! keeps them there: over many tiles they drift apart, and what one block reads has left L2 before
 //! the others come. Each launch lets them begin together again, as it waits for the one before.
 //!
-//! Where sums are promoted, 2 to 8 % less time on an H100 from 46 waves on. Tiles of 128 x 192 and
-//! 128 x 256 without promotion stay together, and lose 1 to 4 % in bands.
+//! On an H100, promoted tiles narrower than 256 columns take 2 to 15 % less time in bands from 46 waves
+//! on. Of 128 x 256, promoted or not, and of 128 x 192 blocks stay together, and lose 1 to 4 % in bands.
 
 use super::super::call::Call;
 use super::super::candidates::{LAUNCH_NS, Machine};
@@ -20,31 +20,42 @@ const LEAST_WAVES: f64 = 32.0;
 const WAVES: std::ops::RangeInclusive<f64> = 5.0..=12.0;
 /// Most that the incomplete waves at the ends of bands may cost.
 const MOST_LOSS: f64 = 1.02;
-/// Waves of one launch in which what it loses to drift would have doubled it: at 12,288, 8192 x 16,384
-/// and 16,384, promoted, on an H100.
-const LOST_IN_WAVES: f64 = 1_250.0;
+/// Further waves after which drift doubles the time: 8192 x 16,384 and 16,384, by 128 x 176, promoted,
+/// on an H100.
+const DOUBLED_AFTER_WAVES: f64 = 390.0;
+/// Share of the time that blocks lose within bands all the same: 16,384 by 128 x 176 takes 6 % more than
+/// by 128 x 256, which multiplies as much.
+const LOST_IN_BANDS: f64 = 0.05;
 
-/// Time of a GEMM in bands of so many rows of tiles, of which one launch takes `whole_ns`.
-pub(super) fn estimate_ns(
-    desc: &GemmDesc,
-    tile: &Sm90Tile,
-    machine: &Machine,
-    whole: (f64, u32),
-) -> f64 {
-    let (whole_ns, rows) = whole;
-    let (m_tiles, n_tiles) = tile.grid_tiles(desc.m, desc.n);
-    let waves = f64::from(m_tiles) * f64::from(n_tiles) / f64::from(machine.multiprocessors);
+/// Time that one launch of promoted tiles loses as its blocks drift apart, relative to the rest.
+pub(super) fn drift(desc: &GemmDesc, tile: &Sm90Tile, machine: &Machine) -> f64 {
+    if tile.tile_n >= 256 {
+        return 0.0;
+    }
+    let waves = waves(desc, tile, machine.multiprocessors);
+    (waves - LEAST_WAVES).max(0.0) / DOUBLED_AFTER_WAVES
+}
+
+/// Time of a GEMM in bands of so many rows of tiles, of which one launch would take `whole_ns` without
+/// drift.
+pub(super) fn estimate_ns(desc: &GemmDesc, tile: &Sm90Tile, (whole_ns, rows): (f64, u32)) -> f64 {
+    let (m_tiles, _) = tile.grid_tiles(desc.m, desc.n);
     let launches = f64::from(m_tiles.div_ceil(rows));
-    whole_ns * (1.0 - waves / LOST_IN_WAVES).max(0.5) + launches * LAUNCH_NS
+    whole_ns * (1.0 + LOST_IN_BANDS) + launches * LAUNCH_NS
+}
+
+fn waves(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> f64 {
+    let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
+    f64::from(rows) * f64::from(columns) / f64::from(multiprocessors)
 }
 
 /// Rows of tiles of each band of `desc`, but for the last; `None` if it is too small to be cut, or if
-/// no band fills its last wave.
+/// no band fills its last wave, or if its blocks stay together.
 pub(super) fn rows_of_band(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> Option<u32> {
     let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
     let waves_of = |rows: u32| f64::from(rows) * f64::from(columns) / f64::from(multiprocessors);
-    let whole = waves_of(rows);
-    if desc.batch != 1 || whole < LEAST_WAVES {
+    let whole = waves(desc, tile, multiprocessors);
+    if desc.batch != 1 || whole < LEAST_WAVES || tile.tile_n >= 256 {
         return None;
     }
     let cost = |band: u32| {

@@ -129,7 +129,8 @@ fn operand_map(call: &Call<'_>, side: Side, rows: u32) -> Result<MapValue> {
         ([desc.k, extent], span)
     };
     let box_dims = [span, box_rows, 1];
-    call.tensor_map((memory, matrix), extents, box_dims, L2Promotion::B256)
+    // With promotion to 256 bytes, the two halves of L2 exchange half as much again.
+    call.tensor_map((memory, matrix), extents, box_dims, L2Promotion::B128)
 }
 
 /// The tensor map of D.

@@ -45,14 +45,17 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
         (_, ..=128) => 3050.0,
         // Where memory binds: 128 x 28672 x 8192.
         (_, 193..=224) => 3140.0,
-        _ if !holds_results(tile, desc) && tile.tile_n > 224 => 3245.0,
+        _ if epilogue == EpilogueKind::Promoted => 3108.0,
+        _ if !holds_results(tile, desc, epilogue) && tile.tile_n > 224 => 3245.0,
         _ => 3108.0,
     }
 }
 
-/// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is.
-fn holds_results(tile: &Sm90Tile, desc: &GemmDesc) -> bool {
-    desc.a.dtype != DType::F32 && tile.holds_results(desc.d.dtype.size_bytes() as u32)
+/// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is; promoted
+/// sums leave no registers for results.
+fn holds_results(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> bool {
+    let is_held = tile.holds_results(desc.d.dtype.size_bytes() as u32);
+    is_held && desc.a.dtype != DType::F32 && epilogue != EpilogueKind::Promoted
 }
 
 /// Cost per element of a tile, with the cooperative schedule, of storing a tile while the tensor
@@ -135,12 +138,19 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
             if !partial_suits {
                 continue;
             }
-            let whole = candidate(desc, machine, tile, (split_k, way), None);
-            whole.map(&mut *offer);
-            if split_k == 1 && way == Way::Direct(EpilogueKind::Promoted) {
-                let in_bands = whole.and_then(|whole| in_bands(desc, machine, &tile, whole));
-                in_bands.map(&mut *offer);
+            let mut whole = candidate(desc, machine, tile, (split_k, way), None);
+            if split_k == 1
+                && way == Way::Direct(EpilogueKind::Promoted)
+                && let Some(together) = whole
+            {
+                in_bands(desc, machine, &tile, together).map(&mut *offer);
+                let drift = bands::drift(desc, &tile, machine);
+                whole = Some(Candidate {
+                    estimated_ns: together.estimated_ns * (1.0 + drift),
+                    ..together
+                });
             }
+            whole.map(&mut *offer);
             let cut = cut_of(desc, &tile, machine.multiprocessors);
             if !is_chosen && split_k == 1 && way.is_direct() && cut.is_some() {
                 candidate(desc, machine, tile, (split_k, way), cut).map(&mut *offer);
@@ -149,7 +159,8 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
     }
 }
 
-/// The same by several launches, where sums are promoted and [`bands`] are worth it.
+/// The same by several launches, where sums are promoted and [`bands`] are worth it. `whole` is one
+/// launch without what it loses to drift.
 fn in_bands(
     desc: &GemmDesc,
     machine: &Machine,
@@ -159,7 +170,7 @@ fn in_bands(
     let rows = bands::rows_of_band(desc, tile, machine.multiprocessors)?;
     Some(Candidate {
         band: rows * tile.tile_m,
-        estimated_ns: bands::estimate_ns(desc, tile, machine, (whole.estimated_ns, rows)),
+        estimated_ns: bands::estimate_ns(desc, tile, (whole.estimated_ns, rows)),
         ..whole
     })
 }
@@ -313,7 +324,7 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
     // Elements of half the size have twice the throughput.
     let flops_per_cycle = flops_per_cycle * 2.0 / f64::from(size_bytes);
     let flops_per_block = 2.0 * tile_m * tile_n * k;
-    let ahead_ns = if holds_results(tile, desc) && !is_one_wave {
+    let ahead_ns = if holds_results(tile, desc, way.epilogue()) && !is_one_wave {
         let busy_ns =
             blocks * flops_per_block / (flops_per_cycle * machine.clock_ghz * multiprocessors);
         AHEAD_NS.min(0.05 * busy_ns)
@@ -329,7 +340,7 @@ fn work(desc: &GemmDesc, machine: &Machine, tile: &Sm90Tile, parts: &Parts, way:
         overhead_ns: match tile.schedule {
             _ if is_one_256 => STORE_OF_ONE_256_NS,
             _ if is_one_wave => 0.0,
-            Schedule::Cooperative if holds_results(tile, desc) => ROUND_NS,
+            Schedule::Cooperative if holds_results(tile, desc, way.epilogue()) => ROUND_NS,
             Schedule::Cooperative => STORE_NS * tile_m * tile_n,
             Schedule::Pingpong => TURN_NS,
         },
@@ -431,8 +442,8 @@ mod tests {
             };
             by_estimate(|each| offer(&desc, &H200, each))[0].to_string()
         };
-        for (size, bands) in [(4096, ""), (8192, ""), (16_384, "+bands1792")] {
-            let expected = format!("gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted{bands}");
+        for (size, tile) in [(4096, "256_s4"), (8192, "176_s5"), (16_384, "256_s4")] {
+            let expected = format!("gemm_sm90_e4m3_bf16_nt_128x{tile}_promoted");
             assert_eq!(of_e4m3(size), expected);
         }
         let desc = GemmDesc {

@@ -1,11 +1,42 @@
 //! 8-bit operands: promotes each k tile's accumulators to f32 sums, as tensor cores keep fewer
 //! bits.
 
+use core::marker::PhantomData;
+
 use cuda_std::accumulator::Accumulator;
-use cuda_std::pipeline::{Consumer, Readers};
+use cuda_std::pipeline::{Consumer, Readers, Stage};
 use cuda_std::wgmma::MmaAsync;
 
 use super::{Config, Gemm};
+
+/// How the products of all k tiles become sums: [`Running`] or [`Promoted`].
+pub trait Sums<M: MmaAsync> {
+    /// Whether the sum over each k tile is added to a separate one.
+    const PROMOTES: bool;
+    /// The instruction for what is added at a time: all of the tile's columns, or a part of them.
+    type Summand: MmaAsync<A = M::A, B = M::B, Acc: AsRef<[f32]>>;
+}
+
+/// In the tensor cores.
+#[derive(Debug)]
+pub struct Running;
+
+/// By additions in f32 of the sum over each k tile, which `Summand` computes: of a running sum of 8-bit
+/// products the tensor cores keep about 14 bits.
+#[derive(Debug)]
+pub struct Promoted<Summand>(PhantomData<Summand>);
+
+impl<M: MmaAsync<Acc: AsRef<[f32]>>> Sums<M> for Running {
+    const PROMOTES: bool = false;
+    type Summand = M;
+}
+
+impl<M: MmaAsync, S: MmaAsync<A = M::A, B = M::B, Acc: AsRef<[f32]>>> Sums<M> for Promoted<S> {
+    const PROMOTES: bool = true;
+    type Summand = S;
+}
+
+type Summand<C> = <<C as Config>::Sums as Sums<<C as Config>::Mma>>::Summand;
 
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
@@ -27,55 +58,84 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // SAFETY: as there.
         unsafe {
             let mut sum = Accumulator::<C::Mma, BLOCKS>::zero();
-            // The first k tile, after whose product the other consumer may begin: half a k tile
+            // The first k tile, after whose first product the other consumer may begin: half a k tile
             // behind, so that not both add at the same time.
             let stage = consumer.wait(); // A, B of the first k landed
-            let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
-            acc.multiply(
-                self.a.operand(&stage, row_of_tile),
-                self.b.operand(&stage, 0),
-            );
-            consumer.agree(); // meanwhile the tensor cores compute
-            let acc = acc.finish();
+            self.add_products(&mut sum, &stage, row_of_tile, 0, || consumer.agree());
             begun();
-            stage.release(Readers::OneBlock);
-            add(&mut sum, &acc);
+            self.add_more(&mut sum, stage, row_of_tile);
             let mut k_tile = 1;
             while k_tile < k_tiles {
                 let stage = consumer.wait(); // A, B of k_tile landed
-                let mut acc = Accumulator::<C::Mma, BLOCKS>::unset().begin();
-                acc.multiply(
-                    self.a.operand(&stage, row_of_tile),
-                    self.b.operand(&stage, 0),
-                );
-                consumer.agree(); // meanwhile the tensor cores compute
-                // NOTE(perf): waiting here, not one tile later, gave 1.16 times the speed at 8192
-                // (`compare_gemm --set fp8`): the other consumer fills the gap, and a second
-                // accumulator in flight costs more than it hides.
-                let acc = acc.finish();
-                stage.release(Readers::OneBlock);
-                add(&mut sum, &acc);
+                self.add_products(&mut sum, &stage, row_of_tile, 0, || consumer.agree());
+                self.add_more(&mut sum, stage, row_of_tile);
                 k_tile += 1;
             }
             ending();
             sum
         }
     }
-}
 
-/// `sum += x`.
-#[inline(always)]
-fn add<M, const BLOCKS: usize>(sum: &mut Accumulator<M, BLOCKS>, x: &Accumulator<M, BLOCKS>)
-where
-    M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
-{
-    let mut block = 0;
-    while block < BLOCKS {
-        let mut i = 0;
-        while i < x.registers()[block].as_ref().len() {
-            sum.registers_mut()[block].as_mut()[i] += x.registers()[block].as_ref()[i];
-            i += 1;
+    /// Adds the products of all columns but the first ones, and releases the stage.
+    ///
+    /// # Safety
+    /// As for [`add_products`](Self::add_products).
+    #[inline(always)]
+    unsafe fn add_more(
+        &self,
+        sum: &mut Accumulator<C::Mma, BLOCKS>,
+        stage: Stage,
+        row_of_tile: u32,
+    ) {
+        let mut column = Self::SUMMAND_N;
+        while column < TILE_N {
+            // SAFETY: passed on to the caller.
+            unsafe { self.add_products(sum, &stage, row_of_tile, column, || ()) };
+            column += Self::SUMMAND_N;
         }
-        block += 1;
+        // SAFETY: all that read it is complete.
+        unsafe { stage.release(Readers::OneBlock) };
     }
+
+    /// Adds a k tile's products, of the columns from `column` on that a [`Summand`] has.
+    ///
+    /// # Safety
+    /// The warps of the warpgroup call it together; the stage's loads have landed.
+    #[inline(always)]
+    unsafe fn add_products(
+        &self,
+        sum: &mut Accumulator<C::Mma, BLOCKS>,
+        stage: &Stage,
+        row_of_tile: u32,
+        column: u32,
+        meanwhile: impl FnOnce(),
+    ) {
+        // SAFETY: passed on to the caller.
+        let products = unsafe {
+            let mut acc = Accumulator::<Summand<C>, BLOCKS>::unset().begin();
+            acc.multiply(
+                self.a.operand(stage, row_of_tile),
+                self.b.operand(stage, column),
+            );
+            meanwhile(); // the tensor cores compute
+            // NOTE(perf): waiting here, not one tile later, gave 1.16 times the speed at 8192
+            // (`compare_gemm --set fp8`): the other consumer fills the gap, and a second
+            // accumulator in flight costs more than it hides.
+            acc.finish()
+        };
+        let mut block = 0;
+        while block < BLOCKS {
+            let x = products.registers()[block].as_ref();
+            let first = column as usize / 2;
+            let mut i = 0;
+            while i < x.len() {
+                sum.registers_mut()[block].as_mut()[first + i] += x[i];
+                i += 1;
+            }
+            block += 1;
+        }
+    }
+
+    /// Columns of a [`Summand`]: of every two, a thread has one f32.
+    const SUMMAND_N: u32 = size_of::<<Summand<C> as MmaAsync>::Acc>() as u32 / 2;
 }
