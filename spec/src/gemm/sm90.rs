@@ -347,6 +347,8 @@ pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
 /// Fewer bytes of A and B for each result. Tiles of several widths are there to fill the last wave
 /// better.
 pub const TILE_128X176: Sm90Tile = tile(128, 176, 5, Schedule::Pingpong);
+/// The same; with 6144, 8192 and 10240 columns.
+pub const TILE_128X168: Sm90Tile = tile(128, 168, 5, Schedule::Pingpong);
 /// The same.
 pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
 /// Still fewer bytes.
@@ -380,6 +382,7 @@ pub const fn tiles(
     match (a, b, output, epilogue) {
         (Bf16, Bf16, Bf16, Plain) if k_major => &[
             TILE_128X128,
+            TILE_128X168,
             TILE_128X176,
             TILE_128X192,
             TILE_128X256,

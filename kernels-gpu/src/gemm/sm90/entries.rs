@@ -2,7 +2,7 @@
 
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
-use cuda_std::tile::{KMajor, MnMajor, OperandElement};
+use cuda_std::tile::{KMajor, MnMajor};
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, E4m3, E5m2, F16, M64, Tf32};
 use half::{bf16, f16};
@@ -68,6 +68,11 @@ macro_rules! entries {
     (@sums Promoted $in_a:ident $in_b:ident $n:literal) => {
         Promoted<M64<{ summand_n($n) }, f32, $in_a, $in_b>>
     };
+    // There are many 8-bit entries: those that are used less have their epilogue's code once.
+    (@groups E4m3 E4m3 bf16) => { Groups::Unrolled };
+    (@groups E4m3 $in_b:ident $out:ident) => { Groups::Rolled };
+    (@groups E5m2 $in_b:ident $out:ident) => { Groups::Rolled };
+    (@groups $in_a:ident $in_b:ident $out:ident) => { Groups::Unrolled };
     (@plain $($entry:tt)*) => { entries!(@scaled Running $($entry)*); };
     (@promoted $($entry:tt)*) => { entries!(@scaled Promoted $($entry)*); };
     (@scaled $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
@@ -98,7 +103,7 @@ macro_rules! entries {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                     let epilogue = Scale(scalar(alpha, params.alpha) * scales);
                     let d = Destination::<$out>::of_map(d.as_ptr(), &params);
-                    Store::new(d, epilogue, groups::<$in_a, $out>(), boxes)
+                    Store::new(d, epilogue, entries!(@groups $in_a $in_b $out), boxes)
                 })
             }
         }
@@ -149,15 +154,6 @@ macro_rules! entries {
     };
 }
 
-/// How entries without a long epilogue have its code: once where operands have 8 bits and results 32,
-/// as there are many such entries.
-const fn groups<In: OperandElement, Out>() -> Groups {
-    match (In::TILE_K, size_of::<Out>()) {
-        (128, 4) => Groups::Rolled,
-        _ => Groups::Unrolled,
-    }
-}
-
 /// What `pointer` points to, or `value` if it is null.
 #[inline(always)]
 unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
@@ -171,6 +167,7 @@ unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
 
 entries! {
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nt_128x168_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 168 x 5 Pingpong;
     plain gemm_sm90_bf16_nt_128x176_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 176 x 5 Pingpong;
     plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
     plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;

@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(best(1024, 8192, 8192), "128x256_s4");
         assert_eq!(best(1024, 10_240, 8192), "128x128_s6_pp");
         for (n, k) in [(10_240, 8192), (8192, 8192), (8192, 28_672)] {
-            assert_eq!(best(4096, n, k), "128x256_s4");
+            assert_eq!(best(4096, n, k), "128x168_s5_pp");
         }
         let of_e4m3 = |size| {
             let desc = weighted(DType::E4m3, [size; 3]);
