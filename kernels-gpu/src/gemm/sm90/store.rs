@@ -455,6 +455,17 @@ where
 {
     let of_block = (TILE_N / GROUP) as usize;
     let mut x = [0.0; RESULTS];
+    if const { !TILE_N.is_multiple_of(GROUP) } {
+        // The last box begins in the middle of a group. Such tiles have unrolled code, in which the
+        // column is a constant; of every two columns a thread has one result.
+        let registers = acc.registers()[block as usize].as_ref();
+        let mut i = 0;
+        while i < RESULTS {
+            x[i] = registers[of_tile as usize / 2 + i];
+            i += 1;
+        }
+        return x;
+    }
     macro_rules! of {
         ($($group:literal)*) => {
             match block * (TILE_N / GROUP) + of_tile / GROUP {
