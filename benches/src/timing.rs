@@ -86,6 +86,17 @@ pub fn copies(bytes: u64, l2_bytes: u64) -> usize {
     wanted.div_ceil(bytes.max(1)).clamp(1, 256) as usize + 1
 }
 
+/// The order of `count` contestants in a repetition. In `count` successive ones each has every place
+/// once. Every other `count` of them go backwards, so that no contestant always runs after the same
+/// one: what runs before it decides how hot and how fast the device is.
+fn order_of(count: usize, repetition: usize) -> impl Iterator<Item = usize> + Clone {
+    let is_backwards = repetition / count.max(1) % 2 == 1;
+    (0..count).map(move |place| {
+        let next = (place + repetition) % count;
+        if is_backwards { count - 1 - next } else { next }
+    })
+}
+
 /// The number of launches between two events for work that takes `ms`.
 fn launches_for(ms: f64) -> usize {
     if ms >= SHORT_MS {
@@ -188,7 +199,7 @@ impl Timer {
             self.spin(enqueue_ns + enqueue_ns / 2 + MARGIN_NS)?;
             let started = Instant::now();
             let mut events = vec![self.stream.record()?];
-            let order = (0..count).map(|place| (place + repetition) % count);
+            let order = order_of(count, repetition);
             for work_idx in order.clone() {
                 for copy in next_copy.by_ref().take(schedule.launches) {
                     works[work_idx](copy)?;
@@ -370,6 +381,26 @@ mod tests {
         let times = over_places(&mut [first, Vec::new(), second]);
         assert_eq!((times.min_ms, times.max_ms), (0.9, 2.2));
         assert!((times.median_ms - 1.55).abs() < 1e-12, "{times:?}");
+    }
+
+    #[test]
+    fn each_has_every_place_and_runs_after_others_in_turn() {
+        let orders: Vec<Vec<usize>> = (0..10).map(|at| order_of(5, at).collect()).collect();
+        for place in 0..5 {
+            for cycle in orders.chunks(5) {
+                let mut there: Vec<usize> = cycle.iter().map(|order| order[place]).collect();
+                there.sort_unstable();
+                assert_eq!(there, [0, 1, 2, 3, 4]);
+            }
+        }
+        let before = |order: &Vec<usize>| {
+            let at = order.iter().position(|&idx| idx == 2);
+            at.and_then(|at| at.checked_sub(1)).map(|at| order[at])
+        };
+        let mut befores: Vec<usize> = orders.iter().filter_map(before).collect();
+        befores.sort_unstable();
+        befores.dedup();
+        assert_eq!(befores, [1, 3]);
     }
 
     #[test]

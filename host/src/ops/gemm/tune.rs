@@ -269,7 +269,8 @@ fn judged<Out: Float>(
 }
 
 /// Measures the trials in turns, in another order each time, with launches that rotate through
-/// `calls`. Those that fail are dropped.
+/// `calls`. Every other time they go backwards: what runs before a trial decides how fast the device
+/// is. Those that fail are dropped.
 ///
 /// # Errors
 /// The last one's error, if all fail.
@@ -282,7 +283,10 @@ fn measure(trials: &mut Vec<Trial>, calls: &[Call<'_>]) -> Result<()> {
     let mut next = calls.iter().cycle();
     for sample in 0..samples {
         let count = trials.len();
-        let order = (0..count).map(|place| (place + sample) % count);
+        let order = (0..count).map(|place| match (place + sample) % count {
+            next if sample % 2 == 1 => count - 1 - next,
+            next => next,
+        });
         let mut events = vec![stream.record()?];
         let (mut failed, mut last_error) = (Vec::new(), None);
         for idx in order.clone() {
