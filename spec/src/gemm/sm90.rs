@@ -347,9 +347,9 @@ pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
 /// Fewer bytes of A and B for each result. Tiles of several widths are there to fill the last wave
 /// better.
 pub const TILE_128X176: Sm90Tile = tile(128, 176, 5, Schedule::Pingpong);
-/// The same; with 6144, 8192 and 10240 columns.
+/// Nearly whole waves of 6144, 8192 and 10240 columns, if there are many rows.
 pub const TILE_128X168: Sm90Tile = tile(128, 168, 5, Schedule::Pingpong);
-/// The same.
+/// Fewer bytes than either.
 pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
 /// Still fewer bytes.
 pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);

@@ -29,10 +29,10 @@ const LOST_IN_BANDS: f64 = 0.05;
 
 /// Time that one launch of promoted tiles loses as its blocks drift apart, relative to the rest.
 pub(super) fn drift(desc: &GemmDesc, tile: &Sm90Tile, machine: &Machine) -> f64 {
-    if tile.tile_n >= 256 {
+    if stays_together(tile) {
         return 0.0;
     }
-    let waves = waves(desc, tile, machine.multiprocessors);
+    let waves = waves(tile.grid_tiles(desc.m, desc.n), machine.multiprocessors);
     (waves - LEAST_WAVES).max(0.0) / DOUBLED_AFTER_WAVES
 }
 
@@ -44,8 +44,13 @@ pub(super) fn estimate_ns(desc: &GemmDesc, tile: &Sm90Tile, (whole_ns, rows): (f
     whole_ns * (1.0 + LOST_IN_BANDS) + launches * LAUNCH_NS
 }
 
-fn waves(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> f64 {
-    let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
+/// Whether the blocks of a launch stay at about the same k, however many waves it has.
+fn stays_together(tile: &Sm90Tile) -> bool {
+    tile.tile_n >= 256
+}
+
+/// Waves of so many rows and columns of tiles.
+fn waves((rows, columns): (u32, u32), multiprocessors: u32) -> f64 {
     f64::from(rows) * f64::from(columns) / f64::from(multiprocessors)
 }
 
@@ -53,9 +58,9 @@ fn waves(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> f64 {
 /// no band fills its last wave, or if its blocks stay together.
 pub(super) fn rows_of_band(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> Option<u32> {
     let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
-    let waves_of = |rows: u32| f64::from(rows) * f64::from(columns) / f64::from(multiprocessors);
-    let whole = waves(desc, tile, multiprocessors);
-    if desc.batch != 1 || whole < LEAST_WAVES || tile.tile_n >= 256 {
+    let waves_of = |rows: u32| waves((rows, columns), multiprocessors);
+    let whole = waves_of(rows);
+    if desc.batch != 1 || whole < LEAST_WAVES || stays_together(tile) {
         return None;
     }
     let cost = |band: u32| {

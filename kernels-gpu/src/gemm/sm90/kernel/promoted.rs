@@ -1,5 +1,5 @@
-//! 8-bit operands: promotes each k tile's accumulators to f32 sums, as tensor cores keep fewer
-//! bits.
+//! How products become sums: in the tensor cores or, for 8-bit operands, of whose running sums these
+//! keep fewer bits, by promoting each k tile's accumulators to f32 sums.
 
 use core::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use super::{Config, Gemm};
 pub trait Sums<M: MmaAsync> {
     /// Whether the sum over each k tile is added to a separate one.
     const PROMOTES: bool;
-    /// The instruction for what is added at a time: all of the tile's columns, or a part of them.
+    /// The instruction for what is added at a time. Its columns divide the tile's.
     type Summand: MmaAsync<A = M::A, B = M::B, Acc: AsRef<[f32]>>;
 }
 
@@ -36,7 +36,8 @@ impl<M: MmaAsync, S: MmaAsync<A = M::A, B = M::B, Acc: AsRef<[f32]>>> Sums<M> fo
     type Summand = S;
 }
 
-type Summand<C> = <<C as Config>::Sums as Sums<<C as Config>::Mma>>::Summand;
+/// The instruction of [`Sums::Summand`].
+type SummandOf<C> = <<C as Config>::Sums as Sums<<C as Config>::Mma>>::Summand;
 
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
@@ -55,6 +56,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         begun: impl FnOnce(),
         ending: impl FnOnce(),
     ) -> Accumulator<C::Mma, BLOCKS> {
+        const { assert!(TILE_N.is_multiple_of(Self::SUMMAND_N)) };
         // SAFETY: as there.
         unsafe {
             let mut sum = Accumulator::<C::Mma, BLOCKS>::zero();
@@ -97,7 +99,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe { stage.release(Readers::OneBlock) };
     }
 
-    /// Adds a k tile's products, of the columns from `column` on that a [`Summand`] has.
+    /// Adds a k tile's products, of the columns from `column` on that a [`SummandOf`] has.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together; the stage's loads have landed.
@@ -112,7 +114,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     ) {
         // SAFETY: passed on to the caller.
         let products = unsafe {
-            let mut acc = Accumulator::<Summand<C>, BLOCKS>::unset().begin();
+            let mut acc = Accumulator::<SummandOf<C>, BLOCKS>::unset().begin();
             acc.multiply(
                 self.a.operand(stage, row_of_tile),
                 self.b.operand(stage, column),
@@ -136,6 +138,6 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Columns of a [`Summand`]: of every two, a thread has one f32.
-    const SUMMAND_N: u32 = size_of::<<Summand<C> as MmaAsync>::Acc>() as u32 / 2;
+    /// Columns of a [`SummandOf`]: of every two, a thread has one f32.
+    const SUMMAND_N: u32 = size_of::<<SummandOf<C> as MmaAsync>::Acc>() as u32 / 2;
 }
