@@ -63,6 +63,7 @@ fn main() -> Result<()> {
         raster_group: 8,
         flags: 0,
         shared_tiles: 0,
+        sharers: 0,
     };
     let blocks = tile.grid(m32, n32, 1, device.info().multiprocessors);
     let config = LaunchConfig {

@@ -182,7 +182,7 @@ macro_rules! spec_params {
 spec_params! {
     spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
     spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
-    spec::gemm::sm90::Sm90Launch { [u32; 3] }
+    spec::gemm::sm90::Sm90Launch { [u32; 4] }
     spec::gemm::decode::sm90::DecodeLaunch { [u32; 2] }
     spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }

@@ -50,6 +50,8 @@ impl Layout {
 pub enum Precision {
     /// bf16 in and out, sums in f32.
     Bf16,
+    /// bf16 in, f32 out.
+    Bf16F32,
     /// f16 in and out, sums in f32.
     F16,
     /// f32 throughout.
@@ -66,7 +68,7 @@ impl Precision {
     /// Of A and B.
     pub fn input(self) -> DType {
         match self {
-            Self::Bf16 => DType::Bf16,
+            Self::Bf16 | Self::Bf16F32 => DType::Bf16,
             Self::F16 => DType::F16,
             Self::F32 | Self::Tf32 => DType::F32,
             Self::E4m3 | Self::E4m3Fast => DType::E4m3,
@@ -77,6 +79,7 @@ impl Precision {
     pub fn output(self) -> DType {
         match self {
             Self::E4m3 | Self::E4m3Fast => DType::Bf16,
+            Self::Bf16F32 => DType::F32,
             _ => self.input(),
         }
     }
@@ -84,7 +87,7 @@ impl Precision {
     /// The arithmetic that the peer is asked for.
     pub fn arithmetic(self) -> Arithmetic {
         match self {
-            Self::Bf16 | Self::F16 | Self::F32 => Arithmetic::F32,
+            Self::Bf16 | Self::Bf16F32 | Self::F16 | Self::F32 => Arithmetic::F32,
             Self::Tf32 => Arithmetic::Tf32,
             Self::E4m3 => Arithmetic::Fp8 { fast: false },
             Self::E4m3Fast => Arithmetic::Fp8 { fast: true },
@@ -99,6 +102,7 @@ impl Precision {
             Self::Bf16 => 2.0_f64.powi(-7),
             Self::F16 => 2.0_f64.powi(-10),
             Self::F32 => 1e-5,
+            Self::Bf16F32 => 1e-4,
             Self::Tf32 => 1e-3,
             Self::E4m3 => 2.0_f64.powi(-7),
             Self::E4m3Fast => 2.0_f64.powi(-5),
@@ -108,6 +112,7 @@ impl Precision {
     fn name(self) -> &'static str {
         match self {
             Self::Bf16 => "bf16",
+            Self::Bf16F32 => "bf16_f32",
             Self::F16 => "f16",
             Self::F32 => "f32",
             Self::Tf32 => "tf32",

@@ -35,6 +35,7 @@ impl Bench<'_> {
     pub(super) fn row(&self, case: &Case) -> Result<Row> {
         match case.precision {
             Precision::Bf16 => self.measure::<bf16, bf16>(case),
+            Precision::Bf16F32 => self.measure::<bf16, f32>(case),
             Precision::F16 => self.measure::<f16, f16>(case),
             Precision::F32 | Precision::Tf32 => self.measure::<f32, f32>(case),
             Precision::E4m3 | Precision::E4m3Fast => self.measure::<E4m3, bf16>(case),
@@ -43,7 +44,7 @@ impl Bench<'_> {
 
     fn measure<In, Out>(&self, case: &Case) -> Result<Row>
     where
-        In: GemmInput<Output = Out> + Sample,
+        In: GemmInput + Sample,
         Out: Float + Sample,
     {
         let stream = self.timer.stream();
@@ -81,7 +82,7 @@ impl Bench<'_> {
         product: &'a Product<In, Out>,
     ) -> Result<Vec<Opponent<'a>>>
     where
-        In: GemmInput<Output = Out> + Sample,
+        In: GemmInput + Sample,
         Out: Float + Sample,
     {
         let mut found = Vec::new();
@@ -109,7 +110,7 @@ impl Bench<'_> {
     /// slower.
     fn ours<'a, In, Out>(&'a self, product: &'a Product<In, Out>) -> Result<Vec<Opponent<'a>>>
     where
-        In: GemmInput<Output = Out> + Sample,
+        In: GemmInput + Sample,
         Out: Float + Sample,
     {
         let stream = self.timer.stream();

@@ -82,7 +82,7 @@ impl<In: Sample, Out: Sample> Product<In, Out> {
 
 impl<In, Out> Product<In, Out>
 where
-    In: GemmInput<Output = Out> + Sample,
+    In: GemmInput + Sample,
     Out: Float + Sample,
 {
     /// The names of our kernels for it, in the order in which the cost model expects them to be
@@ -142,7 +142,7 @@ where
 
     fn product<'a>(&'a self, Copy { a, b, .. }: &'a Copy<In, Out>) -> Gemm<'a, In, In, Out> {
         let precision = self.case.precision;
-        let mut gemm = Gemm::new(a, b).fast_accumulation(precision == Precision::E4m3Fast);
+        let mut gemm = Gemm::with_output(a, b).fast_accumulation(precision == Precision::E4m3Fast);
         if precision == Precision::Tf32 {
             gemm = gemm.precision(warpsmith::Precision::Tf32);
         }

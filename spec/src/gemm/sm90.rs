@@ -217,9 +217,11 @@ pub struct Sm90Launch {
     pub raster_group: u32,
     /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
     pub flags: u32,
-    /// Stream-K cuts this number of tiles, the first ones: see [`super::stream_k`]. 0 if the tile
+    /// Stream-K cuts this number of tiles, the last ones: see [`super::stream_k`]. 0 if the tile
     /// does not [take that](Sm90Tile::takes_stream_k); if not 0, there is a workspace.
     pub shared_tiles: u32,
+    /// Blocks among which they are cut, the first ones; 0 if there are no such tiles.
+    pub sharers: u32,
 }
 
 impl Sm90Launch {
@@ -347,6 +349,8 @@ pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
 /// Fewer bytes of A and B for each result. Tiles of several widths are there to fill the last wave
 /// better.
 pub const TILE_128X176: Sm90Tile = tile(128, 176, 5, Schedule::Pingpong);
+/// Nearly whole waves of 10240 columns and 1024 rows, and of 14336 columns and 4096 rows.
+pub const TILE_128X160: Sm90Tile = tile(128, 160, 5, Schedule::Pingpong);
 /// Nearly whole waves of 6144, 8192 and 10240 columns, if there are many rows.
 pub const TILE_128X168: Sm90Tile = tile(128, 168, 5, Schedule::Pingpong);
 /// Fewer bytes than either.
@@ -382,6 +386,7 @@ pub const fn tiles(
     match (a, b, output, epilogue) {
         (Bf16, Bf16, Bf16, Plain) if k_major => &[
             TILE_128X128,
+            TILE_128X160,
             TILE_128X168,
             TILE_128X176,
             TILE_128X192,

@@ -211,9 +211,11 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     let (rows, columns) = tile.grid_tiles(m, n);
     // In half of the cases, tiles are split among the blocks (stream-K).
     let cut = if tile.takes_stream_k() && rng.random_bool(0.5) {
+        let blocks = 1 + BLOCKS;
         Some(Cut {
-            shared: rows * columns * batch,
-            blocks: 1 + BLOCKS,
+            shared: rng.random_range(1..=rows * columns * batch),
+            sharers: rng.random_range(2..=blocks),
+            blocks,
         })
     } else {
         None
@@ -231,6 +233,7 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
             raster_group: 1,
             flags,
             shared_tiles: cut.map_or(0, |cut| cut.shared),
+            sharers: cut.map_or(0, |cut| cut.sharers),
         })
     };
     let args = if entry.epilogue == EpilogueKind::Fused {

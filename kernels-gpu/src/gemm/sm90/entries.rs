@@ -68,11 +68,13 @@ macro_rules! entries {
     (@sums Promoted $in_a:ident $in_b:ident $n:literal) => {
         Promoted<M64<{ summand_n($n) }, f32, $in_a, $in_b>>
     };
-    // There are many 8-bit entries: those that are used less have their epilogue's code once.
-    (@groups E4m3 E4m3 bf16) => { Groups::Unrolled };
-    (@groups E4m3 $in_b:ident $out:ident) => { Groups::Rolled };
-    (@groups E5m2 $in_b:ident $out:ident) => { Groups::Rolled };
-    (@groups $in_a:ident $in_b:ident $out:ident) => { Groups::Unrolled };
+    // Many entries are used less than others; these have their epilogue's code once.
+    (@groups E4m3 E4m3 bf16, $a:ident $b:ident) => { Groups::Unrolled };
+    (@groups E4m3 $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Rolled };
+    (@groups E5m2 $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Rolled };
+    (@groups $in_a:ident $in_b:ident f32, N T) => { Groups::Unrolled };
+    (@groups $in_a:ident $in_b:ident f32, $a:ident $b:ident) => { Groups::Rolled };
+    (@groups $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Unrolled };
     (@plain $($entry:tt)*) => { entries!(@scaled Running $($entry)*); };
     (@promoted $($entry:tt)*) => { entries!(@scaled Promoted $($entry)*); };
     (@scaled $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
@@ -103,7 +105,7 @@ macro_rules! entries {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                     let epilogue = Scale(scalar(alpha, params.alpha) * scales);
                     let d = Destination::<$out>::of_map(d.as_ptr(), &params);
-                    Store::new(d, epilogue, entries!(@groups $in_a $in_b $out), boxes)
+                    Store::new(d, epilogue, entries!(@groups $in_a $in_b $out, $a $b), boxes)
                 })
             }
         }
@@ -167,6 +169,7 @@ unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
 
 entries! {
     plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
+    plain gemm_sm90_bf16_nt_128x160_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 160 x 5 Pingpong;
     plain gemm_sm90_bf16_nt_128x168_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 168 x 5 Pingpong;
     plain gemm_sm90_bf16_nt_128x176_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 176 x 5 Pingpong;
     plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;

@@ -11,9 +11,8 @@
 //!
 //! **Units.** A block's work is a list of [`Unit`]s, which all its roles walk. A unit is a whole tile
 //! or, where the launch uses stream-K ([`spec::gemm::stream_k`]), a range of a tile's k. The block whose
-//! range ends a tile owns the tile. Every other block writes its partial sums to the workspace, before
-//! anything else; the owner adds those of the blocks of lower index before its epilogue. That unit is
-//! the owner's last.
+//! range ends a tile owns the tile. Every other block writes its partial sums to the workspace; the owner
+//! adds those of the blocks of lower index before its epilogue. Such units come after whole tiles.
 //!
 //! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`](spec::gemm::sm90::SPAN_BYTES) of k
 //! deep:
@@ -334,7 +333,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         row_of_tile: u32,
         store: &mut Store<Out, E>,
     ) {
-        // SAFETY: a block hands over at most one unit, its first; the owner adds the sums of the
+        // SAFETY: a block hands over at most one unit, before it waits for others; the owner adds the sums of the
         // blocks before it that have some of the tile's k.
         unsafe {
             if C::TILE.takes_stream_k() && !(unit.k_begin == 0 && self.work.owns(unit)) {

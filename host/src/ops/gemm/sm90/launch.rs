@@ -67,13 +67,15 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
     let multiprocessors = call.stream.device().info().multiprocessors.max(1);
     let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
-    let (grid, shared_tiles, workspace) = if stream_k {
-        let cut = cut_of(desc, tile, multiprocessors);
-        let grid = cut.map(|cut| cut.blocks);
-        let workspace = workspace(call.stream)?;
-        (grid, cut.map_or(0, |cut| cut.shared), Some(workspace))
+    let cut = if stream_k {
+        cut_of(desc, tile, multiprocessors)
     } else {
-        (grid, 0, None)
+        None
+    };
+    let grid = cut.map_or(grid, |cut| Some(cut.blocks));
+    let workspace = match cut {
+        Some(_) => Some(workspace(call.stream)?),
+        None => None,
     };
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let address = workspace.as_ref().map_or(0, |workspace| workspace.address);
@@ -94,7 +96,8 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
         } else {
             Sm90Launch::NO_MAP_OF_D
         },
-        shared_tiles,
+        shared_tiles: cut.map_or(0, |cut| cut.shared),
+        sharers: cut.map_or(0, |cut| cut.sharers),
     };
     call.uses()?;
     // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with

@@ -10,7 +10,7 @@ use cuda_std::tile::TileRing;
 use cuda_std::tma::{self, TensorMap};
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{Sm90Launch, TILE_ALIGN, TileOrder};
-use spec::gemm::stream_k::StreamK;
+use spec::gemm::stream_k::{Cut, StreamK};
 
 use super::super::load::prefetch_tile;
 use super::{Config, Gemm};
@@ -33,12 +33,16 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         let (m, n, batch) = (params.m, params.n, params.batch);
         let order = TileOrder::new(C::TILE, m, n, batch, launch.raster_group);
         let block = thread::block_idx_x();
-        let blocks = thread::grid_dim_x();
         let k_tiles = params.k.div_ceil(Self::TILE_K);
-        let shared = if C::TILE.takes_stream_k() {
-            launch.shared_tiles
+        let (shared, sharers) = if C::TILE.takes_stream_k() {
+            (launch.shared_tiles, launch.sharers)
         } else {
-            0
+            (0, 0)
+        };
+        let cut = Cut {
+            shared,
+            sharers,
+            blocks: thread::grid_dim_x(),
         };
         // SAFETY: the launch gives the memory that the map speaks of.
         unsafe {
@@ -54,7 +58,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 map_a,
                 map_b,
                 order,
-                work: StreamK::new(order.count, shared, k_tiles, block, blocks),
+                work: StreamK::new(order.count, cut, k_tiles, block),
                 block,
                 workspace,
             }
