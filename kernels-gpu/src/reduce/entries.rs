@@ -12,7 +12,7 @@ use super::load::Wide;
 use super::lse::Lse;
 use super::moments::Moments;
 use super::settle::Scratch;
-use super::{cluster, columns, long, short};
+use super::{cluster, columns, long, short, short16};
 
 macro_rules! entries {
     ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
@@ -103,7 +103,7 @@ const fn columns_words(lanes: usize) -> usize {
 
 formed! {
     reduce_value_f32_short: Value<f32>, f32 => f32, 4, short::rows::<Value<f32>, f32, 4>;
-    reduce_value_bf16_short: Value<f32>, bf16 => f32, 3, short::rows::<Value<f32>, bf16, 8>;
+    reduce_value_bf16_short: Value<f32>, bf16 => f32, 3, short16::rows;
 
     reduce_value_f32_long: Value<f32>, f32 => f32, 4,
         long::rows::<Value<f32>, f32, 4, 16>, long::words(1);

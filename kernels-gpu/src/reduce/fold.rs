@@ -266,7 +266,7 @@ fn multiplied<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [
 
 /// The larger of two; NaN if one of them is.
 #[inline(always)]
-fn larger_or_nan<N: Number>(a: N, b: N) -> N {
+pub(super) fn larger_or_nan<N: Number>(a: N, b: N) -> N {
     if Number::is_nan(a) | Number::is_nan(b) {
         N::not_a_number(a)
     } else {

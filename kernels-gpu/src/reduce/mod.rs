@@ -13,6 +13,7 @@
 //! | `body` | the general kernel: items, threads, chunks |
 //! | `own` | stores of results that one thread or warp has alone |
 //! | `short` | a kernel for rows of a few vectors |
+//! | `short16` | the same for bf16, with fewer instructions |
 //! | `long` | a kernel for rows of which a block has one, or a part of one |
 //! | `cluster` | a kernel for one row in parts that the blocks of a cluster have |
 //! | `columns` | a kernel for columns of whole vectors |
@@ -47,4 +48,5 @@ mod own;
 mod place;
 mod settle;
 mod short;
+mod short16;
 mod store;
