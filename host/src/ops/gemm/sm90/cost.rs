@@ -11,8 +11,8 @@ use spec::gemm::stream_k::Cut;
 
 /// Flops per cycle of an SM by tile, for 16-bit operands. Fitted to GEMMs that fill the device,
 /// interleaved with cuBLASLt's, without the waves that are not full: few rows on an H200, others on
-/// an H100 (34 GEMMs by up to five tiles each, of which the model takes the fastest within 1 %). The
-/// wider the tile, the fewer bytes of shared memory and of L2 it reads per multiply-add.
+/// an H100 (34 GEMMs by up to five tiles each, of which the model takes the fastest within 1 %),
+/// 128 x 128 on an H200 again, since L2 promotion is of 128 bytes.
 fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     match (tile.tile_m, tile.tile_n) {
@@ -25,8 +25,6 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
         (_, ..=128) if epilogue == EpilogueKind::Promoted => 2900.0,
         // 0.94 and 0.95 of cuBLASLt at 8192, where wider tiles have 1.00 to 1.02 with such an A.
         (_, ..=128) if trans_a => 2990.0,
-        // From 8192 on, its blocks drift apart along k, and L2 no longer holds what they share.
-        (_, ..=128) => 3108.0,
         // Where memory binds: 128 x 28672 x 8192.
         (_, 193..=224) => 3140.0,
         _ if epilogue == EpilogueKind::Promoted => 3108.0,
