@@ -1,10 +1,12 @@
 //! How a reduction is cut into items, and how threads share these.
 
 mod columns;
+mod cut;
 #[cfg(test)]
 mod tests;
 
 use self::columns::{COLUMNS_ACROSS, columns_across, columns_parts};
+use self::cut::{at_least_one, capped, cut, wanted};
 use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, ReduceView, THREADS, TICKETS};
 
 /// How one reduction is split into work items and launched.
@@ -50,10 +52,6 @@ const OWN_BLOCKS: u32 = 528;
 
 /// Fewest vectors of a thread for which another block is worth it; with fewer, merging costs more.
 const LEAST_VECTORS: u64 = BATCH as u64;
-
-/// Fewest units of an axis that is split: one block alone is done sooner than several whose results
-/// the last one merges.
-const LEAST_UNITS: u64 = 6;
 
 /// [`ReducePlan::rows`]: nothing is known.
 pub const ROWS_ANY: u32 = 0;
@@ -466,36 +464,5 @@ const fn batches(family: Family) -> u64 {
     match family {
         Family::Moments | Family::Arg => 2,
         _ => 1,
-    }
-}
-
-/// Parts that each of `items` items should be split into, for `all` parts in all.
-const fn wanted(all: u64, items: u64) -> u64 {
-    match all.checked_div(items) {
-        Some(parts) => parts,
-        None => 1,
-    }
-}
-
-/// Splits `n` into at most `wanted` chunks of whole units; returns their number and their length.
-const fn cut(n: u64, unit: u64, wanted: u64) -> (u64, u64) {
-    let units = at_least_one(n.div_ceil(unit));
-    let wanted = if units < LEAST_UNITS { 1 } else { wanted };
-    let most = at_least_one(if units < wanted { units } else { wanted });
-    let len = units.div_ceil(most) * unit;
-    (at_least_one(n.div_ceil(len)), len)
-}
-
-const fn at_least_one(x: u64) -> u64 {
-    if x == 0 { 1 } else { x }
-}
-
-const fn capped(blocks: u64, most: u32) -> u32 {
-    if blocks > most as u64 {
-        most
-    } else if blocks == 0 {
-        1
-    } else {
-        blocks as u32
     }
 }

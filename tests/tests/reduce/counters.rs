@@ -1,7 +1,7 @@
 //! The emulator's counters: each byte of the input is read once, without bank conflicts.
 
 use half::bf16;
-use spec::reduce::Form;
+use spec::reduce::{Form, SHORT_ROWS_OF_THREAD};
 use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::profiled;
 
@@ -47,7 +47,7 @@ fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Optio
         };
         // A warp takes as many short rows of bf16 as have 8 vectors a lane. Where the last one has
         // fewer, it reads others again.
-        let rows = 8 * 32 / u64::from(plan.along);
+        let rows = 32 * SHORT_ROWS_OF_THREAD / u64::from(plan.along);
         let again = match plan.form {
             Form::Short if T::DTYPE == bf16::DTYPE => {
                 let too_few = (rows - shape[0] as u64 % rows) % rows;

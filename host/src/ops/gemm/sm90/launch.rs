@@ -67,16 +67,11 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
     let multiprocessors = call.stream.device().info().multiprocessors.max(1);
     let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
-    let cut = if stream_k {
-        cut_of(desc, tile, multiprocessors)
-    } else {
-        None
-    };
+    let cut = stream_k
+        .then(|| cut_of(desc, tile, multiprocessors))
+        .flatten();
     let grid = cut.map_or(grid, |cut| Some(cut.blocks));
-    let workspace = match cut {
-        Some(_) => Some(workspace(call.stream)?),
-        None => None,
-    };
+    let workspace = cut.map(|_| workspace(call.stream)).transpose()?;
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let address = workspace.as_ref().map_or(0, |workspace| workspace.address);
     let config = config(tile, grid);
