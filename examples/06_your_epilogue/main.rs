@@ -59,12 +59,7 @@ fn main() -> Result<()> {
         alpha: 1.0,
         beta: 0.0,
     };
-    let launch = Sm90Launch {
-        raster_group: 8,
-        flags: 0,
-        shared_tiles: 0,
-        sharers: 0,
-    };
+    let launch = Sm90Launch::whole(tile.order(m32, n32, 1, 8));
     let blocks = tile.grid(m32, n32, 1, device.info().multiprocessors);
     let config = LaunchConfig {
         grid: [blocks.context("there are tiles")?, 1, 1],

@@ -182,7 +182,8 @@ macro_rules! spec_params {
 spec_params! {
     spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
     spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
-    spec::gemm::sm90::Sm90Launch { [u32; 4] }
+    spec::gemm::sm90::TileOrder { [u32; 4], [spec::division::Division; 4] }
+    spec::gemm::sm90::Sm90Launch { spec::gemm::sm90::TileOrder, [u32; 3] }
     spec::gemm::decode::sm90::DecodeLaunch { [u32; 2] }
     spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }
@@ -193,11 +194,11 @@ spec_params! {
     spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 3], [u32; 8], f64, [u64; 4] }
     spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 4] }
     spec::scan::ScanParams { [u64; 8], [u32; 4] }
-    spec::elementwise::Division { [u32; 3] }
-    spec::elementwise::WalkParams { [u32; 4], [spec::elementwise::Division; 8], [[i64; 8]; 5] }
+    spec::division::Division { [u32; 3] }
+    spec::elementwise::WalkParams { [u32; 4], [spec::division::Division; 8], [[i64; 8]; 5] }
     spec::elementwise::DenseParams { [u32; 2], u64, [u64; 32] }
     spec::elementwise::StridedParams { spec::elementwise::WalkParams, [u32; 2], [u64; 32] }
-    spec::elementwise::TransposeParams { [u32; 4], [i64; 2], [spec::elementwise::Division; 8], [i64; 12] }
+    spec::elementwise::TransposeParams { [u32; 4], [i64; 2], [spec::division::Division; 8], [i64; 12] }
 }
 
 // SAFETY: a transparent 64-bit address, like a pointer on the device.

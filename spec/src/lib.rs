@@ -10,11 +10,13 @@
 //! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
 //! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
 //! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
+//! | [`division`] | division by numbers that the host knows |
 //! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod attention;
+pub mod division;
 mod dtype;
 pub mod elementwise;
 pub mod gemm;

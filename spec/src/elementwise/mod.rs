@@ -22,7 +22,7 @@ pub use chain::{Arithmetic, CHAIN_DTYPES, MAX_INPUTS, MAX_KEPT, MAX_STEPS};
 pub use functions::{BinaryOp, GradOp, UnaryOp};
 pub use fused::{Bursts, CHUNK_BYTES, DenseParams, FusedEntry, StridedParams};
 pub use transpose::{TransposeEntry, TransposeParams};
-pub use walk::{CopyEntry, Division, WalkParams};
+pub use walk::{CopyEntry, WalkParams};
 
 /// Most dimensions a launch handles, after the host has merged those it can.
 pub const MAX_RANK: usize = 8;

@@ -1,6 +1,7 @@
 //! Transposes of a batch of matrices, tile by tile through shared memory.
 
-use super::{Division, MAX_RANK};
+use super::MAX_RANK;
+use crate::division::Division;
 
 /// A launch of `transpose`: y\[batch.., j, i\] = x\[batch.., i, j\], where x has stride 1 along j
 /// and y along i. Strides are in elements.

@@ -5,6 +5,7 @@ pub mod decode;
 pub mod epilogue;
 mod finish;
 mod mma;
+mod order;
 pub mod raster;
 mod simt;
 pub mod sm90;

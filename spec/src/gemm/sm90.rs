@@ -26,7 +26,8 @@
 use core::fmt;
 
 use super::Transpose;
-use super::raster::{Raster, back_and_forth, divided, hilbert};
+pub use super::order::{TileIndex, TileOrder};
+use super::raster::Raster;
 use crate::DType;
 
 /// Threads of a warpgroup.
@@ -167,12 +168,18 @@ impl Sm90Tile {
         (m.div_ceil(self.tile_m), n.div_ceil(self.tile_n))
     }
 
+    /// The order of the tiles of `batch` matrices of `m` × `n`, by bands of `group` rows of tiles.
+    /// There are as many as [`grid`](Self::grid) allows.
+    pub const fn order(&self, m: u32, n: u32, batch: u32, group: u32) -> TileOrder {
+        TileOrder::new(self.grid_tiles(m, n), batch, group)
+    }
+
     /// Blocks of a launch over `batch` matrices: as many as run at the same time; each takes tile
-    /// after tile. `None` if there is nothing to compute, or if there are 2^32 tiles or more.
+    /// after tile. `None` if there is nothing to compute, or if there are 2^31 tiles or more.
     pub const fn grid(&self, m: u32, n: u32, batch: u32, multiprocessors: u32) -> Option<u32> {
         let (rows, columns) = self.grid_tiles(m, n);
         let tiles = (rows as u64 * columns as u64).saturating_mul(batch as u64);
-        if tiles == 0 || tiles > u32::MAX as u64 {
+        if tiles == 0 || tiles >= 1 << 31 {
             return None;
         }
         Some(match multiprocessors {
@@ -213,8 +220,8 @@ pub struct SmemMap {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sm90Launch {
-    /// Rows of tiles that form a band, with [`Raster::Grouped`].
-    pub raster_group: u32,
+    /// The tiles.
+    pub order: TileOrder,
     /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
     pub flags: u32,
     /// Stream-K cuts this number of tiles, the last ones: see [`super::stream_k`]. 0 if the tile
@@ -228,53 +235,15 @@ impl Sm90Launch {
     /// There is no valid map of D; D is stored through its pointer. Only fused entries whose tile
     /// [can do that](Sm90Tile::stores_by_thread) take it.
     pub const NO_MAP_OF_D: u32 = 1;
-}
 
-/// Coordinates of a tile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TileIndex {
-    /// Index in the batch.
-    pub batch: u32,
-    /// Row, in tiles.
-    pub m: u32,
-    /// Column, in tiles.
-    pub n: u32,
-}
-
-/// The tiles of a launch, in the order in which they are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TileOrder {
-    m_tiles: u32,
-    n_tiles: u32,
-    raster: Raster,
-    group: u32,
-    /// Number of tiles.
-    pub count: u32,
-}
-
-impl TileOrder {
-    /// The tiles of `batch` matrices of `m` × `n`.
-    #[inline(always)]
-    pub const fn new(tile: Sm90Tile, m: u32, n: u32, batch: u32, raster_group: u32) -> Self {
-        let (m_tiles, n_tiles) = tile.grid_tiles(m, n);
+    /// A launch that computes whole tiles, those of `order`, and stores by a map of D.
+    pub const fn whole(order: TileOrder) -> Self {
         Self {
-            m_tiles,
-            n_tiles,
-            raster: tile.raster,
-            group: raster_group,
-            count: m_tiles * n_tiles * batch,
+            order,
+            flags: 0,
+            shared_tiles: 0,
+            sharers: 0,
         }
-    }
-
-    /// The tile of number `index`, which is less than `count`.
-    #[inline(always)]
-    pub const fn at(&self, index: u32) -> TileIndex {
-        let (batch, of_product) = divided(index, self.m_tiles * self.n_tiles);
-        let (m, n) = match self.raster {
-            Raster::Grouped => back_and_forth(of_product, self.m_tiles, self.n_tiles, self.group),
-            Raster::Hilbert => hilbert(of_product, self.m_tiles, self.n_tiles),
-        };
-        TileIndex { batch, m, n }
     }
 }
 

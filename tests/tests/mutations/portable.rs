@@ -37,7 +37,7 @@ impl Fields {
 
     fn divisions(self, divisors: &[u32]) -> Self {
         divisors.iter().fold(self, |fields, &divisor| {
-            let division = elementwise::Division::new(divisor);
+            let division = spec::division::Division::new(divisor);
             fields.u32(&[division.divisor, division.magic, division.shift])
         })
     }

@@ -3,9 +3,10 @@
 use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use spec::division::Division;
 use spec::elementwise::{
-    Bursts, CopyEntry, DenseParams, Division, FusedEntry, MAX_RANK, MAX_STEPS, StridedParams,
-    THREADS, TransposeEntry, TransposeParams, WalkParams, grid_blocks,
+    Bursts, CopyEntry, DenseParams, FusedEntry, MAX_RANK, MAX_STEPS, StridedParams, THREADS,
+    TransposeEntry, TransposeParams, WalkParams, grid_blocks,
 };
 use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
 use warpsmith::testing::devices;

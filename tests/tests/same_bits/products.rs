@@ -230,7 +230,7 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let launch = |flags| {
         Arg::params(Sm90Launch {
-            raster_group: 1,
+            order: tile.order(params.m, params.n, params.batch, 1),
             flags,
             shared_tiles: cut.map_or(0, |cut| cut.shared),
             sharers: cut.map_or(0, |cut| cut.sharers),

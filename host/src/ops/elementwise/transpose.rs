@@ -2,7 +2,8 @@
 //! dimensions.
 
 use super::plan::Walk;
-use spec::elementwise::{Division, MAX_RANK, TransposeEntry, TransposeParams};
+use spec::division::Division;
+use spec::elementwise::{MAX_RANK, TransposeEntry, TransposeParams};
 
 /// Below this extent a tile is mostly empty, and the plain copy is as fast.
 const LEAST: usize = 8;

@@ -160,13 +160,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// Row, column and matrix of D at which this block's tile begins, for the tile at `index`.
     #[inline(always)]
     fn place(&self, index: u32) -> (u32, u32, u32) {
-        let tile = self.order.at(index);
+        let tile = self.order.at(C::TILE.raster, index);
         (tile.m * TILE_M, tile.n * TILE_N, tile.batch)
     }
 
-    /// As [`place`](Self::place), computed where it is called: its divisions take as long as a stage's
-    /// `wgmma`s, which hide them at the end of a mainloop. The compiler would leave them until the
-    /// store. Any sooner, and what is live costs the mainloop its uniform registers.
+    /// As [`place`](Self::place), computed where it is called: the last `wgmma`s of a mainloop hide it.
+    /// The compiler would leave it until the store. Any sooner, and what is live costs the mainloop its
+    /// uniform registers.
     #[inline(always)]
     fn place_now(&self, index: u32) -> (u32, u32, u32) {
         let (row, column, batch) = self.place(index);

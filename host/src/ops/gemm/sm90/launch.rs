@@ -85,7 +85,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
         map_a
     };
     let launch = Sm90Launch {
-        raster_group: raster_group(tile),
+        order: tile.order(desc.m, desc.n, desc.batch, raster_group(tile)),
         flags: if has_map_of_d {
             0
         } else {

@@ -9,7 +9,7 @@ use cuda_std::thread;
 use cuda_std::tile::TileRing;
 use cuda_std::tma::{self, TensorMap};
 use spec::gemm::GemmParams;
-use spec::gemm::sm90::{Sm90Launch, TILE_ALIGN, TileOrder};
+use spec::gemm::sm90::{Sm90Launch, TILE_ALIGN};
 use spec::gemm::stream_k::{Cut, StreamK};
 
 use super::super::load::prefetch_tile;
@@ -30,8 +30,6 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         workspace: *mut u32,
     ) -> Self {
         let map = C::TILE.smem();
-        let (m, n, batch) = (params.m, params.n, params.batch);
-        let order = TileOrder::new(C::TILE, m, n, batch, launch.raster_group);
         let block = thread::block_idx_x();
         let k_tiles = params.k.div_ceil(Self::TILE_K);
         let (shared, sharers) = if C::TILE.takes_stream_k() {
@@ -57,8 +55,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 boxes: at(map.store),
                 map_a,
                 map_b,
-                order,
-                work: StreamK::new(order.count, cut, k_tiles, block),
+                order: launch.order,
+                work: StreamK::new(launch.order.count, cut, k_tiles, block),
                 block,
                 workspace,
             }
