@@ -171,7 +171,10 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                         while within < columns {
                             let x = || group_of::<_, _, _, TILE_N>(&acc, block, of_tile + within);
                             self.store_group(x, place, within, columns);
-                            within = step(within + Out::GROUP);
+                            within = match columns == Out::GROUP {
+                                true => columns, // the only group needs no loop
+                                false => step(within + Out::GROUP),
+                            };
                         }
                         if overlaps && i == boxes - 1 && leader {
                             wait_for_first_of(boxes);

@@ -1,7 +1,7 @@
 //! Element types of D: how a thread's results are rounded, and how a warp writes them to a box.
 //!
 //! Results go group by group: the warp's 16 rows of a few neighbouring columns, of which each thread
-//! has a fragment.
+//! has a fragment. A group is as wide as it must be for its writes to have no bank conflicts.
 
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::element::Element;
@@ -47,6 +47,7 @@ macro_rules! fragment {
 }
 
 fragment!(8);
+fragment!(16);
 
 /// An element type of D.
 pub trait StoreElement: Element {
@@ -108,25 +109,35 @@ sixteen_bits!(f16, f32x2_to_f16x2_cvt);
 sixteen_bits!(bf16, f32x2_to_bf16x2_cvt);
 
 impl StoreElement for f32 {
-    type Fragment = [f32; 8];
-    type Rounded = [f32; 8];
+    type Fragment = [f32; 16];
+    type Rounded = [f32; 16];
 
     #[inline(always)]
     fn round(x: &Self::Fragment) -> Self::Rounded {
         *x
     }
 
+    /// A group is a whole row of the box, four times 8 columns. A half-warp's 8-byte stores are 8
+    /// columns of 4 rows, 32 bytes each. Swizzled, the same columns of rows 2 `i` and 2 `i` + 1 are in
+    /// the same banks. So odd rows store the third 8 columns when even rows store the first, the fourth
+    /// when those store the second, and so on: a half-warp's stores then fill all banks.
     #[inline(always)]
     unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: Self::Rounded) {
+        const HALF_ROW_BYTES: u32 = 64;
+        const { assert!(Self::GROUP * 4 == Swizzle::B128.span_bytes()) };
         let lane = thread::thread_idx_x() % 32;
+        let (row, is_odd) = (lane / 4, lane / 4 % 2);
+        let first = swizzle.offset_bytes(row, column_bytes + lane % 4 * 8);
+        let first = to.add_bytes(first).bits() ^ (is_odd * HALF_ROW_BYTES);
         let mut at = 0;
-        while at < x.len() as u32 {
-            let row = lane / 4 + at / 2 % 2 * 8;
-            let column_bytes = column_bytes + at / 4 * 32 + lane % 4 * 8;
-            let offset = swizzle.offset_bytes(row, column_bytes);
-            let pair = [x[at as usize], x[at as usize + 1]];
-            // SAFETY: inside the box.
-            unsafe { st_shared_v2_f32(to.add_bytes(offset), pair) };
+        while at < x.len() {
+            // Register indices are constants: both values are read, and one is selected.
+            let pair = [at, at + 1].map(|i| if is_odd == 0 { x[i] } else { x[i ^ 8] });
+            let (columns, rows) = (at as u32 / 4, at as u32 / 2 % 2);
+            let address = (first ^ (columns * 32)) + rows * 8 * swizzle.span_bytes();
+            // SAFETY: inside the box. It is aligned to 8 of its rows, so that these bits of an address
+            // are a column's, and the swizzle is the same 8 rows below.
+            unsafe { st_shared_v2_f32(SharedAddr::from_bits(address), pair) };
             at += 2;
         }
     }
