@@ -72,7 +72,7 @@ macro_rules! entries {
     (@groups E4m3 E4m3 bf16, $a:ident $b:ident) => { Groups::Unrolled };
     (@groups E4m3 $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Rolled };
     (@groups E5m2 $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Rolled };
-    (@groups $in_a:ident $in_b:ident f32, N T) => { Groups::Unrolled };
+    (@groups Tf32 Tf32 f32, N T) => { Groups::Unrolled };
     (@groups $in_a:ident $in_b:ident f32, $a:ident $b:ident) => { Groups::Rolled };
     (@groups $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Unrolled };
     (@plain $($entry:tt)*) => { entries!(@scaled Running $($entry)*); };

@@ -12,16 +12,17 @@ use cuda_std::accumulator::Accumulator;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::hint::opaque;
 use cuda_std::wgmma::{MmaAsync, tie};
+use half::f16;
 use spec::swizzle::Swizzle;
 
-use super::store::{GROUP, Store, StoreElement, group_of};
+use super::store::{Store, StoreElement, group_of};
 
 /// Boxes of a row of a tile.
 const BOXES: usize = 4;
 /// Columns of a box.
 const COLUMNS: u32 = 64;
-/// Groups of columns of a box.
-const GROUPS: usize = (COLUMNS / GROUP) as usize;
+/// Groups of columns of a box. Only results of 16 bits are held.
+const GROUPS: usize = (COLUMNS / f16::GROUP) as usize;
 
 /// A warp's 16 rows of a tile.
 pub(super) struct Held<Out: StoreElement> {
@@ -90,9 +91,9 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         };
         let mut i = 0;
         while i < BOXES * GROUPS {
-            let within = i as u32 * GROUP;
+            let within = i as u32 * Out::GROUP;
             // SAFETY: a group of the tile.
-            let x = || unsafe { group_of::<_, _, TILE_N>(acc, 0, within) };
+            let x = || unsafe { group_of::<_, _, _, TILE_N>(acc, 0, within) };
             let x = self.results(x, (row, column + within, batch));
             held.boxes[i / GROUPS][i % GROUPS] = Out::round(&x);
             i += 1;
@@ -117,7 +118,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
             let groups = held.of_box(i);
             let mut g = 0;
             while g < GROUPS {
-                let column_bytes = g as u32 * GROUP * size_of::<Out>() as u32;
+                let column_bytes = g as u32 * Out::GROUP * size_of::<Out>() as u32;
                 Out::write(self.free_box(), swizzle, column_bytes, groups[g]);
                 g += 1;
             }

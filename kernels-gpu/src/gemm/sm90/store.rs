@@ -5,116 +5,26 @@
 //! If no tensor map can describe D, threads store what they hold directly, at the cost of narrow
 //! stores.
 
+mod element;
+
 use cuda_std::accumulator::Accumulator;
-use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::elect::elect_sync;
-use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::hint::opaque;
-use cuda_std::ldmatrix::stmatrix_x4;
-use cuda_std::mem::st_shared_v2_f32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
-use cuda_std::wgmma::{MmaAsync, Registers, tie};
-use half::{bf16, f16};
+use cuda_std::wgmma::{MmaAsync, tie};
 use spec::gemm::GemmParams;
 use spec::gemm::sm90::{
     MMA_M, STORE_BUFFERS, STORE_BYTES, STORE_ROWS, Sm90Launch, TILE_128X128, WARPGROUP,
 };
 use spec::swizzle::Swizzle;
-use spec::tensor_core::ldmatrix::tile_16x16;
 
-/// Columns written to a box at a time. They are few because the epilogue's addresses take
-/// registers.
-pub(super) const GROUP: u32 = 16;
-/// Results that a thread has in a group.
-const RESULTS: usize = GROUP as usize / 2;
-
-/// An element type of D.
-pub trait StoreElement: Element {
-    /// A thread's results of a group, rounded.
-    type Rounded: Copy + Default + Registers;
-
-    /// Rounds a thread's results of a group.
-    fn round(x: &[f32; RESULTS]) -> Self::Rounded;
-
-    /// Writes the warp's 16 × 16 results to its box, which has this `swizzle`, beginning at byte
-    /// `column_bytes` of each row.
-    ///
-    /// # Safety
-    /// The warp calls it, converged; the box is its own.
-    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: Self::Rounded);
-
-    /// As [`Element::store`], with the conversion instruction of newer GPUs.
-    ///
-    /// # Safety
-    /// As for [`Element::store`].
-    unsafe fn store_cvt(to: *mut Self, x: f32);
-}
-
-macro_rules! sixteen_bits {
-    ($ty:ty, $pair:path) => {
-        impl StoreElement for $ty {
-            type Rounded = [u32; RESULTS / 2];
-
-            #[inline(always)]
-            fn round(x: &[f32; RESULTS]) -> Self::Rounded {
-                let x = |at: usize| $pair(x[at], x[at + 1]);
-                [x(0), x(2), x(4), x(6)]
-            }
-
-            #[inline(always)]
-            unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: Self::Rounded) {
-                let lane = tile_16x16(thread::thread_idx_x() % 32);
-                let offset = swizzle.offset_bytes(lane.row, column_bytes + 2 * lane.column);
-                // SAFETY: inside the box.
-                unsafe { stmatrix_x4(to.add_bytes(offset), x) };
-            }
-
-            #[inline(always)]
-            unsafe fn store_cvt(to: *mut Self, x: f32) {
-                // SAFETY: passed on to the caller.
-                unsafe { to.cast::<u16>().write($pair(x, 0.0) as u16) }
-            }
-        }
-    };
-}
-
-sixteen_bits!(f16, f32x2_to_f16x2_cvt);
-sixteen_bits!(bf16, f32x2_to_bf16x2_cvt);
-
-impl StoreElement for f32 {
-    type Rounded = [f32; RESULTS];
-
-    #[inline(always)]
-    fn round(x: &[f32; RESULTS]) -> Self::Rounded {
-        *x
-    }
-
-    #[inline(always)]
-    unsafe fn write(to: SharedAddr, swizzle: Swizzle, column_bytes: u32, x: Self::Rounded) {
-        let lane = thread::thread_idx_x() % 32;
-        let mut at = 0;
-        while at < RESULTS as u32 {
-            let row = lane / 4 + at / 2 % 2 * 8;
-            let column_bytes = column_bytes + at / 4 * 32 + lane % 4 * 8;
-            let offset = swizzle.offset_bytes(row, column_bytes);
-            let pair = [x[at as usize], x[at as usize + 1]];
-            // SAFETY: inside the box.
-            unsafe { st_shared_v2_f32(to.add_bytes(offset), pair) };
-            at += 2;
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store_cvt(to: *mut Self, x: f32) {
-        // SAFETY: passed on to the caller.
-        unsafe { to.write(x) }
-    }
-}
+use element::Fragment;
+pub use element::StoreElement;
 
 /// D, and whether TMA or the threads write it.
 #[derive(Clone, Copy)]
@@ -173,7 +83,7 @@ impl<Out: StoreElement> Destination<Out> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
     /// A loop, for long epilogues. A branch table moves each group's registers to those of the
-    /// loop.
+    /// loop. Only for tiles of whole groups: see [`StoreElement::GROUP`].
     Rolled,
     /// Unrolled, for short epilogues.
     Unrolled,
@@ -225,7 +135,11 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     {
         // SAFETY: passed on to the caller.
         let (row, column, batch) = unsafe { self.of_warp((row, column, batch)) };
-        let columns = const { columns_of_box(TILE_N, size_of::<Out>() as u32) };
+        let columns = const {
+            let columns = columns_of_box(TILE_N, size_of::<Out>() as u32);
+            assert!(columns.is_multiple_of(Out::GROUP));
+            columns
+        };
         let code = self.code;
         let step = |x: u32| match code {
             // Keeps it a loop: LLVM cannot count its iterations.
@@ -255,9 +169,12 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                         let leader = self.open_box();
                         let mut within = 0;
                         while within < columns {
-                            let x = || group_of::<_, _, TILE_N>(&acc, block, of_tile + within);
+                            let x = || group_of::<_, _, _, TILE_N>(&acc, block, of_tile + within);
                             self.store_group(x, place, within, columns);
-                            within = step(within + GROUP);
+                            within = match columns == Out::GROUP {
+                                true => columns, // the only group needs no loop
+                                false => step(within + Out::GROUP),
+                            };
                         }
                         if overlaps && i == boxes - 1 && leader {
                             wait_for_first_of(boxes);
@@ -318,7 +235,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     #[inline(always)]
     unsafe fn store_group(
         &self,
-        registers: impl FnOnce() -> [f32; RESULTS],
+        registers: impl FnOnce() -> Out::Fragment,
         (row, column, batch): (u32, u32, u32),
         within: u32,
         columns: u32,
@@ -365,11 +282,12 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     #[inline(always)]
     pub(super) fn results(
         &self,
-        registers: impl FnOnce() -> [f32; RESULTS],
+        registers: impl FnOnce() -> Out::Fragment,
         at: (u32, u32, u32),
-    ) -> [f32; RESULTS] {
+    ) -> Out::Fragment {
         let (m, n) = self.extents();
-        self.epilogue.apply_pairs::<RESULTS, { RESULTS / 2 }>(
+        Fragment::apply(
+            &self.epilogue,
             #[inline(always)]
             |i| {
                 let (row, column) = position(at, i);
@@ -394,9 +312,10 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 impl<Out: StoreElement> Destination<Out> {
     /// Stores a thread's results of a group that lie inside D.
     #[inline(always)]
-    unsafe fn store(&self, x: &[f32; RESULTS], at: (u32, u32, u32)) {
+    unsafe fn store(&self, x: &Out::Fragment, at: (u32, u32, u32)) {
+        let x = x.as_ref();
         let mut i = 0;
-        while i < RESULTS {
+        while i < x.len() {
             let (row, column) = position(at, i);
             if row < self.m && column < self.n {
                 let offset = i64::from(at.2) * self.batch_stride
@@ -445,35 +364,36 @@ fn position((row, column, _): (u32, u32, u32), i: usize) -> (u32, u32) {
 /// # Safety
 /// The group is one of the tile's.
 #[inline(always)]
-pub(super) unsafe fn group_of<M, const BLOCKS: usize, const TILE_N: u32>(
+pub(super) unsafe fn group_of<M, F: Fragment, const BLOCKS: usize, const TILE_N: u32>(
     acc: &Accumulator<M, BLOCKS>,
     block: u32,
     of_tile: u32,
-) -> [f32; RESULTS]
+) -> F
 where
     M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
 {
-    let of_block = (TILE_N / GROUP) as usize;
-    let mut x = [0.0; RESULTS];
-    if const { !TILE_N.is_multiple_of(GROUP) } {
+    let of_block = (TILE_N / F::COLUMNS) as usize;
+    let mut x = F::zero();
+    let results = x.as_mut();
+    if const { !TILE_N.is_multiple_of(F::COLUMNS) } {
         // The last box begins in the middle of a group. Such tiles have unrolled code, in which the
         // column is a constant; of every two columns a thread has one result.
         let registers = acc.registers()[block as usize].as_ref();
         let mut i = 0;
-        while i < RESULTS {
-            x[i] = registers[of_tile as usize / 2 + i];
+        while i < results.len() {
+            results[i] = registers[of_tile as usize / 2 + i];
             i += 1;
         }
         return x;
     }
     macro_rules! of {
         ($($group:literal)*) => {
-            match block * (TILE_N / GROUP) + of_tile / GROUP {
+            match block * (TILE_N / F::COLUMNS) + of_tile / F::COLUMNS {
                 $($group if $group < BLOCKS * of_block => {
                     let registers = acc.registers()[$group / of_block].as_ref();
                     let mut i = 0;
-                    while i < RESULTS {
-                        x[i] = registers[$group % of_block * RESULTS + i];
+                    while i < results.len() {
+                        results[i] = registers[$group % of_block * results.len() + i];
                         i += 1;
                     }
                     // Otherwise LLVM merges the arms into one with a dynamic register index.
@@ -484,7 +404,7 @@ where
             }
         };
     }
-    const { assert!(BLOCKS as u32 * (TILE_N / GROUP) <= 24) };
+    const { assert!(BLOCKS as u32 * (TILE_N / F::COLUMNS) <= 24) };
     of!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23);
     x
 }
