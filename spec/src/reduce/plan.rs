@@ -146,8 +146,8 @@ impl ReducePlan {
         if is_aligned && view.n > 0 {
             let is_rows = known_of_rows(view, lanes) == ROWS_WHOLE;
             if is_rows
-                && entry.with(Form::Long).is_some()
-                && let Some(plan) = Self::long(view, lanes, batches(entry.family))
+                && let Some(long) = entry.with(Form::Long)
+                && let Some(plan) = Self::long(view, &long)
             {
                 return plan;
             }
@@ -207,9 +207,10 @@ impl ReducePlan {
     }
 
     /// Rows of whole vectors, of which a block has one or a part: [`LONG_PARTS`] of all rows
-    /// together, of at least `batches` batches and at most [`PART_VECTORS`]. A single row of medium
+    /// together, of at least as many [`batches`] as `entry` wants and at most [`PART_VECTORS`]. A single row of medium
     /// length gets parts for a cluster.
-    const fn long(view: &ReduceView, lanes: u64, batches: u64) -> Option<Self> {
+    const fn long(view: &ReduceView, entry: &ReduceEntry) -> Option<Self> {
+        let (lanes, batches) = (entry.lanes(), batches(entry.family));
         let vectors = view.n / lanes;
         let batch = THREADS as u64 * BATCH as u64;
         let is_alone = view.outer == 1 && vectors <= ALONE_VECTORS;
@@ -245,7 +246,7 @@ impl ReducePlan {
             return None;
         }
         Some(Self {
-            along: THREADS,
+            along: entry.threads(),
             across: 1,
             is_across: false,
             rows: ROWS_WHOLE,
