@@ -168,8 +168,8 @@ impl Sm90Tile {
         (m.div_ceil(self.tile_m), n.div_ceil(self.tile_n))
     }
 
-    /// The order of the tiles of `batch` matrices of `m` × `n`, by bands of `group` rows of tiles.
-    /// There are as many as [`grid`](Self::grid) allows.
+    /// The order of the tiles of `batch` matrices of `m` × `n`, by bands of `group` rows of tiles. For
+    /// extents of which [`grid`](Self::grid) makes a launch: there are fewer than 2^31 tiles.
     pub const fn order(&self, m: u32, n: u32, batch: u32, group: u32) -> TileOrder {
         TileOrder::new(self.grid_tiles(m, n), batch, group)
     }
