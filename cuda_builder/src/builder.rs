@@ -1,5 +1,6 @@
 //! [`CudaBuilder`]: the options of a build, and its report.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 
 use crate::arch::Arch;
 use crate::assemble::Assembled;
-use crate::error::Error;
-use crate::pipeline::{ArchBuild, ArchBuilt, side_by_side};
+use crate::error::{Error, Step};
+use crate::pipeline::{CrateBuild, side_by_side};
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
 
@@ -130,7 +131,8 @@ impl CudaBuilder {
     }
 
     /// Builds for these architectures; at least one. Kernels that name theirs
-    /// (`#[kernel(arch = "sm_90a")]`) are built for it instead.
+    /// (`#[kernel(arch = "sm_90a")]`) are built for it instead. The crate is compiled once for all of
+    /// them, so `cfg(target_feature)` does not tell them apart.
     pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
         self.archs = archs.into_iter().collect();
         self.archs.sort_unstable();
@@ -255,14 +257,18 @@ impl CudaBuilder {
             None => DeviceToolchain::discover()?,
         };
         let ptxas = self.find_ptxas()?;
-        let ArchBuilt {
-            mut modules,
-            mut sources,
-            families,
-            ..
-        } = self.build_archs(&krate, &toolchain, ptxas.as_ref())?;
-        self.check_families(&families)?;
-        modules.sort_by(|a, b| (a.arch, &a.family).cmp(&(b.arch, &b.family)));
+        let work = tempfile::tempdir().map_err(|source| Error::Io {
+            step: Step::Link,
+            path: env::temp_dir(),
+            source,
+        })?;
+        let (modules, mut sources) = self.modules(&CrateBuild {
+            options: self,
+            krate: &krate,
+            toolchain: &toolchain,
+            ptxas: ptxas.as_ref(),
+            work: work.path(),
+        })?;
         sources.sort();
         sources.dedup();
         let mut manifest = Manifest {
@@ -298,40 +304,27 @@ impl CudaBuilder {
         Ok(report)
     }
 
-    /// Builds all architectures: first those asked for, in parallel, then those that kernels name.
-    fn build_archs(
-        &self,
-        krate: &Path,
-        toolchain: &DeviceToolchain,
-        ptxas: Option<&Ptxas>,
-    ) -> Result<ArchBuilt, Error> {
-        let mut all = ArchBuilt::default();
-        let mut done: Vec<Arch> = Vec::new();
-        let mut next = self.archs.clone();
-        while !next.is_empty() {
-            let built = side_by_side(next.clone(), |arch| {
-                let build = ArchBuild {
-                    options: self,
-                    krate,
-                    toolchain,
-                    ptxas,
-                    arch,
-                    asked_for: self.archs.contains(&arch),
-                };
-                build.run()
-            })?;
-            done.append(&mut next);
-            for built in built {
-                all.modules.extend(built.modules);
-                all.families.extend(built.families);
-                all.sources.extend(built.sources);
-                next.extend(built.named);
+    /// Builds the families asked for, for the architectures asked for and those that kernels name:
+    /// the modules, sorted, and the source folders.
+    fn modules(&self, build: &CrateBuild<'_>) -> Result<(Vec<BuiltModule>, Vec<PathBuf>), Error> {
+        let code = build.code()?;
+        let archs: BTreeSet<Arch> = self.archs.iter().copied().chain(code.named()).collect();
+        let mut there = BTreeSet::new();
+        let mut todo = Vec::new();
+        for arch in archs {
+            for family in code.families(arch, self.archs.contains(&arch))? {
+                there.insert(family.name.clone());
+                if self.families.is_empty() || self.families.contains(&family.name) {
+                    todo.push((arch, family));
+                }
             }
-            next.sort_unstable();
-            next.dedup();
-            next.retain(|arch| !done.contains(arch));
         }
-        Ok(all)
+        self.check_families(&there)?;
+        // The longest first, so that no core waits for one that was begun last.
+        todo.sort_by_key(|(_, family)| Reverse(family.module.lines()));
+        let mut modules = side_by_side(todo, |(arch, family)| build.family(arch, family))?;
+        modules.sort_by(|a, b| (a.arch, &a.family).cmp(&(b.arch, &b.family)));
+        Ok((modules, code.sources))
     }
 
     /// Checks that each family asked for exists in the crate.

@@ -24,7 +24,6 @@ pub(crate) struct Request<'a> {
     /// Folder of the crate.
     pub(crate) krate: &'a Path,
     pub(crate) target_dir: &'a Path,
-    pub(crate) arch: Arch,
     pub(crate) features: &'a [String],
     pub(crate) default_features: bool,
     /// Whether to enable debug assertions and overflow checks, which trap.
@@ -145,7 +144,8 @@ fn profile(request: &Request<'_>) -> [String; 10] {
 
 fn rustflags(request: &Request<'_>) -> OsString {
     let mut flags = vec![
-        OsString::from(format!("-Ctarget-cpu={}", request.arch)),
+        // What is compiled serves all architectures, and none of its functions keeps this one.
+        OsString::from(format!("-Ctarget-cpu={}", Arch::Sm75)),
         // The rlibs then hold bitcode on which no LLVM pass has run: the typed pass must come
         // first.
         "-Clinker-plugin-lto".into(),

@@ -1,7 +1,6 @@
-//! The steps of a build for one architecture, in order.
+//! The steps of a build, in order: once for the crate, then for each family and architecture.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::env;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -24,75 +23,72 @@ use crate::lint;
 use crate::manifest;
 use crate::toolchain::{DeviceToolchain, Ptxas};
 
-/// The build for one architecture.
-pub(crate) struct ArchBuild<'a> {
+/// The build of one crate.
+pub(crate) struct CrateBuild<'a> {
     pub(crate) options: &'a CudaBuilder,
     pub(crate) krate: &'a Path,
     pub(crate) toolchain: &'a DeviceToolchain,
     pub(crate) ptxas: Option<&'a Ptxas>,
-    pub(crate) arch: Arch,
-    /// Whether kernels that name no architecture are built for this one.
-    pub(crate) asked_for: bool,
+    /// For temporary files.
+    pub(crate) work: &'a Path,
 }
 
-/// The results of the builds for one or several architectures.
-#[derive(Default)]
-pub(crate) struct ArchBuilt {
-    pub(crate) modules: Vec<BuiltModule>,
+/// A crate's code, which all architectures are built from.
+pub(crate) struct CrateCode {
+    module: Module,
+    kernels: Vec<Kernel>,
+    fragments: Vec<Fragment>,
     /// Source folders of the crate.
     pub(crate) sources: Vec<PathBuf>,
-    /// Architectures that kernels of the crate name.
-    pub(crate) named: Vec<Arch>,
-    /// Families that the crate has for these architectures, built or not.
-    pub(crate) families: BTreeSet<String>,
 }
 
-impl ArchBuild<'_> {
-    /// Runs all steps, from the crate to its modules.
-    pub(crate) fn run(&self) -> Result<ArchBuilt, Error> {
-        let work = tempfile::tempdir().map_err(|source| Error::Io {
-            step: Step::Link,
-            path: env::temp_dir(),
-            source,
-        })?;
+impl CrateCode {
+    /// Architectures that kernels name.
+    pub(crate) fn named(&self) -> impl Iterator<Item = Arch> {
+        let of_kernels = self.kernels.iter().filter_map(|kernel| kernel.arch);
+        let of_fragments = self.fragments.iter().filter_map(|fragment| fragment.arch);
+        of_kernels.chain(of_fragments)
+    }
+
+    /// The families of what is built for `arch`: kernels that name it, and if it was asked for,
+    /// those that name none.
+    pub(crate) fn families(&self, arch: Arch, asked_for: bool) -> Result<Vec<Family>, Error> {
+        let is_built = |named: Option<Arch>| named.map_or(asked_for, |named| named == arch);
+        let mut kernels = self.kernels.clone();
+        let mut fragments = self.fragments.clone();
+        kernels.retain(|kernel| is_built(kernel.arch));
+        fragments.retain(|fragment| is_built(fragment.arch));
+        let clustered = kernels.iter().find(|kernel| kernel.cluster.is_some());
+        if let (Some(kernel), true) = (clustered, arch < Arch::Sm90) {
+            let kernel = kernel.name.clone();
+            return Err(Error::ClusterUnsupported { kernel, arch });
+        }
+        Ok(families::split(&self.module, &kernels, &fragments))
+    }
+}
+
+impl CrateBuild<'_> {
+    /// Compiles and links the crate, and applies the steps of the typed pass that concern all of it.
+    pub(crate) fn code(&self) -> Result<CrateCode, Error> {
         let (target_dir, lock) = self.target_dir()?;
         let compiled = compile::compile(&Request {
             toolchain: self.toolchain,
             krate: self.krate,
             target_dir: &target_dir,
-            arch: self.arch,
             features: &self.options.features,
             default_features: self.options.default_features,
             checked: self.options.profile == Profile::Checked,
             line_info: self.options.line_info,
             locked: self.options.locked,
         })?;
-        let mut module = link::link(self.toolchain, &compiled, work.path())?;
+        let mut module = link::link(self.toolchain, &compiled, self.work)?;
         drop(lock);
-        let (mut kernels, mut fragments) = patch(&mut module, &compiled.crate_name)?;
-        let of_kernels = kernels.iter().filter_map(|kernel| kernel.arch);
-        let of_fragments = fragments.iter().filter_map(|fragment| fragment.arch);
-        let named = of_kernels.chain(of_fragments).collect();
-        let is_built = |arch: Option<Arch>| arch.map_or(self.asked_for, |arch| arch == self.arch);
-        kernels.retain(|kernel| is_built(kernel.arch));
-        fragments.retain(|fragment| is_built(fragment.arch));
-        let clustered = kernels.iter().find(|kernel| kernel.cluster.is_some());
-        if let (Some(kernel), true) = (clustered, self.arch < Arch::Sm90) {
-            let kernel = kernel.name.clone();
-            return Err(Error::ClusterUnsupported {
-                kernel,
-                arch: self.arch,
-            });
-        }
-        let mut split = families::split(&module, &kernels, &fragments);
-        let families = split.iter().map(|family| family.name.clone()).collect();
-        let asked_for = &self.options.families;
-        split.retain(|family| asked_for.is_empty() || asked_for.contains(&family.name));
-        Ok(ArchBuilt {
-            modules: side_by_side(split, |family| self.family(family, work.path()))?,
+        let (kernels, fragments) = patch(&mut module, &compiled.crate_name)?;
+        Ok(CrateCode {
+            module,
+            kernels,
+            fragments,
             sources: compiled.sources,
-            named,
-            families,
         })
     }
 
@@ -105,9 +101,13 @@ impl ArchBuild<'_> {
                 |folder| folder.join("warpsmith-target"),
             )
         });
-        // Cargo keeps one copy of `core` whatever the flags, and the flags differ by architecture.
-        let lines = if self.options.line_info { "-lines" } else { "" };
-        let folder = folder.join(format!("{}{lines}", self.arch));
+        // Cargo keeps one copy of `core` whatever the flags.
+        let flags = if self.options.line_info {
+            "lines"
+        } else {
+            "plain"
+        };
+        let folder = folder.join(flags);
         let locked = fs::create_dir_all(&folder)
             .and_then(|()| File::create(folder.join("warpsmith.lock")))
             .and_then(|file| file.lock().map(|()| file));
@@ -121,17 +121,24 @@ impl ArchBuild<'_> {
         }
     }
 
-    fn family(&self, mut family: Family, work: &Path) -> Result<BuiltModule, Error> {
+    /// Builds one family for one architecture.
+    pub(crate) fn family(&self, arch: Arch, mut family: Family) -> Result<BuiltModule, Error> {
         ir::names::apply(&mut family.module);
+        let work = &self.work.join(arch.name());
+        fs::create_dir_all(work).map_err(|source| Error::Io {
+            step: Step::Codegen,
+            path: work.clone(),
+            source,
+        })?;
         let codegen = Codegen {
             toolchain: self.toolchain,
-            arch: self.arch,
+            arch,
             contract: self.options.contract,
             work,
             dump: self.options.dump_ir.as_deref(),
         };
         let ptx = codegen.ptx(&family)?;
-        let (arch, name) = (self.arch, family.name.clone());
+        let name = family.name.clone();
         let module = ptx_syntax::parse(&ptx).map_err(|source| Error::Unreadable {
             arch,
             family: name.clone(),
@@ -218,6 +225,7 @@ fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Frag
             krate: crate_name.to_owned(),
         });
     }
+    ir::cpu::apply(module);
     ir::traps::apply(module);
     ir::spaces::apply(module)?;
     ir::convergent::apply(module);

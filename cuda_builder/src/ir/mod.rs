@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`kernels`] | reads the metadata statics of `#[kernel]` and removes them |
 //! | [`fragments`] | the same for `#[fragment]`; also checks the compiled fragments |
+//! | [`cpu`] | removes the processor that rustc names |
 //! | [`traps`] | replaces panics by `llvm.trap` |
 //! | [`spaces`] | moves statics in sections `.shared` and `.constant` to their address space |
 //! | [`convergent`] | marks every function, call and `asm` convergent |
@@ -20,6 +21,7 @@ pub mod bounds;
 pub mod by_value;
 pub mod collectives;
 pub mod convergent;
+pub mod cpu;
 pub mod families;
 pub mod fragments;
 pub mod kernels;

@@ -101,6 +101,12 @@ impl Module {
         })
     }
 
+    /// Lines of all functions: how long it takes to compile, roughly.
+    pub fn lines(&self) -> usize {
+        let lines = |function: &Function| function.body.as_ref().map_or(0, Vec::len);
+        self.functions().map(lines).sum()
+    }
+
     /// The function of that name.
     pub fn function(&self, name: &str) -> Option<&Function> {
         self.functions().find(|function| function.name == name)
