@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use super::block::Launch;
 use super::cluster::ClusterRun;
@@ -119,6 +120,18 @@ fn ordered(
     Ok(stats)
 }
 
+/// Calls `wait`, which waits for work of the emulator's pool, so that the calling thread does
+/// nothing else meanwhile. A worker of another pool would take up other tasks of that pool, with the
+/// locks that its caller holds: a task that wants one of them would never end.
+fn blocking(wait: impl FnOnce() + Send) {
+    if rayon::current_thread_index().is_none() {
+        return wait();
+    }
+    thread::scope(|scope| {
+        scope.spawn(wait);
+    });
+}
+
 fn parallel(
     launch: &Launch,
     clusters: u64,
@@ -165,10 +178,12 @@ fn parallel(
     let workers = pool
         .current_num_threads()
         .min(usize::try_from(clusters).unwrap_or(usize::MAX));
-    pool.scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|_| worker());
-        }
+    blocking(|| {
+        pool.scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|_| worker());
+            }
+        });
     });
     let fault = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut outcomes = outcomes

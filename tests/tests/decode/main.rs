@@ -8,6 +8,7 @@ mod launch;
 
 use half::{bf16, f16};
 use launch::{Case, Extras, Value, Way, launch};
+use rayon::prelude::*;
 use spec::gemm::Transpose;
 use spec::gemm::decode::sm90::{DecodeTiling, TILES_M};
 use spec::gemm::decode::{DECODE_CONFIGS, DecodeConfig};
@@ -261,17 +262,21 @@ fn the_bits_are_the_same_in_every_order_of_events() {
     };
     for tile in tiles().filter(|tile| tile.trans_b == Transpose::T) {
         let case = case_of(tile);
-        let mut first: Option<Vec<u64>> = None;
-        for seed in 0..100 {
+        let bits = |seed| -> Vec<u64> {
             let config = EmulatorConfig {
                 seed,
                 ..EmulatorConfig::default()
             };
             let device = Device::emulator_with(config).expect("an emulator");
             let got = run_widest(&device, &case, |p| fraction(3, p), |p| fraction(5, p));
-            let bits: Vec<u64> = got.into_iter().map(f64::to_bits).collect();
-            let first = first.get_or_insert_with(|| bits.clone());
-            assert!(*first == bits, "{case:?}: seed {seed} gives other bits");
-        }
+            got.into_iter().map(f64::to_bits).collect()
+        };
+        let first = bits(0);
+        (1..100).into_par_iter().for_each(|seed| {
+            assert!(
+                first == bits(seed),
+                "{case:?}: seed {seed} gives other bits"
+            );
+        });
     }
 }

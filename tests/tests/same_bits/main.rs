@@ -17,11 +17,12 @@ use std::collections::BTreeMap;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 use warpsmith::Device;
 use warpsmith::testing::devices;
 use warpsmith_tests::say;
 
-use catalogue::catalogue;
+use catalogue::{Family, catalogue};
 use trial::Trial;
 
 /// Environment variable with the number of cases per kernel.
@@ -51,29 +52,16 @@ fn every_kernel_gives_the_same_bits_on_every_device() {
         .flat_map(|module| module.kernels.iter().map(|kernel| kernel.name.as_str()))
         .collect();
     assert!(!kernels.is_empty(), "this build embeds no kernels");
-    let mut table = BTreeMap::<&str, Row>::new();
-    let mut faults = Vec::new();
-    for kernel in kernels {
+    let outcomes = kernels.par_iter().map(|&kernel| {
         let Some(family) = known.get(kernel) else {
             panic!("no case is made for kernel `{kernel}`: add it to the catalogue");
         };
-        for case in 0..cases {
-            // The same cases every time; more cases add new ones.
-            let seed = case as u64 * 1_000_003 + kernel.bytes().map(u64::from).sum::<u64>();
-            let trial = family.trial(&mut ChaCha8Rng::seed_from_u64(seed));
-            match compare(&trial, &devices) {
-                Ok((bytes, mismatches)) => {
-                    let row = table.entry(kernel).or_default();
-                    row.cases += 1;
-                    row.bytes += bytes;
-                    if !family.approximates() {
-                        row.mismatches += mismatches;
-                    }
-                }
-                Err(fault) => faults.push(format!("{kernel}, case {case}: {fault}")),
-            }
-        }
-    }
+        run(kernel, family, cases, &devices)
+    });
+    let outcomes: Vec<(Row, Vec<String>)> = outcomes.collect();
+    let (rows, faults): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
+    let table: BTreeMap<&str, Row> = kernels.into_iter().zip(rows).collect();
+    let faults = faults.concat();
     print(&table, &devices);
     assert!(
         faults.is_empty(),
@@ -91,6 +79,27 @@ fn every_kernel_gives_the_same_bits_on_every_device() {
         "{} kernels differ: {wrong:?}",
         wrong.len()
     );
+}
+
+/// Runs `cases` cases of a kernel. Returns its row of the table, and the launches that failed.
+fn run(kernel: &str, family: &Family, cases: usize, devices: &[Device]) -> (Row, Vec<String>) {
+    let (mut row, mut faults) = (Row::default(), Vec::new());
+    for case in 0..cases {
+        // The same cases every time; more cases add new ones.
+        let seed = case as u64 * 1_000_003 + kernel.bytes().map(u64::from).sum::<u64>();
+        let trial = family.trial(&mut ChaCha8Rng::seed_from_u64(seed));
+        match compare(&trial, devices) {
+            Ok((bytes, mismatches)) => {
+                row.cases += 1;
+                row.bytes += bytes;
+                if !family.approximates() {
+                    row.mismatches += mismatches;
+                }
+            }
+            Err(fault) => faults.push(format!("{kernel}, case {case}: {fault}")),
+        }
+    }
+    (row, faults)
 }
 
 #[test]
