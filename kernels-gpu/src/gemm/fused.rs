@@ -43,6 +43,47 @@ pub(crate) struct Pointers<Out> {
     pub(crate) beta: *const f32,
 }
 
+/// An epilogue as an entry's arguments describe it: nothing in global memory has been read yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Unread<'a, Out> {
+    pub(crate) pointers: Pointers<Out>,
+    pub(crate) params: &'a GemmParams,
+    pub(crate) epilogue: &'a EpilogueParams,
+}
+
+impl<Out: Element> Unread<'_, Out> {
+    /// What results are multiplied by, if that is all that this epilogue does, and known without
+    /// reading memory.
+    #[inline(always)]
+    pub(crate) fn factor_alone(&self) -> Option<f32> {
+        let Pointers {
+            c: _, // not read if beta is 0
+            bias,
+            residual,
+            row_scale,
+            column_scale,
+            alpha,
+            beta,
+        } = self.pointers;
+        let is_alone = bias.is_null()
+            && residual.is_null()
+            && [row_scale, column_scale, alpha, beta]
+                .iter()
+                .all(|pointer| pointer.is_null())
+            && self.params.beta == 0.0
+            && self.epilogue.activation == Activation::Identity.code();
+        is_alone.then_some(self.params.alpha)
+    }
+
+    /// # Safety
+    /// As for [`Fused::new`].
+    #[inline(always)]
+    pub(crate) unsafe fn read(&self) -> Fused<Out> {
+        // SAFETY: passed on to the caller.
+        unsafe { Fused::new(self.pointers, self.params, self.epilogue) }
+    }
+}
+
 impl<Out: Element> Fused<Out> {
     /// The epilogue that an entry's arguments describe.
     ///
@@ -97,15 +138,6 @@ impl<Out: Element> Fused<Out> {
                 residual: AddMatrix::new(residual, ld, stride, 1.0),
             }
         }
-    }
-}
-
-impl<Out> Fused<Out> {
-    /// `alpha`, if multiplying by it is all that this epilogue does.
-    #[inline(always)]
-    pub(crate) fn factor_alone(&self) -> Option<f32> {
-        let is_alone = self.parts == 0 && self.activation == Activation::Identity.code();
-        is_alone.then_some(self.alpha)
     }
 }
 

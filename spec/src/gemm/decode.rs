@@ -197,7 +197,7 @@ impl DecodeConfig {
     /// f32 elements of the partial sums in global memory.
     pub const fn partials(&self, n: u32, batch: u32, splits: u32) -> u64 {
         let blocks = self.tiles(n) as u64 * splits as u64 * batch as u64;
-        blocks * (self.tile_m * self.tile_n) as u64
+        blocks * (self.tile_m * partial_pitch(self.tile_n)) as u64
     }
 
     /// The k tiles of share `split_idx` of `splits`: the first, and one past the last.

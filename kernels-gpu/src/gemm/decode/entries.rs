@@ -9,9 +9,9 @@ use spec::gemm::decode::sm90::{DecodeLaunch, TILE_N_MAX};
 use spec::gemm::decode::{DECODE_CONFIGS, DECODE_THREADS, DecodeConfig};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 
-use super::combine::Tickets;
+use super::tickets::Tickets;
 use super::{decode, sm90};
-use crate::gemm::fused::{Fused, Pointers};
+use crate::gemm::fused::{Pointers, Unread};
 
 /// Most threads of a block of Hopper's kernel.
 const SM90_THREADS: u32 = TILE_N_MAX * 2 + 32;
@@ -31,7 +31,7 @@ macro_rules! entries {
                 const AHEAD: u32 = CONFIG.stages - 1;
                 let word = shared_array![u32; 1];
                 decode::<$in, $out, WEIGHTS, TOKENS, AHEAD, K_ROWS>(
-                    (a, b), d, params, &CONFIG, &epilogue(), Tickets { partials, tickets, word },
+                    (a, b), d, params, &CONFIG, epilogue, Tickets { partials, tickets, word },
                 );
             };
             $name: $in => $out, $b);
@@ -77,8 +77,8 @@ macro_rules! entries {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.
             unsafe {
-                let fused = || Fused::new(pointers, &params, &epilogue);
-                let ($d, $params, $epilogue) = (d, &params, fused);
+                let unread = Unread { pointers, params: &params, epilogue: &epilogue };
+                let ($d, $params, $epilogue) = (d, &params, unread);
                 $body
             }
         }

@@ -42,17 +42,17 @@ mod product;
 mod ring;
 mod sm90;
 mod stage;
+mod tickets;
 
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_all, cp_async_wait_group};
-use cuda_std::element::Element;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use spec::gemm::decode::{DECODE_THREADS, DecodeConfig};
 use spec::gemm::{GemmParams, Transpose};
 
-use crate::gemm::fused::Fused;
+use crate::gemm::fused::Unread;
 use combine::{Combine, Tile};
-use element::MmaElement;
+use element::{MmaElement, Output};
 use product::{Padded, WarpPart, multiply};
 use stage::{Shape, Source};
 
@@ -68,7 +68,7 @@ pub use entries::*;
 #[inline(always)]
 unsafe fn decode<
     In: MmaElement,
-    Out: Element,
+    Out: Output,
     const WEIGHTS: usize,
     const TOKENS: usize,
     const AHEAD: u32,
@@ -78,7 +78,7 @@ unsafe fn decode<
     d: *mut Out,
     params: &GemmParams,
     config: &DecodeConfig,
-    epilogue: &Fused<Out>,
+    epilogue: Unread<'_, Out>,
     combine: impl Combine,
 ) {
     let trans_b = if K_ROWS { Transpose::N } else { Transpose::T };
@@ -142,7 +142,8 @@ unsafe fn decode<
     // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
     unsafe {
         part.store(&sums, tile.sums, config);
-        combine.finish(&tile, epilogue, d);
+        let job = combine.job(&tile, d, &epilogue);
+        combine.finish(&tile, job, &epilogue);
     }
 }
 

@@ -48,9 +48,9 @@
 //! As for the portable kernel: [`super`].
 
 mod copy;
+mod exchange;
 
 use cuda_std::cluster;
-use cuda_std::element::Element;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::shared::{SharedAddr, dynamic_base};
@@ -69,9 +69,11 @@ use spec::gemm::decode::sm90::{
 };
 use spec::tensor_core::descriptor::Descriptor;
 
-use super::combine::{Cluster, Combine, Tile};
+use super::combine::{Combine, Tile};
+use super::element::Output;
 use super::ring::{Place, Ring};
-use crate::gemm::fused::Fused;
+use crate::gemm::fused::Unread;
+use exchange::Cluster;
 
 /// Bytes of k of one `wgmma`.
 const STEP_BYTES: u32 = 32;
@@ -102,19 +104,18 @@ struct Block {
 ///
 /// # Safety
 /// As the launch's: `params` describes what the maps and pointers point to; grid, cluster and
-/// shared memory are those of a valid tiling. `epilogue` is called once, by all threads, and
-/// nothing reads or writes global memory before.
+/// shared memory are those of a valid tiling.
 #[inline(always)]
 pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
     maps: [*const TensorMap; 2],
     d: *mut Out,
     params: &GemmParams,
     launch: DecodeLaunch,
-    epilogue: impl FnOnce() -> Fused<Out>,
+    epilogue: Unread<'_, Out>,
 ) where
     M: MmaAsync<Acc: AsRef<[f32]>>,
     W: OperandMajor,
-    Out: Element,
+    Out: Output,
 {
     let smem = aligned(dynamic_base());
     // SAFETY: the launch's dynamic shared memory.
@@ -123,25 +124,6 @@ pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
     let thread_idx = thread::thread_idx_x();
     let threads = thread::block_dim_x();
     let producer = threads - WARP_THREADS;
-    let mut acc = M::Acc::zero();
-    // SAFETY: all threads of the cluster come here; whole warps and warpgroups have one role.
-    unsafe {
-        block.prepare(thread_idx == producer, producer / WARPGROUP);
-        if thread_idx == producer {
-            block.prefetch::<W>();
-        }
-        griddepcontrol_launch_dependents();
-        griddepcontrol_wait(); // wait until the preceding launches' writes are visible
-        if thread_idx >= producer {
-            if thread_idx == producer {
-                block.produce::<W, TILE_M>();
-            }
-            bar_warp_sync(FULL_MASK);
-        } else {
-            block.consume::<M, W>(&mut acc);
-        }
-    }
-    thread::sync_threads(); // nobody reads this block's stages any more
     let tile = Tile {
         params,
         batch: u64::from(thread::block_idx_z()),
@@ -157,12 +139,30 @@ pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
         first_rank: block.place,
         ranks_apart: block.sharers,
     };
-    // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
+    let mut acc = M::Acc::zero();
+    // SAFETY: all threads of the cluster come here; whole warps and warpgroups have one role. The
+    // sums take the place of the stages. The rest is the caller's promise.
     unsafe {
+        block.prepare(thread_idx == producer, producer / WARPGROUP);
+        if thread_idx == producer {
+            block.prefetch::<W>();
+        }
+        griddepcontrol_launch_dependents();
+        let job = combine.job(&tile, d, &epilogue).known();
+        griddepcontrol_wait(); // wait until the preceding launches' writes are visible
+        if thread_idx >= producer {
+            if thread_idx == producer {
+                block.produce::<W, TILE_M>();
+            }
+            bar_warp_sync(FULL_MASK);
+        } else {
+            block.consume::<M, W>(&mut acc);
+        }
+        thread::sync_threads(); // nobody reads this block's stages any more
         if thread_idx < producer {
             store(acc.as_ref(), &tile, block.warpgroup_weight());
         }
-        combine.finish(&tile, &epilogue(), d);
+        combine.finish(&tile, job, &epilogue);
     }
 }
 
@@ -334,7 +334,7 @@ unsafe fn multiply_add<M: MmaAsync, W: OperandMajor>(
 }
 
 /// Stores the sums of a warpgroup whose first weight is `weight`, except those that the warpgroup
-/// before it computes too, and stores.
+/// before it stores.
 ///
 /// # Safety
 /// `tile.sums` is free.
@@ -347,16 +347,22 @@ unsafe fn store(acc: &[f32], tile: &Tile<'_>, weight: u32) {
     );
     let own = thread_idx / WARPGROUP * MMA_WEIGHTS;
     let first = weight + warp_idx * WARP_WEIGHTS + lane_idx / 4;
-    let token = lane_idx % 4 * 2;
     let pitch = partial_pitch(tile.columns);
-    for i in 0..acc.len() {
-        // Registers 0 and 1 are neighbouring tokens; 2 and 3 are those of the weight 8 further on.
-        let column = first + i as u32 / 2 % 2 * 8;
-        let row = token + i as u32 / 4 * TOKENS + i as u32 % 2;
+    let token = lane_idx % 4 * 2;
+    // Registers 0 and 1 are neighbouring tokens; 2 and 3 are those of the weight 8 further on.
+    for half in 0..2 {
+        let column = first + half as u32 * 8;
+        let mut place = tile.sums.wrapping_add((token * pitch + column) as usize);
         if column >= own {
-            let place = tile.sums.wrapping_add((row * pitch + column) as usize);
-            // SAFETY: inside the sums; this thread's alone.
-            unsafe { place.write(acc[i]) };
+            for group in 0..acc.len() / 4 {
+                let i = 4 * group + 2 * half;
+                // SAFETY: inside the sums; this thread's alone.
+                unsafe {
+                    place.write(acc[i]);
+                    place.wrapping_add(pitch as usize).write(acc[i + 1]);
+                }
+                place = place.wrapping_add((TOKENS * pitch) as usize);
+            }
         }
     }
 }

@@ -19,7 +19,9 @@ use crate::gemm::decode::ring::Place;
 
 /// Bytes of a box of MN-major weights.
 const BOX_BYTES: u32 = TILE_K * SPAN_BYTES;
-/// Bytes of weights that a block prefetches into L2 while it may not read them yet.
+/// A block prefetches an eighth of its weights into L2 while it may not read them yet, but at least
+/// so many bytes, and at most 5/3 of that: what memory can give meanwhile. Measured, as are the
+/// bounds: docs/gemm-decode.md.
 const PREFETCHED_BYTES: u32 = 96 << 10;
 
 impl Block {
@@ -31,7 +33,9 @@ impl Block {
     /// One thread; the caller's operands.
     #[inline(always)]
     pub(super) unsafe fn prefetch<W: OperandMajor>(&self) {
-        let tiles = divided(PREFETCHED_BYTES, self.tile_n * SPAN_BYTES).0;
+        let least = divided(PREFETCHED_BYTES, self.tile_n * SPAN_BYTES).0;
+        let eighth = (self.k_tile_end - self.k_tile_first) / 8;
+        let tiles = eighth.min(least * 5 / 3).max(least);
         let end = self.k_tile_end.min(self.k_tile_first + tiles);
         let batch = self.batch[1];
         let mut k_tile = self.k_tile_first;
