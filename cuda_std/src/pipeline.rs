@@ -39,6 +39,7 @@
 //! }
 //! ```
 
+use crate::hint::opaque;
 use crate::mbarrier::Mbarrier;
 use crate::shared::SharedAddr;
 use crate::thread;
@@ -81,8 +82,10 @@ impl<const STAGES: u32> Pipeline<STAGES> {
     /// [`fence_mbarrier_init_release_cluster`]: crate::fence::fence_mbarrier_init_release_cluster
     #[inline(always)]
     pub unsafe fn init(self, releases: u32) {
+        // Runs once: of many stages, a loop is less code.
+        let stages = if STAGES < 4 { STAGES } else { opaque(STAGES) };
         let mut stage = 0;
-        while stage < STAGES {
+        while stage < stages {
             // SAFETY: passed on to the caller.
             unsafe {
                 self.full(stage).init(1);

@@ -5,7 +5,8 @@
 //! there are. Each takes tensor maps of A, B and D by value (below), and then
 //! - plain and promoted: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params:
 //!   GemmParams, launch: Sm90Launch, workspace: *mut u32)`; scales are one f32 each, or null;
-//! - fused: `launch: Sm90Launch, workspace: *mut u32` and the arguments of [`super::epilogue`].
+//! - fused and promoted_fused: `launch: Sm90Launch, workspace: *mut u32` and the arguments of
+//!   [`super::epilogue`].
 //!
 //! `workspace` may be null if no tile is cut; otherwise it is one of [`super::stream_k`].
 //!
@@ -257,15 +258,45 @@ pub enum EpilogueKind {
     Promoted,
     /// All of [`super::epilogue`].
     Fused,
+    /// The same, with sums as in promoted ones.
+    PromotedFused,
 }
 
 impl EpilogueKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Plain,
+        Self::Promoted,
+        Self::Fused,
+        Self::PromotedFused,
+    ];
+
     /// As it stands in entry names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
             Self::Promoted => "promoted",
             Self::Fused => "fused",
+            Self::PromotedFused => "promoted_fused",
+        }
+    }
+
+    /// Whether entries take the arguments of [`super::epilogue`].
+    pub const fn is_fused(self) -> bool {
+        matches!(self, Self::Fused | Self::PromotedFused)
+    }
+
+    /// Whether sums are added up in registers.
+    pub const fn is_promoted(self) -> bool {
+        matches!(self, Self::Promoted | Self::PromotedFused)
+    }
+
+    /// The same with all of [`super::epilogue`].
+    pub const fn fused(self) -> Self {
+        if self.is_promoted() {
+            Self::PromotedFused
+        } else {
+            Self::Fused
         }
     }
 }
@@ -350,7 +381,7 @@ pub const fn tiles(
     epilogue: EpilogueKind,
 ) -> &'static [Sm90Tile] {
     use DType::{Bf16, E4m3, E5m2, F16, F32};
-    use EpilogueKind::{Fused, Plain, Promoted};
+    use EpilogueKind::{Fused, Plain, Promoted, PromotedFused};
     let k_major = matches!((trans_a, trans_b), (Transpose::N, Transpose::T));
     match (a, b, output, epilogue) {
         (Bf16, Bf16, Bf16, Plain) if k_major => &[
@@ -396,6 +427,8 @@ pub const fn tiles(
         (E4m3, E4m3, Bf16, Promoted) => {
             &[TILE_128X128_PROMOTED, TILE_128X176_PROMOTED, TILE_128X256]
         }
+        (E4m3, E4m3, Bf16, Fused) => &[TILE_128X192],
+        (E4m3, E4m3, Bf16, PromotedFused) => &[TILE_128X256],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
         (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Promoted) => &[TILE_128X128_PROMOTED],
         _ => &[],

@@ -45,10 +45,9 @@ impl Seen {
 
     /// All entries of these types.
     fn want<A: TestElement, B: TestElement, Out: TestElement>(&mut self) {
-        use EpilogueKind::{Fused, Plain, Promoted};
         use Transpose::{N, T};
         for (trans_a, trans_b) in [(N, N), (N, T), (T, N), (T, T)] {
-            for epilogue in [Plain, Promoted, Fused] {
+            for epilogue in EpilogueKind::ALL {
                 let (a, b, output) = (A::DTYPE, B::DTYPE, Out::DTYPE);
                 let tiles = tiles((a, b, output), (trans_a, trans_b), epilogue).iter();
                 self.wanted.extend(tiles.map(|&tile| {
@@ -80,7 +79,10 @@ impl Seen {
         let bias = operand::<Out>((device, [1, n], Values::Integers, 3), View::Contiguous);
         let bias = bias.tensor.reshape(&[n]).expect("it is contiguous");
         let gemm = Gemm::<A, B, Out>::with_output(&a.tensor, &b.tensor).precision(Precision::Tf32);
-        for gemm in [gemm, gemm.fast_accumulation(true), gemm.column_bias(&bias)] {
+        for gemm in [gemm, gemm.column_bias(&bias)]
+            .into_iter()
+            .flat_map(|gemm| [gemm, gemm.fast_accumulation(true)])
+        {
             let plan = gemm.plan(&stream).expect("it is a product");
             for candidate in plan.candidates() {
                 let (name, entry) = (&candidate.name, &candidate.entry);

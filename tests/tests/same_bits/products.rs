@@ -236,7 +236,7 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
             sharers: cut.map_or(0, |cut| cut.sharers),
         })
     };
-    let args = if entry.epilogue == EpilogueKind::Fused {
+    let args = if entry.epilogue.is_fused() {
         // The fused variant has its own D, which no tensor map describes; it is stored by threads
         // if the entry supports that.
         let by_thread = Sm90Launch::NO_MAP_OF_D * u32::from(tile.stores_by_thread());
@@ -274,18 +274,13 @@ pub(crate) fn hoppers() -> Vec<Sm90Entry> {
         DType::E4m3,
         DType::E5m2,
     ];
-    const EPILOGUES: [EpilogueKind; 3] = [
-        EpilogueKind::Plain,
-        EpilogueKind::Promoted,
-        EpilogueKind::Fused,
-    ];
     let mut all = Vec::new();
     for a in DTYPES {
         for b in DTYPES {
             for output in DTYPES {
                 for trans_a in Transpose::ALL {
                     for trans_b in Transpose::ALL {
-                        for epilogue in EPILOGUES {
+                        for epilogue in EpilogueKind::ALL {
                             let types = (a, b, output);
                             let tiles = sm90::tiles(types, (trans_a, trans_b), epilogue);
                             all.extend(tiles.iter().map(|&tile| Sm90Entry {

@@ -49,10 +49,10 @@ const fn summand_n(tile_n: usize) -> usize {
 
 macro_rules! entries {
     ($($epilogue:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal x $n:literal x $stages:literal $schedule:ident;)*) => {$(
+        $m:literal x $n:tt x $stages:literal $schedule:ident;)*) => {$(
         entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule);
     )*};
-    (@kernel $in_a:ident $in_b:ident, $a:ident $b:ident, $m:literal $n:literal $stages:literal
+    (@kernel $in_a:ident $in_b:ident, $a:ident $b:ident, $m:literal $n:tt $stages:literal
         $schedule:ident $sums:ident) => {
         struct This;
         impl Config for This {
@@ -64,21 +64,23 @@ macro_rules! entries {
         }
         type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
     };
-    (@sums Running $in_a:ident $in_b:ident $n:literal) => { Running };
-    (@sums Promoted $in_a:ident $in_b:ident $n:literal) => {
+    (@sums Running $in_a:ident $in_b:ident $n:tt) => { Running };
+    (@sums Promoted $in_a:ident $in_b:ident $n:tt) => {
         Promoted<M64<{ summand_n($n) }, f32, $in_a, $in_b>>
     };
     // Many entries are used less than others; these have their epilogue's code once.
-    (@groups E4m3 E4m3 bf16, $a:ident $b:ident) => { Groups::Unrolled };
-    (@groups E4m3 $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Rolled };
-    (@groups E5m2 $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Rolled };
-    (@groups Tf32 Tf32 f32, N T) => { Groups::Unrolled };
-    (@groups $in_a:ident $in_b:ident f32, $a:ident $b:ident) => { Groups::Rolled };
-    (@groups $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident) => { Groups::Unrolled };
+    (@groups E4m3 E4m3 bf16, N T $n:tt) => { Groups::Unrolled };
+    (@groups Tf32 Tf32 f32, N T $n:tt) => { Groups::Unrolled };
+    (@groups Bf16 Bf16 bf16, $a:ident $b:ident $n:tt) => { Groups::Unrolled };
+    (@groups F16 F16 f16, N T 48) => { Groups::Unrolled };
+    (@groups F16 F16 f16, N T 80) => { Groups::Unrolled };
+    (@groups F16 F16 f16, N T 128) => { Groups::Unrolled };
+    (@groups F16 F16 f16, N T 256) => { Groups::Unrolled };
+    (@groups $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident $n:tt) => { Groups::Rolled };
     (@plain $($entry:tt)*) => { entries!(@scaled Running $($entry)*); };
     (@promoted $($entry:tt)*) => { entries!(@scaled Promoted $($entry)*); };
     (@scaled $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal $n:literal $stages:literal $schedule:ident) => {
+        $m:literal $n:tt $stages:literal $schedule:ident) => {
         /// `alpha * scale_a * scale_b * a @ b`; see [`spec::gemm::sm90`].
         ///
         /// # Safety
@@ -105,13 +107,15 @@ macro_rules! entries {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                     let epilogue = Scale(scalar(alpha, params.alpha) * scales);
                     let d = Destination::<$out>::of_map(d.as_ptr(), &params);
-                    Store::new(d, epilogue, entries!(@groups $in_a $in_b $out, $a $b), boxes)
+                    Store::new(d, epilogue, entries!(@groups $in_a $in_b $out, $a $b $n), boxes)
                 })
             }
         }
     };
-    (@fused $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident, $m:literal
-        $n:literal $stages:literal $schedule:ident) => {
+    (@fused $($entry:tt)*) => { entries!(@whole Running $($entry)*); };
+    (@promoted_fused $($entry:tt)*) => { entries!(@whole Promoted $($entry)*); };
+    (@whole $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
+        $m:literal $n:tt $stages:literal $schedule:ident) => {
         /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
         ///
         /// # Safety
@@ -137,7 +141,7 @@ macro_rules! entries {
             params: GemmParams,
             epilogue: EpilogueParams,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule Running);
+            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule $sums);
             const { assert!(!This::TILE.boxes_overlap(size_of::<$out>() as u32)) };
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.
@@ -230,6 +234,9 @@ entries! {
     promoted gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted: E4m3 E4m3 bf16, N T, 128 x 176 x 5 Cooperative;
     promoted gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted: E4m3 E4m3 bf16, N T, 128 x 256 x 4 Cooperative;
     promoted gemm_sm90_e4m3_f32_nt_128x128_s6_promoted: E4m3 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
+    fused gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_fused: E4m3 E4m3 bf16, N T, 128 x 192 x 4 Pingpong;
+    promoted_fused gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted_fused: E4m3 E4m3 bf16, N T,
+        128 x 256 x 4 Cooperative;
     plain gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
     plain gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain: E4m3 E5m2 f32, N T, 128 x 128 x 6 Pingpong;
     promoted gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_promoted: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Cooperative;

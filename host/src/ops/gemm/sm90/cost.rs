@@ -22,12 +22,12 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
         (_, ..=48) => 1850.0,
         (_, ..=80) => 2170.0,
         // The fewest wgmma cycles between two promotions of the sums.
-        (_, ..=128) if epilogue == EpilogueKind::Promoted => 2900.0,
+        (_, ..=128) if epilogue.is_promoted() => 2900.0,
         // 0.94 and 0.95 of cuBLASLt at 8192, where wider tiles have 1.00 to 1.02 with such an A.
         (_, ..=128) if trans_a => 2990.0,
         // Where memory binds: 128 x 28672 x 8192.
         (_, 193..=224) => 3140.0,
-        _ if epilogue == EpilogueKind::Promoted => 3108.0,
+        _ if epilogue.is_promoted() => 3108.0,
         _ if !holds_results(tile, desc, epilogue) && tile.tile_n > 224 => 3245.0,
         _ => 3108.0,
     }
@@ -37,7 +37,7 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
 /// sums leave no registers for results.
 fn holds_results(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> bool {
     let is_held = tile.holds_results(desc.d.dtype.size_bytes() as u32);
-    is_held && desc.a.dtype != DType::F32 && epilogue != EpilogueKind::Promoted
+    is_held && desc.a.dtype != DType::F32 && !epilogue.is_promoted()
 }
 
 /// Cost per element of a tile, with the cooperative schedule, of storing a tile while the tensor

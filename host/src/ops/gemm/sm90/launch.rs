@@ -10,7 +10,7 @@ use crate::ops::cleared::{self, Lent};
 use crate::ops::maps::MapValue;
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
 use spec::gemm::sm90::{
-    EpilogueKind, SPAN_BYTES, STORE_ROWS, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, TILE_128X128,
+    SPAN_BYTES, STORE_ROWS, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, TILE_128X128,
 };
 use spec::gemm::stream_k::{BLOCKS_MAX, FLAGS, workspace_bytes};
 
@@ -99,7 +99,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     // the boxes of the tile; d is injective and overlaps neither a nor b, and c and residual only
     // where it is them; null stands for what is absent.
     let launched = unsafe {
-        if entry.epilogue == EpilogueKind::Fused {
+        if entry.epilogue.is_fused() {
             let operands: [&dyn crate::launch::KernelArg; 5] =
                 [&&map_a, &&map_b, &&map_d, &launch, &address];
             call.launch_fused(entry, config, &operands)

@@ -151,9 +151,7 @@ impl Way {
             () if scales_suit && nothing_else && has_map_of_d(desc) && has(bare) => {
                 Self::Direct(bare)
             }
-            () if bare == EpilogueKind::Plain && has(EpilogueKind::Fused) => {
-                Self::Direct(EpilogueKind::Fused)
-            }
+            () if has(bare.fused()) => Self::Direct(bare.fused()),
             () => Self::Partial(bare),
         }
     }
@@ -196,8 +194,7 @@ fn candidate(
     if tile.smem_bytes() > machine.shared_bytes {
         return None;
     }
-    let is_fused = way == Way::Direct(EpilogueKind::Fused);
-    if is_fused && !has_map_of_d(desc) && !tile.stores_by_thread() {
+    if way.epilogue().is_fused() && !has_map_of_d(desc) && !tile.stores_by_thread() {
         return None;
     }
     let products = desc.batch.checked_mul(parts.whole)?;
