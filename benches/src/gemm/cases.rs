@@ -361,17 +361,20 @@ impl Set {
             Self::Tf32 => [4096, 8192]
                 .map(|size| case(Precision::Tf32, [size; 3]).ratio(0.97))
                 .to_vec(),
-            Self::Fused => {
-                let fused = Case {
-                    epilogue: Epilogue::BiasGelu,
-                    ..case(Precision::Bf16, [8192, 8192, 4096])
-                };
-                let over_plain = Case {
-                    beside: Beside::PlainOfOurs,
-                    ..fused.ratio(1.0 / 1.03)
-                };
-                vec![fused.ratio(1.0), over_plain]
-            }
+            Self::Fused => [Precision::Bf16, Precision::E4m3, Precision::E4m3Fast]
+                .into_iter()
+                .flat_map(|precision| {
+                    let fused = Case {
+                        epilogue: Epilogue::BiasGelu,
+                        ..case(precision, [8192, 8192, 4096])
+                    };
+                    let over_plain = Case {
+                        beside: Beside::PlainOfOurs,
+                        ..fused.ratio(1.0 / 1.03)
+                    };
+                    [fused.ratio(1.0), over_plain]
+                })
+                .collect(),
             Self::Ampere => [Precision::Bf16, Precision::F16]
                 .into_iter()
                 .flat_map(|precision| AMPERE.map(|extents| case(precision, extents)))
