@@ -2,59 +2,64 @@
 //! [`spec::gemm::FinishEntry`].
 //!
 //! # Roles
-//! All threads do the same, in a grid-stride loop over the results in row-major order, so that the
-//! lanes of a warp read and write neighbours. One grid stride is split into batch, row and column
-//! once; each step adds these with carries, without another division.
+//! All threads do the same, in a grid-stride loop over groups of four neighbours of a row, in
+//! row-major order, so that the lanes of a warp read and write neighbours. One grid stride is split
+//! into batch, row and group once; each step adds these with carries, without another division.
 //!
 //! # Numerics
 //! f32 sums in the order of the parts, then the epilogue, rounded once: the same bits every run.
 
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::hint::opaque;
+use cuda_std::mem::ld_v4_f32;
 use cuda_std::{kernel, thread};
 use half::{bf16, f16};
 use spec::gemm::{EpilogueParams, FINISH_THREADS, GemmParams};
 
 use super::fused::{Fused, Pointers};
 
-/// The place of a result, and its index in row-major order.
+/// Neighbours that a thread takes together.
+const WIDTH: usize = 4;
+
+/// The place of a group, and its index in row-major order.
 #[derive(Clone, Copy)]
 struct Index {
     flat: u64,
     batch: u64,
     row: u32,
-    column: u32,
+    group: u32,
 }
 
 impl Index {
     #[inline(always)]
-    fn of(flat: u64, m: u32, n: u32) -> Self {
-        let row = flat / u64::from(n);
+    fn of(flat: u64, m: u32, groups: u32) -> Self {
+        let row = flat / u64::from(groups);
         Self {
             flat,
             batch: row / u64::from(m),
             row: (row % u64::from(m)) as u32,
-            column: (flat % u64::from(n)) as u32,
+            group: (flat % u64::from(groups)) as u32,
         }
     }
 
-    /// The place `step` results further on, without a division.
+    /// The place `step` groups further on, without a division.
     #[inline(always)]
-    fn plus(self, step: Self, m: u32, n: u32) -> Self {
+    fn plus(self, step: Self, m: u32, groups: u32) -> Self {
         let carried = |x: u32, y: u32, limit: u32| {
             // Written so that nothing overflows: the sum of two numbers below `limit` may exceed
             // 2^32.
             let left = limit - y;
             if x >= left { (x - left, 1) } else { (x + y, 0) }
         };
-        let (column, rows) = carried(self.column, step.column, n);
+        let (group, rows) = carried(self.group, step.group, groups);
         let (row, batches) = carried(self.row, step.row, m);
         let (row, more_batches) = carried(row, rows, m);
         Self {
             flat: self.flat + step.flat,
             batch: self.batch + step.batch + u64::from(batches + more_batches),
             row,
-            column,
+            group,
         }
     }
 }
@@ -70,30 +75,75 @@ unsafe fn finish<Out: Element>(
     epilogue: &Fused<Out>,
 ) {
     let (m, n) = (params.m, params.n);
+    let groups = n.div_ceil(WIDTH as u32);
+    let all = u64::from(m) * u64::from(groups) * u64::from(params.batch);
     let results = u64::from(m) * u64::from(n) * u64::from(params.batch);
     let threads = u64::from(thread::grid_dim_x()) * u64::from(thread::block_dim_x());
     let first = u64::from(thread::block_idx_x()) * u64::from(thread::block_dim_x())
         + u64::from(thread::thread_idx_x());
-    let step = Index::of(threads, m, n);
-    let mut index = Index::of(first, m, n);
-    while index.flat < results {
-        let mut sum = 0.0;
+    let step = Index::of(threads, m, groups);
+    let mut index = Index::of(first, m, groups);
+    let is_whole = n.is_multiple_of(WIDTH as u32);
+    while index.flat < all {
+        let Index { batch, row, .. } = index;
+        let column = index.group * WIDTH as u32;
+        let in_part = (batch * u64::from(m) + u64::from(row)) * u64::from(n) + u64::from(column);
+        let count = (n - column).min(WIDTH as u32);
+        let mut x = [0.0; WIDTH];
         for part in 0..parts {
-            let place = u64::from(part) * results + index.flat;
+            let place = u64::from(part) * results + in_part;
             // SAFETY: the caller's promise: `partials` holds `parts` times all results.
-            let value = unsafe { partials.wrapping_add(place as usize).read() };
-            sum = if part == 0 { value } else { sum + value };
+            let values = unsafe { load(partials.wrapping_add(place as usize), count, is_whole) };
+            for i in 0..WIDTH {
+                x[i] = if part == 0 { values[i] } else { x[i] + values[i] };
+            }
         }
-        let Index {
-            batch, row, column, ..
-        } = index;
-        let place = Place { batch, row, column };
-        let value = epilogue.apply(place, sum);
+        let mut i = 0;
+        while i < opaque(WIDTH as u32) {
+            // A loop, as the epilogue is long. `x` goes all the way round.
+            let column = column + i.min(count - 1);
+            let place = Place { batch, row, column };
+            x = [x[1], x[2], x[3], epilogue.apply(place, x[0])];
+            i += 1;
+        }
         let offset =
             batch as i64 * params.batch_stride_d + i64::from(row) * params.ldd + i64::from(column);
+        let d = d.wrapping_offset(offset as isize);
         // SAFETY: the caller's promise; threads have different results.
-        unsafe { Out::store(d.wrapping_offset(offset as isize), value) }
-        index = index.plus(step, m, n);
+        unsafe {
+            if is_whole && Out::is_vector_aligned(d) {
+                Out::store4(d, x);
+            } else {
+                for i in 0..WIDTH {
+                    if (i as u32) < count {
+                        Out::store(d.wrapping_add(i), x[i]);
+                    }
+                }
+            }
+        }
+        index = index.plus(step, m, groups);
+    }
+}
+
+/// The first `count` of four neighbours at `from`, and zeros; all four of them, and aligned, if
+/// `is_whole`.
+///
+/// # Safety
+/// They can be read.
+#[inline(always)]
+unsafe fn load(from: *const f32, count: u32, is_whole: bool) -> [f32; WIDTH] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if is_whole {
+            return ld_v4_f32(from);
+        }
+        let mut x = [0.0; WIDTH];
+        for i in 0..WIDTH {
+            if (i as u32) < count {
+                x[i] = from.add(i).read();
+            }
+        }
+        x
     }
 }
 

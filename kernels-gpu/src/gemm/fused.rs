@@ -141,6 +141,17 @@ impl<Out: Element> Fused<Out> {
     }
 }
 
+impl<Out> Fused<Out> {
+    /// The same of the product times `scale`.
+    #[inline(always)]
+    pub(crate) fn times(self, scale: f32) -> Self {
+        Self {
+            alpha: self.alpha * scale,
+            ..self
+        }
+    }
+}
+
 impl<Out: Element> Epilogue for Fused<Out> {
     #[inline(always)]
     fn apply(&self, place: Place, x: f32) -> f32 {

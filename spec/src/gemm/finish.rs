@@ -16,8 +16,9 @@ pub const FINISH_THREADS: u32 = 256;
 /// Results that a thread computes, unless the grid is capped.
 const RESULTS: u32 = 4;
 
-/// Most blocks of a launch; with more results, threads compute more of them.
-const MAX_BLOCKS: u64 = 1 << 20;
+/// Most blocks of a launch: a few waves. With more results, threads compute more of them, and
+/// divide no more.
+const MAX_BLOCKS: u64 = 1 << 12;
 
 /// Blocks of a launch over `results` results.
 pub const fn finish_blocks(results: u64) -> u32 {
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn blocks_cover_small_launches_and_are_capped() {
-        for (results, want) in [(0, 0), (1, 1), (1024, 1), (1025, 2), (u64::MAX, 1 << 20)] {
+        for (results, want) in [(0, 0), (1, 1), (1024, 1), (1025, 2), (u64::MAX, 1 << 12)] {
             assert_eq!(finish_blocks(results), want, "{results} results");
         }
     }

@@ -1,5 +1,7 @@
 //! The entries of Hopper's GEMM, one for each choice of element types, layouts, tile and epilogue.
 
+use core::ptr;
+
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
 use cuda_std::tile::{KMajor, MnMajor};
@@ -72,8 +74,6 @@ macro_rules! entries {
     (@groups E4m3 E4m3 bf16, N T $n:tt) => { Groups::Unrolled };
     (@groups Tf32 Tf32 f32, N T $n:tt) => { Groups::Unrolled };
     (@groups Bf16 Bf16 bf16, $a:ident $b:ident $n:tt) => { Groups::Unrolled };
-    (@groups F16 F16 f16, N T 48) => { Groups::Unrolled };
-    (@groups F16 F16 f16, N T 80) => { Groups::Unrolled };
     (@groups F16 F16 f16, N T 128) => { Groups::Unrolled };
     (@groups F16 F16 f16, N T 256) => { Groups::Unrolled };
     (@groups $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident $n:tt) => { Groups::Rolled };
@@ -143,11 +143,16 @@ macro_rules! entries {
         ) {
             entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule $sums);
             const { assert!(!This::TILE.boxes_overlap(size_of::<$out>() as u32)) };
-            let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
-                    let epilogue = Fused::new(pointers, &params, &epilogue);
+                    let (row_scale, of_rows) = scale(row_scale, epilogue.row_scale_stride);
+                    let (column_scale, of_columns) =
+                        scale(column_scale, epilogue.column_scale_stride);
+                    let pointers =
+                        Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
+                    let epilogue =
+                        Fused::new(pointers, &params, &epilogue).times(of_rows * of_columns);
                     let d = if This::TILE.stores_by_thread() {
                         Destination::new(map_d.as_ptr(), d, &params, launch)
                     } else {
@@ -168,6 +173,17 @@ unsafe fn scalar(pointer: *const f32, value: f32) -> f32 {
     } else {
         // SAFETY: the launch's promise.
         unsafe { pointer.read() }
+    }
+}
+
+/// The scales that differ by row or column, or null; and the one that does not, or 1.
+#[inline(always)]
+unsafe fn scale(pointer: *const f32, stride: u32) -> (*const f32, f32) {
+    if stride == 0 {
+        // SAFETY: the launch's promise.
+        (ptr::null(), unsafe { scalar(pointer, 1.0) })
+    } else {
+        (pointer, 1.0)
     }
 }
 

@@ -3,8 +3,8 @@
 //! They take 8-bit and 16-bit operands (but for two of e5m2), and f32 where tf32 is allowed. They read
 //! operands in place that a tensor map can describe, 16-bit ones in every layout and the others where k
 //! is contiguous; what is not so is copied first ([`k_major`](super::k_major)). What no entry does in
-//! one launch (split-K, an epilogue for f32 results) uses partial results in f32 and the kernel that
-//! reduces them.
+//! one launch (split-K, an epilogue for f32 results, of a transposed A or of e5m2) uses partial
+//! results in f32 and the kernel that reduces them.
 
 mod bands;
 mod cost;
@@ -314,6 +314,26 @@ mod tests {
         };
         let of_batch = by_estimate(|each| offer(&desc, &H200, each))[0].to_string();
         assert_eq!(of_batch, "gemm_sm90_bf16_nt_128x256_s4_plain");
+    }
+
+    #[test]
+    fn epilogues_of_8_bit_operands_are_in_the_same_kernel() {
+        let best = |fast_accumulation| {
+            let desc = weighted(DType::E4m3, [4096; 3]);
+            let desc = GemmDesc {
+                d: MatrixDesc {
+                    dtype: DType::Bf16,
+                    ..desc.d
+                },
+                activation: Activation::Gelu,
+                fast_accumulation,
+                ..desc
+            };
+            by_estimate(|each| offer(&desc, &H200, each))[0].to_string()
+        };
+        let name = "gemm_sm90_e4m3_bf16_nt";
+        assert_eq!(best(true), format!("{name}_128x192_s4_pp_fused"));
+        assert_eq!(best(false), format!("{name}_128x256_s4_promoted_fused"));
     }
 
     #[test]
