@@ -95,7 +95,11 @@ unsafe fn finish<Out: Element>(
             // SAFETY: the caller's promise: `partials` holds `parts` times all results.
             let values = unsafe { load(partials.wrapping_add(place as usize), count, is_whole) };
             for i in 0..WIDTH {
-                x[i] = if part == 0 { values[i] } else { x[i] + values[i] };
+                x[i] = if part == 0 {
+                    values[i]
+                } else {
+                    x[i] + values[i]
+                };
             }
         }
         let mut i = 0;

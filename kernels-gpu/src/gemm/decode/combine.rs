@@ -161,7 +161,11 @@ impl Tile<'_> {
             share: Share {
                 row: first,
                 step,
-                count: if is_any { divided(left + step - 1, step).0 } else { 0 },
+                count: if is_any {
+                    divided(left + step - 1, step).0
+                } else {
+                    0
+                },
                 at: first * pitch + group * WIDTH,
                 at_step: step * pitch,
             },
@@ -283,12 +287,7 @@ pub(super) trait Combine {
     ///
     /// # Safety
     /// As the launch's.
-    unsafe fn finish<Out: Output>(
-        self,
-        tile: &Tile<'_>,
-        job: Job<Out>,
-        epilogue: &Unread<'_, Out>,
-    );
+    unsafe fn finish<Out: Output>(self, tile: &Tile<'_>, job: Job<Out>, epilogue: &Unread<'_, Out>);
 }
 
 #[inline(always)]
