@@ -34,6 +34,11 @@ def layer_norm_grad(x):
     return run
 
 
+def rms_norm_grad(x):
+    gradient, rstd = torch.ops.aten._fused_rms_norm_backward, x.rstd.unsqueeze(-1)
+    return lambda: {"dx": gradient(x.dy, x.x, x.weight.shape, rstd, x.weight, [True, True])[0]}
+
+
 def cross_entropy(x):
     logits = x.x.detach().requires_grad_(True)
     ones = torch.ones(x.targets.shape, device=x.x.device, dtype=x.x.dtype)
@@ -46,17 +51,50 @@ def cross_entropy(x):
     return run
 
 
+def normalized_gradient(x, centred):
+    """Formulas of the gradients of norms, in f32: those of rows, weights and, if centred, biases."""
+    values, dy, rstd = x.x.float(), x.dy.float(), x.rstd.unsqueeze(-1)
+    y = (values - x.mean.unsqueeze(-1)) * rstd if centred else values * rstd
+    weighted = dy * x.weight.float()
+    dx = weighted - y * (weighted * y).mean(-1, keepdim=True)
+    if centred:
+        dx = dx - weighted.mean(-1, keepdim=True)
+    columns = {"dweight": (dy * y).sum(0)} | ({"dbias": dy.sum(0)} if centred else {})
+    return {"dx": (dx * rstd).to(x.x.dtype)} | columns
+
+
+def softmax_gradient(x):
+    y, dy = x.y.float(), x.dy.float()
+    return {"dx": (y * (dy - (y * dy).sum(-1, keepdim=True))).to(x.y.dtype)}
+
+
+def cross_entropy_gradient(x):
+    logits, targets = x.x.float(), x.targets.unsqueeze(-1)
+    log_sum = torch.logsumexp(logits, -1, keepdim=True)
+    classes = torch.arange(logits.shape[-1], device=logits.device)
+    dx = torch.exp(logits - log_sum) - (classes == targets)
+    loss = log_sum - logits.gather(-1, targets)
+    return {"loss": loss.squeeze(-1), "dx": dx.to(x.x.dtype)}
+
+
+# Gradients of weights and biases are computed on both sides, and compared nowhere.
+ANSWERS = ("y", "dx", "loss")
+
 COMPILED = {
-    "softmax": lambda x: torch.softmax(x.x, dim=-1),
-    "layer_norm": lambda x: F.layer_norm(x.x, x.weight.shape, x.weight, x.bias, EPSILON),
-    "rms_norm": lambda x: F.rms_norm(x.x, x.weight.shape, x.weight, EPSILON),
+    "softmax": lambda x: {"y": torch.softmax(x.x, dim=-1)},
+    "layer_norm": lambda x: {"y": F.layer_norm(x.x, x.weight.shape, x.weight, x.bias, EPSILON)},
+    "rms_norm": lambda x: {"y": F.rms_norm(x.x, x.weight.shape, x.weight, EPSILON)},
+    "softmax_grad": softmax_gradient,
+    "layer_norm_grad": lambda x: normalized_gradient(x, centred=True),
+    "rms_norm_grad": lambda x: normalized_gradient(x, centred=False),
+    "cross_entropy": cross_entropy_gradient,
 }
 
 
 def compiled(op):
     def make(x):
         function = torch.compile(lambda: COMPILED[op](x), dynamic=False)
-        return lambda: {"y": function()}
+        return lambda: {name: y for name, y in function().items() if name in ANSWERS}
 
     return make
 
@@ -98,6 +136,12 @@ def quack_layer_norm_grad(x):
     return lambda: {"dx": layernorm_bwd(x.x, weight, x.dy, x.rstd, x.mean, has_bias=True)[0]}
 
 
+def quack_rms_norm_grad(x):
+    from quack.rmsnorm import rmsnorm_bwd
+
+    return lambda: {"dx": rmsnorm_bwd(x.x, x.weight, x.dy, x.rstd)[0]}
+
+
 def quack_cross_entropy(x):
     from quack.cross_entropy import cross_entropy_fwd
 
@@ -114,15 +158,12 @@ QUACK = {
     "rms_norm": quack_rms_norm,
     "softmax_grad": quack_softmax_grad,
     "layer_norm_grad": quack_layer_norm_grad,
+    "rms_norm_grad": quack_rms_norm_grad,
     "cross_entropy": quack_cross_entropy,
 }
 
 
 def peers(case):
-    """torch, torch.compile where the operation is one expression, and QuACK."""
+    """torch, torch.compile and QuACK."""
     op = case["op"]
-    found = {"torch": globals()[op]}
-    if op in COMPILED:
-        found["torch.compile"] = compiled(op)
-    found["quack"] = QUACK[op]
-    return found
+    return {"torch": globals()[op], "torch.compile": compiled(op), "quack": QUACK[op]}

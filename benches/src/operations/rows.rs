@@ -3,8 +3,8 @@
 use half::bf16;
 use serde_json::json;
 use warpsmith::{
-    CrossEntropy, LayerNorm, LayerNormGrad, NormGradients, Normalized, Reduction, RmsNorm, Softmax,
-    SoftmaxGrad, Stream, Tensor,
+    CrossEntropy, LayerNorm, LayerNormGrad, NormGradients, Normalized, Reduction, RmsNorm,
+    RmsNormGrad, Softmax, SoftmaxGrad, Stream, Tensor,
 };
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
@@ -18,7 +18,8 @@ pub static ROWS: Operation = Operation {
     sets: &[
         Set::new("softmax", "bf16, 512 MiB in rows of 256 to 262144").reaching(Some(1.05), None),
         Set::new("norm", "layer norm and RMS norm, likewise").reaching(Some(1.05), None),
-        Set::new("grad", "gradients of softmax and layer norm").reaching(Some(1.05), None),
+        Set::new("grad", "gradients of softmax, layer norm and RMS norm")
+            .reaching(Some(1.05), None),
         Set::new(
             "cross_entropy",
             "with its gradient, vocabularies of 32k to 256k",
@@ -65,16 +66,18 @@ enum Op {
     RmsNorm,
     SoftmaxGrad,
     LayerNormGrad,
+    RmsNormGrad,
     CrossEntropy,
 }
 
 impl Op {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Softmax,
         Self::LayerNorm,
         Self::RmsNorm,
         Self::SoftmaxGrad,
         Self::LayerNormGrad,
+        Self::RmsNormGrad,
         Self::CrossEntropy,
     ];
 
@@ -85,6 +88,7 @@ impl Op {
             Self::RmsNorm => "rms_norm",
             Self::SoftmaxGrad => "softmax_grad",
             Self::LayerNormGrad => "layer_norm_grad",
+            Self::RmsNormGrad => "rms_norm_grad",
             Self::CrossEntropy => "cross_entropy",
         }
     }
@@ -93,7 +97,7 @@ impl Op {
     const fn tensors(self) -> usize {
         match self {
             Self::Softmax | Self::LayerNorm | Self::RmsNorm | Self::CrossEntropy => 2,
-            Self::SoftmaxGrad | Self::LayerNormGrad => 3,
+            Self::SoftmaxGrad | Self::LayerNormGrad | Self::RmsNormGrad => 3,
         }
     }
 }
@@ -112,7 +116,10 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
     };
     match set.name {
         "norm" => sized(LARGE, &[Op::LayerNorm, Op::RmsNorm]),
-        "grad" => sized(LARGE, &[Op::SoftmaxGrad, Op::LayerNormGrad]),
+        "grad" => sized(
+            LARGE,
+            &[Op::SoftmaxGrad, Op::LayerNormGrad, Op::RmsNormGrad],
+        ),
         "cross_entropy" => sized(LARGE, &[Op::CrossEntropy]),
         "medium" => sized(MEDIUM, &Op::ALL),
         "small" | "small_graphs" => [[1, 512], [8, 512], [64, 1024], [256, 2048]]
@@ -131,7 +138,7 @@ fn case(op: Op, shape: [usize; 2]) -> Case {
             Op::Softmax => softmax(stream, shape, copies),
             Op::LayerNorm | Op::RmsNorm => norm(op, stream, shape, copies),
             Op::SoftmaxGrad => softmax_grad(stream, shape, copies),
-            Op::LayerNormGrad => norm_grad(stream, shape, copies),
+            Op::LayerNormGrad | Op::RmsNormGrad => norm_grad(op, stream, shape, copies),
             Op::CrossEntropy => cross_entropy(stream, shape, copies),
         }
     };
@@ -207,28 +214,35 @@ fn softmax_grad(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Pre
     Ok(prepared)
 }
 
-fn norm_grad(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
+fn norm_grad(op: Op, stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
     let x = normal_copies::<bf16>(stream, &shape, 1, copies)?;
     let dy = normal_copies::<bf16>(stream, &shape, 2, copies)?;
     let dx = unwritten_copies::<bf16>(stream, &shape, copies)?;
     let weight = normal_copies::<bf16>(stream, &shape[1..], 3, 1)?;
+    let is_rms = matches!(op, Op::RmsNormGrad);
     let mean = Tensor::<f32>::empty(stream, &shape[..1])?;
     let rstd = Tensor::<f32>::empty(stream, &shape[..1])?;
     let kept = Normalized {
         y: dx[0].clone(),
         sum: None,
-        mean: Some(mean.clone()),
+        mean: (!is_rms).then(|| mean.clone()),
         rstd: Some(rstd.clone()),
     };
     // All copies hold the same rows.
-    LayerNorm::new(&x[0]).run_kept_into(&kept, stream)?;
+    if is_rms {
+        RmsNorm::new(&x[0]).run_kept_into(&kept, stream)?;
+    } else {
+        LayerNorm::new(&x[0]).run_kept_into(&kept, stream)?;
+    }
     let dweight = Tensor::<f32>::empty(stream, &shape[1..])?;
     let dbias = Tensor::<f32>::empty(stream, &shape[1..])?;
     let mut prepared = Prepared::new();
     prepared.operand("x", &x);
     prepared.operand("dy", &dy);
     prepared.operand("weight", &weight);
-    prepared.operand("mean", std::slice::from_ref(&mean));
+    if !is_rms {
+        prepared.operand("mean", std::slice::from_ref(&mean));
+    }
     prepared.operand("rstd", std::slice::from_ref(&rstd));
     prepared.answer("dx", &dx[0], stream)?;
     let stream = stream.clone();
@@ -236,10 +250,15 @@ fn norm_grad(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepar
         let out = NormGradients {
             dx: dx[copy].clone(),
             dweight: Some(dweight.clone()),
-            dbias: Some(dbias.clone()),
+            dbias: (!is_rms).then(|| dbias.clone()),
         };
-        let gradient = LayerNormGrad::new(&x[copy], &dy[copy], &mean, &rstd);
-        Ok(gradient.weight(&weight[0]).run_into(&out, &stream)?)
+        let (x, dy, weight) = (&x[copy], &dy[copy], &weight[0]);
+        if is_rms {
+            let gradient = RmsNormGrad::new(x, dy, &rstd).weight(weight);
+            return Ok(gradient.run_into(&out, &stream)?);
+        }
+        let gradient = LayerNormGrad::new(x, dy, &mean, &rstd).weight(weight);
+        Ok(gradient.run_into(&out, &stream)?)
     });
     Ok(prepared)
 }
