@@ -274,13 +274,8 @@ impl Tile<'_> {
 
 /// How the blocks that split a tile's k add up their sums.
 pub(super) trait Combine {
-    /// This thread's job.
-    fn job<Out: Element>(
-        &self,
-        tile: &Tile<'_>,
-        d: *mut Out,
-        epilogue: &Unread<'_, Out>,
-    ) -> Job<Out>;
+    /// Which of the blocks that end a tile together this one is, and how many they are.
+    fn block(&self) -> (u32, u32);
 
     /// Every thread of a block calls it once its warps have stored their sums in `tile.sums`, with
     /// its job.

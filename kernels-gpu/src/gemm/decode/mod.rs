@@ -142,7 +142,7 @@ unsafe fn decode<
     // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
     unsafe {
         part.store(&sums, tile.sums, config);
-        let job = combine.job(&tile, d, &epilogue);
+        let job = tile.job(combine.block(), d, &epilogue);
         combine.finish(&tile, job, &epilogue);
     }
 }

@@ -32,8 +32,9 @@
 //! | after both | barriers, 16 bytes a stage | to the end |
 //!
 //! # Timeline
-//! - All: initialise the barriers; let the next launch begin; wait for the writes of the preceding
-//!   launches. The producer prefetches weights into L2 before it waits.
+//! - All: initialise the barriers; let the next launch begin; work out what to do at the end, where
+//!   each instruction counts; wait for the writes of the preceding launches. The producer prefetches
+//!   weights into L2 before it waits.
 //! - Producer: for each k tile: wait until the stage is free, announce its bytes, load. If loads
 //!   are shared, it waits at the end until all that it loaded has been read.
 //! - Consumers: for each k tile: wait until it has landed, issue its `wgmma`s, wait for those of
@@ -148,7 +149,7 @@ pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
             block.prefetch::<W>();
         }
         griddepcontrol_launch_dependents();
-        let job = combine.job(&tile, d, &epilogue).known();
+        let job = tile.job(combine.block(), d, &epilogue).known();
         griddepcontrol_wait(); // wait until the preceding launches' writes are visible
         if thread_idx >= producer {
             if thread_idx == producer {

@@ -4,7 +4,6 @@ use cuda_std::cluster::{
     barrier_cluster_arrive_relaxed, barrier_cluster_arrive_release, barrier_cluster_wait_acquire,
     ld_shared_cluster_v4_f32, mapa_shared_cluster,
 };
-use cuda_std::element::Element;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
@@ -55,13 +54,8 @@ impl Cluster {
 
 impl Combine for Cluster {
     #[inline(always)]
-    fn job<Out: Element>(
-        &self,
-        tile: &Tile<'_>,
-        d: *mut Out,
-        epilogue: &Unread<'_, Out>,
-    ) -> Job<Out> {
-        tile.job((thread::block_idx_y(), thread::grid_dim_y()), d, epilogue)
+    fn block(&self) -> (u32, u32) {
+        (thread::block_idx_y(), thread::grid_dim_y())
     }
 
     #[inline(always)]
