@@ -13,8 +13,8 @@
 //! ```
 //!
 //! So the best tilings are those whose blocks just fill one wave, or two; `tile_n` may be any
-//! multiple of 8. In 45 cases measured on an H200 with every tiling (1 to 128 rows), the chosen one took
-//! 0.2 % longer than the best on average, 3 % at most, and the estimate was off by 3.5 %.
+//! multiple of 8. In 45 cases measured on an H200 with every tiling (1 to 128 rows), the chosen one
+//! took 0.2 % longer than the best on average, 3 % at most, and the estimate was off by 3.5 %.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine};
