@@ -97,14 +97,23 @@ impl Skeleton {
                 _ => Vec::new(),
             })
         };
-        let versions = fragments().map(Fragment::version).chain([&*self.version]);
-        let targets = fragments().map(Fragment::target).chain([&*self.target]);
+        let least = fillings.iter().map(|(_, filling)| match filling {
+            Filling::LoadOnce(_) | Filling::PrefetchOnce => ("7.4", "sm_80"),
+            _ => (&*self.version, &*self.target),
+        });
+        let least = least.chain([(&*self.version, &*self.target)]);
+        let needs = fragments().map(|fragment| (fragment.version(), fragment.target()));
+        let (versions, targets): (Vec<&str>, Vec<&str>) = needs.chain(least).unzip();
         let mut out = format!(
             ".version {}\n.target {}\n.address_size 64\n",
             versions
+                .iter()
                 .max_by_key(|version| numbers(version))
-                .unwrap_or(""),
-            targets.max_by_key(|target| numbers(target)).unwrap_or(""),
+                .unwrap_or(&""),
+            targets
+                .iter()
+                .max_by_key(|target| numbers(target))
+                .unwrap_or(&""),
         );
         let own = self.variables.iter().map(|line| &**line);
         let of_fragments = fragments()
@@ -157,15 +166,32 @@ impl Skeleton {
             (Filling::Constant(_), ..) => {
                 return Err("a constant fills a hole of one output and no inputs".to_owned());
             }
-            (Filling::Load(bytes), words, [address]) => {
+            (Filling::Load(bytes) | Filling::LoadOnce(bytes), words, [address]) => {
                 for unused in words.iter().skip(bytes.div_ceil(4) as usize) {
                     let _ = writeln!(out, "mov.b32\t{unused},0;");
                 }
                 let (width, words) = access(*bytes, words)?;
-                let _ = writeln!(out, "ld.global.{width}\t{words},[{address}];");
+                let _ = match filling {
+                    Filling::LoadOnce(_) => write!(
+                        out,
+                        "{{\n.reg .b64 policy;\n\
+                         createpolicy.fractional.L2::evict_last.b64\tpolicy,1.0;\n\
+                         ld.global.L2::cache_hint.{width}\t{words},[{address}],policy;\n}}\n",
+                    ),
+                    _ => writeln!(out, "ld.global.{width}\t{words},[{address}];"),
+                };
             }
-            (Filling::Load(_), ..) => {
+            (Filling::Load(_) | Filling::LoadOnce(_), ..) => {
                 return Err("a load fills a hole whose only input is an address".to_owned());
+            }
+            (Filling::Prefetch, [], [address]) => {
+                let _ = writeln!(out, "prefetch.global.L2\t[{address}];");
+            }
+            (Filling::PrefetchOnce, [], [address]) => {
+                let _ = writeln!(out, "prefetch.global.L2::evict_last\t[{address}];");
+            }
+            (Filling::Prefetch | Filling::PrefetchOnce, ..) => {
+                return Err("a prefetch fills a hole whose only operand is an address".to_owned());
             }
             (Filling::Store(bytes), [], [address, words @ ..]) => {
                 let (width, words) = access(*bytes, words)?;

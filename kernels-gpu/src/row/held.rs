@@ -3,6 +3,7 @@
 
 use super::group::Group;
 use super::packed::{Packed, Raw};
+use super::policy::read_once;
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
 
@@ -72,11 +73,14 @@ impl Places {
 #[inline(always)]
 pub(crate) unsafe fn load<T: Packed, const R: usize>(row: *const T, places: &Places) -> [Raw; R] {
     let mut raw = [[0; 4]; R];
+    let policy = read_once();
     let mut j = 0;
     while j < R {
         let at = row.wrapping_add(places.element::<T>(j));
         // SAFETY: a vector of the row, or nothing is read.
-        raw[j] = unsafe { mem::ld_global_v4_u32_if(at.cast(), places.has(j)) };
+        raw[j] = unsafe {
+            mem::ld_global_l2_cache_hint_v4_u32_if(at.cast(), places.has(j), policy)
+        };
         j += 1;
     }
     raw

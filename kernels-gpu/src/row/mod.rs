@@ -16,6 +16,7 @@ pub(crate) mod held;
 pub(crate) mod loose;
 pub(crate) mod moments;
 pub(crate) mod packed;
+pub(crate) mod policy;
 pub(crate) mod ring;
 pub(crate) mod slices;
 pub(crate) mod words;

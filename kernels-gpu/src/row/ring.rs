@@ -27,6 +27,7 @@
 //!
 //! **Shared memory**: barriers, places, then for each warp its stages: its parts of all inputs.
 
+use super::policy::read_once;
 use super::packed::{Packed, Raw};
 use super::words::{of_words, words};
 use cuda_std::cluster;
@@ -36,7 +37,7 @@ use cuda_std::mbarrier::Mbarrier;
 use cuda_std::mem;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use cuda_std::tma::cp_async_bulk_shared_cluster_global;
+use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 use cuda_std::warp::{FULL_MASK, Words, bar_warp_sync, uniform};
 use spec::rows::{RING_VECTORS, RingLayout, RowParams, VECTOR_BYTES};
 
@@ -358,7 +359,7 @@ impl<const R: usize> Ring<R> {
         unsafe {
             landed.arrive_expect_tx(bytes);
             if bytes > 0 {
-                cp_async_bulk_shared_cluster_global(to, from.cast(), bytes, landed);
+                cp_async_bulk_shared_cluster_global_l2_cache_hint(to, from.cast(), bytes, landed, read_once());
             }
         }
     }

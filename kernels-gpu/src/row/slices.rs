@@ -18,6 +18,7 @@
 
 mod parts;
 
+use super::policy::read_once;
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
@@ -29,7 +30,7 @@ use cuda_std::mbarrier::Mbarrier;
 use cuda_std::mem;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use cuda_std::tma::cp_async_bulk_shared_cluster_global;
+use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 use cuda_std::warp::Words;
 use spec::rows::{BARRIER_BYTES, RowParams, VECTOR_BYTES, slices_offset};
 
@@ -231,7 +232,7 @@ impl Team {
                 while input < self.inputs && bytes > 0 {
                     let from = row_of(input).wrapping_add(self.first as usize * T::LANES);
                     let Slice(to) = self.slice(input);
-                    cp_async_bulk_shared_cluster_global(to, from.cast(), bytes, self.landed());
+                    cp_async_bulk_shared_cluster_global_l2_cache_hint(to, from.cast(), bytes, self.landed(), read_once());
                     input += 1;
                 }
                 if self.group.blocks > 1 {

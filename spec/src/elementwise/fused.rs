@@ -8,6 +8,7 @@
 //! | `bytes0` .. `bytes4` | bytes of a chunk of the output and of each input |
 //! | `size0` .. `size4` | bytes of an element of each |
 //! | `elements` | elements of a chunk |
+//! | `ask` | the prefetch of a line |
 //! | `load1` .. `load4`, `store` | the access to a chunk; of an input that repeats one element, to that |
 //! | `take1` .. `take4`, `put` | the access to one element |
 //! | `chunk` | four words of the output from four words of each input |
@@ -26,32 +27,11 @@ pub struct DenseParams {
     pub chunks: u32,
     /// Number of elements behind them.
     pub rest: u32,
-    /// What blocks prefetch into L2.
-    pub bursts: Bursts,
+    /// Chunks from a block's first to the first of those that it prefetches into L2, for a block that
+    /// begins later; 0 if blocks prefetch nothing.
+    pub ahead: u32,
     /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
     pub scalars: [u64; MAX_STEPS],
-}
-
-/// What blocks prefetch into L2 for later ones: each burst of blocks asks for what a later burst
-/// loads. Memory is faster where it reads much at a time before it writes again.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bursts {
-    /// Chunks from a burst's to those that it asks for; 0 if blocks ask for nothing.
-    pub ahead: u32,
-    /// Log2 of the blocks of a burst.
-    pub burst_log2: u16,
-    /// Log2 of the blocks for which one asks: the first of a burst ask for all of them.
-    pub share_log2: u16,
-}
-
-impl Bursts {
-    /// Blocks that ask for nothing.
-    pub const NONE: Self = Self {
-        ahead: 0,
-        burst_log2: 0,
-        share_log2: 0,
-    };
 }
 
 /// A launch over tensors of any strides.

@@ -20,7 +20,7 @@ mod walk;
 
 pub use chain::{Arithmetic, CHAIN_DTYPES, MAX_INPUTS, MAX_KEPT, MAX_STEPS};
 pub use functions::{BinaryOp, GradOp, UnaryOp};
-pub use fused::{Bursts, CHUNK_BYTES, DenseParams, FusedEntry, StridedParams};
+pub use fused::{CHUNK_BYTES, DenseParams, FusedEntry, StridedParams};
 pub use transpose::{TransposeEntry, TransposeParams};
 pub use walk::{CopyEntry, WalkParams};
 

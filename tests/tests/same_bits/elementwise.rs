@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::division::Division;
 use spec::elementwise::{
-    Bursts, CopyEntry, DenseParams, FusedEntry, MAX_RANK, MAX_STEPS, StridedParams, THREADS,
+    CopyEntry, DenseParams, FusedEntry, MAX_RANK, MAX_STEPS, StridedParams, THREADS,
     TransposeEntry, TransposeParams, WalkParams, grid_blocks,
 };
 use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
@@ -13,17 +13,6 @@ use warpsmith::testing::devices;
 use warpsmith::{Arithmetic, BinaryOp, Chain, Device, E4m3, LaunchConfig, Tensor, UnaryOp};
 
 use crate::trial::{Arg, Trial};
-
-/// Blocks that prefetch a later block's chunks, and pairs of which the first asks for both.
-const BY_BLOCK: Bursts = Bursts {
-    ahead: 512,
-    ..Bursts::NONE
-};
-const BY_TWO_BLOCKS: Bursts = Bursts {
-    burst_log2: 1,
-    share_log2: 1,
-    ..BY_BLOCK
-};
 
 /// A walk over two dimensions, or over one without gaps in chunks of up to `chunk`; and the lengths
 /// of the tensors.
@@ -74,7 +63,8 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
             "elements" => Filling::Constant(4),
             "bytes" => Filling::Constant(16),
             "size" => Filling::Constant(4),
-            "load" => Filling::Load(16),
+            "load" => Filling::LoadOnce(16),
+            "ask" => Filling::PrefetchOnce,
             "store" => Filling::Store(16),
             "take" => Filling::Load(4),
             "put" => Filling::Store(4),
@@ -90,7 +80,7 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
         args.push(Arg::params(DenseParams {
             chunks,
             rest,
-            bursts: [Bursts::NONE, BY_BLOCK, BY_TWO_BLOCKS][rng.random_range(0..3)],
+            ahead: [0, 512][rng.random_range(0..2)],
             scalars,
         }));
     } else {

@@ -7,7 +7,7 @@ use crate::module::Kernel;
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
 use spec::DType;
 use spec::elementwise::{
-    Arithmetic, Bursts, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams,
+    Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams,
     THREADS,
 };
 
@@ -23,56 +23,24 @@ const LIGHT: u32 = 32;
 /// than more loads in flight per thread.
 const SMALL_CHUNKS: u32 = 1 << 17;
 
-/// Chunks of a launch from which on threads of one chunk prefetch: its tensors are larger than the
-/// L2 cache.
-const BURST_CHUNKS: u32 = 1 << 21;
-
-/// Compute capability from which on they do. Smaller L2 caches would not hold what they ask for.
-const BURST_ARCH: (u32, u32) = (9, 0);
-
-/// Bytes that a burst of their blocks asks for: those of the second burst after it.
-const BURST_BYTES: u32 = 1 << 20;
-const BURSTS_AHEAD: u32 = 2;
-
-/// Log2 of the blocks for which each of the first blocks of a burst asks.
-const BURST_SHARE_LOG2: u16 = 2;
-
 /// Blocks for each SM by which a block of threads of several chunks is ahead of the one whose chunks
 /// it prefetches: half of those that run at the same time.
 const AHEAD_BLOCKS: u32 = 6;
 
-/// What the blocks of a launch over `chunks` chunks prefetch.
-fn bursts(composition: &Composition<'_>, chunks: u32, device: &Device) -> Bursts {
+/// How many chunks ahead the blocks of a launch prefetch; 0 if they do not.
+fn ahead(composition: &Composition<'_>, device: &Device) -> u32 {
     let FusedEntry {
         inputs,
         chunks: own,
         ..
     } = composition.entry;
-    let info = device.info();
     let output = composition.dtypes[0].size_bytes() as u32;
     let input = widest_of(&composition.dtypes[1..=inputs as usize]);
     // 2 to 3 % slower where more is read than written: f32 to bf16 takes 190 us instead of 186.
-    if output < input {
-        return Bursts::NONE;
+    if own == 1 || output < input {
+        return 0;
     }
-    if own > 1 {
-        return Bursts {
-            ahead: AHEAD_BLOCKS * THREADS * own * info.multiprocessors,
-            burst_log2: 0,
-            share_log2: 0,
-        };
-    }
-    // Two inputs are slower with it.
-    if inputs > 1 || chunks < BURST_CHUNKS || info.arch < BURST_ARCH {
-        return Bursts::NONE;
-    }
-    let of_block = THREADS * composition.elements * input;
-    let burst_log2 = (BURST_BYTES / of_block).ilog2();
-    Bursts {
-        ahead: (BURSTS_AHEAD * THREADS) << burst_log2,
-        burst_log2: burst_log2 as u16,
-        share_log2: BURST_SHARE_LOG2,
-    }
+    AHEAD_BLOCKS * THREADS * own * device.info().multiprocessors
 }
 
 /// Steps over tensors of known dtypes.
@@ -159,7 +127,7 @@ impl<'a> Fused<'a> {
                 dense = DenseParams {
                     chunks,
                     rest,
-                    bursts: bursts(&composition, chunks, device),
+                    ahead: ahead(&composition, device),
                     scalars,
                 };
                 &dense

@@ -1,8 +1,8 @@
 //! Addresses of chunks and elements, and the holes for the accesses to them.
 
 use cuda_std::hint::opaque;
-use cuda_std::{hole, mem, thread};
-use spec::elementwise::{Bursts, MAX_RANK, THREADS, WalkParams};
+use cuda_std::{hole, thread};
+use spec::elementwise::{MAX_RANK, THREADS, WalkParams};
 
 /// Bytes of a cache line.
 const LINE_BYTES: u32 = 128;
@@ -11,8 +11,7 @@ const LINE_BYTES: u32 = 128;
 pub(super) trait Places {
     /// Addresses of chunk `index` in the output and the first `N` inputs.
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5];
-    /// Prefetches into L2 what later blocks load, if this one is among those that ask. A block has
-    /// `own` chunks.
+    /// Prefetches into L2 what a later block loads; a block has `own` chunks.
     fn ask_ahead<const N: usize>(&self, own: u32, chunks: u32);
     /// Addresses of element `index` of those behind the last of `chunks`.
     fn element<const N: usize>(&self, chunks: u32, index: u32) -> [*mut u8; 5];
@@ -59,14 +58,15 @@ fn starts(y: *mut u8, [a, b, c, d]: [*const u8; 4]) -> [*mut u8; 5] {
 /// Contiguous tensors.
 pub(super) struct Dense {
     tensors: [*mut u8; 5],
-    bursts: Bursts,
+    /// As in [`spec::elementwise::DenseParams`].
+    ahead: u32,
 }
 
 impl Dense {
     #[inline(always)]
-    pub(super) fn new(y: *mut u8, inputs: [*const u8; 4], bursts: Bursts) -> Self {
+    pub(super) fn new(y: *mut u8, inputs: [*const u8; 4], ahead: u32) -> Self {
         let tensors = starts(y, inputs);
-        Self { tensors, bursts }
+        Self { tensors, ahead }
     }
 }
 
@@ -86,27 +86,20 @@ impl Places for Dense {
     /// A line for each thread at a time.
     #[inline(always)]
     fn ask_ahead<const N: usize>(&self, own: u32, chunks: u32) {
-        let Bursts {
-            ahead,
-            burst_log2,
-            share_log2,
-        } = self.bursts;
-        let block = thread::block_idx_x();
-        let in_burst = block & ((1 << burst_log2) - 1);
-        let asks = (in_burst << share_log2) < (1 << burst_log2);
-        let share = own << share_log2;
-        let first = (block - in_burst) * own + in_burst * share + ahead;
-        if ahead == 0 || !asks || first + share > chunks {
+        let first = thread::block_idx_x() * own + self.ahead;
+        if self.ahead == 0 || first + own > chunks {
             return;
         }
         let (at, bytes) = (self.chunk::<N>(first), chunk_bytes());
+        let line = thread::thread_idx_x() * LINE_BYTES;
         let mut t = 1;
         while t <= N {
-            let mut line = thread::thread_idx_x() * LINE_BYTES;
-            while line < share * bytes[t] {
+            // Chunks of an input are at most as long as those by which threads are counted, so
+            // there are no more lines than threads.
+            if line < own * bytes[t] {
+                let line = at[t].wrapping_add(line as usize);
                 // SAFETY: a line with chunks that exist.
-                unsafe { mem::prefetch_global_l2(at[t].wrapping_add(line as usize)) };
-                line += THREADS * LINE_BYTES;
+                unsafe { hole!(prefetch "ask", line) };
             }
             t += 1;
         }

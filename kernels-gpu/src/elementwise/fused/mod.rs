@@ -5,7 +5,7 @@
 //! two. Chunks of strided tensors may be single elements, of which a thread with one input has up
 //! to four.
 //!
-//! **Timeline**: load all inputs of all chunks; ask for those of later blocks to be in L2 by then;
+//! **Timeline**: load all inputs of all chunks; ask for those of a later block to be in L2 by then;
 //! then, for each chunk, the function and the store.
 //! Blocks that do not have all of their chunks take them one by one. The first threads also take
 //! the elements behind the last chunk.
@@ -57,9 +57,6 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
             let places = at.chunk::<N>(index);
             // SAFETY: as above.
             let words = unsafe { load::<N>(places) };
-            if CHUNKS == 1 && N == 1 {
-                at.ask_ahead::<N>(THREADS, chunks);
-            }
             // SAFETY: as above.
             unsafe { store(places, chunk(words)) };
             index += THREADS;
@@ -91,7 +88,7 @@ macro_rules! dense {
         ) {
             // SAFETY: the launch's promise.
             unsafe {
-                let at = Dense::new(y, [a, b, c, d], params.bursts);
+                let at = Dense::new(y, [a, b, c, d], params.ahead);
                 run::<$inputs, $chunks>(at, params.chunks, params.rest)
             }
         }

@@ -1,5 +1,6 @@
 //! Slices that land in parts, one after the other, so that threads begin before all of them have.
 
+use crate::row::policy::read_once;
 use super::{Slice, Team};
 use crate::row::group::Group;
 use crate::row::held::row_of;
@@ -7,7 +8,7 @@ use crate::row::packed::Packed;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
-use cuda_std::tma::cp_async_bulk_shared_cluster_global;
+use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 use spec::rows::{RowParams, VECTOR_BYTES};
 
 impl Team {
@@ -64,7 +65,7 @@ impl Team {
                     let Slice(to) = self.slice(0);
                     let to = to.add_bytes(first * VECTOR_BYTES);
                     let from = from.wrapping_add(first as usize * T::LANES);
-                    cp_async_bulk_shared_cluster_global(to, from.cast(), bytes, landed(part));
+                    cp_async_bulk_shared_cluster_global_l2_cache_hint(to, from.cast(), bytes, landed(part), read_once());
                 }
                 first += of_part;
                 part += 1;
