@@ -5,18 +5,19 @@
 //!
 //! | in LLVM's text | what remains |
 //! |---|---|
-//! | comments, blank lines, indentation | nothing, except `// hole ..`: where fragments go |
+//! | comments, blank lines, indentation | nothing, except `// hole ..`: where fragments go, and `// once`: what is read once |
 //! | blanks after commas and before the tab after a mnemonic | nothing; in `asm!` a blank, no tab |
 //! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$arg0` |
 //! | the function's number in labels, `$L__BB12_3` | `$3` |
 //! | `.ptr .align 1`, which promises nothing | nothing |
+//! | `.uni` of a jump without a condition: threads that are together stay so anyway | nothing |
 //! | bits of an f32, `0f3F000000`, where decimals say it shorter and as exactly | `0.5` |
 //!
 //! Parameters and labels are local to their function, and names from Rust contain no `$`, so the
 //! short names are as unique as the long ones.
 
-/// The beginning of a comment that has a meaning: it marks a hole.
-const HOLE: &str = "// hole ";
+/// The beginnings of comments that have a meaning: they mark a hole, and what is read once.
+const MEANT: [&str; 2] = ["// hole ", "// once"];
 
 /// Returns the shortened text of a module.
 pub(crate) fn tidy(ptx: &str) -> String {
@@ -31,7 +32,7 @@ pub(crate) fn tidy(ptx: &str) -> String {
         }
         let comment = line
             .find("//")
-            .filter(|&start| !line[start..].starts_with(HOLE));
+            .filter(|&start| !MEANT.iter().any(|meant| line[start..].starts_with(meant)));
         let code = comment.map_or(line, |start| &line[..start]).trim();
         if code.is_empty() {
             continue;
@@ -41,6 +42,10 @@ pub(crate) fn tidy(ptx: &str) -> String {
         }
         let code = code.replace(" \t", "\t").replace(", ", ",");
         let code = code.replace(" .ptr .align 1 ", " ");
+        let code = match code.strip_prefix("bra.uni\t") {
+            Some(label) => format!("bra\t{label}"),
+            None => code,
+        };
         let code = renamed(&code, &param, "$arg", |_| Some(0));
         let code = renamed(&code, "$L__BB", "$", |rest| {
             let digits = digits(rest);
@@ -149,9 +154,11 @@ mod tests {
 \tmov.b32 %r3, %r4; // hole value %r3 <- %r4
 \t// begin inline asm
 \tmov.b32 {%r1, %r2}, %rd1;
+\tprefetch.global.L2 [%rd1]; // once
 \t// end inline asm
 $L__BB0_2:
 \t@%p1 bra \t$L__BB0_2;
+\tbra.uni \t$L__BB0_2;
 \tmov.u64 \t%rd2, buf_param_1;
 \tmov.u64 \t%rd3, f_param_1x;
 \tret;
@@ -174,8 +181,10 @@ $L__BB0_2:
 ld.param.b64\t%rd1,[$arg10+80];
 mov.b32 %r3,%r4; // hole value %r3 <- %r4
 mov.b32 {%r1,%r2},%rd1;
+prefetch.global.L2 [%rd1]; // once
 $2:
 @%p1 bra\t$2;
+bra\t$2;
 mov.u64\t%rd2,buf_param_1;
 mov.u64\t%rd3,f_param_1x;
 ret;

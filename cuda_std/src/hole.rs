@@ -17,14 +17,13 @@
 /// ```
 ///
 /// Outputs are declared variables, inputs are variables; all are `u32`, but for the address that an
-/// access begins with. Four forms:
+/// access begins with. Three forms:
 ///
 /// | | the host fills it with | unfilled |
 /// |---|---|---|
 /// | `hole!("name", [y, ..] <- [x, ..])` | fragments ([`crate::fragment`]), or a constant where there are no inputs | outputs are 0 |
 /// | `hole!(load "name", [y, ..] <- address)` | one load from global memory, as wide as it says | outputs are 0 |
 /// | `hole!(store "name", address <- [x, ..])` | one store | nothing |
-/// | `hole!(prefetch "name", address)` | one prefetch into L2 | nothing |
 ///
 /// A name is of letters, digits and `_`; another one, which could be text of more lines, does not
 /// compile:
@@ -84,17 +83,6 @@ macro_rules! hole {
         #[cfg(not(target_arch = "nvptx64"))]
         {
             $(let _ = $in;)+
-            let _ = ($address, $crate::hole::no_access($name));
-        }
-    }};
-    (prefetch $name:literal, $address:ident) => {{
-        #[cfg(target_arch = "nvptx64")]
-        ::core::arch::asm!(
-            concat!("// hole ", $name, " <- {", stringify!($address), "}"),
-            $address = in(reg64) $address, options(readonly, nostack),
-        );
-        #[cfg(not(target_arch = "nvptx64"))]
-        {
             let _ = ($address, $crate::hole::no_access($name));
         }
     }};

@@ -107,6 +107,55 @@ pub unsafe fn prefetch_global_l2(ptr: *const u8) {
     })
 }
 
+/// `prefetch.global.L2`: as [`prefetch_global_l2`], for a [`ld_global_once_v4_u32`]. Where the host
+/// library changes that, this is `prefetch.global.L2::evict_last`.
+///
+/// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+///
+/// # Safety
+/// `ptr` points to global memory.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn prefetch_global_l2_once(ptr: *const u8) {
+    on_device!("mem::prefetch_global_l2_once", (ptr), {
+        // SAFETY: the caller's memory, of which nothing is read.
+        unsafe {
+            core::arch::asm!("prefetch.global.L2 [{}]; // once", in(reg64) ptr, options(nostack));
+        }
+    })
+}
+
+/// `ld.global.v4.u32` of data that is read once, while other data is written: 16 bytes.
+///
+/// In PTX it is a load whose line ends in `// once`. Where the host library loads such a kernel for
+/// a device on which that is faster, L2 evicts the data last (`.L2::cache_hint`, from sm_80 on):
+/// what is written then leaves L2 soon, and memory takes it in longer runs. A kernel that is built
+/// for such a device alone says it itself
+/// ([`ld_global_l2_cache_hint_v4_u32_if`]).
+///
+/// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+///
+/// # Safety
+/// `ptr` points to global memory, is aligned to 16 bytes and so many are readable there.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_global_once_v4_u32(ptr: *const u32) -> [u32; 4] {
+    on_device!("mem::ld_global_once_v4_u32", (ptr), {
+        let (a, b, c, d): (u32, u32, u32, u32);
+        // SAFETY: the caller's memory.
+        unsafe {
+            core::arch::asm!("ld.global.v4.u32 {{{}, {}, {}, {}}}, [{}]; // once", out(reg32) a,
+                out(reg32) b, out(reg32) c, out(reg32) d, in(reg64) ptr,
+                options(readonly, nostack));
+        }
+        [a, b, c, d]
+    })
+}
+
 /// `st.shared.v2.f32`: stores two neighbouring elements, 8 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.

@@ -10,6 +10,7 @@ use crate::device::{Device, lock};
 use crate::early::begin_early;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
+use crate::once::read_once;
 use crate::module::{Kernel, Module};
 use crate::signature::{ParamInfo, Signature, parse, signatures};
 use flate2::read::ZlibDecoder;
@@ -47,6 +48,7 @@ impl Device {
             });
         };
         let (text, mut signature) = known_kernel(module, entry)?;
+        let text = read_once(&text, self.arch());
         let text = begin_early(&text, &mut signature, self.arch())?;
         Module::load_parsed(self, &text, vec![signature])?.kernel(name)
     }

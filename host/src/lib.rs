@@ -68,6 +68,7 @@ pub mod fuse;
 mod launch;
 mod loaded;
 mod module;
+mod once;
 mod ops;
 #[cfg(test)]
 mod ordering_tests;

@@ -8,9 +8,9 @@ use ptx_syntax::ast::{Instruction, Operand, Statement};
 use std::collections::HashMap;
 
 /// Instructions that touch registers only, branches, and fences.
-const HARMLESS: [&str; 46] = [
+const HARMLESS: [&str; 47] = [
     "abs", "add", "and", "bfe", "bfi", "bfind", "bra", "brev", "clz", "cnot", "copysign", "cos",
-    "cvt", "cvta", "div", "elect", "ex2", "fence", "fma", "lg2", "lop3", "mad", "mad24", "max",
+    "createpolicy", "cvt", "cvta", "div", "elect", "ex2", "fence", "fma", "lg2", "lop3", "mad", "mad24", "max",
     "min", "mov", "mul", "mul24", "neg", "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad",
     "selp", "set", "setp", "shf", "shl", "shr", "sin", "sqrt", "sub",
 ];

@@ -14,14 +14,9 @@ pub enum Filling {
     /// input. The first outputs get the loaded 32-bit words (1 and 2 bytes are zero-extended); the
     /// remaining outputs become 0.
     Load(u32),
-    /// The same, of data that is read once while others are written: L2 evicts it last
-    /// (`createpolicy.fractional.L2::evict_last`, from sm_80 on). What is written then leaves L2
-    /// sooner, in long runs, which memory takes faster.
+    /// The same, of data that is read once, as [`cuda_std::mem::ld_global_once_v4_u32`] reads it:
+    /// the loaded kernel has L2 evict it last, where that is faster.
     LoadOnce(u32),
-    /// A prefetch into L2 of the line at the address that is the hole's only input.
-    Prefetch,
-    /// The same, for a [`LoadOnce`](Self::LoadOnce).
-    PrefetchOnce,
     /// A store of 1, 2, 4, 8 or 16 bytes to global memory. The hole's first input is the address,
     /// and the words to store are the inputs after it.
     Store(u32),

@@ -5,6 +5,7 @@ use crate::early::begin_early;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
 use crate::module::{Kernel, Module};
+use crate::once::read_once;
 use crate::signature::{parse, signatures};
 
 /// Kernels by a key that describes the composition.
@@ -28,6 +29,7 @@ impl Device {
             let signature = signatures(&parse(&text)?)?.pop();
             let mut signature = signature.ok_or(Error::Bug("a composed module has no kernel"))?;
             let name = signature.name.clone();
+            let text = read_once(&text, self.arch());
             let text = begin_early(&text, &mut signature, self.arch())?;
             Module::load_parsed(self, &text, vec![signature])?.kernel(&name)
         })

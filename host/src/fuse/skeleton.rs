@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::text::{Function, Pieces, names};
 use super::{Filling, Fragment, FuseError};
+use crate::once;
 
 /// Marks a line as a hole; it follows the placeholder instruction.
 const MARK: &str = "// hole ";
@@ -97,23 +98,14 @@ impl Skeleton {
                 _ => Vec::new(),
             })
         };
-        let least = fillings.iter().map(|(_, filling)| match filling {
-            Filling::LoadOnce(_) | Filling::PrefetchOnce => ("7.4", "sm_80"),
-            _ => (&*self.version, &*self.target),
-        });
-        let least = least.chain([(&*self.version, &*self.target)]);
-        let needs = fragments().map(|fragment| (fragment.version(), fragment.target()));
-        let (versions, targets): (Vec<&str>, Vec<&str>) = needs.chain(least).unzip();
+        let versions = fragments().map(Fragment::version).chain([&*self.version]);
+        let targets = fragments().map(Fragment::target).chain([&*self.target]);
         let mut out = format!(
             ".version {}\n.target {}\n.address_size 64\n",
             versions
-                .iter()
                 .max_by_key(|version| numbers(version))
-                .unwrap_or(&""),
-            targets
-                .iter()
-                .max_by_key(|target| numbers(target))
-                .unwrap_or(&""),
+                .unwrap_or(""),
+            targets.max_by_key(|target| numbers(target)).unwrap_or(""),
         );
         let own = self.variables.iter().map(|line| &**line);
         let of_fragments = fragments()
@@ -171,27 +163,14 @@ impl Skeleton {
                     let _ = writeln!(out, "mov.b32\t{unused},0;");
                 }
                 let (width, words) = access(*bytes, words)?;
-                let _ = match filling {
-                    Filling::LoadOnce(_) => write!(
-                        out,
-                        "{{\n.reg .b64 policy;\n\
-                         createpolicy.fractional.L2::evict_last.b64\tpolicy,1.0;\n\
-                         ld.global.L2::cache_hint.{width}\t{words},[{address}],policy;\n}}\n",
-                    ),
-                    _ => writeln!(out, "ld.global.{width}\t{words},[{address}];"),
+                let mark = match filling {
+                    Filling::LoadOnce(_) => once::MARK,
+                    _ => "",
                 };
+                let _ = writeln!(out, "ld.global.{width}\t{words},[{address}];{mark}");
             }
             (Filling::Load(_) | Filling::LoadOnce(_), ..) => {
                 return Err("a load fills a hole whose only input is an address".to_owned());
-            }
-            (Filling::Prefetch, [], [address]) => {
-                let _ = writeln!(out, "prefetch.global.L2\t[{address}];");
-            }
-            (Filling::PrefetchOnce, [], [address]) => {
-                let _ = writeln!(out, "prefetch.global.L2::evict_last\t[{address}];");
-            }
-            (Filling::Prefetch | Filling::PrefetchOnce, ..) => {
-                return Err("a prefetch fills a hole whose only operand is an address".to_owned());
             }
             (Filling::Store(bytes), [], [address, words @ ..]) => {
                 let (width, words) = access(*bytes, words)?;

@@ -54,7 +54,7 @@ unsafe fn load<const S: usize>(from: *const u8, valid: u32, is_aligned: bool) ->
     // SAFETY: `valid` elements are readable, by one access if they are aligned.
     unsafe {
         if is_aligned && valid >= all {
-            return mem::ld_global_v4_u32(from.cast());
+            return mem::ld_global_once_v4_u32(from.cast());
         }
         let mut words = [0; 4];
         for e in 0..all {

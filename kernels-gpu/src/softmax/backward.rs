@@ -3,9 +3,9 @@
 
 use super::partial::Exp;
 use crate::row::group::Group;
-use crate::row::held::{row_of, row_of_mut};
+use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
-use crate::row::packed::{Packed, pack, unpack};
+use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::Team;
 use cuda_std::math::fma;
 use spec::rows::{RowParams, flags};
@@ -26,6 +26,63 @@ fn gradient(y: f32, dy: f32, sum: f32, is_log: bool) -> f32 {
     }
 }
 
+/// What a vector adds to the row's sum.
+#[inline(always)]
+fn terms<T: Packed, const V: usize>(y: &Raw, dy: &Raw, is_log: bool) -> f32 {
+    let (y, dy) = (unpack::<T, V>(y), unpack::<T, V>(dy));
+    let mut sum = 0.0;
+    let mut i = 0;
+    while i < V {
+        sum = fma(if is_log { 1.0 } else { y[i] }, dy[i], sum);
+        i += 1;
+    }
+    sum
+}
+
+/// A vector of the result.
+#[inline(always)]
+fn gradients<T: Packed, const V: usize>(y: &Raw, dy: &Raw, sum: f32, is_log: bool) -> Raw {
+    let (y, mut out) = (unpack::<T, V>(y), unpack::<T, V>(dy));
+    let mut i = 0;
+    while i < V {
+        out[i] = gradient(y[i], out[i], sum, is_log);
+        i += 1;
+    }
+    pack::<T, V>(&out)
+}
+
+/// Computes the rows of this block, of which each thread holds a vector; the grid covers all rows.
+///
+/// # Safety
+/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is
+/// shared memory for exchanges.
+#[inline(always)]
+pub(super) unsafe fn held<T: Packed, const V: usize>(
+    [y, dy]: [*const T; 2],
+    dx: *mut T,
+    params: &RowParams,
+    scratch: *mut u32,
+) {
+    // SAFETY: the launch's promise.
+    let mut group = unsafe { Group::of_vectors(params, scratch) };
+    let is_log = params.flags & flags::LOG != 0;
+    let row = group.row();
+    let places = Places::new::<T>(&group, params.n, row < params.rows);
+    // SAFETY: a row of both, or nothing; all threads of a row reduce.
+    let ([y], [dy], sum) = unsafe {
+        let mut y: [Raw; 1] = held::load(row_of(y, row, params.strides[0]), &places);
+        let mut dy: [Raw; 1] = held::load(row_of(dy, row, params.strides[1]), &places);
+        let terms = terms::<T, V>(&y[0], &dy[0], is_log);
+        let sum = group.reduce_held(terms, |a, b| a + b);
+        held::forget(&mut y);
+        held::forget(&mut dy);
+        (y, dy, sum)
+    };
+    let out = gradients::<T, V>(&y, &dy, sum, is_log);
+    // SAFETY: a vector of this row of dx, or nothing.
+    unsafe { held::store(row_of_mut(dx, row, params.strides[2]), &places, 0, out) };
+}
+
 /// Computes this team's row, of which its blocks have slices.
 ///
 /// # Safety
@@ -44,29 +101,15 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(
     let mut sum = 0.0;
     // SAFETY: vectors of the slices; all threads of the team come here, once.
     let sum = unsafe {
-        team.each(|v| {
-            let (y, dy) = (unpack::<T, V>(&y.read(v)), unpack::<T, V>(&dy.read(v)));
-            let mut of_vector = 0.0;
-            let mut i = 0;
-            while i < V {
-                of_vector = fma(if is_log { 1.0 } else { y[i] }, dy[i], of_vector);
-                i += 1;
-            }
-            sum += of_vector;
-        });
+        team.each(|v| sum += terms::<T, V>(&y.read(v), &dy.read(v), is_log));
         team.reduce(sum, |a, b| a + b)
     };
     let to = row_of_mut(dx, team.row, params.strides[2]);
     team.each(|v| {
         // SAFETY: vectors of the slices, and of this row of dx.
         unsafe {
-            let (y, mut out) = (unpack::<T, V>(&y.read(v)), unpack::<T, V>(&dy.read(v)));
-            let mut i = 0;
-            while i < V {
-                out[i] = gradient(y[i], out[i], sum, is_log);
-                i += 1;
-            }
-            team.store(to, v, pack::<T, V>(&out));
+            let out = gradients::<T, V>(&y.read(v), &dy.read(v), sum, is_log);
+            team.store(to, v, out);
         }
     });
 }

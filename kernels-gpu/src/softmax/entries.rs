@@ -14,7 +14,7 @@ use super::{backward, forward, total};
 
 macro_rules! softmax {
     ($($ty:ident, $lanes:literal: $held:ident, $slices:ident, $loose:ident;)*) => {$(
-        #[doc = concat!("Softmax of rows of ", stringify!($ty), ", held by a block or cluster.")]
+        #[doc = concat!("Softmax of rows of ", stringify!($ty), ", held by a block.")]
         ///
         /// # Safety
         /// Launched as `spec::rows` says, with tensors of these extents and strides.
@@ -54,7 +54,20 @@ softmax! {
 }
 
 macro_rules! softmax_grad {
-    ($($ty:ident, $lanes:literal: $slices:ident, $loose:ident;)*) => {$(
+    ($($ty:ident, $lanes:literal: $held:ident, $slices:ident, $loose:ident;)*) => {$(
+        #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", held by a block.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        #[kernel(max_threads = MAX_THREADS, min_blocks = 2, arch = "sm_90a")]
+        pub unsafe fn $held(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
+            // SAFETY: the launch's promise; its shared memory is for this alone.
+            unsafe {
+                let scratch = dynamic_shared![u32];
+                backward::held::<$ty, $lanes>([y, dy], dx, &params, scratch)
+            }
+        }
+
         #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", in slices.")]
         ///
         /// # Safety
@@ -80,9 +93,9 @@ macro_rules! softmax_grad {
 }
 
 softmax_grad! {
-    f32, 4: softmax_grad_f32_slices, softmax_grad_f32_loose;
-    f16, 8: softmax_grad_f16_slices, softmax_grad_f16_loose;
-    bf16, 8: softmax_grad_bf16_slices, softmax_grad_bf16_loose;
+    f32, 4: softmax_grad_f32_held, softmax_grad_f32_slices, softmax_grad_f32_loose;
+    f16, 8: softmax_grad_f16_held, softmax_grad_f16_slices, softmax_grad_f16_loose;
+    bf16, 8: softmax_grad_bf16_held, softmax_grad_bf16_slices, softmax_grad_bf16_loose;
 }
 
 macro_rules! cross_entropy {

@@ -8,7 +8,6 @@
 //! | `bytes0` .. `bytes4` | bytes of a chunk of the output and of each input |
 //! | `size0` .. `size4` | bytes of an element of each |
 //! | `elements` | elements of a chunk |
-//! | `ask` | the prefetch of a line |
 //! | `load1` .. `load4`, `store` | the access to a chunk; of an input that repeats one element, to that |
 //! | `take1` .. `take4`, `put` | the access to one element |
 //! | `chunk` | four words of the output from four words of each input |

@@ -1,7 +1,7 @@
 //! Entries that work on rows: their names and parameters.
 
 use super::{
-    GRAD_VECTORS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing, VECTORS,
+    GRAD_VECTORS, MAX_THREADS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing, VECTORS,
     WIDE_CLUSTER, WIDE_THREADS, WIDE_VECTORS,
 };
 use crate::DType;
@@ -201,6 +201,8 @@ impl RowOp {
                 ..PLAIN
             },
             Self::SoftmaxGrad => RowKernels {
+                vectors: 1,
+                alone_threads: MAX_THREADS,
                 slices: Some(Slicing {
                     alone_bytes: 64 << 10,
                     shared_bytes: 64 << 10,

@@ -64,7 +64,6 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
             "bytes" => Filling::Constant(16),
             "size" => Filling::Constant(4),
             "load" => Filling::LoadOnce(16),
-            "ask" => Filling::PrefetchOnce,
             "store" => Filling::Store(16),
             "take" => Filling::Load(4),
             "put" => Filling::Store(4),

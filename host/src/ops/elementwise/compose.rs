@@ -25,18 +25,6 @@ pub(super) struct Composition<'a> {
 /// Index of the skeletons' parameter that holds the numbers of the steps.
 const PARAMS: usize = 5;
 
-/// Least compute capability where inputs are read by [`Filling::LoadOnce`], as measured.
-const READS_ONCE: (u32, u32) = (9, 0);
-
-/// A load of an input, which is read once.
-pub(super) fn load_once(bytes: u32, arch: (u32, u32)) -> Filling {
-    if arch >= READS_ONCE {
-        Filling::LoadOnce(bytes)
-    } else {
-        Filling::Load(bytes)
-    }
-}
-
 /// Largest key, in words.
 const KEY: usize = 2 + 2 * spec::elementwise::MAX_STEPS;
 
@@ -86,9 +74,7 @@ impl Composition<'_> {
             "elements" => Filling::Constant(self.elements),
             "bytes" => Filling::Constant(bytes(tensor)),
             "size" => Filling::Constant(size(tensor)),
-            "load" => load_once(bytes(tensor), fragments.arch),
-            "ask" if fragments.arch >= READS_ONCE => Filling::PrefetchOnce,
-            "ask" => Filling::Prefetch,
+            "load" => Filling::LoadOnce(bytes(tensor)),
             "take" => Filling::Load(size(tensor)),
             "store" => Filling::Store(bytes(0)),
             "put" => Filling::Store(size(0)),

@@ -1,7 +1,7 @@
 //! Addresses of chunks and elements, and the holes for the accesses to them.
 
 use cuda_std::hint::opaque;
-use cuda_std::{hole, thread};
+use cuda_std::{hole, mem, thread};
 use spec::elementwise::{MAX_RANK, THREADS, WalkParams};
 
 /// Bytes of a cache line.
@@ -97,9 +97,8 @@ impl Places for Dense {
             // Chunks of an input are at most as long as those by which threads are counted, so
             // there are no more lines than threads.
             if line < own * bytes[t] {
-                let line = at[t].wrapping_add(line as usize);
                 // SAFETY: a line with chunks that exist.
-                unsafe { hole!(prefetch "ask", line) };
+                unsafe { mem::prefetch_global_l2_once(at[t].wrapping_add(line as usize)) };
             }
             t += 1;
         }
