@@ -1,7 +1,7 @@
 //! Copies between tensors of any strides, by bits.
 
 use cuda_std::param::ByValue;
-use cuda_std::{kernel, mem, thread, walk};
+use cuda_std::{kernel, thread, walk};
 use spec::elementwise::{CopyEntry, THREADS, WalkParams};
 
 /// y = x for every element; each thread has `N` loads in flight.
@@ -9,7 +9,7 @@ use spec::elementwise::{CopyEntry, THREADS, WalkParams};
 /// # Safety
 /// The tensors are those of `params`.
 #[inline(always)]
-unsafe fn copy<T: Piece, const N: usize>(x: *const T, y: *mut T, params: &WalkParams) {
+unsafe fn copy<T: Copy + Default, const N: usize>(x: *const T, y: *mut T, params: &WalkParams) {
     let first = thread::block_idx_x() * (THREADS * N as u32) + thread::thread_idx_x();
     let at = |j: u32| first + j * THREADS;
     let mut values = [T::default(); N];
@@ -17,7 +17,7 @@ unsafe fn copy<T: Piece, const N: usize>(x: *const T, y: *mut T, params: &WalkPa
         if at(j) < params.len {
             let offset = walk::offset(params, 1, at(j));
             // SAFETY: an element of x.
-            values[j as usize] = unsafe { T::load(x.wrapping_offset(offset)) };
+            values[j as usize] = unsafe { x.wrapping_offset(offset).read() };
         }
     }
     for j in 0..N as u32 {
@@ -29,36 +29,10 @@ unsafe fn copy<T: Piece, const N: usize>(x: *const T, y: *mut T, params: &WalkPa
     }
 }
 
-/// What a copy moves at a time.
-trait Piece: Copy + Default {
-    /// Loads it.
-    ///
-    /// # Safety
-    /// It is readable global memory.
-    #[inline(always)]
-    unsafe fn load(from: *const Self) -> Self {
-        // SAFETY: passed on to the caller.
-        unsafe { from.read() }
-    }
-}
-
-impl Piece for u8 {}
-impl Piece for u16 {}
-impl Piece for u32 {}
-impl Piece for u64 {}
-
 /// An element of 16 bytes.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(16))]
 pub struct Wide([u32; 4]);
-
-impl Piece for Wide {
-    #[inline(always)]
-    unsafe fn load(from: *const Self) -> Self {
-        // SAFETY: passed on to the caller; it is aligned to its size.
-        Self(unsafe { mem::ld_global_once_v4_u32(from.cast()) })
-    }
-}
 
 /// Elements a thread, as `spec` says.
 const fn per_thread<T>() -> usize {

@@ -78,9 +78,8 @@ pub(crate) unsafe fn load<T: Packed, const R: usize>(row: *const T, places: &Pla
     while j < R {
         let at = row.wrapping_add(places.element::<T>(j));
         // SAFETY: a vector of the row, or nothing is read.
-        raw[j] = unsafe {
-            mem::ld_global_l2_cache_hint_v4_u32_if(at.cast(), places.has(j), policy)
-        };
+        raw[j] =
+            unsafe { mem::ld_global_l2_cache_hint_v4_u32_if(at.cast(), places.has(j), policy) };
         j += 1;
     }
     raw

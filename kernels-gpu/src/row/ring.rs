@@ -27,8 +27,8 @@
 //!
 //! **Shared memory**: barriers, places, then for each warp its stages: its parts of all inputs.
 
-use super::policy::read_once;
 use super::packed::{Packed, Raw};
+use super::policy::read_once;
 use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
@@ -359,7 +359,13 @@ impl<const R: usize> Ring<R> {
         unsafe {
             landed.arrive_expect_tx(bytes);
             if bytes > 0 {
-                cp_async_bulk_shared_cluster_global_l2_cache_hint(to, from.cast(), bytes, landed, read_once());
+                cp_async_bulk_shared_cluster_global_l2_cache_hint(
+                    to,
+                    from.cast(),
+                    bytes,
+                    landed,
+                    read_once(),
+                );
             }
         }
     }

@@ -18,10 +18,10 @@
 
 mod parts;
 
-use super::policy::read_once;
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
+use super::policy::read_once;
 use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
@@ -232,7 +232,13 @@ impl Team {
                 while input < self.inputs && bytes > 0 {
                     let from = row_of(input).wrapping_add(self.first as usize * T::LANES);
                     let Slice(to) = self.slice(input);
-                    cp_async_bulk_shared_cluster_global_l2_cache_hint(to, from.cast(), bytes, self.landed(), read_once());
+                    cp_async_bulk_shared_cluster_global_l2_cache_hint(
+                        to,
+                        from.cast(),
+                        bytes,
+                        self.landed(),
+                        read_once(),
+                    );
                     input += 1;
                 }
                 if self.group.blocks > 1 {

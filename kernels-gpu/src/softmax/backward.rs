@@ -39,13 +39,14 @@ fn terms<T: Packed, const V: usize>(y: &Raw, dy: &Raw, is_log: bool) -> f32 {
     sum
 }
 
-/// A vector of the result.
+/// A vector of the result. Callers have a branch for each kind: by a choice for each element, a
+/// third of a kernel's instructions would be there for the other kind.
 #[inline(always)]
-fn gradients<T: Packed, const V: usize>(y: &Raw, dy: &Raw, sum: f32, is_log: bool) -> Raw {
+fn gradients<T: Packed, const V: usize, const IS_LOG: bool>(y: &Raw, dy: &Raw, sum: f32) -> Raw {
     let (y, mut out) = (unpack::<T, V>(y), unpack::<T, V>(dy));
     let mut i = 0;
     while i < V {
-        out[i] = gradient(y[i], out[i], sum, is_log);
+        out[i] = gradient(y[i], out[i], sum, IS_LOG);
         i += 1;
     }
     pack::<T, V>(&out)
@@ -78,9 +79,15 @@ pub(super) unsafe fn held<T: Packed, const V: usize>(
         held::forget(&mut dy);
         (y, dy, sum)
     };
-    let out = gradients::<T, V>(&y, &dy, sum, is_log);
+    let to = row_of_mut(dx, row, params.strides[2]);
     // SAFETY: a vector of this row of dx, or nothing.
-    unsafe { held::store(row_of_mut(dx, row, params.strides[2]), &places, 0, out) };
+    unsafe {
+        if is_log {
+            held::store(to, &places, 0, gradients::<T, V, true>(&y, &dy, sum));
+        } else {
+            held::store(to, &places, 0, gradients::<T, V, false>(&y, &dy, sum));
+        }
+    }
 }
 
 /// Computes this team's row, of which its blocks have slices.
@@ -105,13 +112,15 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(
         team.reduce(sum, |a, b| a + b)
     };
     let to = row_of_mut(dx, team.row, params.strides[2]);
-    team.each(|v| {
-        // SAFETY: vectors of the slices, and of this row of dx.
-        unsafe {
-            let out = gradients::<T, V>(&y.read(v), &dy.read(v), sum, is_log);
-            team.store(to, v, out);
-        }
-    });
+    // SAFETY: vectors of the slices, and of this row of dx.
+    let write = |v, gradients: fn(&Raw, &Raw, f32) -> Raw| unsafe {
+        team.store(to, v, gradients(&y.read(v), &dy.read(v), sum));
+    };
+    if is_log {
+        team.each(|v| write(v, gradients::<T, V, true>));
+    } else {
+        team.each(|v| write(v, gradients::<T, V, false>));
+    }
 }
 
 /// Computes all rows of this block, element by element.

@@ -59,7 +59,7 @@ macro_rules! softmax_grad {
         ///
         /// # Safety
         /// Launched as `spec::rows` says, with tensors of these extents and strides.
-        #[kernel(max_threads = MAX_THREADS, min_blocks = 2, arch = "sm_90a")]
+        #[kernel(max_threads = HELD_THREADS, min_blocks = 4, arch = "sm_90a")]
         pub unsafe fn $held(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise; its shared memory is for this alone.
             unsafe {

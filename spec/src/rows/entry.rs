@@ -1,8 +1,8 @@
 //! Entries that work on rows: their names and parameters.
 
 use super::{
-    GRAD_VECTORS, MAX_THREADS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing, VECTORS,
-    WIDE_CLUSTER, WIDE_THREADS, WIDE_VECTORS,
+    GRAD_VECTORS, HELD_THREADS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing,
+    VECTORS, WIDE_CLUSTER, WIDE_THREADS, WIDE_VECTORS,
 };
 use crate::DType;
 
@@ -11,6 +11,7 @@ const PLAIN: RowKernels = RowKernels {
     vectors: VECTORS as u32,
     least_threads: 4,
     alone_threads: 0,
+    biased_threads: 0,
     ahead: false,
     ring: None,
     wide: None,
@@ -189,6 +190,7 @@ impl RowOp {
             },
             Self::Norm => RowKernels {
                 alone_threads: 64,
+                biased_threads: 32,
                 ahead: true,
                 ring: Some(norm_ring(RING_VECTORS as u32)),
                 wide: Some(WIDE_RING),
@@ -202,7 +204,7 @@ impl RowOp {
             },
             Self::SoftmaxGrad => RowKernels {
                 vectors: 1,
-                alone_threads: MAX_THREADS,
+                alone_threads: HELD_THREADS,
                 slices: Some(Slicing {
                     alone_bytes: 64 << 10,
                     shared_bytes: 64 << 10,

@@ -153,6 +153,8 @@ pub struct RowKernels {
     pub least_threads: u32,
     /// Most threads of a row that is held in registers.
     pub alone_threads: u32,
+    /// The same for a norm with a bias of rows with one input.
+    pub biased_threads: u32,
     /// Whether there are kernels with weights loaded ahead, for longer rows with one input: up to
     /// 32 KiB for each of 16 blocks, or 16 KiB with a bias.
     pub ahead: bool,
@@ -259,7 +261,11 @@ impl RowPlan {
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
         if shape.is_aligned && is_hopper {
             let threads = power(vectors.div_ceil(held), kernels.least_threads);
-            if vectors <= held * kernels.alone_threads as u64 {
+            let alone = match shape.has_bias && shape.inputs == 1 {
+                true => kernels.biased_threads,
+                false => kernels.alone_threads,
+            };
+            if vectors <= held * alone as u64 {
                 return Self {
                     strategy: Strategy::Registers,
                     threads,

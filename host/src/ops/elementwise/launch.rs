@@ -7,8 +7,7 @@ use crate::module::Kernel;
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
 use spec::DType;
 use spec::elementwise::{
-    Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams,
-    THREADS,
+    Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams, THREADS,
 };
 
 /// Instructions per thread above which a thread takes fewer elements. Such a kernel is bound by

@@ -1,10 +1,10 @@
 //! Slices that land in parts, one after the other, so that threads begin before all of them have.
 
-use crate::row::policy::read_once;
 use super::{Slice, Team};
 use crate::row::group::Group;
 use crate::row::held::row_of;
 use crate::row::packed::Packed;
+use crate::row::policy::read_once;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
@@ -65,7 +65,13 @@ impl Team {
                     let Slice(to) = self.slice(0);
                     let to = to.add_bytes(first * VECTOR_BYTES);
                     let from = from.wrapping_add(first as usize * T::LANES);
-                    cp_async_bulk_shared_cluster_global_l2_cache_hint(to, from.cast(), bytes, landed(part), read_once());
+                    cp_async_bulk_shared_cluster_global_l2_cache_hint(
+                        to,
+                        from.cast(),
+                        bytes,
+                        landed(part),
+                        read_once(),
+                    );
                 }
                 first += of_part;
                 part += 1;
