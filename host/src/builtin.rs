@@ -11,7 +11,7 @@ use crate::early::begin_early;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
 use crate::module::{Kernel, Module};
-use crate::once::read_once;
+use crate::once;
 use crate::signature::{ParamInfo, Signature, parse, signatures};
 use flate2::read::ZlibDecoder;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
@@ -40,7 +40,12 @@ impl Device {
             .get_or_load(self, name, || self.load_builtin(name))
     }
 
+    /// Loads the kernel `name`, or the kernel before [`once::MARK`] for launches that stream.
     fn load_builtin(&self, name: &str) -> Result<Kernel> {
+        let (name, streams) = match name.strip_suffix(once::MARK) {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
         let Some((module, entry)) = best(name, self.arch())? else {
             return Err(Error::MissingKernel {
                 name: name.into(),
@@ -48,7 +53,11 @@ impl Device {
             });
         };
         let (text, mut signature) = known_kernel(module, entry)?;
-        let text = read_once(&text, self.arch());
+        let text = if streams {
+            once::read_once(&text).into()
+        } else {
+            text
+        };
         let text = begin_early(&text, &mut signature, self.arch())?;
         Module::load_parsed(self, &text, vec![signature])?.kernel(name)
     }

@@ -59,6 +59,9 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Streaming multiprocessors (SMs); for the emulator, the CPU threads that it uses.
     pub multiprocessors: u32,
+    /// Bytes of the L2 cache. The emulator has none; it says 4 KiB, so that small tensors reach the
+    /// kernels for those that are far larger than L2.
+    pub l2_bytes: u64,
     /// Largest number of threads in a block.
     pub max_threads_per_block: u32,
     /// Largest extents of a block in x, y, z, in threads.

@@ -2,12 +2,14 @@
 //!
 //! Lines of PTX that end in [`MARK`] load or prefetch what the kernel reads once
 //! ([`cuda_std::mem::ld_global_once_v4_u32`]). Kernels for every GPU cannot say more than that:
-//! cache policies begin with sm_80. On a device of [`LEAST_ARCH`], L2 is told to evict such data
-//! last. Nobody reads it again; but what the kernel writes then leaves L2 soon, in the order in which
-//! it was written, and memory takes that faster: 1 to 5 % less time for what reads and writes as
-//! much (`docs/rows.md`).
+//! cache policies begin with sm_80. Where a launch [`streams`], L2 is told to evict such data last.
+//! Nobody reads it again; but what the kernel writes then leaves L2 soon, in the order in which it
+//! was written, and memory takes that faster: 1 to 5 % less time for what reads and writes as much.
+//!
+//! Of smaller tensors L2 keeps a part of the results, which the next kernel may read from it. There
+//! the policy costs up to 7 % (`docs/rows.md`).
 
-use std::borrow::Cow;
+use crate::Device;
 use std::fmt::Write as _;
 
 /// The end of a line of PTX that reads once.
@@ -16,25 +18,31 @@ pub(crate) const MARK: &str = " // once";
 /// Least compute capability where L2 is told so, as measured.
 const LEAST_ARCH: (u32, u32) = (9, 0);
 
+/// How many times the bytes of L2 a launch reads and writes at least, where that pays.
+const TIMES_L2: u64 = 8;
+
+/// Whether a launch on `device` that reads and writes `bytes` in all tells L2 what it reads once.
+pub(crate) fn streams(device: &Device, bytes: u64) -> bool {
+    let info = device.info();
+    info.arch >= LEAST_ARCH && bytes >= TIMES_L2 * info.l2_bytes
+}
+
 /// PTX version and target that cache policies need.
 const LEAST_VERSION: (u32, u32) = (7, 4);
 const LEAST_TARGET: u32 = 80;
 
-/// The text of a module as a device of `arch` should load it.
-pub(crate) fn read_once(ptx: &str, arch: (u32, u32)) -> Cow<'_, str> {
-    if arch < LEAST_ARCH || !ptx.contains(MARK) {
-        return Cow::Borrowed(ptx);
-    }
+/// The text of a module for launches that stream. Lines keep their numbers.
+pub(crate) fn read_once(ptx: &str) -> String {
     let mut out = String::with_capacity(ptx.len() + ptx.len() / 8);
     for line in ptx.lines() {
         let written = marked(line).or_else(|| head(line));
         out.push_str(written.as_deref().unwrap_or(line));
         out.push('\n');
     }
-    Cow::Owned(out)
+    out
 }
 
-/// A line that reads once, with its policy; on one line, so that lines keep their numbers.
+/// A line that reads once, with its policy.
 fn marked(line: &str) -> Option<String> {
     let access = line.strip_suffix(MARK)?;
     if let Some(address) = access.strip_prefix("prefetch.global.L2") {
@@ -77,8 +85,7 @@ ld.global.b32\t%r1,[%D1];
 ";
 
     #[test]
-    fn only_marked_lines_of_newer_devices_get_a_policy() {
-        assert_eq!(read_once(PTX, (8, 9)), PTX);
+    fn marked_lines_get_a_policy() {
         let policy = "{.reg .b64 once;createpolicy.fractional.L2::evict_last.b64 once,1.0;";
         let want = format!(
             "\
@@ -90,13 +97,13 @@ prefetch.global.L2::evict_last [%D2];
 ld.global.b32\t%r1,[%D1];
 "
         );
-        assert_eq!(read_once(PTX, (9, 0)), want);
+        assert_eq!(read_once(PTX), want);
     }
 
     #[test]
     fn newer_modules_keep_their_version_and_target() {
         let ptx = PTX.replace("6.3", "8.0").replace("sm_75", "sm_90a");
-        let got = read_once(&ptx, (9, 0));
+        let got = read_once(&ptx);
         assert!(got.starts_with(".version 8.0\n.target sm_90a\n"), "{got}");
     }
 }

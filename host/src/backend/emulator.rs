@@ -26,6 +26,7 @@ const HOST_ALIGN: usize = 64;
 const ARCH: (u32, u32) = (9, 0);
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
 const MAX_SHARED_BYTES_PER_BLOCK: u32 = 227 << 10;
+const L2_BYTES: u64 = 4 << 10;
 
 /// An emulator with streams and events.
 pub(crate) struct EmulatorBackend {
@@ -63,6 +64,7 @@ impl EmulatorBackend {
             arch: ARCH,
             memory_bytes: config.memory_bytes,
             multiprocessors: threads.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+            l2_bytes: L2_BYTES,
             max_threads_per_block: MAX_THREADS_PER_BLOCK,
             max_block: [1024, 1024, 64],
             max_grid: [i32::MAX as u32, 65_535, 65_535],

@@ -48,6 +48,7 @@ fn info() -> DeviceInfo {
         arch: (9, 0),
         memory_bytes: 1 << 40,
         multiprocessors: 1,
+        l2_bytes: 1 << 20,
         max_threads_per_block: 1024,
         max_block: [1024, 1024, 64],
         max_grid: [u32::MAX; 3],

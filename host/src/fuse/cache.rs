@@ -12,7 +12,8 @@ use crate::signature::{parse, signatures};
 pub(crate) type Cache = Loaded<[u64]>;
 
 impl Device {
-    /// The one kernel of the module that `compose` writes. It is composed and loaded on the first
+    /// The one kernel of the module that `compose` writes, which reads [once](crate::once) if its
+    /// launches stream; the key says so too. It is composed and loaded on the first
     /// call with this key, and cached; later calls allocate nothing.
     ///
     /// Loading compiles, so launch once before launches are captured into a CUDA graph.
@@ -22,14 +23,17 @@ impl Device {
     pub(crate) fn composed(
         &self,
         key: &[u64],
+        streams: bool,
         compose: impl FnOnce() -> Result<String>,
     ) -> Result<Kernel> {
         self.compositions().get_or_load(self, key, || {
-            let text = compose()?;
+            let mut text = compose()?;
+            if streams {
+                text = read_once(&text);
+            }
             let signature = signatures(&parse(&text)?)?.pop();
             let mut signature = signature.ok_or(Error::Bug("a composed module has no kernel"))?;
             let name = signature.name.clone();
-            let text = read_once(&text, self.arch());
             let text = begin_early(&text, &mut signature, self.arch())?;
             Module::load_parsed(self, &text, vec![signature])?.kernel(&name)
         })

@@ -1,5 +1,6 @@
 //! Copies between tensors of different strides and dtypes.
 
+use crate::once;
 use crate::ops::elementwise::{Program, Steps, Transposition, Walk, steps_of};
 use crate::ops::{check, kernels};
 use crate::tensor::{Address, Erased};
@@ -153,7 +154,12 @@ pub(super) unsafe fn copy_between<'a>(
     }
     if let Some(transposition) = Transposition::of(&walk, size_bytes) {
         let entry = TransposeEntry { size_bytes };
-        let kernel = kernels::kernel(stream, entry)?;
+        let elements: u64 = shape.iter().map(|&extent| extent as u64).product();
+        let bytes = 2 * elements * places[0].size_bytes as u64;
+        let kernel = match once::streams(stream.device(), bytes) {
+            true => kernels::streaming(stream, entry)?,
+            false => kernels::kernel(stream, entry)?,
+        };
         let config = LaunchConfig::linear(transposition.blocks, entry.threads());
         let (x, y) = (at(1, walk.address(1)), at(0, walk.address(0)));
         // SAFETY: as below.

@@ -1,6 +1,7 @@
 //! Finds the embedded kernel of an operation by its entry, whose `Display` is the kernel's name.
 
 use crate::module::Kernel;
+use crate::once::MARK;
 use crate::{Error, Result, Stream};
 use std::fmt::{Display, Write};
 
@@ -14,6 +15,11 @@ pub(super) fn kernel(stream: &Stream, entry: impl Display) -> Result<Kernel> {
     };
     write!(name, "{entry}").map_err(|_| Error::Bug("an entry name is longer than expected"))?;
     stream.device().builtin_kernel(name.as_str())
+}
+
+/// The same for a launch that [streams](crate::once::streams).
+pub(super) fn streaming(stream: &Stream, entry: impl Display) -> Result<Kernel> {
+    kernel(stream, format_args!("{entry}{MARK}"))
 }
 
 struct Name {

@@ -112,8 +112,8 @@ impl<T: Packed> Tensors<T> {
         let places = Places::new::<T>(group, params.n, row < params.rows);
         // SAFETY: a row of each, or nothing.
         unsafe {
-            let x = held::load(row_of(self.x, row, params.strides[0]), &places);
-            let dy = held::load(row_of(self.dy, row, params.strides[1]), &places);
+            let x = held::load(row_of(self.x, row, params.strides[0]), &places, params);
+            let dy = held::load(row_of(self.dy, row, params.strides[1]), &places, params);
             let (mean, rstd) = self.kept(row, params);
             Row { x, dy, mean, rstd }
         }

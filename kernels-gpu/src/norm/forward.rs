@@ -41,7 +41,7 @@ impl<T: Packed> Tensors<T> {
         // SAFETY: a row of the residual, and of the sum, or nothing.
         unsafe {
             let residual = row_of(self.residual, row, params.strides[1]);
-            let residual: [Raw; R] = held::load(residual, places);
+            let residual: [Raw; R] = held::load(residual, places, params);
             let to = row_of_mut(self.sum, row, params.strides[2]);
             let mut j = 0;
             while j < R {
@@ -135,7 +135,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of each tensor, or nothing; all threads come here.
     let mut raw: [Raw; R] =
-        unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places) };
+        unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places, params) };
     let is_centered = params.flags & flags::CENTER != 0;
     // SAFETY: as above.
     unsafe {

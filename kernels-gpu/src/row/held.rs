@@ -3,9 +3,10 @@
 
 use super::group::Group;
 use super::packed::{Packed, Raw};
-use super::policy::read_once;
+use super::policy::of_rows;
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
+use spec::rows::RowParams;
 
 /// Which vectors of a row this thread has.
 #[derive(Clone, Copy)]
@@ -71,9 +72,13 @@ impl Places {
 /// # Safety
 /// The row at `row` is readable, and aligned to vectors.
 #[inline(always)]
-pub(crate) unsafe fn load<T: Packed, const R: usize>(row: *const T, places: &Places) -> [Raw; R] {
+pub(crate) unsafe fn load<T: Packed, const R: usize>(
+    row: *const T,
+    places: &Places,
+    params: &RowParams,
+) -> [Raw; R] {
     let mut raw = [[0; 4]; R];
-    let policy = read_once();
+    let policy = of_rows(params);
     let mut j = 0;
     while j < R {
         let at = row.wrapping_add(places.element::<T>(j));

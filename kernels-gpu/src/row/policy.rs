@@ -1,11 +1,20 @@
 //! What L2 does with rows.
 
-use cuda_std::tma::{CachePolicy, createpolicy_fractional_l2_evict_last};
+use cuda_std::tma::{
+    CachePolicy, createpolicy_fractional_l2_evict_last, createpolicy_fractional_l2_evict_normal,
+};
+use spec::rows::{RowParams, flags};
 
-/// The policy for rows that are read once, while as much is written: L2 keeps them longer than what
-/// is written, although nobody reads them again. So results leave L2 soon and in the order in which
-/// they were written, which memory takes 1 to 3 % faster (docs/rows.md).
+/// The policy by which rows are read.
+///
+/// Where tensors are far larger than L2 ([`flags::STREAMS`]), rows are evicted last, although nobody
+/// reads them again: what is written then leaves L2 soon and in the order in which it was written,
+/// which memory takes 1 to 5 % faster (docs/rows.md).
 #[inline(always)]
-pub(crate) fn read_once() -> CachePolicy {
-    createpolicy_fractional_l2_evict_last(1.0)
+pub(crate) fn of_rows(params: &RowParams) -> CachePolicy {
+    if params.flags & flags::STREAMS != 0 {
+        createpolicy_fractional_l2_evict_last(1.0)
+    } else {
+        createpolicy_fractional_l2_evict_normal(1.0)
+    }
 }

@@ -28,7 +28,7 @@
 //! **Shared memory**: barriers, places, then for each warp its stages: its parts of all inputs.
 
 use super::packed::{Packed, Raw};
-use super::policy::read_once;
+use super::policy::of_rows;
 use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
@@ -37,7 +37,7 @@ use cuda_std::mbarrier::Mbarrier;
 use cuda_std::mem;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
+use cuda_std::tma::{CachePolicy, cp_async_bulk_shared_cluster_global_l2_cache_hint};
 use cuda_std::warp::{FULL_MASK, Words, bar_warp_sync, uniform};
 use spec::rows::{RING_VECTORS, RingLayout, RowParams, VECTOR_BYTES};
 
@@ -72,6 +72,7 @@ pub(crate) struct Ring<const R: usize> {
     step: u64,
     /// Number of rows of this block.
     pub(crate) rows: u32,
+    policy: CachePolicy,
 }
 
 /// A stage, and the parity of its phase.
@@ -128,6 +129,7 @@ impl<const R: usize> Ring<R> {
             parts: base.add_bytes(layout.parts(warp)),
             first_row,
             step: teams,
+            policy: of_rows(params),
             rows: ((params.rows + teams - 1 - first_row) / teams) as u32,
         }
     }
@@ -364,7 +366,7 @@ impl<const R: usize> Ring<R> {
                     from.cast(),
                     bytes,
                     landed,
-                    read_once(),
+                    self.policy,
                 );
             }
         }

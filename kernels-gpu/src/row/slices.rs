@@ -21,7 +21,7 @@ mod parts;
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
-use super::policy::read_once;
+use super::policy::of_rows;
 use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
@@ -151,7 +151,7 @@ impl Team {
             // This group does not exchange, so it has no scratch memory.
             let group = Group::of_vectors(params, core::ptr::null_mut());
             let team = Self::new::<T>(params, inputs, group);
-            team.ask(|input| match input {
+            team.ask(params, |input| match input {
                 0 => row_of(tensors[0], team.row, params.strides[0]),
                 _ => row_of(tensors[1], team.row, params.strides[1]),
             });
@@ -191,7 +191,7 @@ impl Team {
                 }
                 j += 1;
             }
-            team.ask(|input| row_of(team.row, input));
+            team.ask(params, |input| row_of(team.row, input));
             team
         }
     }
@@ -216,7 +216,7 @@ impl Team {
     /// # Safety
     /// As for [`Team::fetch`].
     #[inline(always)]
-    unsafe fn ask<T: Packed>(&self, row_of: impl Fn(u32) -> *const T) {
+    unsafe fn ask<T: Packed>(&self, params: &RowParams, row_of: impl Fn(u32) -> *const T) {
         let bytes = self.vectors * VECTOR_BYTES;
         // SAFETY: nobody else uses these barriers; slices have room for the bytes, which are inside
         // the rows.
@@ -237,7 +237,7 @@ impl Team {
                         from.cast(),
                         bytes,
                         self.landed(),
-                        read_once(),
+                        of_rows(params),
                     );
                     input += 1;
                 }

@@ -71,8 +71,8 @@ pub(super) unsafe fn held<T: Packed, const V: usize>(
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of both, or nothing; all threads of a row reduce.
     let ([y], [dy], sum) = unsafe {
-        let mut y: [Raw; 1] = held::load(row_of(y, row, params.strides[0]), &places);
-        let mut dy: [Raw; 1] = held::load(row_of(dy, row, params.strides[1]), &places);
+        let mut y: [Raw; 1] = held::load(row_of(y, row, params.strides[0]), &places, params);
+        let mut dy: [Raw; 1] = held::load(row_of(dy, row, params.strides[1]), &places, params);
         let terms = terms::<T, V>(&y[0], &dy[0], is_log);
         let sum = group.reduce_held(terms, |a, b| a + b);
         held::forget(&mut y);

@@ -88,7 +88,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of x, or nothing; all threads come here.
     let (raw, target): ([Raw; R], _) = unsafe {
-        let raw = held::load(row_of(tensors.x, row, params.strides[0]), &places);
+        let raw = held::load(row_of(tensors.x, row, params.strides[0]), &places, params);
         let target = tensors.target(&group, row, params);
         (raw, target)
     };

@@ -105,7 +105,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of x, or nothing.
-    let raw: [Raw; R] = unsafe { held::load(row_of(x, row, params.strides[0]), &places) };
+    let raw: [Raw; R] = unsafe { held::load(row_of(x, row, params.strides[0]), &places, params) };
     let mut values = [[0.0; V]; R];
     // SAFETY: all threads of the row come here.
     let (part, whole) =

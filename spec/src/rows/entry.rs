@@ -285,6 +285,9 @@ pub mod flags {
     /// The preceding launch wrote only the factor of the gradient, so rows may be read before it
     /// has ended.
     pub const EARLY: u32 = 16;
+    /// What is read and written is far more than L2 holds: rows are read by a policy that evicts
+    /// them last.
+    pub const STREAMS: u32 = 32;
 }
 
 /// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or

@@ -199,6 +199,9 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
         Strategy::Ring(ring) => params.stages = ring.stages,
         _ => params.stages = plan.parts(),
     }
+    if rng.random_bool(0.5) {
+        params.flags |= flags::STREAMS;
+    }
     let unit = if entry.form == Form::Loose { 1 } else { 8 };
     let stride = |rng: &mut ChaCha8Rng| (n + unit * rng.random_range(0..3)) as i64;
     let floats = |trial: &mut Trial, stride: i64, rng: &mut ChaCha8Rng| {

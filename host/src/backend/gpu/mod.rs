@@ -136,6 +136,7 @@ fn info(ordinal: usize, device: CUdevice) -> Result<DeviceInfo> {
         ),
         memory_bytes: memory_bytes as u64,
         multiprocessors: get(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        l2_bytes: get(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
         max_threads_per_block: get(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         max_block: [
             get(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,

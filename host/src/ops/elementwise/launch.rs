@@ -4,6 +4,7 @@ use super::compose::Composition;
 use super::plan::{Piece, Walk};
 use super::steps::{Operand, Step};
 use crate::module::Kernel;
+use crate::once;
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
 use spec::DType;
 use spec::elementwise::{
@@ -114,9 +115,17 @@ impl<'a> Fused<'a> {
         mut launch: impl FnMut(&Launch<'_>) -> Result<()>,
     ) -> Result<()> {
         walk.pieces(self.most_elements(), |piece| {
-            let composition = self.composition(piece);
+            let mut composition = self.composition(piece);
+            let bytes_each: usize = self.dtypes[..=self.inputs]
+                .iter()
+                .map(|of| of.size_bytes())
+                .sum();
+            let bytes = u64::from(piece.params.len) * bytes_each as u64;
+            composition.streams = once::streams(device, bytes);
             let (key, used) = composition.key();
-            let kernel = device.composed(&key[..used], || composition.text(device.arch()))?;
+            let kernel = device.composed(&key[..used], composition.streams, || {
+                composition.text(device.arch())
+            })?;
             let len = piece.params.len;
             let (chunks, rest) = (len / composition.elements, len % composition.elements);
             let blocks = chunks.div_ceil(THREADS * composition.entry.chunks).max(1);
@@ -207,6 +216,7 @@ impl<'a> Fused<'a> {
             },
             elements,
             splat,
+            streams: false,
             arithmetic: self.arithmetic,
             dtypes: self.dtypes,
             steps: self.steps,

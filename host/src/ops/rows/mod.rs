@@ -14,6 +14,7 @@ pub use norm_grad::{LayerNormGrad, NormGradients, RmsNormGrad};
 pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
 
 use self::axes::RowAxes;
+use crate::once;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::{check, kernels};
@@ -144,12 +145,19 @@ impl Launch {
             dtype,
             form: plan.form(),
         };
-        let is_staged = plan.strategy == Strategy::Shared;
+        let mut bits = 0;
+        if plan.strategy == Strategy::Shared {
+            bits |= flags::STAGED;
+        }
+        let tensors = u64::from(shape.element_bytes) * u64::from(shape.inputs + 1);
+        if once::streams(stream.device(), rows as u64 * shape.n * tensors) {
+            bits |= flags::STREAMS;
+        }
         Ok(Self {
             plan,
             entry,
             config,
-            flags: if is_staged { flags::STAGED } else { 0 },
+            flags: bits,
             vectors: shape.slice_vectors(plan.cluster),
             stages: match plan.strategy {
                 Strategy::Ring(ring) => ring.stages,

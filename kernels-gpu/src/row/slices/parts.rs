@@ -4,7 +4,7 @@ use super::{Slice, Team};
 use crate::row::group::Group;
 use crate::row::held::row_of;
 use crate::row::packed::Packed;
-use crate::row::policy::read_once;
+use crate::row::policy::of_rows;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
@@ -26,7 +26,7 @@ impl Team {
             if team.group.own == 0 {
                 let row = row_of(tensor, team.row, params.strides[0]);
                 let from = row.wrapping_add(team.first as usize * T::LANES);
-                team.ask_parts(params.stages, from);
+                team.ask_parts(params, from);
             }
             team.meet();
             team
@@ -46,7 +46,8 @@ impl Team {
     /// # Safety
     /// As for [`Team::fetch_parts`].
     #[inline(always)]
-    unsafe fn ask_parts<T: Packed>(&self, parts: u32, from: *const T) {
+    unsafe fn ask_parts<T: Packed>(&self, params: &RowParams, from: *const T) {
+        let parts = params.stages;
         let landed = |part: u32| Mbarrier::at(self.base.add_bytes(8 * part));
         let of_part = self.of_part(parts);
         // SAFETY: nobody else uses these barriers; the slice has room for the bytes, which are
@@ -70,7 +71,7 @@ impl Team {
                         from.cast(),
                         bytes,
                         landed(part),
-                        read_once(),
+                        of_rows(params),
                     );
                 }
                 first += of_part;
