@@ -132,21 +132,14 @@ pub(super) const fn resident_blocks(of_one: u32, cluster: u32) -> u32 {
     clusters * cluster
 }
 
-/// Columns of a block that adds up `parts` partial sums of each of `n` columns, and its threads. Of
-/// many sums, a block has so few columns that every multiprocessor has one: what takes time is how
-/// many sums a thread adds one after the other.
+/// Columns of a block that adds up `parts` partial sums of each of `n` columns, and its threads.
 pub const fn column_block(parts: u64, n: u64) -> (u32, u32) {
     match parts {
         0..=16 => (256, 256),
         17..=66 => (128, 256),
-        67..=132 => (32, 256),
-        _ => {
-            let mut columns = 32;
-            while columns > 4 && n.div_ceil(columns as u64) < 128 {
-                columns /= 2;
-            }
-            (columns, 1024)
-        }
+        67..=264 => (32, 256),
+        _ if n >= 1024 => (32, 1024),
+        _ => (8, 1024),
     }
 }
 
