@@ -54,7 +54,7 @@ impl Device {
         };
         let (text, mut signature) = known_kernel(module, entry)?;
         let text = if streams {
-            once::read_once(&text).into()
+            once::read_once(&text)
         } else {
             text
         };

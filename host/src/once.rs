@@ -1,7 +1,7 @@
 //! What is read once, in a kernel that is loaded for a device where L2 should know.
 //!
 //! Lines of PTX that end in [`MARK`] load or prefetch what the kernel reads once
-//! ([`cuda_std::mem::ld_global_once_v4_u32`]). Kernels for every GPU cannot say more than that:
+//! (`cuda_std::mem::ld_global_once_v4_u32`). Kernels for every GPU cannot say more than that:
 //! cache policies begin with sm_80. Where a launch [`streams`], L2 is told to evict such data last.
 //! Nobody reads it again; but what the kernel writes then leaves L2 soon, in the order in which it
 //! was written, and memory takes that faster: 1 to 5 % less time for what reads and writes as much.

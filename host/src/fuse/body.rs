@@ -14,7 +14,7 @@ pub enum Filling {
     /// input. The first outputs get the loaded 32-bit words (1 and 2 bytes are zero-extended); the
     /// remaining outputs become 0.
     Load(u32),
-    /// The same, of data that is read once, as [`cuda_std::mem::ld_global_once_v4_u32`] reads it:
+    /// The same, of data that is read once, as `cuda_std::mem::ld_global_once_v4_u32` reads it:
     /// the loaded kernel has L2 evict it last, where that is faster.
     LoadOnce(u32),
     /// A store of 1, 2, 4, 8 or 16 bytes to global memory. The hole's first input is the address,

@@ -2,7 +2,7 @@
 
 use cuda_std::hint::opaque;
 use cuda_std::{hole, mem, thread};
-use spec::elementwise::{MAX_RANK, THREADS, WalkParams};
+use spec::elementwise::{MAX_RANK, WalkParams};
 
 /// Bytes of a cache line.
 const LINE_BYTES: u32 = 128;
