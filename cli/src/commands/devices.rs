@@ -70,6 +70,7 @@ fn as_json(device: &DeviceInfo) -> serde_json::Value {
         "arch": format!("sm_{major}{minor}"),
         "memory_bytes": device.memory_bytes,
         "multiprocessors": device.multiprocessors,
+        "l2_bytes": device.l2_bytes,
         "max_threads_per_block": device.max_threads_per_block,
         "max_shared_bytes_per_block": device.max_shared_bytes_per_block,
         "driver": device.driver_version.map(|(major, minor)| format!("{major}.{minor}")),
