@@ -129,11 +129,10 @@ pub unsafe fn prefetch_global_l2_once(ptr: *const u8) {
 
 /// `ld.global.v4.u32` of data that is read once, while other data is written: 16 bytes.
 ///
-/// In PTX it is a load whose line ends in `// once`. Where the host library loads such a kernel for
-/// a device on which that is faster, L2 evicts the data last (`.L2::cache_hint`, from sm_80 on):
-/// what is written then leaves L2 soon, and memory takes it in longer runs. A kernel that is built
-/// for such a device alone says it itself
-/// ([`ld_global_l2_cache_hint_v4_u32_if`]).
+/// In PTX it is a load whose line ends in `// once`. For launches over tensors far larger than L2,
+/// the host library loads a version of its own kernels in which L2 evicts such data last
+/// (`.L2::cache_hint`, from sm_80 on), which takes less time than evicting it as usual. A kernel
+/// that is built for sm_80 or later alone says so itself ([`ld_global_l2_cache_hint_v4_u32_if`]).
 ///
 /// *Scope*: thread. *Since*: PTX 2.0, sm_20.
 ///

@@ -3,8 +3,8 @@
 //! Lines of PTX that end in [`MARK`] load or prefetch what the kernel reads once
 //! (`cuda_std::mem::ld_global_once_v4_u32`). Kernels for every GPU cannot say more than that:
 //! cache policies begin with sm_80. Where a launch [`streams`], L2 is told to evict such data last.
-//! Nobody reads it again; but what the kernel writes then leaves L2 soon, in the order in which it
-//! was written, and memory takes that faster: 1 to 5 % less time for what reads and writes as much.
+//! Nobody reads it again; but what the kernel writes then seems to leave L2 sooner and in longer
+//! runs: what reads and writes as much takes 1 to 5 % less time.
 //!
 //! Of smaller tensors L2 keeps a part of the results, which the next kernel may read from it. There
 //! the policy costs up to 7 % (`docs/rows.md`).
