@@ -130,9 +130,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_vectors(params, scratch) };
-    let row = group.row();
-    let places = Places::new::<T>(&group, params.n, row < params.rows);
+    let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
     // SAFETY: a row of each tensor, or nothing; all threads come here.
     let mut raw: [Raw; R] =
         unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places, params) };

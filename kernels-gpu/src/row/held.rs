@@ -67,6 +67,23 @@ impl Places {
     }
 }
 
+/// This thread's group, its row, and which vectors of it the thread has, in launches where every row
+/// has its own group.
+///
+/// # Safety
+/// As for [`Group::of_vectors`].
+#[inline(always)]
+pub(crate) unsafe fn place<T: Packed>(
+    params: &RowParams,
+    scratch: *mut u32,
+) -> (Group, u64, Places) {
+    // SAFETY: passed on to the caller.
+    let group = unsafe { Group::of_vectors(params, scratch) };
+    let row = group.row();
+    let places = Places::new::<T>(&group, params.n, row < params.rows);
+    (group, row, places)
+}
+
 /// Loads the thread's vectors of a row; those beyond its end are 0.
 ///
 /// # Safety

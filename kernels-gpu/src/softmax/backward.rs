@@ -3,7 +3,7 @@
 
 use super::partial::Exp;
 use crate::row::group::Group;
-use crate::row::held::{self, Places, row_of, row_of_mut};
+use crate::row::held::{self, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::Team;
@@ -65,10 +65,8 @@ pub(super) unsafe fn held<T: Packed, const V: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_vectors(params, scratch) };
+    let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
-    let row = group.row();
-    let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of both, or nothing; all threads of a row reduce.
     let ([y], [dy], sum) = unsafe {
         let mut y: [Raw; 1] = held::load(row_of(y, row, params.strides[0]), &places, params);

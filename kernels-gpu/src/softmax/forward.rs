@@ -100,10 +100,8 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_vectors(params, scratch) };
+    let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
-    let row = group.row();
-    let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of x, or nothing.
     let raw: [Raw; R] = unsafe { held::load(row_of(x, row, params.strides[0]), &places, params) };
     let mut values = [[0.0; V]; R];

@@ -1,0 +1,109 @@
+//! The exchange of a row's sums among its warps, and among the blocks of a cluster.
+
+use super::{LANES, Ring};
+use crate::row::words::{of_words, words};
+use cuda_std::shared::SharedAddr;
+use cuda_std::warp::Words;
+use cuda_std::{cluster, mem};
+use spec::rows::{RingLayout, VECTOR_BYTES};
+
+impl<const R: usize> Ring<R> {
+    /// Posts the warp's sums of row `i`, the same in all lanes; in clusters, gathers them.
+    ///
+    /// # Safety
+    /// All warps call it for each row in turn, converged.
+    #[inline(always)]
+    pub(crate) unsafe fn post<S: Words>(&self, i: u32, value: S) {
+        if self.lane != 0 {
+            return;
+        }
+        let (place, barrier) = if self.blocks > 1 {
+            (self.layout.gather(i, self.warp), self.gathered(i))
+        } else {
+            (self.layout.post(i, self.warp), self.posted(i))
+        };
+        // SAFETY: passed on to the caller; the warp's own place, free as explained above.
+        unsafe {
+            mem::st_shared_v4_u32(self.base.add_bytes(place), words(value));
+            barrier.arrive();
+        }
+    }
+
+    /// The sums of row `i` over all its warps or blocks, once they are posted. `whole` reduces a
+    /// value of each lane; `nothing` is its neutral element.
+    ///
+    /// # Safety
+    /// All warps call it for each row in turn, converged, after they posted theirs.
+    #[inline(always)]
+    pub(crate) unsafe fn collect<S: Words>(
+        &self,
+        i: u32,
+        nothing: S,
+        whole: &impl Fn(S, u32) -> S,
+    ) -> S {
+        let places = self.layout.places();
+        // SAFETY: passed on to the caller; the places have been written.
+        unsafe {
+            self.posted(i).wait_parity(self.layout.posted_parity(i));
+            let own = self.lane & (self.width - 1);
+            let place = self.base.add_bytes(self.layout.post(i, own));
+            whole(at(place, own < places, nothing), self.width)
+        }
+    }
+
+    /// If it is the warp's turn, sends what the block's warps gathered of row `i` to all blocks.
+    ///
+    /// # Safety
+    /// All warps call it for each row in turn, converged, after they gathered theirs.
+    #[inline(always)]
+    pub(crate) unsafe fn send<S: Words>(
+        &self,
+        i: u32,
+        sender: u32,
+        nothing: S,
+        whole: &impl Fn(S, u32) -> S,
+    ) {
+        if self.blocks == 1 || sender != self.warp {
+            return;
+        }
+        // SAFETY: the places that are read have been written. Those of other blocks, which have not
+        // exited, are free as explained above.
+        unsafe {
+            self.gathered(i).wait_parity(RingLayout::gathered_parity(i));
+            let place = self.base.add_bytes(self.layout.gather(i, self.lane));
+            let value = whole(at(place, self.lane < self.warps, nothing), LANES);
+            if self.lane == 0 {
+                self.posted(i).arrive_expect_tx(self.blocks * VECTOR_BYTES);
+            }
+            if self.lane < self.blocks {
+                let place = self.base.add_bytes(self.layout.post(i, self.rank));
+                let there = cluster::mapa_shared_cluster(place, self.lane);
+                let barrier = self.posted(i).of_rank(self.lane);
+                cluster::st_async_shared_cluster_v4_u32(there, words(value), barrier);
+            }
+        }
+    }
+
+    /// The warp whose turn it is to send, after `sender`'s.
+    #[inline(always)]
+    pub(crate) fn next_sender(&self, sender: u32) -> u32 {
+        if sender + 1 < self.warps {
+            sender + 1
+        } else {
+            0
+        }
+    }
+}
+
+/// The value at a place if it `is_there`, else `nothing`.
+///
+/// # Safety
+/// If it is there, it has been written.
+#[inline(always)]
+unsafe fn at<S: Words>(place: SharedAddr, is_there: bool, nothing: S) -> S {
+    if !is_there {
+        return nothing;
+    }
+    // SAFETY: passed on to the caller.
+    of_words(unsafe { mem::ld_shared_v4_u32(place) }, nothing)
+}
