@@ -92,11 +92,8 @@ COMPILED = {
 
 
 def compiled(op):
-    def make(x):
-        function = torch.compile(lambda: COMPILED[op](x), dynamic=False)
-        return lambda: {name: y for name, y in function().items() if name in ANSWERS}
-
-    return make
+    function = torch.compile(COMPILED[op], dynamic=False)
+    return lambda x: lambda: {name: y for name, y in function(x).items() if name in ANSWERS}
 
 
 # QuACK is imported where it is made ready, so that its absence is said below the row.

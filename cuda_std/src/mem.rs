@@ -243,7 +243,7 @@ pub unsafe fn ld_shared_v4_u32(address: crate::shared::SharedAddr) -> [u32; 4] {
 }
 
 macro_rules! predicated_loads {
-    ($($name:ident($($operand:ident: $ty:ty = $reg:ident $value:expr)?) = $instruction:literal,
+    ($($name:ident($($operand:ident: $ty:ty = $reg:ident $value:expr),*) = $instruction:literal,
         $by:literal, $instead:literal, $doc:literal, $or:literal, $safety:literal,
         $since:literal;)*) => {$(
         #[doc = concat!("`@p ", $instruction, "`: 16 bytes ", $doc, ", or ", $or, " where not `is_there`; \
@@ -257,8 +257,8 @@ macro_rules! predicated_loads {
         /// # Panics
         /// On the host.
         #[inline(always)]
-        pub unsafe fn $name(ptr: *const u32, is_there: bool $(, $operand: $ty)?) -> [u32; 4] {
-            on_device!(concat!("mem::", stringify!($name)), (ptr, is_there $(, $operand)?), {
+        pub unsafe fn $name(ptr: *const u32, is_there: bool $(, $operand: $ty)*) -> [u32; 4] {
+            on_device!(concat!("mem::", stringify!($name)), (ptr, is_there $(, $operand)*), {
                 let (a, b, c, d): (u32, u32, u32, u32);
                 // SAFETY: the caller's address, where it is read.
                 unsafe {
@@ -270,7 +270,7 @@ macro_rules! predicated_loads {
                         concat!("@p ", $instruction, " {{{a}, {b}, {c}, {d}}}, [{at}]", $by, ";"), "}}",
                         a = out(reg32) a, b = out(reg32) b, c = out(reg32) c, d = out(reg32) d,
                         at = in(reg64) ptr, is = in(reg32) u32::from(is_there),
-                        $($operand = in($reg) $value,)?
+                        $($operand = in($reg) $value,)*
                         options(readonly, nostack));
                 }
                 [a, b, c, d]
@@ -288,6 +288,11 @@ predicated_loads! {
     ld_global_nc_v4_u32_or(otherwise: u32 = reg32 otherwise) = "ld.global.nc.v4.u32", "",
         "{otherwise}", "through the read-only cache", "four times `otherwise`",
         " that nobody writes while the kernel runs.", "PTX 3.1, sm_35";
+    ld_global_l2_cache_hint_v4_u32_or(
+        otherwise: u32 = reg32 otherwise,
+        policy: crate::tma::CachePolicy = reg64 policy.bits()
+    ) = "ld.global.L2::cache_hint.v4.u32", ", {policy}", "{otherwise}",
+        "as they are now, by a cache policy", "four times `otherwise`", ".", "PTX 7.4, sm_80";
 }
 
 macro_rules! predicated_stores {

@@ -19,7 +19,7 @@ pub(crate) const MARK: &str = " // once";
 const ARCH: (u32, u32) = (9, 0);
 
 /// How many times the bytes of L2 a launch reads and writes at least, where that pays.
-const TIMES_L2: u64 = 7;
+const TIMES_L2: u64 = 6;
 
 /// Whether a launch on `device` that reads and writes `bytes` in all tells L2 what it reads once.
 pub(crate) fn streams(device: &Device, bytes: u64) -> bool {

@@ -57,7 +57,7 @@ fn holds_for_parts<T: TestElement>(
 fn check_rows(device: &Device, n: usize) {
     let stream = device.stream().expect("a stream");
     // A quarter more than the launches with one input need, which is half of what they move.
-    let bytes = 7 * device.info().l2_bytes * 5 / 8;
+    let bytes = 6 * device.info().l2_bytes * 5 / 8;
     let shape = [rows::<bf16>(bytes, n), n];
     let (x, dy) = (numbers(&stream, shape), numbers(&stream, shape));
     let weight = numbers(&stream, [1, n]).reshape(&[n]).expect("a row");
@@ -92,7 +92,7 @@ fn rows_have_the_bits_of_their_parts() {
 fn elementwise_results_have_the_bits_of_their_parts() {
     for device in devices() {
         let stream = device.stream().expect("a stream");
-        let bytes = 7 * device.info().l2_bytes * 5 / 8;
+        let bytes = 6 * device.info().l2_bytes * 5 / 8;
         // Not a whole number of chunks.
         let shape = [rows::<bf16>(bytes, 1001), 1001];
         let (x, y) = (numbers(&stream, shape), numbers(&stream, shape));
@@ -115,7 +115,7 @@ fn elementwise_results_have_the_bits_of_their_parts() {
 fn transposes_move_every_element_of_large_matrices() {
     fn check<T: TestElement>(device: &Device, of: fn(u64) -> T) {
         let stream = device.stream().expect("a stream");
-        let bytes = 7 * device.info().l2_bytes * 5 / 8;
+        let bytes = 6 * device.info().l2_bytes * 5 / 8;
         let columns = 520;
         let shape = [rows::<T>(bytes, columns), columns];
         let mixed = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7;

@@ -87,9 +87,10 @@ pub(super) unsafe fn ahead<
     let is_by_block = !HAS_BIAS;
     // SAFETY: the launch's promise; a row of each tensor; all threads come here.
     unsafe {
-        let inputs = K as u32 + u32::from(HAS_BIAS);
-        let team = Team::fetch_padded(params, inputs, R, is_by_block, |team, input| {
-            if input < K as u32 {
+        let rows = K as u32;
+        let inputs = rows + u32::from(HAS_BIAS);
+        let team = Team::fetch_padded(params, inputs, rows, R, is_by_block, |team, input| {
+            if input < rows {
                 row_of(tensors.x, row(team, input as usize), params.strides[0])
             } else {
                 tensors.bias.row::<T>()
@@ -109,7 +110,7 @@ pub(super) unsafe fn ahead<
         let mut weight: [[Raw; 2]; R] = [[[0; 4]; 2]; R];
         let mut j = 0;
         while j < R {
-            weight[j] = tensors.weight.vector::<T, V>(at(j), team.has(j, R));
+            weight[j] = tensors.weight.vector_again::<T, V>(at(j), team.has(j, R));
             j += 1;
         }
         let whole = match is_by_block {

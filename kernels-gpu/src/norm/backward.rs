@@ -6,12 +6,12 @@
 //! Blocks loop over the rows, so that a thread has the same columns in each of them and accumulates
 //! their `dweight` and `dbias` in registers. Rows in registers are double-buffered: a thread loads
 //! its next row before it reduces this one. The accumulators at the end are one row of partial sums
-//! for each group of threads; [`finish`] adds these up. The order is always the same, as the number
+//! for each group of threads; [`super::finish`] adds these up. The order is always the same, as the number
 //! of blocks does not depend on the device.
 
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
-use crate::row::loose::{CHUNK, Loose, place};
+use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
@@ -369,65 +369,6 @@ pub(super) unsafe fn columns<T: Packed>(tensors: &Tensors<T>, params: &RowParams
         }
         if !tensors.dbias.is_null() {
             tensors.dbias.wrapping_add(at).write(dbias);
-        }
-    }
-}
-
-/// Adds up `params.rows` partial sums of each column. A block has `params.threads` columns, a power
-/// of two. Its other threads add up interleaved rows, and their sums are added in a tree.
-/// `block_idx_y` selects one of the two tensors.
-///
-/// # Safety
-/// `parts` are `[params.rows, params.n]`, `outs` have `n` elements, or both are null; `scratch` is
-/// shared memory with a number for each thread.
-#[inline(always)]
-pub(super) unsafe fn finish(
-    parts: [*const f32; 2],
-    outs: [*mut f32; 2],
-    params: &RowParams,
-    scratch: *mut f32,
-) {
-    let is_second = thread::block_idx_y() == 1;
-    let parts = if is_second { parts[1] } else { parts[0] };
-    let out = if is_second { outs[1] } else { outs[0] };
-    if parts.is_null() {
-        return;
-    }
-    let (thread, columns) = (thread::thread_idx_x(), params.threads);
-    let column = u64::from(thread::block_idx_x() * columns + (thread & (columns - 1)));
-    let mut slots = thread::block_dim_x() / columns;
-    let (slot, step) = (thread / columns, u64::from(slots));
-    let is_there = column < params.n;
-    let mut sum = 0.0;
-    let mut row = u64::from(slot);
-    while row < params.rows {
-        let mut values = [0.0; CHUNK];
-        let mut i = 0;
-        while i < CHUNK {
-            let at = row + i as u64 * step;
-            if is_there && at < params.rows {
-                // SAFETY: an element of the partial sums.
-                values[i] = unsafe { parts.wrapping_add((at * params.n + column) as usize).read() };
-            }
-            i += 1;
-        }
-        sum += (values[0] + values[1]) + (values[2] + values[3]);
-        row += step * u64::from(opaque(CHUNK as u32));
-    }
-    // SAFETY: each thread has a place, which is read after a barrier; an element of the result.
-    unsafe {
-        let own = scratch.wrapping_add(thread as usize);
-        while slots > 1 {
-            own.write(sum);
-            thread::sync_threads();
-            slots = opaque(slots / 2);
-            if slot < slots {
-                sum += own.wrapping_add((slots * columns) as usize).read();
-            }
-            thread::sync_threads();
-        }
-        if slot == 0 && is_there {
-            out.wrapping_add(column as usize).write(sum);
         }
     }
 }

@@ -4,13 +4,14 @@
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
-    AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, GRAD_BLOCKS, GRAD_VECTORS,
-    MAX_THREADS, NORM_THREADS, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS, RowParams,
-    SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS, WIDE_VECTORS, flags,
+    AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, FINISH_COLUMNS, GRAD_BLOCKS,
+    GRAD_VECTORS, MAX_THREADS, NORM_THREADS, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS,
+    RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS, WIDE_VECTORS,
+    flags,
 };
 
 use super::forward::{self, Tensors};
-use super::{ahead, backward, grad_ring, ring};
+use super::{ahead, backward, finish, grad_ring, ring};
 use crate::row::packed::Weights;
 
 macro_rules! entry {
@@ -243,8 +244,8 @@ pub unsafe fn norm_grad_finish(
     dbias: *mut f32,
     params: RowParams,
 ) {
-    let scratch = shared_array![f32; MAX_THREADS as usize];
+    let scratch = shared_array![f32; (FINISH_COLUMNS * MAX_THREADS) as usize];
     let (parts, outs) = ([weight_parts, bias_parts], [dweight, dbias]);
     // SAFETY: the launch's promise; the array is for this alone.
-    unsafe { backward::finish(parts, outs, &params, scratch) }
+    unsafe { finish::finish(parts, outs, &params, scratch) }
 }

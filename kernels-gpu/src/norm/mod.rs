@@ -32,6 +32,7 @@
 mod ahead;
 mod backward;
 mod entries;
+mod finish;
 mod forward;
 mod grad_ring;
 mod ring;

@@ -1,5 +1,6 @@
 //! Vectors of 16 bytes: 4 elements of f32, 8 of the 16-bit types.
 
+use super::policy::of_weights;
 use cuda_std::convert;
 use cuda_std::element::Element;
 use cuda_std::hint::opaque;
@@ -156,6 +157,37 @@ impl Weights {
         at: usize,
         is_there: bool,
     ) -> [Raw; 2] {
+        // SAFETY: passed on to the caller.
+        self.vector_by::<W, V>(at, is_there, |ptr, is_there, otherwise| unsafe {
+            mem::ld_global_nc_v4_u32_or(ptr, is_there, otherwise)
+        })
+    }
+
+    /// The same where they are loaded again for each row: by the policy for that ([`of_weights`]),
+    /// and not through the read-only cache, with which it has no effect (docs/rows.md).
+    ///
+    /// # Safety
+    /// As for [`Weights::vector`].
+    #[inline(always)]
+    pub(crate) unsafe fn vector_again<W: Packed, const V: usize>(
+        &self,
+        at: usize,
+        is_there: bool,
+    ) -> [Raw; 2] {
+        let policy = of_weights();
+        // SAFETY: passed on to the caller.
+        self.vector_by::<W, V>(at, is_there, |ptr, is_there, otherwise| unsafe {
+            mem::ld_global_l2_cache_hint_v4_u32_or(ptr, is_there, otherwise, policy)
+        })
+    }
+
+    #[inline(always)]
+    fn vector_by<W: Packed, const V: usize>(
+        &self,
+        at: usize,
+        is_there: bool,
+        load: impl Fn(*const u32, bool, u32) -> Raw,
+    ) -> [Raw; 2] {
         let is_there = is_there && !self.start.is_null();
         let start = self.start.cast::<W>().wrapping_add(at);
         let otherwise = W::word(self.instead, self.instead);
@@ -163,8 +195,7 @@ impl Weights {
         let mut i = 0;
         while i < V / W::LANES {
             let ptr = start.wrapping_add(i * W::LANES).cast();
-            // SAFETY: passed on to the caller.
-            raw[i] = unsafe { mem::ld_global_nc_v4_u32_or(ptr, is_there, otherwise) };
+            raw[i] = load(ptr, is_there, otherwise);
             i += 1;
         }
         raw

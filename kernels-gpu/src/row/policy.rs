@@ -24,3 +24,12 @@ pub(crate) fn of_rows(params: &RowParams) -> CachePolicy {
         normal
     }
 }
+
+/// The policy by which what every row needs is read, where it is read again for each: evicted last.
+///
+/// Read like rows, it leaves L2 with them. A bias so, layer norm of 2,048 elements in 128 MiB took
+/// 85.5 µs, and 68.8 by this policy (docs/rows.md).
+#[inline(always)]
+pub(crate) fn of_weights() -> CachePolicy {
+    createpolicy_fractional_l2_evict_last(1.0)
+}

@@ -21,7 +21,7 @@ mod parts;
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
-use super::policy::of_rows;
+use super::policy::{of_rows, of_weights};
 use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
@@ -151,7 +151,7 @@ impl Team {
             // This group does not exchange, so it has no scratch memory.
             let group = Group::of_vectors(params, core::ptr::null_mut());
             let team = Self::new::<T>(params, inputs, group);
-            team.ask(params, |input| match input {
+            team.ask(params, inputs, |input| match input {
                 0 => row_of(tensors[0], team.row, params.strides[0]),
                 _ => row_of(tensors[1], team.row, params.strides[1]),
             });
@@ -161,8 +161,8 @@ impl Team {
 
     /// This thread's team, in a block that shares no row with other teams. Slices have room for
     /// `each` vectors a thread; vectors that the row does not have are zeros. `row_of` returns the
-    /// address of an input's row, given the team's index. In clusters one message a block is
-    /// exchanged if `is_by_block`, else one a warp.
+    /// address of an input's row, given the team's index; inputs from `rows` on are the same for
+    /// all teams. In clusters one message a block is exchanged if `is_by_block`, else one a warp.
     ///
     /// # Safety
     /// As for [`Team::fetch`]; there is such a row.
@@ -170,6 +170,7 @@ impl Team {
     pub(crate) unsafe fn fetch_padded<T: Packed>(
         params: &RowParams,
         inputs: u32,
+        rows: u32,
         each: usize,
         is_by_block: bool,
         row_of: impl Fn(u64, u32) -> *const T,
@@ -191,7 +192,7 @@ impl Team {
                 }
                 j += 1;
             }
-            team.ask(params, |input| row_of(team.row, input));
+            team.ask(params, rows, |input| row_of(team.row, input));
             team
         }
     }
@@ -211,12 +212,17 @@ impl Team {
     }
 
     /// Issues the loads of the row, if there is one. `row_of` returns the address of an input's
-    /// row.
+    /// row; inputs from `rows` on are the same for all teams.
     ///
     /// # Safety
     /// As for [`Team::fetch`].
     #[inline(always)]
-    unsafe fn ask<T: Packed>(&self, params: &RowParams, row_of: impl Fn(u32) -> *const T) {
+    unsafe fn ask<T: Packed>(
+        &self,
+        params: &RowParams,
+        rows: u32,
+        row_of: impl Fn(u32) -> *const T,
+    ) {
         let bytes = self.vectors * VECTOR_BYTES;
         // SAFETY: nobody else uses these barriers; slices have room for the bytes, which are inside
         // the rows.
@@ -232,12 +238,17 @@ impl Team {
                 while input < self.inputs && bytes > 0 {
                     let from = row_of(input).wrapping_add(self.first as usize * T::LANES);
                     let Slice(to) = self.slice(input);
+                    let policy = if input < rows {
+                        of_rows(params)
+                    } else {
+                        of_weights()
+                    };
                     cp_async_bulk_shared_cluster_global_l2_cache_hint(
                         to,
                         from.cast(),
                         bytes,
                         self.landed(),
-                        of_rows(params),
+                        policy,
                     );
                     input += 1;
                 }

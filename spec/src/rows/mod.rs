@@ -10,7 +10,9 @@ mod ring;
 mod tests;
 
 pub use entry::{Form, RowEntry, RowOp, RowParams, flags};
-pub use ring::{RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block};
+pub use ring::{
+    FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
+};
 
 /// Lanes of a warp.
 const LANES: u32 = 32;

@@ -132,13 +132,18 @@ pub(super) const fn resident_blocks(of_one: u32, cluster: u32) -> u32 {
     clusters * cluster
 }
 
-/// Columns of a block that adds up `parts` partial sums of each of `n` columns, and its threads.
+/// Columns of a thread that adds up partial sums.
+pub const FINISH_COLUMNS: u32 = 4;
+
+/// Columns of a block that adds up `parts` partial sums of each of `n` columns, and its threads: a
+/// thread has at most nine rows, where up to 4,224 parts are left of short rows.
 pub const fn column_block(parts: u64, n: u64) -> (u32, u32) {
     match parts {
-        0..=16 => (256, 256),
+        0..=16 => (512, 128),
         17..=66 => (128, 256),
         67..=264 => (32, 256),
-        _ if n >= 1024 => (32, 1024),
+        265..=1056 => (32, 1024),
+        _ if n >= 1024 => (16, 1024),
         _ => (8, 1024),
     }
 }
