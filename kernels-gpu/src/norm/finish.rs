@@ -87,7 +87,7 @@ pub(super) unsafe fn finish(
     let columns = Columns {
         first,
         count: params.n.saturating_sub(first).min(u64::from(COLUMNS)) as u32,
-        is_vector: params.n % u64::from(COLUMNS) == 0,
+        is_vector: params.n.is_multiple_of(u64::from(COLUMNS)),
     };
     let mut sums = [0.0; COLUMNS as usize];
     let mut row = u64::from(slot);
