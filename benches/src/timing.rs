@@ -12,7 +12,7 @@
 //!   events; reported times are those of one launch.
 //! - **A warm L2.** Operands that an earlier launch left in L2 would cost no memory traffic. The
 //!   launches rotate through copies of the operands whose total size is several times that of the
-//!   L2 ([`copies`]). Large operands have [`LEAST_COPIES`] too, as L2 need not forget in order: what
+//!   L2 ([`copies`]). Large operands have three, too, as L2 need not forget in order: what
 //!   a kernel reads by `evict_first` leaves in place what was there before it.
 //! - **A cool start.** The device works for [`WARM_MS`] before the first repetition that counts.
 
