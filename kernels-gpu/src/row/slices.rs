@@ -16,13 +16,15 @@
 //! the slices, by team and input. Each slice begins at a multiple of 128 bytes: bulk copies to odd
 //! multiples of 16 bytes take longer.
 
+mod exchange;
 mod parts;
+
+use exchange::warps;
 
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
 use super::policy::{of_rows, of_weights};
-use super::words::{of_words, words};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
@@ -403,100 +405,4 @@ impl Team {
             butterfly::<S, false>(total, width, op)
         }
     }
-
-    /// Number of warps of the team in this block.
-    #[inline(always)]
-    pub(crate) fn warps(&self) -> u32 {
-        warps(&self.group)
-    }
-
-    /// Number of slots of the exchange: one for every warp of every block.
-    #[inline(always)]
-    pub(crate) fn slots(&self) -> u32 {
-        warps(&self.group) * self.group.blocks
-    }
-
-    #[inline(always)]
-    fn slot_at(&self, slot: u32) -> SharedAddr {
-        self.base.add_bytes(BARRIER_BYTES + slot * VECTOR_BYTES)
-    }
-
-    /// Writes the warp's value, the same in all its lanes, to a slot in all blocks.
-    ///
-    /// # Safety
-    /// All warps call it, once, converged, each for a slot of its own.
-    #[inline(always)]
-    pub(crate) unsafe fn post<S: Words>(&self, slot: u32, value: S) {
-        // SAFETY: passed on to the caller.
-        unsafe {
-            if self.group.blocks > 1 {
-                self.send(slot, value);
-            } else {
-                self.keep(slot, value);
-            }
-        }
-    }
-
-    /// Writes the warp's value, the same in all its lanes, to a slot in this block.
-    ///
-    /// # Safety
-    /// The warp calls it, converged, for a slot of its own.
-    #[inline(always)]
-    pub(crate) unsafe fn keep<S: Words>(&self, slot: u32, value: S) {
-        if self.group.own.is_multiple_of(LANES) {
-            // SAFETY: passed on to the caller.
-            unsafe { mem::st_shared_v4_u32(self.slot_at(slot), words(value)) };
-        }
-    }
-
-    /// Sends the warp's value, the same in all its lanes, to a slot in all blocks of the cluster.
-    ///
-    /// # Safety
-    /// The warp calls it, converged; nobody else writes the slot, and the message is one of those
-    /// expected.
-    #[inline(always)]
-    pub(crate) unsafe fn send<S: Words>(&self, slot: u32, value: S) {
-        let (lane, own) = (self.group.own % LANES, self.slot_at(slot));
-        if lane < self.group.blocks {
-            // SAFETY: passed on to the caller; other blocks have not exited, as they wait for this
-            // message.
-            unsafe {
-                let there = cluster::mapa_shared_cluster(own, lane);
-                let barrier = self.exchanged().of_rank(lane);
-                cluster::st_async_shared_cluster_v4_u32(there, words(value), barrier);
-            }
-        }
-    }
-
-    /// Waits until all warps have written their slots.
-    ///
-    /// # Safety
-    /// All threads of the block call it, once, converged, after [`Team::post`].
-    #[inline(always)]
-    pub(crate) unsafe fn posted(&self) {
-        // SAFETY: passed on to the caller; the barrier has one phase.
-        unsafe {
-            if self.group.blocks > 1 {
-                self.exchanged().wait_parity(0);
-            } else {
-                thread::sync_threads();
-            }
-        }
-    }
-
-    /// The value in a slot. `like` only gives the type.
-    ///
-    /// # Safety
-    /// After [`Team::posted`]; there is such a slot.
-    #[inline(always)]
-    pub(crate) unsafe fn slot<S: Words>(&self, slot: u32, like: S) -> S {
-        // SAFETY: passed on to the caller.
-        of_words(unsafe { mem::ld_shared_v4_u32(self.slot_at(slot)) }, like)
-    }
-}
-
-/// Warps of a team in one block.
-#[inline(always)]
-fn warps(group: &Group) -> u32 {
-    group.threads.div_ceil(LANES)
 }

@@ -6,6 +6,7 @@
 
 mod entry;
 mod ring;
+mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,8 @@ pub use entry::{Form, RowEntry, RowOp, RowParams, flags};
 pub use ring::{
     FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
 };
+use slices::SLICE_SLOTS;
+pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, slices_offset};
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
@@ -78,15 +81,6 @@ pub const WORDS: usize = 3;
 /// [`WORDS`] planes each, with a slot for each warp.
 pub const BLOCK_SCRATCH: usize = 2 * WORDS * 32;
 
-/// Most slots for the exchange of a row in slices: one for every warp of every block.
-const SLICE_SLOTS: u32 = MAX_CLUSTER * SLICE_THREADS / 32;
-
-/// Most threads of a block whose rows are in slices.
-pub const SLICE_THREADS: u32 = 256;
-
-/// Blocks of [`SLICE_THREADS`] that run on an SM: 40 registers a thread.
-pub const SLICE_BLOCKS: u32 = 6;
-
 /// Rows of a team whose weights are loaded ahead, and vectors of each that a thread has, if there
 /// is no bias.
 pub const AHEAD: Ahead = Ahead {
@@ -105,19 +99,6 @@ pub const AHEAD_THREADS: u32 = 256;
 
 /// Blocks of [`AHEAD_THREADS`] that run on an SM: 64 registers a thread.
 pub const AHEAD_BLOCKS: u32 = 4;
-
-/// Bytes of the barriers of a block whose rows are in slices: one for each team (of 4 threads or
-/// more, if teams share a block), and one for exchanges.
-pub const BARRIER_BYTES: u32 = (SHARED_BLOCK / 4 * 8 + 8).next_multiple_of(VECTOR_BYTES);
-
-/// Bytes of a cache line, at a multiple of which slices begin.
-pub const LINE_BYTES: u32 = 128;
-
-/// Offset of the slices in a block's shared memory, after barriers and `slots` vectors for
-/// exchanges.
-pub const fn slices_offset(slots: u32) -> u32 {
-    (BARRIER_BYTES + slots * VECTOR_BYTES).next_multiple_of(LINE_BYTES)
-}
 
 /// Where a row is between its read and its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,25 @@
+//! Shared memory of blocks whose rows are in slices.
+
+use super::{MAX_CLUSTER, SHARED_BLOCK, VECTOR_BYTES};
+
+/// Most slots for the exchange of a row in slices: one for every warp of every block.
+pub(super) const SLICE_SLOTS: u32 = MAX_CLUSTER * SLICE_THREADS / 32;
+
+/// Most threads of a block whose rows are in slices.
+pub const SLICE_THREADS: u32 = 256;
+
+/// Blocks of [`SLICE_THREADS`] that run on an SM: 40 registers a thread.
+pub const SLICE_BLOCKS: u32 = 6;
+
+/// Bytes of the barriers of a block whose rows are in slices: one for each team (of 4 threads or
+/// more, if teams share a block), and one for exchanges.
+pub const BARRIER_BYTES: u32 = (SHARED_BLOCK / 4 * 8 + 8).next_multiple_of(VECTOR_BYTES);
+
+/// Bytes of a cache line, at a multiple of which slices begin.
+pub const LINE_BYTES: u32 = 128;
+
+/// Offset of the slices in a block's shared memory, after barriers and `slots` vectors for
+/// exchanges.
+pub const fn slices_offset(slots: u32) -> u32 {
+    (BARRIER_BYTES + slots * VECTOR_BYTES).next_multiple_of(LINE_BYTES)
+}
