@@ -293,6 +293,32 @@ fn conversions_have_the_hosts_bits() {
 }
 
 #[test]
+fn larger_halves_have_the_hosts_bits() {
+    // Every 16 bits beside others: NaN, infinities, denormals and zeros of both signs among them.
+    let x: Vec<u32> = (0..1 << 16)
+        .map(|i: u32| i << 16 | i.wrapping_mul(40_503) & 0xffff)
+        .chain([0x8000_0000, 0x0000_8000, 0x7fff_ffff, 0x7fff_ffff])
+        .collect();
+    let len = x.len() as u32;
+    for device in devices() {
+        let x_device = buffer(&device, &x);
+        let mut y = buffer(&device, &vec![0_u32; 2 * x.len()]);
+        let kernel = kernel(&device, ptx!("floats"), "larger_answers");
+        launch(
+            &kernel,
+            LaunchConfig::linear(16, 256),
+            (&x_device, &mut y, len),
+        )
+        .expect("it runs");
+        let others = x.iter().rev();
+        for ((&a, &b), got) in x.iter().zip(others).zip(values(&y).chunks(2)) {
+            let want = [math::max_f16x2(a, b), math::max_bf16x2(a, b)];
+            assert_eq!(got, want, "of {a:#x} and {b:#x} on {}", device.name());
+        }
+    }
+}
+
+#[test]
 fn vectors_are_copied_whole() {
     let x: Vec<f32> = (0..400).map(|i| i as f32).collect();
     for device in devices() {

@@ -1,6 +1,7 @@
 //! `Softmax`, `LogSoftmax` and their gradients against their references: any axis of any layout, in
 //! place, special values, every way to hold a row.
 
+use half::bf16;
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -185,4 +186,37 @@ fn softmax_matches_its_reference_for_every_axis_layout_and_dtype() {
 #[test]
 fn softmax_matches_its_reference_on_the_table_of_cases() {
     cases::run(include_str!("../cases/softmax.toml"), check);
+}
+
+/// Where the maximum times log2(e) overflows, in slices of one block and of sixteen: all that counts
+/// is how many elements are the largest.
+#[test]
+fn logits_near_the_largest_number_have_a_softmax() {
+    for device in warpsmith::testing::devices() {
+        for n in [20_000, 250_000] {
+            huge::<f32>(&device, n).unwrap_or_else(|error| panic!("f32, {n}: {error}"));
+            huge::<bf16>(&device, n).unwrap_or_else(|error| panic!("bf16, {n}: {error}"));
+        }
+    }
+}
+
+fn huge<T: Float + TestElement>(device: &Device, n: usize) -> Checked {
+    let stream = device.stream().map_err(say)?;
+    for largest in [-1.0, 1.0, 3.0, 6.0] {
+        // Multiples of 2^125 up to the largest one, which itself is rare; 2^127.6 is 6 of them.
+        let multiple = |i: usize| match i % 4999 {
+            0 => largest,
+            at => largest - 1.0 - (at % 4) as f64,
+        };
+        let at = |i: ndarray::IxDyn| multiple(i[1]) * 2f64.powi(125);
+        let x = ArrayD::from_shape_fn(&[2, n][..], at);
+        let x = Operand::<T>::lay_out(device, x, View::Contiguous)?;
+        let y = Output::<T>::new(device, &[2, n], View::Contiguous)?;
+        let op = Softmax::new(&x.tensor);
+        op.run_into(&y.tensor, &stream).map_err(say)?;
+        let model = op.model().map_err(say)?;
+        let want = softmax(&x.values.view(), 1, T::DTYPE, &model).map_err(say)?;
+        agrees(&y.read()?, &want).map_err(|error| format!("up to {largest}: {error}"))?;
+    }
+    Ok(())
 }

@@ -192,3 +192,47 @@ signs! {
     neg = "neg.f32", "-x", |x| -x;
     abs = "abs.f32", "|x|", |x| x.abs();
 }
+
+macro_rules! pairs {
+    ($($name:ident = $instruction:literal, $doc:literal, $value:path;)*) => {$(
+        #[doc = concat!("`", $instruction, "`: ", $doc, " of NaN and a number, the number. +0 is more than -0. *Since*: PTX 7.0, sm_80.")]
+        #[inline(always)]
+        pub fn $name(a: u32, b: u32) -> u32 {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let y: u32;
+                // SAFETY: one arithmetic instruction on registers.
+                unsafe {
+                    core::arch::asm!(concat!($instruction, " {}, {}, {};"), out(reg32) y,
+                        in(reg32) a, in(reg32) b, options(pure, nomem, nostack));
+                }
+                y
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                let half = |a: u32, b: u32| u32::from(larger_half(a as u16, b as u16, $value));
+                half(a >> 16, b >> 16) << 16 | half(a, b)
+            }
+        }
+    )*};
+}
+
+/// The larger of two 16-bit floats, of which `value` gives the values.
+#[cfg(not(target_arch = "nvptx64"))]
+fn larger_half(a: u16, b: u16, value: fn(u16) -> f32) -> u16 {
+    /// The NaN of operations on 16 bits.
+    const NAN: u16 = 0x7fff;
+    let [x, y] = [a, b].map(value);
+    match (x.is_nan(), y.is_nan()) {
+        (true, true) => NAN,
+        (true, false) => b,
+        (false, true) => a,
+        _ if x > y || (x == y && y.is_sign_negative()) => a,
+        _ => b,
+    }
+}
+
+pairs! {
+    max_f16x2 = "max.f16x2", "the larger of each two f16 of a packed pair;", crate::convert::f16_to_f32;
+    max_bf16x2 = "max.bf16x2", "the larger of each two bf16 of a packed pair;", crate::convert::bf16_to_f32;
+}

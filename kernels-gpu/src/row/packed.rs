@@ -4,7 +4,7 @@ use super::policy::of_weights;
 use cuda_std::convert;
 use cuda_std::element::Element;
 use cuda_std::hint::opaque;
-use cuda_std::mem;
+use cuda_std::{math, mem};
 use half::{bf16, f16};
 
 /// A vector of 16 bytes as it is in memory.
@@ -18,6 +18,10 @@ pub(crate) trait Packed: Element {
     /// Element `i` of a vector; `i` is a constant once loops are unrolled.
     fn lane(raw: &Raw, i: usize) -> f32;
 
+    /// The larger of each two elements of words that are as in memory; of NaN and a number, the
+    /// number.
+    fn larger(a: u32, b: u32) -> u32;
+
     /// Packs elements into a word: two of 16 bits (`high` in the upper half), or `low` alone.
     fn word(low: f32, high: f32) -> u32;
 }
@@ -28,6 +32,11 @@ impl Packed for f32 {
     #[inline(always)]
     fn lane(raw: &Raw, i: usize) -> f32 {
         f32::from_bits(raw[i])
+    }
+
+    #[inline(always)]
+    fn larger(a: u32, b: u32) -> u32 {
+        f32::from_bits(a).max(f32::from_bits(b)).to_bits()
     }
 
     #[inline(always)]
@@ -50,6 +59,11 @@ impl Packed for bf16 {
     }
 
     #[inline(always)]
+    fn larger(a: u32, b: u32) -> u32 {
+        math::max_bf16x2(a, b)
+    }
+
+    #[inline(always)]
     fn word(low: f32, high: f32) -> u32 {
         convert::f32x2_to_bf16x2_cvt(low, high)
     }
@@ -66,6 +80,11 @@ impl Packed for f16 {
         } else {
             (word >> 16) as u16
         })
+    }
+
+    #[inline(always)]
+    fn larger(a: u32, b: u32) -> u32 {
+        math::max_f16x2(a, b)
     }
 
     #[inline(always)]

@@ -11,15 +11,17 @@
 
 use super::forward::{share, statistics};
 use super::partial::{Exp, MaxSum};
+use super::sums;
 use super::targets::{Target, Tensors};
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
-use crate::row::slices::{Slice, Team};
+use crate::row::slices::Team;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
+use cuda_std::thread::WARP_THREADS;
 use cuda_std::warp::Words;
 use spec::rows::{RowParams, flags};
 
@@ -117,7 +119,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         let of_all = |log_sum| (whole.max - total / params.n as f32) + log_sum;
         tensors.lose(&group, row, &target, whole, of_all, params);
         if !tensors.dx.is_null() {
-            let scale = tensors.scale(&target, params) * target.weight;
+            let scale = tensors.scale(tensors.factor(), &target, params) * target.weight;
             let mut factor = share(part, whole) * scale;
             if target.is_ignored {
                 // Whatever the logits are, even NaN.
@@ -149,101 +151,44 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
         if is_early {
             griddepcontrol_wait(); // the factor has been written
         }
-        let scale = tensors.scale(&target, params) * target.weight;
+        let factor = tensors.factor();
         let slice = team.slice(0);
-        let whole = team.reduce(part_of::<T, V>(&team, slice, params), Part::merge);
+        let whole = sums::statistics::<T, V>(&team, slice, params, params.epsilon != 0.0);
         // The block whose slice has the target's logit writes the loss; the first block if the
         // target is no class.
         let place = team.element::<T>(target.class as u64);
         let is_class = (target.class as u64) < params.n;
         let is_here = place.is_some() || (!is_class && team.group.rank == 0);
-        if is_here && team.group.own == 0 {
+        // By the last warp, which may have the fewest vectors.
+        if is_here && team.group.own == team.group.threads - WARP_THREADS {
             target.logit = place.map_or(f32::NAN, |place| T::load(place));
             let mean = whole.total / params.n as f32;
-            let of_all = |log_sum| (whole.logits.max - mean) + log_sum;
-            tensors.write_loss(team.row, &target, whole.logits, of_all, params);
+            let of_all = |log_sum| (whole.max - mean) + log_sum;
+            let about_max = MaxSum {
+                max: whole.max,
+                sum: whole.sum_about_max(),
+            };
+            tensors.write_loss(team.row, &target, about_max, of_all, params);
         }
         if tensors.dx.is_null() {
             return;
         }
-        let gradient = Gradient::new(scale / whole.logits.sum, scale, &target, params);
-        let exp = Exp::new(whole.logits.max);
         let to = row_of_mut(tensors.dx, team.row, params.strides[1]);
+        if target.is_ignored {
+            // Whatever the logits are, even NaN.
+            team.each(|v| team.store(to, v, [0; 4]));
+            return;
+        }
+        // Opaque, so that nothing waits for the factor before the sums are there.
+        let factor = f32::from_bits(opaque(factor.to_bits()));
+        let scale = tensors.scale(factor, &target, params) * target.weight;
+        let gradient = Gradient::new(scale / whole.sum, scale, &target, params);
         team.each(|v| {
             let x = unpack::<T, V>(&slice.read(v));
-            let out = gradient.of_vector(x.map(|x| exp.of(x)), team.number(v));
-            let out = pack::<T, V>(&out);
-            // Whatever the logits are, even NaN.
-            team.store(
-                to,
-                v,
-                out.map(|word| if target.is_ignored { 0 } else { word }),
-            );
+            let out = gradient.of_vector(x.map(|x| whole.powers.of(x)), team.number(v));
+            team.store(to, v, pack::<T, V>(&out));
         });
     }
-}
-
-/// Reductions over a part of a row.
-#[derive(Clone, Copy)]
-struct Part {
-    logits: MaxSum,
-    /// The sum of the logits, for smoothing.
-    total: f32,
-}
-
-impl Part {
-    #[inline(always)]
-    fn merge(self, other: Self) -> Self {
-        Self {
-            logits: self.logits.merge(other.logits),
-            total: self.total + other.total,
-        }
-    }
-}
-
-impl Words for Part {
-    #[inline(always)]
-    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
-        Self {
-            logits: self.logits.map_words(&mut f),
-            total: self.total.map_words(&mut f),
-        }
-    }
-}
-
-/// The reductions over a thread's part of a slice, which then has landed.
-///
-/// # Safety
-/// The slice's loads have been issued.
-#[inline(always)]
-unsafe fn part_of<T: Packed, const V: usize>(
-    team: &Team,
-    slice: Slice,
-    params: &RowParams,
-) -> Part {
-    let mut part = Part {
-        logits: MaxSum::EMPTY,
-        total: 0.0,
-    };
-    team.each_landing(params.stages, |v| {
-        // SAFETY: a vector of the slice that has landed.
-        let x = unpack::<T, V>(&unsafe { slice.read(v) });
-        part.logits = part.logits.push(x);
-    });
-    if params.epsilon != 0.0 {
-        team.each(|v| {
-            // SAFETY: as above.
-            let x = unpack::<T, V>(&unsafe { slice.read(v) });
-            let mut of_vector = x[0];
-            let mut i = 1;
-            while i < V {
-                of_vector += x[i];
-                i += 1;
-            }
-            part.total += of_vector;
-        });
-    }
-    part
 }
 
 /// A row's gradient as a function of its exponentials.
@@ -262,7 +207,10 @@ impl Gradient {
     fn new(factor: f32, scale: f32, target: &Target, params: &RowParams) -> Self {
         Self {
             factor,
-            addend: -scale * params.epsilon / params.n as f32,
+            addend: match params.epsilon {
+                0.0 => 0.0,
+                epsilon => -scale * epsilon / params.n as f32,
+            },
             of_target: -scale * (1.0 - params.epsilon),
             target: target.class as u32,
         }
@@ -371,7 +319,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
             tensors.lose(&group, row, &target, whole, of_all, params);
             if !tensors.dx.is_null() {
                 let exp = Exp::new(whole.max);
-                let mut scale = tensors.scale(&target, params);
+                let mut scale = tensors.scale(tensors.factor(), &target, params);
                 let of_class = scale * params.epsilon / n;
                 let mut factor = scale * target.weight / whole.sum;
                 scale *= target.weight;

@@ -1,11 +1,12 @@
 //! Softmax and log-softmax of rows: in registers, in slices, and element by element.
 
 use super::partial::{Exp, MaxSum};
+use super::sums::statistics as statistics_of_slices;
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
-use crate::row::slices::Team;
+use crate::row::slices::{Slice, Team};
 use cuda_std::math;
 use spec::rows::{RowParams, flags};
 
@@ -132,31 +133,37 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, p
     // SAFETY: the launch's promise; a row of x; all threads come here.
     let team = unsafe { Team::fetch_parts(params, x) };
     let slice = team.slice(0);
-    let mut part = MaxSum::EMPTY;
-    // SAFETY: vectors of the slice; all threads of the team come here, once.
-    let whole = unsafe {
-        team.each_landing(params.stages, |v| {
-            part = part.push(unpack::<T, V>(&slice.read(v)));
-        });
-        team.reduce(part, MaxSum::merge)
-    };
-    let is_log = params.flags & flags::LOG != 0;
-    let exp = Exp::new(whole.max);
-    let (log_sum, share) = (math::log(whole.sum), 1.0 / whole.sum);
+    // SAFETY: all threads of the team come here, once.
+    let whole = unsafe { statistics_of_slices::<T, V>(&team, slice, params, false) };
     let to = row_of_mut(y, team.row, params.strides[1]);
+    if params.flags & flags::LOG != 0 {
+        let log_sum = math::log(whole.sum_about_max());
+        // SAFETY: the slice has landed; the row is the team's.
+        unsafe { write::<T, V>(&team, slice, to, |x| x - whole.max - log_sum) };
+    } else {
+        let share = 1.0 / whole.sum;
+        // SAFETY: the slice has landed; the row is the team's.
+        unsafe { write::<T, V>(&team, slice, to, |x| whole.powers.of(x) * share) };
+    }
+}
+
+/// Writes a function of this team's row, of which its blocks have slices.
+///
+/// # Safety
+/// The slices have landed; the row at `to` is writable, and aligned to vectors.
+#[inline(always)]
+unsafe fn write<T: Packed, const V: usize>(
+    team: &Team,
+    slice: Slice,
+    to: *mut T,
+    f: impl Fn(f32) -> f32,
+) {
     team.each(|v| {
-        // SAFETY: a vector of the slice.
-        let mut out = unpack::<T, V>(&unsafe { slice.read(v) });
-        let mut i = 0;
-        while i < V {
-            out[i] = match is_log {
-                true => out[i] - whole.max - log_sum,
-                false => exp.of(out[i]) * share,
-            };
-            i += 1;
+        // SAFETY: a vector of the slice, and of the row.
+        unsafe {
+            let x = unpack::<T, V>(&slice.read(v));
+            team.store(to, v, pack::<T, V>(&x.map(&f)));
         }
-        // SAFETY: a vector of this row of y.
-        unsafe { team.store(to, v, pack::<T, V>(&out)) };
     });
 }
 

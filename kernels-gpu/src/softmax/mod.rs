@@ -18,8 +18,8 @@
 //! **Timeline**:
 //! - Rows in registers: load; maximum of the thread, then of the warp; exponentials relative to the
 //!   warp's maximum, and their sum; one exchange of (maximum, sum) between warps; store.
-//! - Rows in slices: bulk copy; the thread's online (maximum, sum) as it reads; one exchange;
-//!   compute the exponentials again, and store.
+//! - Rows in slices (`sums`): bulk copy; of each part that lands, the thread's maximum, then its sum
+//!   of exponentials; one exchange of (maximum, sum); the exponentials again, and store.
 //!
 //! **Numerics**: f32 throughout, one rounding at the store; sums in fixed order. +inf or NaN in a
 //! row, or nothing but -inf, gives NaN. n = 0 writes nothing.
@@ -36,6 +36,7 @@ mod cross_entropy;
 mod entries;
 mod forward;
 mod partial;
+mod sums;
 mod targets;
 mod total;
 

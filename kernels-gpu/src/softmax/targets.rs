@@ -41,14 +41,15 @@ impl<T: Packed> Tensors<T> {
         // SAFETY: the row's element, and the class's.
         unsafe {
             let class = self.targets.wrapping_add(row as usize).read();
-            let is_weighted = (class as u64) < params.n && !self.weights.is_null();
+            // Without weights, nothing here waits for the class.
+            let weight = match self.weights.is_null() {
+                true => 1.0,
+                false => self.weight_of((class as u64).min(params.n - 1)),
+            };
             Target {
                 class,
                 is_ignored: class == params.ignore_index,
-                weight: match is_weighted {
-                    true => self.weight_of(class as u64),
-                    false => 1.0,
-                },
+                weight,
                 logit: f32::NAN,
             }
         }
@@ -140,19 +141,28 @@ impl<T: Packed> Tensors<T> {
         unsafe { self.losses.wrapping_add(row as usize).write(loss) };
     }
 
-    /// Factor of the row's gradient, besides its target's weight.
+    /// The factor of all gradients, besides the parameters' scale.
+    ///
+    /// # Safety
+    /// It has been written.
     #[inline(always)]
-    pub(super) unsafe fn scale(&self, target: &Target, params: &RowParams) -> f32 {
+    pub(super) unsafe fn factor(&self) -> f32 {
+        match self.factor.is_null() {
+            true => 1.0,
+            // SAFETY: one number.
+            false => unsafe { self.factor.read() },
+        }
+    }
+
+    /// Factor of the row's gradient, besides its target's weight, given that of all.
+    #[inline(always)]
+    pub(super) fn scale(&self, factor: f32, target: &Target, params: &RowParams) -> f32 {
         if target.is_ignored {
-            return 0.0;
+            0.0
+        } else if target.class as u64 >= params.n {
+            f32::NAN
+        } else {
+            params.scale * factor
         }
-        if target.class as u64 >= params.n {
-            return f32::NAN;
-        }
-        if self.factor.is_null() {
-            return params.scale;
-        }
-        // SAFETY: one number.
-        params.scale * unsafe { self.factor.read() }
     }
 }

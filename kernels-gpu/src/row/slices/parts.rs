@@ -13,7 +13,7 @@ use spec::rows::{RowParams, VECTOR_BYTES};
 
 impl Team {
     /// As [`Team::fetch`], for one input, in a block that shares no row with other teams. The slice comes in
-    /// as many parts as the parameters have stages, each of which [`Team::each_landing`] waits for.
+    /// as many parts as the parameters have stages, each of which [`Team::each_part`] waits for.
     ///
     /// # Safety
     /// As for [`Team::fetch`].
@@ -38,7 +38,8 @@ impl Team {
     fn of_part(&self, parts: u32) -> u32 {
         let threads = self.group.threads;
         let turns = (self.vectors + threads - 1) >> threads.trailing_zeros();
-        turns.div_ceil(parts) * threads
+        // Parts are a power of two.
+        ((turns + parts - 1) >> parts.trailing_zeros()) * threads
     }
 
     /// Issues the loads of the slice, which begins at `from`, by one thread.
@@ -84,22 +85,43 @@ impl Team {
         }
     }
 
-    /// Calls `f` with the index in the slice of each of the thread's vectors, as they land. Then
-    /// the slice has landed.
+    /// Calls `f` with the thread's vectors of each part, as it lands. Then the slice has landed.
     #[inline(always)]
-    pub(crate) fn each_landing(&self, parts: u32, mut f: impl FnMut(u32)) {
+    pub(crate) fn each_part(&self, parts: u32, mut f: impl FnMut(Vectors)) {
         let of_part = self.of_part(parts);
         let (mut part, mut end) = (0, 0);
-        let mut vector = self.group.own;
+        let mut first = self.group.own;
         while part < opaque(parts) {
             end = (end + of_part).min(self.vectors);
             // SAFETY: the barrier has one phase, which ends when the part has landed.
             unsafe { Mbarrier::at(self.base.add_bytes(8 * part)).wait_parity(0) };
-            while vector < end {
-                f(vector);
-                vector += opaque(self.group.threads);
-            }
+            f(Vectors {
+                first,
+                end,
+                step: self.group.threads,
+            });
+            first += of_part;
             part += 1;
+        }
+    }
+}
+
+/// A thread's vectors of a part of a slice.
+#[derive(Clone, Copy)]
+pub(crate) struct Vectors {
+    first: u32,
+    end: u32,
+    step: u32,
+}
+
+impl Vectors {
+    /// Calls `f` with the index in the slice of each of them.
+    #[inline(always)]
+    pub(crate) fn each(self, mut f: impl FnMut(u32)) {
+        let mut vector = self.first;
+        while vector < self.end {
+            f(vector);
+            vector += opaque(self.step);
         }
     }
 }
