@@ -287,31 +287,6 @@ impl Team {
         unsafe { self.landed().wait_parity(0) };
     }
 
-    /// Posts the warp's value, and waits until all have.
-    ///
-    /// # Safety
-    /// All threads of the team call it, once; warps are converged.
-    #[inline(always)]
-    pub(crate) unsafe fn post_own<S: Words>(&self, value: S) {
-        let group = &self.group;
-        // SAFETY: passed on to the caller; each warp of each block has a slot.
-        unsafe {
-            self.post(group.rank * warps(group) + group.own / LANES, value);
-            self.posted();
-        }
-    }
-
-    /// The value in the slot that lies `after` the lane's first.
-    ///
-    /// # Safety
-    /// After [`Team::post_own`].
-    #[inline(always)]
-    pub(crate) unsafe fn own_slot<S: Words>(&self, after: u32, like: S) -> S {
-        let first = self.group.own & (self.slots().min(LANES) - 1);
-        // SAFETY: passed on to the caller.
-        unsafe { self.slot(first + after, like) }
-    }
-
     /// Calls `f` with the index in the slice of each of the thread's vectors.
     #[inline(always)]
     pub(crate) fn each(&self, mut f: impl FnMut(u32)) {

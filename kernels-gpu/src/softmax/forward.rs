@@ -1,7 +1,7 @@
 //! Softmax and log-softmax of rows: in registers, in slices, and element by element.
 
 use super::partial::{Exp, MaxSum};
-use super::sums::statistics as statistics_of_slices;
+use super::sums;
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
@@ -134,7 +134,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, p
     let team = unsafe { Team::fetch_parts(params, x) };
     let slice = team.slice(0);
     // SAFETY: all threads of the team come here, once.
-    let whole = unsafe { statistics_of_slices::<T, V>(&team, slice, params, false) };
+    let whole = unsafe { sums::statistics::<T, V>(&team, slice, params, false) };
     let to = row_of_mut(y, team.row, params.strides[1]);
     if params.flags & flags::LOG != 0 {
         let log_sum = math::log(whole.sum_about_max());

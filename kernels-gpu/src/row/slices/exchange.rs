@@ -89,6 +89,20 @@ impl Team {
         }
     }
 
+    /// Posts the warp's value, and waits until all have.
+    ///
+    /// # Safety
+    /// All threads of the team call it, once; warps are converged.
+    #[inline(always)]
+    pub(crate) unsafe fn post_own<S: Words>(&self, value: S) {
+        let group = &self.group;
+        // SAFETY: passed on to the caller; each warp of each block has a slot.
+        unsafe {
+            self.post(group.rank * warps(group) + group.own / LANES, value);
+            self.posted();
+        }
+    }
+
     /// The value in a slot. `like` only gives the type.
     ///
     /// # Safety
@@ -97,6 +111,17 @@ impl Team {
     pub(crate) unsafe fn slot<S: Words>(&self, slot: u32, like: S) -> S {
         // SAFETY: passed on to the caller.
         of_words(unsafe { mem::ld_shared_v4_u32(self.slot_at(slot)) }, like)
+    }
+
+    /// The value in the slot that lies `after` the lane's first.
+    ///
+    /// # Safety
+    /// After [`Team::post_own`].
+    #[inline(always)]
+    pub(crate) unsafe fn own_slot<S: Words>(&self, after: u32, like: S) -> S {
+        let first = self.group.own & (self.slots().min(LANES) - 1);
+        // SAFETY: passed on to the caller.
+        unsafe { self.slot(first + after, like) }
     }
 }
 
