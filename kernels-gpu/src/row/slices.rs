@@ -20,6 +20,7 @@ mod exchange;
 mod parts;
 
 use exchange::warps;
+use parts::Vectors;
 
 use super::group::{Group, butterfly};
 use super::held::row_of;
@@ -289,12 +290,13 @@ impl Team {
 
     /// Calls `f` with the index in the slice of each of the thread's vectors.
     #[inline(always)]
-    pub(crate) fn each(&self, mut f: impl FnMut(u32)) {
-        let mut vector = self.group.own;
-        while vector < self.vectors {
-            f(vector);
-            vector += opaque(self.group.threads);
-        }
+    pub(crate) fn each(&self, f: impl FnMut(u32)) {
+        let all = Vectors {
+            first: self.group.own,
+            end: self.vectors,
+            step: self.group.threads,
+        };
+        all.each(f);
     }
 
     /// Number of vectors of the thread's warp.

@@ -453,7 +453,7 @@ impl RowPlan {
         n.div_ceil(threads) + 8 + 5 + (SLICE_SLOTS / 32) as u64 + 5
     }
 
-    /// Parts in which a slice lands, one after the other. The largest clusters gain from beginning
+    /// Parts in which a slice lands, one after the other; a power of two. The largest clusters gain from beginning
     /// with the first; in others the copies of other blocks hide the wait as well.
     pub const fn parts(&self) -> u32 {
         match (self.strategy, self.cluster) {

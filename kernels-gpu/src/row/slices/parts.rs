@@ -106,12 +106,12 @@ impl Team {
     }
 }
 
-/// A thread's vectors of a part of a slice.
+/// A thread's vectors of a slice, or of a part of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Vectors {
-    first: u32,
-    end: u32,
-    step: u32,
+    pub(super) first: u32,
+    pub(super) end: u32,
+    pub(super) step: u32,
 }
 
 impl Vectors {
