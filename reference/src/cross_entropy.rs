@@ -23,7 +23,7 @@ use spec::DType;
 
 use crate::precision::{ETA32, gamma};
 use crate::softmax::{Row, Scores};
-use crate::{Expected, Model};
+use crate::{Expected, Model, ReferenceError};
 
 /// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,26 +57,44 @@ impl CrossEntropy<'_> {
         let at = |weights: &[f64]| weights.get(usize::try_from(class).ok()?).copied();
         self.class_weights.and_then(at).unwrap_or(1.0)
     }
+
+    /// Relative error of sums of weights.
+    fn weights_error(&self, model: &Model) -> f64 {
+        match self.class_weights {
+            Some(_) => gamma(model.additions + 4),
+            None => 0.0,
+        }
+    }
+
+    /// Refuses targets that are not one a row of `x`, and weights that are not one a class.
+    fn check(&self, x: &[usize], targets: &[i64]) -> Result<(), ReferenceError> {
+        let Some((&classes, outer)) = x.split_last() else {
+            return Err(ReferenceError::AxisOutOfRange { axis: 0, rank: 0 });
+        };
+        let rows = outer.iter().product();
+        ReferenceError::unless_one_per("row", rows, "targets", targets.len())?;
+        let weights = self.class_weights.map_or(classes, <[f64]>::len);
+        ReferenceError::unless_one_per("class", classes, "class_weights", weights)
+    }
 }
 
 /// The loss in f32, and its gradient with respect to `x` in `dtype`. `targets` has one class per
 /// row, in row-major order.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`] if `x` has no axis; [`ReferenceError::ShapeMismatch`].
 pub fn cross_entropy(
     x: &ArrayViewD<'_, f64>,
     targets: &[i64],
     dtype: DType,
     of: &CrossEntropy<'_>,
     model: &Model,
-) -> (Expected, Expected) {
-    let last = Axis(x.ndim().saturating_sub(1));
-    let outer = x.shape()[..last.0].to_vec();
+) -> Result<(Expected, Expected), ReferenceError> {
+    of.check(x.shape(), targets)?;
+    let last = Axis(x.ndim() - 1);
     let counts = targets.iter().filter(|&&t| t != of.ignore_index);
     let counted: f64 = counts.map(|&t| of.weight(t)).sum();
-    // Relative error of sums of weights.
-    let of_weights = match of.class_weights {
-        Some(_) => gamma(model.additions + 4),
-        None => 0.0,
-    };
+    let of_weights = of.weights_error(model);
     let factor = match of.reduction {
         Reduction::Mean => 1.0 / counted,
         Reduction::None | Reduction::Sum => 1.0,
@@ -120,28 +138,39 @@ pub fn cross_entropy(
             error[j] = if dx[j].is_finite() { e } else { 0.0 };
         }
     }
-    let gradient = Expected::rounded_to(dtype, dx, &errors);
-    if of.reduction == Reduction::None {
-        let shaped = |values: Vec<f64>| {
-            let mut array = ArrayD::zeros(outer.clone());
-            array
-                .iter_mut()
-                .zip(values)
-                .for_each(|(to, from)| *to = from);
-            array
-        };
-        let loss = Expected::rounded_to(DType::F32, shaped(losses), &shaped(loss_errors));
-        return (loss, gradient);
-    }
+    let gradient = Expected::rounded_to(dtype, dx, &errors)?;
+    let loss = match of.reduction {
+        Reduction::None => {
+            let shaped = |values: Vec<f64>| {
+                let mut array = ArrayD::zeros(&x.shape()[..last.0]);
+                let places = array.iter_mut().zip(values);
+                places.for_each(|(to, from)| *to = from);
+                array
+            };
+            Expected::rounded_to(DType::F32, shaped(losses), &shaped(loss_errors))?
+        }
+        Reduction::Mean | Reduction::Sum => {
+            let relative = gamma(model.additions + 6) + of_weights;
+            summed(&losses, &loss_errors, factor, relative)?
+        }
+    };
+    Ok((loss, gradient))
+}
+
+/// `factor` times the sum of all losses, whose own sum has a relative error of `relative`.
+fn summed(
+    losses: &[f64],
+    loss_errors: &[f64],
+    factor: f64,
+    relative: f64,
+) -> Result<Expected, ReferenceError> {
     let total: f64 = losses.iter().sum::<f64>() * factor;
     let magnitudes: f64 = losses.iter().map(|loss| loss.abs()).sum();
     let own: f64 = loss_errors.iter().sum();
-    let relative = gamma(model.additions + 6) + of_weights;
     let error = (own + relative * (magnitudes + own)) * factor.abs() + ETA32;
     let error = if total.is_finite() { error } else { 0.0 };
     let scalar = |value| ArrayD::from_elem(Vec::new(), value);
-    let loss = Expected::rounded_to(DType::F32, scalar(total), &scalar(error));
-    (loss, gradient)
+    Expected::rounded_to(DType::F32, scalar(total), &scalar(error))
 }
 
 /// A row's loss and its error.
@@ -208,8 +237,9 @@ mod tests {
                 gradient_scale: 1.0,
                 reduction,
             };
-            let both =
-                |x: &ArrayD<f64>| cross_entropy(&x.view(), &targets, DType::F32, &of, &model);
+            let both = |x: &ArrayD<f64>| {
+                cross_entropy(&x.view(), &targets, DType::F32, &of, &model).unwrap()
+            };
             let loss = |x: &ArrayD<f64>| both(x).0.values.sum();
             for (index, got) in both(&x).1.values.indexed_iter() {
                 let (mut up, mut down) = (x.clone(), x.clone());
@@ -233,8 +263,38 @@ mod tests {
             reduction: Reduction::None,
         };
         for target in [2, -1] {
-            let (loss, dx) = cross_entropy(&x.view(), &[target], DType::F32, &of, &model);
+            let (loss, dx) = cross_entropy(&x.view(), &[target], DType::F32, &of, &model).unwrap();
             assert!(loss.values[[0]].is_nan() && dx.values.iter().all(|dx| dx.is_nan()));
         }
+    }
+
+    #[test]
+    fn there_is_a_target_for_each_row_and_a_weight_for_each_class() {
+        let model = Model::any_order(4, 0, 1.0);
+        let refused = |shape: &[usize], targets: &[i64], class_weights| {
+            let of = CrossEntropy {
+                class_weights,
+                ignore_index: -100,
+                label_smoothing: 0.1,
+                gradient_scale: 1.0,
+                reduction: Reduction::Mean,
+            };
+            let x = ArrayD::zeros(shape);
+            let got = cross_entropy(&x.view(), targets, DType::F32, &of, &model);
+            got.unwrap_err()
+        };
+        for count in [0, 1, 9] {
+            let want = "it has to be [3], one element per row";
+            let want = ReferenceError::shape("targets", &[count], want);
+            assert_eq!(refused(&[3, 4], &vec![0; count], None), want);
+        }
+        let ones = [1.0; 5];
+        for count in [0, 3, 5] {
+            let want = "it has to be [4], one element per class";
+            let want = ReferenceError::shape("class_weights", &[count], want);
+            assert_eq!(refused(&[2, 4], &[0, 1], Some(&ones[..count])), want);
+        }
+        let want = ReferenceError::AxisOutOfRange { axis: 0, rank: 0 };
+        assert_eq!(refused(&[], &[0], None), want);
     }
 }

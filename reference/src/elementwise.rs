@@ -69,7 +69,7 @@ pub fn gradient(
         let error = off + U32 * (of(terms) * dy).abs() + ETA32;
         if error.is_finite() { error } else { 0.0 }
     })?;
-    Ok(Expected::rounded_to(dtype, exact.values, &errors.values))
+    Expected::rounded_to(dtype, exact.values, &errors.values)
 }
 
 /// The shape that two shapes broadcast to.

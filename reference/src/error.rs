@@ -1,5 +1,7 @@
 //! Errors of the references.
 
+use spec::DType;
+use spec::reduce::ReduceOp;
 use thiserror::Error;
 
 /// Arguments for which an operation is not defined.
@@ -30,6 +32,24 @@ pub enum ReferenceError {
         /// The reduction.
         op: &'static str,
     },
+    /// An operation that the function does not have.
+    #[error("{op} is not computed here; {want}")]
+    Operation {
+        /// The operation.
+        op: &'static str,
+        /// What has it, or what there is instead.
+        want: &'static str,
+    },
+    /// A dtype for which there is no bound.
+    #[error("{operand} is {got}; {want}")]
+    Dtype {
+        /// Which argument.
+        operand: &'static str,
+        /// Its value.
+        got: DType,
+        /// The dtypes that there are.
+        want: &'static str,
+    },
 }
 
 impl ReferenceError {
@@ -40,5 +60,49 @@ impl ReferenceError {
             got: got.to_vec(),
             want: want.into(),
         }
+    }
+
+    /// An [`Operation`](Self::Operation).
+    pub(crate) fn operation(op: ReduceOp, want: &'static str) -> Self {
+        Self::Operation {
+            op: op.name(),
+            want,
+        }
+    }
+
+    /// Refuses a shape other than `want`, which is that of `other`.
+    pub(crate) fn unless_shape_of(
+        other: &str,
+        want: &[usize],
+        operand: &'static str,
+        got: &[usize],
+    ) -> Result<(), Self> {
+        if got == want {
+            return Ok(());
+        }
+        let want = format!("it has to be {want:?}, as {other}");
+        Err(Self::shape(operand, got, want))
+    }
+
+    /// Refuses a vector that does not have one element for each of `count` things.
+    pub(crate) fn unless_one_per(
+        thing: &str,
+        count: usize,
+        operand: &'static str,
+        got: usize,
+    ) -> Result<(), Self> {
+        if got == count {
+            return Ok(());
+        }
+        let want = format!("it has to be [{count}], one element per {thing}");
+        Err(Self::shape(operand, &[got], want))
+    }
+
+    /// Refuses an axis that an array of `rank` dimensions does not have.
+    pub(crate) fn unless_axis(rank: usize, axis: usize) -> Result<(), Self> {
+        if axis < rank {
+            return Ok(());
+        }
+        Err(Self::AxisOutOfRange { axis, rank })
     }
 }

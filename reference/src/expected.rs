@@ -3,6 +3,7 @@
 use ndarray::{ArrayD, ArrayViewD};
 use spec::DType;
 
+use crate::ReferenceError;
 use crate::compare::{self, Agreement, Mismatch};
 use crate::precision::{ETA32, Format, SLACK, U32};
 
@@ -35,8 +36,21 @@ impl Expected {
     /// The f32 result `r` is within `e` of the value `x`. Rounding it adds an error of at most
     /// `u_out |r| + eta_out / 2 <= u_out (|x| + e) + eta_out / 2`. For f32 and f64 there is no such
     /// last rounding: it is part of `e`. The bound is widened by [`SLACK`].
-    pub fn rounded_to(dtype: DType, values: ArrayD<f64>, errors: &ArrayD<f64>) -> Self {
-        let mut bounds = errors.clone();
+    ///
+    /// # Errors
+    /// [`ReferenceError::ShapeMismatch`] unless there is an error for each value.
+    pub fn rounded_to(
+        dtype: DType,
+        values: ArrayD<f64>,
+        errors: &ArrayD<f64>,
+    ) -> Result<Self, ReferenceError> {
+        ReferenceError::unless_shape_of("values", values.shape(), "errors", errors.shape())?;
+        Ok(Self::rounded(dtype, values, errors.clone()))
+    }
+
+    /// [`rounded_to`](Self::rounded_to), of errors that have the shape of the values.
+    fn rounded(dtype: DType, values: ArrayD<f64>, errors: ArrayD<f64>) -> Self {
+        let mut bounds = errors;
         let output = match dtype {
             DType::F32 | DType::F64 => None,
             _ => Format::of(dtype),
@@ -58,7 +72,7 @@ impl Expected {
     /// is then rounded to `dtype`. Half an ulp means correctly rounded.
     pub fn within_ulps(dtype: DType, values: ArrayD<f64>, ulps: f64) -> Self {
         let errors = values.mapv(|x| ulps * (2.0 * U32 * x.abs()).max(ETA32));
-        Self::rounded_to(dtype, values, &errors)
+        Self::rounded(dtype, values, errors)
     }
 
     /// Checks a result. Elements must be NaN where the value is NaN and nowhere else, likewise for
@@ -75,5 +89,25 @@ impl Expected {
     /// The largest bound of all elements, for tables.
     pub fn largest_bound(&self) -> f64 {
         self.bounds.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_an_error_for_each_value() {
+        let zeros = |shape: &[usize]| ArrayD::zeros(shape);
+        for errors in [&[3][..], &[1], &[], &[2, 1]] {
+            let error = Expected::rounded_to(DType::F32, zeros(&[2]), &zeros(errors)).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.contains(&format!("errors has shape {errors:?}")),
+                "{text}"
+            );
+            assert!(text.contains("it has to be [2], as values"), "{text}");
+        }
+        assert!(Expected::rounded_to(DType::F32, zeros(&[2]), &zeros(&[2])).is_ok());
     }
 }

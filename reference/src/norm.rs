@@ -19,8 +19,8 @@
 use ndarray::{ArrayD, ArrayView1, ArrayViewD, Axis};
 use spec::DType;
 
-use crate::Expected;
 use crate::precision::{ETA32, U32, gamma};
+use crate::{Expected, ReferenceError};
 
 /// How an implementation sums rows, as far as its errors depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,13 +111,23 @@ impl Row {
 }
 
 /// The norm of rows `h` along their last axis, with `y` written in `dtype`.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`] if `h` has no axis; [`ReferenceError::ShapeMismatch`].
 pub fn norm(
     h: &ArrayViewD<'_, f64>,
     dtype: DType,
     norm: &Norm<'_>,
     model: NormModel,
-) -> Normalized {
+) -> Result<Normalized, ReferenceError> {
     let last = Axis(h.ndim().saturating_sub(1));
+    ReferenceError::unless_axis(h.ndim(), last.0)?;
+    for (operand, vector) in [("weight", &norm.weight), ("bias", &norm.bias)] {
+        let len = vector
+            .as_ref()
+            .map_or(h.len_of(last), |vector| vector.len());
+        ReferenceError::unless_one_per("element of a row", h.len_of(last), operand, len)?;
+    }
     let (mut y, mut y_error) = (ArrayD::zeros(h.raw_dim()), ArrayD::zeros(h.raw_dim()));
     let outer = &h.shape()[..last.0];
     let of_rows = || ArrayD::<f64>::zeros(outer);
@@ -154,16 +164,16 @@ pub fn norm(
     clear(&mut y_error, &y);
     clear(&mut mean_error, &mean);
     clear(&mut rstd_error, &rstd);
-    Normalized {
-        y: Expected::rounded_to(dtype, y, &y_error),
-        mean: Expected::rounded_to(DType::F32, mean, &mean_error),
-        rstd: Expected::rounded_to(DType::F32, rstd, &rstd_error),
-    }
+    Ok(Normalized {
+        y: Expected::rounded_to(dtype, y, &y_error)?,
+        mean: Expected::rounded_to(DType::F32, mean, &mean_error)?,
+        rstd: Expected::rounded_to(DType::F32, rstd, &rstd_error)?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use ndarray::arr2;
+    use ndarray::{arr1, arr2};
 
     use super::*;
 
@@ -182,6 +192,7 @@ mod tests {
             bias: None,
         };
         let got = norm(&h.view(), DType::F32, &of, MODEL);
+        let got = got.unwrap();
         let rstd = 1.0 / (1.0_f64 + 1e-5).sqrt();
         assert_eq!(got.y.values, arr2(&[[-rstd, rstd], [0.0, 0.0]]).into_dyn());
         assert_eq!(got.mean.values.as_slice(), Some([2.0, 5.0].as_slice()));
@@ -197,7 +208,30 @@ mod tests {
             weight: None,
             bias: None,
         };
-        let got = norm(&h.view(), DType::F32, &of, MODEL);
+        let got = norm(&h.view(), DType::F32, &of, MODEL).unwrap();
         assert!((got.rstd.values[[0]] - 1.0 / 12.5_f64.sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn weight_and_bias_have_an_element_for_each_of_a_row() {
+        let vector = arr1(&[1.0, 2.0]);
+        let refused = |shape: &[usize], weight, bias| {
+            let of = Norm {
+                is_centered: true,
+                epsilon: 1e-5,
+                weight,
+                bias,
+            };
+            norm(&ArrayD::zeros(shape).view(), DType::F32, &of, MODEL).unwrap_err()
+        };
+        for n in [0, 1, 3] {
+            let want = format!("it has to be [{n}], one element per element of a row");
+            let error = |operand| ReferenceError::shape(operand, &[2], want.clone());
+            let of_weight = refused(&[4, n], Some(vector.view()), None);
+            assert_eq!(of_weight, error("weight"));
+            assert_eq!(refused(&[n], None, Some(vector.view())), error("bias"));
+        }
+        let error = ReferenceError::AxisOutOfRange { axis: 0, rank: 0 };
+        assert_eq!(refused(&[], None, None), error);
     }
 }

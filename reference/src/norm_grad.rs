@@ -14,9 +14,9 @@
 use ndarray::{Array1, ArrayD, ArrayView1, ArrayViewD, Axis};
 use spec::DType;
 
-use crate::Expected;
 use crate::norm::NormModel;
 use crate::precision::{ETA32, U32, gamma};
+use crate::{Expected, ReferenceError};
 
 /// The operands.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Columns {
         self.lost[column] += lost;
     }
 
-    fn expected(self, rows: usize) -> Expected {
+    fn expected(self, rows: usize) -> Result<Expected, ReferenceError> {
         let errors = self.magnitude.mapv(|sum| gamma(rows + 4) * sum + ETA32) + self.lost;
         let values = self.sum.into_dyn();
         let mut errors = errors.into_dyn();
@@ -81,9 +81,40 @@ impl Columns {
     }
 }
 
+impl NormGrad<'_> {
+    /// Refuses operands that do not fit `x`.
+    fn check(&self) -> Result<(), ReferenceError> {
+        let shape = self.x.shape();
+        let Some((&n, outer)) = shape.split_last() else {
+            return Err(ReferenceError::AxisOutOfRange { axis: 0, rank: 0 });
+        };
+        ReferenceError::unless_shape_of("x", shape, "dy", self.dy.shape())?;
+        if let Some(dsum) = self.dsum {
+            ReferenceError::unless_shape_of("x", shape, "dsum", dsum.shape())?;
+        }
+        let rows = outer.iter().product();
+        if let Some(mean) = self.mean {
+            ReferenceError::unless_one_per("row", rows, "mean", mean.len())?;
+        }
+        ReferenceError::unless_one_per("row", rows, "rstd", self.rstd.len())?;
+        if let Some(weight) = self.weight {
+            ReferenceError::unless_one_per("element of a row", n, "weight", weight.len())?;
+        }
+        Ok(())
+    }
+}
+
 /// Gradients along the last axis, with `dx` written in `dtype`.
-pub fn norm_grad(of: &NormGrad<'_>, dtype: DType, model: NormModel) -> NormGradients {
-    let last = Axis(of.x.ndim().saturating_sub(1));
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`] if `x` has no axis; [`ReferenceError::ShapeMismatch`].
+pub fn norm_grad(
+    of: &NormGrad<'_>,
+    dtype: DType,
+    model: NormModel,
+) -> Result<NormGradients, ReferenceError> {
+    of.check()?;
+    let last = Axis(of.x.ndim() - 1);
     let n = of.x.len_of(last);
     let (mut dx, mut errors) = (ArrayD::zeros(of.x.raw_dim()), ArrayD::zeros(of.x.raw_dim()));
     let (mut dweight, mut dbias) = (Columns::new(n), Columns::new(n));
@@ -128,11 +159,11 @@ pub fn norm_grad(of: &NormGrad<'_>, dtype: DType, model: NormModel) -> NormGradi
             *error = 0.0;
         }
     });
-    NormGradients {
-        dx: Expected::rounded_to(dtype, dx, &errors),
-        dweight: dweight.expected(rows),
-        dbias: dbias.expected(rows),
-    }
+    Ok(NormGradients {
+        dx: Expected::rounded_to(dtype, dx, &errors)?,
+        dweight: dweight.expected(rows)?,
+        dbias: dbias.expected(rows)?,
+    })
 }
 
 #[cfg(test)]
@@ -158,7 +189,7 @@ mod tests {
                 weight: Some(weight.view()),
                 bias: None,
             };
-            let forward = |x: &ArrayD<f64>| norm(&x.view(), DType::F32, &of, model);
+            let forward = |x: &ArrayD<f64>| norm(&x.view(), DType::F32, &of, model).unwrap();
             let kept = forward(&x);
             let (mean, rstd) = (kept.mean.values.clone(), kept.rstd.values.clone());
             let (x_view, dy_view) = (x.view(), dy.view());
@@ -174,6 +205,7 @@ mod tests {
                 DType::F32,
                 model,
             );
+            let got = got.unwrap();
             let loss = |x: &ArrayD<f64>| (forward(x).y.values * &dy).sum();
             for (index, got) in got.dx.values.indexed_iter() {
                 let (mut up, mut down) = (x.clone(), x.clone());
@@ -183,5 +215,61 @@ mod tests {
                 assert!((got - want).abs() < 1e-8, "{got} is not {want}");
             }
         }
+    }
+
+    #[test]
+    fn every_operand_fits_x() {
+        let model = NormModel {
+            additions: 3,
+            merges: 0,
+        };
+        let (x, other) = (ArrayD::zeros(vec![2, 3]), ArrayD::zeros(vec![2, 1]));
+        let (x, other) = (x.view(), other.view());
+        let two = arr1(&[1.0; 2]);
+        let good = NormGrad {
+            x: &x,
+            dy: &x,
+            mean: Some(&[0.0; 2]),
+            rstd: &[1.0; 2],
+            weight: None,
+            dsum: Some(&x),
+        };
+        let refused = |of: NormGrad<'_>| {
+            let error = norm_grad(&of, DType::F32, model).unwrap_err();
+            error.to_string()
+        };
+        let text = refused(NormGrad { dy: &other, ..good });
+        assert_eq!(text, "dy has shape [2, 1]; it has to be [2, 3], as x");
+        let dsum = Some(&other);
+        let text = refused(NormGrad { dsum, ..good });
+        assert_eq!(text, "dsum has shape [2, 1]; it has to be [2, 3], as x");
+        let mean = Some(&[0.0; 3][..]);
+        let text = refused(NormGrad { mean, ..good });
+        assert_eq!(
+            text,
+            "mean has shape [3]; it has to be [2], one element per row"
+        );
+        let text = refused(NormGrad {
+            rstd: &[1.0],
+            ..good
+        });
+        assert_eq!(
+            text,
+            "rstd has shape [1]; it has to be [2], one element per row"
+        );
+        let weight = Some(two.view());
+        let text = refused(NormGrad { weight, ..good });
+        assert!(
+            text.starts_with("weight has shape [2]; it has to be [3]"),
+            "{text}"
+        );
+        let scalar = ArrayD::zeros(Vec::new());
+        let scalar = scalar.view();
+        let text = refused(NormGrad { x: &scalar, ..good });
+        assert!(
+            text.starts_with("axis 0 of an array with 0 dimensions"),
+            "{text}"
+        );
+        assert!(norm_grad(&good, DType::F32, model).is_ok());
     }
 }

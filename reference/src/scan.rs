@@ -31,7 +31,7 @@ pub fn scan(
     dtype: DType,
     model: &Model,
 ) -> Result<Expected, ReferenceError> {
-    check_axis(x.ndim(), axis)?;
+    ReferenceError::unless_axis(x.ndim(), axis)?;
     let format = match dtype {
         DType::F64 => Format::of(DType::F64),
         _ => Format::of(DType::F32),
@@ -74,7 +74,7 @@ pub fn scan(
             }
         }
     }
-    Ok(Expected::rounded_to(dtype, values, &errors))
+    Expected::rounded_to(dtype, values, &errors)
 }
 
 /// Scans integers in wrapping 64-bit arithmetic.
@@ -87,7 +87,7 @@ pub fn integers(
     axis: usize,
     is_exclusive: bool,
 ) -> Result<ArrayD<i64>, ReferenceError> {
-    check_axis(x.ndim(), axis)?;
+    ReferenceError::unless_axis(x.ndim(), axis)?;
     let mut values = ArrayD::zeros(x.raw_dim());
     let outputs = values.lanes_mut(Axis(axis)).into_iter();
     for (lane, mut value) in x.lanes(Axis(axis)).into_iter().zip(outputs) {
@@ -107,13 +107,6 @@ pub fn integers(
         }
     }
     Ok(values)
-}
-
-fn check_axis(rank: usize, axis: usize) -> Result<(), ReferenceError> {
-    match axis < rank {
-        true => Ok(()),
-        false => Err(ReferenceError::AxisOutOfRange { axis, rank }),
-    }
 }
 
 /// State of a scan over the elements so far.

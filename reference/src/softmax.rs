@@ -89,12 +89,7 @@ fn by_rows(
     dtype: DType,
     row: impl Fn(&[f64]) -> Vec<(f64, f64)> + Sync,
 ) -> Result<Expected, ReferenceError> {
-    if axis >= x.ndim() {
-        return Err(ReferenceError::AxisOutOfRange {
-            axis,
-            rank: x.ndim(),
-        });
-    }
+    ReferenceError::unless_axis(x.ndim(), axis)?;
     let mut values = ArrayD::zeros(x.raw_dim());
     let mut errors = ArrayD::zeros(x.raw_dim());
     let outputs = values
@@ -109,7 +104,7 @@ fn by_rows(
                 (*value, *error) = of_row;
             }
         });
-    Ok(Expected::rounded_to(dtype, values, &errors))
+    Expected::rounded_to(dtype, values, &errors)
 }
 
 /// Errors of the scores themselves.

@@ -20,7 +20,7 @@ use crate::{Expected, Model, ReferenceError};
 /// Gradient of softmax along `axis`, from its result `y` and the gradient `dy` with respect to `y`.
 ///
 /// # Errors
-/// [`ReferenceError::AxisOutOfRange`].
+/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::ShapeMismatch`].
 pub fn softmax_grad(
     y: &ArrayViewD<'_, f64>,
     dy: &ArrayViewD<'_, f64>,
@@ -47,7 +47,7 @@ pub fn softmax_grad(
 /// `y`.
 ///
 /// # Errors
-/// [`ReferenceError::AxisOutOfRange`].
+/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::ShapeMismatch`].
 pub fn log_softmax_grad(
     y: &ArrayViewD<'_, f64>,
     dy: &ArrayViewD<'_, f64>,
@@ -83,12 +83,8 @@ fn by_rows(
     dtype: DType,
     row: impl Fn(&[f64], &[f64]) -> Vec<(f64, f64)>,
 ) -> Result<Expected, ReferenceError> {
-    if axis >= y.ndim() {
-        return Err(ReferenceError::AxisOutOfRange {
-            axis,
-            rank: y.ndim(),
-        });
-    }
+    ReferenceError::unless_axis(y.ndim(), axis)?;
+    ReferenceError::unless_shape_of("y", y.shape(), "dy", dy.shape())?;
     let mut values = ArrayD::zeros(y.raw_dim());
     let mut errors = ArrayD::zeros(y.raw_dim());
     let inputs = y.lanes(Axis(axis)).into_iter().zip(dy.lanes(Axis(axis)));
@@ -104,7 +100,7 @@ fn by_rows(
             error[j] = if of_value.is_finite() { of_error } else { 0.0 };
         }
     }
-    Ok(Expected::rounded_to(dtype, values, &errors))
+    Expected::rounded_to(dtype, values, &errors)
 }
 
 #[cfg(test)]
@@ -149,6 +145,20 @@ mod tests {
             let want = numeric(&x, &dy, |x| values(log, x));
             for (got, want) in got.values.iter().zip(want) {
                 assert!((got - want).abs() < 1e-8, "{got} is not {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn y_and_dy_have_one_shape() {
+        let model = Model::any_order(3, 0, 1.0);
+        let y = ArrayD::zeros(vec![2, 3]);
+        for shape in [&[2, 2][..], &[3, 3], &[1, 3], &[6]] {
+            let dy = ArrayD::zeros(shape);
+            for gradient in [softmax_grad, log_softmax_grad] {
+                let got = gradient(&y.view(), &dy.view(), 1, DType::F32, &model);
+                let want = ReferenceError::shape("dy", shape, "it has to be [2, 3], as y");
+                assert_eq!(got.unwrap_err(), want);
             }
         }
     }

@@ -133,7 +133,8 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         T::DTYPE,
         &of,
         &model,
-    );
+    )
+    .map_err(say)?;
     let of_loss = if reduction == Reduction::None {
         outer
     } else {

@@ -159,7 +159,7 @@ fn check_gradients(case: &Case, device: &Device) -> Checked {
         dsum: case.joined.then_some(&dsum_view),
     };
     let model = LayerNorm::new(&x.tensor).model().map_err(say)?;
-    let want = norm_grad(&of, DType::Bf16, model);
+    let want = norm_grad(&of, DType::Bf16, model).map_err(say)?;
     agrees(&dx.read()?, &want.dx).map_err(|error| format!("dx: {error}"))?;
     for (what, parts, want) in [
         ("dweight", &dweight, &want.dweight),
@@ -214,7 +214,7 @@ fn check_forward(case: &Case, device: &Device) -> Checked {
         bias: (!case.rms).then(|| biases.view()),
     };
     let model = LayerNorm::new(&x.tensor).model().map_err(say)?;
-    let want = norm(&h.view(), DType::Bf16, &of, model);
+    let want = norm(&h.view(), DType::Bf16, &of, model).map_err(say)?;
     agrees(&y.read()?, &want.y).map_err(|error| format!("y: {error}"))?;
     if !case.rms {
         agrees(&mean.read()?, &want.mean).map_err(|error| format!("mean: {error}"))?;

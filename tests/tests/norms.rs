@@ -206,7 +206,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         bias: bias.as_ref().filter(|_| !case.rms).map(|bias| bias.view()),
     };
     let rows = case.axes.rows(&h);
-    let want = norm(&rows.view(), T::DTYPE, &of, model(case, &x.tensor)?);
+    let want = norm(&rows.view(), T::DTYPE, &of, model(case, &x.tensor)?).map_err(say)?;
     let mut first = None;
     for _ in 0..2 {
         let outputs = Outputs::<T>::new(case, device)?;
@@ -297,7 +297,7 @@ fn check_gradient<T: Float + TestElement>(
         weight: weight.as_ref().map(|weight| weight.view()),
         dsum: case.residual.then_some(&dsum_view),
     };
-    let want = norm_grad(&of, T::DTYPE, model(case, &x.tensor)?);
+    let want = norm_grad(&of, T::DTYPE, model(case, &x.tensor)?).map_err(say)?;
     let n = case.axes.of_row(&case.shape);
     let mut first: Option<(ArrayD<T>, [ArrayD<f32>; 2])> = None;
     for _ in 0..2 {

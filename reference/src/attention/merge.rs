@@ -31,18 +31,22 @@ pub fn merge(
     dtype: DType,
     model: &Model,
 ) -> Result<AttentionExpected, ReferenceError> {
-    for (name, got, want) in [
-        ("o of b", b.o.shape(), a.o.shape()),
-        ("lse of b", b.lse.shape(), a.lse.shape()),
-    ] {
-        if got != want {
-            return Err(ReferenceError::shape(
-                name,
-                got,
-                format!("it has to be {want:?}"),
-            ));
+    // [.., heads, seqlen] of lse is [.., seqlen, heads, head_dim_v] of o.
+    let mut rows_of_o = a.lse.shape().to_vec();
+    let [.., heads, seqlen] = &mut rows_of_o[..] else {
+        let want = "it has to be [.., heads_q, seqlen_q]";
+        return Err(ReferenceError::shape("lse of a", a.lse.shape(), want));
+    };
+    std::mem::swap(heads, seqlen);
+    let head_dim_v = match a.o.shape() {
+        [rows @ .., head_dim_v] if *rows == rows_of_o[..] => *head_dim_v,
+        shape => {
+            let want = format!("it has to be {rows_of_o:?} and head_dim_v, as lse of a");
+            return Err(ReferenceError::shape("o of a", shape, want));
         }
-    }
+    };
+    ReferenceError::unless_shape_of("o of a", a.o.shape(), "o of b", b.o.shape())?;
+    ReferenceError::unless_shape_of("lse of a", a.lse.shape(), "lse of b", b.lse.shape())?;
     let mut o = ArrayD::zeros(a.o.raw_dim());
     let mut o_errors = o.clone();
     let mut lse = ArrayD::zeros(a.lse.raw_dim());
@@ -56,11 +60,10 @@ pub fn merge(
         let row = Row::new(&scores, &Scores::EXACT, model);
         lse[place.slice()] = row.lse;
         lse_errors[place.slice()] = row.lse_error;
-        // [.., heads, seqlen] of lse is [.., seqlen, heads, head_dim_v] of o.
         let mut row_of_o = place.slice().to_vec();
         let last = row_of_o.len() - 1;
         row_of_o.swap(last - 1, last);
-        for column in 0..o.shape()[o.ndim() - 1] {
+        for column in 0..head_dim_v {
             let place: Vec<usize> = row_of_o.iter().copied().chain([column]).collect();
             let (mut value, mut terms) = (0.0, 0.0);
             for (part, (p, e)) in [a, b].iter().zip(row.probs.iter().zip(&row.errors)) {
@@ -73,7 +76,7 @@ pub fn merge(
         }
     }
     Ok(AttentionExpected {
-        o: Expected::rounded_to(dtype, o, &o_errors),
-        lse: Expected::rounded_to(DType::F32, lse, &lse_errors),
+        o: Expected::rounded_to(dtype, o, &o_errors)?,
+        lse: Expected::rounded_to(DType::F32, lse, &lse_errors)?,
     })
 }

@@ -231,7 +231,7 @@ pub fn packed(
     sequences: &[SequencePositions],
     options: &AttentionOptions,
 ) -> Result<AttentionExpected, ReferenceError> {
-    check(q, k, v, sequences)?;
+    check(q, k, v, sequences, options)?;
     let (total_q, heads_q, head_dim) = q.dim();
     let scale = options.scale(head_dim);
     let results = of_heads((q, k, v), sequences, |h, q, k, v| {
@@ -266,8 +266,8 @@ pub fn packed(
         }
     }
     Ok(AttentionExpected {
-        o: Expected::rounded_to(options.dtype, o.into_dyn(), &o_errors.into_dyn()),
-        lse: Expected::rounded_to(DType::F32, lse.into_dyn(), &lse_errors.into_dyn()),
+        o: Expected::rounded_to(options.dtype, o.into_dyn(), &o_errors.into_dyn())?,
+        lse: Expected::rounded_to(DType::F32, lse.into_dyn(), &lse_errors.into_dyn())?,
     })
 }
 
@@ -308,6 +308,7 @@ fn check(
     k: &ArrayView3<'_, f64>,
     v: &ArrayView3<'_, f64>,
     sequences: &[SequencePositions],
+    options: &AttentionOptions,
 ) -> Result<(), ReferenceError> {
     let (total_q, heads_q, head_dim) = q.dim();
     let (total_k, heads_kv, _) = k.dim();
@@ -324,10 +325,14 @@ fn check(
         return Err(ReferenceError::shape("k", k.shape(), want));
     }
     for sequence in sequences {
-        if sequence.q.end > total_q || sequence.k.end > total_k {
+        let lies_in = |range: &Range<usize>, len| range.start <= range.end && range.end <= len;
+        if !lies_in(&sequence.q, total_q) || !lies_in(&sequence.k, total_k) {
             let want = format!("{sequence:?} has to lie inside, and k is {total_k} long");
             return Err(ReferenceError::shape("q", q.shape(), want));
         }
+    }
+    if let Some(sink) = &options.sink {
+        ReferenceError::unless_one_per("head of q", heads_q, "sink", sink.len())?;
     }
     Ok(())
 }

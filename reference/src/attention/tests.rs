@@ -119,6 +119,56 @@ fn refuses_shapes_that_do_not_fit() {
     assert!(attention(&q.view(), &good.view(), &v.view(), &options(false, 2)).is_err());
 }
 
+#[test]
+fn refuses_sinks_that_are_not_one_a_head_and_sequences_that_lie_elsewhere() {
+    let x = wave((1, 2, 3, 4), 0.0);
+    let flat = x.index_axis(Axis(0), 0);
+    for count in [0, 2, 4] {
+        let mut options = options(false, 2);
+        options.sink = Some(vec![0.0; count]);
+        let want = "it has to be [3], one element per head of q";
+        let want = ReferenceError::shape("sink", &[count], want);
+        let got = attention(&x.view(), &x.view(), &x.view(), &options);
+        assert_eq!(got.unwrap_err(), want);
+        let got = unfused(&flat, &flat, &flat, &[], &options, DType::F32);
+        assert_eq!(got.unwrap_err(), want);
+    }
+    for [from, to] in [[0, 3], [2, 1]] {
+        for (q, k) in [(from..to, 0..2), (0..2, from..to)] {
+            let got = packed(
+                &flat,
+                &flat,
+                &flat,
+                &[SequencePositions { q, k }],
+                &options(false, 2),
+            );
+            let error = got.unwrap_err().to_string();
+            assert!(error.contains(&format!("{from}..{to}")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn refuses_parts_that_do_not_fit_each_other() {
+    let part = |o: &[usize], lse: &[usize]| Partial {
+        o: ndarray::ArrayD::zeros(o),
+        lse: ndarray::ArrayD::zeros(lse),
+    };
+    let good = part(&[3, 2, 4], &[2, 3]);
+    let model = Model::any_order(2, 0, 1.0);
+    for (name, a, b) in [
+        ("lse of a", part(&[2, 4], &[2]), good.clone()),
+        ("o of a", part(&[2, 3, 4], &[2, 3]), good.clone()),
+        ("o of a", part(&[3, 2], &[2, 3]), good.clone()),
+        ("o of b", good.clone(), part(&[3, 2, 5], &[2, 3])),
+        ("lse of b", good.clone(), part(&[3, 2, 4], &[3, 2])),
+    ] {
+        let error = merge(&a, &b, DType::F32, &model).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{name} has shape")), "{error}");
+    }
+    assert!(merge(&good, &good, DType::F32, &model).is_ok());
+}
+
 proptest! {
     #[test]
     fn an_online_f32_attention_is_within_the_bound(

@@ -27,7 +27,7 @@ pub fn unfused(
     options: &AttentionOptions,
     dtype: DType,
 ) -> Result<ArrayD<f64>, ReferenceError> {
-    check(q, k, v, sequences)?;
+    check(q, k, v, sequences, options)?;
     let (total_q, heads_q, head_dim) = q.dim();
     let scale = options.scale(head_dim);
     let results = of_heads((q, k, v), sequences, |h, q, k, v| {

@@ -123,7 +123,7 @@ pub fn fused(
         values = values.index_axis_move(Axis(0), 0);
         errors = errors.index_axis_move(Axis(0), 0);
     }
-    Ok(Expected::rounded_to(options.dtype, values, &errors))
+    Expected::rounded_to(options.dtype, values, &errors)
 }
 
 /// The terms of one result.

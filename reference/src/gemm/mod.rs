@@ -97,7 +97,7 @@ pub fn gemm(
         values = values.index_axis_move(Axis(0), 0);
         errors = errors.index_axis_move(Axis(0), 0);
     }
-    Ok(Expected::rounded_to(options.dtype, values, &errors))
+    Expected::rounded_to(options.dtype, values, &errors)
 }
 
 /// Extents of a GEMM.

@@ -41,6 +41,9 @@ use crate::softmax::{Row, Scores, max_or_nan};
 use crate::sum::total;
 use crate::{Expected, Model, ReferenceError};
 
+/// Where a dot product is.
+const OF_DOT: &str = "reduce::dot has it, of two arrays";
+
 /// The result of a reduction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reduced {
@@ -72,7 +75,9 @@ impl Default for Options {
 /// 0.
 ///
 /// # Errors
-/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`].
+/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`];
+/// [`ReferenceError::Operation`] for a dot product; [`ReferenceError::Dtype`] for options of a
+/// dtype that is neither f32 nor f64.
 pub fn reduce(
     op: ReduceOp,
     x: &ArrayViewD<'_, f64>,
@@ -80,20 +85,26 @@ pub fn reduce(
     options: &Options,
     model: &Model,
 ) -> Result<Reduced, ReferenceError> {
+    if op == ReduceOp::Dot {
+        return Err(ReferenceError::operation(op, OF_DOT));
+    }
     let (shape, lanes) = lanes(op, x, axes)?;
     if op.is_index() {
         let indices: Vec<i64> = lanes.par_iter().map(|lane| index(op, lane)).collect();
         return Ok(Reduced::Indices(of_shape(&shape, indices)));
     }
-    Ok(Reduced::Values(values(&shape, lanes, options, |lane| {
-        value(op, lane, options, model)
-    })))
+    let unit = Unit::of(options.dtype)?;
+    let values = values(&shape, lanes, options, |lane| {
+        value(op, lane, options.ddof, &unit, model)
+    });
+    Ok(Reduced::Values(values?))
 }
 
 /// The dot products of `x` and `y`, which have the same shape, over `axes` or all elements.
 ///
 /// # Errors
-/// [`ReferenceError::ShapeMismatch`], [`ReferenceError::AxisOutOfRange`].
+/// [`ReferenceError::ShapeMismatch`], [`ReferenceError::AxisOutOfRange`];
+/// [`ReferenceError::Dtype`] for options of a dtype that is neither f32 nor f64.
 pub fn dot(
     x: &ArrayViewD<'_, f64>,
     y: &ArrayViewD<'_, f64>,
@@ -101,15 +112,12 @@ pub fn dot(
     options: &Options,
     model: &Model,
 ) -> Result<Expected, ReferenceError> {
-    if x.shape() != y.shape() {
-        let want = format!("{:?}, as x", x.shape());
-        return Err(ReferenceError::shape("y", y.shape(), want));
-    }
+    let unit = Unit::of(options.dtype)?;
+    ReferenceError::unless_shape_of("x", x.shape(), "y", y.shape())?;
     let (shape, lanes_x) = lanes(ReduceOp::Dot, x, axes)?;
     let (_, lanes_y) = lanes(ReduceOp::Dot, y, axes)?;
     let pairs: Vec<_> = lanes_x.into_iter().zip(lanes_y).collect();
-    let unit = Unit::of(options.dtype);
-    Ok(values(&shape, pairs, options, |(x, y)| {
+    values(&shape, pairs, options, |(x, y)| {
         let products: Vec<f64> = x.iter().zip(y).map(|(x, y)| x * y).collect();
         let size = total(products.iter().map(|x| x.abs()));
         let error = unit.growth(model.additions + 1) * size + x.len() as f64 * unit.eta;
@@ -117,49 +125,65 @@ pub fn dot(
             total(products.iter().copied()),
             unit.unless_overflow(size, error),
         )
-    }))
+    })
 }
 
 /// Reductions of integers, in wrapping 64-bit arithmetic.
 ///
 /// # Errors
-/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`].
-///
-/// # Panics
-/// If the operation has no integer result.
+/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`];
+/// [`ReferenceError::Operation`] for one whose result is no integer, and for a dot product.
 pub fn integers(
     op: ReduceOp,
     x: &ArrayViewD<'_, i64>,
     axes: Option<&[usize]>,
 ) -> Result<ArrayD<i64>, ReferenceError> {
+    let of = of_integers(op)?;
     let (shape, lanes) = lanes(op, x, axes)?;
-    let of = |lane: &Vec<i64>| -> i64 {
-        let count = lane.iter().filter(|&&x| x != 0).count();
-        let lane = lane.iter().copied();
-        match op {
-            ReduceOp::Sum => lane.fold(0, i64::wrapping_add),
-            ReduceOp::Norm1 => lane.map(i64::wrapping_abs).fold(0, i64::wrapping_add),
-            ReduceOp::NormInf => lane.map(i64::wrapping_abs).max().unwrap_or(0),
-            ReduceOp::Prod => lane.fold(1, i64::wrapping_mul),
-            ReduceOp::Max => lane.max().unwrap_or(i64::MIN),
-            ReduceOp::Min => lane.min().unwrap_or(i64::MAX),
-            ReduceOp::Argmax => {
-                let best = lane
-                    .enumerate()
-                    .min_by_key(|&(i, x)| (std::cmp::Reverse(x), i));
-                best.map_or(0, |(i, _)| i as i64)
-            }
-            ReduceOp::Argmin => {
-                let best = lane.enumerate().min_by_key(|&(i, x)| (x, i));
-                best.map_or(0, |(i, _)| i as i64)
-            }
-            ReduceOp::CountNonzero => count as i64,
-            ReduceOp::Any => i64::from(count > 0),
-            ReduceOp::All => i64::from(count == lane.len()),
-            _ => panic!("{} of integers is no integer", op.name()),
+    let results = lanes.iter().map(|lane| of(lane)).collect();
+    Ok(of_shape(&shape, results))
+}
+
+/// The function of a lane of integers.
+fn of_integers(op: ReduceOp) -> Result<fn(&[i64]) -> i64, ReferenceError> {
+    fn count(lane: &[i64]) -> usize {
+        lane.iter().filter(|&&x| x != 0).count()
+    }
+    Ok(match op {
+        ReduceOp::Sum => |lane| lane.iter().copied().fold(0, i64::wrapping_add),
+        ReduceOp::Norm1 => |lane| {
+            let sizes = lane.iter().map(|x| x.wrapping_abs());
+            sizes.fold(0, i64::wrapping_add)
+        },
+        ReduceOp::NormInf => |lane| {
+            let sizes = lane.iter().map(|x| x.wrapping_abs());
+            sizes.max().unwrap_or(0)
+        },
+        ReduceOp::Prod => |lane| lane.iter().copied().fold(1, i64::wrapping_mul),
+        ReduceOp::Max => |lane| lane.iter().copied().max().unwrap_or(i64::MIN),
+        ReduceOp::Min => |lane| lane.iter().copied().min().unwrap_or(i64::MAX),
+        ReduceOp::Argmax => |lane| {
+            let places = lane.iter().enumerate();
+            let best = places.min_by_key(|&(i, x)| (std::cmp::Reverse(x), i));
+            best.map_or(0, |(i, _)| i as i64)
+        },
+        ReduceOp::Argmin => |lane| {
+            let best = lane.iter().enumerate().min_by_key(|&(i, x)| (x, i));
+            best.map_or(0, |(i, _)| i as i64)
+        },
+        ReduceOp::CountNonzero => |lane| count(lane) as i64,
+        ReduceOp::Any => |lane| i64::from(count(lane) > 0),
+        ReduceOp::All => |lane| i64::from(count(lane) == lane.len()),
+        ReduceOp::Mean
+        | ReduceOp::Norm2
+        | ReduceOp::Logsumexp
+        | ReduceOp::Variance
+        | ReduceOp::Std => {
+            let want = "its result is no integer: reduce::reduce has it, in f32 or f64";
+            return Err(ReferenceError::operation(op, want));
         }
-    };
-    Ok(of_shape(&shape, lanes.iter().map(of).collect()))
+        ReduceOp::Dot => return Err(ReferenceError::operation(op, OF_DOT)),
+    })
 }
 
 /// The shape of the result, and for each of its elements the elements of `x` that it reduces, in
@@ -197,7 +221,7 @@ fn values<L: Sync>(
     lanes: Vec<L>,
     options: &Options,
     value: impl Fn(&L) -> (f64, f64) + Send + Sync,
-) -> Expected {
+) -> Result<Expected, ReferenceError> {
     let results: Vec<(f64, f64)> = lanes.par_iter().map(value).collect();
     let (values, errors): (Vec<f64>, Vec<f64>) = results.into_iter().unzip();
     let errors = of_shape(shape, errors);
@@ -221,14 +245,22 @@ struct Unit {
 }
 
 impl Unit {
-    fn of(dtype: DType) -> Self {
-        let format = Format::of(dtype).unwrap_or_else(|| unreachable!("{dtype} is no float"));
-        Self {
+    fn of(dtype: DType) -> Result<Self, ReferenceError> {
+        let format = match dtype {
+            DType::F32 | DType::F64 => Format::of(dtype),
+            _ => None,
+        };
+        let format = format.ok_or(ReferenceError::Dtype {
+            operand: "the dtype of options",
+            got: dtype,
+            want: "there are bounds of computations in f32 and f64",
+        })?;
+        Ok(Self {
             roundoff: format.unit_roundoff(),
             // Half of the smallest f64 is no f64.
             eta: (2.0 * format.half_subnormal()).max(f64::from_bits(1)),
             max: format.max,
-        }
+        })
     }
 
     /// Relative error of `n` roundings in a row.
@@ -273,8 +305,7 @@ fn index(op: ReduceOp, lane: &[f64]) -> i64 {
 }
 
 /// The value and its error before output rounding.
-fn value(op: ReduceOp, lane: &[f64], options: &Options, model: &Model) -> (f64, f64) {
-    let unit = Unit::of(options.dtype);
+fn value(op: ReduceOp, lane: &[f64], ddof: u64, unit: &Unit, model: &Model) -> (f64, f64) {
     let n = lane.len() as f64;
     let xs = || lane.iter().copied();
     let size = || total(xs().map(f64::abs));
@@ -298,7 +329,7 @@ fn value(op: ReduceOp, lane: &[f64], options: &Options, model: &Model) -> (f64, 
             let error = unit.growth(k + 2) * squares.sqrt() + (n * unit.eta).sqrt();
             (squares.sqrt(), unit.unless_overflow(squares, error))
         }
-        ReduceOp::Prod => product(lane, &unit),
+        ReduceOp::Prod => product(lane, unit),
         ReduceOp::Max => (largest(|x| x, f64::NEG_INFINITY), 0.0),
         ReduceOp::Min => (-largest(|x| -x, f64::NEG_INFINITY), 0.0),
         ReduceOp::NormInf => (largest(f64::abs, 0.0), 0.0),
@@ -306,7 +337,7 @@ fn value(op: ReduceOp, lane: &[f64], options: &Options, model: &Model) -> (f64, 
             let row = Row::new(lane, &Scores::EXACT, model);
             (row.lse, row.lse_error * unit.roundoff / U32)
         }
-        ReduceOp::Variance | ReduceOp::Std => spread(op, lane, options, &unit, k),
+        ReduceOp::Variance | ReduceOp::Std => spread(op, lane, ddof, unit, k),
         op => unreachable!("{} has no value of one operand", op.name()),
     }
 }
@@ -325,17 +356,11 @@ fn product(lane: &[f64], unit: &Unit) -> (f64, f64) {
     (value, error)
 }
 
-fn spread(
-    op: ReduceOp,
-    lane: &[f64],
-    options: &Options,
-    unit: &Unit,
-    additions: usize,
-) -> (f64, f64) {
+fn spread(op: ReduceOp, lane: &[f64], ddof: u64, unit: &Unit, additions: usize) -> (f64, f64) {
     let n = lane.len() as f64;
     let mean = total(lane.iter().copied()) / n;
     let squares = total(lane.iter().map(|x| (x - mean) * (x - mean)));
-    let divisor = n - (options.ddof.min(lane.len() as u64)) as f64;
+    let divisor = n - (ddof.min(lane.len() as u64)) as f64;
     let largest = lane.iter().map(|x| x.abs()).fold(0.0, f64::max);
     let growth = unit.growth(4 * additions);
     let apart = growth * largest + unit.eta;

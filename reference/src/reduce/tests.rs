@@ -140,6 +140,44 @@ fn integers_wrap() {
     assert_eq!((of(ReduceOp::Argmax), of(ReduceOp::Argmin)), (0, 1));
 }
 
+#[test]
+fn operations_that_are_elsewhere_are_named() {
+    let error = one(ReduceOp::Dot, &[1.0]).unwrap_err();
+    let text = "dot is not computed here; reduce::dot has it, of two arrays";
+    assert_eq!(error.to_string(), text);
+    for shape in [&[2][..], &[0], &[0, 2]] {
+        let x = ArrayD::zeros(shape);
+        for op in ReduceOp::ALL.into_iter().chain([ReduceOp::Dot]) {
+            let is_of_integers = op.is_of_integers() && op != ReduceOp::Dot;
+            match integers(op, &x.view(), None) {
+                Ok(_) | Err(ReferenceError::EmptyAxis { .. }) => assert!(is_of_integers, "{op:?}"),
+                Err(ReferenceError::Operation { op: name, .. }) => {
+                    assert!(!is_of_integers && name == op.name(), "{op:?}");
+                }
+                Err(error) => panic!("{op:?}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn values_are_of_f32_or_f64() {
+    let x = arr1(&[1.0, 2.0]).into_dyn();
+    let model = Model::any_order(2, 0, 1.0);
+    for dtype in [DType::I32, DType::U8, DType::Bf16] {
+        let options = Options { ddof: 0, dtype };
+        let error = reduce(ReduceOp::Sum, &x.view(), None, &options, &model).unwrap_err();
+        let text = "there are bounds of computations in f32 and f64";
+        let text = format!("the dtype of options is {dtype}; {text}");
+        assert_eq!(error.to_string(), text);
+        assert_eq!(
+            dot(&x.view(), &x.view(), None, &options, &model),
+            Err(error)
+        );
+        assert!(reduce(ReduceOp::Argmax, &x.view(), None, &options, &model).is_ok());
+    }
+}
+
 proptest! {
     #[test]
     fn f32_reductions_are_within_the_bound(

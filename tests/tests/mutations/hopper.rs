@@ -75,6 +75,7 @@ impl Product {
             _ => {
                 let errors = product.bounds.mapv(|bound| 2.0 * bound);
                 Expected::rounded_to(DType::Bf16, product.values, &errors)
+                    .expect("there is an error for each value")
             }
         }
     }
