@@ -113,6 +113,11 @@ impl UnaryOp {
             .filter(move |op| op.is_defined(arithmetic))
     }
 
+    /// Whether the function takes a scalar beside the element.
+    pub const fn takes_scalar(self) -> bool {
+        matches!(self, Self::Scale | Self::Offset)
+    }
+
     /// Whether the function is defined in that arithmetic.
     pub const fn is_defined(self, arithmetic: Arithmetic) -> bool {
         let is_common = matches!(

@@ -155,7 +155,7 @@ pub(crate) fn check_unary(op: UnaryOp, case: &Case, device: &Device) -> Checked 
     fn typed<T: Float + TestElement>(op: UnaryOp, case: &Case, device: &Device) -> Checked {
         let x = Operand::<T>::draw(device, &case.shape, case.values, case.views[0], case.seed)?;
         let mut operation = Unary::new(op, &x.tensor);
-        if matches!(op, UnaryOp::Scale | UnaryOp::Offset) {
+        if op.takes_scalar() {
             operation = operation.scalar(case.scalar);
         }
         let stream = device.stream().map_err(say)?;
@@ -183,7 +183,7 @@ pub(crate) fn check_unary(op: UnaryOp, case: &Case, device: &Device) -> Checked 
         }
         let in_place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.views[2])?;
         let mut operation = Unary::new(op, &in_place.tensor);
-        if matches!(op, UnaryOp::Scale | UnaryOp::Offset) {
+        if op.takes_scalar() {
             operation = operation.scalar(case.scalar);
         }
         operation.run_into(&in_place.tensor, &stream).map_err(say)?;

@@ -166,7 +166,7 @@ fn check<T: Own + Into<warpsmith::Number>>(device: &Device) {
     let x = Tensor::from_slice(device, &[values.len()], &values).expect("a tensor");
     for op in UnaryOp::all_in(T::ARITHMETIC) {
         let mut operation = Unary::new(op, &x);
-        if matches!(op, UnaryOp::Scale | UnaryOp::Offset) {
+        if op.takes_scalar() {
             operation = operation.scalar(T::number(3));
         }
         let got = operation

@@ -70,6 +70,20 @@ fn chains_say_what_they_have_too_much_of() {
         matches!(error, Err(Error::InvalidValue { .. })),
         "{error:?}"
     );
+    for (op, instead) in [
+        (UnaryOp::Scale, "scalar(BinaryOp::Mul, number)"),
+        (UnaryOp::Offset, "scalar(BinaryOp::Add, number)"),
+    ] {
+        let error = Chain::new(&tensors[0]).unary(op).run::<f32>(&stream);
+        let error = error.expect_err("no scalar");
+        assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("scalar is missing") && text.contains(op.name()),
+            "{text}"
+        );
+        assert!(text.contains(instead), "{text}");
+    }
 }
 
 #[test]

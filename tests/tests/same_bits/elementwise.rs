@@ -198,7 +198,8 @@ fn composed(device: &Device, seed: u64) -> warpsmith::Result<Vec<u32>> {
         .map(E4m3::from_f32)
         .collect();
     let byte = Tensor::from_slice(device, &[columns, rows], &byte)?.t();
-    let unary: Vec<UnaryOp> = UnaryOp::all_in(Arithmetic::F32).collect();
+    let unary = UnaryOp::all_in(Arithmetic::F32).filter(|op| !op.takes_scalar());
+    let unary: Vec<UnaryOp> = unary.collect();
     let binary: Vec<BinaryOp> = BinaryOp::all_in(Arithmetic::F32).collect();
     let mut chain = Chain::new(&x).keep(0);
     for _ in 0..rng.random_range(1..10) {

@@ -37,8 +37,8 @@ use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
 ///
 /// # Errors
 /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (too many inputs or steps),
-/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept, a number that
-/// the chain's arithmetic cannot represent), [`Error::Unsupported`](crate::Error::Unsupported)
+/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept, a function
+/// without its scalar, a number that the chain's arithmetic cannot represent), [`Error::Unsupported`](crate::Error::Unsupported)
 /// (dtypes that cannot be combined, a function that is not defined in the arithmetic),
 /// [`Error::Fuse`](crate::Error::Fuse) (a fragment with other parameter or result types),
 /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
@@ -90,9 +90,9 @@ impl<'a> Chain<'a> {
     }
 
     /// value = op(value). The functions that take a scalar ([`UnaryOp::Scale`] and
-    /// [`UnaryOp::Offset`]) get 1 here: use [`scalar`](Chain::scalar) instead.
+    /// [`UnaryOp::Offset`]) are refused: [`scalar`](Chain::scalar) has them, as products and sums.
     pub fn unary(mut self, op: UnaryOp) -> Self {
-        self.program.push(Step::unary(op, Number::Integer(1)));
+        self.program.unary(op);
         self
     }
 

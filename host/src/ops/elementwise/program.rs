@@ -69,6 +69,7 @@ enum Fault {
     Steps,
     Kept(u8),
     NotKept(u8),
+    NoScalar(UnaryOp),
     Dtype(&'static str, DType),
     NoArithmetic(&'static str, DType),
 }
@@ -145,6 +146,14 @@ impl<'a> Program<'a> {
                 self.fault.get_or_insert(Fault::Steps);
             }
         }
+    }
+
+    /// A function of the value alone.
+    pub(crate) fn unary(&mut self, op: UnaryOp) {
+        if op.takes_scalar() {
+            self.fault.get_or_insert(Fault::NoScalar(op));
+        }
+        self.push(Step::Unary(op));
     }
 
     /// Keeps the value in a slot.
@@ -309,6 +318,21 @@ impl Fault {
                     what: "number of a kept value",
                     got: number.to_string().into(),
                     want: "one that a step before has kept".into(),
+                };
+            }
+            Self::NoScalar(op) => {
+                let with = match op {
+                    UnaryOp::Scale => "Mul",
+                    _ => "Add",
+                };
+                return Error::InvalidValue {
+                    what: "scalar",
+                    got: "missing".into(),
+                    want: format!(
+                        "a number: {} takes one, in a chain as scalar(BinaryOp::{with}, number)",
+                        op.name()
+                    )
+                    .into(),
                 };
             }
             Self::Dtype(name, dtype) => {

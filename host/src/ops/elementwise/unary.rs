@@ -103,7 +103,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
     }
 
     fn checked_scalar(&self) -> Result<Number> {
-        let takes_scalar = matches!(self.op, UnaryOp::Scale | UnaryOp::Offset);
+        let takes_scalar = self.op.takes_scalar();
         let invalid = |got: String, want: &str| Error::InvalidValue {
             what: "scalar",
             got: got.into(),
