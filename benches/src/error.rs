@@ -125,6 +125,12 @@ pub enum BenchError {
         /// Those that there are.
         known: String,
     },
+    /// A name of result files that is none, or names a folder too.
+    #[error("'{name}' is no name of result files: want one without / or \\ in it, such as gemm")]
+    FileName {
+        /// What was asked for.
+        name: String,
+    },
     /// The selection of cases is empty.
     #[error("no case is left: no name of the chosen sets contains '{only}'")]
     NoCase {

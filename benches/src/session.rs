@@ -15,9 +15,27 @@ use crate::table::{self, Table};
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
     /// The folder; nothing is written without one.
-    pub folder: Option<&'a Path>,
+    folder: Option<&'a Path>,
     /// Name of the files without extension.
-    pub name: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Files<'a> {
+    /// Files of that name in `folder`, which is made if it is missing: before anything is measured,
+    /// so that no measurement is lost for want of a place.
+    ///
+    /// # Errors
+    /// [`BenchError::FileName`], [`BenchError::File`] if the folder cannot be made.
+    pub fn prepare(folder: Option<&'a Path>, name: &'a str) -> Result<Self> {
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\\']) {
+            let name = name.to_owned();
+            return Err(BenchError::FileName { name });
+        }
+        if let Some(folder) = folder {
+            std::fs::create_dir_all(folder).map_err(BenchError::file(folder))?;
+        }
+        Ok(Self { folder, name })
+    }
 }
 
 /// Prints a table row by row and writes the files after each row, so that an interrupted run keeps

@@ -157,6 +157,7 @@ impl GemmOptions {
 /// The first error of the device, the peer or a file. It is not an error if there is no peer.
 pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Result<Report> {
     let cases = options.cases(device)?;
+    let files = Files::prepare(options.out.as_deref(), &options.name)?;
     let stream = device.default_stream();
     let timer = Timer::new(&stream)?;
     let peers = Peers::load(options, &cases, &stream)?;
@@ -176,10 +177,6 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         is_on_gpu: !device.is_emulator(),
         has_bounds: false,
         unit: Unit::Flops,
-    };
-    let files = Files {
-        folder: options.out.as_deref(),
-        name: &options.name,
     };
     let mut session = Session::start(
         empty_report(bench.machine.clone(), peer),

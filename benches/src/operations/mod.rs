@@ -312,6 +312,8 @@ impl Operation {
         output: &mut dyn Write,
     ) -> Result<Report> {
         let cases = self.chosen(options, device)?;
+        let name = options.name.as_deref().unwrap_or(self.name);
+        let files = Files::prepare(options.out.as_deref(), name)?;
         let timer = Timer::new(&device.default_stream())?;
         let bench = Bench {
             machine: Machine::of(&timer)?,
@@ -336,10 +338,6 @@ impl Operation {
         let target = |name: &str| {
             let set = self.sets.iter().find(|set| set.name == name);
             set.and_then(|set| set.geometric_mean)
-        };
-        let files = Files {
-            folder: options.out.as_deref(),
-            name: options.name.as_deref().unwrap_or(self.name),
         };
         let mut session = Session::start(
             empty_report(bench.machine.clone(), peer),

@@ -198,13 +198,14 @@ fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
     })
 }
 
-/// Maps errors to exit codes: an invalid choice of cases is wrong usage; other errors stay
-/// unchanged.
+/// Maps errors to exit codes: an invalid choice of cases or of a name is wrong usage; other
+/// errors stay unchanged.
 fn by_fault(error: BenchError) -> anyhow::Error {
     match error {
         BenchError::Device(error) => error.into(),
         BenchError::NoCase { .. }
         | BenchError::NoSet { .. }
+        | BenchError::FileName { .. }
         | BenchError::TooLargeForEmulator { .. } => UsageError(error.to_string()).into(),
         error => error.into(),
     }

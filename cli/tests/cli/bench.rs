@@ -88,6 +88,27 @@ fn sets_that_are_too_large_or_empty_are_wrong_usage() {
 }
 
 #[test]
+fn files_that_cannot_be_are_refused_before_anything_is_measured() {
+    let folder = Folder::new();
+    let file = folder.write("file", "");
+    for [operation, more] in [["gemm", "--shape=8x8x8"], ["reduce", "--set=tiny"]] {
+        let bench = |name: &str, out: &std::path::Path| {
+            let options = ["--device=emulator", "--repetitions=1", more, "--name", name];
+            let args = ["bench", operation].into_iter().chain(options);
+            let args = args.map(std::ffi::OsString::from);
+            warpsmith(args.chain(["--out".into(), out.into()]))
+        };
+        for name in ["a/b", "../a", "", "..", "a\\b"] {
+            let words = ["no name of result files", &format!("'{name}'")];
+            bench(name, &folder.path("results")).failed(2, &words);
+        }
+        bench("a", &file).failed(1, &["file: "]);
+        bench("a", &file.join("results")).failed(1, &["results: "]);
+    }
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
 fn operations_are_measured_alone_with_what_measures_their_peers() {
     for operation in ["attention", "reduce", "rows", "elementwise"] {
         let args = [
