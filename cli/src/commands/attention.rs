@@ -44,10 +44,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "causal")]
     causal_top_left: bool,
     /// Sliding window: number of keys before its own position that a query sees [default: all].
-    #[arg(long, value_name = "KEYS")]
+    #[arg(long, value_name = "KEYS", allow_negative_numbers = true, value_parser = keys)]
     window_left: Option<u32>,
     /// Sliding window: number of keys after its own position that a query sees [default: all].
-    #[arg(long, value_name = "KEYS", conflicts_with_all = ["causal", "causal_top_left"])]
+    #[arg(long, value_name = "KEYS", allow_negative_numbers = true, value_parser = keys)]
+    #[arg(conflicts_with_all = ["causal", "causal_top_left"])]
     window_right: Option<u32>,
     /// Bounds scores: s becomes softcap * tanh(s / softcap). Above 0.
     #[arg(long, allow_negative_numbers = true, value_parser = compute::finite)]
@@ -84,6 +85,11 @@ pub(crate) struct Args {
     out_dtype: Option<Dtype>,
     #[command(flatten)]
     device: DeviceArgs,
+}
+
+/// Parses a side of a sliding window. Other programs have -1 for one without a limit.
+fn keys(text: &str) -> Result<u32, String> {
+    compute::not_negative(text, "; leave it out for no limit")
 }
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {

@@ -1,8 +1,10 @@
 //! Code shared by the commands that compute on arrays: options, reading, timing, writing,
 //! reporting.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -180,6 +182,19 @@ pub(super) fn download<T: Float>(tensor: &Tensor<T>) -> Result<ArrayD<f32>> {
 /// The elements in their own type.
 pub(super) fn download_exact<T: Element>(tensor: &Tensor<T>) -> Result<ArrayD<T>> {
     Ok(tensor.to_ndarray()?)
+}
+
+/// Parses a number that is not negative. `instead` says what to do for what a negative one may have
+/// been meant to say; it may be empty.
+pub(super) fn not_negative<T>(text: &str, instead: &str) -> Result<T, String>
+where
+    T: FromStr<Err: Display>,
+{
+    text.parse()
+        .map_err(|error: T::Err| match text.strip_prefix('-') {
+            Some(_) => format!("want 0 or more{instead}"),
+            None => error.to_string(),
+        })
 }
 
 /// Parses a factor: a finite f32.

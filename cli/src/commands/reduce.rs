@@ -42,10 +42,21 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_dims: bool,
     /// Divide by n - N in variance and std (delta degrees of freedom).
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        value_parser = degrees
+    )]
     ddof: u64,
     #[command(flatten)]
     device: DeviceArgs,
+}
+
+/// Parses degrees of freedom.
+fn degrees(text: &str) -> Result<u64, String> {
+    compute::not_negative(text, "")
 }
 
 /// Parser of the operations, by their names in `spec`.

@@ -273,6 +273,33 @@ fn a_damaged_array_is_refused_with_its_name() {
 }
 
 #[test]
+fn numbers_below_0_are_refused_with_what_would_be_right() {
+    let folder = Folder::new();
+    let refused = |words: &str, option: &str, want: &str| {
+        let ran = compute(&folder, &format!("{words} {option} -1"));
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+        let first = ran.stderr.lines().next().unwrap_or_default();
+        assert!(
+            first.starts_with("error: invalid value '-1' for"),
+            "{first}"
+        );
+        assert!(first.ends_with(want), "{first}");
+    };
+    let reduce = "reduce std x_f64_c.npy -o out:y.npy";
+    refused(reduce, "--ddof", ": want 0 or more");
+    let attention = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy -o out:o.npy";
+    for option in ["--window-left", "--window-right"] {
+        refused(
+            attention,
+            option,
+            ": want 0 or more; leave it out for no limit",
+        );
+    }
+    let ran = compute(&folder, &format!("{reduce} --ddof 1.5"));
+    assert!(ran.stderr.contains("invalid digit"), "{}", ran.stderr);
+}
+
+#[test]
 fn an_output_that_cannot_be_is_refused_before_any_work() {
     let folder = Folder::new();
     compute(&folder, "gemm a_f32_c.npy b_f32_c.npy -o out:no/such/d.npy")
