@@ -53,6 +53,11 @@ impl OutputFiles {
             "cannot write -: results are files, not standard output; ./- is a file of that name"
         );
         let folder = folder_of(path);
+        let above = folder.ancestors().find(|above| above.exists());
+        if let Some(file) = above.filter(|above| !above.is_dir()) {
+            let (path, file) = (path.display(), file.display());
+            anyhow::bail!("cannot write {path}: {file} is not a directory");
+        }
         anyhow::ensure!(
             folder.is_dir(),
             "cannot write {}: the directory {} does not exist",

@@ -304,6 +304,11 @@ fn an_output_that_cannot_be_is_refused_before_any_work() {
     let folder = Folder::new();
     compute(&folder, "gemm a_f32_c.npy b_f32_c.npy -o out:no/such/d.npy")
         .failed(1, &["the directory", "does not exist"]);
+    for place in ["y.npy", "no/y.npy"] {
+        let file = data("x_f64_c.npy").join(place);
+        let words = ["softmax".into(), data("x_f64_c.npy"), "-o".into(), file];
+        warpsmith(words).failed(1, &["cannot write", "x_f64_c.npy is not a directory"]);
+    }
     compute(&folder, "softmax x_f64_c.npy -o out:").failed(1, &["it is a directory"]);
     compute(&folder, "softmax x_f64_c.npy -o -").failed(1, &["standard output", "./-"]);
     let words = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy";
