@@ -403,6 +403,23 @@ fn comparisons_are_bytes_and_conditions() {
     }
 }
 
+#[test]
+fn a_selection_may_be_written_over_any_of_its_inputs() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let tensor = |values: &[f32; 4]| Tensor::from_slice(&device, &[4], values);
+        for place in 0..3 {
+            let inputs = [[0.0, 1.0, f32::NAN, -0.0], [1.0, 2.0, 3.0, 4.0], [5.0; 4]];
+            let [condition, a, b] = inputs.map(|values| tensor(&values).expect("a tensor"));
+            let y = [&condition, &a, &b][place];
+            let select = Select::new(&condition, &a, &b);
+            let run = select.run_into(y, &stream);
+            let got = run.and_then(|()| y.to_vec()).expect("select");
+            assert_eq!(got, [5.0, 2.0, 3.0, 5.0], "over input {place}");
+        }
+    }
+}
+
 /// As in NumPy: every function that takes a truth value agrees on that of a NaN.
 #[test]
 fn a_nan_is_true_wherever_a_condition_is_asked_for() {

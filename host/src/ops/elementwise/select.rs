@@ -11,7 +11,7 @@ use crate::{Result, Stream, Tensor};
 /// |---|---|---|---|
 /// | `condition` | broadcasts with `a` and `b` | u8, or one that [`ChainElement`] allows with `a`; 0 and -0 are false, all else is true, NaN too | any |
 /// | `a`, `b` | broadcast to one shape | any of [`ChainElement`] | any |
-/// | `y` (written) | that shape | as `a` | any where no two indices refer to one element; may be `a` or `b` itself, and must not overlap an input otherwise |
+/// | `y` (written) | that shape | as `a` | any where no two indices refer to one element; may be `a`, `b` or `condition` itself, and must not overlap an input otherwise |
 ///
 /// # Numerics
 /// Exact.
@@ -61,7 +61,7 @@ impl<'a, C: ChainElement, T: ChainElement> Select<'a, C, T> {
         self.program().run(stream)
     }
 
-    /// Enqueues the selection into `y`, which may be `a` or `b` itself.
+    /// Enqueues the selection into `y`, which may be an input itself.
     ///
     /// # Errors
     /// See [`Select`].
