@@ -282,6 +282,12 @@ fn bad_views_are_errors_with_the_values() {
         Err(Error::InvalidValue { .. })
     ));
     assert!(matches!(x.reshape(&[5]), Err(Error::ShapeMismatch { .. })));
+    let empty = Layout::contiguous(&[0]).expect("a layout");
+    assert!(empty.reshape(&[3, 0]).is_ok());
+    assert!(matches!(
+        empty.reshape(&[usize::MAX, 0]),
+        Err(Error::ShapeOverflow { .. })
+    ));
     assert!(matches!(
         x.transposed().reshape(&[6]),
         Err(Error::ReshapeNeedsCopy { .. })

@@ -77,8 +77,9 @@ impl<T: Element> Tensor<T> {
     /// # Errors
     /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch) for another number of elements,
     /// [`Error::ReshapeNeedsCopy`](crate::Error::ReshapeNeedsCopy) where no strides over the same
-    /// storage express it, [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many
-    /// dimensions.
+    /// storage express it, [`Error::ShapeOverflow`](crate::Error::ShapeOverflow) for a shape without
+    /// elements whose strides 64 bits with a sign do not count, such as `[usize::MAX, 0]`,
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.reshape(shape)?))
     }
