@@ -52,6 +52,21 @@ impl fmt::Display for Reproduce {
     }
 }
 
+/// The instructions that a warp was allowed: context of the error of a warp that wanted more, which
+/// is printed at the end of its report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowed(pub(crate) u64);
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(budget) = self;
+        write!(
+            f,
+            "  = note: a loop without an end? --instruction-budget N allows a warp more than {budget}"
+        )
+    }
+}
+
 const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 const FAULT: u8 = 3;
@@ -78,10 +93,12 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let fault = fault_of(error);
     let text = match fault {
         // A report has several lines: the place of the fault, and notes.
-        Some(report) => match error.downcast_ref::<Reproduce>() {
-            Some(reproduce) => format!("{report}\n{reproduce}"),
-            None => report.to_string(),
-        },
+        Some(report) => {
+            let allowed = error.downcast_ref::<Allowed>().map(ToString::to_string);
+            let reproduce = error.downcast_ref::<Reproduce>().map(ToString::to_string);
+            let notes = allowed.into_iter().chain(reproduce);
+            notes.fold(report.to_string(), |text, note| format!("{text}\n{note}"))
+        }
         None => format!("error: {}", one_line(error)),
     };
     // If stderr is closed, only the exit code reports the failure.

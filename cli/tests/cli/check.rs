@@ -49,6 +49,36 @@ fn found(ran: &Ran, words: &[&str]) {
 }
 
 #[test]
+fn a_loop_without_an_end_is_a_report() {
+    let folder = Folder::new();
+    let ptx = ".version 8.0\n.target sm_75\n.address_size 64\n\
+               .visible .entry spin() {\nagain:\n  bra again;\n}\n";
+    let ptx = folder.write("spin.ptx", ptx);
+    let toml = folder.write("spin.toml", "kernel = \"spin\"\ngrid = 1\nblock = 32\n");
+    let spin = |options: &[&str]| {
+        let files = [ptx.clone().into_os_string(), toml.clone().into_os_string()];
+        let options = options.iter().map(|option| (*option).into());
+        warpsmith(["run".into()].into_iter().chain(files).chain(options))
+    };
+    // The option alone means the emulator.
+    let ran = spin(&["--instruction-budget", "100000"]);
+    let more = "--instruction-budget N allows a warp more than 100000";
+    let place = "PTX line 6";
+    found(
+        &ran,
+        &["instruction budget exhausted", "warp 0 ran", place, more],
+    );
+    assert!(!ran.stderr.contains("to reproduce"), "{}", ran.stderr);
+    let ran = spin(&["--instruction-budget", "100000", "--check"]);
+    let again = "to reproduce: --check --instruction-budget 100000 --seed 0";
+    found(&ran, &[more, again]);
+    let ran = spin(&["--instruction-budget", "100000", "--device", "gpu"]);
+    ran.failed(2, &["--instruction-budget needs the emulator"]);
+    let options = ["--instruction-budget", "1000000"];
+    run("transpose", &options).done();
+}
+
+#[test]
 fn a_race_is_found_with_check_and_passes_without() {
     run("missing_barrier", &["--device", "emulator"]).done();
     let ran = run("missing_barrier", &["--check"]);

@@ -9,12 +9,23 @@ use warpsmith_emulator::{Checks, EmulatorConfig, Output};
 use super::Args;
 use crate::failure::UsageError;
 
+/// Most instructions of a warp unless the options say otherwise. An endless loop of one warp ends
+/// within half a minute. A GPU's warp issues at most one instruction a cycle, so that kernels which
+/// end within half a second there need no more.
+const USUAL_BUDGET: u64 = 1_000_000_000;
+
+/// Most instructions that a warp may run on the emulator.
+pub(super) fn budget(args: &Args) -> u64 {
+    args.instruction_budget.unwrap_or(USUAL_BUDGET)
+}
+
 /// The selected device; the emulator gets this seed. With options that only the emulator supports,
 /// `auto` means the emulator.
 pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
     let wanted = [
         (args.check, "--check"),
         (args.schedules.is_some(), "--schedules"),
+        (args.instruction_budget.is_some(), "--instruction-budget"),
         (args.profile, "--profile"),
     ];
     let name = match wanted.iter().find(|(is_wanted, _)| *is_wanted) {
@@ -37,6 +48,7 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
             true => Checks::ALL,
             false => Checks::NONE,
         },
+        instruction_budget: Some(budget(args)),
         profile: args.profile,
         ..EmulatorConfig::default()
     };

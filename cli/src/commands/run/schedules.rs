@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use warpsmith::Device;
+use warpsmith_emulator::FaultKind;
 
 use super::{Ran, Trial, device};
-use crate::failure::{Reproduce, fault_of};
+use crate::failure::{Allowed, Reproduce, fault_of};
 use crate::progress::{Bar, Spinner};
 
 /// The results of the runs.
@@ -29,9 +30,19 @@ pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
     };
     let is_checked = args.check || args.schedules.is_some();
     let attempt = |seed: u64, device: Device| {
-        let ran = trial.run(device).map_err(|error| match fault_of(&error) {
-            Some(_) if is_checked => error.context(reproduce(trial, seed, count)),
-            _ => error,
+        let ran = trial.run(device).map_err(|error| {
+            let Some(fault) = fault_of(&error) else {
+                return error;
+            };
+            let is_over = fault.kind == FaultKind::InstructionBudget;
+            let error = match is_over {
+                true => error.context(Allowed(device::budget(args))),
+                false => error,
+            };
+            match is_checked {
+                true => error.context(reproduce(trial, seed, count)),
+                false => error,
+            }
         });
         bar.iter().for_each(Bar::step);
         ran
@@ -60,6 +71,9 @@ fn reproduce(trial: &Trial<'_>, seed: u64, count: u64) -> Reproduce {
     let mut options = Vec::new();
     if args.check || args.schedules.is_some() {
         options.push("--check".to_owned());
+    }
+    if let Some(budget) = args.instruction_budget {
+        options.push(format!("--instruction-budget {budget}"));
     }
     options.push(format!("--seed {seed}"));
     let fill_seed = args.fill_seed.unwrap_or(args.seed);
