@@ -11,6 +11,9 @@ use crate::memory::shared::SHARED_LIMIT;
 use crate::module::{Kernel, Module};
 use crate::profile::Collector;
 
+/// Compute capability of the emulated device: major, minor.
+pub const COMPUTE_CAPABILITY: (u32, u32) = (9, 0);
+
 /// Most threads of a block.
 const BLOCK_THREADS: u64 = 1024;
 /// Most blocks of a cluster: the non-portable limit of Hopper.
@@ -95,7 +98,8 @@ impl Emulator {
         self.memory.fill(address, byte, len)
     }
 
-    /// Loads a PTX module: parses the text, places the module's variables in global memory, and
+    /// Loads a PTX module: parses the text, checks that a driver would load it on a GPU of
+    /// [`COMPUTE_CAPABILITY`] (its target, and the instructions that the target has), places the module's variables in global memory, and
     /// lowers every kernel to the form that the executor runs.
     ///
     /// # Errors

@@ -1,5 +1,8 @@
 //! Errors of the three things that a caller does: manage memory, load a module, launch a kernel.
 
+use ptx_syntax::target::{NewerInstruction, Target, UnknownTarget};
+
+use crate::emulator::COMPUTE_CAPABILITY;
 use crate::report::Report;
 
 /// A request on global memory that cannot be fulfilled.
@@ -57,6 +60,40 @@ pub enum LoadError {
     /// The text is not PTX.
     #[error("{0}")]
     Syntax(#[from] ptx_syntax::ParseError),
+    /// A `.target` that PTX does not know.
+    #[error("PTX line {line}: {source}")]
+    UnknownTarget {
+        /// Line in the text, from 1.
+        line: u32,
+        /// The name, and what there is.
+        source: UnknownTarget,
+    },
+    /// A module without an architecture in its `.target`.
+    #[error(
+        "PTX line {line}: `.target` names no architecture; {} is the newest that runs here",
+        newest()
+    )]
+    NoTarget {
+        /// Line in the text, from 1.
+        line: u32,
+    },
+    /// A module for another architecture than the emulated one.
+    #[error(
+        "PTX line {line}: a module for {target} does not run on compute capability {}.{}, which the \
+         emulator has; {} and older ones do, and {}a",
+        .on.0, .on.1, newest(), newest()
+    )]
+    OtherTarget {
+        /// The module's target.
+        target: Target,
+        /// Line in the text, from 1.
+        line: u32,
+        /// The emulated compute capability: major, minor.
+        on: (u32, u32),
+    },
+    /// An instruction that the module's target lacks: no driver loads it.
+    #[error("PTX line {line}: {0}", line = .0.line)]
+    NewerInstruction(#[from] NewerInstruction),
     /// An instruction, modifier or directive that the emulator does not implement.
     #[error("PTX line {line}: `{what}` is not supported")]
     Unsupported {
@@ -100,6 +137,11 @@ pub enum LoadError {
         /// Why.
         source: MemoryError,
     },
+}
+
+/// The newest target that the emulator runs, of those that newer devices run too.
+fn newest() -> Target {
+    Target::onward(COMPUTE_CAPABILITY)
 }
 
 /// A launch that was refused, or that ran into a fault.

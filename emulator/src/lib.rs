@@ -84,7 +84,7 @@ pub mod semantics;
 mod tensor_map;
 
 pub use config::{Checks, EmulatorConfig, LaunchConfig, LaunchStats, Output};
-pub use emulator::Emulator;
+pub use emulator::{COMPUTE_CAPABILITY, Emulator};
 pub use error::{LaunchError, LoadError, MemoryError};
 pub use lower::ParamLayout;
 pub use module::Module;

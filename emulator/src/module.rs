@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Statement, Variable};
 
+use crate::emulator::COMPUTE_CAPABILITY;
 use crate::error::LoadError;
 use crate::lower::{self, ParamLayout};
 use crate::memory::global::GlobalMemory;
@@ -115,6 +116,7 @@ impl Module {
             let what = format!(".address_size {}", ast.address_size);
             return Err(LoadError::Unsupported { what, line: 1 });
         }
+        check_target(&ast)?;
         let mut inner = Inner {
             kernels: Vec::new(),
             source: Source {
@@ -224,6 +226,24 @@ impl Drop for Inner {
             }
         }
     }
+}
+
+/// Checks what a driver checks: that the device runs the module's target, and that the target has
+/// every instruction. Functions that nobody calls are compiled too.
+fn check_target(ast: &ptx_syntax::ast::Module) -> Result<(), LoadError> {
+    let line = ast.target_line;
+    let target = ast
+        .target()
+        .map_err(|source| LoadError::UnknownTarget { line, source })?
+        .ok_or(LoadError::NoTarget { line })?;
+    if !target.runs_on(COMPUTE_CAPABILITY) {
+        let on = COMPUTE_CAPABILITY;
+        return Err(LoadError::OtherTarget { target, line, on });
+    }
+    for instruction in ast.functions.iter().flat_map(Function::instructions) {
+        target.check(instruction)?;
+    }
+    Ok(())
 }
 
 /// Size of an array declared without one, `name[] = {..}`: that of its initial value.

@@ -12,6 +12,8 @@ pub struct Module {
     pub version: (u32, u32),
     /// `.target` list; the first is the architecture (`sm_90a`).
     pub targets: Vec<String>,
+    /// Line of the first `.target`.
+    pub target_line: u32,
     /// `.address_size`, 64 unless the text says 32.
     pub address_size: u32,
     /// `.file` directives: index and path; a `.loc` refers to the index.

@@ -15,6 +15,7 @@ pub mod lint;
 pub mod manifest;
 mod parser;
 mod print;
+pub mod target;
 mod walk;
 
 pub use parser::{ParseError, parse};

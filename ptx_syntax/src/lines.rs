@@ -5,6 +5,7 @@ use crate::ast::{Module, Statement, Variable};
 impl Module {
     /// Sets every line number to 0, so that trees of differently formatted texts compare equal.
     pub fn clear_lines(&mut self) {
+        self.target_line = 0;
         clear(&mut self.variables);
         for alias in &mut self.aliases {
             alias.line = 0;

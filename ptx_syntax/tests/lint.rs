@@ -230,3 +230,43 @@ fn what_every_target_has_is_left_alone() {
         []
     );
 }
+
+#[test]
+fn what_a_cluster_shares_and_cache_policies_have_their_targets() {
+    let policies =
+        "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;\ndiscard.global.L2 [%rd1], 128;";
+    assert_eq!(newer("sm_75", policies), [1, 2]);
+    assert_eq!(newer("sm_80", policies), []);
+    let scopes = "fence.acq_rel.cluster;\nld.relaxed.cluster.global.u32 %r1, [%rd1];\n\
+                  prefetch.tensormap [%rd1];";
+    assert_eq!(newer("sm_89", scopes), [1, 2, 3]);
+    assert_eq!(newer("sm_90", scopes), []);
+    let replace = "tensormap.replace.tile.global_address.global.b1024.b64 [%rd1], %rd2;";
+    assert_eq!(newer("sm_90", replace), [1]);
+    assert_eq!(newer("sm_90a", replace), []);
+}
+
+#[test]
+fn an_unknown_target_is_an_error_at_its_line() {
+    for target in ["sm_999", "debug, sm_90f", "compute_75"] {
+        let text =
+            format!(".version 8.5\n\n.target {target}\n.entry k() {{\nfence.proxy.async;\n}}");
+        let findings = lint(&parse(&text).expect("valid PTX"));
+        let found: Vec<_> = findings
+            .iter()
+            .map(|f| (f.severity, f.rule, f.line))
+            .collect();
+        assert_eq!(
+            found,
+            [(Severity::Error, Rule::UnknownTarget, 3)],
+            "{target}"
+        );
+        let name = target.trim_start_matches("debug, ");
+        let message = &findings[0].message;
+        assert!(message.contains(&format!("`{name}`")), "{message}");
+    }
+    for target in ["sm_90a, debug", "sm_75, texmode_independent"] {
+        let text = format!(".version 8.5\n.target {target}\n.entry k() {{ ret; }}");
+        assert_eq!(lint(&parse(&text).expect("valid PTX")), [], "{target}");
+    }
+}

@@ -61,6 +61,72 @@ fn unknown_instructions_are_named_with_their_line() {
     }
 }
 
+/// The error of loading a kernel with one instruction, on line 4, for a target on line 2.
+fn error_for(target: &str, instruction: &str) -> LoadError {
+    let text = format!(
+        ".version 8.6\n.target {target}\n.address_size 64\n.visible .entry k() {{ {instruction} ret; }}\n"
+    );
+    emulator().load(&text).expect_err(target)
+}
+
+#[test]
+fn modules_for_other_architectures_are_refused() {
+    for (target, says) in [
+        (
+            "sm_999",
+            "PTX line 2: `sm_999` is no target that PTX 9.0 knows",
+        ),
+        (
+            "sm_100a",
+            "PTX line 2: a module for sm_100a does not run on compute capability 9.0, which the \
+             emulator has; sm_90 and older ones do, and sm_90a",
+        ),
+        ("sm_120", "PTX line 2: a module for sm_120 does not run"),
+        (
+            "debug",
+            "PTX line 2: `.target` names no architecture; sm_90 ",
+        ),
+    ] {
+        let error = error_for(target, "").to_string();
+        assert!(error.starts_with(says), "{error}");
+    }
+}
+
+#[test]
+fn instructions_that_the_target_lacks_are_refused() {
+    for (target, instruction, says) in [
+        (
+            "sm_75",
+            "cp.async.wait_all;",
+            "`cp.async.wait_all` needs sm_80",
+        ),
+        (
+            "sm_89",
+            "fence.proxy.async;",
+            "`fence.proxy.async` needs sm_90",
+        ),
+        (
+            "sm_90",
+            "wgmma.fence.sync.aligned;",
+            "`wgmma.fence.sync.aligned` needs sm_90a",
+        ),
+        (
+            "sm_90",
+            "setmaxnreg.dec.sync.aligned.u32 24;",
+            "`setmaxnreg.dec.sync.aligned.u32` needs sm_90a",
+        ),
+    ] {
+        let error = error_for(target, instruction);
+        assert!(matches!(error, LoadError::NewerInstruction(_)), "{error:?}");
+        let text = error.to_string();
+        let want = format!("PTX line 4: {says}, and the module's target is {target}");
+        assert_eq!(text, want);
+    }
+    let unused = ".version 8.0\n.target sm_75\n.address_size 64\n.func f() {\nfence.proxy.async;\nret;\n}\n.visible .entry k() { ret; }";
+    let error = emulator().load(unused).expect_err("f is compiled too");
+    assert!(error.to_string().starts_with("PTX line 5: "), "{error}");
+}
+
 #[test]
 fn wrong_operands_are_refused() {
     for instruction in [

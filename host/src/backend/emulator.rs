@@ -17,13 +17,14 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchStats, MemoryError, Module};
+use warpsmith_emulator::{
+    COMPUTE_CAPABILITY, Emulator, EmulatorConfig, LaunchStats, MemoryError, Module,
+};
 
 /// Alignment of host memory for copies.
 const HOST_ALIGN: usize = 64;
 
-/// Architecture and limits of the emulated device: compute capability 9.0.
-const ARCH: (u32, u32) = (9, 0);
+/// Limits of the emulated device.
 const MAX_THREADS_PER_BLOCK: u32 = 1024;
 const MAX_SHARED_BYTES_PER_BLOCK: u32 = 227 << 10;
 const L2_BYTES: u64 = 4 << 10;
@@ -61,7 +62,7 @@ impl EmulatorBackend {
         let info = DeviceInfo {
             kind: DeviceKind::Emulator,
             name: "warpsmith emulator".into(),
-            arch: ARCH,
+            arch: COMPUTE_CAPABILITY,
             memory_bytes: config.memory_bytes,
             multiprocessors: threads.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
             l2_bytes: L2_BYTES,

@@ -64,6 +64,8 @@ pub enum Rule {
     /// A generic access through an address from `cvta.shared`: `ld.shared` is shorter and tells
     /// ptxas more.
     GenericShared,
+    /// A `.target` that PTX does not know: the module does not load.
+    UnknownTarget,
     /// An instruction that the module's target lacks: the module does not load. Only what came with
     /// an architecture as a whole is known (copies, barriers, tensor cores), not every form.
     NewerInstruction,
@@ -82,6 +84,7 @@ impl fmt::Display for Rule {
             Rule::UnroundedFloat => "unrounded-float",
             Rule::ApproximateFloat => "approximate-float",
             Rule::GenericShared => "generic-shared",
+            Rule::UnknownTarget => "unknown-target",
             Rule::NewerInstruction => "newer-instruction",
             Rule::GuardedBarrier => "guarded-barrier",
         })

@@ -49,10 +49,10 @@ pub fn lint(module: &Module) -> Vec<Finding> {
 pub fn lint_with(module: &Module, options: &LintOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     link::check(module, &mut findings);
+    target::check(module, &mut findings);
     for function in &module.functions {
         if function.body.is_some() {
             function::check(function, options, &mut findings);
-            target::check(module, function, &mut findings);
         }
     }
     findings.sort_by_key(|finding| finding.line);

@@ -16,6 +16,7 @@ pub(super) fn module(c: &mut Cursor) -> Result<Module> {
     let mut module = Module {
         version,
         targets: Vec::new(),
+        target_line: c.line(),
         address_size: 64,
         files: Vec::new(),
         pragmas: Vec::new(),

@@ -25,6 +25,7 @@ pub(crate) fn module() -> impl Strategy<Value = Module> {
     (header, lists).prop_map(|((major, minor, targets, wide), lists)| Module {
         version: (major, minor),
         targets,
+        target_line: 0,
         address_size: if wide { 64 } else { 32 },
         files: lists.0,
         pragmas: lists.1,
