@@ -10,7 +10,8 @@ use crate::profile::Counters;
 #[derive(Clone, Debug)]
 pub struct EmulatorConfig {
     /// Number of host threads that run blocks. Values outside 1 to 256 are clamped to that range;
-    /// `None` means as many as the machine has.
+    /// `None` means as many as the machine has. Where the system cannot start them, fewer do, down
+    /// to the thread that launches; results are the same.
     pub threads: Option<usize>,
     /// Seed of every choice that hardware leaves open: the order of warps and how long each runs,
     /// and when asynchronous copies land. Seed 0 is the plain schedule: warps take turns in order,

@@ -1,5 +1,6 @@
 //! The emulator: it owns global memory, loads modules and launches kernels.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
@@ -33,24 +34,18 @@ const GRID_LIMITS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 pub struct Emulator {
     config: EmulatorConfig,
     memory: Arc<GlobalMemory>,
-    pool: rayon::ThreadPool,
+    /// `None`: the thread that launches runs all blocks.
+    pool: Option<rayon::ThreadPool>,
 }
 
 impl Emulator {
-    /// Creates an emulator with empty memory.
-    ///
-    /// # Panics
-    /// If the system cannot start the host threads.
+    /// Creates an emulator with empty memory. Where the system cannot start as many host threads as
+    /// the configuration asks for, there are fewer, which a `tracing` event tells.
     pub fn new(config: EmulatorConfig) -> Self {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(host_threads(config.threads))
-            .thread_name(|index| format!("emulator-{index}"))
-            .build()
-            .expect("the system can start threads");
         Self {
             memory: Arc::new(GlobalMemory::new(config.memory_bytes)),
+            pool: start_most(host_threads(config.threads), start),
             config,
-            pool,
         }
     }
 
@@ -147,7 +142,7 @@ impl Emulator {
             profile: self.config.profile.then(|| Collector::new(&found.program)),
         };
         let source = module.source();
-        let mut stats = grid::run(&launch, &self.pool, &self.config.output, source)
+        let mut stats = grid::run(&launch, self.pool.as_ref(), &self.config.output, source)
             .map_err(LaunchError::Fault)?;
         let threads = config.block.iter().map(|e| u64::from(*e)).product();
         let dynamic = config.shared_bytes.into();
@@ -163,6 +158,27 @@ impl Emulator {
 fn host_threads(asked: Option<usize>) -> usize {
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
     asked.unwrap_or_else(available).clamp(1, HOST_THREADS)
+}
+
+fn start(threads: usize) -> Result<rayon::ThreadPool, rayon::ThreadPoolBuildError> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("emulator-{index}"))
+        .build()
+}
+
+/// A pool of `asked` threads or, where they cannot be started, of half as many, and so on; `None`
+/// instead of one thread, which would only wait for the thread that launches.
+fn start_most<P, E: Display>(asked: usize, start: impl Fn(usize) -> Result<P, E>) -> Option<P> {
+    let mut threads = asked;
+    while threads > 1 {
+        match start(threads) {
+            Ok(pool) => return Some(pool),
+            Err(error) => tracing::warn!(asked, threads, %error, "threads cannot be started"),
+        }
+        threads /= 2;
+    }
+    None
 }
 
 fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError> {
@@ -287,4 +303,23 @@ fn pack_params(kernel: &Kernel, params: &[&[u8]]) -> Result<Vec<u8>, LaunchError
         packed.extend_from_slice(given);
     }
     Ok(packed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::start_most;
+
+    #[test]
+    fn fewer_threads_are_started_where_the_system_has_no_more() {
+        let most = |limit: usize| {
+            move |threads: usize| match threads <= limit {
+                true => Ok(threads),
+                false => Err("no more threads"),
+            }
+        };
+        assert_eq!(start_most(16, most(256)), Some(16));
+        assert_eq!(start_most(16, most(5)), Some(4));
+        assert_eq!(start_most(16, most(1)), None);
+        assert_eq!(start_most(1, most(256)), None);
+    }
 }

@@ -35,15 +35,17 @@ struct Outcome {
 /// Runs all clusters of a launch.
 pub(crate) fn run(
     launch: &Launch,
-    pool: &rayon::ThreadPool,
+    pool: Option<&rayon::ThreadPool>,
     output: &Output,
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
     let clusters = launch.clusters();
-    if launch.program.ordered || clusters == 1 || pool.current_num_threads() == 1 {
-        return ordered(launch, clusters, output, source);
+    match pool {
+        Some(pool) if clusters > 1 && !launch.program.ordered => {
+            parallel(launch, clusters, pool, output, source)
+        }
+        _ => ordered(launch, clusters, output, source),
     }
-    parallel(launch, clusters, pool, output, source)
 }
 
 fn ordered(
@@ -122,14 +124,14 @@ fn ordered(
 
 /// Calls `wait`, which waits for work of the emulator's pool, so that the calling thread does
 /// nothing else meanwhile. A worker of another pool would take up other tasks of that pool, with the
-/// locks that its caller holds: a task that wants one of them would never end.
-fn blocking(wait: impl FnOnce() + Send) {
+/// locks that its caller holds: a task that wants one of them would never end. `false` if that takes
+/// a thread which the system cannot start: nothing was called.
+fn blocking(wait: impl FnOnce() + Send) -> bool {
     if rayon::current_thread_index().is_none() {
-        return wait();
+        wait();
+        return true;
     }
-    thread::scope(|scope| {
-        scope.spawn(wait);
-    });
+    thread::scope(|scope| thread::Builder::new().spawn_scoped(scope, wait).is_ok())
 }
 
 fn parallel(
@@ -178,13 +180,17 @@ fn parallel(
     let workers = pool
         .current_num_threads()
         .min(usize::try_from(clusters).unwrap_or(usize::MAX));
-    blocking(|| {
+    let waited = blocking(|| {
         pool.scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|_| worker());
             }
         });
     });
+    if !waited {
+        // One worker alone goes through all clusters.
+        worker();
+    }
     let fault = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut outcomes = outcomes
         .into_inner()
