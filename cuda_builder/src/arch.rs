@@ -114,4 +114,13 @@ mod tests {
         let error = "sm_91".parse::<Arch>().map_err(|error| error.to_string());
         assert!(error.is_err_and(|text| text.contains("`sm_91`") && text.contains("sm_90a")));
     }
+
+    #[test]
+    fn the_macros_know_the_same_architectures() {
+        let source = include_str!("../../cuda_std_macros/src/attributes.rs");
+        let (_, list) = source.split_once("const ARCHITECTURES").expect("the list");
+        let (list, _) = list.split_once(';').expect("its end");
+        let names: Vec<_> = list.split('"').skip(1).step_by(2).collect();
+        assert_eq!(names, Arch::ALL.map(Arch::name));
+    }
 }

@@ -126,20 +126,26 @@ fn extents(value: Expr) -> syn::Result<[Expr; 3]> {
     <[Expr; 3]>::try_from(elems.into_iter().collect::<Vec<_>>()).map_err(|_| wrong())
 }
 
-/// The name of an architecture. Only its form is checked here; cuda_builder checks that it exists.
+/// What `arch` may be: those that cuda_builder builds for, where a test holds the two lists equal.
+const ARCHITECTURES: &[&str] = &[
+    "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a",
+];
+
+/// The name of an architecture.
 fn architecture(value: Expr) -> syn::Result<String> {
     let span = value.span();
     if let Expr::Lit(ExprLit {
         lit: Lit::Str(name),
         ..
     }) = value
-        && name.value().starts_with("sm_")
-        && name
-            .value()
-            .bytes()
-            .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
     {
-        return Ok(name.value());
+        let name = name.value();
+        if ARCHITECTURES.contains(&name.as_str()) {
+            return Ok(name);
+        }
+        let known = ARCHITECTURES.join(", ");
+        let message = format!("`{name}` is no architecture that can be built for; known: {known}");
+        return Err(syn::Error::new(span, message));
     }
     Err(syn::Error::new(
         span,

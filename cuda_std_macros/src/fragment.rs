@@ -2,11 +2,13 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Type, parse2};
 
 use crate::attributes::Attributes;
 use crate::metadata::type_name;
+use crate::names;
 
 /// The types of parameters and results of fragments: each fits in one register.
 const SCALARS: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
@@ -63,6 +65,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
 /// Refuses functions that cannot be pasted into a kernel.
 fn check_signature(function: &ItemFn) -> syn::Result<()> {
     let sig = &function.sig;
+    names::check_function(&sig.ident, "fragment")?;
     let refusals = [
         (
             !sig.generics.params.is_empty(),
@@ -95,6 +98,7 @@ fn metadata(function: &ItemFn, arch: Option<&str>) -> syn::Result<TokenStream> {
         .iter()
         .map(|argument| {
             let (name, ty) = param(argument)?;
+            let name = name.unraw();
             Ok(format!(
                 "{{\"name\":\"{name}\",\"type\":\"{}\"}}",
                 scalar(ty)?
@@ -132,6 +136,7 @@ fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
     if let FnArg::Typed(typed) = argument
         && let Pat::Ident(pattern) = typed.pat.as_ref()
     {
+        names::check_parameter(&typed.attrs, "fragment")?;
         return Ok((&pattern.ident, &typed.ty));
     }
     Err(syn::Error::new(
@@ -183,6 +188,21 @@ mod tests {
             ("", "fn f(x: f32) -> (f32, f32) { (x, x) }", "not (f32,f32)"),
             ("", "fn f(x: f32) {}", "returns its value"),
             ("", "fn f((x, y): f32) -> f32 { x }", "plain name"),
+            (
+                "",
+                "fn r#loop(x: f32) -> f32 { x }",
+                "fragment's name cannot be",
+            ),
+            (
+                "",
+                "fn f(#[cfg(test)] x: f32) -> f32 { 0.0 }",
+                "the same in every build",
+            ),
+            (
+                "arch = \"sm_12\"",
+                "fn f(x: f32) -> f32 { x }",
+                "`sm_12` is no architecture",
+            ),
             (
                 "max_threads = 4",
                 "fn f(x: f32) -> f32 { x }",

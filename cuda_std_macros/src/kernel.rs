@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Type, parse2};
 
 use crate::attributes::Attributes;
-use crate::metadata;
+use crate::{metadata, names};
 
 /// Expands the attribute.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
@@ -46,6 +46,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
 /// Refuses functions that cannot be an entry point.
 fn check_signature(function: &ItemFn) -> syn::Result<()> {
     let sig = &function.sig;
+    names::check_function(&sig.ident, "kernel")?;
     let generic = (!sig.generics.params.is_empty()).then(|| sig.generics.span());
     let refusals = [
         (
@@ -108,6 +109,7 @@ fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
             "a kernel's parameter has a plain name: it stands in the manifest",
         ));
     };
+    names::check_parameter(&typed.attrs, "kernel")?;
     if let Some(message) = refused_type(&typed.ty) {
         return Err(syn::Error::new(typed.ty.span(), message));
     }
@@ -214,6 +216,15 @@ mod tests {
             ("unsafe fn f() -> u32 { 1 }", "returns nothing"),
             ("fn f() {}", "is an `unsafe fn`"),
             ("unsafe fn f(&self) {}", "cannot be a method"),
+            ("unsafe fn r#loop() {}", "kernel's name cannot be a raw"),
+            (
+                "unsafe fn f(#[cfg(debug_assertions)] x: u32) {}",
+                "the same in every build",
+            ),
+            (
+                "unsafe fn f(x: u32, #[cfg_attr(test, cfg(test))] y: u32) {}",
+                "a kernel for each",
+            ),
             ("unsafe fn f((a, b): (u32, u32)) {}", "plain name"),
             ("unsafe fn f(x: &[f32]) {}", "two parameters"),
             ("unsafe fn f(x: &str) {}", "two parameters"),
@@ -239,7 +250,8 @@ mod tests {
             ("cluster = 2", "three extents"),
             ("cluster = (2, 1)", "three extents"),
             ("arch = 90", "architecture's name"),
-            ("arch = \"Hopper\"", "architecture's name"),
+            ("arch = \"Hopper\"", "`Hopper` is no architecture"),
+            ("arch = \"sm_12\"", "known: sm_75, sm_80"),
             ("arch = \"sm_80\", arch = \"sm_80\"", "given twice"),
         ];
         for (attribute, want) in cases {
@@ -253,5 +265,11 @@ mod tests {
         let attribute = "max_threads = 8 * 32, min_blocks = 1, cluster = (2, 1, 1), dynamic_shared = N, arch = \"sm_90a\"";
         let item = "pub unsafe fn f(x: &f32, mut n: usize, p: Params) -> () { n += 1; }";
         assert_eq!(refusal(attribute, item), "");
+        let lints = "unsafe fn f(#[allow(unused)] x: u32) {}";
+        assert_eq!(refusal("", lints), "");
+        let raw = "unsafe fn f(r#type: u32) {}".parse().expect("tokens");
+        let expanded = expand(TokenStream::new(), raw).expect("a kernel");
+        let expanded = expanded.to_string();
+        assert!(expanded.contains(r#"{\"name\":\"type\","#), "{expanded}");
     }
 }

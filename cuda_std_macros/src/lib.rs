@@ -9,6 +9,7 @@ mod attributes;
 mod fragment;
 mod kernel;
 mod metadata;
+mod names;
 
 use proc_macro::TokenStream;
 
@@ -56,13 +57,15 @@ use proc_macro::TokenStream;
 /// # Compile errors
 /// - A kernel that is generic, `async`, `const`, a method, safe, variadic, that returns something or
 ///   has an ABI of its own.
-/// - Parameters that are patterns, `impl Trait`, or pointers to slices, `str` or trait objects (they
+/// - A name that is a raw identifier (`r#loop`).
+/// - Parameters that are patterns, have a `cfg`, are `impl Trait`, or pointers to slices, `str` or trait objects (they
 ///   would become two parameters: pass pointer and length).
 /// - `&mut T`: every thread would hold the same one. Pass `*mut T`.
 /// - What is not `Copy`, or is aligned to more than 8 bytes (rustc crashes from 32 on; a tensor map
 ///   is a `TensorMapParam`, or goes by pointer).
 /// - What has no layout that host and device share: tuples, `Option`, structs without `#[repr(C)]`.
 ///   rustc says this as it does of an `extern` function: "not FFI-safe".
+/// - An `arch` that cuda_builder cannot build for.
 /// - Attributes that no launch can have: more than 1024 threads, 227 KiB of shared memory, 16 blocks
 ///   of a cluster.
 #[proc_macro_attribute]

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{Expr, Ident, Type};
 
 use crate::attributes::Attributes;
@@ -37,7 +38,10 @@ fn tail<'a>(params: &[(&Ident, &Type)], attributes: &'a Attributes) -> (String, 
     let mut numbers = Vec::new();
     let params: Vec<String> = params
         .iter()
-        .map(|(name, ty)| format!("{{\"name\":\"{name}\",\"type\":\"{}\"}}", type_name(ty)))
+        .map(|(name, ty)| {
+            let (name, ty) = (name.unraw(), type_name(ty));
+            format!("{{\"name\":\"{name}\",\"type\":\"{ty}\"}}")
+        })
         .collect();
     let mut text = format!("\",\"params\":[{}]", params.join(","));
     let mut number = |key: &str, value: &'a Option<Expr>| {

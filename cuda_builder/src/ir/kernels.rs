@@ -7,9 +7,10 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{Global, Item, Module};
-use crate::arch::Arch;
+use crate::arch::{Arch, UnknownArch};
 
 /// Section of the metadata statics.
 pub const SECTION: &str = ".warpsmith.kernel";
@@ -71,6 +72,14 @@ pub enum MetadataError {
         text: String,
         /// What serde says.
         source: serde_json::Error,
+    },
+    /// A kernel or a fragment for an architecture that there is not.
+    #[error("`{name}`: arch = {source}")]
+    UnknownArch {
+        /// The kernel or fragment.
+        name: String,
+        /// The architecture given, and those there are.
+        source: UnknownArch,
     },
     /// A kernel was described that the crate does not define.
     #[error("`{kernel}` has metadata but no `extern \"ptx-kernel\"` function of that name")]
@@ -166,11 +175,18 @@ pub(super) fn read<T: DeserializeOwned>(global: &Global) -> Result<T, MetadataEr
         symbol: global.name.clone(),
         definition: global.definition.clone(),
     })?;
-    serde_json::from_slice(&bytes).map_err(|source| MetadataError::NotJson {
+    let not_json = |source| MetadataError::NotJson {
         symbol: global.name.clone(),
         text: String::from_utf8_lossy(&bytes).into_owned(),
         source,
-    })
+    };
+    let value: Value = serde_json::from_slice(&bytes).map_err(not_json)?;
+    let word = |key: &str| value.get(key).and_then(Value::as_str);
+    if let Some(Err(source)) = word("arch").map(str::parse::<Arch>) {
+        let name = word("name").unwrap_or(&global.name).to_owned();
+        return Err(MetadataError::UnknownArch { name, source });
+    }
+    T::deserialize(value).map_err(not_json)
 }
 
 /// Bytes of the one `c".."` literal in a definition; `\xx` is an escaped byte.
@@ -270,6 +286,13 @@ mod tests {
         assert!(two_thousand.contains("max_threads is 2048; it must be 1 to 1024"));
         assert!(extract(&META.replace("void @k(", "void @other(")).contains("`k` has metadata"));
         assert!(extract(&META.replace("module", "modul")).contains("unknown field `modul`"));
+        let arch = r#"\22arch\22:\22sm_12\22,\22cluster"#;
+        let unknown = extract(&META.replace(r"\22cluster", arch));
+        assert!(
+            unknown.starts_with("`k`: arch = `sm_12` is no architecture")
+                && unknown.contains("sm_90a"),
+            "{unknown}"
+        );
         assert!(extract(&META.replace("c\"{", "x\"{")).contains("not an array of bytes"));
     }
 }
