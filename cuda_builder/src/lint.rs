@@ -52,8 +52,20 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Finding(finding) => {
-                write!(f, "line {finding}")?;
+                // Whatever the linter thinks of it, it ends the build.
+                let severity = Severity::Error;
+                let error = Finding {
+                    severity,
+                    ..finding.clone()
+                };
+                write!(f, "line {error}")?;
                 match (&finding.rule, &finding.function) {
+                    // Of a kernel that prints, the linter only warns.
+                    (Rule::LocalMemory, Some(function)) if finding.severity < severity => write!(
+                        f,
+                        " (println! is for looking inside: allow it meanwhile, by \
+                         --allow-local {function}, `CudaBuilder::allow_local(\"{function}\")`)"
+                    ),
                     (Rule::LocalMemory, Some(function)) => write!(
                         f,
                         " (index arrays by constants in loops that unroll, or allow it: \
@@ -114,4 +126,43 @@ fn forbidden(finding: &Finding) -> bool {
             finding.rule,
             Rule::LocalMemory | Rule::UnroundedFloat | Rule::SetmaxnregWithoutBounds
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is refused in a kernel with these lines; `local` kernels may use local memory.
+    fn refused(body: &str, local: &[String]) -> Vec<String> {
+        let text = format!(
+            ".version 7.8\n.target sm_75\n.address_size 64\n\
+             .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n\
+             .visible .entry k()\n{{\n.local .align 8 .b8 depot[16];\n{body}\nret;\n}}\n"
+        );
+        let module = ptx_syntax::parse(&text).expect("valid PTX");
+        let refusals = check(&module, local);
+        refusals.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn local_memory_is_refused_as_an_error_that_says_how_to_allow_it() {
+        for (body, hint) in [
+            ("", "index arrays by constants"),
+            (
+                "call (r), vprintf, (f, a);",
+                "println! is for looking inside",
+            ),
+        ] {
+            let found = refused(body, &[]);
+            assert_eq!(found.len(), 1, "{found:?}");
+            for part in [
+                "line 7: error[local-memory]: in k",
+                hint,
+                "--allow-local k,",
+            ] {
+                assert!(found[0].contains(part), "{} lacks {part}", found[0]);
+            }
+            assert_eq!(refused(body, &["k".into()]), [""; 0]);
+        }
+    }
 }
