@@ -1,8 +1,22 @@
 //! Progress indicators on stderr.
 
+use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+/// Has a bar move by itself where somebody sees it. That takes a thread, and indicatif panics where
+/// the system cannot start one, so one is tried first.
+fn tick(bar: &ProgressBar) {
+    let starts = || {
+        thread::Builder::new()
+            .spawn(|| ())
+            .map(thread::JoinHandle::join)
+    };
+    if !bar.is_hidden() && starts().is_ok() {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+}
 
 /// A spinner on stderr during long operations; nothing if stderr is not a terminal.
 pub(crate) struct Spinner(ProgressBar);
@@ -15,7 +29,7 @@ impl Spinner {
             bar.set_style(style);
         }
         bar.set_message(message);
-        bar.enable_steady_tick(Duration::from_millis(200));
+        tick(&bar);
         Self(bar)
     }
 }
@@ -38,7 +52,7 @@ impl Bar {
             bar.set_style(style);
         }
         bar.set_message(message);
-        bar.enable_steady_tick(Duration::from_millis(200));
+        tick(&bar);
         Self(bar)
     }
 
