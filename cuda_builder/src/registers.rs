@@ -221,14 +221,14 @@ mod tests {
 .version 7.8
 .file\t1 \"{\"
 .visible .entry f(
-.param .u64 $arg0
+.param .u64 $a0
 )
 {
 .reg .pred\t%p<2>;
 .reg .b16\t%rs<2>;
 .reg .b32\t%r<24>;
 .reg .b64\t%rd<3>;
-ld.param.b64\t%rd2,[$arg0];
+ld.param.b64\t%rd2,[$a0];
 mov.u32\t%r1,%tid.x;
 mov.b32\t%r2,0;
 mov.b32 {%r3,%r4},%rd2;
@@ -253,14 +253,14 @@ ret;
 .version 7.8
 .file\t1 \"{\"
 .visible .entry f(
-.param .u64 $arg0
+.param .u64 $a0
 )
 {
 .reg .pred\t%p<1>;
 .reg .b16\t%h<1>;
 .reg .b32\t%r<12>;
 .reg .b64\t%D<2>;
-ld.param.b64\t%D0,[$arg0];
+ld.param.b64\t%D0,[$a0];
 mov.u32\t%r0,%tid.x;
 mov.b32\t%r1,0;
 mov.b32 {%r2,%r3},%D0;

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | comments, blank lines, indentation | nothing, except `// hole ..`: where fragments go, and `// once`: what is read once |
 //! | blanks after commas and before the tab after a mnemonic | nothing; in `asm!` a blank, no tab |
-//! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$arg0` |
+//! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$a0` |
 //! | the function's number in labels, `$L__BB12_3` | `$3` |
 //! | `.ptr .align 1`, which promises nothing | nothing |
 //! | `.uni` of a jump without a condition: threads that are together stay so anyway | nothing |
@@ -46,7 +46,7 @@ pub(crate) fn tidy(ptx: &str) -> String {
             Some(label) => format!("bra\t{label}"),
             None => code,
         };
-        let code = renamed(&code, &param, "$arg", |_| Some(0));
+        let code = renamed(&code, &param, "$a", |_| Some(0));
         let code = renamed(&code, "$L__BB", "$", |rest| {
             let digits = digits(rest);
             rest[digits..].starts_with('_').then_some(digits + 1)
@@ -174,11 +174,11 @@ $L__BB0_2:
 .target sm_75
 .file\t1 \"//there, a.rs\"
 .visible .entry f(
-.param .u64 $arg0,
-.param .align 8 .b8 $arg10[88]
+.param .u64 $a0,
+.param .align 8 .b8 $a10[88]
 )
 {
-ld.param.b64\t%rd1,[$arg10+80];
+ld.param.b64\t%rd1,[$a10+80];
 mov.b32 %r3,%r4; // hole value %r3 <- %r4
 mov.b32 {%r1,%r2},%rd1;
 prefetch.global.L2 [%rd1]; // once
@@ -191,7 +191,7 @@ ret;
 }
 .extern .func  (.param .b32 func_retval0) vprintf
 (
-.param .b64 $arg0
+.param .b64 $a0
 )
 ;
 ";

@@ -33,6 +33,8 @@ struct Case {
     vectors: usize,
     /// Blocks per cluster, which share a row.
     cluster: u32,
+    /// Rows that a single block has at a time.
+    group: u32,
     /// Blocks, or clusters, in the grid.
     teams: u32,
     stages: u32,
@@ -63,13 +65,19 @@ impl Case {
     fn plan(&self, op: RowOp) -> RowPlan {
         let vectors = op.kernels().ring.map_or(0, |ring| ring.vectors);
         let slice = self.row_shape(op).slice_vectors(self.cluster);
+        let warps = slice.div_ceil(32 * vectors);
+        let group = match self.cluster {
+            1 => self.group.min(RING_WARPS / 2 / warps),
+            _ => 1,
+        };
         RowPlan {
             strategy: Holding::Ring(Stages {
                 vectors,
                 stages: self.stages,
                 blocks: 1,
+                rows: group,
             }),
-            threads: 32 * slice.div_ceil(32 * vectors),
+            threads: 32 * warps,
             cluster: self.cluster,
         }
     }
@@ -81,7 +89,7 @@ impl Case {
             dtype: DType::Bf16,
             form: plan.form(),
         };
-        let config = LaunchConfig::linear(self.teams() * self.cluster, plan.threads)
+        let config = LaunchConfig::linear(self.teams() * self.cluster, plan.block_threads())
             .shared_bytes(plan.shared_bytes(&self.row_shape(op)))
             .cluster([self.cluster, 1, 1]);
         (entry, config)
@@ -233,12 +241,13 @@ fn case(largest_rows: usize) -> impl Strategy<Value = Case> {
         1..=2_u32,
         1..=1_u32,
     );
-    let rest = (2..=4_u32, any::<[bool; 3]>(), any::<u32>());
+    let rest = (2..=4_u32, 0..=3_u32, any::<[bool; 3]>(), any::<u32>());
     (prop_oneof![3 => few, 1 => many], rest).prop_map(
-        |((rows, vectors, cluster, teams), (stages, [rms, joined, weight], seed))| Case {
+        |((rows, vectors, cluster, teams), (stages, group, [rms, joined, weight], seed))| Case {
             rows,
             vectors: vectors << cluster.saturating_sub(1),
             cluster: 1 << cluster,
+            group: 1 << group,
             teams,
             stages,
             rms,

@@ -102,7 +102,7 @@ mod tests {
     fn refusals(body: &str) -> String {
         let text = format!(
             ".version 7.8\n.target sm_75\n.address_size 64\n\
-             .visible .func (.param .b32 func_retval0) f(.param .b32 $arg0)\n{{\n\
+             .visible .func (.param .b32 func_retval0) f(.param .b32 $a0)\n{{\n\
              .reg .pred %p<3>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<3>;\n{body}\n}}\n"
         );
         let ptx = ptx_syntax::parse(&text).expect("the fixture is valid PTX");
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_function_of_its_arguments_is_accepted() {
-        let body = "ld.param.b32 %r1,[$arg0];\nadd.rn.f32 %r2,%r1,%r1;\n\
+        let body = "ld.param.b32 %r1,[$a0];\nadd.rn.f32 %r2,%r1,%r1;\n\
                     st.param.b32 [func_retval0],%r2;\nret;";
         assert_eq!(refusals(body), "");
     }

@@ -9,12 +9,14 @@
 //! for each group of threads; [`super::finish`] adds these up. The order is always the same, as the number
 //! of blocks does not depend on the device.
 
+use super::columns::Team;
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
+use cuda_std::shared::SharedAddr;
 use cuda_std::warp::Words;
 use cuda_std::{mem, thread};
 use spec::rows::{RowParams, flags};
@@ -144,11 +146,13 @@ fn gradient(w: f32, z: f32, means: Pair, rstd: f32) -> f32 {
 /// a warp or a part of one.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
+/// with room for the sums of all threads.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     tensors: &Tensors<T>,
     params: &RowParams,
+    scratch: SharedAddr,
 ) {
     // SAFETY: the launch's promise; the group does not exchange, so it has no scratch.
     let group = unsafe { Group::of_block(params, core::ptr::null_mut()) };
@@ -208,11 +212,15 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
             write::<T, W, V, R>(tensors, &group, row, &this, &weight, means, params);
         }
     }
-    // SAFETY: this group's row of partial sums.
+    // SAFETY: the block's row of partial sums; the caller's shared memory.
     unsafe {
-        let part = first + u64::from(group.index);
-        keep::<T, V, R>(tensors.dweight, part, &columns, &dweight, params);
-        keep::<T, V, R>(tensors.dbias, part, &columns, &dbias, params);
+        Team::new(params.threads).keep(
+            scratch,
+            [&dweight, &dbias],
+            [tensors.dweight, tensors.dbias],
+            u64::from(thread::block_idx_x()) * params.n,
+            |j| (columns.element::<T>(j as usize), columns.has(j as usize)),
+        );
     }
 }
 
@@ -251,34 +259,6 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
         }
         // SAFETY: a vector of this row of dx, or nothing.
         unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
-        j += 1;
-    }
-}
-
-/// Stores a row of partial sums, if the launch wants them.
-///
-/// # Safety
-/// The partial sums have a row of that index.
-#[inline(always)]
-unsafe fn keep<T: Packed, const V: usize, const R: usize>(
-    parts: *mut f32,
-    part: u64,
-    columns: &Places,
-    sums: &[[f32; V]; R],
-    params: &RowParams,
-) {
-    let row = parts.wrapping_add((part * params.n) as usize);
-    let mut j = 0;
-    while j < R {
-        let is_there = columns.has(j) && !parts.is_null();
-        let mut i = 0;
-        while i < V {
-            let at = row.wrapping_add(columns.element::<T>(j) + i);
-            let words = [0, 1, 2, 3].map(|k| sums[j][i + k].to_bits());
-            // SAFETY: four elements of the row, or nothing.
-            unsafe { mem::st_global_v4_u32_if(at.cast(), words, is_there) };
-            i += 4;
-        }
         j += 1;
     }
 }

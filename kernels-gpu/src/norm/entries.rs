@@ -1,6 +1,7 @@
 //! Entries: `norm_<dtype>_<form>` and their gradients. Weights have the rows' dtype, or are f32 in
 //! `norm_wf32` entries and, element by element, if a flag says so.
 
+use cuda_std::shared::SharedAddr;
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
@@ -177,8 +178,12 @@ macro_rules! held_grads {
         grad!($name, $ty,
             kernel(max_threads = SHARED_BLOCK, min_blocks = GRAD_BLOCKS, arch = "sm_90a"),
             |tensors, params| {
-                // SAFETY: as the entry.
-                unsafe { backward::held::<$ty, $weight, $lanes, $vectors>(tensors, params) }
+                let scratch = shared_array![u32; 2 * SHARED_BLOCK as usize * $vectors * $lanes];
+                // SAFETY: as the entry; the array is for this alone.
+                unsafe {
+                    let scratch = SharedAddr::of(scratch.cast_const());
+                    backward::held::<$ty, $weight, $lanes, $vectors>(tensors, params, scratch)
+                }
             });
     )*};
 }

@@ -1,7 +1,7 @@
 //! The end of the gradients of weights and biases: adds up the partial sums of columns that blocks
 //! have left in memory.
 //!
-//! There are up to 4,224 of each column. What takes time is not the bytes, most of which are in L2,
+//! There are up to 1,056 of each column. What takes time is not the bytes, most of which are in L2,
 //! but waiting for them: so a thread has four columns, in one access where it can, and few rows.
 
 use crate::row::loose::CHUNK;

@@ -5,12 +5,14 @@
 //! sums have come meanwhile.
 
 use super::backward::{Pair, Tensors, means};
+use super::columns::Team;
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
 use crate::row::ring::{Ring, Turn};
 use cuda_std::math::{fma, mul_rn};
-use cuda_std::{mem, thread};
+use cuda_std::thread;
+use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use spec::rows::RowParams;
 
 /// Lanes of a warp.
@@ -70,10 +72,16 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
         let ring = Ring::<R>::new::<T>(params, inputs);
         ring.begin();
         let columns = rows::<T, W, V, R>(&ring, tensors, params);
-        let part = ring.row(0);
-        keep::<T, V, R>(&ring, tensors.dweight, part, &columns.dweight, params);
-        keep::<T, V, R>(&ring, tensors.dbias, part, &columns.dbias, params);
-        ring.end();
+        ring.end(params);
+        // Nobody reads a row any more.
+        thread::sync_threads();
+        Team::new(params.threads).keep(
+            ring.first_stage(),
+            [&columns.dweight, &columns.dbias],
+            [tensors.dweight, tensors.dbias],
+            ring.team() * params.n,
+            |j| (ring.number(j as usize) as usize * V, ring.has(j as usize)),
+        );
     }
 }
 
@@ -105,7 +113,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
         }
         let whole = |sums: Pair, width| of_lanes(sums, width, &Pair::add);
         let (mut before, mut this) = (Kept::NONE, Kept::of(tensors, ring, 0));
-        let (mut last, mut turn) = (Turn::FIRST, Turn::FIRST);
+        let mut turn = Turn::FIRST;
         let mut sender = 0;
         let mut i = 0;
         while i <= ring.rows {
@@ -120,7 +128,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
                 let sums = ring.collect(i, Pair::ZERO, &whole);
                 let means = means(sums, params.scale, params);
                 let to = row_of_mut(tensors.dx, ring.row(i), params.strides[3]);
-                let weight = &columns.weight;
+                let (last, weight) = (ring.before(turn), &columns.weight);
                 write::<T, W, V, R>(ring, last, before, tensors, weight, means, to);
                 ring.refill(i, last, &row_of);
             }
@@ -130,7 +138,6 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
             }
             ring.meet(i);
             (before, this) = (this, next);
-            last = turn;
             turn = ring.after(turn);
             i += 1;
         }
@@ -207,32 +214,11 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
                 i += 1;
             }
         }
-        // SAFETY: a vector of the row of dx, or nothing.
-        unsafe { ring.store(to, j, pack::<T, V>(&out)) };
-        j += 1;
-    }
-}
-
-/// Stores a row of partial sums, if the launch wants them.
-#[inline(always)]
-unsafe fn keep<T: Packed, const V: usize, const R: usize>(
-    ring: &Ring<R>,
-    parts: *mut f32,
-    part: u64,
-    sums: &[[f32; V]; R],
-    params: &RowParams,
-) {
-    let row = parts.wrapping_add((part * params.n) as usize);
-    let mut j = 0;
-    while j < R {
-        let is_there = ring.has(j) && !parts.is_null();
-        let mut i = 0;
-        while i < V {
-            let at = row.wrapping_add(ring.number(j) as usize * V + i);
-            let words = [0, 1, 2, 3].map(|k| sums[j][i + k].to_bits());
-            // SAFETY: four elements of the row, or nothing.
-            unsafe { mem::st_global_v4_u32_if(at.cast(), words, is_there) };
-            i += 4;
+        // SAFETY: a vector of the row of dx, or nothing; the warp is converged.
+        unsafe {
+            ring.store(to, j, pack::<T, V>(&out));
+            // Else ptxas begins with several vectors at once, and spills.
+            bar_warp_sync(FULL_MASK);
         }
         j += 1;
     }

@@ -31,6 +31,7 @@
 
 mod ahead;
 mod backward;
+mod columns;
 mod entries;
 mod finish;
 mod forward;

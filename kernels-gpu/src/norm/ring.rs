@@ -156,7 +156,7 @@ pub(super) unsafe fn ring<
             turn = ring.after(turn);
             i += 1;
         }
-        ring.end();
+        ring.end(params);
     }
 }
 

@@ -7,6 +7,10 @@
 //! **Roles**: each warp loads its own part of the row, by one bulk copy an input, so nobody waits
 //! for a whole slice. In clusters the warps take turns at sending the block's sums to all blocks.
 //!
+//! **Short rows**, of gradients: a block of eight warps has several at a time, each by one, two or
+//! four warps. They wait for each other as the warps of one row do, though they have nothing to tell:
+//! so what the block reads lies close together in memory, which is faster.
+//!
 //! **Pipelines** (for row `i` of the block's; `warps` of the row in a block):
 //!
 //! | barrier | producer | consumer | arrivals | bytes |
@@ -49,8 +53,12 @@ const LANES: u32 = thread::WARP_THREADS;
 pub(crate) struct Ring<const R: usize> {
     /// Index of the warp in its block.
     warp: u32,
+    /// Where the sums of the warp's rows are posted, for the first of each [`RingLayout::turns`].
+    first_place: u32,
+    /// Places of a row.
+    places: u32,
     lane: u32,
-    /// Warps of the row in this block.
+    /// Warps of this block.
     warps: u32,
     rank: u32,
     /// Blocks of the row.
@@ -69,9 +77,9 @@ pub(crate) struct Ring<const R: usize> {
     /// The warp's stages.
     parts: SharedAddr,
     /// First row of the block or cluster, and distance from one of its rows to the next.
-    first_row: u64,
-    step: u64,
-    /// Number of rows of this block.
+    first_row: u32,
+    step: u32,
+    /// Number of rows of this warp.
     pub(crate) rows: u32,
     policy: CachePolicy,
 }
@@ -102,11 +110,16 @@ impl<const R: usize> Ring<R> {
         // SAFETY: all lanes call it; what depends on the warp is in uniform registers.
         let warp = unsafe { uniform(thread / LANES) };
         let lane = thread % LANES;
-        let warps = params.threads / LANES;
+        let row_warps = params.threads / LANES;
+        let warps = thread::block_dim_x() / LANES;
+        // SAFETY: as above.
+        let (team, group) = unsafe { (uniform(warp / row_warps), uniform(warps / row_warps)) };
+        let first_warp = team * row_warps;
         let (blocks, rank) = (cluster::cluster_nctarank(), cluster::cluster_ctarank());
-        let teams = u64::from(thread::grid_dim_x() / blocks);
-        let first_row = u64::from(thread::block_idx_x() / blocks);
-        let in_slice = warp * LANES * R as u32;
+        let teams = u64::from(thread::grid_dim_x() / blocks * group);
+        let first_of_block = u64::from(thread::block_idx_x() / blocks * group);
+        let first_row = first_of_block + u64::from(team);
+        let in_slice = (warp - first_warp) * LANES * R as u32;
         let first = rank * params.vectors + in_slice;
         let in_row = (params.n / T::LANES as u64) as u32;
         let of_slice = params.vectors.saturating_sub(in_slice);
@@ -114,22 +127,30 @@ impl<const R: usize> Ring<R> {
         // SAFETY: the launch's shared memory.
         let base = unsafe { SharedAddr::of(dynamic_base().cast_const()) };
         let layout = RingLayout::new(R as u32, inputs, params.stages, warps, blocks);
+        let (first_place, places) = if blocks > 1 {
+            (0, blocks)
+        } else {
+            (first_warp, row_warps)
+        };
+        let width = places.next_power_of_two();
         Self {
             warp,
             lane,
             warps,
+            first_place: layout.post(0, first_place),
+            places,
             rank,
             blocks,
             inputs,
             stages: params.stages,
-            width: layout.places().next_power_of_two(),
+            width,
             first,
             vectors: of_slice.min(of_row).min(LANES * R as u32),
             base,
             layout,
             parts: base.add_bytes(layout.parts(warp)),
-            first_row,
-            step: teams,
+            first_row: first_row as u32,
+            step: teams as u32,
             policy: of_rows(params),
             rows: ((params.rows + teams - 1 - first_row) / teams) as u32,
         }
@@ -148,7 +169,7 @@ impl<const R: usize> Ring<R> {
     /// Index in the tensor of row `i` of this block.
     #[inline(always)]
     pub(crate) fn row(&self, i: u32) -> u64 {
-        self.first_row + u64::from(i) * self.step
+        u64::from(self.first_row) + u64::from(i) * u64::from(self.step)
     }
 
     /// Whether the row has a vector `j` for this thread.
@@ -161,6 +182,18 @@ impl<const R: usize> Ring<R> {
     #[inline(always)]
     pub(crate) fn number(&self, j: usize) -> u32 {
         self.first + j as u32 * LANES + self.lane
+    }
+
+    /// Index of the block, or of its cluster.
+    #[inline(always)]
+    pub(crate) fn team(&self) -> u64 {
+        u64::from(thread::block_idx_x() / self.blocks)
+    }
+
+    /// Where the stages of the block begin: at least two rows of at least one input.
+    #[inline(always)]
+    pub(crate) fn first_stage(&self) -> SharedAddr {
+        self.base.add_bytes(self.layout.parts(0))
     }
 
     /// Number of vectors of the warp.
@@ -180,7 +213,7 @@ impl<const R: usize> Ring<R> {
     /// Whether this thread is the one that writes what is written once a row.
     #[inline(always)]
     pub(crate) fn is_first(&self) -> bool {
-        self.rank == 0 && self.warp == 0 && self.lane == 0
+        self.rank == 0 && self.first == 0 && self.lane == 0
     }
 
     #[inline(always)]
@@ -285,8 +318,13 @@ impl<const R: usize> Ring<R> {
     /// # Safety
     /// All threads call it, once, converged, after row `rows`, which was the last.
     #[inline(always)]
-    pub(crate) unsafe fn end(&self) {
+    pub(crate) unsafe fn end(&self, params: &RowParams) {
         if self.blocks == 1 {
+            let next = self.row(self.rows) - u64::from(self.warp / (params.threads / LANES));
+            if next < params.rows && self.lane == 0 {
+                // SAFETY: the barrier's phase waits for all warps of the block.
+                unsafe { self.posted(self.rows).arrive() };
+            }
             return;
         }
         let (meet, since) = self.meeting(self.rows + 1);
@@ -312,6 +350,20 @@ impl<const R: usize> Ring<R> {
         Turn {
             stage: 0,
             parity: turn.parity ^ 1,
+        }
+    }
+
+    /// The stage before `turn`'s; what phase it is in is not told.
+    #[inline(always)]
+    pub(crate) fn before(&self, turn: Turn) -> Turn {
+        let stage = if turn.stage > 0 {
+            turn.stage
+        } else {
+            self.stages
+        };
+        Turn {
+            stage: stage - 1,
+            ..turn
         }
     }
 

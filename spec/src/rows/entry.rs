@@ -47,6 +47,7 @@ const fn norm_ring(vectors: u32) -> Ringing {
         most_warps: 16,
         joined_cluster: 4,
         resident_warps: 24,
+        group_warps: 1,
     }
 }
 
@@ -59,6 +60,7 @@ const WIDE_RING: Ringing = Ringing {
     most_warps: WIDE_THREADS / 32,
     joined_cluster: 1,
     resident_warps: WIDE_THREADS / 32,
+    group_warps: 1,
 };
 
 const fn norm_grad_ring(vectors: u32, alone_warps: u32, warps: u32) -> Ringing {
@@ -70,6 +72,7 @@ const fn norm_grad_ring(vectors: u32, alone_warps: u32, warps: u32) -> Ringing {
         most_warps: 8,
         joined_cluster: 1,
         resident_warps: 16,
+        group_warps: 8,
     }
 }
 

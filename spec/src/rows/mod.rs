@@ -370,7 +370,8 @@ impl RowPlan {
     /// Threads of a block.
     pub const fn block_threads(&self) -> u32 {
         match self.strategy {
-            Strategy::Ring(_) | Strategy::Ahead(_) => self.threads,
+            Strategy::Ring(ring) => self.threads * ring.rows,
+            Strategy::Ahead(_) => self.threads,
             _ if self.threads > LANES => self.threads,
             _ => SHARED_BLOCK,
         }
@@ -380,6 +381,7 @@ impl RowPlan {
     pub const fn rows_per_block(&self) -> u32 {
         match self.strategy {
             Strategy::Ahead(ahead) => ahead.rows,
+            Strategy::Ring(ring) => ring.rows,
             _ => self.block_threads() / self.threads,
         }
     }
@@ -405,18 +407,6 @@ impl RowPlan {
         }
     }
 
-    /// Blocks of a launch with persistent blocks. It does not depend on the device.
-    pub const fn persistent_blocks(&self, rows: u64) -> u32 {
-        let most = match self.strategy {
-            Strategy::Ring(ring) => ring::resident_blocks(ring.blocks, self.cluster),
-            _ => ring::MULTIPROCESSORS * GRAD_BLOCKS,
-        };
-        match self.blocks(rows) {
-            Some(blocks) if blocks < most => blocks,
-            _ => most,
-        }
-    }
-
     /// Bytes of dynamic shared memory of a block.
     pub const fn shared_bytes(&self, shape: &RowShape) -> u32 {
         match self.strategy {
@@ -435,7 +425,7 @@ impl RowPlan {
             Strategy::Ring(Stages {
                 vectors, stages, ..
             }) => {
-                let warps = self.threads / LANES;
+                let warps = self.block_threads() / LANES;
                 RingLayout::new(vectors, shape.inputs, stages, warps, self.cluster).bytes()
             }
             Strategy::Shared => {

@@ -1,7 +1,8 @@
 //! Rings: how many persistent blocks there are, and their shared memory.
 
 use super::{
-    LANES, LINE_BYTES, MAX_CLUSTER, RowDevice, RowPlan, RowShape, Strategy, VECTOR_BYTES, power,
+    GRAD_BLOCKS, LANES, LINE_BYTES, MAX_CLUSTER, RowDevice, RowPlan, RowShape, Strategy,
+    VECTOR_BYTES, power,
 };
 
 /// Most warps of a row in one block.
@@ -14,7 +15,7 @@ pub const RING_STAGES: u32 = 8;
 const WARP_STAGES: u32 = 48;
 
 /// SMs of an H200.
-pub(super) const MULTIPROCESSORS: u32 = 132;
+const MULTIPROCESSORS: u32 = 132;
 
 /// Shared memory of an SM beyond what one block can have; the hardware also reserves as much for
 /// each block.
@@ -37,6 +38,8 @@ pub struct Ringing {
     pub joined_cluster: u32,
     /// Warps that an SM has registers for.
     pub resident_warps: u32,
+    /// Warps of a single block that has several rows at a time, if those of a row divide it.
+    pub group_warps: u32,
 }
 
 /// The ring of a block.
@@ -48,6 +51,9 @@ pub struct Stages {
     pub stages: u32,
     /// Blocks that run on an SM.
     pub blocks: u32,
+    /// Rows that a block has at a time. Its warps begin each of them together, so that what they read
+    /// lies close together in memory.
+    pub rows: u32,
 }
 
 impl RowPlan {
@@ -80,15 +86,22 @@ impl RowPlan {
             .slice_vectors(cluster)
             .div_ceil(LANES * ringing.vectors);
         // As many blocks on an SM as it has registers for, but with room for two rows in each.
-        let of_stage = warps * of_warp * shape.inputs;
-        let mut blocks = ringing.resident_warps / warps;
-        let before = RingLayout::new(0, shape.inputs, 0, warps, cluster).bytes();
+        let is_group = cluster == 1 && ringing.group_warps.is_multiple_of(warps);
+        let rows = if is_group {
+            ringing.group_warps / warps
+        } else {
+            1
+        };
+        let of_block = warps * rows;
+        let of_stage = of_block * of_warp * shape.inputs;
+        let mut blocks = ringing.resident_warps / of_block;
+        let before = RingLayout::new(0, shape.inputs, 0, of_block, cluster).bytes();
         let mut stages = stages(device, blocks, before, of_stage);
         while blocks > 1 && stages < 2 {
             blocks -= 1;
             stages = self::stages(device, blocks, before, of_stage);
         }
-        let of_use = WARP_STAGES / (warps * blocks);
+        let of_use = WARP_STAGES / (of_block * blocks);
         if stages > of_use {
             stages = of_use;
         }
@@ -100,10 +113,39 @@ impl RowPlan {
                 vectors: ringing.vectors,
                 stages,
                 blocks,
+                rows,
             }),
             threads: warps * LANES,
             cluster,
         })
+    }
+
+    /// The plan for `rows` rows: blocks have several rows at a time only where there are enough
+    /// rows for all SMs.
+    #[must_use]
+    pub const fn for_rows(self, rows: u64) -> Self {
+        let Strategy::Ring(mut ring) = self.strategy else {
+            return self;
+        };
+        while ring.rows > 1 && rows < (2 * MULTIPROCESSORS * ring.rows) as u64 {
+            ring.rows /= 2;
+        }
+        Self {
+            strategy: Strategy::Ring(ring),
+            ..self
+        }
+    }
+
+    /// Blocks of a launch with persistent blocks. It does not depend on the device.
+    pub const fn persistent_blocks(&self, rows: u64) -> u32 {
+        let most = match self.strategy {
+            Strategy::Ring(ring) => resident_blocks(ring.blocks, self.cluster),
+            _ => MULTIPROCESSORS * GRAD_BLOCKS,
+        };
+        match self.blocks(rows) {
+            Some(blocks) if blocks < most => blocks,
+            _ => most,
+        }
     }
 }
 
@@ -121,7 +163,7 @@ const fn stages(device: &RowDevice, blocks: u32, before_bytes: u32, stage_bytes:
 
 /// Blocks that run at the same time on an H200, with `of_one` on an SM. Larger clusters leave some
 /// SMs without a block.
-pub(super) const fn resident_blocks(of_one: u32, cluster: u32) -> u32 {
+const fn resident_blocks(of_one: u32, cluster: u32) -> u32 {
     let clusters = match cluster {
         1 | 2 => MULTIPROCESSORS / cluster * of_one,
         // 30, 62, 92, 124 clusters: some are made up of what two SMs have left.
@@ -135,16 +177,14 @@ pub(super) const fn resident_blocks(of_one: u32, cluster: u32) -> u32 {
 /// Columns of a thread that adds up partial sums.
 pub const FINISH_COLUMNS: u32 = 4;
 
-/// Columns of a block that adds up `parts` partial sums of each of `n` columns, and its threads: a
-/// thread has at most nine rows, where up to 4,224 parts are left of short rows.
-pub const fn column_block(parts: u64, n: u64) -> (u32, u32) {
+/// Columns of a block that adds up `parts` partial sums of each column, and its threads: a thread
+/// has at most nine rows of the up to 1,056 parts that are left of short rows.
+pub const fn column_block(parts: u64) -> (u32, u32) {
     match parts {
         0..=16 => (512, 128),
         17..=66 => (128, 256),
         67..=264 => (32, 256),
-        265..=1056 => (32, 1024),
-        _ if n >= 1024 => (16, 1024),
-        _ => (8, 1024),
+        _ => (32, 1024),
     }
 }
 
@@ -231,6 +271,11 @@ impl RingLayout {
     pub const fn post(&self, i: u32, place: u32) -> u32 {
         let place = Self::GATHER_TURNS * self.warps + self.turn(i) * self.places + place;
         self.landed(self.warps, 0) + place * VECTOR_BYTES
+    }
+
+    /// From the places of row 0 to those of row `i`.
+    pub const fn turn_bytes(&self, i: u32) -> u32 {
+        self.turn(i) * self.places * VECTOR_BYTES
     }
 
     /// A warp's stages.

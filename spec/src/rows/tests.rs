@@ -68,22 +68,23 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::SoftmaxGrad, 4096), (Strategy::Registers, 512, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 8192), (Strategy::Slices, 256, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 65_536), (Strategy::Slices, 256, 4));
-    let ring = |blocks, stages| {
+    let ring = |blocks, rows, stages| {
         Strategy::Ring(Stages {
             vectors: 4,
             stages,
             blocks,
+            rows,
         })
     };
     assert_eq!(of(RowOp::NormGrad, 512), (Strategy::Registers, 32, 1));
-    assert_eq!(of(RowOp::NormGrad, 1024), (ring(16, 3), 32, 1));
-    assert_eq!(of(RowOp::NormGrad, 2048), (ring(8, 3), 64, 1));
-    assert_eq!(of(RowOp::NormGrad, 4096), (ring(4, 3), 128, 1));
-    assert_eq!(of(RowOp::NormGrad, 8192), (ring(2, 3), 256, 1));
-    assert_eq!(of(RowOp::NormGrad, 32_768), (ring(4, 3), 128, 8));
-    assert_eq!(of(RowOp::NormGrad, 65_536), (ring(2, 3), 256, 8));
-    assert_eq!(of(RowOp::NormGrad, 131_072), (ring(2, 3), 256, 16));
-    assert_eq!(of(RowOp::NormGrad, 262_144), (ring(1, 3), 512, 16));
+    assert_eq!(of(RowOp::NormGrad, 1024), (ring(2, 8, 3), 32, 1));
+    assert_eq!(of(RowOp::NormGrad, 2048), (ring(2, 4, 3), 64, 1));
+    assert_eq!(of(RowOp::NormGrad, 4096), (ring(2, 2, 3), 128, 1));
+    assert_eq!(of(RowOp::NormGrad, 8192), (ring(2, 1, 3), 256, 1));
+    assert_eq!(of(RowOp::NormGrad, 32_768), (ring(4, 1, 3), 128, 8));
+    assert_eq!(of(RowOp::NormGrad, 65_536), (ring(2, 1, 3), 256, 8));
+    assert_eq!(of(RowOp::NormGrad, 131_072), (ring(2, 1, 3), 256, 16));
+    assert_eq!(of(RowOp::NormGrad, 262_144), (ring(1, 1, 3), 512, 16));
     assert_eq!(of(RowOp::NormGrad, 300_000), (Strategy::Passes, 1024, 1));
     let unaligned = plan(RowOp::Softmax, 1001, 2, false);
     assert_eq!(unaligned.strategy, Strategy::Shared);
@@ -124,6 +125,7 @@ fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
             vectors: 4,
             stages,
             blocks,
+            rows: 1,
         })
     };
     let wide = |stages| {
@@ -131,6 +133,7 @@ fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
             vectors: 8,
             stages,
             blocks: 1,
+            rows: 1,
         })
     };
     assert_eq!(of(131_080, 1, true), (wide(5), 288, 8));
@@ -198,6 +201,21 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
             }
         }
     }
+}
+
+#[test]
+fn blocks_have_several_short_rows_where_there_are_enough_for_all_multiprocessors() {
+    let plan = plan(RowOp::NormGrad, 1024, 2, true);
+    let of = |rows| {
+        let plan = plan.for_rows(rows);
+        (plan.rows_per_block(), plan.persistent_blocks(rows))
+    };
+    assert_eq!(of(1 << 20), (8, 264));
+    assert_eq!(of(2112), (8, 264));
+    assert_eq!(of(2111), (4, 264));
+    assert_eq!(of(528), (2, 264));
+    assert_eq!(of(527), (1, 264));
+    assert_eq!(of(5), (1, 5));
 }
 
 #[test]

@@ -260,8 +260,7 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
             let [x, dy, dsum, dx] =
                 [0, 1, 2, 3].map(|which| floats(&mut trial, params.strides[which], rng));
             let [mean, rstd] = [(); 2].map(|()| trial.floats(DType::F32, rows, rng));
-            let groups = u64::from(plan.persistent_blocks(rows) / plan.cluster);
-            let parts = groups * u64::from(plan.rows_per_block());
+            let parts = u64::from(plan.persistent_blocks(rows) / plan.cluster);
             let [dweight, dbias] = [(); 2].map(|()| match entry.form {
                 Form::Held | Form::Ring => trial.noise(4 * parts * n, rng),
                 _ => Arg::Null,
@@ -351,7 +350,7 @@ fn finish(rng: &mut ChaCha8Rng) -> Trial {
     );
     let sums = trial.floats(DType::F32, parts * n, rng);
     let out = trial.noise(4 * n, rng);
-    let (columns, threads) = column_block(parts, n);
+    let (columns, threads) = column_block(parts);
     let mut config = LaunchConfig::linear(n.div_ceil(u64::from(columns)) as u32, threads);
     config.grid[1] = 2;
     let params = Arg::params(params(parts, n, columns));

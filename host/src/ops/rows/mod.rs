@@ -125,7 +125,7 @@ impl Launch {
         rows: usize,
         shape: &RowShape,
     ) -> Result<Self> {
-        let plan = plan(stream, op, dtype, shape);
+        let plan = plan(stream, op, dtype, shape).for_rows(rows as u64);
         let blocks = match plan.strategy {
             Strategy::Ring(_) => Some(plan.persistent_blocks(rows as u64)),
             _ => plan.blocks(rows as u64),

@@ -78,7 +78,7 @@ macro_rules! gradient {
         ///
         /// # Performance
         /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
-        /// over partial sums: at most 4,224 per column. Rows are read twice if their length is not
+        /// over partial sums: at most 1,056 per column. Rows are read twice if their length is not
         /// a multiple of 16 bytes, if they are longer than 262,144 elements of 16 bits (131,072 of
         /// f32, or of bf16 with a weight in f32), and on GPUs other than of compute capability 9.0.
         ///
@@ -351,7 +351,7 @@ impl<T: Float> NormGrad<'_, T> {
             let plan = launch.plan;
             let blocks = plan.persistent_blocks(rows as u64);
             launch.config.grid[0] = blocks;
-            parts = (blocks / plan.cluster * plan.rows_per_block()) as usize;
+            parts = (blocks / plan.cluster) as usize;
         } else {
             launch.entry.op = RowOp::NormGrad;
         }
@@ -412,7 +412,7 @@ fn finish<T: Float>(
     }
     let kernel = kernels::kernel(stream, "norm_grad_finish")?;
     params.rows = parts as u64;
-    let (columns, threads) = column_block(params.rows, params.n);
+    let (columns, threads) = column_block(params.rows);
     params.threads = columns;
     let blocks = params.n.div_ceil(u64::from(columns)) as u32;
     let mut config = LaunchConfig::linear(blocks, threads);

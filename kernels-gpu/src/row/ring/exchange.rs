@@ -2,6 +2,7 @@
 
 use super::{LANES, Ring};
 use crate::row::words::{of_words, words};
+use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::warp::Words;
 use cuda_std::{cluster, mem};
@@ -41,13 +42,14 @@ impl<const R: usize> Ring<R> {
         nothing: S,
         whole: &impl Fn(S, u32) -> S,
     ) -> S {
-        let places = self.layout.places();
         // SAFETY: passed on to the caller; the places have been written.
         unsafe {
             self.posted(i).wait_parity(self.layout.posted_parity(i));
-            let own = self.lane & (self.width - 1);
-            let place = self.base.add_bytes(self.layout.post(i, own));
-            whole(at(place, own < places, nothing), self.width)
+            // Opaque: found anew for each row, as there is no register for it.
+            let own = opaque(self.lane) & (self.width - 1);
+            let place = self.first_place + self.layout.turn_bytes(i) + own * VECTOR_BYTES;
+            let value = at(self.base.add_bytes(place), own < self.places, nothing);
+            whole(value, self.width)
         }
     }
 
