@@ -60,8 +60,8 @@ impl fmt::Display for Scalar {
 /// ```
 /// use warpsmith::fuse::{Fragment, Scalar};
 /// # let ptx = ".version 7.8\n.target sm_75\n.address_size 64\n\
-/// #     .visible .func (.param .b32 func_retval0) f32_twice(\n.param .b32 $arg0\n)\n{\n\
-/// #     .reg .b32 %r<3>;\nld.param.b32\t%r1,[$arg0];\nadd.rn.f32\t%r2,%r1,%r1;\n\
+/// #     .visible .func (.param .b32 func_retval0) f32_twice(\n.param .b32 $a0\n)\n{\n\
+/// #     .reg .b32 %r<3>;\nld.param.b32\t%r1,[$a0];\nadd.rn.f32\t%r2,%r1,%r1;\n\
 /// #     st.param.b32\t[func_retval0],%r2;\nret;\n}\n";
 /// // let ptx = include_str!("../ptx/sm_75/kernels.ptx");
 /// // SAFETY: cuda_builder made the text.
@@ -279,7 +279,7 @@ impl Parsed {
         let read = match line.strip_prefix("ld.param.") {
             Some(load) => {
                 let (_, operands) = load.split_once('\t').ok_or_else(unexpected)?;
-                let (register, rest) = operands.split_once(",[$arg").ok_or_else(unexpected)?;
+                let (register, rest) = operands.split_once(",[$a").ok_or_else(unexpected)?;
                 let index: usize = rest
                     .trim_end_matches("];")
                     .parse()

@@ -7,25 +7,25 @@ const FRAGMENTS: &str = "\
 .address_size 64
 .global .align 4 .b8 __const[8] = {1,2,3,4,5,6,7,8};
 .visible .func  (.param .b32 func_retval0) f32_relu(
-.param .b32 $arg0
+.param .b32 $a0
 )
 {
 .reg .pred\t%p<2>;
 .reg .b32\t%r<3>;
-ld.param.b32\t%r1,[$arg0];
+ld.param.b32\t%r1,[$a0];
 setp.lt.f32\t%p1,%r1,0f00000000;
 selp.f32\t%r2,0f00000000,%r1,%p1;
 st.param.b32\t[func_retval0],%r2;
 ret;
 }
 .visible .func  (.param .b32 func_retval0) u32_first_if(
-.param .b32 $arg0
+.param .b32 $a0
 )
 {
 .reg .pred\t%p<2>;
 .reg .b32\t%r<4>;
 .reg .b64\t%rd<2>;
-ld.param.b32\t%r1,[$arg0];
+ld.param.b32\t%r1,[$a0];
 setp.eq.b32\t%p1,%r1,0;
 @%p1 bra\t$L2;
 bra.uni\t$L1;
@@ -39,16 +39,16 @@ st.param.b32\t[func_retval0],%r1;
 ret;
 }
 .visible .func  (.param .b32 func_retval0) f32_of_word(
-.param .b32 $arg0
+.param .b32 $a0
 )
 {
 .reg .b32\t%r<2>;
-ld.param.b32\t%r1,[$arg0];
+ld.param.b32\t%r1,[$a0];
 st.param.b32\t[func_retval0],%r1;
 ret;
 }
 .visible .func  (.param .b64 func_retval0) f64_calls(
-.param .b64 $arg0
+.param .b64 $a0
 )
 {
 call.uni (x), other, (y);
@@ -61,16 +61,16 @@ const SKELETON: &str = "\
 .target sm_75
 .address_size 64
 .visible .entry map(
-.param .u64 $arg0,
-.param .u64 $arg1,
-.param .align 8 .b8 $arg2[16]
+.param .u64 $a0,
+.param .u64 $a1,
+.param .align 8 .b8 $a2[16]
 )
 .maxntid 128
 {
 .reg .b32\t%r<9>;
 .reg .b64\t%rd<3>;
-ld.param.b64\t%rd1,[$arg0];
-ld.param.b64\t%rd2,[$arg1];
+ld.param.b64\t%rd1,[$a0];
+ld.param.b64\t%rd2,[$a1];
 mov.b32 %r1,0; // hole load %r1 <- %rd1
 mov.b32 %r2,0; // hole count %r2 <-
 mov.b32 %r3,0; // hole value %r3 <- %r1 %r2
@@ -167,8 +167,8 @@ fn a_result_of_a_wide_register_is_its_low_bits() {
     let text = |declared: &str, from: &str| {
         let ptx = format!(
             ".version 7.0\n.target sm_75\n.address_size 64\n\
-             .visible .func (.param .b32 func_retval0) low(\n.param .b32 $arg0\n)\n{{\n\
-             {declared}\nld.param.b32\t%r0,[$arg0];\ncvt.u64.u32\t{from},%r0;\n\
+             .visible .func (.param .b32 func_retval0) low(\n.param .b32 $a0\n)\n{{\n\
+             {declared}\nld.param.b32\t%r0,[$a0];\ncvt.u64.u32\t{from},%r0;\n\
              st.param.b32\t[func_retval0],{from};\nret;\n}}\n"
         );
         // SAFETY: the text converts its argument, and touches nothing else.
@@ -203,7 +203,7 @@ fn what_the_launch_gives_is_read_where_it_lies() {
     let text = skeleton()
         .compose(fill(&body))
         .expect("all holes are filled");
-    assert!(text.contains("ld.param.b32\t$w0,[$arg2+12];"), "{text}");
+    assert!(text.contains("ld.param.b32\t$w0,[$a2+12];"), "{text}");
 
     for offset in [13, u32::MAX] {
         let mut behind = Body::default();
