@@ -76,7 +76,7 @@ pub(crate) struct Ring<const R: usize> {
     layout: RingLayout,
     /// The warp's stages.
     parts: SharedAddr,
-    /// First row of the block or cluster, and distance from one of its rows to the next.
+    /// The warp's first row, and the distance from one of its rows to the next.
     first_row: u32,
     step: u32,
     /// Number of rows of this warp.
@@ -166,7 +166,7 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// Index in the tensor of row `i` of this block.
+    /// Index in the tensor of row `i` of this warp.
     #[inline(always)]
     pub(crate) fn row(&self, i: u32) -> u64 {
         u64::from(self.first_row) + u64::from(i) * u64::from(self.step)
@@ -184,13 +184,13 @@ impl<const R: usize> Ring<R> {
         self.first + j as u32 * LANES + self.lane
     }
 
-    /// Index of the block, or of its cluster.
+    /// Index of the block, or of its cluster, in the grid.
     #[inline(always)]
     pub(crate) fn team(&self) -> u64 {
         u64::from(thread::block_idx_x() / self.blocks)
     }
 
-    /// Where the stages of the block begin: at least two rows of at least one input.
+    /// Where the stages of all warps begin, which have room for two rows or more.
     #[inline(always)]
     pub(crate) fn first_stage(&self) -> SharedAddr {
         self.base.add_bytes(self.layout.parts(0))
