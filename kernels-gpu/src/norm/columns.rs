@@ -9,7 +9,8 @@ use cuda_std::{mem, thread};
 /// Bytes of four numbers.
 const QUAD_BYTES: u32 = 16;
 
-/// A thread among those of its block that have the same vectors of a row.
+/// A thread's place among the threads that have a row together, any number of them (`row::group` has
+/// powers of two).
 pub(super) struct Team {
     /// Threads that have one row.
     pub(super) threads: u32,

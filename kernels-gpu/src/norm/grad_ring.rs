@@ -79,7 +79,7 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
             ring.first_stage(),
             [&columns.dweight, &columns.dbias],
             [tensors.dweight, tensors.dbias],
-            ring.team() * params.n,
+            ring.cluster() * params.n,
             |j| (ring.number(j as usize) as usize * V, ring.has(j as usize)),
         );
     }

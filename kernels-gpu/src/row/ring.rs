@@ -113,11 +113,12 @@ impl<const R: usize> Ring<R> {
         let row_warps = params.threads / LANES;
         let warps = thread::block_dim_x() / LANES;
         // SAFETY: as above.
-        let (team, group) = unsafe { (uniform(warp / row_warps), uniform(warps / row_warps)) };
+        let (team, block_teams) =
+            unsafe { (uniform(warp / row_warps), uniform(warps / row_warps)) };
         let first_warp = team * row_warps;
         let (blocks, rank) = (cluster::cluster_nctarank(), cluster::cluster_ctarank());
-        let teams = u64::from(thread::grid_dim_x() / blocks * group);
-        let first_of_block = u64::from(thread::block_idx_x() / blocks * group);
+        let teams = u64::from(thread::grid_dim_x() / blocks * block_teams);
+        let first_of_block = u64::from(thread::block_idx_x() / blocks * block_teams);
         let first_row = first_of_block + u64::from(team);
         let in_slice = (warp - first_warp) * LANES * R as u32;
         let first = rank * params.vectors + in_slice;
@@ -184,9 +185,9 @@ impl<const R: usize> Ring<R> {
         self.first + j as u32 * LANES + self.lane
     }
 
-    /// Index of the block, or of its cluster, in the grid.
+    /// Index of the cluster in the grid; of the block, if it has none.
     #[inline(always)]
-    pub(crate) fn team(&self) -> u64 {
+    pub(crate) fn cluster(&self) -> u64 {
         u64::from(thread::block_idx_x() / self.blocks)
     }
 

@@ -195,7 +195,8 @@ pub struct RingLayout {
     warps: u32,
     /// Rows whose posted sums have places of their own: a power of two.
     turns: u32,
-    /// Places for each row's posted sums.
+    /// Places for the posted sums of a row, or of the rows that a block has at a time: one a block of
+    /// a cluster, or one a warp.
     places: u32,
     /// Bytes of a warp's stages.
     warp_bytes: u32,
@@ -224,11 +225,6 @@ impl RingLayout {
     /// Rows whose posted sums have places of their own.
     pub const fn turns(&self) -> u32 {
         self.turns
-    }
-
-    /// Places for each row's posted sums: one a block of a cluster, or one a warp.
-    pub const fn places(&self) -> u32 {
-        self.places
     }
 
     /// Index of row `i` among the rows that have places.
