@@ -257,6 +257,28 @@ pub unsafe fn ld_acquire_gpu(ptr: *const u32) -> u32 {
     })
 }
 
+/// `ld.relaxed.gpu.global.u32`: a load that sees what other blocks write meanwhile.
+///
+/// *Scope*: thread. *Ordering*: none; it says nothing about other memory. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `ptr` is aligned, in global memory, and written only atomically meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_relaxed_gpu(ptr: *const u32) -> u32 {
+    on_device!("atomic::ld_relaxed_gpu", (ptr), {
+        let value: u32;
+        // SAFETY: the caller's pointer is readable.
+        unsafe {
+            core::arch::asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value,
+                in(reg64) ptr, options(nostack));
+        }
+        value
+    })
+}
+
 /// `st.release.gpu.global.u32`: a store with release order at device scope.
 ///
 /// *Scope*: thread. *Ordering*: a thread that reads this value by [`ld_acquire_gpu`] sees what this

@@ -5,7 +5,7 @@ use crate::builtin;
 use crate::error::{Error, Result};
 use crate::fuse;
 use crate::module::Module;
-use crate::ops::{AttentionState, GemmState, MapCache, ReduceState};
+use crate::ops::{AttentionState, GemmState, MapCache, ReduceState, RowState};
 use crate::stream::{Stream, StreamTable};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +30,7 @@ struct Inner {
     gemm: GemmState,
     attention: AttentionState,
     reduce: ReduceState,
+    rows: RowState,
 }
 
 /// Whether a [`Device`] is a GPU or the emulator.
@@ -307,6 +308,7 @@ impl Device {
             gemm: GemmState::default(),
             attention: AttentionState::default(),
             reduce: ReduceState::default(),
+            rows: RowState::default(),
         })))
     }
 
@@ -336,6 +338,10 @@ impl Device {
 
     pub(crate) fn attention(&self) -> &AttentionState {
         &self.0.attention
+    }
+
+    pub(crate) fn rows(&self) -> &RowState {
+        &self.0.rows
     }
 
     pub(crate) fn reduce(&self) -> &ReduceState {

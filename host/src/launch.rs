@@ -192,7 +192,7 @@ spec_params! {
     spec::attention::merge::MergeParams { [u32; 6] }
     spec::reduce::ReduceView { [u64; 8] }
     spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 3], [u32; 8], f64, [u64; 4] }
-    spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 4] }
+    spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 4], u64 }
     spec::scan::ScanParams { [u64; 8], [u32; 4] }
     spec::division::Division { [u32; 3] }
     spec::elementwise::WalkParams { [u32; 4], [spec::division::Division; 8], [[i64; 8]; 5] }

@@ -5,7 +5,8 @@ use half::bf16;
 use ndarray::{Array1, ArrayD, Axis, IxDyn};
 use proptest::prelude::*;
 use spec::rows::{
-    RING_WARPS, RowEntry, RowOp, RowParams, RowPlan, RowShape, Stages, Strategy as Holding, flags,
+    RING_WARPS, RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Stages,
+    Strategy as Holding, flags,
 };
 use warpsmith::reference::Expected;
 use warpsmith::reference::norm::{Norm, norm};
@@ -82,6 +83,26 @@ impl Case {
         }
     }
 
+    /// The plan of gradients of short rows, with this number of stages.
+    fn short_plan(&self) -> Option<RowPlan> {
+        let op = RowOp::NormGrad;
+        let device = RowDevice {
+            arch: (9, 0),
+            shared_bytes: 226 << 10,
+        };
+        let plan = RowPlan::choose(&op.kernels(), &self.row_shape(op), &device);
+        let Holding::Short(stages) = plan.strategy else {
+            return None;
+        };
+        let stages = Stages {
+            stages: self.stages,
+            rows: self.group * 32 / plan.threads,
+            ..stages
+        };
+        let strategy = Holding::Short(stages);
+        (self.cluster == 1).then_some(RowPlan { strategy, ..plan })
+    }
+
     /// The entry of the operation, and its launch with this plan.
     fn launch(&self, op: RowOp, plan: &RowPlan) -> (RowEntry, LaunchConfig) {
         let entry = RowEntry {
@@ -99,7 +120,8 @@ impl Case {
         self.teams.min(self.rows as u32)
     }
 
-    fn params(&self, plan: &RowPlan) -> RowParams {
+    /// `pace`: address of the counters of short rows, or 0.
+    fn params(&self, plan: &RowPlan, pace: u64) -> RowParams {
         let [rows, n] = self.shape();
         RowParams {
             rows: rows as u64,
@@ -112,11 +134,19 @@ impl Case {
             flags: if self.rms { 0 } else { flags::CENTER },
             vectors: self.row_shape(RowOp::Norm).slice_vectors(self.cluster),
             stages: self.stages,
+            pace,
         }
     }
 }
 
 fn check_gradients(case: &Case, device: &Device) -> Checked {
+    check_gradients_by(&case.plan(RowOp::NormGrad), case, device)?;
+    case.short_plan().map_or(Ok(()), |plan| {
+        check_gradients_by(&plan, case, device).map_err(|error| format!("short rows: {error}"))
+    })
+}
+
+fn check_gradients_by(plan: &RowPlan, case: &Case, device: &Device) -> Checked {
     let (shape, stream) = (case.shape(), device.stream().map_err(say)?);
     let draw = |shape: &[usize], seed| {
         let view = View::Contiguous;
@@ -133,11 +163,11 @@ fn check_gradients(case: &Case, device: &Device) -> Checked {
         Tensor::from_ndarray(device, &mean).map_err(say)?,
         Tensor::from_ndarray(device, &rstd).map_err(say)?,
     );
-    let plan = case.plan(RowOp::NormGrad);
+    let pace = Tensor::<i32>::zeros(&stream, &[2]).map_err(say)?;
     let dx = Output::<bf16>::new(device, &shape, View::Contiguous)?;
     let part = || Output::<f32>::new(device, &[case.teams() as usize, shape[1]], View::Contiguous);
     let (dweight, dbias) = (part()?, part()?);
-    let (entry, config) = case.launch(RowOp::NormGrad, &plan);
+    let (entry, config) = case.launch(RowOp::NormGrad, plan);
     let kernel = device.builtin_kernel(&entry.to_string()).map_err(say)?;
     let arguments = (
         &x.tensor,
@@ -149,11 +179,15 @@ fn check_gradients(case: &Case, device: &Device) -> Checked {
         &dx.tensor,
         &dweight.tensor,
         &dbias.tensor,
-        case.params(&plan),
+        case.params(plan, pace.device_ptr().as_raw()),
     );
     // SAFETY: the tensors have the extents and strides in the parameters, and there is a row of
-    // partial sums for each block or cluster.
+    // partial sums for each block or cluster; the counters of short rows are there.
     unsafe { kernel.launch(&stream, config, arguments) }.map_err(say)?;
+    let left = pace.to_vec().map_err(say)?;
+    if left != [0, 0] {
+        return Err(format!("the launch left its counters at {left:?}"));
+    }
     let wide = |kept: &ArrayD<f32>| kept.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
     let (mean, rstd) = (wide(&mean), wide(&rstd));
     let (x_view, dy_view, dsum_view) = (x.values.view(), dy.values.view(), dsum.values.view());
@@ -203,7 +237,7 @@ fn check_forward(case: &Case, device: &Device) -> Checked {
         &y.tensor,
         (!case.rms).then_some(&mean.tensor),
         &rstd.tensor,
-        case.params(&plan),
+        case.params(&plan, 0),
     );
     // SAFETY: the tensors have the extents and strides in the parameters.
     unsafe { kernel.launch(&stream, config, arguments) }.map_err(say)?;
@@ -241,8 +275,14 @@ fn case(largest_rows: usize) -> impl Strategy<Value = Case> {
         1..=2_u32,
         1..=1_u32,
     );
+    let short = (
+        2 * largest_rows..=12 * largest_rows,
+        1..=64_usize,
+        Just(0_u32),
+        1..=3_u32,
+    );
     let rest = (2..=4_u32, 0..=3_u32, any::<[bool; 3]>(), any::<u32>());
-    (prop_oneof![3 => few, 1 => many], rest).prop_map(
+    (prop_oneof![3 => few, 1 => many, 2 => short], rest).prop_map(
         |((rows, vectors, cluster, teams), (stages, group, [rms, joined, weight], seed))| Case {
             rows,
             vectors: vectors << cluster.saturating_sub(1),

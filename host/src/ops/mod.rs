@@ -30,6 +30,7 @@ pub use gemm::{
 pub(crate) use maps::MapCache;
 pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};
+pub(crate) use rows::RowState;
 pub use rows::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,

@@ -84,7 +84,7 @@ struct Row<const R: usize> {
 impl<T: Packed> Tensors<T> {
     /// Loads what the forward pass kept of a row.
     #[inline(always)]
-    unsafe fn kept(&self, row: u64, params: &RowParams) -> (f32, f32) {
+    pub(super) unsafe fn kept(&self, row: u64, params: &RowParams) -> (f32, f32) {
         let (mut mean, mut rstd) = (0.0, 0.0);
         if row < params.rows {
             // SAFETY: the row's elements.

@@ -7,12 +7,12 @@ use half::{bf16, f16};
 use spec::rows::{
     AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, FINISH_COLUMNS, GRAD_BLOCKS,
     GRAD_VECTORS, MAX_THREADS, NORM_THREADS, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS,
-    RowParams, SHARED_BLOCK, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS, WIDE_VECTORS,
-    flags,
+    RowParams, SHARED_BLOCK, SHORT_BLOCKS, SHORT_THREADS, SLICE_BLOCKS, SLICE_THREADS, VECTORS,
+    WIDE_THREADS, WIDE_VECTORS, flags,
 };
 
 use super::forward::{self, Tensors};
-use super::{ahead, backward, finish, grad_ring, ring};
+use super::{ahead, backward, finish, grad_ring, grad_short, ring};
 use crate::row::packed::Weights;
 
 macro_rules! entry {
@@ -191,9 +191,22 @@ macro_rules! held_grads {
 held_grads! {
     f32, f32, 4, GRAD_VECTORS: norm_grad_f32_held;
     f16, f16, 8, GRAD_VECTORS: norm_grad_f16_held;
-    bf16, bf16, 8, GRAD_VECTORS: norm_grad_bf16_held;
     bf16, f32, 8, 1: norm_grad_wf32_bf16_held;
 }
+
+grad!(
+    norm_grad_bf16_short,
+    bf16,
+    kernel(
+        max_threads = SHORT_THREADS,
+        min_blocks = SHORT_BLOCKS,
+        arch = "sm_90a"
+    ),
+    |tensors, params| {
+        // SAFETY: as the entry.
+        unsafe { grad_short::short::<bf16, 8>(tensors, params) }
+    }
+);
 
 /// Most threads of a block of a ring of gradients.
 const RING_THREADS: u32 = RING_WARPS * thread::WARP_THREADS;

@@ -36,6 +36,7 @@ mod entries;
 mod finish;
 mod forward;
 mod grad_ring;
+mod grad_short;
 mod ring;
 
 pub use entries::*;

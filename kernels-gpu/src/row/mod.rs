@@ -6,17 +6,20 @@
 //! | `held` | in registers |
 //! | `slices` | in shared memory of a block, or of a cluster's blocks |
 //! | `ring` | the same, in persistent blocks that load the next rows meanwhile |
+//! | `short` | the same, where a warp has a row or several |
 //! | `loose` | in shared memory or nowhere, element by element |
 //!
 //! `group` and `words` are the reductions over a row's threads, `moments` and `packed` the
-//! arithmetic.
+//! arithmetic, `pace` is how persistent blocks keep pace with each other.
 
 pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod loose;
 pub(crate) mod moments;
+pub(crate) mod pace;
 pub(crate) mod packed;
 pub(crate) mod policy;
 pub(crate) mod ring;
+pub(crate) mod short;
 pub(crate) mod slices;
 pub(crate) mod words;

@@ -97,6 +97,41 @@ impl Turn {
         stage: 0,
         parity: 0,
     };
+
+    /// The stage after it, of `stages`.
+    #[inline(always)]
+    pub(crate) fn next(self, stages: u32) -> Self {
+        if self.stage + 1 < stages {
+            return Self {
+                stage: self.stage + 1,
+                ..self
+            };
+        }
+        Self {
+            stage: 0,
+            parity: self.parity ^ 1,
+        }
+    }
+
+    /// The same stage, of which the compiler does not know that it is the same: it does not keep
+    /// what was read there.
+    #[inline(always)]
+    pub(crate) fn again(self) -> Self {
+        Self {
+            stage: opaque(self.stage),
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn stage(self) -> u32 {
+        self.stage
+    }
+
+    #[inline(always)]
+    pub(crate) fn parity(self) -> u32 {
+        self.parity
+    }
 }
 
 impl<const R: usize> Ring<R> {
@@ -342,16 +377,7 @@ impl<const R: usize> Ring<R> {
     /// The stage after `turn`'s.
     #[inline(always)]
     pub(crate) fn after(&self, turn: Turn) -> Turn {
-        if turn.stage + 1 < self.stages {
-            return Turn {
-                stage: turn.stage + 1,
-                ..turn
-            };
-        }
-        Turn {
-            stage: 0,
-            parity: turn.parity ^ 1,
-        }
+        turn.next(self.stages)
     }
 
     /// The stage before `turn`'s; what phase it is in is not told.

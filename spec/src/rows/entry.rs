@@ -12,6 +12,7 @@ const PLAIN: RowKernels = RowKernels {
     least_threads: 4,
     alone_threads: 0,
     biased_threads: 0,
+    short: false,
     ahead: false,
     ring: None,
     wide: None,
@@ -91,6 +92,8 @@ pub enum Form {
     Ring,
     /// The same, with more of a row in each thread; bf16; sm_90a.
     Wide,
+    /// In shared memory of persistent blocks, one row or several in each warp; bf16; sm_90a.
+    Short,
     /// In shared memory, or nowhere; every GPU.
     Loose,
 }
@@ -129,6 +132,7 @@ impl core::fmt::Display for Form {
             Self::Pairs => "pairs",
             Self::Ring => "ring",
             Self::Wide => "wide",
+            Self::Short => "short",
             Self::Loose => "loose",
         })
     }
@@ -220,6 +224,7 @@ impl RowOp {
                 vectors: GRAD_VECTORS as u32,
                 least_threads: 16,
                 alone_threads: 32,
+                short: true,
                 ring: Some(norm_grad_ring(RING_VECTORS as u32, 8, 4)),
                 ..PLAIN
             },
@@ -239,6 +244,7 @@ impl RowOp {
         match dtype {
             DType::Bf16 => kernels,
             _ => RowKernels {
+                short: false,
                 wide: None,
                 ..kernels
             },
@@ -253,6 +259,7 @@ impl RowOp {
             Form::Ahead | Form::Pairs => self.kernels().ahead,
             Form::Ring => self.kernels().ring.is_some(),
             Form::Wide => self.kernels().wide.is_some(),
+            Form::Short => self.kernels().short,
             Form::Loose => !matches!(self, Self::NormF32 | Self::NormGradF32),
         }
     }
@@ -316,7 +323,11 @@ pub struct RowParams {
     pub flags: u32,
     /// Vectors of a slice, if rows are in slices or come through a ring.
     pub vectors: u32,
-    /// Rows that are in a block at a time, if they come through a ring. Parts in which a slice
+    /// Rows that are in a block (of short rows: in a warp, each with its like) at a time, if they
+    /// come through a ring. Parts in which a slice
     /// lands, if rows are in slices.
     pub stages: u32,
+    /// Address of two counters (u32) that are 0, by which blocks with short rows keep pace with each
+    /// other; 0 if they do not. The launch resets them.
+    pub pace: u64,
 }

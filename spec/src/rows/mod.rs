@@ -6,6 +6,7 @@
 
 mod entry;
 mod ring;
+mod short;
 mod slices;
 #[cfg(test)]
 mod tests;
@@ -14,11 +15,16 @@ pub use entry::{Form, RowEntry, RowOp, RowParams, flags};
 pub use ring::{
     FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
 };
+pub use short::{SHORT_BLOCKS, SHORT_THREADS, SHORT_VECTORS, ShortLayout};
 use slices::SLICE_SLOTS;
 pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, slices_offset};
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
+
+/// Shared memory of an SM beyond what one block can have; the hardware also reserves as much for
+/// each block.
+const RESERVED_BYTES: u32 = 1 << 10;
 
 /// Bytes of one access.
 pub const VECTOR_BYTES: u32 = 16;
@@ -112,6 +118,9 @@ pub enum Strategy {
     Ahead(Ahead),
     /// In slices of persistent blocks, which have several rows in flight; one read.
     Ring(Stages),
+    /// In shared memory of persistent blocks, each warp of which has several rows in flight; one
+    /// read.
+    Short(Stages),
     /// In shared memory, element by element, for rows that are not aligned to vectors; one read.
     Shared,
     /// Nowhere: rows are read once for their sums, and again for the result.
@@ -138,6 +147,8 @@ pub struct RowKernels {
     pub alone_threads: u32,
     /// The same for a norm with a bias of rows with one input.
     pub biased_threads: u32,
+    /// Whether there are kernels for rows of one warp or less, in persistent blocks.
+    pub short: bool,
     /// Whether there are kernels with weights loaded ahead, for longer rows with one input: up to
     /// 32 KiB for each of 16 blocks, or 16 KiB with a bias.
     pub ahead: bool,
@@ -243,6 +254,11 @@ impl RowPlan {
         let held = kernels.vectors as u64;
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
         if shape.is_aligned && is_hopper {
+            if kernels.short
+                && let Some(plan) = Self::of_short(shape, device)
+            {
+                return plan;
+            }
             let threads = power(vectors.div_ceil(held), kernels.least_threads);
             let alone = match shape.has_bias && shape.inputs == 1 {
                 true => kernels.biased_threads,
@@ -370,7 +386,7 @@ impl RowPlan {
     /// Threads of a block.
     pub const fn block_threads(&self) -> u32 {
         match self.strategy {
-            Strategy::Ring(ring) => self.threads * ring.rows,
+            Strategy::Ring(ring) | Strategy::Short(ring) => self.threads * ring.rows,
             Strategy::Ahead(_) => self.threads,
             _ if self.threads > LANES => self.threads,
             _ => SHARED_BLOCK,
@@ -381,7 +397,7 @@ impl RowPlan {
     pub const fn rows_per_block(&self) -> u32 {
         match self.strategy {
             Strategy::Ahead(ahead) => ahead.rows,
-            Strategy::Ring(ring) => ring.rows,
+            Strategy::Ring(ring) | Strategy::Short(ring) => ring.rows,
             _ => self.block_threads() / self.threads,
         }
     }
@@ -391,7 +407,11 @@ impl RowPlan {
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
         let groups = rows.div_ceil(self.rows_per_block() as u64);
         match self.strategy {
-            Strategy::Registers | Strategy::Slices | Strategy::Ahead(_) | Strategy::Ring(_) => {
+            Strategy::Registers
+            | Strategy::Slices
+            | Strategy::Ahead(_)
+            | Strategy::Ring(_)
+            | Strategy::Short(_) => {
                 let most = (MAX_BLOCKS / self.cluster) as u64;
                 if groups > most {
                     None
@@ -428,6 +448,9 @@ impl RowPlan {
                 let warps = self.block_threads() / LANES;
                 RingLayout::new(vectors, shape.inputs, stages, warps, self.cluster).bytes()
             }
+            Strategy::Short(Stages { stages, .. }) => {
+                ShortLayout::new(shape.inputs, stages, self.block_threads() / LANES).bytes()
+            }
             Strategy::Shared => {
                 let row = shape.n * shape.element_bytes as u64;
                 (row * (shape.inputs * self.rows_per_block()) as u64) as u32
@@ -461,6 +484,7 @@ impl RowPlan {
             Strategy::Ahead(_) => Form::Pairs,
             Strategy::Ring(Stages { vectors, .. }) if vectors == WIDE_VECTORS as u32 => Form::Wide,
             Strategy::Ring(_) => Form::Ring,
+            Strategy::Short(_) => Form::Short,
             Strategy::Shared | Strategy::Passes => Form::Loose,
         }
     }

@@ -1,8 +1,8 @@
 //! Rings: how many persistent blocks there are, and their shared memory.
 
 use super::{
-    GRAD_BLOCKS, LANES, LINE_BYTES, MAX_CLUSTER, RowDevice, RowPlan, RowShape, Strategy,
-    VECTOR_BYTES, power,
+    GRAD_BLOCKS, LANES, LINE_BYTES, MAX_CLUSTER, RESERVED_BYTES, RowDevice, RowPlan, RowShape,
+    Strategy, VECTOR_BYTES, power,
 };
 
 /// Most warps of a row in one block.
@@ -16,10 +16,6 @@ const WARP_STAGES: u32 = 48;
 
 /// SMs of an H200.
 const MULTIPROCESSORS: u32 = 132;
-
-/// Shared memory of an SM beyond what one block can have; the hardware also reserves as much for
-/// each block.
-const RESERVED_BYTES: u32 = 1 << 10;
 
 /// How many slices a row is cut into if it comes through a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +50,17 @@ pub struct Stages {
     /// Rows that a block has at a time. Its warps begin each of them together, so that what they read
     /// lies close together in memory.
     pub rows: u32,
+}
+
+impl Stages {
+    /// The same for `rows` rows, with `least` or more at a time.
+    const fn for_rows(self, rows: u64, least: u32) -> Self {
+        let mut ring = self;
+        while ring.rows > least && rows < (2 * MULTIPROCESSORS * ring.rows) as u64 {
+            ring.rows /= 2;
+        }
+        ring
+    }
 }
 
 impl RowPlan {
@@ -124,22 +131,25 @@ impl RowPlan {
     /// rows for all SMs.
     #[must_use]
     pub const fn for_rows(self, rows: u64) -> Self {
-        let Strategy::Ring(mut ring) = self.strategy else {
-            return self;
-        };
-        while ring.rows > 1 && rows < (2 * MULTIPROCESSORS * ring.rows) as u64 {
-            ring.rows /= 2;
-        }
-        Self {
-            strategy: Strategy::Ring(ring),
-            ..self
+        match self.strategy {
+            Strategy::Ring(ring) => Self {
+                strategy: Strategy::Ring(ring.for_rows(rows, 1)),
+                ..self
+            },
+            Strategy::Short(ring) => Self {
+                strategy: Strategy::Short(ring.for_rows(rows, LANES / self.threads)),
+                ..self
+            },
+            _ => self,
         }
     }
 
     /// Blocks of a launch with persistent blocks. It does not depend on the device.
     pub const fn persistent_blocks(&self, rows: u64) -> u32 {
         let most = match self.strategy {
-            Strategy::Ring(ring) => resident_blocks(ring.blocks, self.cluster),
+            Strategy::Ring(ring) | Strategy::Short(ring) => {
+                resident_blocks(ring.blocks, self.cluster)
+            }
             _ => MULTIPROCESSORS * GRAD_BLOCKS,
         };
         match self.blocks(rows) {

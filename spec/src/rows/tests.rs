@@ -76,8 +76,20 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
             rows,
         })
     };
-    assert_eq!(of(RowOp::NormGrad, 512), (Strategy::Registers, 32, 1));
-    assert_eq!(of(RowOp::NormGrad, 1024), (ring(2, 8, 3), 32, 1));
+    let short = |rows| {
+        Strategy::Short(Stages {
+            vectors: 4,
+            stages: 3,
+            blocks: 2,
+            rows,
+        })
+    };
+    assert_eq!(of(RowOp::NormGrad, 8), (short(32), 8, 1));
+    assert_eq!(of(RowOp::NormGrad, 256), (short(32), 8, 1));
+    assert_eq!(of(RowOp::NormGrad, 512), (short(16), 16, 1));
+    assert_eq!(of(RowOp::NormGrad, 1024), (short(8), 32, 1));
+    assert!(!RowOp::NormGrad.kernels_of(DType::F16).short);
+    assert_eq!(of(RowOp::NormGradF32, 256), (Strategy::Registers, 32, 1));
     assert_eq!(of(RowOp::NormGrad, 2048), (ring(2, 4, 3), 64, 1));
     assert_eq!(of(RowOp::NormGrad, 4096), (ring(2, 2, 3), 128, 1));
     assert_eq!(of(RowOp::NormGrad, 8192), (ring(2, 1, 3), 256, 1));
@@ -196,6 +208,10 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                         };
                         assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
                     }
+                    Strategy::Short(ring) => {
+                        let held = threads * u64::from(ring.vectors * VECTOR_BYTES);
+                        assert!(held >= bytes && ring.rows * plan.threads == SHORT_THREADS);
+                    }
                     Strategy::Shared | Strategy::Passes => {}
                 }
             }
@@ -205,17 +221,21 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
 
 #[test]
 fn blocks_have_several_short_rows_where_there_are_enough_for_all_multiprocessors() {
-    let plan = plan(RowOp::NormGrad, 1024, 2, true);
-    let of = |rows| {
-        let plan = plan.for_rows(rows);
+    let of = |n, rows| {
+        let plan = plan(RowOp::NormGrad, n, 2, true).for_rows(rows);
         (plan.rows_per_block(), plan.persistent_blocks(rows))
     };
-    assert_eq!(of(1 << 20), (8, 264));
-    assert_eq!(of(2112), (8, 264));
-    assert_eq!(of(2111), (4, 264));
-    assert_eq!(of(528), (2, 264));
-    assert_eq!(of(527), (1, 264));
-    assert_eq!(of(5), (1, 5));
+    assert_eq!(of(1024, 1 << 20), (8, 264));
+    assert_eq!(of(1024, 2112), (8, 264));
+    assert_eq!(of(1024, 2111), (4, 264));
+    assert_eq!(of(1024, 528), (2, 264));
+    assert_eq!(of(1024, 527), (1, 264));
+    assert_eq!(of(1024, 5), (1, 5));
+    assert_eq!(of(2048, 1 << 20), (4, 264));
+    assert_eq!(of(2048, 527), (1, 264));
+    // A warp has four rows of 256.
+    assert_eq!(of(256, 1 << 20), (32, 264));
+    assert_eq!(of(256, 527), (4, 132));
 }
 
 #[test]

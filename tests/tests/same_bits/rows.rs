@@ -40,12 +40,14 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
                 Form::Pairs,
                 Form::Ring,
                 Form::Wide,
+                Form::Short,
                 Form::Loose,
             ];
             for form in forms {
-                // Weights in f32 beside other rows, and wide rings: of bf16.
-                let is_of_bf16 = is_f32 || form == Form::Wide;
-                if !op.has(form) || (is_of_bf16 && dtype != DType::Bf16) {
+                // Weights in f32 beside other rows, wide rings and short rows: of bf16.
+                let is_of_bf16 = is_f32 || matches!(form, Form::Wide | Form::Short);
+                let is_short = form == Form::Held && op.kernels_of(dtype).short;
+                if is_short || !op.has(form) || (is_of_bf16 && dtype != DType::Bf16) {
                     continue;
                 }
                 let entry = RowEntry { op, dtype, form };
@@ -102,6 +104,7 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         (Form::Held, RowOp::NormGradF32, _) => rng.random_range(1..=32),
         (Form::Held, _, 0) | (Form::Held, RowOp::NormGrad, _) => rng.random_range(1..=64),
         (Form::Held, ..) => rng.random_range(60..=128),
+        (Form::Short, ..) => rng.random_range(1..=128),
         (Form::Ring, RowOp::NormGrad | RowOp::NormGradF32, 0) => rng.random_range(65..=520),
         (Form::Ring | Form::Wide, _, 0 | 1) => rng.random_range(520..=4096),
         (Form::Ring | Form::Wide, ..) => rng.random_range(4000..=16_000),
@@ -133,8 +136,9 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         },
     };
     let mut kernels = entry.op.kernels();
+    kernels.short = entry.form == Form::Short;
     match entry.form {
-        Form::Held | Form::Loose => {}
+        Form::Held | Form::Short | Form::Loose => {}
         // Where rows come by several forms, the others are not the choice.
         _ => {
             kernels.alone_threads = 0;
@@ -170,6 +174,7 @@ fn params(rows: u64, n: u64, threads: u32) -> RowParams {
         flags: 0,
         vectors: 0,
         stages: 0,
+        pace: 0,
     }
 }
 
@@ -196,7 +201,7 @@ fn by_rows(entry: RowEntry, rng: &mut ChaCha8Rng) -> Trial {
     params.vectors = shape.slice_vectors(plan.cluster);
     match plan.strategy {
         Strategy::Shared => params.flags |= flags::STAGED,
-        Strategy::Ring(ring) => params.stages = ring.stages,
+        Strategy::Ring(ring) | Strategy::Short(ring) => params.stages = ring.stages,
         _ => params.stages = plan.parts(),
     }
     if rng.random_bool(0.5) {

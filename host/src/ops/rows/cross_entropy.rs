@@ -360,5 +360,6 @@ fn totals(rows: usize, n: usize) -> RowParams {
         flags: 0,
         vectors: 0,
         stages: 0,
+        pace: 0,
     }
 }

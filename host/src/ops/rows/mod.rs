@@ -15,6 +15,7 @@ pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
 
 use self::axes::RowAxes;
 use crate::once;
+use crate::ops::cleared::{Cleared, Lent};
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::{check, kernels};
@@ -104,6 +105,16 @@ impl<T: Element> Rows<T> {
 
 const NOT_ROWS: Error = Error::Bug("a contiguous tensor is not rows");
 
+/// State that a device keeps for operations on rows.
+#[derive(Default)]
+pub(crate) struct RowState {
+    /// Counters for each stream.
+    paces: Cleared,
+}
+
+/// Bytes of those counters.
+const PACE_BYTES: u64 = 16;
+
 /// The launch of a row-wise operation, but for its tensors.
 pub(super) struct Launch {
     plan: RowPlan,
@@ -127,7 +138,7 @@ impl Launch {
     ) -> Result<Self> {
         let plan = plan(stream, op, dtype, shape).for_rows(rows as u64);
         let blocks = match plan.strategy {
-            Strategy::Ring(_) => Some(plan.persistent_blocks(rows as u64)),
+            Strategy::Ring(_) | Strategy::Short(_) => Some(plan.persistent_blocks(rows as u64)),
             _ => plan.blocks(rows as u64),
         };
         let blocks = blocks.ok_or_else(|| Error::OutOfBounds {
@@ -160,7 +171,7 @@ impl Launch {
             flags: bits,
             vectors: shape.slice_vectors(plan.cluster),
             stages: match plan.strategy {
-                Strategy::Ring(ring) => ring.stages,
+                Strategy::Ring(ring) | Strategy::Short(ring) => ring.stages,
                 _ => plan.parts(),
             },
         })
@@ -179,7 +190,21 @@ impl Launch {
             flags: self.flags,
             vectors: self.vectors,
             stages: self.stages,
+            pace: 0,
         }
+    }
+
+    /// Counters by which blocks with short rows keep pace with each other, where that pays: where far
+    /// more is read and written than L2 holds, and all blocks run at a time.
+    fn pace<'a>(&self, stream: &'a Stream) -> Result<Option<Lent<'a>>> {
+        let is_short = matches!(self.plan.strategy, Strategy::Short(_));
+        if !is_short || self.flags & flags::STREAMS == 0 {
+            return Ok(None);
+        }
+        let paces = &stream.device().rows().paces;
+        paces
+            .get(stream, PACE_BYTES, PACE_BYTES as usize / 4)
+            .map(Some)
     }
 
     /// # Safety
