@@ -7,10 +7,10 @@
 //!
 //! **Roles**: as for softmax: a row is shared by a few lanes, a warp, a block or a cluster.
 //!
-//! **Pipelines**: those of `row::ring` and `row::slices`, where bulk copies load rows. Otherwise
-//! none: a thread issues the loads of all of its vectors before it uses the first.
+//! **Pipelines**: those of `row::ring`, `row::short` and `row::slices`, where bulk copies load rows.
+//! Otherwise none: a thread issues the loads of all of its vectors before it uses the first.
 //!
-//! **Shared memory**: that of `row::ring` or of `row::slices`; otherwise the scratch of
+//! **Shared memory**: that of `row::ring`, `row::short` or `row::slices`; otherwise the scratch of
 //! `row::group`, and rows that are not aligned to vectors.
 //!
 //! **Timeline**: load x and residual, and write h. Then the mean, then the sum of squared

@@ -103,8 +103,7 @@ impl Pace {
                 unsafe { atom_or(self.counters, ALONE, Order::Relaxed, Scope::Gpu) };
             }
         }
-        // SAFETY: passed on to the caller.
-        unsafe { thread::sync_threads() };
+        thread::sync_threads();
     }
 
     /// Resets the counters, if this is the last block that needs them.

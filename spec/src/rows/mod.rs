@@ -240,7 +240,8 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy and norms, 8,192 of softmax, 4,096 of its gradient, 512 of gradients of norms; half of that in f32), or of `biased_threads` (1,024 elements) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy and norms, 8,192 of softmax, 4,096 of its gradient, 512 of gradients of norms of f16; half of that in f32), or of `biased_threads` (1,024 elements) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | the same, of gradients of norms of bf16, up to [`SHORT_VECTORS`] for each lane of a warp (1,024 elements) | [`Strategy::Short`] |
     /// | the same, longer, of norms without a residual, up to the vectors of [`AHEAD`], or of [`PAIRS`] with a bias, for each of [`AHEAD_THREADS`] of 16 blocks (131,072 elements of 16 bits with a bias, else 262,144) | [`Strategy::Ahead`] |
     /// | the same, longer, of norms of bf16 with a bias, up to [`WIDE_VECTORS`] for each of [`WIDE_THREADS`] of [`WIDE_CLUSTER`] blocks (262,144 elements) | [`Strategy::Ring`] |
     /// | the same, longer, with kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |

@@ -197,8 +197,16 @@ impl Launch {
     /// Counters by which blocks with short rows keep pace with each other, where that pays: where far
     /// more is read and written than L2 holds, and all blocks run at a time.
     fn pace<'a>(&self, stream: &'a Stream) -> Result<Option<Lent<'a>>> {
-        let is_short = matches!(self.plan.strategy, Strategy::Short(_));
-        if !is_short || self.flags & flags::STREAMS == 0 {
+        let Strategy::Short(ring) = self.plan.strategy else {
+            return Ok(None);
+        };
+        let device = stream.device();
+        // The emulator runs as many at a time as an H200.
+        let at_a_time = match device.is_emulator() {
+            true => u32::MAX,
+            false => device.info().multiprocessors * ring.blocks,
+        };
+        if self.flags & flags::STREAMS == 0 || self.config.grid[0] > at_a_time {
             return Ok(None);
         }
         let paces = &stream.device().rows().paces;
