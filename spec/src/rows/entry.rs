@@ -301,7 +301,7 @@ pub mod flags {
 }
 
 /// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or
-/// [`super::RowPlan::persistent_blocks`] for rings and for gradients of norms in registers.
+/// [`super::RowPlan::persistent_blocks`] for rings, short rows and gradients of norms in registers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowParams {
@@ -323,9 +323,8 @@ pub struct RowParams {
     pub flags: u32,
     /// Vectors of a slice, if rows are in slices or come through a ring.
     pub vectors: u32,
-    /// Rows that are in a block (of short rows: in a warp, each with its like) at a time, if they
-    /// come through a ring. Parts in which a slice
-    /// lands, if rows are in slices.
+    /// Rows that are in a block at a time, if they come through a ring; turns that are in a warp, if
+    /// rows are short. Parts in which a slice lands, if rows are in slices.
     pub stages: u32,
     /// Address of two counters (u32) that are 0, by which blocks with short rows keep pace with each
     /// other; 0 if they do not. The launch resets them.
