@@ -38,24 +38,22 @@ pub fn opaque(value: u32) -> u32 {
 ///
 /// # Examples
 /// ```
-/// let mut sums = [1.0_f32, 2.0, 3.0, 4.0];
-/// cuda_std::hint::settle(&mut sums);
-/// assert_eq!(sums, [1.0, 2.0, 3.0, 4.0]);
+/// let sums = [1.0_f32, 2.0, 3.0, 4.0];
+/// cuda_std::hint::settle(&sums);
 /// ```
 #[inline(always)]
-pub fn settle<const N: usize>(values: &mut [f32; N]) {
+pub fn settle<const N: usize>(values: &[f32; N]) {
     const { assert!(N.is_multiple_of(4)) };
     #[cfg(target_arch = "nvptx64")]
     {
         let mut i = 0;
         while i < N {
-            let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|j| values[i + j]);
+            let [a, b, c, d] = [0, 1, 2, 3].map(|j| values[i + j]);
             // SAFETY: no instruction.
             unsafe {
-                core::arch::asm!("// {0}, {1}, {2} and {3} settle", inout(reg32) a, inout(reg32) b,
-                    inout(reg32) c, inout(reg32) d, options(nomem, nostack, preserves_flags));
+                core::arch::asm!("// {0}, {1}, {2} and {3} are computed", in(reg32) a, in(reg32) b,
+                    in(reg32) c, in(reg32) d, options(nomem, nostack, preserves_flags));
             }
-            [values[i], values[i + 1], values[i + 2], values[i + 3]] = [a, b, c, d];
             i += 4;
         }
     }

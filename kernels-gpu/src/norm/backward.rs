@@ -84,9 +84,9 @@ struct Row<const R: usize> {
 impl<T: Packed> Tensors<T> {
     /// Loads what the forward pass kept of a row.
     #[inline(always)]
-    pub(super) unsafe fn kept(&self, row: u64, params: &RowParams) -> (f32, f32) {
+    pub(super) unsafe fn kept(&self, row: u64, is_there: bool) -> (f32, f32) {
         let (mut mean, mut rstd) = (0.0, 0.0);
-        if row < params.rows {
+        if is_there {
             // SAFETY: the row's elements.
             unsafe {
                 rstd = self.rstd.wrapping_add(row as usize).read();
@@ -116,7 +116,7 @@ impl<T: Packed> Tensors<T> {
         unsafe {
             let x = held::load(row_of(self.x, row, params.strides[0]), &places, params);
             let dy = held::load(row_of(self.dy, row, params.strides[1]), &places, params);
-            let (mean, rstd) = self.kept(row, params);
+            let (mean, rstd) = self.kept(row, row < params.rows);
             Row { x, dy, mean, rstd }
         }
     }
@@ -172,7 +172,8 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
         next
     };
     let mut base = first;
-    while base < params.rows {
+    // Every block has rows.
+    loop {
         let row = base + u64::from(group.index);
         let mut this = next;
         base += step;
@@ -210,6 +211,9 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
                 j += 1;
             }
             write::<T, W, V, R>(tensors, &group, row, &this, &weight, means, params);
+        }
+        if base >= params.rows {
+            break;
         }
     }
     // SAFETY: the block's row of partial sums; the caller's shared memory.
@@ -283,7 +287,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         let mut dy = Loose::new(&group, dy, params.n, is_there);
         // SAFETY: rows, and shared memory of the launch, which has room if they are staged.
         unsafe {
-            let (mean, rstd) = tensors.kept(row, params);
+            let (mean, rstd) = tensors.kept(row, row < params.rows);
             if params.flags & flags::STAGED != 0 {
                 x = x.staged(place(&group, params.n, 0));
                 dy = dy.staged(place(&group, params.n, 1));
@@ -332,7 +336,7 @@ pub(super) unsafe fn columns<T: Packed>(tensors: &Tensors<T>, params: &RowParams
     while row < params.rows {
         // SAFETY: an element of each.
         unsafe {
-            let (mean, rstd) = tensors.kept(row, params);
+            let (mean, rstd) = tensors.kept(row, row < params.rows);
             let x = row_of(tensors.x, row, params.strides[0]).wrapping_add(column as usize);
             let dy = row_of(tensors.dy, row, params.strides[1]).wrapping_add(column as usize);
             let dy = T::load(dy);

@@ -326,7 +326,7 @@ pub struct RowParams {
     /// Rows that are in a block at a time, if they come through a ring; turns that are in a warp, if
     /// rows are short. Parts in which a slice lands, if rows are in slices.
     pub stages: u32,
-    /// Address of two counters (u32) that are 0, by which blocks with short rows keep pace with each
-    /// other; 0 if they do not. The launch resets them.
+    /// Address of two counters (u32) that are 0, aligned to 8 bytes, by which blocks with short rows
+    /// keep pace with each other; 0 if they do not. The launch resets them.
     pub pace: u64,
 }
