@@ -37,6 +37,22 @@ pub(super) struct Tensors<T> {
     pub(super) dbias: *mut f32,
 }
 
+/// What the forward pass kept of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    /// 0 in RMS norm.
+    pub(super) mean: f32,
+    pub(super) rstd: f32,
+}
+
+impl Kept {
+    /// Of a row that does not exist.
+    pub(super) const NONE: Self = Self {
+        mean: 0.0,
+        rstd: 0.0,
+    };
+}
+
 /// The two sums of a row that its dx needs.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
@@ -82,7 +98,8 @@ struct Row<const R: usize> {
 }
 
 impl<T: Packed> Tensors<T> {
-    /// Loads what the forward pass kept of a row.
+    /// Loads what the forward pass kept of a row: its mean (0 in RMS norm) and its rstd; zeros if there
+    /// is no such row.
     #[inline(always)]
     pub(super) unsafe fn kept(&self, row: u64, is_there: bool) -> (f32, f32) {
         let (mut mean, mut rstd) = (0.0, 0.0);

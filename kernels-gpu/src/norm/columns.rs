@@ -2,12 +2,20 @@
 //! it adds up over the rows that it has at a time and stores as one row of partial sums. So there
 //! are few of them for the launch that adds them up (`finish`).
 
+use crate::row::packed::Raw;
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
 
 /// Bytes of four numbers.
 const QUAD_BYTES: u32 = 16;
+
+/// What a thread keeps of its columns in registers, while rows come through shared memory.
+pub(super) struct Columns<const V: usize, const R: usize> {
+    pub(super) weight: [[Raw; 2]; R],
+    pub(super) dweight: [[f32; V]; R],
+    pub(super) dbias: [[f32; V]; R],
+}
 
 /// A thread's place among the threads that have a row together, any number of them (`row::group` has
 /// powers of two).

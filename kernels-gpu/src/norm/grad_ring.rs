@@ -4,8 +4,8 @@
 //! `i`, a warp computes its sums of row `i` and posts them, then stores dx of row `i - 1`, whose
 //! sums have come meanwhile.
 
-use super::backward::{Pair, Tensors, means};
-use super::columns::Team;
+use super::backward::{Kept, Pair, Tensors, means};
+use super::columns::{Columns, Team};
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
@@ -18,43 +18,21 @@ use spec::rows::RowParams;
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// What the forward pass kept of a row.
-#[derive(Clone, Copy)]
-struct Kept {
-    mean: f32,
-    rstd: f32,
-}
-
-impl Kept {
-    /// Of a row that does not exist.
-    const NONE: Self = Self {
-        mean: 0.0,
-        rstd: 0.0,
-    };
-
-    /// Loads that of row `i` of the block, if there is one.
-    #[inline(always)]
-    unsafe fn of<T, const R: usize>(tensors: &Tensors<T>, ring: &Ring<R>, i: u32) -> Self {
-        let mut kept = Self::NONE;
-        if i < ring.rows {
-            let row = ring.row(i) as usize;
-            // SAFETY: the row's elements.
-            unsafe {
-                kept.rstd = tensors.rstd.wrapping_add(row).read();
-                if !tensors.mean.is_null() {
-                    kept.mean = tensors.mean.wrapping_add(row).read();
-                }
+/// Loads what the forward pass kept of row `i` of the block, if there is one.
+#[inline(always)]
+unsafe fn kept_of<T, const R: usize>(tensors: &Tensors<T>, ring: &Ring<R>, i: u32) -> Kept {
+    let mut kept = Kept::NONE;
+    if i < ring.rows {
+        let row = ring.row(i) as usize;
+        // SAFETY: the row's elements.
+        unsafe {
+            kept.rstd = tensors.rstd.wrapping_add(row).read();
+            if !tensors.mean.is_null() {
+                kept.mean = tensors.mean.wrapping_add(row).read();
             }
         }
-        kept
     }
-}
-
-/// What a thread keeps of its columns in registers.
-struct Columns<const V: usize, const R: usize> {
-    weight: [[Raw; 2]; R],
-    dweight: [[f32; V]; R],
-    dbias: [[f32; V]; R],
+    kept
 }
 
 /// Computes all rows of this block or cluster.
@@ -112,12 +90,12 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
             j += 1;
         }
         let whole = |sums: Pair, width| of_lanes(sums, width, &Pair::add);
-        let (mut before, mut this) = (Kept::NONE, Kept::of(tensors, ring, 0));
+        let (mut before, mut this) = (Kept::NONE, kept_of(tensors, ring, 0));
         let mut turn = Turn::FIRST;
         let mut sender = 0;
         let mut i = 0;
         while i <= ring.rows {
-            let next = Kept::of(tensors, ring, i + 1);
+            let next = kept_of(tensors, ring, i + 1);
             if i < ring.rows {
                 ring.wait(turn);
                 let sums = sum::<T, W, V, R>(ring, turn, this, &mut columns);

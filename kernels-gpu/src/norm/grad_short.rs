@@ -3,8 +3,8 @@
 //! As a row is in a warp, or in a part of one, nobody has to wait for anybody's sums. The weights of
 //! a lane's columns, and their gradients' sums, stay in registers.
 
-use super::backward::{Pair, Tensors, means};
-use super::columns::Team;
+use super::backward::{Kept, Pair, Tensors, means};
+use super::columns::{Columns, Team};
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::pace::Pace;
@@ -21,37 +21,15 @@ use spec::rows::{RowParams, SHORT_VECTORS};
 /// Vectors that a lane has of a row.
 const R: usize = SHORT_VECTORS;
 
-/// What a lane keeps of its columns in registers.
-struct Columns<const V: usize> {
-    weight: [[Raw; 2]; R],
-    dweight: [[f32; V]; R],
-    dbias: [[f32; V]; R],
-}
-
-/// What the forward pass kept of a row.
-#[derive(Clone, Copy)]
-struct Kept {
-    mean: f32,
-    rstd: f32,
-}
-
-impl Kept {
-    /// Of a row that does not exist.
-    const NONE: Self = Self {
-        mean: 0.0,
-        rstd: 0.0,
-    };
-
-    /// Loads that of the lane's row in the turn that is in the stage of turn `ahead` before it, if
-    /// there is one.
-    #[inline(always)]
-    unsafe fn of<T: Packed>(tensors: &Tensors<T>, short: &Short, ahead: u32) -> Self {
-        let i = ahead.wrapping_sub(short.stages);
-        let is_there = ahead >= short.stages && short.has_row(i);
-        // SAFETY: passed on to the caller.
-        let (mean, rstd) = unsafe { tensors.kept(short.row(i), is_there) };
-        Self { mean, rstd }
-    }
+/// Loads what the forward pass kept of the lane's row in the turn before `ahead` in its stage, if
+/// there is one.
+#[inline(always)]
+unsafe fn kept_of<T: Packed>(tensors: &Tensors<T>, short: &Short, ahead: u32) -> Kept {
+    let i = ahead.wrapping_sub(short.stages);
+    let is_there = ahead >= short.stages && short.has_row(i);
+    // SAFETY: passed on to the caller.
+    let (mean, rstd) = unsafe { tensors.kept(short.row(i), is_there) };
+    Kept { mean, rstd }
 }
 
 /// Computes all rows of this block.
@@ -87,7 +65,7 @@ unsafe fn rows<T: Packed, const V: usize>(
     pace: &Pace,
     tensors: &Tensors<T>,
     params: &RowParams,
-) -> Columns<V> {
+) -> Columns<V, R> {
     let row_of = |input, row| match input {
         0 => row_of(tensors.x, row, params.strides[0]),
         1 => row_of(tensors.dy, row, params.strides[1]),
@@ -111,7 +89,7 @@ unsafe fn rows<T: Packed, const V: usize>(
         // The turn whose loads are issued; the one before it in its stage is computed.
         let mut ahead = 0;
         loop {
-            let next = Kept::of(tensors, short, ahead + 1);
+            let next = kept_of(tensors, short, ahead + 1);
             if ahead >= short.stages {
                 let i = ahead - short.stages;
                 short.wait(i, turn);
@@ -145,7 +123,7 @@ unsafe fn sum<T: Packed, const V: usize>(
     short: &Short,
     turn: Turn,
     kept: Kept,
-    columns: &mut Columns<V>,
+    columns: &mut Columns<V, R>,
 ) -> Pair {
     let mut sums = Pair::ZERO;
     let weight = forgotten::<T, V, R>(&columns.weight);
@@ -174,8 +152,8 @@ unsafe fn sum<T: Packed, const V: usize>(
     sums
 }
 
-/// Stores the lane's vectors of a row of dx, `to.0`, if there is one (`to.1`). Here `z` is expressed by x:
-/// `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
+/// Stores the lane's vectors of a row of dx, which begins at `to.0`, if there is such a row (`to.1`).
+/// Here `z` is expressed by x: `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
 #[inline(always)]
 unsafe fn write<T: Packed, const V: usize>(
     short: &Short,

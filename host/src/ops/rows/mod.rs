@@ -112,8 +112,8 @@ pub(crate) struct RowState {
     paces: Cleared,
 }
 
-/// Bytes of those counters.
-const PACE_BYTES: u64 = 16;
+/// Words of 32 bits of those counters.
+const PACE_WORDS: usize = 2;
 
 /// The launch of a row-wise operation, but for its tensors.
 pub(super) struct Launch {
@@ -209,9 +209,9 @@ impl Launch {
         if self.flags & flags::STREAMS == 0 || self.config.grid[0] > at_a_time {
             return Ok(None);
         }
-        let paces = &stream.device().rows().paces;
+        let paces = &device.rows().paces;
         paces
-            .get(stream, PACE_BYTES, PACE_BYTES as usize / 4)
+            .get(stream, 4 * PACE_WORDS as u64, PACE_WORDS)
             .map(Some)
     }
 
