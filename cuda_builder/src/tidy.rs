@@ -8,13 +8,15 @@
 //! | comments, blank lines, indentation | nothing, except `// hole ..`: where fragments go, and `// once`: what is read once |
 //! | blanks after commas and before the tab after a mnemonic | nothing; in `asm!` a blank, no tab |
 //! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$a0` |
-//! | the function's number in labels, `$L__BB12_3` | `$3` |
+//! | labels of a function, `$L__BB12_3` | `$a` to `$z`, `$A` to `$Z`, then two letters |
 //! | `.ptr .align 1`, which promises nothing | nothing |
 //! | `.uni` of a jump without a condition: threads that are together stay so anyway | nothing |
 //! | bits of an f32, `0f3F000000`, where decimals say it shorter and as exactly | `0.5` |
 //!
 //! Parameters and labels are local to their function, and names from Rust contain no `$`, so the
-//! short names are as unique as the long ones.
+//! short names are as unique as the long ones. Labels have no digits, parameters have.
+
+use std::collections::HashMap;
 
 /// The beginnings of comments that have a meaning: they mark a hole, and what is read once.
 const MEANT: [&str; 2] = ["// hole ", "// once"];
@@ -23,6 +25,7 @@ const MEANT: [&str; 2] = ["// hole ", "// once"];
 pub(crate) fn tidy(ptx: &str) -> String {
     let mut tidy = String::with_capacity(ptx.len());
     let mut param = String::new();
+    let mut labels = Labels::default();
     for line in ptx.lines() {
         // A string may contain anything, so a line with one is kept as it is.
         if line.contains('"') {
@@ -39,6 +42,7 @@ pub(crate) fn tidy(ptx: &str) -> String {
         }
         if let Some(function) = function(code) {
             param = format!("{function}_param_");
+            labels = Labels::default();
         }
         let code = code.replace(" \t", "\t").replace(", ", ",");
         let code = code.replace(" .ptr .align 1 ", " ");
@@ -46,11 +50,12 @@ pub(crate) fn tidy(ptx: &str) -> String {
             Some(label) => format!("bra\t{label}"),
             None => code,
         };
-        let code = renamed(&code, &param, "$a", |_| Some(0));
-        let code = renamed(&code, "$L__BB", "$", |rest| {
+        let code = renamed(&code, &param, |_| Some(0), |number| format!("$a{number}"));
+        let of_function = |rest: &str| {
             let digits = digits(rest);
             rest[digits..].starts_with('_').then_some(digits + 1)
-        });
+        };
+        let code = renamed(&code, "$L__BB", of_function, |number| labels.short(number));
         tidy.push_str(&decimal(&code).unwrap_or(code));
         tidy.push('\n');
     }
@@ -80,25 +85,58 @@ fn digits(text: &str) -> usize {
         .unwrap_or(text.len())
 }
 
-/// Returns `line` with each name that consists of `prefix` and a number renamed to `short` and that
-/// number. `skip` returns the length of what is between the prefix and the number, or `None` where
-/// it is a different name.
-fn renamed(line: &str, prefix: &str, short: &str, skip: impl Fn(&str) -> Option<usize>) -> String {
+/// Returns `line` with each name that consists of `prefix` and a number in place of which there is
+/// what `short` makes of the number. `skip` returns the length of what is between the prefix and the
+/// number, or `None` where it is a different name.
+fn renamed(
+    line: &str,
+    prefix: &str,
+    skip: impl Fn(&str) -> Option<usize>,
+    mut short: impl FnMut(&str) -> String,
+) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find(prefix).filter(|_| !prefix.is_empty()) {
         let (before, name) = (&rest[..at], &rest[at + prefix.len()..]);
-        let number = skip(name).map(|skip| &name[skip..]);
-        let number = number.filter(|number| {
-            let end = digits(number);
-            !before.ends_with(is_of_name) && end > 0 && !number[end..].starts_with(is_of_name)
+        let number = skip(name).map(|skip| name[skip..].split_at(digits(&name[skip..])));
+        let number = number.filter(|(number, after)| {
+            !before.ends_with(is_of_name) && !number.is_empty() && !after.starts_with(is_of_name)
         });
         out.push_str(before);
-        out.push_str(if number.is_some() { short } else { prefix });
-        rest = number.unwrap_or(name);
+        match number {
+            Some((number, _)) => out.push_str(&short(number)),
+            None => out.push_str(prefix),
+        }
+        rest = number.map_or(name, |(_, after)| after);
     }
     out.push_str(rest);
     out
+}
+
+/// The short names of a function's labels, in the order in which they are named first.
+#[derive(Default)]
+struct Labels(HashMap<String, String>);
+
+impl Labels {
+    fn short(&mut self, number: &str) -> String {
+        let next = self.0.len();
+        let name = self.0.entry(number.to_owned());
+        name.or_insert_with(|| format!("${}", letters(next)))
+            .clone()
+    }
+}
+
+/// A number by letters: `a` to `z`, `A` to `Z`, `aa`, `ba`.
+fn letters(mut number: usize) -> String {
+    const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut out = String::new();
+    loop {
+        out.push(char::from(LETTERS[number % LETTERS.len()]));
+        if number < LETTERS.len() {
+            return out;
+        }
+        number = number / LETTERS.len() - 1;
+    }
 }
 
 /// An instruction with numbers of f32 in decimals, where it has such.
@@ -158,7 +196,7 @@ mod tests {
 \t// end inline asm
 $L__BB0_2:
 \t@%p1 bra \t$L__BB0_2;
-\tbra.uni \t$L__BB0_2;
+\tbra.uni \t$L__BB0_10;
 \tmov.u64 \t%rd2, buf_param_1;
 \tmov.u64 \t%rd3, f_param_1x;
 \tret;
@@ -182,9 +220,9 @@ ld.param.b64\t%rd1,[$a10+80];
 mov.b32 %r3,%r4; // hole value %r3 <- %r4
 mov.b32 {%r1,%r2},%rd1;
 prefetch.global.L2 [%rd1]; // once
-$2:
-@%p1 bra\t$2;
-bra\t$2;
+$a:
+@%p1 bra\t$a;
+bra\t$b;
 mov.u64\t%rd2,buf_param_1;
 mov.u64\t%rd3,f_param_1x;
 ret;
@@ -239,6 +277,18 @@ ret;
         for (code, want) in cases {
             assert_eq!(decimal(code).as_deref().unwrap_or(code), want);
         }
+    }
+
+    #[test]
+    fn numbers_have_letters_of_their_own() {
+        let names: Vec<String> = (0..6000).map(letters).collect();
+        assert_eq!([0, 25, 26, 51].map(|i| &names[i][..]), ["a", "z", "A", "Z"]);
+        assert_eq!(
+            [52, 53, 104, 2755].map(|i| &names[i][..]),
+            ["aa", "ba", "ab", "ZZ"]
+        );
+        let unique: std::collections::HashSet<&String> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use warpsmith::reference::Expected;
 use warpsmith::reference::norm::{Norm, norm};
 use warpsmith::reference::norm_grad::{NormGrad, norm_grad};
 use warpsmith::reference::precision::round_to;
+use warpsmith::testing::devices;
 use warpsmith::{DType, Device, LaunchConfig, LayerNorm, Tensor};
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::agrees;
@@ -311,4 +312,24 @@ fn norms_match_their_reference_however_many_rows_a_block_has() {
 #[test]
 fn gradients_of_norms_match_their_reference_however_many_rows_a_block_has() {
     holds(EFFORT, case, check_gradients);
+}
+
+/// A block of eight warps has eight short rows at a time, so the first one has them all.
+#[test]
+fn blocks_without_rows_add_nothing() {
+    let case = Case {
+        rows: 3,
+        vectors: 128,
+        cluster: 1,
+        group: 8,
+        teams: 3,
+        stages: 3,
+        rms: false,
+        joined: true,
+        weight: true,
+        seed: 1,
+    };
+    for device in devices() {
+        check_gradients(&case, &device).expect("three rows for three blocks");
+    }
 }

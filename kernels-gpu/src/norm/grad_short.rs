@@ -16,19 +16,16 @@ use cuda_std::math::{fma, mul_rn};
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use cuda_std::{mem, thread};
-use spec::rows::{RowParams, SHORT_VECTORS};
+use spec::rows::{RowParams, SHORT_VECTORS, flags};
 
 /// Vectors that a lane has of a row.
 const R: usize = SHORT_VECTORS;
 
-/// Loads what the forward pass kept of the lane's row in the turn before `ahead` in its stage, if
-/// there is one.
+/// Loads what the forward pass kept of the lane's row in turn `i`, if there is one.
 #[inline(always)]
-unsafe fn kept_of<T: Packed>(tensors: &Tensors<T>, short: &Short, ahead: u32) -> Kept {
-    let i = ahead.wrapping_sub(short.stages);
-    let is_there = ahead >= short.stages && short.has_row(i);
+unsafe fn kept_of<T: Packed>(tensors: &Tensors<T>, short: &Short, i: u32) -> Kept {
     // SAFETY: passed on to the caller.
-    let (mean, rstd) = unsafe { tensors.kept(short.row(i), is_there) };
+    let (mean, rstd) = unsafe { tensors.kept(short.row(i), short.has_row(i)) };
     Kept { mean, rstd }
 }
 
@@ -44,7 +41,11 @@ pub(super) unsafe fn short<T: Packed, const V: usize>(tensors: &Tensors<T>, para
         let short = Short::new::<T>(params, inputs);
         let pace = Pace::new(params, short.turns);
         short.begin();
-        let columns = rows::<T, V>(&short, &pace, tensors, params);
+        let is_whole = params.flags & flags::CENTER != 0 || !tensors.dbias.is_null();
+        let columns = match is_whole {
+            true => rows::<T, V, true>(&short, &pace, tensors, params),
+            false => rows::<T, V, false>(&short, &pace, tensors, params),
+        };
         pace.leave();
         // Nobody reads a row any more.
         thread::sync_threads();
@@ -58,9 +59,10 @@ pub(super) unsafe fn short<T: Packed, const V: usize>(tensors: &Tensors<T>, para
     }
 }
 
-/// Computes the warp's rows, and returns its columns' sums.
+/// Computes the warp's rows, and returns its columns' sums; unless `WHOLE`, as an RMS norm's, without
+/// the bias's gradient.
 #[inline(always)]
-unsafe fn rows<T: Packed, const V: usize>(
+unsafe fn rows<T: Packed, const V: usize, const WHOLE: bool>(
     short: &Short,
     pace: &Pace,
     tensors: &Tensors<T>,
@@ -78,40 +80,38 @@ unsafe fn rows<T: Packed, const V: usize>(
     };
     // SAFETY: the launch's promise; lanes of a warp come to the same exchanges.
     unsafe {
+        short.fill(&row_of, params);
         let mut j = 0;
         while j < R {
             let at = short.number(j) as usize * V;
             columns.weight[j] = tensors.weight.vector::<T, V>(at, short.has(j));
             j += 1;
         }
-        let mut kept = Kept::NONE;
+        let mut kept = kept_of(tensors, short, 0);
         let mut turn = Turn::FIRST;
-        // The turn whose loads are issued; the one before it in its stage is computed.
-        let mut ahead = 0;
-        loop {
-            let next = kept_of(tensors, short, ahead + 1);
-            if ahead >= short.stages {
-                let i = ahead - short.stages;
-                short.wait(i, turn);
-                let seen = pace.count();
-                let sums = match short.has_row(i) {
-                    true => sum::<T, V>(short, turn, kept, &mut columns),
-                    false => Pair::ZERO,
-                };
-                let sums = of_lanes(sums, short.lanes, &Pair::add);
-                let means = means(sums, params.scale, params);
-                let to = row_of_mut(tensors.dx, short.row(i), params.strides[3]);
-                let (to, weight) = ((to, short.has_row(i)), &columns.weight);
-                write::<T, V>(short, turn.again(), kept, tensors, weight, means, to);
-                pace.keep(i, seen);
-            }
-            short.ask(ahead, turn, &row_of, params);
+        let mut i = 0;
+        while i < short.turns {
+            let next = kept_of(tensors, short, i + 1);
+            short.wait(i, turn);
+            pace.count();
+            let sums = match short.has_row(i) {
+                true => sum::<T, V, WHOLE>(short, turn, kept, &mut columns),
+                false => Pair::ZERO,
+            };
+            let sums = of_lanes(sums, short.lanes, &Pair::add);
+            let seen = pace.look(i);
+            let means = means(sums, params.scale, params);
+            let to = match short.has_row(i) {
+                true => row_of_mut(tensors.dx, short.row(i), params.strides[3]),
+                false => core::ptr::null_mut(),
+            };
+            let weight = &columns.weight;
+            write::<T, V, WHOLE>(short, turn.again(), kept, tensors, weight, means, to);
+            pace.keep(i, seen);
+            short.refill(i, turn, &row_of, params);
             kept = next;
             turn = short.after(turn);
-            ahead += 1;
-            if ahead == short.turns + short.stages {
-                break;
-            }
+            i += 1;
         }
     }
     columns
@@ -119,7 +119,7 @@ unsafe fn rows<T: Packed, const V: usize>(
 
 /// The lane's contribution to the sums of its row; also adds the row to the sums of its columns.
 #[inline(always)]
-unsafe fn sum<T: Packed, const V: usize>(
+unsafe fn sum<T: Packed, const V: usize, const WHOLE: bool>(
     short: &Short,
     turn: Turn,
     kept: Kept,
@@ -136,12 +136,15 @@ unsafe fn sum<T: Packed, const V: usize>(
         let mut i = 0;
         while i < V {
             // If there is no vector, dy is 0.
-            let z = mul_rn(x[i] - kept.mean, kept.rstd);
+            let x = if WHOLE { x[i] - kept.mean } else { x[i] };
+            let z = mul_rn(x, kept.rstd);
             let w = mul_rn(dy[i], weight[i]);
             sums.by_z = fma(w, z, sums.by_z);
             columns.dweight[j][i] = fma(dy[i], z, columns.dweight[j][i]);
-            sums.plain += w;
-            columns.dbias[j][i] += dy[i];
+            if WHOLE {
+                sums.plain += w;
+                columns.dbias[j][i] += dy[i];
+            }
             i += 1;
         }
         // Else they are computed after the exchange, and what they need is kept until then.
@@ -152,17 +155,17 @@ unsafe fn sum<T: Packed, const V: usize>(
     sums
 }
 
-/// Stores the lane's vectors of a row of dx, which begins at `to.0`, if there is such a row (`to.1`).
-/// Here `z` is expressed by x: `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
+/// Stores the lane's vectors of a row of dx, if `to` is not null. Here `z` is expressed by x:
+/// `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
 #[inline(always)]
-unsafe fn write<T: Packed, const V: usize>(
+unsafe fn write<T: Packed, const V: usize, const WHOLE: bool>(
     short: &Short,
     turn: Turn,
     kept: Kept,
     tensors: &Tensors<T>,
     weight: &[[Raw; 2]; R],
     means: Pair,
-    to: (*mut T, bool),
+    to: *mut T,
 ) {
     let weight = forgotten::<T, V, R>(weight);
     let plain = mul_rn(kept.rstd, means.plain);
@@ -177,7 +180,10 @@ unsafe fn write<T: Packed, const V: usize>(
         let mut i = 0;
         while i < V {
             let w = mul_rn(dy[i], weight[i]);
-            out[i] = fma(kept.mean - x[i], by_x, fma(w, kept.rstd, -plain));
+            out[i] = match WHOLE {
+                true => fma(kept.mean - x[i], by_x, fma(w, kept.rstd, -plain)),
+                false => fma(-x[i], by_x, mul_rn(w, kept.rstd)),
+            };
             i += 1;
         }
         if !tensors.dsum.is_null() {
@@ -189,10 +195,10 @@ unsafe fn write<T: Packed, const V: usize>(
                 i += 1;
             }
         }
-        let at = to.0.wrapping_add(short.number(j) as usize * T::LANES);
+        let at = to.wrapping_add(short.number(j) as usize * T::LANES);
         // SAFETY: a vector of the row of dx, or nothing; the warp is converged.
         unsafe {
-            let is_there = short.has(j) && to.1;
+            let is_there = short.has(j) && !to.is_null();
             mem::st_global_v4_u32_if(at.cast(), pack::<T, V>(&out), is_there);
             // Else ptxas begins with several vectors at once, and spills.
             bar_warp_sync(FULL_MASK);

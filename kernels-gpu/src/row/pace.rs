@@ -6,8 +6,8 @@
 //! of the memory's bandwidth. So now and then blocks wait until all have received as many rows as
 //! they themselves had a turn ago.
 //!
-//! A counter in global memory has how many turns of rows all blocks have received together. Who adds
-//! a turn asks what it was, and needs the answer only when the turn's rows are stored.
+//! A counter in global memory has how many turns of rows all blocks have received together. Who
+//! waits looks at it before the turn's rows are stored, and needs the answer after that.
 //!
 //! This is about time alone: if a block waits too long, because not all of them run, all go on
 //! without it.
@@ -49,28 +49,45 @@ impl Pace {
         }
     }
 
-    /// Counts a turn whose rows have been received; returns how many had been before.
+    /// Counts a turn whose rows have been received.
     ///
     /// # Safety
     /// The launch's counters, if it has any, are there. The first thread calls it for each turn.
     #[inline(always)]
-    pub(crate) unsafe fn count(&self) -> u32 {
-        if !self.leads {
+    pub(crate) unsafe fn count(&self) {
+        if self.leads {
+            // SAFETY: passed on to the caller.
+            unsafe { atom_add(self.counters, 1, Order::Relaxed, Scope::Gpu) };
+        }
+    }
+
+    /// Whether blocks wait in turn `i`.
+    #[inline(always)]
+    fn is_due(&self, i: u32) -> bool {
+        i & (EVERY - 1) == EVERY - 1 && i + 1 < self.turns
+    }
+
+    /// Looks at the counter, if blocks wait in turn `i`.
+    ///
+    /// # Safety
+    /// As for [`Pace::count`].
+    #[inline(always)]
+    pub(crate) unsafe fn look(&self, i: u32) -> u32 {
+        if !self.leads || !self.is_due(i) {
             return 0;
         }
         // SAFETY: passed on to the caller.
-        unsafe { atom_add(self.counters, 1, Order::Relaxed, Scope::Gpu) }
+        unsafe { ld_relaxed_gpu(self.counters) }
     }
 
     /// If it is time for it, waits until all blocks have received the rows of the turn before `i`;
-    /// [`Pace::count`] has returned `seen` for this turn.
+    /// the counter was at `seen` lately.
     ///
     /// # Safety
     /// As for [`Pace::count`]; all threads of the block call it.
     #[inline(always)]
     pub(crate) unsafe fn keep(&self, i: u32, seen: u32) {
-        let is_due = i & (EVERY - 1) == EVERY - 1 && i + 1 < self.turns;
-        if self.counters.is_null() || !is_due {
+        if self.counters.is_null() || !self.is_due(i) {
             return;
         }
         if self.leads {

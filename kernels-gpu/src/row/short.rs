@@ -42,7 +42,7 @@ pub(crate) struct Short {
     /// Vectors of a row.
     vectors: u32,
     inputs: u32,
-    pub(crate) stages: u32,
+    stages: u32,
     /// The warp's stages, and its barriers.
     parts: SharedAddr,
     landed: SharedAddr,
@@ -87,7 +87,8 @@ impl Short {
             first: first_of_block + warp * warp_rows,
             step,
             rows: params.rows,
-            turns: ((params.rows - u64::from(first_of_block) + u64::from(step - 1))
+            // A block without a row is less than a step behind the last one.
+            turns: ((params.rows + u64::from(step - 1) - u64::from(first_of_block))
                 / u64::from(step)) as u32,
         }
     }
@@ -180,16 +181,49 @@ impl Short {
         turn.next(self.stages)
     }
 
-    /// Issues the loads of turn `i`, as far as there are rows, into its stage, which is free. `row_of`
-    /// returns the address of row `row` of an input.
+    /// Issues the loads of the first turns. `row_of` returns the address of row `row` of an input.
     ///
     /// # Safety
-    /// All lanes call it, converged, for each turn in turn; rows are readable and aligned to vectors.
+    /// All lanes call it, once; rows are readable and aligned to vectors.
     #[inline(always)]
-    pub(crate) unsafe fn ask<T: Packed>(
+    pub(crate) unsafe fn fill<T: Packed>(
+        &self,
+        row_of: &impl Fn(u32, u64) -> *const T,
+        params: &RowParams,
+    ) {
+        let mut i = 0;
+        while i < self.stages {
+            // SAFETY: passed on to the caller; nothing uses the stages yet.
+            unsafe { self.ask(i, i, row_of, params) };
+            i += opaque(1);
+        }
+    }
+
+    /// Issues the loads of the turn that comes into the stage of turn `i`, which is free.
+    ///
+    /// # Safety
+    /// All lanes call it, converged; as for [`Short::fill`].
+    #[inline(always)]
+    pub(crate) unsafe fn refill<T: Packed>(
         &self,
         i: u32,
         turn: Turn,
+        row_of: &impl Fn(u32, u64) -> *const T,
+        params: &RowParams,
+    ) {
+        // SAFETY: passed on to the caller; all lanes have read what they need.
+        unsafe {
+            bar_warp_sync(FULL_MASK);
+            self.ask(i + self.stages, turn.stage(), row_of, params);
+        }
+    }
+
+    /// Issues the loads of turn `i`, as far as there are rows.
+    #[inline(always)]
+    unsafe fn ask<T: Packed>(
+        &self,
+        i: u32,
+        stage: u32,
         row_of: &impl Fn(u32, u64) -> *const T,
         params: &RowParams,
     ) {
@@ -198,15 +232,13 @@ impl Short {
             return;
         }
         let warp_rows = LANES / self.lanes;
-        let rows = (self.rows - first).min(u64::from(warp_rows)) as u32;
+        let rows = warp_rows.min((self.rows - first).min(u64::from(warp_rows)) as u32);
         let bytes = self.vectors * VECTOR_BYTES;
-        let (stage, landed) = (turn.stage(), self.barrier(turn.stage()));
+        let landed = self.barrier(stage);
         // Made here, as there are no registers for it.
         let policy = of_rows(params);
         // SAFETY: passed on to the caller; the part has room for the rows.
         unsafe {
-            // All lanes have read what was there.
-            bar_warp_sync(FULL_MASK);
             if self.lane == 0 {
                 landed.arrive_expect_tx(rows * self.inputs * bytes);
             }
@@ -225,8 +257,7 @@ impl Short {
         }
     }
 
-    /// Waits until the warp's rows of turn `i` have landed, if there are any; `turn` is that of the
-    /// turn which comes into their stage next.
+    /// Waits until the warp's rows of turn `i` have landed, if there are any.
     ///
     /// # Safety
     /// Their loads have been issued.
@@ -234,7 +265,7 @@ impl Short {
     pub(crate) unsafe fn wait(&self, i: u32, turn: Turn) {
         if self.first(i) < self.rows {
             // SAFETY: the stage's barrier.
-            unsafe { self.barrier(turn.stage()).wait_parity(turn.parity() ^ 1) };
+            unsafe { self.barrier(turn.stage()).wait_parity(turn.parity()) };
         }
     }
 
