@@ -189,7 +189,8 @@ impl<T: Element> DeviceBuffer<T> {
     /// Enqueues a copy of all elements of `from`, a buffer of the same device.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
+    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`]; [`Error::Overlap`] if
+    /// both are over the same memory of other code ([`DeviceBuffer::borrowed`]).
     pub fn copy_from_buffer(&mut self, from: &Self, stream: &Stream) -> Result<()> {
         self.check_len("values copied to a buffer", from.len())?;
         self.storage.use_on("destination", stream)?;
@@ -198,9 +199,14 @@ impl<T: Element> DeviceBuffer<T> {
             return Ok(());
         }
         let bytes = self.len * size_of::<T>();
+        if self.address.abs_diff(from.address) < bytes as u64 {
+            return Err(Error::Overlap {
+                output: "destination",
+                other: "source",
+            });
+        }
         let backend = self.device().backend();
-        // SAFETY: both have `bytes` bytes. Each buffer owns its memory, so they do not overlap, and
-        // it is freed after this work.
+        // SAFETY: both have `bytes` bytes, which do not overlap and are freed after this work.
         unsafe { backend.copy(self.address, from.address, bytes, stream.raw()) }
     }
 

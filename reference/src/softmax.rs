@@ -17,7 +17,9 @@
 //!
 //! The term enters its sum with the factor `(1 + e_j)`,
 //! `e_j = exp(delta_j) (1 + exp error)^(1 + rescales) (1 + gamma(additions + rescales + 1)) - 1`,
-//! and terms below `2^-126` may be lost: absolutely, `lost = (1 + rescales) 2^-126`. With
+//! and terms below `2^-126` may be lost, relative to the largest, or below `2^(-126 + r)` where all
+//! are computed `2^r` times too small, as `m log2 e` was rounded first: `r = |m| log2 e 2^-24`, but 64
+//! at most. Absolutely, that is `lost = (1 + rescales) 2^(-126 + r)`. With
 //! `P_j` the exact softmax and `E = sum_j P_j e_j + n lost`, the quotient of two such sums obeys
 //!
 //! `|y_j - P_j| <= (P_j e_j + lost + P_j E) / (1 - E)`
@@ -27,6 +29,7 @@
 use ndarray::{ArrayD, ArrayViewD, Axis};
 use rayon::prelude::*;
 use spec::DType;
+use std::f64::consts::LOG2_E;
 
 use crate::precision::{ETA32, TINY32, U32, gamma};
 use crate::sum::total;
@@ -167,7 +170,8 @@ impl Row {
             })
             .collect();
         let probs: Vec<f64> = terms.iter().map(|term| term / sum).collect();
-        let lost = (1 + model.rescales) as f64 * TINY32;
+        let rounded = (max.abs() * LOG2_E * 2.0 * U32).min(64.0);
+        let lost = (1 + model.rescales) as f64 * TINY32 * rounded.exp2();
         let relative: f64 = probs.iter().zip(&errors).map(|(p, e)| p * e).sum();
         let sum_error = relative + z.len() as f64 * lost;
         let log = sum.ln();

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use warpsmith::reference::cross_entropy::{
     CrossEntropy as Reference, Reduction as Reduced, cross_entropy,
 };
+use warpsmith::testing::devices;
 use warpsmith::{CrossEntropy, DType, Device, Error, Float, Reduction, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -294,4 +295,27 @@ fn cross_entropy_refuses_what_does_not_fit() {
             ..
         })
     ));
+}
+
+/// In registers, read twice, and in slices.
+#[test]
+fn ignored_rows_have_no_gradient_even_if_their_class_weighs_infinitely_much() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        for n in [8, 7, 16_384] {
+            let logits = Tensor::full(&stream, &[2, n], 0.5_f32).expect("logits");
+            let targets = Tensor::from_slice(&device, &[2], &[0_i64, 1]).expect("targets");
+            let mut weights = vec![1.0_f32; n];
+            weights[0] = f32::INFINITY;
+            let weights = Tensor::from_slice(&device, &[n], &weights).expect("weights");
+            let op = CrossEntropy::new(&logits, &targets)
+                .ignore_index(0)
+                .class_weights(&weights);
+            let (_, gradient) = op.run_with_gradient(&stream).expect("a gradient");
+            let gradient = gradient.to_vec().expect("its values");
+            let (ignored, other) = gradient.split_at(n);
+            assert!(ignored.iter().all(|&d| d == 0.0), "{n}: {ignored:?}");
+            assert!(other[1] < 0.0, "{n}: {}", other[1]);
+        }
+    }
 }

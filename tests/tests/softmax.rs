@@ -220,3 +220,45 @@ fn huge<T: Float + TestElement>(device: &Device, n: usize) -> Checked {
     }
     Ok(())
 }
+
+/// Masks of any finite size beside logits that count, and rows of nothing but a mask: in registers,
+/// in slices of one block and of several.
+#[test]
+fn masked_rows_have_a_softmax() {
+    for device in warpsmith::testing::devices() {
+        for n in [1_000, 9_000, 60_000] {
+            masked::<f32>(&device, n).unwrap_or_else(|error| panic!("f32, {n}: {error}"));
+            masked::<bf16>(&device, n).unwrap_or_else(|error| panic!("bf16, {n}: {error}"));
+        }
+    }
+}
+
+fn masked<T: Float + TestElement>(device: &Device, n: usize) -> Checked {
+    let stream = device.stream().map_err(say)?;
+    let masks: [f64; 14] = [
+        -1e5, -1e7, -1e8, -7e8, -1.07e9, -1.4e9, -1.48e9, -1.5e9, -3e9, -1e10, -1e12, -1e20, -1e30,
+        -3e38,
+    ];
+    // In each second row all is masked; half of the rows have the mask's positive in its place.
+    let at = |i: ndarray::IxDyn| {
+        let mask = masks[i[0] / 4];
+        match (i[0] % 4, i[1] % (n / 8)) {
+            (0, 0) => 1.0,
+            (2, 0) => (-2.0 * mask).min(3.3e38),
+            (2 | 3, _) => -mask,
+            _ => mask,
+        }
+    };
+    let shape = [4 * masks.len(), n];
+    let x = Operand::<T>::lay_out(
+        device,
+        ArrayD::from_shape_fn(&shape[..], at),
+        View::Contiguous,
+    )?;
+    let y = Output::<T>::new(device, &shape, View::Contiguous)?;
+    let op = Softmax::new(&x.tensor);
+    op.run_into(&y.tensor, &stream).map_err(say)?;
+    let model = op.model().map_err(say)?;
+    let want = softmax(&x.values.view(), 1, T::DTYPE, &model).map_err(say)?;
+    agrees(&y.read()?, &want)
+}

@@ -15,7 +15,7 @@ use crate::tensor_map::{TensorMap, TensorMapDesc};
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Instant;
 use warpsmith_emulator::{
     COMPUTE_CAPABILITY, Emulator, EmulatorConfig, LaunchStats, MemoryError, Module,
@@ -150,7 +150,12 @@ impl Backend for EmulatorBackend {
     }
 
     fn stream_is_done(&self, stream: RawStream) -> Result<bool> {
-        Ok(self.shared.stream(stream)?.try_lock().is_ok())
+        // A panic in a launch poisons the lock; the stream goes on all the same.
+        let is_busy = matches!(
+            self.shared.stream(stream)?.try_lock(),
+            Err(TryLockError::WouldBlock)
+        );
+        Ok(!is_busy)
     }
 
     fn is_capturing(&self, _stream: RawStream) -> Result<bool> {

@@ -73,8 +73,8 @@ impl<R: Real + Rounded> Fold for Lse<R> {
             sum: R::ONE,
         }
     }
-    /// Takes one exponential, whichever maximum is larger. A NaN never becomes the maximum, but
-    /// stays in the sum. Two equal maxima, also infinite ones, have the distance 0.
+    /// Takes one exponential, whichever maximum is larger. A NaN may become the maximum or not; in
+    /// both cases it is in the sum, and stays there. Two equal maxima, also infinite ones, have the distance 0.
     #[inline(always)]
     fn merge(a: MaxSum<R>, b: MaxSum<R>, _: &ReduceParams) -> MaxSum<R> {
         let apart = b.max.minus(a.max);

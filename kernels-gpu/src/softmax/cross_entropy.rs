@@ -119,11 +119,11 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         let of_all = |log_sum| (whole.max - total / params.n as f32) + log_sum;
         tensors.lose(&group, row, &target, whole, of_all, params);
         if !tensors.dx.is_null() {
-            let scale = tensors.scale(tensors.factor(), &target, params) * target.weight;
+            let mut scale = tensors.scale(tensors.factor(), &target, params) * target.weight;
             let mut factor = share(part, whole) * scale;
             if target.is_ignored {
-                // Whatever the logits are, even NaN.
-                factor = 0.0;
+                // Whatever the logits and the class's weight are, even NaN.
+                (scale, factor) = (0.0, 0.0);
                 values = [[0.0; V]; R];
             }
             let gradient = Gradient::new(factor, scale, &target, params);

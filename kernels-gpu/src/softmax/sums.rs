@@ -23,11 +23,12 @@ const LANES: u32 = thread::WARP_THREADS;
 
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 
-/// Beyond this magnitude, `max log2 e` may overflow. Numbers are so far apart there that the
-/// exponentials of all but the maximum are 0, whatever the factor.
-const HUGE: f32 = 1.0e38;
-/// The factor there, in place of log2 e.
-const FACTOR_OF_HUGE: f32 = 0.25;
+/// From this magnitude on, the rounding of `max log2 e` is up to 128 and more, too much for the
+/// exponent of an f32. Numbers are 128 and more apart there, so that the exponentials of all but the
+/// maximum are 0, whatever the factor. It is 2^31 / log2 e; below it the rounding is 64 at most.
+const HUGE: f32 = 1.48e9;
+/// The factor there, in place of log2 e: differences are exact, and the maximum's is 0.
+const FACTOR_OF_HUGE: f32 = 1.0;
 
 /// Computes exponentials relative to a maximum.
 #[derive(Clone, Copy)]

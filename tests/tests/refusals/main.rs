@@ -18,8 +18,8 @@ mod extremes;
 mod norms;
 
 use warpsmith::{
-    Attention, Binary, BinaryOp, Device, Gemm, GradOp, Gradient, Reduce, ReduceOp, Softmax, Stream,
-    Tensor, Unary, UnaryOp,
+    Attention, Binary, BinaryOp, Device, DeviceBuffer, Gemm, GradOp, Gradient, Reduce, ReduceOp,
+    Softmax, Stream, Tensor, Unary, UnaryOp,
 };
 use warpsmith_tests::operand::View;
 use warpsmith_tests::output::Output;
@@ -382,4 +382,20 @@ fn operands_of_another_device_are_refused() {
     let heads = |x: &Tensor<f32>| x.reshape(&[1, 4, 1, 4]).expect("a view");
     let attention = Attention::new(&heads(&x), &heads(&y), &heads(&x)).run(&stream);
     refused!(attention, DeviceMismatch, "`k`");
+}
+
+#[test]
+fn copies_between_buffers_that_share_memory_are_refused() {
+    on_every_device(|device, stream| {
+        let memory = DeviceBuffer::from_slice(device, &[1_i32, 2, 3, 4]).expect("a buffer");
+        let at = memory.device_ptr().as_raw();
+        // SAFETY: both are within `memory`, which outlives them and their work.
+        let (from, mut to) = unsafe {
+            (
+                DeviceBuffer::<i32>::borrowed(device, at, 3),
+                DeviceBuffer::<i32>::borrowed(device, at + 4, 3),
+            )
+        };
+        refused!(to.copy_from_buffer(&from, stream), Overlap, "source");
+    });
 }

@@ -1,5 +1,6 @@
 //! What norms and their gradients refuse.
 
+use super::ones;
 use warpsmith::{
     Device, Error, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm, RmsNormGrad,
     Tensor,
@@ -136,7 +137,7 @@ fn norms_refuse_what_does_not_fit() {
 #[test]
 fn what_norms_keep_of_rows_overlaps_nothing_else() {
     super::on_every_device(|_, stream| {
-        let all = super::ones(stream, &[64]);
+        let all = ones(stream, &[64]);
         let part = |start: usize, shape: &[usize]| {
             let len: usize = shape.iter().product();
             all.slice(0, start..start + len)?.reshape(shape)
@@ -145,7 +146,7 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
         // x, residual, weight, bias; y, sum, mean, rstd, each apart from the others.
         let (x, residual) = (part(0, &[4, 4]), part(16, &[4, 4]));
         let (weight, bias) = (part(32, &[4]), part(36, &[4]));
-        let outside = |shape: &[usize]| super::ones(stream, shape);
+        let outside = |shape: &[usize]| ones(stream, shape);
         let norm = LayerNorm::new(&x)
             .residual(&residual)
             .weight(&weight)
@@ -202,9 +203,9 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
 #[test]
 fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
     super::on_every_device(|_, stream| {
-        let one = super::ones(stream, &[1, 1]);
+        let one = ones(stream, &[1, 1]);
         let x = one.broadcast_to(&[1, (1 << 32) + 1]).expect("a view");
-        let kept = super::ones(stream, &[1]);
+        let kept = ones(stream, &[1]);
         let gradient = LayerNormGrad::new(&x, &x, &kept, &kept);
         let limit = "4294967297";
         refused!(gradient.clone().with_bias().run(stream), OutOfBounds, limit);
@@ -223,4 +224,20 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
             refused!(gradient.run_into(&out, stream), OutOfBounds, limit);
         }
     });
+}
+
+#[test]
+fn what_is_refused_launches_nothing() {
+    let device = Device::emulator().expect("the emulator");
+    let stream = device.stream().expect("a stream");
+    let x = ones(&stream, &[2, 4]);
+    // A copy of it would be made, as its elements are apart.
+    let weight = ones(&stream, &[8])
+        .slice_step(0, .., 2)
+        .expect("every second element");
+    let bias = ones(&stream, &[3]);
+    let before = device.lane_instructions();
+    let norm = LayerNorm::new(&x).weight(&weight).bias(&bias);
+    refused!(norm.run(&stream), ShapeMismatch, "bias");
+    assert_eq!(device.lane_instructions(), before);
 }

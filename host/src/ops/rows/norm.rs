@@ -56,7 +56,8 @@ macro_rules! norm {
         /// `x + residual` is rounded to the dtype of `x` before it is normalised. A row that
         /// contains NaN or an infinity becomes NaN; in RMS norm, finite elements beside an infinity
         /// become 0. The mean of a row with an infinity is an infinity or NaN. `mean` and `rstd` of
-        /// rows without elements are NaN.
+        /// rows without elements are NaN. Squares are summed up in f32: where their sum is beyond
+        /// 3.4e38, `rstd` and the row's elements (but for the bias) are 0.
         ///
         /// # Numerics
         /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
@@ -332,7 +333,26 @@ impl<T: Float> Norm<'_, T> {
         if let (Some(mean), Some(rstd)) = (&out.mean, &out.rstd) {
             check::no_overlap("mean", mean, "rstd", rstd)?;
         }
+        self.check_weights(&axes, stream)?;
         Ok(axes)
+    }
+
+    fn check_weights(&self, axes: &RowAxes, stream: &Stream) -> Result<()> {
+        let of_row = axes.of_row(self.x.shape())?;
+        for (operand, weights) in self.weights() {
+            let Some(weights) = weights else { continue };
+            weights.check(operand, &of_row, stream)?;
+        }
+        match (&self.weight, &self.bias) {
+            (Some(weight), Some(bias)) if weight.is_other() != bias.is_other() => {
+                Err(Error::InvalidValue {
+                    what: "dtype of bias",
+                    got: bias.dtype().name().into(),
+                    want: format!("{}, that of weight", weight.dtype().name()).into(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn weights(&self) -> [(&'static str, &Option<Weights<T>>); 2] {
@@ -342,27 +362,13 @@ impl<T: Float> Norm<'_, T> {
     fn run(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
         let axes = self.validate(out, stream)?;
         let (rows, n) = axes.extents(self.x.shape());
-        let of_row = axes.of_row(self.x.shape())?;
-        let checked = |operand, weights: &Option<Weights<T>>| {
+        let contiguous = |weights: &Option<Weights<T>>| {
             let weights = weights.as_ref();
             weights
-                .map(|weights| weights.checked(operand, &of_row, stream))
+                .map(|weights| weights.contiguous(stream))
                 .transpose()
         };
-        let (weight, bias) = (
-            checked("weight", &self.weight)?,
-            checked("bias", &self.bias)?,
-        );
-        if let (Some(weight), Some(bias)) = (&weight, &bias)
-            && weight.is_other() != bias.is_other()
-        {
-            let name = |weights: &Weights<T>| weights.dtype().name();
-            return Err(Error::InvalidValue {
-                what: "dtype of bias",
-                got: name(bias).into(),
-                want: format!("{}, that of weight", name(weight)).into(),
-            });
-        }
+        let (weight, bias) = (contiguous(&self.weight)?, contiguous(&self.bias)?);
         if out.y.is_empty() {
             // Rows without elements have no mean.
             let kept = [&out.mean, &out.rstd].into_iter().flatten();

@@ -63,13 +63,14 @@ macro_rules! gradient {
         /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
         /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
         /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise, nor `mean`, `rstd` or `weight` |
-        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous; must not overlap `x`, `dy`, `dx` or each other |
+        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous; must not overlap another operand or each other |
         ///
         /// # Numerics
         /// Computed in f32; `dx` is rounded once. `dweight` and `dbias` are added up in two passes,
         /// without atomics, in an order that depends on shape and strides only. Error bound:
         /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: the same bits
-        /// every run and on every device of one compute capability.
+        /// every run and on every device of one compute capability. The square of `rstd` has to be
+        /// finite, as it is of every row whose variance and epsilon together are 3e-39 or more.
         ///
         /// # Async, Errors
         #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), "); also")]
@@ -78,9 +79,11 @@ macro_rules! gradient {
         ///
         /// # Performance
         /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
-        /// over partial sums: at most 1,056 per column. Rows are read twice if their length is not
-        /// a multiple of 16 bytes, if they are longer than 262,144 elements of 16 bits (131,072 of
-        /// f32, or of bf16 with a weight in f32), and on GPUs other than of compute capability 9.0.
+        /// over partial sums: at most 1,056 per column. Rows are read twice, and once more for
+        /// `dweight` and `dbias`, if their length is not a multiple of 16 bytes, if they are longer
+        /// than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a weight in f32), if
+        /// they are f16 with a weight in f32, and on GPUs other than of compute capability 9.0; but
+        /// only once altogether where a row fits the shared memory of a block.
         ///
         /// # Examples
         /// ```
@@ -282,6 +285,9 @@ impl<T: Float> NormGrad<'_, T> {
             input("sum_gradient", dsum, shape, stream)?;
             check::no_partial_overlap("dx", &out.dx, "sum_gradient", dsum)?;
         }
+        if let Some(weight) = &self.weight {
+            weight.check("weight", &of_row, stream)?;
+        }
         let weight = [("weight", &self.weight)];
         weights::no_overlap("dx", &out.dx, weight)?;
         for (operand, written) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
@@ -309,11 +315,8 @@ impl<T: Float> NormGrad<'_, T> {
     fn run(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
         let axes = self.validate(out, stream)?;
         let (rows, n) = axes.extents(self.x.shape());
-        let of_row = axes.of_row(self.x.shape())?;
         let weight = self.weight.as_ref();
-        let weight = weight
-            .map(|weight| weight.checked("weight", &of_row, stream))
-            .transpose()?;
+        let weight = weight.map(|weight| weight.contiguous(stream)).transpose()?;
         if rows == 0 || n == 0 {
             let sums = [&out.dweight, &out.dbias].into_iter().flatten();
             return sums.into_iter().try_for_each(|sums| sums.fill(0.0, stream));

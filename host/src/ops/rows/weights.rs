@@ -41,22 +41,24 @@ unsafe impl<T: Float> KernelArg for WeightsArg<'_, T> {
 }
 
 impl<T: Float> Weights<T> {
-    /// Checks them against rows of this shape; returns them contiguous.
-    pub(super) fn checked(
+    /// Checks them against rows of this shape.
+    pub(super) fn check(
         &self,
         operand: &'static str,
         of_row: &[usize],
         stream: &Stream,
-    ) -> Result<Self> {
+    ) -> Result<()> {
+        match self {
+            Self::Same(tensor) => input(operand, tensor, of_row, stream),
+            Self::F32(tensor) => input(operand, tensor, of_row, stream),
+        }
+    }
+
+    /// The same weights, contiguous.
+    pub(super) fn contiguous(&self, stream: &Stream) -> Result<Self> {
         Ok(match self {
-            Self::Same(tensor) => {
-                input(operand, tensor, of_row, stream)?;
-                Self::Same(tensor.contiguous(stream)?)
-            }
-            Self::F32(tensor) => {
-                input(operand, tensor, of_row, stream)?;
-                Self::F32(tensor.contiguous(stream)?)
-            }
+            Self::Same(tensor) => Self::Same(tensor.contiguous(stream)?),
+            Self::F32(tensor) => Self::F32(tensor.contiguous(stream)?),
         })
     }
 
