@@ -22,12 +22,17 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner.write(bytes)
+        self.inner.write(bytes).map_err(named)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
+        self.inner.flush().map_err(named)
     }
+}
+
+/// The same error, which says what could not be written.
+fn named(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output: {error}"))
 }
 
 /// Several files, which are first written to temporary files beside their destinations and then

@@ -46,8 +46,8 @@ impl fmt::Display for Step {
     }
 }
 
-/// Why a build failed.
-#[derive(Debug, thiserror::Error)]
+/// Why a build failed. Its `Debug` is its `Display`: that is what the `main` of a build script prints.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The path is not a crate.
@@ -158,6 +158,12 @@ pub enum Error {
         /// What is wrong, and what would be right.
         reason: String,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn list(refusals: &[Refusal]) -> String {

@@ -94,7 +94,9 @@ impl fmt::Display for Refusal {
             } => write!(
                 f,
                 "`{kernel}` has {ptx} {what} where its source has {source}, not one after the \
-                 other: the compiler copied them into arms of a branch"
+                 other: the compiler copied them, with an unrolled loop or into arms of a branch; \
+                 let all threads pass them outside of branches, or keep the loop from being \
+                 unrolled by a count that goes through `cuda_std::hint::opaque`"
             ),
             Self::Fragment { fragment, reason } => {
                 write!(f, "fragment `{fragment}`: {reason}")

@@ -349,7 +349,8 @@ impl Stage {
     ///
     /// # Safety
     /// All threads of a warpgroup call it. Its reads of the stage are complete: it has waited for
-    /// the wgmma groups that read it.
+    /// the wgmma groups that read it, and if its threads read by ordinary loads, a barrier of the
+    /// warpgroup lies behind these, as one thread arrives for all.
     ///
     /// # Panics
     /// On the host.

@@ -34,16 +34,16 @@ pub struct GemmOptions {
     #[arg(long = "shape", value_name = "MxNxK", value_parser = parse_shape)]
     pub shapes: Vec<[usize; 3]>,
     /// Types of the products of your own.
-    #[arg(long, value_enum, default_value_t = Precision::Bf16)]
+    #[arg(long, value_enum, default_value_t = Precision::Bf16, requires = "shapes")]
     pub precision: Precision,
     /// Layout of the products of your own.
-    #[arg(long, value_enum, default_value_t = Layout::Nt)]
+    #[arg(long, value_enum, default_value_t = Layout::Nt, requires = "shapes")]
     pub layout: Layout,
     /// Only cases whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
     /// Repetitions that a median is of.
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 32, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repetitions: u32,
     /// Measure ours alone.
     #[arg(long)]
@@ -54,14 +54,14 @@ pub struct GemmOptions {
     pub kernel: Option<String>,
     /// Measure as many of our kernels for each product as the cost model puts first, and use the
     /// fastest.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub tried: usize,
     /// Measure all of our kernels (of those that --kernel begins) for each product, and list their
     /// times below it; those that take 1.3 times as long as the fastest are left out.
     #[arg(long, conflicts_with = "tried")]
     pub all_candidates: bool,
     /// Ask cuBLASLt for so many algorithms, and use the fastest. It knows fewer for most products.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub heuristics: u32,
     /// Folder of Triton's kernels, as scripts/gpu/triton_gemm writes it: the peer of
     /// the set ampere and of products of your own.

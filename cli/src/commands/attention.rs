@@ -57,16 +57,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S.npy")]
     sink: Option<PathBuf>,
     /// Start of each packed sequence of queries, and end of the last one.
-    #[arg(long, value_name = "0,N,..", value_delimiter = ',')]
+    #[arg(long, value_name = "0,N,..", value_delimiter = ',', allow_hyphen_values = true, value_parser = count)]
     cu_seqlens_q: Vec<i32>,
     /// Start of each packed sequence of keys, and end of the last one.
-    #[arg(long, value_name = "0,N,..", value_delimiter = ',')]
+    #[arg(long, value_name = "0,N,..", value_delimiter = ',', allow_hyphen_values = true, value_parser = count)]
     cu_seqlens_k: Vec<i32>,
     /// Number of keys of each sequence that are used, including left padding.
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_hyphen_values = true, value_parser = count)]
     seqused_k: Vec<i32>,
     /// Number of padding keys at the start of each sequence.
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_hyphen_values = true, value_parser = count)]
     leftpad_k: Vec<i32>,
     /// Heads come before positions in Q, K, V and O.
     #[arg(long)]
@@ -90,6 +90,12 @@ pub(crate) struct Args {
 /// Parses a side of a sliding window. Other programs have -1 for one without a limit.
 fn keys(text: &str) -> Result<u32, String> {
     compute::not_negative(text, "; leave it out for no limit")
+}
+
+/// Parses a position or a number of keys.
+fn count(text: &str) -> Result<i32, String> {
+    let count: u32 = compute::not_negative(text, "")?;
+    i32::try_from(count).map_err(|_| format!("want {} or less", i32::MAX))
 }
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {

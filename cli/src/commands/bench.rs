@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde_json::json;
 use warpsmith::Device;
@@ -101,7 +101,7 @@ struct CompareArgs {
     #[arg(value_name = "NEW.json")]
     new: PathBuf,
     /// Relative slowdown that is tolerated: 0.03 is 3 %.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = tolerance)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03, allow_negative_numbers = true, value_parser = tolerance)]
     tolerance: f64,
     /// Print each case that got slower as one line of JSON.
     #[arg(long)]
@@ -170,6 +170,9 @@ fn measured(
     let mut nowhere = std::io::sink();
     let table: &mut dyn Write = if as_json { &mut nowhere } else { output };
     let report = measure(table).map_err(by_fault)?;
+    if report.rows.is_empty() {
+        bail!("no case was computed");
+    }
     if as_json {
         writeln!(output, "{}", serde_json::to_string(&report)?)?;
     }
@@ -181,6 +184,10 @@ fn measured(
 
 fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
     let (old, new) = (Report::read(&args.old)?, Report::read(&args.new)?);
+    if old.rows.is_empty() {
+        let path = args.old.display();
+        return Err(UsageError(format!("{path} has no rows to compare with")).into());
+    }
     let regressions = gate::regressions(&old, &new, args.tolerance);
     for regression in &regressions {
         match args.json {

@@ -146,11 +146,13 @@ fn a_kernel_that_there_is_not_is_named_with_those_that_are() {
     let args = SMALL
         .into_iter()
         .chain(["--shape", "8x8x8", "--kernel", "nonsense"]);
-    let table = warpsmith(args).done();
+    let ran = warpsmith(args);
+    let (code, table) = (ran.code, ran.stdout);
     assert!(
-        table.contains("not computed: ") && table.contains("`nonsense`"),
-        "{table}"
+        code == 1 && table.contains("not computed: ") && table.contains("`nonsense`"),
+        "{code} {table}"
     );
+    assert_eq!(ran.stderr, "error: no case was computed\n");
 }
 
 #[test]

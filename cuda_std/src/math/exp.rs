@@ -203,6 +203,8 @@ pub fn tanh(x: f32) -> f32 {
     let f = fma(t, 2.0 * LOG2_E, -(rounded - ROUND));
     let p = fma(horner(f, EXP2), f, 1.0);
     let e = f32::from_bits(p.to_bits().wrapping_add(rounded.to_bits() << 23));
-    let far = fma(-2.0, reciprocal(1.0 + e), 1.0).copysign(x);
-    if a >= 0.6 { far } else { near } // for a NaN, `near` is NaN
+    let far = fma(-2.0, reciprocal(1.0 + e), 1.0);
+    // For a NaN, `near` is NaN; for -0, it is +0.
+    let value = if a >= 0.6 { far } else { near };
+    value.copysign(x)
 }

@@ -165,5 +165,7 @@ pub fn tanh(x: f32) -> f32 {
     let far = fma(-2.0, reciprocal(ex2(a * (4.0 * HALF_LOG2_E)) + 1.0), 1.0);
     let z = mul_rn(x, x);
     let near = fma(mul_rn(z, horner(z, Q)), x, x);
-    if a < 0.4 { near } else { far.copysign(x) }
+    // For -0, `near` is +0.
+    let value = if a < 0.4 { near } else { far };
+    value.copysign(x)
 }

@@ -92,11 +92,17 @@ fn quadrant(r: f32, q: u32) -> f32 {
     if q & 2 == 0 { value } else { -value }
 }
 
+/// `value`, but x where x is 0: the polynomials make +0 of -0.
+#[inline(always)]
+fn with_sign_of_zero(value: f32, x: f32) -> f32 {
+    if x == 0.0 { x } else { value }
+}
+
 /// Sine of x radians, at most 2 ulp; NaN at ±inf.
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
     let (r, q) = reduce(x);
-    quadrant(r, q)
+    with_sign_of_zero(quadrant(r, q), x)
 }
 
 /// Cosine of x radians, at most 2 ulp; NaN at ±inf.
@@ -111,5 +117,5 @@ pub fn cos(x: f32) -> f32 {
 pub fn tan(x: f32) -> f32 {
     let (r, q) = reduce(x);
     let (sin, cos) = sin_cos(r);
-    if q & 1 == 0 { sin / cos } else { -cos / sin }
+    with_sign_of_zero(if q & 1 == 0 { sin / cos } else { -cos / sin }, x)
 }

@@ -10,6 +10,7 @@ mod maps;
 mod moves;
 mod own_arithmetic;
 mod refusals;
+mod zeros;
 
 use proptest::prelude::*;
 use serde::Deserialize;

@@ -223,6 +223,18 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
             };
             refused!(gradient.run_into(&out, stream), OutOfBounds, limit);
         }
+        let out = NormGradients {
+            dx: one.clone(),
+            dweight: None,
+            dbias: some(),
+        };
+        let gradient = RmsNormGrad::new(&x, &x, &kept);
+        refused!(
+            gradient.run_into(&out, stream),
+            InvalidValue,
+            "dbias",
+            "no bias"
+        );
     });
 }
 

@@ -93,21 +93,26 @@ pub(crate) struct Args {
     device: String,
     /// Seed of the emulator's random choices (order of warps, completion of asynchronous work), and
     /// of buffers without a seed of their own.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     seed: u64,
     /// Seed of buffers without a seed of their own [default: --seed].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     fill_seed: Option<u64>,
     /// Run on the emulator with all of its checks, including data races.
     #[arg(long)]
     check: bool,
     /// Run with the checks under N seeds from --seed on, each time with the same buffer contents.
     /// The report of a fault names the seed that reproduces it.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
     /// Most instructions that a warp may run on the emulator: a loop without an end is a fault then
     /// [default: 1000000000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     instruction_budget: Option<u64>,
     /// Run on the emulator and print its counters: instructions, memory traffic, bank conflicts,
     /// the hottest lines, and an estimate of the time on a GPU.

@@ -63,7 +63,7 @@ macro_rules! gradient {
         /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
         /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
         /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise, nor `mean`, `rstd` or `weight` |
-        /// | `dweight`, `dbias` (written) | as `weight` | f32 | contiguous; must not overlap another operand or each other |
+        /// | `dweight`, `dbias` (written; the latter of layer norm only) | as `weight` | f32 | contiguous; must not overlap another operand or each other |
         ///
         /// # Numerics
         /// Computed in f32; `dx` is rounded once. `dweight` and `dbias` are added up in two passes,
@@ -266,6 +266,13 @@ impl<T: Float> NormGrad<'_, T> {
     fn validate(&self, out: &NormGradients<T>, stream: &Stream) -> Result<RowAxes> {
         check::device("x", self.x, stream)?;
         let axes = self.along.of(self.x)?;
+        if out.dbias.is_some() && self.mean.is_none() {
+            return Err(Error::InvalidValue {
+                what: "dbias",
+                got: "asked for".into(),
+                want: "none: RMS norm has no bias".into(),
+            });
+        }
         if out.dweight.is_some() || out.dbias.is_some() {
             self.check_columns(&axes)?;
         }
