@@ -10,7 +10,8 @@ use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 use crate::arch::Arch;
 use crate::assemble::Assembled;
 use crate::error::{Error, Step};
-use crate::pipeline::{CrateBuild, side_by_side};
+use crate::lint::EVERYWHERE;
+use crate::pipeline::{CrateBuild, CrateCode, side_by_side};
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
 
@@ -320,6 +321,7 @@ impl CudaBuilder {
             }
         }
         self.check_families(&there)?;
+        self.check_local(&code)?;
         // The longest first, so that no core waits for one that was begun last.
         todo.sort_by_key(|(_, family)| Reverse(family.module.lines()));
         let mut modules = side_by_side(todo, |(arch, family)| build.family(arch, family))?;
@@ -337,6 +339,25 @@ impl CudaBuilder {
                 reason: format!("no `{missing}` in the crate; it has {}", there.join(", ")),
             })
         })
+    }
+
+    /// Checks that each kernel that may use local memory exists in the crate.
+    fn check_local(&self, code: &CrateCode) -> Result<(), Error> {
+        let there: BTreeSet<&str> = code.kernel_names().collect();
+        let is_missing = |name: &&String| *name != EVERYWHERE && !there.contains(name.as_str());
+        self.local
+            .iter()
+            .find(is_missing)
+            .map_or(Ok(()), |missing| {
+                let there: Vec<&str> = there.iter().copied().collect();
+                Err(Error::Option {
+                    option: "allow_local",
+                    reason: format!(
+                        "no kernel `{missing}` in the crate; it has {}",
+                        there.join(", ")
+                    ),
+                })
+            })
     }
 
     fn checked_crate(&self) -> Result<PathBuf, Error> {

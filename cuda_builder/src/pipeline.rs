@@ -50,6 +50,11 @@ impl CrateCode {
         of_kernels.chain(of_fragments)
     }
 
+    /// Names of all kernels.
+    pub(crate) fn kernel_names(&self) -> impl Iterator<Item = &str> {
+        self.kernels.iter().map(|kernel| kernel.name.as_str())
+    }
+
     /// The families of what is built for `arch`: kernels that name it, and if it was asked for,
     /// those that name none.
     pub(crate) fn families(&self, arch: Arch, asked_for: bool) -> Result<Vec<Family>, Error> {

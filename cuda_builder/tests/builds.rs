@@ -314,6 +314,13 @@ fn local_memory_may_be_allowed_to_one_kernel() -> Outcome {
     let builder = builder(&toolchain).features(["local"]);
     let other = builder.clone().allow_local("axpy").build();
     assert!(matches!(other, Err(Error::Refused { family, .. }) if family == "local"));
+    let Err(Error::Option { option, reason }) = builder.clone().allow_local("none").build() else {
+        panic!("there is no such kernel");
+    };
+    assert!(
+        option == "allow_local" && reason.contains("no kernel `none`") && reason.contains("axpy"),
+        "{reason}"
+    );
     let report = builder.allow_local("scattered").build()?;
     assert!(ptx(&report)["local"].contains(".local .align"));
     Ok(())

@@ -1,5 +1,6 @@
 //! Errors of the three things that a caller does: manage memory, load a module, launch a kernel.
 
+use ptx_syntax::explain::MOST_STATIC_SHARED_BYTES;
 use ptx_syntax::target::{NewerInstruction, Target, UnknownTarget};
 
 use crate::emulator::COMPUTE_CAPABILITY;
@@ -94,6 +95,17 @@ pub enum LoadError {
     /// An instruction that the module's target lacks: no driver loads it.
     #[error("PTX line {line}: {0}", line = .0.line)]
     NewerInstruction(#[from] NewerInstruction),
+    /// A kernel with more static shared memory than a driver loads.
+    #[error(
+        "PTX line {line}: {bytes} bytes of static shared memory, want {MOST_STATIC_SHARED_BYTES} or \
+         less; dynamic shared memory may have more"
+    )]
+    StaticShared {
+        /// What its variables need.
+        bytes: u64,
+        /// Line of the kernel in the text, from 1.
+        line: u32,
+    },
     /// An instruction, modifier or directive that the emulator does not implement.
     #[error("PTX line {line}: `{what}` is not supported")]
     Unsupported {

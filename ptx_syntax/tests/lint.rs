@@ -270,3 +270,17 @@ fn an_unknown_target_is_an_error_at_its_line() {
         assert_eq!(lint(&parse(&text).expect("valid PTX")), [], "{target}");
     }
 }
+
+#[test]
+fn more_static_shared_memory_than_ptxas_takes_is_an_error() {
+    let kernel = |bytes: u32| {
+        findings(&format!(
+            ".shared .align 4 .b8 x[{bytes}];\n.entry k() {{\nmov.b32 %r1, x;\n}}"
+        ))
+    };
+    assert_eq!(kernel(48 << 10), []);
+    assert_eq!(
+        kernel((48 << 10) + 1),
+        [(Severity::Error, Rule::StaticShared, 2)]
+    );
+}

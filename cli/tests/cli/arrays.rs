@@ -338,3 +338,22 @@ fn a_beta_without_c_is_wrong_usage() {
     )
     .failed(2, &["--beta needs --c"]);
 }
+
+#[test]
+fn attention_says_that_lengths_are_not_negative() {
+    for option in [
+        "--seqused-k",
+        "--leftpad-k",
+        "--cu-seqlens-q",
+        "--cu-seqlens-k",
+    ] {
+        let folder = Folder::new();
+        let words = format!("attention q.npy k.npy v.npy -o out:o.npy {option} 0,-1");
+        let ran = compute(&folder, &words);
+        let (code, said) = (ran.code, ran.stderr);
+        assert!(
+            code == 2 && said.contains("want 0 or more"),
+            "{code} {said}"
+        );
+    }
+}

@@ -344,6 +344,11 @@ fn faults_of_the_description_name_file_and_key() {
         ),
         ("u32 = 100", "u32 = -1", &["line "]),
         (
+            "f32 = 0.0",
+            "f32 = 1e300",
+            &["line ", "1e300 is too large for f32"],
+        ),
+        (
             "u32 = 100",
             "u16 = 100",
             &["unknown variant `u16`", "`u32`"],
@@ -404,4 +409,22 @@ fn a_gpu_that_is_not_there_is_an_error_and_no_emulator() {
     ]);
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
     assert_eq!(folder.names(), ["launch.toml"]);
+}
+
+#[test]
+fn options_of_numbers_say_that_a_negative_one_is_out_of_range() {
+    let folder = Folder::new();
+    for option in [
+        "--seed",
+        "--fill-seed",
+        "--schedules",
+        "--instruction-budget",
+    ] {
+        let ran = run(&folder, SAXPY, &[option, "-1"]);
+        let (code, said) = (ran.code, ran.stderr);
+        assert!(
+            code == 2 && said.contains("invalid value '-1'") && said.contains(option),
+            "{code} {said}"
+        );
+    }
 }

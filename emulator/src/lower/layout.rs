@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ptx_syntax::ast::{Constant, Function, Initializer, Module, Space, Variable};
+use ptx_syntax::explain::MOST_STATIC_SHARED_BYTES;
 
 use crate::error::LoadError;
 use crate::memory::shared::SHARED_BASE;
@@ -172,6 +173,11 @@ pub(super) fn shared_layout(
                 line: variable.line,
             });
         }
+    }
+    let bytes = end - SHARED_BASE;
+    if bytes > MOST_STATIC_SHARED_BYTES {
+        let line = functions[0].line;
+        return Err(LoadError::StaticShared { bytes, line });
     }
     let dynamic: Vec<_> = used.iter().filter(|v| is_dynamic(v)).collect();
     let align = dynamic

@@ -172,21 +172,8 @@ fn sizes_beyond_every_limit_are_refused() {
     let text = format!(
         "{HEADER}.visible .entry k()\n{{\n.shared .align 1 .b8 x[18446744073709551615];\n.shared .align 1 .b8 y[18446744073709551615];\nret;\n}}\n"
     );
-    let emulator = emulator();
-    let module = emulator
-        .load(&text)
-        .expect("the limit is checked at the launch");
-    let shape = LaunchConfig {
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: u32::MAX,
-        cluster: None,
-    };
-    let result = emulator.launch(&module, "k", &shape, &[]);
-    assert!(
-        matches!(result, Err(LaunchError::SharedMemory { .. })),
-        "{result:?}"
-    );
+    let error = emulator().load(&text).expect_err("two of 2^64 bytes");
+    assert!(matches!(error, LoadError::StaticShared { .. }), "{error:?}");
 }
 
 #[test]
@@ -208,7 +195,7 @@ fn unresolved_functions_are_refused() {
 fn launches_that_no_device_takes_are_refused() -> Result<(), Box<dyn std::error::Error>> {
     let emulator = emulator();
     let text = format!(
-        "{HEADER}.visible .entry k(.param .u32 n) .maxntid 128, 1, 1\n{{\n.shared .align 4 .b8 s[200000];\n.reg .b32 %r<2>;\nmov.u32 %r1, s;\nret;\n}}\n.visible .entry exact() .reqntid 32, 2, 1\n{{\nret;\n}}\n"
+        "{HEADER}.visible .entry k(.param .u32 n) .maxntid 128, 1, 1\n{{\n.shared .align 4 .b8 s[40000];\n.reg .b32 %r<2>;\nmov.u32 %r1, s;\nret;\n}}\n.visible .entry exact() .reqntid 32, 2, 1\n{{\nret;\n}}\n"
     );
     let module = emulator.load(&text)?;
     let launch = |kernel: &str, grid, block, shared_bytes, params: &[&[u8]]| {
@@ -225,11 +212,11 @@ fn launches_that_no_device_takes_are_refused() -> Result<(), Box<dyn std::error:
         )
     };
     let four: &[u8] = &[0; 4];
-    assert!(launch("k", [1; 3], [128, 1, 1], 32_448, &[four]).is_ok());
+    assert!(launch("k", [1; 3], [128, 1, 1], 192_448, &[four]).is_ok());
     assert!(matches!(
-        launch("k", [1; 3], [128, 1, 1], 32_449, &[four]),
+        launch("k", [1; 3], [128, 1, 1], 192_449, &[four]),
         Err(LaunchError::SharedMemory {
-            static_bytes: 200_000,
+            static_bytes: 40_000,
             limit: 232_448,
             ..
         })
@@ -349,4 +336,19 @@ fn freed_memory_is_recognised() -> Result<(), Box<dyn std::error::Error>> {
         other => panic!("a fault was expected, got {other:?}"),
     }
     Ok(())
+}
+
+#[test]
+fn more_static_shared_memory_than_a_driver_loads_is_refused() {
+    let load = |bytes: u32| {
+        let text = format!(
+            "{HEADER}.shared .align 4 .b8 x[{bytes}];\n.visible .entry k() {{\n.reg .b32 %r<2>;\nmov.u32 %r1, x;\nret;\n}}\n"
+        );
+        emulator().load(&text).map(drop)
+    };
+    load(48 << 10).expect("that many are static");
+    let error = load((48 << 10) + 4).expect_err("more than 48 KiB");
+    let want = "PTX line 5: 49156 bytes of static shared memory, want 49152 or less; dynamic shared \
+                memory may have more";
+    assert_eq!(error.to_string(), want);
 }

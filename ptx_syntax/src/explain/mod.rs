@@ -12,6 +12,9 @@ use crate::ast::{
 pub use class::Class;
 pub use report::{KernelReport, ModuleReport, ParamReport};
 
+/// Most static shared memory that a kernel may have, in bytes: ptxas and drivers refuse more.
+pub const MOST_STATIC_SHARED_BYTES: u64 = 48 << 10;
+
 /// Counts what each kernel of the module contains.
 pub fn explain(module: &Module) -> ModuleReport {
     let kernels = module

@@ -72,6 +72,9 @@ pub enum Rule {
     /// An aligned barrier behind a guard: undefined unless the predicate is the same for all
     /// threads.
     GuardedBarrier,
+    /// A kernel with more than 48 KiB of static shared memory: ptxas refuses it. Dynamic shared
+    /// memory may have more.
+    StaticShared,
 }
 
 impl fmt::Display for Rule {
@@ -87,6 +90,7 @@ impl fmt::Display for Rule {
             Rule::UnknownTarget => "unknown-target",
             Rule::NewerInstruction => "newer-instruction",
             Rule::GuardedBarrier => "guarded-barrier",
+            Rule::StaticShared => "static-shared",
         })
     }
 }

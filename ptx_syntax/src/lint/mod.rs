@@ -6,6 +6,7 @@
 mod finding;
 mod function;
 mod link;
+mod shared;
 mod sync;
 mod target;
 
@@ -50,6 +51,7 @@ pub fn lint_with(module: &Module, options: &LintOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     link::check(module, &mut findings);
     target::check(module, &mut findings);
+    shared::check(module, &mut findings);
     for function in &module.functions {
         if function.body.is_some() {
             function::check(function, options, &mut findings);

@@ -1,6 +1,7 @@
 //! Arguments of the kernel, as described by `launch.toml`.
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use warpsmith::TensorMap;
 
 /// One argument of the kernel.
@@ -15,7 +16,7 @@ pub(super) enum Arg {
     I32(i32),
     U64(u64),
     I64(i64),
-    F32(f32),
+    F32(#[serde(deserialize_with = "single")] f32),
     F64(f64),
     /// A struct by value: fields laid out as `#[repr(C)]` does.
     Struct(Vec<Field>),
@@ -29,8 +30,18 @@ pub(super) enum Field {
     I32(i32),
     U64(u64),
     I64(i64),
-    F32(f32),
+    F32(#[serde(deserialize_with = "single")] f32),
     F64(f64),
+}
+
+/// A number as f32; a finite one stays finite.
+fn single<'de, D: Deserializer<'de>>(value: D) -> Result<f32, D::Error> {
+    let value = f64::deserialize(value)?;
+    let single = value as f32;
+    match single.is_infinite() && value.is_finite() {
+        true => Err(D::Error::custom(format!("{value:e} is too large for f32"))),
+        false => Ok(single),
+    }
 }
 
 impl Arg {

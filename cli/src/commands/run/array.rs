@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use half::{bf16, f16};
 use ndarray::{ArrayViewD, IxDyn};
 use warpsmith::DType;
 
@@ -12,8 +13,8 @@ use crate::output::OutputFiles;
 
 /// The elements of the file as bytes of `dtype`, in C order.
 ///
-/// Floats of any width become floats of `dtype`, rounded to nearest even; integers must be of
-/// `dtype` already.
+/// Floats of any width become floats of `dtype`, rounded to nearest even, and an error if that is
+/// an infinity; integers must be of `dtype` already.
 pub(super) fn read(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let describe = || format!("fill: {}", path.display());
     let is_float = small_float::append(dtype, 0.0, &mut Vec::new());
@@ -29,9 +30,24 @@ pub(super) fn read(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>
     );
     let mut bytes = Vec::with_capacity(array.values.len() * dtype.size_bytes());
     for value in &array.values {
+        ensure!(
+            !value.is_finite() || is_finite_as(dtype, *value),
+            "fill: {} has {value:e}, which is too large for {dtype}",
+            path.display()
+        );
         small_float::append(dtype, *value, &mut bytes);
     }
     Ok(bytes)
+}
+
+/// Whether a finite number stays finite in a float of this type; those of 8 bits saturate.
+fn is_finite_as(dtype: DType, value: f64) -> bool {
+    match dtype {
+        DType::F32 => (value as f32).is_finite(),
+        DType::F16 => f16::from_f64(value).is_finite(),
+        DType::Bf16 => bf16::from_f64(value).is_finite(),
+        _ => true,
+    }
 }
 
 /// Adds the buffer to the files to write; floats of 16 bits and fewer become f32.
