@@ -79,11 +79,11 @@ macro_rules! gradient {
         ///
         /// # Performance
         /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
-        /// over partial sums: at most 1,056 per column. Rows are read twice, and once more for
-        /// `dweight` and `dbias`, if their length is not a multiple of 16 bytes, if they are longer
-        /// than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a weight in f32), if
-        /// they are f16 with a weight in f32, and on GPUs other than of compute capability 9.0; but
-        /// only once altogether where a row fits the shared memory of a block.
+        /// over partial sums: at most 1,056 per column. Rows are read twice (once where
+        /// one fits the shared memory of a block), and once more for `dweight` and `dbias`, if their
+        /// length is not a multiple of 16 bytes, if they are longer than 262,144 elements of 16 bits
+        /// (131,072 of f32, or of bf16 with a weight in f32), if they are f16 with a weight in f32,
+        /// and on GPUs other than of compute capability 9.0.
         ///
         /// # Examples
         /// ```
