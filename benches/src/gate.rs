@@ -19,7 +19,7 @@ pub enum Change {
         /// New time over old time.
         times: f64,
     },
-    /// Its answers are wrong now.
+    /// Its answers are wrong, whatever they were before.
     Wrong,
     /// It is no longer measured.
     Gone,
@@ -51,32 +51,28 @@ impl fmt::Display for Regression {
 /// The rows that are worse in `new` than in `old`, in the order of `old`, and the wrong ones of
 /// `new`. A tolerance of 0.03 allows a row to take 3 % longer.
 pub fn regressions(old: &Report, new: &Report, tolerance: f64) -> Vec<Regression> {
-    let change_of = |before: &Row| {
-        // A case may be there several times: each has to be as fast.
-        let mut same = new
-            .rows
-            .iter()
-            .filter(|row| is_same(row, before))
-            .peekable();
-        match same.peek() {
-            None => Some(Change::Gone),
-            Some(_) => same.find_map(|after| change(before, after, tolerance)),
-        }
-    };
-    let is_new = |row: &&Row| !old.rows.iter().any(|before| is_same(row, before));
-    let wrong_of = |row: &Row| (row.verdict() == Verdict::Wrong).then_some(Change::Wrong);
     let of = |row: &Row, change: Change| Regression {
         set: row.set.clone(),
         case: row.case.clone(),
         change,
     };
-    let of_old = old
-        .rows
-        .iter()
-        .filter_map(|row| Some(of(row, change_of(row)?)));
-    let of_new = new.rows.iter().filter(is_new);
-    let of_new = of_new.filter_map(|row| Some(of(row, wrong_of(row)?)));
-    of_old.chain(of_new).collect()
+    let mut found = Vec::new();
+    for before in &old.rows {
+        // A case may be there several times: each has to be as fast.
+        let same = || new.rows.iter().filter(|row| is_same(row, before));
+        let change = match same().next() {
+            None => Some(Change::Gone),
+            Some(_) => same().find_map(|after| change(before, after, tolerance)),
+        };
+        found.extend(change.map(|change| of(before, change)));
+    }
+    for row in &new.rows {
+        let is_new = !old.rows.iter().any(|before| is_same(row, before));
+        if is_new && row.verdict() == Verdict::Wrong {
+            found.push(of(row, Change::Wrong));
+        }
+    }
+    found
 }
 
 fn is_same(a: &Row, b: &Row) -> bool {
@@ -112,6 +108,17 @@ mod tests {
         let before = vec![row("a", 1.0), row("b", 1.0), row("c", 1.0)];
         let after = vec![row("c", 0.5), row("b", 1.02), row("a", 1.04)];
         assert_eq!(found(before, after), ["s a: takes 1.040 times as long"]);
+    }
+
+    #[test]
+    fn wrong_answers_of_a_new_row_are_named() {
+        let mut wrong = row("b", 0.1);
+        wrong.difference = Some(1.0);
+        let after = vec![row("a", 1.0), wrong];
+        assert_eq!(
+            found(vec![row("a", 1.0)], after),
+            ["s b: its answers are wrong"]
+        );
     }
 
     #[test]

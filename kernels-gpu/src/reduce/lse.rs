@@ -74,7 +74,8 @@ impl<R: Real + Rounded> Fold for Lse<R> {
         }
     }
     /// Takes one exponential, whichever maximum is larger. A NaN may become the maximum or not; in
-    /// both cases it is in the sum, and stays there. Two equal maxima, also infinite ones, have the distance 0.
+    /// both cases it is in the sum, and stays there. Two equal maxima, also infinite ones, have the
+    /// distance 0.
     #[inline(always)]
     fn merge(a: MaxSum<R>, b: MaxSum<R>, _: &ReduceParams) -> MaxSum<R> {
         let apart = b.max.minus(a.max);
