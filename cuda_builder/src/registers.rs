@@ -1,17 +1,19 @@
 //! Register names that are short.
 //!
 //! LLVM numbers the registers of a function in the order in which it made them, to `%r3224` and
-//! further, and their names were two fifths of our text. Here the letter behind the `%` says what a
-//! register holds, and the most used registers have a single digit:
+//! further, and their names were two fifths of our text. Here the letter says what a register holds,
+//! and the most used registers have a single digit:
 //!
 //! | a register of | is LLVM's | and here |
 //! |---|---|---|
-//! | a predicate | `%p12` | `%p2`, `%q2` |
-//! | 16 bits | `%rs12` | `%h2` |
-//! | 32 bits | `%r12` | `%r2`, then other small letters, then capitals from `%N` on |
-//! | 64 bits | `%rd12` | `%D2`, then other capitals to `%M` |
+//! | a predicate | `%p12` | `p2`, `q2` |
+//! | 16 bits | `%rs12` | `h2` |
+//! | 32 bits | `%r12` | `r2`, then other small letters, then capitals from `N` on |
+//! | 64 bits | `%rd12` | `D2`, then other capitals to `M` |
 //!
-//! Of names of one length the earlier ones come first in the text.
+//! Of names of one length the earlier ones come first in the text. A letter with numbers that is a
+//! name of something else in the module (a kernel `h2`, a register `p1` in `asm!`) names no register,
+//! and where `asm!` declares what is called as LLVM's registers are, those keep their names.
 //!
 //! Each register keeps a name of its own. Giving a name to the next value once one is dead would be
 //! shorter, but ptxas 13.0 allocates by names: it spills in 75 of our 309 kernels then. What the names
@@ -32,6 +34,7 @@ const CLASSES: [(&str, &str); 4] = [
 
 /// The text of a module, tidy, with short names of registers.
 pub(crate) fn shorten(ptx: &str) -> String {
+    let taken = taken(ptx);
     let mut out = String::with_capacity(ptx.len());
     let mut body = 0;
     let mut depth = 0_usize;
@@ -50,7 +53,7 @@ pub(crate) fn shorten(ptx: &str) -> String {
         depth += line.matches('{').count();
         depth -= line.matches('}').count().min(depth);
         if depth == 0 {
-            out.push_str(&Body::of(&ptx[body..start]).shortened());
+            out.push_str(&Body::of(&ptx[body..start]).shortened(&taken));
             out.push_str(line);
         }
     }
@@ -60,13 +63,25 @@ pub(crate) fn shorten(ptx: &str) -> String {
     out
 }
 
+/// Letters that stand with a number, or are declared with numbers (`.reg .b32 a<4>`), anywhere in a
+/// module.
+fn taken(ptx: &str) -> String {
+    let letter = |(start, word): (usize, &str)| {
+        let letter = word.chars().next().filter(char::is_ascii_alphabetic)?;
+        let number = &word[1..];
+        let declares = number.is_empty() && ptx[start + 1..].starts_with('<');
+        // Behind a dot it is a part of an instruction: `.v2`, `.b32`.
+        let is_name = !ptx[..start].ends_with('.');
+        (is_name && (declares || is_number(number))).then_some(letter)
+    };
+    words(ptx).filter_map(letter).collect()
+}
+
 /// What stands between the braces of a function.
 struct Body<'a> {
     text: &'a str,
     /// LLVM's registers by their class.
     registers: [Vec<Register<'a>>; CLASSES.len()],
-    /// Letters that `asm!` has taken: whose names with a number are not LLVM's.
-    taken: String,
 }
 
 #[derive(Clone, Copy)]
@@ -80,35 +95,28 @@ struct Register<'a> {
 impl<'a> Body<'a> {
     fn of(text: &'a str) -> Self {
         let mut found: HashMap<&str, (usize, Register<'_>)> = HashMap::new();
-        let mut taken = String::new();
         for (first, name) in words(text) {
             if let Some(class) = class(name) {
                 let uses = 0;
                 let new = Register { name, uses, first };
                 found.entry(name).or_insert((class, new)).1.uses += 1;
-            } else if let Some(rest) = name.strip_prefix('%') {
-                let number = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-                if rest.len() == number.len() + 1 && is_number(number) {
-                    taken.extend(rest.chars().next());
-                }
             }
         }
         let mut registers = [const { Vec::new() }; CLASSES.len()];
         for (class, register) in found.into_values() {
             registers[class].push(register);
         }
-        Self {
-            text,
-            registers,
-            taken,
-        }
+        Self { text, registers }
     }
 
-    fn shortened(self) -> String {
+    fn shortened(self, taken: &str) -> String {
         let mut names = HashMap::new();
         let mut declared = HashMap::new();
         for ((prefix, letters), registers) in CLASSES.into_iter().zip(self.registers) {
-            let free = |letter: &char| !self.taken.contains(*letter);
+            if !is_declared_once(self.text, prefix) {
+                continue;
+            }
+            let free = |letter: &char| !taken.contains(*letter);
             let letters: Vec<char> = letters.chars().filter(free).collect();
             if let Some(class) = Class::of(registers, &letters) {
                 declared.insert(prefix, class.declarators());
@@ -117,9 +125,7 @@ impl<'a> Body<'a> {
         }
         let mut out = String::with_capacity(self.text.len());
         for line in self.text.split_inclusive('\n') {
-            if let Some((head, declarator)) = line.split_once('\t')
-                && head.starts_with(".reg ")
-                && let Some((prefix, _)) = declarator.split_once('<')
+            if let Some((head, prefix)) = declaration(line)
                 && let Some(declarators) = declared.get(prefix)
             {
                 out.extend([head, "\t", declarators, ";\n"]);
@@ -163,24 +169,24 @@ impl<'a> Class<'a> {
                 let number = numbers.start + at % numbers.len();
                 let (letter, end) = &mut ends[at / numbers.len()];
                 *end = number + 1;
-                names.push((register.name, format!("%{letter}{number}")));
+                names.push((register.name, format!("{letter}{number}")));
             }
             numbers = numbers.end..numbers.end * 10;
         }
         Some(Self { names, ends })
     }
 
-    /// `%r<100>,%s<10>`
+    /// `r<100>,s<10>`
     fn declarators(&self) -> String {
         let each = self.ends.iter().filter(|(_, end)| *end > 0);
-        let each = each.map(|(letter, end)| format!("%{letter}<{end}>"));
+        let each = each.map(|(letter, end)| format!("{letter}<{end}>"));
         each.collect::<Vec<String>>().join(",")
     }
 }
 
 /// Digits of all names with so many letters, of the most used first, and what declares the letters.
 fn length(registers: &[Register<'_>], letters: usize) -> usize {
-    const DECLARATOR: usize = ",%r<10>".len();
+    const DECLARATOR: usize = ",r<10>".len();
     let mut digits = 0;
     let mut shorter = 10 * letters;
     let mut length = 1;
@@ -192,6 +198,27 @@ fn length(registers: &[Register<'_>], letters: usize) -> usize {
         digits += register.uses * length;
     }
     digits + letters * DECLARATOR
+}
+
+/// `.reg .b32` and `%r` of LLVM's declaration `.reg .b32\t%r<24>;`.
+fn declaration(line: &str) -> Option<(&str, &str)> {
+    let (head, declarator) = line.split_once('\t')?;
+    let (prefix, _) = declarator.split_once('<')?;
+    head.starts_with(".reg ").then_some((head, prefix))
+}
+
+/// Whether LLVM declares the registers of a class, and nothing else declares one of such a name.
+fn is_declared_once(body: &str, prefix: &str) -> bool {
+    let llvms = body.lines().filter_map(declaration);
+    let statements = body
+        .split(';')
+        .filter(|statement| statement.contains(".reg"));
+    let is_of = |&(_, name): &(usize, &str)| {
+        let number = name.strip_prefix(prefix);
+        number.is_some_and(|number| number.is_empty() || is_number(number))
+    };
+    let all = statements.flat_map(words).filter(is_of);
+    llvms.filter(|&(_, own)| own == prefix).count() == 1 && all.count() == 1
 }
 
 /// The class of a name of LLVM's.
@@ -256,22 +283,22 @@ ret;
 .param .u64 $a0
 )
 {
-.reg .pred\t%p<1>;
-.reg .b16\t%h<1>;
-.reg .b32\t%r<12>;
-.reg .b64\t%D<2>;
-ld.param.b64\t%D0,[$a0];
-mov.u32\t%r0,%tid.x;
-mov.b32\t%r1,0;
-mov.b32 {%r2,%r3},%D0;
-{ .reg .b32 %s<2>; add.s32 %s1,%r1,%r1; mov.b32 %r4,%s1; }
+.reg .pred\tp<1>;
+.reg .b16\th<1>;
+.reg .b32\tr<12>;
+.reg .b64\tD<2>;
+ld.param.b64\tD0,[$a0];
+mov.u32\tr0,%tid.x;
+mov.b32\tr1,0;
+mov.b32 {r2,r3},D0;
+{ .reg .b32 %s<2>; add.s32 %s1,r1,r1; mov.b32 r4,%s1; }
 {
 .reg .pred %q;
-@%p0 mov.b32 %r5,%r1; // hole load1 %r6 %r7 <- %D0
+@p0 mov.b32 r5,r1; // hole load1 r6 r7 <- D0
 }
-mov.b32\t{%r8,%r10},%D1;
-mov.b32\t%r9,%r11;
-cvt.u16.u32\t%h0,%r9;
+mov.b32\t{r8,r10},D1;
+mov.b32\tr9,r11;
+cvt.u16.u32\th0,r9;
 }
 .func g()
 {
@@ -281,26 +308,60 @@ ret;
         assert_eq!(shorten(MODULE), short);
     }
 
-    #[test]
-    fn letters_that_asm_names_with_numbers_are_left_to_it() {
-        let body = Body::of(MODULE);
-        assert_eq!(body.taken, "ss");
+    /// A module whose functions have 90 registers.
+    fn many(before: &str, inside: &str) -> String {
         let many: Vec<String> = (1..=90)
             .map(|n| format!("add.s32\t%r{n},%r{n},%r{n};"))
             .collect();
-        let text = format!(
-            "{{\n.reg .b32\t%r<91>;\nmov.b32 %t3,%r1;\n{}\n}}\n",
-            many.join("\n")
-        );
-        let short = shorten(&text);
-        let letters: Vec<char> = "rsuvwxyza".chars().collect();
-        let declared: Vec<String> = letters.iter().map(|l| format!("%{l}<10>")).collect();
-        assert!(
-            short.contains(&format!(".reg .b32\t{};\n", declared.join(","))),
-            "{short}"
-        );
-        assert!(short.contains("add.s32\t%a9,%a9,%a9;\n"), "{short}");
-        assert_eq!(short.matches("%t3").count(), 1, "{short}");
+        let many = many.join("\n");
+        format!("{before}{{\n.reg .b32\t%r<91>;\n{inside}\n{many}\n}}\n")
+    }
+
+    #[test]
+    fn letters_of_other_names_are_left_to_them() {
+        let cases = [
+            (".visible .entry t3()\n", "ret;"),
+            (".shared .align 4 .b8 t3[4];\n", "ret;"),
+            (".func g()\n{\ncall t3;\n}\n", "ret;"),
+            ("", "mov.b32 %r1,t3;"),
+            ("", "{ .reg .pred t3; @t3 ret; }"),
+            ("", "{ .reg .b32 t<4>; mov.b32 %r1,%r2; }"),
+            ("", "{ .reg .b32 t4<4>; mov.b32 %r1,%r2; }"),
+            ("", "t3: bra t3;"),
+        ];
+        for (before, inside) in cases {
+            let text = many(before, inside);
+            assert_eq!(taken(&text).replace('t', ""), "", "{text}");
+            let short = shorten(&text);
+            let letters: Vec<char> = "rsuvwxyza".chars().collect();
+            let declared: Vec<String> = letters.iter().map(|l| format!("{l}<10>")).collect();
+            assert!(
+                short.contains(&format!(".reg .b32\t{};\n", declared.join(","))),
+                "{short}"
+            );
+            assert!(short.contains("add.s32\ta9,a9,a9;\n"), "{short}");
+            assert_eq!(short.matches("t3").count(), text.matches("t3").count());
+        }
+    }
+
+    #[test]
+    fn parts_of_instructions_and_other_names_take_no_letter() {
+        let text = "ld.global.v2.b32 {%r1,%t2},[$a1+0]; mov.f32 %low16,0f3F800000; x<2> ab1 p q1a";
+        assert_eq!(taken(text), "x");
+    }
+
+    #[test]
+    fn names_like_llvms_that_asm_declares_keep_theirs() {
+        for scope in [
+            "{ .reg .b32 %r<4>; mov.b32 %r3,0; }",
+            "{ .reg .b32 %u, %r3; mov.b32 %r3,0; }",
+            "{\n.reg .b32\t%r<4>;\nmov.b32 %r3,0;\n}",
+        ] {
+            let text = many("", scope);
+            assert_eq!(shorten(&text), text);
+        }
+        let text = "{\nmov.b32 %r3,0;\n}\n";
+        assert_eq!(shorten(text), text);
     }
 
     #[test]
@@ -315,11 +376,11 @@ ret;
         );
         let short = shorten(&text);
         assert!(
-            short.starts_with("{\n.reg .b32\t%r<13>;\nmov.b32\t%r10,1;\n"),
+            short.starts_with("{\n.reg .b32\tr<13>;\nmov.b32\tr10,1;\n"),
             "{short}"
         );
-        assert_eq!(short.matches("\t%r0,").count(), 2, "{short}");
-        assert_eq!(short.matches("\t%r12,").count(), 1, "{short}");
+        assert_eq!(short.matches("\tr0,").count(), 2, "{short}");
+        assert_eq!(short.matches("\tr12,").count(), 1, "{short}");
     }
 
     #[test]
