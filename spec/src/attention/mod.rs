@@ -14,12 +14,14 @@
 //! | `simt` | the portable kernels |
 //! | [`sm90`] | kernels by TMA and `wgmma` |
 //! | [`sm80`], [`sm75`] | kernels by `mma.sync` |
+//! | [`decode`] | kernels for few queries, by `mma.sync` |
 //! | [`merge`] | merges partial results |
 //!
 //! Nothing here panics, for any values, so kernels that call it contain no trap.
 //!
 //! A query that sees no key gets o = 0 and lse = -inf (with a sink: the sink's logit).
 
+pub mod decode;
 mod lengths;
 mod mask;
 pub mod merge;

@@ -1,8 +1,9 @@
 //! GQA packing, where a tile of queries has several heads that share keys and values; and split-KV.
 //!
-//! With GQA packing, each of a warpgroup's 64 rows is one query of one of `heads` heads: row r is
-//! head `r % heads` of query `r / heads`. With split-KV, the keys of a tile are divided among
-//! several blocks, whose results are merged ([`merge`](super::merge)).
+//! With GQA packing, each of a tile's rows (64 of a warpgroup, 16 or 32 of
+//! [decoding](super::decode)) is one query of one of `heads` heads: row r is head `r % heads` of
+//! query `r / heads`. With split-KV, the keys of a tile are divided among several blocks, whose
+//! results are merged ([`merge`](super::merge)).
 
 use crate::gemm::sm90::MMA_M;
 
@@ -30,10 +31,10 @@ pub const fn packed_heads(group: u32) -> u32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FwdPacking {
-    /// Packed heads: those that share a key head, or a divisor of their number; up to 64.
+    /// Packed heads: those that share a key head, or a divisor of their number; up to the number of
+    /// rows.
     pub heads: u32,
-    /// Queries of a warpgroup's rows: as many as fit with all heads of each. Rows that are left
-    /// over are idle.
+    /// Queries of the rows: as many as fit with all heads of each. Rows that are left over are idle.
     pub queries: u32,
     /// 2^16 / heads, rounded up.
     reciprocal: u32,
@@ -47,15 +48,15 @@ pub struct FwdPacking {
 }
 
 impl FwdPacking {
-    /// `heads` packed heads, keys in one part; `None` if `heads` is 0 or more than a warpgroup's
-    /// rows.
-    pub const fn new(heads: u32) -> Option<Self> {
-        if heads == 0 || heads > MOST_PACKED_HEADS {
+    /// `heads` heads packed in `rows` rows, keys in one part; `None` if there are no heads, or more
+    /// than `rows`, or more rows than [`MOST_PACKED_HEADS`].
+    pub const fn new(heads: u32, rows: u32) -> Option<Self> {
+        if heads == 0 || heads > rows || rows > MOST_PACKED_HEADS {
             return None;
         }
         Some(Self {
             heads,
-            queries: MMA_M / heads,
+            queries: rows / heads,
             reciprocal: (1u32 << 16).div_ceil(heads),
             splits: 1,
             o_split: 0,
@@ -63,7 +64,7 @@ impl FwdPacking {
         })
     }
 
-    /// The query and the head of a warpgroup's row; `row` is less than 64.
+    /// The query and the head of a row; `row` is less than 64.
     #[inline(always)]
     pub const fn row(&self, row: u32) -> (u32, u32) {
         let query = row.wrapping_mul(self.reciprocal) >> 16;
@@ -78,15 +79,15 @@ mod tests {
     #[test]
     fn each_row_is_a_query_and_a_head_of_its_own() {
         for heads in 1..=MMA_M {
-            let packing = FwdPacking::new(heads).expect("they have room");
+            let packing = FwdPacking::new(heads, MMA_M).expect("they have room");
             assert!(packing.queries * heads <= MMA_M);
             assert!((packing.queries + 1) * heads > MMA_M);
             for row in 0..MMA_M {
                 assert_eq!(packing.row(row), (row / heads, row % heads));
             }
         }
-        assert_eq!(FwdPacking::new(0), None);
-        assert_eq!(FwdPacking::new(MMA_M + 1), None);
+        assert_eq!(FwdPacking::new(0, MMA_M), None);
+        assert_eq!(FwdPacking::new(MMA_M + 1, MMA_M), None);
     }
 
     #[test]

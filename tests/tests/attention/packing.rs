@@ -94,9 +94,10 @@ fn for_a_single_query_every_kernel_reads_keys_once() {
                     continue; // loads, not copies
                 }
                 // Copies issued by threads are counted also for rows that do not exist.
-                let rows = match way.name.contains("sm90") {
-                    true => group,
-                    false => keys * way.tile[0] as usize,
+                let rows = match &*way.name {
+                    name if name.contains("decode") => 0, // q is loaded, not copied
+                    name if name.contains("sm90") => group,
+                    _ => keys * way.tile[0] as usize,
                 };
                 let want = 2 * heads_kv * (rows + 2 * 256 * keys) * head_dim * 2;
                 assert_eq!(copied(&device), want as u64, "{way}");
@@ -156,14 +157,20 @@ fn masks_go_by_the_query_and_not_by_the_row() {
             let v = Tensor::from_slice(&device, &[1, seqlen_k, 1, 8], &one_hot).expect("v");
             let attention = Attention::new(&q, &k, &v);
             let attention = mask(attention).key_splits(splits).pack_heads(true);
-            let o = attention.run(&stream).expect("attention");
-            let o = o.to_ndarray().expect("o");
-            for ((_, query, head, key), o) in o.indexed_iter().map(|(at, o)| {
-                let at = (at[0], at[1], at[2], at[3]);
-                (at, o.wide())
-            }) {
-                let is_seen = key < seqlen_k && want[query][key];
-                assert_eq!(o > 0.0, is_seen, "{picture}, head {head} of {heads}");
+            let plan = attention.plan(&stream).expect("a plan");
+            // The kernel for decoding has room for 32 rows, Hopper's for 128.
+            let few = heads * seqlen_q <= 32;
+            assert_eq!(plan.candidates().len(), 1 + usize::from(few), "{plan}");
+            for way in plan.candidates() {
+                let o = attention.clone().with_kernel(&way.name).run(&stream);
+                let o = o.and_then(|o| o.to_ndarray()).expect("attention");
+                for ((_, query, head, key), o) in o.indexed_iter().map(|(at, o)| {
+                    let at = (at[0], at[1], at[2], at[3]);
+                    (at, o.wide())
+                }) {
+                    let is_seen = key < seqlen_k && want[query][key];
+                    assert_eq!(o > 0.0, is_seen, "{way}: {picture}, head {head} of {heads}");
+                }
             }
         }
     }
@@ -216,8 +223,13 @@ fn the_plan_packs_short_queries_and_splits_where_blocks_are_few() {
         let plan = Attention::new(&q, &kv, &kv).causal().plan(&stream);
         plan.expect("a plan").chosen().expect("a kernel").clone()
     };
-    let few = chosen([3, 4096], [64, 8]);
-    assert_eq!((&*few.name, few.heads), (PACKED, 8), "{few}");
+    for (queries, kernel) in [(1, 16), (2, 16), (3, 32), (4, 32)] {
+        let few = chosen([queries, 4096], [64, 8]);
+        let kernel = format!("flash_decode_bf16_d128_m{kernel}");
+        assert_eq!((&few.name, few.heads), (&kernel, 8), "{few}");
+    }
+    let more = chosen([5, 4096], [64, 8]);
+    assert_eq!((&*more.name, more.heads), (PACKED, 8), "{more}");
     let one = chosen([1, 512], [64, 8]);
     assert_eq!((one.heads, one.splits), (8, 1), "{one}");
     let long = chosen([1, 32_768], [8, 1]);

@@ -5,12 +5,14 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::attention::decode::{self, DecodeEntry, DecodeTile};
 use spec::attention::merge::{self, MergeEntry, MergeParams, PartsEntry};
 use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{FwdEntry, FwdLaunch};
 use spec::attention::{
-    BshStrides, FlashFwdParams, FwdPacking, OutputDType, SimtEntry, UNLIMITED, packed_heads,
+    BshStrides, FlashFwdParams, FwdPacking, MOST_PACKED_HEADS, OutputDType, SimtEntry, UNLIMITED,
+    packed_heads,
 };
 use spec::gemm::sm90::SPAN_BYTES;
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
@@ -71,6 +73,35 @@ pub(crate) fn sm75(entry: Sm75Entry, rng: &mut ChaCha8Rng) -> Trial {
     attend(entry, &kernel, vec![], rng)
 }
 
+pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let tile = entry.tile;
+    let kernel = Kernel {
+        dtype: entry.dtype,
+        o_dtypes: &FLOATS,
+        head_dim_cap: tile.head_dim_cap,
+        unit: 8,
+        tile_m: tile.rows,
+        threads: decode::THREADS,
+        shared_bytes: tile.smem_bytes(),
+    };
+    let (mut trial, mut args, params) = drawn(&kernel, rng);
+    let heads = match rng.random() {
+        true => packed_heads(params.heads_per_kv()),
+        false => 1,
+    };
+    let packing = FwdPacking::new(heads, tile.rows).expect("a few heads");
+    let grid = DecodeTile::grid(params.batch, params.seqlen_q, params.heads_q, &packing);
+    args.push(Arg::params(packing));
+    let config = LaunchConfig {
+        grid: grid.expect("a small attention"),
+        block: [kernel.threads, 1, 1],
+        shared_bytes: kernel.shared_bytes,
+        cluster: None,
+    };
+    trial.launch(entry, config, args);
+    trial
+}
+
 fn code(dtype: DType) -> u32 {
     OutputDType::new(dtype).expect("a float").code()
 }
@@ -110,7 +141,7 @@ pub(crate) fn sm90(entry: FwdEntry, rng: &mut ChaCha8Rng) -> Trial {
         (true, true) => packed_heads(params.heads_per_kv()),
         _ => 1,
     };
-    let packing = FwdPacking::new(heads).expect("a few heads");
+    let packing = FwdPacking::new(heads, MOST_PACKED_HEADS).expect("a few heads");
     let of_q = entry.is_packed.then_some(&packing);
     let mut args: Vec<Arg> = args
         .into_iter()
@@ -271,7 +302,7 @@ pub(crate) fn merge_parts(entry: PartsEntry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let (mut trial, args, params) = drawn(&kernel, rng);
     let rows = params.batch * params.heads_q * params.seqlen_q;
-    let mut packing = FwdPacking::new(1).expect("a head");
+    let mut packing = FwdPacking::new(1, MOST_PACKED_HEADS).expect("a head");
     packing.splits = rng.random_range(1..=40);
     packing.lse_split = u64::from(rows);
     packing.o_split = u64::from(rows * params.head_dim_v);

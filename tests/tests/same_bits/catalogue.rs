@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::attention::decode::DecodeEntry;
 use spec::attention::merge::{MergeEntry, PartsEntry};
 use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
@@ -35,6 +36,7 @@ pub(crate) enum Family {
     Attention(attention::SimtEntry),
     AttentionSm75(Sm75Entry),
     AttentionSm80(Sm80Entry),
+    AttentionDecode(DecodeEntry),
     AttentionSm90(FwdEntry),
     Merge(MergeEntry),
     MergeParts(PartsEntry),
@@ -102,6 +104,7 @@ fn add_attention(all: &mut BTreeMap<String, Family>) {
         });
         add(all, entries, Family::AttentionSm80);
     }
+    add(all, DecodeEntry::all(), Family::AttentionDecode);
     for dtype in DTYPES {
         let is_packed = false;
         let entries = TILES.map(|tile| FwdEntry {
@@ -121,7 +124,10 @@ impl Family {
     /// still run under all checks; its results are compared with a reference in other tests.
     pub(crate) fn approximates(self) -> bool {
         match self {
-            Self::AttentionSm75(_) | Self::AttentionSm80(_) | Self::AttentionSm90(_) => true,
+            Self::AttentionSm75(_)
+            | Self::AttentionSm80(_)
+            | Self::AttentionDecode(_)
+            | Self::AttentionSm90(_) => true,
             Self::Row(kernel) => kernel.approximates(),
             _ => false,
         }
@@ -138,6 +144,7 @@ impl Family {
             Self::Finish(entry) => products::finish(entry, rng),
             Self::Attention(entry) => attending::simt(entry, rng),
             Self::AttentionSm75(entry) => attending::sm75(entry, rng),
+            Self::AttentionDecode(entry) => attending::decode(entry, rng),
             Self::AttentionSm80(entry) => attending::sm80(entry, rng),
             Self::AttentionSm90(entry) => attending::sm90(entry, rng),
             Self::Merge(entry) => attending::merge(entry, rng),

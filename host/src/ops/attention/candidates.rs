@@ -8,10 +8,11 @@
 use super::call::Call;
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
-use super::{simt, sm75, sm80, sm90};
+use super::{decode, simt, sm75, sm80, sm90};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
 use spec::attention::SimtEntry;
+use spec::attention::decode::DecodeEntry;
 use spec::attention::sm75::Sm75Entry;
 use spec::attention::sm80::Sm80Entry;
 use spec::attention::sm90::FwdEntry;
@@ -23,6 +24,7 @@ pub(super) enum Entry {
     Simt(SimtEntry),
     Sm75(Sm75Entry),
     Sm80(Sm80Entry),
+    Decode(DecodeEntry),
     Sm90(FwdEntry),
 }
 
@@ -32,6 +34,7 @@ impl fmt::Display for Entry {
             Self::Simt(entry) => entry.fmt(f),
             Self::Sm75(entry) => entry.fmt(f),
             Self::Sm80(entry) => entry.fmt(f),
+            Self::Decode(entry) => entry.fmt(f),
             Self::Sm90(entry) => entry.fmt(f),
         }
     }
@@ -51,9 +54,13 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Enqueues it.
     pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
-        let is_packed = matches!(self.entry, Entry::Sm90(entry) if entry.is_packed);
+        let packs = match self.entry {
+            Entry::Decode(_) => true,
+            Entry::Sm90(entry) => entry.is_packed,
+            _ => false,
+        };
         let mut viewed = None;
-        if self.sharing.heads > 1 && !is_packed {
+        if self.sharing.heads > 1 && !packs {
             const OFFERED: Error = Error::Bug("heads were offered as queries that cannot be");
             viewed = Some(Call {
                 desc: call.desc.heads_as_queries().ok_or(OFFERED)?,
@@ -65,6 +72,7 @@ impl Candidate {
             Entry::Simt(entry) => simt::launch(entry, self, call),
             Entry::Sm75(entry) => sm75::launch(entry, self, call),
             Entry::Sm80(entry) => sm80::launch(entry, self, call),
+            Entry::Decode(entry) => decode::launch(entry, self, call),
             Entry::Sm90(entry) => sm90::launch(entry, self, call),
         }
     }
@@ -75,8 +83,9 @@ impl Candidate {
             Entry::Simt(_) => simt::model(desc),
             // sm_75's instructions have half the k of sm_80's; the sm_80 model counts additions
             // twice, which covers that.
-            Entry::Sm75(entry) => sm80::model(entry.tile(), desc),
-            Entry::Sm80(entry) => sm80::model(entry.tile(), desc),
+            Entry::Sm75(entry) => sm80::model(entry.tile().tile_n, desc),
+            Entry::Sm80(entry) => sm80::model(entry.tile().tile_n, desc),
+            Entry::Decode(_) => decode::model(self.sharing, desc),
             Entry::Sm90(entry) => sm90::model(entry, self.sharing, desc),
         }
     }
@@ -102,6 +111,7 @@ pub(super) fn offer_all(
         }
     };
     sm90::offer_packed(desc, device, offer);
+    decode::offer(desc, device, offer);
     // Heads as queries: fewer tiles, and none longer, so it is never worse.
     let viewed = match desc.packs_heads {
         Some(false) => None,

@@ -120,6 +120,15 @@ impl AttentionDesc {
         })
     }
 
+    /// Number of query positions in the tensor.
+    pub(super) fn positions_q(&self) -> u32 {
+        if self.lengths.cu_seqlens_q {
+            self.total_q
+        } else {
+            self.seqlen_q
+        }
+    }
+
     /// Flops without a mask; a multiply-add counts as two.
     pub(super) fn flops(&self) -> f64 {
         let scores = f64::from(self.seqlen_q) * f64::from(self.seqlen_k);

@@ -2,11 +2,13 @@
 
 mod call;
 mod candidates;
+mod decode;
 mod desc;
 mod extents;
 mod lengths;
 mod merge;
 mod packing;
+mod parts;
 mod plan;
 mod run;
 mod simt;

@@ -3,6 +3,7 @@
 use super::candidates::{Candidate, offer_all};
 use super::desc::AttentionDesc;
 use crate::{DeviceInfo, Error, Result, Stream};
+use spec::attention::decode::{self, DecodeEntry};
 use spec::attention::sm90::PACKED;
 use spec::attention::{MOST_PACKED_HEADS, MOST_SPLITS};
 use std::fmt;
@@ -65,12 +66,16 @@ fn supported(desc: &AttentionDesc) -> String {
     }
     let group = desc.heads_q / desc.heads_kv;
     let of: Vec<String> = PACKED.iter().map(|entry| entry.to_string()).collect();
+    let decoding: Vec<String> = DecodeEntry::all().map(|entry| entry.to_string()).collect();
+    let [.., rows] = decode::ROWS;
     format!(
         "pack_heads({packs}) with key_splits({splits}) by {}: on sm_90a, rows aligned to 16 bytes, head_dim \
          and head_dim_v multiples of 8 that the kernel has room for, keys in 1 to {MOST_SPLITS} parts; heads \
          are packed where something above 1 and up to {MOST_PACKED_HEADS} divides the {group} on a key head, \
-         or where each sequence has a single query that sees all keys",
-        of.join(", ")
+         or where each sequence has a single query that sees all keys; by {}: on sm_80 and newer, the same, \
+         where all queries of the heads on a key head are {rows} at most",
+        of.join(", "),
+        decoding.join(", ")
     )
 }
 

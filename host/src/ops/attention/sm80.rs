@@ -75,8 +75,8 @@ pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -
 
 /// Error model: tensor cores truncate sums, so each addition counts twice; probabilities are
 /// rounded to the inputs' dtype, small ones of f16 to a multiple of 2^-24.
-pub(super) fn model(tile: Sm80Tile, desc: &AttentionDesc) -> AttentionModel {
-    let mut softmax = model::attention(desc.seqlen_k as usize, tile.tile_n);
+pub(super) fn model(tile_n: u32, desc: &AttentionDesc) -> AttentionModel {
+    let mut softmax = model::attention(desc.seqlen_k as usize, tile_n);
     softmax.additions *= 2;
     softmax.exp_ulps = EXP_ULPS;
     let is_f16 = desc.dtype == DType::F16;

@@ -7,6 +7,7 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::{AttentionDesc, OperandDesc};
 use super::packing::{self, Sharing};
+use super::parts;
 use crate::launch::KernelArg;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
@@ -14,11 +15,10 @@ use crate::ops::{cleared, kernels, model};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
-use spec::attention::merge::{PartsEntry, THREADS, blocks, strides_of_parts};
+use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
 use spec::attention::sm90::{DTYPES, FwdEntry, FwdLaunch, FwdTile, section, tiles_for};
 use spec::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, UNLIMITED};
-use spec::gemm::sm90::SPAN_BYTES;
+use spec::gemm::sm90::{MMA_M, SPAN_BYTES};
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
@@ -217,7 +217,7 @@ fn positions(desc: &AttentionDesc) -> Option<[Lying<3>; 3]> {
     };
     let (of_q, of_k) = (desc.head_dim, keys(desc));
     Some([
-        lying(&desc.q, queries(desc), desc.heads_q, is_packed_q, of_q)?,
+        lying(&desc.q, desc.positions_q(), desc.heads_q, is_packed_q, of_q)?,
         lying(&desc.k, of_k, desc.heads_kv, is_packed_k, desc.head_dim)?,
         lying(&desc.v, of_k, desc.heads_kv, is_packed_k, desc.head_dim_v)?,
     ])
@@ -234,20 +234,11 @@ fn packed_queries(desc: &AttentionDesc, heads: u32) -> Option<Lying<4>> {
     };
     let dims = [
         (heads, head),
-        (queries(desc), seq),
+        (desc.positions_q(), seq),
         (desc.heads_q / heads, head.checked_mul(i64::from(heads))?),
         (batches, batch),
     ];
     Lying::new(&desc.q, dims, desc.head_dim, desc.dtype)
-}
-
-/// Number of query positions in the tensor.
-fn queries(desc: &AttentionDesc) -> u32 {
-    if desc.lengths.cu_seqlens_q {
-        desc.total_q
-    } else {
-        desc.seqlen_q
-    }
 }
 
 /// Enqueues a candidate of [`offer`].
@@ -256,52 +247,10 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
     if !entry.is_packed {
         return launch_one(entry, candidate, call, None);
     }
-    let mut packing = FwdPacking::new(heads).ok_or(OFFERED)?;
-    if splits == 1 {
-        return launch_one(entry, candidate, call, Some(packing));
-    }
-    let desc = &call.desc;
-    let batches = if desc.lengths.cu_seqlens_q {
-        1
-    } else {
-        desc.batch
-    };
-    let heads = desc.heads_q as usize;
-    let of_lse = batches as usize * heads * queries(desc) as usize;
-    let of_o = of_lse * desc.head_dim_v as usize;
-    let parts = splits as usize;
-    let o = Tensor::<f32>::empty(call.stream, &[parts, of_o])?;
-    let lse = Tensor::<f32>::empty(call.stream, &[parts, of_lse])?;
-    packing.splits = splits;
-    (packing.o_split, packing.lse_split) = (of_o as u64, of_lse as u64);
-    let params = call.params()?;
-    let call_of_parts = Call {
-        desc: AttentionDesc {
-            o_dtype: DType::F32,
-            o: OperandDesc {
-                strides: strides_of_parts(&params),
-                ..desc.o
-            },
-            lse: true,
-            ..*desc
-        },
-        o: Memory::of(&o),
-        lse: Some(Memory::of(&lse)),
-        sink: None, // the merge adds it
-        ..call.clone()
-    };
-    launch_one(entry, candidate, &call_of_parts, Some(packing))?;
-    call.uses()?;
-    let rows = u64::from(desc.batch) * u64::from(desc.seqlen_q) * heads as u64;
-    let config = LaunchConfig::linear(blocks(rows), THREADS);
-    let (to, lengths) = (&call.o, call.lengths());
-    let (to_lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
-    let arguments: [&dyn KernelArg; 8] =
-        [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
-    let kernel = kernels::kernel(call.stream, PartsEntry)?;
-    // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
-    // those of the call.
-    unsafe { kernel.launch(call.stream, config, &arguments[..]) }
+    let packing = FwdPacking::new(heads, MMA_M).ok_or(OFFERED)?;
+    parts::launch(call, packing, splits, |call, packing| {
+        launch_one(entry, candidate, call, Some(packing))
+    })
 }
 
 const OFFERED: Error = Error::Bug("an attention was offered that no tensor map describes");
@@ -416,12 +365,7 @@ pub(super) fn model(entry: FwdEntry, sharing: Sharing, desc: &AttentionDesc) -> 
         _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
     };
     let model = model::attention(desc.seqlen_k as usize, entry.tile.tile_n);
-    // The merge multiplies each part by an exponential and by the quotient, and adds them up. (The
-    // lse it uses is rounded, by less than the error of a score.)
-    let parts = match sharing.splits {
-        1 => 0,
-        splits => splits as usize + 2,
-    };
+    let parts = parts::roundings(sharing.splits);
     AttentionModel {
         softmax: Model {
             exp_ulps: EXP_ULPS,

@@ -7,10 +7,13 @@ use cuda_std::hint::opaque;
 use cuda_std::mem::{ld_global_nc_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::attention::sm80::THREADS;
+use spec::attention::{decode, sm80};
 
 use super::element::Half;
 
+/// Threads of a block.
+const BLOCK: u32 = 128;
+const _: () = assert!(BLOCK == sm80::THREADS && BLOCK == decode::THREADS);
 /// Bytes of a chunk: what a thread copies at once.
 const CHUNK: u32 = 16;
 /// Bytes of an element.
@@ -32,10 +35,11 @@ pub(super) fn wait<E: Half>() {
     }
 }
 
-/// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements: one
-/// column of chunks, in every [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What depends only on the
-/// thread's index is recomputed for each tile, as the `mma`s need the registers.
-pub(super) struct Copies<const CAP: usize, const ROWS: usize> {
+/// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements, by a
+/// team of `THREADS` threads: one column of chunks, in every
+/// [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What depends only on the thread's index is recomputed
+/// for each tile, as the `mma`s need the registers.
+pub(super) struct Copies<const CAP: usize, const ROWS: usize, const THREADS: u32> {
     /// The thread's chunk in its first row of the tensor's first tile.
     first: *const u8,
     /// Bytes between rows.
@@ -50,10 +54,10 @@ struct Chunk {
     column: u32,
 }
 
-impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
+impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, THREADS> {
     const ROW_BYTES: u32 = CAP as u32 * ELEMENT as u32;
     const ROW_CHUNKS: u32 = Self::ROW_BYTES / CHUNK;
-    /// Rows that all threads copy in one pass.
+    /// Rows that the team copies in one pass.
     const ROWS_AT_ONCE: u32 = THREADS / Self::ROW_CHUNKS;
     /// Chunks of a tile that each thread copies.
     const COPIES: u32 = {
@@ -80,7 +84,10 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
 
     #[inline(always)]
     fn chunk() -> Chunk {
-        let thread_idx = opaque(thread::thread_idx_x());
+        let mut thread_idx = opaque(thread::thread_idx_x());
+        if THREADS < BLOCK {
+            thread_idx %= THREADS;
+        }
         Chunk {
             row: thread_idx / Self::ROW_CHUNKS,
             column: thread_idx % Self::ROW_CHUNKS,
@@ -102,8 +109,8 @@ impl<const CAP: usize, const ROWS: usize> Copies<CAP, ROWS> {
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
         let mut copy = 0;
         // Not unrolled where o leaves few registers for addresses.
-        let end = || match CAP {
-            ..=64 => Self::COPIES,
+        let end = || match (CAP, THREADS) {
+            (..=64, _) | (_, ..BLOCK) => Self::COPIES,
             _ => opaque(Self::COPIES),
         };
         while copy < end() {

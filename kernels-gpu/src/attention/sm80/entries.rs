@@ -2,10 +2,12 @@
 
 use cuda_std::kernel;
 use half::{bf16, f16};
+use spec::attention::decode;
 use spec::attention::sm75::turing_tile;
 use spec::attention::sm80::{Sm80Tile, THREADS};
-use spec::attention::{FlashFwdLengths, FlashFwdParams};
+use spec::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 
+use super::decode::flash_decode;
 use super::element::TuringF16;
 use super::kernel::{Arguments, flash_fwd};
 
@@ -53,4 +55,46 @@ entries! { "sm_80", Sm80Tile::of;
 entries! { "sm_75", turing_tile;
     flash_fwd_sm75_f16_d64: TuringF16, 64;
     flash_fwd_sm75_f16_d128: TuringF16, 128;
+}
+
+macro_rules! decode_entries {
+    ($($name:ident: $dtype:ident, $cap:literal, $rows:literal;)*) => {$(
+        #[doc = concat!("Decoding of `", stringify!($dtype), "`, head_dim and head_dim_v up to ",
+            stringify!($cap), ", ", stringify!($rows), " rows; see `spec::attention::decode`.")]
+        ///
+        /// # Safety
+        /// `params`, `lengths` and `packing` describe what the pointers point to, as that module
+        /// demands.
+        #[kernel(max_threads = decode::THREADS, min_blocks = 2, arch = "sm_80")]
+        pub unsafe fn $name(
+            q: *const u8,
+            k: *const u8,
+            v: *const u8,
+            o: *mut u8,
+            lse: *mut f32,
+            sink: *const f32,
+            lengths: FlashFwdLengths,
+            params: FlashFwdParams,
+            packing: FwdPacking,
+        ) {
+            let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths };
+            // SAFETY: the caller's promise.
+            unsafe {
+                flash_decode::<$dtype, $cap, { $rows / 16 }, { $cap / 8 }, { $cap / 16 }>(
+                    &arguments, &params, &packing,
+                );
+            }
+        }
+    )*};
+}
+
+decode_entries! {
+    flash_decode_bf16_d64_m16: bf16, 64, 16;
+    flash_decode_bf16_d64_m32: bf16, 64, 32;
+    flash_decode_bf16_d128_m16: bf16, 128, 16;
+    flash_decode_bf16_d128_m32: bf16, 128, 32;
+    flash_decode_f16_d64_m16: f16, 64, 16;
+    flash_decode_f16_d64_m32: f16, 64, 32;
+    flash_decode_f16_d128_m16: f16, 128, 16;
+    flash_decode_f16_d128_m32: f16, 128, 32;
 }

@@ -3,7 +3,7 @@
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
-use spec::attention::sm80::BASES_BYTES;
+use spec::attention::sm80::{BASES_BYTES, THREADS};
 use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdParams, Sequence};
 
 use super::copies::{self, Copies};
@@ -194,13 +194,13 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
 
     /// The copies of keys, the first of which is at `first`.
     #[inline(always)]
-    fn keys_at(&self, first: *const u8) -> Copies<CAP, TILE_N> {
+    fn keys_at(&self, first: *const u8) -> Copies<CAP, TILE_N, THREADS> {
         Copies::new(first, self.params.k.seq, self.params.head_dim)
     }
 
     /// The copies of values, the first of which is at `first`.
     #[inline(always)]
-    fn values_at(&self, first: *const u8) -> Copies<CAP, TILE_N> {
+    fn values_at(&self, first: *const u8) -> Copies<CAP, TILE_N, THREADS> {
         Copies::new(first, self.params.v.seq, self.params.head_dim_v)
     }
 
@@ -213,7 +213,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         let (params, sequence) = (self.params, &self.sequence);
         let offset = 2 * sequence.offset_q(&params.q, self.head_idx);
         let q = self.arguments.q.wrapping_offset(offset as isize);
-        let copies = Copies::<CAP, TILE_M>::new(q, params.q.seq, params.head_dim);
+        let copies = Copies::<CAP, TILE_M, THREADS>::new(q, params.q.seq, params.head_dim);
         // SAFETY: the caller's promise; only rows of the sequence are read.
         unsafe { copies.start::<E>(self.m_start, sequence.q.len - self.m_start, self.smem_q) }
     }

@@ -56,6 +56,8 @@
 )]
 
 mod copies;
+mod decode;
+mod decode_rows;
 mod element;
 mod entries;
 mod fragments;

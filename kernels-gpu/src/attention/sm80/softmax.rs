@@ -88,6 +88,23 @@ impl<const M: usize> OnlineSoftmax<M> {
         rescale
     }
 
+    /// Row max, times softmax_scale and log2 e, and row sum so far, of which each lane of a row has
+    /// the same.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together.
+    #[inline(always)]
+    pub(super) unsafe fn moments(&self) -> (Rows<M>, Rows<M>) {
+        let mut sum = self.row_sum;
+        for i in 0..M {
+            for half in 0..2 {
+                // SAFETY: the caller's promise.
+                sum[i][half] = unsafe { across_row(sum[i][half], |a, b| a + b) };
+            }
+        }
+        (self.row_max, sum)
+    }
+
     /// The results, after the last key.
     ///
     /// # Safety

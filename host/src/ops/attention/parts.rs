@@ -1,0 +1,73 @@
+//! Split-KV: a launch that computes the parts of the keys, and one that merges them.
+
+use super::call::{Call, Memory};
+use super::desc::{AttentionDesc, OperandDesc};
+use crate::launch::KernelArg;
+use crate::ops::kernels;
+use crate::{DType, LaunchConfig, Result, Tensor};
+use spec::attention::FwdPacking;
+use spec::attention::merge::{PartsEntry, THREADS, blocks, strides_of_parts};
+
+/// Enqueues `launch` with the call and `packing`, once: for one split as they are; for more with o
+/// and lse of each split in memory of its own, and the merge behind it.
+pub(super) fn launch(
+    call: &Call<'_>,
+    mut packing: FwdPacking,
+    splits: u32,
+    launch: impl FnOnce(&Call<'_>, FwdPacking) -> Result<()>,
+) -> Result<()> {
+    if splits == 1 {
+        return launch(call, packing);
+    }
+    let desc = &call.desc;
+    let batches = if desc.lengths.cu_seqlens_q {
+        1
+    } else {
+        desc.batch
+    };
+    let heads = desc.heads_q as usize;
+    let of_lse = batches as usize * heads * desc.positions_q() as usize;
+    let of_o = of_lse * desc.head_dim_v as usize;
+    let parts = splits as usize;
+    let o = Tensor::<f32>::empty(call.stream, &[parts, of_o])?;
+    let lse = Tensor::<f32>::empty(call.stream, &[parts, of_lse])?;
+    packing.splits = splits;
+    (packing.o_split, packing.lse_split) = (of_o as u64, of_lse as u64);
+    let params = call.params()?;
+    let call_of_parts = Call {
+        desc: AttentionDesc {
+            o_dtype: DType::F32,
+            o: OperandDesc {
+                strides: strides_of_parts(&params),
+                ..desc.o
+            },
+            lse: true,
+            ..*desc
+        },
+        o: Memory::of(&o),
+        lse: Some(Memory::of(&lse)),
+        sink: None, // the merge adds it
+        ..call.clone()
+    };
+    launch(&call_of_parts, packing)?;
+    call.uses()?;
+    let rows = u64::from(desc.batch) * u64::from(desc.seqlen_q) * heads as u64;
+    let config = LaunchConfig::linear(blocks(rows), THREADS);
+    let (to, lengths) = (&call.o, call.lengths());
+    let (to_lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
+    let arguments: [&dyn KernelArg; 8] =
+        [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
+    let kernel = kernels::kernel(call.stream, PartsEntry)?;
+    // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
+    // those of the call.
+    unsafe { kernel.launch(call.stream, config, &arguments[..]) }
+}
+
+/// Roundings that the merge adds to each sum: it multiplies each part by an exponential and by the
+/// quotient, and adds them up. (The lse it uses is rounded, by less than the error of a score.)
+pub(super) fn roundings(splits: u32) -> usize {
+    match splits {
+        1 => 0,
+        splits => splits as usize + 2,
+    }
+}

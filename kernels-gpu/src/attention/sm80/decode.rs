@@ -1,0 +1,411 @@
+//! Decoding: attention of few queries, whose time is that of reading keys and values once.
+//!
+//! q `[batch, seqlen_q, heads_q, head_dim]`, k and v `[batch, seqlen_k, heads_kv, ..]`, as the
+//! [module](super) has them; every option of [`spec::attention`], as far as
+//! [`spec::attention::decode`] says.
+//!
+//! # Roles
+//! A block has one tile of 16 or 32 rows (queries of packed heads) and one split of its keys. Each of its
+//! four warps has 16 keys of every block of 64, copies them for itself, and has its own row max, row
+//! sum and o: in the loop over keys no warp waits for another. At the end the four are merged
+//! through shared memory.
+//!
+//! # Shared memory
+//! | what | lifetime |
+//! |---|---|
+//! | of each warp, three stages of k and v `[16][cap]` | one block of keys |
+//! | of each warp, o `[rows][cap + 8]` in f32, in place of its stages | from the last key on |
+//! | row max and row sum of each warp, `[rows][4]` pairs | from the last key on |
+//!
+//! # Timeline
+//! q comes in registers, each lane's own elements of it, while the first two stages are copied. In
+//! the loop: wait for a stage, start the copies of the one after the next in the place of the one
+//! before, scores, mask, softmax, p @ v. Two blocks share an SM (four at cap 64), whose warps hide
+//! each other's waits, so that 190 KiB are on their way at any time.
+//!
+//! # Numerics
+//! Those of the [module](super), by warp; then `o = Σ exp2(max_w - max) o_w / Σ exp2(max_w - max)
+//! sum_w`. The same bits every run.
+//!
+//! # Source
+//! Dao and others, Flash-Decoding for long-context inference (2023): the splits.
+
+use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
+use cuda_std::hint::opaque;
+use cuda_std::shared::{SharedAddr, dynamic_base};
+use cuda_std::thread;
+use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
+use spec::attention::decode::{DecodeTile, STAGES, WARP_KEYS};
+use spec::attention::sm90::divided;
+use spec::attention::{FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Sequence};
+
+use super::copies::Copies;
+use super::decode_rows::Merge;
+use super::element::Half;
+use super::fragments::Reader;
+use super::kernel::Arguments;
+use super::softmax::{Accumulator, OnlineSoftmax, softcap};
+use crate::attention::lengths::sequence;
+
+/// Blocks of 8 keys that a warp has at a time.
+const N: usize = WARP_KEYS as usize / 8;
+/// Stages that may still be on their way when one is needed.
+const BEHIND: u32 = STAGES - 2;
+
+/// One block's work. Tiles have `M` × 16 rows, o `D` × 8 columns, a query `STEPS` × 16 elements.
+///
+/// # Safety
+/// As the launch's: see [`spec::attention::decode`].
+#[inline(always)]
+pub(super) unsafe fn flash_decode<
+    E: Half,
+    const CAP: usize,
+    const M: usize,
+    const D: usize,
+    const STEPS: usize,
+>(
+    arguments: &Arguments<'_>,
+    params: &FlashFwdParams,
+    packing: &FwdPacking,
+) {
+    let (tile, split) = divided(thread::block_idx_x(), packing.splits);
+    let m_start = tile * packing.queries;
+    // SAFETY: the caller's promise; the grid has as many blocks in z as there are sequences.
+    let sequence = unsafe { sequence(arguments.lengths, params, thread::block_idx_z()) };
+    if m_start >= sequence.q.len {
+        return;
+    }
+    let block = Decode::<CAP, M> {
+        arguments,
+        params,
+        packing,
+        mask: params.mask(&sequence),
+        sequence,
+        first_head: thread::block_idx_y() * packing.heads,
+        m_start,
+        split,
+    };
+    // SAFETY: the caller's promise: all threads are here.
+    unsafe { block.run::<E, D, STEPS>() }
+}
+
+/// A row of a tile.
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    /// Its query, in the sequence.
+    pub(super) query: u32,
+    /// Its query head.
+    pub(super) head: u32,
+    /// False if the row is idle: it has no query.
+    pub(super) is_there: bool,
+}
+
+/// What is constant throughout a block's work.
+pub(super) struct Decode<'a, const CAP: usize, const M: usize> {
+    pub(super) arguments: &'a Arguments<'a>,
+    pub(super) params: &'a FlashFwdParams,
+    pub(super) packing: &'a FwdPacking,
+    pub(super) sequence: Sequence,
+    mask: Mask,
+    /// First query head.
+    first_head: u32,
+    /// First query, in the sequence.
+    m_start: u32,
+    pub(super) split: u32,
+}
+
+/// The stages of a warp.
+struct Stages<'a, const CAP: usize, const M: usize> {
+    k: Copies<CAP, { WARP_KEYS as usize }, { thread::WARP_THREADS }>,
+    v: Copies<CAP, { WARP_KEYS as usize }, { thread::WARP_THREADS }>,
+    base: SharedAddr,
+    decode: &'a Decode<'a, CAP, M>,
+    /// The warp's first key of a block.
+    first_key: u32,
+}
+
+impl<const CAP: usize, const M: usize> Stages<'_, CAP, M> {
+    /// Keys and values of stage `slot`.
+    #[inline(always)]
+    fn at(&self, slot: u32) -> (SharedAddr, SharedAddr) {
+        let k = self
+            .base
+            .add_bytes(slot * Decode::<CAP, M>::TILE.stage_bytes());
+        (k, k.add_bytes(Decode::<CAP, M>::TILE.stage_bytes() / 2))
+    }
+
+    /// Starts the copies of the warp's part of a block of keys.
+    ///
+    /// # Safety
+    /// The launch's; no lane reads the stage.
+    #[inline(always)]
+    unsafe fn start<E: Half>(&self, n_block_idx: u32, slot: u32) {
+        let first = n_block_idx * DecodeTile::TILE_N + self.first_key;
+        let rows = self.decode.sequence.k.len.saturating_sub(first);
+        let (k, v) = self.at(slot);
+        // SAFETY: the caller's promise; only rows of the sequence are read.
+        unsafe {
+            self.k.start::<E>(first, rows, k);
+            self.v.start::<E>(first, rows, v);
+        }
+    }
+}
+
+impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
+    pub(super) const TILE: DecodeTile = DecodeTile {
+        rows: 16 * M as u32,
+        head_dim_cap: CAP as u32,
+    };
+
+    /// The tile's row `row`.
+    #[inline(always)]
+    pub(super) fn row(&self, row: u32) -> Row {
+        let (query, head) = self.packing.row(row);
+        Row {
+            query: self.m_start + query,
+            head: self.first_head + head,
+            is_there: query < self.packing.queries && self.m_start + query < self.sequence.q.len,
+        }
+    }
+
+    /// The lane's row `half` of 16 rows `i`, of which it has scores. Recomputed at each use, as the
+    /// loop over keys needs the registers.
+    #[inline(always)]
+    fn lane_row(&self, i: usize, half: usize) -> Row {
+        let first = opaque(thread::thread_idx_x()) % thread::WARP_THREADS / 4;
+        self.row(first + (16 * i + 8 * half) as u32)
+    }
+
+    /// Sets the scores of keys that a row does not see to -inf; `first_key` is the warp's first.
+    #[inline(always)]
+    fn apply_mask(&self, s: &mut Accumulator<M, N>, first_key: u32) {
+        let first_key = first_key + opaque(thread::thread_idx_x()) % 4 * 2;
+        for i in 0..M {
+            for half in 0..2 {
+                let row = self.lane_row(i, half);
+                let KeyRange { first, end } = self.mask.visible_keys(row.query);
+                for j in 0..N {
+                    for column in 0..2 {
+                        let key = first_key + (8 * j + column) as u32;
+                        if key < first || key >= end {
+                            s[i][j][2 * half + column] = f32::NEG_INFINITY;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The launch's; all threads of the block call it together.
+    #[inline(always)]
+    unsafe fn run<E: Half, const D: usize, const STEPS: usize>(&self) {
+        let mut softmax = OnlineSoftmax::<M>::new(f32::NEG_INFINITY, 0);
+        let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.keys::<E, D, STEPS>(&mut softmax, &mut o);
+            Merge::new(self).run::<E, D>(&softmax, &o);
+        }
+    }
+
+    /// This lane's elements of q, as fragments of A; idle rows are 0.
+    ///
+    /// # Safety
+    /// The launch's.
+    #[inline(always)]
+    unsafe fn load_q<const STEPS: usize>(&self) -> [[[u32; 4]; M]; STEPS] {
+        let strides = &self.params.q;
+        let column = thread::thread_idx_x() % 4 * 2;
+        let mut q = [[[0; 4]; M]; STEPS];
+        for i in 0..M {
+            for half in 0..2 {
+                let row = self.lane_row(i, half);
+                let offset =
+                    self.sequence.offset_q(strides, row.head) + i64::from(row.query) * strides.seq;
+                let from = self.arguments.q.wrapping_offset(2 * offset as isize);
+                let head_dim = if row.is_there {
+                    self.params.head_dim
+                } else {
+                    0
+                };
+                for step in 0..STEPS {
+                    for right in 0..2 {
+                        let first = (16 * step + 8 * right) as u32;
+                        if first < head_dim {
+                            let at = from.wrapping_add(2 * (first + column) as usize);
+                            // SAFETY: the caller's promise: the row has 8 elements from `first` on.
+                            q[step][i][2 * right + half] = unsafe { at.cast::<u32>().read() };
+                        }
+                    }
+                }
+            }
+        }
+        q
+    }
+
+    /// The blocks of keys that this split visits; those that need no mask are those of the tile.
+    #[inline(always)]
+    fn blocks(&self) -> KeyBlocks {
+        let end_query = self.m_start + self.packing.queries;
+        let all = self
+            .mask
+            .key_blocks(self.m_start, end_query, DecodeTile::TILE_N);
+        let splits = self.packing.splits;
+        let (each, _) = divided(all.len() + splits - 1, splits);
+        let end = |split: u32| {
+            let end = all.first + split * each;
+            if end < all.end { end } else { all.end }
+        };
+        KeyBlocks {
+            first: end(self.split),
+            end: end(self.split + 1),
+            ..all
+        }
+    }
+
+    #[inline(always)]
+    fn stages(&self) -> Stages<'_, CAP, M> {
+        let (params, sequence) = (self.params, &self.sequence);
+        let warp_idx = uniform_warp_idx();
+        let head_kv_idx = params.head_kv_idx(self.first_head);
+        let at = |base: *const u8, offset: i64| base.wrapping_offset(2 * offset as isize);
+        let k = at(self.arguments.k, sequence.offset_k(&params.k, head_kv_idx));
+        let v = at(self.arguments.v, sequence.offset_k(&params.v, head_kv_idx));
+        // SAFETY: dynamic shared memory, the block's own.
+        let base = unsafe { SharedAddr::of(dynamic_base()) };
+        Stages {
+            k: Copies::new(k, params.k.seq, params.head_dim),
+            v: Copies::new(v, params.v.seq, params.head_dim_v),
+            base: base.add_bytes(warp_idx * STAGES * Self::TILE.stage_bytes()),
+            decode: self,
+            first_key: warp_idx * WARP_KEYS,
+        }
+    }
+
+    /// Adds the warp's keys of this split to `softmax` and `o`.
+    ///
+    /// # Safety
+    /// The launch's; all lanes of the warp call it together.
+    #[inline(always)]
+    unsafe fn keys<E: Half, const D: usize, const STEPS: usize>(
+        &self,
+        softmax: &mut OnlineSoftmax<M>,
+        o: &mut Accumulator<M, D>,
+    ) {
+        let blocks = self.blocks();
+        let stages = self.stages();
+        // SAFETY: the caller's promise; the blocks lie within the keys. A stage is filled when all
+        // lanes have left it behind.
+        unsafe {
+            let mut ahead = blocks.first;
+            for slot in 0..STAGES - 1 {
+                if ahead < blocks.end {
+                    stages.start::<E>(ahead, slot);
+                }
+                cp_async_commit_group();
+                ahead += 1;
+            }
+            let q = self.load_q::<STEPS>();
+            let mut slot = 0;
+            let mut n_block_idx = blocks.first;
+            while n_block_idx < blocks.end {
+                cp_async_wait_group::<BEHIND>();
+                bar_warp_sync(FULL_MASK);
+                if ahead < blocks.end {
+                    let free = if slot == 0 { STAGES - 1 } else { slot - 1 };
+                    stages.start::<E>(ahead, free);
+                }
+                cp_async_commit_group();
+                let (smem_k, smem_v) = stages.at(slot);
+                let mut s = scores::<E, CAP, M, STEPS>(&q, smem_k);
+                if self.params.softcap_scale != 0.0 {
+                    softcap(&mut s, self.params.softcap_scale);
+                }
+                if blocks.is_masked(n_block_idx) {
+                    let first_key = n_block_idx * DecodeTile::TILE_N + stages.first_key;
+                    self.apply_mask(&mut s, first_key);
+                }
+                let rescale = softmax.update(&mut s, self.params.softmax_scale_log2);
+                for i in 0..M {
+                    for j in 0..D {
+                        for element in 0..4 {
+                            o[i][j][element] *= rescale[i][element / 2];
+                        }
+                    }
+                }
+                accumulate::<E, CAP, M, D>(o, &s, smem_v);
+                slot = if slot == STAGES - 1 { 0 } else { slot + 1 };
+                ahead += 1;
+                n_block_idx += 1;
+            }
+        }
+    }
+}
+
+/// The warp's index, which the compiler then knows to be the same in all lanes.
+#[inline(always)]
+pub(super) fn uniform_warp_idx() -> u32 {
+    // SAFETY: all lanes of a warp have the same.
+    unsafe { uniform(thread::thread_idx_x() / thread::WARP_THREADS) }
+}
+
+/// Scores of the warp's keys.
+///
+/// # Safety
+/// All lanes call it together; the keys have landed.
+#[inline(always)]
+unsafe fn scores<E: Half, const CAP: usize, const M: usize, const STEPS: usize>(
+    q: &[[[u32; 4]; M]; STEPS],
+    smem_k: SharedAddr,
+) -> Accumulator<M, N> {
+    let k = Reader::<CAP>::right(smem_k);
+    let mut s = [[[0.0; 4]; N]; M];
+    for step in 0..STEPS {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let b = k.load(0, step as u32);
+            for i in 0..M {
+                E::multiply(&mut s[i][0], q[step][i], [b[0], b[1]]);
+                E::multiply(&mut s[i][1], q[step][i], [b[2], b[3]]);
+            }
+        }
+    }
+    s
+}
+
+/// `o += p @ v` of the warp's values.
+///
+/// # Safety
+/// All lanes call it together; the values have landed.
+#[inline(always)]
+unsafe fn accumulate<E: Half, const CAP: usize, const M: usize, const D: usize>(
+    o: &mut Accumulator<M, D>,
+    p: &Accumulator<M, N>,
+    smem_v: SharedAddr,
+) {
+    let v = Reader::<CAP>::down(smem_v, 0);
+    let mut a = [[0; 4]; M];
+    for i in 0..M {
+        // Two neighbouring 16×8 accumulator blocks make up a 16×16 fragment of A.
+        let (left, right) = (&p[i][0], &p[i][1]);
+        a[i] = [
+            E::pack(left[0], left[1]),
+            E::pack(left[2], left[3]),
+            E::pack(right[0], right[1]),
+            E::pack(right[2], right[3]),
+        ];
+    }
+    for j in 0..D / 2 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let b = v.load_transposed(0, j as u32);
+            for i in 0..M {
+                E::multiply(&mut o[i][2 * j], a[i], [b[0], b[1]]);
+                E::multiply(&mut o[i][2 * j + 1], a[i], [b[2], b[3]]);
+            }
+        }
+    }
+}
+
+const _: () = assert!(N == 2, "one fragment of A");

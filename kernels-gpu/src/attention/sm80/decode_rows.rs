@@ -1,0 +1,261 @@
+//! Merges what the warps of a decoding block have, and stores o and lse.
+//!
+//! Each warp puts its o in the place of its stages, and its row max and sum beside those of the
+//! others. Then each thread has a row's four columns, every 32.
+
+use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx_ftz, rcp_approx_ftz};
+use cuda_std::math::fma;
+use cuda_std::mem::{ld_shared_v4_f32, st_shared_v2_f32, st_v2_u32, st_v4_f32};
+use cuda_std::shared::{SharedAddr, dynamic_base};
+use cuda_std::thread::{self, sync_threads};
+use cuda_std::warp::{FULL_MASK, bar_warp_sync};
+use spec::attention::OutputDType;
+use spec::attention::decode::{STAGES, THREADS};
+
+use super::decode::{Decode, Row, uniform_warp_idx};
+use super::element::Half;
+use super::softmax::{Accumulator, OnlineSoftmax};
+
+const WARPS: usize = (THREADS / thread::WARP_THREADS) as usize;
+/// Rows at a time.
+const ROWS: u32 = 16;
+/// Threads of a row.
+const ROW_THREADS: u32 = THREADS / ROWS;
+/// Columns that a thread has next to each other.
+const CHUNK: u32 = 4;
+/// Bytes of a row max and a row sum.
+const MOMENTS_BYTES: u32 = 8;
+
+/// Weights of a row's warps, and its results.
+struct Weights {
+    /// Factors of the warps' o.
+    of_warps: [f32; WARPS],
+    lse: f32,
+}
+
+/// The merge of a block.
+pub(super) struct Merge<'a, const CAP: usize, const M: usize> {
+    decode: &'a Decode<'a, CAP, M>,
+    base: SharedAddr,
+}
+
+impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
+    /// Bytes of a row of o: 8 elements longer than the row, so that lanes of different rows write
+    /// to different banks.
+    const ROW_BYTES: u32 = {
+        let bytes = (CAP as u32 + 8) * 4;
+        assert!(ROWS * M as u32 * bytes <= STAGES * Decode::<CAP, M>::TILE.stage_bytes());
+        bytes
+    };
+
+    #[inline(always)]
+    pub(super) fn new(decode: &'a Decode<'a, CAP, M>) -> Self {
+        // SAFETY: dynamic shared memory, the block's own.
+        let base = unsafe { SharedAddr::of(dynamic_base()) };
+        Self { decode, base }
+    }
+
+    /// Where a warp's o begins.
+    #[inline(always)]
+    fn o_of(&self, warp_idx: u32) -> SharedAddr {
+        self.base
+            .add_bytes(warp_idx * STAGES * Decode::<CAP, M>::TILE.stage_bytes())
+    }
+
+    /// Where the moments of a row begin.
+    #[inline(always)]
+    fn moments_of(&self, row: u32) -> SharedAddr {
+        let of_row = row * WARPS as u32 * MOMENTS_BYTES;
+        self.base
+            .add_bytes(Decode::<CAP, M>::TILE.moments_offset() + of_row)
+    }
+
+    /// Merges `softmax` and `o` of all warps, and stores the results.
+    ///
+    /// # Safety
+    /// The launch's; all threads of the block call it together, and no copy is on its way.
+    #[inline(always)]
+    pub(super) unsafe fn run<E: Half, const D: usize>(
+        &self,
+        softmax: &OnlineSoftmax<M>,
+        o: &Accumulator<M, D>,
+    ) {
+        // SAFETY: the caller's promise. A warp writes to its own place, once its lanes have read
+        // the last stage.
+        unsafe {
+            bar_warp_sync(FULL_MASK);
+            self.post(softmax, o);
+            sync_threads();
+            let thread_idx = thread::thread_idx_x();
+            let column = thread_idx % ROW_THREADS * CHUNK;
+            for i in 0..M {
+                let row_idx = thread_idx / ROW_THREADS + ROWS * i as u32;
+                let row = self.decode.row(row_idx);
+                if row.is_there {
+                    let weights = self.weights(row_idx, row.head);
+                    self.store::<E>(&row, row_idx, column, &weights);
+                    if column == 0 && self.decode.params.write_lse != 0 {
+                        self.store_lse(&row, weights.lse);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a warp's results into shared memory.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together; nobody reads its place.
+    #[inline(always)]
+    unsafe fn post<const D: usize>(&self, softmax: &OnlineSoftmax<M>, o: &Accumulator<M, D>) {
+        let warp_idx = uniform_warp_idx();
+        let lane = thread::thread_idx_x() % thread::WARP_THREADS;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (max, sum) = softmax.moments();
+            for i in 0..M {
+                for half in 0..2 {
+                    let row = lane / 4 + (16 * i + 8 * half) as u32;
+                    if lane % 4 == 0 {
+                        let to = self.moments_of(row).add_bytes(warp_idx * MOMENTS_BYTES);
+                        st_shared_v2_f32(to, [max[i][half], sum[i][half]]);
+                    }
+                    let of_row = row * Self::ROW_BYTES + lane % 4 * 8;
+                    let to = self.o_of(warp_idx).add_bytes(of_row);
+                    for j in 0..D {
+                        let pair = [o[i][j][2 * half], o[i][j][2 * half + 1]];
+                        st_shared_v2_f32(to.add_bytes(32 * j as u32), pair);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Weights of the warps in a row of query head `head`.
+    ///
+    /// # Safety
+    /// The launch's; all warps have [posted](Self::post).
+    #[inline(always)]
+    unsafe fn weights(&self, row: u32, head: u32) -> Weights {
+        const LN_2: f32 = core::f32::consts::LN_2;
+        let mut moments = [[0.0; 2]; WARPS];
+        let mut sink = f32::NEG_INFINITY;
+        // SAFETY: the caller's promise: a sink for each head, if there is one.
+        unsafe {
+            for pair in 0..WARPS / 2 {
+                let from = self.moments_of(row).add_bytes(16 * pair as u32);
+                let [max, sum, next_max, next_sum] = ld_shared_v4_f32(from);
+                moments[2 * pair] = [max, sum];
+                moments[2 * pair + 1] = [next_max, next_sum];
+            }
+            if !self.decode.arguments.sink.is_null() {
+                let logit = self
+                    .decode
+                    .arguments
+                    .sink
+                    .wrapping_add(head as usize)
+                    .read();
+                sink = logit * core::f32::consts::LOG2_E;
+            }
+        }
+        let mut max = sink;
+        for i in 0..WARPS {
+            max = max.max(moments[i][0]);
+        }
+        // If no warp has a key, -inf - -inf would be NaN.
+        let base = if max == f32::NEG_INFINITY { 0.0 } else { max };
+        let mut sum = ex2_approx_ftz(sink - base);
+        let mut of_warps = [0.0; WARPS];
+        for i in 0..WARPS {
+            of_warps[i] = ex2_approx_ftz(moments[i][0] - base);
+            sum = fma(moments[i][1], of_warps[i], sum);
+        }
+        // Not subnormal: the power of the row's largest score is in it.
+        let (mut inverse, mut lse) = (0.0, f32::NEG_INFINITY);
+        if sum != 0.0 {
+            inverse = rcp_approx_ftz(sum);
+            lse = (max + lg2_approx_ftz(sum)) * LN_2;
+        }
+        for i in 0..WARPS {
+            of_warps[i] *= inverse;
+        }
+        Weights { of_warps, lse }
+    }
+
+    /// Stores the thread's columns of a row, from `first` on.
+    ///
+    /// # Safety
+    /// As for [`weights`](Self::weights); the row exists.
+    #[inline(always)]
+    unsafe fn store<E: Half>(&self, row: &Row, row_idx: u32, first: u32, weights: &Weights) {
+        let Decode {
+            params, sequence, ..
+        } = self.decode;
+        let of_split = u64::from(self.decode.split) * self.decode.packing.o_split;
+        let at = sequence.offset_q(&params.o, row.head)
+            + i64::from(row.query) * params.o.seq
+            + of_split as i64;
+        let mut column = first;
+        while column < CAP as u32 {
+            if column < params.head_dim_v {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let merged = self.merged(row_idx, column, weights);
+                    let at = (at + i64::from(column)) as isize;
+                    if params.o_dtype == OutputDType::F32.code() {
+                        let to = self.decode.arguments.o.cast::<f32>().wrapping_offset(at);
+                        st_v4_f32(to, merged);
+                    } else {
+                        let is_f16 = params.o_dtype == OutputDType::F16.code();
+                        let to = self.decode.arguments.o.cast::<u16>().wrapping_offset(at);
+                        let [a, b, c, d] = merged;
+                        let words = [E::pack_as(is_f16, a, b), E::pack_as(is_f16, c, d)];
+                        st_v2_u32(to.cast(), words);
+                    }
+                }
+            }
+            column += ROW_THREADS * CHUNK;
+        }
+    }
+
+    /// Four columns of a row, merged.
+    ///
+    /// # Safety
+    /// As for [`weights`](Self::weights).
+    #[inline(always)]
+    unsafe fn merged(&self, row_idx: u32, column: u32, weights: &Weights) -> [f32; 4] {
+        let mut merged = [0.0; CHUNK as usize];
+        for warp_idx in 0..WARPS {
+            let from = self
+                .o_of(warp_idx as u32)
+                .add_bytes(row_idx * Self::ROW_BYTES + column * 4);
+            // SAFETY: the caller's promise.
+            let part = unsafe { ld_shared_v4_f32(from) };
+            for i in 0..CHUNK as usize {
+                merged[i] = fma(part[i], weights.of_warps[warp_idx], merged[i]);
+            }
+        }
+        merged
+    }
+
+    /// Stores a row's lse.
+    ///
+    /// # Safety
+    /// The launch's; the row exists.
+    #[inline(always)]
+    unsafe fn store_lse(&self, row: &Row, lse: f32) {
+        let Decode {
+            params, sequence, ..
+        } = self.decode;
+        let of_split = u64::from(self.decode.split) * self.decode.packing.lse_split;
+        let at = params.lse_offset(sequence, row.head) + u64::from(row.query) + of_split;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.decode
+                .arguments
+                .lse
+                .wrapping_add(at as usize)
+                .write(lse)
+        }
+    }
+}
