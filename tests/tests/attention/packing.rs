@@ -230,8 +230,8 @@ fn the_plan_packs_short_queries_and_splits_where_blocks_are_few() {
     }
     let more = chosen([5, 4096], [64, 8]);
     assert_eq!((&*more.name, more.heads), (PACKED, 8), "{more}");
-    let one = chosen([1, 512], [64, 8]);
-    assert_eq!((one.heads, one.splits), (8, 1), "{one}");
+    let one = chosen([1, 64], [64, 8]);
+    assert_eq!((one.heads, one.splits), (8, 1), "one block of keys: {one}");
     let long = chosen([1, 32_768], [8, 1]);
     // With a single tile there is work for one SM only.
     assert_eq!(long.splits > 1, device.info().multiprocessors > 1, "{long}");
