@@ -3,12 +3,16 @@
 //!
 //! The PTX may have more of them for a good reason: an unrolled loop has one for each iteration.
 //! Each copy then dominates the next one. Two copies of which neither dominates the other are in
-//! different arms of a branch, on which a warp may diverge; that is refused.
+//! different arms of a branch. Where threads may part on it, that is refused; where all take the
+//! same way, as at a condition on a parameter or on the loop's counter, each copy stands for another
+//! iteration's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use ptx_syntax::ast::{Function, Instruction, Module, Operand, Statement};
+use ptx_syntax::ast::{Function, Instruction, Module};
 
+use crate::divergence::divergent;
+use crate::graph::Graph;
 use crate::ir::collectives::Collectives;
 use crate::lint::Refusal;
 
@@ -35,7 +39,7 @@ pub(crate) fn check(module: &Module, source: &BTreeMap<String, Collectives>) -> 
                 let counted = of(&count(module, instruction, &mut known));
                 places.extend(std::iter::repeat_n(block, counted));
             }
-            if places.len() > source && !graph.is_chain(&places) {
+            if places.len() > source && !all_meet(&graph, &places) {
                 let ptx = places.len();
                 refusals.push(Refusal::Copied {
                     kernel: kernel.clone(),
@@ -47,6 +51,18 @@ pub(crate) fn check(module: &Module, source: &BTreeMap<String, Collectives>) -> 
         }
     }
     refusals
+}
+
+/// Whether, of any two of these blocks, one dominates the other or all threads pass both alike.
+fn all_meet(graph: &Graph<'_>, blocks: &[usize]) -> bool {
+    let mut pairs = (1..blocks.len()).flat_map(|b| (0..b).map(move |a| (blocks[a], blocks[b])));
+    let arms = |&(a, b): &(usize, usize)| !graph.dominates(a, b) && !graph.dominates(b, a);
+    let Some(first) = pairs.find(arms) else {
+        return true;
+    };
+    let divergent = divergent(graph);
+    let mut arms = std::iter::once(first).chain(pairs.filter(arms));
+    arms.all(|(a, b)| !divergent[a] && !divergent[b])
 }
 
 fn barriers(counted: &Collectives) -> usize {
@@ -106,106 +122,6 @@ fn count_function<'a>(
     total
 }
 
-/// Basic blocks of a function.
-struct Graph<'a> {
-    blocks: Vec<Vec<&'a Instruction>>,
-    successors: Vec<BTreeSet<usize>>,
-}
-
-impl<'a> Graph<'a> {
-    fn of(function: &'a Function) -> Self {
-        let mut blocks: Vec<Vec<&Instruction>> = vec![Vec::new()];
-        let mut labels: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut tables: BTreeMap<&str, &[String]> = BTreeMap::new();
-        for statement in function.statements() {
-            match statement {
-                Statement::Label { name, .. } => {
-                    blocks.push(Vec::new());
-                    labels.insert(name, blocks.len() - 1);
-                }
-                Statement::Instruction(instruction) => {
-                    if let Some(block) = blocks.last_mut() {
-                        block.push(instruction);
-                    }
-                    if ends_block(instruction) {
-                        blocks.push(Vec::new());
-                    }
-                }
-                Statement::BranchTargets { name, targets, .. } => {
-                    tables.insert(name, targets);
-                }
-                _ => {}
-            }
-        }
-        let successors = (0..blocks.len())
-            .map(|block| {
-                let mut next = BTreeSet::new();
-                let last = blocks[block].last();
-                if let Some(jump) = last.filter(|instruction| ends_block(instruction)) {
-                    let names = jump.operands.iter().filter_map(|operand| match operand {
-                        Operand::Name(name) => Some(name.as_str()),
-                        _ => None,
-                    });
-                    for name in names {
-                        let table = tables.get(name).into_iter().flat_map(|table| table.iter());
-                        let targets = table.map(String::as_str).chain([name]);
-                        next.extend(targets.filter_map(|target| labels.get(target)));
-                    }
-                }
-                let falls_through = last.is_none_or(|instruction| {
-                    !ends_block(instruction) || instruction.guard.is_some()
-                });
-                if falls_through && block + 1 < blocks.len() {
-                    next.insert(block + 1);
-                }
-                next
-            })
-            .collect();
-        Self { blocks, successors }
-    }
-
-    fn instructions(&self) -> impl Iterator<Item = (usize, &'a Instruction)> {
-        let blocks = self.blocks.iter().enumerate();
-        blocks.flat_map(|(index, block)| block.iter().map(move |instruction| (index, *instruction)))
-    }
-
-    /// Whether, of any two of these blocks, one dominates the other.
-    fn is_chain(&self, blocks: &[usize]) -> bool {
-        blocks.iter().enumerate().all(|(index, a)| {
-            blocks[..index]
-                .iter()
-                .all(|b| self.dominates(*a, *b) || self.dominates(*b, *a))
-        })
-    }
-
-    /// Whether every path from the entry to `block` goes through `by`.
-    fn dominates(&self, by: usize, block: usize) -> bool {
-        if by == block || by == 0 {
-            return true;
-        }
-        let mut seen = BTreeSet::from([0]);
-        let mut open = vec![0];
-        while let Some(next) = open.pop() {
-            if next == block {
-                return false;
-            }
-            open.extend(
-                self.successors[next]
-                    .iter()
-                    .filter(|to| **to != by && seen.insert(**to)),
-            );
-        }
-        true
-    }
-}
-
-fn ends_block(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.opcode.as_str(),
-        "bra" | "brx" | "ret" | "exit" | "trap"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +129,8 @@ mod tests {
     fn refusals(body: &str, barriers: usize) -> Vec<Refusal> {
         let text = format!(
             ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k()\n{{\n\
-             .reg .pred %p<3>;\n{body}\n}}\n"
+             .reg .pred %p<3>;\nsetp.lt.u32 %p1,%tid.x,8;\nsetp.lt.u32 %p2,%ctaid.x,8;\n\
+             {body}\n}}\n"
         );
         let module = ptx_syntax::parse(&text).expect("the fixture is valid PTX");
         let source = Collectives { barriers, wgmma: 0 };
@@ -256,5 +173,10 @@ mod tests {
     #[test]
     fn an_unrolled_loop_may_have_more() {
         assert_eq!(refusals(ROLLED_OUT, 1), []);
+        let condition = "@%p2 bra $A;\nbar.sync 0;\n$A:\n@!%p2 bra $B;\nbar.sync 0;\n$B:\nret;";
+        assert_eq!(refusals(condition, 1), []);
+        assert_eq!(refusals(&condition.replace("%p2", "%p1"), 1).len(), 1);
+        // One of the two is enough.
+        assert_eq!(refusals(&condition.replace("!%p2", "!%p1"), 1).len(), 1);
     }
 }

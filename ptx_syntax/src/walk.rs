@@ -74,6 +74,13 @@ impl Instruction {
 }
 
 impl Operand {
+    /// Every name in it: registers, symbols, labels.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.collect_names(&mut names);
+        names
+    }
+
     fn collect_names<'a>(&'a self, out: &mut Vec<&'a str>) {
         match self {
             Operand::Name(name) | Operand::SymbolOffset { name, .. } => out.push(name),

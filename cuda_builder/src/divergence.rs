@@ -1,0 +1,245 @@
+//! Which blocks of a kernel all threads pass alike.
+//!
+//! A branch parts threads if its condition may differ between them: if it comes of `%tid`, of memory
+//! that is written, of another lane. What stands behind such a branch, up to where all of its ways
+//! have met again, is divergent, and so may be what a register holds that is written there. Numbers
+//! of blocks, parameters and constants are the same in all threads, and what is computed of them.
+//!
+//! Where there is doubt, a block is divergent.
+
+use std::collections::BTreeSet;
+
+use ptx_syntax::ast::{Instruction, Operand};
+
+use crate::graph::{Graph, ends_block};
+
+/// Instructions whose result is a function of their operands alone.
+const FUNCTIONS: [&str; 33] = [
+    "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "cvt", "cvta",
+    "div", "fma", "lop3", "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt",
+    "rem", "selp", "set", "setp", "shl", "shr", "sub", "xor",
+];
+
+/// Special registers that are the same in all threads of a block, without their dimension.
+const SAME: [&str; 10] = [
+    "%ctaid",
+    "%nctaid",
+    "%ntid",
+    "%clusterid",
+    "%nclusterid",
+    "%cluster_ctaid",
+    "%cluster_nctaid",
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+    "%gridid",
+];
+
+/// For each block of the graph, whether not all threads need to pass it alike.
+pub(crate) fn divergent(graph: &Graph<'_>) -> Vec<bool> {
+    let ways = Ways::of(graph);
+    let branches: Vec<(Vec<&str>, BTreeSet<usize>)> = (0..graph.blocks.len())
+        .filter_map(|block| {
+            let jump = graph.blocks[block].last().filter(|last| ends_block(last))?;
+            Some((sources(jump), ways.until_they_meet(block)))
+        })
+        .collect();
+    // What leads to no end of the kernel has no place where ways meet.
+    let mut divergent: Vec<bool> = ways.ends.iter().map(|ends| !ends).collect();
+    let mut varying = unknown(graph);
+    loop {
+        let before = (varying.len(), divergent.clone());
+        for (condition, region) in &branches {
+            if condition.iter().any(|name| varying.contains(name)) {
+                region.iter().for_each(|block| divergent[*block] = true);
+            }
+        }
+        for (block, instruction) in graph.instructions() {
+            let mut sources = sources(instruction).into_iter();
+            if divergent[block]
+                || !is_function(instruction)
+                || sources.any(|name| varying.contains(name))
+            {
+                varying.extend(results(instruction));
+            }
+        }
+        if before == (varying.len(), divergent.clone()) {
+            return divergent;
+        }
+    }
+}
+
+/// Special registers that may differ between threads: names with a `%` that nothing writes.
+fn unknown<'a>(graph: &Graph<'a>) -> BTreeSet<&'a str> {
+    let written: BTreeSet<&str> = graph.instructions().flat_map(|(_, i)| results(i)).collect();
+    let is_same = |name: &str| SAME.contains(&name.split('.').next().unwrap_or(name));
+    graph
+        .instructions()
+        .flat_map(|(_, instruction)| sources(instruction))
+        .filter(|name| name.starts_with('%') && !written.contains(name) && !is_same(name))
+        .collect()
+}
+
+fn is_function(instruction: &Instruction) -> bool {
+    let constant = ["param", "param::entry", "const", "nc"];
+    match instruction.opcode.as_str() {
+        "ld" => constant.iter().any(|space| instruction.has(space)),
+        opcode => FUNCTIONS.contains(&opcode),
+    }
+}
+
+/// All names that an instruction may read, its guard's among them.
+fn sources(instruction: &Instruction) -> Vec<&str> {
+    let mut names = instruction.names();
+    names.extend(
+        instruction
+            .guard
+            .iter()
+            .map(|guard| guard.register.as_str()),
+    );
+    names
+}
+
+/// The names that an instruction writes: those of its first operand, unless that is an address.
+fn results(instruction: &Instruction) -> Vec<&str> {
+    let is_barrier = matches!(instruction.opcode.as_str(), "bar" | "barrier");
+    match instruction.operands.first() {
+        Some(Operand::Address { .. }) | None => Vec::new(),
+        Some(_) if ends_block(instruction) || is_barrier && !instruction.has("red") => Vec::new(),
+        Some(first) => first.names(),
+    }
+}
+
+/// The ways from blocks to the end of a kernel. Those that end in a trap end all threads, so nothing
+/// waits for them.
+struct Ways<'a> {
+    graph: &'a Graph<'a>,
+    /// Whether a block has a way to the end.
+    ends: Vec<bool>,
+    /// For each block, those with a way to the end that does not pass it.
+    around: Vec<Vec<bool>>,
+}
+
+impl<'a> Ways<'a> {
+    fn of(graph: &'a Graph<'a>) -> Self {
+        let blocks = 0..graph.blocks.len();
+        Self {
+            graph,
+            ends: reach_an_end(graph, None),
+            around: blocks
+                .map(|block| reach_an_end(graph, Some(block)))
+                .collect(),
+        }
+    }
+
+    /// The blocks on the ways from `block` to the first that all of them pass.
+    fn until_they_meet(&self, block: usize) -> BTreeSet<usize> {
+        let meets = |at: usize| at != block && !self.around[at][block];
+        let mut region = BTreeSet::new();
+        let mut open = vec![block];
+        while let Some(next) = open.pop() {
+            for &to in &self.graph.successors[next] {
+                if self.ends[to] && !meets(to) && region.insert(to) {
+                    open.push(to);
+                }
+            }
+        }
+        region
+    }
+}
+
+/// The blocks from which a way leads to the kernel's end and does not pass `without`.
+fn reach_an_end(graph: &Graph<'_>, without: Option<usize>) -> Vec<bool> {
+    let mut reach = vec![false; graph.blocks.len()];
+    let passes = |block: usize| Some(block) != without;
+    loop {
+        let mut changed = false;
+        for block in (0..reach.len()).rev().filter(|&block| passes(block)) {
+            let mut successors = graph.successors[block].iter();
+            if !reach[block] && (graph.is_end(block) || successors.any(|&to| reach[to])) {
+                (reach[block], changed) = (true, true);
+            }
+        }
+        if !changed {
+            return reach;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the barriers of a kernel with this body are in divergent blocks, in the text's order.
+    fn barriers(body: &str) -> Vec<bool> {
+        let text = format!(
+            ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u32 n)\n{{\n\
+             .reg .pred p<9>;\n.reg .b32 r<9>;\n.reg .b64 D<9>;\n{body}\nret;\n}}\n"
+        );
+        let module = ptx_syntax::parse(&text).expect("the fixture is valid PTX");
+        let graph = Graph::of(&module.functions[0]);
+        let divergent = divergent(&graph);
+        let barriers = graph
+            .instructions()
+            .filter(|(_, instruction)| instruction.opcode == "bar");
+        barriers.map(|(block, _)| divergent[block]).collect()
+    }
+
+    const BARRIER: &str = "@!p0 bra $a;\nbar.sync 0;\n$a:";
+
+    #[test]
+    fn conditions_of_blocks_and_parameters_part_no_threads() {
+        for condition in [
+            "ld.param.u32 r0,[n];\nsetp.lt.u32 p0,r0,8;",
+            "mov.u32 r0,%ctaid.x;\nand.b32 r1,r0,1;\nsetp.eq.b32 p0,r1,1;",
+            "mov.b64 D0,n;\nld.param.u32 r2,[D0+4];\nsetp.eq.u32 p0|p1,r2,%nctaid.y;",
+            // A counter.
+            "mov.u32 r0,0;\n$b:\nadd.u32 r0,r0,1;\nsetp.lt.u32 p0,r0,8;\n@p0 bra $b;",
+            "ld.global.nc.u32 r0,[D0];\nsetp.lt.u32 p0,r0,8;",
+        ] {
+            assert_eq!(
+                barriers(&format!("{condition}\n{BARRIER}")),
+                [false],
+                "{condition}"
+            );
+        }
+    }
+
+    #[test]
+    fn conditions_of_threads_memory_and_lanes_do() {
+        for condition in [
+            "setp.lt.u32 p0,%tid.x,8;",
+            "mov.u32 r0,%laneid;\nmov.u32 r1,7;\n@p1 mov.u32 r1,r0;\nsetp.lt.u32 p0,r1,8;",
+            "ld.global.u32 r0,[D0];\nsetp.lt.u32 p0,r0,8;",
+            "ld.shared.v2.u32 {r0,r1},[D0];\nsetp.lt.u32 p0,r1,8;",
+            "shfl.sync.bfly.b32 r0|p1,r2,1,31,-1;\nsetp.lt.u32 p0,r0,8;",
+            "setp.lt.u32 p1,%tid.x,8;\nmov.u32 r0,1;\n@p1 mov.u32 r0,2;\nsetp.lt.u32 p0,r0,2;",
+            "setp.lt.u32 p1,%tid.x,8;\nmov.u32 r0,1;\n@p1 bra $b;\nmov.u32 r0,2;\n$b:\n\
+             setp.lt.u32 p0,r0,2;",
+            // How often it counts differs.
+            "mov.u32 r0,0;\n$b:\nadd.u32 r0,r0,1;\nsetp.lt.u32 p1,r0,%tid.x;\n@p1 bra $b;\n\
+             setp.lt.u32 p0,r0,2;",
+            "{ .reg .pred q; mbarrier.try_wait.parity.shared::cta.b64 q,[r1],r2;\n\
+             selp.u32 r0,1,0,q; }\nsetp.lt.u32 p0,r0,2;",
+        ] {
+            assert_eq!(
+                barriers(&format!("{condition}\n{BARRIER}")),
+                [true],
+                "{condition}"
+            );
+        }
+    }
+
+    #[test]
+    fn ways_that_have_met_again_and_traps_part_none() {
+        let body = "setp.lt.u32 p0,%tid.x,8;\n@p0 bra $a;\nbra $b;\n$a:\nbar.sync 1;\n$b:\nbar.sync 0;\n\
+                    @p0 bra $t;\nbra $c;\n$t:\ntrap;\n$c:\nbar.sync 0;";
+        assert_eq!(barriers(body), [true, false, false]);
+        // Threads that have returned are not there.
+        let body = "setp.lt.u32 p0,%tid.x,8;\n@p0 ret;\nbar.sync 0;";
+        assert_eq!(barriers(body), [true]);
+        let body = "setp.lt.u32 p0,%tid.x,8;\n$a:\nbar.sync 0;\n@p0 bra $a;";
+        assert_eq!(barriers(body), [true]);
+        let body = "$a:\nbar.sync 0;\nbra $a;";
+        assert_eq!(barriers(body), [true]);
+    }
+}
