@@ -8,6 +8,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::arch::Arch;
+use crate::duplicates;
 use crate::error::{Error, Step};
 use crate::process;
 use crate::toolchain::DeviceToolchain;
@@ -67,7 +68,8 @@ struct TargetInfo {
 pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
     let mut command = cargo(request);
     let manifest = request.krate.join("Cargo.toml");
-    let output = process::run(Step::Compile, &manifest, &mut command)?;
+    let output = process::run(Step::Compile, &manifest, &mut command)
+        .map_err(|error| duplicates::explained(error, request.krate))?;
     let warnings = String::from_utf8_lossy(&output.stderr);
     if !warnings.trim().is_empty() {
         tracing::warn!("{}", warnings.trim_end());

@@ -46,6 +46,7 @@ mod codegen;
 mod collectives;
 mod compile;
 mod divergence;
+mod duplicates;
 mod error;
 mod graph;
 pub mod ir;

@@ -287,6 +287,13 @@ fn what_cannot_run_is_refused_with_the_reason() -> Outcome {
         ("initialised_shared", ["COUNT", "has an initial value"]),
         ("cluster", ["`clustered`", "sm_75"]),
         ("no_kernel", ["fixture_kernels", "has no kernel"]),
+        (
+            "twice",
+            [
+                "`two_ifs` is defined at src/barrier.rs:",
+                "and src/twice.rs:4",
+            ],
+        ),
     ];
     for (feature, parts) in cases {
         let out = tempfile::tempdir()?;
