@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::arch::Arch;
 use crate::error::{Error, Step};
+use crate::inlined;
 use crate::ir::families::Family;
 use crate::narrow::narrow;
 use crate::process;
@@ -32,13 +33,18 @@ impl Codegen<'_> {
         let before = self.work.join(format!("{}.pre-opt.ll", family.name));
         let after = self.work.join(format!("{}.post-opt.ll", family.name));
         let out = self.work.join(format!("{}.ptx", family.name));
-        fs::write(&before, family.module.to_string()).map_err(io(&before))?;
+        let ir = inlined::join_folders(&family.module.to_string());
+        fs::write(&before, ir).map_err(io(&before))?;
         self.dump(&before)?;
         self.optimise(family, &before, &after)?;
         self.dump(&after)?;
         self.select(&after, &out)?;
         let ptx = fs::read_to_string(&out).map_err(io(&out))?;
-        Ok(registers::shorten(&tidy(&narrow(&rounding::pin(&ptx)))))
+        let ptx = inlined::name_callers(&rounding::pin(&ptx));
+        let ptx = registers::shorten(&tidy(&narrow(&ptx)));
+        fs::write(&out, &ptx).map_err(io(&out))?;
+        self.dump(&out)?;
+        Ok(ptx)
     }
 
     fn optimise(&self, family: &Family, before: &Path, after: &Path) -> Result<(), Error> {

@@ -49,6 +49,7 @@ mod divergence;
 mod duplicates;
 mod error;
 mod graph;
+mod inlined;
 pub mod ir;
 mod link;
 mod lint;

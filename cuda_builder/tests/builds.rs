@@ -137,8 +137,19 @@ fn line_info_names_source_lines_without_paths_of_this_machine() -> Outcome {
         maths.contains(".loc\t") && maths.contains("src/maths.rs"),
         "{maths}"
     );
+    // Of a function that was inlined, the kernel's line too.
+    let barrier = ptx(&report)["barrier"];
+    let module = ptx_syntax::parse(barrier)?;
+    let origins = ptx_syntax::origins::Origins::of(&module);
+    let mut instructions = module.functions.iter().flat_map(|f| f.instructions());
+    let thread = instructions.find(|i| i.names().contains(&"%tid.x"));
+    let files = origins.at(thread.ok_or("no thread")?.line).iter();
+    let files: Vec<&str> = files.map(|(file, _)| file.as_str()).collect();
+    assert_eq!(files, ["./src/barrier.rs", "./src/lib.rs"]);
     for path in [env!("CARGO_MANIFEST_DIR"), "/rustlib/"] {
-        assert!(!maths.contains(path), "{path} is in: {maths}");
+        for text in [maths, barrier] {
+            assert!(!text.contains(path), "{path} is in: {text}");
+        }
     }
     Ok(())
 }

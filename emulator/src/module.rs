@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Statement, Variable};
+use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Variable};
+use ptx_syntax::origins::Origins;
 
 use crate::emulator::COMPUTE_CAPABILITY;
 use crate::error::LoadError;
@@ -42,8 +43,7 @@ pub(crate) struct Source {
     text: Box<str>,
     /// Where each line begins; looked for when the first report quotes one.
     starts: OnceLock<Vec<usize>>,
-    /// PTX line, source file, source line of each `.loc`, in order.
-    locations: Vec<(u32, String, u32)>,
+    origins: Origins,
 }
 
 impl Source {
@@ -62,11 +62,10 @@ impl Source {
         line.unwrap_or_default().trim().to_owned()
     }
 
-    /// The source file and line that a PTX line comes from.
-    pub(crate) fn origin(&self, line: u32) -> Option<(String, u32)> {
-        let after = self.locations.partition_point(|(at, ..)| *at <= line);
-        let (_, file, source) = self.locations.get(after.checked_sub(1)?)?;
-        Some((file.clone(), *source))
+    /// The source files and lines that a PTX line comes from: the kernel's first, then those of
+    /// what was inlined there.
+    pub(crate) fn origin(&self, line: u32) -> &[(String, u32)] {
+        self.origins.at(line)
     }
 }
 
@@ -122,7 +121,7 @@ impl Module {
             source: Source {
                 text: text.into(),
                 starts: OnceLock::new(),
-                locations: locations(&ast),
+                origins: Origins::of(&ast),
             },
             variables: HashMap::new(),
             memory: memory.clone(),
@@ -299,37 +298,5 @@ fn masked(value: u64, mask: u64) -> u64 {
         0
     } else {
         (value & mask) >> mask.trailing_zeros()
-    }
-}
-
-/// For each instruction under a `.loc`: its PTX line, and the source file and line.
-fn locations(ast: &ptx_syntax::ast::Module) -> Vec<(u32, String, u32)> {
-    let mut found = Vec::new();
-    for function in &ast.functions {
-        collect_locations(function, &ast.files, &mut found);
-    }
-    found.sort_by_key(|(line, ..)| *line);
-    found
-}
-
-fn collect_locations(
-    function: &Function,
-    files: &[(u32, String)],
-    out: &mut Vec<(u32, String, u32)>,
-) {
-    let mut current = None;
-    for statement in function.statements() {
-        match statement {
-            Statement::Loc { file, line, .. } => {
-                let path = files.iter().find(|(index, _)| index == file);
-                current = path.map(|(_, path)| (path.clone(), *line));
-            }
-            Statement::Instruction(inst) => {
-                if let Some((path, line)) = &current {
-                    out.push((inst.line, path.clone(), *line));
-                }
-            }
-            _ => {}
-        }
     }
 }

@@ -84,8 +84,10 @@ pub struct Place {
     pub ptx_line: u32,
     /// That line, trimmed.
     pub ptx_text: String,
-    /// Source file and line, if the PTX has a `.loc` for it.
+    /// Source file and line in the kernel, if the PTX has a `.loc` for it.
     pub source: Option<(String, u32)>,
+    /// Files and lines of functions that were inlined there, the innermost last.
+    pub inlined: Vec<(String, u32)>,
     /// Block index in x, y, z.
     pub block: [u32; 3],
     /// Index of the warp in the block.
@@ -158,7 +160,12 @@ impl fmt::Display for Located<'_> {
         )?;
         writeln!(f, "  | {}", Brief(&place.ptx_text))?;
         if let Some((file, line)) = &place.source {
-            writeln!(f, "  = source: {file}:{line}")?;
+            write!(f, "  = source: {file}:{line}")?;
+            for (at, (file, line)) in place.inlined.iter().enumerate() {
+                let before = if at == 0 { ", inlined there: " } else { ", " };
+                write!(f, "{before}{file}:{line}")?;
+            }
+            writeln!(f)?;
         }
         write!(f, "  = block {}, warp {}", Triple(place.block), place.warp)?;
         if let Some(thread) = place.thread {

@@ -298,6 +298,10 @@ pub enum Statement {
         line: u32,
         /// Source column.
         column: u32,
+        /// File, line and column of the call in whose place this was inlined: a `.loc` before it.
+        /// Printed text has none: it stands behind the name of a function, which is in a debug
+        /// section, and those are skipped.
+        inlined_at: Option<[u32; 3]>,
     },
     /// `.pragma "..";`
     Pragma(String),

@@ -13,6 +13,7 @@ mod lexer;
 mod lines;
 pub mod lint;
 pub mod manifest;
+pub mod origins;
 mod parser;
 mod print;
 pub mod target;

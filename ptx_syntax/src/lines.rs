@@ -43,8 +43,10 @@ impl Statement {
                 clear(returns);
                 clear(params);
             }
-            // The line of a `.loc` refers to the source file, not to this text.
-            Statement::Loc { .. } | Statement::Pragma(_) => {}
+            // The line of a `.loc` refers to the source file, not to this text. Where it was inlined
+            // is not printed.
+            Statement::Loc { inlined_at, .. } => *inlined_at = None,
+            Statement::Pragma(_) => {}
         }
     }
 }

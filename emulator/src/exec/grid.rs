@@ -220,7 +220,8 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
         Place {
             ptx_line: line,
             ptx_text: source.line(line),
-            source: source.origin(line),
+            source: source.origin(line).first().cloned(),
+            inlined: source.origin(line).iter().skip(1).cloned().collect(),
             block: match cluster {
                 Some(cluster) => launch.block_index(cluster, rank),
                 None => block.block.index,

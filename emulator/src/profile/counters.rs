@@ -170,7 +170,7 @@ pub struct HotLine {
     pub ptx_line: u32,
     /// The line itself.
     pub ptx_text: String,
-    /// Source file and line, if the PTX has a `.loc` for it.
+    /// Source file and line in the kernel, if the PTX has a `.loc` for it.
     pub source: Option<(String, u32)>,
     /// Class of the instruction.
     pub class: Class,

@@ -230,7 +230,7 @@ fn hot_line(line: u32, kind: Kind, place: &Place, source: &Source) -> HotLine {
     HotLine {
         ptx_line: line,
         ptx_text: source.line(line),
-        source: source.origin(line),
+        source: source.origin(line).first().cloned(),
         class: kind.class,
         issued: place.issued,
         sectors: place.sectors,

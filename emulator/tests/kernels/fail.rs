@@ -48,6 +48,14 @@ fn write_through_null() {
 }
 
 #[test]
+fn write_in_an_inlined_function() {
+    check(
+        &one_warp("write_in_an_inlined_function"),
+        FaultKind::OutOfBounds,
+    );
+}
+
+#[test]
 fn misaligned_vector_load() {
     check(&one_warp("misaligned_vector_load"), FaultKind::Misaligned);
 }

@@ -61,13 +61,13 @@ fn directive(c: &mut Cursor, out: &mut Vec<Statement>) -> Result<()> {
     Ok(())
 }
 
-/// `.loc 1 22 5, function_name $L__info0+4, inlined_at 1 9 3`; everything after the comma is
-/// dropped.
+/// `.loc 1 22 5, function_name $L__info0+4, inlined_at 1 9 3`; the name is dropped.
 fn loc(c: &mut Cursor) -> Result<Statement> {
     c.next();
     let file = expression::number(c, "a file index")?;
     let line = expression::number(c, "a line")?;
     let column = expression::number(c, "a column")?;
+    let mut inlined_at = None;
     while c.eat(",") {
         match c.name("`function_name` or `inlined_at`")?.as_str() {
             "function_name" => {
@@ -81,14 +81,21 @@ fn loc(c: &mut Cursor) -> Result<Statement> {
                 }
             }
             "inlined_at" => {
-                for _ in 0..3 {
-                    expression::integer(c)?;
-                }
+                inlined_at = Some([
+                    expression::number(c, "a file index")?,
+                    expression::number(c, "a line")?,
+                    expression::number(c, "a column")?,
+                ]);
             }
             other => return Err(c.error(format!("unknown `.loc` attribute `{other}`"))),
         }
     }
-    Ok(Statement::Loc { file, line, column })
+    Ok(Statement::Loc {
+        file,
+        line,
+        column,
+        inlined_at,
+    })
 }
 
 /// `name:`, or a labelled directive such as `.branchtargets`.

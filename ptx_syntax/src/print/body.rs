@@ -48,7 +48,9 @@ fn print(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -> fmt::Res
             parameters(f, params)?;
             write!(f, "{directives};")
         }
-        Statement::Loc { file, line, column } => write!(f, ".loc {file} {line} {column}"),
+        Statement::Loc {
+            file, line, column, ..
+        } => write!(f, ".loc {file} {line} {column}"),
         Statement::Pragma(text) => write!(f, ".pragma \"{text}\";"),
     }
 }

@@ -43,7 +43,8 @@ pub(crate) fn statements() -> impl Strategy<Value = Vec<Statement>> {
         1 => any::<[u32; 3]>().prop_map(|[file, line, column]| Statement::Loc {
             file,
             line,
-            column
+            column,
+            inlined_at: None
         }),
         1 => text().prop_map(Statement::Pragma),
     ];

@@ -184,11 +184,16 @@ fn place(place: &Place) -> Value {
     json!({
         "ptx_line": place.ptx_line,
         "ptx": place.ptx_text,
-        "source": place.source.as_ref().map(|(file, line)| json!({ "file": file, "line": line })),
+        "source": place.source.as_ref().map(source),
+        "inlined": place.inlined.iter().map(source).collect::<Vec<Value>>(),
         "block": place.block,
         "warp": place.warp,
         "thread": place.thread,
     })
+}
+
+fn source((file, line): &(String, u32)) -> Value {
+    json!({ "file": file, "line": line })
 }
 
 /// Each buffer with a hash of its bytes, so that two runs are easy to compare.
