@@ -150,7 +150,7 @@ impl CudaBuilder {
     }
 
     /// Writes each module's IR before and after `opt` to `<folder>/<arch>/<family>.pre-opt.ll` and
-    /// `.post-opt.ll`.
+    /// `.post-opt.ll`, and its PTX, also one that is refused, to `.ptx`.
     pub fn dump_ir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.dump_ir = Some(folder.into());
         self

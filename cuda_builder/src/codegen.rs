@@ -23,7 +23,7 @@ pub(crate) struct Codegen<'a> {
     /// Whether to contract `a * b + c` to an `fma`.
     pub(crate) contract: bool,
     pub(crate) work: &'a Path,
-    /// Folder for the module's IR before and after opt.
+    /// Folder for the module's IR before and after opt, and for its PTX.
     pub(crate) dump: Option<&'a Path>,
 }
 

@@ -141,7 +141,7 @@ pub enum Error {
         source: ptx_syntax::ParseError,
     },
     /// The PTX breaks a rule.
-    #[error("lint: {arch}/{family}.ptx is refused:{}", list(refusals))]
+    #[error("lint: {arch}/{family}.ptx is refused:{}", list(refusals, lines))]
     Refused {
         /// Architecture.
         arch: Arch,
@@ -149,6 +149,8 @@ pub enum Error {
         family: String,
         /// Each rule broken.
         refusals: Vec<Refusal>,
+        /// Where the lines are that the refusals name; empty if they name none.
+        lines: String,
     },
     /// An option that contradicts another, or is empty.
     #[error("option `{option}`: {reason}")]
@@ -166,9 +168,13 @@ impl fmt::Debug for Error {
     }
 }
 
-fn list(refusals: &[Refusal]) -> String {
-    refusals
+fn list(refusals: &[Refusal], lines: &str) -> String {
+    let mut list: String = refusals
         .iter()
         .map(|refusal| format!("\n  - {refusal}"))
-        .collect()
+        .collect();
+    if !lines.is_empty() {
+        list.extend(["\n", lines]);
+    }
+    list
 }

@@ -1,9 +1,11 @@
 //! The rules that a build enforces on its PTX.
 
 use std::fmt;
+use std::path::Path;
 
 use ptx_syntax::ast::Module;
 use ptx_syntax::lint::{Finding, LintOptions, Rule, Severity, lint_with};
+use ptx_syntax::origins::Origins;
 
 /// The kernel name that allows local memory in every kernel.
 pub(crate) const EVERYWHERE: &str = "*";
@@ -94,7 +96,8 @@ impl fmt::Display for Refusal {
             } => write!(
                 f,
                 "`{kernel}` has {ptx} {what} where its source has {source}, not one after the \
-                 other: the compiler copied them, with an unrolled loop or into arms of a branch; \
+                 other, behind a branch on which threads may part: the compiler copied them, with an \
+                 unrolled loop or into its arms; \
                  let all threads pass them outside of branches, or keep the loop from being \
                  unrolled by a count that goes through `cuda_std::hint::opaque`"
             ),
@@ -113,11 +116,43 @@ pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
     let options = local
         .iter()
         .fold(options, |options, kernel| options.allow_local_in(kernel));
+    let origins = Origins::of(module);
     lint_with(module, &options)
         .into_iter()
         .filter(|finding| finding.severity == Severity::Error || forbidden(finding))
-        .map(Refusal::Finding)
+        .map(|mut finding| {
+            if let Some((file, line)) = source(module, &origins, &finding) {
+                finding.message += &format!(", from {file}:{line}");
+            }
+            Refusal::Finding(finding)
+        })
         .collect()
+}
+
+/// The source line in the kernel of what was found there; of a declaration, the line of what it is
+/// declared for first, which is the kernel's own.
+fn source<'a>(
+    module: &Module,
+    origins: &'a Origins,
+    finding: &Finding,
+) -> Option<&'a (String, u32)> {
+    let name = finding.function.as_deref()?;
+    let function = module.functions.iter().find(|f| f.name == name)?;
+    let mut lines = function.instructions().map(|instruction| instruction.line);
+    let line = lines.find(|line| *line >= finding.line)?;
+    origins.at(line).first()
+}
+
+/// Where the lines are that refusals name; empty if they name none.
+pub(crate) fn where_lines_are(refusals: &[Refusal], kept: Option<&Path>) -> String {
+    let names_lines = |refusal: &Refusal| matches!(refusal, Refusal::Finding(_));
+    match kept {
+        _ if !refusals.iter().any(names_lines) => String::new(),
+        Some(ptx) => format!("lines are those of {}", ptx.display()),
+        None => "--dump-ir DIR (`CudaBuilder::dump_ir`) keeps the PTX whose lines these are, and \
+                 --line-info (`CudaBuilder::line_info`) names those of the source"
+            .to_owned(),
+    }
 }
 
 /// Whether a build refuses the finding although the linter only warns of it: a driver would load
@@ -137,7 +172,7 @@ mod tests {
     /// What is refused in a kernel with these lines; `local` kernels may use local memory.
     fn refused(body: &str, local: &[String]) -> Vec<String> {
         let text = format!(
-            ".version 7.8\n.target sm_75\n.address_size 64\n\
+            ".version 7.8\n.target sm_75\n.address_size 64\n.file 1 \"k.rs\" .file 2 \"lib.rs\" \
              .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n\
              .visible .entry k()\n{{\n.local .align 8 .b8 depot[16];\n{body}\nret;\n}}\n"
         );
@@ -166,5 +201,35 @@ mod tests {
             }
             assert_eq!(refused(body, &["k".into()]), [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_refusal_names_the_line_of_the_source_in_the_kernel() {
+        let body = ".loc 1 3 0\nmov.u32 %r1,0;\n.loc 1 9 5\n\
+                    .loc 2 40 1, function_name $L__inlined, inlined_at 1 9 5\n\
+                    add.f32 %f1,%f1,%f1;";
+        let found = refused(body, &[]).join("\n");
+        for part in [
+            "line 7: ",
+            ", from k.rs:3 (index",
+            "line 12: ",
+            ", from k.rs:9",
+        ] {
+            assert!(found.contains(part), "{found} lacks {part}");
+        }
+    }
+
+    #[test]
+    fn what_names_lines_says_where_they_are() {
+        let finding = |body| check(&ptx_syntax::parse(body).expect("valid PTX"), &[]);
+        let found = finding(
+            ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n\
+             .local .b8 depot[16];\nret;\n}\n",
+        );
+        assert!(where_lines_are(&found, None).contains("--dump-ir"));
+        let kept = where_lines_are(&found, Some(Path::new("ir/k.ptx")));
+        assert_eq!(kept, "lines are those of ir/k.ptx");
+        let text = "spills".to_owned();
+        assert_eq!(where_lines_are(&[Refusal::PtxasWarning { text }], None), "");
     }
 }

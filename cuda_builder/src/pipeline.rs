@@ -175,9 +175,12 @@ impl CrateBuild<'_> {
             assembled = Some(said);
         }
         if !refusals.is_empty() {
+            let kept = self.options.dump_ir.as_ref();
+            let kept = kept.map(|folder| folder.join(format!("{arch}/{name}.ptx")));
             return Err(Error::Refused {
                 arch,
                 family: name,
+                lines: lint::where_lines_are(&refusals, kept.as_deref()),
                 refusals,
             });
         }

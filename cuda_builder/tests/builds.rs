@@ -294,7 +294,7 @@ fn what_cannot_run_is_refused_with_the_reason() -> Outcome {
             "unresolved",
             ["unresolved.ptx is refused", "defined_nowhere"],
         ),
-        ("local", ["local.ptx is refused", "--allow-local scattered"]),
+        ("local", ["--allow-local scattered", "--dump-ir DIR"]),
         ("initialised_shared", ["COUNT", "has an initial value"]),
         ("cluster", ["`clustered`", "sm_75"]),
         ("no_kernel", ["fixture_kernels", "has no kernel"]),
@@ -321,6 +321,32 @@ fn what_cannot_run_is_refused_with_the_reason() -> Outcome {
         }
         assert_eq!(fs::read_dir(out.path())?.count(), 0, "{feature} left files");
     }
+    Ok(())
+}
+
+#[test]
+fn a_refused_module_can_be_kept_and_names_lines_of_the_source() -> Outcome {
+    let test = "a_refused_module_can_be_kept_and_names_lines_of_the_source";
+    let Some(toolchain) = toolchain(test) else {
+        return Ok(());
+    };
+    let dump = tempfile::tempdir()?;
+    let builder = builder(&toolchain).features(["local"]).line_info(true);
+    let error = builder.dump_ir(dump.path()).build().err().ok_or("builds")?;
+    let kept = dump.path().join("sm_75/local.ptx");
+    let message = error.to_string();
+    let lines = format!("lines are those of {}", kept.display());
+    for part in [", from ./src/local.rs:", lines.as_str()] {
+        assert!(message.contains(part), "{part} is not in: {message}");
+    }
+    let line = message
+        .split("line ")
+        .nth(1)
+        .and_then(|rest| rest.split(':').next());
+    let line: usize = line.ok_or("no line")?.parse()?;
+    let ptx = fs::read_to_string(kept)?;
+    let at = ptx.lines().nth(line - 1).ok_or("no such line")?;
+    assert!(at.starts_with(".local "), "{at}");
     Ok(())
 }
 

@@ -54,7 +54,8 @@ pub(crate) struct Args {
     /// Write `.loc` directives, which map PTX to source lines.
     #[arg(long)]
     line_info: bool,
-    /// Write the LLVM IR before and after optimisation to this directory.
+    /// Write the LLVM IR before and after optimisation, and the PTX (also one that is refused), to
+    /// this directory.
     #[arg(long, value_name = "DIR")]
     dump_ir: Option<PathBuf>,
     /// Cargo's target directory for the build; default: `target/warpsmith` in the crate.
@@ -169,9 +170,12 @@ fn summary(output: &mut Output, report: &BuildReport, elapsed: Duration) -> Resu
 fn explained(error: Error) -> anyhow::Error {
     let detail = match &error {
         Error::Tool { cause, .. } => cause.clone(),
-        Error::Refused { refusals, .. } => refusals
+        Error::Refused {
+            refusals, lines, ..
+        } => refusals
             .iter()
             .map(|refusal| format!("  {refusal}\n"))
+            .chain([lines.clone()])
             .collect(),
         _ => return error.into(),
     };
@@ -193,6 +197,7 @@ fn explained(error: Error) -> anyhow::Error {
             arch,
             family,
             refusals,
+            ..
         } => anyhow!(
             "lint: {arch}/{family}.ptx breaks {} rule(s); they are listed above",
             refusals.len()
