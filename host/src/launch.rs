@@ -142,7 +142,7 @@ macro_rules! kernel_param {
 
 macro_rules! kernel_params {
     ($($ty:ty),* $(,)?) => {$(
-        // SAFETY: a number: the same on the device, no padding.
+        // SAFETY: a number, a truth value or a character: the same on the device, no padding.
         unsafe impl KernelParam for $ty {}
     )*};
 }
@@ -161,7 +161,9 @@ kernel_params!(
     f32,
     f64,
     half::f16,
-    half::bf16
+    half::bf16,
+    bool,
+    char
 );
 
 // SAFETY: elements without padding, one after the other.

@@ -53,6 +53,11 @@ fn a_launch_passes_buffers_structs_and_every_scalar() {
         let want = 200.0 + 60_000.0 + 4e9 + (1_u64 << 40) as f64 + 0.5 + 0.25;
         assert_eq!(sum.to_vec().expect("reads"), [want]);
 
+        let args = (&mut sum, true, 2_u16, 'A', 0_u64, 0.5_f32, 0.25);
+        // SAFETY: the kernel writes one f64; to it, a bool is 0 or 1 and a char its number.
+        unsafe { add.launch(&stream, one, args) }.expect("launches");
+        assert_eq!(sum.to_vec().expect("reads"), [1.0 + 2.0 + 65.0 + 0.75]);
+
         // The same with arguments that are known at run time only.
         let pointer = sum.device_ptr();
         let args: [&dyn KernelArg; 7] =
