@@ -16,7 +16,6 @@ use crate::config::{Checks, LaunchConfig};
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::profile::{Collector, Tally};
 use crate::program::{Op, Program};
-use crate::report::FaultKind;
 
 /// Barriers of a block (ids 0 to 15).
 pub(crate) const BARRIERS: usize = 16;
@@ -177,7 +176,6 @@ impl<'a> BlockRun<'a> {
                 self.block.cluster.event.set(true);
             }
         }
-        self.over_budget(w)?;
         self.complete_barriers();
         Ok(stop)
     }
@@ -207,18 +205,6 @@ impl<'a> BlockRun<'a> {
 
     fn paths_mut(&mut self) -> impl Iterator<Item = &mut Path> {
         self.warps.iter_mut().flat_map(|warp| &mut warp.paths.list)
-    }
-
-    fn over_budget(&self, w: usize) -> Checked<()> {
-        let warp = &self.warps[w];
-        if warp.warp_instructions < warp.budget {
-            return Ok(());
-        }
-        let message = format!("warp {w} ran {} instructions", warp.warp_instructions);
-        let mut fault = Fault::new(FaultKind::InstructionBudget, None, message);
-        fault.pc = warp.paths.list.first().map_or(0, |path| path.pc);
-        fault.warp = w as u32;
-        Err(fault)
     }
 
     /// The deadlock of lanes that wait for each other at different instructions, if there are any.

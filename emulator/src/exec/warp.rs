@@ -111,7 +111,10 @@ impl Warp {
 
     /// Runs until all lanes have exited or wait, or until `turns` instructions have run.
     pub(crate) fn run(&mut self, block: &mut Block<'_>, turns: u64) -> Checked<Stop> {
-        let end = self.warp_instructions.saturating_add(turns);
+        let end = self
+            .warp_instructions
+            .saturating_add(turns)
+            .min(self.budget);
         let mut fair = false;
         let mut polling = 0;
         loop {
@@ -119,6 +122,9 @@ impl Warp {
             let Some(index) = self.paths.choose(fair) else {
                 return self.stuck(block);
             };
+            if self.warp_instructions >= self.budget {
+                return Err(self.over_budget(index));
+            }
             let reason = self.run_path(block, index, end)?;
             fair = matches!(reason, Pause::Patience | Pause::Polling);
             if reason == Pause::Polling {
@@ -131,6 +137,17 @@ impl Warp {
                 return Ok(Stop::Yielded);
             }
         }
+    }
+
+    /// The fault of a path that could go on when the warp has run all that it may.
+    #[cold]
+    fn over_budget(&self, index: usize) -> Box<Fault> {
+        let message = format!(
+            "warp {} ran {} instructions, as many as it may, and is not done",
+            self.index, self.warp_instructions
+        );
+        let fault = Fault::new(FaultKind::InstructionBudget, None, message);
+        fault.in_warp(self.index, self.paths.list[index].pc)
     }
 
     /// What happens if no path is ready.

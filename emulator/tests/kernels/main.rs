@@ -2,6 +2,7 @@
 //! end in a report, which is stored beside them.
 
 mod asynchrony;
+mod budget;
 mod common;
 mod fail;
 mod fail_asynchrony;

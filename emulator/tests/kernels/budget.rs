@@ -1,0 +1,78 @@
+//! The instruction budget: a warp may run as many instructions as it says, and not one more.
+
+use warpsmith_emulator::{FaultKind, LaunchError};
+
+use crate::common::Case;
+
+/// Runs a case of one warp a block with exactly the budget that its warps need, and with one less.
+fn at_the_boundary(case: &Case, blocks: u64) {
+    let name = case.path.display();
+    let run = |budget: Option<u64>, threads: usize| {
+        let mut case = case.clone();
+        case.config.instruction_budget = budget;
+        case.config.threads = Some(threads);
+        case.run().result
+    };
+    let free = run(None, 1).expect("the case is right");
+    let need = free.warp_instructions / blocks;
+    assert_eq!(
+        need * blocks,
+        free.warp_instructions,
+        "{name}: warps are equal"
+    );
+    for threads in [1, 2, 4] {
+        let exact = run(Some(need), threads);
+        assert_eq!(exact.as_ref(), Ok(&free), "{name}, {threads} threads");
+        for less in [need - 1, need / 2, 1] {
+            let report = match run(Some(less), threads) {
+                Err(LaunchError::Fault(report)) => report,
+                other => panic!("{name}: a budget of {less} is not enough, got {other:?}"),
+            };
+            assert_eq!(report.kind, FaultKind::InstructionBudget, "{report}");
+            let ran = format!("warp 0 ran {less} instructions");
+            assert!(report.message.starts_with(&ran), "{report}");
+            assert_eq!(report.place.block, [0, 0, 0], "{report}");
+        }
+    }
+}
+
+#[test]
+fn straight_code_and_jumps() {
+    let case = Case::new("pass", "carry_flag", 1, 1).zeros(4);
+    at_the_boundary(&case, 1);
+    let case = Case::new("pass", "jump_table", 1, 32).zeros(32);
+    at_the_boundary(&case, 1);
+}
+
+#[test]
+fn divergent_lanes_share_the_budget_of_their_warp() {
+    let case = Case::new("pass", "nested_divergence", 1, 32).zeros(32);
+    at_the_boundary(&case, 1);
+}
+
+#[test]
+fn a_wait_at_a_barrier_counts_once() {
+    let mut case = Case::new("pass", "odd_block_sum", 2, 32).zeros(2);
+    case.shape.shared_bytes = 128;
+    at_the_boundary(&case, 2);
+}
+
+/// The warps differ: the budget is that of the longest, not of all together.
+#[test]
+fn every_warp_has_the_whole_budget() {
+    let with = |budget| {
+        let mut case = Case::new("pass", "nested_divergence", 1, 96).zeros(96);
+        case.config.instruction_budget = budget;
+        case.run().result
+    };
+    let free = with(None).expect("the case is right");
+    let all = free.warp_instructions;
+    assert!(
+        with(Some(all / 2)).is_ok(),
+        "three warps of a similar length"
+    );
+    assert!(
+        with(Some(all / 3 - 1)).is_err(),
+        "the longest is no shorter than the middle"
+    );
+}
