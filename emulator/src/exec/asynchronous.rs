@@ -229,9 +229,21 @@ impl BlockRun<'_> {
         if let Some(fault) = block.registers.left_out() {
             return Err(fault);
         }
-        match block.cluster.engine.borrow().left_behind(block.rank) {
+        let cluster = &block.cluster;
+        match cluster.engine.borrow().left_behind(cluster, block.rank) {
             Some(fault) => Err(fault.note(format!("warp {last} was the last to exit"))),
             None => Ok(()),
+        }
+    }
+
+    /// Why a path that waits at an asynchronous instruction waits for ever, if there is more to say
+    /// than what it waits for.
+    pub(crate) fn advise(&self, path: &Path, warp: u32, op: &Asynchronous) -> Option<String> {
+        match op {
+            Asynchronous::Mbarrier(op) => {
+                self.warps[warp as usize].advise_mbarrier(&self.block, op, path)
+            }
+            _ => None,
         }
     }
 
@@ -243,10 +255,9 @@ impl BlockRun<'_> {
         op: &Asynchronous,
     ) -> String {
         let block = &self.block;
-        let lane = path.mask.trailing_zeros() as usize;
         let warp = &self.warps[warp as usize];
         match op {
-            Asynchronous::Mbarrier(op) => warp.describe_mbarrier(block, op, path, lane),
+            Asynchronous::Mbarrier(op) => warp.describe_mbarrier(block, op, path),
             Asynchronous::WaitGroup { kind, .. } => {
                 let mut groups = block.cluster.groups.borrow_mut();
                 let agent = block.agent(warp.index);

@@ -161,14 +161,20 @@ impl BlockRun<'_> {
 
     /// Whether all threads that have not exited have arrived.
     fn all_arrived(&self, state: &BarrierState) -> bool {
-        self.warps.iter().all(|warp| {
+        self.missing(state) == 0
+    }
+
+    /// Threads that have neither exited nor arrived.
+    fn missing(&self, state: &BarrierState) -> u32 {
+        let missing = |warp: &Warp| {
             let here = state
                 .by_warp
                 .iter()
                 .filter(|(index, _)| *index == warp.index)
                 .fold(0, |lanes, (_, mask)| lanes | mask);
-            warp.paths.live() & !here == 0
-        })
+            (warp.paths.live() & !here).count_ones()
+        };
+        self.warps.iter().map(missing).sum()
     }
 
     fn release(&mut self, id: usize, state: &BarrierState) {
@@ -226,7 +232,12 @@ impl BlockRun<'_> {
             return String::new();
         };
         match state.expected {
-            Some(0) | None => format!(", barrier {id} for all threads of the block"),
+            Some(0) | None => {
+                let live = |warp: &Warp| warp.paths.live().count_ones();
+                let threads: u32 = self.warps.iter().map(live).sum();
+                let arrived = threads - self.missing(state);
+                format!(", barrier {id}: {arrived} of all {threads} live threads have arrived")
+            }
             Some(expected) => {
                 format!(
                     ", barrier {id}: {} of {expected} threads have arrived",

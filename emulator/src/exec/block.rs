@@ -285,6 +285,20 @@ impl<'a> BlockRun<'a> {
         lines
     }
 
+    /// Why those who wait at an mbarrier wait for ever, most probably; each reason once.
+    pub(crate) fn advice(&self) -> Vec<String> {
+        let code = &self.block.launch.program.code;
+        let mut reasons = Vec::new();
+        for (warp, path) in self.waiting() {
+            let Op::Asynchronous(op) = &code[self.waits_at(path) as usize].op else {
+                continue;
+            };
+            let reason = self.advise(path, warp, op);
+            reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
+        }
+        reasons
+    }
+
     /// Statistics of the block that has just ended.
     pub(crate) fn stats(&self) -> crate::config::LaunchStats {
         let mut stats = crate::config::LaunchStats::default();

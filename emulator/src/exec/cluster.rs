@@ -383,7 +383,7 @@ impl<'a> ClusterRun<'a> {
                 1 => String::new(),
                 _ => format!("block {}, ", crate::report::Triple(run.block.index)),
             };
-            for note in run.who_waits() {
+            for note in run.who_waits().into_iter().chain(run.advice()) {
                 fault = fault.note(format!("{block}{note}"));
             }
         }

@@ -21,7 +21,7 @@ pub(crate) trait Landing: Debug {
     }
 
     /// The fault of a block that exits while this is in flight; `None` if it may exit.
-    fn left_behind(&self, _rank: u32) -> Option<Box<Fault>> {
+    fn left_behind(&self, _cluster: &Cluster, _rank: u32) -> Option<Box<Fault>> {
         None
     }
 }
@@ -39,10 +39,10 @@ impl Engine {
     }
 
     /// The fault of a block that exits while one of its operations is in flight.
-    pub(crate) fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
+    pub(crate) fn left_behind(&self, cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {
         self.flying
             .iter()
-            .find_map(|flight| flight.left_behind(rank))
+            .find_map(|flight| flight.left_behind(cluster, rank))
     }
 
     /// Number of operations in flight.

@@ -37,8 +37,12 @@ pub(crate) struct Mbarrier {
     /// Transaction bytes that the current phase still waits for; negative if bytes came before they
     /// were expected.
     tx: i64,
+    /// Bytes that have arrived in the current phase.
+    came: u64,
     /// Number of completed phases.
     phase: u64,
+    /// For each warp of the cluster that has waited: the phases that had completed then.
+    seen: BTreeMap<u32, u64>,
     /// The joined stamps of the arrivals in the current phase.
     arrived: Stamp,
     /// The joined stamps of the arrivals in the last completed phase.
@@ -51,7 +55,9 @@ impl Mbarrier {
             expected: count,
             pending: count,
             tx: 0,
+            came: 0,
             phase: 0,
+            seen: BTreeMap::new(),
             arrived: Stamp::default(),
             completed: Stamp::default(),
         }
@@ -89,6 +95,11 @@ impl Mbarrier {
         self.phase & 1 != u64::from(parity & 1)
     }
 
+    /// Notes that a warp (index in the cluster) has found a phase completed.
+    pub(crate) fn note_seen(&mut self, agent: u32) {
+        self.seen.insert(agent, self.phase);
+    }
+
     pub(crate) fn expect(&mut self, bytes: u32) -> Result<(), String> {
         self.tx = in_range(self.tx + i64::from(bytes), bytes, "expecting")?;
         Ok(())
@@ -97,6 +108,7 @@ impl Mbarrier {
     /// Counts bytes that have arrived (complete-tx). Returns whether that completes the phase.
     pub(crate) fn complete(&mut self, bytes: u32, stamp: &Stamp) -> Result<bool, String> {
         self.tx = in_range(self.tx - i64::from(bytes), bytes, "completing")?;
+        self.came += u64::from(bytes);
         self.arrived.join(stamp);
         Ok(self.end_phase())
     }
@@ -115,11 +127,7 @@ impl Mbarrier {
             ));
         }
         if count > self.pending {
-            return Err(format!(
-                "{} where the phase waits for {}",
-                plural(count, "arrival"),
-                self.pending
-            ));
+            return Err(self.too_many(count));
         }
         if no_complete && count == self.pending {
             return Err(format!(
@@ -148,27 +156,12 @@ impl Mbarrier {
         let ends = self.pending == 0 && self.tx == 0;
         if ends {
             self.phase += 1;
+            self.came = 0;
             self.pending = self.expected;
             std::mem::swap(&mut self.completed, &mut self.arrived);
             self.arrived.clear();
         }
         ends
-    }
-
-    /// Its state, as a report's text.
-    pub(crate) fn describe(&self) -> String {
-        let bytes = match self.tx {
-            0 => String::new(),
-            tx if tx > 0 => format!(" and {tx} bytes"),
-            tx => format!("; {} bytes have come that nobody expected", -tx),
-        };
-        format!(
-            "phase {} (parity {}) waits for {} of {}{bytes}",
-            self.phase,
-            self.phase & 1,
-            self.pending,
-            plural(self.expected, "arrival")
-        )
     }
 }
 
@@ -290,5 +283,6 @@ impl Mbarriers {
     }
 }
 
+mod advice;
 #[cfg(test)]
 mod tests;

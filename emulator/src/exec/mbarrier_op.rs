@@ -158,6 +158,7 @@ impl Warp {
         let mut passed = 0;
         let mut known = Stamp::default();
         let mut noted = None;
+        let mut seen = None;
         let cluster = block.cluster.clone();
         let mut table = cluster.mbarriers.borrow_mut();
         for lane in Lanes(active) {
@@ -181,6 +182,10 @@ impl Warp {
             if has_passed {
                 passed |= 1 << lane;
                 known.join(barrier.knowledge());
+                if seen != Some(at) {
+                    barrier.note_seen(block.agent(self.index));
+                    seen = Some(at);
+                }
             }
         }
         if passed != 0 {
@@ -205,25 +210,32 @@ impl Warp {
         Ok(false)
     }
 
+    /// The mbarrier at which the first lane of a path waits, and how the wait names its phase.
+    fn waits_for(
+        &self,
+        block: &Block<'_>,
+        op: &Mbarrier,
+        path: &Path,
+    ) -> Option<(Place, Until, usize)> {
+        let MbarrierKind::Wait { until, .. } = op.kind else {
+            return None;
+        };
+        let lane = path.mask.trailing_zeros() as usize;
+        let mut paths = self.paths.list.iter();
+        let index = paths.position(|other| std::ptr::eq(other, path))?;
+        let addresses = self.shared_addresses(block, &op.at, index, path.mask);
+        let place = addresses.and_then(|rows| self.mbarrier_place(block, op, rows.0[lane], lane));
+        Some((place.ok()?, until, lane))
+    }
+
     /// What a path that waits at an mbarrier waits for, as a report's text.
     pub(super) fn describe_mbarrier(
         &self,
         block: &Block<'_>,
         op: &Mbarrier,
         path: &Path,
-        lane: usize,
     ) -> String {
-        let index = self
-            .paths
-            .list
-            .iter()
-            .position(|other| std::ptr::eq(other, path));
-        let addresses = self.shared_addresses(block, &op.at, index.unwrap_or(0), path.mask);
-        let place = addresses.and_then(|rows| self.mbarrier_place(block, op, rows.0[lane], lane));
-        let MbarrierKind::Wait { until, .. } = op.kind else {
-            return String::new();
-        };
-        let Ok(at) = place else {
+        let Some((at, until, lane)) = self.waits_for(block, op, path) else {
             return String::new();
         };
         let phase = match until {
@@ -242,6 +254,19 @@ impl Warp {
             ", for {phase} of the mbarrier at 0x{:x}: {barrier}",
             at.offset
         )
+    }
+
+    /// Why such a path waits for ever, most probably.
+    pub(super) fn advise_mbarrier(
+        &self,
+        block: &Block<'_>,
+        op: &Mbarrier,
+        path: &Path,
+    ) -> Option<String> {
+        let (at, ..) = self.waits_for(block, op, path)?;
+        let mut table = block.cluster.mbarriers.borrow_mut();
+        let why = table.get(at).ok()?.advice(block.agent(self.index));
+        Some(format!("the mbarrier at 0x{:x}: {why}", at.offset))
     }
 }
 

@@ -71,6 +71,9 @@ fn mbarriers_that_are_misused() {
     misuse("mbarrier_initialized_twice");
     misuse("mbarrier_with_too_many_arrivals");
     misuse("mbarrier_with_too_many_bytes");
+    let zeros = Given::Zeros(128);
+    let name = "mbarrier_with_arrivals_of_all_lanes";
+    check(name, FaultKind::MbarrierMisuse, 1, 32, &zeros);
     misuse("mbarrier_read_as_memory");
     misuse("mbarrier_state_of_an_old_phase");
 }
@@ -89,6 +92,17 @@ fn phases_that_cannot_come() {
     deadlock("polls_for_a_phase_that_cannot_come", 32, Given::Nothing);
 }
 
+/// Each report ends with the most probable reason.
+#[test]
+fn phases_that_cannot_come_and_why() {
+    let deadlock = |name, given| check(name, FaultKind::Deadlock, 1, 64, &given);
+    deadlock("mbarrier_with_too_few_arrivals", Given::Nothing);
+    deadlock("mbarrier_whose_phases_run_ahead", Given::Nothing);
+    deadlock("mbarrier_that_is_told_of_bytes_alone", Given::Zeros(128));
+    deadlock("expect_tx_of_too_few_bytes", Given::Zeros(128));
+    deadlock("barriers_in_another_order", Given::Nothing);
+}
+
 #[test]
 fn bulk_copies_that_cannot_be() {
     let zeros = |name, kind| check(name, kind, 1, 32, &Given::Zeros(128));
@@ -105,6 +119,7 @@ fn bulk_copies_that_cannot_be() {
 fn copies_that_a_block_leaves_behind() {
     let left = |name| check(name, FaultKind::LeftInFlight, 1, 32, &Given::Zeros(128));
     left("load_in_flight_at_exit");
+    left("load_without_expect_tx_at_exit");
     left("store_unread_at_exit");
 }
 

@@ -42,7 +42,7 @@ impl Landing for Sent {
         issuer.complete(cluster, self.mbarrier, bytes as u64)
     }
 
-    fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
+    fn left_behind(&self, _cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {
         if self.target.rank != rank {
             return None;
         }

@@ -17,7 +17,12 @@ use crate::tensor_map::Swizzle;
 
 /// The fault of a block that exits before a copy from or to its shared memory has landed.
 #[cold]
-fn left_behind(issuer: &Issuer, place: Place, bytes: u64, mbarrier: Place) -> Box<Fault> {
+fn left_behind(
+    cluster: &Cluster,
+    issuer: &Issuer,
+    (place, bytes): (Place, u64),
+    mbarrier: Place,
+) -> Box<Fault> {
     let message = format!(
         "the block of rank {} exits while a copy of {bytes} bytes at 0x{:x} of its shared memory \
          is in flight",
@@ -27,7 +32,16 @@ fn left_behind(issuer: &Issuer, place: Place, bytes: u64, mbarrier: Place) -> Bo
         "wait for the mbarrier at 0x{:x} of rank {} before its last thread exits",
         mbarrier.offset, mbarrier.rank
     );
-    let fault = Fault::new(FaultKind::LeftInFlight, None, message).note(note);
+    let mut fault = Fault::new(FaultKind::LeftInFlight, None, message).note(note);
+    let mut table = cluster.mbarriers.borrow_mut();
+    if table
+        .get(mbarrier)
+        .is_ok_and(|found| found.expects_nothing())
+    {
+        let note = "that mbarrier expects no bytes now: a phase whose expect_tx does not count the \
+                    bytes of a copy ends without it";
+        fault = fault.note(note.to_owned());
+    }
     issuer.blame(fault)
 }
 
@@ -69,8 +83,9 @@ impl Landing for Load {
             .complete(cluster, self.mbarrier, data.len() as u64)
     }
 
-    fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
-        let fault = || left_behind(&self.issuer, self.target, self.shape.bytes(), self.mbarrier);
+    fn left_behind(&self, cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {
+        let whole = (self.target, self.shape.bytes());
+        let fault = || left_behind(cluster, &self.issuer, whole, self.mbarrier);
         (self.target.rank == rank).then(fault)
     }
 }
@@ -104,11 +119,12 @@ impl Landing for Across {
         issuer.complete(cluster, self.mbarrier, self.bytes)
     }
 
-    fn left_behind(&self, rank: u32) -> Option<Box<Fault>> {
+    fn left_behind(&self, cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {
         let place = [self.target, self.source]
             .into_iter()
             .find(|place| place.rank == rank)?;
-        Some(left_behind(&self.issuer, place, self.bytes, self.mbarrier))
+        let whole = (place, self.bytes);
+        Some(left_behind(cluster, &self.issuer, whole, self.mbarrier))
     }
 }
 
