@@ -11,7 +11,7 @@ pub const WARPS_MAX: usize = 32;
 /// warps. `op` is commutative.
 ///
 /// # Safety
-/// As for [`combine`].
+/// As for [`combine`]: in a last warp of fewer than 32 threads, lanes read what no thread gave.
 ///
 /// # Panics
 /// On the host.

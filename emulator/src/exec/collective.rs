@@ -3,6 +3,7 @@
 use super::block::Block;
 use super::fault::{Checked, Fault};
 use super::path::State;
+use super::random::Random;
 use super::row::{LANES, Lanes, Row};
 use super::warp::{Flow, Warp};
 use crate::program::{Collective, CollectiveKind as Kind, Redux, Shuffle, Width};
@@ -107,8 +108,9 @@ impl Warp {
     }
 
     /// `shfl.sync`: the value of the source lane, and whether that lane is in range. If it is not,
-    /// a lane keeps its own value. So does a lane whose source does not take part, which PTX leaves
-    /// undefined.
+    /// a lane keeps its own value. What a lane gets whose source does not take part is undefined:
+    /// its own value under seed 0, and some other value that depends on the seed under any other, so
+    /// that results which depend on it differ between seeds.
     fn shuffle(
         &self,
         block: &Block<'_>,
@@ -143,6 +145,9 @@ impl Warp {
             in_range |= u32::from(inside) << lane;
             if active >> source & 1 != 0 {
                 out.0[lane as usize] = values.0[source as usize];
+            } else if block.launch.seed != 0 {
+                let stream = self.warp_instructions << 5 | u64::from(lane);
+                out.0[lane as usize] = Random::new(block.launch.seed, stream).next() as u32;
             }
         }
         (out, in_range)

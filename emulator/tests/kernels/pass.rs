@@ -116,6 +116,40 @@ fn shuffles_votes_and_matches() {
     });
 }
 
+/// What a lane gets from one that does not take part is undefined: it depends on the seed, and shows
+/// only in results that depend on it.
+#[test]
+fn undefined_results_of_shuffles_differ_between_seeds() {
+    let under = |name: &str, seed| {
+        let mut case = Case::new("pass", name, 1, 40).zeros(40);
+        case.config.seed = seed;
+        let ran = case.run();
+        assert!(ran.result.is_ok(), "{:?}", ran.result);
+        ran.buffers[0].clone()
+    };
+    let plain = under("shuffle_from_no_thread", 0);
+    let one = under("shuffle_from_no_thread", 1);
+    assert_eq!(one, under("shuffle_from_no_thread", 1));
+    for (thread, (plain, one)) in plain.iter().zip(&one).enumerate() {
+        assert_eq!(plain != one, thread >= 32, "thread {thread}");
+    }
+    let thrown_away = "shuffle_from_no_thread_thrown_away";
+    let want: Vec<u32> = (0..40)
+        .map(|i| {
+            if i < 16 {
+                i + 16
+            } else if i < 24 {
+                i
+            } else {
+                0
+            }
+        })
+        .collect();
+    for seed in 0..4 {
+        assert_eq!(under(thrown_away, seed), want, "seed {seed}");
+    }
+}
+
 #[test]
 fn atomics_of_all_blocks_add_up_and_give_every_ticket_once() {
     let ran = Case::new("pass", "histogram", 40, 96)
