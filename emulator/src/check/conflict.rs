@@ -149,8 +149,16 @@ fn name(kind: Kind, asynchronous: bool) -> &'static str {
 
 /// What one has to wait for after asynchronous access number `number` of the report.
 fn waiting(number: u32, channel: Channel, kind: Kind) -> String {
-    let over = match channel {
-        Channel::Mbarrier { .. } => "over only for those that have waited for its mbarrier",
+    format!("({number}) is {}", over(channel, kind))
+}
+
+/// When an asynchronous access is over.
+fn over(channel: Channel, kind: Kind) -> &'static str {
+    match channel {
+        Channel::Mbarrier { .. } => {
+            "over only for those that have waited for its mbarrier, in a phase whose expect_tx \
+             counts its bytes"
+        }
         Channel::CpAsync { .. } => {
             "over for its thread after cp.async.wait_group, and for others after a barrier behind \
              that"
@@ -164,6 +172,29 @@ fn waiting(number: u32, channel: Channel, kind: Kind) -> String {
              barrier behind that"
         }
         Channel::Wgmma { .. } => "over only after wgmma.wait_group by its warpgroup",
-    };
-    format!("({number}) is {over}")
+    }
+}
+
+/// Who wrote a byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer {
+    /// Warp in the cluster.
+    pub(crate) warp: u32,
+    /// Position of the instruction.
+    pub(crate) pc: u32,
+    /// When it is over, if it is asynchronous.
+    pub(crate) over: Option<&'static str>,
+}
+
+impl Order {
+    /// Who wrote a byte of the shared memory of block `rank`, as far as races are looked for.
+    pub(crate) fn writer(&self, rank: u32, offset: u64) -> Option<Writer> {
+        let (agent, kind, cell) = self.shadow.write_at(rank as usize, offset)?;
+        let (warp, channel) = self.warp_of(agent);
+        Some(Writer {
+            warp,
+            pc: cell.pc(),
+            over: channel.map(|channel| over(channel, kind)),
+        })
+    }
 }

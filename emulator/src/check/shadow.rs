@@ -167,6 +167,27 @@ impl Shadow {
         }
     }
 
+    /// A write that covers a byte of region `table`: its agent, kind and cell.
+    pub(super) fn write_at(&self, table: usize, offset: u64) -> Option<(u16, Kind, Cell)> {
+        let place = *self
+            .tables
+            .get(table)?
+            .0
+            .get((offset / CHUNK_BYTES) as usize)?;
+        let chunk = self.chunks.get((place as usize).checked_sub(1)?)?;
+        let granule = (offset % CHUNK_BYTES) as usize >> chunk.shift;
+        let mut at = chunk.first_write;
+        while at != NONE {
+            let plane = &self.planes[at as usize];
+            let cell = self.cells[plane.cells as usize + granule];
+            if cell != Cell::default() {
+                return Some((plane.agent, plane.kind, cell));
+            }
+            at = plane.next_write;
+        }
+        None
+    }
+
     /// Checks and records an access to region `table` of `len` bytes. `excused` says whether an
     /// earlier write is no conflict (it wrote the same value).
     #[inline]

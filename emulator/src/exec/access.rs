@@ -170,8 +170,12 @@ impl Warp {
                 check_shared((pattern, &offsets), own, mask, bytes, region, intent)?;
                 let memory = shared.bytes();
                 let planes = &mut *self.planes;
-                if_fast!(lanes::load(memory, pattern, &offsets, mask, bytes, planes))
-                    .map_err(|lane| uninitialized(space, own, lane, bytes))?;
+                if_fast!(lanes::load(memory, pattern, &offsets, mask, bytes, planes)).map_err(
+                    |lane| {
+                        let fault = uninitialized(space, own, lane, bytes);
+                        fault.of_shared(rank, own.0[lane as usize], bytes as u64)
+                    },
+                )?;
                 site.read(block, Target::Shared { rank }, &offsets, mask, bytes)
             }),
             Space::Local => self.read_local(block, addresses, mask, bytes),

@@ -125,11 +125,21 @@ impl Cluster {
 }
 
 /// The outcome of one round of turns.
-struct Round {
+pub(super) struct Round {
     /// A warp has run, exited, or been let go on.
-    progress: bool,
+    pub(super) progress: bool,
     /// Every warp that ran only polled.
-    polling: bool,
+    pub(super) polling: bool,
+}
+
+impl Round {
+    /// A round in which nothing has happened so far.
+    pub(super) fn new() -> Self {
+        Self {
+            progress: false,
+            polling: true,
+        }
+    }
 }
 
 /// A cluster with the warps of its blocks; reused for one cluster after another.
@@ -139,10 +149,10 @@ pub(crate) struct ClusterRun<'a> {
     /// Index in the grid of the current cluster.
     pub(crate) linear: u64,
     pub(crate) blocks: Vec<BlockRun<'a>>,
-    cluster: Rc<Cluster>,
+    pub(super) cluster: Rc<Cluster>,
     random: Random,
     /// Block and warp, in the order of their turns.
-    turns: Vec<(usize, usize)>,
+    pub(super) turns: Vec<(usize, usize)>,
     /// The block, or the one warp of it, that lags behind the others.
     laggard: Option<(usize, Option<usize>)>,
     /// The number of effects when the quiet rounds began, and the number of quiet rounds.
@@ -187,6 +197,11 @@ impl<'a> ClusterRun<'a> {
     /// Runs until the cluster has ended (true), or until every warp has had `rounds` turns or only
     /// waits for other clusters (false).
     pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
+        self.run_rounds(rounds)
+            .map_err(|fault| self.with_aftermath(fault))
+    }
+
+    fn run_rounds(&mut self, rounds: u64) -> Checked<bool> {
         for _ in 0..rounds {
             let round = self.round()?;
             if self.blocks.iter().all(BlockRun::is_done) {
@@ -215,10 +230,7 @@ impl<'a> ClusterRun<'a> {
 
     /// One turn for each warp.
     fn round(&mut self) -> Checked<Round> {
-        let mut round = Round {
-            progress: false,
-            polling: true,
-        };
+        let mut round = Round::new();
         if self.launch.seed != 0 {
             self.random.shuffle(&mut self.turns);
         }
@@ -264,7 +276,7 @@ impl<'a> ClusterRun<'a> {
     }
 
     /// The turn of one warp.
-    fn turn(&mut self, b: usize, w: usize, round: &mut Round) -> Checked<()> {
+    pub(super) fn turn(&mut self, b: usize, w: usize, round: &mut Round) -> Checked<()> {
         if self.blocks[b].done[w] {
             return Ok(());
         }
@@ -304,7 +316,7 @@ impl<'a> ClusterRun<'a> {
     }
 
     /// Lets one asynchronous operation land; false if none is in flight.
-    fn land(&mut self) -> Checked<bool> {
+    pub(super) fn land(&mut self) -> Checked<bool> {
         let flying = self.cluster.engine.borrow().len();
         if flying == 0 {
             return Ok(false);

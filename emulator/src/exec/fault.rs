@@ -24,6 +24,17 @@ pub(crate) struct Fault {
     pub(crate) placed: bool,
     /// The earlier access of a race.
     pub(crate) second: Option<Second>,
+    /// The bytes of shared memory that were read before anything wrote them.
+    pub(crate) unwritten: Option<Unwritten>,
+}
+
+/// A range of the shared memory of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unwritten {
+    /// Rank of the block in the cluster.
+    pub(crate) rank: u32,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The earlier access of a race.
@@ -58,6 +69,7 @@ impl Fault {
             notes: Vec::new(),
             placed: false,
             second: None,
+            unwritten: None,
         })
     }
 
@@ -82,6 +94,16 @@ impl Fault {
     #[cold]
     pub(crate) fn at(mut self: Box<Self>, address: u64) -> Box<Self> {
         self.address = Some(address);
+        self
+    }
+
+    #[cold]
+    pub(crate) fn of_shared(mut self: Box<Self>, rank: u32, offset: u64, bytes: u64) -> Box<Self> {
+        self.unwritten = Some(Unwritten {
+            rank,
+            offset,
+            bytes,
+        });
         self
     }
 

@@ -9,6 +9,7 @@
 
 pub(crate) mod access;
 mod access_faults;
+mod aftermath;
 mod asynchronous;
 pub(crate) mod atomic;
 pub(crate) mod barrier;

@@ -103,6 +103,15 @@ fn phases_that_cannot_come_and_why() {
     deadlock("barriers_in_another_order", Given::Nothing);
 }
 
+/// The note names the write that comes too late.
+#[test]
+fn reads_of_shared_memory_that_do_not_wait_for_the_write() {
+    let early = |name, given| check(name, FaultKind::Uninitialized, 1, 64, &given);
+    early("shared_read_before_another_warp_writes", Given::Nothing);
+    early("shared_read_before_cp_async_is_over", Given::Zeros(256));
+    early("load_without_expect_tx_is_read", Given::Zeros(128));
+}
+
 #[test]
 fn bulk_copies_that_cannot_be() {
     let zeros = |name, kind| check(name, kind, 1, 32, &Given::Zeros(128));

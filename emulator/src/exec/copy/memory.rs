@@ -115,8 +115,9 @@ impl Issuer {
         for (i, chunk) in data.chunks_mut(CHUNK).enumerate() {
             let from = swizzled(swizzle, at.offset + (CHUNK * i) as u64);
             if !memory.range_written(from as usize, chunk.len()) {
-                let fault = uninitialized_range(Space::Shared, from, chunk.len() as u64);
-                return Err(self.blame(fault));
+                let len = chunk.len() as u64;
+                let fault = uninitialized_range(Space::Shared, from, len);
+                return Err(self.blame(fault.of_shared(at.rank, from, len)));
             }
             memory.copy_out(from as usize, chunk);
         }

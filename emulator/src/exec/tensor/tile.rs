@@ -57,7 +57,8 @@ impl Reader<'_> {
                 self.tile.name,
                 place()
             );
-            return Err(self.fault(FaultKind::Uninitialized, message, address));
+            let fault = self.fault(FaultKind::Uninitialized, message, address);
+            return Err(fault.of_shared(self.block.rank, u64::from(address), UNIT as u64));
         }
         if !self.seen.is_empty() {
             self.seen[at / UNIT / 64] |= 1 << (at / UNIT % 64);
