@@ -1,13 +1,15 @@
 //! The emulator: it owns global memory, loads modules and launches kernels.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use crate::check::GridOrder;
 use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
 use crate::error::{LaunchError, LoadError, MemoryError};
 use crate::exec::block::Launch;
 use crate::exec::grid;
 use crate::memory::global::GlobalMemory;
+use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_LIMIT;
 use crate::module::{Kernel, Module};
 use crate::profile::Collector;
@@ -107,8 +109,9 @@ impl Emulator {
     /// little-endian; [`Module::params`] gives the sizes.
     ///
     /// # Errors
-    /// [`LaunchError`]. If the launch is refused, nothing has run. With [`LaunchError::Fault`],
-    /// memory keeps what the kernel wrote until then.
+    /// [`LaunchError`]. If the launch is refused, nothing has run. With [`LaunchError::Fault`] and
+    /// [`LaunchError::HostMemory`], memory keeps what the kernel wrote until then; warps that did not
+    /// fail may have gone on for some turns, to say more in the report.
     pub fn launch(
         &self,
         module: &Module,
@@ -127,6 +130,7 @@ impl Emulator {
         };
         check_shape(found, config)?;
         let cluster = check_cluster(found, config)?;
+        let starved = Arc::<Starved>::default();
         let launch = Launch {
             kernel: found.name.clone(),
             program: found.program.clone(),
@@ -137,13 +141,20 @@ impl Emulator {
             memory: self.memory.snapshot(),
             seed: self.config.seed,
             checks: self.config.checks,
-            between: Arc::default(),
+            between: Arc::new(Mutex::new(GridOrder::new(&starved))),
+            starved,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
             profile: self.config.profile.then(|| Collector::new(&found.program)),
         };
         let source = module.source();
-        let mut stats = grid::run(&launch, self.pool.as_ref(), &self.config.output, source)
-            .map_err(LaunchError::Fault)?;
+        let ran = grid::run(&launch, self.pool.as_ref(), &self.config.output, source);
+        if let Some(shortage) = launch.starved.get() {
+            return Err(LaunchError::HostMemory {
+                what: shortage.what,
+                requested: shortage.bytes,
+            });
+        }
+        let mut stats = ran.map_err(LaunchError::Fault)?;
         let threads = config.block.iter().map(|e| u64::from(*e)).product();
         let dynamic = config.shared_bytes.into();
         let counters = launch

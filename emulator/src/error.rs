@@ -221,6 +221,15 @@ pub enum LaunchError {
         /// Most a block can have.
         limit: u64,
     },
+    /// The host has no memory for what the emulator keeps about a launch. The check for races needs
+    /// most of it: [`Checks::NONE`](crate::Checks::NONE) does without.
+    #[error("the host has no memory: {what} needs a block of {requested} bytes")]
+    HostMemory {
+        /// What the memory is for.
+        what: &'static str,
+        /// Bytes asked for.
+        requested: u64,
+    },
     /// The kernel ran and hit a fault.
     #[error("{0}")]
     Fault(Box<Report>),

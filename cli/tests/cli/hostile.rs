@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Folder, Ran, data, warpsmith};
+use crate::support::{Folder, Ran, command, data, ran, warpsmith};
 
 /// A .npy file of zeros whose header is `header`.
 fn npy(header: &str, data_bytes: usize) -> Vec<u8> {
@@ -186,4 +186,59 @@ fn factors_that_are_no_numbers_are_wrong_usage() {
         assert!(ran.stderr.starts_with(&words), "{}", ran.stderr);
     }
     assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+/// Runs a kernel on the emulator where the process may have `kilobytes` of address space.
+#[cfg(target_os = "linux")]
+fn run_within(kilobytes: u32, ptx: &Path, toml: &Path, options: &[&str]) -> Ran {
+    let program = command();
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", "ulimit -v $0 && exec \"$@\"", &kilobytes.to_string()])
+        .arg(program.get_program())
+        .arg("run")
+        .args([ptx, toml])
+        .args(["--device", "emulator"])
+        .args(options);
+    // Threads take address space as well: 64 MiB for an arena of each.
+    shell.env("MALLOC_ARENA_MAX", "1");
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    ran(&mut shell)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_launch_for_which_the_host_has_no_memory_is_an_error_not_an_abort() {
+    let folder = Folder::new();
+    let head = ".version 8.0\n.target sm_90\n.address_size 64\n";
+    let deep = format!(
+        "{head}.visible .entry deep() {{\n\
+         .local .align 4 .b8 big[500000];\n.reg .b32 %r;\n\
+         mov.u32 %r, 1;\nst.local.u32 [big], %r;\nret;\n}}\n"
+    );
+    let ptx = folder.write("deep.ptx", deep);
+    let toml = "kernel = \"deep\"\ngrid = 8\nblock = 1024\ncluster = 8\n";
+    let toml = folder.write("deep.toml", toml);
+    let ran = run_within(2_500_000, &ptx, &toml, &[]);
+    ran.failed(1, &["the host has no memory", "local memory needs"]);
+    // Every warp reads everything, and is remembered for it.
+    let wide = format!(
+        "{head}.visible .entry wide(.param .u64 in) {{\n\
+         .reg .pred %p;\n.reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n\
+         ld.param.u64 %rd1, [in];\nmov.u32 %r1, %tid.x;\nand.b32 %r1, %r1, 31;\n\
+         mul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd1, %rd1, %rd2;\nmov.u32 %r2, 0;\n\
+         NEXT:\nld.global.u32 %r3, [%rd1];\nadd.u64 %rd1, %rd1, 128;\nadd.u32 %r2, %r2, 1;\n\
+         setp.lt.u32 %p, %r2, 131072;\n@%p bra NEXT;\nret;\n}}\n"
+    );
+    let ptx = folder.write("wide.ptx", wide);
+    let toml = "kernel = \"wide\"\ngrid = 1\nblock = 1024\n[[buffer]]\nname = \"x\"\n\
+                dtype = \"i32\"\nshape = [4194304]\nfill = \"zeros\"\n[[arg]]\nbuffer = \"x\"\n";
+    let toml = folder.write("wide.toml", toml);
+    let ran = run_within(1_000_000, &ptx, &toml, &["--check"]);
+    ran.failed(1, &["the host has no memory", "the check for races needs"]);
 }

@@ -25,7 +25,12 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn warpsmith<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
-    let output = command().args(args).output().expect("the program starts");
+    ran(command().args(args))
+}
+
+/// Runs a command to its end.
+pub(crate) fn ran(command: &mut Command) -> Ran {
+    let output = command.output().expect("the program starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     let ran = Ran {
         code: output.status.code().expect("no signal ended it"),

@@ -8,8 +8,10 @@ use std::sync::{Arc, PoisonError};
 
 use super::knowledge::Knowledge;
 use super::order::{Order, Target};
+use super::shadow::WHAT;
 use super::stamp::Stamp;
 use crate::exec::row::{Lanes, Row};
+use crate::memory::host::lacks;
 use crate::program::Strength;
 
 /// How an instruction uses a flag, that is, a word that strong accesses read and write.
@@ -102,6 +104,10 @@ impl Order {
 
     fn write_flag(&mut self, target: Target, word: u64, handed: Option<&Stamp>, atomic: bool) {
         let key = (self.region(target).0, word);
+        if handed.is_some() && self.flags.try_reserve(1).is_err() {
+            let bytes = size_of::<Stamp>() as u64;
+            return lacks(&self.starved, WHAT, bytes);
+        }
         match handed {
             Some(stamp) if atomic => self.flags.entry(key).or_default().join(stamp),
             Some(stamp) => {

@@ -10,11 +10,13 @@
 //! kernel a race with another of several accesses may be missed.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::cell::{Cell, Kind};
 use super::grid_plane::{GridCell, GridPlane, Run};
 use super::knowledge::Knowledge;
-use super::shadow::{CHUNK_BYTES, Shadow, Span, WORD_SHIFT};
+use super::shadow::{CHUNK_BYTES, Shadow, Span, WHAT, WORD_SHIFT};
+use crate::memory::host::{Starved, has_room, lacks, zeroed};
 
 /// Two unordered accesses by different clusters.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +37,15 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn refine(&mut self, shift: u8) {
+    /// Makes the granules smaller. Without host memory for that it keeps them, and the launch is
+    /// starved.
+    fn refine(&mut self, shift: u8, starved: &Starved) {
         let copies = 1 << (self.shift - shift);
         for plane in &mut self.planes {
-            plane.spread(CHUNK_BYTES as usize >> self.shift, copies);
+            let granules = CHUNK_BYTES as usize >> self.shift;
+            if plane.spread(granules, copies).is_none() {
+                return lacks(starved, WHAT, CHUNK_BYTES * size_of::<GridCell>() as u64);
+            }
         }
         self.shift = shift;
     }
@@ -50,6 +57,7 @@ impl Chunk {
         kind: Kind,
         cell: GridCell,
         known: &Knowledge,
+        starved: &Starved,
     ) -> Option<(Kind, GridCell)> {
         let open = |other: &GridCell| {
             other.epoch != 0 && other.cluster != cell.cluster && !known.knows(other)
@@ -63,8 +71,9 @@ impl Chunk {
             }
         }
         let own = &mut self.planes[kind as usize];
-        if !open(&own.get(granule)) {
-            own.set(granule, cell, CHUNK_BYTES as usize >> self.shift);
+        let granules = CHUNK_BYTES as usize >> self.shift;
+        if !open(&own.get(granule)) && own.set(granule, cell, granules).is_none() {
+            lacks(starved, WHAT, (granules * size_of::<GridCell>()) as u64);
         }
         None
     }
@@ -91,13 +100,23 @@ impl Chunk {
 #[derive(Debug, Default)]
 pub(crate) struct GridOrder {
     /// For each chunk of an allocation, its index in `chunks` plus one; 0 if there is none.
-    tables: Vec<Vec<u32>>,
+    tables: Vec<Box<[u32]>>,
     chunks: Vec<Chunk>,
     /// For each word of an allocation, what its strong writers have released.
     flags: HashMap<(usize, u64), Knowledge>,
+    /// Where a lack of host memory is recorded.
+    starved: Arc<Starved>,
 }
 
 impl GridOrder {
+    /// Without accesses.
+    pub(crate) fn new(starved: &Arc<Starved>) -> Self {
+        Self {
+            starved: starved.clone(),
+            ..Self::default()
+        }
+    }
+
     /// An access in a kernel whose clusters may communicate.
     pub(super) fn access(
         &mut self,
@@ -112,7 +131,11 @@ impl GridOrder {
             let to = end.min((from / CHUNK_BYTES + 1) * CHUNK_BYTES);
             let narrowest = (from | to).trailing_zeros().min(span.unit) as u8;
             let chunks = len.div_ceil(CHUNK_BYTES) as usize;
-            let chunk = self.chunk(allocation, chunks, (from / CHUNK_BYTES) as u32, narrowest);
+            let index = (from / CHUNK_BYTES) as u32;
+            let starved = self.starved.clone();
+            let Some(chunk) = self.chunk(allocation, chunks, index, narrowest) else {
+                return Ok(());
+            };
             let shift = chunk.shift;
             for at in (from..to).step_by(1 << shift) {
                 let lane = u32::from(span.lanes.0) + ((at - span.offset) >> span.unit) as u32;
@@ -121,7 +144,7 @@ impl GridOrder {
                     ..cell
                 };
                 let granule = ((at % CHUNK_BYTES) >> shift) as usize;
-                if let Some(before) = chunk.visit(granule, kind, cell, known) {
+                if let Some(before) = chunk.visit(granule, kind, cell, known, &starved) {
                     return Err(GridHit {
                         allocation,
                         offset: at,
@@ -136,16 +159,30 @@ impl GridOrder {
         Ok(())
     }
 
-    fn chunk(&mut self, allocation: usize, chunks: usize, index: u32, narrowest: u8) -> &mut Chunk {
+    /// The chunk with an index; `None` if the host has no memory for it, which starves the launch.
+    fn chunk(
+        &mut self,
+        allocation: usize,
+        chunks: usize,
+        index: u32,
+        narrowest: u8,
+    ) -> Option<&mut Chunk> {
         if self.tables.len() <= allocation {
-            self.tables.resize(allocation + 1, Vec::new());
+            self.tables.resize(allocation + 1, Box::default());
         }
         let table = &mut self.tables[allocation];
         if table.is_empty() {
-            *table = vec![0; chunks];
+            let Some(fresh) = zeroed(chunks as u64) else {
+                lacks(&self.starved, WHAT, 4 * chunks as u64);
+                return None;
+            };
+            *table = fresh;
         }
         let place = &mut table[index as usize];
         if *place == 0 {
+            if !has_room(&mut self.chunks, 1, &self.starved, WHAT) {
+                return None;
+            }
             self.chunks.push(Chunk {
                 shift: WORD_SHIFT,
                 ..Chunk::default()
@@ -154,9 +191,9 @@ impl GridOrder {
         }
         let chunk = &mut self.chunks[*place as usize - 1];
         if chunk.shift > narrowest {
-            chunk.refine(narrowest);
+            chunk.refine(narrowest, &self.starved);
         }
-        chunk
+        Some(chunk)
     }
 
     /// What the strong writers of a word have released.
@@ -195,6 +232,7 @@ impl GridOrder {
     /// The race at the lowest address.
     pub(crate) fn merge(&mut self, touched: &Touched) -> Result<(), GridHit> {
         let nobody = Knowledge::default();
+        let starved = self.starved.clone();
         let mut worst: Option<GridHit> = None;
         touched
             .shadow
@@ -202,7 +240,9 @@ impl GridOrder {
                 let Some(allocation) = region.table.checked_sub(touched.ranks) else {
                     return;
                 };
-                let chunk = self.chunk(allocation, region.chunks, index, shift);
+                let Some(chunk) = self.chunk(allocation, region.chunks, index, shift) else {
+                    return;
+                };
                 let warp = touched.warps.get(usize::from(agent)).copied().unwrap_or(0);
                 let named = |cell: &Cell| GridCell {
                     cluster: touched.cluster,
@@ -217,15 +257,20 @@ impl GridOrder {
                 {
                     return;
                 }
-                // The chunk may have smaller granules than the cluster's shadow had.
-                let copies = 1usize << (shift - chunk.shift);
+                // The chunk may have smaller granules than the cluster's shadow had; larger ones only
+                // if it is starved.
+                let Some(finer) = shift.checked_sub(chunk.shift) else {
+                    return;
+                };
+                let copies = 1usize << finer;
                 for (i, cell) in cells.iter().enumerate() {
                     if *cell == Cell::default() {
                         continue;
                     }
                     let own = named(cell);
                     for granule in i * copies..(i + 1) * copies {
-                        let Some(before) = chunk.visit(granule, kind, own, &nobody) else {
+                        let Some(before) = chunk.visit(granule, kind, own, &nobody, &starved)
+                        else {
                             continue;
                         };
                         let at = u64::from(index) * CHUNK_BYTES;

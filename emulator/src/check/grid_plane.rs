@@ -96,31 +96,46 @@ impl GridPlane {
         }
     }
 
-    /// Replaces the cell of one of `granules` granules.
-    pub(super) fn set(&mut self, granule: usize, cell: GridCell, granules: usize) {
-        self.spread(granules, 1);
+    /// Replaces the cell of one of `granules` granules; `None` if the host has no memory for it.
+    pub(super) fn set(&mut self, granule: usize, cell: GridCell, granules: usize) -> Option<()> {
+        self.spread(granules, 1)?;
         match self {
             Self::Cells(cells) => cells[granule] = cell,
             _ => {
-                let mut cells = vec![GridCell::default(); granules];
+                let mut cells = with_room(granules)?;
+                cells.resize(granules, GridCell::default());
                 cells[granule] = cell;
                 *self = Self::Cells(cells);
             }
         }
+        Some(())
     }
 
-    /// Replaces each of `granules` cells by `copies` of it.
-    pub(super) fn spread(&mut self, granules: usize, copies: usize) {
+    /// Replaces each of `granules` cells by `copies` of it; `None`, and nothing is changed, if the
+    /// host has no memory for them.
+    pub(super) fn spread(&mut self, granules: usize, copies: usize) -> Option<()> {
         let many = |cell| std::iter::repeat_n(cell, copies);
         match self {
             Self::Empty => {}
             Self::Run(run) => {
-                *self = Self::Cells((0..granules).flat_map(|i| many(run.get(i))).collect());
+                let mut cells = with_room(granules * copies)?;
+                cells.extend((0..granules).flat_map(|i| many(run.get(i))));
+                *self = Self::Cells(cells);
             }
             Self::Cells(_) if copies == 1 => {}
-            Self::Cells(cells) => {
-                *cells = cells.iter().flat_map(|cell| many(*cell)).collect();
+            Self::Cells(before) => {
+                let mut cells = with_room(granules * copies)?;
+                cells.extend(before.iter().flat_map(|cell| many(*cell)));
+                *before = cells;
             }
         }
+        Some(())
     }
+}
+
+/// Room for so many cells; `None` if the host has no memory for it.
+fn with_room(cells: usize) -> Option<Vec<GridCell>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(cells).ok()?;
+    Some(room)
 }

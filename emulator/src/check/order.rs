@@ -9,6 +9,7 @@ use super::stamp::Stamp;
 use crate::exec::block::Launch;
 use crate::exec::row::{LANES, Lanes};
 use crate::memory::global::Snapshot;
+use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_BASE;
 
 /// The proxy through which an access reaches memory.
@@ -121,6 +122,8 @@ pub(crate) struct Order {
     pub(super) cluster: u32,
     /// What strong writes have released to each word, by region and word.
     pub(super) flags: HashMap<(usize, u64), Stamp>,
+    /// Where a lack of host memory is recorded.
+    pub(super) starved: Arc<Starved>,
     /// Accesses of all clusters of the launch, if clusters may communicate.
     pub(super) between: Option<Arc<Mutex<GridOrder>>>,
 }
@@ -136,6 +139,8 @@ impl Order {
                 + launch.program.shared_bytes
                 + u64::from(launch.config.shared_bytes),
             memory: Some(launch.memory.clone()),
+            shadow: Shadow::new(&launch.starved),
+            starved: launch.starved.clone(),
             between: (launch.program.ordered && launch.clusters() > 1)
                 .then(|| launch.between.clone()),
             ..Self::default()
@@ -295,7 +300,7 @@ impl Order {
     pub(crate) fn take_touched(&mut self) -> Touched {
         let agents = self.warps.len() + self.virtuals.len();
         Touched {
-            shadow: std::mem::take(&mut self.shadow),
+            shadow: std::mem::replace(&mut self.shadow, Shadow::new(&self.starved)),
             cluster: self.cluster,
             ranks: self.ranks,
             warps: (0..agents)

@@ -6,12 +6,19 @@
 //! that neighbours within a word are told apart. An access examines only planes with an epoch that
 //! its agent does not know of; right after a barrier there are none.
 
+use std::sync::Arc;
+
 use super::cell::{Cell, Kind};
+use crate::memory::host::Starved;
+
+mod room;
 
 /// Bytes of a chunk: what a warp touches with one word per lane.
 pub(super) const CHUNK_BYTES: u64 = 128;
 /// log2 of the granule's size in bytes, in a chunk with accesses to whole words only.
 pub(super) const WORD_SHIFT: u8 = 2;
+/// What the host memory is for.
+pub(super) const WHAT: &str = "the check for races";
 /// Stands for no plane.
 const NONE: u32 = u32::MAX;
 
@@ -44,7 +51,7 @@ struct Chunk {
 
 /// For each chunk of a region, its index in `chunks` plus one; 0 if there is none.
 #[derive(Clone, Debug, Default)]
-struct Table(Vec<u32>);
+struct Table(Box<[u32]>);
 
 /// A region of memory: the shared memory of a block, or an allocation.
 #[derive(Clone, Copy, Debug)]
@@ -134,9 +141,19 @@ pub(super) struct Shadow {
     cells: Vec<Cell>,
     /// For each chunk, its table and its index there.
     touched: Vec<(u32, u32)>,
+    /// Where a lack of host memory is recorded.
+    starved: Arc<Starved>,
 }
 
 impl Shadow {
+    /// A shadow without accesses.
+    pub(super) fn new(starved: &Arc<Starved>) -> Self {
+        Self {
+            starved: starved.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Forgets all accesses, but keeps the host memory.
     pub(super) fn clear(&mut self) {
         for (table, index) in self.touched.drain(..) {
@@ -189,7 +206,8 @@ impl Shadow {
     }
 
     /// Checks and records an access to region `table` of `len` bytes. `excused` says whether an
-    /// earlier write is no conflict (it wrote the same value).
+    /// earlier write is no conflict (it wrote the same value). Without host memory to record it, the
+    /// launch is starved.
     #[inline]
     pub(super) fn access(
         &mut self,
@@ -202,10 +220,12 @@ impl Shadow {
         let (mut from, end) = (span.offset, span.offset + span.bytes);
         while from < end {
             let to = end.min((from / CHUNK_BYTES + 1) * CHUNK_BYTES);
-            let chunk = self.chunk(table, len, from / CHUNK_BYTES);
+            let Some(chunk) = self.chunk(table, len, from / CHUNK_BYTES) else {
+                return Ok(());
+            };
             let narrowest = (from | to).trailing_zeros().min(span.unit) as u8;
-            if self.chunks[chunk].shift > narrowest {
-                self.refine(chunk, narrowest);
+            if self.chunks[chunk].shift > narrowest && self.refine(chunk, narrowest).is_none() {
+                return Ok(());
             }
             self.visit(chunk, from, to, span, visitor, excused)?;
             from = to;
@@ -214,52 +234,14 @@ impl Shadow {
     }
 
     #[inline]
-    fn chunk(&mut self, table: usize, len: u64, index: u64) -> usize {
+    fn chunk(&mut self, table: usize, len: u64, index: u64) -> Option<usize> {
         let found = self
             .tables
             .get(table)
             .and_then(|table| table.0.get(index as usize));
         match found {
-            Some(&place) if place != 0 => place as usize - 1,
+            Some(&place) if place != 0 => Some(place as usize - 1),
             _ => self.new_chunk(table, len, index),
-        }
-    }
-
-    #[cold]
-    fn new_chunk(&mut self, table: usize, len: u64, index: u64) -> usize {
-        if self.tables.len() <= table {
-            self.tables.resize(table + 1, Table::default());
-        }
-        let entries = &mut self.tables[table].0;
-        if entries.is_empty() {
-            *entries = vec![0; len.div_ceil(CHUNK_BYTES) as usize];
-        }
-        entries[index as usize] = self.chunks.len() as u32 + 1;
-        self.touched.push((table as u32, index as u32));
-        self.chunks.push(Chunk {
-            first: NONE,
-            first_write: NONE,
-            recent: NONE,
-            shift: WORD_SHIFT,
-        });
-        self.chunks.len() - 1
-    }
-
-    /// Makes the granules of a chunk smaller.
-    #[cold]
-    fn refine(&mut self, chunk: usize, shift: u8) {
-        let old = std::mem::replace(&mut self.chunks[chunk].shift, shift);
-        let copies = 1 << (old - shift);
-        let mut at = self.chunks[chunk].first;
-        while at != NONE {
-            let plane = &mut self.planes[at as usize];
-            let from = plane.cells as usize;
-            plane.cells = self.cells.len() as u32;
-            at = plane.next;
-            for i in from..from + (CHUNK_BYTES >> old) as usize {
-                let cell = self.cells[i];
-                self.cells.extend(std::iter::repeat_n(cell, copies));
-            }
         }
     }
 
@@ -301,18 +283,19 @@ impl Shadow {
             }
             at = if writes { plane.next } else { plane.next_write };
         }
-        let own = self.own_plane(chunk, visitor);
-        self.record(own, &part, visitor);
+        if let Some(own) = self.own_plane(chunk, visitor) {
+            self.record(own, &part, visitor);
+        }
         Ok(())
     }
 
     /// The plane of the visitor's accesses of this kind.
     #[inline]
-    fn own_plane(&mut self, chunk: usize, visitor: &Visitor<'_>) -> u32 {
+    fn own_plane(&mut self, chunk: usize, visitor: &Visitor<'_>) -> Option<u32> {
         let Chunk { first, recent, .. } = self.chunks[chunk];
         let is_own = |plane: &Plane| plane.agent == visitor.agent && plane.kind == visitor.kind;
         if recent != NONE && is_own(&self.planes[recent as usize]) {
-            return recent;
+            return Some(recent);
         }
         let mut at = first;
         while at != NONE {
@@ -323,36 +306,11 @@ impl Shadow {
             at = plane.next;
         }
         let own = match at {
-            NONE => self.new_plane(chunk, visitor),
+            NONE => self.new_plane(chunk, visitor)?,
             own => own,
         };
         self.chunks[chunk].recent = own;
-        own
-    }
-
-    fn new_plane(&mut self, chunk: usize, visitor: &Visitor<'_>) -> u32 {
-        let Chunk {
-            first,
-            first_write,
-            shift,
-            ..
-        } = self.chunks[chunk];
-        let plane = self.planes.len() as u32;
-        self.planes.push(Plane {
-            agent: visitor.agent,
-            kind: visitor.kind,
-            latest: 0,
-            cells: self.cells.len() as u32,
-            next: first,
-            next_write: first_write,
-        });
-        let cells = self.cells.len() + (CHUNK_BYTES >> shift) as usize;
-        self.cells.resize(cells, Cell::default());
-        self.chunks[chunk].first = plane;
-        if visitor.kind.writes() {
-            self.chunks[chunk].first_write = plane;
-        }
-        plane
+        Some(own)
     }
 
     /// The first granule of a plane that holds an access not ordered before this one.

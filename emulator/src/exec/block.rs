@@ -14,6 +14,7 @@ use super::warp::{Stop, Warp};
 use crate::check::GridOrder;
 use crate::config::{Checks, LaunchConfig};
 use crate::memory::global::{GlobalMemory, Snapshot};
+use crate::memory::host::Starved;
 use crate::profile::{Collector, Tally};
 use crate::program::{Op, Program};
 
@@ -40,6 +41,8 @@ pub(crate) struct Launch {
     pub(crate) between: Arc<Mutex<GridOrder>>,
     /// Most warp instructions that one warp may run.
     pub(crate) budget: u64,
+    /// Set when the host has no memory for what the launch needs.
+    pub(crate) starved: Arc<Starved>,
     /// Where counters are collected; `None` without a profile.
     pub(crate) profile: Option<Arc<Collector>>,
 }

@@ -111,8 +111,10 @@ impl Warp {
             let lane = Some(active.trailing_zeros());
             return Err(Fault::new(FaultKind::StackOverflow, lane, message));
         }
-        self.regs.reserve(frame.window.after(info.registers));
-        self.local.reserve(end);
+        let (registers, starved) = (frame.window.after(info.registers), &block.launch.starved);
+        if !self.regs.reserve(registers, starved) || !self.local.reserve(end, starved) {
+            return Err(Fault::starved());
+        }
         self.local.forget(frame.local, end, active);
         for ((from, bytes), (to, _)) in call.args.iter().zip(&info.params) {
             self.local

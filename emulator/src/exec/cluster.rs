@@ -37,6 +37,8 @@ const SHORT_TURNS: usize = 400;
 const LAG: usize = 16;
 /// After one in this many turns, waits with a time limit expire early.
 const EARLY: usize = 32;
+/// Most asynchronous operations in flight after a turn: they take host memory.
+const IN_FLIGHT: usize = 1 << 16;
 /// Bits of a shared address below those that name a block of the cluster.
 pub(crate) const RANK_SHIFT: u32 = 24;
 /// Rounds without an effect, in which waits only expired or warps only polled, before it counts as
@@ -203,6 +205,9 @@ impl<'a> ClusterRun<'a> {
 
     fn run_rounds(&mut self, rounds: u64) -> Checked<bool> {
         for _ in 0..rounds {
+            if self.launch.starved.get().is_some() {
+                return Err(Fault::starved());
+            }
             let round = self.round()?;
             if self.blocks.iter().all(BlockRun::is_done) {
                 while self.land()? {}
@@ -295,6 +300,9 @@ impl<'a> ClusterRun<'a> {
                 round.progress |= self.blocks[b].warps[w].warp_instructions != before;
             }
             Stop::Polling => round.progress = true,
+        }
+        while self.cluster.engine.borrow().len() > IN_FLIGHT {
+            self.land()?;
         }
         if std::mem::take(&mut self.blocks[b].block.released) {
             (round.progress, round.polling) = (true, false);

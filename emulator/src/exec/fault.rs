@@ -73,6 +73,13 @@ impl Fault {
         })
     }
 
+    /// The end of a launch for which the host has no memory; its error is made of what
+    /// [`Starved`](crate::memory::host::Starved) says.
+    #[cold]
+    pub(crate) fn starved() -> Box<Self> {
+        Self::new(FaultKind::Trap, None, "the host has no memory".to_owned())
+    }
+
     /// Fills in the place in the block, unless it is known.
     #[cold]
     pub(crate) fn in_warp(mut self: Box<Self>, warp: u32, pc: u32) -> Box<Self> {

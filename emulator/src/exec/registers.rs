@@ -5,6 +5,7 @@
 //! lane, whatever the slot stands for.
 
 use super::row::{Bits, FULL_MASK, LANES, Row};
+use crate::memory::host::{Starved, has_room};
 use crate::program::Width;
 
 /// A register of the current window, or a constant of the program.
@@ -87,12 +88,14 @@ impl Registers {
         self.window = window;
     }
 
-    /// Makes room for slots up to `end`.
-    pub(crate) fn reserve(&mut self, end: Extent) {
-        grow(&mut self.b16, end.b16, Row::default());
-        grow(&mut self.b32, end.b32, Row::default());
-        grow(&mut self.b64, end.b64, Row::default());
-        grow(&mut self.pred, end.pred, 0);
+    /// Makes room for slots up to `end`; false if the host has no memory for them, which starves the
+    /// launch.
+    #[must_use]
+    pub(crate) fn reserve(&mut self, end: Extent, starved: &Starved) -> bool {
+        grow(&mut self.b16, end.b16, Row::default(), starved)
+            && grow(&mut self.b32, end.b32, Row::default(), starved)
+            && grow(&mut self.b64, end.b64, Row::default(), starved)
+            && grow(&mut self.pred, end.pred, 0, starved)
     }
 
     /// The mask of lanes in which a predicate is true.
@@ -163,10 +166,15 @@ impl Registers {
     }
 }
 
-fn grow<T: Clone>(file: &mut Vec<T>, len: u32, fresh: T) {
-    if file.len() < len as usize {
+fn grow<T: Clone>(file: &mut Vec<T>, len: u32, fresh: T, starved: &Starved) -> bool {
+    let more = (len as usize).saturating_sub(file.len());
+    if more > 0 {
+        if !has_room(file, more, starved, "registers") {
+            return false;
+        }
         file.resize(len as usize, fresh);
     }
+    true
 }
 
 /// A register width with a file of its own.

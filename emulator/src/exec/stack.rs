@@ -27,7 +27,9 @@ impl Warp {
                 let bytes = self.stack_operand(block, bytes);
                 let mut out = Row::<u64>::default();
                 for lane in Lanes(mask) {
-                    let given = self.stack.alloc(lane, depth, bytes.0[lane], align);
+                    let size = (bytes.0[lane], align);
+                    let starved = &block.launch.starved;
+                    let given = self.stack.alloc(lane, depth, size, starved);
                     out.0[lane] = given.map_err(|needed| {
                         let message = format!(
                             "`alloca` of {} bytes makes {needed} bytes; a thread has {LOCAL_LIMIT}",

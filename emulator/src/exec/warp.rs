@@ -78,9 +78,13 @@ impl Warp {
             window: Extent::default(),
             local: 0,
         };
-        self.regs.reserve(kernel.registers);
-        self.local.reserve(kernel.frame_bytes);
-        self.local.forget(0, kernel.frame_bytes, self.lanes);
+        let starved = &block.launch.starved;
+        // Without room the launch is starved, and the warp never runs.
+        if self.regs.reserve(kernel.registers, starved)
+            && self.local.reserve(kernel.frame_bytes, starved)
+        {
+            self.local.forget(0, kernel.frame_bytes, self.lanes);
+        }
         self.stack.reset();
         self.paths.list.clear();
         self.paths.list.push(Path {

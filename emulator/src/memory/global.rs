@@ -1,10 +1,10 @@
 //! Global memory: allocations with guard gaps, and the table that finds them.
 
-use std::alloc::Layout;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::host::zeroed;
 use super::space::GLOBAL_BASE;
 use super::words::Bytes;
 use crate::error::MemoryError;
@@ -53,24 +53,6 @@ impl Allocation {
     pub(crate) fn is_freed(&self) -> bool {
         self.freed.load(Ordering::Relaxed)
     }
-}
-
-/// Zeroed words, which take host memory only when they are touched; `None` if the host has none.
-fn zeroed(len: u64) -> Option<Box<[AtomicU32]>> {
-    let len = usize::try_from(len).ok()?;
-    if len == 0 {
-        return Some(Box::default());
-    }
-    let layout = Layout::array::<AtomicU32>(len).ok()?;
-    // SAFETY: the layout's size is not zero.
-    let start = unsafe { std::alloc::alloc_zeroed(layout) };
-    if start.is_null() {
-        return None;
-    }
-    let words = std::ptr::slice_from_raw_parts_mut(start.cast::<AtomicU32>(), len);
-    // SAFETY: `words` was just allocated by the global allocator with the layout of such a slice;
-    // all of it is zero, which is a valid `AtomicU32`; and nothing else owns it.
-    Some(unsafe { Box::from_raw(words) })
 }
 
 /// The live allocations at one moment, sorted by address.

@@ -3,6 +3,7 @@
 //! Row `w` holds word `w` of all lanes, interleaved as on hardware. Lanes nearly always use the
 //! same offset, and so touch one row.
 
+use super::host::{Starved, has_room};
 use super::lanes::Planes;
 use super::words::low_bits;
 use crate::exec::row::{LANES, Lanes, Row};
@@ -18,13 +19,23 @@ pub(crate) struct LocalMemory {
 }
 
 impl LocalMemory {
-    /// Makes room for `bytes` per thread.
-    pub(crate) fn reserve(&mut self, bytes: u64) {
+    /// Makes room for `bytes` per thread; false if the host has no memory for it, which starves the
+    /// launch.
+    #[must_use]
+    pub(crate) fn reserve(&mut self, bytes: u64, starved: &Starved) -> bool {
         let rows = bytes.div_ceil(4) as usize;
-        if self.words.len() < rows {
+        let more = rows.saturating_sub(self.words.len());
+        if more == 0 {
+            return true;
+        }
+        let what = "local memory";
+        let has_room = has_room(&mut self.words, more, starved, what)
+            && has_room(&mut self.init, more, starved, what);
+        if has_room {
             self.words.resize(rows, Row::default());
             self.init.resize(rows, Row::default());
         }
+        has_room
     }
 
     /// Marks a range as not written, for the lanes of `mask`.

@@ -7,6 +7,7 @@
 //! their word.
 
 pub(crate) mod global;
+pub(crate) mod host;
 pub(crate) mod lanes;
 pub(crate) mod local;
 pub(crate) mod shared;

@@ -1,6 +1,7 @@
 //! The memory of `alloca`: local memory beside the frames, separate for each thread, and freed when
 //! the function returns or by `stackrestore`.
 
+use super::host::Starved;
 use super::local::{LOCAL_LIMIT, LocalMemory};
 use crate::exec::row::{LANES, Lanes, Row};
 
@@ -51,13 +52,14 @@ impl DynamicStack {
     /// Allocates for one lane in a call of depth `depth`; returns the local address.
     ///
     /// # Errors
-    /// The bytes that the thread would then use, if they are too many.
+    /// The bytes that the thread would then use, if they are too many, or if the host has no memory
+    /// for them, which starves the launch.
     pub(crate) fn alloc(
         &mut self,
         lane: usize,
         depth: usize,
-        bytes: u64,
-        align: u64,
+        (bytes, align): (u64, u64),
+        starved: &Starved,
     ) -> Result<u64, u64> {
         let before = self.tops.0[lane];
         let start = before.next_multiple_of(align.max(4));
@@ -73,7 +75,9 @@ impl DynamicStack {
         self.used = true;
         // No other allocation shares a word with this one.
         let end = end.next_multiple_of(4);
-        self.memory.reserve(end);
+        if !self.memory.reserve(end, starved) {
+            return Err(end);
+        }
         self.memory.forget(start, end, 1 << lane);
         self.tops.0[lane] = end;
         Ok(STACK_BASE + start)
