@@ -63,11 +63,12 @@
 //! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
 //! | `wgmma` descriptor that does not fit its swizzle's pattern, or that leads outside of shared memory or to bytes that were never written | always; one that leads to other bytes that were written: only by the result |
 //! | two unordered accesses in a cluster, at least one a write, by threads or asynchronous operations | always in the schedule that ran, whichever came first; never if a release or acquire by another lane of the warp hides it |
+//! | `ld.global.nc` of what the same cluster has written | always |
 //! | a missing `fence.proxy.async` between a write and an access by the async proxy | always in the schedule that ran |
 //! | two such accesses by blocks that cannot wait for each other | always |
 //! | two such accesses by blocks that can wait for each other through flags in global memory | sometimes |
 //!
-//! The last four rows are the race checks, which [`Checks::NONE`] turns off. `docs/emulator.md`
+//! The last five rows are the race checks, which [`Checks::NONE`] turns off. `docs/emulator.md`
 //! says, under Races, how they work and what they miss.
 
 mod check;

@@ -65,6 +65,8 @@ pub(crate) enum Strength {
     /// A plain access.
     #[default]
     Weak,
+    /// A load through the cache that is not kept coherent (`ld.global.nc`).
+    NonCoherent,
     /// Volatile, relaxed, or an atomic without an ordering of its own.
     Relaxed,
     Acquire,
@@ -88,13 +90,15 @@ impl Strength {
             Self::Release
         } else if has(&["volatile", "relaxed", "mmio"]) || !matches!(&*inst.opcode, "ld" | "st") {
             Self::Relaxed
+        } else if has(&["nc"]) {
+            Self::NonCoherent
         } else {
             Self::Weak
         }
     }
 
     pub(crate) fn is_strong(self) -> bool {
-        self != Self::Weak
+        !matches!(self, Self::Weak | Self::NonCoherent)
     }
 
     pub(crate) fn acquires(self) -> bool {

@@ -38,7 +38,42 @@ impl Order {
         self.note(actor, target, kind.into(), offsets, mask, bytes, None)
     }
 
-    /// The same for a store, with what it writes.
+    /// Refuses a read by the non-coherent cache of what the cluster has written, in whatever order:
+    /// the memory must be read-only while the kernel runs.
+    pub(crate) fn only_read(
+        &self,
+        actor: Actor<'_>,
+        target: Target,
+        offsets: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+    ) -> Checked<()> {
+        let (table, _) = self.region(target);
+        if !self.on || !self.shadow.has_writes(table) {
+            return Ok(());
+        }
+        for lane in Lanes(mask) {
+            let mut each = (offsets.0[lane]..).take(bytes);
+            let Some(offset) = each.find(|at| self.shadow.write_at(table, *at).is_some()) else {
+                continue;
+            };
+            let Some((agent, kind, cell)) = self.shadow.write_at(table, offset) else {
+                continue;
+            };
+            let hit = Hit {
+                agent,
+                kind,
+                cell,
+                offset,
+                bytes: 1,
+                lane: lane as u8,
+            };
+            return Err(conflict::not_coherent(self, actor, target, &hit));
+        }
+        Ok(())
+    }
+
+    /// The same as [`Order::lanes`] for a store, with what it writes.
     #[expect(clippy::too_many_arguments, reason = "what an access is made of")]
     pub(crate) fn note(
         &mut self,

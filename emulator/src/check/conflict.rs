@@ -90,6 +90,28 @@ pub(super) fn fault(
     fault.note(advice.to_owned())
 }
 
+/// The fault of a non-coherent read of what the kernel has written.
+#[cold]
+pub(super) fn not_coherent(
+    order: &Order,
+    actor: Actor<'_>,
+    target: Target,
+    hit: &Hit,
+) -> Box<Fault> {
+    let mut fault = fault(order, actor, target, Kind::Read, hit, false);
+    let address = fault.address.unwrap_or_default();
+    fault.message = format!(
+        "a non-coherent read (1) at 0x{address:x} of global memory, which the kernel itself has \
+         written (2)"
+    );
+    fault.notes = vec![
+        "ld.global.nc may read what was there before the kernel, whatever orders (1) and (2): \
+         memory that it reads must stay as it is while the kernel runs; ld.global has no such rule"
+            .to_owned(),
+    ];
+    fault
+}
+
 /// The fault of two accesses by different clusters.
 #[cold]
 pub(crate) fn across(warps_per_block: u32, memory: Option<&Snapshot>, hit: &GridHit) -> Box<Fault> {

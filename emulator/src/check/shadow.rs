@@ -141,6 +141,8 @@ pub(super) struct Shadow {
     cells: Vec<Cell>,
     /// For each chunk, its table and its index there.
     touched: Vec<(u32, u32)>,
+    /// For each table, whether anything has written there.
+    written: Vec<bool>,
     /// Where a lack of host memory is recorded.
     starved: Arc<Starved>,
 }
@@ -162,6 +164,7 @@ impl Shadow {
         self.chunks.clear();
         self.planes.clear();
         self.cells.clear();
+        self.written.fill(false);
     }
 
     /// Calls `f` for each plane of each chunk: region, index of the chunk, log2 of the granule's
@@ -182,6 +185,12 @@ impl Shadow {
                 at = plane.next;
             }
         }
+    }
+
+    /// Whether anything has written to region `table`.
+    #[inline]
+    pub(super) fn has_writes(&self, table: usize) -> bool {
+        self.written.get(table).is_some_and(|written| *written)
     }
 
     /// A write that covers a byte of region `table`: its agent, kind and cell.

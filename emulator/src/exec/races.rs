@@ -67,6 +67,9 @@ impl Site {
         }
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
+        if self.strength == Strength::NonCoherent {
+            order.only_read(actor, target, offsets, mask, bytes)?;
+        }
         if !self.strength.is_strong() {
             return order.lanes(actor, target, Kind::Read, offsets, mask, bytes);
         }

@@ -44,6 +44,7 @@ twins!(
     byte_in_a_word,
     atomic_and_plain_read,
     named_barrier_of_two_ids,
+    non_coherent_read,
 );
 
 /// The same with four blocks.

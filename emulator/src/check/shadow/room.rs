@@ -16,6 +16,7 @@ impl Shadow {
         }
         if self.tables.len() <= table {
             self.tables.resize(table + 1, Table::default());
+            self.written.resize(table + 1, false);
         }
         let entries = &mut self.tables[table].0;
         if entries.is_empty() {
@@ -101,6 +102,7 @@ impl Shadow {
         self.chunks[chunk].first = plane;
         if visitor.kind.writes() {
             self.chunks[chunk].first_write = plane;
+            self.written[self.touched[chunk].0 as usize] = true;
         }
         Some(plane)
     }
