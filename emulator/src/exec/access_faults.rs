@@ -6,6 +6,7 @@ use super::cluster::Cluster;
 use super::fault::Fault;
 use super::row::{Lanes, Row};
 use crate::memory::global::{Allocation, at_or_below};
+use crate::memory::shared::SHARED_BASE;
 use crate::memory::space::Space;
 use crate::report::FaultKind;
 
@@ -44,7 +45,36 @@ pub(in crate::exec) fn no_allocation(
             below.base,
             address - (below.base + below.len)
         )),
-        None => fault.note("no allocation lies below this address".to_owned()),
+        None => fault.note(below_all(block, address)),
+    }
+}
+
+/// What an address below every allocation probably is.
+fn below_all(block: &Block<'_>, address: u64) -> String {
+    let space = Space::of_generic(address);
+    if space != Space::Global {
+        let (name, offset) = (space.name(), address - space.window());
+        return format!(
+            "this is the generic address of byte 0x{offset:x} of {name} memory, which an access to \
+             .global does not reach"
+        );
+    }
+    let end = block.shared().len();
+    if (SHARED_BASE..end).contains(&address) {
+        return format!(
+            "the shared memory of the block spans 0x{SHARED_BASE:x} to 0x{end:x}: an address in \
+             .shared becomes a generic one by cvta.shared"
+        );
+    }
+    match block.launch.memory.first() {
+        Some(above) if above.base - address <= above.len => format!(
+            "no allocation lies below this address; the access begins {} bytes before the one of \
+             {} bytes at 0x{:x}",
+            above.base - address,
+            above.len,
+            above.base
+        ),
+        _ => "no allocation lies below this address".to_owned(),
     }
 }
 
@@ -128,11 +158,14 @@ pub(in crate::exec) fn out_of_space(
     let address = addresses.0[lane];
     let (verb, name) = (intent.verb(), space.name());
     let message = format!("a {verb} of {bytes} bytes at 0x{address:x} of {name} memory");
-    Fault::new(kind, Some(lane as u32), message)
-        .at(address)
-        .note(format!(
-            "the {name} memory here spans 0x{start:x} to 0x{end:x}"
-        ))
+    let lane = Some(lane as u32);
+    if kind == FaultKind::Misaligned {
+        let message = format!("{message} is not a multiple of its size");
+        return Fault::new(kind, lane, message).at(address);
+    }
+    Fault::new(kind, lane, message).at(address).note(format!(
+        "the {name} memory here spans 0x{start:x} to 0x{end:x}"
+    ))
 }
 
 #[cold]

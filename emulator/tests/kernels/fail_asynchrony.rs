@@ -113,6 +113,14 @@ fn reads_of_shared_memory_that_do_not_wait_for_the_write() {
 }
 
 #[test]
+fn addresses_of_another_space() {
+    let outside = |name, given| check(name, FaultKind::OutOfBounds, 1, 32, &given);
+    outside("shared_address_as_generic", Given::Nothing);
+    outside("generic_address_as_global", Given::Nothing);
+    outside("read_one_before_the_start", Given::Zeros(128));
+}
+
+#[test]
 fn bulk_copies_that_cannot_be() {
     let zeros = |name, kind| check(name, kind, 1, 32, &Given::Zeros(128));
     zeros("bulk_copy_of_an_odd_size", FaultKind::Misaligned);

@@ -14,6 +14,7 @@ fn accumulators_in_flight_are_not_to_be_touched() {
     for name in [
         "wgmma_accumulator_read_in_flight",
         "wgmma_without_wait_group",
+        "wgmma_without_commit_group",
         "wgmma_of_two_shapes_in_flight",
         "wgmma_a_overwritten_in_flight",
     ] {

@@ -4,7 +4,6 @@
 //! registers at any time. So an instruction races with it if it touches the accumulator or changes
 //! an A register. And a `wgmma` sees earlier accesses to its registers only after a `wgmma.fence`.
 //! Only `wgmma` of one shape on the same accumulator are ordered without one.
-//! accumulators of `wgmma` of one shape, the order is kept without.
 
 use std::collections::VecDeque;
 
@@ -273,7 +272,20 @@ impl Flight {
     fn in_flight(&self, message: &str, owner: u32) -> Box<Fault> {
         let mut fault = Fault::new(FaultKind::AsyncInFlight, None, message.to_owned());
         fault.second = Some(self.second("wgmma.mma_async", owner));
-        fault.note("`wgmma.wait_group` for the group of (2) must come in between".to_owned())
+        let is_open = self.open.iter().any(|issued| issued.pc + 1 == owner);
+        let committed = self
+            .groups
+            .iter()
+            .flatten()
+            .any(|issued| issued.pc + 1 == owner);
+        let note = match is_open && !committed {
+            true => {
+                "(2) is in no group yet: `wgmma.commit_group` and `wgmma.wait_group` must come in \
+                 between"
+            }
+            false => "`wgmma.wait_group` for the group of (2) must come in between",
+        };
+        fault.note(note.to_owned())
     }
 
     /// An instruction of this warp, given by its position plus one, as the second place of a
